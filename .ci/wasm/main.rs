@@ -1,4 +1,5 @@
-//! The engine and CQL in memory, as `.ci/everywhere` runs them under WebAssembly: one thread, no files.
+//! The engine and CQL in memory, as `.ci/everywhere` runs them under WebAssembly: one thread, no
+//! files.
 
 use std::sync::Arc;
 
@@ -21,10 +22,13 @@ fn main() {
     let refused = Db::open("/store").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
 
-    let wide = firn_wide::Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", Default::default()).unwrap();
+    let wide =
+        firn_wide::Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", Default::default()).unwrap();
     let session = firn_cql::Session::new(wide).unwrap();
     let run = |cql: &str| session.execute(cql, ()).unwrap();
-    run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    run(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
     run("CREATE TABLE k.t (a int, b int, PRIMARY KEY (a, b))");
     for b in 0..100 {
         session.execute("INSERT INTO k.t (a, b) VALUES (1, ?)", (b,)).unwrap();

@@ -25,11 +25,13 @@ fuzz_target!(|block: &[u8]| {
     file.extend(block_of(1, at, 2, 0, index.len() as u32, &index));
     let at = file.len() as u64;
     file.extend(block_of(1, at, 5, 0, 0, &[]));
-    let footer = footer_of(1, file.len() as u64, data_len, [0, 0, index.len() as u32 + 24, 24], &[0; 16]);
+    let footer =
+        footer_of(1, file.len() as u64, data_len, [0, 0, index.len() as u32 + 24, 24], &[0; 16]);
     file.extend_from_slice(&footer);
     for mapped in [false, true] {
         let t = probe::open(file.clone(), 1, mapped).expect("a table with a sound block");
-        let mut keys: Vec<&[u8]> = entries.iter().step_by(7).take(16).map(|e| e.0.as_slice()).collect();
+        let mut keys: Vec<&[u8]> =
+            entries.iter().step_by(7).take(16).map(|e| e.0.as_slice()).collect();
         keys.extend([&b""[..], b"\xff\xff", &block[..8]]);
         probe::interrogate(&t, &keys);
     }

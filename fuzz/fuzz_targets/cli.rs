@@ -1,12 +1,13 @@
-//! Scripts of the language of `cassandra-cli`, of any bytes, cut, parsed and run over a database in memory.
+//! Scripts of the language of `cassandra-cli`, of any bytes, cut, parsed and run over a database in
+//! memory.
 #![no_main]
 
 use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
-use firn_wide_text::cli::{Session, Source, Splitter, SyntaxError, parse};
 use firn_wide::{ManualClock, Options, StoreOptions, Wide};
+use firn_wide_text::cli::{Session, Source, Splitter, SyntaxError, parse};
 use libfuzzer_sys::fuzz_target;
 
 /// Statements of a script that are run.

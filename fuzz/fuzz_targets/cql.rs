@@ -1,8 +1,9 @@
-//! Statements and scripts of any bytes; a statement that parses is printed and parsed again to the same tree.
+//! Statements and scripts of any bytes; a statement that parses is printed and parsed again to the
+//! same tree.
 #![no_main]
 
-use firn_cql::{Script, SyntaxError};
 use firn_cql::internals::syntax::{parse, parse_bytes};
+use firn_cql::{Script, SyntaxError};
 use libfuzzer_sys::fuzz_target;
 
 fn sound(error: &SyntaxError, len: usize) {

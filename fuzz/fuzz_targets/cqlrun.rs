@@ -1,6 +1,7 @@
-//! Programs of CQL: bytes below 128 are text, those above words of the language and of a schema that is there. Every statement is
-//! answered or refused, never with a failure of the server; a `SELECT` gives as many rows in pages as at once; after reopening, every
-//! table holds what it held.
+//! Programs of CQL: bytes below 128 are text, those above words of the language and of a schema
+//! that is there. Every statement is answered or refused, never with a failure of the server; a
+//! `SELECT` gives as many rows in pages as at once; after reopening, every table holds what it
+//! held.
 #![no_main]
 
 use std::sync::Arc;
@@ -201,7 +202,13 @@ fn check(error: Error, statement: &str) {
 }
 
 /// The rows of a statement, page after page.
-fn paged(session: &Session, statement: &str, values: &[Bound], page: usize, most: usize) -> Result<usize, Error> {
+fn paged(
+    session: &Session,
+    statement: &str,
+    values: &[Bound],
+    page: usize,
+    most: usize,
+) -> Result<usize, Error> {
     let prepared = session.prepare(statement)?;
     let (mut rows, mut run) = (0, Run { page_size: Some(page), ..Run::default() });
     loop {
@@ -224,11 +231,19 @@ fn execute(session: &Session, statement: &str, bytes: &[u8]) {
     let values = values(prepared.markers().len(), bytes);
     match session.run(&prepared, values.clone(), &Run::default()) {
         // Pages have groups' and conditions' rows too, but only what reads can be asked twice.
-        Ok(all) if statement.trim_start().get(..6).is_some_and(|w| w.eq_ignore_ascii_case("select")) => {
+        Ok(all)
+            if statement
+                .trim_start()
+                .get(..6)
+                .is_some_and(|w| w.eq_ignore_ascii_case("select")) =>
+        {
             let page = bytes.first().map_or(1, |b| usize::from(b % 3) + 1);
             match paged(session, statement, &values, page, all.len()) {
                 Ok(rows) => assert_eq!(rows, all.len(), "{statement}: in pages of {page}"),
-                Err(e) => assert!(e.to_string().starts_with("Cannot page queries with both ORDER BY"), "{statement}: {e}"),
+                Err(e) => assert!(
+                    e.to_string().starts_with("Cannot page queries with both ORDER BY"),
+                    "{statement}: {e}"
+                ),
             }
         }
         Ok(_) => {}

@@ -12,7 +12,10 @@ fuzz_target!(|input: (u32, bool, &[u8])| {
     let Ok(header) = BlockHeader::read(&block) else { return };
     assert!(header.raw_len <= bytes.len() * 255);
     let stored = Stored::check(&block, BlockKind::Data, 3, 9).expect("sealed");
-    assert!(Stored::check(&block, BlockKind::Data, 3, 10).is_err() && Stored::check(&block, BlockKind::Index, 3, 9).is_err());
+    assert!(
+        Stored::check(&block, BlockKind::Data, 3, 10).is_err()
+            && Stored::check(&block, BlockKind::Index, 3, 9).is_err()
+    );
     if let Ok(raw) = stored.to_vec() {
         assert_eq!(raw.len(), raw_len as usize);
     }

@@ -1,4 +1,5 @@
-//! A manifest: any bytes, the same with sound checksums, or messages of fields put together; what is read is written and read again.
+//! A manifest: any bytes, the same with sound checksums, or messages of fields put together; what
+//! is read is written and read again.
 #![no_main]
 
 use std::path::Path;
@@ -59,7 +60,14 @@ fn encode(fields: &[Field<'_>]) -> Vec<u8> {
 fn options() -> Vec<u8> {
     let mut out = vec![];
     let mut put = |tag: u8, b: &[u8]| out.extend([&[tag, b.len() as u8], b].concat());
-    for (tag, b) in [(2, &[1][..]), (4, &[1]), (6, &[0x80, 0x20]), (8, &[0x80, 0x80, 4]), (10, &[0x80, 0x80, 4]), (14, &[0])] {
+    for (tag, b) in [
+        (2, &[1][..]),
+        (4, &[1]),
+        (6, &[0x80, 0x20]),
+        (8, &[0x80, 0x80, 4]),
+        (10, &[0x80, 0x80, 4]),
+        (14, &[0]),
+    ] {
         put(tag, b);
     }
     let parameter = [&[4, 9, 2, 5][..], b"ratio", &[4, 1, 4]].concat();
@@ -86,7 +94,8 @@ fuzz_target!(|input: Input<'_>| {
         return;
     }
     let _ = Manifest::load(&env, dir);
-    let _ = set(CURRENT, current_of(&format!("firn format 1\n{}\n", manifest_name(number))).as_bytes());
+    let _ =
+        set(CURRENT, current_of(&format!("firn format 1\n{}\n", manifest_name(number))).as_bytes());
     let log = read(&env, dir, number);
     let loaded = Manifest::load(&env, dir);
     if let Ok(log) = &log {
@@ -99,7 +108,9 @@ fuzz_target!(|input: Input<'_>| {
     if let Ok(Some((state, _))) = loaded {
         assert!(state.check().is_ok());
         assert!(Manifest::create(&env, dir, 8, &state).is_ok());
-        let again = Manifest::load(&env, dir).map(|l| l.map(|l| format!("{:?}", l.0))).map_err(|e| e.to_string());
+        let again = Manifest::load(&env, dir)
+            .map(|l| l.map(|l| format!("{:?}", l.0)))
+            .map_err(|e| e.to_string());
         assert_eq!(again, Ok(Some(format!("{state:?}"))));
     }
 });

@@ -1,4 +1,5 @@
-//! A table that the writer made of any entries: it must say what it was given. Then bytes are changed and sealed again.
+//! A table that the writer made of any entries: it must say what it was given. Then bytes are
+//! changed and sealed again.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -29,15 +30,24 @@ fuzz_target!(|input: Input<'_>| {
     let mut entries: Vec<(Vec<u8>, Trailer, Vec<u8>)> = vec![];
     for &(key, seq, kind, len, fill) in input.entries.iter().take(300) {
         let kind = [Kind::Put, Kind::Put, Kind::Delete, Kind::Merge][kind as usize % 4];
-        let len = if kind == Kind::Delete { 0 } else { len as usize % if len & 0x8000 == 0 { 20 } else { 3000 } };
-        entries.push(([input.prefix, key].concat(), Trailer::new(base + seq as u64, kind), vec![fill; len]));
+        let len = if kind == Kind::Delete {
+            0
+        } else {
+            len as usize % if len & 0x8000 == 0 { 20 } else { 3000 }
+        };
+        entries.push((
+            [input.prefix, key].concat(),
+            Trailer::new(base + seq as u64, kind),
+            vec![fill; len],
+        ));
     }
     entries.sort_by(|a, b| compare(&a.0, a.1, &b.0, b.1));
     entries.dedup_by(|a, b| a.0 == b.0 && a.1.seq() == b.1.seq());
     let options = TableOptions {
         block_size: 512 + input.block as usize * 16,
         compression: if input.raw { Compression::None } else { Compression::Lz4 },
-        filter: [FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16][input.filter as usize % 3],
+        filter: [FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]
+            [input.filter as usize % 3],
         ..TableOptions::default()
     };
     let sink = Sink::default();
@@ -46,8 +56,9 @@ fuzz_target!(|input: Input<'_>| {
         w.add(key, *trailer, value).expect("entries in order");
     }
     let deletions = input.deletions.iter().take(30);
-    let tombstones =
-        deletions.map(|&(s, e, seq)| RangeTombstone { start: s.to_vec(), end: e.to_vec(), seq: seq as u64 }).collect();
+    let tombstones = deletions
+        .map(|&(s, e, seq)| RangeTombstone { start: s.to_vec(), end: e.to_vec(), seq: seq as u64 })
+        .collect();
     let fragments = Fragments::build(tombstones);
     w.set_tombstones(&fragments, None);
     let facts = w.finish().expect("a table");

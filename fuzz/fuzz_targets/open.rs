@@ -1,5 +1,5 @@
-//! A store's directory in which bytes of one or two files were changed, sealed again or not: opening, reading and writing on must end in
-//! an answer or an error.
+//! A store's directory in which bytes of one or two files were changed, sealed again or not:
+//! opening, reading and writing on must end in an answer or an error.
 #![no_main]
 
 use std::path::Path;
@@ -21,11 +21,22 @@ struct Damage<'a> {
 }
 
 fn options() -> DbOptions {
-    DbOptions { memory_budget: 2 << 20, background_threads: 0, wal_segment: 64 << 10, event_log: false, ..DbOptions::default() }
+    DbOptions {
+        memory_budget: 2 << 20,
+        background_threads: 0,
+        wal_segment: 64 << 10,
+        event_log: false,
+        ..DbOptions::default()
+    }
 }
 
 fn tree_options() -> TreeOptions {
-    TreeOptions { block_size: 512, table_size: 64 << 10, memtable_size: 64 << 10, ..TreeOptions::default() }
+    TreeOptions {
+        block_size: 512,
+        table_size: 64 << 10,
+        memtable_size: 64 << 10,
+        ..TreeOptions::default()
+    }
 }
 
 fn make(env: &MemEnv) -> Result<()> {

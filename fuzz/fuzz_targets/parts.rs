@@ -1,4 +1,5 @@
-//! A table put together of blocks of any content: data, index, filter, tombstones, properties, each under a sound checksum.
+//! A table put together of blocks of any content: data, index, filter, tombstones, properties, each
+//! under a sound checksum.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -56,8 +57,15 @@ fuzz_target!(|input: Input<'_>| {
     let tombstones = input.tombstones.as_ref().map_or(0, |p| add(&mut file, id, 4, p));
     let own = Part { lz4: None, bytes: &index };
     let index = add(&mut file, id, 2, input.index.as_ref().unwrap_or(&own));
-    let properties = add(&mut file, id, 5, input.properties.as_ref().unwrap_or(&Part { lz4: None, bytes: &[] }));
-    let footer = footer_of(id, file.len() as u64, data_len, [filter, tombstones, index, properties], &[0; 16]);
+    let properties =
+        add(&mut file, id, 5, input.properties.as_ref().unwrap_or(&Part { lz4: None, bytes: &[] }));
+    let footer = footer_of(
+        id,
+        file.len() as u64,
+        data_len,
+        [filter, tombstones, index, properties],
+        &[0; 16],
+    );
     file.extend_from_slice(&footer);
     if let Ok(t) = probe::open(file, id, input.mapped) {
         let mut probes = input.probes;

@@ -1,11 +1,12 @@
-//! A directory of one to three WAL segments of any bytes, sealed or not: recovery and the walk of the tools.
+//! A directory of one to three WAL segments of any bytes, sealed or not: recovery and the walk of
+//! the tools.
 #![no_main]
 
 use std::path::Path;
 
-use firn_kv::internals::base::ops::Ops;
 use firn_kv::Env;
 use firn_kv::MemEnv;
+use firn_kv::internals::base::ops::Ops;
 use firn_kv::internals::wal::{Item, SegmentReader, recover, segment_name};
 use libfuzzer_sys::fuzz_target;
 
@@ -36,7 +37,11 @@ fuzz_target!(|input: &[u8]| {
             Ok(())
         });
         if let Ok(r) = &done {
-            assert!(r.end >= from && seen.last().is_none_or(|s| s.1 <= r.end) && r.records == seen.len() as u64);
+            assert!(
+                r.end >= from
+                    && seen.last().is_none_or(|s| s.1 <= r.end)
+                    && r.records == seen.len() as u64
+            );
         }
         (seen, done.map_err(|e| e.to_string()))
     };

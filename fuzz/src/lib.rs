@@ -1,14 +1,15 @@
-//! What the fuzz targets share: files in memory, and *sealing*: giving damaged bytes sound checksums, so that the fuzzer gets past
-//! them to the code that reads what they protect.
+//! What the fuzz targets share: files in memory, and *sealing*: giving damaged bytes sound
+//! checksums, so that the fuzzer gets past them to the code that reads what they protect.
 //!
-//! Sealing is written from `format-spec/README.md`, not with the engine's own writers, so it also says when the two disagree.
+//! Sealing is written from `format-spec/README.md`, not with the engine's own writers, so it also
+//! says when the two disagree.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use firn_kv::internals::base::checksum::checksum;
-use firn_kv::{FileMap, ReadFile, WriteFile};
 use firn_kv::{Error, Result};
+use firn_kv::{FileMap, ReadFile, WriteFile};
 
 pub mod model;
 pub mod probe;
@@ -34,7 +35,9 @@ impl ReadFile for Bytes {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let from = usize::try_from(offset).ok();
         let part = from.and_then(|at| self.content.get(at..at.checked_add(buf.len())?));
-        buf.copy_from_slice(part.ok_or_else(|| Error::corruption("the file ends before").at(nowhere(), offset))?);
+        buf.copy_from_slice(
+            part.ok_or_else(|| Error::corruption("the file ends before").at(nowhere(), offset))?,
+        );
         Ok(())
     }
 
@@ -79,8 +82,8 @@ fn get32(b: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
 }
 
-/// Makes a WAL segment's header and the records behind it sound, as far as their lengths fit the file. Kinds, sequence numbers and
-/// positions stay what they are.
+/// Makes a WAL segment's header and the records behind it sound, as far as their lengths fit the
+/// file. Kinds, sequence numbers and positions stay what they are.
 pub fn seal_segment(b: &mut [u8], number: u64) {
     if b.len() < 80 {
         return;
@@ -105,7 +108,8 @@ pub fn seal_segment(b: &mut [u8], number: u64) {
     }
 }
 
-/// Makes a manifest's header and its frames sound; the first frame whose length does not fit is cut to what is there.
+/// Makes a manifest's header and its frames sound; the first frame whose length does not fit is cut
+/// to what is there.
 pub fn seal_manifest(b: &mut [u8], number: u64) {
     if b.len() < 16 {
         return;
@@ -159,8 +163,8 @@ fn seal_block(b: &mut [u8], id: u64, offset: u64) {
     put32(b, 20, crc);
 }
 
-/// The footer of table `id`, which begins at `offset`, given the lengths of data, filter, tombstones, index and properties, and the
-/// 16 bytes that say whose it is.
+/// The footer of table `id`, which begins at `offset`, given the lengths of data, filter,
+/// tombstones, index and properties, and the 16 bytes that say whose it is.
 pub fn footer_of(id: u64, offset: u64, data_len: u64, lens: [u32; 4], identity: &[u8]) -> [u8; 72] {
     let mut f = [0; 72];
     f[..8].copy_from_slice(&id.to_le_bytes());
@@ -175,8 +179,8 @@ pub fn footer_of(id: u64, offset: u64, data_len: u64, lens: [u32; 4], identity: 
     f
 }
 
-/// Makes every block of a table file sound, and its footer. Blocks are found by their headers, front to back; a block whose length does
-/// not fit is cut to what is there.
+/// Makes every block of a table file sound, and its footer. Blocks are found by their headers,
+/// front to back; a block whose length does not fit is cut to what is there.
 pub fn seal_table(b: &mut [u8], id: u64) {
     let Some(end) = b.len().checked_sub(72) else { return };
     let (mut at, mut data_len, mut lens) = (0, 0, [0u32; 4]);

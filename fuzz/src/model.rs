@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Policy, ReadMode, Readable, Result, Snapshot,
-    Tree, TreeOptions,
+    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Policy, ReadMode, Readable,
+    Result, Snapshot, Tree, TreeOptions,
 };
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -38,7 +38,15 @@ pub struct Value(u16, u8);
 impl Value {
     fn bytes(self) -> Vec<u8> {
         let len = if self.0 & 0x8000 == 0 { self.0 % 40 } else { self.0 % 9000 } as usize;
-        (0..len).map(|i| if self.1 & 1 == 0 { self.1 } else { (i as u8).wrapping_mul(self.1) ^ (i >> 5) as u8 }).collect()
+        (0..len)
+            .map(|i| {
+                if self.1 & 1 == 0 {
+                    self.1
+                } else {
+                    (i as u8).wrapping_mul(self.1) ^ (i >> 5) as u8
+                }
+            })
+            .collect()
     }
 }
 
@@ -109,7 +117,9 @@ struct Join;
 struct Sum;
 
 fn sum(base: Option<&[u8]>, operands: &[&[u8]]) -> u8 {
-    base.into_iter().chain(operands.iter().copied()).fold(0, |s, b| s.wrapping_add(b.first().copied().unwrap_or(0)))
+    base.into_iter()
+        .chain(operands.iter().copied())
+        .fold(0, |s, b| s.wrapping_add(b.first().copied().unwrap_or(0)))
 }
 
 impl Merge for Join {
@@ -139,7 +149,8 @@ impl Merge for Sum {
     }
 }
 
-/// A policy that drops nothing but what was deleted. `choice` is what there is to choose by, byte by byte.
+/// A policy that drops nothing but what was deleted. `choice` is what there is to choose by, byte
+/// by byte.
 fn policy(choice: [u8; 8]) -> Policy {
     let mut bytes = choice.into_iter();
     let policy = Policy::draw(&mut |n| u64::from(bytes.next().unwrap_or(0)) % n);
@@ -178,7 +189,15 @@ pub fn run(h: History) {
     };
     let tree_options = [tree(Arc::new(Join)), tree(Arc::new(Sum))];
     let (now, past) = Default::default();
-    let mut r = Run { env: MemEnv::new(1), options, tree_options, open: None, now, past, snapshots: vec![] };
+    let mut r = Run {
+        env: MemEnv::new(1),
+        options,
+        tree_options,
+        open: None,
+        now,
+        past,
+        snapshots: vec![],
+    };
     r.open();
     r.sync();
     for step in h.steps.iter().take(400) {
@@ -190,7 +209,9 @@ pub fn run(h: History) {
     r.look_at_all();
 }
 
-fn dump<'a>(items: impl Iterator<Item = Result<(firn_kv::Value, firn_kv::Value)>> + 'a) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn dump<'a>(
+    items: impl Iterator<Item = Result<(firn_kv::Value, firn_kv::Value)>> + 'a,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
     items.map(|i| i.map(|(k, v)| (k.to_vec(), v.to_vec())).expect("a scan")).collect()
 }
 
@@ -200,8 +221,10 @@ fn expected(map: &Map) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 impl Run {
     fn open(&mut self) {
-        let db = Db::open_in(Arc::new(self.env.clone()), "/db", self.options.clone()).expect("opening");
-        let tree = |i: usize| db.tree(["join", "sum"][i], self.tree_options[i].clone()).expect("a tree");
+        let db =
+            Db::open_in(Arc::new(self.env.clone()), "/db", self.options.clone()).expect("opening");
+        let tree =
+            |i: usize| db.tree(["join", "sum"][i], self.tree_options[i].clone()).expect("a tree");
         let trees = [tree(0), tree(1)];
         self.open = Some((db, trees));
     }
@@ -248,7 +271,11 @@ impl Run {
             Write::Merge(t, k, n) => {
                 let map = &mut self.now[t as usize];
                 let base = map.get(&k.bytes()).cloned();
-                let folded = if t { Sum.fold(&[], base.as_deref(), &[&[n]]) } else { Join.fold(&[], base.as_deref(), &[&[n]]) };
+                let folded = if t {
+                    Sum.fold(&[], base.as_deref(), &[&[n]])
+                } else {
+                    Join.fold(&[], base.as_deref(), &[&[n]])
+                };
                 match folded {
                     Ok(Folded::Value(v)) => map.insert(k.bytes(), v),
                     _ => map.remove(&k.bytes()),
@@ -295,7 +322,11 @@ impl Run {
         }
         for (s, maps) in &self.snapshots {
             for t in [false, true] {
-                assert_eq!(dump(s.range(self.tree(t), ..)), expected(&maps[t as usize]), "a snapshot");
+                assert_eq!(
+                    dump(s.range(self.tree(t), ..)),
+                    expected(&maps[t as usize]),
+                    "a snapshot"
+                );
             }
         }
     }
@@ -303,10 +334,12 @@ impl Run {
     fn power_cut(&mut self, cut: Cut) {
         let image = self.env.crash_image(0, &cut);
         self.reopen(image);
-        let seen: Vec<Map> = [false, true].map(|t| dump(self.tree(t).iter()).into_iter().collect()).to_vec();
+        let seen: Vec<Map> =
+            [false, true].map(|t| dump(self.tree(t).iter()).into_iter().collect()).to_vec();
         let found = self.past.iter().rposition(|p| p[..] == seen[..]);
-        self.now =
-            found.map(|i| self.past[i].clone()).expect("the state after a power cut is one that was, since the last sync");
+        self.now = found
+            .map(|i| self.past[i].clone())
+            .expect("the state after a power cut is one that was, since the last sync");
         self.sync();
     }
 
@@ -330,7 +363,9 @@ impl Run {
                 Move::Next => at.map(|i| i + 1),
                 Move::Prev => at.and_then(|i| i.checked_sub(1)),
                 Move::Seek(k) => Some(keys.partition_point(|e| e.0[..] < k.bytes()[..])),
-                Move::SeekBefore(k) => keys.partition_point(|e| e.0[..] < k.bytes()[..]).checked_sub(1),
+                Move::SeekBefore(k) => {
+                    keys.partition_point(|e| e.0[..] < k.bytes()[..]).checked_sub(1)
+                }
             }
             .filter(|&i| i < keys.len());
             let want = at.map(|i| (&keys[i].0[..], &keys[i].1[..]));
@@ -340,7 +375,8 @@ impl Run {
 
     fn scan(&self, t: bool, from: Key, until: Key, inclusive: bool, mut both: u8) {
         let (from, until) = (from.bytes(), until.bytes());
-        let end = if inclusive { Bound::Included(until.clone()) } else { Bound::Excluded(until.clone()) };
+        let end =
+            if inclusive { Bound::Included(until.clone()) } else { Bound::Excluded(until.clone()) };
         let map = &self.now[t as usize];
         let inside = |k: &Vec<u8>| *k >= from && (*k < until || (inclusive && *k == until));
         let want: Vec<_> = expected(map).into_iter().filter(|(k, _)| inside(k)).collect();
@@ -366,7 +402,10 @@ impl Run {
         let seen = txn.get(self.tree(t), &read.bytes()).expect("a read").map(|v| v.to_vec());
         assert_eq!(seen.as_ref(), self.now[t as usize].get(&read.bytes()));
         txn.put(self.tree(t), &write.bytes(), &v.bytes()).expect("a put");
-        assert_eq!(txn.get(self.tree(t), &write.bytes()).expect("a read").as_deref(), Some(&v.bytes()[..]));
+        assert_eq!(
+            txn.get(self.tree(t), &write.bytes()).expect("a read").as_deref(),
+            Some(&v.bytes()[..])
+        );
         txn.commit().expect("a commit");
         self.apply(Write::Put(t, write, v));
         self.wrote();
@@ -385,20 +424,31 @@ impl Run {
                 let got = self.tree(*t).get(&k.bytes()).expect("a read");
                 assert_eq!(got.as_deref(), self.now[*t as usize].get(&k.bytes()).map(|v| &v[..]));
             }
-            Step::Scan { tree, from, until, inclusive, both } => self.scan(*tree, *from, *until, *inclusive, *both),
+            Step::Scan { tree, from, until, inclusive, both } => {
+                self.scan(*tree, *from, *until, *inclusive, *both)
+            }
             Step::Prefix(t, k) => {
                 let p = k.bytes();
-                let want: Vec<_> = expected(&self.now[*t as usize]).into_iter().filter(|(k, _)| k.starts_with(&p)).collect();
+                let want: Vec<_> = expected(&self.now[*t as usize])
+                    .into_iter()
+                    .filter(|(k, _)| k.starts_with(&p))
+                    .collect();
                 assert_eq!(dump(self.tree(*t).prefix(&p)), want);
             }
             Step::Cursor(t, moves) => self.cursor(*t, moves),
-            Step::Snapshot if self.snapshots.len() < 4 => self.snapshots.push((self.db().snapshot(), self.now.clone())),
+            Step::Snapshot if self.snapshots.len() < 4 => {
+                self.snapshots.push((self.db().snapshot(), self.now.clone()))
+            }
             Step::Snapshot => {}
             Step::Look(k) => {
                 for (s, maps) in &self.snapshots {
                     for t in [false, true] {
                         let got = s.get(self.tree(t), &k.bytes()).expect("a read");
-                        assert_eq!(got.as_deref(), maps[t as usize].get(&k.bytes()).map(|v| &v[..]), "a snapshot");
+                        assert_eq!(
+                            got.as_deref(),
+                            maps[t as usize].get(&k.bytes()).map(|v| &v[..]),
+                            "a snapshot"
+                        );
                     }
                 }
             }
@@ -408,7 +458,9 @@ impl Run {
             Step::Compact(t) => self.tree(*t).compact().expect("a compaction"),
             Step::CompactRange(t, a, b) => {
                 let (a, b) = (a.bytes(), b.bytes());
-                self.tree(*t).compact_range(a.as_slice().min(&b)..=a.as_slice().max(&b)).expect("a compaction");
+                self.tree(*t)
+                    .compact_range(a.as_slice().min(&b)..=a.as_slice().max(&b))
+                    .expect("a compaction");
             }
             Step::Sync => self.sync(),
             Step::Reopen => {

@@ -33,8 +33,8 @@ fn walk(c: &mut TableCursor, forward: bool) -> Result<Vec<Entry>> {
     Ok(seen)
 }
 
-/// Walks, seeks and reads with these probes. What a table that verifies must answer is checked; of any other nothing is asked but that
-/// it ends. Returns the entries of a table that verifies.
+/// Walks, seeks and reads with these probes. What a table that verifies must answer is checked; of
+/// any other nothing is asked but that it ends. Returns the entries of a table that verifies.
 pub fn interrogate(table: &Arc<Table>, probes: &[&[u8]]) -> Option<Vec<Entry>> {
     let sound = table.verify(None, |_| ()).is_ok();
     let blocks = table.blocks().len();
@@ -44,15 +44,19 @@ pub fn interrogate(table: &Arc<Table>, probes: &[&[u8]]) -> Option<Vec<Entry>> {
     let guard = firn_kv::internals::base::epoch::pin();
     for p in probes {
         let hash = (table.properties().filter_prefix.is_empty()).then(|| key_hash(p));
-        let hit = table.get(p, hash, MAX_SEQ, &guard).map(|h| h.map(|h| (h.trailer, h.value().to_vec(), h.pin().to_vec())));
+        let hit = table
+            .get(p, hash, MAX_SEQ, &guard)
+            .map(|h| h.map(|h| (h.trailer, h.value().to_vec(), h.pin().to_vec())));
         for c in [&mut a, &mut b] {
-            let sought =
-                c.seek(p, Trailer::NEWEST).map(|()| c.valid().then(|| (c.key().to_vec(), c.trailer(), c.value().to_vec())));
+            let sought = c
+                .seek(p, Trailer::NEWEST)
+                .map(|()| c.valid().then(|| (c.key().to_vec(), c.trailer(), c.value().to_vec())));
             let before = c.seek_before(p).map(|()| c.valid().then(|| c.key().to_vec()));
             if !sound {
                 continue;
             }
-            let (Ok(sought), Ok(before), Ok(hit), Ok(all)) = (sought, before, &hit, &forward) else {
+            let (Ok(sought), Ok(before), Ok(hit), Ok(all)) = (sought, before, &hit, &forward)
+            else {
                 panic!("a sound table fails")
             };
             let at = all.partition_point(|e| e.0.as_slice() < *p);

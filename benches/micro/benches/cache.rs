@@ -1,4 +1,5 @@
-//! The cache: a hit is one load through the table's slot; a miss takes a frame from the slab and evicts another.
+//! The cache: a hit is one load through the table's slot; a miss takes a frame from the slab and
+//! evicts another.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ fn hit(c: &mut Criterion) {
     let mut group = c.benchmark_group("cache/hit");
     group.throughput(Throughput::Elements(1));
     group.bench_function("pinned once", |b| {
-        let (slots, guard, mut at) = (&full.1, firn_kv::internals::base::epoch::pin(), Round::new(N));
+        let (slots, guard, mut at) =
+            (&full.1, firn_kv::internals::base::epoch::pin(), Round::new(N));
         b.iter(|| slots.get(at.step() * 1237 % N, &guard).unwrap()[0]);
     });
     group.bench_function("pinned each time", |b| {
@@ -39,7 +41,8 @@ fn hit(c: &mut Criterion) {
     });
 }
 
-/// Four times as many blocks as fit, in turn: every one of them misses and makes another one go. The frame's bytes are not written.
+/// Four times as many blocks as fit, in turn: every one of them misses and makes another one go.
+/// The frame's bytes are not written.
 fn miss(c: &mut Criterion) {
     const N: usize = 8192;
     let (cache, slots) = (Cache::new(N / 4 * 4096), Arc::new(Slots::new(N)));

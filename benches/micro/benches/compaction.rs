@@ -1,4 +1,5 @@
-//! Compaction: how long each policy thinks about a tree of a thousand tables, and how fast a whole job merges.
+//! Compaction: how long each policy thinks about a tree of a thousand tables, and how fast a whole
+//! job merges.
 
 use std::cell::LazyCell;
 use std::path::Path;
@@ -40,21 +41,43 @@ fn run_shape(level: u8, number: u64, n: u64, now: u64) -> RunShape {
     RunShape { level, number, tables: (0..n).map(table).collect() }
 }
 
-/// A busy tree: eight flushed runs, then levels of 12, 105 and 875 tables, a little more than each policy wants.
+/// A busy tree: eight flushed runs, then levels of 12, 105 and 875 tables, a little more than each
+/// policy wants.
 fn shape() -> Shape {
     let now = 1_000_000_000_000;
     let mut runs: Vec<RunShape> = (0..8).rev().map(|i| run_shape(0, 100 + i, 1, now)).collect();
-    runs.extend([(1, 90, 12), (2, 80, 105), (3, 70, 875)].map(|(level, number, n)| run_shape(level, number, n, now)));
-    Shape { now_micros: now, memtable_size: 64 * MIB, table_size: 64 * MIB, tombstone_age_secs: 86_400, runs, next_run: 200 }
+    runs.extend(
+        [(1, 90, 12), (2, 80, 105), (3, 70, 875)]
+            .map(|(level, number, n)| run_shape(level, number, n, now)),
+    );
+    Shape {
+        now_micros: now,
+        memtable_size: 64 * MIB,
+        table_size: 64 * MIB,
+        tombstone_age_secs: 86_400,
+        runs,
+        next_run: 200,
+    }
 }
 
 fn policies(c: &mut Criterion) {
     let shape = shape();
     let policies = [
         ("tiered", Policy::default()),
-        ("leveled", Policy::Leveled(Leveled { level0_runs: 4, ratio: 8, base: 512 * MIB, movement: Movement::default() })),
+        (
+            "leveled",
+            Policy::Leveled(Leveled {
+                level0_runs: 4,
+                ratio: 8,
+                base: 512 * MIB,
+                movement: Movement::default(),
+            }),
+        ),
         ("lazy-leveled", Policy::LazyLeveled(LazyLeveled { ratio: 4 })),
-        ("unified", Policy::Unified(Unified { scaling: vec![2], target_table: 64 * MIB, base_shards: 4 })),
+        (
+            "unified",
+            Policy::Unified(Unified { scaling: vec![2], target_table: 64 * MIB, base_shards: 4 }),
+        ),
         ("time-window", Policy::TimeWindow(TimeWindow { window_secs: 3_600, min_runs: 4 })),
         ("fifo", Policy::Fifo(Fifo { max_bytes: 32 << 30, max_age_secs: 0 })),
     ];
@@ -98,8 +121,13 @@ fn jobs(c: &mut Criterion) {
     let (env, dir) = (memory(), Path::new("/in"));
     env.create_dir_all(Path::new("/out")).unwrap();
     let mut group = c.benchmark_group("compaction/job");
-    group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Bytes((3 * N * ENTRY) as u64));
-    for (name, compression, first) in [("raw", Compression::None, 10), ("LZ4", Compression::Lz4, 20)] {
+    group
+        .sampling_mode(SamplingMode::Flat)
+        .sample_size(10)
+        .throughput(Throughput::Bytes((3 * N * ENTRY) as u64));
+    for (name, compression, first) in
+        [("raw", Compression::None, 10), ("LZ4", Compression::Lz4, 20)]
+    {
         let options = TableOptions { compression, ..TableOptions::default() };
         let inputs = LazyCell::new(|| {
             let opener = Arc::new(TableOpener::new(
@@ -112,13 +140,21 @@ fn jobs(c: &mut Criterion) {
                 let mut keys = keys(N, r);
                 keys.sort_unstable();
                 let trailer = |i| Trailer::new(r * N as u64 + i as u64 + 1, Kind::Put);
-                let facts = write_table(&*env, dir, first + r, options.clone(), &keys, trailer).unwrap();
-                Arc::new(Run::new(0, r, vec![TableHandle::new(Arc::new(meta(&facts)), opener.clone(), Arc::default())]))
+                let facts =
+                    write_table(&*env, dir, first + r, options.clone(), &keys, trailer).unwrap();
+                Arc::new(Run::new(
+                    0,
+                    r,
+                    vec![TableHandle::new(Arc::new(meta(&facts)), opener.clone(), Arc::default())],
+                ))
             };
             (0..3).rev().map(one).collect::<Vec<_>>()
         });
         let make = || {
-            let sources = inputs.iter().map(|r| Source::Run(RunCursor::new(r.clone(), false))).collect::<Vec<_>>();
+            let sources = inputs
+                .iter()
+                .map(|r| Source::Run(RunCursor::new(r.clone(), false)))
+                .collect::<Vec<_>>();
             let rules = Rules {
                 snapshots: vec![],
                 tombstones: Arc::default(),
@@ -132,7 +168,9 @@ fn jobs(c: &mut Criterion) {
         };
         let cuts = Cuts { size: 64 * MIB, at: vec![] };
         group.bench_function(name, |b| {
-            let merge = |(sources, rules, mut outputs)| run(sources, rules, &cuts, None, &mut outputs).unwrap().entries;
+            let merge = |(sources, rules, mut outputs)| {
+                run(sources, rules, &cuts, None, &mut outputs).unwrap().entries
+            };
             b.iter_batched(make, merge, BatchSize::PerIteration);
         });
     }

@@ -39,7 +39,9 @@ fn parsing(c: &mut Criterion) {
 
 fn printing(c: &mut Criterion) {
     let parsed = parse(STATEMENTS[3].1).unwrap();
-    c.bench_function("cql/print/insert-literal", |b| b.iter(|| black_box(&parsed).statement.to_string()));
+    c.bench_function("cql/print/insert-literal", |b| {
+        b.iter(|| black_box(&parsed).statement.to_string())
+    });
 }
 
 fn scripts(c: &mut Criterion) {

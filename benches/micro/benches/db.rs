@@ -1,6 +1,8 @@
-//! The whole path of an operation: writes into the log and the memtable, reads from each of the places where a key can be.
+//! The whole path of an operation: writes into the log and the memtable, reads from each of the
+//! places where a key can be.
 //!
-//! 200,000 random keys (23 MB), one thread, the real file system (what is read is in the page cache).
+//! 200,000 random keys (23 MB), one thread, the real file system (what is read is in the page
+//! cache).
 
 use std::cell::LazyCell;
 
@@ -15,7 +17,8 @@ fn present() -> Vec<Key> {
     keys(N, 1)
 }
 
-/// Empties the memtable, so that a fill meets no flush; its memory and the log's segments are recycled as they always are.
+/// Empties the memtable, so that a fill meets no flush; its memory and the log's segments are
+/// recycled as they always are.
 fn emptied(full: Option<Store>) -> Store {
     let store = full.unwrap_or_else(|| {
         let store = store_for_writes().unwrap();
@@ -94,7 +97,8 @@ fn reads(c: &mut Criterion) {
             store
         });
         group.bench_function(name, |b| {
-            let (tree, keys, mut at) = (&store.tree, if missing { &*absent } else { &*present }, Round::new(N));
+            let (tree, keys, mut at) =
+                (&store.tree, if missing { &*absent } else { &*present }, Round::new(N));
             b.iter(|| tree.get(&keys[at.step() * 7919 % N]).unwrap().map(|v| v.len()));
         });
     }

@@ -1,5 +1,5 @@
-//! The memtable: adding, finding and walking, beside `crossbeam-skiplist` as the yardstick. 500,000 random keys of 16 bytes, values of
-//! 100 bytes, one thread; memory is touched beforehand.
+//! The memtable: adding, finding and walking, beside `crossbeam-skiplist` as the yardstick. 500,000
+//! random keys of 16 bytes, values of 100 bytes, one thread; memory is touched beforehand.
 
 use std::cell::{LazyCell, RefCell};
 use std::hint::black_box;
@@ -35,7 +35,11 @@ fn insert(c: &mut Criterion, name: &str, order: fn(usize, u64) -> Vec<Key>) {
     let mut fill = Fill::<Skiplist>::new(N);
     group.bench_function("crossbeam-skiplist", |b| {
         let keys = &*keys;
-        fill.run(b, |_| Skiplist::new(), |map, i| drop(map.insert(keys[i].to_vec(), values.get(i).to_vec())));
+        fill.run(
+            b,
+            |_| Skiplist::new(),
+            |map, i| drop(map.insert(keys[i].to_vec(), values.get(i).to_vec())),
+        );
     });
 }
 

@@ -1,13 +1,16 @@
 //! Merging runs: the bare merge, what a reader sees of it, and what a compaction keeps of it.
 //!
-//! 200,000 random keys are spread over 2, 4 or 8 runs of mapped tables. A figure is the cost of one entry.
+//! 200,000 random keys are spread over 2, 4 or 8 runs of mapped tables. A figure is the cost of one
+//! entry.
 
 use std::cell::LazyCell;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
-use criterion::{BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use criterion::{
+    BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
+};
 use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::deletions::Deletions;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Seq, Trailer};
@@ -42,7 +45,8 @@ fn runs(contents: Vec<Vec<Entry>>) -> Vec<Arc<Run>> {
         let (sorted, deletes): (Vec<Key>, Vec<bool>) = entries.into_iter().unzip();
         let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
         let seq = |i: usize| ((count - r) * N + i) as u64;
-        let trailer = |i: usize| Trailer::new(seq(i), if deletes[i] { Kind::Delete } else { Kind::Put });
+        let trailer =
+            |i: usize| Trailer::new(seq(i), if deletes[i] { Kind::Delete } else { Kind::Put });
         let facts = write_table(&*env, dir, r as u64 + 1, options, &sorted, trailer).unwrap();
         Arc::new(Run::new(
             0,
@@ -59,11 +63,14 @@ fn distinct(k: usize) -> Vec<Arc<Run>> {
     runs(all.chunks(N / k).map(|part| part.iter().map(|&key| (key, false)).collect()).collect())
 }
 
-/// Four runs of which each has half of its keys in common with the next older one: newer versions, or also deletes of a fifth.
+/// Four runs of which each has half of its keys in common with the next older one: newer versions,
+/// or also deletes of a fifth.
 fn overwritten(deletes: bool) -> Vec<Arc<Run>> {
     let all = keys(N, 1);
     let part = N / 4;
-    let entry = |from: usize, i: usize| (all[(from + i) % N], deletes && i >= part / 2 && i.is_multiple_of(5));
+    let entry = |from: usize, i: usize| {
+        (all[(from + i) % N], deletes && i >= part / 2 && i.is_multiple_of(5))
+    };
     runs((0..4).map(|r| (0..part).map(|i| entry(r * part / 2, i)).collect()).collect())
 }
 
@@ -74,7 +81,11 @@ fn sources(runs: &[Arc<Run>]) -> Vec<Source> {
 /// 100 deletions of ranges that hide a tenth of all keys of all runs.
 fn tombstones() -> Deletions {
     let bound = |at: u16| at.to_be_bytes().to_vec();
-    let one = |i: u16| RangeTombstone { start: bound(655 * i), end: bound(655 * i + 65), seq: 6 * N as u64 };
+    let one = |i: u16| RangeTombstone {
+        start: bound(655 * i),
+        end: bound(655 * i + 65),
+        seq: 6 * N as u64,
+    };
     (0..100).map(one).collect::<Vec<_>>().iter().collect()
 }
 
@@ -104,26 +115,35 @@ fn visible(c: &mut Criterion) {
         ("4 runs", || distinct(4), Vec::new),
         ("4 runs, half overwritten", || overwritten(false), Vec::new),
         ("4 runs, half overwritten, a fifth deleted", || overwritten(true), Vec::new),
-        ("4 runs, 100 range deletions", || distinct(4), || vec![Cover::Mem(Arc::new(tombstones()))]),
+        (
+            "4 runs, 100 range deletions",
+            || distinct(4),
+            || vec![Cover::Mem(Arc::new(tombstones()))],
+        ),
     ];
     let mut group = c.benchmark_group("merge/visible");
     group.throughput(Throughput::Elements(1));
     for (name, runs, deletions) in cases {
         let runs = LazyCell::new(runs);
         for forward in [true, false] {
-            group.bench_function(BenchmarkId::new(if forward { "next" } else { "prev" }, name), |b| {
-                let shadow = Shadow::new(deletions(), MAX_SEQ);
-                let mut v = Visible::new(sources(&runs), MAX_SEQ, shadow, None, KeyRange::default());
-                let start = |v: &mut Visible| if forward { v.first() } else { v.last() }.unwrap();
-                start(&mut v);
-                b.iter(|| {
-                    black_box((v.key(), v.value()));
-                    if forward { v.next() } else { v.prev() }.unwrap();
-                    if !v.valid() {
-                        start(&mut v);
-                    }
-                });
-            });
+            group.bench_function(
+                BenchmarkId::new(if forward { "next" } else { "prev" }, name),
+                |b| {
+                    let shadow = Shadow::new(deletions(), MAX_SEQ);
+                    let mut v =
+                        Visible::new(sources(&runs), MAX_SEQ, shadow, None, KeyRange::default());
+                    let start =
+                        |v: &mut Visible| if forward { v.first() } else { v.last() }.unwrap();
+                    start(&mut v);
+                    b.iter(|| {
+                        black_box((v.key(), v.value()));
+                        if forward { v.next() } else { v.prev() }.unwrap();
+                        if !v.valid() {
+                            start(&mut v);
+                        }
+                    });
+                },
+            );
         }
     }
 }
@@ -138,7 +158,10 @@ fn retain(c: &mut Criterion) {
         ("100 range deletions", || distinct(4), vec![], || Arc::new(tombstones().fragments(&[]))),
     ];
     let mut group = c.benchmark_group("merge/retain");
-    group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Elements(N as u64));
+    group
+        .sampling_mode(SamplingMode::Flat)
+        .sample_size(10)
+        .throughput(Throughput::Elements(N as u64));
     for (name, runs, snapshots, deletions) in cases {
         let runs = LazyCell::new(runs);
         let rules = || Rules {

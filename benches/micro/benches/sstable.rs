@@ -1,13 +1,17 @@
-//! Tables: each step of a read by itself (index, filter, checksum, decoding, search), whole reads, cursors, and writing.
+//! Tables: each step of a read by itself (index, filter, checksum, decoding, search), whole reads,
+//! cursors, and writing.
 //!
-//! "search" is a read of a table of one mapped block: the index of one block costs next to nothing. "index", "get", "next" and "prev"
-//! have a table of 500,000 entries (58 MB). Everything lies in memory.
+//! "search" is a read of a table of one mapped block: the index of one block costs next to nothing.
+//! "index", "get", "next" and "prev" have a table of 500,000 entries (58 MB). Everything lies in
+//! memory.
 
 use std::cell::LazyCell;
 use std::hint::black_box;
 use std::path::Path;
 
-use criterion::{BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use criterion::{
+    BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
+};
 use firn_kv::Env;
 use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::base::cursor::Cursor;
@@ -54,7 +58,12 @@ fn search(c: &mut Criterion) {
         group.bench_function(name, |b| {
             let (t, guard, n) = (&*block, firn_kv::internals::base::epoch::pin(), block.keys.len());
             let mut at = Round::new(n * 7);
-            b.iter(|| t.table.get(&t.keys[at.step() * 7 % n], None, MAX_SEQ, &guard).unwrap().map(|h| h.trailer));
+            b.iter(|| {
+                t.table
+                    .get(&t.keys[at.step() * 7 % n], None, MAX_SEQ, &guard)
+                    .unwrap()
+                    .map(|h| h.trailer)
+            });
         });
     }
 }
@@ -78,7 +87,8 @@ fn lookups(c: &mut Criterion) {
     let mut get = |name: &str, t: &LazyCell<Sorted>, keys: &LazyCell<Vec<Key>>, filter: bool| {
         let warmed = LazyCell::new(|| {
             let guard = firn_kv::internals::base::epoch::pin();
-            keys.iter().for_each(|k| drop(black_box(t.table.get(k, None, MAX_SEQ, &guard).unwrap())));
+            keys.iter()
+                .for_each(|k| drop(black_box(t.table.get(k, None, MAX_SEQ, &guard).unwrap())));
         });
         group.bench_function(name, |b| {
             LazyCell::force(&warmed);
@@ -165,23 +175,30 @@ fn decoding(c: &mut Criterion) {
     for len in [128, 4096] {
         let bytes = vec![0x5a; len];
         group.throughput(Throughput::Bytes(len as u64));
-        group.bench_function(BenchmarkId::from_parameter(len), |b| b.iter(|| checksum(1, 4096, &[black_box(&bytes)])));
+        group.bench_function(BenchmarkId::from_parameter(len), |b| {
+            b.iter(|| checksum(1, 4096, &[black_box(&bytes)]))
+        });
     }
 }
 
 fn cursors(c: &mut Criterion) {
     // Two tables stored alike: what one cursor puts into the cache the other must not find there.
     let raw: LazyCell<Sorted> = LazyCell::new(raw);
-    let (cold, warm): (LazyCell<Sorted>, LazyCell<Sorted>) = (LazyCell::new(lz4), LazyCell::new(lz4));
+    let (cold, warm): (LazyCell<Sorted>, LazyCell<Sorted>) =
+        (LazyCell::new(lz4), LazyCell::new(lz4));
     for forward in [true, false] {
         let mut group = c.benchmark_group(if forward { "sstable/next" } else { "sstable/prev" });
         group.throughput(Throughput::Elements(1));
-        for (name, t, fill) in [("mapped", &raw, true), ("LZ4, decoded each time", &cold, false), ("LZ4 in cache", &warm, true)]
-        {
+        for (name, t, fill) in [
+            ("mapped", &raw, true),
+            ("LZ4, decoded each time", &cold, false),
+            ("LZ4 in cache", &warm, true),
+        ] {
             group.bench_function(name, |b| {
                 let mut cursor = t.table.cursor(fill);
-                let start =
-                    |c: &mut firn_kv::internals::sstable::TableCursor| if forward { c.first() } else { c.last() }.unwrap();
+                let start = |c: &mut firn_kv::internals::sstable::TableCursor| {
+                    if forward { c.first() } else { c.last() }.unwrap()
+                };
                 start(&mut cursor);
                 b.iter(|| {
                     black_box((cursor.key(), cursor.value()));
@@ -211,7 +228,10 @@ fn writing(c: &mut Criterion) {
     let keys = LazyCell::new(|| sorted(N, 1));
 
     let mut group = c.benchmark_group("sstable/write");
-    group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Bytes((N * ENTRY) as u64));
+    group
+        .sampling_mode(SamplingMode::Flat)
+        .sample_size(10)
+        .throughput(Throughput::Bytes((N * ENTRY) as u64));
     for (name, compression) in [("raw", Compression::None), ("LZ4", Compression::Lz4)] {
         let options = with(compression, FilterKind::Fuse8);
         group.bench_function(name, |b| {
@@ -221,12 +241,22 @@ fn writing(c: &mut Criterion) {
     }
     group.finish();
 
-    // What is left when all entries have been added: index, properties, and the filter, which makes the difference.
+    // What is left when all entries have been added: index, properties, and the filter, which makes
+    // the difference.
     let mut group = c.benchmark_group("sstable/finish");
-    group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Elements(N as u64));
-    for (name, filter) in [("no filter", FilterKind::None), ("8 bits", FilterKind::Fuse8), ("16 bits", FilterKind::Fuse16)] {
+    group
+        .sampling_mode(SamplingMode::Flat)
+        .sample_size(10)
+        .throughput(Throughput::Elements(N as u64));
+    for (name, filter) in [
+        ("no filter", FilterKind::None),
+        ("8 bits", FilterKind::Fuse8),
+        ("16 bits", FilterKind::Fuse16),
+    ] {
         let make = || filled(&*env, with(Compression::None, filter), &keys, &values);
-        group.bench_function(name, |b| b.iter_batched(make, |w| w.finish().unwrap().size, BatchSize::PerIteration));
+        group.bench_function(name, |b| {
+            b.iter_batched(make, |w| w.finish().unwrap().size, BatchSize::PerIteration)
+        });
     }
 }
 

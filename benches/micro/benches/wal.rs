@@ -22,7 +22,8 @@ fn open(env: Arc<dyn Env>, dir: &Path) -> Wal {
     Wal::create(env, dir, 1, &empty, SEGMENT).unwrap()
 }
 
-/// Lets go of what is full and makes the next segment ready, as the engine's workers do beside the writers.
+/// Lets go of what is full and makes the next segment ready, as the engine's workers do beside the
+/// writers.
 fn recycle(wal: &mut Wal) {
     wal.retire(wal.end()).remove().unwrap();
     if let Some(job) = wal.prepare_next() {
@@ -30,7 +31,8 @@ fn recycle(wal: &mut Wal) {
     }
 }
 
-/// A record of `len` bytes into a segment that was written before: one checksum, one copy into a map.
+/// A record of `len` bytes into a segment that was written before: one checksum, one copy into a
+/// map.
 fn append(c: &mut Criterion) {
     let mut group = c.benchmark_group("wal/append");
     for len in [16, 116, 1 << 10, 64 << 10] {
@@ -68,7 +70,9 @@ fn commit(c: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     for (place, writers) in [("mem", 1), ("mem", 4), ("os", 1), ("os", 4), ("os", 16)] {
         let dir = Dir::new();
-        let wal = LazyCell::new(|| Mutex::new(open(if place == "os" { OsEnv::new() } else { memory() }, dir.path())));
+        let wal = LazyCell::new(|| {
+            Mutex::new(open(if place == "os" { OsEnv::new() } else { memory() }, dir.path()))
+        });
         group.bench_function(format!("{place}, {writers} writers"), |b| {
             let wal = &*wal;
             let syncer = wal.lock().unwrap().syncer();

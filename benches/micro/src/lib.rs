@@ -1,7 +1,9 @@
-//! What the micro-benchmarks share: how criterion measures, the data, and the places where files go.
+//! What the micro-benchmarks share: how criterion measures, the data, and the places where files
+//! go.
 //!
-//! The data are those of `results/`: random keys of 16 bytes, values of 100 bytes of which LZ4 makes about 55. All of it follows from
-//! fixed seeds, so two runs do the same work. Tables lie in an environment in memory wherever the device is not what is measured.
+//! The data are those of `results/`: random keys of 16 bytes, values of 100 bytes of which LZ4
+//! makes about 55. All of it follows from fixed seeds, so two runs do the same work. Tables lie in
+//! an environment in memory wherever the device is not what is measured.
 
 // A measuring program needs a clock and a directory of its own.
 #![allow(clippy::disallowed_methods)]
@@ -99,7 +101,8 @@ impl Dir {
     /// A new directory among the temporary ones of the machine.
     pub fn new() -> Dir {
         static N: AtomicU32 = AtomicU32::new(0);
-        let name = format!("firn-micro-{}-{}", std::process::id(), N.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("firn-micro-{}-{}", std::process::id(), N.fetch_add(1, Ordering::Relaxed));
         Dir(std::env::temp_dir().join(name))
     }
 
@@ -115,8 +118,8 @@ impl Drop for Dir {
     }
 }
 
-/// Writes puts of `keys`, which must be sorted, into table `id` of `dir`, with values by their place and the trailers that `trailer`
-/// gives.
+/// Writes puts of `keys`, which must be sorted, into table `id` of `dir`, with values by their
+/// place and the trailers that `trailer` gives.
 ///
 /// # Errors
 /// What the environment says.
@@ -184,8 +187,9 @@ impl Round {
     }
 }
 
-/// Something that steps fill up: a memtable, a log. It is replaced by a fresh one after every `n` steps, and only the steps are
-/// timed, so the figure is the mean over all degrees of fullness. Lives longer than one sample. The first fill is not timed at all.
+/// Something that steps fill up: a memtable, a log. It is replaced by a fresh one after every `n`
+/// steps, and only the steps are timed, so the figure is the mean over all degrees of fullness.
+/// Lives longer than one sample. The first fill is not timed at all.
 pub struct Fill<T> {
     state: Option<T>,
     at: usize,
@@ -198,8 +202,14 @@ impl<T> Fill<T> {
         Fill { state: None, at: 0, n }
     }
 
-    /// Times `step`, which gets the thing and the number of the step since it was fresh. `fresh` gets the full one to recycle.
-    pub fn run(&mut self, b: &mut Bencher, mut fresh: impl FnMut(Option<T>) -> T, mut step: impl FnMut(&mut T, usize)) {
+    /// Times `step`, which gets the thing and the number of the step since it was fresh. `fresh`
+    /// gets the full one to recycle.
+    pub fn run(
+        &mut self,
+        b: &mut Bencher,
+        mut fresh: impl FnMut(Option<T>) -> T,
+        mut step: impl FnMut(&mut T, usize),
+    ) {
         // Here and not below: criterion plans its samples by what the calls below take as a whole.
         if self.state.is_none() {
             let mut state = fresh(None);

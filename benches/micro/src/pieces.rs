@@ -1,5 +1,5 @@
-//! The pieces that are both timed (by criterion) and counted in instructions (by `micro-count`): one making of each, so that both
-//! speak of the same work.
+//! The pieces that are both timed (by criterion) and counted in instructions (by `micro-count`):
+//! one making of each, so that both speak of the same work.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,14 +41,15 @@ pub fn table(keys: Vec<Key>, options: TableOptions) -> Result<Sorted> {
     Ok(Sorted { env, table, cache, keys })
 }
 
-/// A table whose only block is stored as it is, mapped, and filled up to `block_size`: what a read of it costs is the search in the
-/// block.
+/// A table whose only block is stored as it is, mapped, and filled up to `block_size`: what a read
+/// of it costs is the search in the block.
 ///
 /// # Errors
 /// What the engine says.
 pub fn one_block(block_size: usize) -> Result<Sorted> {
     let n = (block_size - 64) / (crate::ENTRY + 3);
-    let options = TableOptions { block_size, compression: Compression::None, ..TableOptions::default() };
+    let options =
+        TableOptions { block_size, compression: Compression::None, ..TableOptions::default() };
     table(crate::sorted(n, 1), options)
 }
 
@@ -100,7 +101,8 @@ pub struct Store {
     pub dir: Dir,
 }
 
-/// Opens a store for writing to: what is flushed is dropped, so that it does not grow with the time of measuring.
+/// Opens a store for writing to: what is flushed is dropped, so that it does not grow with the time
+/// of measuring.
 ///
 /// # Errors
 /// What the engine says.
@@ -125,14 +127,16 @@ pub fn store_in_memory(keys: &[Key]) -> Result<Store> {
     Ok(store)
 }
 
-/// Opens a store with puts of `keys`, compacted to one run whose blocks are stored with `compression`, with these options.
+/// Opens a store with puts of `keys`, compacted to one run whose blocks are stored with
+/// `compression`, with these options.
 ///
 /// # Errors
 /// What the engine says.
 pub fn store_on_disk(keys: &[Key], compression: Compression, options: DbOptions) -> Result<Store> {
     let (dir, values) = (Dir::new(), Values::new());
     let large = TreeOptions { compression: vec![compression], ..TreeOptions::default() };
-    let tree = Db::open_in(OsEnv::new(), dir.path(), DbOptions::default())?.tree("t", large.clone())?;
+    let tree =
+        Db::open_in(OsEnv::new(), dir.path(), DbOptions::default())?.tree("t", large.clone())?;
     for (i, key) in keys.iter().enumerate() {
         tree.put(key, values.get(i))?;
     }

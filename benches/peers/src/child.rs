@@ -1,6 +1,8 @@
-//! One engine through one stage, in a process of its own: its memory figures and its allocator's state are nobody else's.
+//! One engine through one stage, in a process of its own: its memory figures and its allocator's
+//! state are nobody else's.
 //!
-//! The order comes as JSON on standard input, the results leave as JSON on standard output, progress on standard error.
+//! The order comes as JSON on standard input, the results leave as JSON on standard output,
+//! progress on standard error.
 
 use firn_workload::{Config, Outcome, Progress, Result, Runner, Store, process::Usage};
 use serde::{Deserialize, Serialize};
@@ -82,7 +84,8 @@ impl Drop for EndOfWatch<'_> {
     }
 }
 
-/// Waits until the process has used next to no time for a while: whatever an engine does in the background is done.
+/// Waits until the process has used next to no time for a while: whatever an engine does in the
+/// background is done.
 fn wait_until_idle() {
     const LOOK_EVERY: Duration = Duration::from_millis(100);
     const QUIET_LOOKS: u32 = 5;
@@ -91,7 +94,8 @@ fn wait_until_idle() {
     while quiet < QUIET_LOOKS {
         thread::sleep(LOOK_EVERY);
         let now = Usage::now().map_or(0, |u| u.cpu_ticks);
-        // A tick is a hundredth of a second: one in a tenth of a second may be a thread that wakes up to look around.
+        // A tick is a hundredth of a second: one in a tenth of a second may be a thread that wakes
+        // up to look around.
         quiet = if now.saturating_sub(before) <= 1 { quiet + 1 } else { 0 };
         before = now;
     }
@@ -111,14 +115,22 @@ impl Stage<'_> {
         }
     }
 
-    fn step<S: Store>(&self, store: &S, runner: &Runner, peaks: &Peaks, labelled: &Labelled) -> Result<StepResult> {
+    fn step<S: Store>(
+        &self,
+        store: &S,
+        runner: &Runner,
+        peaks: &Peaks,
+        labelled: &Labelled,
+    ) -> Result<StepResult> {
         let before = Usage::now().unwrap_or_default();
         peaks.anon.store(before.rss_anon, Ordering::Relaxed);
         peaks.file.store(before.rss_file, Ordering::Relaxed);
         let start = Instant::now();
         let mut outcome = None;
         match &labelled.step {
-            Step::Run(phase) => outcome = Some(runner.run(store, phase, |p| self.tell(&labelled.label, p))?),
+            Step::Run(phase) => {
+                outcome = Some(runner.run(store, phase, |p| self.tell(&labelled.label, p))?)
+            }
             Step::Flush => store.flush()?,
             Step::Compact => store.compact()?,
             Step::Wait => wait_until_idle(),
@@ -127,7 +139,9 @@ impl Stage<'_> {
         peaks.note();
         let after = Usage::now().unwrap_or_default();
         let clear = if io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
-        let rate = outcome.as_ref().map_or(String::new(), |o| format!(", {:.0} operations a second", o.ops_per_second));
+        let rate = outcome
+            .as_ref()
+            .map_or(String::new(), |o| format!(", {:.0} operations a second", o.ops_per_second));
         eprintln!("{clear}{:>8} {}: {seconds:.2} s{rate}", self.0.engine, labelled.label);
         Ok(StepResult {
             label: labelled.label.clone(),

@@ -1,4 +1,5 @@
-//! `peers cliffs`: what operations cost after histories that could make them slow, in RocksDB beside Firn. The others have no range deletions.
+//! `peers cliffs`: what operations cost after histories that could make them slow, in RocksDB
+//! beside Firn. The others have no range deletions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,10 @@ use firn_workload::Result;
 use firn_workload::cliffs::{Case, Subject, run};
 use firn_workload::firn::FirnStore;
 use firn_workload::spec::parse_count;
-use rocksdb::{DBWithThreadMode, FlushOptions, IteratorMode, MultiThreaded, Options, SnapshotWithThreadMode, WriteBatch};
+use rocksdb::{
+    DBWithThreadMode, FlushOptions, IteratorMode, MultiThreaded, Options, SnapshotWithThreadMode,
+    WriteBatch,
+};
 
 #[derive(Args)]
 pub struct Cliffs {
@@ -100,7 +104,8 @@ pub fn main(args: &Cliffs) -> Result<()> {
     );
     let micros = |nanos: u64| format!("{:.2} us", nanos as f64 / 1000.0);
     for (f, r) in firn.iter().zip(&rocks) {
-        let three = |c: &Case| format!("{} | {} | {:.1}", micros(c.normal), micros(c.after), c.ratio());
+        let three =
+            |c: &Case| format!("{} | {} | {:.1}", micros(c.normal), micros(c.after), c.ratio());
         println!("| {} | {} | {} |", f.name, three(f), three(r));
     }
     Ok(())

@@ -1,7 +1,8 @@
-//! `peers small` and `peers trees`: what each engine costs an application that embeds it ([`firn_workload::embedding`]).
+//! `peers small` and `peers trees`: what each engine costs an application that embeds it
+//! ([`firn_workload::embedding`]).
 //!
-//! All have their default options but for the memory budget of `trees`. Each engine, and each number of trees, is measured in a process
-//! of its own.
+//! All have their default options but for the memory budget of `trees`. Each engine, and each
+//! number of trees, is measured in a process of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -90,7 +91,12 @@ impl Redb {
         Ok(Redb(builder.create(dir.join("redb"))?))
     }
 
-    fn write(&self, durability: Durability, name: Option<&str>, pair: Option<(&[u8], &[u8])>) -> Result<()> {
+    fn write(
+        &self,
+        durability: Durability,
+        name: Option<&str>,
+        pair: Option<(&[u8], &[u8])>,
+    ) -> Result<()> {
         let mut write = self.0.begin_write()?;
         write.set_durability(durability)?;
         if let Some(name) = name {
@@ -115,7 +121,8 @@ impl Embedded for Redb {
     }
     fn count(&self, tree: &String) -> Result<u64> {
         let table = self.0.begin_read()?.open_table(table(tree))?;
-        let walked = redb::ReadableTable::iter(&table)?.try_fold(0, |n, pair| pair.map(|_| n + 1))?;
+        let walked =
+            redb::ReadableTable::iter(&table)?.try_fold(0, |n, pair| pair.map(|_| n + 1))?;
         assert_eq!(walked, table.len()?);
         Ok(walked)
     }
@@ -167,7 +174,8 @@ impl Rocks {
         if let Some(bytes) = budget {
             options.set_db_write_buffer_size(bytes * 3 / 4);
         }
-        let names = DBWithThreadMode::<MultiThreaded>::list_cf(&options, dir).unwrap_or_else(|_| vec!["default".into()]);
+        let names = DBWithThreadMode::<MultiThreaded>::list_cf(&options, dir)
+            .unwrap_or_else(|_| vec!["default".into()]);
         Ok(Rocks(DBWithThreadMode::open_cf(&options, dir, names)?))
     }
 }
@@ -182,11 +190,17 @@ impl Embedded for Rocks {
         Ok(name.to_owned())
     }
     fn put(&self, tree: &String, key: &[u8], value: &[u8]) -> Result<()> {
-        Ok(self.0.put_cf(&self.0.cf_handle(tree).ok_or("a column family is missing")?, key, value)?)
+        Ok(self.0.put_cf(
+            &self.0.cf_handle(tree).ok_or("a column family is missing")?,
+            key,
+            value,
+        )?)
     }
     fn count(&self, tree: &String) -> Result<u64> {
         let family = self.0.cf_handle(tree).ok_or("a column family is missing")?;
-        self.0.iterator_cf(&family, IteratorMode::Start).try_fold(0, |n, pair| pair.map(|_| n + 1).map_err(Into::into))
+        self.0
+            .iterator_cf(&family, IteratorMode::Start)
+            .try_fold(0, |n, pair| pair.map(|_| n + 1).map_err(Into::into))
     }
 }
 
@@ -197,7 +211,9 @@ impl Kind {
 
     fn small(self, dirs: &[PathBuf], records: u64) -> Result<Vec<Step>> {
         match self {
-            Kind::Firn => small(dirs, records, |d| FirnEmbedded::open(d, DbOptions::default(), TreeOptions::default())),
+            Kind::Firn => small(dirs, records, |d| {
+                FirnEmbedded::open(d, DbOptions::default(), TreeOptions::default())
+            }),
             Kind::Redb => small(dirs, records, |d| Redb::open(d, None)),
             Kind::Fjall => small(dirs, records, |d| Fjall::open(d, None)),
             Kind::Rocksdb => small(dirs, records, |d| Rocks::open(d, None)),
@@ -207,7 +223,12 @@ impl Kind {
     fn trees(self, dir: &Path, n: u64, puts: u64, budget: usize) -> Result<Trees> {
         let options = DbOptions { memory_budget: budget, ..DbOptions::default() };
         Ok(match self {
-            Kind::Firn => trees(dir, n, puts, 1, |d| FirnEmbedded::open(d, options.clone(), TreeOptions::default()))?.0,
+            Kind::Firn => {
+                trees(dir, n, puts, 1, |d| {
+                    FirnEmbedded::open(d, options.clone(), TreeOptions::default())
+                })?
+                .0
+            }
             Kind::Redb => trees(dir, n, puts, 1, |d| Redb::open(d, Some(budget)))?.0,
             Kind::Fjall => trees(dir, n, puts, 1, |d| Fjall::open(d, Some(budget)))?.0,
             Kind::Rocksdb => trees(dir, n, puts, 1, |d| Rocks::open(d, Some(budget)))?.0,
@@ -252,7 +273,18 @@ pub fn run_small(args: &SmallArgs) -> Result<()> {
     for kind in &args.engines {
         let dir = args.dir.display().to_string();
         let (stores, records) = (args.stores.to_string(), args.records.to_string());
-        let order = ["small", "--json", "--engines", &kind.name(), "--stores", &stores, "--records", &records, "--dir", &dir];
+        let order = [
+            "small",
+            "--json",
+            "--engines",
+            &kind.name(),
+            "--stores",
+            &stores,
+            "--records",
+            &records,
+            "--dir",
+            &dir,
+        ];
         let steps: Vec<Step> = match apart(&order.map(String::from)) {
             Ok(steps) => steps,
             Err(e) => {

@@ -1,11 +1,14 @@
 //! `peers`: the same workloads through several engines under the same conditions, side by side.
 //!
-//! Repetitions are interleaved (A B C, then B C A, ...) so that the machine's moods hit all engines alike; each engine runs
-//! each stage in a process of its own, with a folder of its own, after the last one's data has been deleted and written back.
+//! Repetitions are interleaved (A B C, then B C A, ...) so that the machine's moods hit all engines
+//! alike; each engine runs each stage in a process of its own, with a folder of its own, after the
+//! last one's data has been deleted and written back.
 //!
-//! A workspace of its own, so that building Firn never builds RocksDB, which needs a C++ compiler and libclang and takes long:
-//! `cargo build --release` here, then `target/release/peers run --help`.
-// A measuring program reads the machine's clocks, starts processes and looks at files itself: none of it is engine code.
+//! A workspace of its own, so that building Firn never builds RocksDB, which needs a C++ compiler
+//! and libclang and takes long: `cargo build --release` here, then
+//! `target/release/peers run --help`.
+// A measuring program reads the machine's clocks, starts processes and looks at files itself: none
+// of it is engine code.
 #![allow(clippy::disallowed_methods)]
 
 mod child;
@@ -43,11 +46,13 @@ enum Cmd {
     Run(Box<Run>),
     /// What operations cost after histories that could make them slow: Firn beside RocksDB
     Cliffs(cliffs::Cliffs),
-    /// Scans among deletions by RocksDB's published recipe: Firn beside RocksDB, as it is and with its remedy
+    /// Scans among deletions by RocksDB's published recipe: Firn beside RocksDB, as it is and with
+    /// its remedy
     Queue(queue::Queue),
     /// What each of many small stores costs that one process has open
     Small(embedding::SmallArgs),
-    /// What many trees under one memory budget cost: to make, to open, at rest, and while they are written
+    /// What many trees under one memory budget cost: to make, to open, at rest, and while they are
+    /// written
     Trees(embedding::TreeArgs),
     /// List workloads, steps and presets
     List,
@@ -101,7 +106,8 @@ struct Run {
     /// Share of a value's bytes that are random
     #[arg(long, default_value_t = 0.5)]
     random_share: f64,
-    /// Distribution of keys instead of each workload's own: `uniform`, `zipfian[:theta]`, `latest`, `hotspot`, ...
+    /// Distribution of keys instead of each workload's own: `uniform`, `zipfian[:theta]`, `latest`,
+    /// `hotspot`, ...
     #[arg(long)]
     distribution: Option<Distribution>,
     /// Parameters of mixgraph: prefix_dist, all_dist or all_random
@@ -171,7 +177,11 @@ impl Run {
 fn stage(order: &Order) -> Result<Vec<StepResult>> {
     clear(&order.dir)?;
     fs::create_dir_all(&order.dir)?;
-    let mut child = Command::new(env::current_exe()?).arg("child").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut child = Command::new(env::current_exe()?)
+        .arg("child")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
     let mut input = child.stdin.take().ok_or("the child has no standard input")?;
     input.write_all(&serde_json::to_vec(order)?)?;
     drop(input);

@@ -46,7 +46,8 @@ impl fmt::Display for Step {
     }
 }
 
-/// A step with the name of its row in the table: unlike [`Step`]'s, it is the only one of that name.
+/// A step with the name of its row in the table: unlike [`Step`]'s, it is the only one of that
+/// name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Labelled {
     /// The row's name.
@@ -55,13 +56,17 @@ pub struct Labelled {
     pub step: Step,
 }
 
-/// Parses steps and presets separated by commas into stages; `fresh` begins the next stage, and so does each preset.
+/// Parses steps and presets separated by commas into stages; `fresh` begins the next stage, and so
+/// does each preset.
 pub fn parse(text: &str) -> Result<Vec<Vec<Labelled>>, String> {
     let expanded: Vec<&str> = text
         .split(',')
         .map(str::trim)
         .flat_map(|name| match PRESETS.iter().find(|(preset, _)| *preset == name) {
-            Some((_, steps)) => std::iter::once("fresh").chain(steps.split(',')).chain(std::iter::once("fresh")).collect(),
+            Some((_, steps)) => std::iter::once("fresh")
+                .chain(steps.split(','))
+                .chain(std::iter::once("fresh"))
+                .collect(),
             None => vec![name],
         })
         .collect();
@@ -81,7 +86,10 @@ pub fn parse(text: &str) -> Result<Vec<Vec<Labelled>>, String> {
             compacted |= step == Step::Compact;
             let times = seen.entry(name.clone()).or_insert(0);
             *times += 1;
-            steps.push(Labelled { label: if *times > 1 { format!("{name} #{times}") } else { name }, step });
+            steps.push(Labelled {
+                label: if *times > 1 { format!("{name} #{times}") } else { name },
+                step,
+            });
         }
         stages.push(steps);
     }
@@ -94,12 +102,21 @@ mod tests {
 
     #[test]
     fn stages_and_labels() {
-        let stages = parse("fillrandom,readrandom,compact,readrandom,readrandom, fresh,fillrandom@5k:2").unwrap();
-        let labels: Vec<Vec<&str>> = stages.iter().map(|s| s.iter().map(|l| &l.label[..]).collect()).collect();
+        let stages =
+            parse("fillrandom,readrandom,compact,readrandom,readrandom, fresh,fillrandom@5k:2")
+                .unwrap();
+        let labels: Vec<Vec<&str>> =
+            stages.iter().map(|s| s.iter().map(|l| &l.label[..]).collect()).collect();
         assert_eq!(
             labels,
             [
-                vec!["fillrandom", "readrandom", "compact", "readrandom, compacted", "readrandom, compacted #2"],
+                vec![
+                    "fillrandom",
+                    "readrandom",
+                    "compact",
+                    "readrandom, compacted",
+                    "readrandom, compacted #2"
+                ],
                 vec!["fillrandom@5000:2"]
             ]
         );

@@ -1,5 +1,5 @@
-//! `peers queue`: scans among deletions by RocksDB's own published recipe, over Firn and over RocksDB, without and with the remedy that the
-//! recipe was published for.
+//! `peers queue`: scans among deletions by RocksDB's own published recipe, over Firn and over
+//! RocksDB, without and with the remedy that the recipe was published for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ pub struct Queue {
     /// Seconds for each step
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     recipe_seconds: u64,
-    /// RocksDB's min_tombstones_for_range_conversion where it has its remedy: how many deletions a scan must pass to write a range deletion
+    /// RocksDB's min_tombstones_for_range_conversion where it has its remedy: how many deletions a
+    /// scan must pass to write a range deletion
     #[arg(long, default_value_t = 8)]
     conversion: u32,
     /// How often; what is measured comes by turns
@@ -30,7 +31,11 @@ pub struct Queue {
     dir: PathBuf,
 }
 
-fn of<S: Store>(args: &Queue, dir: &Path, open: impl FnOnce(&Path) -> Result<S>) -> Result<Vec<Scans>> {
+fn of<S: Store>(
+    args: &Queue,
+    dir: &Path,
+    open: impl FnOnce(&Path) -> Result<S>,
+) -> Result<Vec<Scans>> {
     super::clear(dir)?;
     fs::create_dir_all(dir)?;
     let scans = scans_among_deletions(&open(dir)?, args.recipe, args.recipe_seconds)?;
@@ -55,7 +60,10 @@ pub fn main(args: &Queue) -> Result<()> {
         for (engine, scans) in [("Firn", firn), ("RocksDB", plain), (&with, remedied)] {
             for s in scans {
                 let direction = if s.forward { "forward" } else { "backward" };
-                println!("| {engine} | {} | {direction} | {:.0} |", s.deletions, s.scans_per_second);
+                println!(
+                    "| {engine} | {} | {direction} | {:.0} |",
+                    s.deletions, s.scans_per_second
+                );
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Medians with their spread, one row per step, one column per engine, and the ratios to the first engine's.
+//! Medians with their spread, one row per step, one column per engine, and the ratios to the first
+//! engine's.
 
 use serde::Serialize;
 use std::fmt::Write;
@@ -39,7 +40,12 @@ impl Spread {
     }
 }
 
-fn spread(all: &[Repetition], engine: Engine, label: &str, figure: impl Fn(&StepResult) -> Option<f64>) -> Option<Spread> {
+fn spread(
+    all: &[Repetition],
+    engine: Engine,
+    label: &str,
+    figure: impl Fn(&StepResult) -> Option<f64>,
+) -> Option<Spread> {
     let steps = all.iter().filter(|r| r.engine == engine).flat_map(|r| &r.steps);
     Spread::of(steps.filter(|s| s.label == label).filter_map(figure).collect())
 }
@@ -75,12 +81,13 @@ fn figures(
     label: &str,
     figure: impl Fn(&StepResult) -> Option<f64> + Copy,
 ) -> Option<Vec<Option<Spread>>> {
-    let cells: Vec<Option<Spread>> = engines.iter().map(|&e| spread(all, e, label, figure)).collect();
+    let cells: Vec<Option<Spread>> =
+        engines.iter().map(|&e| spread(all, e, label, figure)).collect();
     cells.iter().any(Option::is_some).then_some(cells)
 }
 
-/// Tables in Markdown: rates, latencies, and memory and disk. Ratios are the first engine's rate over the other's; above 1 the
-/// first is faster.
+/// Tables in Markdown: rates, latencies, and memory and disk. Ratios are the first engine's rate
+/// over the other's; above 1 the first is faster.
 pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> String {
     let mut out = String::new();
     let Some((first, others)) = engines.split_first() else { return out };
@@ -93,7 +100,10 @@ pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Stri
         let rates = figures(all, engines, label, rate);
         // A step without a rate, such as a compaction, is compared by its time: less is better.
         let timed = rates.is_none();
-        let Some(found) = rates.or_else(|| figures(all, engines, label, |s| Some(s.seconds))) else { continue };
+        let Some(found) = rates.or_else(|| figures(all, engines, label, |s| Some(s.seconds)))
+        else {
+            continue;
+        };
         let show = |n: f64| if timed { format!("{n:.2} s") } else { short(n) };
         let mut cells = vec![label.clone()];
         cells.extend(found.iter().map(|s| match s {
@@ -104,7 +114,9 @@ pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Stri
         for (other, log) in found[1..].iter().zip(&mut logs) {
             let ratio = match (found[0], other) {
                 // An engine that has nothing to do is done at once: that is no speed.
-                (Some(a), Some(b)) if timed => (a.median.min(b.median) > 0.01).then(|| b.median / a.median),
+                (Some(a), Some(b)) if timed => {
+                    (a.median.min(b.median) > 0.01).then(|| b.median / a.median)
+                }
                 (Some(a), Some(b)) => Some(a.median / b.median),
                 _ => None,
             };
@@ -136,7 +148,8 @@ fn latencies(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &
         let mut cells = vec![label.clone()];
         for &engine in engines {
             let of = |figure: fn(&StepResult) -> Option<u64>| {
-                spread(all, engine, label, |s| figure(s).map(|ns| ns as f64 / 1e3)).map(|s| format!("{:.2}", s.median))
+                spread(all, engine, label, |s| figure(s).map(|ns| ns as f64 / 1e3))
+                    .map(|s| format!("{:.2}", s.median))
             };
             let parts = [
                 of(|s| s.outcome.as_ref()?.latency.map(|l| l.p50_ns)),
@@ -155,7 +168,8 @@ fn latencies(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &
 
 fn resources(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &[String]) {
     let _ = writeln!(out);
-    let mut cells = vec!["MB: peak anonymous memory / peak mapped files / written / on disk".to_owned()];
+    let mut cells =
+        vec!["MB: peak anonymous memory / peak mapped files / written / on disk".to_owned()];
     cells.extend(engines.iter().map(Engine::to_string));
     head(out, &cells);
     for label in labels {
@@ -197,20 +211,27 @@ mod tests {
 
     #[test]
     fn spreads() {
-        assert_eq!(Spread::of(vec![3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+        assert_eq!(
+            Spread::of(vec![3.0, 1.0, 2.0]),
+            Some(Spread { median: 2.0, min: 1.0, max: 3.0 })
+        );
         assert_eq!(Spread::of(vec![1.0, 2.0]), Some(Spread { median: 1.5, min: 1.0, max: 2.0 }));
         assert_eq!(Spread::of(vec![]), None);
     }
 
     #[test]
     fn numbers_are_short() {
-        let shown: Vec<String> = [0.0, 999.0, 4_400.0, 350_000.0, 999_900.0, 1_100_000.0, 16_600_000.0].map(short).into();
+        let shown: Vec<String> =
+            [0.0, 999.0, 4_400.0, 350_000.0, 999_900.0, 1_100_000.0, 16_600_000.0]
+                .map(short)
+                .into();
         assert_eq!(shown, ["0", "999", "4.4 k", "350 k", "1.00 M", "1.10 M", "16.6 M"]);
     }
 
     #[test]
     fn a_shorter_time_is_a_ratio_above_one() {
-        let all = [rep(Engine::Rocksdb, 0, 1.0), rep(Engine::Fjall, 0, 2.0), rep(Engine::Fjall, 1, 4.0)];
+        let all =
+            [rep(Engine::Rocksdb, 0, 1.0), rep(Engine::Fjall, 0, 2.0), rep(Engine::Fjall, 1, 4.0)];
         let text = render(&all, &[Engine::Rocksdb, Engine::Fjall], &["compact".into()]);
         assert!(text.contains("| compact | 1.00 s | 3.00 s (2.00 s..4.00 s) | 3.00 |"), "{text}");
         assert!(text.contains("| compact | 1 / 2 / 3 / - |"), "{text}");

@@ -4,7 +4,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
-use ::kvdb::{DBKey, DBKeyValue, DBOp, DBTransaction, DBValue, IoStats, IoStatsKind, KeyValueDB, end_prefix};
+use ::kvdb::{
+    DBKey, DBKeyValue, DBOp, DBTransaction, DBValue, IoStats, IoStatsKind, KeyValueDB, end_prefix,
+};
 use firn_kv::{Batch, Db, Error, Range, Tree, TreeOptions, Value};
 
 /// A store with a fixed number of columns.
@@ -44,13 +46,17 @@ impl Columns {
     }
 
     fn of(db: Db, n: u32) -> io::Result<Columns> {
-        let columns = (0..n).map(|i| db.tree(&format!("col{i}"), TreeOptions::default())).collect::<Result<_, _>>();
-        let counts = Mutex::new(Counts { overall: IoStats::empty(), since_previous: IoStats::empty() });
+        let columns = (0..n)
+            .map(|i| db.tree(&format!("col{i}"), TreeOptions::default()))
+            .collect::<Result<_, _>>();
+        let counts =
+            Mutex::new(Counts { overall: IoStats::empty(), since_previous: IoStats::empty() });
         Ok(Columns { db, columns: columns.map_err(failed)?, counts })
     }
 
     fn column(&self, col: u32) -> io::Result<&Tree> {
-        let missing = || io::Error::new(io::ErrorKind::NotFound, format!("there is no column {col}"));
+        let missing =
+            || io::Error::new(io::ErrorKind::NotFound, format!("there is no column {col}"));
         self.columns.get(col as usize).ok_or_else(missing)
     }
 
@@ -126,7 +132,11 @@ impl KeyValueDB for Columns {
         pairs(self.column(col).map(Tree::iter))
     }
 
-    fn iter_with_prefix<'a>(&'a self, col: u32, prefix: &'a [u8]) -> Box<dyn Iterator<Item = io::Result<DBKeyValue>> + 'a> {
+    fn iter_with_prefix<'a>(
+        &'a self,
+        col: u32,
+        prefix: &'a [u8],
+    ) -> Box<dyn Iterator<Item = io::Result<DBKeyValue>> + 'a> {
         pairs(self.column(col).map(|tree| tree.prefix(prefix)))
     }
 
@@ -134,7 +144,9 @@ impl KeyValueDB for Columns {
         let mut counts = self.counts.lock().unwrap_or_else(|e| e.into_inner());
         let mut stats = match kind {
             IoStatsKind::Overall => counts.overall.clone(),
-            IoStatsKind::SincePrevious => std::mem::replace(&mut counts.since_previous, IoStats::empty()),
+            IoStatsKind::SincePrevious => {
+                std::mem::replace(&mut counts.since_previous, IoStats::empty())
+            }
         };
         stats.span = stats.started.elapsed();
         stats

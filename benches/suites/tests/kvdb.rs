@@ -14,7 +14,8 @@ struct Dir(PathBuf);
 impl Dir {
     fn new() -> Dir {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("firn-kvdb-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("firn-kvdb-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         Dir(std::env::temp_dir().join(name))
     }
 }

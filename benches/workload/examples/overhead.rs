@@ -1,4 +1,5 @@
-//! What the loops themselves cost: all workloads through a store that does nothing, in nanoseconds an operation.
+//! What the loops themselves cost: all workloads through a store that does nothing, in nanoseconds
+//! an operation.
 //!
 //! `cargo run --release -p firn-workload --example overhead`
 
@@ -28,7 +29,13 @@ impl Store for Nothing {
         Ok(())
     }
 
-    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, mut f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+    fn scan(
+        &self,
+        from: Option<&[u8]>,
+        direction: Direction,
+        limit: u64,
+        mut f: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
         black_box((from, direction));
         (0..limit).for_each(|_| f(black_box(b"key"), black_box(b"value")));
         Ok(limit)

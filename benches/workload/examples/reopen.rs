@@ -1,5 +1,6 @@
-//! What an opening costs that finds a long log: `reopen make DIR TREES MIB` leaves a store whose log holds so much, in a process that ends without
-//! closing it, and `reopen open DIR BUDGET_MIB` opens it and says what that took.
+//! What an opening costs that finds a long log: `reopen make DIR TREES MIB` leaves a store whose
+//! log holds so much, in a process that ends without closing it, and `reopen open DIR BUDGET_MIB`
+//! opens it and says what that took.
 //!
 //! ```text
 //! cargo build --release -p firn-workload --features firn --example reopen
@@ -17,12 +18,15 @@ use firn_workload::rng::mix;
 
 fn make(dir: &str, trees: u64, bytes: u64) -> Result<(), Box<dyn Error>> {
     let db = Db::open_with(dir, DbOptions { memory_budget: 4 << 30, ..DbOptions::default() })?;
-    let trees = (0..trees).map(|i| db.tree(&format!("t{i}"), TreeOptions::default())).collect::<Result<Vec<_>, _>>()?;
+    let trees = (0..trees)
+        .map(|i| db.tree(&format!("t{i}"), TreeOptions::default()))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut i = 0u64;
     while db.stats().wal_bytes < bytes {
         for _ in 0..1000 {
             let at = mix(i);
-            trees[(at % trees.len() as u64) as usize].put([at.to_be_bytes(), i.to_be_bytes()].concat(), [b'v'; 100])?;
+            trees[(at % trees.len() as u64) as usize]
+                .put([at.to_be_bytes(), i.to_be_bytes()].concat(), [b'v'; 100])?;
             i += 1;
         }
     }

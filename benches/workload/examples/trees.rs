@@ -1,4 +1,5 @@
-//! Puts scattered over many trees: `trees DIR TREES PUTS` says what [`firn_workload::embedding::trees`] measures, and how many flushes there were.
+//! Puts scattered over many trees: `trees DIR TREES PUTS` says what
+//! [`firn_workload::embedding::trees`] measures, and how many flushes there were.
 //! `firn bench trees` is the same as a command; this is built in a fraction of the time.
 
 use firn_kv::{DbOptions, TreeOptions};
@@ -8,7 +9,9 @@ use firn_workload::firn::FirnEmbedded;
 fn main() -> firn_workload::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [dir, n, puts] = &args[..] else { return Err("trees DIR TREES PUTS".into()) };
-    let open = |dir: &std::path::Path| FirnEmbedded::open(dir, DbOptions::default(), TreeOptions::default());
+    let open = |dir: &std::path::Path| {
+        FirnEmbedded::open(dir, DbOptions::default(), TreeOptions::default())
+    };
     let (costs, store) = trees(dir.as_ref(), n.parse()?, puts.parse()?, 1, open)?;
     println!("{costs:?}, {} flushes", store.db.stats().flushes);
     Ok(())

@@ -1,6 +1,8 @@
-//! Histories that could make an operation slow, and what it costs after them, as a ratio to what it costs without.
+//! Histories that could make an operation slow, and what it costs after them, as a ratio to what it
+//! costs without.
 //!
-//! Invariant: both figures of a ratio are of the same run and the same operation, on a store of their own; what is read is checked.
+//! Invariant: both figures of a ratio are of the same run and the same operation, on a store of
+//! their own; what is read is checked.
 
 use std::time::Instant;
 
@@ -56,7 +58,11 @@ impl Case {
 ///
 /// # Errors
 /// Those of the store, and wrong answers.
-pub fn run<S: Subject>(n: u64, mut fresh: impl FnMut() -> Result<S>, mut note: impl FnMut(Case)) -> Result<()> {
+pub fn run<S: Subject>(
+    n: u64,
+    mut fresh: impl FnMut() -> Result<S>,
+    mut note: impl FnMut(Case),
+) -> Result<()> {
     let mut note = |name, normal, after| note(Case { name, normal, after });
     range_deletions(n, &fresh()?, &mut note)?;
     nested(n, &fresh()?, &mut note)?;
@@ -80,7 +86,8 @@ fn expect(right: bool, what: &str) -> Result<()> {
     if right { Ok(()) } else { Err(format!("a wrong answer: {what}").into()) }
 }
 
-/// Nanoseconds of one operation: the median of nine rounds, so that a busy neighbour counts for little.
+/// Nanoseconds of one operation: the median of nine rounds, so that a busy neighbour counts for
+/// little.
 fn time(each: u64, mut op: impl FnMut(u64) -> Result<()>) -> Result<u64> {
     let mut rounds = vec![];
     for round in 0..9 {
@@ -147,7 +154,11 @@ fn popped(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
     };
     let normal = time(10, pop)?;
     (90..n).try_for_each(pop)?;
-    note("a queue's head is taken, its tail put, after many of both", normal, time(50, |i| pop(n + i))?);
+    note(
+        "a queue's head is taken, its tail put, after many of both",
+        normal,
+        time(50, |i| pop(n + i))?,
+    );
     Ok(())
 }
 
@@ -191,7 +202,11 @@ fn trees(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
     // A twentieth at a time, so that the one tree's memtable is not filled by it.
     let same = vec![name(0); names.len() / 20];
     let one = 20 * time(1, |_| s.put_in_trees(&same))?;
-    note("a batch over many trees, against one over one", one, time(1, |_| s.put_in_trees(&names))?);
+    note(
+        "a batch over many trees, against one over one",
+        one,
+        time(1, |_| s.put_in_trees(&names))?,
+    );
     Ok(())
 }
 

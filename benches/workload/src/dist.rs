@@ -1,8 +1,9 @@
 //! Which of `n` items is taken next: the distributions of YCSB.
 //!
-//! Zipfian numbers come from the method of Gray et al. ("Quickly generating billion-record synthetic databases", SIGMOD'94),
-//! whose constant zeta(n) is summed term by term up to 1,000 and by the Euler-Maclaurin formula above, so that a billion items
-//! cost as much to set up as a thousand and the number of items may grow from draw to draw.
+//! Zipfian numbers come from the method of Gray et al. ("Quickly generating billion-record
+//! synthetic databases", SIGMOD'94), whose constant zeta(n) is summed term by term up to 1,000 and
+//! by the Euler-Maclaurin formula above, so that a billion items cost as much to set up as a
+//! thousand and the number of items may grow from draw to draw.
 
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -11,8 +12,8 @@ use crate::rng::{Rng, mix};
 
 /// A distribution over the items 0 to n − 1.
 ///
-/// As text: `sequential`, `uniform`, `zipfian[:theta]`, `latest[:theta]`, `hotspot[:share of items:share of operations]`,
-/// `exponential[:percentile:share of items]`.
+/// As text: `sequential`, `uniform`, `zipfian[:theta]`, `latest[:theta]`,
+/// `hotspot[:share of items:share of operations]`, `exponential[:percentile:share of items]`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {
@@ -39,7 +40,8 @@ pub enum Distribution {
     },
     /// The age of the item taken, counted from the most recent one, is exponentially distributed.
     Exponential {
-        /// Percentage of the operations that take one of the most recent `share` of the items; YCSB's is 95.
+        /// Percentage of the operations that take one of the most recent `share` of the items;
+        /// YCSB's is 95.
         percentile: f64,
         /// That share; YCSB's is 0.8571428571.
         share: f64,
@@ -59,11 +61,17 @@ impl Distribution {
     /// Whether every parameter lies within its bounds; the error says which does not.
     pub fn check(&self) -> Result<(), String> {
         let open = |name: &str, v: f64, hi: f64| {
-            if v > 0.0 && v < hi { Ok(()) } else { Err(format!("{name} is {v}; it must lie between 0 and {hi}")) }
+            if v > 0.0 && v < hi {
+                Ok(())
+            } else {
+                Err(format!("{name} is {v}; it must lie between 0 and {hi}"))
+            }
         };
         match *self {
             Distribution::Sequential | Distribution::Uniform => Ok(()),
-            Distribution::Zipfian { theta } | Distribution::Latest { theta } => open("theta", theta, 1.0),
+            Distribution::Zipfian { theta } | Distribution::Latest { theta } => {
+                open("theta", theta, 1.0)
+            }
             Distribution::Hotspot { items, operations } => {
                 open("the share of hot items", items, 1.0)?;
                 open("the share of hot operations", operations, 1.0)
@@ -94,8 +102,12 @@ impl FromStr for Distribution {
             ("latest", &[theta]) => Distribution::Latest { theta },
             ("hotspot", []) => Distribution::Hotspot { items: 0.2, operations: 0.8 },
             ("hotspot", &[items, operations]) => Distribution::Hotspot { items, operations },
-            ("exponential", []) => Distribution::Exponential { percentile: 95.0, share: 0.857_142_857_1 },
-            ("exponential", &[percentile, share]) => Distribution::Exponential { percentile, share },
+            ("exponential", []) => {
+                Distribution::Exponential { percentile: 95.0, share: 0.857_142_857_1 }
+            }
+            ("exponential", &[percentile, share]) => {
+                Distribution::Exponential { percentile, share }
+            }
             _ => {
                 return Err(format!(
                     "distribution {text:?}: expected sequential, uniform, zipfian[:theta], latest[:theta], \
@@ -117,7 +129,8 @@ fn zeta(after: u64, to: u64, theta: f64) -> f64 {
     if to <= exact_to {
         return head;
     }
-    // Euler-Maclaurin for the terms above `exact_to`: integral, half the difference of the ends, first derivatives.
+    // Euler-Maclaurin for the terms above `exact_to`: integral, half the difference of the ends,
+    // first derivatives.
     let (a, b) = (exact_to as f64, to as f64);
     let integral = (b.powf(1.0 - theta) - a.powf(1.0 - theta)) / (1.0 - theta);
     let ends = (term(to) - term(exact_to)) / 2.0;
@@ -125,7 +138,8 @@ fn zeta(after: u64, to: u64, theta: f64) -> f64 {
     head + integral + ends + slope
 }
 
-/// Ranks 0 to n − 1 with the chance of rank r proportional to (r + 1)^-theta; rank 0 is the most popular one.
+/// Ranks 0 to n − 1 with the chance of rank r proportional to (r + 1)^-theta; rank 0 is the most
+/// popular one.
 #[derive(Clone, Debug)]
 pub struct Zipfian {
     n: u64,
@@ -139,7 +153,14 @@ pub struct Zipfian {
 impl Zipfian {
     /// Over `n` items (at least 1), with a skew above 0 and below 1.
     pub fn new(n: u64, theta: f64) -> Self {
-        let mut z = Zipfian { n: 0, theta, zeta_n: 0.0, zeta_2: zeta(0, 2, theta), alpha: 1.0 / (1.0 - theta), eta: 0.0 };
+        let mut z = Zipfian {
+            n: 0,
+            theta,
+            zeta_n: 0.0,
+            zeta_2: zeta(0, 2, theta),
+            alpha: 1.0 / (1.0 - theta),
+            eta: 0.0,
+        };
         z.grow(n.max(1));
         z
     }
@@ -148,10 +169,12 @@ impl Zipfian {
     #[inline]
     pub fn grow(&mut self, n: u64) {
         if n > self.n {
-            // Each step from a small sum is exact; a step from above 1,000 costs the same however long it is.
+            // Each step from a small sum is exact; a step from above 1,000 costs the same however
+            // long it is.
             self.zeta_n += zeta(self.n, n, self.theta);
             self.n = n;
-            self.eta = (1.0 - (2.0 / n as f64).powf(1.0 - self.theta)) / (1.0 - self.zeta_2 / self.zeta_n);
+            self.eta =
+                (1.0 - (2.0 / n as f64).powf(1.0 - self.theta)) / (1.0 - self.zeta_2 / self.zeta_n);
         }
     }
 
@@ -208,7 +231,9 @@ impl Chooser {
             Distribution::Zipfian { theta } => Chooser::Zipfian(Zipfian::new(n, theta)),
             Distribution::Latest { theta } => Chooser::Latest(Zipfian::new(n, theta)),
             Distribution::Hotspot { items, operations } => Chooser::Hotspot(items, operations),
-            Distribution::Exponential { percentile, share } => Chooser::Exponential(-share / (1.0 - percentile / 100.0).ln()),
+            Distribution::Exponential { percentile, share } => {
+                Chooser::Exponential(-share / (1.0 - percentile / 100.0).ln())
+            }
         }
     }
 
@@ -232,7 +257,11 @@ impl Chooser {
             }
             Chooser::Hotspot(items, operations) => {
                 let hot = ((n as f64 * *items) as u64).clamp(1, n);
-                if hot == n || rng.unit() < *operations { rng.below(hot) } else { hot + rng.below(n - hot) }
+                if hot == n || rng.unit() < *operations {
+                    rng.below(hot)
+                } else {
+                    hot + rng.below(n - hot)
+                }
             }
             Chooser::Exponential(mean) => loop {
                 let age = (-rng.unit_above_zero().ln() * *mean * n as f64) as u64;
@@ -262,12 +291,17 @@ mod tests {
             for (after, to) in [(0, 10), (0, 1000), (0, 200_000), (1500, 1501), (1500, 90_000)] {
                 let sum: f64 = (after + 1..=to).map(|i: u64| (i as f64).powf(-theta)).sum();
                 let got = zeta(after, to, theta);
-                assert!((got - sum).abs() < 1e-9 * sum.max(1.0), "theta {theta}, {after}..{to}: {got} for {sum}");
+                assert!(
+                    (got - sum).abs() < 1e-9 * sum.max(1.0),
+                    "theta {theta}, {after}..{to}: {got} for {sum}"
+                );
             }
         }
         let (mut grown, at_once) = (Zipfian::new(1, 0.99), Zipfian::new(50_000, 0.99));
         (2..=50_000).for_each(|n| grown.grow(n));
-        assert!((grown.zeta_n - at_once.zeta_n).abs() < 1e-8 && (grown.eta - at_once.eta).abs() < 1e-8);
+        assert!(
+            (grown.zeta_n - at_once.zeta_n).abs() < 1e-8 && (grown.eta - at_once.eta).abs() < 1e-8
+        );
     }
 
     #[test]
@@ -278,11 +312,22 @@ mod tests {
         let mut rng = Rng::new(5, 0);
         let mut seen = vec![0u64; n as usize];
         (0..draws).for_each(|_| seen[z.sample(&mut rng) as usize] += 1);
-        // Ranks 0 and 1 are exact; the rest is Gray's approximation, good to a few per cent in sums over ranges.
-        for (ranks, slack) in [(0..1, 0.02), (1..2, 0.03), (2..10, 0.12), (10..100, 0.06), (100..1000, 0.05), (1000..n, 0.05)] {
+        // Ranks 0 and 1 are exact; the rest is Gray's approximation, good to a few per cent in sums
+        // over ranges.
+        for (ranks, slack) in [
+            (0..1, 0.02),
+            (1..2, 0.03),
+            (2..10, 0.12),
+            (10..100, 0.06),
+            (100..1000, 0.05),
+            (1000..n, 0.05),
+        ] {
             let expected = ranks.clone().map(|r| z.chance(r)).sum::<f64>() * draws as f64;
             let got: u64 = seen[ranks.start as usize..ranks.end as usize].iter().sum();
-            assert!((got as f64 / expected - 1.0).abs() < slack, "ranks {ranks:?}: {got} for {expected}");
+            assert!(
+                (got as f64 / expected - 1.0).abs() < slack,
+                "ranks {ranks:?}: {got} for {expected}"
+            );
         }
     }
 
@@ -305,7 +350,12 @@ mod tests {
         let chi: f64 = seen.iter().map(|&c| (c as f64 - 1e4).powi(2) / 1e4).sum();
         // 99 degrees of freedom: 99.9 % of samples lie below 149.
         assert!(chi < 149.0, "chi-square {chi}");
-        assert!(counts(Distribution::Sequential, 10, 25, 0).iter().enumerate().all(|(i, &c)| c == if i < 5 { 3 } else { 2 }));
+        assert!(
+            counts(Distribution::Sequential, 10, 25, 0)
+                .iter()
+                .enumerate()
+                .all(|(i, &c)| c == if i < 5 { 3 } else { 2 })
+        );
     }
 
     #[test]
@@ -318,9 +368,14 @@ mod tests {
             assert!(item < n);
             newest += u64::from(item == n - 1);
         }
-        let expected: f64 = (10..20_000u64).map(|n| 1.0 / zeta(0, n.min(1000), 0.99).max(1.0)).sum();
-        // zeta grows beyond n = 1,000 by a third up to 20,000: the newest item's share lies between two thirds of that and it.
-        assert!((newest as f64) < expected && newest as f64 > 0.6 * expected, "{newest} of at most {expected}");
+        let expected: f64 =
+            (10..20_000u64).map(|n| 1.0 / zeta(0, n.min(1000), 0.99).max(1.0)).sum();
+        // zeta grows beyond n = 1,000 by a third up to 20,000: the newest item's share lies between
+        // two thirds of that and it.
+        assert!(
+            (newest as f64) < expected && newest as f64 > 0.6 * expected,
+            "{newest} of at most {expected}"
+        );
     }
 
     #[test]
@@ -328,7 +383,8 @@ mod tests {
         let seen = counts(Distribution::Hotspot { items: 0.2, operations: 0.8 }, 1000, 100_000, 1);
         let hot: u64 = seen[..200].iter().sum();
         assert!((79_000..81_000).contains(&hot), "{hot}");
-        let seen = counts(Distribution::Exponential { percentile: 95.0, share: 0.5 }, 1000, 100_000, 1);
+        let seen =
+            counts(Distribution::Exponential { percentile: 95.0, share: 0.5 }, 1000, 100_000, 1);
         let recent: u64 = seen[500..].iter().sum();
         // Draws older than the oldest item (5 % of 5 %) are repeated.
         assert!((94_800..95_700).contains(&recent), "{recent}");
@@ -350,16 +406,27 @@ mod tests {
         for n in 1..4 {
             for text in ["sequential", "uniform", "zipfian", "latest", "hotspot", "exponential"] {
                 let seen = counts(text.parse().unwrap(), n, 1000, 4);
-                assert!(n < 2 || text == "zipfian" || seen.iter().all(|&c| c > 0), "{text} over {n}: {seen:?}");
+                assert!(
+                    n < 2 || text == "zipfian" || seen.iter().all(|&c| c > 0),
+                    "{text} over {n}: {seen:?}"
+                );
             }
         }
     }
 
     #[test]
     fn bad_text_is_refused() {
-        for bad in
-            ["", "zipf", "zipfian:1", "zipfian:0", "zipfian:x", "hotspot:0.5", "hotspot:0:1", "exponential:100:1", "uniform:1"]
-        {
+        for bad in [
+            "",
+            "zipf",
+            "zipfian:1",
+            "zipfian:0",
+            "zipfian:x",
+            "hotspot:0.5",
+            "hotspot:0:1",
+            "exponential:100:1",
+            "uniform:1",
+        ] {
             assert!(bad.parse::<Distribution>().is_err(), "{bad}");
         }
     }

@@ -1,7 +1,8 @@
-//! What it costs to embed an engine: many small stores in one process ([`small`]), and many trees in one store ([`trees`]).
+//! What it costs to embed an engine: many small stores in one process ([`small`]), and many trees
+//! in one store ([`trees`]).
 //!
-//! Costs are of the process, so whoever measures several engines or several numbers gives each a process of its own: memory that an
-//! allocator keeps would count for the next one.
+//! Costs are of the process, so whoever measures several engines or several numbers gives each a
+//! process of its own: memory that an allocator keeps would count for the next one.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -21,7 +22,8 @@ const LOOK: u64 = 4096;
 /// A clock tick of the processor's accounting, in nanoseconds.
 const TICK: u64 = 10_000_000;
 
-/// An open store with named trees (column families, keyspaces, tables), as an application embeds it.
+/// An open store with named trees (column families, keyspaces, tables), as an application embeds
+/// it.
 pub trait Embedded: Sized {
     /// A tree of it.
     type Tree;
@@ -31,7 +33,8 @@ pub trait Embedded: Sized {
     fn trees(&self, names: &[String]) -> Result<Vec<Self::Tree>> {
         names.iter().map(|n| self.tree(n)).collect()
     }
-    /// Puts a pair. When it returns, the pair survives as long as the engine lets it survive by default.
+    /// Puts a pair. When it returns, the pair survives as long as the engine lets it survive by
+    /// default.
     fn put(&self, tree: &Self::Tree, key: &[u8], value: &[u8]) -> Result<()>;
     /// Walks through the tree and counts its pairs.
     fn count(&self, tree: &Self::Tree) -> Result<u64>;
@@ -48,7 +51,8 @@ pub struct Step {
     pub name: String,
     /// Nanoseconds.
     pub wall_nanos: u64,
-    /// Processor time of all threads in nanoseconds, to the 10 ms that the system counts in, divided.
+    /// Processor time of all threads in nanoseconds, to the 10 ms that the system counts in,
+    /// divided.
     pub cpu_nanos: u64,
     /// Resident bytes that the process has more than before the first step.
     pub memory: u64,
@@ -64,13 +68,20 @@ fn key(i: u64) -> [u8; KEY] {
     key
 }
 
-/// Makes a store of `records` records in each of `dirs`, all open at once, closes them, opens them again and reads, and at last opens each
-/// for one put.
-pub fn small<S: Embedded>(dirs: &[PathBuf], records: u64, open: impl Fn(&Path) -> Result<S>) -> Result<Vec<Step>> {
+/// Makes a store of `records` records in each of `dirs`, all open at once, closes them, opens them
+/// again and reads, and at last opens each for one put.
+pub fn small<S: Embedded>(
+    dirs: &[PathBuf],
+    records: u64,
+    open: impl Fn(&Path) -> Result<S>,
+) -> Result<Vec<Step>> {
     let before = Usage::now().unwrap_or_default();
     let mut steps = vec![];
     let n = dirs.len().max(1) as u64;
-    let mut step = |name: &str, stores: &mut Vec<S>, work: &mut dyn FnMut(&mut Vec<S>) -> Result<()>| -> Result<()> {
+    let mut step = |name: &str,
+                    stores: &mut Vec<S>,
+                    work: &mut dyn FnMut(&mut Vec<S>) -> Result<()>|
+     -> Result<()> {
         let (from, start) = (Usage::now().unwrap_or_default(), Instant::now());
         work(stores)?;
         let (wall, now) = (start.elapsed().as_nanos() as u64, Usage::now().unwrap_or_default());
@@ -90,7 +101,8 @@ pub fn small<S: Embedded>(dirs: &[PathBuf], records: u64, open: impl Fn(&Path) -
         keys.into_iter().try_for_each(|i| store.put(&tree, &key(i), &[b'v'; VALUE]))
     };
     let mut stores = vec![];
-    let mut open_all = |stores: &mut Vec<S>| dirs.iter().try_for_each(|d| open(d).map(|s| stores.push(s)));
+    let mut open_all =
+        |stores: &mut Vec<S>| dirs.iter().try_for_each(|d| open(d).map(|s| stores.push(s)));
     let mut close_all = |stores: &mut Vec<S>| stores.drain(..).try_for_each(S::close);
     step("make", &mut stores, &mut open_all)?;
     step("fill", &mut stores, &mut |stores| stores.iter().try_for_each(|s| put(s, 0..records)))?;
@@ -132,8 +144,15 @@ pub struct Trees {
     pub puts_per_second: f64,
 }
 
-/// Makes `n` trees in `dir`, opens the store again, and puts `puts` pairs scattered over the trees. Gives the open store back.
-pub fn trees<S: Embedded>(dir: &Path, n: u64, puts: u64, seed: u64, open: impl Fn(&Path) -> Result<S>) -> Result<(Trees, S)> {
+/// Makes `n` trees in `dir`, opens the store again, and puts `puts` pairs scattered over the trees.
+/// Gives the open store back.
+pub fn trees<S: Embedded>(
+    dir: &Path,
+    n: u64,
+    puts: u64,
+    seed: u64,
+    open: impl Fn(&Path) -> Result<S>,
+) -> Result<(Trees, S)> {
     let memory = || Usage::now().map_or((0, 0), |u| (u.rss_anon, u.size));
     let names: Vec<String> = (0..n).map(|i| format!("t{i}")).collect();
     let start = Instant::now();
@@ -153,7 +172,11 @@ pub fn trees<S: Embedded>(dir: &Path, n: u64, puts: u64, seed: u64, open: impl F
     let start = Instant::now();
     for i in 0..puts {
         let at = mix(i ^ seed);
-        store.put(&trees[(at % n) as usize], &[at.to_be_bytes(), i.to_be_bytes()].concat(), &value)?;
+        store.put(
+            &trees[(at % n) as usize],
+            &[at.to_be_bytes(), i.to_be_bytes()].concat(),
+            &value,
+        )?;
         if i % LOOK == 0 {
             most = most.max(memory().0);
         }

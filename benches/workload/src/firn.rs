@@ -9,8 +9,8 @@ use crate::embedding::Embedded;
 use crate::process::disk_bytes;
 use crate::store::{Batch, Direction, Result, Store, StoreStats, fold};
 
-/// A Firn store with one tree that workloads and histories use. The handles have the durability of writes that the workload does not want
-/// synced.
+/// A Firn store with one tree that workloads and histories use. The handles have the durability of
+/// writes that the workload does not want synced.
 pub struct FirnStore {
     /// The store.
     pub db: Db,
@@ -22,7 +22,12 @@ pub struct FirnStore {
 
 impl FirnStore {
     /// Opens the store in `dir`, which may be empty, and its tree `name`.
-    pub fn open(dir: &Path, options: DbOptions, name: &str, tree: TreeOptions) -> Result<FirnStore> {
+    pub fn open(
+        dir: &Path,
+        options: DbOptions,
+        name: &str,
+        tree: TreeOptions,
+    ) -> Result<FirnStore> {
         let db = Db::open_with(dir, options)?;
         let tree = db.tree(name, tree)?;
         Ok(FirnStore { db, tree, dir: dir.to_owned() })
@@ -32,7 +37,11 @@ impl FirnStore {
 impl Store for FirnStore {
     #[inline]
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        Ok(if sync { self.tree.with(Durability::Power).put(key, value) } else { self.tree.put(key, value) }?)
+        Ok(if sync {
+            self.tree.with(Durability::Power).put(key, value)
+        } else {
+            self.tree.put(key, value)
+        }?)
     }
 
     fn write_batch(&self, batch: &Batch) -> Result<()> {
@@ -61,7 +70,13 @@ impl Store for FirnStore {
     }
 
     #[inline]
-    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, mut f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+    fn scan(
+        &self,
+        from: Option<&[u8]>,
+        direction: Direction,
+        limit: u64,
+        mut f: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
         let mut cursor = self.tree.cursor(..)?;
         let forward = direction == Direction::Forward;
         match from {

@@ -1,6 +1,8 @@
-//! Keys, as db_bench makes them: the number in 8 bytes big-endian, then the character '0' up to the key size.
+//! Keys, as db_bench makes them: the number in 8 bytes big-endian, then the character '0' up to the
+//! key size.
 //!
-//! So key order is the order of the numbers. YCSB's keys are the same with the number scrambled ([`crate::rng::mix`]).
+//! So key order is the order of the numbers. YCSB's keys are the same with the number scrambled
+//! ([`crate::rng::mix`]).
 
 use crate::rng::Rng;
 
@@ -32,8 +34,8 @@ impl KeyBuf {
 
 /// A permutation of the numbers below `n`: visits each once, in an order that depends on the seed.
 ///
-/// Multiplications by odd numbers and shifted exclusive-ors permute the numbers of as many bits as `n` needs; a number whose
-/// image is not below `n` is taken again, less than twice on average.
+/// Multiplications by odd numbers and shifted exclusive-ors permute the numbers of as many bits as
+/// `n` needs; a number whose image is not below `n` is taken again, less than twice on average.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     n: u64,
@@ -95,7 +97,10 @@ mod tests {
         for n in [1, 2, 3, 10, 64, 1000, 4097] {
             let p = Permutation::new(n, 42);
             let mut seen: Vec<u64> = (0..n).map(|i| p.at(i)).collect();
-            assert!(n < 10 || seen.iter().enumerate().any(|(i, &v)| i as u64 != v), "identity for {n}");
+            assert!(
+                n < 10 || seen.iter().enumerate().any(|(i, &v)| i as u64 != v),
+                "identity for {n}"
+            );
             seen.sort_unstable();
             assert_eq!(seen, (0..n).collect::<Vec<_>>());
         }

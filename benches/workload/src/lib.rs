@@ -1,14 +1,17 @@
-//! Workloads for key-value stores: db_bench's, YCSB's and mixgraph's, through one loop for every engine.
+//! Workloads for key-value stores: db_bench's, YCSB's and mixgraph's, through one loop for every
+//! engine.
 //!
-//! A [`Store`] is what a driver implements; a [`Runner`] takes it through [`Phase`]s and returns an [`Outcome`] for each. All
-//! loops are generic over the store, so that an engine pays for its own calls and for nothing else: no virtual call per
-//! operation, no allocation, a clock read only on every [`Config::sample_every`]-th operation.
+//! A [`Store`] is what a driver implements; a [`Runner`] takes it through [`Phase`]s and returns an
+//! [`Outcome`] for each. All loops are generic over the store, so that an engine pays for its own
+//! calls and for nothing else: no virtual call per operation, no allocation, a clock read only on
+//! every [`Config::sample_every`]-th operation.
 //!
 //! What every workload has in common:
-//! - Equal [`Config`]s and phases give every engine the same keys and values in the same order per thread.
+//! - Equal [`Config`]s and phases give every engine the same keys and values in the same order per
+//!   thread.
 //! - Keys are numbers ([`keys`]), values are slices of a pool made beforehand ([`values`]).
-//! - Whatever is read is touched: the first byte and the length of each value (and key, in scans) enter a sum that the
-//!   compiler cannot drop.
+//! - Whatever is read is touched: the first byte and the length of each value (and key, in scans)
+//!   enter a sum that the compiler cannot drop.
 //!
 //! ```
 //! use firn_workload::{Config, Phase, Runner, map::MapStore};
@@ -22,7 +25,8 @@
 //! # Ok(())
 //! # }
 //! ```
-// A measuring program reads the machine's clocks, starts threads and looks at files itself: none of it is engine code.
+// A measuring program reads the machine's clocks, starts threads and looks at files itself: none of
+// it is engine code.
 #![allow(clippy::disallowed_methods)]
 
 pub mod cliffs;

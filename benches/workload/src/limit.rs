@@ -1,7 +1,9 @@
-//! A limit on memory, set by the process that wants to be measured under it: a control group of its own, page cache included. Linux,
-//! control groups of either version; needs the right to make one, which root has, and whoever has been given a part of the tree.
+//! A limit on memory, set by the process that wants to be measured under it: a control group of its
+//! own, page cache included. Linux, control groups of either version; needs the right to make one,
+//! which root has, and whoever has been given a part of the tree.
 //!
-//! The limit counts what a process touches after it has entered: so the measured process is started anew and enters first of all.
+//! The limit counts what a process touches after it has entered: so the measured process is started
+//! anew and enters first of all.
 
 use std::fs;
 use std::io;
@@ -21,7 +23,8 @@ impl MemoryGroup {
     /// What the system said of the last place where a group was tried, when none could be made.
     pub fn new(bytes: u64) -> io::Result<MemoryGroup> {
         let groups = fs::read_to_string("/proc/self/cgroup")?;
-        let mut last = io::Error::new(io::ErrorKind::Unsupported, "there are no control groups for memory");
+        let mut last =
+            io::Error::new(io::ErrorKind::Unsupported, "there are no control groups for memory");
         for (version, parent) in places(&groups) {
             match MemoryGroup::make(version, &parent, bytes) {
                 Ok(group) => return Ok(group),
@@ -41,7 +44,8 @@ impl MemoryGroup {
         let group = MemoryGroup { path, version };
         let limit = if version == 1 { "memory.limit_in_bytes" } else { "memory.max" };
         fs::write(group.path.join(limit), bytes.to_string())?;
-        // Without it the limit would only push the process out to swap. Not there where there is no swap.
+        // Without it the limit would only push the process out to swap. Not there where there is no
+        // swap.
         let _ = match version {
             1 => fs::write(group.path.join("memory.memsw.limit_in_bytes"), bytes.to_string()),
             _ => fs::write(group.path.join("memory.swap.max"), "0"),
@@ -62,7 +66,8 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // A group that still has a process stays; so does what a killed process leaves. Both are empty directories of the system's.
+        // A group that still has a process stays; so does what a killed process leaves. Both are
+        // empty directories of the system's.
         let _ = fs::remove_dir(&self.path);
     }
 }
@@ -75,12 +80,16 @@ pub fn enter(group: &Path) -> io::Result<()> {
     fs::write(group.join("cgroup.procs"), std::process::id().to_string())
 }
 
-/// Where a group may be made, for the process of this `/proc/self/cgroup`: in its own group, or else in one above.
+/// Where a group may be made, for the process of this `/proc/self/cgroup`: in its own group, or
+/// else in one above.
 fn places(groups: &str) -> Vec<(u8, PathBuf)> {
     let mut places = vec![];
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
+        else {
+            continue;
+        };
         let (version, root) = match controllers {
             "" => (2, "/sys/fs/cgroup"),
             c if c.split(',').any(|c| c == "memory") => (1, "/sys/fs/cgroup/memory"),
@@ -91,7 +100,8 @@ fn places(groups: &str) -> Vec<(u8, PathBuf)> {
     }
     // Where version 2 has no memory controller, its root says so by what is missing in it.
     places.retain(|(version, p)| {
-        *version == 1 || fs::read_to_string(p.join("cgroup.controllers")).is_ok_and(|c| c.contains("memory"))
+        *version == 1
+            || fs::read_to_string(p.join("cgroup.controllers")).is_ok_and(|c| c.contains("memory"))
     });
     places
 }
@@ -102,9 +112,12 @@ mod tests {
 
     #[test]
     fn a_group_is_made_in_the_own_one_or_above() {
-        let of = |text: &str| places(text).into_iter().map(|(v, p)| (v, p.display().to_string())).collect::<Vec<_>>();
+        let of = |text: &str| {
+            places(text).into_iter().map(|(v, p)| (v, p.display().to_string())).collect::<Vec<_>>()
+        };
         let v1 = of("7:cpu:/x\n4:memory:/a/b\n");
-        let expected = ["/sys/fs/cgroup/memory/a/b", "/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/memory/"];
+        let expected =
+            ["/sys/fs/cgroup/memory/a/b", "/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/memory/"];
         assert_eq!(v1, expected.map(|p| (1, p.to_owned())));
         assert!(of("nonsense").is_empty());
     }

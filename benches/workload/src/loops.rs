@@ -33,7 +33,9 @@ pub(crate) fn run<S: Store>(store: &S, w: &mut Worker<'_>) -> Result<Tally> {
         Workload::ReadSeq => scan_all(store, w, Direction::Forward),
         Workload::ReadReverse => scan_all(store, w, Direction::Reverse),
         Workload::SeekRandom => seek_each(store, w, random),
-        Workload::ReadWhileWriting if w.index < w.job.threads => read_each(store, w, config.key_size, random),
+        Workload::ReadWhileWriting if w.index < w.job.threads => {
+            read_each(store, w, config.key_size, random)
+        }
         Workload::ReadWhileWriting => write_on(store, w, random),
         Workload::DeleteSeq => delete_each(store, w, |_, i| i),
         Workload::DeleteRandom => delete_each(store, w, random),
@@ -41,15 +43,23 @@ pub(crate) fn run<S: Store>(store: &S, w: &mut Worker<'_>) -> Result<Tally> {
         Workload::DeleteRange => delete_ranges(store, w, random),
         Workload::Mixgraph => mixgraph(store, w),
         Workload::YcsbLoad => ycsb::load(store, w),
-        Workload::YcsbA | Workload::YcsbB | Workload::YcsbC | Workload::YcsbD | Workload::YcsbE | Workload::YcsbF => {
-            ycsb::run(store, w, &distribution)
-        }
+        Workload::YcsbA
+        | Workload::YcsbB
+        | Workload::YcsbC
+        | Workload::YcsbD
+        | Workload::YcsbE
+        | Workload::YcsbF => ycsb::run(store, w, &distribution),
     }
 }
 
 /// Reads `key` and counts what was found.
 #[inline(always)]
-pub(crate) fn read_one<S: Store>(store: &S, meter: &mut Meter<'_>, kind: OpKind, key: &[u8]) -> Result<()> {
+pub(crate) fn read_one<S: Store>(
+    store: &S,
+    meter: &mut Meter<'_>,
+    kind: OpKind,
+    key: &[u8],
+) -> Result<()> {
     let mut touched = Touched::default();
     meter.op(kind, 1, || store.get(key, |value| touched.value(value)))?;
     meter.read(&touched);
@@ -58,9 +68,16 @@ pub(crate) fn read_one<S: Store>(store: &S, meter: &mut Meter<'_>, kind: OpKind,
 
 /// Walks over `limit` entries from `key` and counts what was found.
 #[inline(always)]
-pub(crate) fn scan_one<S: Store>(store: &S, meter: &mut Meter<'_>, key: &[u8], limit: u64) -> Result<()> {
+pub(crate) fn scan_one<S: Store>(
+    store: &S,
+    meter: &mut Meter<'_>,
+    key: &[u8],
+    limit: u64,
+) -> Result<()> {
     let mut touched = Touched::default();
-    meter.op(OpKind::Scan, 1, || store.scan(Some(key), Direction::Forward, limit, |key, value| touched.entry(key, value)))?;
+    meter.op(OpKind::Scan, 1, || {
+        store.scan(Some(key), Direction::Forward, limit, |key, value| touched.entry(key, value))
+    })?;
     meter.read(&touched);
     Ok(())
 }
@@ -100,7 +117,11 @@ fn write_each<S: Store>(
 }
 
 /// Writes until it is stopped.
-fn write_on<S: Store>(store: &S, w: &mut Worker<'_>, mut number: impl FnMut(&mut Rng, u64) -> u64) -> Result<Tally> {
+fn write_on<S: Store>(
+    store: &S,
+    w: &mut Worker<'_>,
+    mut number: impl FnMut(&mut Rng, u64) -> u64,
+) -> Result<Tally> {
     let size = w.job.config.value;
     let mut meter = w.start()?;
     while !meter.stopped() {
@@ -111,7 +132,11 @@ fn write_on<S: Store>(store: &S, w: &mut Worker<'_>, mut number: impl FnMut(&mut
     Ok(meter.finish())
 }
 
-fn write_batches<S: Store>(store: &S, w: &mut Worker<'_>, mut number: impl FnMut(&mut Rng, u64) -> u64) -> Result<Tally> {
+fn write_batches<S: Store>(
+    store: &S,
+    w: &mut Worker<'_>,
+    mut number: impl FnMut(&mut Rng, u64) -> u64,
+) -> Result<Tally> {
     let (first, count) = w.share();
     let (size, most) = (w.job.config.value, w.job.config.batch as u64);
     let mut batch = Batch::default();
@@ -151,7 +176,11 @@ fn read_each<S: Store>(
     Ok(meter.finish())
 }
 
-fn delete_each<S: Store>(store: &S, w: &mut Worker<'_>, mut number: impl FnMut(&mut Rng, u64) -> u64) -> Result<Tally> {
+fn delete_each<S: Store>(
+    store: &S,
+    w: &mut Worker<'_>,
+    mut number: impl FnMut(&mut Rng, u64) -> u64,
+) -> Result<Tally> {
     let (first, count) = w.share();
     let mut meter = w.start()?;
     for i in first..first + count {
@@ -165,7 +194,11 @@ fn delete_each<S: Store>(store: &S, w: &mut Worker<'_>, mut number: impl FnMut(&
     Ok(meter.finish())
 }
 
-fn merge_each<S: Store>(store: &S, w: &mut Worker<'_>, mut number: impl FnMut(&mut Rng, u64) -> u64) -> Result<Tally> {
+fn merge_each<S: Store>(
+    store: &S,
+    w: &mut Worker<'_>,
+    mut number: impl FnMut(&mut Rng, u64) -> u64,
+) -> Result<Tally> {
     let (first, count) = w.share();
     let mut meter = w.start()?;
     for i in first..first + count {
@@ -179,7 +212,11 @@ fn merge_each<S: Store>(store: &S, w: &mut Worker<'_>, mut number: impl FnMut(&m
     Ok(meter.finish())
 }
 
-fn delete_ranges<S: Store>(store: &S, w: &mut Worker<'_>, mut number: impl FnMut(&mut Rng, u64) -> u64) -> Result<Tally> {
+fn delete_ranges<S: Store>(
+    store: &S,
+    w: &mut Worker<'_>,
+    mut number: impl FnMut(&mut Rng, u64) -> u64,
+) -> Result<Tally> {
     let (first, count) = w.share();
     let mut until = KeyBuf::new(w.job.config.key_size);
     let mut meter = w.start()?;
@@ -211,7 +248,11 @@ fn scan_all<S: Store>(store: &S, w: &mut Worker<'_>, direction: Direction) -> Re
     Ok(meter.finish())
 }
 
-fn seek_each<S: Store>(store: &S, w: &mut Worker<'_>, mut number: impl FnMut(&mut Rng, u64) -> u64) -> Result<Tally> {
+fn seek_each<S: Store>(
+    store: &S,
+    w: &mut Worker<'_>,
+    mut number: impl FnMut(&mut Rng, u64) -> u64,
+) -> Result<Tally> {
     let (first, count) = w.share();
     let limit = w.job.config.seek_nexts;
     let mut meter = w.start()?;

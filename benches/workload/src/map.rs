@@ -94,7 +94,13 @@ impl Store for MapStore {
         Ok(())
     }
 
-    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, mut f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+    fn scan(
+        &self,
+        from: Option<&[u8]>,
+        direction: Direction,
+        limit: u64,
+        mut f: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
         let map = self.read();
         let mut count = 0;
         let start = from.map_or(Bound::Unbounded, Bound::Included);
@@ -104,8 +110,14 @@ impl Store for MapStore {
         };
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         match direction {
-            Direction::Forward => map.range::<[u8], _>((start, Bound::Unbounded)).take(limit).for_each(&mut visit),
-            Direction::Reverse => map.range::<[u8], _>((Bound::Unbounded, start)).rev().take(limit).for_each(&mut visit),
+            Direction::Forward => {
+                map.range::<[u8], _>((start, Bound::Unbounded)).take(limit).for_each(&mut visit)
+            }
+            Direction::Reverse => map
+                .range::<[u8], _>((Bound::Unbounded, start))
+                .rev()
+                .take(limit)
+                .for_each(&mut visit),
         }
         Ok(count)
     }

@@ -1,10 +1,12 @@
 //! One thread's counters and stopwatch.
 //!
-//! Reading the clock costs some 20 ns and an operation may take 50: so only every k-th operation is timed, and what lies
-//! between two timed ones is bounded as a whole ([`Tally::gap_ns`]), so that no stall goes unseen.
+//! Reading the clock costs some 20 ns and an operation may take 50: so only every k-th operation is
+//! timed, and what lies between two timed ones is bounded as a whole ([`Tally::gap_ns`]), so that
+//! no stall goes unseen.
 //!
-//! With a rate the thread is open-loop: operation i is due at its time whether or not the one before has ended, each is timed
-//! from when it was due, and so a stall counts against all operations that it held up.
+//! With a rate the thread is open-loop: operation i is due at its time whether or not the one
+//! before has ended, each is timed from when it was due, and so a stall counts against all
+//! operations that it held up.
 
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +19,8 @@ use crate::store::{Error, Result};
 
 const KINDS: usize = OpKind::ALL.len();
 
-/// Operations done so far by one thread, alone on its cache line; read by the thread that reports progress.
+/// Operations done so far by one thread, alone on its cache line; read by the thread that reports
+/// progress.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Lane {
@@ -77,7 +80,9 @@ impl Pace {
         let due = self.due;
         let rate = match self.rate {
             Rate::Fixed(rate) => rate,
-            Rate::Sine(sine, share) => sine.rate(due.duration_since(self.started).as_secs_f64()) * share,
+            Rate::Sine(sine, share) => {
+                sine.rate(due.duration_since(self.started).as_secs_f64()) * share
+            }
         };
         self.due = due + Duration::from_secs_f64(1.0 / rate.max(1e-3));
         let ahead = due.saturating_duration_since(Instant::now());
@@ -143,18 +148,30 @@ impl<'a> Meter<'a> {
         let histograms = (0..KINDS).map(|_| histogram()).collect::<Result<Vec<_>>>()?;
         let now = Instant::now();
         Ok(Meter {
-            watch: Watch { sample_every: if watch.rate.is_some() { 1 } else { watch.sample_every.max(1) }, ..watch },
+            watch: Watch {
+                sample_every: if watch.rate.is_some() { 1 } else { watch.sample_every.max(1) },
+                ..watch
+            },
             deadline: watch.max_time.map(|t| now + t),
             pace: watch.rate.map(|rate| Pace { rate, started: now, due: now }),
             countdown: 1,
             last_look: now,
             stopped: watch.stop.load(Ordering::Relaxed),
             sum: 0,
-            tally: Tally { ops: [0; KINDS], histograms, gap_ns: 0, bytes: 0, found: 0, started: now, ended: now },
+            tally: Tally {
+                ops: [0; KINDS],
+                histograms,
+                gap_ns: 0,
+                bytes: 0,
+                found: 0,
+                started: now,
+                ended: now,
+            },
         })
     }
 
-    /// Whether the thread is to stop: its time is up, another thread failed, or its company has finished.
+    /// Whether the thread is to stop: its time is up, another thread failed, or its company has
+    /// finished.
     #[inline]
     pub fn stopped(&self) -> bool {
         self.stopped
@@ -219,7 +236,8 @@ impl<'a> Meter<'a> {
             self.saw(now);
         }
         self.watch.lane.publish(self.tally.ops.iter().sum());
-        self.stopped = self.watch.stop.load(Ordering::Relaxed) || self.deadline.is_some_and(|d| now >= d);
+        self.stopped =
+            self.watch.stop.load(Ordering::Relaxed) || self.deadline.is_some_and(|d| now >= d);
     }
 
     #[inline]
@@ -287,7 +305,10 @@ mod tests {
         }
         meter.op(OpKind::Batch, 1000, || ());
         let tally = meter.finish();
-        assert_eq!((tally.ops[OpKind::Read as usize], tally.ops[OpKind::Batch as usize]), (160, 1000));
+        assert_eq!(
+            (tally.ops[OpKind::Read as usize], tally.ops[OpKind::Batch as usize]),
+            (160, 1000)
+        );
         assert_eq!(tally.histograms[OpKind::Read as usize].len(), 10);
         assert_eq!(tally.histograms[OpKind::Batch as usize].len(), 1);
         assert_eq!(lane.ops(), 1160);
@@ -313,7 +334,8 @@ mod tests {
     #[test]
     fn a_rate_counts_a_stall_against_all_that_it_held_up() {
         let (lane, stop) = (Lane::default(), AtomicBool::new(false));
-        let mut meter = Meter::start(Watch { rate: Some(Rate::Fixed(1000.0)), ..watch(&lane, &stop) }).unwrap();
+        let mut meter =
+            Meter::start(Watch { rate: Some(Rate::Fixed(1000.0)), ..watch(&lane, &stop) }).unwrap();
         for i in 0..40 {
             let nap = if i == 10 { 20 } else { 0 };
             meter.op(OpKind::Write, 1, || {
@@ -333,7 +355,9 @@ mod tests {
     #[test]
     fn a_deadline_and_a_stop_end_the_loop() {
         let (lane, stop) = (Lane::default(), AtomicBool::new(false));
-        let mut meter = Meter::start(Watch { max_time: Some(Duration::from_millis(5)), ..watch(&lane, &stop) }).unwrap();
+        let mut meter =
+            Meter::start(Watch { max_time: Some(Duration::from_millis(5)), ..watch(&lane, &stop) })
+                .unwrap();
         while !meter.stopped() {
             meter.op(OpKind::Read, 1, || ());
         }

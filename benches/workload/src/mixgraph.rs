@@ -1,12 +1,13 @@
-//! mixgraph: the model of Facebook's ZippyDB from "Characterizing, Modeling, and Benchmarking RocksDB Key-Value Workloads at
-//! Facebook" (FAST'20), with the parameter names of db_bench.
+//! mixgraph: the model of Facebook's ZippyDB from "Characterizing, Modeling, and Benchmarking
+//! RocksDB Key-Value Workloads at Facebook" (FAST'20), with the parameter names of db_bench.
 //!
-//! The key space is cut into `keyrange_num` equal ranges. A query first chooses a range, whose chance for the i-th hottest is
-//! a·e^(b·i) + c·e^(d·i), scattered over the key space; then a key in it, whose popularity follows the power law a·x^b.
-//! Value sizes and scan lengths are Generalized Pareto.
+//! The key space is cut into `keyrange_num` equal ranges. A query first chooses a range, whose
+//! chance for the i-th hottest is a·e^(b·i) + c·e^(d·i), scattered over the key space; then a key
+//! in it, whose popularity follows the power law a·x^b. Value sizes and scan lengths are
+//! Generalized Pareto.
 //!
-//! One difference to db_bench: key, kind of query, value size and scan length come from independent random numbers; db_bench
-//! derives them all from one, so that they are correlated.
+//! One difference to db_bench: key, kind of query, value size and scan length come from independent
+//! random numbers; db_bench derives them all from one, so that they are correlated.
 
 use serde::{Deserialize, Serialize};
 
@@ -115,7 +116,9 @@ impl MixParams {
             "prefix_dist" => Ok(Self::default()),
             "all_dist" => Ok(Self::all_dist()),
             "all_random" => Ok(Self::all_random()),
-            _ => Err(format!("mixgraph preset {name:?}: expected prefix_dist, all_dist or all_random")),
+            _ => Err(format!(
+                "mixgraph preset {name:?}: expected prefix_dist, all_dist or all_random"
+            )),
         }
     }
 
@@ -165,7 +168,10 @@ impl MixKeys {
         let total: f64 = weights.iter().sum();
         let places = Permutation::new(ranges, 0);
         let mut at_place = vec![0.0; weights.len()];
-        weights.iter().zip(0..).for_each(|(w, rank)| at_place[places.at(rank) as usize] = w / total);
+        weights
+            .iter()
+            .zip(0..)
+            .for_each(|(w, rank)| at_place[places.at(rank) as usize] = w / total);
         let cumulated = at_place
             .iter()
             .scan(0.0, |sum, share| {
@@ -173,8 +179,8 @@ impl MixKeys {
                 Some(*sum)
             })
             .collect();
-        let power =
-            (params.key_dist_a > 0.0 && params.key_dist_b > 0.0).then(|| (1.0 / params.key_dist_a, 1.0 / params.key_dist_b));
+        let power = (params.key_dist_a > 0.0 && params.key_dist_b > 0.0)
+            .then(|| (1.0 / params.key_dist_a, 1.0 / params.key_dist_b));
         MixKeys { keys, range_keys: keys / ranges, cumulated, power }
     }
 
@@ -185,7 +191,11 @@ impl MixKeys {
         let last = self.cumulated.len() - 1;
         let range = self.cumulated.partition_point(|&c| c <= u).min(last) as u64;
         // The keys that the equal ranges leave over belong to the last one.
-        let width = if range as usize == last { self.keys - self.range_keys * range } else { self.range_keys };
+        let width = if range as usize == last {
+            self.keys - self.range_keys * range
+        } else {
+            self.range_keys
+        };
         let offset = match self.power {
             None => rng.below(width),
             Some((inverse_a, inverse_b)) => {
@@ -229,8 +239,11 @@ mod tests {
     fn presets_differ_in_skew_as_the_paper_says() {
         let (keys, draws) = (100_000u64, 200_000u64);
         let touched = |p: &MixParams| draw(p, keys, draws).iter().filter(|&&c| c > 0).count();
-        let (prefix, all_dist, random) =
-            (touched(&MixParams::default()), touched(&MixParams::all_dist()), touched(&MixParams::all_random()));
+        let (prefix, all_dist, random) = (
+            touched(&MixParams::default()),
+            touched(&MixParams::all_dist()),
+            touched(&MixParams::all_random()),
+        );
         assert!(prefix < all_dist && all_dist < random, "{prefix} {all_dist} {random}");
         // Even draws with replacement leave e^-2 of the keys untouched.
         assert!((86_000..87_000).contains(&random), "{random}");
@@ -239,7 +252,10 @@ mod tests {
     #[test]
     fn keys_stay_in_bounds_and_repeat() {
         for keys in [1, 7, 30, 31, 1000] {
-            assert_eq!(draw(&MixParams::default(), keys, 1000), draw(&MixParams::default(), keys, 1000));
+            assert_eq!(
+                draw(&MixParams::default(), keys, 1000),
+                draw(&MixParams::default(), keys, 1000)
+            );
         }
         let even = MixParams { keyrange_num: 4, ..MixParams::all_random() };
         assert!(draw(&even, 10, 1000).iter().all(|&c| c > 50));
@@ -248,10 +264,17 @@ mod tests {
     #[test]
     fn parameters_are_checked() {
         assert!(
-            ["prefix_dist", "all_dist", "all_random"].iter().all(|p| MixParams::preset(p).is_ok_and(|p| p.check().is_ok()))
+            ["prefix_dist", "all_dist", "all_random"]
+                .iter()
+                .all(|p| MixParams::preset(p).is_ok_and(|p| p.check().is_ok()))
         );
         assert!(MixParams::preset("x").is_err());
-        let none = MixParams { mix_get_ratio: 0.0, mix_put_ratio: 0.0, mix_seek_ratio: 0.0, ..MixParams::default() };
+        let none = MixParams {
+            mix_get_ratio: 0.0,
+            mix_put_ratio: 0.0,
+            mix_seek_ratio: 0.0,
+            ..MixParams::default()
+        };
         assert!(none.check().is_err());
         assert!(MixParams { keyrange_num: 0, ..MixParams::default() }.check().is_err());
         let sine = Sine::default();

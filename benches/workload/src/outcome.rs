@@ -1,4 +1,5 @@
-//! What a workload's run yields: counts, rates, latencies and the rate over time, as plain data that serde writes.
+//! What a workload's run yields: counts, rates, latencies and the rate over time, as plain data
+//! that serde writes.
 
 use serde::{Deserialize, Serialize};
 
@@ -106,8 +107,8 @@ pub struct Outcome {
     pub found: u64,
     /// Latencies of all timed operations together.
     pub latency: Option<Latency>,
-    /// No operation took longer than this: the longest time between two looks at the clock by one thread, timed operation or
-    /// not. 0 where the rate was bounded.
+    /// No operation took longer than this: the longest time between two looks at the clock by one
+    /// thread, timed operation or not. 0 where the rate was bounded.
     pub ceiling_ns: u64,
     /// By kind of operation.
     pub classes: Vec<Class>,

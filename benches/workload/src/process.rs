@@ -1,4 +1,5 @@
-//! What the operating system tells of this process and of a store's folder. Linux; elsewhere what is unknown is `None` or 0.
+//! What the operating system tells of this process and of a store's folder. Linux; elsewhere what
+//! is unknown is `None` or 0.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -13,7 +14,8 @@ pub struct Usage {
     pub rss_file: u64,
     /// Address space in bytes, whether anything is there or not.
     pub size: u64,
-    /// Bytes that this process caused to be written to the device; includes what is written back later.
+    /// Bytes that this process caused to be written to the device; includes what is written back
+    /// later.
     pub written: u64,
     /// Bytes that this process caused to be read from the device.
     pub read: u64,
@@ -25,7 +27,9 @@ pub struct Usage {
 }
 
 fn field(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.split_whitespace().next()?.parse().ok())
+    text.lines().find_map(|line| {
+        line.strip_prefix(name)?.strip_prefix(':')?.split_whitespace().next()?.parse().ok()
+    })
 }
 
 impl Usage {
@@ -34,11 +38,15 @@ impl Usage {
         let status = fs::read_to_string("/proc/self/status").ok()?;
         let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        // The command in parentheses may hold blanks: the fields are counted from behind it; utime and stime are the 12th and
-        // 13th from there.
-        let ticks = stat
-            .rsplit_once(')')
-            .map_or(0, |(_, rest)| rest.split_whitespace().skip(11).take(2).filter_map(|t| t.parse::<u64>().ok()).sum::<u64>());
+        // The command in parentheses may hold blanks: the fields are counted from behind it; utime
+        // and stime are the 12th and 13th from there.
+        let ticks = stat.rsplit_once(')').map_or(0, |(_, rest)| {
+            rest.split_whitespace()
+                .skip(11)
+                .take(2)
+                .filter_map(|t| t.parse::<u64>().ok())
+                .sum::<u64>()
+        });
         Some(Usage {
             rss_anon: field(&status, "RssAnon")? * 1024,
             rss_file: field(&status, "RssFile")? * 1024,
@@ -75,7 +83,9 @@ impl Device {
         Device::from_stats(&fs::read_to_string("/proc/diskstats").ok()?, major, minor).map(|d| {
             // A partition has no queue of its own.
             let link = format!("/sys/dev/block/{major}:{minor}");
-            let ahead = ["queue", "../queue"].iter().find_map(|q| fs::read_to_string(format!("{link}/{q}/read_ahead_kb")).ok());
+            let ahead = ["queue", "../queue"]
+                .iter()
+                .find_map(|q| fs::read_to_string(format!("{link}/{q}/read_ahead_kb")).ok());
             Device { read_ahead_kb: ahead.and_then(|t| t.trim().parse().ok()), ..d }
         })
     }
@@ -91,10 +101,16 @@ impl Device {
         diskstats.lines().find_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let number = |i: usize| fields.get(i)?.parse::<u64>().ok();
-            // The numbers of sectors read and written, always of 512 bytes, are the 6th field and the 10th.
+            // The numbers of sectors read and written, always of 512 bytes, are the 6th field and
+            // the 10th.
             let found = number(0)? == major && number(1)? == minor;
             let name = fields.get(2)?.to_string();
-            found.then_some(Device { name, read_ahead_kb: None, read: number(5)? * 512, written: number(9)? * 512 })
+            found.then_some(Device {
+                name,
+                read_ahead_kb: None,
+                read: number(5)? * 512,
+                written: number(9)? * 512,
+            })
         })
     }
 }
@@ -137,7 +153,8 @@ mod tests {
 
     #[test]
     fn devices_are_found_by_their_numbers() {
-        let text = " 254       0 vda 10 0 16 7 20 0 32 9 0 0 0\n 254       1 vda1 1 0 2 7 3 0 4 9 0 0 0\n";
+        let text =
+            " 254       0 vda 10 0 16 7 20 0 32 9 0 0 0\n 254       1 vda1 1 0 2 7 3 0 4 9 0 0 0\n";
         let d = Device::from_stats(text, 254, 1).unwrap();
         assert_eq!((d.name.as_str(), d.read, d.written), ("vda1", 1024, 2048));
         assert_eq!(Device::from_stats(text, 8, 0), None);
@@ -146,6 +163,9 @@ mod tests {
     #[test]
     fn fields_are_found_by_their_whole_name() {
         let text = "cancelled_write_bytes: 5\nwrite_bytes: 7\nRssAnon:\t  12 kB\n";
-        assert_eq!((field(text, "write_bytes"), field(text, "RssAnon"), field(text, "Rss")), (Some(7), Some(12), None));
+        assert_eq!(
+            (field(text, "write_bytes"), field(text, "RssAnon"), field(text, "Rss")),
+            (Some(7), Some(12), None)
+        );
     }
 }

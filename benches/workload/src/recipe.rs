@@ -1,7 +1,9 @@
-//! A published recipe of scans among deletions: that of the article in which RocksDB told of `min_tombstones_for_range_conversion`.
+//! A published recipe of scans among deletions: that of the article in which RocksDB told of
+//! `min_tombstones_for_range_conversion`.
 //!
-//! Scans of 100 keys from random keys of a merged store, by eight threads, forward and backward: first without deletions, and then after 2,000
-//! looks at the first 2,000 keys, in no order, each of which has deleted the 100 keys that it found.
+//! Scans of 100 keys from random keys of a merged store, by eight threads, forward and backward:
+//! first without deletions, and then after 2,000 looks at the first 2,000 keys, in no order, each
+//! of which has deleted the 100 keys that it found.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -36,7 +38,9 @@ fn delete(store: &impl Store, keys: u64) -> Result<u64> {
     let (mut found, mut deletions) = (vec![], 0);
     for i in 0..looks {
         found.clear();
-        store.scan(Some(key.set(order.at(i))), Direction::Forward, LENGTH, |k, _| found.push(k.to_vec()))?;
+        store.scan(Some(key.set(order.at(i))), Direction::Forward, LENGTH, |k, _| {
+            found.push(k.to_vec())
+        })?;
         found.iter().try_for_each(|k| store.delete(k))?;
         deletions += found.len() as u64;
     }
@@ -73,7 +77,11 @@ pub fn scans_among_deletions(store: &impl Store, keys: u64, seconds: u64) -> Res
     let mut all = vec![];
     let mut step = |deletions| -> Result<()> {
         for (forward, direction) in [(true, Direction::Forward), (false, Direction::Reverse)] {
-            all.push(Scans { deletions, forward, scans_per_second: scan(store, keys, seconds, direction)? });
+            all.push(Scans {
+                deletions,
+                forward,
+                scans_per_second: scan(store, keys, seconds, direction)?,
+            });
         }
         Ok(())
     };
@@ -92,7 +100,10 @@ mod tests {
         let store = MapStore::default();
         let all = scans_among_deletions(&store, 250_000, 1).unwrap();
         let forward = |s: &Scans| (s.deletions, s.forward);
-        assert_eq!(all.iter().map(forward).collect::<Vec<_>>(), [(0, true), (0, false), (200_000, true), (200_000, false)]);
+        assert_eq!(
+            all.iter().map(forward).collect::<Vec<_>>(),
+            [(0, true), (0, false), (200_000, true), (200_000, false)]
+        );
         assert!(all.iter().all(|s| s.scans_per_second > 0.0));
         let mut first = None;
         store.scan(None, Direction::Forward, 1, |k, _| first = Some(k.to_vec())).unwrap();

@@ -93,7 +93,11 @@ mod tests {
     #[test]
     fn units_stay_in_their_intervals() {
         let mut rng = Rng::new(3, 0);
-        let mean = (0..100_000).map(|_| rng.unit()).inspect(|u| assert!((0.0..1.0).contains(u))).sum::<f64>() / 1e5;
+        let mean = (0..100_000)
+            .map(|_| rng.unit())
+            .inspect(|u| assert!((0.0..1.0).contains(u)))
+            .sum::<f64>()
+            / 1e5;
         assert!((mean - 0.5).abs() < 0.005, "mean {mean}");
         assert!((0..100_000).all(|_| rng.unit_above_zero() > 0.0));
     }

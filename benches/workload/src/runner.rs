@@ -1,7 +1,9 @@
-//! Takes a store through a phase: threads, their start and end, progress, and the sum of what they counted.
+//! Takes a store through a phase: threads, their start and end, progress, and the sum of what they
+//! counted.
 //!
-//! All threads have made what they need (distributions, buffers) before the clock starts. The thread that called looks at the
-//! counters once per interval; the workers write them to cache lines of their own.
+//! All threads have made what they need (distributions, buffers) before the clock starts. The
+//! thread that called looks at the counters once per interval; the workers write them to cache
+//! lines of their own.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -26,11 +28,13 @@ pub struct Runner {
     records: AtomicU64,
 }
 
-/// The numbers of records that YCSB's threads insert, and up to which number all have been inserted.
+/// The numbers of records that YCSB's threads insert, and up to which number all have been
+/// inserted.
 #[derive(Debug)]
 pub(crate) struct Inserts {
     next: AtomicU64,
-    /// For each thread a number not above that of the insert it is at; the highest number when it is at none.
+    /// For each thread a number not above that of the insert it is at; the highest number when it
+    /// is at none.
     at: Vec<Slot>,
 }
 
@@ -40,12 +44,16 @@ struct Slot(AtomicU64);
 
 impl Inserts {
     fn new(from: u64, threads: usize) -> Self {
-        Inserts { next: AtomicU64::new(from), at: (0..threads).map(|_| Slot(AtomicU64::new(u64::MAX))).collect() }
+        Inserts {
+            next: AtomicU64::new(from),
+            at: (0..threads).map(|_| Slot(AtomicU64::new(u64::MAX))).collect(),
+        }
     }
 
     /// The number of the record that `thread` is to insert.
     pub(crate) fn begin(&self, thread: usize) -> u64 {
-        // The bound is published before the number is taken: whoever sees the number taken sees the bound too.
+        // The bound is published before the number is taken: whoever sees the number taken sees the
+        // bound too.
         self.at[thread].0.store(self.next.load(Ordering::SeqCst), Ordering::SeqCst);
         self.next.fetch_add(1, Ordering::SeqCst)
     }
@@ -91,7 +99,8 @@ pub(crate) struct Worker<'a> {
 impl<'a> Worker<'a> {
     /// The operations that are this thread's: how many, and the number of the first one.
     pub(crate) fn share(&self) -> (u64, u64) {
-        let bound = |i: usize| (u128::from(self.job.total) * i as u128 / self.job.threads as u128) as u64;
+        let bound =
+            |i: usize| (u128::from(self.job.total) * i as u128 / self.job.threads as u128) as u64;
         let first = bound(self.index);
         (first, bound(self.index + 1) - first)
     }
@@ -123,7 +132,8 @@ impl Runner {
     /// Checks `config` and makes the pool of values.
     pub fn new(config: Config) -> Result<Self> {
         config.check()?;
-        let longest = config.value.max().max(config.ycsb_value.max()).max(config.mix.value.max as usize);
+        let longest =
+            config.value.max().max(config.ycsb_value.max()).max(config.mix.value.max as usize);
         let pool = ValuePool::new(longest, config.random_share, config.seed);
         let records = AtomicU64::new(config.num);
         Ok(Runner { config, pool, records })
@@ -138,7 +148,12 @@ impl Runner {
     ///
     /// # Errors
     /// The first error that the store reported; the other threads stop then.
-    pub fn run<S: Store>(&self, store: &S, phase: &Phase, mut progress: impl FnMut(&Progress)) -> Result<Outcome> {
+    pub fn run<S: Store>(
+        &self,
+        store: &S,
+        phase: &Phase,
+        mut progress: impl FnMut(&Progress),
+    ) -> Result<Outcome> {
         let config = &self.config;
         let helpers = usize::from(phase.workload == Workload::ReadWhileWriting);
         let job = Job {
@@ -178,7 +193,9 @@ impl Runner {
             let series = oversee(job, &mut progress);
             let tallies: Vec<Result<Tally>> = handles
                 .into_iter()
-                .map(|h| h.join().unwrap_or_else(|_| Err("a thread of the workload panicked".into())))
+                .map(|h| {
+                    h.join().unwrap_or_else(|_| Err("a thread of the workload panicked".into()))
+                })
                 .collect();
             (tallies, series)
         });
@@ -196,16 +213,25 @@ fn watch<'a>(job: &'a Job<'a>, index: usize) -> Watch<'a> {
     } else {
         match (config.rate, config.mix.sine) {
             (Some(rate), _) => Some(Rate::Fixed(rate * share)),
-            (None, Some(sine)) if job.workload == Workload::Mixgraph => Some(Rate::Sine(sine, share)),
+            (None, Some(sine)) if job.workload == Workload::Mixgraph => {
+                Some(Rate::Sine(sine, share))
+            }
             _ => None,
         }
     };
     // The writer beside readers runs as long as they do.
     let max_time = config.max_time.filter(|_| index < job.threads);
-    Watch { lane: &job.lanes[index], stop: &job.stop, sample_every: config.sample_every, max_time, rate }
+    Watch {
+        lane: &job.lanes[index],
+        stop: &job.stop,
+        sample_every: config.sample_every,
+        max_time,
+        rate,
+    }
 }
 
-/// Looks at the lanes once per interval until all threads have ended, then stops what runs beside them.
+/// Looks at the lanes once per interval until all threads have ended, then stops what runs beside
+/// them.
 fn oversee(job: &Job<'_>, progress: &mut impl FnMut(&Progress)) -> Vec<Point> {
     let of = match job.workload {
         Workload::ReadSeq | Workload::ReadReverse => job.total.saturating_mul(job.threads as u64),
@@ -232,9 +258,17 @@ fn oversee(job: &Job<'_>, progress: &mut impl FnMut(&Progress)) -> Vec<Point> {
         let rate = ops.saturating_sub(ops_before) as f64 / span.max(1e-9);
         // The last interval is cut short: a very short one would say nothing but noise.
         if !ended || series.is_empty() || span > job.config.interval.as_secs_f64() / 4.0 {
-            series.push(Point { seconds: now.duration_since(start).as_secs_f64(), ops_per_second: rate });
+            series.push(Point {
+                seconds: now.duration_since(start).as_secs_f64(),
+                ops_per_second: rate,
+            });
         }
-        progress(&Progress { seconds: now.duration_since(start).as_secs_f64(), ops, of, ops_per_second: rate });
+        progress(&Progress {
+            seconds: now.duration_since(start).as_secs_f64(),
+            ops,
+            of,
+            ops_per_second: rate,
+        });
         if ended {
             job.stop.store(true, Ordering::Relaxed);
             return series;
@@ -261,7 +295,12 @@ fn sum_up(phase: &Phase, tallies: &[Tally], series: Vec<Point>) -> Result<Outcom
         if ops > 0 {
             let mut times = histogram()?;
             tallies.iter().try_for_each(|t| times.add(&t.histograms[kind as usize]))?;
-            classes.push(Class { kind, ops, ops_per_second: ops as f64 / seconds, latency: latency(&times) });
+            classes.push(Class {
+                kind,
+                ops,
+                ops_per_second: ops as f64 / seconds,
+                latency: latency(&times),
+            });
         }
     }
     let ops: u64 = primary.iter().flat_map(|t| t.ops).sum();
@@ -309,7 +348,11 @@ mod tests {
             let outcome = run(&runner, &store, phase);
             assert!((low..=high).contains(&store.len()), "{phase}: {}", store.len());
             assert_eq!(outcome.found, 0);
-            assert_eq!(outcome.bytes, outcome.ops * if phase.starts_with("ycsb") { 1016 } else { 116 }, "{phase}");
+            assert_eq!(
+                outcome.bytes,
+                outcome.ops * if phase.starts_with("ycsb") { 1016 } else { 116 },
+                "{phase}"
+            );
             assert_eq!(outcome.workload, phase);
         }
     }
@@ -335,7 +378,11 @@ mod tests {
         let (runner, store) = (runner(Config::default()), MapStore::default());
         let merged = run(&runner, &store, "mergerandom:2");
         assert_eq!((merged.ops, merged.bytes), (2000, 2000 * 24));
-        let sum: u64 = store.entries().iter().map(|(_, v)| u64::from_le_bytes(v[..].try_into().unwrap())).sum();
+        let sum: u64 = store
+            .entries()
+            .iter()
+            .map(|(_, v)| u64::from_le_bytes(v[..].try_into().unwrap()))
+            .sum();
         assert_eq!(sum, 2000);
         run(&runner, &store, "fillseq");
         let ranges = run(&runner, &store, "deleterange");
@@ -351,7 +398,11 @@ mod tests {
         assert_eq!((outcome.ops, outcome.found), (20_000, 20_000));
         let kinds: Vec<OpKind> = outcome.classes.iter().map(|c| c.kind).collect();
         assert_eq!(kinds, [OpKind::Read, OpKind::Write]);
-        assert!(outcome.latency.is_some_and(|l| l.samples >= 1250 && l.p50_ns <= l.p99_ns && l.p99_ns <= l.max_ns));
+        assert!(
+            outcome
+                .latency
+                .is_some_and(|l| l.samples >= 1250 && l.p50_ns <= l.p99_ns && l.p99_ns <= l.max_ns)
+        );
     }
 
     #[test]
@@ -370,9 +421,17 @@ mod tests {
             assert_eq!(outcome.ops, 20_000);
             let class = outcome.classes.iter().find(|c| c.kind == kind).unwrap();
             assert!((class.ops as f64 / 20_000.0 - share).abs() < 0.01, "{phase}: {class:?}");
-            let written: u64 =
-                outcome.classes.iter().filter(|c| matches!(c.kind, OpKind::Update | OpKind::Insert)).map(|c| c.ops).sum();
-            assert_eq!(outcome.found, outcome.ops - written, "{phase}: every read finds its record");
+            let written: u64 = outcome
+                .classes
+                .iter()
+                .filter(|c| matches!(c.kind, OpKind::Update | OpKind::Insert))
+                .map(|c| c.ops)
+                .sum();
+            assert_eq!(
+                outcome.found,
+                outcome.ops - written,
+                "{phase}: every read finds its record"
+            );
         }
         // D and E inserted new records, each under a number of its own.
         assert!((3800..4200).contains(&store.len()), "{}", store.len());
@@ -392,7 +451,8 @@ mod tests {
     #[test]
     fn equal_seeds_leave_equal_stores() {
         let filled = |seed: u64, phase: &str| {
-            let (runner, store) = (runner(Config { seed, ..Config::default() }), MapStore::default());
+            let (runner, store) =
+                (runner(Config { seed, ..Config::default() }), MapStore::default());
             run(&runner, &store, phase);
             store.entries()
         };
@@ -404,7 +464,8 @@ mod tests {
 
     #[test]
     fn time_and_rate_bound_a_run() {
-        let bounded = runner(Config { max_time: Some(Duration::from_millis(200)), ..Config::default() });
+        let bounded =
+            runner(Config { max_time: Some(Duration::from_millis(200)), ..Config::default() });
         let store = MapStore::default();
         let outcome = run(&bounded, &store, "readrandom@1000m:2");
         assert!(outcome.ops < 1_000_000_000 && outcome.seconds < 5.0 && outcome.series.len() > 1);
@@ -419,7 +480,8 @@ mod tests {
         let (runner, store) = (runner(Config::default()), MapStore::failing_after(100));
         let err = runner.run(&store, &"fillrandom@100m:2".parse().unwrap(), |_| ()).unwrap_err();
         assert!(err.to_string().contains("was told to fail"));
-        let err = runner.run(&store, &"readwhilewriting@100m".parse().unwrap(), |_| ()).unwrap_err();
+        let err =
+            runner.run(&store, &"readwhilewriting@100m".parse().unwrap(), |_| ()).unwrap_err();
         assert!(err.to_string().contains("was told to fail"));
     }
 }

@@ -107,7 +107,11 @@ impl Workload {
     /// The distribution of its keys, unless [`Config::distribution`] says otherwise.
     pub fn distribution(self) -> Distribution {
         match self {
-            Workload::YcsbA | Workload::YcsbB | Workload::YcsbC | Workload::YcsbE | Workload::YcsbF => Distribution::ZIPFIAN,
+            Workload::YcsbA
+            | Workload::YcsbB
+            | Workload::YcsbC
+            | Workload::YcsbE
+            | Workload::YcsbF => Distribution::ZIPFIAN,
             Workload::YcsbD => Distribution::LATEST,
             _ => Distribution::Uniform,
         }
@@ -116,7 +120,10 @@ impl Workload {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Workload::ALL.iter().find(|(w, _)| w == self).map_or(Err(fmt::Error), |(_, name)| f.write_str(name))
+        Workload::ALL
+            .iter()
+            .find(|(w, _)| w == self)
+            .map_or(Err(fmt::Error), |(_, name)| f.write_str(name))
     }
 }
 
@@ -131,8 +138,8 @@ impl FromStr for Workload {
     }
 }
 
-/// One workload to run. As text: `name`, `name@operations`, `name:threads` or `name@operations:threads`; operations may end in
-/// `k` or `m`.
+/// One workload to run. As text: `name`, `name@operations`, `name:threads` or
+/// `name@operations:threads`; operations may end in `k` or `m`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
     /// Which.
@@ -210,7 +217,8 @@ pub struct Config {
     pub value: ValueSize,
     /// Bytes of a record's value, for YCSB's. Default 1,000.
     pub ycsb_value: ValueSize,
-    /// Share of a value's bytes that are random, 0 to 1; the rest repeats. Default 0.5, of which LZ4 makes 0.55.
+    /// Share of a value's bytes that are random, 0 to 1; the rest repeats. Default 0.5, of which
+    /// LZ4 makes 0.55.
     pub random_share: f64,
     /// Seed of everything random. Default 1.
     pub seed: u64,
@@ -220,9 +228,11 @@ pub struct Config {
     pub interval: Duration,
     /// Longest time that a phase may take; a full scan ignores it. Default none.
     pub max_time: Option<Duration>,
-    /// Operations a second over all threads of a phase, open-loop; `None` for as many as the store can take.
+    /// Operations a second over all threads of a phase, open-loop; `None` for as many as the store
+    /// can take.
     pub rate: Option<f64>,
-    /// Operations a second of the writer of readwhilewriting; `None` for as many as the store can take.
+    /// Operations a second of the writer of readwhilewriting; `None` for as many as the store can
+    /// take.
     pub write_rate: Option<f64>,
     /// Entries of a batch of fillbatch, at least 1. Default 1,000.
     pub batch: usize,
@@ -278,7 +288,12 @@ impl Config {
         if !(0.0..=1.0).contains(&self.random_share) {
             return bad("random_share");
         }
-        if self.sample_every == 0 || self.batch == 0 || self.seek_nexts == 0 || self.scan_max == 0 || self.range == 0 {
+        if self.sample_every == 0
+            || self.batch == 0
+            || self.seek_nexts == 0
+            || self.scan_max == 0
+            || self.range == 0
+        {
             return bad("one of sample_every, batch, seek_nexts, range and scan_max");
         }
         if self.interval < Duration::from_millis(1) {
@@ -302,14 +317,22 @@ mod tests {
             assert_eq!(name.parse(), Ok(workload));
             assert_eq!(workload.to_string(), name);
         }
-        let phases = Phase::parse_list("fillrandom, readrandom:2,seekrandom@500k,ycsb-e@3:4").unwrap();
+        let phases =
+            Phase::parse_list("fillrandom, readrandom:2,seekrandom@500k,ycsb-e@3:4").unwrap();
         let text: Vec<String> = phases.iter().map(Phase::to_string).collect();
         assert_eq!(text, ["fillrandom", "readrandom:2", "seekrandom@500000", "ycsb-e@3:4"]);
         assert_eq!(phases[2].total_ops(1), 500_000);
         assert_eq!((phases[3].total_ops(1), phases[3].threads), (3, 4));
         assert_eq!(Workload::FillSync.default_ops(5_000_000), 5000);
-        for bad in ["", "fill", "readrandom:0", "readrandom@0", "readrandom@x", "readrandom:2@5", "readrandom@99999999999999m"]
-        {
+        for bad in [
+            "",
+            "fill",
+            "readrandom:0",
+            "readrandom@0",
+            "readrandom@x",
+            "readrandom:2@5",
+            "readrandom@99999999999999m",
+        ] {
             assert!(bad.parse::<Phase>().is_err(), "{bad}");
         }
     }

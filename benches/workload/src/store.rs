@@ -1,7 +1,8 @@
 //! What an engine's driver implements.
 //!
-//! Reads and scans hand their bytes to a closure that is generic, so that each engine's loop is compiled with its own
-//! iterator and pays neither a virtual call nor a copy that it does not need. Every method may be called from many threads.
+//! Reads and scans hand their bytes to a closure that is generic, so that each engine's loop is
+//! compiled with its own iterator and pays neither a virtual call nor a copy that it does not need.
+//! Every method may be called from many threads.
 
 use std::error;
 
@@ -77,7 +78,8 @@ pub struct StoreStats {
 /// What mergerandom merges: a number of eight bytes, little-endian.
 pub const OPERAND: [u8; 8] = 1u64.to_le_bytes();
 
-/// What merging makes of operands and what they are merged into: the sum of their first eight bytes.
+/// What merging makes of operands and what they are merged into: the sum of their first eight
+/// bytes.
 pub fn fold<'a>(base: Option<&'a [u8]>, operands: impl IntoIterator<Item = &'a [u8]>) -> [u8; 8] {
     let number = |bytes: &[u8]| {
         let mut first = [0; 8];
@@ -85,13 +87,16 @@ pub fn fold<'a>(base: Option<&'a [u8]>, operands: impl IntoIterator<Item = &'a [
         first[..len].copy_from_slice(&bytes[..len]);
         u64::from_le_bytes(first)
     };
-    base.into_iter().chain(operands).fold(0u64, |sum, bytes| sum.wrapping_add(number(bytes))).to_le_bytes()
+    base.into_iter()
+        .chain(operands)
+        .fold(0u64, |sum, bytes| sum.wrapping_add(number(bytes)))
+        .to_le_bytes()
 }
 
 /// An ordered key-value store.
 pub trait Store: Send + Sync {
-    /// Puts one entry. With `sync` it is on the device when the call returns; without, it has been handed to the operating
-    /// system.
+    /// Puts one entry. With `sync` it is on the device when the call returns; without, it has been
+    /// handed to the operating system.
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()>;
 
     /// Puts all entries of `batch` at once, without a sync.
@@ -103,26 +108,36 @@ pub trait Store: Send + Sync {
     /// Deletes `key`, whether it is there or not, without a sync.
     fn delete(&self, key: &[u8]) -> Result<()>;
 
-    /// Merges an operand of [`OPERAND`] into the value of `key`, without a sync: the two are added. Engines without merges refuse.
+    /// Merges an operand of [`OPERAND`] into the value of `key`, without a sync: the two are added.
+    /// Engines without merges refuse.
     fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
         let _ = (key, operand);
         Err("this engine has no merges".into())
     }
 
-    /// Deletes every key in `[from, to)` without looking for them, without a sync. Engines without range deletions refuse.
+    /// Deletes every key in `[from, to)` without looking for them, without a sync. Engines without
+    /// range deletions refuse.
     fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
         let _ = (from, to);
         Err("this engine has no range deletions".into())
     }
 
-    /// Opens a cursor, walks from `from` (the end in question if `None`) over at most `limit` entries, hands each key and
-    /// value to `f`, and returns their number.
-    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, f: impl FnMut(&[u8], &[u8])) -> Result<u64>;
+    /// Opens a cursor, walks from `from` (the end in question if `None`) over at most `limit`
+    /// entries, hands each key and value to `f`, and returns their number.
+    fn scan(
+        &self,
+        from: Option<&[u8]>,
+        direction: Direction,
+        limit: u64,
+        f: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64>;
 
-    /// Returns when nothing written before is left in memory only; a no-op for engines that have no memtable.
+    /// Returns when nothing written before is left in memory only; a no-op for engines that have no
+    /// memtable.
     fn flush(&self) -> Result<()>;
 
-    /// Brings the store to the state that the engine considers fully compacted; a no-op for engines that have none.
+    /// Brings the store to the state that the engine considers fully compacted; a no-op for engines
+    /// that have none.
     fn compact(&self) -> Result<()>;
 
     /// What the store knows of itself.

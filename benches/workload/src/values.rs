@@ -1,7 +1,7 @@
 //! Values: slices of a pool that is made once, so that a put costs no random numbers per byte.
 //!
-//! The pool consists of pieces of 100 bytes (db_bench's), each of which is a random part repeated: with a random share of
-//! 0.5, LZ4 makes about 0.55 of them.
+//! The pool consists of pieces of 100 bytes (db_bench's), each of which is a random part repeated:
+//! with a random share of 0.5, LZ4 makes about 0.55 of them.
 
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -28,8 +28,9 @@ pub enum ValueSize {
     Pareto(Pareto),
 }
 
-/// The Generalized Pareto distribution: location `theta`, shape `k`, scale `sigma`. Outcomes above `max` are replaced by
-/// their remainder, as in db_bench, so that they do not pile up there; none is below 1.
+/// The Generalized Pareto distribution: location `theta`, shape `k`, scale `sigma`. Outcomes above
+/// `max` are replaced by their remainder, as in db_bench, so that they do not pile up there; none
+/// is below 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pareto {
     /// Location: the smallest outcome.
@@ -89,16 +90,28 @@ impl FromStr for ValueSize {
             match parts[..] {
                 [] if rest.is_empty() => {}
                 [theta, k, sigma, max] => {
-                    let float = |t: &str| t.parse::<f64>().map_err(|e| format!("value size {text:?}: {e}"));
-                    p = Pareto { theta: float(theta)?, k: float(k)?, sigma: float(sigma)?, max: number(max)? as u64 };
+                    let float =
+                        |t: &str| t.parse::<f64>().map_err(|e| format!("value size {text:?}: {e}"));
+                    p = Pareto {
+                        theta: float(theta)?,
+                        k: float(k)?,
+                        sigma: float(sigma)?,
+                        max: number(max)? as u64,
+                    };
                 }
-                _ => return Err(format!("value size {text:?}: expected pareto or pareto:theta:k:sigma:max")),
+                _ => {
+                    return Err(format!(
+                        "value size {text:?}: expected pareto or pareto:theta:k:sigma:max"
+                    ));
+                }
             }
             ValueSize::Pareto(p)
         } else if let Some((lo, hi)) = text.split_once('-') {
             let (lo, hi) = (number(lo)?, number(hi)?);
             if lo > hi {
-                return Err(format!("value size {text:?}: the first number is larger than the second"));
+                return Err(format!(
+                    "value size {text:?}: the first number is larger than the second"
+                ));
             }
             ValueSize::Uniform(lo, hi)
         } else {
@@ -118,7 +131,8 @@ pub struct ValuePool {
 }
 
 impl ValuePool {
-    /// A pool for values of up to `longest` bytes, of whose bytes `random_share` (0 to 1) are random and the rest repeats.
+    /// A pool for values of up to `longest` bytes, of whose bytes `random_share` (0 to 1) are
+    /// random and the rest repeats.
     pub fn new(longest: usize, random_share: f64, seed: u64) -> Self {
         let len = POOL + longest;
         let mut rng = Rng::new(seed, u64::MAX);
@@ -183,15 +197,23 @@ mod tests {
         let uniform = ValueSize::Uniform(3, 5);
         let mut seen = [0u32; 6];
         (0..30_000).for_each(|_| seen[uniform.sample(&mut rng)] += 1);
-        assert!(seen[..3].iter().all(|&n| n == 0) && seen[3..].iter().all(|&n| (9_500..10_500).contains(&n)), "{seen:?}");
-        // The mean of the Generalized Pareto distribution is theta + sigma / (1 - k); rounding up adds one half.
+        assert!(
+            seen[..3].iter().all(|&n| n == 0)
+                && seen[3..].iter().all(|&n| (9_500..10_500).contains(&n)),
+            "{seen:?}"
+        );
+        // The mean of the Generalized Pareto distribution is theta + sigma / (1 - k); rounding up
+        // adds one half.
         let pareto = Pareto { theta: 0.0, k: 0.2615, sigma: 25.45, max: 1 << 20 };
         let mean = (0..200_000).map(|_| pareto.sample(&mut rng) as f64).sum::<f64>() / 2e5;
         assert!((mean - (25.45 / (1.0 - 0.2615) + 0.5)).abs() < 0.6, "mean {mean}");
         let capped = Pareto { max: 40, ..pareto };
         let mut seen = [0u32; 41];
         (0..40_000).for_each(|_| seen[capped.sample(&mut rng) as usize] += 1);
-        assert!(seen[0] == 0 && seen[40] < seen[20], "outcomes above the bound do not pile up there: {seen:?}");
+        assert!(
+            seen[0] == 0 && seen[40] < seen[20],
+            "outcomes above the bound do not pile up there: {seen:?}"
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! YCSB's core workloads: the load phase and the mixes A to F.
 //!
-//! Records are numbered; a record's key is its number scrambled, so that neighbours in number lie far apart, as with YCSB's
-//! `insertorder=hashed`. An update writes the whole value. Inserts go on where the last phase's ended.
+//! Records are numbered; a record's key is its number scrambled, so that neighbours in number lie
+//! far apart, as with YCSB's `insertorder=hashed`. An update writes the whole value. Inserts go on
+//! where the last phase's ended.
 
 use crate::dist::{Chooser, Distribution};
 use crate::loops::{read_one, scan_one, write_one};
@@ -41,7 +42,11 @@ fn mixture(workload: Workload) -> (OpKind, OpKind, f64) {
 }
 
 /// Runs one of the mixes.
-pub(crate) fn run<S: Store>(store: &S, w: &mut Worker<'_>, distribution: &Distribution) -> Result<Tally> {
+pub(crate) fn run<S: Store>(
+    store: &S,
+    w: &mut Worker<'_>,
+    distribution: &Distribution,
+) -> Result<Tally> {
     let (common, other, share) = mixture(w.job.workload);
     let (size, longest) = (w.job.config.ycsb_value, w.job.config.scan_max);
     let inserts = &w.job.inserts;

@@ -130,9 +130,11 @@ fn words(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }
 
-/// Does the work of a call: what goes wrong becomes a code, and its words are remembered for the thread.
+/// Does the work of a call: what goes wrong becomes a code, and its words are remembered for the
+/// thread.
 pub fn call(work: impl FnOnce() -> Outcome) -> FirnCode {
-    // What a panic leaves half done is behind handles whose own invariants hold (locks of the engine are not poisoned), and C is told to free them.
+    // What a panic leaves half done is behind handles whose own invariants hold (locks of the
+    // engine are not poisoned), and C is told to free them.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(code)) => code,
         Ok(Err(failure)) => {
@@ -146,7 +148,8 @@ pub fn call(work: impl FnOnce() -> Outcome) -> FirnCode {
     }
 }
 
-/// Why the last call failed that failed on this thread: UTF-8, never NULL, good until the next one fails.
+/// Why the last call failed that failed on this thread: UTF-8, never NULL, good until the next one
+/// fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_error_message() -> *const c_char {
     MESSAGE.try_with(|m| m.borrow().as_ptr()).unwrap_or(c"".as_ptr())
@@ -155,10 +158,11 @@ pub extern "C" fn firn_error_message() -> *const c_char {
 /// The version of the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_version() -> *const c_char {
-    const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-        Ok(text) => text,
-        Err(_) => c"",
-    };
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(text) => text,
+            Err(_) => c"",
+        };
     VERSION.as_ptr()
 }
 
@@ -175,7 +179,10 @@ pub fn give<T>(out: Option<&mut MaybeUninit<T>>, made: impl FnOnce() -> Outcome<
 }
 
 /// As [`give`], of something that may not be there.
-pub fn give_some<T>(out: Option<&mut MaybeUninit<T>>, made: impl FnOnce() -> Outcome<Option<T>>) -> Outcome {
+pub fn give_some<T>(
+    out: Option<&mut MaybeUninit<T>>,
+    made: impl FnOnce() -> Outcome<Option<T>>,
+) -> Outcome {
     let out = there(out, "the place of the result")?;
     match made()? {
         Some(made) => {
@@ -186,8 +193,8 @@ pub fn give_some<T>(out: Option<&mut MaybeUninit<T>>, made: impl FnOnce() -> Out
     }
 }
 
-/// Bytes that are lent for a call, or until the next call on the same handle. NULL with length 0 is nothing at all: an open end of a range, no
-/// value; where bytes must be, it is no bytes.
+/// Bytes that are lent for a call, or until the next call on the same handle. NULL with length 0 is
+/// nothing at all: an open end of a range, no value; where bytes must be, it is no bytes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FirnSlice {
@@ -209,9 +216,12 @@ impl FirnSlice {
         match (self.data.is_null(), self.len) {
             (true, 0) => Ok(None),
             (true, _) => Err(Failure::argument("bytes with a length are NULL")),
-            (false, len) if isize::try_from(len).is_err() => Err(Failure::argument("a length is larger than memory")),
-            // SAFETY: it is not null, its length is one that a slice may have, and the header has C promise that so many bytes are there, and stay
-            // as they are, until the call is over; what is borrowed here lives no longer than the argument of that call.
+            (false, len) if isize::try_from(len).is_err() => {
+                Err(Failure::argument("a length is larger than memory"))
+            }
+            // SAFETY: it is not null, its length is one that a slice may have, and the header has C
+            // promise that so many bytes are there, and stay as they are, until the call is over;
+            // what is borrowed here lives no longer than the argument of that call.
             (false, len) => Ok(Some(unsafe { std::slice::from_raw_parts(self.data, len) })),
         }
     }

@@ -8,7 +8,9 @@ use firn_wide::Options;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::call::{Failure, FirnBytes, FirnCode, FirnOwner, FirnSlice, Outcome, call, free, give, give_some, there};
+use crate::call::{
+    Failure, FirnBytes, FirnCode, FirnOwner, FirnSlice, Outcome, call, free, give, give_some, there,
+};
 use crate::store::FirnOptions;
 
 /// A conversation in CQL with a database.
@@ -27,7 +29,8 @@ pub struct FirnRows {
     row: Option<OwnedRow>,
 }
 
-/// Opens the database in the directory `path`, creating it where it is missing or empty. `options` may be NULL.
+/// Opens the database in the directory `path`, creating it where it is missing or empty. `options`
+/// may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_open(
     path: FirnSlice,
@@ -45,7 +48,9 @@ pub extern "C" fn firn_session_open(
 
 /// Opens an empty database in memory.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_session_open_memory(out: Option<&mut MaybeUninit<Box<FirnSession>>>) -> FirnCode {
+pub extern "C" fn firn_session_open_memory(
+    out: Option<&mut MaybeUninit<Box<FirnSession>>>,
+) -> FirnCode {
     call(|| give(out, || Ok(Box::new(FirnSession(Session::in_memory()?)))))
 }
 
@@ -58,8 +63,8 @@ pub extern "C" fn firn_session_clone(
     call(|| give(out, || Ok(Box::new(FirnSession(there(session, "the session")?.0.clone())))))
 }
 
-/// Closes the database, for all its sessions, and says what came of it. Handles are still to be freed; calls that need the
-/// database's store give `FIRN_CODE_CLOSED`.
+/// Closes the database, for all its sessions, and says what came of it. Handles are still to be
+/// freed; calls that need the database's store give `FIRN_CODE_CLOSED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_close(session: Option<&FirnSession>) -> FirnCode {
     call(|| {
@@ -131,63 +136,100 @@ fn bind(statement: Option<&mut FirnStatement>, marker: usize, value: Value) -> O
     let statement = there(statement, "the statement")?;
     let markers = statement.values.len();
     let place = statement.values.get_mut(marker);
-    *place
-        .ok_or_else(|| Failure::argument(format!("there is no bind marker {marker}; there are {markers}, counted from 0")))? =
-        value;
+    *place.ok_or_else(|| {
+        Failure::argument(format!(
+            "there is no bind marker {marker}; there are {markers}, counted from 0"
+        ))
+    })? = value;
     Ok(FirnCode::Ok)
 }
 
 /// Binds null to a marker; the first one is 0. What is bound stays bound for the next run.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_statement_bind_null(statement: Option<&mut FirnStatement>, marker: usize) -> FirnCode {
+pub extern "C" fn firn_statement_bind_null(
+    statement: Option<&mut FirnStatement>,
+    marker: usize,
+) -> FirnCode {
     call(|| bind(statement, marker, Value::Null))
 }
 
 /// Binds a truth value.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_statement_bind_bool(statement: Option<&mut FirnStatement>, marker: usize, value: bool) -> FirnCode {
+pub extern "C" fn firn_statement_bind_bool(
+    statement: Option<&mut FirnStatement>,
+    marker: usize,
+    value: bool,
+) -> FirnCode {
     call(|| bind(statement, marker, Value::Boolean(value)))
 }
 
-/// Binds a whole number: to tinyint, smallint, int, bigint, varint, counter, timestamp (milliseconds since 1970) or time (nanoseconds).
+/// Binds a whole number: to tinyint, smallint, int, bigint, varint, counter, timestamp
+/// (milliseconds since 1970) or time (nanoseconds).
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_statement_bind_int(statement: Option<&mut FirnStatement>, marker: usize, value: i64) -> FirnCode {
+pub extern "C" fn firn_statement_bind_int(
+    statement: Option<&mut FirnStatement>,
+    marker: usize,
+    value: i64,
+) -> FirnCode {
     call(|| bind(statement, marker, Value::BigInt(value)))
 }
 
 /// Binds a number: to float or double.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_statement_bind_double(statement: Option<&mut FirnStatement>, marker: usize, value: f64) -> FirnCode {
+pub extern "C" fn firn_statement_bind_double(
+    statement: Option<&mut FirnStatement>,
+    marker: usize,
+    value: f64,
+) -> FirnCode {
     call(|| bind(statement, marker, Value::Double(value)))
 }
 
-/// Binds a text; also to types that are written as one: uuid, inet, timestamp, date, time, duration, decimal, varint.
+/// Binds a text; also to types that are written as one: uuid, inet, timestamp, date, time,
+/// duration, decimal, varint.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_statement_bind_text(statement: Option<&mut FirnStatement>, marker: usize, value: FirnSlice) -> FirnCode {
+pub extern "C" fn firn_statement_bind_text(
+    statement: Option<&mut FirnStatement>,
+    marker: usize,
+    value: FirnSlice,
+) -> FirnCode {
     call(|| bind(statement, marker, Value::Text(value.text()?.to_owned())))
 }
 
 /// Binds bytes: to blob.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_statement_bind_blob(statement: Option<&mut FirnStatement>, marker: usize, value: FirnSlice) -> FirnCode {
+pub extern "C" fn firn_statement_bind_blob(
+    statement: Option<&mut FirnStatement>,
+    marker: usize,
+    value: FirnSlice,
+) -> FirnCode {
     call(|| bind(statement, marker, Value::Blob(value.bytes()?.to_vec())))
 }
 
 /// Binds the 16 bytes of a uuid.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_statement_bind_uuid(statement: Option<&mut FirnStatement>, marker: usize, value: FirnSlice) -> FirnCode {
+pub extern "C" fn firn_statement_bind_uuid(
+    statement: Option<&mut FirnStatement>,
+    marker: usize,
+    value: FirnSlice,
+) -> FirnCode {
     call(|| {
-        let uuid = Uuid::from_slice(value.bytes()?).map_err(|_| Failure::argument("a uuid has 16 bytes"))?;
+        let uuid = Uuid::from_slice(value.bytes()?)
+            .map_err(|_| Failure::argument("a uuid has 16 bytes"))?;
         bind(statement, marker, Value::Uuid(uuid))
     })
 }
 
 /// Binds a value of any type, collections too, as `INSERT … JSON` has it.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_statement_bind_json(statement: Option<&mut FirnStatement>, marker: usize, value: FirnSlice) -> FirnCode {
+pub extern "C" fn firn_statement_bind_json(
+    statement: Option<&mut FirnStatement>,
+    marker: usize,
+    value: FirnSlice,
+) -> FirnCode {
     call(|| {
         let statement = there(statement, "the statement")?;
-        let raw: Box<RawValue> = serde_json::from_str(value.text()?).map_err(|e| Failure::argument(format!("no JSON: {e}")))?;
+        let raw: Box<RawValue> = serde_json::from_str(value.text()?)
+            .map_err(|e| Failure::argument(format!("no JSON: {e}")))?;
         let value = match statement.prepared.markers().get(marker) {
             Some(spec) => Value::decode(&spec.of.of, from_json(&spec.of.of, &raw)?.bytes())?,
             None => Value::Null,
@@ -196,7 +238,8 @@ pub extern "C" fn firn_statement_bind_json(statement: Option<&mut FirnStatement>
     })
 }
 
-/// Runs a statement with what is bound to it. What nothing was bound to stays as it is. `page_size` is how many rows are fetched at once; 0: 1000.
+/// Runs a statement with what is bound to it. What nothing was bound to stays as it is. `page_size`
+/// is how many rows are fetched at once; 0: 1000.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_query(
     statement: Option<&FirnStatement>,
@@ -290,24 +333,36 @@ fn value<T: FromValue>(rows: Option<&FirnRows>, column: usize) -> Outcome<Option
 
 /// A truth value of the row; `FIRN_CODE_NONE` for null.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_rows_bool(rows: Option<&FirnRows>, column: usize, out: Option<&mut MaybeUninit<bool>>) -> FirnCode {
+pub extern "C" fn firn_rows_bool(
+    rows: Option<&FirnRows>,
+    column: usize,
+    out: Option<&mut MaybeUninit<bool>>,
+) -> FirnCode {
     call(|| give_some(out, || value(rows, column)))
 }
 
 /// A whole number of the row, also a counter, a timestamp or a time; `FIRN_CODE_NONE` for null.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_rows_int(rows: Option<&FirnRows>, column: usize, out: Option<&mut MaybeUninit<i64>>) -> FirnCode {
+pub extern "C" fn firn_rows_int(
+    rows: Option<&FirnRows>,
+    column: usize,
+    out: Option<&mut MaybeUninit<i64>>,
+) -> FirnCode {
     call(|| give_some(out, || value(rows, column)))
 }
 
 /// A float or double of the row; `FIRN_CODE_NONE` for null.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_rows_double(rows: Option<&FirnRows>, column: usize, out: Option<&mut MaybeUninit<f64>>) -> FirnCode {
+pub extern "C" fn firn_rows_double(
+    rows: Option<&FirnRows>,
+    column: usize,
+    out: Option<&mut MaybeUninit<f64>>,
+) -> FirnCode {
     call(|| give_some(out, || value(rows, column)))
 }
 
-/// A value of the row as it is stored, whatever its type: a text or a blob is its bytes, a uuid its 16. Good until the next row;
-/// `FIRN_CODE_NONE` for null.
+/// A value of the row as it is stored, whatever its type: a text or a blob is its bytes, a uuid
+/// its 16. Good until the next row; `FIRN_CODE_NONE` for null.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_bytes(
     rows: Option<&FirnRows>,
@@ -325,7 +380,11 @@ pub extern "C" fn firn_rows_bytes(
 
 /// A value of the row as JSON, whatever its type; null is `null`.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_rows_json(rows: Option<&FirnRows>, column: usize, out: Option<&mut MaybeUninit<FirnBytes>>) -> FirnCode {
+pub extern "C" fn firn_rows_json(
+    rows: Option<&FirnRows>,
+    column: usize,
+    out: Option<&mut MaybeUninit<FirnBytes>>,
+) -> FirnCode {
     call(|| {
         give(out, || {
             let row = row(rows)?.row();

@@ -12,18 +12,21 @@ use crate::store::{FirnBatch, FirnDb, FirnDurability, FirnTree, with};
 /// Where a merge function puts the value that it has made.
 pub struct FirnFold(Option<Vec<u8>>);
 
-/// Folds the versions of a key into one value. Reads call it, and the store's own threads, several at once: it must give the same for the same bytes,
-/// in every process, and call nothing of the store but `firn_fold_give`.
+/// Folds the versions of a key into one value. Reads call it, and the store's own threads, several
+/// at once: it must give the same for the same bytes, in every process, and call nothing of the
+/// store but `firn_fold_give`.
 #[repr(C)]
 pub struct FirnMerge {
     /// What the tree keeps: it is opened with a merge function of this name only. Copied.
     name: FirnSlice,
-    /// Handed to `fold`. It must be there until the store is closed, every handle that was got from it is freed, and no call is running. A function
-    /// that another `firn_db_tree_with` has replaced may still be called until then.
+    /// Handed to `fold`. It must be there until the store is closed, every handle that was got from
+    /// it is freed, and no call is running. A function that another `firn_db_tree_with` has
+    /// replaced may still be called until then.
     context: *mut c_void,
-    /// `base` is the value that was put before the operands, or nothing at all; operands come oldest first. It gives the value to `result`, or leaves
-    /// it, and then the key has no value. It returns `FIRN_CODE_OK`; anything else fails the read, and leaves the versions as they are. It must return: no exception, no
-    /// `longjmp`.
+    /// `base` is the value that was put before the operands, or nothing at all; operands come
+    /// oldest first. It gives the value to `result`, or leaves it, and then the key has no value.
+    /// It returns `FIRN_CODE_OK`; anything else fails the read, and leaves the versions as they
+    /// are. It must return: no exception, no `longjmp`.
     fold: FirnFoldFunction,
 }
 
@@ -48,7 +51,10 @@ struct Function<F> {
 
 impl<F> Merge for Function<F>
 where
-    F: Fn(*mut c_void, FirnSlice, FirnSlice, *const FirnSlice, usize, &mut FirnFold) -> i32 + Send + Sync + 'static,
+    F: Fn(*mut c_void, FirnSlice, FirnSlice, *const FirnSlice, usize, &mut FirnFold) -> i32
+        + Send
+        + Sync
+        + 'static,
 {
     fn name(&self) -> &str {
         &self.name
@@ -59,7 +65,14 @@ where
         let operands: Vec<FirnSlice> = operands.iter().map(|o| FirnSlice::lend(o)).collect();
         let mut result = FirnFold(None);
         let context = self.context as *mut c_void;
-        match (self.fold)(context, FirnSlice::lend(key), base, operands.as_ptr(), operands.len(), &mut result) {
+        match (self.fold)(
+            context,
+            FirnSlice::lend(key),
+            base,
+            operands.as_ptr(),
+            operands.len(),
+            &mut result,
+        ) {
             0 => Ok(result.0.map_or(Folded::Absent, Folded::Value)),
             code => Err(Error::invalid(format!("the merge function {} gave {code}", self.name))),
         }
@@ -70,13 +83,18 @@ impl FirnMerge {
     fn read(&self) -> Outcome<Arc<dyn Merge>> {
         let fold = there(self.fold, "the merge function")?;
         // What C calls so is no function to Rust's traits.
-        let fold = move |context: *mut c_void,
-                         key: FirnSlice,
-                         base: FirnSlice,
-                         operands: *const FirnSlice,
-                         count: usize,
-                         to: &mut FirnFold| { fold(context, key, base, operands, count, to) };
-        Ok(Arc::new(Function { name: self.name.text()?.to_owned(), context: self.context as usize, fold }))
+        let fold =
+            move |context: *mut c_void,
+                  key: FirnSlice,
+                  base: FirnSlice,
+                  operands: *const FirnSlice,
+                  count: usize,
+                  to: &mut FirnFold| { fold(context, key, base, operands, count, to) };
+        Ok(Arc::new(Function {
+            name: self.name.text()?.to_owned(),
+            context: self.context as usize,
+            fold,
+        }))
     }
 }
 
@@ -89,9 +107,11 @@ pub extern "C" fn firn_fold_give(result: Option<&mut FirnFold>, value: FirnSlice
     })
 }
 
-/// The tree of this name, made where it is not there, with these options: a text of words as `policy=lazy-leveled:4` or `memtable_size=16m`, with blanks between
-/// them; the words are those of `firn tree`. What is not said stays as it is. `merge` may be NULL; a tree that was made with one takes `firn_tree_merge`
-/// and reads its operands only where it was given since the store was opened.
+/// The tree of this name, made where it is not there, with these options: a text of words as
+/// `policy=lazy-leveled:4` or `memtable_size=16m`, with blanks between them; the words are those of
+/// `firn tree`. What is not said stays as it is. `merge` may be NULL; a tree that was made with one
+/// takes `firn_tree_merge` and reads its operands only where it was given since the store was
+/// opened.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_tree_with(
     db: Option<&FirnDb>,
@@ -102,10 +122,19 @@ pub extern "C" fn firn_db_tree_with(
 ) -> FirnCode {
     call(|| {
         give(out, || {
-            let word = |word| str::split_once(word, '=').ok_or_else(|| Failure::argument(format!("{word:?} is no NAME=VALUE")));
-            let changes = options.text()?.split_ascii_whitespace().map(word).collect::<Outcome<Vec<_>>>()?;
+            let word = |word| {
+                str::split_once(word, '=')
+                    .ok_or_else(|| Failure::argument(format!("{word:?} is no NAME=VALUE")))
+            };
+            let changes =
+                options.text()?.split_ascii_whitespace().map(word).collect::<Outcome<Vec<_>>>()?;
             let merge = merge.map(FirnMerge::read).transpose()?;
-            let tree = firn_tools::trees::with_options(&there(db, "the store")?.0, name.text()?, &changes, merge)?;
+            let tree = firn_tools::trees::with_options(
+                &there(db, "the store")?.0,
+                name.text()?,
+                &changes,
+                merge,
+            )?;
             Ok(Box::new(FirnTree(tree)))
         })
     })
@@ -134,7 +163,11 @@ pub extern "C" fn firn_batch_merge(
     operand: FirnSlice,
 ) -> FirnCode {
     call(|| {
-        there(batch, "the batch")?.0.merge(&there(tree, "the tree")?.0, key.bytes()?, operand.bytes()?)?;
+        there(batch, "the batch")?.0.merge(
+            &there(tree, "the tree")?.0,
+            key.bytes()?,
+            operand.bytes()?,
+        )?;
         Ok(FirnCode::Ok)
     })
 }

@@ -4,7 +4,9 @@ use std::mem::MaybeUninit;
 
 use firn_kv::{Range, Readable, Snapshot, Transaction, Value};
 
-use crate::call::{Failure, FirnBytes, FirnCode, FirnSlice, Outcome, call, free, give, give_some, there};
+use crate::call::{
+    Failure, FirnBytes, FirnCode, FirnSlice, Outcome, call, free, give, give_some, there,
+};
 use crate::store::{FirnDb, FirnTree, range};
 
 /// A store as it was at one moment.
@@ -24,11 +26,20 @@ fn walk(range: Range) -> Box<FirnIter> {
     Box::new(FirnIter { range, shown: None })
 }
 
-fn walk_at(at: &impl Readable, tree: Option<&FirnTree>, from: FirnSlice, to: FirnSlice) -> Outcome<Box<FirnIter>> {
+fn walk_at(
+    at: &impl Readable,
+    tree: Option<&FirnTree>,
+    from: FirnSlice,
+    to: FirnSlice,
+) -> Outcome<Box<FirnIter>> {
     Ok(walk(at.range(&there(tree, "the tree")?.0, range(&from, &to)?)))
 }
 
-fn get_at(at: &impl Readable, tree: Option<&FirnTree>, key: FirnSlice) -> Outcome<Option<FirnBytes>> {
+fn get_at(
+    at: &impl Readable,
+    tree: Option<&FirnTree>,
+    key: FirnSlice,
+) -> Outcome<Option<FirnBytes>> {
     Ok(at.get(&there(tree, "the tree")?.0, key.bytes()?)?.map(FirnBytes::from))
 }
 
@@ -43,7 +54,8 @@ pub extern "C" fn firn_tree_iter(
     call(|| give(out, || Ok(walk(there(tree, "the tree")?.0.range(range(&from, &to)?)))))
 }
 
-/// The next entry; `FIRN_CODE_NONE` behind the last one. Its bytes are good until the next call on the iterator. `value` may be NULL.
+/// The next entry; `FIRN_CODE_NONE` behind the last one. Its bytes are good until the next call on
+/// the iterator. `value` may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_iter_next(
     iter: Option<&mut FirnIter>,
@@ -87,7 +99,10 @@ pub extern "C" fn firn_iter_free(iter: Option<Box<FirnIter>>) {
 
 /// The store as it is now, for later reads.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_db_snapshot(db: Option<&FirnDb>, out: Option<&mut MaybeUninit<Box<FirnSnapshot>>>) -> FirnCode {
+pub extern "C" fn firn_db_snapshot(
+    db: Option<&FirnDb>,
+    out: Option<&mut MaybeUninit<Box<FirnSnapshot>>>,
+) -> FirnCode {
     call(|| give(out, || Ok(Box::new(FirnSnapshot(there(db, "the store")?.0.snapshot())))))
 }
 
@@ -122,7 +137,10 @@ pub extern "C" fn firn_snapshot_free(snapshot: Option<Box<FirnSnapshot>>) {
 
 /// Begins a transaction.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_db_transaction(db: Option<&FirnDb>, out: Option<&mut MaybeUninit<Box<FirnTransaction>>>) -> FirnCode {
+pub extern "C" fn firn_db_transaction(
+    db: Option<&FirnDb>,
+    out: Option<&mut MaybeUninit<Box<FirnTransaction>>>,
+) -> FirnCode {
     call(|| give(out, || Ok(Box::new(FirnTransaction(there(db, "the store")?.0.transaction())))))
 }
 
@@ -158,7 +176,11 @@ pub extern "C" fn firn_transaction_put(
     value: FirnSlice,
 ) -> FirnCode {
     call(|| {
-        there(transaction, "the transaction")?.0.put(&there(tree, "the tree")?.0, key.bytes()?, value.bytes()?)?;
+        there(transaction, "the transaction")?.0.put(
+            &there(tree, "the tree")?.0,
+            key.bytes()?,
+            value.bytes()?,
+        )?;
         Ok(FirnCode::Ok)
     })
 }
@@ -171,7 +193,9 @@ pub extern "C" fn firn_transaction_delete(
     key: FirnSlice,
 ) -> FirnCode {
     call(|| {
-        there(transaction, "the transaction")?.0.delete(&there(tree, "the tree")?.0, key.bytes()?)?;
+        there(transaction, "the transaction")?
+            .0
+            .delete(&there(tree, "the tree")?.0, key.bytes()?)?;
         Ok(FirnCode::Ok)
     })
 }
@@ -185,12 +209,15 @@ pub extern "C" fn firn_transaction_delete_range(
     to: FirnSlice,
 ) -> FirnCode {
     call(|| {
-        there(transaction, "the transaction")?.0.delete_range(&there(tree, "the tree")?.0, range(&from, &to)?)?;
+        there(transaction, "the transaction")?
+            .0
+            .delete_range(&there(tree, "the tree")?.0, range(&from, &to)?)?;
         Ok(FirnCode::Ok)
     })
 }
 
-/// Does all that the transaction wrote, or, with `FIRN_CODE_CONFLICT` or another failure, nothing. The handle is gone in any case.
+/// Does all that the transaction wrote, or, with `FIRN_CODE_CONFLICT` or another failure, nothing.
+/// The handle is gone in any case.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_transaction_commit(transaction: Option<Box<FirnTransaction>>) -> FirnCode {
     call(|| {

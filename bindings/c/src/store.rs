@@ -5,7 +5,9 @@ use std::ops::Bound;
 
 use firn_kv::{Batch, Db, DbOptions, Durability, KeyBounds, Tree};
 
-use crate::call::{Failure, FirnBytes, FirnCode, FirnSlice, Outcome, call, free, give, give_some, there};
+use crate::call::{
+    Failure, FirnBytes, FirnCode, FirnSlice, Outcome, call, free, give, give_some, there,
+};
 
 /// An open store.
 pub struct FirnDb(pub(crate) Db);
@@ -16,7 +18,8 @@ pub struct FirnTree(pub(crate) Tree);
 /// Writes that are done together or not at all.
 pub struct FirnBatch(pub(crate) Batch);
 
-/// How far a write has got when the call is over: one of `FIRN_DURABILITY_…`. A number, since C could put any into an enumeration.
+/// How far a write has got when the call is over: one of `FIRN_DURABILITY_…`. A number, since C
+/// could put any into an enumeration.
 pub type FirnDurability = u32;
 /// As the store was opened.
 pub const FIRN_DURABILITY_DEFAULT: FirnDurability = 0;
@@ -91,14 +94,19 @@ pub(crate) fn range<'a>(from: &'a FirnSlice, to: &'a FirnSlice) -> Outcome<impl 
     Ok((from, to.some()?.map_or(Bound::Unbounded, Bound::Excluded)))
 }
 
-/// Opens the store in the directory `path`, creating it where it is missing or empty. `options` may be NULL.
+/// Opens the store in the directory `path`, creating it where it is missing or empty. `options` may
+/// be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_open(
     path: FirnSlice,
     options: Option<&FirnOptions>,
     out: Option<&mut MaybeUninit<Box<FirnDb>>>,
 ) -> FirnCode {
-    call(|| give(out, || Ok(Box::new(FirnDb(Db::open_with(path.text()?, FirnOptions::read(options)?)?)))))
+    call(|| {
+        give(out, || {
+            Ok(Box::new(FirnDb(Db::open_with(path.text()?, FirnOptions::read(options)?)?)))
+        })
+    })
 }
 
 /// Opens an empty store in memory.
@@ -107,8 +115,9 @@ pub extern "C" fn firn_db_open_memory(out: Option<&mut MaybeUninit<Box<FirnDb>>>
     call(|| give(out, || Ok(Box::new(FirnDb(Db::in_memory()?)))))
 }
 
-/// Closes the store and says what came of it: all that was written is safe when it gives `FIRN_CODE_OK`. Handles are still to be freed; calls that
-/// need the store give `FIRN_CODE_CLOSED`.
+/// Closes the store and says what came of it: all that was written is safe when it gives
+/// `FIRN_CODE_OK`. Handles are still to be freed; calls that need the store give
+/// `FIRN_CODE_CLOSED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_close(db: Option<&FirnDb>) -> FirnCode {
     call(|| {
@@ -117,7 +126,8 @@ pub extern "C" fn firn_db_close(db: Option<&FirnDb>) -> FirnCode {
     })
 }
 
-/// Gives a handle back. A store that was not closed is closed with the last handle of it or of anything that was got from it.
+/// Gives a handle back. A store that was not closed is closed with the last handle of it or of
+/// anything that was got from it.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_free(db: Option<Box<FirnDb>>) {
     free(db);
@@ -125,7 +135,11 @@ pub extern "C" fn firn_db_free(db: Option<Box<FirnDb>>) {
 
 /// The tree of this name, made where it is not there.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_db_tree(db: Option<&FirnDb>, name: FirnSlice, out: Option<&mut MaybeUninit<Box<FirnTree>>>) -> FirnCode {
+pub extern "C" fn firn_db_tree(
+    db: Option<&FirnDb>,
+    name: FirnSlice,
+    out: Option<&mut MaybeUninit<Box<FirnTree>>>,
+) -> FirnCode {
     call(|| {
         give(out, || {
             let tree = firn_tools::trees::there_or_new(&there(db, "the store")?.0, name.text()?)?;
@@ -136,8 +150,15 @@ pub extern "C" fn firn_db_tree(db: Option<&FirnDb>, name: FirnSlice, out: Option
 
 /// Names of the trees as a JSON array.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_db_tree_names(db: Option<&FirnDb>, out: Option<&mut MaybeUninit<FirnBytes>>) -> FirnCode {
-    call(|| give(out, || Ok(serde_json::json!(there(db, "the store")?.0.tree_names()).to_string().into())))
+pub extern "C" fn firn_db_tree_names(
+    db: Option<&FirnDb>,
+    out: Option<&mut MaybeUninit<FirnBytes>>,
+) -> FirnCode {
+    call(|| {
+        give(out, || {
+            Ok(serde_json::json!(there(db, "the store")?.0.tree_names()).to_string().into())
+        })
+    })
 }
 
 /// Drops a tree with all that it holds.
@@ -151,7 +172,11 @@ pub extern "C" fn firn_db_drop_tree(db: Option<&FirnDb>, name: FirnSlice) -> Fir
 
 /// Does all that the batch says, or nothing. The batch is empty afterwards, also when it fails.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_db_write(db: Option<&FirnDb>, batch: Option<&mut FirnBatch>, durability: FirnDurability) -> FirnCode {
+pub extern "C" fn firn_db_write(
+    db: Option<&FirnDb>,
+    batch: Option<&mut FirnBatch>,
+    durability: FirnDurability,
+) -> FirnCode {
     call(|| {
         let batch = std::mem::take(&mut there(batch, "the batch")?.0);
         let (db, durability) = (&there(db, "the store")?.0, durability_of(durability)?);
@@ -174,8 +199,15 @@ pub extern "C" fn firn_db_sync(db: Option<&FirnDb>) -> FirnCode {
 
 /// Statistics as JSON, as `firn stats --json` has them.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_db_stats(db: Option<&FirnDb>, out: Option<&mut MaybeUninit<FirnBytes>>) -> FirnCode {
-    call(|| give(out, || Ok(firn_tools::stats::stats_json(&there(db, "the store")?.0.stats()).to_string().into())))
+pub extern "C" fn firn_db_stats(
+    db: Option<&FirnDb>,
+    out: Option<&mut MaybeUninit<FirnBytes>>,
+) -> FirnCode {
+    call(|| {
+        give(out, || {
+            Ok(firn_tools::stats::stats_json(&there(db, "the store")?.0.stats()).to_string().into())
+        })
+    })
 }
 
 /// Gives a handle back; the tree stays.
@@ -200,7 +232,11 @@ pub extern "C" fn firn_tree_put(
 
 /// Deletes a key, whether it is there or not.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_tree_delete(tree: Option<&FirnTree>, key: FirnSlice, durability: FirnDurability) -> FirnCode {
+pub extern "C" fn firn_tree_delete(
+    tree: Option<&FirnTree>,
+    key: FirnSlice,
+    durability: FirnDurability,
+) -> FirnCode {
     call(|| {
         with(tree, durability, |tree| Ok(tree.delete(key.bytes()?)?))?;
         Ok(FirnCode::Ok)
@@ -223,8 +259,14 @@ pub extern "C" fn firn_tree_delete_range(
 
 /// The value of a key; `FIRN_CODE_NONE` without one.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_tree_get(tree: Option<&FirnTree>, key: FirnSlice, out: Option<&mut MaybeUninit<FirnBytes>>) -> FirnCode {
-    call(|| give_some(out, || Ok(there(tree, "the tree")?.0.get(key.bytes()?)?.map(FirnBytes::from))))
+pub extern "C" fn firn_tree_get(
+    tree: Option<&FirnTree>,
+    key: FirnSlice,
+    out: Option<&mut MaybeUninit<FirnBytes>>,
+) -> FirnCode {
+    call(|| {
+        give_some(out, || Ok(there(tree, "the tree")?.0.get(key.bytes()?)?.map(FirnBytes::from)))
+    })
 }
 
 /// Sets a key that has no value, as one step. `FIRN_CODE_NONE` when it has one, which stays.
@@ -236,12 +278,18 @@ pub extern "C" fn firn_tree_insert_if_absent(
     durability: FirnDurability,
 ) -> FirnCode {
     call(|| {
-        let before = with(tree, durability, |tree| Ok(tree.insert_if_absent(key.bytes()?, value.bytes()?)?))?;
+        let before =
+            with(
+                tree,
+                durability,
+                |tree| Ok(tree.insert_if_absent(key.bytes()?, value.bytes()?)?),
+            )?;
         Ok(if before.is_none() { FirnCode::Ok } else { FirnCode::None })
     })
 }
 
-/// Sets a key that has the value `old` to `new`, as one step; nothing at all stands for no value. `FIRN_CODE_NONE` when it has another one.
+/// Sets a key that has the value `old` to `new`, as one step; nothing at all stands for no value.
+/// `FIRN_CODE_NONE` when it has another one.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_compare_and_swap(
     tree: Option<&FirnTree>,
@@ -251,7 +299,9 @@ pub extern "C" fn firn_tree_compare_and_swap(
     durability: FirnDurability,
 ) -> FirnCode {
     call(|| {
-        let done = with(tree, durability, |tree| Ok(tree.compare_and_swap(key.bytes()?, old.some()?, new.some()?)?))?;
+        let done = with(tree, durability, |tree| {
+            Ok(tree.compare_and_swap(key.bytes()?, old.some()?, new.some()?)?)
+        })?;
         Ok(if done.is_ok() { FirnCode::Ok } else { FirnCode::None })
     })
 }
@@ -277,14 +327,22 @@ pub extern "C" fn firn_batch_put(
     value: FirnSlice,
 ) -> FirnCode {
     call(|| {
-        there(batch, "the batch")?.0.put(&there(tree, "the tree")?.0, key.bytes()?, value.bytes()?)?;
+        there(batch, "the batch")?.0.put(
+            &there(tree, "the tree")?.0,
+            key.bytes()?,
+            value.bytes()?,
+        )?;
         Ok(FirnCode::Ok)
     })
 }
 
 /// Adds: delete a key of a tree.
 #[unsafe(no_mangle)]
-pub extern "C" fn firn_batch_delete(batch: Option<&mut FirnBatch>, tree: Option<&FirnTree>, key: FirnSlice) -> FirnCode {
+pub extern "C" fn firn_batch_delete(
+    batch: Option<&mut FirnBatch>,
+    tree: Option<&FirnTree>,
+    key: FirnSlice,
+) -> FirnCode {
     call(|| {
         there(batch, "the batch")?.0.delete(&there(tree, "the tree")?.0, key.bytes()?)?;
         Ok(FirnCode::Ok)
@@ -300,7 +358,9 @@ pub extern "C" fn firn_batch_delete_range(
     to: FirnSlice,
 ) -> FirnCode {
     call(|| {
-        there(batch, "the batch")?.0.delete_range(&there(tree, "the tree")?.0, range(&from, &to)?)?;
+        there(batch, "the batch")?
+            .0
+            .delete_range(&there(tree, "the tree")?.0, range(&from, &to)?)?;
         Ok(FirnCode::Ok)
     })
 }

@@ -1,5 +1,6 @@
-//! The header is that of the sources, and the example in C is compiled with it, without a warning, and runs; under valgrind, where it is
-//! installed, with no byte lost and none touched that is not its own.
+//! The header is that of the sources, and the example in C is compiled with it, without a warning,
+//! and runs; under valgrind, where it is installed, with no byte lost and none touched that is not
+//! its own.
 
 #![allow(clippy::disallowed_methods, reason = "it compiles a program and touches no store")]
 
@@ -14,20 +15,38 @@ fn here() -> &'static Path {
 fn the_header_is_that_of_the_sources() {
     let config = cbindgen::Config::from_file(here().join("cbindgen.toml")).unwrap();
     let mut made = vec![];
-    cbindgen::Builder::new().with_crate(here()).with_config(config).generate().unwrap().write(&mut made);
+    cbindgen::Builder::new()
+        .with_crate(here())
+        .with_config(config)
+        .generate()
+        .unwrap()
+        .write(&mut made);
     let (file, made) = (here().join("include/firn.h"), String::from_utf8(made).unwrap());
     if std::env::var_os("FIRN_REWRITE").is_some_and(|v| v == "1") {
         std::fs::write(&file, &made).unwrap();
     }
     let there = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(there == made, "include/firn.h is not what cbindgen makes of src; FIRN_REWRITE=1 makes it anew");
+    assert!(
+        there == made,
+        "include/firn.h is not what cbindgen makes of src; FIRN_REWRITE=1 makes it anew"
+    );
 }
 
 fn run(command: &mut Command) -> Output {
-    // Cargo's own would put a library that an earlier build left before the one that the program was linked with.
-    let done = command.env_remove("LD_LIBRARY_PATH").output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    // Cargo's own would put a library that an earlier build left before the one that the program
+    // was linked with.
+    let done = command
+        .env_remove("LD_LIBRARY_PATH")
+        .output()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(done.status.success(), "{command:?}: {}\n{}{}", done.status, text(&done.stdout), text(&done.stderr));
+    assert!(
+        done.status.success(),
+        "{command:?}: {}\n{}{}",
+        done.status,
+        text(&done.stdout),
+        text(&done.stderr)
+    );
     done
 }
 
@@ -56,7 +75,8 @@ impl Drop for Temp {
 fn compile(source: &str, into: &Temp) -> PathBuf {
     let program = into.0.join("program");
     let mut cc = Command::new("cc");
-    cc.args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g", "-I"]).arg(here().join("include"));
+    cc.args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g", "-I"])
+        .arg(here().join("include"));
     cc.arg(here().join(source)).arg("-o").arg(&program).arg("-L").arg(libraries()).arg("-lfirn_c");
     run(cc.arg(format!("-Wl,-rpath,{}", libraries().display())));
     program
@@ -88,7 +108,14 @@ fn the_header_is_one_for_cpp_too() {
     }
     let temp = Temp::new("cpp");
     let source = temp.0.join("use.cpp");
-    std::fs::write(&source, "#include <firn.h>\nint main() { return firn_version() == nullptr; }\n").unwrap();
+    std::fs::write(
+        &source,
+        "#include <firn.h>\nint main() { return firn_version() == nullptr; }\n",
+    )
+    .unwrap();
     let mut cc = Command::new("c++");
-    run(cc.args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"]).arg(here().join("include")).arg(&source));
+    run(cc
+        .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"])
+        .arg(here().join("include"))
+        .arg(&source));
 }

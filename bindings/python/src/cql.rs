@@ -23,10 +23,14 @@ impl Session {
         Session(Handle::new(RwLock::new(Some(Arc::new(session)))))
     }
 
-    /// The session itself: a clone of it would choose a keyspace of its own. The lock is held for this moment only, so that `close` does not
-    /// wait for a statement that runs.
+    /// The session itself: a clone of it would choose a keyspace of its own. The lock is held for
+    /// this moment only, so that `close` does not wait for a statement that runs.
     fn get(&self) -> PyResult<Arc<firn_cql::Session>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| closed("session"))
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .ok_or_else(|| closed("session"))
     }
 
     fn with<T: Send>(
@@ -73,8 +77,9 @@ impl Session {
         Ok(self.get()?.keyspace().map(|k| (*k).to_owned()))
     }
 
-    /// Runs a statement, with values for its markers: a list or tuple in their order, or a dict by their names, of which those that are left
-    /// out stay as they are. Rows are fetched a page at a time.
+    /// Runs a statement, with values for its markers: a list or tuple in their order, or a dict by
+    /// their names, of which those that are left out stay as they are. Rows are fetched a page at a
+    /// time.
     #[pyo3(signature = (cql, values=None, *, page_size=None, timestamp=None))]
     fn execute(
         &self,
@@ -85,7 +90,8 @@ impl Session {
         timestamp: Option<i64>,
     ) -> PyResult<Rows> {
         let how = Run { page_size, timestamp, ..Run::default() };
-        // Definitions take no values, and are not compiled: an empty dict, list or tuple is as good as none.
+        // Definitions take no values, and are not compiled: an empty dict, list or tuple is as good
+        // as none.
         match values.filter(|v| !v.len().is_ok_and(|n| n == 0)) {
             None if values.is_some_and(|v| v.is_instance_of::<PyDict>()) => {
                 self.with(py, |s| s.query_as(cql, Named(&[]), &how))
@@ -145,7 +151,13 @@ impl Statement {
         page_size: Option<usize>,
         timestamp: Option<i64>,
     ) -> PyResult<Rows> {
-        run(py, &self.session, &self.prepared, values, &Run { page_size, timestamp, ..Run::default() })
+        run(
+            py,
+            &self.session,
+            &self.prepared,
+            values,
+            &Run { page_size, timestamp, ..Run::default() },
+        )
     }
 }
 
@@ -165,10 +177,12 @@ fn run(
             let of = markers.iter().find(|m| m.name == name);
             named.push((name, of.map_or(Ok(Value::Null), |m| of_python(&value, &m.of.of))?));
         }
-        let named: Vec<(&str, &(dyn ToValue + Sync))> = named.iter().map(|(n, v)| (n.as_str(), v as _)).collect();
+        let named: Vec<(&str, &(dyn ToValue + Sync))> =
+            named.iter().map(|(n, v)| (n.as_str(), v as _)).collect();
         return py
             .detach(|| {
-                let named: Vec<(&str, &dyn ToValue)> = named.iter().map(|(n, v)| (*n, *v as &dyn ToValue)).collect();
+                let named: Vec<(&str, &dyn ToValue)> =
+                    named.iter().map(|(n, v)| (*n, *v as &dyn ToValue)).collect();
                 session.walk(prepared, Named(&named), how)
             })
             .map(Rows::of)
@@ -236,8 +250,13 @@ impl Row {
         let value = |i| to_python(py, &row.at::<Value>(i).map_err(of_cql)?, false);
         let values = (0..row.columns().len()).map(value).collect::<PyResult<Vec<_>>>()?;
         // Definitions may have changed between two pages.
-        let same = row.columns().len() == columns.len() && row.columns().iter().zip(&**columns).all(|(c, n)| c.name == *n);
-        let columns = if same { columns.clone() } else { row.columns().iter().map(|c| c.name.clone()).collect() };
+        let same = row.columns().len() == columns.len()
+            && row.columns().iter().zip(&**columns).all(|(c, n)| c.name == *n);
+        let columns = if same {
+            columns.clone()
+        } else {
+            row.columns().iter().map(|c| c.name.clone()).collect()
+        };
         Ok(Row { columns, values: PyTuple::new(py, values)?.unbind() })
     }
 
@@ -257,17 +276,28 @@ impl Row {
         Ok(self.values.bind(py).try_iter()?.into_any())
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         match key.cast::<PyString>() {
-            Ok(name) => self.named(py, &name.to_cow()?).ok_or_else(|| PyKeyError::new_err(key.clone().unbind())),
+            Ok(name) => self
+                .named(py, &name.to_cow()?)
+                .ok_or_else(|| PyKeyError::new_err(key.clone().unbind())),
             Err(_) => self.values.bind(py).as_any().get_item(key).map_err(|e| {
-                if e.is_instance_of::<PyIndexError>(py) { PyIndexError::new_err("there is no such column") } else { e }
+                if e.is_instance_of::<PyIndexError>(py) {
+                    PyIndexError::new_err("there is no such column")
+                } else {
+                    e
+                }
             }),
         }
     }
 
     fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        self.named(py, name).ok_or_else(|| PyAttributeError::new_err(format!("there is no column {name}")))
+        self.named(py, name)
+            .ok_or_else(|| PyAttributeError::new_err(format!("there is no column {name}")))
     }
 
     /// Names of the columns.

@@ -20,7 +20,9 @@ pub fn durability(name: Option<&str>) -> PyResult<Option<Durability>> {
         None => Ok(None),
         Some("process") => Ok(Some(Durability::Process)),
         Some("power") => Ok(Some(Durability::Power)),
-        Some(other) => Err(PyValueError::new_err(format!("{other:?} is no durability: there are \"process\" and \"power\""))),
+        Some(other) => Err(PyValueError::new_err(format!(
+            "{other:?} is no durability: there are \"process\" and \"power\""
+        ))),
     }
 }
 
@@ -77,8 +79,10 @@ impl Db {
         call(py, firn_kv::Db::in_memory).map(Db::open)
     }
 
-    /// The tree of this name, made where it is not there. Options have the names and values of `firn tree`: `policy="lazy-leveled:4"`, `memtable_size="16m"`; what is
-    /// not given stays as it is. `merge` is a name and a function `fold(key, base, operands)` that gives the value, or None for no value.
+    /// The tree of this name, made where it is not there. Options have the names and values of
+    /// `firn tree`: `policy="lazy-leveled:4"`, `memtable_size="16m"`; what is not given stays as it
+    /// is. `merge` is a name and a function `fold(key, base, operands)` that gives the value, or
+    /// None for no value.
     #[pyo3(signature = (name, *, merge=None, **options))]
     fn tree(
         &self,
@@ -123,21 +127,31 @@ impl Db {
         Ok(Snapshot::new(py.detach(|| db.snapshot())))
     }
 
-    /// A transaction: `with db.transaction() as tx` commits it, unless an exception leaves the block.
+    /// A transaction: `with db.transaction() as tx` commits it, unless an exception leaves the
+    /// block.
     fn transaction(&self, py: Python<'_>) -> PyResult<Transaction> {
         let db = self.get()?;
         Ok(Transaction::new(py.detach(|| db.transaction())))
     }
 
-    /// Calls `work(tx)` with a transaction and commits it; again when it conflicts, so often at most, with the engine's pauses between.
+    /// Calls `work(tx)` with a transaction and commits it; again when it conflicts, so often at
+    /// most, with the engine's pauses between.
     #[pyo3(signature = (work, *, attempts=32))]
-    fn transact(&self, py: Python<'_>, work: &Bound<'_, PyAny>, attempts: u32) -> PyResult<Py<PyAny>> {
+    fn transact(
+        &self,
+        py: Python<'_>,
+        work: &Bound<'_, PyAny>,
+        attempts: u32,
+    ) -> PyResult<Py<PyAny>> {
         let retry = Retry { attempts, ..Retry::default() };
         for attempt in 1.. {
             let tx = Bound::new(py, self.transaction(py)?)?;
             let done = work.call1((&tx,)).and_then(|out| tx.get().commit(py).map(|()| out));
             match done {
-                Err(e) if e.is_instance_of::<crate::error::ConflictError>(py) && attempt < attempts => {
+                Err(e)
+                    if e.is_instance_of::<crate::error::ConflictError>(py)
+                        && attempt < attempts =>
+                {
                     tx.get().rollback(py);
                     let db = Handle::new(self.get()?);
                     py.detach(|| retry.pause(&db, attempt));
@@ -148,7 +162,8 @@ impl Db {
         unreachable!("the last attempt returns")
     }
 
-    /// Makes a copy of the store in a directory that is missing or empty, on the same file system: tables are linked, not copied.
+    /// Makes a copy of the store in a directory that is missing or empty, on the same file system:
+    /// tables are linked, not copied.
     fn checkpoint(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let db = self.get()?;
         call(py, || db.checkpoint(path))
@@ -173,7 +188,8 @@ impl Db {
         py.import("json")?.call_method1("loads", (text,))
     }
 
-    /// Closes the store: all that was written is safe when it returns. What was got from it raises `ClosedError` from now on.
+    /// Closes the store: all that was written is safe when it returns. What was got from it raises
+    /// `ClosedError` from now on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let held = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
         call(py, || held.map_or(Ok(()), |db| db.close()))
@@ -215,7 +231,10 @@ impl Tree {
 /// A pair of bytes.
 type Pair<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
-fn pair<'py>(py: Python<'py>, entry: Option<(firn_kv::Value, firn_kv::Value)>) -> Option<Pair<'py>> {
+fn pair<'py>(
+    py: Python<'py>,
+    entry: Option<(firn_kv::Value, firn_kv::Value)>,
+) -> Option<Pair<'py>> {
     entry.map(|(k, v)| (PyBytes::new(py, &k), PyBytes::new(py, &v)))
 }
 
@@ -230,11 +249,20 @@ impl Tree {
         format!("<firn.Tree {:?}>", self.name)
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, key: PyBackedBytes) -> PyResult<Bound<'py, PyBytes>> {
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        key: PyBackedBytes,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         self.read(py, &key)?.ok_or_else(|| PyKeyError::new_err(PyBytes::new(py, &key).unbind()))
     }
 
-    fn __setitem__(&self, py: Python<'_>, key: PyBackedBytes, value: PyBackedBytes) -> PyResult<()> {
+    fn __setitem__(
+        &self,
+        py: Python<'_>,
+        key: PyBackedBytes,
+        value: PyBackedBytes,
+    ) -> PyResult<()> {
         call(py, || self.tree.put(&key, &value))
     }
 
@@ -263,13 +291,24 @@ impl Tree {
     }
 
     #[pyo3(signature = (key, default=None))]
-    fn get(&self, py: Python<'_>, key: PyBackedBytes, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+    fn get(
+        &self,
+        py: Python<'_>,
+        key: PyBackedBytes,
+        default: Option<Py<PyAny>>,
+    ) -> PyResult<Option<Py<PyAny>>> {
         Ok(self.read(py, &key)?.map(|v| v.into_any().unbind()).or(default))
     }
 
     /// Sets a key to a value; `durability` is "process" or "power".
     #[pyo3(signature = (key, value, *, durability=None))]
-    fn put(&self, py: Python<'_>, key: PyBackedBytes, value: PyBackedBytes, durability: Option<&str>) -> PyResult<()> {
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: PyBackedBytes,
+        value: PyBackedBytes,
+        durability: Option<&str>,
+    ) -> PyResult<()> {
         let tree = self.with(durability)?;
         call(py, || tree.put(&key, &value))
     }
@@ -283,12 +322,19 @@ impl Tree {
 
     /// Adds an operand to a key, which the tree's merge function folds when it is read.
     #[pyo3(signature = (key, operand, *, durability=None))]
-    fn merge(&self, py: Python<'_>, key: PyBackedBytes, operand: PyBackedBytes, durability: Option<&str>) -> PyResult<()> {
+    fn merge(
+        &self,
+        py: Python<'_>,
+        key: PyBackedBytes,
+        operand: PyBackedBytes,
+        durability: Option<&str>,
+    ) -> PyResult<()> {
         let tree = self.with(durability)?;
         call(py, || tree.merge(&key, &operand))
     }
 
-    /// Loads pairs, in ascending order of their keys, straight into tables: faster than putting them, and all of them or none. How many there were.
+    /// Loads pairs, in ascending order of their keys, straight into tables: faster than putting
+    /// them, and all of them or none. How many there were.
     fn ingest(&self, py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<u64> {
         let mut pairs = Pairs::new(pairs.try_iter()?.unbind());
         let loaded = call(py, || self.tree.try_ingest(&mut pairs));
@@ -300,9 +346,15 @@ impl Tree {
         call(py, || self.tree.flush())
     }
 
-    /// Merges all tables that have keys from `start` on, before `end`, into one run, what is in memory too.
+    /// Merges all tables that have keys from `start` on, before `end`, into one run, what is in
+    /// memory too.
     #[pyo3(signature = (start=None, end=None))]
-    fn compact(&self, py: Python<'_>, start: Option<PyBackedBytes>, end: Option<PyBackedBytes>) -> PyResult<()> {
+    fn compact(
+        &self,
+        py: Python<'_>,
+        start: Option<PyBackedBytes>,
+        end: Option<PyBackedBytes>,
+    ) -> PyResult<()> {
         let bounds = limits(start, end, None, false)?;
         call(py, || self.tree.compact_range(bounds.range()))
     }
@@ -321,12 +373,18 @@ impl Tree {
     }
 
     /// Sets a key that has no value, as one step; gives the value that it has then.
-    fn setdefault<'py>(&self, py: Python<'py>, key: PyBackedBytes, value: PyBackedBytes) -> PyResult<Bound<'py, PyBytes>> {
+    fn setdefault<'py>(
+        &self,
+        py: Python<'py>,
+        key: PyBackedBytes,
+        value: PyBackedBytes,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         let before = call(py, || self.tree.insert_if_absent(&key, &value))?;
         Ok(before.map_or_else(|| PyBytes::new(py, &value), |v| PyBytes::new(py, &v)))
     }
 
-    /// Sets a key that has the value `old` to `new`, as one step; None stands for no value. Whether it had it.
+    /// Sets a key that has the value `old` to `new`, as one step; None stands for no value. Whether
+    /// it had it.
     fn compare_and_swap(
         &self,
         py: Python<'_>,
@@ -334,7 +392,8 @@ impl Tree {
         old: Option<PyBackedBytes>,
         new: Option<PyBackedBytes>,
     ) -> PyResult<bool> {
-        call(py, || self.tree.compare_and_swap(&key, old.as_deref(), new.as_deref())).map(|swapped| swapped.is_ok())
+        call(py, || self.tree.compare_and_swap(&key, old.as_deref(), new.as_deref()))
+            .map(|swapped| swapped.is_ok())
     }
 
     fn first<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {

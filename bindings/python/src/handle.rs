@@ -6,7 +6,8 @@ use pyo3::Python;
 
 use crate::merge;
 
-/// A handle that is dropped without the interpreter's lock: the last one of a store closes it, which waits for the device.
+/// A handle that is dropped without the interpreter's lock: the last one of a store closes it,
+/// which waits for the device.
 pub struct Handle<T: Send + 'static>(Option<T>);
 
 impl<T: Send + 'static> Handle<T> {
@@ -32,11 +33,13 @@ impl<T: Send + 'static> Drop for Handle<T> {
     fn drop(&mut self) {
         let held = self.0.take();
         if merge::is_folding() {
-            // The interpreter collects garbage where it likes. This may be a thread of the store's, which would wait for itself.
+            // The interpreter collects garbage where it likes. This may be a thread of the store's,
+            // which would wait for itself.
             std::thread::spawn(move || drop(held));
             return;
         }
-        // An object of Python goes with the lock held; where it does not, there is nothing to give up.
+        // An object of Python goes with the lock held; where it does not, there is nothing to give
+        // up.
         Python::try_attach(|py| py.detach(|| drop(held)));
     }
 }

@@ -1,9 +1,11 @@
 //! Firn for Python: `firn._firn`, which the package `firn` shows.
 //!
-//! Invariants: nothing that may wait, for a device, another thread or a lock of the engine, is done with the interpreter's lock held, and neither
-//! is the last handle of a store dropped with it; what only touches memory of its own (batches, names, columns) is. A handle that Python shares
-//! among threads is behind a lock of its own where the engine wants one user at a time; such a lock is waited for only without the interpreter's,
-//! or is never held while somebody waits. A panic becomes an exception (PyO3 sees to it).
+//! Invariants: nothing that may wait, for a device, another thread or a lock of the engine, is done
+//! with the interpreter's lock held, and neither is the last handle of a store dropped with it;
+//! what only touches memory of its own (batches, names, columns) is. A handle that Python shares
+//! among threads is behind a lock of its own where the engine wants one user at a time; such a lock
+//! is waited for only without the interpreter's, or is never held while somebody waits. A panic
+//! becomes an exception (PyO3 sees to it).
 //!
 //! | module | what |
 //! |---|---|

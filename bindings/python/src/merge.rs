@@ -1,11 +1,13 @@
 //! What the engine asks of Python: to fold operands, and for the pairs of a load.
 //!
-//! Both are asked by threads of the engine, or by ones that have given up the interpreter's lock, and take it for the call: whoever waits for the
-//! engine doesn't hold it. Once the interpreter is going down no function is asked any more ([`ended`]): a thread that wanted its lock then
-//! would never have it, and closing a store waits for such threads.
+//! Both are asked by threads of the engine, or by ones that have given up the interpreter's lock,
+//! and take it for the call: whoever waits for the engine doesn't hold it. Once the interpreter is
+//! going down no function is asked any more ([`ended`]): a thread that wanted its lock then would
+//! never have it, and closing a store waits for such threads.
 //!
-//! What a function raises is an error of the engine's, which keeps operands that can't be folded and goes on. What is no `Exception` (an interrupt,
-//! an exit) is meant for whoever made the call in whose thread the function ran: [`call`] raises it there, whatever the engine made of it.
+//! What a function raises is an error of the engine's, which keeps operands that can't be folded
+//! and goes on. What is no `Exception` (an interrupt, an exit) is meant for whoever made the call
+//! in whose thread the function ran: [`call`] raises it there, whatever the engine made of it.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -46,7 +48,8 @@ impl Drop for Call {
 /// Calls the engine without the interpreter's lock.
 ///
 /// # Errors
-/// What a merge function has raised meanwhile that is no `Exception`, also where the engine has done what it was asked for; else the engine's.
+/// What a merge function has raised meanwhile that is no `Exception`, also where the engine has
+/// done what it was asked for; else the engine's.
 pub fn call<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     CALLS.set(CALLS.get() + 1);
     let one = Call;
@@ -87,12 +90,14 @@ impl Drop for Folding {
     }
 }
 
-/// Whether this thread is in a call: it may be one of a store's own, which nobody may wait for here.
+/// Whether this thread is in a call: it may be one of a store's own, which nobody may wait for
+/// here.
 pub fn is_folding() -> bool {
     OWN.get() > 0
 }
 
-/// The interpreter is about to end (`atexit`): lets the calls that have begun end, and no other begin.
+/// The interpreter is about to end (`atexit`): lets the calls that have begun end, and no other
+/// begin.
 #[pyfunction]
 #[allow(clippy::disallowed_methods)] // waits for Python's threads, which no store knows of
 pub fn ended(py: Python<'_>) {
@@ -123,7 +128,9 @@ impl Merge for Function {
     fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
         let fold = |py: Python<'_>| -> PyResult<Folded> {
             let operands = PyList::new(py, operands.iter().map(|o| PyBytes::new(py, o)))?;
-            let value = self.function.call1(py, (PyBytes::new(py, key), base.map(|b| PyBytes::new(py, b)), operands))?;
+            let value = self
+                .function
+                .call1(py, (PyBytes::new(py, key), base.map(|b| PyBytes::new(py, b)), operands))?;
             let value: Option<PyBackedBytes> = value.extract(py)?;
             Ok(value.map_or(Folded::Absent, |v| Folded::Value(v.to_vec())))
         };
@@ -133,7 +140,8 @@ impl Merge for Function {
         }
         let is_over = ENDED.load(Ordering::SeqCst);
         // An exception is put into words by the interpreter, so while it is there.
-        let folded = if is_over { None } else { Python::try_attach(|py| fold(py).map_err(|e| told(py, e))) };
+        let folded =
+            if is_over { None } else { Python::try_attach(|py| fold(py).map_err(|e| told(py, e))) };
         let folded = folded.unwrap_or_else(|| Err("the interpreter has ended".into()));
         folded.map_err(|e| Error::invalid(format!("the merge function {}: {e}", self.name)))
     }
@@ -161,7 +169,8 @@ impl Iterator for Pairs {
     type Item = Result<(PyBackedBytes, PyBackedBytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = Python::attach(|py| self.pairs.bind(py).clone().next().map(|pair| pair?.extract()));
+        let next =
+            Python::attach(|py| self.pairs.bind(py).clone().next().map(|pair| pair?.extract()));
         next.map(|pair: PyResult<_>| {
             pair.map_err(|e| {
                 self.failure = Some(e);

@@ -84,7 +84,8 @@ pub struct Items {
 }
 
 impl Items {
-    /// `ahead`: whether more may be fetched than is asked for. In a transaction that would be more than it has read.
+    /// `ahead`: whether more may be fetched than is asked for. In a transaction that would be more
+    /// than it has read.
     pub fn new(range: Range, kind: Kind, reverse: bool, ahead: bool) -> Items {
         let walk = Walk { range, ready: VecDeque::new(), failed: None, step: 1 };
         Items { walk: Handle::new(Mutex::new(walk)), kind, reverse, ahead }
@@ -172,7 +173,12 @@ impl Batch {
     }
 
     #[pyo3(signature = (tree, start=None, end=None))]
-    fn delete_range(&self, tree: &Tree, start: Option<PyBackedBytes>, end: Option<PyBackedBytes>) -> PyResult<()> {
+    fn delete_range(
+        &self,
+        tree: &Tree,
+        start: Option<PyBackedBytes>,
+        end: Option<PyBackedBytes>,
+    ) -> PyResult<()> {
         let limits = limits(start, end, None, false)?;
         lock(&self.0).delete_range(&tree.tree, limits.range()).map_err(of_kv)
     }
@@ -195,7 +201,13 @@ impl Snapshot {
 #[pymethods]
 impl Snapshot {
     #[pyo3(signature = (tree, key, default=None))]
-    fn get(&self, py: Python<'_>, tree: &Tree, key: PyBackedBytes, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+    fn get(
+        &self,
+        py: Python<'_>,
+        tree: &Tree,
+        key: PyBackedBytes,
+        default: Option<Py<PyAny>>,
+    ) -> PyResult<Option<Py<PyAny>>> {
         let held = self.held()?;
         // Another thread may close the snapshot meanwhile: then this is the last handle of it.
         let found = call(py, move || held.get(&tree.tree, &key))?;
@@ -213,7 +225,12 @@ impl Snapshot {
         reverse: bool,
     ) -> PyResult<Items> {
         let (limits, held) = (limits(start, end, prefix, reverse)?, self.held()?);
-        Ok(Items::new(py.detach(move || held.range(&tree.tree, limits.range())), Kind::Items, reverse, true))
+        Ok(Items::new(
+            py.detach(move || held.range(&tree.tree, limits.range())),
+            Kind::Items,
+            reverse,
+            true,
+        ))
     }
 
     /// Gives it back: until then the store keeps what it shows.
@@ -232,7 +249,8 @@ impl Snapshot {
     }
 }
 
-/// Reads and writes as one step. `with` commits it at the end of the block, and gives it up when an exception leaves it.
+/// Reads and writes as one step. `with` commits it at the end of the block, and gives it up when an
+/// exception leaves it.
 #[pyclass(frozen, module = "firn")]
 pub struct Transaction(Handle<Mutex<Option<firn_kv::Transaction>>>);
 
@@ -247,19 +265,32 @@ impl Transaction {
         work: impl FnOnce(&mut firn_kv::Transaction) -> firn_kv::Result<T> + Send,
     ) -> PyResult<T> {
         // The lock is taken without the interpreter's, so that nobody waits for one with the other.
-        call(py, || lock(&self.0).as_mut().map(work).transpose())?.ok_or_else(|| closed("transaction"))
+        call(py, || lock(&self.0).as_mut().map(work).transpose())?
+            .ok_or_else(|| closed("transaction"))
     }
 }
 
 #[pymethods]
 impl Transaction {
     #[pyo3(signature = (tree, key, default=None))]
-    fn get(&self, py: Python<'_>, tree: &Tree, key: PyBackedBytes, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+    fn get(
+        &self,
+        py: Python<'_>,
+        tree: &Tree,
+        key: PyBackedBytes,
+        default: Option<Py<PyAny>>,
+    ) -> PyResult<Option<Py<PyAny>>> {
         let found = self.held(py, |tx| tx.get(&tree.tree, &key))?;
         Ok(found.map(|v| PyBytes::new(py, &v).into_any().unbind()).or(default))
     }
 
-    fn put(&self, py: Python<'_>, tree: &Tree, key: PyBackedBytes, value: PyBackedBytes) -> PyResult<()> {
+    fn put(
+        &self,
+        py: Python<'_>,
+        tree: &Tree,
+        key: PyBackedBytes,
+        value: PyBackedBytes,
+    ) -> PyResult<()> {
         self.held(py, |tx| tx.put(&tree.tree, &key, &value))
     }
 
@@ -294,7 +325,8 @@ impl Transaction {
         Ok(Items::new(range, Kind::Items, reverse, false))
     }
 
-    /// Does all that it wrote; on `ConflictError` or another failure nothing. It is over in any case.
+    /// Does all that it wrote; on `ConflictError` or another failure nothing. It is over in any
+    /// case.
     pub fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let done = call(py, || lock(&self.0).take().map(firn_kv::Transaction::commit).transpose())?;
         done.ok_or_else(|| closed("transaction"))
@@ -302,7 +334,8 @@ impl Transaction {
 
     /// Gives it up.
     pub fn rollback(&self, py: Python<'_>) {
-        // Who waits for a call of another thread, or gives up what kept files, does it without the interpreter's lock.
+        // Who waits for a call of another thread, or gives up what kept files, does it without the
+        // interpreter's lock.
         py.detach(|| drop(lock(&self.0).take()));
     }
 
@@ -311,7 +344,12 @@ impl Transaction {
     }
 
     #[pyo3(signature = (kind, *_why))]
-    fn __exit__(&self, py: Python<'_>, kind: &Bound<'_, PyAny>, _why: &Bound<'_, PyTuple>) -> PyResult<()> {
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: &Bound<'_, PyAny>,
+        _why: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
         if !kind.is_none() {
             self.rollback(py);
             return Ok(());

@@ -1,7 +1,8 @@
 //! Python's values as CQL's, and back. Which is which is the table of `README.md`.
 //!
-//! Invariant: what is read can be bound again. A timestamp, date or time that Python has no form for is a whole number, and a map or value of a
-//! user type that must be hashable is a tuple of pairs; `of_python` takes both.
+//! Invariant: what is read can be bound again. A timestamp, date or time that Python has no form
+//! for is a whole number, and a map or value of a user type that must be hashable is a tuple of
+//! pairs; `of_python` takes both.
 
 use std::net::IpAddr;
 
@@ -12,7 +13,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
-    IntoPyDict, PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple,
+    IntoPyDict, PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet,
+    PyString, PyTuple,
 };
 use uuid::Uuid;
 
@@ -70,9 +72,15 @@ fn known(py: Python<'_>) -> PyResult<&Known> {
 }
 
 /// The value for Python; `hashable`: it is to be an element of a set or a key.
-pub fn to_python<'py>(py: Python<'py>, value: &Value, hashable: bool) -> PyResult<Bound<'py, PyAny>> {
+pub fn to_python<'py>(
+    py: Python<'py>,
+    value: &Value,
+    hashable: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     let k = known(py)?;
-    let all = |values: &[Value], hashable| values.iter().map(|v| to_python(py, v, hashable)).collect::<PyResult<Vec<_>>>();
+    let all = |values: &[Value], hashable| {
+        values.iter().map(|v| to_python(py, v, hashable)).collect::<PyResult<Vec<_>>>()
+    };
     Ok(match value {
         Value::Null | Value::Unset | Value::Empty => py.None().into_bound(py),
         Value::Boolean(b) => PyBool::new(py, *b).to_owned().into_any(),
@@ -88,7 +96,9 @@ pub fn to_python<'py>(py: Python<'py>, value: &Value, hashable: bool) -> PyResul
         Value::Blob(bytes) => PyBytes::new(py, bytes).into_any(),
         Value::Uuid(uuid) => uuid.into_pyobject(py)?.into_any(),
         Value::Inet(address) => k.address.bind(py).call1((address.to_string(),))?,
-        Value::Date(days) if known_day(*days) => k.date.bind(py).call_method1("fromordinal", (days + EPOCH_DAY,))?,
+        Value::Date(days) if known_day(*days) => {
+            k.date.bind(py).call_method1("fromordinal", (days + EPOCH_DAY,))?
+        }
         Value::Time(nanos) if (0..DAY_NANOS).contains(nanos) => {
             let micros = nanos / 1000;
             let (second, minute) = (micros / 1_000_000, micros / 60_000_000);
@@ -105,7 +115,9 @@ pub fn to_python<'py>(py: Python<'py>, value: &Value, hashable: bool) -> PyResul
         Value::Set(values) => PySet::new(py, all(values, true)?)?.into_any(),
         Value::Tuple(values) => PyTuple::new(py, all(values, hashable)?)?.into_any(),
         Value::Map(pairs) if hashable => {
-            let pair = |(key, value): &(Value, Value)| Ok((to_python(py, key, true)?, to_python(py, value, true)?));
+            let pair = |(key, value): &(Value, Value)| {
+                Ok((to_python(py, key, true)?, to_python(py, value, true)?))
+            };
             PyTuple::new(py, pairs.iter().map(pair).collect::<PyResult<Vec<_>>>()?)?.into_any()
         }
         Value::Map(pairs) => {
@@ -116,7 +128,8 @@ pub fn to_python<'py>(py: Python<'py>, value: &Value, hashable: bool) -> PyResul
             dict.into_any()
         }
         Value::User(fields) if hashable => {
-            let pair = |(name, value): &(String, Value)| Ok((name.clone(), to_python(py, value, true)?));
+            let pair =
+                |(name, value): &(String, Value)| Ok((name.clone(), to_python(py, value, true)?));
             PyTuple::new(py, fields.iter().map(pair).collect::<PyResult<Vec<_>>>()?)?.into_any()
         }
         Value::User(fields) => {
@@ -126,7 +139,9 @@ pub fn to_python<'py>(py: Python<'py>, value: &Value, hashable: bool) -> PyResul
             }
             dict.into_any()
         }
-        other => return Err(ServerError::new_err(format!("there is no value of Python for {other:?}"))),
+        other => {
+            return Err(ServerError::new_err(format!("there is no value of Python for {other:?}")));
+        }
     })
 }
 
@@ -147,11 +162,17 @@ pub fn of_python(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
             (Ok(n), Type::Decimal) => Ok(Value::Decimal(n.to_string())),
             (Ok(n), Type::SimpleDate) => Ok(Value::Date(n)),
             (Ok(n), _) => Ok(Value::BigInt(n)),
-            (Err(_), Type::Double | Type::Float) => object
-                .extract()
-                .map(Value::Double)
-                .map_err(|_| InvalidRequest::new_err(format!("a whole number is too great for {}", of.cql_name()))),
-            (Err(_), Type::Decimal) => object.extract::<BigInt>().map(|n| Value::Decimal(n.to_string())),
+            (Err(_), Type::Double | Type::Float) => {
+                object.extract().map(Value::Double).map_err(|_| {
+                    InvalidRequest::new_err(format!(
+                        "a whole number is too great for {}",
+                        of.cql_name()
+                    ))
+                })
+            }
+            (Err(_), Type::Decimal) => {
+                object.extract::<BigInt>().map(|n| Value::Decimal(n.to_string()))
+            }
             (Err(_), _) => object.extract::<BigInt>().map(Value::VarInt),
         };
     }
@@ -176,7 +197,11 @@ pub fn of_python(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
     // A datetime is a date, too.
     if is(&k.datetime)? {
         let zoned = match object.getattr("tzinfo")?.is_none() {
-            true => object.call_method("replace", (), Some(&[("tzinfo", k.utc.bind(py))].into_py_dict(py)?))?,
+            true => object.call_method(
+                "replace",
+                (),
+                Some(&[("tzinfo", k.utc.bind(py))].into_py_dict(py)?),
+            )?,
             false => object.clone(),
         };
         let milli = k.delta.bind(py).call1((0, 0, 0, 1))?;
@@ -200,7 +225,8 @@ pub fn of_python(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
 /// A key or a name with its value.
 type Pair<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-/// The pairs of a dict, or of a list or tuple of them, as which a key is read that is a map or of a user type.
+/// The pairs of a dict, or of a list or tuple of them, as which a key is read that is a map or of a
+/// user type.
 fn pairs<'py>(object: &Bound<'py, PyAny>) -> Option<Vec<Pair<'py>>> {
     if let Ok(dict) = object.cast::<PyDict>() {
         return Some(dict.iter().collect());
@@ -210,7 +236,9 @@ fn pairs<'py>(object: &Bound<'py, PyAny>) -> Option<Vec<Pair<'py>>> {
 }
 
 fn collection(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
-    let each = |of: &Type| object.try_iter()?.map(|item| of_python(&item?, of)).collect::<PyResult<Vec<_>>>();
+    let each = |of: &Type| {
+        object.try_iter()?.map(|item| of_python(&item?, of)).collect::<PyResult<Vec<_>>>()
+    };
     let is_row = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
     let is_set = object.is_instance_of::<PySet>() || object.is_instance_of::<PyFrozenSet>();
     match (of, pairs(object)) {
@@ -218,13 +246,19 @@ fn collection(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
         (Type::Set(e), _) if is_row || is_set => each(e).map(Value::Set),
         (Type::Tuple(types), _) if is_row => {
             if object.len()? > types.len() {
-                return Err(PyTypeError::new_err(format!("a tuple of {} where {} is wanted", object.len()?, of.cql_name())));
+                return Err(PyTypeError::new_err(format!(
+                    "a tuple of {} where {} is wanted",
+                    object.len()?,
+                    of.cql_name()
+                )));
             }
-            let items = object.try_iter()?.zip(types.iter()).map(|(item, of)| of_python(&item?, of));
+            let items =
+                object.try_iter()?.zip(types.iter()).map(|(item, of)| of_python(&item?, of));
             items.collect::<PyResult<_>>().map(Value::Tuple)
         }
         (Type::Map(kv), Some(pairs)) => {
-            let pair = |(key, value): Pair<'_>| Ok((of_python(&key, &kv.0)?, of_python(&value, &kv.1)?));
+            let pair =
+                |(key, value): Pair<'_>| Ok((of_python(&key, &kv.0)?, of_python(&value, &kv.1)?));
             pairs.into_iter().map(pair).collect::<PyResult<_>>().map(Value::Map)
         }
         (Type::Udt(user), Some(pairs)) => {
@@ -237,7 +271,10 @@ fn collection(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
         }
         _ => {
             let class = object.get_type().qualname()?;
-            Err(PyTypeError::new_err(format!("a {class} can't be bound where {} is wanted", of.cql_name())))
+            Err(PyTypeError::new_err(format!(
+                "a {class} can't be bound where {} is wanted",
+                of.cql_name()
+            )))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The derive of `firn_cql::FromRow`; what it takes is documented there.
 //!
-//! Invariant: what it writes calls public methods of `firn_cql::Row` only, so whatever it does can be written by hand.
+//! Invariant: what it writes calls public methods of `firn_cql::Row` only, so whatever it does can
+//! be written by hand.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -25,7 +26,9 @@ fn implementation(input: &DeriveInput) -> Result<TokenStream> {
                 ));
             }
         },
-        Data::Enum(_) | Data::Union(_) => return Err(Error::new_spanned(&input.ident, "FromRow is derived for structs only")),
+        Data::Enum(_) | Data::Union(_) => {
+            return Err(Error::new_spanned(&input.ident, "FromRow is derived for structs only"));
+        }
     };
     if !input.generics.params.is_empty() {
         return Err(Error::new_spanned(
@@ -34,10 +37,14 @@ fn implementation(input: &DeriveInput) -> Result<TokenStream> {
         ));
     }
     if let Some(attr) = input.attrs.iter().find(|a| a.path().is_ident("firn")) {
-        return Err(Error::new_spanned(attr, "a struct has no options of `firn`, its fields have: rename, default, skip"));
+        return Err(Error::new_spanned(
+            attr,
+            "a struct has no options of `firn`, its fields have: rename, default, skip",
+        ));
     }
     let fields = named.named.iter().map(field).collect::<Result<Vec<_>>>()?;
-    let row = if fields.iter().any(|f| f.reads) { format_ident!("row") } else { format_ident!("_row") };
+    let row =
+        if fields.iter().any(|f| f.reads) { format_ident!("row") } else { format_ident!("_row") };
     let (name, fields) = (&input.ident, fields.iter().map(|f| &f.code));
     Ok(quote! {
         impl ::firn_cql::FromRow for #name {
@@ -91,16 +98,26 @@ impl Options {
         for attr in attrs.iter().filter(|a| a.path().is_ident("firn")) {
             attr.parse_nested_meta(|meta| {
                 let fresh = out.otherwise == Otherwise::Fail;
-                if meta.path.is_ident("rename") && out.rename.is_none() && out.otherwise != Otherwise::Skip {
+                if meta.path.is_ident("rename")
+                    && out.rename.is_none()
+                    && out.otherwise != Otherwise::Skip
+                {
                     out.rename = Some(meta.value()?.parse()?);
                 } else if meta.path.is_ident("default") && fresh {
                     out.otherwise = Otherwise::Default;
                 } else if meta.path.is_ident("skip") && fresh && out.rename.is_none() {
                     out.otherwise = Otherwise::Skip;
-                } else if ["rename", "default", "skip"].iter().any(|known| meta.path.is_ident(known)) {
-                    return Err(meta.error("this is said already, or does not go with what is said"));
+                } else if ["rename", "default", "skip"]
+                    .iter()
+                    .any(|known| meta.path.is_ident(known))
+                {
+                    return Err(
+                        meta.error("this is said already, or does not go with what is said")
+                    );
                 } else {
-                    return Err(meta.error("not an option of a field: there are rename = \"column\", default, skip"));
+                    return Err(meta.error(
+                        "not an option of a field: there are rename = \"column\", default, skip",
+                    ));
                 }
                 Ok(())
             })?;
@@ -146,8 +163,7 @@ mod tests {
             )),
             parameters
         );
-        let nameless =
-            "FromRow is derived by the names of fields, and this struct has none; a tuple is read by position as it is";
+        let nameless = "FromRow is derived by the names of fields, and this struct has none; a tuple is read by position as it is";
         assert_eq!(
             refused(&parse_quote!(
                 struct A(i32);
@@ -168,7 +184,10 @@ mod tests {
             )),
             "FromRow is derived for structs only"
         );
-        assert_eq!(refused(&parse_quote!(union A { a: i32 })), "FromRow is derived for structs only");
+        assert_eq!(
+            refused(&parse_quote!(union A { a: i32 })),
+            "FromRow is derived for structs only"
+        );
         assert!(
             refused(&parse_quote!(
                 #[firn(rename = "x")]

@@ -1,4 +1,5 @@
-//! A music site: songs with tags, likes that are counted once, playlists, what everybody listens to, and who is logged in.
+//! A music site: songs with tags, likes that are counted once, playlists, what everybody listens
+//! to, and who is logged in.
 //!
 //! ```text
 //! cargo run --release -p firn-cql --example music [DIR]
@@ -72,8 +73,11 @@ enum Opinion {
 
 impl Opinion {
     /// The counter, and what `opinions` remembers: 1, 2 or 3.
-    const ALL: [(Opinion, &'static str); 3] =
-        [(Opinion::Dislike, "dislikes"), (Opinion::Like, "likes"), (Opinion::Favorite, "favorites")];
+    const ALL: [(Opinion, &'static str); 3] = [
+        (Opinion::Dislike, "dislikes"),
+        (Opinion::Like, "likes"),
+        (Opinion::Favorite, "favorites"),
+    ];
 }
 
 /// The application: its statements are compiled once.
@@ -100,20 +104,29 @@ impl Site {
         for statement in SCHEMA {
             session.execute(statement, ())?;
         }
-        let count = |name: &str| session.prepare(&format!("UPDATE counts SET {name} = {name} + ? WHERE song = ?"));
+        let count = |name: &str| {
+            session.prepare(&format!("UPDATE counts SET {name} = {name} + ? WHERE song = ?"))
+        };
         let [dislikes, likes, favorites] = Opinion::ALL.map(|(_, name)| count(name));
         Ok(Site {
-            add: session.prepare("INSERT INTO songs (id, title, artist, tags) VALUES (?, ?, ?, ?)")?,
+            add: session
+                .prepare("INSERT INTO songs (id, title, artist, tags) VALUES (?, ?, ?, ?)")?,
             song: session.prepare("SELECT * FROM songs WHERE id = ?")?,
             tag: session.prepare("UPDATE songs SET tags = tags + ? WHERE id = ?")?,
             opinion: session.prepare("SELECT kind FROM opinions WHERE user = ? AND song = ?")?,
-            say_first: session.prepare("INSERT INTO opinions (user, song, kind) VALUES (?, ?, ?) IF NOT EXISTS")?,
-            say_instead: session.prepare("UPDATE opinions SET kind = ? WHERE user = ? AND song = ? IF kind = ?")?,
+            say_first: session.prepare(
+                "INSERT INTO opinions (user, song, kind) VALUES (?, ?, ?) IF NOT EXISTS",
+            )?,
+            say_instead: session
+                .prepare("UPDATE opinions SET kind = ? WHERE user = ? AND song = ? IF kind = ?")?,
             count: [dislikes?, likes?, favorites?],
             play: count("plays")?,
             hear: session.prepare("INSERT INTO heard (user, at, song) VALUES (?, now(), ?)")?,
-            last_place: session.prepare("SELECT max(place) FROM playlists WHERE user = ? AND name = ?")?,
-            append: session.prepare("INSERT INTO playlists (user, name, place, song) VALUES (?, ?, ?, ?) IF NOT EXISTS")?,
+            last_place: session
+                .prepare("SELECT max(place) FROM playlists WHERE user = ? AND name = ?")?,
+            append: session.prepare(
+                "INSERT INTO playlists (user, name, place, song) VALUES (?, ?, ?, ?) IF NOT EXISTS",
+            )?,
             log_in: session.prepare("INSERT INTO sessions (ticket, user) VALUES (?, ?)")?,
             session,
         })
@@ -159,14 +172,17 @@ impl Site {
         Ok(kind.and_then(|(kind,)| Opinion::ALL.get(kind as usize - 1)).map(|o| o.0))
     }
 
-    /// A user says what she thinks of a song: it is remembered once and counted once, whoever else says something at the same time.
+    /// A user says what she thinks of a song: it is remembered once and counted once, whoever else
+    /// says something at the same time.
     fn say(&self, user: &str, song: Uuid, opinion: Opinion) -> Result<()> {
         let kind = |o: Opinion| o as i32 + 1;
         loop {
             let before = self.opinion(user, song)?;
             let applied = match before {
                 Some(before) if before == opinion => return Ok(()),
-                Some(before) => self.try_to(&self.say_instead, (kind(opinion), user, song, kind(before)))?,
+                Some(before) => {
+                    self.try_to(&self.say_instead, (kind(opinion), user, song, kind(before)))?
+                }
                 None => self.try_to(&self.say_first, (user, song, kind(opinion)))?,
             };
             // Where it was not applied she said something from another place: look again.
@@ -187,7 +203,9 @@ impl Site {
     /// The songs that most like, best first. It looks at all counters, but keeps few.
     fn chart(&self, length: usize) -> Result<Vec<(i64, Uuid)>> {
         let mut best = BTreeSet::new();
-        for row in self.session.query("SELECT likes, song FROM counts", ())?.typed::<(Option<i64>, Uuid)>() {
+        for row in
+            self.session.query("SELECT likes, song FROM counts", ())?.typed::<(Option<i64>, Uuid)>()
+        {
             let (likes, song) = row?;
             best.insert((likes.unwrap_or(0), song));
             if best.len() > length {
@@ -204,12 +222,18 @@ impl Site {
 
     /// What a user listened to, newest first.
     fn history(&self, user: &str) -> Result<impl Iterator<Item = Result<Heard>>> {
-        Ok(self.session.query("SELECT user, song, toTimestamp(at) FROM heard WHERE user = ?", (user,))?.typed())
+        Ok(self
+            .session
+            .query("SELECT user, song, toTimestamp(at) FROM heard WHERE user = ?", (user,))?
+            .typed())
     }
 
     /// What each user listened to last.
     fn latest(&self) -> Result<impl Iterator<Item = Result<Heard>>> {
-        Ok(self.session.query("SELECT user, song, toTimestamp(at) FROM heard PER PARTITION LIMIT 1", ())?.typed())
+        Ok(self
+            .session
+            .query("SELECT user, song, toTimestamp(at) FROM heard PER PARTITION LIMIT 1", ())?
+            .typed())
     }
 
     /// Puts a song at the end of a list.
@@ -269,7 +293,9 @@ fn crowd(site: &Site, rounds: usize) -> Result<()> {
         let work = |user: &'static str| {
             let site = site.clone();
             move || -> Result<()> {
-                for opinion in [Opinion::Dislike, Opinion::Like, Opinion::Favorite, Opinion::Like].repeat(rounds) {
+                for opinion in [Opinion::Dislike, Opinion::Like, Opinion::Favorite, Opinion::Like]
+                    .repeat(rounds)
+                {
                     for song in songs() {
                         site.say(user, song.id, opinion)?;
                         site.play(user, song.id)?;
@@ -278,8 +304,11 @@ fn crowd(site: &Site, rounds: usize) -> Result<()> {
                 Ok(())
             }
         };
-        let running: Vec<_> = USERS.iter().chain(&USERS).map(|user| threads.spawn(work(user))).collect();
-        running.into_iter().try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        let running: Vec<_> =
+            USERS.iter().chain(&USERS).map(|user| threads.spawn(work(user))).collect();
+        running
+            .into_iter()
+            .try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
 }
 
@@ -297,7 +326,10 @@ fn main() -> Result<()> {
         let song = song?;
         println!("  {} {:?}: {:?}", song.title, song.tags, site.counts(song.id)?);
     }
-    println!("ballads: {}", site.tagged("ballad")?.map(|s| Ok(s?.title)).collect::<Result<Vec<_>>>()?.join(", "));
+    println!(
+        "ballads: {}",
+        site.tagged("ballad")?.map(|s| Ok(s?.title)).collect::<Result<Vec<_>>>()?.join(", ")
+    );
     println!("the chart:");
     for (likes, id) in site.chart(3)? {
         println!("  {likes} {}", site.song(id)?.map_or("a song that is gone".into(), |s| s.title));
@@ -329,9 +361,14 @@ mod tests {
     /// A site in memory, with these songs, whose clock stands still unless it is moved.
     fn site() -> (Site, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::new(1_300_000_000_000_000));
-        let options =
-            Options { store: StoreOptions { clock: Some(clock.clone()), ..Default::default() }, ..Options::default() };
-        let site = Site::new(Session::new(Wide::open_in(Arc::new(MemEnv::new(1)), "db", options).unwrap()).unwrap()).unwrap();
+        let options = Options {
+            store: StoreOptions { clock: Some(clock.clone()), ..Default::default() },
+            ..Options::default()
+        };
+        let site = Site::new(
+            Session::new(Wide::open_in(Arc::new(MemEnv::new(1)), "db", options).unwrap()).unwrap(),
+        )
+        .unwrap();
         songs().iter().for_each(|song| site.add(song).unwrap());
         (site, clock)
     }
@@ -345,9 +382,17 @@ mod tests {
         let (site, _) = site();
         assert_eq!(site.song(id(0)).unwrap().as_ref(), Some(&songs()[0]));
         assert_eq!(site.song(Uuid::nil()).unwrap(), None);
-        let titles = |found: &mut dyn Iterator<Item = Result<Song>>| found.map(|s| s.unwrap().title).collect::<BTreeSet<_>>();
-        assert_eq!(titles(&mut site.by_artist("arin").unwrap()), BTreeSet::from(["Again".into(), "Blackbird".into()]));
-        assert_eq!(titles(&mut site.tagged("ballad").unwrap()), BTreeSet::from(["Blackbird".into(), "Hurt".into()]));
+        let titles = |found: &mut dyn Iterator<Item = Result<Song>>| {
+            found.map(|s| s.unwrap().title).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(
+            titles(&mut site.by_artist("arin").unwrap()),
+            BTreeSet::from(["Again".into(), "Blackbird".into()])
+        );
+        assert_eq!(
+            titles(&mut site.tagged("ballad").unwrap()),
+            BTreeSet::from(["Blackbird".into(), "Hurt".into()])
+        );
         site.tag(id(2), "ballad").unwrap();
         assert_eq!(titles(&mut site.tagged("ballad").unwrap()).len(), 3);
     }
@@ -373,7 +418,8 @@ mod tests {
         crowd(&site, 3).unwrap();
         for song in songs() {
             let opinions = USERS.map(|user| site.opinion(user, song.id).unwrap());
-            let count = |o: Opinion| opinions.iter().filter(|found| **found == Some(o)).count() as i64;
+            let count =
+                |o: Opinion| opinions.iter().filter(|found| **found == Some(o)).count() as i64;
             let counts = site.counts(song.id).unwrap();
             let right = (count(Opinion::Dislike), count(Opinion::Like), count(Opinion::Favorite));
             assert_eq!((counts.dislikes, counts.likes, counts.favorites), right);
@@ -387,7 +433,8 @@ mod tests {
         let order = [3, 0, 0, 2];
         order.iter().for_each(|n| site.append("eve", "party", id(*n)).unwrap());
         site.append("eve", "quiet", id(1)).unwrap();
-        let list = site.playlist("eve", "party").unwrap().map(|row| row.unwrap().get("song").unwrap());
+        let list =
+            site.playlist("eve", "party").unwrap().map(|row| row.unwrap().get("song").unwrap());
         assert_eq!(list.collect::<Vec<Uuid>>(), order.map(id));
     }
 
@@ -398,8 +445,11 @@ mod tests {
             clock.advance(1_000_000);
             site.play(user, id(n)).unwrap();
         }
-        let heard =
-            |user: &str, n, seconds: i64| Heard { user: user.into(), song: id(n), at: 1_300_000_000_000 + seconds * 1000 };
+        let heard = |user: &str, n, seconds: i64| Heard {
+            user: user.into(),
+            song: id(n),
+            at: 1_300_000_000_000 + seconds * 1000,
+        };
         let history: Vec<_> = site.history("eve").unwrap().map(Result::unwrap).collect();
         assert_eq!(history, [heard("eve", 2, 3), heard("eve", 0, 1)]);
         let mut latest: Vec<_> = site.latest().unwrap().map(Result::unwrap).collect();

@@ -1,4 +1,5 @@
-//! Floor 0: why a statement did nothing: the classes of the native protocol with their codes, and the servers' texts (model 3.5).
+//! Floor 0: why a statement did nothing: the classes of the native protocol with their codes, and
+//! the servers' texts (model 3.5).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -63,8 +64,8 @@ impl Class {
     }
 }
 
-/// Why a statement did nothing. `Display` is the text and, behind a semicolon, the help; of an error of syntax the text alone, whose help
-/// [`pretty`](SyntaxError::pretty) shows.
+/// Why a statement did nothing. `Display` is the text and, behind a semicolon, the help; of an
+/// error of syntax the text alone, whose help [`pretty`](SyntaxError::pretty) shows.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -94,7 +95,9 @@ impl Error {
             Error::Wide(firn_wide::Error::InvalidRequest(_)) => Class::Invalid,
             Error::Wide(firn_wide::Error::Configuration(_)) => Class::Configuration,
             // A key or value that is too long for the engine.
-            Error::Wide(firn_wide::Error::Store(e)) if e.kind() == ErrorKind::InvalidArgument => Class::Invalid,
+            Error::Wide(firn_wide::Error::Store(e)) if e.kind() == ErrorKind::InvalidArgument => {
+                Class::Invalid
+            }
             Error::Wide(_) | Error::Stopped => Class::Server,
         }
     }
@@ -112,7 +115,8 @@ impl Error {
         }
     }
 
-    /// What to do about it, where that is known: the values that are wanted, the index that would find the rows.
+    /// What to do about it, where that is known: the values that are wanted, the index that would
+    /// find the rows.
     pub fn help(&self) -> Option<&str> {
         match self {
             Error::Syntax(e) => e.hint.as_deref(),
@@ -129,7 +133,9 @@ impl Error {
     /// With this help, where a statement was refused.
     pub(crate) fn with_help(self, help: impl Into<String>) -> Error {
         match self {
-            Error::Refused { class, text, .. } => Error::Refused { class, text, help: Some(help.into()) },
+            Error::Refused { class, text, .. } => {
+                Error::Refused { class, text, help: Some(help.into()) }
+            }
             other => other,
         }
     }

@@ -1,8 +1,10 @@
-//! The rooms of the language, for the shells, the tools that look into stores, the benches and the fuzzers.
+//! The rooms of the language, for the shells, the tools that look into stores, the benches and the
+//! fuzzers.
 //!
-//! **Nothing here is promised.** Names, signatures and behaviour change with any release, also with a patch; an application takes
-//! what it needs from the crate's root, where names stay. Rooms are modules of the crate; a module imports only lower floors:
-//! [`syntax`], [`error`] (0) < [`catalog`], [`values`] (1) < [`analysis`] (2) < [`exec`] (3) < [`session`] (4).
+//! **Nothing here is promised.** Names, signatures and behaviour change with any release, also with
+//! a patch; an application takes what it needs from the crate's root, where names stay. Rooms are
+//! modules of the crate; a module imports only lower floors: [`syntax`], [`error`] (0) <
+//! [`catalog`], [`values`] (1) < [`analysis`] (2) < [`exec`] (3) < [`session`] (4).
 
 /// Floor 2: what a WHERE clause asks for.
 pub mod analysis {
@@ -24,7 +26,8 @@ pub mod exec {
 pub mod session {
     pub use crate::session::*;
 }
-/// Floor 0: text to a syntax tree and back. It knows of no schema; names and types are only spelled, not looked up.
+/// Floor 0: text to a syntax tree and back. It knows of no schema; names and types are only
+/// spelled, not looked up.
 pub mod syntax {
     pub use crate::syntax::*;
 }

@@ -1,5 +1,5 @@
-//! CQL 3 over the data model of `firn-wide`: tables with partition keys and clustering columns, collections, user types, counters,
-//! batches, conditions, indexes, JSON.
+//! CQL 3 over the data model of `firn-wide`: tables with partition keys and clustering columns,
+//! collections, user types, counters, batches, conditions, indexes, JSON.
 //!
 //! ```
 //! use firn_cql::Session;
@@ -17,10 +17,14 @@
 //! # Ok::<(), firn_cql::Error>(())
 //! ```
 //!
-//! - [`Session`]: runs statements, prepares them ([`Prepared`]), remembers the keyspace. [`Run`] says how: page size, timestamp.
-//! - [`Rows`], [`Row`]: a result, or a page of one. [`Walk`]: rows however many, a page at a time. [`FromRow`] makes rows structs.
-//! - [`ToValue`], [`FromValue`], [`Values`], [`Named`]: Rust's types as values, and back; [`Value`] where no type is known.
-//! - [`Script`] cuts a text into statements; [`quote_if_needed`] writes a name so that it is read again.
+//! - [`Session`]: runs statements, prepares them ([`Prepared`]), remembers the keyspace. [`Run`]
+//!   says how: page size, timestamp.
+//! - [`Rows`], [`Row`]: a result, or a page of one. [`Walk`]: rows however many, a page at a time.
+//!   [`FromRow`] makes rows structs.
+//! - [`ToValue`], [`FromValue`], [`Values`], [`Named`]: Rust's types as values, and back; [`Value`]
+//!   where no type is known.
+//! - [`Script`] cuts a text into statements; [`quote_if_needed`] writes a name so that it is read
+//!   again.
 //!
 //! What is here stays; the rooms of the language are behind [`internals`], without promises.
 

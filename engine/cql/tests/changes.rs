@@ -1,8 +1,11 @@
-//! Conversations about changes: statements and what is answered, in `data/changes/*.txt`, a database a file.
+//! Conversations about changes: statements and what is answered, in `data/changes/*.txt`, a
+//! database a file.
 //!
-//! - `cql`: the statements of the input, each ended by `;`. Rows are shown as CQL literals, columns in the order of the result, `[applied]`
-//!   with the names of the columns; an error with its class;
-//! - `bind`: a statement in the first line, then in each line what is bound, separated by `;`: plain texts of values, `null`, `unset`;
+//! - `cql`: the statements of the input, each ended by `;`. Rows are shown as CQL literals, columns
+//!   in the order of the result, `[applied]` with the names of the columns; an error with its
+//!   class;
+//! - `bind`: a statement in the first line, then in each line what is bound, separated by `;`:
+//!   plain texts of values, `null`, `unset`;
 //! - `wait <seconds>`: the clock goes on.
 
 use std::path::Path;
@@ -33,7 +36,11 @@ fn shown(rows: &Rows) -> String {
         });
         each.collect::<Vec<_>>().join(" | ")
     };
-    if rows.is_empty() { "no rows".into() } else { rows.iter().map(line).collect::<Vec<_>>().join("\n") }
+    if rows.is_empty() {
+        "no rows".into()
+    } else {
+        rows.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
 }
 
 impl World {
@@ -41,11 +48,14 @@ impl World {
         let mut lines = input.lines();
         let prepared = self.session.prepare(lines.next().unwrap()).unwrap();
         let each = lines.map(|line| {
-            let values = line.split(';').map(str::trim).zip(prepared.markers()).map(|(text, marker)| match text {
-                "null" => Bound::Null,
-                "unset" => Bound::Unset,
-                text => Bound::Bytes(from_plain(&marker.of.of, text).unwrap()),
-            });
+            let values =
+                line.split(';').map(str::trim).zip(prepared.markers()).map(|(text, marker)| {
+                    match text {
+                        "null" => Bound::Null,
+                        "unset" => Bound::Unset,
+                        text => Bound::Bytes(from_plain(&marker.of.of, text).unwrap()),
+                    }
+                });
             match self.session.run(&prepared, values.collect::<Vec<_>>(), &Run::default()) {
                 Ok(rows) => shown(&rows),
                 Err(e) => format!("{}: {e}", e.class().name()),
@@ -57,11 +67,12 @@ impl World {
     fn run(&mut self, case: &Case) -> String {
         match case.directive.as_str() {
             "cql" => {
-                let each =
-                    Script::new(&case.input).map(|piece| match self.session.execute(&case.input[piece.start..piece.end], ()) {
+                let each = Script::new(&case.input).map(|piece| {
+                    match self.session.execute(&case.input[piece.start..piece.end], ()) {
                         Ok(rows) => shown(&rows),
                         Err(e) => format!("{}: {e}", e.class().name()),
-                    });
+                    }
+                });
                 each.collect::<Vec<_>>().join("\n")
             }
             "bind" => self.bind(&case.input),
@@ -76,7 +87,9 @@ impl World {
 }
 
 fn session(env: &MemEnv) -> Session {
-    let session = Session::new(Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap()).unwrap();
+    let session =
+        Session::new(Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap())
+            .unwrap();
     session.execute("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ()).unwrap();
     session.execute("USE ks", ()).unwrap();
     session
@@ -95,7 +108,9 @@ fn changes() {
 #[test]
 fn what_is_too_long_is_refused() {
     let session = session(&MemEnv::new(1));
-    session.execute("CREATE TABLE t (k text, c text, s set<text>, PRIMARY KEY (k, c))", ()).unwrap();
+    session
+        .execute("CREATE TABLE t (k text, c text, s set<text>, PRIMARY KEY (k, c))", ())
+        .unwrap();
     let (long, element) = ("x".repeat(70_000), "x".repeat(600_000));
     let insert = "INSERT INTO t (k, c, s) VALUES (?, ?, ?)";
     let conditional = format!("{insert} IF NOT EXISTS");

@@ -1,4 +1,5 @@
-//! Changes by many threads at once (model 3.2): a condition and its change are one, increments are never lost, one of many inserts wins.
+//! Changes by many threads at once (model 3.2): a condition and its change are one, increments are
+//! never lost, one of many inserts wins.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -12,7 +13,8 @@ use firn_wide::{Options, Wide};
 const THREADS: i32 = 8;
 
 fn session(table: &str) -> Session {
-    let wide = Wide::open_in(std::sync::Arc::new(MemEnv::new(1)), "db", Options::default()).unwrap();
+    let wide =
+        Wide::open_in(std::sync::Arc::new(MemEnv::new(1)), "db", Options::default()).unwrap();
     let session = Session::new(wide).unwrap();
     session.execute("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ()).unwrap();
     session.execute("USE ks", ()).unwrap();
@@ -39,7 +41,9 @@ fn conditional_updates_lose_no_increment() {
         let mut seen = 0;
         for _ in 0..50 {
             loop {
-                let told = session.execute("UPDATE t SET n = ? WHERE k = 0 IF n = ?", (seen + 1, seen)).unwrap();
+                let told = session
+                    .execute("UPDATE t SET n = ? WHERE k = 0 IF n = ?", (seen + 1, seen))
+                    .unwrap();
                 let row = told.row(0).unwrap();
                 if row.get::<bool>("[applied]").unwrap() {
                     seen += 1;
@@ -52,19 +56,32 @@ fn conditional_updates_lose_no_increment() {
             }
         }
     });
-    let n: i32 = session.execute("SELECT n FROM t WHERE k = 0", ()).unwrap().row(0).unwrap().get("n").unwrap();
+    let n: i32 = session
+        .execute("SELECT n FROM t WHERE k = 0", ())
+        .unwrap()
+        .row(0)
+        .unwrap()
+        .get("n")
+        .unwrap();
     assert_eq!(n, THREADS * 50, "after {} refusals", refused.into_inner());
 }
 
 #[test]
 fn counters_lose_no_increment() {
-    let session = session("CREATE TABLE t (k int, c int, n counter, s counter static, PRIMARY KEY (k, c))");
+    let session =
+        session("CREATE TABLE t (k int, c int, n counter, s counter static, PRIMARY KEY (k, c))");
     on_each_thread(&session, |thread, session| {
         for i in 0..200 {
-            session.execute("UPDATE t SET n = n + ?, s = s - 1 WHERE k = 0 AND c = ?", (i64::from(thread), i % 2)).unwrap();
+            session
+                .execute(
+                    "UPDATE t SET n = n + ?, s = s - 1 WHERE k = 0 AND c = ?",
+                    (i64::from(thread), i % 2),
+                )
+                .unwrap();
         }
     });
-    let rows: Vec<(i32, i64, i64)> = session.execute("SELECT c, n, s FROM t WHERE k = 0", ()).unwrap().typed().unwrap();
+    let rows: Vec<(i32, i64, i64)> =
+        session.execute("SELECT c, n, s FROM t WHERE k = 0", ()).unwrap().typed().unwrap();
     let sum = i64::from((0..THREADS).sum::<i32>()) * 100;
     assert_eq!(rows, [(0, sum, -200 * i64::from(THREADS)), (1, sum, -200 * i64::from(THREADS))]);
 }
@@ -75,11 +92,19 @@ fn one_insert_wins() {
     let wins = AtomicU32::new(0);
     on_each_thread(&session, |thread, session| {
         for k in 0..50 {
-            let told = session.execute("INSERT INTO t (k, v) VALUES (?, ?) IF NOT EXISTS", (k, thread)).unwrap();
+            let told = session
+                .execute("INSERT INTO t (k, v) VALUES (?, ?) IF NOT EXISTS", (k, thread))
+                .unwrap();
             let row = told.row(0).unwrap();
             let won = row.get::<bool>("[applied]").unwrap();
             wins.fetch_add(u32::from(won), Ordering::Relaxed);
-            let there: i32 = session.execute("SELECT v FROM t WHERE k = ?", (k,)).unwrap().row(0).unwrap().get("v").unwrap();
+            let there: i32 = session
+                .execute("SELECT v FROM t WHERE k = ?", (k,))
+                .unwrap()
+                .row(0)
+                .unwrap()
+                .get("v")
+                .unwrap();
             let winner = if won { thread } else { row.get("v").unwrap() };
             assert_eq!(there, winner, "{k}");
         }
@@ -93,29 +118,40 @@ fn elements_of_lists_are_all_kept() {
     on_each_thread(&session, |thread, session| {
         for i in 0..20 {
             let n = thread * 20 + i;
-            let text = if i % 2 == 0 { "UPDATE t SET l = l + ? WHERE k = 0" } else { "UPDATE t SET l = ? + l WHERE k = 0" };
+            let text = if i % 2 == 0 {
+                "UPDATE t SET l = l + ? WHERE k = 0"
+            } else {
+                "UPDATE t SET l = ? + l WHERE k = 0"
+            };
             session.execute(text, (vec![n, n + 1000],)).unwrap();
         }
     });
-    let l: Vec<i32> = session.execute("SELECT l FROM t", ()).unwrap().row(0).unwrap().get("l").unwrap();
+    let l: Vec<i32> =
+        session.execute("SELECT l FROM t", ()).unwrap().row(0).unwrap().get("l").unwrap();
     let at = |n: i32| l.iter().position(|x| *x == n).unwrap_or_else(|| panic!("{n} is lost"));
     for n in 0..THREADS * 20 {
         assert!(at(n) + 1 == at(n + 1000), "what one statement wrote is together");
     }
     for thread in 0..THREADS {
-        let mine = |parity: i32| (0..20).filter(move |i| i % 2 == parity).map(move |i| thread * 20 + i).map(at);
+        let mine = |parity: i32| {
+            (0..20).filter(move |i| i % 2 == parity).map(move |i| thread * 20 + i).map(at)
+        };
         assert!(mine(0).is_sorted(), "later elements are behind");
         assert!(mine(1).is_sorted_by(|a, b| a > b), "what is prepended later is before");
     }
 }
 
-/// Each thread says of each change when it was: whoever comes first, the last one counts. A batch is seen whole, in pages too.
+/// Each thread says of each change when it was: whoever comes first, the last one counts. A batch
+/// is seen whole, in pages too.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn the_greatest_timestamp_wins_and_batches_are_whole() {
     let session = session("CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c))");
-    let (clock, done, all) =
-        (AtomicI64::new(1), AtomicBool::new(false), Mutex::new(BTreeMap::<(i32, i32), (i64, Option<i32>)>::new()));
+    let (clock, done, all) = (
+        AtomicI64::new(1),
+        AtomicBool::new(false),
+        Mutex::new(BTreeMap::<(i32, i32), (i64, Option<i32>)>::new()),
+    );
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let all = session.prepare("SELECT c, v FROM t WHERE k = 9").unwrap();
@@ -124,7 +160,10 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
                 // A batch is whole in a page.
                 let rows = session.walk(&all, (), &Run::default()).unwrap().typed();
                 let rows: Vec<(i32, i32)> = rows.collect::<Result<_, _>>().unwrap();
-                assert!(rows.iter().all(|(_, v)| *v == rows[0].1) && [0, 3].contains(&rows.len()), "half a batch: {rows:?}");
+                assert!(
+                    rows.iter().all(|(_, v)| *v == rows[0].1) && [0, 3].contains(&rows.len()),
+                    "half a batch: {rows:?}"
+                );
                 seen = rows.first().map_or(seen, |(_, v)| *v);
             }
             seen
@@ -134,7 +173,16 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
             while !done.load(Ordering::Relaxed) {
                 session.execute("CREATE TABLE short (k int PRIMARY KEY)", ()).unwrap();
                 session.execute("DROP TABLE short", ()).unwrap();
-                assert!(session.engine().fresh_catalog().unwrap().keyspace("ks").unwrap().table("t").is_some());
+                assert!(
+                    session
+                        .engine()
+                        .fresh_catalog()
+                        .unwrap()
+                        .keyspace("ks")
+                        .unwrap()
+                        .table("t")
+                        .is_some()
+                );
             }
         });
         on_each_thread(&session, |thread, session| {
@@ -149,7 +197,11 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
                 let value = (i % 5 != 4).then_some(thread * 100 + i);
                 match value {
                     Some(v) => drop(session.run(&put, (k, c, v), &how).unwrap()),
-                    None => drop(session.execute_as("DELETE v FROM t WHERE k = ? AND c = ?", (k, c), &how).unwrap()),
+                    None => drop(
+                        session
+                            .execute_as("DELETE v FROM t WHERE k = ? AND c = ?", (k, c), &how)
+                            .unwrap(),
+                    ),
                 }
                 let mut all = all.lock().unwrap();
                 let newest = all.entry((k, c)).or_insert((at, value));
@@ -162,14 +214,20 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
         catalog.join().unwrap();
         reader.join().unwrap();
     });
-    let want: Vec<(i32, i32, i32)> = all.lock().unwrap().iter().filter_map(|((k, c), (_, v))| Some((*k, *c, (*v)?))).collect();
+    let want: Vec<(i32, i32, i32)> =
+        all.lock().unwrap().iter().filter_map(|((k, c), (_, v))| Some((*k, *c, (*v)?))).collect();
     // Page by page.
     let (mut got, mut paging) = (vec![], None);
     loop {
         let how = Run { page_size: Some(3), paging, ..Run::default() };
         let page = session.execute_as("SELECT k, c, v FROM t", (), &how).unwrap();
         assert!(page.len() <= 3 && page.warnings().is_empty());
-        got.extend(page.typed::<(i32, i32, Option<i32>)>().unwrap().into_iter().filter_map(|(k, c, v)| Some((k, c, v?))));
+        got.extend(
+            page.typed::<(i32, i32, Option<i32>)>()
+                .unwrap()
+                .into_iter()
+                .filter_map(|(k, c, v)| Some((k, c, v?))),
+        );
         paging = page.paging().cloned();
         if paging.is_none() {
             break;

@@ -1,6 +1,8 @@
-//! Conversations about definitions: statements and what is answered, in `data/definitions/*.txt`, a database a file.
+//! Conversations about definitions: statements and what is answered, in `data/definitions/*.txt`, a
+//! database a file.
 //!
-//! - `cql`: the statements of the input, each ended by `;`; an error is told with its class, and nothing after it is run;
+//! - `cql`: the statements of the input, each ended by `;`; an error is told with its class, and
+//!   nothing after it is run;
 //! - `reopen`: closes the database and opens it again;
 //! - `ids`: the numbers of a table's columns, its dropped columns and its indexes;
 //!
@@ -31,13 +33,21 @@ fn shown(rows: &Rows) -> String {
         Kind::SetKeyspace(name) => format!("in {name}"),
         Kind::Schema(change) => {
             let name = change.name.as_ref().map_or(String::new(), |n| format!(".{n}"));
-            format!("{} {} {}{name}", change.change.to_lowercase(), change.target.to_lowercase(), change.keyspace)
+            format!(
+                "{} {} {}{name}",
+                change.change.to_lowercase(),
+                change.target.to_lowercase(),
+                change.keyspace
+            )
         }
         Kind::Rows => {
             let statements = rows.columns().iter().position(|c| c.name == "create_statement");
             let line = |row: firn_cql::Row<'_>| match statements {
                 Some(at) => row.at::<String>(at).unwrap(),
-                None => (0..rows.columns().len()).map(|i| row.at::<String>(i).unwrap()).collect::<Vec<_>>().join(" | "),
+                None => (0..rows.columns().len())
+                    .map(|i| row.at::<String>(i).unwrap())
+                    .collect::<Vec<_>>()
+                    .join(" | "),
             };
             rows.iter().map(line).collect::<Vec<_>>().join("\n")
         }
@@ -83,9 +93,12 @@ impl World {
 
     fn check_records(&self) {
         let now = self.session().engine().catalog();
-        let keyspaces = now.keyspaces().map(|k| Keyspace::with(k.name.clone(), k.replication.clone(), k.durable_writes));
+        let keyspaces = now
+            .keyspaces()
+            .map(|k| Keyspace::with(k.name.clone(), k.replication.clone(), k.durable_writes));
         let records = now.records();
-        let read = Catalog::load(keyspaces, records.iter().map(|(k, v)| (&**k, &**v))).unwrap().catalog;
+        let read =
+            Catalog::load(keyspaces, records.iter().map(|(k, v)| (&**k, &**v))).unwrap().catalog;
         assert_eq!(read.records(), records);
         for (a, b) in now.tables().zip(read.tables()) {
             assert_eq!(a, b);
@@ -97,17 +110,29 @@ impl World {
         let catalog = self.session().engine().catalog();
         let keyspace = self.session().keyspace().unwrap();
         let table = catalog.keyspace(&keyspace).unwrap().table(table).unwrap().clone();
-        let columns = table.columns().iter().filter(|c| !c.is_primary_key()).map(|c| format!("{} {} {}", c.id, c.name, c.of));
-        let dropped = table.dropped().iter().map(|d| format!("{} {} {} dropped", d.id, d.name, d.of));
-        let stored = |i: &firn_cql::internals::catalog::Index| if i.is_stored(&table) { "stored" } else { "declared" };
-        let indexes = table.indexes().iter().map(|i| format!("index {} on {}, {}", i.name, i.column, stored(i)));
+        let columns = table
+            .columns()
+            .iter()
+            .filter(|c| !c.is_primary_key())
+            .map(|c| format!("{} {} {}", c.id, c.name, c.of));
+        let dropped =
+            table.dropped().iter().map(|d| format!("{} {} {} dropped", d.id, d.name, d.of));
+        let stored = |i: &firn_cql::internals::catalog::Index| {
+            if i.is_stored(&table) { "stored" } else { "declared" }
+        };
+        let indexes = table
+            .indexes()
+            .iter()
+            .map(|i| format!("index {} on {}, {}", i.name, i.column, stored(i)));
         columns.chain(dropped).chain(indexes).collect::<Vec<_>>().join("\n")
     }
 }
 
 #[test]
 fn definitions() {
-    for file in files(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/definitions").as_path()) {
+    for file in
+        files(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/definitions").as_path())
+    {
         let env = MemEnv::new(1);
         let session = Some(open(&env));
         let mut world = World { env, session };
@@ -126,7 +151,9 @@ fn records_without_their_keyspace_are_told_and_odd_ones_refused() {
     definitions.iter().for_each(|cql| drop(session.execute(cql, ()).unwrap()));
     let catalog = session.engine().catalog();
     let mut records = catalog.records();
-    let load = |records: &BTreeMap<Vec<u8>, Vec<u8>>| Catalog::load([], records.iter().map(|(k, v)| (&**k, &**v)));
+    let load = |records: &BTreeMap<Vec<u8>, Vec<u8>>| {
+        Catalog::load([], records.iter().map(|(k, v)| (&**k, &**v)))
+    };
     let loaded = load(&records).unwrap();
     let table = catalog.tables().next().unwrap();
     let of = |key: String, table| Homeless { key: key.into_bytes(), keyspace: "k".into(), table };
@@ -135,5 +162,10 @@ fn records_without_their_keyspace_are_told_and_odd_ones_refused() {
     assert_eq!(loaded.catalog.tables().count(), 0);
     let record = records.remove(key.as_bytes()).unwrap();
     records.insert(format!("cql/table/+{}", table.id).into_bytes(), record);
-    assert!(load(&records).unwrap_err().to_string().contains("its number is not written as it should be"));
+    assert!(
+        load(&records)
+            .unwrap_err()
+            .to_string()
+            .contains("its number is not written as it should be")
+    );
 }

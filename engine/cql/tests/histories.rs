@@ -1,6 +1,7 @@
-//! Changes with timestamps of their own end in one state, in whatever order they come and whatever the engine does in between (model 2.2,
-//! 3.2, 3.3): random histories, each run as it was made and again shuffled, with flushes, compactions and reopening. What reads before it
-//! writes, and what takes the clock's time as a name (elements of lists), is left out.
+//! Changes with timestamps of their own end in one state, in whatever order they come and whatever
+//! the engine does in between (model 2.2, 3.2, 3.3): random histories, each run as it was made and
+//! again shuffled, with flushes, compactions and reopening. What reads before it writes, and what
+//! takes the clock's time as a name (elements of lists), is left out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +29,9 @@ enum Step {
     Wait,
 }
 
-/// Makes changes. Timestamps are few, so that many are equal; those of one half of a history are odd, of the other even, since at one
-/// timestamp a cell that has expired is a deletion as soon as a compaction has met it.
+/// Makes changes. Timestamps are few, so that many are equal; those of one half of a history are
+/// odd, of the other even, since at one timestamp a cell that has expired is a deletion as soon as
+/// a compaction has met it.
 struct Maker {
     rng: Rng,
     half: i64,
@@ -70,7 +72,8 @@ impl Maker {
     }
 
     fn map(&mut self) -> String {
-        let all: Vec<_> = (0..self.below(3)).map(|_| format!("{}: {}", self.below(4), self.below(9))).collect();
+        let all: Vec<_> =
+            (0..self.below(3)).map(|_| format!("{}: {}", self.below(4), self.below(9))).collect();
         format!("{{{}}}", all.join(", "))
     }
 
@@ -126,8 +129,11 @@ impl Maker {
                 let column = self.column(&COLUMNS);
                 let using = self.using(has_timestamp, true);
                 let what = self.assignment(column);
-                let rows =
-                    if column.starts_with("s") && column != "s" { format!("p = {}", self.below(2)) } else { self.rows(true) };
+                let rows = if column.starts_with("s") && column != "s" {
+                    format!("p = {}", self.below(2))
+                } else {
+                    self.rows(true)
+                };
                 format!("UPDATE t{using} SET {what} WHERE {rows}")
             }
             7 | 8 => {
@@ -135,9 +141,15 @@ impl Maker {
                 format!("DELETE FROM t{using} WHERE {rows}")
             }
             _ => {
-                let column = self.column(&["v", "s", "m", "u", "fl", "s[1]", "m[1]", "u.x", "st", "ss", "ss[2]"]);
+                let column = self.column(&[
+                    "v", "s", "m", "u", "fl", "s[1]", "m[1]", "u.x", "st", "ss", "ss[2]",
+                ]);
                 let using = self.using(has_timestamp, false);
-                let rows = if column.starts_with("ss") || column == "st" { "p = 1".into() } else { self.rows(true) };
+                let rows = if column.starts_with("ss") || column == "st" {
+                    "p = 1".into()
+                } else {
+                    self.rows(true)
+                };
                 format!("DELETE {column} FROM t{using} WHERE {rows}")
             }
         }
@@ -147,8 +159,13 @@ impl Maker {
         match self.below(6) {
             0 => {
                 let own = self.below(2) == 0;
-                let using = if own { String::new() } else { format!(" USING TIMESTAMP {}", self.timestamp()) };
-                let all: Vec<_> = (0..1 + self.below(3)).map(|_| self.statement(own) + ";").collect();
+                let using = if own {
+                    String::new()
+                } else {
+                    format!(" USING TIMESTAMP {}", self.timestamp())
+                };
+                let all: Vec<_> =
+                    (0..1 + self.below(3)).map(|_| self.statement(own) + ";").collect();
                 format!("BEGIN BATCH{using} {} APPLY BATCH", all.join(" "))
             }
             _ => self.statement(true),
@@ -187,9 +204,15 @@ impl World {
             session.close().unwrap();
         }
         let mut options = Options::default();
-        options.store.db =
-            DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
-        let session = Session::new(Wide::open_in(Arc::new(self.env.clone()), "db", options).unwrap()).unwrap();
+        options.store.db = DbOptions {
+            background_threads: 0,
+            memory_budget: 8 << 20,
+            wal_segment: 256 << 10,
+            ..DbOptions::default()
+        };
+        let session =
+            Session::new(Wide::open_in(Arc::new(self.env.clone()), "db", options).unwrap())
+                .unwrap();
         if session.engine().catalog().keyspace("ks").is_some() {
             session.execute("USE ks", ()).unwrap();
         }
@@ -198,12 +221,17 @@ impl World {
 
     fn each_tree(&self, work: impl Fn(&firn_kv::Tree)) {
         let db = self.session().engine().store().db();
-        db.tree_names().iter().filter(|n| n.starts_with("cf-")).for_each(|n| work(&db.existing_tree(n).unwrap()));
+        db.tree_names()
+            .iter()
+            .filter(|n| n.starts_with("cf-"))
+            .for_each(|n| work(&db.existing_tree(n).unwrap()));
     }
 
     fn take(&mut self, step: &Step) {
         match step {
-            Step::Change(_, text) => drop(self.session().execute(text, ()).unwrap_or_else(|e| panic!("{text}: {e}"))),
+            Step::Change(_, text) => {
+                drop(self.session().execute(text, ()).unwrap_or_else(|e| panic!("{text}: {e}")))
+            }
             Step::Flush => self.each_tree(|t| t.flush().unwrap()),
             Step::Compact => self.each_tree(|t| t.compact().unwrap()),
             Step::Reopen => self.open(),
@@ -215,7 +243,8 @@ impl World {
     fn state(&self) -> String {
         let shown = |rows: &Rows| {
             let line = |row: firn_cql::Row<'_>| {
-                let each = rows.columns().iter().enumerate().map(|(i, c)| literal(&c.of.of, row.bytes(i)));
+                let each =
+                    rows.columns().iter().enumerate().map(|(i, c)| literal(&c.of.of, row.bytes(i)));
                 each.collect::<Vec<_>>().join(" | ")
             };
             rows.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -250,7 +279,8 @@ fn in_order(steps: &[Step]) -> Vec<&Step> {
         if !all.is_empty() {
             all.push(&Step::Wait);
         }
-        let mut changes: Vec<&Step> = half.iter().filter(|s| matches!(s, Step::Change(..))).collect();
+        let mut changes: Vec<&Step> =
+            half.iter().filter(|s| matches!(s, Step::Change(..))).collect();
         changes.sort_by_key(|s| if let Step::Change(i, _) = s { *i } else { 0 });
         all.extend(changes);
     }
@@ -267,7 +297,8 @@ fn history(seed: u64) -> Vec<Step> {
     let mut steps = vec![];
     for half in 0..2 {
         maker.half = half;
-        let mut changes: Vec<_> = (0..CHANGES as usize).map(|i| Step::Change(i, maker.change())).collect();
+        let mut changes: Vec<_> =
+            (0..CHANGES as usize).map(|i| Step::Change(i, maker.change())).collect();
         maker.rng.shuffle(&mut changes);
         for change in changes {
             steps.push(change);
@@ -285,7 +316,8 @@ fn history(seed: u64) -> Vec<Step> {
     steps
 }
 
-/// Identities, places in lists and times come from the environment: what one run of a history gives, the next gives too.
+/// Identities, places in lists and times come from the environment: what one run of a history
+/// gives, the next gives too.
 #[test]
 fn a_history_is_the_same_each_time() {
     let run = |seed: u64| {
@@ -302,13 +334,19 @@ fn a_history_is_the_same_each_time() {
         }
         let session = world.session();
         let table = session.engine().catalog().keyspace("ks").unwrap().table("t").unwrap().uuid;
-        let rows = session.execute("SELECT k, a, b, l, writetime(a), uuid() FROM ks.t", ()).unwrap();
-        let row = |row: firn_cql::Row<'_>| (0..6).map(|i| row.bytes(i).map(<[u8]>::to_vec)).collect::<Vec<_>>();
+        let rows =
+            session.execute("SELECT k, a, b, l, writetime(a), uuid() FROM ks.t", ()).unwrap();
+        let row = |row: firn_cql::Row<'_>| {
+            (0..6).map(|i| row.bytes(i).map(<[u8]>::to_vec)).collect::<Vec<_>>()
+        };
         // The cells as they are stored, paths of lists too.
-        let family = session.engine().store().db().tree_names().into_iter().filter(|n| n.starts_with("cf-"));
+        let family =
+            session.engine().store().db().tree_names().into_iter().filter(|n| n.starts_with("cf-"));
         let cells = family.flat_map(|name| {
             let tree = session.engine().store().db().existing_tree(&name).unwrap();
-            tree.prefix(b"").map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect::<Vec<_>>()
+            tree.prefix(b"")
+                .map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap())
+                .collect::<Vec<_>>()
         });
         (table, rows.iter().map(row).collect::<Vec<_>>(), cells.collect::<Vec<_>>())
     };

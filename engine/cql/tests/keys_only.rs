@@ -1,4 +1,5 @@
-//! A scan that wants keys only leaves each row early, and must not take the next partition for the rest of it.
+//! A scan that wants keys only leaves each row early, and must not take the next partition for the
+//! rest of it.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ fn rows_of_the_same_clustering_in_neighbouring_partitions_are_all_counted() {
     for k in 0..50 {
         session.run(&insert, (k, "the same", k), &Default::default()).unwrap();
     }
-    let count: i64 = session.execute("SELECT count(*) FROM t", ()).unwrap().row(0).unwrap().at(0).unwrap();
+    let count: i64 =
+        session.execute("SELECT count(*) FROM t", ()).unwrap().row(0).unwrap().at(0).unwrap();
     assert_eq!(count, 50);
     let keys: Vec<(i32,)> = session.execute("SELECT k FROM t", ()).unwrap().typed().unwrap();
     assert_eq!(keys.len(), 50);

@@ -1,4 +1,5 @@
-//! Statements that are too deep, too long or too many are errors, found without running out of stack or memory.
+//! Statements that are too deep, too long or too many are errors, found without running out of
+//! stack or memory.
 
 use firn_cql::Script;
 use firn_cql::internals::syntax::{MAX_DEPTH, MAX_LENGTH, MAX_MARKERS, MAX_TERMS, parse};
@@ -10,12 +11,16 @@ const NESTED: [(&str, Shape); 14] = [
     ("lists", |n| format!("UPDATE t SET v = {}{} WHERE k = 1", "[".repeat(n), "]".repeat(n))),
     ("sets", |n| format!("UPDATE t SET v = {}{} WHERE k = 1", "{".repeat(n), "}".repeat(n))),
     ("maps", |n| format!("UPDATE t SET v = {}1{} WHERE k = 1", "{1:".repeat(n), "}".repeat(n))),
-    ("user-defined types", |n| format!("UPDATE t SET v = {}1{} WHERE k = 1", "{a:".repeat(n), "}".repeat(n))),
+    ("user-defined types", |n| {
+        format!("UPDATE t SET v = {}1{} WHERE k = 1", "{a:".repeat(n), "}".repeat(n))
+    }),
     ("tuples", |n| format!("UPDATE t SET v = {}1{} WHERE k = 1", "(".repeat(n), ")".repeat(n))),
     ("calls", |n| format!("UPDATE t SET v = {}{} WHERE k = 1", "f(".repeat(n), ")".repeat(n))),
     ("hints", |n| format!("UPDATE t SET v = {}1 WHERE k = 1", "(int)".repeat(n))),
     ("types", |n| format!("CREATE TABLE t (a {}int{})", "list<".repeat(n), ">".repeat(n))),
-    ("types of hints", |n| format!("UPDATE t SET v = ({}int{}) 1 WHERE k = 1", "set<".repeat(n), ">".repeat(n))),
+    ("types of hints", |n| {
+        format!("UPDATE t SET v = ({}int{}) 1 WHERE k = 1", "set<".repeat(n), ">".repeat(n))
+    }),
     ("relations", |n| format!("SELECT * FROM t WHERE {}a = 1{}", "(".repeat(n), ")".repeat(n))),
     ("selectors", |n| format!("SELECT {}a{} FROM t", "f(".repeat(n), ")".repeat(n))),
     ("fields", |n| format!("SELECT a{} FROM t", ".b".repeat(n))),
@@ -51,14 +56,22 @@ fn operators_are_counted_through_parentheses() {
 
 #[test]
 fn markers_terms_and_bytes_are_capped() {
-    let markers = |n: u32| format!("SELECT * FROM t WHERE k IN ({})", vec!["?"; n as usize].join(","));
+    let markers =
+        |n: u32| format!("SELECT * FROM t WHERE k IN ({})", vec!["?"; n as usize].join(","));
     assert_eq!(parse(&markers(MAX_MARKERS)).unwrap().markers as u32, MAX_MARKERS);
     let error = parse(&markers(MAX_MARKERS + 1)).unwrap_err();
-    assert_eq!(error.to_string(), "Too many markers(?). 65536 markers exceed the allowed maximum of 65535");
+    assert_eq!(
+        error.to_string(),
+        "Too many markers(?). 65536 markers exceed the allowed maximum of 65535"
+    );
 
-    let terms = |n: u32| format!("SELECT * FROM t WHERE k IN ({})", vec!["1"; n as usize].join(","));
+    let terms =
+        |n: u32| format!("SELECT * FROM t WHERE k IN ({})", vec!["1"; n as usize].join(","));
     assert!(parse(&terms(MAX_TERMS)).is_ok());
-    assert_eq!(parse(&terms(MAX_TERMS + 1)).unwrap_err().to_string(), format!("a statement has at most {MAX_TERMS} terms"));
+    assert_eq!(
+        parse(&terms(MAX_TERMS + 1)).unwrap_err().to_string(),
+        format!("a statement has at most {MAX_TERMS} terms")
+    );
 
     let long = format!("USE k{}", " ".repeat(MAX_LENGTH));
     let error = parse(&long).unwrap_err();
@@ -73,7 +86,10 @@ fn long_statements_are_parsed_in_linear_time() {
     let assignments: Vec<String> = (0..50_000).map(|i| format!("c{i} = {i}")).collect();
     assert!(parse(&format!("UPDATE t SET {} WHERE k = 1", assignments.join(", "))).is_ok());
     // A type is tried in each of these parentheses, and is none.
-    assert!(parse(&format!("UPDATE t SET v = [{}] WHERE k = 1", vec!["(byte(1))"; 100_000].join(", "))).is_ok());
+    assert!(
+        parse(&format!("UPDATE t SET v = [{}] WHERE k = 1", vec!["(byte(1))"; 100_000].join(", ")))
+            .is_ok()
+    );
     let columns: Vec<String> = (0..50_000).map(|i| format!("c{i} int")).collect();
     assert!(parse(&format!("CREATE TABLE t ({})", columns.join(", "))).is_ok());
 }

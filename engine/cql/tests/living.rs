@@ -1,4 +1,5 @@
-//! Definitions that change while there is data, and statements that were prepared before; values as hostile clients bind them.
+//! Definitions that change while there is data, and statements that were prepared before; values as
+//! hostile clients bind them.
 
 mod common;
 
@@ -93,7 +94,10 @@ fn what_with_says_of_storage_reaches_the_tree_and_alter_changes_the_open_one() {
         assert_eq!(now, policy, "{compaction}");
         assert_eq!(told(&does(&session, "SELECT count(*) FROM t")), "200");
     }
-    does(&session, "ALTER TABLE t WITH compression = {'enabled': false} AND bloom_filter_fp_chance = 1.0");
+    does(
+        &session,
+        "ALTER TABLE t WITH compression = {'enabled': false} AND bloom_filter_fp_chance = 1.0",
+    );
     does(
         &session,
         "CREATE TABLE t2 (p int PRIMARY KEY) WITH compression = {'class': 'NoopCompressor'} AND bloom_filter_fp_chance = 0.0001",
@@ -144,9 +148,15 @@ fn options_of_storage_that_cannot_be_are_refused() {
             "compaction = {'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'Q4'}",
             "Scaling parameter Q4 must be an integer, N, or L or T followed by a fan-out of at least 2",
         ),
-        ("compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 17}", "chunk_length_in_kb must be a power of 2"),
+        (
+            "compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 17}",
+            "chunk_length_in_kb must be a power of 2",
+        ),
     ] {
-        assert_eq!(refused(&session, &format!("ALTER TABLE t WITH {option}")), (Class::Configuration, why.to_owned()));
+        assert_eq!(
+            refused(&session, &format!("ALTER TABLE t WITH {option}")),
+            (Class::Configuration, why.to_owned())
+        );
     }
 }
 
@@ -194,14 +204,22 @@ fn what_was_dropped_stays_away_also_after_reopening() {
 fn what_was_written_after_the_timestamp_of_a_drop_is_there_again() {
     let env = MemEnv::new(1);
     let mut session = open(&env);
-    does(&session, "CREATE TABLE t (p int, c int, v int, l list<int>, m map<int, text>, s int static, PRIMARY KEY (p, c))");
+    does(
+        &session,
+        "CREATE TABLE t (p int, c int, v int, l list<int>, m map<int, text>, s int static, PRIMARY KEY (p, c))",
+    );
     for at in [10, 20, 30] {
         does(
             &session,
-            &format!("UPDATE t USING TIMESTAMP {at} SET v = {at}, m[{at}] = 'm', l = l + [{at}] WHERE p = 1 AND c = {at}"),
+            &format!(
+                "UPDATE t USING TIMESTAMP {at} SET v = {at}, m[{at}] = 'm', l = l + [{at}] WHERE p = 1 AND c = {at}"
+            ),
         );
     }
-    does(&session, "UPDATE t USING TIMESTAMP 10 SET l = l + [1], m[1] = 'old' WHERE p = 1 AND c = 30");
+    does(
+        &session,
+        "UPDATE t USING TIMESTAMP 10 SET l = l + [1], m[1] = 'old' WHERE p = 1 AND c = 30",
+    );
     does(&session, "UPDATE t USING TIMESTAMP 20 SET s = 1 WHERE p = 1");
     does(&session, "UPDATE t USING TIMESTAMP 20 SET s = 2 WHERE p = 2");
     does(&session, "ALTER TABLE t DROP (v, l, m, s) USING TIMESTAMP 20");
@@ -226,7 +244,10 @@ fn what_was_written_after_the_timestamp_of_a_drop_is_there_again() {
     // The first element of a list, and a condition, are of what there is.
     does(&session, "UPDATE t USING TIMESTAMP 40 SET l[0] = 31 WHERE p = 1 AND c = 30");
     assert_eq!(told(&does(&session, "SELECT l FROM t")), "[31]");
-    assert_eq!(told(&does(&session, "UPDATE t SET v = 1 WHERE p = 1 AND c = 20 IF v = 20")), "false");
+    assert_eq!(
+        told(&does(&session, "UPDATE t SET v = 1 WHERE p = 1 AND c = 20 IF v = 20")),
+        "false"
+    );
     // A later drop with an earlier timestamp brings nothing back.
     for index in ["i", "j"] {
         does(&session, &format!("DROP INDEX {index}"));
@@ -243,7 +264,10 @@ fn what_was_written_after_the_timestamp_of_a_drop_is_there_again() {
 fn a_definition_with_values_is_refused_before_it_is_made() {
     let session = open(&MemEnv::new(1));
     let why = session.execute("CREATE TABLE t (k int PRIMARY KEY)", (1,)).unwrap_err();
-    assert_eq!(why.to_string(), "Invalid amount of bind variables; there are no bind markers, and 1 came");
+    assert_eq!(
+        why.to_string(),
+        "Invalid amount of bind variables; there are no bind markers, and 1 came"
+    );
     assert_eq!(refused(&session, "SELECT * FROM t").1, "table t does not exist");
     let why = session.execute("USE other", (1,)).unwrap_err();
     assert_eq!(why.text(), "Invalid amount of bind variables");
@@ -276,7 +300,9 @@ fn what_describe_says_makes_the_same_definitions_again() {
     };
     let wanted = described(&session);
     assert_eq!(wanted.len(), 1 + 3 + 3 + 6);
-    let other = Session::new(Wide::open_in(Arc::new(MemEnv::new(2)), "db", Options::default()).unwrap()).unwrap();
+    let other =
+        Session::new(Wide::open_in(Arc::new(MemEnv::new(2)), "db", Options::default()).unwrap())
+            .unwrap();
     wanted.iter().for_each(|statement| drop(does(&other, statement)));
     assert_eq!(described(&other), wanted);
 }
@@ -301,8 +327,12 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
     does(&session, "DELETE FROM t WHERE p = 1 AND c > 1");
     does(&session, "CREATE INDEX ON t (v)");
     assert_eq!(told(&does(&session, "SELECT c FROM t WHERE v = 'short'")), "1");
-    let (class, why) = refused(&session, &format!("INSERT INTO t (p, c, v) VALUES (1, 2, '{long}')"));
-    assert!(class == Class::Invalid && why.starts_with("Cannot index value of size 530000: "), "{why}");
+    let (class, why) =
+        refused(&session, &format!("INSERT INTO t (p, c, v) VALUES (1, 2, '{long}')"));
+    assert!(
+        class == Class::Invalid && why.starts_with("Cannot index value of size 530000: "),
+        "{why}"
+    );
     does(&session, "INSERT INTO t (p, c, v) VALUES (1, 2, 'short')");
     assert_eq!(told(&does(&session, "SELECT c FROM t WHERE v = 'short'")), "1, 2");
 }
@@ -311,7 +341,10 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
 fn a_crash_while_definitions_change_leaves_tables_and_indexes_that_fit_their_rows() {
     // Small, so that copies of it cost little.
     let db = DbOptions { wal_segment: 256 << 10, ..DbOptions::default() };
-    let options = || Options { store: firn_wide::StoreOptions { db: db.clone(), clock: None }, ..Options::default() };
+    let options = || Options {
+        store: firn_wide::StoreOptions { db: db.clone(), clock: None },
+        ..Options::default()
+    };
     let env = MemEnv::new(1);
     let session = open_with(&env, options());
     does(&session, "CREATE TABLE t (p int PRIMARY KEY, v int, w int)");
@@ -340,7 +373,11 @@ fn a_crash_while_definitions_change_leaves_tables_and_indexes_that_fit_their_row
         does(&session, "CREATE INDEX IF NOT EXISTS t_w_idx ON t (w)");
         does(&session, "CREATE INDEX IF NOT EXISTS t_v_idx ON t (v)");
         for (condition, count) in [("v = 1", 10), ("w = 1", 7)] {
-            assert_eq!(does(&session, &format!("SELECT p FROM t WHERE {condition}")).len(), count, "{condition} {seen:?}");
+            assert_eq!(
+                does(&session, &format!("SELECT p FROM t WHERE {condition}")).len(),
+                count,
+                "{condition} {seen:?}"
+            );
         }
         assert_eq!(does(&session, "SELECT * FROM u").len(), 0);
     }
@@ -361,7 +398,10 @@ fn prepared_statements_outlive_changes_or_say_what_is_missing() {
     assert_eq!(told(&session.run(&all, (), &how).unwrap()), "1 1 null");
     does(&session, "ALTER TABLE t DROP v");
     assert_eq!(session.run(&some, (1,), &how).unwrap_err().to_string(), "Undefined column name v");
-    assert_eq!(session.run(&insert, (1, 1), &how).unwrap_err().to_string(), "Undefined column name v");
+    assert_eq!(
+        session.run(&insert, (1, 1), &how).unwrap_err().to_string(),
+        "Undefined column name v"
+    );
     does(&session, "ALTER TABLE t ADD v int");
     assert_eq!(told(&session.run(&some, (1,), &how).unwrap()), "null");
     session.run(&insert, (1, 3), &how).unwrap();
@@ -401,7 +441,8 @@ fn user_types_grow_and_are_renamed_under_their_data() {
     let why = "Cannot add field zz to type k.u: it is used in the primary key of keyed";
     assert_eq!(refused(&session, "ALTER TYPE u ADD zz int"), (Class::Invalid, why.to_owned()));
     does(&session, "ALTER TYPE u RENAME x TO first AND y TO second");
-    let found = does(&session, "SELECT * FROM keyed WHERE p = {first: 1} AND c = {first: 2, second: 'z'}");
+    let found =
+        does(&session, "SELECT * FROM keyed WHERE p = {first: 1} AND c = {first: 2, second: 'z'}");
     assert_eq!(told(&found), "{first: 1, second: null} {first: 2, second: 'z'} 1");
     does(&session, "DROP TABLE keyed");
     does(&session, "ALTER TYPE u ADD zz int");
@@ -410,7 +451,10 @@ fn user_types_grow_and_are_renamed_under_their_data() {
     let u = |first: &str, second: &str| format!("{{first: {first}, second: {second}, zz: null}}");
     let (one, b, three, c) = (u("1", "null"), u("null", "'b'"), u("3", "null"), u("null", "'c'"));
     let o = format!("{{a: {}, l: [{}]}}", u("4", "null"), u("5", "null"));
-    assert_eq!(told(&does(&session, "SELECT f, n, l, m, o FROM t")), format!("{one} {b} [{three}] {{'a': {c}}} {o}"));
+    assert_eq!(
+        told(&does(&session, "SELECT f, n, l, m, o FROM t")),
+        format!("{one} {b} [{three}] {{'a': {c}}} {o}")
+    );
     does(&session, "UPDATE t SET n.zz = 9, n.first = 8 WHERE p = 1");
     assert_eq!(told(&does(&session, "SELECT n, n.zz FROM t")), "{first: 8, second: 'b', zz: 9} 9");
     does(&session, "UPDATE t SET n = {zz: 1} WHERE p = 1");
@@ -423,7 +467,11 @@ fn user_types_grow_and_are_renamed_under_their_data() {
 /// One statement with bytes for its markers.
 fn bound(session: &Session, statement: &str, values: &[&[u8]]) -> Result<Rows, Error> {
     let prepared = session.prepare(statement).unwrap_or_else(|e| panic!("{statement}: {e}"));
-    session.run(&prepared, values.iter().map(|b| Bound::Bytes(b.to_vec())).collect::<Vec<_>>(), &Run::default())
+    session.run(
+        &prepared,
+        values.iter().map(|b| Bound::Bytes(b.to_vec())).collect::<Vec<_>>(),
+        &Run::default(),
+    )
 }
 
 #[test]
@@ -448,7 +496,10 @@ fn bytes_that_are_no_value_are_refused_wherever_they_are_bound() {
         ("inet", &[&[0; 5]]),
         ("decimal", &[&[0; 3]]),
         ("duration", &[&[0], &[0x80]]),
-        ("list<int>", &[&[0], &[0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 1], &[0x7F, 0xFF, 0xFF, 0xFF], &[0xFF; 4]]),
+        (
+            "list<int>",
+            &[&[0], &[0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 1], &[0x7F, 0xFF, 0xFF, 0xFF], &[0xFF; 4]],
+        ),
         ("set<text>", &[&[0, 0, 0, 1, 0, 0, 0, 1, 0xFF], &[0, 0, 0, 1, 0xFF, 0xFF, 0xFF, 0xFF]]),
         ("map<int, int>", &[&[0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 1]]),
         ("tuple<int, int>", &[&[0, 0, 0, 4, 0, 0], &[0, 0, 0, 9, 1], &[0, 0, 0, 1, 1]]),
@@ -458,10 +509,12 @@ fn bytes_that_are_no_value_are_refused_wherever_they_are_bound() {
         does(&session, "DROP TABLE IF EXISTS t");
         does(&session, &format!("CREATE TABLE t (p int PRIMARY KEY, v {of})"));
         for value in values {
-            let error = bound(&session, "INSERT INTO t (p, v) VALUES (1, ?)", &[value]).expect_err(&format!("{of} {value:?}"));
+            let error = bound(&session, "INSERT INTO t (p, v) VALUES (1, ?)", &[value])
+                .expect_err(&format!("{of} {value:?}"));
             assert_eq!(error.class(), Class::Invalid, "{of} {value:?}: {error}");
             if !of.contains(['<', '(']) {
-                let found = bound(&session, "SELECT * FROM t WHERE v = ? ALLOW FILTERING", &[value]);
+                let found =
+                    bound(&session, "SELECT * FROM t WHERE v = ? ALLOW FILTERING", &[value]);
                 assert_eq!(found.expect_err(&format!("{of} {value:?}")).class(), Class::Invalid);
             }
         }
@@ -475,13 +528,25 @@ fn bytes_that_are_no_value_are_refused_wherever_they_are_bound() {
         assert_eq!(error.help().unwrap(), format!("2 are wanted, p int, c text, and {count} came"));
     }
     assert_eq!(
-        bound(&session, "SELECT * FROM w WHERE p = ? AND c > ?", &[&[0; 4], &[0xFF]]).unwrap_err().class(),
+        bound(&session, "SELECT * FROM w WHERE p = ? AND c > ?", &[&[0; 4], &[0xFF]])
+            .unwrap_err()
+            .class(),
         Class::Invalid
     );
-    assert_eq!(bound(&session, "INSERT INTO w (p, c) VALUES (?, ?)", &[&[0; 4], &[0xFF]]).unwrap_err().class(), Class::Invalid);
-    assert_eq!(bound(&session, "SELECT * FROM w LIMIT ?", &[&[0; 3]]).unwrap_err().class(), Class::Invalid);
     assert_eq!(
-        bound(&session, "INSERT INTO w (p, c) VALUES (1, 'a') USING TTL ?", &[&[0; 5]]).unwrap_err().class(),
+        bound(&session, "INSERT INTO w (p, c) VALUES (?, ?)", &[&[0; 4], &[0xFF]])
+            .unwrap_err()
+            .class(),
+        Class::Invalid
+    );
+    assert_eq!(
+        bound(&session, "SELECT * FROM w LIMIT ?", &[&[0; 3]]).unwrap_err().class(),
+        Class::Invalid
+    );
+    assert_eq!(
+        bound(&session, "INSERT INTO w (p, c) VALUES (1, 'a') USING TTL ?", &[&[0; 5]])
+            .unwrap_err()
+            .class(),
         Class::Invalid
     );
 }
@@ -489,14 +554,21 @@ fn bytes_that_are_no_value_are_refused_wherever_they_are_bound() {
 #[test]
 fn what_is_too_large_is_refused_and_what_is_not_comes_back() {
     let session = open(&MemEnv::new(1));
-    does(&session, "CREATE TABLE t (p text, c text, v blob, l list<int>, s set<int>, f frozen<list<int>>, PRIMARY KEY (p, c))");
+    does(
+        &session,
+        "CREATE TABLE t (p text, c text, v blob, l list<int>, s set<int>, f frozen<list<int>>, PRIMARY KEY (p, c))",
+    );
     let key = |n: usize| "k".repeat(n);
     let insert = "INSERT INTO t (p, c) VALUES (?, ?)";
     bound(&session, insert, &[key(65_535).as_bytes(), key(65_535).as_bytes()]).unwrap();
     assert_eq!(
-        bound(&session, "SELECT * FROM t WHERE p = ? AND c > ?", &[key(40_000).as_bytes(), key(40_000).as_bytes()])
-            .unwrap()
-            .len(),
+        bound(
+            &session,
+            "SELECT * FROM t WHERE p = ? AND c > ?",
+            &[key(40_000).as_bytes(), key(40_000).as_bytes()]
+        )
+        .unwrap()
+        .len(),
         0
     );
     does(&session, "CREATE TABLE u (p text, c text, d text, PRIMARY KEY (p, c, d))");
@@ -510,7 +582,10 @@ fn what_is_too_large_is_refused_and_what_is_not_comes_back() {
         (of_two, &[b"p", short.as_bytes(), b"d"]),
         (&json, &[]),
         ("INSERT INTO t (p, c) VALUES (?, ?) IF NOT EXISTS", &[b"p", long.as_bytes()]),
-        ("BEGIN BATCH UPDATE t SET v = 0x WHERE p = ? AND c = ? APPLY BATCH", &[b"p", long.as_bytes()]),
+        (
+            "BEGIN BATCH UPDATE t SET v = 0x WHERE p = ? AND c = ? APPLY BATCH",
+            &[b"p", long.as_bytes()],
+        ),
         ("DELETE v FROM t WHERE p = ? AND c = ?", &[b"p", long.as_bytes()]),
         ("SELECT * FROM t WHERE p = ?", &[long.as_bytes()]),
     ];
@@ -522,36 +597,59 @@ fn what_is_too_large_is_refused_and_what_is_not_comes_back() {
         );
     }
     // Nothing has such a value, and it may be asked for.
-    assert_eq!(bound(&session, "SELECT * FROM t WHERE p = ? AND c = ?", &[b"p", long.as_bytes()]).unwrap().len(), 0);
+    assert_eq!(
+        bound(&session, "SELECT * FROM t WHERE p = ? AND c = ?", &[b"p", long.as_bytes()])
+            .unwrap()
+            .len(),
+        0
+    );
     assert_eq!(told(&does(&session, "SELECT count(*) FROM t")), "1");
     // An element as long as no key of the engine can be.
     let set = "CREATE TABLE e (p int PRIMARY KEY, s set<text>)";
     does(&session, set);
-    let add = |n: usize| session.execute(&format!("UPDATE e SET s = s + {{'{}'}} WHERE p = 1", key(n)), ());
+    let add = |n: usize| {
+        session.execute(&format!("UPDATE e SET s = s + {{'{}'}} WHERE p = 1", key(n)), ())
+    };
     add(70_000).unwrap();
     assert_eq!(add(600_000).unwrap_err().class(), Class::Invalid);
-    assert_eq!(does(&session, "SELECT s FROM e").typed::<(Vec<String>,)>().unwrap()[0].0, [key(70_000)]);
+    assert_eq!(
+        does(&session, "SELECT s FROM e").typed::<(Vec<String>,)>().unwrap()[0].0,
+        [key(70_000)]
+    );
     // A statement of 2 MB.
     let text = format!("UPDATE t SET v = 0x{} WHERE p = 'p' AND c = 'v'", "ab".repeat(1 << 20));
     does(&session, &text);
-    let read: Vec<(Vec<u8>,)> = does(&session, "SELECT v FROM t WHERE p = 'p' AND c = 'v'").typed().unwrap();
+    let read: Vec<(Vec<u8>,)> =
+        does(&session, "SELECT v FROM t WHERE p = 'p' AND c = 'v'").typed().unwrap();
     assert!(read[0].0.len() == 1 << 20 && read[0].0.iter().all(|b| *b == 0xAB));
     let many = (0..20_000).map(|i| i.to_string()).collect::<Vec<_>>().join(",");
-    does(&session, &format!("UPDATE t SET l = [{many}], s = {{{many}}}, f = [{many}] WHERE p = 'p' AND c = 'l'"));
+    does(
+        &session,
+        &format!(
+            "UPDATE t SET l = [{many}], s = {{{many}}}, f = [{many}] WHERE p = 'p' AND c = 'l'"
+        ),
+    );
     let rows = does(&session, "SELECT l, s, f FROM t WHERE p = 'p' AND c = 'l'");
     let read: Vec<(Vec<i32>, Vec<i32>, Vec<i32>)> = rows.typed().unwrap();
     let all: Vec<i32> = (0..20_000).collect();
     assert!(read[0].0 == all && read[0].1 == all && read[0].2 == all);
     does(&session, "UPDATE t SET l[19999] = 7, s = s - {5} WHERE p = 'p' AND c = 'l'");
-    assert_eq!(refused(&session, "UPDATE t SET l[20000] = 7 WHERE p = 'p' AND c = 'l'").0, Class::Invalid);
+    assert_eq!(
+        refused(&session, "UPDATE t SET l[20000] = 7 WHERE p = 'p' AND c = 'l'").0,
+        Class::Invalid
+    );
 }
 
 #[test]
 fn truncate_leaves_nothing_whatever_the_keys() {
     for partitioner in ["ByteOrderedPartitioner", "Murmur3Partitioner", "RandomPartitioner"] {
         let options = Options { partitioner: Some(partitioner.into()), ..Options::default() };
-        let session = Session::new(Wide::open_in(Arc::new(MemEnv::new(1)), "db", options).unwrap()).unwrap();
-        does(&session, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        let session =
+            Session::new(Wide::open_in(Arc::new(MemEnv::new(1)), "db", options).unwrap()).unwrap();
+        does(
+            &session,
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        );
         does(&session, "CREATE TABLE k.t (p blob PRIMARY KEY, v blob)");
         does(&session, "CREATE INDEX ON k.t (v)");
         let long = [0xFF; 100];
@@ -559,7 +657,13 @@ fn truncate_leaves_nothing_whatever_the_keys() {
         bound(&session, "INSERT INTO k.t (p, v) VALUES (?, ?)", &[&[0], &[]]).unwrap();
         does(&session, "TRUNCATE k.t");
         assert_eq!(told(&does(&session, "SELECT * FROM k.t")), "", "{partitioner}");
-        assert!(bound(&session, "SELECT * FROM k.t WHERE p = ?", &[&long]).unwrap().is_empty(), "{partitioner}");
-        assert!(bound(&session, "SELECT * FROM k.t WHERE v = ?", &[&long]).unwrap().is_empty(), "{partitioner}");
+        assert!(
+            bound(&session, "SELECT * FROM k.t WHERE p = ?", &[&long]).unwrap().is_empty(),
+            "{partitioner}"
+        );
+        assert!(
+            bound(&session, "SELECT * FROM k.t WHERE v = ?", &[&long]).unwrap().is_empty(),
+            "{partitioner}"
+        );
     }
 }

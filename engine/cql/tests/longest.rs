@@ -1,5 +1,6 @@
-//! Partition keys of 65,535 bytes and clustering values of as many together, whatever they are made of: written, read, found by indexes
-//! and deleted, in memtables and tables, after merges and reopening.
+//! Partition keys of 65,535 bytes and clustering values of as many together, whatever they are made
+//! of: written, read, found by indexes and deleted, in memtables and tables, after merges and
+//! reopening.
 
 mod common;
 
@@ -12,11 +13,13 @@ use firn_wide::{Options, Wide};
 
 fn open(env: &MemEnv) -> Session {
     let db = DbOptions { background_threads: 0, wal_segment: 1 << 20, ..DbOptions::default() };
-    let options = Options { store: firn_wide::StoreOptions { db, clock: None }, ..Options::default() };
+    let options =
+        Options { store: firn_wide::StoreOptions { db, clock: None }, ..Options::default() };
     common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "k")
 }
 
-/// So many bytes that end like this, of those that take the most room in the engine's keys: zeros that others part.
+/// So many bytes that end like this, of those that take the most room in the engine's keys: zeros
+/// that others part.
 fn bytes(len: usize, end: u8) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len).map(|i| (i % 2) as u8).collect();
     bytes[len - 1] = end;
@@ -62,32 +65,49 @@ fn partition_and_clustering_have_65535_bytes_each() {
                 let n = 10 * i + i32::from(d);
                 let values = [&key(p)[..], &bytes(HALF + 1, c), &bytes(HALF, d), &n.to_be_bytes()];
                 run(&session, "INSERT INTO t (p, c, d, n) VALUES (?, ?, ?, ?)", &values);
-                let values = [&key(d)[..], &n.to_be_bytes(), &key(p), &bytes(HALF + 1, c), &bytes(HALF, d)];
+                let values =
+                    [&key(d)[..], &n.to_be_bytes(), &key(p), &bytes(HALF + 1, c), &bytes(HALF, d)];
                 run(&session, "UPDATE t SET m[?] = ? WHERE p = ? AND c = ? AND d = ?", &values);
             }
         }
         // A range of rows, and a row.
-        run(&session, "DELETE FROM t WHERE p = ? AND c = ? AND d > ?", &[&key(p), &bytes(HALF + 1, 1), &bytes(HALF, 1)]);
+        run(
+            &session,
+            "DELETE FROM t WHERE p = ? AND c = ? AND d > ?",
+            &[&key(p), &bytes(HALF + 1, 1), &bytes(HALF, 1)],
+        );
         let values = [&key(p)[..], &bytes(HALF + 1, 3), &bytes(HALF, 1)];
         run(&session, "DELETE FROM t WHERE p = ? AND c = ? AND d = ? IF EXISTS", &values);
     }
     let check = |session: &Session| {
         let all = vec![(3, 2, 22), (2, 1, 11), (2, 2, 12), (1, 1, 1)];
         let of = "SELECT c, d, n FROM t WHERE p = ?";
-        let asked =
-            |more: &str, values: &[&[u8]]| told(&run(session, &format!("{of} {more}"), &[&[&key(2)[..]], values].concat()));
+        let asked = |more: &str, values: &[&[u8]]| {
+            told(&run(session, &format!("{of} {more}"), &[&[&key(2)[..]], values].concat()))
+        };
         assert_eq!(asked("", &[]), all);
-        assert_eq!(asked("ORDER BY c ASC, d DESC", &[]), all.iter().rev().copied().collect::<Vec<_>>());
+        assert_eq!(
+            asked("ORDER BY c ASC, d DESC", &[]),
+            all.iter().rev().copied().collect::<Vec<_>>()
+        );
         assert_eq!(asked("AND c = ?", &[&bytes(HALF + 1, 2)]), all[1..3]);
-        assert_eq!(asked("AND c = ? AND d > ?", &[&bytes(HALF + 1, 2), &bytes(HALF, 1)]), all[2..3]);
-        assert_eq!(asked("AND c >= ? AND c < ?", &[&bytes(HALF + 1, 2), &bytes(HALF + 1, 3)]), all[1..3]);
-        let found =
-            |clause: &str, values: &[&[u8]]| told(&run(session, &format!("SELECT c, d, n FROM t WHERE {clause}"), values));
+        assert_eq!(
+            asked("AND c = ? AND d > ?", &[&bytes(HALF + 1, 2), &bytes(HALF, 1)]),
+            all[2..3]
+        );
+        assert_eq!(
+            asked("AND c >= ? AND c < ?", &[&bytes(HALF + 1, 2), &bytes(HALF + 1, 3)]),
+            all[1..3]
+        );
+        let found = |clause: &str, values: &[&[u8]]| {
+            told(&run(session, &format!("SELECT c, d, n FROM t WHERE {clause}"), values))
+        };
         assert_eq!(found("c = ?", &[&bytes(HALF + 1, 3)]), [all[0]; 2]);
         assert_eq!(found("n = ?", &[&12i32.to_be_bytes()]), [all[2]; 2]);
         assert_eq!(found("m CONTAINS KEY ?", &[&key(1)]).len(), 4);
         assert_eq!(found("m[?] = ?", &[&key(2), &22i32.to_be_bytes()]), [all[0]; 2]);
-        let first: Vec<(Vec<u8>, Vec<u8>)> = run(session, "SELECT p, s FROM t", &[]).typed().unwrap();
+        let first: Vec<(Vec<u8>, Vec<u8>)> =
+            run(session, "SELECT p, s FROM t", &[]).typed().unwrap();
         assert_eq!(first.len(), 8);
         assert!(first.iter().all(|(p, s)| *p == key(s[0])));
     };
@@ -105,7 +125,10 @@ fn partition_and_clustering_have_65535_bytes_each() {
     tree(&session).compact().unwrap();
     check(&session);
     run(&session, "DELETE FROM t WHERE p = ?", &[&key(1)]);
-    assert_eq!(told(&run(&session, "SELECT c, d, n FROM t WHERE c = ?", &[&bytes(HALF + 1, 3)])), [(3, 2, 22)]);
+    assert_eq!(
+        told(&run(&session, "SELECT c, d, n FROM t WHERE c = ?", &[&bytes(HALF + 1, 3)])),
+        [(3, 2, 22)]
+    );
 }
 
 #[test]
@@ -121,15 +144,31 @@ fn bounds_of_deletions_are_no_longer_than_rows() {
     };
     for (c, d) in [(KEY - 1, 2), (KEY, 1), (HALF + 1, HALF + 1), (HALF, 700_000)] {
         let refused = Some(format!("Key length of {} is longer than maximum of 65535", c + d));
-        for clause in ["c = ? AND d > ?", "c = ? AND d <= ?", "(c, d) >= (?, ?)", "(c, d) < (?, ?)"] {
-            assert_eq!(told(&format!("DELETE FROM t WHERE p = ? AND {clause}"), &[&one, &bytes(c, 1), &bytes(d, 1)]), refused);
+        for clause in ["c = ? AND d > ?", "c = ? AND d <= ?", "(c, d) >= (?, ?)", "(c, d) < (?, ?)"]
+        {
+            assert_eq!(
+                told(
+                    &format!("DELETE FROM t WHERE p = ? AND {clause}"),
+                    &[&one, &bytes(c, 1), &bytes(d, 1)]
+                ),
+                refused
+            );
             // What nobody can have written can be asked for.
-            assert_eq!(told(&format!("SELECT * FROM t WHERE p = ? AND {clause}"), &[&one, &bytes(c, 1), &bytes(d, 1)]), None);
+            assert_eq!(
+                told(
+                    &format!("SELECT * FROM t WHERE p = ? AND {clause}"),
+                    &[&one, &bytes(c, 1), &bytes(d, 1)]
+                ),
+                None
+            );
         }
     }
     let refused = Some("Key length of 65536 is longer than maximum of 65535".to_owned());
     assert_eq!(told("DELETE FROM t WHERE p = ? AND c > ?", &[&one, &bytes(KEY + 1, 1)]), refused);
     assert_eq!(run(&session, "SELECT * FROM t", &[]).len(), 1);
-    assert_eq!(told("DELETE FROM t WHERE p = ? AND c = ? AND d >= ?", &[&one, &bytes(KEY - 1, 2), &[1]]), None);
+    assert_eq!(
+        told("DELETE FROM t WHERE p = ? AND c = ? AND d >= ?", &[&one, &bytes(KEY - 1, 2), &[1]]),
+        None
+    );
     assert_eq!(run(&session, "SELECT * FROM t", &[]).len(), 0);
 }

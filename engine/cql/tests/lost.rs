@@ -1,4 +1,5 @@
-//! A definition that is lost takes no data with it: an opening drops only what somebody dropped, and what was never defined.
+//! A definition that is lost takes no data with it: an opening drops only what somebody dropped,
+//! and what was never defined.
 
 use std::sync::Arc;
 
@@ -37,7 +38,10 @@ fn trees(env: &MemEnv) -> Vec<String> {
 fn lose(env: &MemEnv, prefix: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let db = Db::open_in(Arc::new(env.clone()), "db", options().store.db).unwrap();
     let schema = db.existing_tree("system.schema").unwrap();
-    let lost: Vec<_> = schema.prefix(prefix.as_bytes()).map(|r| r.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect();
+    let lost: Vec<_> = schema
+        .prefix(prefix.as_bytes())
+        .map(|r| r.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap())
+        .collect();
     lost.iter().for_each(|(k, _)| schema.delete(k).unwrap());
     assert!(!lost.is_empty());
     lost
@@ -76,8 +80,15 @@ fn a_table_whose_record_is_lost_keeps_its_rows() {
     assert_eq!((before.len(), left.len()), (3, 2), "the tree that held nothing may go: {left:?}");
     find_again(&env, &lost);
     let session = session(&env);
-    assert_eq!((count(&session, "t"), count(&session, "hits"), count(&session, "nothing")), (20, 20, 0));
-    assert_eq!(session.execute("SELECT p FROM t WHERE v = 7", ()).unwrap().len(), 20, "the index was built again");
+    assert_eq!(
+        (count(&session, "t"), count(&session, "hits"), count(&session, "nothing")),
+        (20, 20, 0)
+    );
+    assert_eq!(
+        session.execute("SELECT p FROM t WHERE v = 7", ()).unwrap().len(),
+        20,
+        "the index was built again"
+    );
 }
 
 #[test]
@@ -86,7 +97,10 @@ fn a_keyspace_whose_record_is_lost_is_missed_and_its_tables_wait_for_it() {
     filled(&env);
     lose(&env, "schema/keyspace/");
     let error = Session::new(wide(&env)).unwrap_err().to_string();
-    assert!(error.contains("record cql/table/") && error.contains("keyspace ks is not there"), "{error}");
+    assert!(
+        error.contains("record cql/table/") && error.contains("keyspace ks is not there"),
+        "{error}"
+    );
     assert_eq!(trees(&env).len(), 3);
     wide(&env).system_add_keyspace(&KsDef::new("ks")).unwrap();
     let session = session(&env);
@@ -116,7 +130,8 @@ fn no_new_table_gets_what_a_lost_one_left() {
     filled(&env);
     lose(&env, "cql/");
     let session = session(&env);
-    let error = session.execute("CREATE TABLE other (p int PRIMARY KEY)", ()).unwrap_err().to_string();
+    let error =
+        session.execute("CREATE TABLE other (p int PRIMARY KEY)", ()).unwrap_err().to_string();
     assert!(error.contains("definition was lost") && error.contains("cf-"), "{error}");
     drop(session);
     assert_eq!(trees(&env).len(), 2);
@@ -137,7 +152,11 @@ fn what_was_being_dropped_goes_with_the_next_opening() {
                 let image = env.crash_image(at, &cut);
                 let there = {
                     let session = Session::new(wide(&image)).unwrap();
-                    let there = session.engine().catalog().keyspace("ks").is_some_and(|k| k.table("t").is_some());
+                    let there = session
+                        .engine()
+                        .catalog()
+                        .keyspace("ks")
+                        .is_some_and(|k| k.table("t").is_some());
                     if there {
                         assert_eq!(count(&session, "ks.t"), 20, "{text}, {at} {cut:?}");
                     }

@@ -1,5 +1,5 @@
-//! Every public method of a session, its statements and its results is called by a history, by threads or by a run of crashes, or
-//! `public_api.txt` says where it is tried instead.
+//! Every public method of a session, its statements and its results is called by a history, by
+//! threads or by a run of crashes, or `public_api.txt` says where it is tried instead.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use firn_testkit::public_api::{Runs, check};
 #[test]
 fn every_public_method_is_in_a_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let runs =
-        ["histories.rs", "concurrent.rs", "lost.rs", "living.rs", "select_random.rs"].map(|r| root.join("tests").join(r));
+    let runs = ["histories.rs", "concurrent.rs", "lost.rs", "living.rs", "select_random.rs"]
+        .map(|r| root.join("tests").join(r));
     let types = ["Session", "Prepared", "Walk", "OwnedRow", "Rows", "Row", "PagingState", "Engine"];
     let runs = [Runs { kind: "run", sources: runs.to_vec() }];
     let checked = check(&root.join("src"), &types, &runs, &root.join("tests/public_api.txt"));

@@ -1,6 +1,7 @@
-//! What a released server answered, byte for byte: statements with bound bytes replayed through a session. `vectors/README.md` says what
-//! `vectors/cql-5.0.jsonl` holds. Where we differ, the difference is listed with its reason in `vectors/differences-5.0.txt`, and one that is
-//! none any more is an error.
+//! What a released server answered, byte for byte: statements with bound bytes replayed through a
+//! session. `vectors/README.md` says what `vectors/cql-5.0.jsonl` holds. Where we differ, the
+//! difference is listed with its reason in `vectors/differences-5.0.txt`, and one that is none any
+//! more is an error.
 
 mod common;
 
@@ -20,7 +21,8 @@ const DIFFERENCES: &str = include_str!("vectors/differences-5.0.txt");
 
 fn open(env: &MemEnv, clock: &Arc<ManualClock>, partitioner: &str) -> Session {
     let store = StoreOptions { clock: Some(clock.clone()), ..Default::default() };
-    let options = Options { partitioner: Some(partitioner.to_owned()), store, ..Options::default() };
+    let options =
+        Options { partitioner: Some(partitioner.to_owned()), store, ..Options::default() };
     Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap()
 }
 
@@ -40,7 +42,11 @@ fn ask(session: &Session, line: &Json) -> Result<Vec<Rows>> {
     let mut pages = vec![];
     loop {
         let page = match line["params"].as_array() {
-            Some(params) => session.run(&session.prepare(statement)?, params.iter().map(bound).collect::<Vec<_>>(), &how)?,
+            Some(params) => session.run(
+                &session.prepare(statement)?,
+                params.iter().map(bound).collect::<Vec<_>>(),
+                &how,
+            )?,
             None => session.execute_as(statement, (), &how)?,
         };
         how.paging = page.paging().cloned();
@@ -56,15 +62,20 @@ fn ask(session: &Session, line: &Json) -> Result<Vec<Rows>> {
 fn ours(answer: &Result<Vec<Rows>>) -> Json {
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let pages = match answer {
-        Err(e) => return json!({"error": {"code": format!("0x{:04x}", e.class().code()), "message": e.text()}}),
+        Err(e) => {
+            return json!({"error": {"code": format!("0x{:04x}", e.class().code()), "message": e.text()}});
+        }
         Ok(pages) => pages,
     };
     if *pages[0].kind() != Kind::Rows {
         return json!({"rows": null});
     }
-    let columns: Vec<Json> = pages[0].columns().iter().map(|c| json!([c.name, type_name(&c.of.of)])).collect();
+    let columns: Vec<Json> =
+        pages[0].columns().iter().map(|c| json!([c.name, type_name(&c.of.of)])).collect();
     let rows = pages.iter().flat_map(Rows::iter);
-    let rows: Vec<Json> = rows.map(|row| (0..columns.len()).map(|i| json!(row.bytes(i).map(hex))).collect()).collect();
+    let rows: Vec<Json> = rows
+        .map(|row| (0..columns.len()).map(|i| json!(row.bytes(i).map(hex))).collect())
+        .collect();
     let mut out = json!({"columns": columns, "rows": rows});
     if !pages[0].warnings().is_empty() {
         out["warnings"] = json!(pages[0].warnings());
@@ -80,7 +91,8 @@ fn theirs(line: &Json) -> Json {
     out
 }
 
-/// Of errors with a place in the text the words are each parser's own; an error that the driver has a class for has no code there.
+/// Of errors with a place in the text the words are each parser's own; an error that the driver has
+/// a class for has no code there.
 fn same(theirs: &Json, ours: &Json) -> bool {
     let error = |answer: &Json, field: &str| answer["error"][field].as_str().map(str::to_owned);
     match error(theirs, "class").as_deref() {
@@ -88,7 +100,10 @@ fn same(theirs: &Json, ours: &Json) -> bool {
         Some("AlreadyExists") => error(ours, "code").as_deref() == Some("0x2400"),
         Some(other) => panic!("the class {other} is not known"),
         // Why a function failed is told in the words of each.
-        None => theirs == ours || [theirs, ours].into_iter().all(|e| error(e, "code").as_deref() == Some("0x1400")),
+        None => {
+            theirs == ours
+                || [theirs, ours].into_iter().all(|e| error(e, "code").as_deref() == Some("0x1400"))
+        }
     }
 }
 
@@ -97,10 +112,14 @@ fn shown(answer: &Json, pages: &Result<Vec<Rows>>) -> String {
     match pages {
         Ok(pages) if *pages[0].kind() == Kind::Rows => {
             let row = |row: firn_cql::Row<'_>| {
-                let value = |(i, c): (usize, &firn_cql::ColumnSpec)| literal(&c.of.of, row.bytes(i));
+                let value =
+                    |(i, c): (usize, &firn_cql::ColumnSpec)| literal(&c.of.of, row.bytes(i));
                 row.columns().iter().enumerate().map(value).collect::<Vec<_>>().join(" | ")
             };
-            format!("{answer}\n        {}", pages.iter().flat_map(Rows::iter).map(row).collect::<Vec<_>>().join("\n        "))
+            format!(
+                "{answer}\n        {}",
+                pages.iter().flat_map(Rows::iter).map(row).collect::<Vec<_>>().join("\n        ")
+            )
         }
         _ => answer.to_string(),
     }
@@ -110,7 +129,8 @@ fn shown(answer: &Json, pages: &Result<Vec<Rows>>) -> String {
 fn differences(text: &str) -> BTreeMap<String, String> {
     let blocks = text.split("\n\n").filter(|b| !b.trim().is_empty() && !b.starts_with('#'));
     let read = |block: &str| {
-        let (asked, rest) = block.trim().split_once("\nhere: ").unwrap_or_else(|| panic!("{block}"));
+        let (asked, rest) =
+            block.trim().split_once("\nhere: ").unwrap_or_else(|| panic!("{block}"));
         let (answer, why) = rest.split_once("\nwhy: ").unwrap_or_else(|| panic!("{block}"));
         assert!(why.trim().len() > 10, "{block}");
         (asked.to_owned(), answer.to_owned())
@@ -121,7 +141,11 @@ fn differences(text: &str) -> BTreeMap<String, String> {
 /// The statement and what is bound to it.
 fn asked(line: &Json) -> String {
     let statement = line["stmt"].as_str().unwrap();
-    if line["params"].is_null() { statement.to_owned() } else { format!("{statement} {}", line["params"]) }
+    if line["params"].is_null() {
+        statement.to_owned()
+    } else {
+        format!("{statement} {}", line["params"])
+    }
 }
 
 /// Replays the file; `rough`: at headings all tables are merged and the database is opened again.
@@ -129,7 +153,10 @@ fn replay(recorded: &str, differing: &str, partitioner: &str, rough: bool) {
     let (env, clock) = (MemEnv::new(11), Arc::new(ManualClock::new(1_763_800_000_000_000)));
     let mut session = open(&env, &clock, partitioner);
     let run = |session: &Session, text: &str| drop(session.execute(text, ()).unwrap());
-    run(&session, "CREATE KEYSPACE rec WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    run(
+        &session,
+        "CREATE KEYSPACE rec WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
     run(&session, "USE rec");
     let known = differences(differing);
     let (mut used, mut wrong, mut section, mut count) = (vec![], vec![], String::new(), 0);
@@ -140,7 +167,9 @@ fn replay(recorded: &str, differing: &str, partitioner: &str, rough: bool) {
             section = name.to_owned();
             if rough {
                 let db = session.engine().store().db();
-                db.tree_names().iter().for_each(|tree| db.existing_tree(tree).unwrap().compact().unwrap());
+                db.tree_names()
+                    .iter()
+                    .for_each(|tree| db.existing_tree(tree).unwrap().compact().unwrap());
                 drop(session);
                 session = open(&env, &clock, partitioner);
                 run(&session, "USE rec");
@@ -157,9 +186,14 @@ fn replay(recorded: &str, differing: &str, partitioner: &str, rough: bool) {
         let told = ours.to_string();
         match known.get(&asked) {
             Some(answer) if *answer == told && !same(&theirs, &ours) => used.push(asked),
-            Some(_) if same(&theirs, &ours) => wrong.push(format!("{asked}\n  is a difference no more")),
+            Some(_) if same(&theirs, &ours) => {
+                wrong.push(format!("{asked}\n  is a difference no more"))
+            }
             None if same(&theirs, &ours) => {}
-            _ => wrong.push(format!("{asked}\n  [{section}]\n  there {theirs}\n  here  {}", shown(&ours, &answer))),
+            _ => wrong.push(format!(
+                "{asked}\n  [{section}]\n  there {theirs}\n  here  {}",
+                shown(&ours, &answer)
+            )),
         }
     }
     let unused: Vec<_> = known.keys().filter(|k| !used.contains(k)).collect();
@@ -198,7 +232,10 @@ fn tokens_are_those_of_the_partitioner() {
         ("ByteOrderedPartitioner", include_str!("vectors/tokens-byteordered-5.0.jsonl")),
         ("OrderPreservingPartitioner", include_str!("vectors/tokens-orderpreserving-5.0.jsonl")),
     ] {
-        let own = differing.split("== ").find_map(|part| part.strip_prefix(partitioner)).unwrap_or_default();
+        let own = differing
+            .split("== ")
+            .find_map(|part| part.strip_prefix(partitioner))
+            .unwrap_or_default();
         replay(recorded, own, partitioner, false);
     }
 }

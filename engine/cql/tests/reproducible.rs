@@ -1,5 +1,6 @@
-//! A history of CQL can be played again: randomness and time are the environment's, so the same statements over the same seed give the same
-//! answers and, where no other threads work, the same bytes on the disk.
+//! A history of CQL can be played again: randomness and time are the environment's, so the same
+//! statements over the same seed give the same answers and, where no other threads work, the same
+//! bytes on the disk.
 
 mod common;
 
@@ -43,7 +44,12 @@ const QUESTIONS: [&str; 4] = [
 fn tell(session: &Session, cql: &str, answers: &mut Vec<String>) {
     let rows = session.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
     for row in rows.iter() {
-        let values: Vec<_> = rows.columns().iter().enumerate().map(|(i, c)| literal(&c.of.of, row.bytes(i))).collect();
+        let values: Vec<_> = rows
+            .columns()
+            .iter()
+            .enumerate()
+            .map(|(i, c)| literal(&c.of.of, row.bytes(i)))
+            .collect();
         answers.push(values.join(", "));
     }
 }
@@ -64,7 +70,8 @@ fn history(seed: u64) -> (Vec<String>, BTreeMap<String, Vec<u8>>) {
     let env = MemEnv::new(seed);
     let mut options = Options::default();
     options.store.db.background_threads = 0;
-    let open = || session_in(Wide::open_in(Arc::new(env.clone()), "db", options.clone()).unwrap(), "k");
+    let open =
+        || session_in(Wide::open_in(Arc::new(env.clone()), "db", options.clone()).unwrap(), "k");
     let (mut session, mut answers) = (open(), vec![]);
     DEFINITIONS.iter().for_each(|cql| tell(&session, cql, &mut answers));
     for round in 0..3 {
@@ -91,7 +98,12 @@ fn the_same_seed_gives_the_same_answers_and_bytes() {
     for (name, bytes) in &files {
         assert!(*bytes == files_again[name], "{name} differs");
     }
-    assert!(answers.len() > 60 && files.len() > 5, "{} answers, {} files", answers.len(), files.len());
+    assert!(
+        answers.len() > 60 && files.len() > 5,
+        "{} answers, {} files",
+        answers.len(),
+        files.len()
+    );
     let (other, _) = history(2);
     assert!(answers != other, "the seed makes no difference");
 }

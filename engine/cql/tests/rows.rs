@@ -1,4 +1,5 @@
-//! Results as Rust has them: structs by their derive, what errors of rows and of statements say, walks over pages.
+//! Results as Rust has them: structs by their derive, what errors of rows and of statements say,
+//! walks over pages.
 
 mod common;
 
@@ -10,7 +11,10 @@ use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 
 fn session() -> Session {
-    common::session_in(Wide::open_in(Arc::new(MemEnv::new(1)), "db", Options::default()).unwrap(), "ks")
+    common::session_in(
+        Wide::open_in(Arc::new(MemEnv::new(1)), "db", Options::default()).unwrap(),
+        "ks",
+    )
 }
 
 fn does(session: &Session, statement: &str) {
@@ -34,8 +38,14 @@ struct Song {
 
 fn songs() -> Session {
     let session = session();
-    does(&session, r#"CREATE TABLE songs (id int PRIMARY KEY, "Title" text, type text, tags set<text>, plays bigint)"#);
-    does(&session, r#"INSERT INTO songs (id, "Title", type, tags, plays) VALUES (1, 'Blackbird', 'ballad', {'b', 'a'}, 7)"#);
+    does(
+        &session,
+        r#"CREATE TABLE songs (id int PRIMARY KEY, "Title" text, type text, tags set<text>, plays bigint)"#,
+    );
+    does(
+        &session,
+        r#"INSERT INTO songs (id, "Title", type, tags, plays) VALUES (1, 'Blackbird', 'ballad', {'b', 'a'}, 7)"#,
+    );
     does(&session, r#"INSERT INTO songs (id, "Title") VALUES (2, 'Hurt')"#);
     session
 }
@@ -45,10 +55,24 @@ fn a_struct_is_read_by_the_names_of_its_fields() {
     let read = songs().execute("SELECT * FROM songs", ()).unwrap().typed::<Song>().unwrap();
     let tags = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
     let title = |t: &str| t.to_owned();
-    let first =
-        Song { id: 1, title: title("Blackbird"), r#type: Some(title("ballad")), tags, plays: 7, seconds: None, seen: false };
-    let second =
-        Song { id: 2, title: title("Hurt"), r#type: None, tags: BTreeSet::new(), plays: 0, seconds: None, seen: false };
+    let first = Song {
+        id: 1,
+        title: title("Blackbird"),
+        r#type: Some(title("ballad")),
+        tags,
+        plays: 7,
+        seconds: None,
+        seen: false,
+    };
+    let second = Song {
+        id: 2,
+        title: title("Hurt"),
+        r#type: None,
+        tags: BTreeSet::new(),
+        plays: 0,
+        seconds: None,
+        seen: false,
+    };
     assert_eq!(read, [first, second]);
 }
 
@@ -86,7 +110,10 @@ fn what_a_row_can_not_be_read_as_is_said_with_the_column_and_both_types() {
         why::<Song>(&session, "SELECT id, plays FROM songs"),
         "there is no column Title in the result, which has id, plays"
     );
-    assert_eq!(why::<(i32, String)>(&session, "SELECT id FROM songs"), "there is no column 1 in the result, which has id");
+    assert_eq!(
+        why::<(i32, String)>(&session, "SELECT id FROM songs"),
+        "there is no column 1 in the result, which has id"
+    );
 }
 
 fn numbers(count: i32) -> Session {
@@ -102,9 +129,12 @@ fn numbers(count: i32) -> Session {
 #[test]
 fn a_walk_shows_what_one_page_would_and_holds_one_page() {
     let session = numbers(100);
-    for cql in
-        ["SELECT * FROM t", "SELECT * FROM t WHERE p IN (0, 2)", "SELECT * FROM t LIMIT 7", "SELECT * FROM t WHERE p = 9"]
-    {
+    for cql in [
+        "SELECT * FROM t",
+        "SELECT * FROM t WHERE p IN (0, 2)",
+        "SELECT * FROM t LIMIT 7",
+        "SELECT * FROM t WHERE p = 9",
+    ] {
         let whole = session.execute(cql, ()).unwrap().typed::<(i32, i32, i32)>().unwrap();
         for size in [1, 2, 7, 100, 101] {
             let how = Run { page_size: Some(size), ..Run::default() };
@@ -127,7 +157,10 @@ fn a_walk_shows_what_one_page_would_and_holds_one_page() {
         }
     }
     assert_eq!(session.query("INSERT INTO t (p, c) VALUES (?, ?)", (7, 7)).unwrap().count(), 0);
-    assert_eq!(session.query("INSERT INTO t (p, c) VALUES (?, ?) IF NOT EXISTS", (7, 7)).unwrap().count(), 1);
+    assert_eq!(
+        session.query("INSERT INTO t (p, c) VALUES (?, ?) IF NOT EXISTS", (7, 7)).unwrap().count(),
+        1
+    );
     assert_eq!(session.query("DESCRIBE TABLES", ()).unwrap().count(), 1);
 }
 
@@ -155,7 +188,8 @@ fn what_is_written_behind_a_walk_is_not_seen_and_what_is_written_ahead_is() {
     does(&session, "CREATE TABLE t (p int, c int, PRIMARY KEY (p, c))");
     (0..10).for_each(|c| does(&session, &format!("INSERT INTO t (p, c) VALUES (1, {})", c * 10)));
     let how = Run { page_size: Some(2), ..Run::default() };
-    let mut walk = session.query_as("SELECT c FROM t WHERE p = ?", (1,), &how).unwrap().typed::<(i32,)>();
+    let mut walk =
+        session.query_as("SELECT c FROM t WHERE p = ?", (1,), &how).unwrap().typed::<(i32,)>();
     let begin: Vec<i32> = walk.by_ref().take(4).map(|r| r.unwrap().0).collect();
     assert_eq!(begin, [0, 10, 20, 30]);
     does(&session, "INSERT INTO t (p, c) VALUES (1, 15)");
@@ -169,10 +203,14 @@ fn what_is_written_behind_a_walk_is_not_seen_and_what_is_written_ahead_is() {
 #[test]
 fn errors_are_items_and_those_of_pages_are_the_last_ones() {
     let session = numbers(10);
-    assert_eq!(session.query("SELECT x FROM t", ()).unwrap_err().to_string(), "Undefined column name x");
+    assert_eq!(
+        session.query("SELECT x FROM t", ()).unwrap_err().to_string(),
+        "Undefined column name x"
+    );
     // Rows that are not what is asked for: each says so, and the walk goes on.
     does(&session, "INSERT INTO t (p, c, v) VALUES (0, 4, null)");
-    let read: Vec<_> = session.query("SELECT v FROM t WHERE p = 0", ()).unwrap().typed::<(i32,)>().collect();
+    let read: Vec<_> =
+        session.query("SELECT v FROM t WHERE p = 0", ()).unwrap().typed::<(i32,)>().collect();
     assert_eq!(read.iter().filter(|r| r.is_err()).count(), 1);
     assert_eq!(read.len(), 5);
     let how = Run { page_size: Some(4), ..Run::default() };
@@ -221,8 +259,11 @@ fn the_index_that_finds_the_rows_is_proposed_and_finds_them() {
              PRIMARY KEY ((a, b), d, c))",
         );
         let select = format!("SELECT * FROM t WHERE {condition}");
-        let help = proposed(&session, &select).unwrap_or_else(|| panic!("{select}: nothing is proposed"));
-        let index = help.strip_prefix("an index would find these rows: ").unwrap_or_else(|| panic!("{select}: {help}"));
+        let help =
+            proposed(&session, &select).unwrap_or_else(|| panic!("{select}: nothing is proposed"));
+        let index = help
+            .strip_prefix("an index would find these rows: ")
+            .unwrap_or_else(|| panic!("{select}: {help}"));
         assert_eq!(index, format!("CREATE INDEX ON ks.t ({on})"), "{select}");
         does(&session, index);
         does(&session, &select);
@@ -239,7 +280,10 @@ fn where_no_index_is_enough_a_key_is_proposed_and_nothing_where_nothing_helps() 
         ("v > 1", None),
         (
             "l CONTAINS 1 AND l CONTAINS 2",
-            Some("CREATE INDEX ON ks.t (l) would leave only the rows that it finds to be filtered".to_owned()),
+            Some(
+                "CREATE INDEX ON ks.t (l) would leave only the rows that it finds to be filtered"
+                    .to_owned(),
+            ),
         ),
         ("k > 1", None),
         (
@@ -256,10 +300,17 @@ fn where_no_index_is_enough_a_key_is_proposed_and_nothing_where_nothing_helps() 
                 "{keyed} ((v, c), k) would be read without, and CREATE INDEX ON ks.t (v) would leave only the rows that it finds to be filtered"
             )),
         ),
-        ("token(k) > 1 AND v = 1", Some("an index would find these rows: CREATE INDEX ON ks.t (v)".to_owned())),
+        (
+            "token(k) > 1 AND v = 1",
+            Some("an index would find these rows: CREATE INDEX ON ks.t (v)".to_owned()),
+        ),
         ("x = 1", None),
     ] {
-        assert_eq!(proposed(&session, &format!("SELECT * FROM t WHERE {condition}")), wanted, "{condition}");
+        assert_eq!(
+            proposed(&session, &format!("SELECT * FROM t WHERE {condition}")),
+            wanted,
+            "{condition}"
+        );
     }
     does(&session, "CREATE INDEX ON t (w)");
     assert_eq!(

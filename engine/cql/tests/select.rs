@@ -1,9 +1,13 @@
-//! Conversations about `SELECT`: statements and what is answered, in `data/select/*.txt`, a database a file.
+//! Conversations about `SELECT`: statements and what is answered, in `data/select/*.txt`, a
+//! database a file.
 //!
-//! - `cql`: the statements of the input, each ended by `;`; rows are told as literals, errors with their class;
+//! - `cql`: the statements of the input, each ended by `;`; rows are told as literals, errors with
+//!   their class;
 //! - `columns`: as `cql`, with the names and types of the columns before the rows;
-//! - `pages SIZE`: as `cql` in pages of so many rows, which are told apart; once in a file the database is opened anew after the first;
-//! - `bound VALUE | VALUE | …`: one statement with these bound to its markers: numbers, texts, `[a, b]`, `(a, b)`, `null`, `unset`;
+//! - `pages SIZE`: as `cql` in pages of so many rows, which are told apart; once in a file the
+//!   database is opened anew after the first;
+//! - `bound VALUE | VALUE | …`: one statement with these bound to its markers: numbers, texts,
+//!   `[a, b]`, `(a, b)`, `null`, `unset`;
 //! - `reopen`: closes the database and opens it again.
 
 use firn_cql::internals::values::literal;
@@ -34,8 +38,11 @@ fn shown(rows: &Rows, with_columns: bool) -> String {
                 lines.push(rows.columns().iter().map(column).collect::<Vec<_>>().join(" | "));
             }
             for row in rows.iter() {
-                let value = |(i, c): (usize, &firn_cql::ColumnSpec)| literal(&c.of.of, row.bytes(i));
-                lines.push(rows.columns().iter().enumerate().map(value).collect::<Vec<_>>().join(" | "));
+                let value =
+                    |(i, c): (usize, &firn_cql::ColumnSpec)| literal(&c.of.of, row.bytes(i));
+                lines.push(
+                    rows.columns().iter().enumerate().map(value).collect::<Vec<_>>().join(" | "),
+                );
             }
             if rows.is_empty() {
                 lines.push("none".into());
@@ -64,15 +71,21 @@ impl World {
     fn run(&mut self, case: &Case) -> String {
         let words: Vec<_> = case.words().collect();
         match case.directive.as_str() {
-            "cql" => self.each(&case.input, |s, text| s.session().execute(text, ()).map(|r| shown(&r, false))),
-            "columns" => self.each(&case.input, |s, text| s.session().execute(text, ()).map(|r| shown(&r, true))),
+            "cql" => self.each(&case.input, |s, text| {
+                s.session().execute(text, ()).map(|r| shown(&r, false))
+            }),
+            "columns" => self.each(&case.input, |s, text| {
+                s.session().execute(text, ()).map(|r| shown(&r, true))
+            }),
             "pages" => {
                 let size = words[0].parse().unwrap();
                 self.each(&case.input, |s, text| s.pages(text, size))
             }
             "bound" => {
                 let values: Vec<Value> = words.join(" ").split(" | ").map(value).collect();
-                self.each(&case.input, |s, text| s.session().execute(text, values.clone()).map(|r| shown(&r, false)))
+                self.each(&case.input, |s, text| {
+                    s.session().execute(text, values.clone()).map(|r| shown(&r, false))
+                })
             }
             "reopen" => {
                 self.reopen();
@@ -82,7 +95,11 @@ impl World {
         }
     }
 
-    fn each(&mut self, script: &str, mut run: impl FnMut(&mut World, &str) -> firn_cql::Result<String>) -> String {
+    fn each(
+        &mut self,
+        script: &str,
+        mut run: impl FnMut(&mut World, &str) -> firn_cql::Result<String>,
+    ) -> String {
         let mut out = vec![];
         for piece in Script::new(script) {
             match run(self, &script[piece.start..piece.end]) {
@@ -119,7 +136,11 @@ impl World {
         }
         let whole = self.session().execute(text, ())?;
         let joined = if lines.is_empty() { "none".into() } else { lines.join("\n") };
-        assert_eq!(joined, shown(&whole.with_warnings(vec![]), false), "{text}: pages and the whole differ");
+        assert_eq!(
+            joined,
+            shown(&whole.with_warnings(vec![]), false),
+            "{text}: pages and the whole differ"
+        );
         Ok(pages.join("\n-\n"))
     }
 }
@@ -199,9 +220,11 @@ fn a_select_that_is_stopped_says_so_at_the_next_row() {
     }
     let stop = Arc::new(AtomicBool::new(true));
     let how = Run { stop: Some(stop.clone()), ..Run::default() };
-    for text in
-        ["SELECT * FROM ks.a", "SELECT count(*) FROM ks.a WHERE k = 1", "SELECT * FROM ks.a WHERE c = 2 ALLOW FILTERING"]
-    {
+    for text in [
+        "SELECT * FROM ks.a",
+        "SELECT count(*) FROM ks.a WHERE k = 1",
+        "SELECT * FROM ks.a WHERE c = 2 ALLOW FILTERING",
+    ] {
         let stopped = session.execute_as(text, (), &how);
         assert!(matches!(stopped, Err(firn_cql::Error::Stopped)), "{text}: {stopped:?}");
     }

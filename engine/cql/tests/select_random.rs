@@ -1,5 +1,6 @@
-//! Rows asked for in random ways, compared with a plain list of them: bounds of one and of several clustering columns in mixed orders,
-//! `IN`, both directions, limits, pages, conditions, deleted rows.
+//! Rows asked for in random ways, compared with a plain list of them: bounds of one and of several
+//! clustering columns in mixed orders, `IN`, both directions, limits, pages, conditions, deleted
+//! rows.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -37,12 +38,18 @@ fn holds(sign: &str, order: Ordering) -> bool {
 impl World {
     fn new(rng: &mut Rng, descending: [bool; 3]) -> World {
         let env = MemEnv::new(1);
-        let session = Session::new(Wide::open_in(Arc::new(env), "db", Options::default()).unwrap()).unwrap();
+        let session =
+            Session::new(Wide::open_in(Arc::new(env), "db", Options::default()).unwrap()).unwrap();
         let run = |text: &str| session.execute(text, ()).unwrap();
-        run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        run(
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        );
         run("USE ks");
-        let order: Vec<_> =
-            NAMES.iter().zip(descending).map(|(n, d)| format!("{n} {}", if d { "DESC" } else { "ASC" })).collect();
+        let order: Vec<_> = NAMES
+            .iter()
+            .zip(descending)
+            .map(|(n, d)| format!("{n} {}", if d { "DESC" } else { "ASC" }))
+            .collect();
         let order = order.join(", ");
         run(&format!(
             "CREATE TABLE t (p int, a int, b int, c int, s int static, v int, PRIMARY KEY (p, a, b, c)) WITH CLUSTERING ORDER BY ({order})"
@@ -58,7 +65,9 @@ impl World {
                 let [a, b, c] = key;
                 run(&format!("INSERT INTO t (p, a, b, c, v) VALUES ({p}, {a}, {b}, {c}, {v})"));
                 if rng.one_in(8) {
-                    run(&format!("DELETE FROM t WHERE p = {p} AND a = {a} AND b = {b} AND c = {c}"));
+                    run(&format!(
+                        "DELETE FROM t WHERE p = {p} AND a = {a} AND b = {b} AND c = {c}"
+                    ));
                 } else {
                     rows.push((p, key, v));
                 }
@@ -68,7 +77,8 @@ impl World {
         // As a scan shows them: partitions by token, which 0, 1 and 2 have in this order: 1, 0, 2.
         let place = |p: i32| [1, 0, 2].iter().position(|q| *q == p);
         rows.sort_by(|x, y| {
-            let key = (0..3).map(|i| if descending[i] { y.1[i].cmp(&x.1[i]) } else { x.1[i].cmp(&y.1[i]) });
+            let key = (0..3)
+                .map(|i| if descending[i] { y.1[i].cmp(&x.1[i]) } else { x.1[i].cmp(&y.1[i]) });
             place(x.0).cmp(&place(y.0)).then(key.fold(Ordering::Equal, Ordering::then))
         });
         World { session, descending, rows }
@@ -83,7 +93,10 @@ impl World {
             if rng.one_in(3) {
                 let list: Vec<i32> = (0..rng.below(3)).map(|_| rng.below(MAX) as i32).collect();
                 let shown: Vec<_> = list.iter().map(i32::to_string).collect();
-                all.push((format!("{} IN ({})", NAMES[i], shown.join(", ")), Box::new(move |l| list.contains(&l.1[i]))));
+                all.push((
+                    format!("{} IN ({})", NAMES[i], shown.join(", ")),
+                    Box::new(move |l| list.contains(&l.1[i])),
+                ));
             } else {
                 let n = rng.below(MAX) as i32;
                 all.push((format!("{} = {n}", NAMES[i]), Box::new(move |l| l.1[i] == n)));
@@ -104,7 +117,8 @@ impl World {
 
     fn select(&self, text: &str, page: Option<usize>) -> Vec<Line> {
         let line = |rows: &Rows| {
-            let each = rows.typed::<(i32, i32, i32, i32, Option<i32>, Option<i32>)>().unwrap().into_iter();
+            let each =
+                rows.typed::<(i32, i32, i32, i32, Option<i32>, Option<i32>)>().unwrap().into_iter();
             each.map(|(p, a, b, c, v, s)| {
                 assert_eq!(s, Some(p), "{text}");
                 (p, [a, b, c], v.unwrap())
@@ -117,7 +131,10 @@ impl World {
         let walked: Vec<i32> = walk.map(|row| row.unwrap().get("b").unwrap()).collect();
         let (mut all, mut paging) = (Vec::<Line>::new(), None);
         loop {
-            let rows = self.session.run(&prepared, (), &Run { page_size: page, paging, ..Run::default() }).unwrap();
+            let rows = self
+                .session
+                .run(&prepared, (), &Run { page_size: page, paging, ..Run::default() })
+                .unwrap();
             assert!(page.is_none_or(|n| rows.len() <= n), "{text}");
             all.extend(line(&rows));
             paging = rows.paging().cloned();
@@ -151,7 +168,10 @@ impl World {
         }
         text.push_str(&format!(" WHERE {}", shown.join(" AND ")));
         if reverse {
-            text.push_str(&format!(" ORDER BY a {}", if self.descending[0] { "ASC" } else { "DESC" }));
+            text.push_str(&format!(
+                " ORDER BY a {}",
+                if self.descending[0] { "ASC" } else { "DESC" }
+            ));
         }
         if per_partition < usize::MAX {
             text.push_str(&format!(" PER PARTITION LIMIT {per_partition}"));
@@ -160,7 +180,8 @@ impl World {
             text.push_str(&format!(" LIMIT {limit}"));
         }
         text.push_str(" ALLOW FILTERING");
-        let mut wanted: Vec<Line> = self.rows.iter().filter(|l| conditions.iter().all(|c| c.1(l))).copied().collect();
+        let mut wanted: Vec<Line> =
+            self.rows.iter().filter(|l| conditions.iter().all(|c| c.1(l))).copied().collect();
         if reverse {
             wanted.reverse();
         }

@@ -1,4 +1,5 @@
-//! What a real server took for CQL parses, what it took for none does not. `data/statements.txt` holds statements and its verdicts.
+//! What a real server took for CQL parses, what it took for none does not. `data/statements.txt`
+//! holds statements and its verdicts.
 
 use firn_cql::Script;
 use firn_cql::internals::syntax::parse;
@@ -21,7 +22,8 @@ fn verdicts_are_the_same() {
         match (message, parse(statement)) {
             (None, Ok(_)) => accepted += 1,
             (Some(_), Ok(_)) if TAKEN_HERE.contains(&statement.trim_end()) => {}
-            // What the servers say with a place differs: theirs names rules and tokens of a parser generator.
+            // What the servers say with a place differs: theirs names rules and tokens of a parser
+            // generator.
             (Some(message), Err(error)) if message.starts_with("line ") => {
                 assert!(error.to_string().starts_with("line "), "{statement}: {error}");
                 refused += 1;
@@ -41,7 +43,8 @@ fn what_is_printed_parses_to_the_same_tree() {
     for (_, statement) in recorded() {
         let Ok(parsed) = parse(statement) else { continue };
         let printed = parsed.statement.to_string();
-        let again = parse(&printed).unwrap_or_else(|e| panic!("{statement}\n{printed}\n{}", e.pretty()));
+        let again =
+            parse(&printed).unwrap_or_else(|e| panic!("{statement}\n{printed}\n{}", e.pretty()));
         assert_eq!(again, parsed, "{statement}\n{printed}");
         assert_eq!(again.statement.to_string(), printed);
     }
@@ -49,7 +52,10 @@ fn what_is_printed_parses_to_the_same_tree() {
 
 #[test]
 fn statements_joined_to_a_script_come_apart_again() {
-    let sound: Vec<&str> = recorded().filter(|(_, s)| parse(s).is_ok()).map(|(_, s)| s.trim().trim_end_matches(';')).collect();
+    let sound: Vec<&str> = recorded()
+        .filter(|(_, s)| parse(s).is_ok())
+        .map(|(_, s)| s.trim().trim_end_matches(';'))
+        .collect();
     let script = sound.join("\n;\n");
     let pieces: Vec<_> = Script::new(&script).collect();
     assert_eq!(pieces.len(), sound.len());
@@ -62,13 +68,24 @@ fn statements_joined_to_a_script_come_apart_again() {
 fn every_beginning_and_every_lost_byte_is_an_error_or_a_statement() {
     for (_, statement) in recorded().filter(|(_, s)| s.len() < 400) {
         for (at, c) in statement.char_indices() {
-            for text in [statement[..at].to_owned(), [&statement[..at], &statement[at + c.len_utf8()..]].concat()] {
+            for text in [
+                statement[..at].to_owned(),
+                [&statement[..at], &statement[at + c.len_utf8()..]].concat(),
+            ] {
                 match parse(&text) {
-                    Ok(parsed) => assert_eq!(parse(&parsed.statement.to_string()).unwrap(), parsed, "{text}"),
+                    Ok(parsed) => {
+                        assert_eq!(parse(&parsed.statement.to_string()).unwrap(), parsed, "{text}")
+                    }
                     Err(error) => {
                         assert!(error.offset <= text.len() && text.is_char_boundary(error.offset));
-                        assert!(!error.to_string().is_empty() && error.pretty().len() >= error.to_string().len());
-                        assert!(error.message.is_some() || !error.met.is_empty(), "{text}\n{error}");
+                        assert!(
+                            !error.to_string().is_empty()
+                                && error.pretty().len() >= error.to_string().len()
+                        );
+                        assert!(
+                            error.message.is_some() || !error.met.is_empty(),
+                            "{text}\n{error}"
+                        );
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! The text-driven tests of the syntax: `syntax/*.txt`, one file a kind of statement.
 //!
-//! - `parse`: the statement of the input, as a tree; with `print`, also as it is printed; an error as people see it.
+//! - `parse`: the statement of the input, as a tree; with `print`, also as it is printed; an error
+//!   as people see it.
 //! - `script`: how a script is cut: each piece with its place and its statement or its error.
 
 use std::fmt::Debug;
@@ -30,7 +31,11 @@ fn fold(lines: &[String], out: &mut String) {
     let mut i = 0;
     while i < lines.len() {
         let opens = lines[i].ends_with(['{', '(', '[']);
-        let len = if opens { 1 + lines[i + 1..].iter().take_while(|l| indent(l) > indent(&lines[i])).count() } else { 0 };
+        let len = if opens {
+            1 + lines[i + 1..].iter().take_while(|l| indent(l) > indent(&lines[i])).count()
+        } else {
+            0
+        };
         if !opens {
             out.push_str(&lines[i]);
             out.push('\n');
@@ -56,12 +61,18 @@ fn fold(lines: &[String], out: &mut String) {
 fn flatten(open: &str, inner: &[&str], close: &str) -> String {
     let mut text = open.to_owned();
     for (i, part) in inner.iter().enumerate() {
-        let space = if i == 0 { open.ends_with('{') } else { !text.ends_with(['(', '[']) && !part.starts_with([')', ']']) };
+        let space = if i == 0 {
+            open.ends_with('{')
+        } else {
+            !text.ends_with(['(', '[']) && !part.starts_with([')', ']'])
+        };
         if space {
             text.push(' ');
         }
         text.push_str(part);
-        if part.ends_with(',') && inner.get(i + 1).is_none_or(|next| next.starts_with([')', ']', '}'])) {
+        if part.ends_with(',')
+            && inner.get(i + 1).is_none_or(|next| next.starts_with([')', ']', '}']))
+        {
             text.pop();
         }
     }
@@ -93,7 +104,12 @@ fn piece(piece: Piece<'_>) -> String {
         Ok(parsed) => parsed.statement.to_string(),
         Err(error) => error.pretty(),
     };
-    format!("{}..{}{} {result}\n", piece.start, piece.end, if piece.closed { "" } else { " (open)" })
+    format!(
+        "{}..{}{} {result}\n",
+        piece.start,
+        piece.end,
+        if piece.closed { "" } else { " (open)" }
+    )
 }
 
 fn run(case: &Case) -> String {

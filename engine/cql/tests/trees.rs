@@ -1,4 +1,5 @@
-//! Trees of any shape that CQL can say are printed and parsed to the same tree; texts of any bytes do not panic.
+//! Trees of any shape that CQL can say are printed and parsed to the same tree; texts of any bytes
+//! do not panic.
 
 use std::borrow::Cow;
 
@@ -69,8 +70,14 @@ const NATIVES: [Native; 21] = [
     Native::VarChar,
     Native::VarInt,
 ];
-const COMPARISONS: [Comparison; 6] =
-    [Comparison::Eq, Comparison::Ne, Comparison::Lt, Comparison::Le, Comparison::Gt, Comparison::Ge];
+const COMPARISONS: [Comparison; 6] = [
+    Comparison::Eq,
+    Comparison::Ne,
+    Comparison::Lt,
+    Comparison::Le,
+    Comparison::Gt,
+    Comparison::Ge,
+];
 const CONSTANTS: [(ConstantKind, &str); 22] = [
     (ConstantKind::String, ""),
     (ConstantKind::String, "it's; -- \"x\" $$ /*"),
@@ -157,7 +164,10 @@ impl Maker {
             return self.marker();
         }
         let text = Cow::Borrowed(self.pick(&["5", "-7", "0"]));
-        Term { at: AT, kind: TermPrimary::Constant(Constant { kind: ConstantKind::Integer, text }).into() }
+        Term {
+            at: AT,
+            kind: TermPrimary::Constant(Constant { kind: ConstantKind::Integer, text }).into(),
+        }
     }
 
     fn type_(&mut self, depth: usize) -> Type<'static> {
@@ -189,14 +199,23 @@ impl Maker {
         let product = |m: &mut Self| {
             let factor = |m: &mut Self| {
                 let of = m.simple(depth);
-                if m.below(8) == 0 { Term { at: AT, kind: TermKind::Negate(Box::new(of)) } } else { of }
+                if m.below(8) == 0 {
+                    Term { at: AT, kind: TermKind::Negate(Box::new(of)) }
+                } else {
+                    of
+                }
             };
             m.chain(&[Operator::Multiply, Operator::Divide, Operator::Modulo], factor, term_binary)
         };
         self.chain(&[Operator::Add, Operator::Subtract], product, term_binary)
     }
 
-    fn chain<T>(&mut self, operators: &[Operator], mut item: impl FnMut(&mut Self) -> T, binary: fn(Binary<T>) -> T) -> T {
+    fn chain<T>(
+        &mut self,
+        operators: &[Operator],
+        mut item: impl FnMut(&mut Self) -> T,
+        binary: fn(Binary<T>) -> T,
+    ) -> T {
         let mut left = item(self);
         while self.below(8) == 0 {
             let operator = self.pick(operators);
@@ -217,7 +236,10 @@ impl Maker {
             7 => TermKind::Tuple(self.some(1, |m| m.term(depth - 1))),
             8 => {
                 let function = self.function();
-                TermKind::Call(Box::new(Call { function, arguments: self.some(0, |m| m.term(depth - 1)) }))
+                TermKind::Call(Box::new(Call {
+                    function,
+                    arguments: self.some(0, |m| m.term(depth - 1)),
+                }))
             }
             _ if self.flag() => TermKind::Hint(Box::new((self.hint(), self.simple(depth - 1)))),
             _ => TermKind::Cast(Box::new(self.simple(depth - 1)), self.pick(&NATIVES)),
@@ -227,7 +249,11 @@ impl Maker {
 
     fn selector(&mut self, depth: usize) -> Selector<'static> {
         let product = |m: &mut Self| {
-            m.chain(&[Operator::Multiply, Operator::Divide, Operator::Modulo], |m| m.factor(depth), selector_binary)
+            m.chain(
+                &[Operator::Multiply, Operator::Divide, Operator::Modulo],
+                |m| m.factor(depth),
+                selector_binary,
+            )
         };
         self.chain(&[Operator::Add, Operator::Subtract], product, selector_binary)
     }
@@ -246,7 +272,8 @@ impl Maker {
                 2 => SelectorPrimary::Slice(Box::new((of, None, Some(self.term(1))))).into(),
                 _ => {
                     let from = self.term(1);
-                    SelectorPrimary::Slice(Box::new((of, Some(from), self.maybe(|m| m.term(1))))).into()
+                    SelectorPrimary::Slice(Box::new((of, Some(from), self.maybe(|m| m.term(1)))))
+                        .into()
                 }
             };
             of = Selector { at: AT, kind };
@@ -264,14 +291,23 @@ impl Maker {
             })
             .into(),
             2 => SelectorPrimary::CountRows.into(),
-            3 => SelectorPrimary::About(self.pick(&[About::WriteTime, About::MaxWriteTime, About::Ttl]), self.name()).into(),
+            3 => SelectorPrimary::About(
+                self.pick(&[About::WriteTime, About::MaxWriteTime, About::Ttl]),
+                self.name(),
+            )
+            .into(),
             4 => SelectorKind::List(self.some(0, |m| m.selector(depth - 1))),
             5 => SelectorKind::Set(self.some(0, |m| m.selector(depth - 1))),
-            6 => SelectorKind::Map(self.some(1, |m| (m.selector(depth - 1), m.selector(depth - 1)))),
+            6 => {
+                SelectorKind::Map(self.some(1, |m| (m.selector(depth - 1), m.selector(depth - 1))))
+            }
             7 => SelectorKind::Tuple(self.some(1, |m| m.selector(depth - 1))),
             8 => {
                 let function = self.function();
-                SelectorKind::Call(Box::new(Call { function, arguments: self.some(0, |m| m.selector(depth - 1)) }))
+                SelectorKind::Call(Box::new(Call {
+                    function,
+                    arguments: self.some(0, |m| m.selector(depth - 1)),
+                }))
             }
             9 => {
                 let hint = self.hint();
@@ -288,11 +324,19 @@ impl Maker {
     }
 
     fn values(&mut self) -> Values<'static> {
-        if self.flag() { Values::Marker(self.marker()) } else { Values::List(self.some(0, |m| m.term(1))) }
+        if self.flag() {
+            Values::Marker(self.marker())
+        } else {
+            Values::List(self.some(0, |m| m.term(1)))
+        }
     }
 
     fn tuple(&mut self) -> Term<'static> {
-        if self.flag() { self.marker() } else { Term { at: AT, kind: TermKind::Tuple(self.some(1, |m| m.term(1))) } }
+        if self.flag() {
+            self.marker()
+        } else {
+            Term { at: AT, kind: TermKind::Tuple(self.some(1, |m| m.term(1))) }
+        }
     }
 
     fn relation(&mut self) -> Relation<'static> {
@@ -305,11 +349,25 @@ impl Maker {
             5 => Relation::Element { column, key: self.term(1), comparison, value: self.term(1) },
             6 => Relation::Like { column, pattern: self.term(0) },
             7 => Relation::NotNull { column },
-            8 => Relation::Token { at, columns: self.some(1, Self::name), comparison, value: self.term(1) },
-            _ if self.flag() => Relation::Tuple { at, columns: self.some(1, Self::name), comparison, value: self.tuple() },
+            8 => Relation::Token {
+                at,
+                columns: self.some(1, Self::name),
+                comparison,
+                value: self.term(1),
+            },
+            _ if self.flag() => Relation::Tuple {
+                at,
+                columns: self.some(1, Self::name),
+                comparison,
+                value: self.tuple(),
+            },
             _ => {
                 let columns = self.some(1, Self::name);
-                let values = if self.flag() { Values::Marker(self.marker()) } else { Values::List(self.some(0, Self::tuple)) };
+                let values = if self.flag() {
+                    Values::Marker(self.marker())
+                } else {
+                    Values::List(self.some(0, Self::tuple))
+                };
                 Relation::TupleIn { at, columns, values }
             }
         }
@@ -346,15 +404,32 @@ impl Maker {
         let table = self.qualified();
         match self.below(4) {
             0 => {
-                let what = Inserted::Values { columns: self.some(1, Self::name), values: self.some(1, |m| m.term(3)) };
-                Change::Insert(Insert { table, what, if_not_exists: self.flag(), using: self.using() })
+                let what = Inserted::Values {
+                    columns: self.some(1, Self::name),
+                    values: self.some(1, |m| m.term(3)),
+                };
+                Change::Insert(Insert {
+                    table,
+                    what,
+                    if_not_exists: self.flag(),
+                    using: self.using(),
+                })
             }
             1 => {
                 let text = Cow::Borrowed("{\"a\": '1'}");
-                let json = Term { at: AT, kind: TermPrimary::Constant(Constant { kind: ConstantKind::String, text }).into() };
+                let json = Term {
+                    at: AT,
+                    kind: TermPrimary::Constant(Constant { kind: ConstantKind::String, text })
+                        .into(),
+                };
                 let value = if self.flag() { self.marker() } else { json };
                 let what = Inserted::Json { value, default_unset: self.flag() };
-                Change::Insert(Insert { table, what, if_not_exists: self.flag(), using: self.using() })
+                Change::Insert(Insert {
+                    table,
+                    what,
+                    if_not_exists: self.flag(),
+                    using: self.using(),
+                })
             }
             2 => {
                 let using = self.using();
@@ -388,9 +463,11 @@ impl Maker {
 
     fn select(&mut self) -> Select<'static> {
         let (json, distinct) = (self.flag(), self.flag());
-        let mut selection = self.some(0, |m| Selected { selector: m.selector(2), alias: m.maybe(Self::name) });
+        let mut selection =
+            self.some(0, |m| Selected { selector: m.selector(2), alias: m.maybe(Self::name) });
         if (json || distinct) && !selection.is_empty() {
-            // Behind these words a list would be an element of a column of that name. No markers: they are numbered already.
+            // Behind these words a list would be an element of a column of that name. No markers:
+            // they are numbered already.
             let first = Selector { at: AT, kind: SelectorPrimary::Column(self.name()).into() };
             selection.insert(0, Selected { selector: first, alias: None });
         }
@@ -408,10 +485,15 @@ impl Maker {
         }
     }
 
-    fn properties(&mut self, maps: &[&'static str], others: &[&'static str]) -> Vec<Property<'static>> {
+    fn properties(
+        &mut self,
+        maps: &[&'static str],
+        others: &[&'static str],
+    ) -> Vec<Property<'static>> {
         let mut out: Vec<Property> = self.some(1, |m| {
             let map = m.flag();
-            let name = Name { text: Cow::Borrowed(m.pick(if map { maps } else { others })), at: AT };
+            let name =
+                Name { text: Cow::Borrowed(m.pick(if map { maps } else { others })), at: AT };
             let value = match m.below(2) {
                 _ if map => PropertyValue::Map(m.some(0, |m| (m.constant(), m.constant()))),
                 0 => PropertyValue::Constant(m.constant()),
@@ -429,7 +511,12 @@ impl Maker {
     }
 
     fn column_definition(&mut self, primary_key: bool) -> ColumnDefinition<'static> {
-        ColumnDefinition { name: self.name(), of: self.type_(3), is_static: self.flag(), primary_key }
+        ColumnDefinition {
+            name: self.name(),
+            of: self.type_(3),
+            is_static: self.flag(),
+            primary_key,
+        }
     }
 
     fn definition(&mut self) -> Statement<'static> {
@@ -438,7 +525,11 @@ impl Maker {
         match self.below(11) {
             0 => {
                 let properties = self.properties(&["replication"], &["durable_writes"]);
-                Statement::CreateKeyspace(CreateKeyspace { if_not_exists: flag, name: self.name(), properties })
+                Statement::CreateKeyspace(CreateKeyspace {
+                    if_not_exists: flag,
+                    name: self.name(),
+                    properties,
+                })
             }
             1 => {
                 let properties = self.properties(&["replication"], &["durable_writes"]);
@@ -462,11 +553,19 @@ impl Maker {
             }),
             3 => {
                 let change = match self.below(5) {
-                    0 => TableChange::Add { if_not_exists: flag, columns: self.some(1, |m| m.column_definition(false)) },
+                    0 => TableChange::Add {
+                        if_not_exists: flag,
+                        columns: self.some(1, |m| m.column_definition(false)),
+                    },
                     1 => {
-                        let timestamp = Constant { kind: ConstantKind::Integer, text: Cow::Borrowed("-12") };
+                        let timestamp =
+                            Constant { kind: ConstantKind::Integer, text: Cow::Borrowed("-12") };
                         let timestamp = self.maybe(|_| timestamp);
-                        TableChange::Drop { if_exists: flag, columns: self.some(1, Self::name), timestamp }
+                        TableChange::Drop {
+                            if_exists: flag,
+                            columns: self.some(1, Self::name),
+                            timestamp,
+                        }
                     }
                     2 => TableChange::Rename { if_exists: flag, pairs },
                     3 => TableChange::Retype { column: self.name(), of: self.type_(2) },
@@ -476,24 +575,42 @@ impl Maker {
             }
             4 => {
                 let options = self.properties(&["options"], &["options"]);
-                let parts = [IndexPart::Simple, IndexPart::Keys, IndexPart::Values, IndexPart::Entries, IndexPart::Full];
+                let parts = [
+                    IndexPart::Simple,
+                    IndexPart::Keys,
+                    IndexPart::Values,
+                    IndexPart::Entries,
+                    IndexPart::Full,
+                ];
                 Statement::CreateIndex(CreateIndex {
                     custom: if_exists,
                     if_not_exists: flag,
                     name: self.maybe(Self::name),
                     table: self.qualified(),
-                    targets: self.some(1, |m| IndexTarget { part: m.pick(&parts), column: m.name() }),
+                    targets: self
+                        .some(1, |m| IndexTarget { part: m.pick(&parts), column: m.name() }),
                     class: self.maybe(|_| Cow::Borrowed("It's")),
-                    properties: options.into_iter().filter(|p| matches!(p.value, PropertyValue::Map(_))).collect(),
+                    properties: options
+                        .into_iter()
+                        .filter(|p| matches!(p.value, PropertyValue::Map(_)))
+                        .collect(),
                 })
             }
             5 => {
                 let fields = self.some(1, |m| (m.name(), m.type_(3)));
-                Statement::CreateType(CreateType { if_not_exists: flag, name: self.qualified(), fields })
+                Statement::CreateType(CreateType {
+                    if_not_exists: flag,
+                    name: self.qualified(),
+                    fields,
+                })
             }
             6 => {
                 let change = match self.below(3) {
-                    0 => TypeChange::Add { if_not_exists: flag, field: self.name(), of: self.type_(2) },
+                    0 => TypeChange::Add {
+                        if_not_exists: flag,
+                        field: self.name(),
+                        of: self.type_(2),
+                    },
                     1 => TypeChange::Rename { if_exists: flag, pairs },
                     _ => TypeChange::Retype { field: self.name(), of: self.type_(2) },
                 };

@@ -1,5 +1,6 @@
-//! Terms as values: `data/values/*.txt`. `of <type>` and a term a line: its bytes, its literal and JSON where they say something else; or the
-//! error. What a literal and a JSON text mean must be the value again. And Rust's own types, there and back.
+//! Terms as values: `data/values/*.txt`. `of <type>` and a term a line: its bytes, its literal and
+//! JSON where they say something else; or the error. What a literal and a JSON text mean must be
+//! the value again. And Rust's own types, there and back.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -8,7 +9,9 @@ use std::sync::Arc;
 use firn_cql::ColumnType;
 use firn_cql::internals::syntax::ast::{Inserted, Statement};
 use firn_cql::internals::syntax::{ast, parse};
-use firn_cql::internals::values::{Context, Env, Markers, Receiver, Term, from_json, json, literal};
+use firn_cql::internals::values::{
+    Context, Env, Markers, Receiver, Term, from_json, json, literal,
+};
 use firn_cql::{Bound, FromValue, Named, Result, Session, ToValue, Value, Values};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, walk};
@@ -40,13 +43,21 @@ fn column_type(session: &Session, name: &str) -> ColumnType {
 fn value(session: &Session, text: &str, of: &ColumnType, bound: &[Bound]) -> Result<Bound> {
     let statement = format!("INSERT INTO t (v) VALUES ({text})");
     let parsed = parse(&statement)?;
-    let Statement::Change(ast::Change::Insert(insert)) = &parsed.statement else { panic!("{statement}") };
+    let Statement::Change(ast::Change::Insert(insert)) = &parsed.statement else {
+        panic!("{statement}")
+    };
     let Inserted::Values { values, .. } = &insert.what else { panic!("{statement}") };
     let catalog = session.engine().catalog();
     let markers = Markers::new(parsed.markers);
-    let mut context =
-        Context { catalog: &catalog, keyspace: "ks", partition: vec![Type::Int32], partitioner: Default::default(), markers };
-    let receiver = Receiver { name: "v".into(), of: of.clone(), keyspace: "ks".into(), table: "t".into() };
+    let mut context = Context {
+        catalog: &catalog,
+        keyspace: "ks",
+        partition: vec![Type::Int32],
+        partitioner: Default::default(),
+        markers,
+    };
+    let receiver =
+        Receiver { name: "v".into(), of: of.clone(), keyspace: "ks".into(), table: "t".into() };
     let term = Term::prepare(&values[0], &receiver, &mut context)?;
     let now = 1_600_000_000_123_456;
     term.eval(&Env { bound, now, random: &|| 0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF })
@@ -65,13 +76,15 @@ fn run(session: &Session, case: &Case) -> String {
             Err(e) => format!("{}: {e}", e.class().name()),
             Ok(Bound::Bytes(bytes)) => {
                 let (text, json) = (literal(&of.of, Some(&bytes)), json(&of.of, Some(&bytes)));
-                // By their text: a tuple that ends early is printed with nulls, which are other bytes of the same value.
+                // By their text: a tuple that ends early is printed with nulls, which are other
+                // bytes of the same value.
                 let same = |again: Bound| {
                     let Bound::Bytes(again) = again else { panic!("{term} {again:?}") };
                     assert_eq!(literal(&of.of, Some(&again)), text, "{term}");
                 };
                 same(value(session, &text, &of, &[]).unwrap());
-                let parsed: &RawValue = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{term} {json}: {e}"));
+                let parsed: &RawValue =
+                    serde_json::from_str(&json).unwrap_or_else(|e| panic!("{term} {json}: {e}"));
                 // JSON has no NaN and no infinity.
                 if json != "null" {
                     same(from_json(&of.of, parsed).unwrap());
@@ -88,7 +101,9 @@ fn run(session: &Session, case: &Case) -> String {
 #[test]
 fn terms() {
     let session = session();
-    walk(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/values"), |case| run(&session, case));
+    walk(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/values"), |case| {
+        run(&session, case)
+    });
 }
 
 #[test]
@@ -102,10 +117,17 @@ fn markers_take_values_of_their_type() {
     assert_eq!(wrong.to_string(), "Expected 4 or 0 byte int (1)");
     let list = column_type(&session, "list<int>");
     let wrong = value(&session, "[?]", &list, &[Bound::Null]).unwrap_err();
-    assert_eq!(wrong.to_string(), "Invalid list literal for v: bind variables are not supported inside collection literals");
+    assert_eq!(
+        wrong.to_string(),
+        "Invalid list literal for v: bind variables are not supported inside collection literals"
+    );
 }
 
-fn there_and_back<T: ToValue + FromValue + PartialEq + std::fmt::Debug>(session: &Session, of: &str, value: T) {
+fn there_and_back<T: ToValue + FromValue + PartialEq + std::fmt::Debug>(
+    session: &Session,
+    of: &str,
+    value: T,
+) {
     let of = column_type(session, of).of;
     let Bound::Bytes(bytes) = value.to_value().encode(&of).unwrap() else { panic!("{value:?}") };
     assert_eq!(T::from_value(Value::decode(&of, Some(&bytes)).unwrap()).unwrap(), value);
@@ -150,9 +172,14 @@ fn values_are_bound_in_order_or_by_name() {
     assert_eq!(vec![Value::Int(5), Value::Text("x".into())].bind(&markers).unwrap(), both);
     assert_eq!(Named(&[("b", &"x"), ("a", &5)]).bind(&markers).unwrap(), both);
     assert_eq!(Named(&[("b", &None::<&str>)]).bind(&markers).unwrap(), [Bound::Unset, Bound::Null]);
-    let says = |values: &dyn Values, wanted: &str| assert_eq!(values.bind(&markers).unwrap_err().to_string(), wanted);
+    let says = |values: &dyn Values, wanted: &str| {
+        assert_eq!(values.bind(&markers).unwrap_err().to_string(), wanted)
+    };
     says(&(5,), "Invalid amount of bind variables; 2 are wanted, a int, b text, and 1 came");
-    says(&vec![Bound::Null; 3], "Invalid amount of bind variables; 2 are wanted, a int, b text, and 3 came");
+    says(
+        &vec![Bound::Null; 3],
+        "Invalid amount of bind variables; 2 are wanted, a int, b text, and 3 came",
+    );
     assert_eq!((5,).bind(&markers).unwrap_err().text(), "Invalid amount of bind variables");
     assert_eq!((5,).bind(&[]).unwrap_err().help(), Some("there are no bind markers, and 1 came"));
     assert_eq!(().bind(&markers[..1]).unwrap_err().help(), Some("1 is wanted, a int, and 0 came"));

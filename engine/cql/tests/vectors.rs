@@ -1,6 +1,6 @@
-//! What a real server answered: its conversation replayed through a session, its constants made into bytes. `vectors/README.md` says what
-//! the files hold. Where we differ, the difference is listed with its reason in `vectors/differences.txt`, and one that is none any more is
-//! an error.
+//! What a real server answered: its conversation replayed through a session, its constants made
+//! into bytes. `vectors/README.md` says what the files hold. Where we differ, the difference is
+//! listed with its reason in `vectors/differences.txt`, and one that is none any more is an error.
 
 mod common;
 
@@ -68,7 +68,9 @@ fn theirs(line: &Json) -> Answer {
 }
 
 fn to_json(value: &Value) -> Json {
-    let number = |n: f64, text: String| serde_json::Number::from_f64(n).map_or(Json::from(text), Json::Number);
+    let number = |n: f64, text: String| {
+        serde_json::Number::from_f64(n).map_or(Json::from(text), Json::Number)
+    };
     let all = |values: &[Value]| Json::from(values.iter().map(to_json).collect::<Vec<_>>());
     match value {
         Value::Null => Json::Null,
@@ -77,7 +79,11 @@ fn to_json(value: &Value) -> Json {
         Value::TinyInt(n) => json!(n),
         Value::SmallInt(n) => json!(n),
         Value::Int(n) => json!(n),
-        Value::BigInt(n) | Value::Counter(n) | Value::Timestamp(n) | Value::Time(n) | Value::Date(n) => json!(n),
+        Value::BigInt(n)
+        | Value::Counter(n)
+        | Value::Timestamp(n)
+        | Value::Time(n)
+        | Value::Date(n) => json!(n),
         Value::VarInt(n) => i64::try_from(n).map_or_else(|_| json!(n.to_string()), |n| json!(n)),
         Value::Float(n) => number(f64::from(*n), n.to_string()),
         Value::Double(n) => number(*n, n.to_string()),
@@ -86,8 +92,14 @@ fn to_json(value: &Value) -> Json {
         Value::Uuid(uuid) => json!(uuid.to_string()),
         Value::Inet(address) => json!(address.to_string()),
         Value::List(values) | Value::Set(values) | Value::Tuple(values) => all(values),
-        Value::Map(pairs) => pairs.iter().map(|(k, v)| json!([to_json(k), to_json(v)])).collect::<Vec<_>>().into(),
-        Value::User(fields) => fields.iter().map(|(n, v)| (n.clone(), to_json(v))).collect::<serde_json::Map<_, _>>().into(),
+        Value::Map(pairs) => {
+            pairs.iter().map(|(k, v)| json!([to_json(k), to_json(v)])).collect::<Vec<_>>().into()
+        }
+        Value::User(fields) => fields
+            .iter()
+            .map(|(n, v)| (n.clone(), to_json(v)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
         other => panic!("{other:?} is in no answer"),
     }
 }
@@ -100,13 +112,18 @@ fn to_value(json: &Json) -> Value {
         Json::String(text) => Value::Text(text.clone()),
         Json::Number(n) => Value::Int(n.as_i64().unwrap().try_into().unwrap()),
         Json::Array(all) => Value::List(all.iter().map(to_value).collect()),
-        Json::Object(pairs) => Value::Map(pairs.iter().map(|(k, v)| (Value::Int(k.parse().unwrap()), to_value(v))).collect()),
+        Json::Object(pairs) => Value::Map(
+            pairs.iter().map(|(k, v)| (Value::Int(k.parse().unwrap()), to_value(v))).collect(),
+        ),
         other => panic!("{other} is never bound"),
     }
 }
 
 fn row_to_json(row: Row<'_>) -> Json {
-    (0..row.columns().len()).map(|i| to_json(&row.at::<Value>(i).unwrap())).collect::<Vec<_>>().into()
+    (0..row.columns().len())
+        .map(|i| to_json(&row.at::<Value>(i).unwrap()))
+        .collect::<Vec<_>>()
+        .into()
 }
 
 /// All pages of an answer.
@@ -121,7 +138,10 @@ fn ask(session: &Session, line: &Json, page_size: Option<usize>) -> Result<Vec<R
             None => session.execute_as(statement, (), &how)?,
         };
         how.paging = page.paging().cloned();
-        assert!(how.paging.is_none() || page_size.is_some_and(|size| page.len() <= size), "{statement}: a page too long");
+        assert!(
+            how.paging.is_none() || page_size.is_some_and(|size| page.len() <= size),
+            "{statement}: a page too long"
+        );
         pages.push(page);
         if how.paging.is_none() {
             return Ok(pages);
@@ -133,9 +153,16 @@ fn ask(session: &Session, line: &Json, page_size: Option<usize>) -> Result<Vec<R
 /// What we answer.
 fn ours(pages: std::result::Result<Vec<Rows>, Error>) -> Answer {
     match pages {
-        Err(e) => Answer::Refused { class: e.class().name().to_owned(), text: e.text().into_owned() },
+        Err(e) => {
+            Answer::Refused { class: e.class().name().to_owned(), text: e.text().into_owned() }
+        }
         Ok(pages) if *pages[0].kind() == Kind::Rows => {
-            let columns = pages[0].columns().iter().map(|c| json!([c.name, type_name(&c.of.of)])).collect::<Vec<_>>().into();
+            let columns = pages[0]
+                .columns()
+                .iter()
+                .map(|c| json!([c.name, type_name(&c.of.of)]))
+                .collect::<Vec<_>>()
+                .into();
             let rows = pages.iter().flat_map(Rows::iter).map(row_to_json).collect();
             Answer::Rows { columns, rows, warnings: json!(pages[0].warnings()) }
         }
@@ -147,22 +174,38 @@ fn ours(pages: std::result::Result<Vec<Rows>, Error>) -> Answer {
 fn same(line: &Json, theirs: &Answer, ours: &Answer) -> bool {
     match (theirs, ours) {
         (Answer::Refused { class, text }, Answer::Refused { class: class2, text: text2 }) => {
-            // Of errors with a place the words are each parser's own; a list in no order is masked; the driver hides a text.
+            // Of errors with a place the words are each parser's own; a list in no order is masked;
+            // the driver hides a text.
             let has_place = |t: &str| t.starts_with("line ");
-            let masked = text.split_once("(known type signatures: ").is_some_and(|(front, _)| text2.starts_with(front));
-            class == class2 && (text == text2 || (has_place(text) && has_place(text2)) || masked || class == "AlreadyExists")
+            let masked = text
+                .split_once("(known type signatures: ")
+                .is_some_and(|(front, _)| text2.starts_with(front));
+            class == class2
+                && (text == text2
+                    || (has_place(text) && has_place(text2))
+                    || masked
+                    || class == "AlreadyExists")
         }
-        (Answer::Rows { columns, rows, warnings }, Answer::Rows { columns: columns2, rows: rows2, warnings: warnings2 }) => {
-            let running: Vec<&Json> = line["ttl_le"].as_array().map_or(vec![], |all| all.iter().collect());
+        (
+            Answer::Rows { columns, rows, warnings },
+            Answer::Rows { columns: columns2, rows: rows2, warnings: warnings2 },
+        ) => {
+            let running: Vec<&Json> =
+                line["ttl_le"].as_array().map_or(vec![], |all| all.iter().collect());
             let cell = |(i, (a, b)): (usize, (&Json, &Json))| {
                 let runs = columns[i].get(0).is_some_and(|name| running.contains(&name));
-                a == b || runs && a.as_i64().zip(b.as_i64()).is_some_and(|(a, b)| (a - 3..=a).contains(&b))
+                a == b
+                    || runs
+                        && a.as_i64().zip(b.as_i64()).is_some_and(|(a, b)| (a - 3..=a).contains(&b))
             };
             let row = |(a, b): (&Json, &Json)| {
                 let (a, b) = (a.as_array().unwrap(), b.as_array().unwrap());
                 a.len() == b.len() && a.iter().zip(b).enumerate().all(cell)
             };
-            columns == columns2 && warnings == warnings2 && rows.len() == rows2.len() && rows.iter().zip(rows2).all(row)
+            columns == columns2
+                && warnings == warnings2
+                && rows.len() == rows2.len()
+                && rows.iter().zip(rows2).all(row)
         }
         (a, b) => a == b,
     }
@@ -170,10 +213,13 @@ fn same(line: &Json, theirs: &Answer, ours: &Answer) -> bool {
 
 /// Where we differ: by line of the file, the statement, our answer and the reason.
 fn differences() -> BTreeMap<usize, (&'static str, &'static str)> {
-    let blocks = include_str!("vectors/differences.txt").split("\n\n").filter(|b| !b.trim().is_empty() && !b.starts_with('#'));
+    let blocks = include_str!("vectors/differences.txt")
+        .split("\n\n")
+        .filter(|b| !b.trim().is_empty() && !b.starts_with('#'));
     let read = |block: &'static str| {
         let (first, rest) = block.split_once("\nhere: ").unwrap_or_else(|| panic!("{block}"));
-        let (number, statement) = first.trim().strip_prefix("line ").and_then(|f| f.split_once(": ")).unwrap();
+        let (number, statement) =
+            first.trim().strip_prefix("line ").and_then(|f| f.split_once(": ")).unwrap();
         let (answer, why) = rest.split_once("\nwhy: ").unwrap_or_else(|| panic!("{block}"));
         assert!(why.trim().len() > 10, "{block}");
         (number.parse().unwrap(), (statement, answer))
@@ -182,11 +228,15 @@ fn differences() -> BTreeMap<usize, (&'static str, &'static str)> {
 }
 
 fn open(env: &MemEnv, clock: &Arc<ManualClock>) -> Session {
-    let options = Options { store: StoreOptions { clock: Some(clock.clone()), ..Default::default() }, ..Options::default() };
+    let options = Options {
+        store: StoreOptions { clock: Some(clock.clone()), ..Default::default() },
+        ..Options::default()
+    };
     Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap()
 }
 
-/// Replays the file with pages of this size, `rough`: at headings all tables are merged and the database is opened again.
+/// Replays the file with pages of this size, `rough`: at headings all tables are merged and the
+/// database is opened again.
 fn replay(page_size: usize, rough: bool) {
     let (env, clock) = (MemEnv::new(7), Arc::new(ManualClock::new(1_534_800_000_000_000)));
     let mut session = open(&env, &clock);
@@ -198,10 +248,14 @@ fn replay(page_size: usize, rough: bool) {
         if let Some(name) = line["section"].as_str() {
             section = name.to_owned();
             // The random sections are alike: the first of them is enough.
-            if let Some(keyspace) = session.keyspace().filter(|_| rough && (!name.starts_with("random") || name == "random 1"))
+            if let Some(keyspace) = session
+                .keyspace()
+                .filter(|_| rough && (!name.starts_with("random") || name == "random 1"))
             {
                 let db = session.engine().store().db();
-                db.tree_names().iter().for_each(|tree| db.existing_tree(tree).unwrap().compact().unwrap());
+                db.tree_names()
+                    .iter()
+                    .for_each(|tree| db.existing_tree(tree).unwrap().compact().unwrap());
                 drop(session);
                 session = open(&env, &clock);
                 session.execute(&format!("USE {keyspace}"), ()).unwrap();
@@ -218,9 +272,14 @@ fn replay(page_size: usize, rough: bool) {
         rows += usize::from(matches!(ours, Answer::Rows { .. }));
         match (known.remove(&number), same(&line, &theirs, &ours)) {
             (None, true) => {}
-            (Some((text, answer)), false) if answer == ours.to_string() && statement.starts_with(text) => {}
-            (Some(_), true) => wrong.push(format!("line {number}: {statement}\n  is a difference no more")),
-            (_, false) => wrong.push(format!("line {number}: {statement}\n  [{section}]\n  there {theirs}\n  here  {ours}")),
+            (Some((text, answer)), false)
+                if answer == ours.to_string() && statement.starts_with(text) => {}
+            (Some(_), true) => {
+                wrong.push(format!("line {number}: {statement}\n  is a difference no more"))
+            }
+            (_, false) => wrong.push(format!(
+                "line {number}: {statement}\n  [{section}]\n  there {theirs}\n  here  {ours}"
+            )),
         }
     }
     assert!(known.is_empty(), "differences in lines that ask nothing: {known:?}");
@@ -242,7 +301,9 @@ fn the_conversation_is_answered_as_recorded_in_small_pages_and_after_merges() {
 fn stored(literal: &str, of: &Type) -> Result<Option<Vec<u8>>> {
     let statement = format!("INSERT INTO t (pk, v) VALUES (1, {literal})");
     let parsed = parse(&statement)?;
-    let Statement::Change(ast::Change::Insert(insert)) = &parsed.statement else { panic!("{statement}") };
+    let Statement::Change(ast::Change::Insert(insert)) = &parsed.statement else {
+        panic!("{statement}")
+    };
     let Inserted::Values { values, .. } = &insert.what else { panic!("{statement}") };
     let catalog = Catalog::default();
     let mut context = Context {
@@ -269,7 +330,11 @@ fn hex(bytes: &[u8]) -> String {
 /// Constants whose answer differs, and why.
 const OTHER_CONSTANTS: [(&str, &str, &str); 2] = [
     ("decimal", "1e400", "there the number passes through a double on its way"),
-    ("double", "1e309", "there the number passes through a decimal on its way; here it is infinite"),
+    (
+        "double",
+        "1e309",
+        "there the number passes through a decimal on its way; here it is infinite",
+    ),
 ];
 
 #[test]
@@ -286,7 +351,9 @@ fn constants_are_the_recorded_bytes() {
             Err(e) => format!("{}: {e}", e.class().name()),
         };
         let theirs = match line["error"]["class"].as_str() {
-            Some(class) => format!("{class}: {}", line["error"]["message"].as_str().unwrap_or_default()),
+            Some(class) => {
+                format!("{class}: {}", line["error"]["message"].as_str().unwrap_or_default())
+            }
             None => line["hex"].as_str().unwrap_or("null").to_owned(),
         };
         let place = ": line ";
@@ -298,7 +365,11 @@ fn constants_are_the_recorded_bytes() {
         // What is stored comes back from its literal and from its value.
         let Ok(Some(bytes)) = stored(literal, &of) else { continue };
         let text = firn_cql::internals::values::literal(&of, Some(&bytes));
-        assert_eq!(stored(&text, &of).unwrap().as_deref(), Some(&*bytes), "{name} {literal} {text}");
+        assert_eq!(
+            stored(&text, &of).unwrap().as_deref(),
+            Some(&*bytes),
+            "{name} {literal} {text}"
+        );
         let value = Value::decode(&of, Some(&bytes)).unwrap();
         assert_eq!(value.encode(&of).unwrap(), Bound::Bytes(bytes), "{name} {literal} {value:?}");
     }

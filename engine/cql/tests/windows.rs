@@ -1,4 +1,5 @@
-//! Data with a time to live, kept by windows of time: what has expired gives its space back, window by window.
+//! Data with a time to live, kept by windows of time: what has expired gives its space back, window
+//! by window.
 
 mod common;
 
@@ -11,8 +12,14 @@ use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 
 fn open(env: &MemEnv) -> Session {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 1 << 20, ..DbOptions::default() };
-    let options = Options { store: firn_wide::StoreOptions { db, clock: None }, ..Options::default() };
+    let db = DbOptions {
+        background_threads: 0,
+        memory_budget: 8 << 20,
+        wal_segment: 1 << 20,
+        ..DbOptions::default()
+    };
+    let options =
+        Options { store: firn_wide::StoreOptions { db, clock: None }, ..Options::default() };
     common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "k")
 }
 
@@ -39,7 +46,13 @@ fn windows(compaction: &str, expected: impl Fn(usize) -> bool) {
     for window in 0..12 {
         let insert = session.prepare("INSERT INTO t (p, c, v) VALUES (?, ?, ?)").unwrap();
         for c in 0..300 {
-            session.run(&insert, (c % 7, window * 1000 + c, "some text that takes space"), &Run::default()).unwrap();
+            session
+                .run(
+                    &insert,
+                    (c % 7, window * 1000 + c, "some text that takes space"),
+                    &Run::default(),
+                )
+                .unwrap();
         }
         let tables = settle(&session, true);
         assert!(expected(tables), "{tables} tables after window {window}");

@@ -1,4 +1,5 @@
-//! Finds a lost update: two threads add one in two steps each, and a seed makes the second begin in between.
+//! Finds a lost update: two threads add one in two steps each, and a seed makes the second begin in
+//! between.
 //!
 //! `cargo run -p firn-interleave --example lost_update`
 

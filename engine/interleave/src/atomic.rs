@@ -47,7 +47,13 @@ macro_rules! basics {
             /// The value that is there, when it is another than `now`.
             #[inline]
             #[track_caller]
-            pub fn compare_exchange(&self, now: $value, new: $value, ok: Ordering, no: Ordering) -> Result<$value, $value> {
+            pub fn compare_exchange(
+                &self,
+                now: $value,
+                new: $value,
+                ok: Ordering,
+                no: Ordering,
+            ) -> Result<$value, $value> {
                 point();
                 self.0.compare_exchange(now, new, ok, no)
             }
@@ -171,7 +177,13 @@ impl<T> AtomicPtr<T> {
     /// The value that is there, when it is another than `now`.
     #[inline]
     #[track_caller]
-    pub fn compare_exchange(&self, now: *mut T, new: *mut T, ok: Ordering, no: Ordering) -> Result<*mut T, *mut T> {
+    pub fn compare_exchange(
+        &self,
+        now: *mut T,
+        new: *mut T,
+        ok: Ordering,
+        no: Ordering,
+    ) -> Result<*mut T, *mut T> {
         point();
         self.0.compare_exchange(now, new, ok, no)
     }

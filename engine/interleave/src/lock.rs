@@ -1,6 +1,7 @@
 //! Locks with `parking_lot`'s interface.
 //!
-//! Each is one of `parking_lot`, taken by trying: a thread of a run that does not get it waits for its address to be woken.
+//! Each is one of `parking_lot`, taken by trying: a thread of a run that does not get it waits for
+//! its address to be woken.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -115,7 +116,11 @@ impl Condvar {
     }
 
     #[track_caller]
-    fn wait_until_woken<T>(&self, guard: &mut MutexGuard<'_, T>, time: Option<Duration>) -> WaitTimeoutResult {
+    fn wait_until_woken<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        time: Option<Duration>,
+    ) -> WaitTimeoutResult {
         if !in_run() {
             let inner = guard.inner.as_mut().unwrap_or_else(|| unreachable!("{HELD}"));
             return match time {

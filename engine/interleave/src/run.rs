@@ -29,8 +29,9 @@ pub enum Strategy {
         /// 1 draws at each point.
         stay: u32,
     },
-    /// Threads have random priorities and the first that can run does; so many times, at random points among the first `length`, the one
-    /// that runs becomes the last (Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs").
+    /// Threads have random priorities and the first that can run does; so many times, at random
+    /// points among the first `length`, the one that runs becomes the last (Burckhardt et al., "A
+    /// randomized scheduler with probabilistic guarantees of finding bugs").
     Priorities {
         /// How often.
         changes: u32,
@@ -169,7 +170,9 @@ pub fn in_run() -> bool {
 }
 
 fn with<T>(f: impl FnOnce(&mut Exec) -> T) -> T {
-    EXEC.with_borrow_mut(|e| f(e.as_mut().unwrap_or_else(|| unreachable!("IN_RUN says that there is one"))))
+    EXEC.with_borrow_mut(|e| {
+        f(e.as_mut().unwrap_or_else(|| unreachable!("IN_RUN says that there is one")))
+    })
 }
 
 pub(crate) fn epoch<T>(f: impl FnOnce(&mut super::epoch::State) -> T) -> T {
@@ -203,7 +206,14 @@ impl Exec {
     fn add(&mut self, name: &str, coroutine: Coroutine) -> usize {
         let priority = u64::MAX / 2 + u64::from(self.rng.next() as u32);
         let name = name.to_owned();
-        self.tasks.push(Task { name, status: Status::Ready, priority, timed_out: false, coroutine: Some(coroutine), at: None });
+        self.tasks.push(Task {
+            name,
+            status: Status::Ready,
+            priority,
+            timed_out: false,
+            coroutine: Some(coroutine),
+            at: None,
+        });
         self.tasks.len() - 1
     }
 
@@ -259,7 +269,8 @@ impl Exec {
             }
         };
         // Who waits for others in a loop must not keep time from passing.
-        let chosen = chosen.filter(|i| !(gives_way && *i == self.current && self.earliest().is_some()));
+        let chosen =
+            chosen.filter(|i| !(gives_way && *i == self.current && self.earliest().is_some()));
         let chosen = chosen.or_else(|| {
             let (_, i) = self.earliest()?;
             self.fire(i);
@@ -274,7 +285,9 @@ impl Exec {
                 if i != self.current {
                     self.switches += 1;
                 }
-                self.trace = (self.trace ^ (self.steps << 8 | i as u64)).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+                self.trace = (self.trace ^ (self.steps << 8 | i as u64))
+                    .wrapping_mul(0x0100_0000_01b3)
+                    .rotate_left(23);
                 Some(i)
             }
         }
@@ -320,7 +333,8 @@ impl Exec {
 
 /// Gives the processor back to the loop of [`run`], which resumes whoever is current.
 fn leave() {
-    #[allow(deprecated)] // the scope that should be used instead cannot be reached from within locks
+    #[allow(deprecated)]
+    // the scope that should be used instead cannot be reached from within locks
     generator::yield_with(());
 }
 
@@ -367,7 +381,8 @@ pub fn yield_now() {
 pub(crate) fn wait(key: usize, time: Option<Duration>) -> bool {
     let nanos = time.map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX));
     if std::thread::panicking() {
-        // A panic that has to wait for others: the schedule has failed already, and nothing of it may go on.
+        // A panic that has to wait for others: the schedule has failed already, and nothing of it
+        // may go on.
         with(|e| e.fail(Failure::Panic(last_panic())));
         leave();
     }
@@ -437,7 +452,8 @@ fn coroutine(work: Work) -> Coroutine {
     let mut c = idle.unwrap_or_else(|| {
         Gn::<()>::new_opt(STACK, || {
             loop {
-                // The first resumption only hands the work in; it is taken here, so that none is lost in `Gn`.
+                // The first resumption only hands the work in; it is taken here, so that none is
+                // lost in `Gn`.
                 let Some(work) = WORK.with_borrow_mut(Option::take) else {
                     leave();
                     continue;
@@ -486,7 +502,10 @@ impl<T> JoinHandle<T> {
 }
 
 /// Starts a thread: one of the run, or outside of one, of the operating system.
-pub fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
     let slot = Arc::new(Mutex::new(None));
     let mut handle = JoinHandle(slot.clone(), None);
     let key = handle.key();
@@ -523,7 +542,8 @@ fn quiet_panics() {
 
 /// Runs `main`, and the threads that it starts, by the plan, until all have ended.
 ///
-/// After a failure what the threads hold is leaked, and the calling thread may be left in the middle of a panic: end it.
+/// After a failure what the threads hold is leaked, and the calling thread may be left in the
+/// middle of a panic: end it.
 ///
 /// # Errors
 /// Panics, deadlocks and hangs.
@@ -538,10 +558,13 @@ pub fn run(plan: Plan, main: impl FnOnce() + Send + 'static) -> Result<Report, F
     IN_RUN.set(true);
     let failure = loop {
         let c = with(|e| e.tasks[e.current].coroutine.take());
-        let Some(mut c) = c else { break Some(Failure::Deadlock("the coroutine of the current thread is gone".into())) };
+        let Some(mut c) = c else {
+            break Some(Failure::Deadlock("the coroutine of the current thread is gone".into()));
+        };
         c.resume();
         let failed = with(|e| {
-            let resumed = e.tasks.iter().position(|t| t.coroutine.is_none() && t.status != Status::Done);
+            let resumed =
+                e.tasks.iter().position(|t| t.coroutine.is_none() && t.status != Status::Done);
             if e.failure.is_some() {
                 std::mem::forget(c);
                 return true;
@@ -583,7 +606,12 @@ pub fn run(plan: Plan, main: impl FnOnce() + Send + 'static) -> Result<Report, F
     IN_RUN.set(false);
     let Some(exec) = EXEC.take() else { unreachable!("it was set above") };
     match failure {
-        None => Ok(Report { steps: exec.steps, switches: exec.switches, threads: exec.tasks.len(), trace: exec.trace }),
+        None => Ok(Report {
+            steps: exec.steps,
+            switches: exec.switches,
+            threads: exec.tasks.len(),
+            trace: exec.trace,
+        }),
         Some(failure) => {
             // Its threads stand in the middle of their work: to unwind them would run that.
             std::mem::forget(exec);

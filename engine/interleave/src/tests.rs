@@ -3,7 +3,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::atomic::{AtomicU64, Ordering};
-use crate::{Condvar, Failure, Mutex, Plan, RwLock, Strategy, now_nanos, run, sleep, spawn, yield_now};
+use crate::{
+    Condvar, Failure, Mutex, Plan, RwLock, Strategy, now_nanos, run, sleep, spawn, yield_now,
+};
 
 fn plan(seed: u64) -> Plan {
     Plan::of(seed, 100_000)
@@ -32,7 +34,10 @@ fn race(seed: u64) -> (u64, u64) {
 fn a_lost_update_is_found_and_replays() {
     let all: Vec<_> = (0..200).map(race).collect();
     assert_eq!(all.iter().map(|a| a.0).collect::<BTreeSet<_>>(), BTreeSet::from([1, 2]));
-    assert!((0..200).all(|seed| race(seed) == all[seed as usize]), "a schedule replays from its seed");
+    assert!(
+        (0..200).all(|seed| race(seed) == all[seed as usize]),
+        "a schedule replays from its seed"
+    );
     assert!(all.iter().map(|a| a.1).collect::<BTreeSet<_>>().len() > 10);
 }
 
@@ -110,7 +115,10 @@ fn deadlocks_hangs_and_panics_are_told() {
         t.join();
     }
     let found = (0..200).filter_map(|seed| failure(seed, deadlock)).collect::<Vec<_>>();
-    assert!((1..200).contains(&found.len()) && found.iter().all(|f| matches!(f, Failure::Deadlock(_))), "{found:?}");
+    assert!(
+        (1..200).contains(&found.len()) && found.iter().all(|f| matches!(f, Failure::Deadlock(_))),
+        "{found:?}"
+    );
     let hang = failure(1, || {
         loop {
             yield_now()

@@ -1,12 +1,15 @@
-//! A job queue: delays, leases, retries with backoff, names that keep duplicates out, and dead letters.
+//! A job queue: delays, leases, retries with backoff, names that keep duplicates out, and dead
+//! letters.
 //!
-//! Several workers take jobs, whoever dies loses its lease, and what fails too often is put aside with the reason:
+//! Several workers take jobs, whoever dies loses its lease, and what fails too often is put aside
+//! with the reason:
 //!
 //! ```text
 //! cargo run --release -p firn-kv --example jobs [DIR]
 //! ```
 //!
-//! Each step of a job's life is one transaction over several trees, so a crash finds it in one state:
+//! Each step of a job's life is one transaction over several trees, so a crash finds it in one
+//! state:
 //!
 //! | tree | key | value |
 //! |---|---|---|
@@ -16,7 +19,8 @@
 //! | `names` | name | id: a name is taken as long as its job is neither done nor dead |
 //! | `dead` | id | the job and why |
 //!
-//! Jobs are taken where `ready` begins, and deleted there: the place where a queue in an LSM store is slow if the store is not made for it.
+//! Jobs are taken where `ready` begins, and deleted there: the place where a queue in an LSM store
+//! is slow if the store is not made for it.
 #![allow(clippy::disallowed_methods)] // an application may look at the clock
 
 use std::collections::BTreeMap;
@@ -26,7 +30,8 @@ use firn_kv::{Db, Readable, Result, Transaction, Tree, TreeOptions};
 
 /// After so many attempts a job is dead.
 const MOST_ATTEMPTS: u32 = 4;
-/// How long the second attempt waits after the first; each further one twice as long as the one before.
+/// How long the second attempt waits after the first; each further one twice as long as the one
+/// before.
 const BACKOFF: u64 = 20;
 
 /// Milliseconds since 1970.
@@ -124,9 +129,11 @@ impl Queue {
         })
     }
 
-    /// Puts a job into the queue, to be done at `due` or later. `None` when a job with this name is there already.
+    /// Puts a job into the queue, to be done at `due` or later. `None` when a job with this name is
+    /// there already.
     fn submit(&self, name: &str, payload: &[u8], due: Time) -> Result<Option<Id>> {
-        // Outside of the transaction: a number that is lost hurts nobody, and submitters do not get into each other's way.
+        // Outside of the transaction: a number that is lost hurts nobody, and submitters do not get
+        // into each other's way.
         let next = self.counters.update("id", |old| {
             let old = old.and_then(|v| v.try_into().ok()).map_or(0, Id::from_be_bytes);
             Some((old + 1).to_be_bytes())
@@ -136,7 +143,12 @@ impl Queue {
             if tx.contains(&self.names, name)? {
                 return Ok(None);
             }
-            let job = Job { attempts: 0, lease_until: 0, name: name.to_owned(), payload: payload.to_vec() };
+            let job = Job {
+                attempts: 0,
+                lease_until: 0,
+                name: name.to_owned(),
+                payload: payload.to_vec(),
+            };
             tx.put(&self.names, name, id.to_be_bytes())?;
             tx.put(&self.jobs, id.to_be_bytes(), job.encode())?;
             tx.put(&self.ready, timed(due, id), "")?;
@@ -170,9 +182,11 @@ impl Queue {
             if until > now {
                 break;
             }
-            self.db.transact(|tx| match self.job(tx, id)?.filter(|job| job.lease_until == until) {
-                Some(job) => self.end_attempt(tx, id, job, "its lease ended", now).map(drop),
-                None => Ok(()),
+            self.db.transact(|tx| {
+                match self.job(tx, id)?.filter(|job| job.lease_until == until) {
+                    Some(job) => self.end_attempt(tx, id, job, "its lease ended", now).map(drop),
+                    None => Ok(()),
+                }
             })?;
         }
         Ok(())
@@ -206,12 +220,23 @@ impl Queue {
         })
     }
 
-    fn end_attempt(&self, tx: &mut Transaction, id: Id, mut job: Job, why: &str, now: Time) -> Result<Failed> {
+    fn end_attempt(
+        &self,
+        tx: &mut Transaction,
+        id: Id,
+        mut job: Job,
+        why: &str,
+        now: Time,
+    ) -> Result<Failed> {
         tx.delete(&self.leased, timed(job.lease_until, id))?;
         if job.attempts >= MOST_ATTEMPTS {
             tx.delete(&self.jobs, id.to_be_bytes())?;
             tx.delete(&self.names, &job.name)?;
-            tx.put(&self.dead, id.to_be_bytes(), format!("{}: {why} (attempt {})", job.name, job.attempts))?;
+            tx.put(
+                &self.dead,
+                id.to_be_bytes(),
+                format!("{}: {why} (attempt {})", job.name, job.attempts),
+            )?;
             return Ok(Failed::Dead);
         }
         let due = now + (BACKOFF << (job.attempts - 1));
@@ -234,7 +259,8 @@ fn work(queue: &Queue, worker: u64) -> Result<u64> {
             std::thread::sleep(Duration::from_millis(2));
             continue;
         };
-        // Job 7 can't be done. A worker dies over every tenth job at its first attempt: it says nothing any more.
+        // Job 7 can't be done. A worker dies over every tenth job at its first attempt: it says
+        // nothing any more.
         let first = lease.job.attempts == 1;
         match lease.id {
             7 => {
@@ -274,8 +300,11 @@ fn run(db: &Db, jobs: u64) -> Result<()> {
         workers.into_iter().map(|w| w.join().expect("a worker panicked")).collect::<Result<_>>()
     })?;
     println!("the workers have done {done:?}");
-    let dead: BTreeMap<_, _> =
-        queue.dead.iter().map(|item| item.map(|(id, why)| (parse_id(&id), why))).collect::<Result<_>>()?;
+    let dead: BTreeMap<_, _> = queue
+        .dead
+        .iter()
+        .map(|item| item.map(|(id, why)| (parse_id(&id), why)))
+        .collect::<Result<_>>()?;
     for (id, why) in &dead {
         println!("job {id} is dead: {}", String::from_utf8_lossy(why));
     }
@@ -339,7 +368,10 @@ mod tests {
 
     #[test]
     fn jobs_survive_being_written_and_read() {
-        let job = Job { attempts: 3, lease_until: 1 << 40, name: "größe".into(), payload: vec![0, 255] };
+        let job =
+            Job {
+                attempts: 3, lease_until: 1 << 40, name: "größe".into(), payload: vec![0, 255]
+            };
         assert_eq!(Job::decode(&job.encode()), Some(job));
         assert_eq!(Job::decode(&[1, 2, 3]), None);
     }

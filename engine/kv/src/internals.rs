@@ -1,8 +1,10 @@
 //! The rooms of the engine, for the tools that look into files, the benches and the fuzzers.
 //!
-//! **Nothing here is promised.** Names, signatures and behaviour change with any release, also with a patch; an application takes
-//! what it needs from the crate's root, where names stay. Rooms are modules of the crate; a module imports only lower floors:
-//! [`compaction`], [`base`] (0) < [`mod@env`], [`cache`] (1) < [`wal`], [`memtable`], [`sstable`], [`manifest`] (2) < [`merge`] (3).
+//! **Nothing here is promised.** Names, signatures and behaviour change with any release, also with
+//! a patch; an application takes what it needs from the crate's root, where names stay. Rooms are
+//! modules of the crate; a module imports only lower floors: [`compaction`], [`base`] (0) <
+//! [`mod@env`], [`cache`] (1) < [`wal`], [`memtable`], [`sstable`], [`manifest`] (2) < [`merge`]
+//! (3).
 
 /// Floor 0: the vocabulary of the engine.
 pub mod base {

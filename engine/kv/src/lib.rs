@@ -1,7 +1,8 @@
 //! Firn's engine: an embedded, ordered, durable key-value store, an LSM tree.
 //!
-//! Bytes to bytes, in bytewise order; many trees in one [`Db`], one atomic order of writes over all of them, snapshots,
-//! transactions, merge operands, range deletions, six compaction policies. What a call promises is written on the call.
+//! Bytes to bytes, in bytewise order; many trees in one [`Db`], one atomic order of writes over all
+//! of them, snapshots, transactions, merge operands, range deletions, six compaction policies. What
+//! a call promises is written on the call.
 //!
 //! ```
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-lib-{}", std::process::id()));
@@ -37,10 +38,14 @@ mod wal;
 
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::events::{Event, Listener};
-pub use base::hooks::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict};
+pub use base::hooks::{
+    FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict,
+};
 pub use base::key::{Kind, MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN, Seq};
 pub use base::open_files::{FileStats, OpenFiles};
-pub use base::options::{Compression, DbOptions, Durability, FilterKind, MemoryBudget, ReadMode, TreeOptions};
+pub use base::options::{
+    Compression, DbOptions, Durability, FilterKind, MemoryBudget, ReadMode, TreeOptions,
+};
 pub use base::reads::ReadStats;
 pub use cache::CacheStats;
 pub use compaction::policy::{self, Movement, Policy};
@@ -50,9 +55,9 @@ pub use db::TracingListener;
 pub use db::explain;
 pub use db::explain::{ReadContext, ReadSum};
 pub use db::{
-    Batch, BatchOp, BatchOps, Cursor, Db, KeyBounds, Keys, Latencies, Latency, Memory, Pause, Pin, PinKind, Range, Readable,
-    Retry, RunStats, Snapshot, SnapshotInfo, Space, Stats, TableInfo, Transaction, Tree, TreeStats, TtlRange, TtlTree,
-    TtlValue, Updated, Verified,
+    Batch, BatchOp, BatchOps, Cursor, Db, KeyBounds, Keys, Latencies, Latency, Memory, Pause, Pin,
+    PinKind, Range, Readable, Retry, RunStats, Snapshot, SnapshotInfo, Space, Stats, TableInfo,
+    Transaction, Tree, TreeStats, TtlRange, TtlTree, TtlValue, Updated, Verified,
 };
 pub use env::mem::{Crasher, Cut, MemEnv};
 pub use env::os::OsEnv;

@@ -1,4 +1,5 @@
-//! The public interface as a program that embeds the engine meets it: what may be passed, what comes back, what is told in messages.
+//! The public interface as a program that embeds the engine meets it: what may be passed, what
+//! comes back, what is told in messages.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -8,8 +9,8 @@ use std::time::Duration;
 use firn_kv::Env;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Batch, BatchOp, Db, DbOptions, Durability, ErrorKind, MAX_KEY_LEN, Readable, Result, Retry, Snapshot, Tree, TreeOptions,
-    Value,
+    Batch, BatchOp, Db, DbOptions, Durability, ErrorKind, MAX_KEY_LEN, Readable, Result, Retry,
+    Snapshot, Tree, TreeOptions, Value,
 };
 
 fn store() -> (Db, Tree) {
@@ -123,7 +124,11 @@ fn the_greatest_key_of_all_is_deleted_too() {
         if flushed {
             tree.flush().unwrap();
         }
-        tree.delete_range((Bound::Excluded("a"), Bound::Included(std::str::from_utf8(b"z").unwrap()))).unwrap();
+        tree.delete_range((
+            Bound::Excluded("a"),
+            Bound::Included(std::str::from_utf8(b"z").unwrap()),
+        ))
+        .unwrap();
         assert_eq!(tree.len().unwrap(), 2);
         tree.delete_range("b".as_bytes()..=&greatest[..]).unwrap();
         assert_eq!(keys(tree.iter()), ["a"]);
@@ -161,10 +166,16 @@ fn messages_have_names_and_sizes_and_no_data() {
     for words in &all {
         assert!(!words.contains("secret") && words.len() < 400, "{words}");
     }
-    assert_eq!(all[2].split(" BatchOps").next().unwrap(), r#"Batch { len: 1, size: 16, trees: ["t"] }"#);
+    assert_eq!(
+        all[2].split(" BatchOps").next().unwrap(),
+        r#"Batch { len: 1, size: 16, trees: ["t"] }"#
+    );
     assert!(all[1].starts_with(r#"Tree { name: "t", memtable_bytes: "#), "{}", all[1]);
     assert!(all[3].contains("reads: 1, writes: 1"), "{}", all[3]);
-    assert_eq!(format!("{:?}", Value::from(vec![b'x'; 10_000])).len(), 2 + 256 + "… (10000 bytes)".len());
+    assert_eq!(
+        format!("{:?}", Value::from(vec![b'x'; 10_000])).len(),
+        2 + 256 + "… (10000 bytes)".len()
+    );
 }
 
 #[test]
@@ -252,11 +263,18 @@ fn a_handle_has_a_durability() {
 #[test]
 fn one_function_reads_what_is_newest_what_was_and_what_a_transaction_sees() {
     fn seen(at: &impl Readable, tree: &Tree) -> (u64, bool, Vec<String>, usize, Option<String>) {
-        let name = |e: Option<(Value, Value)>| e.map(|(k, _)| String::from_utf8_lossy(&k).into_owned());
+        let name =
+            |e: Option<(Value, Value)>| e.map(|(k, _)| String::from_utf8_lossy(&k).into_owned());
         assert_eq!(at.first(tree).unwrap().is_none(), at.is_empty(tree).unwrap());
         assert_eq!(name(at.last(tree).unwrap()), keys(at.iter(tree)).pop());
         let (len, prefixed) = (at.len(tree).unwrap(), at.prefix(tree, "a").count());
-        (len, at.contains(tree, "b").unwrap(), keys(at.range(tree, ..)), prefixed, name(at.first(tree).unwrap()))
+        (
+            len,
+            at.contains(tree, "b").unwrap(),
+            keys(at.range(tree, ..)),
+            prefixed,
+            name(at.first(tree).unwrap()),
+        )
     }
     let (db, tree) = filled(&["a1", "b"]);
     let snapshot: Snapshot = db.snapshot();
@@ -284,8 +302,10 @@ fn a_transaction_depends_on_what_it_has_walked() {
         tx.commit().map_err(|e| e.kind())
     };
     let conflict = Err(ErrorKind::Conflict);
-    let first_two = |tx: &mut firn_kv::Transaction, t: &Tree| assert_eq!(keys(tx.iter(t).take(2)), ["b", "d"]);
-    let last = |tx: &mut firn_kv::Transaction, t: &Tree| assert_eq!(keys(tx.iter(t).rev().take(1)), ["h"]);
+    let first_two =
+        |tx: &mut firn_kv::Transaction, t: &Tree| assert_eq!(keys(tx.iter(t).take(2)), ["b", "d"]);
+    let last =
+        |tx: &mut firn_kv::Transaction, t: &Tree| assert_eq!(keys(tx.iter(t).rev().take(1)), ["h"]);
     let put = |key: &'static str| move |t: &Tree| t.put(key, "").unwrap();
     assert_eq!(commit(&first_two, &put("e")), Ok(()));
     assert_eq!(commit(&first_two, &put("c")), conflict);
@@ -296,7 +316,8 @@ fn a_transaction_depends_on_what_it_has_walked() {
     assert_eq!(commit(&first_two, &|t| t.delete_range("a".."c").unwrap()), conflict);
     assert_eq!(commit(&last, &put("g")), Ok(()));
     assert_eq!(commit(&last, &put("i")), conflict);
-    // An iterator that was not asked for anything has read nothing; one that met its end has read everything.
+    // An iterator that was not asked for anything has read nothing; one that met its end has read
+    // everything.
     assert_eq!(commit(&|tx, t| drop(tx.iter(t)), &put("c")), Ok(()));
     assert_eq!(commit(&|tx, t| assert_eq!(tx.iter(t).count(), 4), &put("i")), conflict);
     let both = |tx: &mut firn_kv::Transaction, t: &Tree| {
@@ -309,7 +330,8 @@ fn a_transaction_depends_on_what_it_has_walked() {
     assert_eq!(commit(&both, &put("z")), conflict);
 }
 
-/// An iterator of a transaction goes on while the transaction writes, and shows what was there when it began.
+/// An iterator of a transaction goes on while the transaction writes, and shows what was there when
+/// it began.
 #[test]
 fn a_transaction_writes_while_it_walks() {
     let (db, tree) = filled(&["a", "b", "c", "d"]);
@@ -331,8 +353,9 @@ fn a_transaction_writes_while_it_walks() {
     assert_eq!(keys(tree.iter()), ["aa", "cc"]);
 }
 
-/// Taking the first item of a queue depends on neither its tail nor what was taken before: a commit leaps over that as reads do, which
-/// shows where somebody deletes there what is not there any more.
+/// Taking the first item of a queue depends on neither its tail nor what was taken before: a commit
+/// leaps over that as reads do, which shows where somebody deletes there what is not there any
+/// more.
 #[test]
 fn a_transaction_takes_the_first_item_without_walking_the_queue() {
     let (db, queue) = store();
@@ -441,7 +464,8 @@ fn threads_share_a_queue_a_lock_and_a_counter() {
             for _ in 0..100 {
                 mine.push(tree.pop_first().unwrap().unwrap().0);
                 tree.update("s", |old| Some((old.map_or(0, |v| v.len()) + 1).to_string())).unwrap();
-                tree.update("z", |old| Some([old.unwrap_or_default(), &[n as u8]].concat())).unwrap();
+                tree.update("z", |old| Some([old.unwrap_or_default(), &[n as u8]].concat()))
+                    .unwrap();
                 locked |= lock();
             }
             // Another thread may have been in the way each time, but not for ever.
@@ -457,6 +481,9 @@ fn threads_share_a_queue_a_lock_and_a_counter() {
     let all: BTreeSet<Value> = taken.iter().flatten().cloned().collect();
     assert!(all.len() == 400 && taken.iter().all(|t| t.is_sorted()));
     let counted = tree.get("z").unwrap().unwrap();
-    assert_eq!((0..4).map(|n| counted.iter().filter(|c| **c == n).count()).collect::<Vec<_>>(), [100; 4]);
+    assert_eq!(
+        (0..4).map(|n| counted.iter().filter(|c| **c == n).count()).collect::<Vec<_>>(),
+        [100; 4]
+    );
     assert!(tree.get("y").unwrap().is_none());
 }

@@ -1,8 +1,9 @@
-//! Bad input of every kind, at the level of the Db: each is a typed error that says what happened, where, and what to do next; nothing is
-//! lost by it, and nothing panics.
+//! Bad input of every kind, at the level of the Db: each is a typed error that says what happened,
+//! where, and what to do next; nothing is lost by it, and nothing panics.
 //!
-//! The words are in `bad_input.txt`, one conversation a case: a directive is a function here, its output what the store said. After each
-//! case the store is opened once more, the damage undone where there was some, and everything is read.
+//! The words are in `bad_input.txt`, one conversation a case: a directive is a function here, its
+//! output what the store said. After each case the store is opened once more, the damage undone
+//! where there was some, and everything is read.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,15 +15,22 @@ use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{
-    Batch, Db, DbOptions, ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Movement, Policy,
-    Purge, PurgeJob, PurgePass, Readable, Result, Summary, SummaryPass, Tree, TreeOptions,
+    Batch, Db, DbOptions, ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN,
+    Merge, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Result, Summary, SummaryPass,
+    Tree, TreeOptions,
 };
 use firn_testkit::datadriven::walk;
 
 const DIR: &str = "/db";
 
 fn options() -> DbOptions {
-    DbOptions { background_threads: 0, memory_budget: 1 << 20, wal_segment: 64 << 10, event_log: false, ..DbOptions::default() }
+    DbOptions {
+        background_threads: 0,
+        memory_budget: 1 << 20,
+        wal_segment: 64 << 10,
+        event_log: false,
+        ..DbOptions::default()
+    }
 }
 
 fn small() -> TreeOptions {
@@ -88,7 +96,10 @@ fn use_it(env: &MemEnv) -> Result<()> {
 }
 
 fn files(env: &MemEnv, ext: &str) -> Vec<PathBuf> {
-    env.files().into_iter().filter(|f| f.starts_with(DIR) && f.to_string_lossy().contains(ext)).collect()
+    env.files()
+        .into_iter()
+        .filter(|f| f.starts_with(DIR) && f.to_string_lossy().contains(ext))
+        .collect()
 }
 
 /// Removes a file, tells what is said, and puts it back.
@@ -126,7 +137,8 @@ fn limits(t: &Tree) -> String {
     out += &said(t.ingest([(b"k", &huge)]));
     out += &said(t.merge(b"k", b"operand"));
     assert!(batch.is_empty());
-    // What is not bad: the longest key, the empty key, the empty value; asking for what cannot be there; inverted ranges.
+    // What is not bad: the longest key, the empty key, the empty value; asking for what cannot be
+    // there; inverted ranges.
     t.put(&long[1..], b"longest").unwrap();
     t.put(b"", b"").unwrap();
     assert_eq!(
@@ -134,7 +146,10 @@ fn limits(t: &Tree) -> String {
         (Some(&b"longest"[..]), Some(&b""[..]))
     );
     assert!(t.get(&long).unwrap().is_none() && t.range(&long[..]..).next().is_none());
-    assert_eq!(t.range(&b"z"[..]..&b"a"[..]).count() + t.range(&b"a"[..]..&b"a"[..]).rev().count(), 0);
+    assert_eq!(
+        t.range(&b"z"[..]..&b"a"[..]).count() + t.range(&b"a"[..]..&b"a"[..]).rev().count(),
+        0
+    );
     t.delete_range("z".."a").unwrap();
     t.delete_range("key00".."key00").unwrap();
     t.flush().unwrap();
@@ -149,7 +164,10 @@ fn names(db: &Db) -> String {
     out += &said(db.drop_tree("nobody"));
     for odd in ["with/slash", "with\0nul", "..", "t ", &"n".repeat(255)] {
         db.tree(odd, small()).unwrap().put(b"k", odd.as_bytes()).unwrap();
-        assert_eq!(db.existing_tree(odd).unwrap().get(b"k").unwrap().as_deref(), Some(odd.as_bytes()));
+        assert_eq!(
+            db.existing_tree(odd).unwrap().get(b"k").unwrap().as_deref(),
+            Some(odd.as_bytes())
+        );
     }
     out
 }
@@ -177,14 +195,37 @@ fn bounds(env: &MemEnv) -> String {
         policy(Policy::Tiered(Tiered { min_runs: 1, max_runs: 4, bucket: 2.0 })),
         policy(Policy::Tiered(Tiered { min_runs: 4, max_runs: 2, bucket: 2.0 })),
         policy(Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: f64::NAN })),
-        policy(Policy::Leveled(Leveled { level0_runs: 0, ratio: 4, base: 1 << 20, movement: Movement::default() })),
-        policy(Policy::Leveled(Leveled { level0_runs: 1, ratio: 1, base: 1 << 20, movement: Movement::default() })),
-        policy(Policy::Leveled(Leveled { level0_runs: 1, ratio: 4, base: 1, movement: Movement::default() })),
+        policy(Policy::Leveled(Leveled {
+            level0_runs: 0,
+            ratio: 4,
+            base: 1 << 20,
+            movement: Movement::default(),
+        })),
+        policy(Policy::Leveled(Leveled {
+            level0_runs: 1,
+            ratio: 1,
+            base: 1 << 20,
+            movement: Movement::default(),
+        })),
+        policy(Policy::Leveled(Leveled {
+            level0_runs: 1,
+            ratio: 4,
+            base: 1,
+            movement: Movement::default(),
+        })),
         policy(Policy::LazyLeveled(LazyLeveled { ratio: 1 })),
         policy(Policy::Unified(Unified { scaling: vec![], target_table: 1 << 20, base_shards: 1 })),
-        policy(Policy::Unified(Unified { scaling: vec![63], target_table: 1 << 20, base_shards: 1 })),
+        policy(Policy::Unified(Unified {
+            scaling: vec![63],
+            target_table: 1 << 20,
+            base_shards: 1,
+        })),
         policy(Policy::Unified(Unified { scaling: vec![0], target_table: 1, base_shards: 1 })),
-        policy(Policy::Unified(Unified { scaling: vec![0], target_table: 1 << 20, base_shards: 0 })),
+        policy(Policy::Unified(Unified {
+            scaling: vec![0],
+            target_table: 1 << 20,
+            base_shards: 0,
+        })),
         policy(Policy::TimeWindow(TimeWindow { window_secs: 0, min_runs: 2 })),
         policy(Policy::TimeWindow(TimeWindow { window_secs: 1, min_runs: 1 })),
     ] {
@@ -260,9 +301,9 @@ fn newer(env: &MemEnv) -> String {
 
 /// CRC-32 without context.
 fn crc(bytes: &[u8]) -> u32 {
-    !bytes
-        .iter()
-        .fold(!0, |c: u32, b| (0..8).fold(c ^ *b as u32, |c, _| if c & 1 == 1 { c >> 1 ^ 0xEDB8_8320 } else { c >> 1 }))
+    !bytes.iter().fold(!0, |c: u32, b| {
+        (0..8).fold(c ^ *b as u32, |c, _| if c & 1 == 1 { c >> 1 ^ 0xEDB8_8320 } else { c >> 1 })
+    })
 }
 
 fn missing(env: &MemEnv) -> String {
@@ -274,12 +315,15 @@ fn missing(env: &MemEnv) -> String {
     let image = env.fork();
     files(env, ".wal").iter().for_each(|f| image.remove(f).unwrap());
     out += &said(use_it(&image));
-    files(env, ".wal").iter().for_each(|f| image.write_file(f, &env.read_file(f).unwrap()).unwrap());
+    files(env, ".wal")
+        .iter()
+        .for_each(|f| image.write_file(f, &env.read_file(f).unwrap()).unwrap());
     whole(&image);
     out
 }
 
-/// Under a manifest of an older time live tables look like garbage: the open that finds out removes nothing.
+/// Under a manifest of an older time live tables look like garbage: the open that finds out removes
+/// nothing.
 #[test]
 fn an_older_manifest_removes_nothing() {
     let env = store();
@@ -299,9 +343,19 @@ fn an_older_manifest_removes_nothing() {
     whole(&now);
 }
 
-/// Files that are not the store's stay; a table of another store, or under another name, is not taken for the store's own.
+/// Files that are not the store's stay; a table of another store, or under another name, is not
+/// taken for the store's own.
 fn foreign(env: &MemEnv) -> String {
-    let strangers = ["notes.tmp", "README", "7.sst", "000000000007.sst", "+0000007.sst", "MANIFEST-7", "CURRENT.bak", "x.wal"];
+    let strangers = [
+        "notes.tmp",
+        "README",
+        "7.sst",
+        "000000000007.sst",
+        "+0000007.sst",
+        "MANIFEST-7",
+        "CURRENT.bak",
+        "x.wal",
+    ];
     for name in strangers {
         env.write_file(&Path::new(DIR).join(name), name.as_bytes()).unwrap();
     }
@@ -311,8 +365,10 @@ fn foreign(env: &MemEnv) -> String {
         assert_eq!(env.read_file(&Path::new(DIR).join(name)).unwrap(), name.as_bytes(), "{name}");
     }
     let tables = files(env, "/0000");
-    let tables: Vec<_> =
-        tables.into_iter().filter(|f| f.extension().is_some_and(|x| x == "sst") && f.as_os_str().len() == 16).collect();
+    let tables: Vec<_> = tables
+        .into_iter()
+        .filter(|f| f.extension().is_some_and(|x| x == "sst") && f.as_os_str().len() == 16)
+        .collect();
     let mut out = with(&tables[0], env.read_file(&tables[1]).unwrap(), env);
     // A twin of the store: the same names, the same lengths, other keys.
     let other = MemEnv::new(2);
@@ -320,7 +376,11 @@ fn foreign(env: &MemEnv) -> String {
     let twin = other.read_file(&tables[0]).unwrap();
     assert_eq!(twin.len(), env.read_file(&tables[0]).unwrap().len());
     out += &with(&tables[0], twin, env);
-    out += &with(&files(env, "MANIFEST-0").remove(0), other.read_file(&files(&other, "MANIFEST-0").remove(0)).unwrap(), env);
+    out += &with(
+        &files(env, "MANIFEST-0").remove(0),
+        other.read_file(&files(&other, "MANIFEST-0").remove(0)).unwrap(),
+        env,
+    );
     out
 }
 
@@ -361,8 +421,13 @@ impl FilterPrefix for Hook {
 
 fn hooks(env: &MemEnv) -> String {
     let h = |name| Arc::new(Hook(name));
-    let all =
-        TreeOptions { merge: Some(h("a")), purge: Some(h("b")), summary: Some(h("c")), filter_prefix: Some(h("d")), ..small() };
+    let all = TreeOptions {
+        merge: Some(h("a")),
+        purge: Some(h("b")),
+        summary: Some(h("c")),
+        filter_prefix: Some(h("d")),
+        ..small()
+    };
     open(env).unwrap().tree("hooked", all.clone()).unwrap().merge(b"k", b"operand").unwrap();
     let db = open(env).unwrap();
     let mut out = String::new();
@@ -376,7 +441,10 @@ fn hooks(env: &MemEnv) -> String {
     }
     out += &said(db.tree("t", TreeOptions { merge: Some(h("a")), ..small() }));
     out += &said(db.existing_tree("hooked").unwrap().get(b"k"));
-    assert_eq!(db.tree("hooked", all).unwrap().get(b"k").unwrap().as_deref(), Some(&b"operand"[..]));
+    assert_eq!(
+        db.tree("hooked", all).unwrap().get(b"k").unwrap().as_deref(),
+        Some(&b"operand"[..])
+    );
     out
 }
 
@@ -507,7 +575,8 @@ fn read_only(env: &MemEnv) -> String {
     out
 }
 
-/// The disk is full from some operation on, in the middle of each kind of work; then there is room again.
+/// The disk is full from some operation on, in the middle of each kind of work; then there is room
+/// again.
 fn full_disk() -> String {
     type Work = fn(&Db, &Tree) -> Result<()>;
     let works: [(&str, Work); 6] = [
@@ -544,8 +613,15 @@ fn full_disk() -> String {
             if n == 0 {
                 out += &format!("{what}: {}", said(done.as_ref()));
             }
-            assert!(done.err().is_none_or(|e| matches!(e.kind(), ErrorKind::NoSpace | ErrorKind::ReadOnly)), "{what}, {n}");
-            assert!(contents(&db).unwrap().len() >= 40, "{what}, operation {n}: a full disk can be read");
+            assert!(
+                done.err()
+                    .is_none_or(|e| matches!(e.kind(), ErrorKind::NoSpace | ErrorKind::ReadOnly)),
+                "{what}, {n}"
+            );
+            assert!(
+                contents(&db).unwrap().len() >= 40,
+                "{what}, operation {n}: a full disk can be read"
+            );
             fault.heal();
             drop((db, t));
             let db = open(&env).unwrap();
@@ -587,7 +663,8 @@ fn every_kind_is_refused_with_words_and_loses_nothing() {
     });
 }
 
-/// A tree whose filters hold prefixes, opened without the hook: its filters say nothing then, and new tables get none.
+/// A tree whose filters hold prefixes, opened without the hook: its filters say nothing then, and
+/// new tables get none.
 #[test]
 fn a_filter_is_not_asked_without_its_hook() {
     let env = MemEnv::new(3);
@@ -612,7 +689,8 @@ fn a_filter_is_not_asked_without_its_hook() {
     }
 }
 
-/// A batch may not be larger than the log takes. Needs a gigabyte of memory: `cargo test -- --ignored`.
+/// A batch may not be larger than the log takes. Needs a gigabyte of memory:
+/// `cargo test -- --ignored`.
 #[test]
 #[ignore = "needs a gigabyte of memory"]
 fn a_batch_over_its_limit() {
@@ -625,7 +703,8 @@ fn a_batch_over_its_limit() {
     assert_eq!((e.kind(), batch.size(), batch.len()), (ErrorKind::InvalidArgument, before, 1));
 }
 
-/// A directory of the operating system that may not be written to. The superuser may write anywhere: then there is nothing to see.
+/// A directory of the operating system that may not be written to. The superuser may write
+/// anywhere: then there is nothing to see.
 #[test]
 #[allow(clippy::disallowed_methods)] // the directory's rights are the test
 fn a_directory_that_is_not_writable() {
@@ -636,7 +715,11 @@ fn a_directory_that_is_not_writable() {
     if std::fs::write(dir.join("probe"), b"").is_err() {
         let e = Db::open(&dir).err().unwrap();
         assert_eq!(e.kind(), ErrorKind::Io);
-        assert!(e.to_string().contains("Permission denied") && e.file().is_some_and(|f| f.starts_with(&dir)), "{e}");
+        assert!(
+            e.to_string().contains("Permission denied")
+                && e.file().is_some_and(|f| f.starts_with(&dir)),
+            "{e}"
+        );
     }
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::remove_dir_all(&dir).unwrap();

@@ -12,8 +12,8 @@ use firn_kv::MemEnv;
 use firn_kv::OsEnv;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{
-    Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Movement, Policy, Readable, Result,
-    Tree, TreeOptions,
+    Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge,
+    Movement, Policy, Readable, Result, Tree, TreeOptions,
 };
 
 /// A directory that goes with the test.
@@ -130,7 +130,8 @@ fn a_log_that_fills_several_memtables_is_replayed_flushed_and_let_go() {
             drop((db, tree, other));
             for _ in 0..3 {
                 let db = Db::open_in(p.env.clone(), &p.dir, options.clone()).unwrap();
-                let (tree, other) = (db.existing_tree("t").unwrap(), db.existing_tree("other").unwrap());
+                let (tree, other) =
+                    (db.existing_tree("t").unwrap(), db.existing_tree("other").unwrap());
                 assert_eq!(dump(&tree).len(), 4);
                 other.put(b"a", b"2").unwrap();
                 db.wait_idle().unwrap();
@@ -152,7 +153,10 @@ fn range_deletes_hide_what_is_older_and_nothing_newer() {
             assert_eq!(tree.iter().rev().count(), 201, "{when}");
             assert!(tree.get(&key(100)).unwrap().is_none(), "{when}");
             assert_eq!(tree.get(&key(500)).unwrap().as_deref(), Some(&b"b"[..]), "{when}");
-            assert!(tree.contains(&key(900)).unwrap() && tree.contains(&key(99)).unwrap(), "{when}");
+            assert!(
+                tree.contains(&key(900)).unwrap() && tree.contains(&key(99)).unwrap(),
+                "{when}"
+            );
         };
         check("in the memtable");
         tree.flush().unwrap();
@@ -168,7 +172,9 @@ fn a_range_delete_that_must_stay_does_not_hide_what_was_written_after_it() {
         let env = MemEnv::new(1);
         let db = Db::open_in(Arc::new(env.clone()), "/db", inline()).unwrap();
         let policy = Policy::TimeWindow(TimeWindow { window_secs: 3600, min_runs: 2 });
-        let tree = db.tree("t", TreeOptions { policy, merge: Some(Arc::new(Add)), ..tiny_tree() }).unwrap();
+        let tree = db
+            .tree("t", TreeOptions { policy, merge: Some(Arc::new(Add)), ..tiny_tree() })
+            .unwrap();
         // In an older window, at "b" only: what the range delete must go on hiding.
         tree.put(b"b", b"1").unwrap();
         tree.flush().unwrap();
@@ -202,8 +208,15 @@ fn snapshots_see_what_was_there() {
         tree.delete_range(&key(0)..&key(100)).unwrap();
         for round in 0..3 {
             assert_eq!(s.get(&tree, &key(5)).unwrap().as_deref(), Some(&b"old"[..]), "{round}");
-            assert_eq!(s.range(&tree, ..).filter(|i| i.as_ref().unwrap().1 == b"old").count(), 500, "{round}");
-            assert_eq!(s.range(&tree, ..).rev().filter(|i| i.as_ref().unwrap().1 == b"old").count(), 500);
+            assert_eq!(
+                s.range(&tree, ..).filter(|i| i.as_ref().unwrap().1 == b"old").count(),
+                500,
+                "{round}"
+            );
+            assert_eq!(
+                s.range(&tree, ..).rev().filter(|i| i.as_ref().unwrap().1 == b"old").count(),
+                500
+            );
             assert_eq!(dump(&tree).len(), 400);
             if round == 0 { tree.flush().unwrap() } else { tree.compact().unwrap() }
         }
@@ -250,14 +263,23 @@ fn operands_fold_wherever_they_are() {
         }
         for round in 0..2 {
             assert_eq!(tree.get(b"a").unwrap().as_deref(), Some(&b"18"[..]), "{round}");
-            assert_eq!(dump(&tree), [(b"a".to_vec(), b"18".to_vec()), (b"b".to_vec(), b"8".to_vec())]);
+            assert_eq!(
+                dump(&tree),
+                [(b"a".to_vec(), b"18".to_vec()), (b"b".to_vec(), b"8".to_vec())]
+            );
             assert_eq!(tree.iter().next_back().unwrap().unwrap().1, b"8");
             tree.compact().unwrap();
         }
         drop((db, tree));
         let db = Db::open_in(p.env.clone(), &p.dir, inline()).unwrap();
-        assert_eq!(db.tree("sums", tiny_tree()).map(|_| ()).unwrap_err().kind(), ErrorKind::Incompatible);
-        assert_eq!(db.tree("sums", options).unwrap().get(b"a").unwrap().as_deref(), Some(&b"18"[..]));
+        assert_eq!(
+            db.tree("sums", tiny_tree()).map(|_| ()).unwrap_err().kind(),
+            ErrorKind::Incompatible
+        );
+        assert_eq!(
+            db.tree("sums", options).unwrap().get(b"a").unwrap().as_deref(),
+            Some(&b"18"[..])
+        );
     }
 }
 
@@ -333,7 +355,10 @@ fn one_writer_and_readers_beside_it() {
     for p in places() {
         let (db, tree) = open(&p, small());
         tree.put(b"k", b"1").unwrap();
-        assert_eq!(Db::open_in(p.env.clone(), &p.dir, small()).map(|_| ()).unwrap_err().kind(), ErrorKind::Locked);
+        assert_eq!(
+            Db::open_in(p.env.clone(), &p.dir, small()).map(|_| ()).unwrap_err().kind(),
+            ErrorKind::Locked
+        );
         let read_only = DbOptions { read_only: true, ..small() };
         let reader = Db::open_in(p.env.clone(), &p.dir, read_only).unwrap();
         let t = reader.existing_tree("t").unwrap();
@@ -350,7 +375,8 @@ fn one_writer_and_readers_beside_it() {
 #[test]
 fn wrong_places_are_refused_with_words() {
     for p in places() {
-        let open = |dir: &Path, o: DbOptions| Db::open_in(p.env.clone(), dir, o).map(|_| ()).unwrap_err();
+        let open =
+            |dir: &Path, o: DbOptions| Db::open_in(p.env.clone(), dir, o).map(|_| ()).unwrap_err();
         let missing = DbOptions { create: false, ..small() };
         assert_eq!(open(&p.dir, missing).kind(), ErrorKind::NotFound);
         p.env.create_dir_all(&p.dir).unwrap();
@@ -367,9 +393,18 @@ fn wrong_places_are_refused_with_words() {
 fn every_policy_keeps_everything() {
     let policies = [
         Policy::default(),
-        Policy::Leveled(Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() }),
+        Policy::Leveled(Leveled {
+            level0_runs: 2,
+            ratio: 4,
+            base: 128 << 10,
+            movement: Movement::default(),
+        }),
         Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
-        Policy::Unified(Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 }),
+        Policy::Unified(Unified {
+            scaling: vec![2, -2, 0],
+            target_table: 64 << 10,
+            base_shards: 2,
+        }),
         Policy::TimeWindow(TimeWindow { window_secs: 3600, min_runs: 3 }),
         Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }),
     ];
@@ -401,7 +436,12 @@ fn every_policy_keeps_everything() {
 #[test]
 fn a_table_without_deletes_never_is_overdue() {
     let env = MemEnv::new(1);
-    let db = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { background_threads: 0, ..DbOptions::default() }).unwrap();
+    let db = Db::open_in(
+        Arc::new(env.clone()),
+        "/db",
+        DbOptions { background_threads: 0, ..DbOptions::default() },
+    )
+    .unwrap();
     let options = TreeOptions { tombstone_age_secs: 10, ..TreeOptions::default() };
     let tree = db.tree("t", options).unwrap();
     tree.put(b"a", b"1").unwrap();
@@ -417,7 +457,8 @@ fn a_table_without_deletes_never_is_overdue() {
 #[test]
 fn idle_means_that_no_job_runs() {
     let db = Db::open_in(Arc::new(MemEnv::new(1)), "/db", small()).unwrap();
-    let all_go = TreeOptions { policy: Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0 }), ..tiny_tree() };
+    let all_go =
+        TreeOptions { policy: Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0 }), ..tiny_tree() };
     let tree = db.tree("t", all_go).unwrap();
     for round in 0..2000 {
         tree.put(b"key", b"value").unwrap();
@@ -430,7 +471,8 @@ fn idle_means_that_no_job_runs() {
 #[test]
 fn many_trees_are_made_as_one() {
     let env = MemEnv::new(1);
-    let db = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { event_log: false, ..inline() }).unwrap();
+    let db = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { event_log: false, ..inline() })
+        .unwrap();
     let of = |names: Vec<String>| names.into_iter().map(|n| (n, tiny_tree()));
     let first = db.tree("first", tiny_tree()).unwrap();
     first.put("k", "v").unwrap();
@@ -466,7 +508,8 @@ fn many_trees_are_made_as_one() {
     assert_eq!(again.tree_names(), before);
 }
 
-/// A hook may make more than a value can have. Readers are told so, and a flush keeps the operands as they are.
+/// A hook may make more than a value can have. Readers are told so, and a flush keeps the operands
+/// as they are.
 #[test]
 fn a_merge_that_makes_too_long_a_value_stops_nothing_else() {
     struct Long;

@@ -1,9 +1,12 @@
-//! Bit rot: every single bit of every file of a small store is flipped, one at a time, and the store is opened and read.
+//! Bit rot: every single bit of every file of a small store is flipped, one at a time, and the
+//! store is opened and read.
 //!
-//! Each flip must be *detected*, by an error that names the file and the place, or be *harmless*: everything reads as before. There is
-//! one more way out, for the log alone: bytes that nothing proves to have been durable may be given up, as a power cut would have
-//! torn them (`format-spec`, "Write-ahead log"), and then what is read is exactly what was written before them. The same is asked of
-//! larger damage: files swapped, emptied, cut off, pages of zeros. Run with `--nocapture` for the tally.
+//! Each flip must be *detected*, by an error that names the file and the place, or be *harmless*:
+//! everything reads as before. There is one more way out, for the log alone: bytes that nothing
+//! proves to have been durable may be given up, as a power cut would have torn them (`format-spec`,
+//! "Write-ahead log"), and then what is read is exactly what was written before them. The same is
+//! asked of larger damage: files swapped, emptied, cut off, pages of zeros. Run with `--nocapture`
+//! for the tally.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,7 +56,8 @@ impl Fate {
     }
 }
 
-/// Opens and reads a store: `trees`, in both read modes in turn, and verifies its tables when nothing else has said a word.
+/// Opens and reads a store: `trees`, in both read modes in turn, and verifies its tables when
+/// nothing else has said a word.
 fn examine(env: &MemEnv, trees: &[&str], known: &Contents, mode: ReadMode, verify: bool) -> Fate {
     let db = match open(env, mode) {
         Ok(db) => db,
@@ -85,7 +89,8 @@ struct Tally {
 
 impl Tally {
     fn count(&self, part: &str, fate: &'static str) {
-        *self.fates.lock().unwrap().entry(part.to_owned()).or_default().entry(fate).or_default() += 1;
+        *self.fates.lock().unwrap().entry(part.to_owned()).or_default().entry(fate).or_default() +=
+            1;
     }
 
     fn print(&self, title: &str) {
@@ -104,7 +109,12 @@ impl Tally {
     fn check(&self) {
         let mut failures = self.failures.lock().unwrap();
         failures.sort();
-        assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..failures.len().min(20)].join("\n"));
+        assert!(
+            failures.is_empty(),
+            "{} failures:\n{}",
+            failures.len(),
+            failures[..failures.len().min(20)].join("\n")
+        );
     }
 }
 
@@ -121,7 +131,8 @@ fn blocks(bytes: &[u8]) -> Vec<(std::ops::Range<usize>, &'static str)> {
     all
 }
 
-/// Whether a byte of a manifest is in a mark: a frame without payload, which only says that the one before it had been durable.
+/// Whether a byte of a manifest is in a mark: a frame without payload, which only says that the one
+/// before it had been durable.
 fn is_mark(manifest: &[u8], at: usize) -> bool {
     let mut frame = 16;
     loop {
@@ -143,24 +154,33 @@ struct Damage<'a> {
 impl Damage<'_> {
     /// Checks that the error tells the damaged place.
     fn check_place(&self, e: &Error) -> Result<(), String> {
-        ensure!(matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible), "of another kind: {e}");
+        ensure!(
+            matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible),
+            "of another kind: {e}"
+        );
         ensure!(e.file() == Some(self.file), "of another file: {e}");
-        let Some(offset) = e.offset().map(|o| o as usize) else { return Err(format!("no offset: {e}")) };
+        let Some(offset) = e.offset().map(|o| o as usize) else {
+            return Err(format!("no offset: {e}"));
+        };
         ensure!(offset <= self.at, "the place told is behind the damage: {e}");
         ensure!(e.block_kind().is_some(), "no kind of block: {e}");
         if is_table(self.file) {
             let blocks = blocks(&self.sound.files[self.file]);
-            let (place, name) = blocks.into_iter().find(|(place, _)| place.contains(&self.at)).unwrap();
+            let (place, name) =
+                blocks.into_iter().find(|(place, _)| place.contains(&self.at)).unwrap();
             ensure!((offset, e.block_kind()) == (place.start, Some(name)), "another block: {e}");
         }
         Ok(())
     }
 
-    /// The first record of the log that is not as it was. Damage to a segment's header is damage to all of its records.
+    /// The first record of the log that is not as it was. Damage to a segment's header is damage to
+    /// all of its records.
     fn record(&self, image: &MemEnv) -> Option<&LogRecord> {
         self.sound.log.iter().find(|r| {
-            let (was, is) = (&self.sound.files[&r.file], image.read_file(&r.file).unwrap_or_default());
-            was[..80] != is[..is.len().min(80)] || is.get(r.bytes.clone()) != Some(&was[r.bytes.clone()])
+            let (was, is) =
+                (&self.sound.files[&r.file], image.read_file(&r.file).unwrap_or_default());
+            was[..80] != is[..is.len().min(80)]
+                || is.get(r.bytes.clone()) != Some(&was[r.bytes.clone()])
         })
     }
 
@@ -170,7 +190,10 @@ impl Damage<'_> {
         let Some(e) = fate.error() else {
             let Fate::Read(contents) = fate else { return Err("no error and no contents".into()) };
             let proven = proven(image);
-            ensure!(record.is_none_or(|r| r.lsn >= proven), "given up, though known to be durable up to {proven}");
+            ensure!(
+                record.is_none_or(|r| r.lsn >= proven),
+                "given up, though known to be durable up to {proven}"
+            );
             ensure!(contents == self.sound.contents(record), "not what was written before it");
             return Ok(match record {
                 None => "harmless: not part of a record that is needed",
@@ -179,8 +202,14 @@ impl Damage<'_> {
             });
         };
         ensure!(record.is_some(), "nothing that is needed is damaged: {e}");
-        ensure!(matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible), "of another kind: {e}");
-        ensure!(e.file() == Some(self.file) && e.offset().is_some_and(|o| o as usize <= self.at), "another place: {e}");
+        ensure!(
+            matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible),
+            "of another kind: {e}"
+        );
+        ensure!(
+            e.file() == Some(self.file) && e.offset().is_some_and(|o| o as usize <= self.at),
+            "another place: {e}"
+        );
         Ok("found at open")
     }
 
@@ -193,7 +222,10 @@ impl Damage<'_> {
             let whole = self.sound.contents(None);
             ensure!(contents.iter().all(|(tree, keys)| whole[tree] == *keys), "wrong data");
             if self.file.to_string_lossy().contains("MANIFEST-") {
-                ensure!(is_mark(&self.sound.files[self.file], self.at), "damage to a frame goes unnoticed");
+                ensure!(
+                    is_mark(&self.sound.files[self.file], self.at),
+                    "damage to a frame goes unnoticed"
+                );
                 return Ok("harmless: in a mark");
             }
             return Ok("harmless: nothing reads it");
@@ -226,7 +258,15 @@ fn part(sound: &Sound, file: &Path, at: usize) -> String {
             Some(r) if r.mark => "log: mark".into(),
             Some(r) if at < r.bytes.start + 32 => "log: record header".into(),
             Some(_) => "log: payload".into(),
-            None if at < sound.log.iter().filter(|r| r.file == file).map(|r| r.bytes.start).min().unwrap() => {
+            None if at
+                < sound
+                    .log
+                    .iter()
+                    .filter(|r| r.file == file)
+                    .map(|r| r.bytes.start)
+                    .min()
+                    .unwrap() =>
+            {
                 "log: records that are in tables".into()
             }
             None => "log: zeros behind the end".into(),
@@ -246,11 +286,15 @@ fn is_table(file: &Path) -> bool {
 fn owner_of(sound: &Sound, file: &Path) -> (String, Arc<TableMeta>) {
     let (state, _) = Manifest::load(&sound.env, Path::new(DIR)).unwrap().unwrap();
     let id = file.file_stem().and_then(|s| s.to_str()?.parse::<u64>().ok());
-    let tables = state.trees.values().flat_map(|t| t.runs.iter().flat_map(|r| &r.tables).map(|m| (t.name.clone(), m.clone())));
+    let tables = state
+        .trees
+        .values()
+        .flat_map(|t| t.runs.iter().flat_map(|r| &r.tables).map(|m| (t.name.clone(), m.clone())));
     tables.into_iter().find(|(_, m)| Some(m.id) == id).unwrap()
 }
 
-/// The trees that a file can have an influence on: a table is read by its own tree alone, everything else is read at open.
+/// The trees that a file can have an influence on: a table is read by its own tree alone,
+/// everything else is read at open.
 fn trees_of(sound: &Sound, file: &Path) -> Vec<&'static str> {
     if !is_table(file) {
         return TREES.to_vec();
@@ -279,13 +323,14 @@ fn each(n: usize, work: impl Fn(usize) + Sync) {
     });
 }
 
-/// Which flips go through a whole Db where a shorter way reads the same bytes: one in so many, and 101 goes through all bits of a byte.
-/// `FIRN_ROT=1` takes them all through it.
+/// Which flips go through a whole Db where a shorter way reads the same bytes: one in so many, and
+/// 101 goes through all bits of a byte. `FIRN_ROT=1` takes them all through it.
 fn through_db() -> usize {
     if std::env::var_os("FIRN_ROT").is_some() { 1 } else { 101 }
 }
 
-/// Flips every bit of a file that is read, if at all, by the first step of opening a Db: it fails there, at once.
+/// Flips every bit of a file that is read, if at all, by the first step of opening a Db: it fails
+/// there, at once.
 fn flip_whole(sound: &Sound, file: &Path, tally: &Tally) {
     // Nothing reads the events but people: one bit a byte will do.
     let step = if file.ends_with("EVENTS.jsonl") { 8 * 7 + 1 } else { 1 };
@@ -304,18 +349,35 @@ fn mode_of(bit: usize) -> ReadMode {
 }
 
 /// Notes what was judged; a panic counts as a failure.
-fn note(sound: &Sound, file: &Path, bit: usize, tally: &Tally, judge: impl FnOnce() -> Result<&'static str, String>) {
+fn note(
+    sound: &Sound,
+    file: &Path,
+    bit: usize,
+    tally: &Tally,
+    judge: impl FnOnce() -> Result<&'static str, String>,
+) {
     let part = part(sound, file, bit / 8);
     match catch_unwind(AssertUnwindSafe(judge)).unwrap_or_else(|_| Err("a panic".into())) {
         Ok(fate) => tally.count(&part, fate),
-        Err(e) => tally.fail(format!("{}, byte {}, bit {} ({part}): {e}", file.display(), bit / 8, bit % 8)),
+        Err(e) => tally.fail(format!(
+            "{}, byte {}, bit {} ({part}): {e}",
+            file.display(),
+            bit / 8,
+            bit % 8
+        )),
     }
 }
 
 fn judge_whole(sound: &Sound, file: &Path, bit: usize, tally: &Tally) {
     note(sound, file, bit, tally, || {
         let image = flipped(sound, file, bit);
-        let fate = examine(&image, &trees_of(sound, file), sound.contents(None), mode_of(bit), is_table(file));
+        let fate = examine(
+            &image,
+            &trees_of(sound, file),
+            sound.contents(None),
+            mode_of(bit),
+            is_table(file),
+        );
         Damage { sound, file, at: bit / 8 }.judge(&image, &fate)
     });
 }
@@ -332,7 +394,8 @@ fn read_table(
 ) -> Result<Vec<TableEntry>, Fate> {
     let open = env.open_read(file, mode == ReadMode::Mmap).map_err(Fate::AtOpen)?;
     let cache = Cache::new(64 << 10);
-    let table = Table::open_ingested(open, file, meta.id, cache, meta.ingested_seq).map_err(Fate::AtRead)?;
+    let table = Table::open_ingested(open, file, meta.id, cache, meta.ingested_seq)
+        .map_err(Fate::AtRead)?;
     let read = || {
         let (mut all, mut back) = (vec![], vec![]);
         let mut c = table.cursor(true);
@@ -349,7 +412,10 @@ fn read_table(
         assert!(all.iter().eq(back.iter().rev()), "backward is not forward");
         for (key, trailer, value) in &all {
             c.seek(key, *trailer)?;
-            assert!(c.valid() && c.key() == key && c.value() == value, "a search that does not find what a scan does");
+            assert!(
+                c.valid() && c.key() == key && c.value() == value,
+                "a search that does not find what a scan does"
+            );
         }
         Ok(all)
     };
@@ -359,11 +425,14 @@ fn read_table(
     Ok(all)
 }
 
-/// Flips every bit of a table. Opening a Db looks at a table's length only, and everything that it reads of the file later goes through
-/// the functions that are called here: so only some of the flips are taken through a Db as well.
+/// Flips every bit of a table. Opening a Db looks at a table's length only, and everything that it
+/// reads of the file later goes through the functions that are called here: so only some of the
+/// flips are taken through a Db as well.
 fn flip_table(sound: &Sound, file: &Path, tally: &Tally) {
     let owner = owner_of(sound, file);
-    let Ok(whole) = read_table(&sound.env, file, &owner, ReadMode::Mmap) else { panic!("{}: not sound", file.display()) };
+    let Ok(whole) = read_table(&sound.env, file, &owner, ReadMode::Mmap) else {
+        panic!("{}: not sound", file.display())
+    };
     each(8 * sound.files[file].len(), |bit| {
         note(sound, file, bit, tally, || {
             let image = flipped(sound, file, bit);
@@ -391,13 +460,15 @@ fn recovered(env: &MemEnv, state: &State, durable: u64) -> Result<Vec<(u64, Vec<
     Ok(all)
 }
 
-/// Flips every bit of a log segment. A Db gets of the log what `recover` gives it, and nothing else: that must be the same records, or a
-/// prefix of them; and some of the flips are taken through a Db as well.
+/// Flips every bit of a log segment. A Db gets of the log what `recover` gives it, and nothing
+/// else: that must be the same records, or a prefix of them; and some of the flips are taken
+/// through a Db as well.
 fn flip_log(sound: &Sound, file: &Path, tally: &Tally) {
     let state = Manifest::load(&sound.env, Path::new(DIR)).unwrap().unwrap().0;
     let durable = store::flushed(&sound.env);
     let whole = recovered(&sound.env, &state, durable).unwrap();
-    // Of a segment that is not needed any more one bit of each byte will do: its header and its length are all that is looked at.
+    // Of a segment that is not needed any more one bit of each byte will do: its header and its
+    // length are all that is looked at.
     let step = if sound.log.iter().any(|r| r.file == file) { 1 } else { 9 };
     each(8 * sound.files[file].len() / step, |i| {
         let bit = i * step;
@@ -407,7 +478,8 @@ fn flip_log(sound: &Sound, file: &Path, tally: &Tally) {
             let fate = match recovered(&image, &state, durable) {
                 Err(e) => Fate::AtOpen(e),
                 Ok(records) => {
-                    let lost = damage.record(&image).filter(|r| !r.mark).map_or(u64::MAX, |r| r.seq);
+                    let lost =
+                        damage.record(&image).filter(|r| !r.mark).map_or(u64::MAX, |r| r.seq);
                     let kept = whole.iter().filter(|(seq, _)| *seq < lost);
                     ensure!(kept.eq(&records), "other records than those before it");
                     Fate::Read(sound.contents(damage.record(&image)).clone())
@@ -424,28 +496,38 @@ fn flip_log(sound: &Sound, file: &Path, tally: &Tally) {
 /// What is done to files, in words, with what is in them then.
 type Changed = (String, Vec<(PathBuf, Vec<u8>)>);
 
-/// Larger damage: each file emptied, cut off in many places, with pages of zeros; each two files swapped.
+/// Larger damage: each file emptied, cut off in many places, with pages of zeros; each two files
+/// swapped.
 fn larger(sound: &Sound) -> Vec<Changed> {
     let mut all = vec![];
-    let files: Vec<_> = sound.files.iter().filter(|(f, b)| !b.is_empty() && !f.ends_with("EVENTS.jsonl")).collect();
+    let files: Vec<_> =
+        sound.files.iter().filter(|(f, b)| !b.is_empty() && !f.ends_with("EVENTS.jsonl")).collect();
     for (i, (file, bytes)) in files.iter().enumerate() {
         for len in (0..bytes.len()).step_by(64) {
-            all.push((format!("{} cut off at {len}", file.display()), vec![((*file).clone(), bytes[..len].to_vec())]));
+            all.push((
+                format!("{} cut off at {len}", file.display()),
+                vec![((*file).clone(), bytes[..len].to_vec())],
+            ));
         }
         for page in (0..bytes.len()).step_by(4096) {
             let mut zeros = (*bytes).clone();
             zeros[page..].iter_mut().take(4096).for_each(|b| *b = 0);
-            all.push((format!("{} with zeros from {page} on", file.display()), vec![((*file).clone(), zeros)]));
+            all.push((
+                format!("{} with zeros from {page} on", file.display()),
+                vec![((*file).clone(), zeros)],
+            ));
         }
         for (other, others) in &files[..i] {
-            let swapped = vec![((*file).clone(), (*others).clone()), ((*other).clone(), (*bytes).clone())];
+            let swapped =
+                vec![((*file).clone(), (*others).clone()), ((*other).clone(), (*bytes).clone())];
             all.push((format!("{} and {} swapped", file.display(), other.display()), swapped));
         }
     }
     all
 }
 
-/// Judges larger damage: found, in one of the damaged files; or harmless; or the end of the log that nothing proves to be durable.
+/// Judges larger damage: found, in one of the damaged files; or harmless; or the end of the log
+/// that nothing proves to be durable.
 fn judge_larger(sound: &Sound, image: &MemEnv, changed: &Changed) -> Result<&'static str, String> {
     match examine(image, &TREES, sound.contents(None), ReadMode::Mmap, true) {
         Fate::Read(contents) => {
@@ -454,7 +536,10 @@ fn judge_larger(sound: &Sound, image: &MemEnv, changed: &Changed) -> Result<&'st
             let record = damage.record(image);
             let logs = changed.1.iter().all(|(f, _)| is_log(f));
             ensure!(logs || contents == *sound.contents(None), "wrong data");
-            ensure!(record.is_none_or(|r| r.lsn >= proven(image)), "given up, though known to be durable");
+            ensure!(
+                record.is_none_or(|r| r.lsn >= proven(image)),
+                "given up, though known to be durable"
+            );
             ensure!(contents == *sound.contents(record), "not what was written before it");
             Ok(if record.is_none_or(|r| r.mark) { "harmless" } else { "given up as torn" })
         }
@@ -462,8 +547,11 @@ fn judge_larger(sound: &Sound, image: &MemEnv, changed: &Changed) -> Result<&'st
             let Some(e) = fate.error() else { return Err("no error and no contents".into()) };
             ensure!(e.kind() == ErrorKind::Corruption, "of another kind: {e}");
             ensure!(e.offset().is_some(), "no offset: {e}");
-            // A segment that looks as if it had never been used is missed where the one before it ends.
-            let near = |f: &Path| e.file() == Some(f) || (is_log(f) && e.file().is_some_and(|e| is_log(e) && e < f));
+            // A segment that looks as if it had never been used is missed where the one before it
+            // ends.
+            let near = |f: &Path| {
+                e.file() == Some(f) || (is_log(f) && e.file().is_some_and(|e| is_log(e) && e < f))
+            };
             ensure!(changed.1.iter().any(|(f, _)| near(f)), "of another file: {e}");
             Ok("found")
         }
@@ -471,13 +559,16 @@ fn judge_larger(sound: &Sound, image: &MemEnv, changed: &Changed) -> Result<&'st
 }
 
 fn damage_all(sound: &Sound, tally: &Tally, which: impl Fn(&Path) -> bool) {
-    let all: Vec<_> = larger(sound).into_iter().filter(|(_, c)| c.iter().all(|(f, _)| which(f))).collect();
+    let all: Vec<_> =
+        larger(sound).into_iter().filter(|(_, c)| c.iter().all(|(f, _)| which(f))).collect();
     each(all.len(), |i| {
         let image = sound.env.fork();
         all[i].1.iter().for_each(|(f, b)| image.write_file(f, b).unwrap());
         let judged = catch_unwind(AssertUnwindSafe(|| judge_larger(sound, &image, &all[i])));
         match judged.unwrap_or_else(|_| Err("a panic".into())) {
-            Ok(fate) => tally.count(if all[i].1.len() > 1 { "swapped" } else { "cut off, or zeros" }, fate),
+            Ok(fate) => {
+                tally.count(if all[i].1.len() > 1 { "swapped" } else { "cut off, or zeros" }, fate)
+            }
             Err(e) => tally.fail(format!("{}: {e}", all[i].0)),
         }
     });

@@ -33,13 +33,18 @@ fn a_record_that_runs_over_the_last_sequence_number() {
             encode(&mut ops, 1, Op::Point { kind: Kind::Put, key, value: b"" });
         }
         let end = recover(&env, Path::new("/db"), 0, &mut |_, _, _| Ok(())).unwrap();
-        let mut wal = Wal::create(Arc::new(env.clone()), Path::new("/db"), 300, &end, 64 << 10).unwrap();
+        let mut wal =
+            Wal::create(Arc::new(env.clone()), Path::new("/db"), 300, &end, 64 << 10).unwrap();
         let (mut state, number) = Manifest::load(&env, Path::new("/db")).unwrap().unwrap();
         state.writers.push(wal.writer());
         Manifest::create(&env, Path::new("/db"), number + 1, &state).unwrap();
         wal.append(seq, &[&ops]).unwrap();
         drop(wal);
-        assert_eq!(open(&env).err().map(|e| e.kind()), (!fits).then_some(ErrorKind::Corruption), "{seq}");
+        assert_eq!(
+            open(&env).err().map(|e| e.kind()),
+            (!fits).then_some(ErrorKind::Corruption),
+            "{seq}"
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! Closing tells what dropping keeps to itself, waits for who is writing, and leaves handles that write nothing any more.
+//! Closing tells what dropping keeps to itself, waits for who is writing, and leaves handles that
+//! write nothing any more.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,12 +13,18 @@ use firn_kv::{Batch, Db, DbOptions, ErrorKind, Readable, Tree, TreeOptions};
 const DIR: &str = "/db";
 
 fn options(threads: usize) -> DbOptions {
-    DbOptions { background_threads: threads, memory_budget: 1 << 20, wal_segment: 64 << 10, ..DbOptions::default() }
+    DbOptions {
+        background_threads: threads,
+        memory_budget: 1 << 20,
+        wal_segment: 64 << 10,
+        ..DbOptions::default()
+    }
 }
 
 fn open(env: &Arc<dyn Env>, threads: usize) -> (Db, Tree) {
     let db = Db::open_in(env.clone(), DIR, options(threads)).unwrap();
-    let tree = db.tree("t", TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() }).unwrap();
+    let tree =
+        db.tree("t", TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() }).unwrap();
     (db, tree)
 }
 
@@ -40,7 +47,10 @@ fn a_sync_that_fails_is_told_and_nothing_is_lost_with_the_process() {
     tree.put("k", "v").unwrap();
     faults.fail_from(faults.count(), Fault::Eio);
     let told = db.close().unwrap_err();
-    assert_eq!((told.kind(), db.close().unwrap_err().to_string()), (ErrorKind::Io, told.to_string()));
+    assert_eq!(
+        (told.kind(), db.close().unwrap_err().to_string()),
+        (ErrorKind::Io, told.to_string())
+    );
     assert_eq!(tree.get("k").unwrap_err().kind(), ErrorKind::Closed);
     let again = open(&(Arc::new(mem.crash_image(0, &Cut::Process)) as Arc<dyn Env>), 0);
     assert_eq!(again.1.get("k").unwrap().unwrap(), "v");
@@ -64,11 +74,13 @@ fn a_latched_store_says_why_when_it_is_closed() {
     reader.close().unwrap();
 }
 
-/// Everything that a handle can be asked for, after the store was closed: nothing is written, whatever was half done.
+/// Everything that a handle can be asked for, after the store was closed: nothing is written,
+/// whatever was half done.
 #[test]
 fn handles_of_a_closed_store_write_nothing() {
     for threads in [0, 2] {
-        let (_, faults, env) = counted(&[OpClass::Write, OpClass::Sync, OpClass::Dir, OpClass::Spawn]);
+        let (_, faults, env) =
+            counted(&[OpClass::Write, OpClass::Sync, OpClass::Dir, OpClass::Spawn]);
         let (db, tree) = open(&env, threads);
         (0..3000).for_each(|n| tree.put(key(n), [n as u8; 60]).unwrap());
         tree.flush().unwrap();
@@ -111,13 +123,22 @@ fn handles_of_a_closed_store_write_nothing() {
         assert_eq!((&*first.0, db.tree_names().len(), db.stats().trees.len()), (&key(0)[..], 1, 1));
         assert_eq!(iter.map(Result::unwrap).count(), 2999, "what an iterator holds");
         drop((first, snapshot, tree, db));
-        assert_eq!(faults.count(), done, "{:?}", (done..faults.count()).map(|n| faults.describe(n)).collect::<Vec<_>>());
+        assert_eq!(
+            faults.count(),
+            done,
+            "{:?}",
+            (done..faults.count()).map(|n| faults.describe(n)).collect::<Vec<_>>()
+        );
         let (_, tree) = open(&env, threads);
-        assert_eq!((tree.len().unwrap(), tree.get(key(7)).unwrap().unwrap()), (3000, "newer".as_bytes().into()));
+        assert_eq!(
+            (tree.len().unwrap(), tree.get(key(7)).unwrap().unwrap()),
+            (3000, "newer".as_bytes().into())
+        );
     }
 }
 
-/// An iterator that comes to a table which was not open yet, and which the next opening has merged away, says that the store is closed.
+/// An iterator that comes to a table which was not open yet, and which the next opening has merged
+/// away, says that the store is closed.
 #[test]
 fn an_iterator_whose_files_have_gone_says_so() {
     let env: Arc<dyn Env> = Arc::new(MemEnv::new(1));
@@ -181,7 +202,8 @@ fn closing_waits_for_who_is_writing() {
     assert_eq!(files, tables);
 }
 
-/// Threads write, flush and merge while another closes: what they were told is there, and a second opening goes on beside them.
+/// Threads write, flush and merge while another closes: what they were told is there, and a second
+/// opening goes on beside them.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn closing_beside_threads_loses_nothing() {
@@ -217,7 +239,11 @@ fn closing_beside_threads_loses_nothing() {
             let again = open(&env, 0);
             (writers.into_iter().map(|w| w.join().unwrap()).collect::<Vec<_>>(), again)
         });
-        assert_eq!(again.1.len().unwrap(), told.iter().map(|n| u64::from(*n)).sum::<u64>(), "round {round}: {told:?}");
+        assert_eq!(
+            again.1.len().unwrap(),
+            told.iter().map(|n| u64::from(*n)).sum::<u64>(),
+            "round {round}: {told:?}"
+        );
         again.0.close().unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! Compactions that copy whole blocks: the same keys, snapshots and sound files as if every entry had been merged, under options that
-//! allow copies and options that forbid them.
+//! Compactions that copy whole blocks: the same keys, snapshots and sound files as if every entry
+//! had been merged, under options that allow copies and options that forbid them.
 
 #![allow(clippy::disallowed_methods, reason = "temporary directories")]
 
@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use firn_kv::policy::{Tiered, Unified};
 use firn_kv::{
-    Compression, Db, DbOptions, FilterKind, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot, Summary, SummaryPass, Tree,
-    TreeOptions, Verdict,
+    Compression, Db, DbOptions, FilterKind, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot,
+    Summary, SummaryPass, Tree, TreeOptions, Verdict,
 };
 use firn_testkit::rng::Rng;
 
@@ -45,7 +45,13 @@ impl Purge for Watch {
 }
 
 impl PurgePass for Watch {
-    fn judge(&mut self, _: &[u8], _: firn_kv::internals::base::key::Kind, _: &[u8], _: bool) -> Verdict {
+    fn judge(
+        &mut self,
+        _: &[u8],
+        _: firn_kv::internals::base::key::Kind,
+        _: &[u8],
+        _: bool,
+    ) -> Verdict {
         Verdict::Keep
     }
 }
@@ -69,11 +75,22 @@ impl SummaryPass for Watch {
 fn tree_options() -> TreeOptions {
     // Nothing is merged unless asked for.
     let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
-    TreeOptions { memtable_size: 2 << 20, table_size: 64 << 10, block_size: 512, policy, ..TreeOptions::default() }
+    TreeOptions {
+        memtable_size: 2 << 20,
+        table_size: 64 << 10,
+        block_size: 512,
+        policy,
+        ..TreeOptions::default()
+    }
 }
 
 fn open(dir: &Path, options: TreeOptions) -> (Db, Tree) {
-    let db = DbOptions { memory_budget: 16 << 20, wal_segment: 256 << 10, background_threads: 0, ..DbOptions::default() };
+    let db = DbOptions {
+        memory_budget: 16 << 20,
+        wal_segment: 256 << 10,
+        background_threads: 0,
+        ..DbOptions::default()
+    };
     let db = Db::open_with(dir, db).unwrap();
     let tree = db.tree("t", options).unwrap();
     (db, tree)
@@ -99,7 +116,9 @@ fn copied(dir: &Path) -> u64 {
 }
 
 fn check(db: &Db, tree: &Tree, map: &Map, snapshots: &[(Snapshot, Map)]) {
-    let own = |item: firn_kv::Result<(firn_kv::Value, firn_kv::Value)>| item.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap();
+    let own = |item: firn_kv::Result<(firn_kv::Value, firn_kv::Value)>| {
+        item.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()
+    };
     assert!(tree.iter().map(own).eq(map.clone()));
     assert!(tree.iter().rev().map(own).eq(map.clone().into_iter().rev()));
     for i in (0..KEYS).step_by(7) {
@@ -131,14 +150,28 @@ fn interleaved(name: &str, options: TreeOptions) -> u64 {
 #[test]
 fn blocks_are_copied_where_nothing_speaks_against_it() {
     assert!(interleaved("plain", tree_options()) > 100);
-    let unified = Policy::Unified(Unified { scaling: vec![62], target_table: 64 << 10, base_shards: 8 });
+    let unified =
+        Policy::Unified(Unified { scaling: vec![62], target_table: 64 << 10, base_shards: 8 });
     assert!(interleaved("cuts", TreeOptions { policy: unified, ..tree_options() }) > 100);
-    assert!(interleaved("raw", TreeOptions { compression: vec![Compression::None], ..tree_options() }) > 100);
-    assert!(interleaved("no-filter", TreeOptions { filter: vec![FilterKind::None], ..tree_options() }) > 100);
-    let other = TreeOptions { compression: vec![Compression::None, Compression::Lz4], ..tree_options() };
+    assert!(
+        interleaved("raw", TreeOptions { compression: vec![Compression::None], ..tree_options() })
+            > 100
+    );
+    assert!(
+        interleaved("no-filter", TreeOptions { filter: vec![FilterKind::None], ..tree_options() })
+            > 100
+    );
+    let other =
+        TreeOptions { compression: vec![Compression::None, Compression::Lz4], ..tree_options() };
     assert_eq!(interleaved("other-codec", other), 0);
-    assert_eq!(interleaved("purge", TreeOptions { purge: Some(Arc::new(Watch)), ..tree_options() }), 0);
-    assert_eq!(interleaved("summary", TreeOptions { summary: Some(Arc::new(Watch)), ..tree_options() }), 0);
+    assert_eq!(
+        interleaved("purge", TreeOptions { purge: Some(Arc::new(Watch)), ..tree_options() }),
+        0
+    );
+    assert_eq!(
+        interleaved("summary", TreeOptions { summary: Some(Arc::new(Watch)), ..tree_options() }),
+        0
+    );
 }
 
 #[test]
@@ -163,8 +196,10 @@ fn any_layers_compact_to_the_same_with_copies_among_them() {
     for seed in 0..12 {
         let mut rng = Rng::new(seed);
         let dir = Dir::new(&format!("layers-{seed}"));
-        let policies =
-            [tree_options().policy, Policy::Unified(Unified { scaling: vec![62], target_table: 64 << 10, base_shards: 8 })];
+        let policies = [
+            tree_options().policy,
+            Policy::Unified(Unified { scaling: vec![62], target_table: 64 << 10, base_shards: 8 }),
+        ];
         let options = TreeOptions { policy: policies[seed as usize % 2].clone(), ..tree_options() };
         let (db, tree) = open(&dir.0, options);
         let (mut map, mut snapshots): (Map, Vec<(Snapshot, Map)>) = Default::default();

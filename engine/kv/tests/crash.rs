@@ -1,11 +1,14 @@
-//! Crash enumeration: seeded histories are recorded, and the disk after a crash at every operation, cut in every way, is opened.
+//! Crash enumeration: seeded histories are recorded, and the disk after a crash at every operation,
+//! cut in every way, is opened.
 //!
-//! What is found must be the state after some prefix of the history's steps, each whole, and the prefix must hold everything that
-//! had been acknowledged: after a crash of the process every acknowledged step, after a power cut those that were acknowledged as
-//! durable. Opening never fails. What has been recovered stays: it can be written to, opened again, and a crash while it is being
-//! recovered loses nothing either.
+//! What is found must be the state after some prefix of the history's steps, each whole, and the
+//! prefix must hold everything that had been acknowledged: after a crash of the process every
+//! acknowledged step, after a power cut those that were acknowledged as durable. Opening never
+//! fails. What has been recovered stays: it can be written to, opened again, and a crash while it
+//! is being recovered loses nothing either.
 //!
-//! `FIRN_CRASH_SEEDS=n` runs n histories instead of the default, `FIRN_CRASH_SEEDS=a..b` those with these seeds.
+//! `FIRN_CRASH_SEEDS=n` runs n histories instead of the default, `FIRN_CRASH_SEEDS=a..b` those with
+//! these seeds.
 
 #![allow(clippy::disallowed_methods)] // a test may look at the clock to say how long it took
 
@@ -23,7 +26,8 @@ use history::{DIR, Step, Store, Trees, checkpoint_dir, difference, same, step};
 
 /// Histories of a run that nobody asked more of.
 const DEFAULT_SEEDS: u64 = 13;
-/// Lives of a store in one history: each but the first begins with what a crash left of the one before.
+/// Lives of a store in one history: each but the first begins with what a crash left of the one
+/// before.
 const LIVES: usize = 3;
 /// Steps in one life.
 const STEPS: usize = 40;
@@ -34,7 +38,8 @@ const READ: u64 = 20;
 /// One image in so many has its own recovery crashed at each operation.
 const RECRASH: u64 = 1500;
 
-/// A step that was taken: the recorded operations before and after it, and how many states are durable from then on.
+/// A step that was taken: the recorded operations before and after it, and how many states are
+/// durable from then on.
 struct Mark {
     step: Step,
     start: usize,
@@ -60,9 +65,15 @@ struct Bounds {
 }
 
 impl Life {
-    /// Takes steps on the disk `env`, which shows the last of `states`; `marks` are the steps that led there.
-    /// Steps are numbered from `first` on.
-    fn live(env: MemEnv, states: Vec<Trees>, marks: Vec<Mark>, first: usize, rng: &mut Rng) -> Life {
+    /// Takes steps on the disk `env`, which shows the last of `states`; `marks` are the steps that
+    /// led there. Steps are numbered from `first` on.
+    fn live(
+        env: MemEnv,
+        states: Vec<Trees>,
+        marks: Vec<Mark>,
+        first: usize,
+        rng: &mut Rng,
+    ) -> Life {
         env.start_journal();
         let mut store = Store::closed(Arc::new(env.clone()));
         let mut life = Life { env, states, marks };
@@ -91,7 +102,9 @@ impl Life {
         let durable = match &step {
             step if step.is_durable(&before) => all,
             // A flush makes durable what the tree had been given, and what came before that.
-            Step::Flush(t) | Step::Compact(t) => self.marks.iter().rposition(|m| m.step.touches(t)).map_or(0, |i| i + 1),
+            Step::Flush(t) | Step::Compact(t) => {
+                self.marks.iter().rposition(|m| m.step.touches(t)).map_or(0, |i| i + 1)
+            }
             _ => 0,
         };
         let durable = durable.max(self.marks.last().map_or(0, |m| m.durable));
@@ -117,8 +130,16 @@ impl Life {
 
     fn words(&self, at: usize, cut: &Cut, b: Bounds) -> String {
         let op = at.checked_sub(1).and_then(|n| self.env.journal_op(n)).unwrap_or("nothing".into());
-        let during = self.marks.iter().rev().find(|m| m.start < at).map_or("nothing".into(), |m| words_of(&m.step));
-        format!("after {at} operations, the last: {op}, during {during}, cut {cut:?}; states {} to {}", b.low, b.high)
+        let during = self
+            .marks
+            .iter()
+            .rev()
+            .find(|m| m.start < at)
+            .map_or("nothing".into(), |m| words_of(&m.step));
+        format!(
+            "after {at} operations, the last: {op}, during {during}, cut {cut:?}; states {} to {}",
+            b.low, b.high
+        )
     }
 }
 
@@ -141,16 +162,18 @@ type Outcome<T> = Result<T, String>;
 
 /// Opens an image and tells which state it shows.
 fn recover(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Store)> {
-    let store = Store::open(Arc::new(image.clone()), DIR).map_err(|e| format!("cannot be opened: {e}"))?;
+    let store =
+        Store::open(Arc::new(image.clone()), DIR).map_err(|e| format!("cannot be opened: {e}"))?;
     let content = store.content().map_err(|e| format!("cannot be read: {e}"))?;
     match life.find(&content, b) {
         Some(k) => Ok((k, store)),
         None => {
             let other = (0..life.states.len()).find(|&k| same(&content, &life.states[k]));
             let near = difference(&content, &life.states[b.high]);
-            Err(format!("shows state {other:?}; against the newest: {near}; against the oldest: {}", {
-                difference(&content, &life.states[b.low])
-            }))
+            Err(format!(
+                "shows state {other:?}; against the newest: {near}; against the oldest: {}",
+                { difference(&content, &life.states[b.low]) }
+            ))
         }
     }
 }
@@ -159,20 +182,25 @@ fn recover(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Store)> {
 fn read(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Option<TornTail>)> {
     let options = DbOptions { read_only: true, ..history::db_options() };
     let files = image.files().len();
-    let store = Store::open_with(Arc::new(image.clone()), DIR, options).map_err(|e| format!("a reader cannot open: {e}"))?;
+    let store = Store::open_with(Arc::new(image.clone()), DIR, options)
+        .map_err(|e| format!("a reader cannot open: {e}"))?;
     let content = store.content().map_err(|e| format!("a reader cannot read: {e}"))?;
     if !store.db().is_read_only() || image.files().len() != files {
         return Err("a reader has written".into());
     }
     let again = store.db().refresh().map_err(|e| format!("a reader cannot refresh: {e}"))?;
-    if again.stats().seq != store.db().stats().seq || again.tree_names() != store.db().tree_names() {
+    if again.stats().seq != store.db().stats().seq || again.tree_names() != store.db().tree_names()
+    {
         return Err("a reader that refreshes sees something else, though nobody writes".into());
     }
-    let k = life.find(&content, b).ok_or_else(|| format!("a reader: {}", difference(&content, &life.states[b.high])))?;
+    let k = life
+        .find(&content, b)
+        .ok_or_else(|| format!("a reader: {}", difference(&content, &life.states[b.high])))?;
     Ok((k, store.db().torn_log().cloned()))
 }
 
-/// A recovered store is a store: it takes writes, closes and opens again, and everything in it is sound.
+/// A recovered store is a store: it takes writes, closes and opens again, and everything in it is
+/// sound.
 fn go_on(life: &Life, k: usize, mut store: Store, image: &MemEnv, rng: &mut Rng) -> Outcome<()> {
     let said = |what: &'static str| move |e: firn_kv::Error| format!("{what} after recovery: {e}");
     let mut state = life.states[k].clone();
@@ -188,7 +216,10 @@ fn go_on(life: &Life, k: usize, mut store: Store, image: &MemEnv, rng: &mut Rng)
             store.run(&Step::Sync).map_err(said("a sync"))?;
             let content = store.content().map_err(said("a scan"))?;
             if !same(&content, &state) {
-                return Err(format!("after recovery to {k}, {steps:?}: {}", difference(&content, &state)));
+                return Err(format!(
+                    "after recovery to {k}, {steps:?}: {}",
+                    difference(&content, &state)
+                ));
             }
             let after = image.crash_image(0, &Cut::PowerNone);
             let again = Store::open(Arc::new(after), DIR).map_err(said("a second crash"))?;
@@ -203,7 +234,10 @@ fn go_on(life: &Life, k: usize, mut store: Store, image: &MemEnv, rng: &mut Rng)
         store.run(&Step::Reopen).map_err(said("reopening"))?;
         let content = store.content().map_err(said("a scan"))?;
         if !same(&content, &state) {
-            return Err(format!("after recovery to {k}, {steps:?} and reopening {round}: {}", difference(&content, &state)));
+            return Err(format!(
+                "after recovery to {k}, {steps:?} and reopening {round}: {}",
+                difference(&content, &state)
+            ));
         }
         for name in store.names() {
             store.tree(&name).compact().map_err(said("a compaction"))?;
@@ -217,7 +251,14 @@ fn go_on(life: &Life, k: usize, mut store: Store, image: &MemEnv, rng: &mut Rng)
 }
 
 /// Crashes the recovery of an image at each of its operations.
-fn crash_recovery(life: &Life, at: usize, image: &MemEnv, cut: &Cut, rng: &mut Rng, tally: &Tally) -> Outcome<()> {
+fn crash_recovery(
+    life: &Life,
+    at: usize,
+    image: &MemEnv,
+    cut: &Cut,
+    rng: &mut Rng,
+    tally: &Tally,
+) -> Outcome<()> {
     let disk = image.fork();
     disk.start_journal();
     let (k, store) = recover(life, &disk, life.bounds(at, cut))?;
@@ -225,12 +266,16 @@ fn crash_recovery(life: &Life, at: usize, image: &MemEnv, cut: &Cut, rng: &mut R
     drop(store);
     let mut crasher = disk.crasher();
     loop {
-        let mut cuts = vec![Cut::Process, Cut::PowerAll, Cut::PowerNone, Cut::PowerRandom(rng.next_u64())];
+        let mut cuts =
+            vec![Cut::Process, Cut::PowerAll, Cut::PowerNone, Cut::PowerRandom(rng.next_u64())];
         cuts.push(Cut::PowerData { keep_entries: rng.one_in(2), keep_data: rng.one_in(2) });
-        cuts.extend(crasher.last_write().filter(|n| *n > 1).map(|n| Cut::Torn { bytes: rng.range(1..n) }));
+        cuts.extend(
+            crasher.last_write().filter(|n| *n > 1).map(|n| Cut::Torn { bytes: rng.range(1..n) }),
+        );
         for second in &cuts {
             tally.during_recovery.fetch_add(1, Ordering::Relaxed);
-            // What a power cut left is durable, and so is what has been recovered once the opening has returned.
+            // What a power cut left is durable, and so is what has been recovered once the opening
+            // has returned.
             let kept = matches!(second, Cut::Process | Cut::PowerAll | Cut::Torn { .. });
             let exact = *cut != Cut::Process || kept || crasher.at() >= open;
             let b = if exact { Bounds { low: k, high: k } } else { life.bounds(at, second) };
@@ -263,21 +308,26 @@ fn cuts(last_write: Option<u64>, rng: &mut Rng) -> Vec<Cut> {
     cuts
 }
 
-/// The checkpoints that were acknowledged by then open with what they were made of, and the exported files are whole.
+/// The checkpoints that were acknowledged by then open with what they were made of, and the
+/// exported files are whole.
 fn check_copies(life: &Life, image: &MemEnv, at: usize) -> Outcome<()> {
     for (i, m) in life.marks.iter().enumerate().filter(|(_, m)| m.end <= at && m.returned) {
         if let Step::Copy(from, _, n) = m.step {
-            let scratch = firn_kv::Db::open_in(Arc::new(image.fork()), "/scratch", history::db_options());
-            let tree =
-                scratch.and_then(|db| db.tree("t", firn_kv::TreeOptions::default())).map_err(|e| format!("scratch: {e}"))?;
-            let imported = tree.import(history::export_file(n)).map_err(|e| format!("export {n}: {e}"))?;
+            let scratch =
+                firn_kv::Db::open_in(Arc::new(image.fork()), "/scratch", history::db_options());
+            let tree = scratch
+                .and_then(|db| db.tree("t", firn_kv::TreeOptions::default()))
+                .map_err(|e| format!("scratch: {e}"))?;
+            let imported =
+                tree.import(history::export_file(n)).map_err(|e| format!("export {n}: {e}"))?;
             let want = life.states[i].get(from).map_or(0, |m| m.len() as u64);
             if imported != want {
                 return Err(format!("export {n} has {imported} pairs instead of {want}"));
             }
         }
         let Step::Checkpoint(n) = m.step else { continue };
-        let copy = Store::open(Arc::new(image.fork()), &checkpoint_dir(n)).map_err(|e| format!("checkpoint {n}: {e}"))?;
+        let copy = Store::open(Arc::new(image.fork()), &checkpoint_dir(n))
+            .map_err(|e| format!("checkpoint {n}: {e}"))?;
         let content = copy.content().map_err(|e| format!("checkpoint {n}: {e}"))?;
         if !same(&content, &life.states[i + 1]) {
             return Err(format!("checkpoint {n}: {}", difference(&content, &life.states[i + 1])));
@@ -296,8 +346,9 @@ fn enumerate(life: &Life, rng: &mut Rng, tally: &Tally) -> Outcome<()> {
             let again = rng.one_in(RECRASH).then(|| image.fork());
             let is_there = || image.files().iter().any(|f| f.ends_with("CURRENT"));
             let seen = (rng.one_in(READ) && is_there()).then(|| read(life, &image, b)).transpose();
-            let tried =
-                seen.and_then(|seen| recover(life, &image, b).map(|found| (seen, found))).and_then(|(seen, (k, store))| {
+            let tried = seen
+                .and_then(|seen| recover(life, &image, b).map(|found| (seen, found)))
+                .and_then(|(seen, (k, store))| {
                     let found = (k, store.db().torn_log().cloned());
                     if seen.as_ref().is_some_and(|seen| *seen != found) {
                         return Err(format!("a reader saw {seen:?}, a writer {found:?}"));
@@ -325,23 +376,32 @@ fn one(seed: u64, tally: &Tally) -> Outcome<()> {
     let mut rng = Rng::new(seed);
     let (mut disk, mut states, mut marks) = (MemEnv::new(seed), vec![Trees::new()], vec![]);
     if seed.is_multiple_of(2) {
-        // Where memory is short the log's segments are removed instead of used again, and no block is served from a map.
+        // Where memory is short the log's segments are removed instead of used again, and no block
+        // is served from a map.
         disk.set_memory(Some(64 << 10));
     }
     for n in 0..LIVES {
         let mut life = Life::live(disk, states, marks, n * STEPS, &mut rng.fork());
-        enumerate(&life, &mut rng.fork(), tally).map_err(|e| format!("seed {seed}, life {n}, {e}"))?;
+        enumerate(&life, &mut rng.fork(), tally)
+            .map_err(|e| format!("seed {seed}, life {n}, {e}"))?;
         // The next life begins at a crash close to the end of this one.
         let at = life.env.journal_len() - rng.below(20) as usize;
         let cut = *rng.choose(&[Cut::Process, Cut::PowerNone, Cut::PowerRandom(seed)]).unwrap();
         disk = life.env.crash_image(at, &cut);
         let (k, _) = recover(&life, &disk.fork(), life.bounds(at, &cut))?;
-        // What the dead process had written is there, but a power cut may still take what was not durable.
+        // What the dead process had written is there, but a power cut may still take what was not
+        // durable.
         let from = if cut == Cut::Process { 0 } else { k };
         states = life.states.drain(from..=k).collect();
         // A step that had not returned acknowledged nothing, though it may show.
         let durable = life.bounds(at, &Cut::PowerNone).low;
-        let past = |m: Mark| Mark { start: 0, end: 0, durable: m.durable.min(durable), returned: m.end <= at, ..m };
+        let past = |m: Mark| Mark {
+            start: 0,
+            end: 0,
+            durable: m.durable.min(durable),
+            returned: m.end <= at,
+            ..m
+        };
         marks = life.marks.drain(from..k).map(past).collect();
     }
     tally.histories.fetch_add(1, Ordering::Relaxed);
@@ -392,5 +452,8 @@ fn a_crash_anywhere_leaves_a_prefix_with_all_that_was_acknowledged() {
     );
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert!(std::env::var("FIRN_CRASH_SEEDS").is_ok() || n(&tally.images) + n(&tally.during_recovery) >= 50_000);
+    assert!(
+        std::env::var("FIRN_CRASH_SEEDS").is_ok()
+            || n(&tally.images) + n(&tally.during_recovery) >= 50_000
+    );
 }

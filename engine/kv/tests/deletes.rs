@@ -1,5 +1,6 @@
-//! Long stretches of deletes, by key and by range, in layers of memtables and tables: what is passed over in leaps is compared with
-//! plain ordered maps, at the newest state and at older snapshots, in both directions.
+//! Long stretches of deletes, by key and by range, in layers of memtables and tables: what is
+//! passed over in leaps is compared with plain ordered maps, at the newest state and at older
+//! snapshots, in both directions.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -19,11 +20,22 @@ fn key(i: u64) -> Vec<u8> {
 }
 
 fn open(seed: u64) -> (Db, Tree) {
-    let options = DbOptions { memory_budget: 8 << 20, wal_segment: 256 << 10, background_threads: 0, ..DbOptions::default() };
+    let options = DbOptions {
+        memory_budget: 8 << 20,
+        wal_segment: 256 << 10,
+        background_threads: 0,
+        ..DbOptions::default()
+    };
     let db = Db::open_in(Arc::new(MemEnv::new(seed)), "/db", options).unwrap();
     // Nothing is merged unless asked for, so that the layers stay.
     let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
-    let tree = TreeOptions { memtable_size: 1 << 20, table_size: 64 << 10, block_size: 512, policy, ..TreeOptions::default() };
+    let tree = TreeOptions {
+        memtable_size: 1 << 20,
+        table_size: 64 << 10,
+        block_size: 512,
+        policy,
+        ..TreeOptions::default()
+    };
     let tree = db.tree("t", tree).unwrap();
     (db, tree)
 }
@@ -100,7 +112,9 @@ fn check(rng: &mut Rng, tree: &Tree, snapshot: Option<&Snapshot>, map: &Map) {
         Some(s) => s.range(tree, ..),
         None => tree.iter(),
     };
-    let own = |item: firn_kv::Result<(firn_kv::Value, firn_kv::Value)>| item.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap();
+    let own = |item: firn_kv::Result<(firn_kv::Value, firn_kv::Value)>| {
+        item.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()
+    };
     assert!(range().map(own).eq(map.clone()));
     assert!(range().rev().map(own).eq(map.clone().into_iter().rev()));
     let cursor = |from, until| {

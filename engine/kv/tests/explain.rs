@@ -1,5 +1,6 @@
-//! What a recording says of a read is what the read did: recorded reads answer as others do, and what they count is compared with what was
-//! written, with what the cache holds, and with the tables' own facts.
+//! What a recording says of a read is what the read did: recorded reads answer as others do, and
+//! what they count is compared with what was written, with what the cache holds, and with the
+//! tables' own facts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,10 @@ use firn_kv::internals::cache::Cache;
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Table;
 use firn_kv::policy::Tiered;
-use firn_kv::{Compression, Db, DbOptions, FilterPrefix, Folded, Merge, Policy, ReadMode, Readable, Result, Tree, TreeOptions};
+use firn_kv::{
+    Compression, Db, DbOptions, FilterPrefix, Folded, Merge, Policy, ReadMode, Readable, Result,
+    Tree, TreeOptions,
+};
 use firn_testkit::rng::Rng;
 
 fn key(n: u64) -> Vec<u8> {
@@ -20,7 +24,8 @@ fn key(n: u64) -> Vec<u8> {
 }
 
 fn open(env: &Arc<MemEnv>) -> Db {
-    let options = DbOptions { background_threads: 0, read_mode: ReadMode::Pread, ..DbOptions::default() };
+    let options =
+        DbOptions { background_threads: 0, read_mode: ReadMode::Pread, ..DbOptions::default() };
     Db::open_in(env.clone(), "db", options).unwrap()
 }
 
@@ -43,7 +48,13 @@ fn cost<T>(tree: &Tree, read: impl FnOnce() -> T) -> (T, ReadCost) {
     (given, recorded.reads.remove(0))
 }
 
-fn walk(tree: &Tree, from: &[u8], until: &[u8], limit: usize, reverse: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn walk(
+    tree: &Tree,
+    from: &[u8],
+    until: &[u8],
+    limit: usize,
+    reverse: bool,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut c = tree.cursor(from..until).unwrap();
     if reverse {
         c.last().unwrap()
@@ -93,13 +104,18 @@ fn recorded_reads_answer_as_others_do() {
             let k = key(n);
             let (value, e) = cost(&tree, || snapshot.get(&tree, &k).unwrap());
             assert_eq!(value.as_deref(), model.get(&k).map(Vec::as_slice), "{seed} {n}");
-            assert_eq!((e.found, e.of.clone()), (u64::from(value.is_some()), ReadOf::Key(k.clone())));
+            assert_eq!(
+                (e.found, e.of.clone()),
+                (u64::from(value.is_some()), ReadOf::Key(k.clone()))
+            );
             // What was read is cached now, and the same blocks are looked at again.
             let again = cost(&tree, || snapshot.get(&tree, &k).unwrap()).1.total();
             assert!(again.blocks.iter().all(|b| b.origin == Origin::Cache), "{again:?}");
             assert_eq!(again.blocks.len(), e.total().blocks.len());
-            // A filter that said no was not searched behind; one that was wrong has cost a block and no entry.
-            let wrong = e.sources.iter().filter(|s| s.filters.iter().any(|f| f.right == Some(false)));
+            // A filter that said no was not searched behind; one that was wrong has cost a block
+            // and no entry.
+            let wrong =
+                e.sources.iter().filter(|s| s.filters.iter().any(|f| f.right == Some(false)));
             assert!(wrong.clone().all(|s| s.entries.all() == 0));
         }
         for _ in 0..40 {
@@ -113,7 +129,8 @@ fn recorded_reads_answer_as_others_do() {
                 assert_eq!(e.found, plain.len() as u64);
                 assert_eq!(e.of, ReadOf::Range { from: from.clone(), until: Some(until.clone()) });
                 assert!(e.total().entries.puts >= e.found);
-                let of_tables = e.sources.iter().flat_map(|s| &s.tables).map(|(_, e)| e.all()).sum::<u64>();
+                let of_tables =
+                    e.sources.iter().flat_map(|s| &s.tables).map(|(_, e)| e.all()).sum::<u64>();
                 let of_runs = e.sources.iter().filter(|s| matches!(s.place, Place::Run { .. }));
                 assert_eq!(of_tables, of_runs.map(|s| s.entries.all()).sum::<u64>());
             }
@@ -123,7 +140,8 @@ fn recorded_reads_answer_as_others_do() {
         let (given, all) = recorded(&tree, || tree.multi_get(&keys).unwrap());
         assert_eq!(given, plain);
         assert_eq!(all.reads.len(), 50);
-        let (n, e) = cost(&tree, || tree.iter().rev().fold(0, |n, item| n + usize::from(item.is_ok())));
+        let (n, e) =
+            cost(&tree, || tree.iter().rev().fold(0, |n, item| n + usize::from(item.is_ok())));
         assert_eq!((n, n as u64), (tree.iter().count(), e.found));
         tree.compact().unwrap();
         let e = cost(&tree, || tree.get(&key(7)).unwrap()).1;
@@ -135,7 +153,8 @@ fn recorded_reads_answer_as_others_do() {
 fn a_cold_read_reads_what_a_warm_one_finds() {
     let env = Arc::new(MemEnv::new(1));
     let db = open(&env);
-    let tree = db.tree("t", TreeOptions { compression: vec![Compression::Lz4], ..piling() }).unwrap();
+    let tree =
+        db.tree("t", TreeOptions { compression: vec![Compression::Lz4], ..piling() }).unwrap();
     for run in 0..3 {
         for n in (run..3000).step_by(3) {
             tree.put(&key(n), &[b'v'; 40]).unwrap();
@@ -145,7 +164,8 @@ fn a_cold_read_reads_what_a_warm_one_finds() {
     drop((tree, db));
     let db = open(&env);
     let tree = db.tree("t", piling()).unwrap();
-    // In the oldest run: the newer ones have it between their bounds and are asked for their filters.
+    // In the oldest run: the newer ones have it between their bounds and are asked for their
+    // filters.
     let cold = cost(&tree, || tree.get(&key(300)).unwrap()).1;
     assert_eq!(
         cold.sources.iter().map(|s| s.skipped).collect::<Vec<_>>(),
@@ -157,25 +177,37 @@ fn a_cold_read_reads_what_a_warm_one_finds() {
         all.filters.iter().map(|f| (f.maybe, f.right)).collect::<Vec<_>>(),
         [(false, Some(true)), (false, Some(true)), (true, Some(true))]
     );
-    assert_eq!((all.blocks.len(), all.blocks[0].origin, all.blocks[0].decompressed), (1, Origin::File, true));
+    assert_eq!(
+        (all.blocks.len(), all.blocks[0].origin, all.blocks[0].decompressed),
+        (1, Origin::File, true)
+    );
     assert_eq!((all.entries.puts, all.entries.all()), (1, 1));
     // The file has such a block, and it is the one with the key.
     let (id, path) = (all.blocks[0].table, table_path(Path::new("db"), all.blocks[0].table));
-    let table = Table::open(env.open_read(&path, false).unwrap(), &path, id, Cache::new(1 << 20)).unwrap();
+    let table =
+        Table::open(env.open_read(&path, false).unwrap(), &path, id, Cache::new(1 << 20)).unwrap();
     let block = table.blocks().nth(table.locate(&key(300)).unwrap()).unwrap();
     assert_eq!((block.offset, u64::from(block.len)), (all.blocks[0].offset, all.blocks[0].stored));
     // Now it is there.
     let warm = cost(&tree, || tree.get(&key(300)).unwrap()).1.total();
-    assert_eq!((warm.opened.len(), warm.blocks[0].origin, warm.blocks[0].decompressed), (0, Origin::Cache, false));
+    assert_eq!(
+        (warm.opened.len(), warm.blocks[0].origin, warm.blocks[0].decompressed),
+        (0, Origin::Cache, false)
+    );
     // A walk reads each of its blocks once, and a second one none.
-    let blocks = |e: &ReadCost, o: Origin| e.total().blocks.iter().filter(|b| b.origin == o).count();
+    let blocks =
+        |e: &ReadCost, o: Origin| e.total().blocks.iter().filter(|b| b.origin == o).count();
     let cold = cost(&tree, || walk(&tree, &key(1000), &key(2000), usize::MAX, false)).1;
     let warm = cost(&tree, || walk(&tree, &key(1000), &key(2000), usize::MAX, false)).1;
     assert_eq!((cold.found, warm.found), (1000, 1000));
     assert!(blocks(&cold, Origin::File) > 60 && blocks(&cold, Origin::Cache) == 0, "{cold:?}");
-    assert_eq!((blocks(&warm, Origin::File), blocks(&warm, Origin::Cache)), (0, blocks(&cold, Origin::File)));
+    assert_eq!(
+        (blocks(&warm, Origin::File), blocks(&warm, Origin::Cache)),
+        (0, blocks(&cold, Origin::File))
+    );
     assert!(cold.total().seeks >= 3);
-    // Each read tells of its own blocks, also where another reads on behind it while both are recorded.
+    // Each read tells of its own blocks, also where another reads on behind it while both are
+    // recorded.
     let (_, both) = recorded(&tree, || {
         walk(&tree, &key(2400), &key(2401), 1, false);
         walk(&tree, &key(2400), &key(2500), 100, false);
@@ -189,7 +221,8 @@ fn tombstones_are_counted_where_they_lie() {
     for reverse in [false, true] {
         let db = open(&Arc::new(MemEnv::new(2)));
         let tree = db.tree("t", piling()).unwrap();
-        // While a transaction wants to know what changes, flushes keep deletes as they are, and put no range deletion in their place.
+        // While a transaction wants to know what changes, flushes keep deletes as they are, and put
+        // no range deletion in their place.
         let _running = db.transaction();
         for n in 0..20_000 {
             tree.put(&key(n), b"v").unwrap();
@@ -220,9 +253,17 @@ fn tombstones_are_counted_where_they_lie() {
         let deletes = newest(&alone);
         for _ in 0..2 {
             let e = cost(&alone, || walk(&alone, &key(0)[..3], b"z", 1, reverse)).1;
-            let e = if reverse { cost(&alone, || walk(&alone, b"a", &key(20_000), 1, true)).1 } else { e };
+            let e = if reverse {
+                cost(&alone, || walk(&alone, b"a", &key(20_000), 1, true)).1
+            } else {
+                e
+            };
             let of = of(&e, deletes);
-            assert_eq!((e.found, of.tombstones(), of.leapt_deletes > 15_000), (1, 20_000, true), "{reverse} {of:?}");
+            assert_eq!(
+                (e.found, of.tombstones(), of.leapt_deletes > 15_000),
+                (1, 20_000, true),
+                "{reverse} {of:?}"
+            );
         }
     }
 }
@@ -240,13 +281,21 @@ fn range_deletions_are_named_with_what_they_cover() {
     for _ in 0..2 {
         let e = cost(&tree, || tree.get(&key(500)).unwrap()).1;
         assert_eq!((e.found, e.total().covered_by), (0, Some(seq)));
-        assert_eq!(e.sources.last().unwrap().skipped, Some(Skipped::Decided).filter(|_| e.sources.len() > 1));
+        assert_eq!(
+            e.sources.last().unwrap().skipped,
+            Some(Skipped::Decided).filter(|_| e.sources.len() > 1)
+        );
         for reverse in [false, true] {
             let (from, until) = if reverse { (0, 9_000) } else { (100, 9_001) };
             let e = cost(&tree, || walk(&tree, &key(from), &key(until), 1, reverse)).1;
             let all = e.total();
-            assert_eq!((e.found, all.range_deletions, all.covered_by), (1, 1, Some(seq)), "{reverse}");
-            // Going backward it takes the key before to know that the versions of a key are all met.
+            assert_eq!(
+                (e.found, all.range_deletions, all.covered_by),
+                (1, 1, Some(seq)),
+                "{reverse}"
+            );
+            // Going backward it takes the key before to know that the versions of a key are all
+            // met.
             assert_eq!(
                 (all.entries.beneath(), all.entries.puts - all.entries.covered),
                 (8_900, 1 + u64::from(reverse)),
@@ -289,7 +338,11 @@ impl FilterPrefix for First {
 fn operands_old_versions_and_prefixes_are_told() {
     let env = Arc::new(MemEnv::new(4));
     let db = open(&env);
-    let options = TreeOptions { merge: Some(Arc::new(Append)), filter_prefix: Some(Arc::new(First)), ..piling() };
+    let options = TreeOptions {
+        merge: Some(Arc::new(Append)),
+        filter_prefix: Some(Arc::new(First)),
+        ..piling()
+    };
     let tree = db.tree("t", options).unwrap();
     tree.put(b"k", b"0").unwrap();
     tree.flush().unwrap();
@@ -314,10 +367,16 @@ fn operands_old_versions_and_prefixes_are_told() {
     }
     tree.flush().unwrap();
     let e = cost(&tree, || walk(&tree, b"k0", b"k9", 9, false)).1;
-    assert_eq!(e.sources.iter().map(|s| s.skipped).collect::<Vec<_>>(), [Some(Skipped::Empty), None, Some(Skipped::Bounds)]);
+    assert_eq!(
+        e.sources.iter().map(|s| s.skipped).collect::<Vec<_>>(),
+        [Some(Skipped::Empty), None, Some(Skipped::Bounds)]
+    );
     let e = cost(&tree, || walk(&tree, b"m0", b"m9", 9, false)).1;
     assert_eq!(e.sources[1].skipped, Some(Skipped::Prefix));
-    assert_eq!(e.sources[1].filters.iter().map(|f| (f.maybe, f.right)).collect::<Vec<_>>(), [(false, None)]);
+    assert_eq!(
+        e.sources[1].filters.iter().map(|f| (f.maybe, f.right)).collect::<Vec<_>>(),
+        [(false, None)]
+    );
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The nth I/O operation fails, for every n of seeded histories and every kind of fault.
 //!
-//! A history runs until the fault shows. Then, with the device well again, the store must be readable at once and show what was
-//! acknowledged, with the step that failed wholly there or wholly absent; go on taking writes, or be latched read-only and say so;
-//! and hold exactly that when it is opened again, after a crash of the process and after a power cut. Every error says what failed
-//! and where. An interrupted call is never seen at all.
+//! A history runs until the fault shows. Then, with the device well again, the store must be
+//! readable at once and show what was acknowledged, with the step that failed wholly there or
+//! wholly absent; go on taking writes, or be latched read-only and say so; and hold exactly that
+//! when it is opened again, after a crash of the process and after a power cut. Every error says
+//! what failed and where. An interrupted call is never seen at all.
 //!
-//! `FIRN_FAULT_SEEDS=n` runs n histories instead of the default, `FIRN_FAULT_SEEDS=a..b` those with these seeds.
+//! `FIRN_FAULT_SEEDS=n` runs n histories instead of the default, `FIRN_FAULT_SEEDS=a..b` those with
+//! these seeds.
 
 #![allow(clippy::disallowed_methods)] // a test may look at the clock to say how long it took
 
@@ -86,8 +88,8 @@ impl History {
 struct Known {
     /// What was acknowledged.
     now: Trees,
-    /// What is there if the step that failed has happened after all, or has not although it seems so: as long as no later step has
-    /// been acknowledged, opening again may show either.
+    /// What is there if the step that failed has happened after all, or has not although it seems
+    /// so: as long as no later step has been acknowledged, opening again may show either.
     or: Option<Trees>,
     /// What a power cut must leave, at least: the states since then are all possible.
     since_durable: Vec<Trees>,
@@ -137,7 +139,11 @@ fn check_words(e: &Error, what: &Step) -> Outcome<()> {
         ErrorKind::ReadOnly => e.to_string().len() > 40,
         _ => false,
     };
-    if sound { Ok(()) } else { Err(format!("{} failed with {e}, which says too little", words(what))) }
+    if sound {
+        Ok(())
+    } else {
+        Err(format!("{} failed with {e}, which says too little", words(what)))
+    }
 }
 
 fn words(step: &Step) -> String {
@@ -147,7 +153,10 @@ fn words(step: &Step) -> String {
 /// A write that a store can always take.
 fn probe(trees: &Trees) -> Option<Step> {
     let tree = trees.keys().next()?;
-    Some(Step::Write(vec![Change::Put(tree, b"probe".to_vec(), b"it takes writes".to_vec())], Durability::Process))
+    Some(Step::Write(
+        vec![Change::Put(tree, b"probe".to_vec(), b"it takes writes".to_vec())],
+        Durability::Process,
+    ))
 }
 
 struct Trial {
@@ -173,7 +182,8 @@ impl Trial {
         }
         // Of its own: trials run beside each other.
         let open_files = Some(OpenFiles::new(history::FILES));
-        let options = DbOptions { background_threads: threads, open_files, ..history.options.clone() };
+        let options =
+            DbOptions { background_threads: threads, open_files, ..history.options.clone() };
         let store = Store::closed_with(Arc::new(env.clone()), options);
         let mut t = Trial { plan, threads, disk, env, store, known: Known::new(), latched: false };
         let mut rest = history.steps.iter();
@@ -195,7 +205,10 @@ impl Trial {
     /// The step failed: what is left must be sound.
     fn after(&mut self, step: &Step, e: &Error, rest: &[Step]) -> Outcome<()> {
         if self.plan.fault == Fault::Eintr {
-            return Err(format!("{} failed with {e}, but the call was only interrupted", words(step)));
+            return Err(format!(
+                "{} failed with {e}, but the call was only interrupted",
+                words(step)
+            ));
         }
         check_words(e, step)?;
         self.known.fails(step);
@@ -204,7 +217,8 @@ impl Trial {
             self.store.run(&Step::Open).map_err(|e| format!("cannot be opened again: {e}"))?;
         }
         let happened = self.look("at once")?;
-        // A tree that is being made or dropped is settled by doing it again; NotFound says that it is gone.
+        // A tree that is being made or dropped is settled by doing it again; NotFound says that it
+        // is gone.
         let pending = match step {
             Step::Create(_) => true,
             Step::Drop(t) => self.store.db().tree_names().iter().any(|n| n == t),
@@ -219,7 +233,12 @@ impl Trial {
                     self.latched()?;
                     break;
                 }
-                Err(e) => return Err(format!("{} failed on a device that is well again: {e}", words(next))),
+                Err(e) => {
+                    return Err(format!(
+                        "{} failed on a device that is well again: {e}",
+                        words(next)
+                    ));
+                }
             }
         }
         self.finish()
@@ -254,7 +273,9 @@ impl Trial {
             self.reopen(self.disk.crash_image(0, &Cut::PowerNone), "after a power cut", true)?;
         }
         match self.store.close() {
-            Ok(()) if self.latched => return Err("the closing of a latched store tells nothing".into()),
+            Ok(()) if self.latched => {
+                return Err("the closing of a latched store tells nothing".into());
+            }
             Err(e) if e.kind() != ErrorKind::ReadOnly => {
                 return Err(format!("cannot be closed on a device that is well again: {e}"));
             }
@@ -272,9 +293,14 @@ impl Trial {
         let found = if power {
             self.known.since_durable.iter().rev().find(|s| same(&content, s))
         } else {
-            [Some(&self.known.now), self.known.or.as_ref()].into_iter().flatten().find(|s| same(&content, s))
+            [Some(&self.known.now), self.known.or.as_ref()]
+                .into_iter()
+                .flatten()
+                .find(|s| same(&content, s))
         };
-        let Some(state) = found else { return Err(format!("{when}: {}", difference(&content, &self.known.now))) };
+        let Some(state) = found else {
+            return Err(format!("{when}: {}", difference(&content, &self.known.now)));
+        };
         if let Some(step) = probe(state) {
             store.run(&step).map_err(failed)?;
         }
@@ -291,7 +317,8 @@ impl Trial {
     fn nothing_leaks(&self, store: &Store, disk: &MemEnv) -> Outcome<()> {
         let names = disk.list(Path::new(DIR)).map_err(|e| e.to_string())?;
         let count = |suffix: &str| names.iter().filter(|n| n.ends_with(suffix)).count();
-        let live: usize = store.db().stats().trees.iter().flat_map(|t| &t.runs).map(|r| r.tables).sum();
+        let live: usize =
+            store.db().stats().trees.iter().flat_map(|t| &t.runs).map(|r| r.tables).sum();
         let manifests = names.iter().filter(|n| n.starts_with("MANIFEST-")).count();
         let known = count(".sst") + count(".wal") + manifests + 2;
         if count(".sst") != live || manifests != 1 || known != names.len() {
@@ -313,7 +340,8 @@ fn one(seed: u64, tally: &Tally) -> Outcome<()> {
     for plan in PLANS {
         let mut n = 0;
         loop {
-            let met = Trial::run(&history, plan, n, 0).map_err(|e| format!("seed {seed}, {plan:?}, operation {n}: {e}"))?;
+            let met = Trial::run(&history, plan, n, 0)
+                .map_err(|e| format!("seed {seed}, {plan:?}, operation {n}: {e}"))?;
             tally.runs.fetch_add(1, Ordering::Relaxed);
             // Interruptions are all met in one run.
             if !met || plan.fault == Fault::Eintr {
@@ -370,14 +398,17 @@ fn the_nth_operation_fails_and_nothing_is_lost() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The same with background threads, where the nth operation is not the same one in each run: for some n.
+/// The same with background threads, where the nth operation is not the same one in each run: for
+/// some n.
 #[test]
 fn faults_in_the_background_lose_nothing() {
     let history = History::new(100);
     let mut runs = 0;
     for plan in PLANS {
         let mut n = 0;
-        while Trial::run(&history, plan, n, 2).unwrap_or_else(|e| panic!("{plan:?}, operation {n}: {e}")) {
+        while Trial::run(&history, plan, n, 2)
+            .unwrap_or_else(|e| panic!("{plan:?}, operation {n}: {e}"))
+        {
             if plan.fault == Fault::Eintr {
                 break;
             }

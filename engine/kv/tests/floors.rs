@@ -1,4 +1,5 @@
-//! A room imports only lower floors, files of a room make no new rings, and every file says what it is.
+//! A room imports only lower floors, files of a room make no new rings, and every file says what it
+//! is.
 
 use std::path::Path;
 

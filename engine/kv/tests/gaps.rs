@@ -1,4 +1,5 @@
-//! Stretches without anything to be seen are learnt by readers and leapt over: what is seen is the same as without, whatever else happens.
+//! Stretches without anything to be seen are learnt by readers and leapt over: what is seen is the
+//! same as without, whatever else happens.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +17,8 @@ fn key(i: u64) -> Vec<u8> {
 fn open(threads: usize) -> (Db, Tree) {
     let options = DbOptions { background_threads: threads, ..DbOptions::default() };
     let db = Db::open_in(Arc::new(MemEnv::new(7)), Path::new("/gaps"), options).unwrap();
-    let tree = db.tree("t", TreeOptions { memtable_size: 1 << 20, ..TreeOptions::default() }).unwrap();
+    let tree =
+        db.tree("t", TreeOptions { memtable_size: 1 << 20, ..TreeOptions::default() }).unwrap();
     (db, tree)
 }
 
@@ -25,7 +27,9 @@ type Model = BTreeMap<Vec<u8>, u64>;
 /// Compares some reads of a range from both ends with the model.
 fn compare(range: impl Fn() -> firn_kv::Range, model: &[(&Vec<u8>, &u64)]) {
     let value = |v: &[u8]| u64::from_le_bytes(v.try_into().unwrap());
-    let pair = |i: firn_kv::Result<(firn_kv::Value, firn_kv::Value)>| i.map(|(k, v)| (k.to_vec(), value(&v))).unwrap();
+    let pair = |i: firn_kv::Result<(firn_kv::Value, firn_kv::Value)>| {
+        i.map(|(k, v)| (k.to_vec(), value(&v))).unwrap()
+    };
     let want = |(k, v): &(&Vec<u8>, &u64)| ((*k).clone(), **v);
     let firsts: Vec<_> = range().take(3).map(pair).collect();
     assert_eq!(firsts, model.iter().take(3).map(want).collect::<Vec<_>>());
@@ -70,7 +74,8 @@ fn what_is_seen_is_the_same_as_without() {
                 8 => tree.flush().unwrap(),
                 9 if step % 5 == 0 => tree.compact().unwrap(),
                 10 => {
-                    let some: Vec<_> = (at..(at + 4).min(KEYS)).map(|i| (key(i), step.to_le_bytes())).collect();
+                    let some: Vec<_> =
+                        (at..(at + 4).min(KEYS)).map(|i| (key(i), step.to_le_bytes())).collect();
                     tree.ingest(some).unwrap();
                     model.extend((at..(at + 4).min(KEYS)).map(|i| (key(i), step)));
                 }
@@ -84,7 +89,10 @@ fn what_is_seen_is_the_same_as_without() {
             for _ in 0..3 {
                 let (a, b) = (key(rng.below(KEYS)), key(rng.below(KEYS) + 300));
                 if a < b {
-                    compare(|| tree.range(a.clone()..b.clone()), &model.range(a.clone()..b.clone()).collect::<Vec<_>>());
+                    compare(
+                        || tree.range(a.clone()..b.clone()),
+                        &model.range(a.clone()..b.clone()).collect::<Vec<_>>(),
+                    );
                     for (s, model) in &snapshots {
                         compare(
                             || s.range(&tree, a.clone()..b.clone()),
@@ -99,7 +107,8 @@ fn what_is_seen_is_the_same_as_without() {
     }
 }
 
-/// One key is there at every moment, always another one: every reader must meet exactly one, among all the deletes.
+/// One key is there at every moment, always another one: every reader must meet exactly one, among
+/// all the deletes.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn a_key_that_wanders_among_deletes_is_always_met() {

@@ -1,8 +1,10 @@
-//! The golden files in `format-spec/golden`: this program reads everything in them, and writes the very same bytes.
+//! The golden files in `format-spec/golden`: this program reads everything in them, and writes the
+//! very same bytes.
 //!
-//! Bytes that the format leaves open are decided by others: what LZ4 finds, where the construction of a filter ends, and the version in
-//! the properties' `writer`. `versions.json` says which versions decided. With the same ones every byte must be the same; with others,
-//! everything that they do not decide must be.
+//! Bytes that the format leaves open are decided by others: what LZ4 finds, where the construction
+//! of a filter ends, and the version in the properties' `writer`. `versions.json` says which
+//! versions decided. With the same ones every byte must be the same; with others, everything that
+//! they do not decide must be.
 
 #![allow(clippy::disallowed_methods, reason = "golden files are read as they are")]
 
@@ -62,7 +64,9 @@ fn read(kind: &str, path: &Path, from: u64) -> Value {
     let content = match kind {
         "table" => tables::read(&*env, path, number(path)),
         "log" => logs::read(&*env, path, from),
-        "manifest" => manifest::Manifest::load(&*env, path).map(|state| manifests::told(&state.unwrap().0)),
+        "manifest" => {
+            manifest::Manifest::load(&*env, path).map(|state| manifests::told(&state.unwrap().0))
+        }
         _ => stores::read(env, path),
     };
     content.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
@@ -93,17 +97,25 @@ fn meaning_of_table(bytes: &[u8], id: u64) -> String {
     while at < bytes.len() - FOOTER {
         let h = BlockHeader::read(&bytes[at..]).unwrap();
         let end = at + BLOCK_HEADER + h.stored_len;
-        let raw = Stored::check(&bytes[at..end], h.kind, id, at as u64).and_then(|s| s.to_vec()).unwrap();
+        let raw =
+            Stored::check(&bytes[at..end], h.kind, id, at as u64).and_then(|s| s.to_vec()).unwrap();
         let _ = match h.kind {
-            BlockKind::Data | BlockKind::Tombstones => writeln!(out, "{:?} {}", h.kind, made::hex(&raw)),
+            BlockKind::Data | BlockKind::Tombstones => {
+                writeln!(out, "{:?} {}", h.kind, made::hex(&raw))
+            }
             BlockKind::Filter => writeln!(out, "a filter of kind {}", raw[0]),
             BlockKind::Index => {
                 let rows = fields::index_block(&raw, at as u64 - before_index(bytes)).unwrap().rows;
-                rows.iter().try_for_each(|r| writeln!(out, "{} {} {}", made::hex(&r.separator), r.entries, r.flags & 7))
+                rows.iter().try_for_each(|r| {
+                    writeln!(out, "{} {} {}", made::hex(&r.separator), r.entries, r.flags & 7)
+                })
             }
             BlockKind::Properties => {
                 let pairs = fields::properties_block(&raw).unwrap();
-                pairs.iter().filter(|p| p.0 != b"writer").try_for_each(|p| writeln!(out, "{} {:?}", made::hex(p.0), p.1))
+                pairs
+                    .iter()
+                    .filter(|p| p.0 != b"writer")
+                    .try_for_each(|p| writeln!(out, "{} {:?}", made::hex(p.0), p.1))
             }
         };
         at = end;
@@ -151,12 +163,23 @@ fn the_writer_writes_the_golden_files_of_the_present_version() {
     let folder = golden().join("v1");
     let made = set::golden().unwrap();
     let told: String = made.told.iter().map(|line| format!("{line}\n")).collect();
-    assert_eq!(told, std::fs::read_to_string(folder.join("expected.jsonl")).unwrap(), "{HOW_TO_GO_ON}");
-    let versions: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("versions.json")).unwrap()).unwrap();
+    assert_eq!(
+        told,
+        std::fs::read_to_string(folder.join("expected.jsonl")).unwrap(),
+        "{HOW_TO_GO_ON}"
+    );
+    let versions: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("versions.json")).unwrap())
+            .unwrap();
     let same_hands = versions == set::versions();
     for file in made.files.iter().filter(|f| f.path != "versions.json") {
         let kept = OsEnv::new().read_all(&folder.join(&file.path), 1 << 20).unwrap();
-        assert_eq!(meaning(&file.path, &kept), meaning(&file.path, &file.bytes), "{}\n{HOW_TO_GO_ON}", file.path);
+        assert_eq!(
+            meaning(&file.path, &kept),
+            meaning(&file.path, &file.bytes),
+            "{}\n{HOW_TO_GO_ON}",
+            file.path
+        );
         assert!(!same_hands || kept == file.bytes, "{}\n{HOW_TO_GO_ON}", file.path);
     }
 }

@@ -1,5 +1,6 @@
-//! What compactions may forget: a `Purge` hook that lets values expire, as a layer above would use it, and `Fifo` with bounds. Seeded
-//! histories against a map; the answers of readers never depend on whether a compaction has run.
+//! What compactions may forget: a `Purge` hook that lets values expire, as a layer above would use
+//! it, and `Fifo` with bounds. Seeded histories against a map; the answers of readers never depend
+//! on whether a compaction has run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,8 +12,8 @@ use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
-    Db, DbOptions, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot, Summary, SummaryPass, Tree, TreeOptions,
-    Verdict,
+    Db, DbOptions, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot, Summary,
+    SummaryPass, Tree, TreeOptions, Verdict,
 };
 use firn_testkit::rng::Rng;
 
@@ -39,9 +40,12 @@ struct ExpiryPass(u64);
 impl PurgePass for ExpiryPass {
     fn judge(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
         match kind {
-            // Something older that is not expired may lie beneath: then a short stub has to stay and hide it.
+            // Something older that is not expired may lie beneath: then a short stub has to stay
+            // and hide it.
             Kind::Put if expiry(value) < self.0 && alone => Verdict::Drop,
-            Kind::Put if expiry(value) < self.0 => Verdict::Replace(expiry(value).to_be_bytes().to_vec()),
+            Kind::Put if expiry(value) < self.0 => {
+                Verdict::Replace(expiry(value).to_be_bytes().to_vec())
+            }
             _ => Verdict::Keep,
         }
     }
@@ -60,7 +64,12 @@ fn items(range: firn_kv::Range) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
 }
 
 fn open(env: &MemEnv, options: TreeOptions) -> (Db, Tree) {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+    let db = DbOptions {
+        background_threads: 0,
+        memory_budget: 8 << 20,
+        wal_segment: 256 << 10,
+        ..DbOptions::default()
+    };
     let db = Db::open_in(Arc::new(env.clone()), "/db", db).unwrap();
     let tree = db.tree("t", options).unwrap();
     (db, tree)
@@ -127,12 +136,18 @@ fn expire(seed: u64, policy: Policy) -> u64 {
                 (db, tree) = open(&env, all.clone());
             }
             366..380 => env.advance(Duration::from_secs(rng.below(40))),
-            380..384 => check(&tree, &map, &frozen, now, &format!("{policy:?}, seed {seed}, step {step}")),
+            380..384 => {
+                check(&tree, &map, &frozen, now, &format!("{policy:?}, seed {seed}, step {step}"))
+            }
             _ => {
                 let k = key(&mut rng);
                 let live = |v: &Vec<u8>| expiry(v) >= now;
                 let got = tree.get(&k).unwrap().map(|v| v.to_vec()).filter(live);
-                assert_eq!(got, map.get(&k).cloned().filter(live), "{policy:?}, seed {seed}, step {step}");
+                assert_eq!(
+                    got,
+                    map.get(&k).cloned().filter(live),
+                    "{policy:?}, seed {seed}, step {step}"
+                );
             }
         }
     }
@@ -147,9 +162,18 @@ fn expire(seed: u64, policy: Policy) -> u64 {
 fn policies() -> [Policy; 4] {
     [
         Policy::default(),
-        Policy::Leveled(Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() }),
+        Policy::Leveled(Leveled {
+            level0_runs: 2,
+            ratio: 4,
+            base: 128 << 10,
+            movement: Movement::default(),
+        }),
         Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
-        Policy::Unified(Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 }),
+        Policy::Unified(Unified {
+            scaling: vec![2, -2, 0],
+            target_table: 64 << 10,
+            base_shards: 2,
+        }),
     ]
 }
 
@@ -164,10 +188,15 @@ fn what_has_expired_is_forgotten_and_uncovers_nothing() {
 /// Bytes of table files in the directory.
 fn table_bytes(env: &MemEnv) -> u64 {
     let names = env.list(Path::new("/db")).unwrap();
-    names.iter().filter(|n| n.ends_with(".sst")).map(|n| env.file_len(&Path::new("/db").join(n)).unwrap()).sum()
+    names
+        .iter()
+        .filter(|n| n.ends_with(".sst"))
+        .map(|n| env.file_len(&Path::new("/db").join(n)).unwrap())
+        .sum()
 }
 
-/// A key is either as it was written last or forgotten, never as it was before; what is newest is there; sizes and ages are held.
+/// A key is either as it was written last or forgotten, never as it was before; what is newest is
+/// there; sizes and ages are held.
 fn first_in_first_out(seed: u64, max_bytes: u64, max_age_secs: u64) -> usize {
     let mut rng = Rng::new(seed);
     let mut env = MemEnv::new(seed);
@@ -201,9 +230,14 @@ fn first_in_first_out(seed: u64, max_bytes: u64, max_age_secs: u64) -> usize {
             385..390 => {
                 let got: BTreeMap<_, _> = items(tree.iter()).collect();
                 for (k, v) in &got {
-                    assert_eq!(Some(v), map[k].0.as_ref(), "{what}: an older value, or a deleted one, came back");
+                    assert_eq!(
+                        Some(v),
+                        map[k].0.as_ref(),
+                        "{what}: an older value, or a deleted one, came back"
+                    );
                 }
-                forgotten = map.iter().filter(|(k, (v, _))| v.is_some() && !got.contains_key(*k)).count();
+                forgotten =
+                    map.iter().filter(|(k, (v, _))| v.is_some() && !got.contains_key(*k)).count();
             }
             _ => {
                 let k = format!("key{:05}", rng.below(20_000)).into_bytes();
@@ -244,7 +278,8 @@ fn fifo_forgets_the_oldest_by_age() {
     assert!(first_in_first_out(5, 400 << 10, 300) > 1000);
 }
 
-/// The first two bytes of a key are a row; the key of two bytes is the row's marker, which speaks for the whole row.
+/// The first two bytes of a key are a row; the key of two bytes is the row's marker, which speaks
+/// for the whole row.
 struct Rows;
 
 impl firn_kv::FilterPrefix for Rows {
@@ -288,7 +323,8 @@ fn what_speaks_for_a_range_is_alone_when_nothing_older_is_in_the_whole_range() {
         ..options(Policy::Tiered(Tiered { min_runs: 8, max_runs: 8, bucket: 2.0 }))
     };
     let (db, tree) = open(&env, hooks);
-    // An older table that begins after the marker, so that a job over the marker's key doesn't take it in: it holds the row, or doesn't.
+    // An older table that begins after the marker, so that a job over the marker's key doesn't take
+    // it in: it holds the row, or doesn't.
     for (keys, kept) in [(&["bb1", "cc1"][..], true), (&["bd1", "cc1"], false)] {
         keys.iter().for_each(|k| tree.put(k.as_bytes(), b"").unwrap());
         tree.flush().unwrap();
@@ -300,7 +336,11 @@ fn what_speaks_for_a_range_is_alone_when_nothing_older_is_in_the_whole_range() {
         let seen = |range: firn_kv::Range| items(range).map(|(k, _)| k).collect::<Vec<_>>();
         let all = seen(tree.iter());
         let row: Vec<_> = all.iter().filter(|k| k.starts_with(b"bb")).cloned().collect();
-        assert_eq!(seen(tree.range("bb".."bc")), row, "filters leave out only what holds nothing of the range");
+        assert_eq!(
+            seen(tree.range("bb".."bc")),
+            row,
+            "filters leave out only what holds nothing of the range"
+        );
         tree.compact_range("bb"..="bb").unwrap();
         let there = tree.contains(b"bb").unwrap();
         assert_eq!(there, kept, "{keys:?}");
@@ -347,8 +387,14 @@ fn tables_are_listed_with_what_their_summary_says() {
     }
     let tables = tree.tables().unwrap();
     let [newer, older] = &tables[..] else { panic!("{tables:?}") };
-    assert_eq!((&older.summary[..], &*older.first_key, &*older.last_key, older.entries), (&[3][..], &b"a"[..], &b"e"[..], 3));
-    assert_eq!((&newer.summary[..], newer.min_seq, newer.max_seq, newer.level), (&[1][..], 4, 4, 0));
+    assert_eq!(
+        (&older.summary[..], &*older.first_key, &*older.last_key, older.entries),
+        (&[3][..], &b"a"[..], &b"e"[..], 3)
+    );
+    assert_eq!(
+        (&newer.summary[..], newer.min_seq, newer.max_seq, newer.level),
+        (&[1][..], 4, 4, 0)
+    );
     assert!(newer.run > older.run && older.bytes > 0);
     assert_eq!(env.file_len(Path::new(&format!("/db/{:08}.sst", older.id))).unwrap(), older.bytes);
     tree.compact().unwrap();
@@ -361,11 +407,17 @@ fn tables_are_listed_with_what_their_summary_says() {
 #[test]
 fn a_store_without_its_prefixes_is_sound() {
     let env = MemEnv::new(1);
-    let (db, tree) = open(&env, TreeOptions { filter_prefix: Some(Arc::new(Rows)), ..TreeOptions::default() });
+    let (db, tree) =
+        open(&env, TreeOptions { filter_prefix: Some(Arc::new(Rows)), ..TreeOptions::default() });
     (0..500u32).for_each(|i| tree.put(format!("b{i:03}").as_bytes(), b"value").unwrap());
     tree.flush().unwrap();
     drop((tree, db));
-    let db = Db::open_in(Arc::new(env), "/db", DbOptions { background_threads: 0, ..DbOptions::default() }).unwrap();
+    let db = Db::open_in(
+        Arc::new(env),
+        "/db",
+        DbOptions { background_threads: 0, ..DbOptions::default() },
+    )
+    .unwrap();
     let found = db.verify(|_, _| {}).unwrap();
     assert!(found.errors.is_empty() && found.entries == 500, "{:?}", found.errors);
 }

@@ -1,5 +1,6 @@
-//! Every file knows its store: files of another store, of a clone and of another time are known for what they are, and never read as
-//! the store's own, though their names, numbers, lengths and checksums are right.
+//! Every file knows its store: files of another store, of a clone and of another time are known for
+//! what they are, and never read as the store's own, though their names, numbers, lengths and
+//! checksums are right.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,13 +12,20 @@ use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{Manifest, State};
 use firn_kv::internals::sstable::format::FOOTER;
 use firn_kv::internals::wal::format::SEGMENT_HEADER;
-use firn_kv::internals::wal::{Known, SegmentReader, Wal, recover, recover_known, segment_name, writers};
+use firn_kv::internals::wal::{
+    Known, SegmentReader, Wal, recover, recover_known, segment_name, writers,
+};
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree, TreeOptions};
 
 const DIR: &str = "/db";
 
 fn options() -> DbOptions {
-    DbOptions { background_threads: 0, wal_segment: 64 << 10, event_log: false, ..DbOptions::default() }
+    DbOptions {
+        background_threads: 0,
+        wal_segment: 64 << 10,
+        event_log: false,
+        ..DbOptions::default()
+    }
 }
 
 fn open(env: &MemEnv) -> Result<(Db, Tree), Error> {
@@ -64,7 +72,8 @@ fn clones() -> (MemEnv, MemEnv) {
     let (db, tree) = open(&store).unwrap();
     tree.put(b"a", b"1").unwrap();
     drop((tree, db));
-    // Whoever copies a directory draws other numbers from then on: forks of one environment would draw the same.
+    // Whoever copies a directory draws other numbers from then on: forks of one environment would
+    // draw the same.
     let copy = |seed: u64| {
         let env = MemEnv::new(seed);
         env.create_dir_all(Path::new(DIR)).unwrap();
@@ -90,7 +99,11 @@ fn a_log_segment_of_a_clone_is_refused_and_named() {
     let mixed = one.fork();
     mixed.write_file(&segment(number), &two.read_file(&segment(number)).unwrap()).unwrap();
     for e in [error_of(open(&mixed)), error_of(read_only(&mixed))] {
-        assert_eq!((e.file(), e.block_kind()), (Some(segment(number).as_path()), Some("wal segment header")), "{e}");
+        assert_eq!(
+            (e.file(), e.block_kind()),
+            (Some(segment(number).as_path()), Some("wal segment header")),
+            "{e}"
+        );
         assert!(e.to_string().contains("a clone"), "{e}");
     }
     // It is no better under a number that the store has not used yet.
@@ -147,7 +160,9 @@ fn an_opening_that_came_to_nothing_leaves_a_segment_that_does_not_count() {
     for round in 0..3 {
         let found = recover(&env, Path::new(DIR), known.wal_floor, &mut |_, _, _| Ok(())).unwrap();
         // The process dies between the new segment and the new manifest.
-        drop(Wal::create(Arc::new(env.clone()), Path::new(DIR), known.id, &found, 64 << 10).unwrap());
+        drop(
+            Wal::create(Arc::new(env.clone()), Path::new(DIR), known.id, &found, 64 << 10).unwrap(),
+        );
         assert_eq!(value(&env.fork(), "b").as_deref(), Some(&b"2"[..]), "{round}");
     }
     let env = killed(&env, &[("c", "3")]);
@@ -177,8 +192,13 @@ fn writers_are_listed_as_long_as_their_segments_are_there() {
         tree.put(&[round], b"v").unwrap();
         let state = state(&env);
         let of_files = writers(&env, Path::new(DIR)).unwrap();
-        assert!(of_files.iter().all(|w| state.writers.contains(w)), "{of_files:?} {:?}", state.writers);
-        let header = SegmentReader::open(&env, Path::new(DIR), state.writers.last().unwrap().from).unwrap();
+        assert!(
+            of_files.iter().all(|w| state.writers.contains(w)),
+            "{of_files:?} {:?}",
+            state.writers
+        );
+        let header =
+            SegmentReader::open(&env, Path::new(DIR), state.writers.last().unwrap().from).unwrap();
         let header = header.header().unwrap().clone();
         let last = LogWriter { from: header.number, id: header.writer, base: header.base };
         assert_eq!((state.writers.last(), header.store), (Some(&last), state.id));
@@ -186,7 +206,8 @@ fn writers_are_listed_as_long_as_their_segments_are_there() {
             tree.flush().unwrap();
         }
     }
-    // The log begins behind what was flushed: what lies before has been let go of, and its writers with it.
+    // The log begins behind what was flushed: what lies before has been let go of, and its writers
+    // with it.
     assert!(state(&env).writers.len() <= 4, "{:?}", state(&env).writers);
 }
 
@@ -195,7 +216,11 @@ fn with_table(env: &MemEnv, value: &str) -> PathBuf {
     let (_db, tree) = open(env).unwrap();
     tree.put(b"a", value.as_bytes()).unwrap();
     tree.compact().unwrap();
-    let tables = state(env).trees.values().flat_map(|t| t.tables().map(|t| t.id).collect::<Vec<_>>()).collect::<Vec<_>>();
+    let tables = state(env)
+        .trees
+        .values()
+        .flat_map(|t| t.tables().map(|t| t.id).collect::<Vec<_>>())
+        .collect::<Vec<_>>();
     Path::new(DIR).join(format!("{:08}.sst", tables[0]))
 }
 
@@ -218,7 +243,10 @@ fn a_table_of_another_store_or_of_a_clone_is_refused_and_named() {
     assert_eq!((&path, one.read_file(&path).unwrap().len()), (&other, foreign.len()));
     one.write_file(&path, &foreign).unwrap();
     let (e, told) = read(&one);
-    assert!(e.file() == Some(&path) && e.to_string().contains("a table of another store (id"), "{e}");
+    assert!(
+        e.file() == Some(&path) && e.to_string().contains("a table of another store (id"),
+        "{e}"
+    );
     assert!(told.iter().any(|t| t.contains("another store")), "{told:?}");
     // Opened for writing the store says so when the table is first met.
     let e = match open(&one) {
@@ -244,8 +272,12 @@ fn a_checkpoint_is_a_store_of_its_own_whose_tables_say_who_wrote_them() {
     let (own, copy) = (state(&env), Manifest::load(&env, Path::new("/copy")).unwrap().unwrap().0);
     assert_eq!((copy.parent, own.parent), (Some(own.id), None));
     assert!(copy.id != own.id && copy.writers.is_empty());
-    let stores =
-        |s: &State| s.trees.values().flat_map(|t| t.tables().map(|t| t.identity.store).collect::<Vec<_>>()).collect::<Vec<_>>();
+    let stores = |s: &State| {
+        s.trees
+            .values()
+            .flat_map(|t| t.tables().map(|t| t.identity.store).collect::<Vec<_>>())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(stores(&copy), [own.id]);
     // It goes on for itself, and reads what it was given.
     let copied = Db::open_in(Arc::new(env.clone()), "/copy", options()).unwrap();
@@ -268,7 +300,8 @@ fn the_log_alone_says_who_wrote_it() {
     let (known, of_files) = (state(&env), writers(&env, Path::new(DIR)).unwrap());
     assert_eq!(known.writers, of_files);
     let all = Known { store: known.id, durable: 0, writers: Some(&of_files) };
-    let found = recover_known(&env, Path::new(DIR), known.wal_floor, &all, &mut |_, _, _| Ok(())).unwrap();
+    let found =
+        recover_known(&env, Path::new(DIR), known.wal_floor, &all, &mut |_, _, _| Ok(())).unwrap();
     assert_eq!(found.records, 2);
 }
 
@@ -282,7 +315,9 @@ fn a_table_of_a_newer_version_stops_an_opening_for_writing_before_it_writes() {
     let crc = checksum(2, footer as u64, &[&bytes[footer..footer + 56], &bytes[footer + 60..]]);
     bytes[footer + 56..footer + 60].copy_from_slice(&crc.to_le_bytes());
     env.write_file(&path, &bytes).unwrap();
-    let content = || env.files().into_iter().map(|f| (f.clone(), env.read_file(&f).unwrap())).collect::<Vec<_>>();
+    let content = || {
+        env.files().into_iter().map(|f| (f.clone(), env.read_file(&f).unwrap())).collect::<Vec<_>>()
+    };
     let before = content();
     let options = DbOptions { event_log: true, ..options() };
     let e = Db::open_in(Arc::new(env.clone()), DIR, options).err().unwrap();

@@ -1,14 +1,19 @@
-//! Searches interleavings: programs of a few threads run on a whole Db, its workers among them, under a deterministic scheduler; what
-//! every call answered must fit one order (`firn_testkit::linear`), also after closing and opening, in checkpoints and exports, and after
+//! Searches interleavings: programs of a few threads run on a whole Db, its workers among them,
+//! under a deterministic scheduler; what every call answered must fit one order
+//! (`firn_testkit::linear`), also after closing and opening, in checkpoints and exports, and after
 //! a crash in the middle.
 //!
-//! `RUSTFLAGS="--cfg interleave" CARGO_TARGET_DIR=target/interleave cargo test -p firn-kv --release --test interleave`; with
-//! `CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true` the engine's own assertions look on too. In the environment:
-//! - `FIRN_INTERLEAVE_SCHEDULES=100000` for so many schedules, `FIRN_INTERLEAVE_SEED=7` for those from this number on. A schedule's number
-//!   is all that it depends on, so a failing one is played again by its number and one schedule.
-//! - `FIRN_INTERLEAVE_GO_ON=1` counts failures instead of ending at the first one, which is made smaller and printed as a script.
+//! `RUSTFLAGS="--cfg interleave" CARGO_TARGET_DIR=target/interleave cargo test -p firn-kv --release
+//! --test interleave`; with `CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true` the engine's own
+//! assertions look on too. In the environment:
+//! - `FIRN_INTERLEAVE_SCHEDULES=100000` for so many schedules, `FIRN_INTERLEAVE_SEED=7` for those
+//!   from this number on. A schedule's number is all that it depends on, so a failing one is played
+//!   again by its number and one schedule.
+//! - `FIRN_INTERLEAVE_GO_ON=1` counts failures instead of ending at the first one, which is made
+//!   smaller and printed as a script.
 //!
-//! What was found is kept in `tests/interleave/scripts`: each script is searched again for [`TRIES`] schedules.
+//! What was found is kept in `tests/interleave/scripts`: each script is searched again for
+//! [`TRIES`] schedules.
 
 #![cfg(interleave)]
 #![allow(clippy::disallowed_methods)] // a test may look at the clock and start threads to search in
@@ -36,7 +41,9 @@ const OF_A_PROGRAM: u64 = 5;
 
 fn number(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} must be a number, it is {text:?}")),
+        Ok(text) => {
+            text.parse().unwrap_or_else(|_| panic!("{name} must be a number, it is {text:?}"))
+        }
         Err(_) => default,
     }
 }
@@ -65,8 +72,13 @@ fn program_of(seed: u64) -> Arc<Program> {
     Arc::new(Program::of(seed / OF_A_PROGRAM))
 }
 
-/// Plays schedules one after the other, in a thread of their own since a failure leaves it in pieces, until one fails.
-fn search(from: u64, until: u64, program: impl Fn(u64) -> Arc<Program> + Send + 'static) -> (Tally, Option<(u64, String)>) {
+/// Plays schedules one after the other, in a thread of their own since a failure leaves it in
+/// pieces, until one fails.
+fn search(
+    from: u64,
+    until: u64,
+    program: impl Fn(u64) -> Arc<Program> + Send + 'static,
+) -> (Tally, Option<(u64, String)>) {
     let work = move || {
         let mut tally = Tally::default();
         for seed in from..until {
@@ -86,12 +98,17 @@ fn kind_of(words: &str) -> String {
     let first = lines.next().unwrap_or_default();
     let words = match first.split_once(':') {
         Some((what @ ("a hang" | "a deadlock"), _)) => {
-            let mut open: Vec<&str> = lines.filter_map(|l| l.trim().strip_prefix("thread ")?.split(' ').nth(1)).collect();
+            let mut open: Vec<&str> =
+                lines.filter_map(|l| l.trim().strip_prefix("thread ")?.split(' ').nth(1)).collect();
             open.sort_unstable();
             open.dedup();
             format!("{what} in {}", open.join(", "))
         }
-        _ => format!("{} {}", first.rsplit_once('/').map_or(first, |f| f.1), lines.next().unwrap_or_default()),
+        _ => format!(
+            "{} {}",
+            first.rsplit_once('/').map_or(first, |f| f.1),
+            lines.next().unwrap_or_default()
+        ),
     };
     let mut kind = String::new();
     for c in words.chars() {
@@ -126,7 +143,8 @@ fn shrink(mut program: Arc<Program>, mut words: String) -> (Arc<Program>, String
 
 #[test]
 fn schedules_fit_one_order() {
-    let (first, count) = (number("FIRN_INTERLEAVE_SEED", 1), number("FIRN_INTERLEAVE_SCHEDULES", SCHEDULES));
+    let (first, count) =
+        (number("FIRN_INTERLEAVE_SEED", 1), number("FIRN_INTERLEAVE_SCHEDULES", SCHEDULES));
     let go_on = number("FIRN_INTERLEAVE_GO_ON", 0) == 1;
     let began = Instant::now();
     let (mut at, end, mut told) = (first, first + count, 0);
@@ -150,7 +168,11 @@ fn schedules_fit_one_order() {
                 if !shrinks {
                     panic!("schedule {seed} of the program\n{}\n{words}", program_of(seed));
                 }
-                eprintln!("schedule {seed}, after {} schedules, {:.1} s: {words}", seed - first, began.elapsed().as_secs_f64());
+                eprintln!(
+                    "schedule {seed}, after {} schedules, {:.1} s: {words}",
+                    seed - first,
+                    began.elapsed().as_secs_f64()
+                );
                 eprintln!("again: FIRN_INTERLEAVE_SEED={seed} FIRN_INTERLEAVE_SCHEDULES=1");
                 let (small, words) = shrink(program_of(seed), words);
                 panic!("a smaller program that fails too, as a script:\n{small}\n{words}");
@@ -165,7 +187,11 @@ fn schedules_fit_one_order() {
         if count > 20_000 && (at == end || at / 20_000 != told) {
             told = at / 20_000;
             let failed = failures.values().map(Vec::len).sum::<usize>();
-            eprintln!("{} schedules, {:.0} s, {failed} failed", all.schedules, began.elapsed().as_secs_f64());
+            eprintln!(
+                "{} schedules, {:.0} s, {failed} failed",
+                all.schedules,
+                began.elapsed().as_secs_f64()
+            );
         }
     }
     let took = began.elapsed().as_secs_f64();
@@ -189,7 +215,9 @@ fn a_schedule_replays_from_its_number() {
     for seed in [3, 77, 1234] {
         let traces: Vec<u64> = (0..3)
             .map(|_| {
-                let played = std::thread::spawn(move || play::play(&program_of(seed), seed).map(|p| p.report.trace));
+                let played = std::thread::spawn(move || {
+                    play::play(&program_of(seed), seed).map(|p| p.report.trace)
+                });
                 played.join().unwrap().unwrap_or_else(|e| panic!("schedule {seed}: {e}"))
             })
             .collect();

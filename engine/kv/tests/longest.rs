@@ -1,6 +1,7 @@
-//! Keys of the greatest length, and bounds beyond it: in range deletions that are cut between tables, in seeks, ranges and dropped
-//! ranges, in exported files, before and after the store is opened again. And keys about 65,535 bytes, where lengths in memory and shared
-//! prefixes in blocks come to the end of their 16 bits.
+//! Keys of the greatest length, and bounds beyond it: in range deletions that are cut between
+//! tables, in seeks, ranges and dropped ranges, in exported files, before and after the store is
+//! opened again. And keys about 65,535 bytes, where lengths in memory and shared prefixes in blocks
+//! come to the end of their 16 bits.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,10 +15,16 @@ use firn_kv::{Db, DbOptions, ErrorKind, MAX_KEY_LEN, Policy, Readable, Tree, Tre
 use firn_testkit::rng::Rng;
 
 fn open(env: &MemEnv) -> (Db, Tree) {
-    let options = DbOptions { memory_budget: 32 << 20, background_threads: 0, ..DbOptions::default() };
+    let options =
+        DbOptions { memory_budget: 32 << 20, background_threads: 0, ..DbOptions::default() };
     let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
     let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
-    let tree = TreeOptions { memtable_size: 8 << 20, table_size: 64 << 10, policy, ..TreeOptions::default() };
+    let tree = TreeOptions {
+        memtable_size: 8 << 20,
+        table_size: 64 << 10,
+        policy,
+        ..TreeOptions::default()
+    };
     let tree = db.tree("t", tree).unwrap();
     (db, tree)
 }
@@ -27,8 +34,8 @@ fn longest(end: &[u8]) -> Vec<u8> {
     [&vec![b'm'; MAX_KEY_LEN - end.len()], end].concat()
 }
 
-/// A value that fills a small table, also one whose first and last key have the greatest length: the manifest repeats them, so such a
-/// table is cut at eight times their length.
+/// A value that fills a small table, also one whose first and last key have the greatest length:
+/// the manifest repeats them, so such a table is cut at eight times their length.
 fn large() -> Vec<u8> {
     let mut value = vec![0; 9 << 20];
     Rng::new(1).fill(&mut value);
@@ -55,7 +62,8 @@ fn a_range_deletion_is_cut_behind_a_key_of_the_greatest_length() {
         let env = MemEnv::new(1);
         let (db, tree) = open(&env);
         let key = longest(end);
-        // Older entries on both sides of the cut: the deletion must hide them from its table's neighbour, too.
+        // Older entries on both sides of the cut: the deletion must hide them from its table's
+        // neighbour, too.
         let mut beyond = key[..key.iter().rposition(|&b| b != 0xff).unwrap() + 1].to_vec();
         *beyond.last_mut().unwrap() += 1;
         for old in [&b"b"[..], &key, &beyond, b"mo", b"y"] {
@@ -113,10 +121,19 @@ fn bounds_may_be_longer_than_any_key() {
         for bound in [&key, &greatest] {
             let long = over(bound);
             assert_eq!(tree.get(&long).unwrap(), None);
-            assert_eq!(tree.multi_get(&[long.as_slice(), bound]).unwrap()[1].as_deref(), Some(&b"v"[..]));
+            assert_eq!(
+                tree.multi_get(&[long.as_slice(), bound]).unwrap()[1].as_deref(),
+                Some(&b"v"[..])
+            );
             let after = map.range::<Vec<u8>, _>((Bound::Excluded(bound), Bound::Unbounded)).count();
-            assert_eq!(tree.range((Bound::Excluded(bound.as_slice()), Bound::Unbounded)).count(), after);
-            assert_eq!(tree.range((Bound::Excluded(bound.as_slice()), Bound::Unbounded)).rev().count(), after);
+            assert_eq!(
+                tree.range((Bound::Excluded(bound.as_slice()), Bound::Unbounded)).count(),
+                after
+            );
+            assert_eq!(
+                tree.range((Bound::Excluded(bound.as_slice()), Bound::Unbounded)).rev().count(),
+                after
+            );
             assert_eq!(tree.range(long.clone()..).count(), after);
             assert_eq!(tree.range(..long.clone()).count(), map.len() - after);
             assert_eq!(tree.range(..=long.clone()).rev().count(), map.len() - after);
@@ -131,7 +148,8 @@ fn bounds_may_be_longer_than_any_key() {
             tree.compact_range(bound..=&long).unwrap();
             let file = env.list(Path::new("/")).unwrap().len();
             assert_eq!(
-                tree.export(long..=vec![0xff; MAX_KEY_LEN + 9], format!("/export{round}-{file}")).unwrap(),
+                tree.export(long..=vec![0xff; MAX_KEY_LEN + 9], format!("/export{round}-{file}"))
+                    .unwrap(),
                 after as u64
             );
         }
@@ -141,15 +159,22 @@ fn bounds_may_be_longer_than_any_key() {
         tx.commit().unwrap();
         // What is written has keys for bounds.
         for (start, end) in [(over(&key), greatest.clone()), (b"a".to_vec(), over(&greatest))] {
-            assert_eq!(tree.delete_range(&start..&end).unwrap_err().kind(), ErrorKind::InvalidArgument);
-            assert_eq!(tree.drop_range(&start..&end).unwrap_err().kind(), ErrorKind::InvalidArgument);
+            assert_eq!(
+                tree.delete_range(&start..&end).unwrap_err().kind(),
+                ErrorKind::InvalidArgument
+            );
+            assert_eq!(
+                tree.drop_range(&start..&end).unwrap_err().kind(),
+                ErrorKind::InvalidArgument
+            );
         }
     }
     drop((tree, db));
     check(&open(&env).1, &map);
 }
 
-/// The bytes of a key of `len` bytes that differs from all other such keys of its length at `at` at the first.
+/// The bytes of a key of `len` bytes that differs from all other such keys of its length at `at` at
+/// the first.
 fn about(len: usize, at: usize, byte: u8) -> Vec<u8> {
     let mut key = vec![b'p'; len];
     key[at] = byte;
@@ -165,10 +190,13 @@ fn keys_that_share_more_than_a_prefix_can_be_long() {
     // Twice, so that each key has an older version.
     for round in 0..2u8 {
         for len in [65_534, 65_535, 65_536, 65_544, MAX_KEY_LEN] {
-            for at in [0, 65_533, 65_534, 65_535, len - 9, len - 1].into_iter().filter(|&at| at < len) {
+            for at in
+                [0, 65_533, 65_534, 65_535, len - 9, len - 1].into_iter().filter(|&at| at < len)
+            {
                 for byte in [b'a', 0xff] {
                     let key = about(len, at, byte);
-                    let value = [&[round, byte][..], &at.to_le_bytes(), &len.to_le_bytes()].concat();
+                    let value =
+                        [&[round, byte][..], &at.to_le_bytes(), &len.to_le_bytes()].concat();
                     tree.put(&key, &value).unwrap();
                     map.insert(key, value);
                 }
@@ -186,30 +214,44 @@ fn keys_that_share_more_than_a_prefix_can_be_long() {
     let seeks = |tree: &Tree, map: &Map| {
         let mut c = tree.cursor(..).unwrap();
         for key in map.keys() {
-            for probe in
-                [key.clone(), key[..key.len() - 1].to_vec(), [key, &b"\0"[..]].concat(), about(key.len(), 65_533, b'q')]
-            {
+            for probe in [
+                key.clone(),
+                key[..key.len() - 1].to_vec(),
+                [key, &b"\0"[..]].concat(),
+                about(key.len(), 65_533, b'q'),
+            ] {
                 c.seek(&probe).unwrap();
                 let want = map.range(probe.clone()..).next();
-                assert_eq!(c.valid().then(|| (c.key(), c.value())), want.map(|(k, v)| (k.as_slice(), v.as_slice())));
+                assert_eq!(
+                    c.valid().then(|| (c.key(), c.value())),
+                    want.map(|(k, v)| (k.as_slice(), v.as_slice()))
+                );
                 c.seek_before(&probe).unwrap();
                 let want = map.range(..probe.clone()).next_back();
-                assert_eq!(c.valid().then(|| (c.key(), c.value())), want.map(|(k, v)| (k.as_slice(), v.as_slice())));
+                assert_eq!(
+                    c.valid().then(|| (c.key(), c.value())),
+                    want.map(|(k, v)| (k.as_slice(), v.as_slice()))
+                );
             }
         }
         for n in [1, 65_533, 65_535, 65_536, 300_000] {
             let prefix = vec![b'p'; n];
             let want = map.keys().filter(|k| k.starts_with(&prefix)).count();
             assert!(want > 0);
-            assert_eq!((tree.prefix(&prefix).count(), tree.prefix(&prefix).rev().count()), (want, want));
+            assert_eq!(
+                (tree.prefix(&prefix).count(), tree.prefix(&prefix).rev().count()),
+                (want, want)
+            );
         }
     };
     seeks(&tree, &map);
     tree.compact().unwrap();
     seeks(&tree, &map);
     drop(snapshots);
-    // All between two keys that only their last bytes tell apart goes, and what is written afterwards stays.
-    let (from, to) = (about(MAX_KEY_LEN, MAX_KEY_LEN - 9, b'a'), about(MAX_KEY_LEN, MAX_KEY_LEN - 9, 0xff));
+    // All between two keys that only their last bytes tell apart goes, and what is written
+    // afterwards stays.
+    let (from, to) =
+        (about(MAX_KEY_LEN, MAX_KEY_LEN - 9, b'a'), about(MAX_KEY_LEN, MAX_KEY_LEN - 9, 0xff));
     tree.delete_range(&from..&to).unwrap();
     let gone: Vec<Vec<u8>> = map.range(from.clone()..to.clone()).map(|(k, _)| k.clone()).collect();
     assert_eq!(gone.len(), 3);
@@ -232,18 +274,23 @@ fn an_error_shows_the_beginning_of_a_long_key() {
     tree.put(&longest(b"m"), b"v").unwrap();
     tree.flush().unwrap();
     drop((tree, db));
-    let path = env.list(Path::new("/db")).unwrap().into_iter().find(|f| f.ends_with(".sst")).unwrap();
+    let path =
+        env.list(Path::new("/db")).unwrap().into_iter().find(|f| f.ends_with(".sst")).unwrap();
     let path = Path::new("/db").join(path);
     let mut bytes = env.read_file(&path).unwrap();
     bytes[40] ^= 1;
     env.remove(&path).unwrap();
     env.create(&path).unwrap().append(&bytes).unwrap();
     let report = open(&env).0.verify(|_, _| {}).unwrap();
-    assert!(!report.errors.is_empty() && report.errors.iter().all(|e| e.to_string().len() < 2000), "{:?}", report.errors);
+    assert!(
+        !report.errors.is_empty() && report.errors.iter().all(|e| e.to_string().len() < 2000),
+        "{:?}",
+        report.errors
+    );
 }
 
-/// Small tables of long keys: what the manifest repeats of them stays a fraction of the data, so it does not reach its limit long before
-/// the device is full, and the store opens.
+/// Small tables of long keys: what the manifest repeats of them stays a fraction of the data, so it
+/// does not reach its limit long before the device is full, and the store opens.
 #[test]
 fn bounds_of_tables_are_a_fraction_of_the_data() {
     let env = MemEnv::new(1);
@@ -267,7 +314,12 @@ fn bounds_of_tables_are_a_fraction_of_the_data() {
         tables.len()
     );
     db.checkpoint("/copy").unwrap();
-    let manifest = env.list(Path::new("/copy")).unwrap().into_iter().find(|name| name.starts_with("MANIFEST")).unwrap();
+    let manifest = env
+        .list(Path::new("/copy"))
+        .unwrap()
+        .into_iter()
+        .find(|name| name.starts_with("MANIFEST"))
+        .unwrap();
     let len = env.file_len(&Path::new("/copy").join(manifest)).unwrap();
     assert!(len < bytes / 4, "{len} bytes");
 }

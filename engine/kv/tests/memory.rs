@@ -1,8 +1,12 @@
-//! The memory of the process itself, by what the operating system says: many trees stay within the budget, and cost little at rest.
+//! The memory of the process itself, by what the operating system says: many trees stay within the
+//! budget, and cost little at rest.
 //!
 //! Each case runs in a process of its own, for what other tests have allocated would count.
 #![cfg(target_os = "linux")]
-#![allow(clippy::disallowed_methods, reason = "the memory of the process is read from the system itself")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the memory of the process is read from the system itself"
+)]
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,7 +14,8 @@ use std::process::Command;
 use firn_kv::{Batch, Db, DbOptions, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
-/// What a process has beside the budget: its heap before the store is opened, stacks, buffers of tables that are being written.
+/// What a process has beside the budget: its heap before the store is opened, stacks, buffers of
+/// tables that are being written.
 const SLACK: u64 = 6 << 20;
 const CASE: &str = "FIRN_MEMORY_CASE";
 
@@ -38,7 +43,11 @@ fn anonymous() -> u64 {
 /// Runs one test of this file again, in a process of its own, with its case.
 fn apart(test: &str, case: u64) {
     let me = std::env::current_exe().unwrap();
-    let out = Command::new(me).args(["--exact", test, "--nocapture"]).env(CASE, case.to_string()).output().unwrap();
+    let out = Command::new(me)
+        .args(["--exact", test, "--nocapture"])
+        .env(CASE, case.to_string())
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "case {case}: {said}");
 }
@@ -53,12 +62,16 @@ fn make(db: &Db, n: usize) -> Vec<Tree> {
 
 #[test]
 fn any_number_of_trees_stays_within_the_budget() {
-    let Some(case) = case() else { return (0..4).for_each(|c| apart("any_number_of_trees_stays_within_the_budget", c)) };
+    let Some(case) = case() else {
+        return (0..4).for_each(|c| apart("any_number_of_trees_stays_within_the_budget", c));
+    };
     let mut rng = Rng::new(case);
     let budget = (16u64 << 20) << rng.below(2);
     let n = [1, 60, 300, 1 + rng.below(100) as usize][case as usize];
     let (dir, longest) = (Dir::new("memory"), 64 << rng.below(7));
-    let db = Db::open_with(&dir.0, DbOptions { memory_budget: budget as usize, ..DbOptions::default() }).unwrap();
+    let db =
+        Db::open_with(&dir.0, DbOptions { memory_budget: budget as usize, ..DbOptions::default() })
+            .unwrap();
     let (trees, value) = (make(&db, n), vec![7; longest]);
     let (mut written, mut most) = (0, 0);
     let mut puts = 0u64;
@@ -66,7 +79,9 @@ fn any_number_of_trees_stays_within_the_budget() {
         let mut batch = Batch::new();
         for _ in 0..rng.below(8) + 1 {
             // A few trees have most of it.
-            let t = if rng.one_in(2) { rng.below(n as u64) % 4 } else { rng.below(n as u64) } as usize % n;
+            let t = if rng.one_in(2) { rng.below(n as u64) % 4 } else { rng.below(n as u64) }
+                as usize
+                % n;
             let len = rng.below(longest as u64 + 1) as usize;
             batch.put(&trees[t], &rng.next_u64().to_be_bytes(), &value[..len]).unwrap();
             written += 8 + len as u64;
@@ -85,15 +100,19 @@ fn any_number_of_trees_stays_within_the_budget() {
     assert!(said.memtables <= budget, "{said:?}");
 }
 
-/// What [`DbOptions::memory_budget`] says of budgets that are too small: they are exceeded by what trees need at least, and puts do not become
-/// a flush each.
+/// What [`DbOptions::memory_budget`] says of budgets that are too small: they are exceeded by what
+/// trees need at least, and puts do not become a flush each.
 #[test]
 fn thousands_of_trees_take_what_they_need_at_least() {
     const NAME: &str = "thousands_of_trees_take_what_they_need_at_least";
     let Some(case) = case() else { return (0..3).for_each(|c| apart(NAME, c)) };
-    let (n, budget, puts) = [(10_000, 64 << 20, 100_000), (3_000, 16 << 20, 60_000), (1_000, 8 << 20, 60_000)][case as usize];
+    let (n, budget, puts) =
+        [(10_000, 64 << 20, 100_000), (3_000, 16 << 20, 60_000), (1_000, 8 << 20, 60_000)]
+            [case as usize];
     let (mut rng, dir) = (Rng::new(case), Dir::new("memory-thousands"));
-    let db = Db::open_with(&dir.0, DbOptions { memory_budget: budget as usize, ..DbOptions::default() }).unwrap();
+    let db =
+        Db::open_with(&dir.0, DbOptions { memory_budget: budget as usize, ..DbOptions::default() })
+            .unwrap();
     let trees = make(&db, n);
     let mut over = 0;
     for i in 0..puts {
@@ -105,8 +124,16 @@ fn thousands_of_trees_take_what_they_need_at_least() {
         }
     }
     let stats = db.stats();
-    assert!(over <= budget / 10 + SLACK, "{n} trees, budget {budget}: {over} bytes too much; it says {:?}", stats.memory);
-    assert!(stats.flushes <= puts / 10, "{n} trees, budget {budget}: {} flushes for {puts} puts", stats.flushes);
+    assert!(
+        over <= budget / 10 + SLACK,
+        "{n} trees, budget {budget}: {over} bytes too much; it says {:?}",
+        stats.memory
+    );
+    assert!(
+        stats.flushes <= puts / 10,
+        "{n} trees, budget {budget}: {} flushes for {puts} puts",
+        stats.flushes
+    );
 }
 
 #[test]
@@ -119,7 +146,8 @@ fn trees_at_rest_cost_little() {
     drop(db);
     let before = anonymous();
     let db = Db::open_with(&dir.0, DbOptions::default()).unwrap();
-    let trees: Vec<Tree> = (0..TREES).map(|i| db.existing_tree(&format!("t{i}")).unwrap()).collect();
+    let trees: Vec<Tree> =
+        (0..TREES).map(|i| db.existing_tree(&format!("t{i}")).unwrap()).collect();
     let each = anonymous().saturating_sub(before) / TREES as u64;
     assert!(each < 16 << 10, "{each} bytes a tree");
     let said = db.stats().memory.memtables / TREES as u64;
@@ -134,9 +162,12 @@ fn trees_at_rest_cost_little() {
 #[test]
 fn memory_that_many_memtables_have_outgrown_is_given_back() {
     const TREES: usize = 2000;
-    let Some(_) = case() else { return apart("memory_that_many_memtables_have_outgrown_is_given_back", 0) };
+    let Some(_) = case() else {
+        return apart("memory_that_many_memtables_have_outgrown_is_given_back", 0);
+    };
     let dir = Dir::new("memory-outgrown");
-    let db = Db::open_with(&dir.0, DbOptions { memory_budget: 128 << 20, ..DbOptions::default() }).unwrap();
+    let db = Db::open_with(&dir.0, DbOptions { memory_budget: 128 << 20, ..DbOptions::default() })
+        .unwrap();
     let trees = make(&db, TREES);
     let (idle, before) = (anonymous(), db.stats().memory.memtables);
     trees.iter().for_each(|t| t.put(b"first", [7; 1000]).unwrap());
@@ -145,7 +176,10 @@ fn memory_that_many_memtables_have_outgrown_is_given_back() {
     }
     let (more, said) = (anonymous().saturating_sub(idle), db.stats().memory.memtables - before);
     assert_eq!(db.stats().flushes, 0, "all of it is in memory still");
-    assert!(more <= said + said / 10 + (4 << 20), "{more} bytes of anonymous memory more; it says {said}");
+    assert!(
+        more <= said + said / 10 + (4 << 20),
+        "{more} bytes of anonymous memory more; it says {said}"
+    );
 }
 
 #[test]
@@ -158,7 +192,8 @@ fn an_opening_stays_within_the_budget_whatever_the_log_holds() {
     let budget = (16usize << 20) << rng.below(2);
     if let Ok(dir) = std::env::var(MAKE) {
         // All of it stays in the log.
-        let options = DbOptions { memory_budget: 1 << 30, background_threads: 0, ..DbOptions::default() };
+        let options =
+            DbOptions { memory_budget: 1 << 30, background_threads: 0, ..DbOptions::default() };
         let db = Db::open_with(dir, options).unwrap();
         let trees = make(&db, n);
         let mut written = 0;
@@ -173,7 +208,12 @@ fn an_opening_stays_within_the_budget_whatever_the_log_holds() {
     }
     let dir = Dir::new("memory-replay");
     let me = std::env::current_exe().unwrap();
-    let made = Command::new(me).args(["--exact", NAME]).env(CASE, case.to_string()).env(MAKE, &dir.0).status().unwrap();
+    let made = Command::new(me)
+        .args(["--exact", NAME])
+        .env(CASE, case.to_string())
+        .env(MAKE, &dir.0)
+        .status()
+        .unwrap();
     assert!(made.success());
     let done = std::sync::atomic::AtomicBool::new(false);
     let (db, most) = std::thread::scope(|s| {

@@ -1,14 +1,17 @@
-//! The model test: random histories of operations on a store, each answer compared with that of plain ordered maps. Each history has
-//! options of its own, of the store and of each tree, drawn from its seed (`model/setup.rs`). Beside that, threads that work at the same
-//! time (`model/threads.rs`).
+//! The model test: random histories of operations on a store, each answer compared with that of
+//! plain ordered maps. Each history has options of its own, of the store and of each tree, drawn
+//! from its seed (`model/setup.rs`). Beside that, threads that work at the same time
+//! (`model/threads.rs`).
 //!
 //! By default the histories hold a million steps in all. In the environment:
 //! - `FIRN_MODEL_OPS=20000000` for a longer run: so many steps in all.
-//! - `FIRN_MODEL_SEED=7` for other histories: the first has this seed, the next one more, and so on.
+//! - `FIRN_MODEL_SEED=7` for other histories: the first has this seed, the next one more, and so
+//!   on.
 //! - `FIRN_MODEL_SCRIPT=FILE` plays this script too.
 //!
-//! A failure prints the options, the seed, the step, what was expected and what came; and a shorter history that fails too, as a script.
-//! A script that is put into `tests/model/scripts` is played for ever.
+//! A failure prints the options, the seed, the step, what was expected and what came; and a shorter
+//! history that fails too, as a script. A script that is put into `tests/model/scripts` is played
+//! for ever.
 
 #![allow(clippy::disallowed_methods, reason = "scripts and temporary directories")]
 
@@ -50,7 +53,9 @@ const SHARES: u64 = 8;
 
 fn number(name: &str, default: usize) -> usize {
     match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} must be a number, it is {text:?}")),
+        Ok(text) => {
+            text.parse().unwrap_or_else(|_| panic!("{name} must be a number, it is {text:?}"))
+        }
         Err(_) => default,
     }
 }
@@ -81,7 +86,13 @@ fn play<'s>(seed: u64, steps: impl Iterator<Item = &'s Op>) -> Result<(), (usize
 }
 
 /// The words of a failure: how it can be seen again, and the shortest script found that fails too.
-fn report(seed: u64, steps: &[Op], at: usize, words: String, fails: impl Fn(&[Op]) -> Option<String>) -> String {
+fn report(
+    seed: u64,
+    steps: &[Op],
+    at: usize,
+    words: String,
+    fails: impl Fn(&[Op]) -> Option<String>,
+) -> String {
     let mut last = words.clone();
     let steps = &steps[..steps.len().min(at + 1)];
     let small = shrink(steps.to_vec(), SHRINK_TRIES, |steps| {
@@ -116,11 +127,17 @@ fn share(n: u64) {
             })
             .collect();
         if let Err((at, words)) = play(seed, steps.iter()) {
-            panic!("{}", report(seed, &steps, at, words, |steps| play(seed, steps.iter()).err().map(|e| e.1)));
+            panic!(
+                "{}",
+                report(seed, &steps, at, words, |steps| play(seed, steps.iter())
+                    .err()
+                    .map(|e| e.1))
+            );
         }
     }
     if count >= 4 {
-        let missing: Vec<_> = WEIGHTS.iter().map(|(k, _)| k).filter(|k| !kinds.contains(k)).collect();
+        let missing: Vec<_> =
+            WEIGHTS.iter().map(|(k, _)| k).filter(|k| !kinds.contains(k)).collect();
         assert!(missing.is_empty(), "these kinds of steps did not occur: {missing:?}");
     }
 }
@@ -142,7 +159,12 @@ fn play_script(file: &Path) {
     let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let script = Script::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     if let Err((at, words)) = play(script.seed, script.steps.iter()) {
-        panic!("{}, step {at}: {:?}\n{words}\n{:#?}", file.display(), script.steps.get(at), Setup::of(script.seed));
+        panic!(
+            "{}, step {at}: {:?}\n{words}\n{:#?}",
+            file.display(),
+            script.steps.get(at),
+            Setup::of(script.seed)
+        );
     }
 }
 
@@ -163,7 +185,8 @@ fn a_failure_is_told_with_a_script_that_fails_too() {
     let steps: Vec<Op> = History::new(seed, HOOKED).take(3000).map(|s| s.op).collect();
     let fails = |steps: &[Op]| {
         let mut rest = steps.iter();
-        let ingested = rest.find_map(|op| if let Op::Ingest { tree, .. } = op { Some(*tree) } else { None })?;
+        let ingested =
+            rest.find_map(|op| if let Op::Ingest { tree, .. } = op { Some(*tree) } else { None })?;
         rest.find(|op| matches!(op, Op::Reopen))?;
         rest.find(|op| matches!(op, Op::Write { tree, .. } if *tree == ingested))?;
         Some("it is lost".into())
@@ -171,6 +194,12 @@ fn a_failure_is_told_with_a_script_that_fails_too() {
     let told = report(seed, &steps, steps.len(), "lost".into(), fails);
     let (_, script) = told.split_once("plays it):\n").unwrap();
     let script = Script::parse(script).unwrap_or_else(|e| panic!("{e}: {told}"));
-    assert!(script.seed == seed && script.steps.len() == 3 && fails(&script.steps).is_some(), "{told}");
-    assert!(told.contains("# it is lost") && told.contains("block_size") || told.contains("DbOptions"), "{told}");
+    assert!(
+        script.seed == seed && script.steps.len() == 3 && fails(&script.steps).is_some(),
+        "{told}"
+    );
+    assert!(
+        told.contains("# it is lost") && told.contains("block_size") || told.contains("DbOptions"),
+        "{told}"
+    );
 }

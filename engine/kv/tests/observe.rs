@@ -1,4 +1,5 @@
-//! What a program is told of the store that it runs: counts of its reads, the cost of one operation, events, metrics as text.
+//! What a program is told of the store that it runs: counts of its reads, the cost of one
+//! operation, events, metrics as text.
 
 use std::sync::Arc;
 

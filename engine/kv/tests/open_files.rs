@@ -1,5 +1,5 @@
-//! Few files open: stores of more tables than descriptors are read and written, whatever closes files meanwhile; and what goes wrong when a file is
-//! opened again is told.
+//! Few files open: stores of more tables than descriptors are read and written, whatever closes
+//! files meanwhile; and what goes wrong when a file is opened again is told.
 // The tests remove the directories that they made.
 #![allow(clippy::disallowed_methods)]
 
@@ -12,7 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use firn_kv::MemEnv;
 use firn_kv::OsEnv;
 use firn_kv::policy::Fifo;
-use firn_kv::{Compression, Db, DbOptions, Error, ErrorKind, OpenFiles, Policy, ReadMode, Readable, Result, Tree, TreeOptions};
+use firn_kv::{
+    Compression, Db, DbOptions, Error, ErrorKind, OpenFiles, Policy, ReadMode, Readable, Result,
+    Tree, TreeOptions,
+};
 use firn_kv::{Env, FileMap, ReadFile};
 use firn_testkit::as_inside;
 
@@ -105,7 +108,12 @@ fn options(most: u64, mode: ReadMode) -> DbOptions {
 /// Each flush stays a table of its own.
 fn piling(compression: Compression) -> TreeOptions {
     let policy = Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 });
-    TreeOptions { policy, compression: vec![compression], block_size: 512, ..TreeOptions::default() }
+    TreeOptions {
+        policy,
+        compression: vec![compression],
+        block_size: 512,
+        ..TreeOptions::default()
+    }
 }
 
 fn key(tree: u64, flush: u64, n: u64) -> [u8; 24] {
@@ -118,7 +126,8 @@ fn key(tree: u64, flush: u64, n: u64) -> [u8; 24] {
 
 const KEYS: u64 = 8;
 
-/// Values that don't fit into the cache all together, and that take half of their length when they are compressed.
+/// Values that don't fit into the cache all together, and that take half of their length when they
+/// are compressed.
 fn value(tree: u64, flush: u64, n: u64) -> Vec<u8> {
     let seed = tree * 1_000_003 + flush * 1009 + n;
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -135,7 +144,8 @@ fn value(tree: u64, flush: u64, n: u64) -> Vec<u8> {
 
 /// `trees` trees of `flushes` tables each.
 fn fill(db: &Db, trees: u64, flushes: u64, compression: Compression) -> Vec<Tree> {
-    let all: Vec<Tree> = (0..trees).map(|t| db.tree(&format!("t{t}"), piling(compression)).unwrap()).collect();
+    let all: Vec<Tree> =
+        (0..trees).map(|t| db.tree(&format!("t{t}"), piling(compression)).unwrap()).collect();
     for (t, tree) in (0..).zip(&all) {
         for f in 0..flushes {
             (0..KEYS).for_each(|n| tree.put(key(t, f, n), value(t, f, n)).unwrap());
@@ -149,7 +159,11 @@ fn check(trees: &[Tree], flushes: u64) {
     for n in 0..KEYS {
         for f in 0..flushes {
             for (t, tree) in (0..).zip(trees) {
-                assert_eq!(*tree.get(key(t, f, n)).unwrap().unwrap(), value(t, f, n)[..], "{t} {f} {n}");
+                assert_eq!(
+                    *tree.get(key(t, f, n)).unwrap().unwrap(),
+                    value(t, f, n)[..],
+                    "{t} {f} {n}"
+                );
             }
         }
     }
@@ -196,7 +210,10 @@ fn no_more_files_are_open_than_the_bound_says() {
         let stats = db.stats();
         assert_eq!(stats.trees.iter().flat_map(|t| &t.runs).map(|r| r.tables).sum::<usize>(), 310);
         assert!(env.count.most() <= 16, "{mode:?}: {} were open", env.count.most());
-        assert_eq!((stats.files.open, stats.files.shared_open, stats.files.most), (env.count.now(), bound.open(), 16));
+        assert_eq!(
+            (stats.files.open, stats.files.shared_open, stats.files.most),
+            (env.count.now(), bound.open(), 16)
+        );
         // What is in memory needs no file.
         let read = mode == ReadMode::Pread;
         assert_eq!(stats.files.reopened > 100, read, "{mode:?}: {:?}", stats.files);
@@ -210,7 +227,8 @@ fn no_more_files_are_open_than_the_bound_says() {
         // An opening looks at the footer of one table after the other.
         assert!(env.count.most() <= 16 + 1, "{mode:?}: {} were open", env.count.most());
         drop((copy, trees, db));
-        // What views named goes when the epoch, which all tests share, has moved on; asking for statistics lets it.
+        // What views named goes when the epoch, which all tests share, has moved on; asking for
+        // statistics lets it.
         let other = Db::in_memory().unwrap();
         while env.count.now() > 0 {
             other.stats();
@@ -238,14 +256,16 @@ fn what_has_left_the_manifest_is_read_to_its_end() {
         db.drop_tree("t2").unwrap();
         for ((before, held), first) in before.iter().zip(held).zip(&first) {
             let rest = held.map(|item| item.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap());
-            let all: BTreeMap<_, _> = std::iter::once((first.0.to_vec(), first.1.to_vec())).chain(rest).collect();
+            let all: BTreeMap<_, _> =
+                std::iter::once((first.0.to_vec(), first.1.to_vec())).chain(rest).collect();
             assert!(all == *before, "{mode:?}");
         }
         assert!(env.count.most() <= 2 + 1, "{mode:?}: {}", env.count.most());
     }
 }
 
-/// Gets, walks, writes, merges, drops and checkpoints of many threads, with fewer files than threads.
+/// Gets, walks, writes, merges, drops and checkpoints of many threads, with fewer files than
+/// threads.
 #[test]
 fn threads_close_each_other_s_files() {
     for (mode, compression) in MODES {
@@ -263,7 +283,10 @@ fn threads_close_each_other_s_files() {
                         threads.fetch_add(1, Ordering::SeqCst);
                         for i in 0..3000 {
                             let (t, f, n) = (i % 4, (i * 7 + r) % 20, (i * 3) % KEYS);
-                            assert_eq!(*trees[t as usize].get(key(t, f, n)).unwrap().unwrap(), value(t, f, n)[..]);
+                            assert_eq!(
+                                *trees[t as usize].get(key(t, f, n)).unwrap().unwrap(),
+                                value(t, f, n)[..]
+                            );
                             if i % 500 == r {
                                 assert!(content(&trees[t as usize]).len() as u64 >= 20 * KEYS);
                             }
@@ -293,7 +316,8 @@ fn threads_close_each_other_s_files() {
             done.store(true, Ordering::SeqCst);
         });
         check(&trees, 20);
-        // Beyond the bound: what each thread reads or opens at that moment, and the copy's own bound.
+        // Beyond the bound: what each thread reads or opens at that moment, and the copy's own
+        // bound.
         let beyond = 2 * (threads.load(Ordering::SeqCst) + 1 + workers as u64) + 2;
         assert!(env.count.most() <= bound + beyond, "{mode:?}: {} were open", env.count.most());
     }
@@ -319,14 +343,22 @@ fn want_of_descriptors_is_an_error_that_passes() {
     drop(db);
     let db = Db::open_in(env.clone(), "/db", options(1, ReadMode::Pread)).unwrap();
     let trees: Vec<Tree> = ["t0", "t1"].map(|t| db.existing_tree(t).unwrap()).into();
-    (0..10).for_each(|f| assert_eq!(*trees[0].get(key(0, f, 0)).unwrap().unwrap(), value(0, f, 0)[..]));
+    (0..10).for_each(|f| {
+        assert_eq!(*trees[0].get(key(0, f, 0)).unwrap().unwrap(), value(0, f, 0)[..])
+    });
     env.full.store(true, Ordering::SeqCst);
-    let tried: Vec<_> = (0..10).map(|f| trees[0].get(key(0, f, KEYS - 1)).map(|v| v.map(|v| v.len()))).collect();
-    assert!(tried.iter().filter_map(|t| t.as_ref().err()).all(|e| e.kind() == ErrorKind::Exhausted), "{tried:?}");
+    let tried: Vec<_> =
+        (0..10).map(|f| trees[0].get(key(0, f, KEYS - 1)).map(|v| v.map(|v| v.len()))).collect();
+    assert!(
+        tried.iter().filter_map(|t| t.as_ref().err()).all(|e| e.kind() == ErrorKind::Exhausted),
+        "{tried:?}"
+    );
     assert!(tried.iter().filter(|t| t.is_err()).count() >= 9, "{tried:?}");
     let e = trees[1].iter().find_map(Result::err).unwrap();
     assert_eq!(e.kind(), ErrorKind::Exhausted, "{e}");
-    trees[1].set_options(TreeOptions { policy: Policy::default(), ..piling(Compression::Lz4) }).unwrap();
+    trees[1]
+        .set_options(TreeOptions { policy: Policy::default(), ..piling(Compression::Lz4) })
+        .unwrap();
     assert_eq!(trees[1].compact().unwrap_err().kind(), ErrorKind::Exhausted);
     trees[1].put("still", "written").unwrap();
     env.full.store(false, Ordering::SeqCst);
@@ -372,14 +404,17 @@ fn another_file_under_a_table_s_name_is_never_read() {
     assert_eq!(closed.kind(), ErrorKind::Closed, "{closed}");
 }
 
-/// A reader holds what a writer removes, with maps in place of descriptors; without maps, with descriptors.
+/// A reader holds what a writer removes, with maps in place of descriptors; without maps, with
+/// descriptors.
 #[test]
 fn a_reader_beside_a_writer_holds_what_is_removed() {
     for (mode, compression) in MODES {
         let env = Counting::new(Arc::new(MemEnv::new(1)));
         let writer = Db::open_in(env.inner.clone(), "/db", options(100, mode)).unwrap();
         let trees = fill(&writer, 2, 20, compression);
-        let reader = Db::open_in(env.clone(), "/db", DbOptions { read_only: true, ..options(3, mode) }).unwrap();
+        let reader =
+            Db::open_in(env.clone(), "/db", DbOptions { read_only: true, ..options(3, mode) })
+                .unwrap();
         let maps = mode != ReadMode::Pread;
         assert_eq!(env.count.most(), if maps { 3 } else { 40 }, "{mode:?}");
         for tree in &trees {
@@ -407,12 +442,17 @@ fn in_a_process_with(limit: u64, name: &str, dir: &Path) {
     let limits = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
     let mut child = Command::new("sh");
     child.arg("-c").arg(limits).arg(std::env::current_exe().unwrap());
-    let done = child.args(["--exact", name, "--nocapture", "--test-threads=1"]).env("FIRN_FILES", dir).output().unwrap();
+    let done = child
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env("FIRN_FILES", dir)
+        .output()
+        .unwrap();
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success() && out.contains("1 passed"), "{out}\n{err}");
 }
 
-/// With the process's own bound: a store of 258 tables in a process with 64 descriptors is read, written and merged.
+/// With the process's own bound: a store of 258 tables in a process with 64 descriptors is read,
+/// written and merged.
 #[test]
 #[cfg(unix)]
 fn a_store_of_more_tables_than_descriptors() {
@@ -429,7 +469,9 @@ fn a_store_of_more_tables_than_descriptors() {
         }
         return;
     };
-    let trees = |db: &Db| -> Vec<Tree> { (0..3).map(|t| db.existing_tree(&format!("t{t}")).unwrap()).collect() };
+    let trees = |db: &Db| -> Vec<Tree> {
+        (0..3).map(|t| db.existing_tree(&format!("t{t}")).unwrap()).collect()
+    };
     for mode in [ReadMode::Auto, ReadMode::Mmap] {
         let reader = Db::open_with(&dir, DbOptions { read_only: true, ..own(mode) }).unwrap();
         check(&trees(&reader), FLUSHES);
@@ -444,7 +486,8 @@ fn a_store_of_more_tables_than_descriptors() {
         let trees = trees(&db);
         check(&trees, FLUSHES);
         assert!(db.stats().files.open <= 32);
-        // Something else takes all that are left: files of tables give some, for whatever is to be opened.
+        // Something else takes all that are left: files of tables give some, for whatever is to be
+        // opened.
         let mut taken = vec![];
         while let Ok(file) = OsEnv::new().open_read(&Path::new(&dir).join("CURRENT"), false) {
             taken.push(file);
@@ -463,7 +506,8 @@ fn a_store_of_more_tables_than_descriptors() {
     }
 }
 
-/// A thousand stores in one process: the files of all their tables are bounded together, and give way to what else the stores hold open.
+/// A thousand stores in one process: the files of all their tables are bounded together, and give
+/// way to what else the stores hold open.
 #[test]
 #[cfg(unix)]
 fn a_thousand_stores_in_one_process() {
@@ -483,7 +527,10 @@ fn a_thousand_stores_in_one_process() {
                 if name.ends_with(".sst") {
                     env.hard_link(&from, &to).unwrap();
                 } else {
-                    env.create(&to).unwrap().append(&env.read_all(&from, 1 << 20).unwrap()).unwrap();
+                    env.create(&to)
+                        .unwrap()
+                        .append(&env.read_all(&from, 1 << 20).unwrap())
+                        .unwrap();
                 }
             }
         }

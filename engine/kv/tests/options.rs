@@ -1,11 +1,13 @@
-//! Options of a tree that change while it is open: they count at once, are there after the next opening, and what cannot change is refused.
+//! Options of a tree that change while it is open: they count at once, are there after the next
+//! opening, and what cannot change is refused.
 
 use std::sync::Arc;
 
 use firn_kv::MemEnv;
 use firn_kv::policy::{LazyLeveled, Tiered};
 use firn_kv::{
-    Compression, Db, DbOptions, ErrorKind, FilterKind, Policy, Purge, PurgeJob, PurgePass, Tree, TreeOptions, Verdict,
+    Compression, Db, DbOptions, ErrorKind, FilterKind, Policy, Purge, PurgeJob, PurgePass, Tree,
+    TreeOptions, Verdict,
 };
 
 struct Keep(&'static str);
@@ -21,13 +23,20 @@ impl Purge for Keep {
 }
 
 impl PurgePass for Keep {
-    fn judge(&mut self, _: &[u8], _: firn_kv::internals::base::key::Kind, _: &[u8], _: bool) -> Verdict {
+    fn judge(
+        &mut self,
+        _: &[u8],
+        _: firn_kv::internals::base::key::Kind,
+        _: &[u8],
+        _: bool,
+    ) -> Verdict {
         Verdict::Keep
     }
 }
 
 fn open(env: &Arc<MemEnv>) -> Db {
-    Db::open_in(env.clone(), "db", DbOptions { background_threads: 0, ..DbOptions::default() }).unwrap()
+    Db::open_in(env.clone(), "db", DbOptions { background_threads: 0, ..DbOptions::default() })
+        .unwrap()
 }
 
 fn fill(tree: &Tree, keys: u32) {
@@ -62,7 +71,12 @@ fn what_is_changed_counts_at_once_and_for_good() {
     db.wait_idle().unwrap();
     let merged = db.stats();
     assert!(merged.compactions > 0 && merged.trees[0].runs.len() < 4, "{merged:?}");
-    assert!(merged.table_bytes() > packed.table_bytes(), "{} {}", merged.table_bytes(), packed.table_bytes());
+    assert!(
+        merged.table_bytes() > packed.table_bytes(),
+        "{} {}",
+        merged.table_bytes(),
+        packed.table_bytes()
+    );
     // Memtables are of the new size: these would not have filled one.
     fill(&tree, 2000);
     assert!(db.stats().flushes > merged.flushes);
@@ -76,20 +90,29 @@ fn what_is_changed_counts_at_once_and_for_good() {
 fn what_cannot_be_changed_is_refused_and_nothing_changes() {
     let env = Arc::new(MemEnv::new(0));
     let db = open(&env);
-    let tree = db.tree("t", TreeOptions { purge: Some(Arc::new(Keep("keep"))), ..TreeOptions::default() }).unwrap();
+    let tree = db
+        .tree("t", TreeOptions { purge: Some(Arc::new(Keep("keep"))), ..TreeOptions::default() })
+        .unwrap();
     let before = format!("{:?}", tree.options());
     let refused = |options: TreeOptions| tree.set_options(options).unwrap_err();
-    assert_eq!(refused(TreeOptions { block_size: 1, ..tree.options() }).kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        refused(TreeOptions { block_size: 1, ..tree.options() }).kind(),
+        ErrorKind::InvalidArgument
+    );
     for purge in [None, Some(Arc::new(Keep("another")) as Arc<dyn Purge>)] {
         let e = refused(TreeOptions { purge, table_size: 1 << 20, ..tree.options() });
-        assert!(e.kind() == ErrorKind::Incompatible && e.to_string().contains("purge hook \"keep\""), "{e}");
+        assert!(
+            e.kind() == ErrorKind::Incompatible && e.to_string().contains("purge hook \"keep\""),
+            "{e}"
+        );
     }
     assert_eq!(format!("{:?}", tree.options()), before);
     fill(&tree, 10);
     tree.flush().unwrap();
     drop((tree, db));
 
-    // Without its hooks: the rest may change, the hooks stay what they were, and nothing is merged without them.
+    // Without its hooks: the rest may change, the hooks stay what they were, and nothing is merged
+    // without them.
     let db = open(&env);
     let tree = db.existing_tree("t").unwrap();
     tree.set_options(TreeOptions { table_size: 1 << 20, ..tree.options() }).unwrap();
@@ -106,7 +129,8 @@ fn what_cannot_be_changed_is_refused_and_nothing_changes() {
     assert_eq!(db.tree("t", TreeOptions::default()).unwrap_err().kind(), ErrorKind::Incompatible);
     let tree = db.existing_tree("t").unwrap();
     assert_eq!(tree.options().table_size, 1 << 20);
-    tree.set_options(TreeOptions { purge: Some(Arc::new(Keep("keep"))), ..tree.options() }).unwrap();
+    tree.set_options(TreeOptions { purge: Some(Arc::new(Keep("keep"))), ..tree.options() })
+        .unwrap();
     tree.compact().unwrap();
     db.drop_tree("t").unwrap();
     assert_eq!(tree.set_options(tree.options()).unwrap_err().kind(), ErrorKind::Closed);

@@ -1,16 +1,20 @@
 //! The compaction policies: text tests in `tests/policies/*.txt`, and properties on random trees.
 //!
-//! A text test is a conversation with one tree. `policy` and `shape` set it up; the other directives ask or act:
+//! A text test is a conversation with one tree. `policy` and `shape` set it up; the other
+//! directives ask or act:
 //!
 //! - `policy leveled:ratio=8`, a policy as everywhere, takes it
 //! - `shape memtable=64M table=64M now=1000 tomb-age=0`, one run per input line, newest first:
-//!   `L0#7: 12[a-k 64M] 13[l-z 64M dels=60 tomb=10 at=5 busy]` is run 7 on level 0 with two tables: id, keys, size, share of deletes in
-//!   percent, time of the oldest delete, time when it was written (seconds); `seq` is its newest sequence number, `old` the oldest,
-//!   `gone` the time from which on nothing in it is wanted.
+//!   `L0#7: 12[a-k 64M] 13[l-z 64M dels=60 tomb=10 at=5
+//!   busy]` is run 7 on level 0 with two tables: id, keys, size, share of deletes in percent, time
+//!   of the oldest delete, time when it was written (seconds); `seq` is its newest sequence number,
+//!   `old` the oldest, `gone` the time from which on nothing in it is wanted.
 //! - `flush a-k 64M …` adds a run; `advance 60` moves the clock.
-//! - `pick` shows the most urgent job, `apply` also does it, `quiet` does all until there is none left.
+//! - `pick` shows the most urgent job, `apply` also does it, `quiet` does all until there is none
+//!   left.
 //! - `start` picks and marks the inputs busy; `finish` does the job that started first.
-//! - `check` takes a job per input line, `merge L0#7[12 13] + L1#3[4] -> L1#3`, and says what is wrong with it.
+//! - `check` takes a job per input line, `merge L0#7[12 13] + L1#3[4] -> L1#3`, and says what is
+//!   wrong with it.
 //! - `manual a-k`, `manual force`, `debt`, `limits`, `bound live=1G`, `show`.
 
 use std::collections::BTreeMap;
@@ -21,7 +25,8 @@ use std::sync::Arc;
 use firn_kv::Policy;
 use firn_kv::internals::compaction::shape::{apply, estimate, flush};
 use firn_kv::internals::compaction::{
-    Action, Cuts, Input, Job, Reason, RunShape, Shape, TableShape, debt, manual, pick, run_limits, space_bound,
+    Action, Cuts, Input, Job, Reason, RunShape, Shape, TableShape, debt, manual, pick, run_limits,
+    space_bound,
 };
 use firn_kv::policy::LazyLeveled;
 use firn_testkit::datadriven::{Case, files, walk};
@@ -30,12 +35,18 @@ use firn_testkit::rng::Rng;
 #[test]
 fn conversations() {
     for file in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/policies")) {
-        let mut tree = Tree { policy: Policy::default(), shape: Shape::default(), next_id: 1, started: Vec::new() };
+        let mut tree = Tree {
+            policy: Policy::default(),
+            shape: Shape::default(),
+            next_id: 1,
+            started: Vec::new(),
+        };
         walk(file, |case| tree.run(case));
     }
 }
 
-/// The table of policies in the format's specification, from which its reader in Python knows them. `FIRN_REWRITE=1` writes it anew.
+/// The table of policies in the format's specification, from which its reader in Python knows them.
+/// `FIRN_REWRITE=1` writes it anew.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "a text of the repository")]
 fn the_specification_has_every_policy() {
@@ -43,7 +54,9 @@ fn the_specification_has_every_policy() {
     let text = std::fs::read_to_string(&path).unwrap();
     let head = "| policy | parameters |\n|---|---|\n";
     let (before, rest) = text.split_once(head).unwrap();
-    let (table, after) = rest.split_at(rest.split_inclusive('\n').take_while(|l| l.starts_with('|')).map(str::len).sum());
+    let (table, after) = rest.split_at(
+        rest.split_inclusive('\n').take_while(|l| l.starts_with('|')).map(str::len).sum(),
+    );
     let rows: String = Policy::ALL.iter().map(|d| d.row() + "\n").collect();
     if std::env::var_os("FIRN_REWRITE").is_some() {
         std::fs::write(&path, format!("{before}{head}{rows}{after}")).unwrap();
@@ -60,7 +73,8 @@ struct Tree {
 }
 
 fn size(text: &str) -> u64 {
-    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_uppercase()).unwrap_or(text.len()));
+    let (number, unit) =
+        text.split_at(text.find(|c: char| c.is_ascii_uppercase()).unwrap_or(text.len()));
     number.parse::<u64>().unwrap()
         << match unit {
             "" => 0,
@@ -73,14 +87,21 @@ fn size(text: &str) -> u64 {
 }
 
 fn human(bytes: u64) -> String {
-    let unit = [(40, "T"), (30, "G"), (20, "M"), (10, "K")].into_iter().find(|(shift, _)| bytes >> shift > 0);
+    let unit = [(40, "T"), (30, "G"), (20, "M"), (10, "K")]
+        .into_iter()
+        .find(|(shift, _)| bytes >> shift > 0);
     let Some((shift, name)) = unit else { return bytes.to_string() };
     let value = bytes as f64 / (1u64 << shift) as f64;
     if value.fract() == 0.0 { format!("{value}{name}") } else { format!("{value:.1}{name}") }
 }
 
 fn key(bytes: &[u8]) -> String {
-    bytes.iter().map(|&b| if b.is_ascii_graphic() { (b as char).to_string() } else { format!("\\x{b:02x}") }).collect()
+    bytes
+        .iter()
+        .map(
+            |&b| if b.is_ascii_graphic() { (b as char).to_string() } else { format!("\\x{b:02x}") },
+        )
+        .collect()
 }
 
 fn keys(text: &str) -> (Arc<[u8]>, Arc<[u8]>) {
@@ -92,7 +113,8 @@ fn table(id: u64, text: &str, now: u64) -> TableShape {
     let mut words = text.split_whitespace();
     let (first, last) = keys(words.next().unwrap());
     let bytes = size(words.next().unwrap());
-    let mut t = TableShape { id, size: bytes, entries: bytes >> 7, first, last, ..TableShape::default() };
+    let mut t =
+        TableShape { id, size: bytes, entries: bytes >> 7, first, last, ..TableShape::default() };
     (t.created_micros, t.newest_micros) = (now, now);
     for word in words {
         let (name, value) = word.split_once('=').unwrap_or((word, "0"));
@@ -131,8 +153,11 @@ fn job(line: &str) -> Job {
         "drop" => Action::Drop,
         other => panic!("no action {other}"),
     };
-    let (output_level, output_run) =
-        if action == Action::Drop { inputs.last().map(|i| (i.level, i.run)).unwrap() } else { place(to) };
+    let (output_level, output_run) = if action == Action::Drop {
+        inputs.last().map(|i| (i.level, i.run)).unwrap()
+    } else {
+        place(to)
+    };
     let cuts = Cuts { size: 64 << 20, at: Vec::new() };
     Job { reason: Reason::Manual, action, inputs, output_level, output_run, cuts, score: 1.0 }
 }
@@ -143,21 +168,27 @@ impl Tree {
             "policy" => {
                 let arg = &case.args[0];
                 let text = [&[arg.key.clone()][..], &arg.values[..]].concat().join("=");
-                self.policy = text.parse().unwrap_or_else(|e| panic!("{}:{}: {e}", case.file.display(), case.line));
+                self.policy = text
+                    .parse()
+                    .unwrap_or_else(|e| panic!("{}:{}: {e}", case.file.display(), case.line));
                 String::new()
             }
             "shape" => self.set_shape(case),
             "show" => self.show(),
             "flush" => {
-                let text: Vec<String> =
-                    case.args.iter().map(|a| [&[a.key.clone()][..], &a.values[..]].concat().join("=")).collect();
+                let text: Vec<String> = case
+                    .args
+                    .iter()
+                    .map(|a| [&[a.key.clone()][..], &a.values[..]].concat().join("="))
+                    .collect();
                 let t = table(self.next_id, &text.join(" "), self.shape.now_micros);
                 self.next_id += 1;
                 flush(&mut self.shape, vec![t]);
                 self.show()
             }
             "advance" => {
-                self.shape.now_micros += case.words().next().unwrap().parse::<u64>().unwrap() * 1_000_000;
+                self.shape.now_micros +=
+                    case.words().next().unwrap().parse::<u64>().unwrap() * 1_000_000;
                 String::new()
             }
             "pick" => self.pick().map_or("nothing to do".to_owned(), |j| j.to_string()),
@@ -182,7 +213,11 @@ impl Tree {
                 self.finish(&job);
                 self.show()
             }
-            "check" => case.input.lines().map(|l| job(l).check(&self.shape).err().unwrap_or("good".into()) + "\n").collect(),
+            "check" => case
+                .input
+                .lines()
+                .map(|l| job(l).check(&self.shape).err().unwrap_or("good".into()) + "\n")
+                .collect(),
             "manual" => {
                 let range = case.words().find(|w| w.contains('-')).map(keys);
                 let range = range.as_ref().map(|(lo, hi)| (&lo[..], &hi[..]));
@@ -198,14 +233,25 @@ impl Tree {
             "debt" => human(debt(&self.policy, &self.shape)),
             "limits" => {
                 let (soft, hard) = run_limits(&self.policy, &self.shape);
-                let limit = |n: usize| if n == usize::MAX { "never".to_owned() } else { n.to_string() };
-                format!("{} runs, slow: {}, stop: {}", self.shape.runs.len(), limit(soft), limit(hard))
+                let limit =
+                    |n: usize| if n == usize::MAX { "never".to_owned() } else { n.to_string() };
+                format!(
+                    "{} runs, slow: {}, stop: {}",
+                    self.shape.runs.len(),
+                    limit(soft),
+                    limit(hard)
+                )
             }
             "bound" => {
                 let bound = space_bound(&self.policy, &self.shape);
                 let bytes = bound.bytes(size(case.get("live").unwrap()));
                 let text = if bytes == u64::MAX { "no bound".to_owned() } else { human(bytes) };
-                format!("{text}: steady {:.2}, peak {:.2}, flushed {}", bound.steady, bound.peak, human(bound.flushed))
+                format!(
+                    "{text}: steady {:.2}, peak {:.2}, flushed {}",
+                    bound.steady,
+                    bound.peak,
+                    human(bound.flushed)
+                )
             }
             other => panic!("{}:{}: no directive {other}", case.file.display(), case.line),
         }
@@ -263,14 +309,33 @@ impl Tree {
         let mut out = String::new();
         for run in &self.shape.runs {
             let _ = write!(out, "L{}#{} {}", run.level, run.number, human(run.size()));
-            if let (6.., Some(first), Some(last)) = (run.tables.len(), run.tables.first(), run.tables.last()) {
-                let _ = writeln!(out, " {} tables {}-{}", run.tables.len(), key(&first.first), key(&last.last));
+            if let (6.., Some(first), Some(last)) =
+                (run.tables.len(), run.tables.first(), run.tables.last())
+            {
+                let _ = writeln!(
+                    out,
+                    " {} tables {}-{}",
+                    run.tables.len(),
+                    key(&first.first),
+                    key(&last.last)
+                );
                 continue;
             }
             for t in &run.tables {
-                let dels = if t.deletes > 0 { format!(" dels={}", t.deletes * 100 / t.entries) } else { String::new() };
+                let dels = if t.deletes > 0 {
+                    format!(" dels={}", t.deletes * 100 / t.entries)
+                } else {
+                    String::new()
+                };
                 let busy = if t.busy { " busy" } else { "" };
-                let _ = write!(out, " {}[{}-{} {}{dels}{busy}]", t.id, key(&t.first), key(&t.last), human(t.size));
+                let _ = write!(
+                    out,
+                    " {}[{}-{} {}{dels}{busy}]",
+                    t.id,
+                    key(&t.first),
+                    key(&t.last),
+                    human(t.size)
+                );
             }
             out.push('\n');
         }
@@ -278,7 +343,8 @@ impl Tree {
     }
 }
 
-// Properties on random trees. Every table has real entries here, so that what the jobs do to reads can be seen.
+// Properties on random trees. Every table has real entries here, so that what the jobs do to reads
+// can be seen.
 
 const ENTRY: u64 = 64 << 10;
 const KEYS: u64 = 48;
@@ -310,7 +376,16 @@ impl Model {
             ..Shape::default()
         };
         let (entries, truth) = (BTreeMap::new(), Entries::new());
-        let mut model = Model { policy, shape, entries, truth, next_id: 1, next_version: 1, running: Vec::new(), lossy: false };
+        let mut model = Model {
+            policy,
+            shape,
+            entries,
+            truth,
+            next_id: 1,
+            next_version: 1,
+            running: Vec::new(),
+            lossy: false,
+        };
         let (mut level, mut number) = (rng.below(8) as u8, rng.below(50));
         let mut runs = Vec::new();
         for _ in 0..rng.below(24) {
@@ -396,10 +471,23 @@ impl Model {
         self.lossy |= job.action == Action::Drop;
         let mut outputs = Vec::new();
         if job.action == Action::Merge {
-            let ids: Vec<u64> = job.inputs.iter().rev().flat_map(|i| i.tables.iter().copied()).collect();
-            let tombstone = self.shape.tables().filter(|t| ids.contains(&t.id)).filter_map(|t| t.oldest_tombstone_micros).min();
-            let newest = self.shape.tables().filter(|t| ids.contains(&t.id)).map(|t| t.newest_micros).max().unwrap();
-            let mut merged: Entries = ids.iter().flat_map(|id| self.entries.remove(id).unwrap()).collect();
+            let ids: Vec<u64> =
+                job.inputs.iter().rev().flat_map(|i| i.tables.iter().copied()).collect();
+            let tombstone = self
+                .shape
+                .tables()
+                .filter(|t| ids.contains(&t.id))
+                .filter_map(|t| t.oldest_tombstone_micros)
+                .min();
+            let newest = self
+                .shape
+                .tables()
+                .filter(|t| ids.contains(&t.id))
+                .map(|t| t.newest_micros)
+                .max()
+                .unwrap();
+            let mut merged: Entries =
+                ids.iter().flat_map(|id| self.entries.remove(id).unwrap()).collect();
             merged.retain(|_, v| !bottom || *v % 2 == 0);
             outputs = self.tables(merged, (job.cuts.size / ENTRY).max(1) as usize, &job.cuts.at);
             for t in &mut outputs {
@@ -407,18 +495,25 @@ impl Model {
                 t.oldest_tombstone_micros = t.oldest_tombstone_micros.and(tombstone);
             }
         }
-        apply(&mut self.shape, &job, outputs).unwrap_or_else(|e| panic!("{e}: {job}\n{:#?}", self.shape));
+        apply(&mut self.shape, &job, outputs)
+            .unwrap_or_else(|e| panic!("{e}: {job}\n{:#?}", self.shape));
         self.read();
     }
 
-    /// Every key reads as it was written. (What `Fifo` dropped is gone, but nothing older comes back.)
+    /// Every key reads as it was written. (What `Fifo` dropped is gone, but nothing older comes
+    /// back.)
     fn read(&self) {
         for (&key, &version) in &self.truth {
             let found = self.shape.runs.iter().find_map(|run| {
-                run.tables[run.overlapping(&bytes(key), &bytes(key))].iter().find_map(|t| self.entries[&t.id].get(&key))
+                run.tables[run.overlapping(&bytes(key), &bytes(key))]
+                    .iter()
+                    .find_map(|t| self.entries[&t.id].get(&key))
             });
             let gone = version % 2 == 1 || self.lossy;
-            assert!(found == Some(&version) || found.is_none() && gone, "key {key} is {found:?}, not {version}");
+            assert!(
+                found == Some(&version) || found.is_none() && gone,
+                "key {key} is {found:?}, not {version}"
+            );
         }
     }
 
@@ -427,17 +522,31 @@ impl Model {
             self.finish(0);
         }
         for jobs in 0.. {
-            assert!(jobs < 5000, "no end with {:?}: {:?}", self.policy, pick(&self.policy, &self.shape).map(|j| j.to_string()));
+            assert!(
+                jobs < 5000,
+                "no end with {:?}: {:?}",
+                self.policy,
+                pick(&self.policy, &self.shape).map(|j| j.to_string())
+            );
             let (soft, hard) = run_limits(&self.policy, &self.shape);
             assert!(soft < hard || soft == usize::MAX);
             let owed = debt(&self.policy, &self.shape);
             if !self.start() {
-                assert!(self.shape.runs.len() < soft, "{} runs and nothing to do: {:?}", self.shape.runs.len(), self.policy);
+                assert!(
+                    self.shape.runs.len() < soft,
+                    "{} runs and nothing to do: {:?}",
+                    self.shape.runs.len(),
+                    self.policy
+                );
                 assert_eq!(owed, 0, "content and in debt: {:?}", self.policy);
                 return;
             }
             assert!(self.running[0].0.score >= 1.0);
-            assert!(owed >= self.running[0].0.rewritten(&self.shape), "{owed}: {}", self.running[0].0);
+            assert!(
+                owed >= self.running[0].0.rewritten(&self.shape),
+                "{owed}: {}",
+                self.running[0].0
+            );
             self.finish(0);
         }
     }
@@ -460,8 +569,8 @@ fn every_policy_comes_to_rest_from_any_shape() {
         model.read();
         model.quiet();
         if model.shape.tombstone_age_secs > 0 {
-            // With time, all deletes sink and vanish, whatever the policy. The second time is for tables that were just written
-            // when they came to lie at the bottom.
+            // With time, all deletes sink and vanish, whatever the policy. The second time is for
+            // tables that were just written when they came to lie at the bottom.
             for _ in 0..2 {
                 model.shape.now_micros += 10_000 * 1_000_000;
                 model.quiet();
@@ -490,11 +599,15 @@ fn jobs_may_run_and_finish_in_any_order() {
                     model.read();
                 }
                 2..=4 => _ = model.start(),
-                5 if !model.running.is_empty() => model.finish(rng.below(model.running.len() as u64) as usize),
+                5 if !model.running.is_empty() => {
+                    model.finish(rng.below(model.running.len() as u64) as usize)
+                }
                 6 if rng.one_in(10) => {
                     let (lo, hi) = (rng.below(KEYS), rng.below(KEYS));
                     let (lo, hi) = (bytes(lo.min(hi)), bytes(lo.max(hi)));
-                    if let Ok(Some(job)) = manual(&model.policy, &model.shape, Some((&lo, &hi)), rng.one_in(2)) {
+                    if let Ok(Some(job)) =
+                        manual(&model.policy, &model.shape, Some((&lo, &hi)), rng.one_in(2))
+                    {
                         job.check(&model.shape).unwrap();
                         model.begin(job);
                     }
@@ -519,17 +632,24 @@ fn declared_space_holds_when_every_key_is_overwritten() {
         for _ in 0..60 {
             let tables = model.write(&mut rng, 16);
             flush(&mut model.shape, tables);
-            let bound = space_bound(&model.policy, &model.shape).bytes(model.truth.len() as u64 * ENTRY);
+            let bound =
+                space_bound(&model.policy, &model.shape).bytes(model.truth.len() as u64 * ENTRY);
             let before = model.shape.size();
             model.quiet();
             most = most.max(model.shape.size());
-            assert!(model.shape.size() <= bound, "{:?}: {before} {} {bound}", model.policy, model.shape.size());
+            assert!(
+                model.shape.size() <= bound,
+                "{:?}: {before} {} {bound}",
+                model.policy,
+                model.shape.size()
+            );
         }
         assert!(most > 0);
     }
 }
 
-/// Random histories of overwrites, with other policies before: the tiered part of a lazily leveled tree stays a fraction of its last run.
+/// Random histories of overwrites, with other policies before: the tiered part of a lazily leveled
+/// tree stays a fraction of its last run.
 #[test]
 fn lazy_leveling_stays_lazy_leveling() {
     for seed in 0..60 {
@@ -547,11 +667,15 @@ fn lazy_leveling_stays_lazy_leveling() {
             model.quiet();
             let Some(last) = model.shape.runs.last() else { continue };
             let newer = model.shape.size() - last.size();
-            let most = (2.0 / f64::from(ratio) * last.size() as f64).max((u64::from(ratio) * model.shape.memtable_size) as f64);
+            let most = (2.0 / f64::from(ratio) * last.size() as f64)
+                .max((u64::from(ratio) * model.shape.memtable_size) as f64);
             assert!(newer as f64 <= most, "ratio {ratio}: {newer} over {}", last.size());
             // Forty-eight keys fit the first levels.
             let level = last.level;
-            assert!(level <= deepest.max(3), "seed {seed}: the last run has sunk from level {deepest} to {level}");
+            assert!(
+                level <= deepest.max(3),
+                "seed {seed}: the last run has sunk from level {deepest} to {level}"
+            );
         }
     }
 }
@@ -569,16 +693,28 @@ fn what_has_expired_goes_as_soon_as_nothing_older_lies_beneath() {
         let dropped = pick(&model.policy, &model.shape).filter(|j| j.reason == Reason::Expired);
         let is_gone = |t: &TableShape| t.gone_micros.is_some_and(|g| g <= now);
         let may_go = |r: usize, t: &TableShape| {
-            is_gone(t) && model.shape.runs[r + 1..].iter().all(|o| o.overlapping(&t.first, &t.last).is_empty())
+            is_gone(t)
+                && model.shape.runs[r + 1..]
+                    .iter()
+                    .all(|o| o.overlapping(&t.first, &t.last).is_empty())
         };
-        let free = model.shape.runs.iter().enumerate().any(|(r, run)| run.tables.iter().any(|t| may_go(r, t)));
+        let free = model
+            .shape
+            .runs
+            .iter()
+            .enumerate()
+            .any(|(r, run)| run.tables.iter().any(|t| may_go(r, t)));
         assert_eq!(dropped.is_some(), free);
         let Some(job) = dropped else { continue };
         job.check(&model.shape).unwrap();
         let ids: Vec<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         apply(&mut model.shape, &job, vec![]).unwrap();
         assert!(ids.iter().all(|id| model.shape.tables().all(|t| t.id != *id)));
-        assert_ne!(pick(&model.policy, &model.shape).map(|j| j.reason), Some(Reason::Expired), "all at once");
+        assert_ne!(
+            pick(&model.policy, &model.shape).map(|j| j.reason),
+            Some(Reason::Expired),
+            "all at once"
+        );
     }
 }
 

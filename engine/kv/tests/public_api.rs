@@ -1,5 +1,5 @@
-//! Every public method of the store is called by the model on one thread, beside other threads, and where crashes or failures come, or
-//! `public_api.txt` says why not.
+//! Every public method of the store is called by the model on one thread, beside other threads, and
+//! where crashes or failures come, or `public_api.txt` says why not.
 
 use std::path::Path;
 
@@ -8,17 +8,43 @@ use firn_testkit::public_api::{Runs, check};
 #[test]
 fn every_public_method_is_in_a_run_of_each_kind() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let below = |names: &[&str]| names.iter().map(|n| root.join("tests").join(n)).collect::<Vec<_>>();
+    let below =
+        |names: &[&str]| names.iter().map(|n| root.join("tests").join(n)).collect::<Vec<_>>();
     let mut model: Vec<_> = below(&["model.rs", "ttl.rs"]);
-    let parts = ["bulk", "compare", "one_step", "hooks", "place", "reads", "run", "setup", "transactions", "whole"];
+    let parts = [
+        "bulk",
+        "compare",
+        "one_step",
+        "hooks",
+        "place",
+        "reads",
+        "run",
+        "setup",
+        "transactions",
+        "whole",
+    ];
     model.extend(parts.map(|p| root.join(format!("tests/model/{p}.rs"))));
     let mut crash = below(&["crash.rs", "faults.rs", "history"]);
     crash.push(root.join("../../tools/firn/src/torture"));
     let threads = below(&["model/threads.rs", "interleave.rs", "interleave"]);
-    let runs = [("model", model), ("threads", threads), ("crash", crash)].map(|(kind, sources)| Runs { kind, sources });
-    let types = ["Db", "Tree", "Batch", "Snapshot", "Transaction", "Cursor", "Range", "trait Readable", "Retry", "TtlTree"];
+    let runs = [("model", model), ("threads", threads), ("crash", crash)]
+        .map(|(kind, sources)| Runs { kind, sources });
+    let types = [
+        "Db",
+        "Tree",
+        "Batch",
+        "Snapshot",
+        "Transaction",
+        "Cursor",
+        "Range",
+        "trait Readable",
+        "Retry",
+        "TtlTree",
+    ];
     let checked = check(&root.join("src"), &types, &runs, &root.join("tests/public_api.txt"));
     let (methods, called) = checked.unwrap_or_else(|wrong| panic!("{wrong}"));
-    println!("of {methods} public methods {called:?} are in a run of the model, of threads, of crashes");
+    println!(
+        "of {methods} public methods {called:?} are in a run of the model, of threads, of crashes"
+    );
     assert!(methods > 60);
 }

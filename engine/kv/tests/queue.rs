@@ -1,11 +1,14 @@
-//! Keys that are put and deleted again, as those of a queue: the first look behind many deletions is short, though nobody has looked before,
-//! and nobody sees anything else than without what makes it short.
+//! Keys that are put and deleted again, as those of a queue: the first look behind many deletions
+//! is short, though nobody has looked before, and nobody sees anything else than without what makes
+//! it short.
 
 use std::sync::Arc;
 
 use firn_kv::MemEnv;
 use firn_kv::policy::Tiered;
-use firn_kv::{Db, DbOptions, Error, ErrorKind, Folded, Merge, Policy, Readable, Result, Tree, TreeOptions};
+use firn_kv::{
+    Db, DbOptions, Error, ErrorKind, Folded, Merge, Policy, Readable, Result, Tree, TreeOptions,
+};
 use firn_testkit::rng::Rng;
 
 fn key(i: u64) -> Vec<u8> {
@@ -23,7 +26,8 @@ fn piling() -> TreeOptions {
     TreeOptions { policy, memtable_size: 16 << 20, ..TreeOptions::default() }
 }
 
-/// The first (or last) key of what begins at `from`, and how many entries a reader looked at to find it who was told nothing by others.
+/// The first (or last) key of what begins at `from`, and how many entries a reader looked at to
+/// find it who was told nothing by others.
 fn end(tree: &Tree, from: &[u8], first: bool) -> (Option<Vec<u8>>, u64) {
     let recording = tree.db().record_reads();
     let mut range = tree.range(from..);
@@ -55,7 +59,10 @@ fn the_first_look_behind_deletes_in_tables_is_short() {
         for (tables_of_puts, tables_of_deletes) in [(1, 1), (3, 1), (1, 5), (0, 1)] {
             for survivors in [u64::MAX, 500] {
                 let env = MemEnv::new(7);
-                let (db, case) = (open(&env), format!("{how}, {tables_of_puts} and {tables_of_deletes}, {survivors}"));
+                let (db, case) = (
+                    open(&env),
+                    format!("{how}, {tables_of_puts} and {tables_of_deletes}, {survivors}"),
+                );
                 let tree = db.tree("t", piling()).unwrap();
                 let stays = |i: u64| survivors != u64::MAX && i % survivors == survivors / 2;
                 for i in 0..N {
@@ -69,7 +76,9 @@ fn the_first_look_behind_deletes_in_tables_is_short() {
                 }
                 let deleted = order(N, how, &mut rng);
                 for part in deleted.chunks(deleted.len().div_ceil(tables_of_deletes)) {
-                    part.iter().filter(|i| !stays(**i)).for_each(|i| tree.delete(&key(*i)).unwrap());
+                    part.iter()
+                        .filter(|i| !stays(**i))
+                        .for_each(|i| tree.delete(&key(*i)).unwrap());
                     tree.flush().unwrap();
                 }
                 drop(tree);
@@ -96,7 +105,9 @@ fn the_first_look_behind_deletes_in_tables_is_short() {
 fn old_snapshots_still_see_what_was_there() {
     let db = open(&MemEnv::new(1));
     let tree = db.tree("t", piling()).unwrap();
-    let all = |s: &firn_kv::Snapshot| s.range(&tree, ..).map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>();
+    let all = |s: &firn_kv::Snapshot| {
+        s.range(&tree, ..).map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>()
+    };
     let want = |range: std::ops::Range<u64>| range.map(key).collect::<Vec<_>>();
     (0..200).for_each(|i| tree.put(&key(i), b"v").unwrap());
     let before = db.snapshot();
@@ -126,7 +137,10 @@ fn snapshots_between_deletes_and_a_range_deletion_see_what_that_took() {
     tree.delete_range(&key(40)..&key(60)).unwrap();
     assert_eq!(tree.iter().count(), 0);
     tree.flush().unwrap();
-    assert_eq!(before.range(&tree, ..).map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>(), [key(50)]);
+    assert_eq!(
+        before.range(&tree, ..).map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>(),
+        [key(50)]
+    );
     assert_eq!(before.get(&tree, &key(50)).unwrap().as_deref(), Some(&b"v"[..]));
 }
 
@@ -146,12 +160,16 @@ fn a_transaction_that_takes_all_passes_each_key_a_few_times() {
             let recording = db.record_reads();
             let mut tx = db.transaction();
             for (n, i) in order(N, how, &mut rng).into_iter().enumerate() {
-                let first = if how == "from the tail" { tx.last(&tree) } else { tx.first(&tree) }.unwrap().unwrap().0;
+                let first = if how == "from the tail" { tx.last(&tree) } else { tx.first(&tree) }
+                    .unwrap()
+                    .unwrap()
+                    .0;
                 assert!(how == "anyhow" || *first == *key(i), "{how}, {n}");
                 tx.delete(&tree, &key(i)).unwrap();
             }
             assert!(tx.first(&tree).unwrap().is_none() && tx.last(&tree).unwrap().is_none());
-            let passed: u64 = recording.finish().reads.iter().map(|r| r.total().entries.all()).sum();
+            let passed: u64 =
+                recording.finish().reads.iter().map(|r| r.total().entries.all()).sum();
             assert!(passed <= 8 * N, "{how}, flushed {flushed}: {passed} entries");
             tx.commit().unwrap();
             assert_eq!(tree.iter().count(), 0);
@@ -159,7 +177,8 @@ fn a_transaction_that_takes_all_passes_each_key_a_few_times() {
     }
 }
 
-/// A transaction meets no conflict over a key that nobody touched, though its neighbours were deleted and flushed while it ran.
+/// A transaction meets no conflict over a key that nobody touched, though its neighbours were
+/// deleted and flushed while it ran.
 #[test]
 fn transactions_compare_what_was_deleted_and_no_more() {
     let db = open(&MemEnv::new(1));
@@ -182,7 +201,8 @@ fn transactions_compare_what_was_deleted_and_no_more() {
     assert_eq!(conflicting.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }
 
-/// Between the deletes of a memtable lies what was loaded after them, in a table that is older than theirs will be.
+/// Between the deletes of a memtable lies what was loaded after them, in a table that is older than
+/// theirs will be.
 #[test]
 fn what_was_loaded_among_deletes_stays() {
     for loaded_last in [false, true] {
@@ -211,11 +231,19 @@ impl Merge for Sum {
     }
 
     fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        let number = |b: &[u8]| b.try_into().map(i64::from_le_bytes).map_err(|_| Error::invalid("no number"));
-        // Whoever had a past begins at a thousand, so that it is seen whether the past is still there.
+        let number = |b: &[u8]| {
+            b.try_into().map(i64::from_le_bytes).map_err(|_| Error::invalid("no number"))
+        };
+        // Whoever had a past begins at a thousand, so that it is seen whether the past is still
+        // there.
         let past = i64::from(base.is_some() || operands.len() > 2) * 1_000;
-        let sum: i64 = base.into_iter().chain(operands.iter().copied()).map(number).sum::<Result<i64>>()?;
-        Ok(if sum == 0 { Folded::Absent } else { Folded::Value((sum + past).to_le_bytes().to_vec()) })
+        let sum: i64 =
+            base.into_iter().chain(operands.iter().copied()).map(number).sum::<Result<i64>>()?;
+        Ok(if sum == 0 {
+            Folded::Absent
+        } else {
+            Folded::Value((sum + past).to_le_bytes().to_vec())
+        })
     }
 }
 
@@ -226,7 +254,8 @@ fn operands_that_come_to_nothing_are_kept() {
         let db = open(&MemEnv::new(1));
         let tree = db.tree("t", TreeOptions { merge: Some(Arc::new(Sum)), ..piling() }).unwrap();
         (0..100).filter(|i| *i != 50).for_each(|i| tree.put(&key(i), &1i64.to_le_bytes()).unwrap());
-        let pair = || [1i64, -1].iter().for_each(|n| tree.merge(&key(50), &n.to_le_bytes()).unwrap());
+        let pair =
+            || [1i64, -1].iter().for_each(|n| tree.merge(&key(50), &n.to_le_bytes()).unwrap());
         if in_older_table {
             pair();
         }
@@ -239,6 +268,10 @@ fn operands_that_come_to_nothing_are_kept() {
         tree.flush().unwrap();
         assert_eq!(tree.iter().count(), 0);
         tree.merge(&key(50), &5i64.to_le_bytes()).unwrap();
-        assert_eq!(tree.get(&key(50)).unwrap().as_deref(), Some(&1_005i64.to_le_bytes()[..]), "{in_older_table}");
+        assert_eq!(
+            tree.get(&key(50)).unwrap().as_deref(),
+            Some(&1_005i64.to_le_bytes()[..]),
+            "{in_older_table}"
+        );
     }
 }

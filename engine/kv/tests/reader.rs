@@ -1,6 +1,8 @@
-//! A reader opens beside a writer that is never at rest: between any two operations of the opening the writer fills and flushes memtables,
-//! merges tables away, gives up segments of the log and uses them again, loads tables, makes trees, and begins manifests. What the reader
-//! then shows is the store as it was at one moment while it opened. One thread does it all, so each case plays again.
+//! A reader opens beside a writer that is never at rest: between any two operations of the opening
+//! the writer fills and flushes memtables, merges tables away, gives up segments of the log and
+//! uses them again, loads tables, makes trees, and begins manifests. What the reader then shows is
+//! the store as it was at one moment while it opened. One thread does it all, so each case plays
+//! again.
 
 #![allow(clippy::disallowed_methods, reason = "a process and a directory of its own")]
 
@@ -19,7 +21,13 @@ const DIR: &str = "/db";
 const TREES: [&str; 3] = ["a", "b", "c"];
 
 fn options() -> DbOptions {
-    DbOptions { background_threads: 0, memory_budget: 4 << 20, wal_segment: 64 << 10, event_log: false, ..DbOptions::default() }
+    DbOptions {
+        background_threads: 0,
+        memory_budget: 4 << 20,
+        wal_segment: 64 << 10,
+        event_log: false,
+        ..DbOptions::default()
+    }
 }
 
 fn tree_options() -> TreeOptions {
@@ -30,7 +38,8 @@ fn is_ingestion(step: u64) -> bool {
     step.is_multiple_of(8)
 }
 
-/// A writer whose every step leaves a mark that tells its number, so that a reader can say which steps it sees.
+/// A writer whose every step leaves a mark that tells its number, so that a reader can say which
+/// steps it sees.
 struct Writer {
     env: MemEnv,
     open: Mutex<Option<(Db, Vec<Tree>)>>,
@@ -49,7 +58,11 @@ impl Writer {
 
     /// Another one that goes on from a copy of what is there.
     fn fork(&self) -> Arc<Writer> {
-        let w = Writer { env: self.env.fork(), open: Mutex::default(), steps: AtomicU64::new(self.done()) };
+        let w = Writer {
+            env: self.env.fork(),
+            open: Mutex::default(),
+            steps: AtomicU64::new(self.done()),
+        };
         w.reopen();
         Arc::new(w)
     }
@@ -58,7 +71,8 @@ impl Writer {
         let mut open = self.open.lock().unwrap();
         *open = None;
         if (self.done() / 11).is_multiple_of(2) {
-            // What a crash left makes it begin another manifest, in place of going on with the one that is there.
+            // What a crash left makes it begin another manifest, in place of going on with the one
+            // that is there.
             self.env.create_dir_all(DIR.as_ref()).unwrap();
             self.env.write_file(format!("{DIR}/CURRENT.tmp").as_ref(), b"").unwrap();
         }
@@ -67,7 +81,8 @@ impl Writer {
         *open = Some((db, trees));
     }
 
-    /// Step `n` puts `n` into all trees at once, but for one that is to get it by an ingestion, does what its number says, and puts its mark.
+    /// Step `n` puts `n` into all trees at once, but for one that is to get it by an ingestion,
+    /// does what its number says, and puts its mark.
     fn step(&self) {
         let n = self.steps.load(Ordering::Relaxed) + 1;
         if n.is_multiple_of(11) {
@@ -78,7 +93,10 @@ impl Writer {
         let mut batch = Batch::new();
         let (one, another) = (&trees[n as usize % 3], &trees[(n as usize + 1) % 3]);
         let put_into = |t: &&Tree| !is_ingestion(n) || t.name() != one.name();
-        trees.iter().filter(put_into).for_each(|t| batch.put(t, &n.to_be_bytes(), &[n as u8; 3000]).unwrap());
+        trees
+            .iter()
+            .filter(put_into)
+            .for_each(|t| batch.put(t, &n.to_be_bytes(), &[n as u8; 3000]).unwrap());
         db.write(batch).unwrap();
         match n % 8 {
             0 => drop(one.ingest([(n.to_be_bytes(), [n as u8; 3000])]).unwrap()),
@@ -127,12 +145,18 @@ enum How {
     Refreshes(u64),
 }
 
-/// A reader opens, or refreshes, while `busy` is asked at each of its operations whether the writer makes a step now. Gives the reader's
-/// operations.
-fn read_beside(writer: &Arc<Writer>, how: How, busy: impl Fn(u64) -> bool + Send + Sync + 'static) -> u64 {
+/// A reader opens, or refreshes, while `busy` is asked at each of its operations whether the writer
+/// makes a step now. Gives the reader's operations.
+fn read_beside(
+    writer: &Arc<Writer>,
+    how: How,
+    busy: impl Fn(u64) -> bool + Send + Sync + 'static,
+) -> u64 {
     let env = FaultEnv::new(Arc::new(writer.env.clone()));
     env.only(&[OpClass::Read]);
-    let open = || Db::open_in(Arc::new(env.clone()), DIR, DbOptions { read_only: true, ..options() }).unwrap();
+    let open = || {
+        Db::open_in(Arc::new(env.clone()), DIR, DbOptions { read_only: true, ..options() }).unwrap()
+    };
     let old = if let How::Refreshes(steps) = how { Some((open(), steps)) } else { None };
     let held = old.as_ref().map(|(db, steps)| {
         let held = (shown(db), db.snapshot(), db.existing_tree("a").unwrap().iter());
@@ -152,14 +176,24 @@ fn read_beside(writer: &Arc<Writer>, how: How, busy: impl Fn(u64) -> bool + Send
     env.call_each(|_| {});
     let all = shown(&db);
     let last = all.values().flat_map(|(steps, _)| steps.last().copied()).max().unwrap_or(0);
-    assert!((before..=after).contains(&last), "step {last} is the last that is seen; {before} to {after} were done");
+    assert!(
+        (before..=after).contains(&last),
+        "step {last} is the last that is seen; {before} to {after} were done"
+    );
     let marks = all.values().map(|(_, mark)| *mark).max().unwrap();
     assert!(marks == last || marks + 1 == last, "of step {last} the mark of {marks}");
     for (name, (steps, mark)) in &all {
         // An ingestion comes after its step's batch, and before its mark.
-        let least = if is_ingestion(last) && marks < last && *name == TREES[last as usize % 3] { last - 1 } else { last };
+        let least = if is_ingestion(last) && marks < last && *name == TREES[last as usize % 3] {
+            last - 1
+        } else {
+            last
+        };
         let seen = steps.last().copied().unwrap_or(0);
-        assert!(steps.iter().copied().eq(1..=seen) && seen >= least, "tree {name} of {last} steps, mark {marks}: {steps:?}");
+        assert!(
+            steps.iter().copied().eq(1..=seen) && seen >= least,
+            "tree {name} of {last} steps, mark {marks}: {steps:?}"
+        );
         assert!(*mark + 3 > marks && marks >= *mark, "tree {name} has mark {mark} beside {marks}");
     }
     if let (Some((old, _)), Some((then, snapshot, iter))) = (old, held) {
@@ -207,9 +241,15 @@ fn a_step_of_the_writer_at_any_place_of_a_refresh_is_met() {
 fn a_reader_follows_the_writer_and_opens_what_is_new() {
     let store = Arc::new(Writer::new(40));
     let env = FaultEnv::new(Arc::new(store.env.clone()));
-    let mut db = Db::open_in(Arc::new(env.clone()), DIR, DbOptions { read_only: true, ..options() }).unwrap();
+    let mut db =
+        Db::open_in(Arc::new(env.clone()), DIR, DbOptions { read_only: true, ..options() })
+            .unwrap();
     let tables = |db: &Db| -> std::collections::BTreeSet<u64> {
-        TREES.iter().flat_map(|t| db.existing_tree(t).unwrap().tables().unwrap()).map(|t| t.id).collect()
+        TREES
+            .iter()
+            .flat_map(|t| db.existing_tree(t).unwrap().tables().unwrap())
+            .map(|t| t.id)
+            .collect()
     };
     for _ in 0..30 {
         let known = tables(&db);
@@ -221,7 +261,10 @@ fn a_reader_follows_the_writer_and_opens_what_is_new() {
             .filter(|w| w.starts_with("open ") && w.ends_with(".sst"))
             .count();
         assert_eq!(opened, tables(&db).difference(&known).count(), "tables opened");
-        assert_eq!(shown(&db).values().map(|(steps, _)| steps.len() as u64).max(), Some(store.done()));
+        assert_eq!(
+            shown(&db).values().map(|(steps, _)| steps.len() as u64).max(),
+            Some(store.done())
+        );
     }
 }
 
@@ -232,7 +275,10 @@ fn what_cannot_be_refreshed_says_why() {
     let reader = open(DbOptions { read_only: true, ..options() });
     {
         let writer = store.open.lock().unwrap();
-        assert_eq!(writer.as_ref().unwrap().0.refresh().unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            writer.as_ref().unwrap().0.refresh().unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
         writer.as_ref().unwrap().0.checkpoint("/copy").unwrap();
     }
     // Another store takes the place of the writer's.
@@ -246,7 +292,11 @@ fn what_cannot_be_refreshed_says_why() {
     }
     let e = reader.refresh().unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Incompatible, "{e}");
-    assert_eq!(reader.existing_tree("a").unwrap().iter().count(), 11, "it goes on with what it has");
+    assert_eq!(
+        reader.existing_tree("a").unwrap().iter().count(),
+        11,
+        "it goes on with what it has"
+    );
     reader.close().unwrap();
     assert_eq!(reader.refresh().unwrap_err().kind(), ErrorKind::Closed);
 }
@@ -274,7 +324,8 @@ fn a_burst_of_the_writer_costs_attempts_and_no_failure() {
     }
 }
 
-/// The other process of [`a_second_process_follows`]: answers each line with how many keys it sees after a refresh.
+/// The other process of [`a_second_process_follows`]: answers each line with how many keys it sees
+/// after a refresh.
 fn follow(dir: &std::ffi::OsStr) {
     let mut db = Db::open_with(dir, DbOptions { read_only: true, ..options() }).unwrap();
     for line in std::io::stdin().lines() {
@@ -299,7 +350,8 @@ fn a_second_process_follows() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let (mut asks, answers) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let (mut asks, answers) =
+        (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
     let mut answers = answers.lines().map(Result::unwrap).filter(|l| l.starts_with("seen "));
     for n in 1..=40u64 {
         tree.put(n.to_be_bytes(), vec![n as u8; 3000]).unwrap();

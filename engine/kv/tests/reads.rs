@@ -18,7 +18,12 @@ fn key(i: u32) -> Vec<u8> {
 fn store(memory: Option<u64>, mode: ReadMode, compression: Compression) -> (FaultEnv, Db, Tree) {
     let mem = MemEnv::new(1);
     mem.set_memory(memory);
-    let options = || DbOptions { background_threads: 0, read_mode: mode, memory_budget: 16 << 20, ..DbOptions::default() };
+    let options = || DbOptions {
+        background_threads: 0,
+        read_mode: mode,
+        memory_budget: 16 << 20,
+        ..DbOptions::default()
+    };
     let tree_options = || TreeOptions { compression: vec![compression], ..TreeOptions::default() };
     {
         let db = Db::open_in(Arc::new(mem.clone()), Path::new("/db"), options()).unwrap();
@@ -28,7 +33,8 @@ fn store(memory: Option<u64>, mode: ReadMode, compression: Compression) -> (Faul
     }
     let env = FaultEnv::new(Arc::new(mem));
     env.only(&[OpClass::Read]);
-    let db = Db::open_in(Arc::new(env.clone()) as Arc<dyn Env>, Path::new("/db"), options()).unwrap();
+    let db =
+        Db::open_in(Arc::new(env.clone()) as Arc<dyn Env>, Path::new("/db"), options()).unwrap();
     let tree = db.tree("t", tree_options()).unwrap();
     tree.get(&key(0)).unwrap().unwrap(); // opens the table
     (env, db, tree)
@@ -62,14 +68,20 @@ fn maps_serve_what_fits_in_memory_and_stop_when_it_no_longer_does() {
     let (env, db, tree) = store(Some(2 << 20), ReadMode::Auto, Compression::None);
     assert_eq!(cost(&env, &tree, 1000), 0, "from the map");
     let pinned = tree.get(&key(1000)).unwrap().unwrap();
-    let other = db.tree("other", TreeOptions { compression: vec![Compression::None], ..TreeOptions::default() }).unwrap();
+    let other = db
+        .tree(
+            "other",
+            TreeOptions { compression: vec![Compression::None], ..TreeOptions::default() },
+        )
+        .unwrap();
     (0..2 * KEYS).for_each(|i| other.put(&key(i), &[0; 100]).unwrap());
     other.flush().unwrap();
     assert_eq!(cost(&env, &tree, 2000), 1, "more than half of the memory is taken");
     assert_eq!(&*pinned, [1000u32 as u8; 100]);
     drop(other);
     db.drop_tree("other").unwrap();
-    // The tables go when no reader can have them any more; each of these keys lies in a block that has not been read.
+    // The tables go when no reader can have them any more; each of these keys lies in a block that
+    // has not been read.
     let fits = |i| {
         (0..1000).for_each(|_| drop(tree.get(&key(1)).unwrap()));
         cost(&env, &tree, i) == 0

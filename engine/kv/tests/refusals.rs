@@ -1,5 +1,6 @@
-//! What the system refuses for a while: space, file descriptors, memory. Nothing acknowledged is lost, nothing is latched, nobody waits
-//! for ever, no file stays behind, and the store goes on by itself when there is enough again. Calls that fail half way leave nothing.
+//! What the system refuses for a while: space, file descriptors, memory. Nothing acknowledged is
+//! lost, nothing is latched, nobody waits for ever, no file stays behind, and the store goes on by
+//! itself when there is enough again. Calls that fail half way leave nothing.
 
 use std::collections::HashMap;
 use std::io;
@@ -78,7 +79,8 @@ fn fill(tree: &Tree, from: u32) -> (u32, Error) {
     unreachable!()
 }
 
-/// All the keys below `n` are there, now and after a crash of the process and a power cut behind a sync; and no table file but the live ones.
+/// All the keys below `n` are there, now and after a crash of the process and a power cut behind a
+/// sync; and no table file but the live ones.
 fn check(env: &Refusing, db: &Db, tree: &Tree, n: u32) {
     let all = |t: &Tree| t.iter().map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>();
     let want: Vec<_> = (0..n).map(|i| key(i).to_vec()).collect();
@@ -88,7 +90,10 @@ fn check(env: &Refusing, db: &Db, tree: &Tree, n: u32) {
     let live = tree.tables().unwrap().len();
     let names = env.list(Path::new("/db")).unwrap();
     assert_eq!(names.iter().filter(|n| n.ends_with(".sst")).count(), live, "{names:?}");
-    assert!(names.iter().filter(|n| n.starts_with("MANIFEST") || n.starts_with("CURRENT")).count() == 2, "{names:?}");
+    assert!(
+        names.iter().filter(|n| n.starts_with("MANIFEST") || n.starts_with("CURRENT")).count() == 2,
+        "{names:?}"
+    );
     for cut in [Cut::Process, Cut::PowerNone] {
         let image = env.inner.crash_image(0, &cut);
         let db = Db::open_in(Arc::new(image), "/db", db_options(0)).unwrap();
@@ -113,13 +118,25 @@ fn recover(db: &Db) {
 fn puts_are_refused_while_flushes_lack_something_and_the_store_goes_on_by_itself() {
     type Which = fn(&str, &Path) -> bool;
     let rules: [(&str, Which, i32); 7] = [
-        ("tables cannot be written", |what, path| what == "write" && ends_with(path, ".sst"), ENOSPC),
+        (
+            "tables cannot be written",
+            |what, path| what == "write" && ends_with(path, ".sst"),
+            ENOSPC,
+        ),
         ("tables cannot be made", |what, path| what == "create" && ends_with(path, ".sst"), EMFILE),
         ("the directory cannot be opened", |what, _| what == "sync_dir", EMFILE),
-        ("the manifest cannot be written", |what, path| what == "write" && is_manifest(path), ENOSPC),
+        (
+            "the manifest cannot be written",
+            |what, path| what == "write" && is_manifest(path),
+            ENOSPC,
+        ),
         ("segments cannot be made", |what, _| what == "log", ENOSPC),
         ("segments cannot be mapped", |what, _| what == "log", ENOMEM),
-        ("nothing can be opened or made", |what, _| matches!(what, "log" | "create" | "open" | "sync_dir"), EMFILE),
+        (
+            "nothing can be opened or made",
+            |what, _| matches!(what, "log" | "create" | "open" | "sync_dir"),
+            EMFILE,
+        ),
     ];
     for threads in [0, 1, 2] {
         for (name, which, number) in &rules {
@@ -180,8 +197,8 @@ fn a_torn_manifest_is_begun_anew() {
     }
 }
 
-/// A flush that finds the manifest torn begins another first, and the power goes at any step of both: the log's floor is in no manifest
-/// before the tables are that hold what lies below it.
+/// A flush that finds the manifest torn begins another first, and the power goes at any step of
+/// both: the log's floor is in no manifest before the tables are that hold what lies below it.
 #[test]
 fn a_flush_that_begins_a_manifest_anew_loses_nothing_wherever_it_is_cut_off() {
     let env = Refusing::new();
@@ -198,7 +215,13 @@ fn a_flush_that_begins_a_manifest_anew_loses_nothing_wherever_it_is_cut_off() {
             let image = Refusing::over(crasher.image(&cut));
             let (_db, tree) = open(&image, 0);
             let found = tree.iter().count();
-            assert_eq!(found, 50, "after {} operations, {:?}: {cut:?}", crasher.at(), crasher.last_op());
+            assert_eq!(
+                found,
+                50,
+                "after {} operations, {:?}: {cut:?}",
+                crasher.at(),
+                crasher.last_op()
+            );
         }
         if !crasher.advance() {
             return;
@@ -206,8 +229,9 @@ fn a_flush_that_begins_a_manifest_anew_loses_nothing_wherever_it_is_cut_off() {
     }
 }
 
-/// A store that was closed is opened, and the disk is full when the first write adds its writer to the manifest, which is then torn: the
-/// next try begins another one. The power goes at any step of both, and of closing without another try.
+/// A store that was closed is opened, and the disk is full when the first write adds its writer to
+/// the manifest, which is then torn: the next try begins another one. The power goes at any step of
+/// both, and of closing without another try.
 #[test]
 fn an_opening_that_finds_no_space_in_the_manifest_begins_another_one() {
     for what in ["write", "append"] {
@@ -218,12 +242,19 @@ fn an_opening_that_finds_no_space_in_the_manifest_begins_another_one() {
             drop((db, tree));
             let (db, tree) = open(&env, 0);
             env.inner.start_journal();
-            // Where it cannot be opened for appending another one is begun, for which there is no space either.
+            // Where it cannot be opened for appending another one is begun, for which there is no
+            // space either.
             env.refuse(move |asked, path| {
-                error(ENOSPC).filter(|_| is_manifest(path) && (asked == what || what == "append" && asked == "create"))
+                error(ENOSPC).filter(|_| {
+                    is_manifest(path) && (asked == what || what == "append" && asked == "create")
+                })
             });
             for n in 0..2 {
-                assert_eq!(tree.put(&key(50), b"v").unwrap_err().kind(), ErrorKind::NoSpace, "{what} {n}");
+                assert_eq!(
+                    tree.put(&key(50), b"v").unwrap_err().kind(),
+                    ErrorKind::NoSpace,
+                    "{what} {n}"
+                );
             }
             env.allow();
             if tries {
@@ -236,7 +267,11 @@ fn an_opening_that_finds_no_space_in_the_manifest_begins_another_one() {
                     let image = Refusing::over(crasher.image(&cut));
                     let (_db, tree) = open(&image, 0);
                     let found = tree.iter().count();
-                    assert!(found == 50 || found == 51 && tries, "after {} operations: {cut:?}: {found}", crasher.at());
+                    assert!(
+                        found == 50 || found == 51 && tries,
+                        "after {} operations: {cut:?}: {found}",
+                        crasher.at()
+                    );
                 }
                 if !crasher.advance() {
                     break;
@@ -251,7 +286,8 @@ fn an_opening_that_finds_no_space_in_the_manifest_begins_another_one() {
     }
 }
 
-/// A frame whose sync failed looks like any other. Nobody writes behind it: the log of who wrote it was not closed.
+/// A frame whose sync failed looks like any other. Nobody writes behind it: the log of who wrote it
+/// was not closed.
 #[test]
 fn nothing_is_appended_behind_a_frame_that_could_not_be_synced() {
     let env = Refusing::new();
@@ -312,12 +348,15 @@ fn a_tree_that_cannot_be_flushed_does_not_stop_another() {
     }
 }
 
-/// Every call that makes files, with every operation of it failing in turn: nothing is half done, nothing stays behind, the next try works.
+/// Every call that makes files, with every operation of it failing in turn: nothing is half done,
+/// nothing stays behind, the next try works.
 #[test]
 fn calls_that_fail_half_way_leave_nothing_behind() {
     type Call = fn(&Db, &Tree) -> Result<()>;
     let calls: [(&str, Call); 5] = [
-        ("ingest", |_, t| t.ingest((1000..1300u32).map(|i| (i.to_be_bytes(), [1; 500]))).map(|_| ())),
+        ("ingest", |_, t| {
+            t.ingest((1000..1300u32).map(|i| (i.to_be_bytes(), [1; 500]))).map(|_| ())
+        }),
         ("import", |_, t| t.import("/export.sst").map(|_| ())),
         ("export", |_, t| t.export(.., "/out.sst").map(|_| ())),
         ("checkpoint", |db, _| db.checkpoint("/copy")),
@@ -332,10 +371,15 @@ fn calls_that_fail_half_way_leave_nothing_behind() {
                 tree.flush().unwrap();
                 (0..50).for_each(|i| tree.put(&key(i), b"v").unwrap());
                 tree.export(.., "/export.sst").unwrap();
-                let dump = |t: &Tree| t.iter().map(|i| i.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect::<Vec<_>>();
+                let dump = |t: &Tree| {
+                    t.iter()
+                        .map(|i| i.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap())
+                        .collect::<Vec<_>>()
+                };
                 let before = dump(&tree);
                 let mut left = nth;
-                // A sync that fails latches where it is that of the log or of the manifest; it is not one of these.
+                // A sync that fails latches where it is that of the log or of the manifest; it is
+                // not one of these.
                 let is_one = |what: &str, _: &Path| !matches!(what, "sync" | "rename");
                 env.refuse(move |what, path| {
                     left -= is_one(what, path) as i32;
@@ -350,13 +394,23 @@ fn calls_that_fail_half_way_leave_nothing_behind() {
                         assert_eq!(e.kind(), kind(number), "{what}: {e}");
                         let now = dump(&tree);
                         // A range that is dropped is deleted first.
-                        assert!(now == before || name == "drop_range" && now.len() + 5 == before.len(), "{what}");
-                        assert!(env.file_len(Path::new("/out.sst")).is_err(), "{what}: a part of a file");
+                        assert!(
+                            now == before || name == "drop_range" && now.len() + 5 == before.len(),
+                            "{what}"
+                        );
+                        assert!(
+                            env.file_len(Path::new("/out.sst")).is_err(),
+                            "{what}: a part of a file"
+                        );
                         let copy = env.list(Path::new("/copy")).unwrap_or_default();
                         assert!(copy.is_empty(), "{what}: {copy:?}");
                         let names = env.list(Path::new("/db")).unwrap();
                         let live = tree.tables().unwrap().len();
-                        assert_eq!(names.iter().filter(|n| n.ends_with(".sst")).count(), live, "{what}: {names:?}");
+                        assert_eq!(
+                            names.iter().filter(|n| n.ends_with(".sst")).count(),
+                            live,
+                            "{what}: {names:?}"
+                        );
                         call(&db, &tree).unwrap_or_else(|e| panic!("{what}, tried again: {e}"));
                     }
                 }
@@ -373,7 +427,8 @@ fn calls_that_fail_half_way_leave_nothing_behind() {
     }
 }
 
-/// A child made by `fork()` writes nothing, in no way, and closing the store there does nothing to it.
+/// A child made by `fork()` writes nothing, in no way, and closing the store there does nothing to
+/// it.
 #[test]
 fn a_forked_child_changes_nothing() {
     let env = Refusing::new();
@@ -383,7 +438,10 @@ fn a_forked_child_changes_nothing() {
     tree.put(&key(10), b"v").unwrap();
     let files = |env: &Refusing| {
         let names = env.list(Path::new("/db")).unwrap();
-        names.into_iter().map(|n| (env.read_all(&Path::new("/db").join(&n), 1 << 30).unwrap(), n)).collect::<Vec<_>>()
+        names
+            .into_iter()
+            .map(|n| (env.read_all(&Path::new("/db").join(&n), 1 << 30).unwrap(), n))
+            .collect::<Vec<_>>()
     };
     let before = files(&env);
     env.forked.store(true, Ordering::Relaxed);
@@ -431,7 +489,8 @@ fn a_forked_child_seals_nothing() {
     assert!(env.read_all(path, 1 << 20).unwrap() == before);
 }
 
-/// A sync that fails for want of space ends all writing, and says so: an error that passes would tell that nothing was written.
+/// A sync that fails for want of space ends all writing, and says so: an error that passes would
+/// tell that nothing was written.
 #[test]
 fn a_write_that_lacks_space_for_its_sync_is_not_said_to_have_done_nothing() {
     let inner = Arc::new(MemEnv::new(1));

@@ -1,4 +1,5 @@
-//! A log that several threads put into memtables gives the same as one thread does, and what is too much for the memory is flushed.
+//! A log that several threads put into memtables gives the same as one thread does, and what is too
+//! much for the memory is flushed.
 
 use std::sync::Arc;
 
@@ -9,8 +10,13 @@ use firn_testkit::rng::Rng;
 const TREES: u64 = 7;
 
 fn open(env: &MemEnv, background_threads: usize, read_only: bool) -> (Db, Vec<Tree>) {
-    let options =
-        DbOptions { background_threads, read_only, memory_budget: 64 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+    let options = DbOptions {
+        background_threads,
+        read_only,
+        memory_budget: 64 << 20,
+        wal_segment: 256 << 10,
+        ..DbOptions::default()
+    };
     let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
     let small = TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() };
     let tree = |i| {
@@ -24,7 +30,8 @@ fn open(env: &MemEnv, background_threads: usize, read_only: bool) -> (Db, Vec<Tr
 type Content = Vec<Vec<(Vec<u8>, Vec<u8>)>>;
 
 fn content(trees: &[Tree]) -> Content {
-    let pairs = |t: &Tree| t.iter().map(|i| i.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect();
+    let pairs =
+        |t: &Tree| t.iter().map(|i| i.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect();
     trees.iter().map(pairs).collect()
 }
 
@@ -42,8 +49,12 @@ fn threads_replay_what_one_thread_does() {
                 let key = format!("{:04}", rng.below(500)).into_bytes();
                 match rng.below(10) {
                     0..2 => batch.delete(tree, &key).unwrap(),
-                    2 if step % 7 == 0 => batch.delete_range(tree, &key[..]..&[&key[..2], b"99"].concat()).unwrap(),
-                    _ => batch.put(tree, &key, &step.to_le_bytes().repeat(rng.below(12) as usize)).unwrap(),
+                    2 if step % 7 == 0 => {
+                        batch.delete_range(tree, &key[..]..&[&key[..2], b"99"].concat()).unwrap()
+                    }
+                    _ => batch
+                        .put(tree, &key, &step.to_le_bytes().repeat(rng.below(12) as usize))
+                        .unwrap(),
                 }
             }
             db.write(batch).unwrap();
@@ -54,12 +65,14 @@ fn threads_replay_what_one_thread_does() {
         let want = content(&trees);
         let seq = db.stats().seq;
         drop((db, trees));
-        // A reader leaves all as it is: by how many threads it was put there must not be seen in anything.
+        // A reader leaves all as it is: by how many threads it was put there must not be seen in
+        // anything.
         let mut told = vec![];
         for threads in [0, 1, 3, 16] {
             let (db, trees) = open(&env, threads, true);
             assert_eq!(content(&trees), want, "seed {seed}, {threads} threads");
-            let memory: Vec<_> = db.stats().trees.iter().map(|t| (t.sealed, t.memtable_bytes)).collect();
+            let memory: Vec<_> =
+                db.stats().trees.iter().map(|t| (t.sealed, t.memtable_bytes)).collect();
             told.push((memory, db.stats().seq));
             assert_eq!(db.stats().seq, seq);
         }
@@ -83,7 +96,13 @@ impl Merge for Append {
 }
 
 fn options(memory_budget: usize, background_threads: usize) -> DbOptions {
-    DbOptions { memory_budget, background_threads, wal_segment: 1 << 20, event_log: false, ..DbOptions::default() }
+    DbOptions {
+        memory_budget,
+        background_threads,
+        wal_segment: 1 << 20,
+        event_log: false,
+        ..DbOptions::default()
+    }
 }
 
 fn merging() -> TreeOptions {
@@ -98,7 +117,8 @@ fn tables(env: &MemEnv) -> usize {
 fn long_log(seed: u64, steps: u64) -> (MemEnv, Content) {
     let (env, mut rng) = (MemEnv::new(seed), Rng::new(seed));
     let db = Db::open_in(Arc::new(env.clone()), "/db", options(64 << 20, 0)).unwrap();
-    let trees: Vec<Tree> = (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
+    let trees: Vec<Tree> =
+        (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
     for step in 0..steps {
         let mut batch = Batch::new();
         for _ in 0..1 + rng.below(3) {
@@ -106,9 +126,13 @@ fn long_log(seed: u64, steps: u64) -> (MemEnv, Content) {
             let key = format!("{:05}", rng.below(3_000)).into_bytes();
             match rng.below(20) {
                 0..3 => batch.delete(tree, &key).unwrap(),
-                3 if step % 31 == 0 => batch.delete_range(tree, &key[..]..&[&key[..3], b"99"].concat()).unwrap(),
+                3 if step % 31 == 0 => {
+                    batch.delete_range(tree, &key[..]..&[&key[..3], b"99"].concat()).unwrap()
+                }
                 4..9 => batch.merge(tree, &key, step.to_string()).unwrap(),
-                _ => batch.put(tree, &key, step.to_le_bytes().repeat(80 + rng.below(40) as usize)).unwrap(),
+                _ => batch
+                    .put(tree, &key, step.to_le_bytes().repeat(80 + rng.below(40) as usize))
+                    .unwrap(),
             }
         }
         db.write(batch).unwrap();
@@ -124,14 +148,19 @@ fn an_opening_flushes_what_is_too_much_for_its_memory() {
         let open = |options| {
             let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
             let stats = db.stats();
-            let trees: Vec<Tree> = (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
+            let trees: Vec<Tree> =
+                (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
             assert_eq!(content(&trees), want, "seed {seed}, {threads} threads");
             db.verify(|_, _| ()).unwrap();
             (stats, db)
         };
         // A reader can't flush, and keeps it all.
-        let reader =
-            Db::open_in(Arc::new(env.clone()), "/db", DbOptions { read_only: true, ..options(4 << 20, threads) }).unwrap();
+        let reader = Db::open_in(
+            Arc::new(env.clone()),
+            "/db",
+            DbOptions { read_only: true, ..options(4 << 20, threads) },
+        )
+        .unwrap();
         assert!(reader.stats().memory.memtables > 4 << 20 && tables(&env) == 0);
         drop(reader);
         let before = env.files().len();
@@ -149,7 +178,8 @@ fn an_opening_flushes_what_is_too_much_for_its_memory() {
 fn an_opening_that_fails_leaves_no_tables() {
     let (env, _) = long_log(5, 6_000);
     // A record in the middle is damaged, and what lies behind it proves that.
-    let log: Vec<_> = env.files().into_iter().filter(|f| f.extension().is_some_and(|e| e == "wal")).collect();
+    let log: Vec<_> =
+        env.files().into_iter().filter(|f| f.extension().is_some_and(|e| e == "wal")).collect();
     let name = &log[log.len() - 2];
     let mut bytes = env.read_file(name).unwrap();
     let at = bytes.len() / 2;
@@ -167,7 +197,8 @@ fn a_crash_of_an_opening_that_flushes_loses_nothing() {
     let open = |env: &MemEnv| {
         let db = Db::open_in(Arc::new(env.clone()), "/db", options(1 << 20, 0)).unwrap();
         let flushes = db.stats().flushes;
-        let trees: Vec<Tree> = (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
+        let trees: Vec<Tree> =
+            (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
         assert_eq!(content(&trees), want);
         flushes
     };
@@ -195,12 +226,16 @@ fn empty_memtables_do_not_make_an_opening_flush_each_record() {
     let env = MemEnv::new(5);
     let open = || Db::open_in(Arc::new(env.clone()), "/db", options(3 << 20, 0)).unwrap();
     let db = open();
-    let trees: Vec<Tree> = (0..400).map(|i| db.tree(&format!("t{i}"), TreeOptions::default()).unwrap()).collect();
+    let trees: Vec<Tree> =
+        (0..400).map(|i| db.tree(&format!("t{i}"), TreeOptions::default()).unwrap()).collect();
     for n in 0..1500u64 {
         trees[n as usize % 5].put(n.to_be_bytes(), [1; 20]).unwrap();
     }
     drop((trees, db));
     let db = open();
     assert!(db.stats().flushes < 30, "{}", db.stats().flushes);
-    assert_eq!((0..5).map(|i| db.existing_tree(&format!("t{i}")).unwrap().len().unwrap()).sum::<u64>(), 1500);
+    assert_eq!(
+        (0..5).map(|i| db.existing_tree(&format!("t{i}")).unwrap().len().unwrap()).sum::<u64>(),
+        1500
+    );
 }

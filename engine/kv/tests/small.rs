@@ -20,14 +20,16 @@ fn open(env: &MemEnv) -> (Db, Tree) {
 
 fn open_in(env: Arc<dyn Env>) -> (Db, Tree) {
     let db = Db::open_in(env, DIR, DbOptions { event_log: false, ..DbOptions::default() }).unwrap();
-    let tree = db.tree("t", TreeOptions { memtable_size: 256 << 10, ..TreeOptions::default() }).unwrap();
+    let tree =
+        db.tree("t", TreeOptions { memtable_size: 256 << 10, ..TreeOptions::default() }).unwrap();
     (db, tree)
 }
 
 /// Bytes of all files, and how many segments the log has.
 fn space(env: &MemEnv) -> (u64, usize) {
     let files = env.files();
-    let is_segment = |f: &&std::path::PathBuf| f.file_name().and_then(|n| segment_number(n.to_str()?)).is_some();
+    let is_segment =
+        |f: &&std::path::PathBuf| f.file_name().and_then(|n| segment_number(n.to_str()?)).is_some();
     (files.iter().map(|f| env.file_len(f).unwrap()).sum(), files.iter().filter(is_segment).count())
 }
 
@@ -68,14 +70,19 @@ fn what_was_closed_cleanly_is_opened_and_read_without_a_write() {
         assert_eq!(tree.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
     });
     assert_eq!(ops, Vec::<String>::new());
-    // The first write begins a segment, whose name and content are synced, and adds a frame to the manifest; a close syncs once.
+    // The first write begins a segment, whose name and content are synced, and adds a frame to the
+    // manifest; a close syncs once.
     let (db, tree) = open(&env);
     let first = told(&env, || tree.put(b"l", b"w").unwrap());
     let second = told(&env, || tree.put(b"m", b"x").unwrap());
     let close = told(&env, || drop((db, tree)));
     assert_eq!((syncs(&first), syncs(&second), syncs(&close)), (3, 0, 1), "{first:#?} {close:#?}");
     let named = |what| first.iter().chain(&close).filter(|op| op.starts_with(what)).count();
-    assert_eq!((named("create"), named("rename"), named("remove")), (1, 0, 0), "{first:#?} {close:#?}");
+    assert_eq!(
+        (named("create"), named("rename"), named("remove")),
+        (1, 0, 0),
+        "{first:#?} {close:#?}"
+    );
     let (db, tree) = open(&env);
     assert_eq!((tree.iter().count(), db.torn_log()), (3, None));
 }
@@ -88,7 +95,8 @@ fn manifest(env: &MemEnv) -> (u64, u64, Vec<LogWriter>) {
 
 /// The writer of the log's newest segment, as that says.
 fn newest_writer(env: &MemEnv) -> LogWriter {
-    let number = env.list(Path::new(DIR)).unwrap().iter().filter_map(|n| segment_number(n)).max().unwrap();
+    let number =
+        env.list(Path::new(DIR)).unwrap().iter().filter_map(|n| segment_number(n)).max().unwrap();
     let reader = SegmentReader::open(env, Path::new(DIR), number).unwrap();
     let header = reader.header().unwrap();
     LogWriter { from: number, id: header.writer, base: header.base }
@@ -103,7 +111,10 @@ fn each_opening_names_its_writer_in_the_manifest_that_is_there() {
         let (db, tree) = open(&env);
         tree.put(&i.to_be_bytes(), b"v").unwrap();
         let (number, len, writers) = manifest(&env);
-        assert!(number == before.0 && len > before.1 && writers.len() > before.2.len(), "{before:?} {len} {writers:?}");
+        assert!(
+            number == before.0 && len > before.1 && writers.len() > before.2.len(),
+            "{before:?} {len} {writers:?}"
+        );
         assert_eq!(writers.last(), Some(&newest_writer(&env)));
         drop((db, tree));
     }
@@ -138,8 +149,11 @@ fn a_manifest_that_grew_with_openings_is_begun_anew_now_and_then() {
 fn a_manifest_without_a_mark_at_its_end_is_begun_anew() {
     type Change = fn(&mut Vec<u8>);
     // The mark is not synced: a power cut may take it, or leave something else in its place.
-    let changes: [Change; 3] =
-        [|b| b.truncate(b.len() - 8), |b| b.truncate(b.len() - 3), |b| b.iter_mut().rev().take(8).for_each(|b| *b = 0)];
+    let changes: [Change; 3] = [
+        |b| b.truncate(b.len() - 8),
+        |b| b.truncate(b.len() - 3),
+        |b| b.iter_mut().rev().take(8).for_each(|b| *b = 0),
+    ];
     for change in changes {
         let env = MemEnv::new(1);
         let (db, tree) = open(&env);
@@ -157,7 +171,8 @@ fn a_manifest_without_a_mark_at_its_end_is_begun_anew() {
     }
 }
 
-/// Stores are opened for one put and closed, again and again, and the power goes or the process ends at any step.
+/// Stores are opened for one put and closed, again and again, and the power goes or the process
+/// ends at any step.
 #[test]
 fn openings_and_closings_lose_nothing_wherever_they_are_cut_off() {
     let env = MemEnv::new(1);
@@ -177,9 +192,12 @@ fn openings_and_closings_lose_nothing_wherever_they_are_cut_off() {
         let at = crasher.at();
         let acknowledged = marks.partition_point(|m| m.0 <= at);
         let durable = marks.partition_point(|m| m.1 <= at);
-        for cut in [Cut::Process, Cut::PowerNone, Cut::PowerAll, Cut::PowerRandom(7), Cut::PowerRandom(8)] {
+        for cut in
+            [Cut::Process, Cut::PowerNone, Cut::PowerAll, Cut::PowerRandom(7), Cut::PowerRandom(8)]
+        {
             let image = crasher.image(&cut);
-            let least = if matches!(cut, Cut::Process | Cut::PowerAll) { acknowledged } else { durable };
+            let least =
+                if matches!(cut, Cut::Process | Cut::PowerAll) { acknowledged } else { durable };
             let words = format!("after {at} operations, {:?}: {cut:?}", crasher.last_op());
             let (db, tree) = open(&image);
             let found = tree.iter().count();
@@ -239,13 +257,17 @@ fn openings_do_not_pile_up_segments() {
     assert_eq!(tree.iter().count(), 150);
 }
 
-/// Whoever opens which of the trees: what others have left in the log is theirs to keep, but not for ever.
+/// Whoever opens which of the trees: what others have left in the log is theirs to keep, but not
+/// for ever.
 #[test]
 fn openings_that_do_not_open_every_tree_do_not_pile_up_segments() {
     let add = || TreeOptions { merge: Some(Arc::new(Latest)), ..TreeOptions::default() };
-    for (threads, closes, opens) in [(2, true, true), (2, false, false), (0, true, false), (0, false, true)] {
+    for (threads, closes, opens) in
+        [(2, true, true), (2, false, false), (0, true, false), (0, false, true)]
+    {
         let mut env = MemEnv::new(1);
-        let options = DbOptions { event_log: false, background_threads: threads, ..DbOptions::default() };
+        let options =
+            DbOptions { event_log: false, background_threads: threads, ..DbOptions::default() };
         {
             let db = Db::open_in(Arc::new(env.clone()), DIR, options.clone()).unwrap();
             db.tree("t", TreeOptions::default()).unwrap();
@@ -255,18 +277,28 @@ fn openings_that_do_not_open_every_tree_do_not_pile_up_segments() {
         }
         for i in 0..150u32 {
             let db = Db::open_in(Arc::new(env.clone()), DIR, options.clone()).unwrap();
-            let tree = if opens { db.tree("t", TreeOptions::default()) } else { db.existing_tree("t") }.unwrap();
+            let tree =
+                if opens { db.tree("t", TreeOptions::default()) } else { db.existing_tree("t") }
+                    .unwrap();
             tree.put(i.to_be_bytes(), b"v").unwrap();
             if !closes {
                 env = env.crash_image(0, &Cut::Process);
             }
             drop((tree, db));
-            // What was too many, this opening's, and what a crash leaves of those that were made ready.
-            assert!(space(&env).1 <= 40, "{threads} {closes} {opens} {i}: {} segments", space(&env).1);
+            // What was too many, this opening's, and what a crash leaves of those that were made
+            // ready.
+            assert!(
+                space(&env).1 <= 40,
+                "{threads} {closes} {opens} {i}: {} segments",
+                space(&env).1
+            );
         }
         let db = Db::open_in(Arc::new(env.clone()), DIR, options).unwrap();
         assert_eq!(db.existing_tree("t").unwrap().iter().count(), 150);
-        assert_eq!(db.tree("others", add()).unwrap().get(b"a").unwrap().as_deref(), Some(&b"2"[..]));
+        assert_eq!(
+            db.tree("others", add()).unwrap().get(b"a").unwrap().as_deref(),
+            Some(&b"2"[..])
+        );
     }
 }
 
@@ -335,7 +367,12 @@ fn holds_wherever_it_is_cut_off(env: &MemEnv, least: usize) {
         for cut in [Cut::Process, Cut::PowerNone, Cut::PowerAll, Cut::PowerRandom(7)] {
             let (_db, tree) = open(&crasher.image(&cut));
             let n = tree.iter().count();
-            assert!(n == least || n == least + 1, "{n} after {} operations, {:?}: {cut:?}", crasher.at(), crasher.last_op());
+            assert!(
+                n == least || n == least + 1,
+                "{n} after {} operations, {:?}: {cut:?}",
+                crasher.at(),
+                crasher.last_op()
+            );
         }
         if !crasher.advance() {
             return;
@@ -363,10 +400,18 @@ fn an_opening_that_flushes_what_others_left_in_the_log_loses_nothing_wherever_it
 #[test]
 fn small_memtables_of_many_trees_are_flushed_together() {
     let env = MemEnv::new(1);
-    let options = DbOptions { event_log: false, background_threads: 0, memory_budget: 1 << 20, ..DbOptions::default() };
+    let options = DbOptions {
+        event_log: false,
+        background_threads: 0,
+        memory_budget: 1 << 20,
+        ..DbOptions::default()
+    };
     let db = Db::open_in(Arc::new(env.clone()), DIR, options.clone()).unwrap();
     // Nothing is merged.
-    let kept = || TreeOptions { policy: Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }), ..TreeOptions::default() };
+    let kept = || TreeOptions {
+        policy: Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }),
+        ..TreeOptions::default()
+    };
     let trees: Vec<Tree> = (0..200).map(|i| db.tree(&format!("t{i}"), kept()).unwrap()).collect();
     let told = told(&env, || {
         for i in 0..2_000u64 {
@@ -374,7 +419,8 @@ fn small_memtables_of_many_trees_are_flushed_together() {
         }
     });
     let flushes = db.stats().flushes as usize;
-    let of = |what: &str| told.iter().filter(|op| op.starts_with("sync") && op.contains(what)).count();
+    let of =
+        |what: &str| told.iter().filter(|op| op.starts_with("sync") && op.contains(what)).count();
     let (manifest, log, names) = (of("MANIFEST"), of(".wal"), of("directory"));
     assert!(
         flushes > 100 && 3 * manifest < flushes && 3 * log < flushes && 3 * names < flushes,
@@ -382,6 +428,7 @@ fn small_memtables_of_many_trees_are_flushed_together() {
     );
     drop((db, trees));
     let db = Db::open_in(Arc::new(env), DIR, options).unwrap();
-    let found: usize = db.tree_names().iter().map(|n| db.existing_tree(n).unwrap().iter().count()).sum();
+    let found: usize =
+        db.tree_names().iter().map(|n| db.existing_tree(n).unwrap().iter().count()).sum();
     assert_eq!(found, 2_000);
 }

@@ -1,4 +1,5 @@
-//! Space: every policy holds the bound that it declares, measured at the worst moments; and what holds space is listed.
+//! Space: every policy holds the bound that it declares, measured at the worst moments; and what
+//! holds space is listed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +8,9 @@ use std::time::Duration;
 
 use firn_kv::MemEnv;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
-use firn_kv::{Db, DbOptions, Durability, Movement, Pin, PinKind, Policy, Result, Tree, TreeOptions};
+use firn_kv::{
+    Db, DbOptions, Durability, Movement, Pin, PinKind, Policy, Result, Tree, TreeOptions,
+};
 use firn_kv::{Env, WriteFile};
 use firn_testkit::as_inside;
 use firn_testkit::rng::Rng;
@@ -15,8 +18,8 @@ use parking_lot::Mutex;
 
 type Hook = Box<dyn FnMut() + Send>;
 
-/// An environment that sees the most that tables take. Space shrinks only where a file is removed, so the moments before that are
-/// the worst.
+/// An environment that sees the most that tables take. Space shrinks only where a file is removed,
+/// so the moments before that are the worst.
 struct Watching {
     inner: MemEnv,
     most: AtomicU64,
@@ -25,7 +28,11 @@ struct Watching {
 
 impl Watching {
     fn new() -> Arc<Watching> {
-        Arc::new(Watching { inner: MemEnv::new(0), most: AtomicU64::new(0), on_create: Mutex::default() })
+        Arc::new(Watching {
+            inner: MemEnv::new(0),
+            most: AtomicU64::new(0),
+            on_create: Mutex::default(),
+        })
     }
 
     fn look(&self) {
@@ -43,7 +50,12 @@ impl Watching {
     }
 
     fn open(self: &Arc<Watching>, options: TreeOptions) -> (Db, Tree) {
-        let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+        let db = DbOptions {
+            background_threads: 0,
+            memory_budget: 8 << 20,
+            wal_segment: 256 << 10,
+            ..DbOptions::default()
+        };
         let db = Db::open_in(self.clone(), "/db", db).unwrap();
         let tree = db.tree("t", options).unwrap();
         (db, tree)
@@ -90,7 +102,8 @@ fn live() -> u64 {
     db.stats().table_bytes()
 }
 
-/// Overwrites at random under a policy. Gives the largest share of the bound that was taken at any moment.
+/// Overwrites at random under a policy. Gives the largest share of the bound that was taken at any
+/// moment.
 fn overwrite(policy: Policy, live: u64) -> f64 {
     let env = Watching::new();
     let (db, tree) = env.open(tiny(policy.clone()));
@@ -104,7 +117,10 @@ fn overwrite(policy: Policy, live: u64) -> f64 {
         (0..500).for_each(|_| put(&tree, rng.below(hot), &mut rng));
         let (most, stats) = (env.take(), db.stats());
         let bound = stats.trees[0].bound.unwrap().bytes(live);
-        assert!(most <= bound, "{policy:?}, round {round}: {most} bytes of tables, {live} alive, at most {bound} declared");
+        assert!(
+            most <= bound,
+            "{policy:?}, round {round}: {most} bytes of tables, {live} alive, at most {bound} declared"
+        );
         assert!(stats.trees[0].space.live <= bound);
         worst = worst.max(most as f64 / bound as f64);
     }
@@ -117,10 +133,24 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
     let policies = [
         Policy::default(),
         Policy::Tiered(Tiered { min_runs: 4, max_runs: 32, bucket: 1.5 }),
-        Policy::Leveled(Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() }),
-        Policy::Leveled(Leveled { level0_runs: 4, ratio: 10, base: 256 << 10, movement: Movement::default() }),
+        Policy::Leveled(Leveled {
+            level0_runs: 2,
+            ratio: 4,
+            base: 128 << 10,
+            movement: Movement::default(),
+        }),
+        Policy::Leveled(Leveled {
+            level0_runs: 4,
+            ratio: 10,
+            base: 256 << 10,
+            movement: Movement::default(),
+        }),
         Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
-        Policy::Unified(Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 }),
+        Policy::Unified(Unified {
+            scaling: vec![2, -2, 0],
+            target_table: 64 << 10,
+            base_shards: 2,
+        }),
         Policy::Unified(Unified { scaling: vec![-4], target_table: 64 << 10, base_shards: 1 }),
         Policy::Fifo(Fifo { max_bytes: 300 << 10, max_age_secs: 0 }),
     ];
@@ -133,8 +163,10 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
 
 #[test]
 fn a_policy_without_a_bound_says_so() {
-    let unbounded =
-        [Policy::TimeWindow(TimeWindow { window_secs: 60, min_runs: 2 }), Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 })];
+    let unbounded = [
+        Policy::TimeWindow(TimeWindow { window_secs: 60, min_runs: 2 }),
+        Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }),
+    ];
     for policy in unbounded {
         let (db, tree) = Watching::new().open(tiny(policy));
         tree.put(b"a", b"b").unwrap();
@@ -147,7 +179,8 @@ fn of(pins: &[Pin], kind: PinKind) -> Vec<Pin> {
     pins.iter().filter(|p| p.kind == kind).cloned().collect()
 }
 
-/// Waits until `done`: files go when the epoch moves on, which other tests of this process may hold back for a moment.
+/// Waits until `done`: files go when the epoch moves on, which other tests of this process may hold
+/// back for a moment.
 fn settle(mut done: impl FnMut() -> bool) -> bool {
     (0..10_000).any(|_| {
         std::thread::yield_now();
@@ -166,7 +199,10 @@ fn readers_of_old_states_are_listed_with_age_holders_and_bytes() {
     let mut range = tree.iter();
     let first = range.next().unwrap().unwrap();
     let cursor = tree.cursor(..).unwrap();
-    assert!(settle(|| of(&db.stats().pins, PinKind::Reader).is_empty()), "what is current pins nothing");
+    assert!(
+        settle(|| of(&db.stats().pins, PinKind::Reader).is_empty()),
+        "what is current pins nothing"
+    );
     (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
     tree.compact().unwrap();
     env.inner.advance(Duration::from_secs(100));
@@ -218,7 +254,10 @@ fn a_snapshot_is_listed_with_no_less_than_it_holds() {
     drop(snapshot);
     tree.compact().unwrap();
     let held = with - db.stats().table_bytes();
-    assert!(held > 0 && said >= held / 10 * 9 && said <= held * 2, "{held} bytes held, {said} listed");
+    assert!(
+        held > 0 && said >= held / 10 * 9 && said <= held * 2,
+        "{held} bytes held, {said} listed"
+    );
     assert_eq!(of(&db.stats().pins, PinKind::Snapshot), []);
 }
 
@@ -226,7 +265,8 @@ fn a_snapshot_is_listed_with_no_less_than_it_holds() {
 fn work_in_progress_is_listed_with_what_it_has_written() {
     let env = Watching::new();
     // A policy that wants nothing, so that the one asked for is the only job.
-    let (db, tree) = env.open(tiny(Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 3.0 })));
+    let (db, tree) =
+        env.open(tiny(Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 3.0 })));
     let mut rng = Rng::new(5);
     (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
     let seen = Arc::new(Mutex::new(vec![]));
@@ -238,12 +278,17 @@ fn work_in_progress_is_listed_with_what_it_has_written() {
     tree.compact().unwrap();
     *env.on_create.lock() = None;
     let seen = seen.lock();
-    let full: Vec<_> = seen.iter().filter(|(pins, _)| pins.iter().any(|p| p.name.contains("manual"))).collect();
+    let full: Vec<_> =
+        seen.iter().filter(|(pins, _)| pins.iter().any(|p| p.name.contains("manual"))).collect();
     assert!(full.len() >= 3, "{} tables created", full.len());
     assert!(full.iter().all(|(pins, _)| pins.len() == 1 && pins[0].tree == "t"));
     assert_eq!(full[0].1, 0);
-    assert!(full.windows(2).all(|w| w[0].1 < w[1].1), "each table that is done adds to what is being written");
-    // The view before goes when no thread of this process is in the middle of a read any more, of other tests too.
+    assert!(
+        full.windows(2).all(|w| w[0].1 < w[1].1),
+        "each table that is done adds to what is being written"
+    );
+    // The view before goes when no thread of this process is in the middle of a read any more, of
+    // other tests too.
     let after = || (db.stats().pins, db.stats().space.writing);
     for _ in 0..2000 {
         if after() == (vec![], 0) {
@@ -276,14 +321,26 @@ fn latencies_are_counted_where_they_should() {
     assert!(about(KEYS + 10).contains(&l.write.timed), "{:?}", l.write);
     assert!(about(2000).contains(&l.get.timed), "{:?}", l.get);
     assert!(about(2000).contains(&l.seek.timed), "{:?}", l.seek);
-    assert_eq!((l.sync.timed, l.flush.timed, l.compaction.timed), (10, stats.flushes, stats.compactions));
+    assert_eq!(
+        (l.sync.timed, l.flush.timed, l.compaction.timed),
+        (10, stats.flushes, stats.compactions)
+    );
     assert!(l.named().iter().all(|(_, l)| l.p50 <= l.p99 && l.p99 <= l.max.max(l.p99)));
 }
 
 /// A store of little memory, whose log is cut into small segments, and the options of its trees.
 fn little(background_threads: usize) -> (Arc<MemEnv>, DbOptions, TreeOptions) {
-    let options = DbOptions { background_threads, memory_budget: 1 << 20, wal_segment: 64 << 10, ..DbOptions::default() };
-    (Arc::new(MemEnv::new(0)), options, TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() })
+    let options = DbOptions {
+        background_threads,
+        memory_budget: 1 << 20,
+        wal_segment: 64 << 10,
+        ..DbOptions::default()
+    };
+    (
+        Arc::new(MemEnv::new(0)),
+        options,
+        TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() },
+    )
 }
 
 /// A write to a tree that nobody writes to any more must not keep the log of all others.
@@ -291,7 +348,8 @@ fn little(background_threads: usize) -> (Arc<MemEnv>, DbOptions, TreeOptions) {
 fn the_log_is_bounded() {
     let (env, options, small) = little(0);
     let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
-    let (seldom, often) = (db.tree("seldom", small.clone()).unwrap(), db.tree("often", small.clone()).unwrap());
+    let (seldom, often) =
+        (db.tree("seldom", small.clone()).unwrap(), db.tree("often", small.clone()).unwrap());
     seldom.put(b"once", b"written").unwrap();
     let log = || {
         let names = env.list(Path::new("/db")).unwrap();
@@ -310,13 +368,17 @@ fn the_log_is_bounded() {
     assert_eq!(&*db.tree("seldom", small).unwrap().get(b"once").unwrap().unwrap(), b"written");
 }
 
-/// A tree that is written after a long while needs the log from then on only: nothing is flushed for it at once.
+/// A tree that is written after a long while needs the log from then on only: nothing is flushed
+/// for it at once.
 #[test]
 fn a_late_write_asks_for_no_old_log() {
     let (env, options, small) = little(0);
     let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
-    let (seldom, often) = (db.tree("seldom", small.clone()).unwrap(), db.tree("often", small.clone()).unwrap());
-    let write = |keys: std::ops::Range<u32>| keys.for_each(|i| often.put(&i.to_be_bytes(), &[7; 100]).unwrap());
+    let (seldom, often) =
+        (db.tree("seldom", small.clone()).unwrap(), db.tree("often", small.clone()).unwrap());
+    let write = |keys: std::ops::Range<u32>| {
+        keys.for_each(|i| often.put(&i.to_be_bytes(), &[7; 100]).unwrap())
+    };
     write(0..40_000);
     seldom.put(b"once", b"written").unwrap();
     write(40_000..43_000);
@@ -325,7 +387,8 @@ fn a_late_write_asks_for_no_old_log() {
     assert_eq!(seldom.tables().unwrap().len(), 1);
 }
 
-/// Every opening begins a segment of the log; a store that is opened often for little must not keep them all.
+/// Every opening begins a segment of the log; a store that is opened often for little must not keep
+/// them all.
 #[test]
 fn openings_do_not_pile_up_logs() {
     for background_threads in [0, 2] {
@@ -337,7 +400,8 @@ fn openings_do_not_pile_up_logs() {
             assert_eq!(trees[0].iter().count() + trees[1].iter().count(), i as usize + 1);
             db.wait_idle().unwrap();
         }
-        let logs = env.list(Path::new("/db")).unwrap().iter().filter(|n| n.ends_with(".wal")).count();
+        let logs =
+            env.list(Path::new("/db")).unwrap().iter().filter(|n| n.ends_with(".wal")).count();
         assert!(logs <= 20, "{logs} logs with {background_threads} threads");
     }
 }

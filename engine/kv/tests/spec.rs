@@ -1,4 +1,5 @@
-//! The worked example of `format-spec/README.md` is what the engine writes, and the engine reads it.
+//! The worked example of `format-spec/README.md` is what the engine writes, and the engine reads
+//! it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,16 +25,20 @@ const TABLE: &str = "/db/00000007.sst";
 
 /// The bytes of the hex dump that follows this line of the spec.
 fn dump(after: &str) -> Vec<u8> {
-    let text = SPEC.split_once(after).and_then(|(_, t)| t.split_once("```text\n")).map_or("", |(_, t)| t);
+    let text =
+        SPEC.split_once(after).and_then(|(_, t)| t.split_once("```text\n")).map_or("", |(_, t)| t);
     let lines = text.lines().take_while(|l| !l.starts_with("```"));
-    let hex = lines.flat_map(|l| l.split_once(": ").map_or("", |(_, h)| h).split_once("  ").map_or("", |(h, _)| h).split(' '));
+    let hex = lines.flat_map(|l| {
+        l.split_once(": ").map_or("", |(_, h)| h).split_once("  ").map_or("", |(h, _)| h).split(' ')
+    });
     hex.map(|h| u8::from_str_radix(h, 16).unwrap()).collect()
 }
 
 fn show(bytes: &[u8]) -> String {
     let line = |(i, l): (usize, &[u8])| {
         let hex: Vec<_> = l.iter().map(|b| format!("{b:02x}")).collect();
-        let text: String = l.iter().map(|&b| if (0x20..0x7f).contains(&b) { b as char } else { '.' }).collect();
+        let text: String =
+            l.iter().map(|&b| if (0x20..0x7f).contains(&b) { b as char } else { '.' }).collect();
         format!("{:04x}: {}  {text}\n", 16 * i, hex.join(" "))
     };
     bytes.chunks(16).enumerate().map(line).collect()
@@ -50,12 +55,18 @@ fn the_log_of_the_example() {
     let (env, dir) = (MemEnv::new(0), Path::new("/db"));
     env.create_dir_all(dir).unwrap();
     let end = recover(&env, dir, 0, &mut |_, _, _| Ok(())).unwrap();
-    Wal::create(Arc::new(env.clone()), dir, 300, &end, 64 << 10).unwrap().append(5, &[&ops()]).unwrap();
+    Wal::create(Arc::new(env.clone()), dir, 300, &end, 64 << 10)
+        .unwrap()
+        .append(5, &[&ops()])
+        .unwrap();
     let bytes = env.read_file(&dir.join("00000001.wal")).unwrap();
     assert_eq!(dump("### A log segment"), &bytes[..120], "\n{}", show(&bytes[..120]));
     let mut r = SegmentReader::open(&env, dir, 1).unwrap();
     let Some(Item::Record(record)) = r.next().unwrap() else { panic!("no record") };
-    assert_eq!((record.seq, record.lsn, record.size, Ops::new(record.payload).count()), (5, Some(0), 40, 1));
+    assert_eq!(
+        (record.seq, record.lsn, record.size, Ops::new(record.payload).count()),
+        (5, Some(0), 40, 1)
+    );
 }
 
 /// A mark follows the record when the log is sealed.
@@ -78,23 +89,42 @@ fn the_filter_and_the_tombstones_of_the_example() {
     let env = MemEnv::new(0);
     env.create_dir_all(Path::new("/db")).unwrap();
     let path = Path::new("/db/00000008.sst");
-    let options =
-        TableOptions { tree: 1, compression: Compression::None, filter: FilterKind::Fuse8, ..TableOptions::default() };
+    let options = TableOptions {
+        tree: 1,
+        compression: Compression::None,
+        filter: FilterKind::Fuse8,
+        ..TableOptions::default()
+    };
     let mut w = TableWriter::new(env.create(path).unwrap(), path, 8, options);
     w.add(b"k", Trailer::new(5, Kind::Put), b"v").unwrap();
-    let range = |start: &[u8], end: &[u8], seq| RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq };
+    let range = |start: &[u8], end: &[u8], seq| RangeTombstone {
+        start: start.to_vec(),
+        end: end.to_vec(),
+        seq,
+    };
     let fragments = Fragments::build(vec![range(b"a", b"m", 3), range(b"c", b"m", 9)]);
     w.set_tombstones(&fragments, Some(0));
     w.finish().unwrap();
     let written = env.read_file(path).unwrap();
     let filter_at = 24 + 31;
     let told = dump("### A filter block");
-    assert_eq!(told, &written[filter_at..filter_at + told.len()], "\n{}", show(&written[filter_at..]));
+    assert_eq!(
+        told,
+        &written[filter_at..filter_at + told.len()],
+        "\n{}",
+        show(&written[filter_at..])
+    );
     let tombstones_at = filter_at + told.len();
     let told = dump("### A tombstone block");
-    assert_eq!(told, &written[tombstones_at..tombstones_at + told.len()], "\n{}", show(&written[tombstones_at..]));
+    assert_eq!(
+        told,
+        &written[tombstones_at..tombstones_at + told.len()],
+        "\n{}",
+        show(&written[tombstones_at..])
+    );
     assert_eq!(u32_at(&written, written.len() - FOOTER + 20) as usize, told.len());
-    let table = Table::open(env.open_read(path, false).unwrap(), path, 8, Cache::new(1 << 20)).unwrap();
+    let table =
+        Table::open(env.open_read(path, false).unwrap(), path, 8, Cache::new(1 << 20)).unwrap();
     assert!(table.may_contain(key_hash(b"k")) && !table.may_contain(key_hash(b"l")));
     assert_eq!(**table.tombstones(), fragments);
 }
@@ -103,7 +133,8 @@ fn the_filter_and_the_tombstones_of_the_example() {
 fn the_manifest_of_the_example() {
     let (env, dir) = (MemEnv::new(0), Path::new("/db"));
     env.create_dir_all(dir).unwrap();
-    let state = State { id: 300, created_micros: 1, next_file: 2, next_tree: 1, ..State::default() };
+    let state =
+        State { id: 300, created_micros: 1, next_file: 2, next_tree: 1, ..State::default() };
     let mut m = Manifest::create(&env, dir, 1, &state).unwrap();
     m.append(&[Edit::Counters { next_file: 9, last_seq: 5, wal_floor: 40 }]).unwrap();
     let bytes = env.read_file(&dir.join("MANIFEST-000001")).unwrap();
@@ -120,8 +151,13 @@ fn the_table_of_the_example() {
     env.create_dir_all(Path::new("/db")).unwrap();
     let path = Path::new(TABLE);
     let identity = TableIdentity { store: 300, unique: 0xe220_a839_7b1d_cdaf };
-    let options =
-        TableOptions { identity, tree: 1, compression: Compression::None, filter: FilterKind::None, ..TableOptions::default() };
+    let options = TableOptions {
+        identity,
+        tree: 1,
+        compression: Compression::None,
+        filter: FilterKind::None,
+        ..TableOptions::default()
+    };
     let mut w = TableWriter::new(env.create(path).unwrap(), path, 7, options);
     w.add(b"k", Trailer::new(5, Kind::Put), b"v").unwrap();
     w.finish().unwrap();
@@ -132,8 +168,14 @@ fn the_table_of_the_example() {
     env.write_file(path, &told).unwrap();
     let t = Table::open(env.open_read(path, false).unwrap(), path, 7, Cache::new(1 << 20)).unwrap();
     assert_eq!((t.verify(None, |_| ()).unwrap().entries, t.identity()), (1, identity));
-    assert_eq!(told[told.len() - FOOTER + 32..][..24], written[written.len() - FOOTER + 32..][..24]);
+    assert_eq!(
+        told[told.len() - FOOTER + 32..][..24],
+        written[written.len() - FOOTER + 32..][..24]
+    );
     let mut c = t.cursor(false);
     c.first().unwrap();
-    assert_eq!((c.key(), c.trailer(), c.value()), (&b"k"[..], Trailer::new(5, Kind::Put), &b"v"[..]));
+    assert_eq!(
+        (c.key(), c.trailer(), c.value()),
+        (&b"k"[..], Trailer::new(5, Kind::Put), &b"v"[..])
+    );
 }

@@ -1,4 +1,5 @@
-//! Compactions keep to a rate, stand still while they are paused, and never keep a writer from going on.
+//! Compactions keep to a rate, stand still while they are paused, and never keep a writer from
+//! going on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +10,10 @@ use firn_kv::MemEnv;
 use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::policy::Tiered;
-use firn_kv::{Compression, Db, DbOptions, ErrorKind, Policy, Purge, PurgeJob, PurgePass, Tree, TreeOptions, Verdict};
+use firn_kv::{
+    Compression, Db, DbOptions, ErrorKind, Policy, Purge, PurgeJob, PurgePass, Tree, TreeOptions,
+    Verdict,
+};
 
 const RATE: u64 = 1 << 20;
 
@@ -80,11 +84,14 @@ fn moved(db: &Db) -> u64 {
 }
 
 fn fill(tree: &Tree, from: u32, n: u32, len: usize) {
-    (from..from + n).for_each(|i| tree.put(i.wrapping_mul(0x9e37_79b1).to_be_bytes(), vec![i as u8; len]).unwrap());
+    (from..from + n).for_each(|i| {
+        tree.put(i.wrapping_mul(0x9e37_79b1).to_be_bytes(), vec![i as u8; len]).unwrap()
+    });
 }
 
-/// On the clock of an environment where only who waits lets time pass: what a merge moves takes the time that the rate says, no less and
-/// no more, also beyond a change of the rate, with small entries and with large ones.
+/// On the clock of an environment where only who waits lets time pass: what a merge moves takes the
+/// time that the rate says, no less and no more, also beyond a change of the rate, with small
+/// entries and with large ones.
 #[test]
 fn a_merge_takes_the_time_that_its_bytes_are_worth() {
     for (n, len) in [(40_000, 40), (40, 50_000)] {
@@ -104,14 +111,17 @@ fn a_merge_takes_the_time_that_its_bytes_are_worth() {
             assert!(worth > 0.9, "{worth}: little was merged");
             // What a merge does last is waited for by the next one.
             let step = (512 << 10) as f64 / rate as f64;
-            assert!(seconds <= worth * 1.02 + 0.1 && seconds >= worth * 0.98 - step, "{seconds} s for bytes worth {worth} s");
+            assert!(
+                seconds <= worth * 1.02 + 0.1 && seconds >= worth * 0.98 - step,
+                "{seconds} s for bytes worth {worth} s"
+            );
             db.set_background_rate(None).unwrap();
         }
     }
 }
 
-/// Entries that a range deletion covers, that newer versions hide, or that the purge hook drops are read like others: a merge that lets
-/// few of them out or none takes its time all the same.
+/// Entries that a range deletion covers, that newer versions hide, or that the purge hook drops are
+/// read like others: a merge that lets few of them out or none takes its time all the same.
 #[test]
 fn a_merge_takes_its_time_also_for_what_it_drops() {
     const N: u32 = 5000;
@@ -137,15 +147,19 @@ fn a_merge_takes_its_time_also_for_what_it_drops() {
         let worth = (moved(&db) - before) as f64 / RATE as f64;
         assert_eq!(tree.len().unwrap(), if way == "shadowed" { u64::from(N) } else { 0 }, "{way}");
         assert!(worth > 0.9, "{way}: {worth}: little was merged");
-        assert!(seconds <= worth * 1.02 + 0.1 && seconds >= worth * 0.98 - 0.5, "{way}: {seconds} s for bytes worth {worth} s");
+        assert!(
+            seconds <= worth * 1.02 + 0.1 && seconds >= worth * 0.98 - 0.5,
+            "{way}: {seconds} s for bytes worth {worth} s"
+        );
     }
 }
 
 /// What a merge has not read when it fails is nobody's to wait for; what it has moved is.
 #[test]
 fn a_merge_that_fails_counts_what_it_has_moved() {
-    // How often it is tried in vain, each time failing where its `at`-th operation of a class begins. Gives the seconds until a last try is
-    // done, what that one moved, in seconds too, and how many such operations it took.
+    // How often it is tried in vain, each time failing where its `at`-th operation of a class
+    // begins. Gives the seconds until a last try is done, what that one moved, in seconds too, and
+    // how many such operations it took.
     let tried = |times: u32, class: OpClass, at: u64| {
         let mem = MemEnv::new(6);
         let disk = FaultEnv::new(Arc::new(mem.clone()));
@@ -171,22 +185,30 @@ fn a_merge_that_fails_counts_what_it_has_moved() {
     assert!(worth > 2.0 && seconds <= worth * 1.02 + 0.2, "{seconds} s for bytes worth {worth} s");
     let (_, _, writes) = tried(0, OpClass::Write, 0);
     let (seconds, worth, _) = tried(2, OpClass::Write, writes / 2);
-    assert!((1.5..2.5).contains(&(seconds / worth)), "{seconds} s where two halves and a whole are worth {} s", worth * 2.0);
+    assert!(
+        (1.5..2.5).contains(&(seconds / worth)),
+        "{seconds} s where two halves and a whole are worth {} s",
+        worth * 2.0
+    );
 }
 
-/// Never, at any moment of a long history, has more been moved than the time since its beginning allows.
+/// Never, at any moment of a long history, has more been moved than the time since its beginning
+/// allows.
 #[test]
 fn no_moment_sees_more_than_the_rate_allows() {
     let mem = MemEnv::new(2);
-    let (db, tree) = open(Arc::new(mem.clone()), DbOptions { background_rate: Some(RATE), ..options(0) });
+    let (db, tree) =
+        open(Arc::new(mem.clone()), DbOptions { background_rate: Some(RATE), ..options(0) });
     let from = mem.monotonic_nanos();
     let mut waited = 0;
     for n in 0..60 {
         let before = mem.monotonic_nanos();
         fill(&tree, n * 500, 500, 100);
         waited += u64::from(mem.monotonic_nanos() > before);
-        let allowed = (mem.monotonic_nanos() - from) as f64 / 1e9 * RATE as f64 + (512 << 10) as f64;
-        // A job is counted in the statistics when it is done, and its last step is waited for by the next one.
+        let allowed =
+            (mem.monotonic_nanos() - from) as f64 / 1e9 * RATE as f64 + (512 << 10) as f64;
+        // A job is counted in the statistics when it is done, and its last step is waited for by
+        // the next one.
         assert!(moved(&db) as f64 <= allowed, "{} bytes where {allowed} are allowed", moved(&db));
     }
     assert!(waited > 3 && moved(&db) > 4 << 20, "{waited} waits, {} bytes", moved(&db));
@@ -198,12 +220,17 @@ fn a_rate_has_bounds() {
     let env = Arc::new(MemEnv::new(1));
     let (db, _) = open(env.clone(), options(0));
     assert_eq!(db.set_background_rate(Some(100)).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    let e = Db::open_in(env, "/other", DbOptions { background_rate: Some(0), ..options(0) }).unwrap_err();
-    assert!(e.kind() == ErrorKind::InvalidArgument && e.to_string().contains("background_rate"), "{e}");
+    let e = Db::open_in(env, "/other", DbOptions { background_rate: Some(0), ..options(0) })
+        .unwrap_err();
+    assert!(
+        e.kind() == ErrorKind::InvalidArgument && e.to_string().contains("background_rate"),
+        "{e}"
+    );
 }
 
-/// With workers, while a merge is in the middle of its work: it stands still, writers fill memtable after memtable, everything that a
-/// caller asks for is done, and when the pause ends the merge goes on to its end.
+/// With workers, while a merge is in the middle of its work: it stands still, writers fill memtable
+/// after memtable, everything that a caller asks for is done, and when the pause ends the merge
+/// goes on to its end.
 #[test]
 fn a_merge_stands_still_and_writers_go_on() {
     for threads in [1, 2, 3] {
@@ -231,7 +258,11 @@ fn a_merge_stands_still_and_writers_go_on() {
         let (pause, again) = (db.pause_background().unwrap(), db.pause_background().unwrap());
         let (still, done) = (written.load(Ordering::Relaxed), db.stats().compactions);
         (0..1000).for_each(|_| yield_now());
-        assert_eq!((written.load(Ordering::Relaxed), db.stats().compactions), (still, done), "something was written");
+        assert_eq!(
+            (written.load(Ordering::Relaxed), db.stats().compactions),
+            (still, done),
+            "something was written"
+        );
         fill(&tree, 20_000, 20_000, 100);
         tree.flush().unwrap();
         db.checkpoint("/copy").unwrap();
@@ -266,8 +297,11 @@ fn closing_ends_what_waits() {
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn closing_ends_a_merge_that_drops_everything() {
     for threads in [0, 1] {
-        let (judged, inside, go) =
-            (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (judged, inside, go) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicBool::new(false)),
+        );
         let each = {
             let (judged, inside, go) = (judged.clone(), inside.clone(), go.clone());
             move || {
@@ -287,9 +321,13 @@ fn closing_ends_a_merge_that_drops_everything() {
             wait_for(&inside);
             let close = s.spawn(|| db.close());
             // No checkpoint is begun any more once the store is closing.
-            let copied = (0..).find_map(|n| db.checkpoint(format!("/copy{n}")).err()).map(|e| e.kind());
+            let copied =
+                (0..).find_map(|n| db.checkpoint(format!("/copy{n}")).err()).map(|e| e.kind());
             go.store(true, Ordering::Release);
-            assert_eq!((merge.join().unwrap(), copied), (ErrorKind::Closed, Some(ErrorKind::Closed)));
+            assert_eq!(
+                (merge.join().unwrap(), copied),
+                (ErrorKind::Closed, Some(ErrorKind::Closed))
+            );
             close.join().unwrap().unwrap();
         });
         let judged = judged.load(Ordering::Relaxed);
@@ -298,17 +336,24 @@ fn closing_ends_a_merge_that_drops_everything() {
     }
 }
 
-/// While a job of one tree stands still, a caller who compacts another tree waits for a second one who does so, too; only who needs the
-/// tables of the job is refused.
+/// While a job of one tree stands still, a caller who compacts another tree waits for a second one
+/// who does so, too; only who needs the tables of the job is refused.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn only_who_needs_the_tables_of_a_job_that_stands_still_is_refused() {
     let [inside, begun, go] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     // At this rate a merge takes a minute: it is in the middle when it is paused.
-    let db =
-        Db::open_in(Arc::new(MemEnv::plain()), "/db", DbOptions { background_rate: Some(64 << 10), ..options(2) }).unwrap();
+    let db = Db::open_in(
+        Arc::new(MemEnv::plain()),
+        "/db",
+        DbOptions { background_rate: Some(64 << 10), ..options(2) },
+    )
+    .unwrap();
     let begins = begun.clone();
-    let slow = TreeOptions { memtable_size: 2 << 20, ..dropping(move || begins.store(true, Ordering::Release)) };
+    let slow = TreeOptions {
+        memtable_size: 2 << 20,
+        ..dropping(move || begins.store(true, Ordering::Release))
+    };
     let slow = db.tree("slow", slow).unwrap();
     let (enters, goes) = (inside.clone(), go.clone());
     let held = dropping(move || {

@@ -1,5 +1,5 @@
-//! Values that expire, against a model with a virtual clock: whatever was written, flushed, merged, dropped and opened again, every read shows
-//! what is live and nothing else.
+//! Values that expire, against a model with a virtual clock: whatever was written, flushed, merged,
+//! dropped and opened again, every read shows what is live and nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,9 @@ use std::time::Duration;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, TimeWindow};
-use firn_kv::{Batch, Db, DbOptions, ErrorKind, Policy, Readable, Snapshot, TreeOptions, TtlTree, Value};
+use firn_kv::{
+    Batch, Db, DbOptions, ErrorKind, Policy, Readable, Snapshot, TreeOptions, TtlTree, Value,
+};
 use firn_testkit::rng::Rng;
 
 /// Values with the microsecond from which on they are over.
@@ -27,7 +29,12 @@ fn key(n: u64) -> Vec<u8> {
 fn options(rng: &mut Rng) -> TreeOptions {
     let policies = [
         Policy::Tiered(Tiered { min_runs: 2, max_runs: 3, bucket: 10.0 }),
-        Policy::Leveled(Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, movement: Default::default() }),
+        Policy::Leveled(Leveled {
+            level0_runs: 2,
+            ratio: 2,
+            base: 64 << 10,
+            movement: Default::default(),
+        }),
         Policy::TimeWindow(TimeWindow { window_secs: 5, min_runs: 2 }),
         Policy::LazyLeveled(LazyLeveled { ratio: 2 }),
     ];
@@ -47,7 +54,14 @@ struct Run {
 impl Run {
     fn new(rng: &mut Rng) -> Run {
         let options = options(rng);
-        let mut run = Run { env: Arc::new(MemEnv::new(0)), db: None, options, tree: None, model: Model::new(), snapshot: None };
+        let mut run = Run {
+            env: Arc::new(MemEnv::new(0)),
+            db: None,
+            options,
+            tree: None,
+            model: Model::new(),
+            snapshot: None,
+        };
         run.open();
         run
     }
@@ -65,7 +79,10 @@ impl Run {
     }
 
     fn found(&self, k: &[u8]) -> Option<Vec<u8>> {
-        self.model.get(k).filter(|(_, over)| over.is_none_or(|o| o > self.now())).map(|(v, _)| v.clone())
+        self.model
+            .get(k)
+            .filter(|(_, over)| over.is_none_or(|o| o > self.now()))
+            .map(|(v, _)| v.clone())
     }
 
     fn set(&mut self, k: Vec<u8>, v: Vec<u8>, lifetime: Option<Duration>) {
@@ -103,17 +120,23 @@ impl Run {
             }
             11 => {
                 let old = if rng.one_in(2) { self.found(&k) } else { None };
-                let swapped = tree.compare_and_swap(&k, old.as_deref(), Some((&v, lifetime))).unwrap();
+                let swapped =
+                    tree.compare_and_swap(&k, old.as_deref(), Some((&v, lifetime))).unwrap();
                 match swapped {
                     Ok(()) => {
                         assert_eq!(old, self.found(&k));
                         self.set(k, v, lifetime);
                     }
-                    Err(other) => assert_eq!((other.as_deref(), old != self.found(&k)), (self.found(&k).as_deref(), true)),
+                    Err(other) => assert_eq!(
+                        (other.as_deref(), old != self.found(&k)),
+                        (self.found(&k).as_deref(), true)
+                    ),
                 }
             }
             12 => {
-                let before = tree.update(&k, |old| old.map(|old| ([&**old, b"!"].concat(), lifetime))).unwrap();
+                let before = tree
+                    .update(&k, |old| old.map(|old| ([&**old, b"!"].concat(), lifetime)))
+                    .unwrap();
                 assert_eq!(before.as_deref(), self.found(&k).as_deref());
                 match before {
                     Some(old) => self.set(k, [&*old, b"!"].concat(), lifetime),
@@ -138,10 +161,16 @@ impl Run {
             }
             15 => {
                 let mut tx = db.transaction();
-                assert_eq!(tree.live(tx.get(tree.tree(), &k).unwrap()).unwrap().as_deref(), self.found(&k).as_deref());
+                assert_eq!(
+                    tree.live(tx.get(tree.tree(), &k).unwrap()).unwrap().as_deref(),
+                    self.found(&k).as_deref()
+                );
                 tx.put(tree.tree(), &k, tree.timed(&v, lifetime)).unwrap();
                 self.set(k, v, lifetime);
-                let seen = tree.live_in(tx.iter(tree.tree())).map(|e| told(e.unwrap())).collect::<Vec<_>>();
+                let seen = tree
+                    .live_in(tx.iter(tree.tree()))
+                    .map(|e| told(e.unwrap()))
+                    .collect::<Vec<_>>();
                 assert_eq!(seen, live(&self.model, self.now()));
                 tx.commit().unwrap();
             }
@@ -149,7 +178,13 @@ impl Run {
             19 => tree.tree().compact().unwrap(),
             20 => tree.tree().compact_range(k..).unwrap(),
             21 | 22 => self.env.advance(Duration::from_secs(rng.below(8))),
-            23 => self.snapshot = if self.snapshot.is_some() { None } else { Some((db.snapshot(), self.model.clone())) },
+            23 => {
+                self.snapshot = if self.snapshot.is_some() {
+                    None
+                } else {
+                    Some((db.snapshot(), self.model.clone()))
+                }
+            }
             24 => db.wait_idle().unwrap(),
             _ => {
                 drop((tree, db));
@@ -169,18 +204,30 @@ impl Run {
         let got = tree.multi_get(&keys).unwrap();
         for (k, several) in keys.iter().zip(got) {
             let one = tree.get(k).unwrap();
-            assert_eq!((one.as_deref(), several.as_deref()), (self.found(k).as_deref(), self.found(k).as_deref()));
+            assert_eq!(
+                (one.as_deref(), several.as_deref()),
+                (self.found(k).as_deref(), self.found(k).as_deref())
+            );
             assert_eq!(tree.contains(k).unwrap(), one.is_some());
         }
-        assert_eq!((tree.len().unwrap(), tree.is_empty().unwrap()), (expected.len() as u64, expected.is_empty()));
+        assert_eq!(
+            (tree.len().unwrap(), tree.is_empty().unwrap()),
+            (expected.len() as u64, expected.is_empty())
+        );
         assert_eq!(tree.first().unwrap().map(told), expected.first().cloned());
         assert_eq!(tree.last().unwrap().map(told), expected.last().cloned());
-        assert!(tree.keys().map(|k| k.unwrap()).eq(expected.iter().map(|(k, ..)| Value::from(&k[..]))));
+        assert!(
+            tree.keys().map(|k| k.unwrap()).eq(expected.iter().map(|(k, ..)| Value::from(&k[..])))
+        );
         let within: Vec<Entry> = tree.range(key(10)..key(40)).map(|e| told(e.unwrap())).collect();
         assert!(within.iter().eq(expected.iter().filter(|(k, ..)| (key(10)..key(40)).contains(k))));
-        assert_eq!(tree.prefix("key01").count(), expected.iter().filter(|(k, ..)| k.starts_with(b"key01")).count());
+        assert_eq!(
+            tree.prefix("key01").count(),
+            expected.iter().filter(|(k, ..)| k.starts_with(b"key01")).count()
+        );
         if let Some((snapshot, model)) = &self.snapshot {
-            let seen: Vec<Entry> = tree.live_in(snapshot.iter(tree.tree())).map(|e| told(e.unwrap())).collect();
+            let seen: Vec<Entry> =
+                tree.live_in(snapshot.iter(tree.tree())).map(|e| told(e.unwrap())).collect();
             assert_eq!(seen, live(model, now), "a snapshot shows what was there and is not over");
         }
     }
@@ -192,7 +239,8 @@ fn told((key, value): (Value, firn_kv::TtlValue)) -> Entry {
 
 #[test]
 fn reads_show_what_is_live_whatever_was_merged() {
-    let seeds: u64 = std::env::var("FIRN_TTL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(25);
+    let seeds: u64 =
+        std::env::var("FIRN_TTL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(25);
     for seed in 0..seeds {
         let mut rng = Rng::new(seed);
         let mut run = Run::new(&mut rng);
@@ -208,7 +256,9 @@ fn reads_show_what_is_live_whatever_was_merged() {
 
 fn store() -> (Arc<MemEnv>, Db) {
     let env = Arc::new(MemEnv::new(0));
-    let db = Db::open_in(env.clone(), "db", DbOptions { background_threads: 0, ..DbOptions::default() }).unwrap();
+    let db =
+        Db::open_in(env.clone(), "db", DbOptions { background_threads: 0, ..DbOptions::default() })
+            .unwrap();
     (env, db)
 }
 
@@ -216,7 +266,9 @@ fn store() -> (Arc<MemEnv>, Db) {
 fn what_a_dropped_put_hid_stays_hidden() {
     let (env, db) = store();
     let policy = Policy::Tiered(Tiered { min_runs: 2, max_runs: 2, bucket: 1.1 });
-    let tree = db.ttl_tree("t", TreeOptions { policy, memtable_size: 64 << 10, ..TreeOptions::default() }).unwrap();
+    let tree = db
+        .ttl_tree("t", TreeOptions { policy, memtable_size: 64 << 10, ..TreeOptions::default() })
+        .unwrap();
     // A large old run beneath, which the merge of two small ones leaves alone.
     let (mut rng, mut value) = (Rng::new(1), [0; 100]);
     for n in 0..5000 {
@@ -244,14 +296,20 @@ fn what_a_dropped_put_hid_stays_hidden() {
 fn space_comes_back_and_whole_tables_go_unread() {
     let (env, db) = store();
     let tree = db.ttl_tree("t", TreeOptions { block_size: 512, ..TreeOptions::default() }).unwrap();
-    (0..1000u32).for_each(|n| tree.put_for(n.to_be_bytes(), n.to_le_bytes(), Duration::from_secs(10)).unwrap());
+    (0..1000u32).for_each(|n| {
+        tree.put_for(n.to_be_bytes(), n.to_le_bytes(), Duration::from_secs(10)).unwrap()
+    });
     tree.tree().flush().unwrap();
     assert_eq!(db.stats().space.live, db.stats().table_bytes());
     env.advance(Duration::from_secs(11));
     assert!(tree.is_empty().unwrap() && db.stats().space.live > 0);
     db.wait_idle().unwrap();
     let stats = db.stats();
-    assert_eq!((stats.space.live, stats.drops, stats.compactions), (0, 1, 0), "the table has gone without having been read");
+    assert_eq!(
+        (stats.space.live, stats.drops, stats.compactions),
+        (0, 1, 0),
+        "the table has gone without having been read"
+    );
 }
 
 #[test]
@@ -260,7 +318,10 @@ fn a_tree_is_of_values_that_expire_or_it_is_not() {
     let tree = db.ttl_tree("t", TreeOptions::default()).unwrap();
     assert_eq!(db.tree("t", TreeOptions::default()).unwrap_err().kind(), ErrorKind::Incompatible);
     db.tree("other", TreeOptions::default()).unwrap();
-    assert_eq!(db.ttl_tree("other", TreeOptions::default()).unwrap_err().kind(), ErrorKind::Incompatible);
+    assert_eq!(
+        db.ttl_tree("other", TreeOptions::default()).unwrap_err().kind(),
+        ErrorKind::Incompatible
+    );
     let hooked = tree.tree().options();
     assert_eq!(db.ttl_tree("third", hooked).unwrap_err().kind(), ErrorKind::InvalidArgument);
     // Something without a deadline is told of, not shown.

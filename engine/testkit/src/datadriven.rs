@@ -1,4 +1,5 @@
-//! Tests that are text files: what is done, and what came of it, line by line, so that they read like a conversation.
+//! Tests that are text files: what is done, and what came of it, line by line, so that they read
+//! like a conversation.
 //!
 //! A file is a list of cases, separated by empty lines. `#` starts a comment line between cases.
 //!
@@ -11,11 +12,13 @@
 //! the expected output
 //! ```
 //!
-//! - The first line of a case is a *directive* and its arguments, separated by spaces. A value in parentheses is a list,
-//!   separated by commas or spaces. Single or double quotes keep spaces inside an argument together.
+//! - The first line of a case is a *directive* and its arguments, separated by spaces. A value in
+//!   parentheses is a list, separated by commas or spaces. Single or double quotes keep spaces
+//!   inside an argument together.
 //! - The lines up to `----` are the *input*; there may be none.
-//! - The lines after `----` up to an empty line or the end of the file are the *expected output*; there may be none. An output that
-//!   has empty lines in it is written between `----` twice and `----` twice:
+//! - The lines after `----` up to an empty line or the end of the file are the *expected output*;
+//!   there may be none. An output that has empty lines in it is written between `----` twice and
+//!   `----` twice:
 //!
 //! ```text
 //! directive
@@ -28,9 +31,10 @@
 //! ----
 //! ```
 //!
-//! [`walk`] calls a function on every case, in order, and compares what it returns, less trailing line ends. A difference fails the
-//! test with file, line and a diff. With `FIRN_REWRITE=1` in the environment the expected outputs are replaced by the actual ones
-//! instead; look at them with `git diff`.
+//! [`walk`] calls a function on every case, in order, and compares what it returns, less trailing
+//! line ends. A difference fails the test with file, line and a diff. With `FIRN_REWRITE=1` in the
+//! environment the expected outputs are replaced by the actual ones instead; look at them with
+//! `git diff`.
 
 // Test files are read and rewritten directly: the engine's door to files is what is under test.
 #![allow(clippy::disallowed_methods)]
@@ -87,7 +91,9 @@ impl Case {
     /// When the value cannot be parsed; the message names file and line.
     pub fn parse<T: std::str::FromStr>(&self, key: &str, default: T) -> T {
         let Some(value) = self.get(key) else { return default };
-        value.parse().unwrap_or_else(|_| panic!("{}:{}: cannot read {key}={value}", self.file.display(), self.line))
+        value.parse().unwrap_or_else(|_| {
+            panic!("{}:{}: cannot read {key}={value}", self.file.display(), self.line)
+        })
     }
 
     /// The arguments without values, in order.
@@ -102,11 +108,13 @@ enum Piece {
     Case { head: String, case: Case },
 }
 
-/// Runs every case of a file, or of every file (`*.txt`, by name) of a directory and the directories in it. State lives in the
-/// closure; to begin each file afresh, call it per file ([`files`]).
+/// Runs every case of a file, or of every file (`*.txt`, by name) of a directory and the
+/// directories in it. State lives in the closure; to begin each file afresh, call it per file
+/// ([`files`]).
 ///
 /// # Panics
-/// When an output differs, a file cannot be read or is not in the syntax, or there are no cases at all.
+/// When an output differs, a file cannot be read or is not in the syntax, or there are no cases at
+/// all.
 pub fn walk(path: impl AsRef<Path>, run: impl FnMut(&Case) -> String) {
     let rewrite = std::env::var_os("FIRN_REWRITE").is_some_and(|v| v != "0" && !v.is_empty());
     walk_with(path.as_ref(), rewrite, run);
@@ -138,7 +146,10 @@ fn walk_with(path: &Path, rewrite: bool, mut run: impl FnMut(&Case) -> String) {
         }
     }
     assert!(cases > 0, "no cases in {}", path.display());
-    assert!(failures.is_empty(), "\n{failures}FIRN_REWRITE=1 makes the actual output the expected one.");
+    assert!(
+        failures.is_empty(),
+        "\n{failures}FIRN_REWRITE=1 makes the actual output the expected one."
+    );
 }
 
 /// The test files of a directory, by name, or the file itself.
@@ -202,7 +213,8 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Piece>, String> {
             until = i;
         }
         let expected = lines[from..until].concat().trim_end_matches('\n').to_owned();
-        let case = Case { file: file.to_owned(), line: start + 1, directive, args, input, expected };
+        let case =
+            Case { file: file.to_owned(), line: start + 1, directive, args, input, expected };
         pieces.push(Piece::Case { head, case });
     }
     Ok(pieces)
@@ -220,7 +232,8 @@ fn words(line: &str) -> Option<Vec<String>> {
             }
             (None, c) if c.is_whitespace() && depth == 0 => words.extend(word.take()),
             _ => {
-                depth += i32::from(quote.is_none() && c == '(') - i32::from(quote.is_none() && c == ')');
+                depth +=
+                    i32::from(quote.is_none() && c == '(') - i32::from(quote.is_none() && c == ')');
                 word.get_or_insert_default().push(c);
             }
         }
@@ -236,7 +249,9 @@ fn split_words(words: Vec<String>) -> Option<(String, Vec<Arg>)> {
         None => Arg { key: word, values: Vec::new() },
         Some((key, value)) => {
             let list = value.strip_prefix('(').and_then(|v| v.strip_suffix(')'));
-            let parts = |v: &str| v.split([',', ' ']).filter(|s| !s.is_empty()).map(str::to_owned).collect();
+            let parts = |v: &str| {
+                v.split([',', ' ']).filter(|s| !s.is_empty()).map(str::to_owned).collect()
+            };
             Arg { key: key.to_owned(), values: list.map_or_else(|| vec![value.to_owned()], parts) }
         }
     });
@@ -265,7 +280,11 @@ fn diff(expected: &str, actual: &str) -> String {
     let mut common = vec![vec![0u32; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {
-            common[i][j] = if a[i] == b[j] { common[i + 1][j + 1] + 1 } else { common[i + 1][j].max(common[i][j + 1]) };
+            common[i][j] = if a[i] == b[j] {
+                common[i + 1][j + 1] + 1
+            } else {
+                common[i + 1][j].max(common[i][j + 1])
+            };
         }
     }
     let (mut i, mut j, mut out) = (0, 0, String::new());
@@ -290,7 +309,10 @@ mod tests {
 
     fn cases(text: &str) -> Vec<Case> {
         let pieces = parse(Path::new("t"), text).unwrap();
-        pieces.into_iter().filter_map(|p| if let Piece::Case { case, .. } = p { Some(case) } else { None }).collect()
+        pieces
+            .into_iter()
+            .filter_map(|p| if let Piece::Case { case, .. } = p { Some(case) } else { None })
+            .collect()
     }
 
     #[test]
@@ -298,11 +320,23 @@ mod tests {
         let text = "# c\n\nput a b=1 c=(x, y z) d='p q'\nin 1\nin 2\n----\nout\n\nget\n----\n----\none\n\ntwo\n----\n----\n\nend\n----\n";
         let got = cases(text);
         assert_eq!(got.len(), 3);
-        assert_eq!((got[0].line, got[0].directive.as_str(), got[0].input.as_str()), (3, "put", "in 1\nin 2\n"));
-        assert_eq!((got[0].get("b"), got[0].get("d"), got[0].has("a"), got[0].get("a")), (Some("1"), Some("p q"), true, None));
+        assert_eq!(
+            (got[0].line, got[0].directive.as_str(), got[0].input.as_str()),
+            (3, "put", "in 1\nin 2\n")
+        );
+        assert_eq!(
+            (got[0].get("b"), got[0].get("d"), got[0].has("a"), got[0].get("a")),
+            (Some("1"), Some("p q"), true, None)
+        );
         assert_eq!(got[0].list("c").unwrap(), ["x", "y", "z"]);
-        assert_eq!((got[0].parse("b", 0), got[0].parse("n", 7), got[0].words().collect::<Vec<_>>()), (1, 7, vec!["a"]));
-        assert_eq!((got[0].expected.as_str(), got[1].expected.as_str(), got[2].expected.as_str()), ("out", "one\n\ntwo", ""));
+        assert_eq!(
+            (got[0].parse("b", 0), got[0].parse("n", 7), got[0].words().collect::<Vec<_>>()),
+            (1, 7, vec!["a"])
+        );
+        assert_eq!(
+            (got[0].expected.as_str(), got[1].expected.as_str(), got[2].expected.as_str()),
+            ("out", "one\n\ntwo", "")
+        );
     }
 
     #[test]
@@ -310,7 +344,11 @@ mod tests {
         for output in ["", "a", "a\nb", "a\n\nb", "----\nx", "a\n \nb"] {
             let text = format!("d\n----\n{}\nnext\n----\nx\n", render(output));
             let got = cases(&text);
-            assert_eq!((got.len(), got[0].expected.as_str(), got[1].expected.as_str()), (2, output, "x"), "{text}");
+            assert_eq!(
+                (got.len(), got[0].expected.as_str(), got[1].expected.as_str()),
+                (2, output, "x"),
+                "{text}"
+            );
         }
     }
 

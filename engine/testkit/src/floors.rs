@@ -1,12 +1,18 @@
-//! A room imports only lower floors, files of a room make no rings, and every file says what it is: read from the sources.
+//! A room imports only lower floors, files of a room make no rings, and every file says what it is:
+//! read from the sources.
 //!
 //! Invariants:
-//! - Every room of a crate, a file or folder right below its root, has a floor; a room without one is wrong, and so is a file that no module leads to.
-//! - What is imported is every path in code that is not only for tests (see [`modules`](crate::modules)), followed to where its name is from:
-//!   the rooms on the way count, so nothing is carried up by a re-export. A name of the crate's root, `crate::Name`, hides the room that it is from and is wrong.
-//! - Within a room a file depends on the files whose names it uses, wherever they are re-exported, and on those that have a method that it calls
-//!   of a type of another file. A `pub use` alone is a door and no dependency. Files that depend on each other in a circle are a *ring*.
-//! - Rings that are still there are listed exactly: a new one is wrong, and so is one in the list that is gone or has become another.
+//! - Every room of a crate, a file or folder right below its root, has a floor; a room without one
+//!   is wrong, and so is a file that no module leads to.
+//! - What is imported is every path in code that is not only for tests (see
+//!   [`modules`](crate::modules)), followed to where its name is from: the rooms on the way count,
+//!   so nothing is carried up by a re-export. A name of the crate's root, `crate::Name`, hides the
+//!   room that it is from and is wrong.
+//! - Within a room a file depends on the files whose names it uses, wherever they are re-exported,
+//!   and on those that have a method that it calls of a type of another file. A `pub use` alone is
+//!   a door and no dependency. Files that depend on each other in a circle are a *ring*.
+//! - Rings that are still there are listed exactly: a new one is wrong, and so is one in the list
+//!   that is gone or has become another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,23 +27,26 @@ pub struct Plan<'a> {
     pub floors: &'a [(&'a str, u32)],
     /// Importer and import of one floor, or upwards, that are right.
     pub neighbours: &'a [(&'a str, &'a str)],
-    /// Rings of files that are still there: a line for each file below `src`, an empty one between rings; `#` begins a remark.
+    /// Rings of files that are still there: a line for each file below `src`, an empty one between
+    /// rings; `#` begins a remark.
     pub rings: &'a str,
 }
 
 /// Names that the standard library's types have, too: of a call of one nobody knows whose it is.
 const EVERYBODYS: [&str; 32] = [
-    "add", "clear", "clone", "contains", "count", "extend", "filter", "find", "first", "flush", "get", "insert", "is_empty",
-    "iter", "join", "last", "len", "lock", "map", "max", "min", "next", "pop", "push", "read", "remove", "replace", "send",
-    "set", "swap", "take", "write",
+    "add", "clear", "clone", "contains", "count", "extend", "filter", "find", "first", "flush",
+    "get", "insert", "is_empty", "iter", "join", "last", "len", "lock", "map", "max", "min",
+    "next", "pop", "push", "read", "remove", "replace", "send", "set", "swap", "take", "write",
 ];
 
-/// Looks at all sources below `src`, of a library and of programs. Gives how many files and how many imports of other rooms there are.
+/// Looks at all sources below `src`, of a library and of programs. Gives how many files and how
+/// many imports of other rooms there are.
 ///
 /// # Errors
 /// All that is wrong, and files that cannot be read or parsed.
 pub fn check(src: &Path, plan: &Plan<'_>) -> Result<(usize, usize), String> {
-    let below: Vec<PathBuf> = files_below(src)?.iter().map(|f| f.strip_prefix(src).unwrap_or(f).to_path_buf()).collect();
+    let below: Vec<PathBuf> =
+        files_below(src)?.iter().map(|f| f.strip_prefix(src).unwrap_or(f).to_path_buf()).collect();
     let roots: Vec<&PathBuf> = below.iter().filter(|f| is_root(f)).collect();
     let mut house = House::default();
     for root in roots {
@@ -71,8 +80,13 @@ impl House {
     fn look(&mut self, of: &Crate, plan: &Plan<'_>) {
         let floors: BTreeMap<&str, u32> = plan.floors.iter().copied().collect();
         self.files.extend(of.files.iter().cloned());
-        self.wrong.extend(of.silent.iter().map(|f| format!("{}: it does not open with //! and what it is", f.display())));
-        let in_files = || of.modules.iter().filter(|m| m.file != 0 && m.path.len() == 1 && !floors.is_empty());
+        self.wrong.extend(
+            of.silent
+                .iter()
+                .map(|f| format!("{}: it does not open with //! and what it is", f.display())),
+        );
+        let in_files =
+            || of.modules.iter().filter(|m| m.file != 0 && m.path.len() == 1 && !floors.is_empty());
         let rooms: BTreeSet<&str> = in_files().map(|m| &*m.path[0]).collect();
         for module in in_files() {
             if floors.contains_key(&*module.path[0]) {
@@ -90,7 +104,8 @@ impl House {
             }
             let Some(own) = floors.get(room) else { continue };
             let name = of.files[of.modules[r.from].file].display();
-            let mut met: BTreeSet<Option<&str>> = found.passed.iter().map(|m| self::room(of, *m)).collect();
+            let mut met: BTreeSet<Option<&str>> =
+                found.passed.iter().map(|m| self::room(of, *m)).collect();
             if r.path[0] == "crate" && r.path.get(1).is_none_or(|first| !rooms.contains(&**first)) {
                 met.insert(None);
             }
@@ -106,7 +121,9 @@ impl House {
                         }
                     }
                     None => {
-                        self.wrong.insert(format!("{name}: {path} is of no room; name the room that it is from"));
+                        self.wrong.insert(format!(
+                            "{name}: {path} is of no room; name the room that it is from"
+                        ));
                     }
                 }
             }
@@ -114,7 +131,8 @@ impl House {
         self.look_at_methods(of, plan);
     }
 
-    /// Where a type's methods are in other files than the type, no name of such a file is in what calls them.
+    /// Where a type's methods are in other files than the type, no name of such a file is in what
+    /// calls them.
     fn look_at_methods(&mut self, of: &Crate, plan: &Plan<'_>) {
         let mut places: BTreeMap<(&str, usize), BTreeSet<usize>> = BTreeMap::new();
         let mut apart = BTreeSet::new();
@@ -127,7 +145,10 @@ impl House {
         }
         for (from, name, arguments) in &of.calls {
             // Without types a method is known only where there is one of its name and arguments.
-            if let Some(only) = places.get(&(&**name, *arguments)).filter(|p| p.len() == 1).and_then(BTreeSet::first)
+            if let Some(only) = places
+                .get(&(&**name, *arguments))
+                .filter(|p| p.len() == 1)
+                .and_then(BTreeSet::first)
                 && apart.contains(&(*only, &**name))
             {
                 self.depend(of, plan, *from, *only, &format!(".{name}()"));
@@ -138,7 +159,9 @@ impl House {
     fn depend(&mut self, of: &Crate, plan: &Plan<'_>, from: usize, on: usize, name: &str) {
         let file = |module: usize| &of.files[of.modules[module].file];
         let (from_room, on_room) = (room(of, from), room(of, on));
-        let is_inside = from_room.is_some() && on_room.is_some() && (plan.floors.is_empty() || from_room == on_room);
+        let is_inside = from_room.is_some()
+            && on_room.is_some()
+            && (plan.floors.is_empty() || from_room == on_room);
         if is_inside && file(from) != file(on) {
             let on = self.uses.entry(file(from).clone()).or_default().entry(file(on).clone());
             on.or_insert_with(|| name.to_owned());
@@ -148,27 +171,45 @@ impl House {
 
 /// The room that a module is in; none for the root and what is in the root's file.
 fn room(of: &Crate, module: usize) -> Option<&str> {
-    (of.modules[module].file != 0).then(|| of.modules[module].path.first().map(String::as_str)).flatten()
+    (of.modules[module].file != 0)
+        .then(|| of.modules[module].path.first().map(String::as_str))
+        .flatten()
 }
 
 /// What is wrong with the rings, against the list of those that may be.
 fn compare(uses: &BTreeMap<PathBuf, BTreeMap<PathBuf, String>>, listed: &str) -> Vec<String> {
-    let graph = uses.iter().map(|(file, on)| (file.clone(), on.keys().cloned().collect())).collect();
+    let graph =
+        uses.iter().map(|(file, on)| (file.clone(), on.keys().cloned().collect())).collect();
     let found: BTreeSet<BTreeSet<PathBuf>> = rings(&graph).into_iter().collect();
     let lines = listed.lines().map(str::trim).filter(|l| !l.starts_with('#')).collect::<Vec<_>>();
-    let known: BTreeSet<BTreeSet<PathBuf>> =
-        lines.split(|l| l.is_empty()).filter(|r| !r.is_empty()).map(|r| r.iter().map(PathBuf::from).collect()).collect();
-    let shown = |ring: &BTreeSet<PathBuf>| ring.iter().map(|f| f.display().to_string()).collect::<Vec<_>>().join("\n");
+    let known: BTreeSet<BTreeSet<PathBuf>> = lines
+        .split(|l| l.is_empty())
+        .filter(|r| !r.is_empty())
+        .map(|r| r.iter().map(PathBuf::from).collect())
+        .collect();
+    let shown = |ring: &BTreeSet<PathBuf>| {
+        ring.iter().map(|f| f.display().to_string()).collect::<Vec<_>>().join("\n")
+    };
     let mut wrong = vec![];
     for ring in found.difference(&known) {
         let edges = uses.iter().filter(|(file, _)| ring.contains(*file)).flat_map(|(file, on)| {
             let inside = on.iter().filter(|(on, _)| ring.contains(*on));
-            inside.map(move |(on, name)| format!("  {} uses {name} of {}", file.display(), on.display()))
+            inside.map(move |(on, name)| {
+                format!("  {} uses {name} of {}", file.display(), on.display())
+            })
         });
         let edges: Vec<String> = edges.collect();
-        wrong.push(format!("a ring that is not in the list:\n{}\n{}", shown(ring), edges.join("\n")));
+        wrong.push(format!(
+            "a ring that is not in the list:\n{}\n{}",
+            shown(ring),
+            edges.join("\n")
+        ));
     }
-    wrong.extend(known.difference(&found).map(|ring| format!("a ring in the list is gone or another:\n{}", shown(ring))));
+    wrong.extend(
+        known
+            .difference(&found)
+            .map(|ring| format!("a ring in the list is gone or another:\n{}", shown(ring))),
+    );
     wrong
 }
 

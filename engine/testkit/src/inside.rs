@@ -1,5 +1,6 @@
-//! Environments around others: what a test's own `Env` leaves to the one inside it, by the methods' names alone. This crate knows no
-//! engine: the types are those of the `firn-kv` that the test uses.
+//! Environments around others: what a test's own `Env` leaves to the one inside it, by the methods'
+//! names alone. This crate knows no engine: the types are those of the `firn-kv` that the test
+//! uses.
 
 /// Methods of an `Env` that ask the one in the field `$inner` and do nothing else.
 ///

@@ -1,12 +1,15 @@
-//! The judge of calls made at the same time: whether their answers fit one order, in which each call happens at one moment between its
-//! start and its end (Herlihy and Wing's linearizability; the search is Wing and Gong's, with Lowe's memory of what has been tried).
+//! The judge of calls made at the same time: whether their answers fit one order, in which each
+//! call happens at one moment between its start and its end (Herlihy and Wing's linearizability;
+//! the search is Wing and Gong's, with Lowe's memory of what has been tried).
 //!
 //! Invariants:
-//! - Nothing here knows the store that is judged. Keys are small numbers, values lists of the numbers of the writes that made them, trees
-//!   are named by numbers, and what a caller got hold of a tree by is a *handle*, bound when the call that gave it happens.
-//! - All that was seen of one snapshot, iterator or copy is one look: it must be the state of one moment, that of the call which took it.
-//! - A write that was refused because its tree is gone asks that the tree had been dropped. One that was accepted beside a call that drops
-//!   its tree may have happened for nothing.
+//! - Nothing here knows the store that is judged. Keys are small numbers, values lists of the
+//!   numbers of the writes that made them, trees are named by numbers, and what a caller got hold
+//!   of a tree by is a *handle*, bound when the call that gave it happens.
+//! - All that was seen of one snapshot, iterator or copy is one look: it must be the state of one
+//!   moment, that of the call which took it.
+//! - A write that was refused because its tree is gone asks that the tree had been dropped. One
+//!   that was accepted beside a call that drops its tree may have happened for nothing.
 //! - A call that never returned may have happened or not.
 
 use std::collections::{HashMap, HashSet};
@@ -36,7 +39,8 @@ pub enum Change {
     Append(Key, Piece),
     /// The keys from the first to before the second have no values.
     DeleteRange(Key, Key),
-    /// The key has the value made of the last piece (none: has no value) if it had that of the list (none: had none).
+    /// The key has the value made of the last piece (none: has no value) if it had that of the list
+    /// (none: had none).
     Swap(Key, Option<Vec<Piece>>, Option<Piece>),
     /// The smallest key that has a value (or, if true, the greatest) has none.
     Pop(bool),
@@ -202,10 +206,18 @@ const MOST: usize = 2_000_000;
 impl Judge<'_> {
     fn fits(&self, state: &State, look: &Look) -> bool {
         match look {
-            Look::Get(h, k, v) => self.open(state, *h).is_some_and(|t| self.values.list(t.values[*k as usize]) == v.as_deref()),
-            Look::Contains(h, k, yes) => self.open(state, *h).is_some_and(|t| (t.values[*k as usize] != ABSENT) == *yes),
-            Look::Range(h, from, to, pairs) => self.open(state, *h).is_some_and(|t| self.holds(t, *from, *to, pairs)),
-            Look::Closed(handles) => handles.iter().any(|h| state.of(*h).is_some_and(|t| state.trees[t].dropped.is_some())),
+            Look::Get(h, k, v) => self
+                .open(state, *h)
+                .is_some_and(|t| self.values.list(t.values[*k as usize]) == v.as_deref()),
+            Look::Contains(h, k, yes) => {
+                self.open(state, *h).is_some_and(|t| (t.values[*k as usize] != ABSENT) == *yes)
+            }
+            Look::Range(h, from, to, pairs) => {
+                self.open(state, *h).is_some_and(|t| self.holds(t, *from, *to, pairs))
+            }
+            Look::Closed(handles) => handles
+                .iter()
+                .any(|h| state.of(*h).is_some_and(|t| state.trees[t].dropped.is_some())),
             Look::Names(names) => {
                 let live = state.trees.iter().filter(|t| t.dropped.is_none()).map(|t| t.name);
                 live.eq(names.iter().copied())
@@ -250,7 +262,9 @@ impl Judge<'_> {
                 Change::Put(k, p) => values[*k as usize] = self.values.number(&[*p]),
                 Change::Set(k, pieces) => values[*k as usize] = self.values.number(pieces),
                 Change::Delete(k) => values[*k as usize] = ABSENT,
-                Change::Append(k, p) => values[*k as usize] = self.values.appended(values[*k as usize], *p),
+                Change::Append(k, p) => {
+                    values[*k as usize] = self.values.appended(values[*k as usize], *p)
+                }
                 Change::DeleteRange(a, z) => values[*a as usize..*z as usize].fill(ABSENT),
                 Change::Swap(k, old, new) => {
                     if self.values.list(values[*k as usize]) == old.as_deref() {
@@ -259,7 +273,11 @@ impl Judge<'_> {
                 }
                 Change::Pop(greatest) => {
                     let there = |v: &u32| *v != ABSENT;
-                    let at = if *greatest { values.iter().rposition(there) } else { values.iter().position(there) };
+                    let at = if *greatest {
+                        values.iter().rposition(there)
+                    } else {
+                        values.iter().position(there)
+                    };
                     at.into_iter().for_each(|at| values[at] = ABSENT);
                 }
             }
@@ -297,7 +315,9 @@ impl Judge<'_> {
             },
             What::Write(changes) => self.write(&mut next, call, changes),
             What::Look(looks) => looks.iter().all(|l| self.fits(state, l)),
-            What::Commit(looks, changes) => looks.iter().all(|l| self.fits(state, l)) && self.write(&mut next, call, changes),
+            What::Commit(looks, changes) => {
+                looks.iter().all(|l| self.fits(state, l)) && self.write(&mut next, call, changes)
+            }
         };
         fits.then_some(next)
     }
@@ -305,10 +325,13 @@ impl Judge<'_> {
     /// Whether the state is what was found after the crash, with all in it that must be.
     fn is_recovered(&self, at: &[u16], state: &State) -> bool {
         let Some(r) = self.recovered else { return true };
-        let wrote_nothing = |c: &Call| matches!(&c.what, What::Write(changes) if changes.is_empty());
-        let promised = |c: &Call| if r.power { c.durable } else { c.end }.is_some_and(|t| t <= r.from);
+        let wrote_nothing =
+            |c: &Call| matches!(&c.what, What::Write(changes) if changes.is_empty());
+        let promised =
+            |c: &Call| if r.power { c.durable } else { c.end }.is_some_and(|t| t <= r.from);
         let needed = |c: &Call| promised(c) && !wrote_nothing(c);
-        let rest = |(calls, at): (&Vec<&Call>, &u16)| !calls[*at as usize..].iter().any(|c| needed(c));
+        let rest =
+            |(calls, at): (&Vec<&Call>, &u16)| !calls[*at as usize..].iter().any(|c| needed(c));
         self.threads.iter().zip(at).all(rest) && self.is_all(state, &r.whole)
     }
 
@@ -329,11 +352,15 @@ impl Judge<'_> {
         if !self.tried.insert((at.clone(), state.clone())) {
             return false;
         }
-        let ends = |j: &Self, t: usize, at: &[u16]| j.threads[t].get(at[t] as usize).and_then(|c| c.end).unwrap_or(u64::MAX);
+        let ends = |j: &Self, t: usize, at: &[u16]| {
+            j.threads[t].get(at[t] as usize).and_then(|c| c.end).unwrap_or(u64::MAX)
+        };
         // In order of their starts: most calls happen in that order.
         let mut next: Vec<(u64, usize)> = (0..self.threads.len())
             .filter_map(|t| self.threads[t].get(at[t] as usize).map(|c| (c.start, t)))
-            .filter(|(start, t)| (0..self.threads.len()).all(|o| o == *t || ends(self, o, at) > *start))
+            .filter(|(start, t)| {
+                (0..self.threads.len()).all(|o| o == *t || ends(self, o, at) > *start)
+            })
             .collect();
         next.sort_unstable();
         for (_, t) in next {
@@ -353,7 +380,8 @@ impl Judge<'_> {
     }
 }
 
-/// Whether the calls fit one order; with what was found after a crash, whether that is the state at some place of one.
+/// Whether the calls fit one order; with what was found after a crash, whether that is the state at
+/// some place of one.
 ///
 /// # Errors
 /// The calls around the place where no order goes on.
@@ -366,27 +394,52 @@ pub fn check(calls: &[Call], recovered: Option<&Recovered>) -> Result<(), String
     let mut values = Values::default();
     // What was only ever read has a number too, so that it can be told from what was written.
     values.number(&[]);
-    let mut judge = Judge { values, threads, tried: HashSet::new(), recovered, needed, best: (0, vec![]), steps: 0 };
+    let mut judge = Judge {
+        values,
+        threads,
+        tried: HashSet::new(),
+        recovered,
+        needed,
+        best: (0, vec![]),
+        steps: 0,
+    };
     let mut at = vec![0; n];
     if judge.search(&mut at, &State::default(), 0) {
         return Ok(());
     }
     let (done, best) = &judge.best;
-    let mut words = format!("no order of the calls gives these answers; {done} of {needed} fit, and then none of these:\n");
+    let mut words = format!(
+        "no order of the calls gives these answers; {done} of {needed} fit, and then none of these:\n"
+    );
     for (calls, at) in judge.threads.iter().zip(best) {
         for (i, c) in calls.iter().enumerate().skip(*at as usize).take(2) {
             let next = if i == *at as usize { "next " } else { "later" };
-            words += &format!("  {next} thread {}, {}..{}: {}: {:?}\n", c.thread, c.start, time(c.end), c.words, c.what);
+            words += &format!(
+                "  {next} thread {}, {}..{}: {}: {:?}\n",
+                c.thread,
+                c.start,
+                time(c.end),
+                c.words,
+                c.what
+            );
         }
     }
     if let Some(r) = recovered {
-        words += &format!("found after the crash at {} (power {}): {:?}\n", r.from, r.power, r.whole);
+        words +=
+            &format!("found after the crash at {} (power {}): {:?}\n", r.from, r.power, r.whole);
     }
     words += "all calls:\n";
     let mut all: Vec<&Call> = calls.iter().collect();
     all.sort_unstable_by_key(|c| c.start);
     for c in all {
-        words += &format!("  {:>5}..{:<5} thread {}: {}: {:?}\n", c.start, time(c.end), c.thread, c.words, c.what);
+        words += &format!(
+            "  {:>5}..{:<5} thread {}: {}: {:?}\n",
+            c.start,
+            time(c.end),
+            c.thread,
+            c.words,
+            c.what
+        );
     }
     Err(words)
 }
@@ -418,10 +471,17 @@ mod tests {
 
     #[test]
     fn a_read_beside_a_write_may_see_either_but_never_goes_back() {
-        for (first, second, fine) in
-            [(None, None, true), (None, Some(1), true), (Some(1), Some(1), true), (Some(1), None, false)]
-        {
-            let calls = with_tree(vec![call(0, 2, 9, put(3, 1)), call(1, 3, 4, get(3, first)), call(1, 5, 6, get(3, second))]);
+        for (first, second, fine) in [
+            (None, None, true),
+            (None, Some(1), true),
+            (Some(1), Some(1), true),
+            (Some(1), None, false),
+        ] {
+            let calls = with_tree(vec![
+                call(0, 2, 9, put(3, 1)),
+                call(1, 3, 4, get(3, first)),
+                call(1, 5, 6, get(3, second)),
+            ]);
             assert_eq!(check(&calls, None).is_ok(), fine, "{first:?} {second:?}");
         }
         let late = with_tree(vec![call(0, 2, 3, put(3, 1)), call(1, 4, 5, get(3, None))]);
@@ -432,8 +492,13 @@ mod tests {
     fn what_is_seen_together_is_of_one_moment() {
         let looks = |a, b| What::Look(vec![Look::Get(0, 1, a), Look::Get(0, 2, b)]);
         let both = vec![(0, Change::Put(1, 7)), (0, Change::Append(2, 7))];
-        for (a, b, fine) in [(None, None, true), (Some(vec![7]), Some(vec![7]), true), (Some(vec![7]), None, false)] {
-            let calls = with_tree(vec![call(0, 2, 9, What::Write(both.clone())), call(1, 3, 4, looks(a, b))]);
+        for (a, b, fine) in
+            [(None, None, true), (Some(vec![7]), Some(vec![7]), true), (Some(vec![7]), None, false)]
+        {
+            let calls = with_tree(vec![
+                call(0, 2, 9, What::Write(both.clone())),
+                call(1, 3, 4, looks(a, b)),
+            ]);
             assert_eq!(check(&calls, None).is_ok(), fine);
         }
     }
@@ -445,15 +510,27 @@ mod tests {
         assert!(check(&with_tree(vec![dropped(6), call(1, 5, 8, closed.clone())]), None).is_ok());
         assert!(check(&with_tree(vec![dropped(6), call(1, 2, 3, closed)]), None).is_err());
         let before = call(1, 2, 3, put(1, 1));
-        assert!(check(&with_tree(vec![before.clone(), dropped(6), call(1, 5, 7, get(1, None))]), None).is_err());
-        assert!(check(&with_tree(vec![before, dropped(6), call(1, 5, 7, get(1, Some(1)))]), None).is_ok());
+        assert!(
+            check(&with_tree(vec![before.clone(), dropped(6), call(1, 5, 7, get(1, None))]), None)
+                .is_err()
+        );
+        assert!(
+            check(&with_tree(vec![before, dropped(6), call(1, 5, 7, get(1, Some(1)))]), None)
+                .is_ok()
+        );
         assert!(check(&with_tree(vec![dropped(6), call(1, 7, 8, put(1, 1))]), None).is_err());
     }
 
     #[test]
     fn a_commit_asks_that_nothing_has_changed() {
         let commit = What::Commit(vec![Look::Get(0, 1, None)], vec![(0, Change::Put(2, 2))]);
-        let fine = |at| check(&with_tree(vec![call(0, 2, 3, put(1, 1)), call(1, at, at + 8, commit.clone())]), None).is_ok();
+        let fine = |at| {
+            check(
+                &with_tree(vec![call(0, 2, 3, put(1, 1)), call(1, at, at + 8, commit.clone())]),
+                None,
+            )
+            .is_ok()
+        };
         assert!(!fine(4));
         let beside = with_tree(vec![call(0, 5, 6, put(1, 1)), call(1, 4, 8, commit)]);
         assert!(check(&beside, None).is_ok());
@@ -469,10 +546,14 @@ mod tests {
         let calls = with_tree(vec![Call { durable: None, ..call(0, 2, 3, put(1, 1)) }, never]);
         let found = |power, keys: &[Key]| {
             let pairs = keys.iter().map(|k| (*k, vec![if *k == 1 { 1 } else { 2 }])).collect();
-            check(&calls, Some(&Recovered { from: 5, until: 6, power, whole: vec![(0, pairs)] })).is_ok()
+            check(&calls, Some(&Recovered { from: 5, until: 6, power, whole: vec![(0, pairs)] }))
+                .is_ok()
         };
         assert!(found(false, &[1]) && found(false, &[1, 2, 3]));
         assert!(!found(false, &[]) && !found(false, &[1, 2]) && !found(false, &[2, 3]));
-        assert!(found(true, &[]) && found(true, &[1]) && !found(true, &[2]) && !found(true, &[2, 3]), "a prefix");
+        assert!(
+            found(true, &[]) && found(true, &[1]) && !found(true, &[2]) && !found(true, &[2, 3]),
+            "a prefix"
+        );
     }
 }

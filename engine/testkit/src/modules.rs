@@ -1,11 +1,16 @@
 //! The modules of a crate as its sources declare them: what each names, and where a name is from.
 //!
 //! Invariants:
-//! - Whole files are parsed, and every file that a `mod` leads to: one in another, one with a `#[path]`, one that is only for tests.
-//! - A *reference* is a path in code that is not only for tests: in a `use` with its groups, renames and globs, in an expression, a type, a
-//!   pattern, an attribute and its strings, and in what a macro is given. Of a macro only the tokens are known, so there a path is what looks like one.
-//! - A path is followed through re-exports and globs to the module that has what it names. What can't be found is another crate's or a local.
-//! - Names have no namespaces here: where a module and a function have one name, a path may lead to both.
+//! - Whole files are parsed, and every file that a `mod` leads to: one in another, one with a
+//!   `#[path]`, one that is only for tests.
+//! - A *reference* is a path in code that is not only for tests: in a `use` with its groups,
+//!   renames and globs, in an expression, a type, a pattern, an attribute and its strings, and in
+//!   what a macro is given. Of a macro only the tokens are known, so there a path is what looks
+//!   like one.
+//! - A path is followed through re-exports and globs to the module that has what it names. What
+//!   can't be found is another crate's or a local.
+//! - Names have no namespaces here: where a module and a function have one name, a path may lead to
+//!   both.
 
 #![allow(clippy::disallowed_methods, reason = "it reads sources, and nothing of a store")]
 
@@ -89,7 +94,8 @@ pub struct Crate {
     pub references: Vec<Reference>,
     /// Methods in `impl Type`, outside of tests.
     pub methods: Vec<Method>,
-    /// Names of methods that are called on values, outside of tests, behind the modules that call them and before the number of arguments.
+    /// Names of methods that are called on values, outside of tests, behind the modules that call
+    /// them and before the number of arguments.
     pub calls: BTreeSet<(usize, String, usize)>,
     /// Files that do not open with `//!`.
     pub silent: Vec<PathBuf>,
@@ -128,21 +134,27 @@ pub fn files_below(dir: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Whether something is only compiled for tests: `cfg(test)`, also where more is asked for; `any(test, …)` and `not(test)` are compiled otherwise too.
+/// Whether something is only compiled for tests: `cfg(test)`, also where more is asked for;
+/// `any(test, …)` and `not(test)` are compiled otherwise too.
 #[must_use]
 pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     fn asks(meta: &syn::Meta) -> bool {
         let inner = |l: &syn::MetaList| {
-            l.parse_args_with(Punctuated::<syn::Meta, syn::Token![,]>::parse_terminated).unwrap_or_default()
+            l.parse_args_with(Punctuated::<syn::Meta, syn::Token![,]>::parse_terminated)
+                .unwrap_or_default()
         };
         match meta {
             syn::Meta::Path(p) => p.is_ident("test"),
             syn::Meta::List(l) if l.path.is_ident("all") => inner(l).iter().any(asks),
-            syn::Meta::List(l) if l.path.is_ident("any") => !inner(l).is_empty() && inner(l).iter().all(asks),
+            syn::Meta::List(l) if l.path.is_ident("any") => {
+                !inner(l).is_empty() && inner(l).iter().all(asks)
+            }
             _ => false,
         }
     }
-    let is_cfg = |a: &syn::Attribute| a.path().is_ident("cfg") && a.parse_args().is_ok_and(|m: syn::Meta| asks(&m));
+    let is_cfg = |a: &syn::Attribute| {
+        a.path().is_ident("cfg") && a.parse_args().is_ok_and(|m: syn::Meta| asks(&m))
+    };
     attributes.iter().any(|a| a.path().is_ident("test") || is_cfg(a))
 }
 
@@ -159,7 +171,13 @@ impl Crate {
         Ok(all)
     }
 
-    fn add_module(&mut self, parent: Option<usize>, name: String, file: usize, is_test: bool) -> usize {
+    fn add_module(
+        &mut self,
+        parent: Option<usize>,
+        name: String,
+        file: usize,
+        is_test: bool,
+    ) -> usize {
         let id = self.modules.len();
         let mut path = vec![];
         if let Some(parent) = parent {
@@ -167,7 +185,14 @@ impl Crate {
             path.push(name.clone());
             self.modules[parent].names.entry(name).or_default().push(Named::Module(id));
         }
-        self.modules.push(Module { path, file, is_test, parent, names: BTreeMap::new(), globs: vec![] });
+        self.modules.push(Module {
+            path,
+            file,
+            is_test,
+            parent,
+            names: BTreeMap::new(),
+            globs: vec![],
+        });
         id
     }
 
@@ -185,7 +210,14 @@ impl Crate {
         let stem = file.file_stem().unwrap_or_default();
         let owns_folder = module == 0 || stem == "mod";
         let folder = if owns_folder { parent.clone() } else { parent.join(stem) };
-        let mut reader = Reader { all: self, module, folder, beside: Some(parent), to_read: vec![], wrong: vec![] };
+        let mut reader = Reader {
+            all: self,
+            module,
+            folder,
+            beside: Some(parent),
+            to_read: vec![],
+            wrong: vec![],
+        };
         reader.visit_file(&parsed);
         let (to_read, wrong) = (reader.to_read, reader.wrong);
         if let Some(first) = wrong.first() {
@@ -197,7 +229,8 @@ impl Crate {
     /// Follows a path that a module says.
     #[must_use]
     pub fn find(&self, from: usize, path: &[String]) -> Found {
-        let mut walk = Walk { all: self, globs: true, found: Found::default(), seen: BTreeSet::new() };
+        let mut walk =
+            Walk { all: self, globs: true, found: Found::default(), seen: BTreeSet::new() };
         walk.follow(from, path);
         walk.found
     }
@@ -248,7 +281,8 @@ impl Walk<'_> {
                     self.found.passed.insert(at);
                 }
                 // Before `::` a module goes before what else has its name.
-                Named::Import(_) if !more.is_empty() && module.names[first].iter().any(Named::is_module) => {}
+                Named::Import(_)
+                    if !more.is_empty() && module.names[first].iter().any(Named::is_module) => {}
                 // `use x::x` is from a module x or a crate, and not from itself.
                 Named::Import(path) if path.first() == Some(first) => {
                     let path: Vec<String> = path[1..].iter().chain(more).cloned().collect();
@@ -266,7 +300,12 @@ impl Walk<'_> {
             }
         }
         for glob in if self.globs { &module.globs[..] } else { &[] } {
-            let mut walk = Walk { all: self.all, globs: false, found: Found::default(), seen: BTreeSet::new() };
+            let mut walk = Walk {
+                all: self.all,
+                globs: false,
+                found: Found::default(),
+                seen: BTreeSet::new(),
+            };
             walk.follow(at, glob);
             for inner in walk.found.named {
                 is_there |= self.look(inner, rest);
@@ -334,7 +373,8 @@ impl Reader<'_> {
         let mut path = before.to_vec();
         let mut called = called.to_string();
         if name == "self" {
-            called = if called == "self" { before.last().cloned().unwrap_or_default() } else { called };
+            called =
+                if called == "self" { before.last().cloned().unwrap_or_default() } else { called };
         } else {
             path.push(name.to_string());
         }
@@ -373,7 +413,8 @@ impl Reader<'_> {
                                 TokenTree::Group(g) => Some(g.stream()),
                                 _ => None,
                             });
-                            let arguments = Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated;
+                            let arguments =
+                                Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated;
                             if let Some(Ok(arguments)) = group.map(|g| arguments.parse2(g)) {
                                 self.call(first, arguments.len());
                             }
@@ -384,7 +425,8 @@ impl Reader<'_> {
                             at += 3;
                         }
                         // `pub(crate)`: who may see something is no import.
-                        _ if path.len() == 1 && ["crate", "self", "super"].contains(&&*path[0]) => {}
+                        _ if path.len() == 1 && ["crate", "self", "super"].contains(&&*path[0]) => {
+                        }
                         _ => self.refer(How::Code, path),
                     }
                 }
@@ -470,7 +512,10 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         }
         let file = match given {
             Some(path) => Some(self.beside.as_ref().unwrap_or(&self.folder).join(path)),
-            None => [format!("{name}.rs"), format!("{name}/mod.rs")].iter().map(|f| self.folder.join(f)).find(|f| f.is_file()),
+            None => [format!("{name}.rs"), format!("{name}/mod.rs")]
+                .iter()
+                .map(|f| self.folder.join(f))
+                .find(|f| f.is_file()),
         };
         match file {
             Some(file) => self.to_read.push((module, file)),
@@ -479,7 +524,8 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_item_use(&mut self, u: &'ast syn::ItemUse) {
-        let how = if matches!(u.vis, syn::Visibility::Inherited) { How::Use } else { How::ReExport };
+        let how =
+            if matches!(u.vis, syn::Visibility::Inherited) { How::Use } else { How::ReExport };
         if u.leading_colon.is_none() {
             self.read_use(&u.tree, how, &mut vec![]);
         }
@@ -494,7 +540,8 @@ impl<'ast> Visit<'ast> for Reader<'_> {
                     && !is_test(&f.attrs)
                     && !self.all.modules[self.module].is_test
                 {
-                    let (of, name, arguments) = (of.clone(), f.sig.ident.to_string(), f.sig.inputs.len() - 1);
+                    let (of, name, arguments) =
+                        (of.clone(), f.sig.ident.to_string(), f.sig.inputs.len() - 1);
                     self.all.methods.push(Method { module: self.module, of, name, arguments });
                 }
             }
@@ -587,7 +634,9 @@ impl Reader<'_> {
                 TokenTree::Group(g) => self.scan_strings(g.stream()),
                 TokenTree::Literal(l) => {
                     let text: Option<syn::LitStr> = syn::parse_str(&l.to_string()).ok();
-                    if let Some(path) = text.and_then(|t| t.parse_with(syn::Path::parse_mod_style).ok()) {
+                    if let Some(path) =
+                        text.and_then(|t| t.parse_with(syn::Path::parse_mod_style).ok())
+                    {
                         self.visit_path(&path);
                     }
                 }

@@ -1,8 +1,10 @@
 //! What a store must answer: ordered maps with versions, as simply as they can be written.
 //!
 //! Invariants:
-//! - Every operation that is written counts one up; a *time* is such a count, and equals the store's sequence number.
-//! - A state of the past can be read as long as it is held ([`Oracle::hold`]); versions that nobody can read are forgotten.
+//! - Every operation that is written counts one up; a *time* is such a count, and equals the
+//!   store's sequence number.
+//! - A state of the past can be read as long as it is held ([`Oracle::hold`]); versions that nobody
+//!   can read are forgotten.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -108,10 +110,21 @@ impl Oracle {
     }
 
     /// The keys of a span at a time, from both ends.
-    pub fn range(&self, tree: usize, span: &Span, time: u64) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
-        let bounds = if span.is_empty() { (Bound::Unbounded, Bound::Excluded(&[][..])) } else { span.bounds() };
+    pub fn range(
+        &self,
+        tree: usize,
+        span: &Span,
+        time: u64,
+    ) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
+        let bounds = if span.is_empty() {
+            (Bound::Unbounded, Bound::Excluded(&[][..]))
+        } else {
+            span.bounds()
+        };
         let all = self.map(tree).map(|m| m.keys.range::<[u8], _>(bounds));
-        all.into_iter().flatten().filter_map(move |(k, v)| version_at(v, time).map(|v| (k.as_slice(), &**v)))
+        all.into_iter()
+            .flatten()
+            .filter_map(move |(k, v)| version_at(v, time).map(|v| (k.as_slice(), &**v)))
     }
 
     /// Writes; nothing happens when the tree is not there, or takes no operands and is given one.
@@ -135,7 +148,8 @@ impl Oracle {
                 Touched::Key(k.clone())
             }
             Write::DeleteRange(span) if !span.is_empty() => {
-                let keys: Vec<Key> = map.keys.range::<[u8], _>(span.bounds()).map(|(k, _)| k.clone()).collect();
+                let keys: Vec<Key> =
+                    map.keys.range::<[u8], _>(span.bounds()).map(|(k, _)| k.clone()).collect();
                 keys.iter().for_each(|k| put(map, &self.held, k, time, None));
                 Touched::Range(span.clone())
             }
@@ -148,7 +162,11 @@ impl Oracle {
     }
 
     /// Puts pairs as one operation; nothing happens when there are none, or the tree is not there.
-    pub fn load<'p>(&mut self, tree: usize, pairs: impl IntoIterator<Item = (&'p [u8], Arc<[u8]>)>) {
+    pub fn load<'p>(
+        &mut self,
+        tree: usize,
+        pairs: impl IntoIterator<Item = (&'p [u8], Arc<[u8]>)>,
+    ) {
         let Some(map) = self.trees.get_mut(tree).and_then(Option::as_mut) else { return };
         let (time, mut loaded) = (self.now + 1, false);
         for (k, v) in pairs {
@@ -164,7 +182,13 @@ impl Oracle {
     /// Begins a transaction.
     pub fn begin(&mut self) -> Transaction {
         self.transactions += 1;
-        Transaction { since: self.hold(), keys: vec![], spans: vec![], writes: BTreeMap::new(), deleted: vec![] }
+        Transaction {
+            since: self.hold(),
+            keys: vec![],
+            spans: vec![],
+            writes: BTreeMap::new(),
+            deleted: vec![],
+        }
     }
 
     /// Ends a transaction without writing.
@@ -176,24 +200,29 @@ impl Oracle {
         }
     }
 
-    /// Says how a commit must end: well when nobody has touched what it read, with a conflict when what it read is not the same any more.
-    /// In between, where something was deleted that was not there, or written as it was, it may end either way.
+    /// Says how a commit must end: well when nobody has touched what it read, with a conflict when
+    /// what it read is not the same any more. In between, where something was deleted that was not
+    /// there, or written as it was, it may end either way.
     fn fate(&self, tx: &Transaction) -> Option<bool> {
         let meets = |tree: usize, touched: &Touched| match touched {
             Touched::Key(k) => {
-                tx.keys.iter().any(|(t, r)| *t == tree && r == k) || tx.spans.iter().any(|(t, s)| *t == tree && s.contains(k))
+                tx.keys.iter().any(|(t, r)| *t == tree && r == k)
+                    || tx.spans.iter().any(|(t, s)| *t == tree && s.contains(k))
             }
             Touched::Range(deleted) => {
                 tx.keys.iter().any(|(t, r)| *t == tree && deleted.contains(r))
                     || tx.spans.iter().any(|(t, s)| *t == tree && overlap(s, deleted))
             }
         };
-        let touched = self.touched.iter().any(|(time, tree, t)| *time > tx.since && meets(*tree, t));
+        let touched =
+            self.touched.iter().any(|(time, tree, t)| *time > tx.since && meets(*tree, t));
         if !touched || (tx.writes.is_empty() && tx.deleted.is_empty()) {
             return Some(true);
         }
-        let key_changed = |(t, k): &(usize, Key)| self.get(*t, k, tx.since) != self.get(*t, k, self.now);
-        let span_changed = |(t, s): &(usize, Span)| !self.range(*t, s, tx.since).eq(self.range(*t, s, self.now));
+        let key_changed =
+            |(t, k): &(usize, Key)| self.get(*t, k, tx.since) != self.get(*t, k, self.now);
+        let span_changed =
+            |(t, s): &(usize, Span)| !self.range(*t, s, tx.since).eq(self.range(*t, s, self.now));
         let changed = tx.keys.iter().any(key_changed) || tx.spans.iter().any(span_changed);
         changed.then_some(false)
     }
@@ -244,14 +273,23 @@ impl Transaction {
         oracle.get(tree, key, self.since).map(<[u8]>::to_vec)
     }
 
-    /// Reads a span from one end, its own writes included, so many items of it: what lies behind them is not read.
-    pub fn range(&mut self, oracle: &Oracle, tree: usize, span: &Span, back: bool, limit: usize) -> Vec<(Key, Vec<u8>)> {
+    /// Reads a span from one end, its own writes included, so many items of it: what lies behind
+    /// them is not read.
+    pub fn range(
+        &mut self,
+        oracle: &Oracle,
+        tree: usize,
+        span: &Span,
+        back: bool,
+        limit: usize,
+    ) -> Vec<(Key, Vec<u8>)> {
         let mut all: BTreeMap<Key, Vec<u8>> = oracle
             .range(tree, span, self.since)
             .filter(|(k, _)| !self.deleted.iter().any(|(t, s)| *t == tree && s.contains(k)))
             .map(|(k, v)| (k.to_vec(), v.to_vec()))
             .collect();
-        for ((_, k), own) in self.writes.iter().filter(|((t, k), _)| *t == tree && span.contains(k)) {
+        for ((_, k), own) in self.writes.iter().filter(|((t, k), _)| *t == tree && span.contains(k))
+        {
             match own {
                 Some(v) => all.insert(k.clone(), v.to_vec()),
                 None => all.remove(k),
@@ -287,12 +325,20 @@ impl Transaction {
 
 /// Whether some key could lie in both.
 fn overlap(a: &Span, b: &Span) -> bool {
-    let joint = |x: &Span, y: &Span| !x.is_empty() && !Span { from: x.from.clone(), to: y.to.clone() }.is_empty();
+    let joint = |x: &Span, y: &Span| {
+        !x.is_empty() && !Span { from: x.from.clone(), to: y.to.clone() }.is_empty()
+    };
     joint(a, b) && joint(b, a)
 }
 
 /// Adds a version and forgets those that nobody can read.
-fn put(map: &mut Map, held: &BTreeMap<u64, usize>, key: &[u8], time: u64, value: Option<Arc<[u8]>>) {
+fn put(
+    map: &mut Map,
+    held: &BTreeMap<u64, usize>,
+    key: &[u8],
+    time: u64,
+    value: Option<Arc<[u8]>>,
+) {
     let versions = map.keys.entry(key.to_vec()).or_default();
     let mut until = time;
     let mut kept: Vec<Version> = vec![(time, value)];
@@ -330,9 +376,12 @@ mod tests {
         let mut o = Oracle::default();
         o.create(0, None);
         ["a", "b", "c"].iter().for_each(|k| o.write(0, &Write::Put((*k).into(), v(1))));
-        for (back, limit, key, fine) in
-            [(false, 1, "b", true), (false, 2, "b", false), (true, 1, "b", true), (true, 4, "a", false)]
-        {
+        for (back, limit, key, fine) in [
+            (false, 1, "b", true),
+            (false, 2, "b", false),
+            (true, 1, "b", true),
+            (true, 4, "a", false),
+        ] {
             let mut tx = o.begin();
             assert_eq!(tx.range(&o, 0, &Span::all(), back, limit).len(), limit.min(3));
             tx.delete_range(0, &span("x", "y"));
@@ -354,7 +403,10 @@ mod tests {
         assert_eq!(o.get(0, b"a", t), Some(&v(2).bytes()[..]));
         assert_eq!(o.get(0, b"b", 4).map(<[u8]>::len), Some(18));
         assert_eq!(o.range(0, &Span::all(), t).count(), 2);
-        assert_eq!(o.range(0, &Span::all(), 4).map(|(k, _)| k.to_vec()).collect::<Vec<_>>(), [b"b"]);
+        assert_eq!(
+            o.range(0, &Span::all(), 4).map(|(k, _)| k.to_vec()).collect::<Vec<_>>(),
+            [b"b"]
+        );
         o.release(t);
         o.write(0, &Write::Delete(b"a".to_vec()));
         assert!(o.map(0).unwrap().keys.len() == 1 && o.holds() == 0);

@@ -1,14 +1,18 @@
-//! Which public methods lack a run of tests of some kind: read from the sources, so that a new method without one is noticed.
+//! Which public methods lack a run of tests of some kind: read from the sources, so that a new
+//! method without one is noticed.
 //!
-//! What is right on one thread may be wrong beside another one, and what is right beside another one may be lost in a crash. So runs are of
-//! kinds, and each method is to be in a run of each kind.
+//! What is right on one thread may be wrong beside another one, and what is right beside another
+//! one may be lost in a crash. So runs are of kinds, and each method is to be in a run of each
+//! kind.
 //!
 //! Invariants:
-//! - What is public is parsed from the crate's sources: `pub fn` in `impl Type`, and what a trait has, outside of tests.
-//! - What a run calls is parsed from the run's own source: `.name(` for methods, `Type::name` for all; in macros too, in comments and
-//!   strings not. A method of the same name of another type counts too: names are all that is known without types.
-//! - A reason why a method is in no run of a kind is itself wrong when such a run calls the method, when there is no such method or kind,
-//!   and when it has no words.
+//! - What is public is parsed from the crate's sources: `pub fn` in `impl Type`, and what a trait
+//!   has, outside of tests.
+//! - What a run calls is parsed from the run's own source: `.name(` for methods, `Type::name` for
+//!   all; in macros too, in comments and strings not. A method of the same name of another type
+//!   counts too: names are all that is known without types.
+//! - A reason why a method is in no run of a kind is itself wrong when such a run calls the method,
+//!   when there is no such method or kind, and when it has no words.
 
 #![allow(clippy::disallowed_methods, reason = "it reads sources, and nothing of a store")]
 
@@ -84,7 +88,8 @@ fn sources(path: &Path, out: &mut Vec<PathBuf>) {
         out.push(path.to_path_buf());
         return;
     }
-    let mut entries: Vec<_> = std::fs::read_dir(path).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    let mut entries: Vec<_> =
+        std::fs::read_dir(path).into_iter().flatten().flatten().map(|e| e.path()).collect();
     entries.sort();
     for path in entries {
         if path.is_dir() || path.extension().is_some_and(|e| e == "rs") {
@@ -98,7 +103,8 @@ fn parse(file: &Path) -> Result<syn::File, String> {
     syn::parse_file(&text).map_err(|e| format!("{}: {e}", file.display()))
 }
 
-/// The public methods of these types, and of the traits that are named `trait Name`, in the sources below `src`.
+/// The public methods of these types, and of the traits that are named `trait Name`, in the sources
+/// below `src`.
 ///
 /// # Errors
 /// A file that cannot be read or parsed.
@@ -124,7 +130,8 @@ struct Calls {
 impl Calls {
     fn scan(&mut self, tokens: TokenStream) {
         let all: Vec<TokenTree> = tokens.into_iter().collect();
-        let punct = |i: usize, c: char| matches!(all.get(i), Some(TokenTree::Punct(p)) if p.as_char() == c);
+        let punct =
+            |i: usize, c: char| matches!(all.get(i), Some(TokenTree::Punct(p)) if p.as_char() == c);
         let ident = |i: usize| match all.get(i) {
             Some(TokenTree::Ident(name)) => Some(name.to_string()),
             _ => None,
@@ -134,7 +141,8 @@ impl Calls {
                 self.scan(g.stream());
             }
             let called = |at: usize| {
-                matches!(all.get(at), Some(TokenTree::Group(g)) if g.delimiter() == Delimiter::Parenthesis) || punct(at, ':')
+                matches!(all.get(at), Some(TokenTree::Group(g)) if g.delimiter() == Delimiter::Parenthesis)
+                    || punct(at, ':')
             };
             if punct(i, '.')
                 && let Some(name) = ident(i + 1)
@@ -160,13 +168,16 @@ pub struct Runs {
     pub sources: Vec<PathBuf>,
 }
 
-/// The reasons in a file, by method and kind. A line is `Type::name Type::other | kind other | words`; empty ones and those that begin with
-/// `#` say nothing.
+/// The reasons in a file, by method and kind. A line is
+/// `Type::name Type::other | kind other | words`; empty ones and those that begin with `#` say
+/// nothing.
 fn reasons(text: &str) -> Result<BTreeMap<(String, String), &str>, String> {
     let mut all = BTreeMap::new();
     for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
         let parts: Vec<&str> = line.split('|').map(str::trim).collect();
-        let &[methods, kinds, words] = &parts[..] else { return Err(format!("{line}: not of three parts")) };
+        let &[methods, kinds, words] = &parts[..] else {
+            return Err(format!("{line}: not of three parts"));
+        };
         for method in methods.split_whitespace() {
             for kind in kinds.split_whitespace() {
                 if all.insert((method.to_owned(), kind.to_owned()), words).is_some() {
@@ -178,12 +189,19 @@ fn reasons(text: &str) -> Result<BTreeMap<(String, String), &str>, String> {
     Ok(all)
 }
 
-/// Checks that every public method of `types` in the sources below `src` is called by a run of each kind, or has a reason why not in the
-/// file `reasons`. Gives how many methods there are, and how many of them the runs of each kind call.
+/// Checks that every public method of `types` in the sources below `src` is called by a run of each
+/// kind, or has a reason why not in the file `reasons`. Gives how many methods there are, and how
+/// many of them the runs of each kind call.
 ///
 /// # Errors
-/// The methods that lack a kind without a reason, the reasons that are not needed (any more), and files that cannot be read or parsed.
-pub fn check(src: &Path, types: &[&str], runs: &[Runs], given: &Path) -> Result<(usize, Vec<usize>), String> {
+/// The methods that lack a kind without a reason, the reasons that are not needed (any more), and
+/// files that cannot be read or parsed.
+pub fn check(
+    src: &Path,
+    types: &[&str],
+    runs: &[Runs],
+    given: &Path,
+) -> Result<(usize, Vec<usize>), String> {
     let methods = methods(src, types)?;
     let text = std::fs::read_to_string(given).map_err(|e| format!("{}: {e}", given.display()))?;
     let mut given = reasons(&text)?;
@@ -193,24 +211,36 @@ pub fn check(src: &Path, types: &[&str], runs: &[Runs], given: &Path) -> Result<
         places.iter().for_each(|r| sources(r, &mut files));
         let mut calls = Calls::default();
         for file in files {
-            let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+            let text =
+                std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
             calls.scan(text.parse().map_err(|e| format!("{}: {e}", file.display()))?);
         }
         let mut n = 0;
         for m in &methods {
             let path = format!("{}::{}", m.of, m.name);
-            let is_called = calls.by_path.contains(&path) || (m.takes_self && calls.on_values.contains(&m.name));
+            let is_called = calls.by_path.contains(&path)
+                || (m.takes_self && calls.on_values.contains(&m.name));
             n += usize::from(is_called);
             match (is_called, given.remove(&(path.clone(), (*kind).to_owned()))) {
-                (true, Some(_)) => wrong.push(format!("{path}: a run of {kind} calls it, so its reason must go")),
-                (false, None) => wrong.push(format!("{path}: in no run of {kind}, and no reason why not")),
-                (false, Some("")) => wrong.push(format!("{path}: its reason for {kind} has no words")),
+                (true, Some(_)) => {
+                    wrong.push(format!("{path}: a run of {kind} calls it, so its reason must go"))
+                }
+                (false, None) => {
+                    wrong.push(format!("{path}: in no run of {kind}, and no reason why not"))
+                }
+                (false, Some("")) => {
+                    wrong.push(format!("{path}: its reason for {kind} has no words"))
+                }
                 _ => {}
             }
         }
         called.push(n);
     }
-    wrong.extend(given.keys().map(|(path, kind)| format!("{path}: there is no such method, or no kind {kind:?}")));
+    wrong.extend(
+        given
+            .keys()
+            .map(|(path, kind)| format!("{path}: there is no such method, or no kind {kind:?}")),
+    );
     if wrong.is_empty() { Ok((methods.len(), called)) } else { Err(wrong.join("\n")) }
 }
 
@@ -235,14 +265,19 @@ mod tests {
     ";
 
     fn checked(model: &str, threads: &str, reasons: &str) -> Result<(usize, Vec<usize>), String> {
-        let hash = [model, threads, reasons].concat().bytes().fold(7u64, |h, b| h.wrapping_mul(31).wrapping_add(b.into()));
-        let dir = std::env::temp_dir().join(format!("firn-public-api-{}-{hash:x}", std::process::id()));
+        let hash = [model, threads, reasons]
+            .concat()
+            .bytes()
+            .fold(7u64, |h, b| h.wrapping_mul(31).wrapping_add(b.into()));
+        let dir =
+            std::env::temp_dir().join(format!("firn-public-api-{}-{hash:x}", std::process::id()));
         std::fs::create_dir_all(dir.join("src")).unwrap();
         std::fs::write(dir.join("src/lib.rs"), SOURCE).unwrap();
         std::fs::write(dir.join("model.rs"), model).unwrap();
         std::fs::write(dir.join("threads.rs"), threads).unwrap();
         std::fs::write(dir.join("reasons.txt"), reasons).unwrap();
-        let runs = ["model", "threads"].map(|kind| Runs { kind, sources: vec![dir.join(format!("{kind}.rs"))] });
+        let runs = ["model", "threads"]
+            .map(|kind| Runs { kind, sources: vec![dir.join(format!("{kind}.rs"))] });
         let done = check(&dir.join("src"), &["Tree"], &runs, &dir.join("reasons.txt"));
         std::fs::remove_dir_all(dir).unwrap();
         done
@@ -254,10 +289,22 @@ mod tests {
     fn what_no_run_of_a_kind_calls_needs_a_reason() {
         assert_eq!(checked(ALL, ALL, ""), Ok((3, vec![3, 3])));
         let some = "fn f() { Tree::open(); /* t.put() */ let s = \"t.merge()\"; t.put() }";
-        assert_eq!(checked(ALL, some, "").unwrap_err(), "Tree::merge: in no run of threads, and no reason why not");
-        assert_eq!(checked(some, ALL, "").unwrap_err(), "Tree::merge: in no run of model, and no reason why not");
-        assert_eq!(checked(ALL, some, "# why\nTree::merge | threads | it folds nothing yet"), Ok((3, vec![3, 2])));
-        assert_eq!(checked("", "", "Tree::open Tree::put Tree::merge | model threads | to come"), Ok((3, vec![0, 0])));
+        assert_eq!(
+            checked(ALL, some, "").unwrap_err(),
+            "Tree::merge: in no run of threads, and no reason why not"
+        );
+        assert_eq!(
+            checked(some, ALL, "").unwrap_err(),
+            "Tree::merge: in no run of model, and no reason why not"
+        );
+        assert_eq!(
+            checked(ALL, some, "# why\nTree::merge | threads | it folds nothing yet"),
+            Ok((3, vec![3, 2]))
+        );
+        assert_eq!(
+            checked("", "", "Tree::open Tree::put Tree::merge | model threads | to come"),
+            Ok((3, vec![0, 0]))
+        );
         assert!(checked(ALL, some, "Tree::merge | threads |").unwrap_err().contains("no words"));
         assert!(checked(ALL, some, "Tree::merge threads").unwrap_err().contains("three parts"));
     }
@@ -266,7 +313,11 @@ mod tests {
     fn what_a_trait_has_is_public() {
         let dir = std::env::temp_dir().join(format!("firn-public-trait-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        std::fs::write(dir.join("lib.rs"), "pub trait Readable { fn get(&self); } pub trait Other { fn put(&self); }").unwrap();
+        std::fs::write(
+            dir.join("lib.rs"),
+            "pub trait Readable { fn get(&self); } pub trait Other { fn put(&self); }",
+        )
+        .unwrap();
         let found = methods(&dir, &["trait Readable"]).unwrap();
         std::fs::remove_dir_all(dir).unwrap();
         assert_eq!(found.into_iter().map(|m| m.name).collect::<Vec<_>>(), ["get"]);
@@ -274,10 +325,29 @@ mod tests {
 
     #[test]
     fn reasons_that_are_not_needed_are_wrong() {
-        assert!(checked(ALL, ALL, "Tree::put | threads | because").unwrap_err().contains("must go"));
-        assert!(checked(ALL, ALL, "Tree::only_here | model | because").unwrap_err().contains("no such method"));
-        assert!(checked(ALL, ALL, "Tree::put | sleep | because").unwrap_err().contains("no kind \"sleep\""));
-        assert!(checked(ALL, "", "Tree::put | threads | a\nTree::put | threads | b").unwrap_err().contains("two reasons"));
-        assert!(checked(ALL, "fn f() { t.open(); t.put(); t.merge(); }", "").unwrap_err().contains("Tree::open"), "no method");
+        assert!(
+            checked(ALL, ALL, "Tree::put | threads | because").unwrap_err().contains("must go")
+        );
+        assert!(
+            checked(ALL, ALL, "Tree::only_here | model | because")
+                .unwrap_err()
+                .contains("no such method")
+        );
+        assert!(
+            checked(ALL, ALL, "Tree::put | sleep | because")
+                .unwrap_err()
+                .contains("no kind \"sleep\"")
+        );
+        assert!(
+            checked(ALL, "", "Tree::put | threads | a\nTree::put | threads | b")
+                .unwrap_err()
+                .contains("two reasons")
+        );
+        assert!(
+            checked(ALL, "fn f() { t.open(); t.put(); t.merge(); }", "")
+                .unwrap_err()
+                .contains("Tree::open"),
+            "no method"
+        );
     }
 }

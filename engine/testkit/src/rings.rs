@@ -1,4 +1,5 @@
-//! Rings of a directed graph: what reaches each other in both directions (its strongly connected components of two nodes and more).
+//! Rings of a directed graph: what reaches each other in both directions (its strongly connected
+//! components of two nodes and more).
 //!
 //! Invariant: no node is in two rings, and without the rings' inner edges the graph has an order.
 
@@ -6,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The rings of a graph that says of each node what it leads to.
 pub fn rings<T: Clone + Ord>(graph: &BTreeMap<T, BTreeSet<T>>) -> Vec<BTreeSet<T>> {
-    let reached: BTreeMap<&T, BTreeSet<&T>> = graph.keys().map(|node| (node, reached(graph, node))).collect();
+    let reached: BTreeMap<&T, BTreeSet<&T>> =
+        graph.keys().map(|node| (node, reached(graph, node))).collect();
     let mut out: Vec<BTreeSet<T>> = vec![];
     for (node, there) in &reached {
         let mutual = |other: &&&T| reached.get(**other).is_some_and(|back| back.contains(node));
@@ -41,7 +43,10 @@ mod tests {
     #[test]
     fn rings_are_what_reaches_each_other() {
         assert_eq!(found(&[(1, 2), (2, 3), (1, 3), (4, 4)]), Vec::<Vec<u32>>::new());
-        assert_eq!(found(&[(1, 2), (2, 1), (2, 3), (3, 4), (4, 5), (5, 3), (6, 1)]), [vec![1, 2], vec![3, 4, 5]]);
+        assert_eq!(
+            found(&[(1, 2), (2, 1), (2, 3), (3, 4), (4, 5), (5, 3), (6, 1)]),
+            [vec![1, 2], vec![3, 4, 5]]
+        );
         assert_eq!(found(&[(1, 2), (2, 3), (3, 1), (3, 4), (4, 2)]), [vec![1, 2, 3, 4]]);
     }
 }

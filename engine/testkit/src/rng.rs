@@ -1,5 +1,6 @@
-//! Repeatable randomness for tests: xoshiro256++ seeded by SplitMix64. The same seed gives the same numbers on every machine and in
-//! every version; never change the sequence, or recorded seeds lose their meaning. Not for secrets.
+//! Repeatable randomness for tests: xoshiro256++ seeded by SplitMix64. The same seed gives the same
+//! numbers on every machine and in every version; never change the sequence, or recorded seeds lose
+//! their meaning. Not for secrets.
 
 /// A generator of pseudo-random numbers.
 #[derive(Clone, Debug)]
@@ -79,7 +80,8 @@ impl Rng {
         }
     }
 
-    /// A generator of its own for a part of the test, so that changes there do not shift the numbers here.
+    /// A generator of its own for a part of the test, so that changes there do not shift the
+    /// numbers here.
     pub fn fork(&mut self) -> Rng {
         Rng::new(self.next_u64())
     }
@@ -104,7 +106,10 @@ mod tests {
         let mut seen = [0u32; 10];
         (0..10_000).for_each(|_| seen[rng.below(10) as usize] += 1);
         assert!(seen.iter().all(|&n| (800..1200).contains(&n)), "{seen:?}");
-        assert!((0..1000).all(|_| (5..8).contains(&rng.range(5..8)) && (0.0..1.0).contains(&rng.unit())));
+        assert!(
+            (0..1000)
+                .all(|_| (5..8).contains(&rng.range(5..8)) && (0.0..1.0).contains(&rng.unit()))
+        );
         assert_eq!((rng.below(0), rng.range(4..4), rng.one_in(0)), (0, 4, false));
         let mut items: Vec<u32> = (0..50).collect();
         rng.shuffle(&mut items);

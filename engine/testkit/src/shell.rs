@@ -7,7 +7,8 @@ fn bash(args: &[&str]) -> io::Result<Output> {
     Command::new("bash").args(args).output()
 }
 
-/// Checks that bash takes `script` and then completes the name of each subcommand of `command`. Where there is no bash it does nothing.
+/// Checks that bash takes `script` and then completes the name of each subcommand of `command`.
+/// Where there is no bash it does nothing.
 ///
 /// # Panics
 /// When bash refuses the script, or does not complete a name.
@@ -21,7 +22,12 @@ pub fn completes(script: &str, command: &str, subcommands: &[&str]) {
             "COMP_WORDS=({command} {word}); COMP_CWORD=1; $f {command} {word} {command}; [[ \" ${{COMPREPLY[*]}} \" == *\" {word} \"* ]] || echo {word}"
         )
     };
-    let asked = format!("{script}\n{function}\n{}", subcommands.iter().map(asks).collect::<Vec<_>>().join("\n"));
-    let missing = bash(&["-c", &asked]).map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+    let asked = format!(
+        "{script}\n{function}\n{}",
+        subcommands.iter().map(asks).collect::<Vec<_>>().join("\n")
+    );
+    let missing = bash(&["-c", &asked])
+        .map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
+        .unwrap_or_default();
     assert_eq!(missing, "", "these are not completed");
 }

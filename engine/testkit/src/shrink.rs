@@ -1,7 +1,13 @@
-//! Makes what fails smaller: takes parts out, by halves and then singly, as long as what is left still fails.
+//! Makes what fails smaller: takes parts out, by halves and then singly, as long as what is left
+//! still fails.
 
-/// Takes steps out of a failing sequence as long as it still fails, in ever smaller chunks, with at most `tries` tries.
-pub fn shrink<T: Clone>(mut steps: Vec<T>, tries: usize, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
+/// Takes steps out of a failing sequence as long as it still fails, in ever smaller chunks, with at
+/// most `tries` tries.
+pub fn shrink<T: Clone>(
+    mut steps: Vec<T>,
+    tries: usize,
+    mut fails: impl FnMut(&[T]) -> bool,
+) -> Vec<T> {
     let mut left = tries;
     let mut chunk = steps.len().div_ceil(2);
     while chunk > 0 && left > 0 {
@@ -39,7 +45,10 @@ mod tests {
             flush.is_some_and(|i| s[i..].iter().any(|s| s.kind == Kind::Merge))
         };
         let small = shrink(steps, 1000, bad);
-        assert_eq!(small.iter().map(|s| s.kind).collect::<Vec<_>>(), [Kind::DeleteRange, Kind::Merge]);
+        assert_eq!(
+            small.iter().map(|s| s.kind).collect::<Vec<_>>(),
+            [Kind::DeleteRange, Kind::Merge]
+        );
     }
 
     /// Halves are tried first: a thousand steps of which two matter need some fifty tries.

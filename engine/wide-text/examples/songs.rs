@@ -1,5 +1,6 @@
-//! Users, songs, comments, likes and dislikes: what the answer about a music site designs, with counters and indexes, and users who like
-//! and dislike at the same time without anything being counted twice. The application itself is in `src/demo/music.rs`.
+//! Users, songs, comments, likes and dislikes: what the answer about a music site designs, with
+//! counters and indexes, and users who like and dislike at the same time without anything being
+//! counted twice. The application itself is in `src/demo/music.rs`.
 //!
 //! `cargo run -p firn-wide-text --example songs DIRECTORY`
 

@@ -1,4 +1,5 @@
-//! What tools need to understand a store's files: which family a tree is, and what an entry of it says.
+//! What tools need to understand a store's files: which family a tree is, and what an entry of it
+//! says.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,11 +32,12 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Reads the records of the tree `system.schema`. A family whose record can't be read, or whose types `registry` lacks, is left
-    /// out.
+    /// Reads the records of the tree `system.schema`. A family whose record can't be read, or whose
+    /// types `registry` lacks, is left out.
     pub fn read(records: &[(Vec<u8>, Vec<u8>)], registry: &Arc<Registry>) -> Catalog {
         let mut catalog = Catalog::default();
-        let written = records.iter().find(|(k, _)| k == PARTITIONER).map(|(_, v)| String::from_utf8_lossy(v));
+        let written =
+            records.iter().find(|(k, _)| k == PARTITIONER).map(|(_, v)| String::from_utf8_lossy(v));
         let partitioner = match written.as_deref().map(Partitioner::parse) {
             Some(Ok(p)) => p,
             Some(Err(e)) => {
@@ -53,7 +55,10 @@ impl Catalog {
             match Schema::from_records(registry.clone(), with_it.map(|(k, v)| (&**k, &**v))) {
                 Ok(schema) => {
                     for def in schema.families() {
-                        catalog.families.insert(def.id(), Described { def: def.clone(), layout: layout(def, partitioner) });
+                        catalog.families.insert(
+                            def.id(),
+                            Described { def: def.clone(), layout: layout(def, partitioner) },
+                        );
                     }
                 }
                 Err(e) => catalog.problems.push(e.to_string()),
@@ -111,8 +116,12 @@ pub struct Entry<'a> {
 pub fn read_entry<'a>(layout: &Layout, key: &'a [u8], value: &'a [u8]) -> Result<Entry<'a>> {
     let (partition, at, mut place) = split(layout, key)?;
     let stored = Stored::decode(value)?;
-    let misplaced =
-        || Error::Corrupt(format!("a cell or deletion lies where it can't be, at the key \"{}\"", key.escape_ascii()));
+    let misplaced = || {
+        Error::Corrupt(format!(
+            "a cell or deletion lies where it can't be, at the key \"{}\"",
+            key.escape_ascii()
+        ))
+    };
     let body = match (at, stored) {
         (At::Partition, Stored::Deletion(d)) => Body::PartitionDeletion(d),
         (At::Row, Stored::Deletion(d)) => Body::RowDeletion(d),
@@ -183,7 +192,8 @@ pub struct Typed {
     pub deleted: Option<i64>,
     /// The value; of a counter its number or increment.
     pub value: Option<String>,
-    /// What it is: `column`, `counter`, `tombstone`, `row deletion`, `super column deletion`, `range deletion`.
+    /// What it is: `column`, `counter`, `tombstone`, `row deletion`, `super column deletion`,
+    /// `range deletion`.
     pub what: &'static str,
 }
 
@@ -216,12 +226,17 @@ impl Described {
             }
             Body::PartitionDeletion(d) | Body::RowDeletion(d) | Body::ComplexDeletion(d) => {
                 (typed.timestamp, typed.deleted) = (d.timestamp, Some(d.local));
-                let in_row = matches!(entry.body, Body::RowDeletion(_)) && typed.super_column.is_some();
+                let in_row =
+                    matches!(entry.body, Body::RowDeletion(_)) && typed.super_column.is_some();
                 typed.what = if in_row { "super column deletion" } else { "row deletion" };
             }
             Body::RangeDeletion { start, end, deletion } => {
                 (typed.timestamp, typed.deleted) = (deletion.timestamp, Some(deletion.local));
-                let show = |b| bound(self.layout.clustering(), b).map(|b| b.words()).unwrap_or_else(|| "?".into());
+                let show = |b| {
+                    bound(self.layout.clustering(), b)
+                        .map(|b| b.words())
+                        .unwrap_or_else(|| "?".into())
+                };
                 typed.super_column = Some(format!("{} to {}", show(start), show(end)));
                 typed.what = "range deletion";
             }
@@ -235,15 +250,27 @@ impl Described {
         let mut raw = vec![];
         self.layout.key_of(partition, &mut raw).ok()?;
         let typed = self.place(&raw, &place).ok()?;
-        Some([Some(typed.key), typed.super_column, typed.column].into_iter().flatten().collect::<Vec<_>>().join(" / "))
+        Some(
+            [Some(typed.key), typed.super_column, typed.column]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(" / "),
+        )
     }
 
     fn place(&self, key: &[u8], place: &Place<'_>) -> Result<Typed> {
-        let mut typed = Typed { key: text::show_name(self.def.key_validator(), key).into_owned(), ..Typed::default() };
+        let mut typed = Typed {
+            key: text::show_name(self.def.key_validator(), key).into_owned(),
+            ..Typed::default()
+        };
         let mut parts = vec![];
         if !place.row.is_empty() {
             self.layout.clustering_of(place.row, &mut parts)?;
-            let shown = parts.iter().zip(self.layout.clustering()).map(|(raw, of)| text::show_name(of, raw));
+            let shown = parts
+                .iter()
+                .zip(self.layout.clustering())
+                .map(|(raw, of)| text::show_name(of, raw));
             typed.super_column = Some(shown.collect::<Vec<_>>().join(":"));
         }
         if !place.name.is_empty() {
@@ -254,11 +281,18 @@ impl Described {
         Ok(typed)
     }
 
-    /// The key in the family's tree of a row's deletion, a super column's deletion or a column, named as [`Typed`] names them.
+    /// The key in the family's tree of a row's deletion, a super column's deletion or a column,
+    /// named as [`Typed`] names them.
     ///
     /// # Errors
-    /// `InvalidRequest` for a text that isn't of its type, or a column of a Super family without its super column.
-    pub fn tree_key(&self, key: &str, super_column: Option<&str>, column: Option<&str>) -> Result<Vec<u8>> {
+    /// `InvalidRequest` for a text that isn't of its type, or a column of a Super family without
+    /// its super column.
+    pub fn tree_key(
+        &self,
+        key: &str,
+        super_column: Option<&str>,
+        column: Option<&str>,
+    ) -> Result<Vec<u8>> {
         let times = &mut text::Ticks(0);
         let mut read = |of: &Type, written: &str| -> Result<Vec<u8>> {
             let mut out = vec![];
@@ -278,7 +312,11 @@ impl Described {
         }
         let row = row.as_deref();
         match (column, row) {
-            (Some(column), _) => self.layout.put_cell(row.as_slice(), &read(self.def.cell_comparator(), column)?, &mut out)?,
+            (Some(column), _) => self.layout.put_cell(
+                row.as_slice(),
+                &read(self.def.cell_comparator(), column)?,
+                &mut out,
+            )?,
             (None, Some(_)) => {
                 self.layout.put_row(row.as_slice(), &mut out)?;
                 out.push(DELETION);

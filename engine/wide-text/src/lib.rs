@@ -1,7 +1,9 @@
-//! The texts around the data model of `firn-wide`, for tools, shells and whoever moves data: cassandra-cli's language, families as JSON,
-//! `storage-conf.xml`. An application that embeds the model needs none of it.
+//! The texts around the data model of `firn-wide`, for tools, shells and whoever moves data:
+//! cassandra-cli's language, families as JSON, `storage-conf.xml`. An application that embeds the
+//! model needs none of it.
 //!
-//! A database made from a configuration of 2009, filled in cassandra-cli's language, and written as JSON:
+//! A database made from a configuration of 2009, filled in cassandra-cli's language, and written as
+//! JSON:
 //!
 //! ```
 //! use firn_kv::OsEnv;
@@ -34,8 +36,9 @@
 //! ```
 //!
 //! # The rooms
-//! A module imports only lower floors: `text` (0), which is bytes of a type as text and back, < [`storage_conf`], [`files`] (1) <
-//! [`json`], [`cli`] (2) < [`demo`] (3), which has whole applications: the article's blog, and a music site with likes.
+//! A module imports only lower floors: `text` (0), which is bytes of a type as text and back, <
+//! [`storage_conf`], [`files`] (1) < [`json`], [`cli`] (2) < [`demo`] (3), which has whole
+//! applications: the article's blog, and a music site with likes.
 
 #![warn(missing_debug_implementations)]
 

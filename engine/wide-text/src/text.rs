@@ -1,11 +1,12 @@
 //! Bytes of a type as text of JSON, and back, exactly.
 //!
 //! - Text types, and `BytesType` where it holds text without control characters: as they are.
-//! - Other types: as [`Type::to_text`] writes them (CQL's wording), where that is read back as the same bytes; whole numbers of up to 15
-//!   digits and booleans without quotes.
+//! - Other types: as [`Type::to_text`] writes them (CQL's wording), where that is read back as the
+//!   same bytes; whole numbers of up to 15 digits and booleans without quotes.
 //! - Everything else, and texts that would be taken for it: `0x` and hexadecimal digits.
 //!
-//! Read is any text of the type, and for every type `0x` with an even number of digits: those bytes.
+//! Read is any text of the type, and for every type `0x` with an even number of digits: those
+//! bytes.
 
 use std::borrow::Cow;
 
@@ -80,21 +81,32 @@ pub fn show<'a>(of: &Type, bytes: &'a [u8]) -> Shown<'a> {
     if let (Type::Utf8 | Type::Ascii | Type::Bytes, Ok(text)) = (of, std::str::from_utf8(bytes)) {
         let as_it_is = match of {
             Type::Ascii => text.is_ascii(),
-            Type::Bytes => !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r')),
+            Type::Bytes => {
+                !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r'))
+            }
             _ => true,
         };
-        return plain(if as_it_is && from_hex(text).is_none() { text.into() } else { to_hex(bytes).into() });
+        return plain(if as_it_is && from_hex(text).is_none() {
+            text.into()
+        } else {
+            to_hex(bytes).into()
+        });
     }
     if *of == Type::Bytes {
         return plain(to_hex(bytes).into());
     }
     let text = of.to_text(bytes, Wording::Cql);
     let mut back = vec![];
-    let exact = from_hex(&text).is_none() && of.from_text(&text, Wording::Cql, &mut NoTime, &mut back).is_ok() && back == bytes;
+    let exact = from_hex(&text).is_none()
+        && of.from_text(&text, Wording::Cql, &mut NoTime, &mut back).is_ok()
+        && back == bytes;
     if !exact {
         return plain(to_hex(bytes).into());
     }
-    let whole = matches!(of, Type::Long | Type::Int32 | Type::Short | Type::Byte | Type::Integer | Type::Counter);
+    let whole = matches!(
+        of,
+        Type::Long | Type::Int32 | Type::Short | Type::Byte | Type::Integer | Type::Counter
+    );
     let bare = (whole && text.len() <= 15) || *of == Type::Boolean;
     Shown { text: text.into(), bare }
 }

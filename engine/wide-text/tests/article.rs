@@ -1,5 +1,6 @@
-//! The article from top to bottom: every example's data and every order that it states (rows A1 to A24 of the catalogue), and the flow of likes
-//! of the third source text (L3), through the idiomatic interface where it says what the article says.
+//! The article from top to bottom: every example's data and every order that it states (rows A1 to
+//! A24 of the catalogue), and the flow of likes of the third source text (L3), through the
+//! idiomatic interface where it says what the article says.
 
 use std::sync::Arc;
 
@@ -11,7 +12,12 @@ use firn_wide::{CfDef, ColumnDef, Comparator, KsDef, Malformed, Registry, TypeEr
 use firn_wide_text::storage_conf::StorageConf;
 
 fn open() -> Wide {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+    let db = DbOptions {
+        background_threads: 0,
+        memory_budget: 8 << 20,
+        wal_segment: 256 << 10,
+        ..DbOptions::default()
+    };
     let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
     Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap()
 }
@@ -19,7 +25,8 @@ fn open() -> Wide {
 /// A database with a keyspace of these families.
 fn with(families: &[CfDef]) -> Keyspace {
     let wide = open();
-    wide.system_add_keyspace(&KsDef { cf_defs: families.to_vec(), ..KsDef::new("Article") }).unwrap();
+    wide.system_add_keyspace(&KsDef { cf_defs: families.to_vec(), ..KsDef::new("Article") })
+        .unwrap();
     wide.keyspace("Article").unwrap()
 }
 
@@ -92,7 +99,14 @@ fn a5_and_a6_rows_of_a_family_have_columns_of_their_own() {
     let ks = with(&[standard("UserProfile", "UTF8Type")]);
     let profiles = ks.family("UserProfile").unwrap();
     let (phatduckk, ieure) = (profiles.row("phatduckk"), profiles.row("ieure"));
-    insert_all(&phatduckk, &[("username", "phatduckk"), ("email", "phatduckk@example.com"), ("phone", "(900) 976-6666")]);
+    insert_all(
+        &phatduckk,
+        &[
+            ("username", "phatduckk"),
+            ("email", "phatduckk@example.com"),
+            ("phone", "(900) 976-6666"),
+        ],
+    );
     insert_all(
         &ieure,
         &[
@@ -105,7 +119,11 @@ fn a5_and_a6_rows_of_a_family_have_columns_of_their_own() {
     );
     assert_eq!(
         columns(&phatduckk),
-        pairs([("email", "phatduckk@example.com"), ("phone", "(900) 976-6666"), ("username", "phatduckk")])
+        pairs([
+            ("email", "phatduckk@example.com"),
+            ("phone", "(900) 976-6666"),
+            ("username", "phatduckk")
+        ])
     );
     assert_eq!(ieure.slice().count().unwrap(), 5);
     assert_eq!(phatduckk.get("age").unwrap(), None);
@@ -118,13 +136,17 @@ fn a5_and_a6_rows_of_a_family_have_columns_of_their_own() {
     }
     batch.commit().unwrap();
     insert_all(&profiles.row("narrow"), &[("foo", "bar"), ("one", "more")]);
-    assert_eq!((wide.slice().count().unwrap(), profiles.row("narrow").slice().count().unwrap()), (1989, 2));
+    assert_eq!(
+        (wide.slice().count().unwrap(), profiles.row("narrow").slice().count().unwrap()),
+        (1989, 2)
+    );
     assert_eq!(profiles.rows().iter().unwrap().count(), 4);
 }
 
 #[test]
 fn a7_a_super_family_contains_no_plain_columns() {
-    let ks = with(&[standard("Standard", "UTF8Type"), super_family("Super", "UTF8Type", "UTF8Type")]);
+    let ks =
+        with(&[standard("Standard", "UTF8Type"), super_family("Super", "UTF8Type", "UTF8Type")]);
     let refused = |r: Result<()>| match r {
         Err(Error::InvalidRequest(why)) => why,
         other => panic!("{other:?}"),
@@ -151,7 +173,13 @@ const ADDRESS_BOOK: &[(&str, &[Friend])] = &[
             ("Bob", ["Q Blvd", "24252", "Nowhere", "MN"]),
         ],
     ),
-    ("ieure", &[("joey", ["A ave", "55485", "Hell", "NV"]), ("William", ["Armpit Dr", "93301", "Bakersfield", "CA"])]),
+    (
+        "ieure",
+        &[
+            ("joey", ["A ave", "55485", "Hell", "NV"]),
+            ("William", ["Armpit Dr", "93301", "Bakersfield", "CA"]),
+        ],
+    ),
 ];
 
 #[test]
@@ -165,12 +193,21 @@ fn a8_the_address_book() {
         }
     }
     let names = |owner: &str| -> Vec<String> {
-        book.row(owner).slice().super_columns().unwrap().iter().map(|s| text(&s.name).to_owned()).collect()
+        book.row(owner)
+            .slice()
+            .super_columns()
+            .unwrap()
+            .iter()
+            .map(|s| text(&s.name).to_owned())
+            .collect()
     };
     assert_eq!(names("phatduckk"), ["Bob", "John", "Kim", "Tod", "friend1"]);
     assert_eq!(names("ieure"), ["William", "joey"]);
     let kim = book.row("phatduckk").super_column("Kim");
-    assert_eq!(columns(&kim), pairs([("city", "Balls"), ("state", "VA"), ("street", "X street"), ("zip", "87876")]));
+    assert_eq!(
+        columns(&kim),
+        pairs([("city", "Balls"), ("state", "VA"), ("street", "X street"), ("zip", "87876")])
+    );
 }
 
 #[test]
@@ -178,22 +215,43 @@ fn a9_the_same_key_in_two_families_is_two_rows() {
     let ks = with(&[standard("One", "UTF8Type"), standard("Two", "UTF8Type")]);
     ks.family("One").unwrap().row("key").insert("a", "1").unwrap();
     assert_eq!(ks.family("Two").unwrap().row("key").slice().count().unwrap(), 0);
-    ks.wide().system_add_keyspace(&KsDef { cf_defs: vec![CfDef::new("", "One")], ..KsDef::new("Other") }).unwrap();
-    assert_eq!(ks.wide().keyspace("Other").unwrap().family("One").unwrap().row("key").slice().count().unwrap(), 0);
+    ks.wide()
+        .system_add_keyspace(&KsDef { cf_defs: vec![CfDef::new("", "One")], ..KsDef::new("Other") })
+        .unwrap();
+    assert_eq!(
+        ks.wide()
+            .keyspace("Other")
+            .unwrap()
+            .family("One")
+            .unwrap()
+            .row("key")
+            .slice()
+            .count()
+            .unwrap(),
+        0
+    );
 }
 
 #[test]
 fn a13_and_a14_columns_are_sorted_as_compare_with_says() {
     let ks = with(&[standard("Long", "LongType"), standard("Utf8", "UTF8Type")]);
-    let data = [(123, "hello there"), (832416, "kjjkbcjkcbbd"), (3, "101010101010"), (976, "kjjkbcjkcbbd")];
-    let (long, utf8) = (ks.family("Long").unwrap().row("row"), ks.family("Utf8").unwrap().row("row"));
+    let data = [
+        (123, "hello there"),
+        (832416, "kjjkbcjkcbbd"),
+        (3, "101010101010"),
+        (976, "kjjkbcjkcbbd"),
+    ];
+    let (long, utf8) =
+        (ks.family("Long").unwrap().row("row"), ks.family("Utf8").unwrap().row("row"));
     for (name, value) in data {
         long.insert(name as i64, value).unwrap();
         utf8.insert(name.to_string(), value).unwrap();
     }
-    let numbers: Vec<i64> = long.slice().columns().unwrap().map(|c| c.unwrap().name_as().unwrap()).collect();
+    let numbers: Vec<i64> =
+        long.slice().columns().unwrap().map(|c| c.unwrap().name_as().unwrap()).collect();
     assert_eq!(numbers, [3, 123, 976, 832416]);
-    let texts: Vec<String> = utf8.slice().columns().unwrap().map(|c| c.unwrap().name_as().unwrap()).collect();
+    let texts: Vec<String> =
+        utf8.slice().columns().unwrap().map(|c| c.unwrap().name_as().unwrap()).collect();
     assert_eq!(texts, ["123", "3", "832416", "976"]);
     assert_eq!(long.value::<String>(3_i64).unwrap().unwrap(), "101010101010");
 }
@@ -202,10 +260,20 @@ fn a13_and_a14_columns_are_sorted_as_compare_with_says() {
 fn a15_sub_columns_are_sorted_as_compare_subcolumns_with_says() {
     let ks = with(&[super_family("People", "UTF8Type", "UTF8Type")]);
     let row = ks.family("People").unwrap().row("row");
-    insert_all(&row.super_column("workAddress"), &[("street", "5th street"), ("city", "san francisco"), ("zip", "94103")]);
-    insert_all(&row.super_column("homeAddress"), &[("street", "1234 x street"), ("city", "san francisco"), ("zip", "94107")]);
-    let shape =
-        |s: &SuperColumn| (text(&s.name).to_owned(), s.columns.iter().map(|c| text(&c.name).to_owned()).collect::<Vec<_>>());
+    insert_all(
+        &row.super_column("workAddress"),
+        &[("street", "5th street"), ("city", "san francisco"), ("zip", "94103")],
+    );
+    insert_all(
+        &row.super_column("homeAddress"),
+        &[("street", "1234 x street"), ("city", "san francisco"), ("zip", "94107")],
+    );
+    let shape = |s: &SuperColumn| {
+        (
+            text(&s.name).to_owned(),
+            s.columns.iter().map(|c| text(&c.name).to_owned()).collect::<Vec<_>>(),
+        )
+    };
     let all: Vec<_> = row.slice().super_columns().unwrap().iter().map(shape).collect();
     let inner = ["city", "street", "zip"].map(str::to_owned).to_vec();
     assert_eq!(all, [("homeAddress".to_owned(), inner.clone()), ("workAddress".to_owned(), inner)]);
@@ -241,7 +309,8 @@ const IN_ORDER: [(&str, [&[u8]; 3]); 6] = [
 fn a15_the_two_orders_are_mixed_freely() {
     let all = || IN_ORDER.iter().flat_map(|outer| IN_ORDER.iter().map(move |inner| (outer, inner)));
     let name = |outer: &str, inner: &str| format!("{outer}_{inner}");
-    let families: Vec<CfDef> = all().map(|((o, _), (i, _))| super_family(&name(o, i), o, i)).collect();
+    let families: Vec<CfDef> =
+        all().map(|((o, _), (i, _))| super_family(&name(o, i), o, i)).collect();
     assert_eq!(families.len(), 36);
     let ks = with(&families);
     for ((outer, supers), (inner, columns)) in all() {
@@ -262,7 +331,16 @@ fn a15_the_two_orders_are_mixed_freely() {
         // And backward.
         let last = row.slice().reversed().limit(1).super_columns().unwrap();
         assert_eq!(last[0].name, supers[2], "{outer} of {inner}");
-        let last = row.super_column(supers[0].to_vec()).slice().reversed().limit(1).columns().unwrap().next().unwrap().unwrap();
+        let last = row
+            .super_column(supers[0].to_vec())
+            .slice()
+            .reversed()
+            .limit(1)
+            .columns()
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap();
         assert_eq!(last.name, columns[2], "{inner} in {outer}");
     }
 }
@@ -305,8 +383,17 @@ impl Comparator for ShortestFirst {
 fn a16_a_comparator_of_ones_own() {
     let env = MemEnv::new(1);
     let open = |registry: Registry| {
-        let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
-        let options = Options { store: StoreOptions { db, clock: None }, registry: Arc::new(registry), ..Options::default() };
+        let db = DbOptions {
+            background_threads: 0,
+            memory_budget: 8 << 20,
+            wal_segment: 256 << 10,
+            ..DbOptions::default()
+        };
+        let options = Options {
+            store: StoreOptions { db, clock: None },
+            registry: Arc::new(registry),
+            ..Options::default()
+        };
         Wide::open_in(Arc::new(env.clone()), "/wide", options)
     };
     let mut registry = Registry::new();
@@ -328,20 +415,31 @@ fn a16_a_comparator_of_ones_own() {
         answer.text
     };
     say("use K;");
-    say("create column family Said with comparator = 'com.example.ShortestFirst' and default_validation_class = UTF8Type;");
+    say(
+        "create column family Said with comparator = 'com.example.ShortestFirst' and default_validation_class = UTF8Type;",
+    );
     for name in ["ccc", "a", "bb"] {
         say(&format!("set Said['row'][{name}] = x;"));
     }
     let told = say("get Said['row'];");
-    let names: Vec<&str> = told.lines().filter_map(|l| l.strip_prefix("=> (column=")?.split(',').next()).collect();
+    let names: Vec<&str> =
+        told.lines().filter_map(|l| l.strip_prefix("=> (column=")?.split(',').next()).collect();
     assert_eq!(names, ["a", "bb", "ccc"]);
     drop((wide, row, session));
 
     // The definitions name it, so it must be there when the database is opened.
-    let Err(Error::Configuration(why)) = open(Registry::new()) else { panic!("opened without the comparator") };
-    assert!(why.contains("com.example.ShortestFirst") && why.contains("there are BytesType, AsciiType"), "{why}");
+    let Err(Error::Configuration(why)) = open(Registry::new()) else {
+        panic!("opened without the comparator")
+    };
+    assert!(
+        why.contains("com.example.ShortestFirst") && why.contains("there are BytesType, AsciiType"),
+        "{why}"
+    );
     let wide = open(registry).unwrap();
-    assert_eq!(wide.keyspace("K").unwrap().family("Own").unwrap().row("row").slice().count().unwrap(), 4);
+    assert_eq!(
+        wide.keyspace("K").unwrap().family("Own").unwrap().row("row").slice().count().unwrap(),
+        4
+    );
 }
 
 /// A post of the article.
@@ -385,20 +483,31 @@ fn tags(list: &str) -> impl Iterator<Item = &str> {
 /// The blog with its storage-conf.xml, its authors, posts and tags.
 fn bloggy() -> Keyspace {
     let wide = open();
-    let conf = StorageConf::parse(include_str!("data/storage-conf/bloggyappy-zh.xml"), wide.registry()).unwrap();
+    let conf =
+        StorageConf::parse(include_str!("data/storage-conf/bloggyappy-zh.xml"), wide.registry())
+            .unwrap();
     for ks in &conf.keyspaces {
         wide.system_add_keyspace(ks).unwrap();
     }
     let ks = wide.keyspace("BloggyAppy").unwrap();
     insert_all(
         &ks.family("Authors").unwrap().row("Arin Sarkissian"),
-        &[("numPosts", "11"), ("twitter", "phatduckk"), ("email", "arin@example.com"), ("bio", "bla bla bla")],
+        &[
+            ("numPosts", "11"),
+            ("twitter", "phatduckk"),
+            ("email", "arin@example.com"),
+            ("bio", "bla bla bla"),
+        ],
     );
     let (entries, tagged) = (ks.family("BlogEntries").unwrap(), ks.family("TaggedPosts").unwrap());
     for post in &POSTS {
         let mut batch = ks.batch();
         let row = entries.row(post.slug);
-        batch.insert(&row, "title", post.title).insert(&row, "body", post.body).insert(&row, "author", "Arin Sarkissian");
+        batch.insert(&row, "title", post.title).insert(&row, "body", post.body).insert(
+            &row,
+            "author",
+            "Arin Sarkissian",
+        );
         batch
             .insert(&row, "tags", post.tags)
             .insert(&row, "pubDate", post.published.to_string())
@@ -411,7 +520,8 @@ fn bloggy() -> Keyspace {
     ks
 }
 
-/// The eight steps of the article: posts with a tag, newest first, each with its author, its tags and its body.
+/// The eight steps of the article: posts with a tag, newest first, each with its author, its tags
+/// and its body.
 fn last_posts(ks: &Keyspace, tag: &str) -> Vec<(String, String, Vec<String>)> {
     let (entries, authors) = (ks.family("BlogEntries").unwrap(), ks.family("Authors").unwrap());
     let newest = ks.family("TaggedPosts").unwrap().row(tag).slice().reversed().limit(10);
@@ -433,18 +543,35 @@ fn a19_to_a22_the_blog_shows_its_last_posts() {
     let arin = ks.family("Authors").unwrap().row("Arin Sarkissian");
     assert_eq!(
         columns(&arin),
-        pairs([("bio", "bla bla bla"), ("email", "arin@example.com"), ("numPosts", "11"), ("twitter", "phatduckk")])
+        pairs([
+            ("bio", "bla bla bla"),
+            ("email", "arin@example.com"),
+            ("numPosts", "11"),
+            ("twitter", "phatduckk")
+        ])
     );
     // Number of tags and one more columns.
     assert_eq!(
-        ks.family("TaggedPosts").unwrap().rows().iter().unwrap().map(|r| r.unwrap().columns.len()).sum::<usize>(),
+        ks.family("TaggedPosts")
+            .unwrap()
+            .rows()
+            .iter()
+            .unwrap()
+            .map(|r| r.unwrap().columns.len())
+            .sum::<usize>(),
         3 + 1 + 2 + 3
     );
     let post = |slug: &str, tags: &[&str]| {
-        (slug.to_owned(), "phatduckk".to_owned(), tags.iter().map(|&t| t.to_owned()).collect::<Vec<_>>())
+        (
+            slug.to_owned(),
+            "phatduckk".to_owned(),
+            tags.iter().map(|&t| t.to_owned()).collect::<Vec<_>>(),
+        )
     };
-    let (guitar, another) =
-        (post("i-got-a-new-guitar", &["life", "guitar", "music"]), post("another-cool-guitar", &["guitar"]));
+    let (guitar, another) = (
+        post("i-got-a-new-guitar", &["life", "guitar", "music"]),
+        post("another-cool-guitar", &["guitar"]),
+    );
     let scream = post("scream-is-the-best-movie-ever", &["movie", "horror"]);
     assert_eq!(last_posts(&ks, "__notag__"), [scream.clone(), another.clone(), guitar.clone()]);
     assert_eq!(last_posts(&ks, "guitar"), [another, guitar]);
@@ -459,14 +586,24 @@ fn a23_comments_are_read_oldest_first() {
     let comment = |slug: &str, second: i64, who: &str, said: &str| {
         let email = format!("{}@example.com", who.to_lowercase().replace(' ', "."));
         let row = comments.row(slug).super_column(uuid(second));
-        insert_all(&row, &[("commenter", who), ("email", &email), ("comment", said), ("commentTime", &second.to_string())]);
+        insert_all(
+            &row,
+            &[
+                ("commenter", who),
+                ("email", &email),
+                ("comment", said),
+                ("commentTime", &second.to_string()),
+            ],
+        );
     };
     comment("scream-is-the-best-movie-ever", 1_250_557_004, "Some Dude", "be quiet");
     comment("scream-is-the-best-movie-ever", 1_250_438_004, "Joe Blow", "dumb article");
     comment("i-got-a-new-guitar", 1_250_438_004, "Johnny Guitar", "what kind of guitar is it?");
     let who = |slug: &str| -> Vec<String> {
         let found = comments.row(slug).slice().super_columns().unwrap();
-        let commenter = |s: &SuperColumn| s.columns.iter().find(|c| c.name == b"commenter").unwrap().value_as().unwrap();
+        let commenter = |s: &SuperColumn| {
+            s.columns.iter().find(|c| c.name == b"commenter").unwrap().value_as().unwrap()
+        };
         found.iter().map(commenter).collect()
     };
     assert_eq!(who("scream-is-the-best-movie-ever"), ["Joe Blow", "Some Dude"]);
@@ -494,7 +631,12 @@ fn a24_the_configuration_files_of_all_translations_load() {
         let def = wide.describe_keyspace(keyspace).unwrap();
         let shape = |cf: &CfDef| {
             let short = |class: &str| class.rsplit('.').next().unwrap().to_owned();
-            (cf.name.clone(), cf.column_type.clone(), short(&cf.comparator_type), cf.subcomparator_type.as_deref().map(short))
+            (
+                cf.name.clone(),
+                cf.column_type.clone(),
+                short(&cf.comparator_type),
+                cf.subcomparator_type.as_deref().map(short),
+            )
         };
         let expected = [
             ("Authors", "Standard", "BytesType", None),
@@ -516,10 +658,16 @@ fn music() -> Keyspace {
     let counted = ["likes", "dislikes", "favorites", "views", "downloads"];
     with(&[
         CfDef {
-            column_metadata: vec![ColumnDef::new("user_name", "UTF8Type").indexed(), ColumnDef::new("json_data", "UTF8Type")],
+            column_metadata: vec![
+                ColumnDef::new("user_name", "UTF8Type").indexed(),
+                ColumnDef::new("json_data", "UTF8Type"),
+            ],
             ..standard("users", "UTF8Type")
         },
-        CfDef { default_validation_class: "IntegerType".into(), ..standard("user_likes", "UUIDType") },
+        CfDef {
+            default_validation_class: "IntegerType".into(),
+            ..standard("user_likes", "UUIDType")
+        },
         CfDef {
             default_validation_class: "CounterColumnType".into(),
             column_metadata: counted.map(|c| ColumnDef::new(c, "CounterColumnType")).to_vec(),
@@ -528,10 +676,11 @@ fn music() -> Keyspace {
     ])
 }
 
-/// The seven steps of liking a song. False when the user liked it before. Whoever likes at the same time comes before or after, so that
-/// nothing is counted twice.
+/// The seven steps of liking a song. False when the user liked it before. Whoever likes at the same
+/// time comes before or after, so that nothing is counted twice.
 fn like(ks: &Keyspace, user: [u8; 16], song: [u8; 16]) -> bool {
-    let (likes, data) = (ks.family("user_likes").unwrap().row(user), ks.family("song_data").unwrap().row(song));
+    let (likes, data) =
+        (ks.family("user_likes").unwrap().row(user), ks.family("song_data").unwrap().row(song));
     let liked = ks.update(&[user, song], |batch| {
         let before: Option<Vec<u8>> = likes.value(song)?;
         if before.as_deref() == Some(&LIKE) {
@@ -552,8 +701,9 @@ fn l3_likes_are_counted_once() {
     let ks = music();
     let (user, other, song) = (uuid(1), uuid(2), uuid(3));
     let data = ks.family("song_data").unwrap().row(song);
-    let (likes, counted) =
-        (ks.family("user_likes").unwrap(), || (data.counter("likes").unwrap(), data.counter("dislikes").unwrap()));
+    let (likes, counted) = (ks.family("user_likes").unwrap(), || {
+        (data.counter("likes").unwrap(), data.counter("dislikes").unwrap())
+    });
 
     let mut dislike = ks.batch();
     dislike.insert(&likes.row(user), song, DISLIKE).add(&data, "dislikes", 1);
@@ -571,7 +721,12 @@ fn l3_likes_are_counted_once() {
     std::thread::scope(|s| {
         for i in 0..6 {
             let (ks, liked) = (&ks, &liked);
-            s.spawn(move || liked.fetch_add(like(ks, uuid(10 + i % 3), song).into(), std::sync::atomic::Ordering::Relaxed));
+            s.spawn(move || {
+                liked.fetch_add(
+                    like(ks, uuid(10 + i % 3), song).into(),
+                    std::sync::atomic::Ordering::Relaxed,
+                )
+            });
         }
     });
     assert_eq!((liked.into_inner(), counted().0 - before), (3, 3));

@@ -1,5 +1,5 @@
-//! The language of `cassandra-cli`: text-driven cases in `cli/`, the recorded transcript of the real command in `vectors/cli.txt`,
-//! and arbitrary text.
+//! The language of `cassandra-cli`: text-driven cases in `cli/`, the recorded transcript of the
+//! real command in `vectors/cli.txt`, and arbitrary text.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -27,7 +27,9 @@ fn run(case: &Case) -> String {
     let input = case.input.trim_end_matches('\n');
     match case.directive.as_str() {
         "lex" => match lex::lex(&Source::new(input)) {
-            Ok(tokens) => tokens.iter().for_each(|t| writeln!(out, "{:?} {:?}", t.kind, t.text).unwrap()),
+            Ok(tokens) => {
+                tokens.iter().for_each(|t| writeln!(out, "{:?} {:?}", t.kind, t.text).unwrap())
+            }
             Err(e) => writeln!(out, "{e}\n{}", e.historical()).unwrap(),
         },
         "split" => {
@@ -47,7 +49,9 @@ fn run(case: &Case) -> String {
             Ok(Statement::CreateKeyspace(d) | Statement::UpdateKeyspace(d)) => {
                 answer(&mut out, KeyspaceChange::new(&d.attributes))
             }
-            Ok(Statement::CreateFamily(d) | Statement::UpdateFamily(d)) => answer(&mut out, FamilyChange::new(&d.attributes)),
+            Ok(Statement::CreateFamily(d) | Statement::UpdateFamily(d)) => {
+                answer(&mut out, FamilyChange::new(&d.attributes))
+            }
             other => panic!("{other:?}"),
         },
         "complete" => {
@@ -101,7 +105,11 @@ fn every_recorded_statement_parses_or_fails_as_it_did() {
 }
 
 fn long(class: &str) -> String {
-    if class.contains('.') { class.to_owned() } else { format!("org.apache.cassandra.db.marshal.{class}") }
+    if class.contains('.') {
+        class.to_owned()
+    } else {
+        format!("org.apache.cassandra.db.marshal.{class}")
+    }
 }
 
 /// A family as a statement of `show schema` has it, with the text of names for their bytes.
@@ -149,7 +157,10 @@ fn read_schema(text: &str) -> Vec<KsDef> {
                 let change = KeyspaceChange::new(&d.attributes).unwrap();
                 keyspaces.push(KsDef {
                     name: d.name,
-                    strategy_class: format!("org.apache.cassandra.locator.{}", change.placement_strategy.unwrap()),
+                    strategy_class: format!(
+                        "org.apache.cassandra.locator.{}",
+                        change.placement_strategy.unwrap()
+                    ),
                     strategy_options: change.strategy_options.unwrap_or_default(),
                     durable_writes: change.durable_writes.unwrap(),
                     cf_defs: Vec::new(),
@@ -177,9 +188,16 @@ fn the_recorded_schema_is_read_and_printed_alike() {
 #[test]
 fn results_look_as_recorded() {
     use format::{Cell, Column, Row};
-    let column = |name: &str, value: &str, ttl| Column { name: name.into(), value: value.into(), timestamp: 77, ttl };
+    let column = |name: &str, value: &str, ttl| Column {
+        name: name.into(),
+        value: value.into(),
+        timestamp: 77,
+        ttl,
+    };
     let recorded = |printed: &str| {
-        let masked = printed.replace("timestamp=77", "timestamp=<us>").replace("time: 5 msec", "time: <n> msec");
+        let masked = printed
+            .replace("timestamp=77", "timestamp=<us>")
+            .replace("time: 5 msec", "time: <n> msec");
         assert!(TRANSCRIPT.contains(&masked), "{masked}");
     };
     let print = |f: &dyn Fn(&mut String)| {
@@ -191,12 +209,22 @@ fn results_look_as_recorded() {
     print(&|out| format::cell(out, &Cell::Column(column("user_name", "ann", None))));
     print(&|out| format::slice(out, &[Cell::Column(column("user_name", "temp", Some(5000)))]));
     print(&|out| format::slice(out, &[]));
-    let counters = [Cell::Counter("likes".into(), -6), Cell::Counter("unlisted".into(), 1), Cell::Counter("views".into(), -1)];
+    let counters = [
+        Cell::Counter("likes".into(), -6),
+        Cell::Counter("unlisted".into(), 1),
+        Cell::Counter("views".into(), -1),
+    ];
     print(&|out| format::slice(out, &counters));
     let john = vec![column("street", "Howard street", None), column("zip", "94404", None)];
-    let book = [Cell::Super("Bob".into(), vec![column("street", "Q Blvd", None)]), Cell::Super("John".into(), john)];
+    let book = [
+        Cell::Super("Bob".into(), vec![column("street", "Q Blvd", None)]),
+        Cell::Super("John".into(), john),
+    ];
     print(&|out| format::slice(out, &book));
-    let user = |key: &str, name: &str| Row { key: key.into(), cells: vec![Cell::Column(column("user_name", name, None))] };
+    let user = |key: &str, name: &str| Row {
+        key: key.into(),
+        cells: vec![Cell::Column(column("user_name", name, None))],
+    };
     print(&|out| format::rows(out, &[]));
     print(&|out| format::rows(out, &[user("bob-key", "bob")]));
     print(&|out| {
@@ -222,7 +250,12 @@ fn descriptions_name_everything() {
     keyspace.cf_defs[0].comment = "people".to_owned();
     let mut out = String::new();
     format::describe_keyspace(&mut out, &keyspace, &namer);
-    format::cluster(&mut out, "S", "P", &BTreeMap::from([("id".to_owned(), vec!["127.0.0.1".to_owned()])]));
+    format::cluster(
+        &mut out,
+        "S",
+        "P",
+        &BTreeMap::from([("id".to_owned(), vec!["127.0.0.1".to_owned()])]),
+    );
     assert_eq!(out, include_str!("cli/describe.expected"));
 }
 
@@ -252,7 +285,8 @@ fn a_schema_with_everything_odd_in_it_is_read_back() {
         key_validation_class: long(&uncompressed.key_validation_class),
         ..uncompressed
     };
-    let keyspace = KsDef { durable_writes: false, cf_defs: vec![odd, uncompressed], ..KsDef::new("k-1") };
+    let keyspace =
+        KsDef { durable_writes: false, cf_defs: vec![odd, uncompressed], ..KsDef::new("k-1") };
     let mut printed = String::new();
     format::schema(&mut printed, std::slice::from_ref(&keyspace), &namer);
     let read = read_schema(&printed);
@@ -270,7 +304,9 @@ fn every_page_of_the_help_is_reachable_and_its_example_works() {
         assert_eq!(asked, Statement::Help(Some(topic)), "{words}");
         let text = help::help(Some(topic));
         assert!(
-            text.contains(topic.page().form) && text.ends_with('\n') && text.lines().all(|l| l.chars().count() <= 120),
+            text.contains(topic.page().form)
+                && text.ends_with('\n')
+                && text.lines().all(|l| l.chars().count() <= 120),
             "{text}"
         );
         for source in split::split(topic.page().example) {
@@ -292,8 +328,9 @@ fn nearly() -> impl Strategy<Value = String> {
         ]).prop_map(str::to_owned),
         1 => ".{0,6}",
     ];
-    prop::collection::vec((piece, prop::bool::weighted(0.7)), 0..24)
-        .prop_map(|pieces| pieces.into_iter().map(|(p, blank)| if blank { p + " " } else { p }).collect())
+    prop::collection::vec((piece, prop::bool::weighted(0.7)), 0..24).prop_map(|pieces| {
+        pieces.into_iter().map(|(p, blank)| if blank { p + " " } else { p }).collect()
+    })
 }
 
 fn check(text: &str, cuts: &[usize]) {
@@ -301,7 +338,8 @@ fn check(text: &str, cuts: &[usize]) {
     // The pieces in which a text arrives do not matter.
     let mut splitter = Splitter::new();
     let (mut piecewise, mut from) = (Vec::new(), 0);
-    let mut cuts: Vec<usize> = cuts.iter().map(|c| c % (text.len() + 1)).filter(|c| text.is_char_boundary(*c)).collect();
+    let mut cuts: Vec<usize> =
+        cuts.iter().map(|c| c % (text.len() + 1)).filter(|c| text.is_char_boundary(*c)).collect();
     cuts.sort_unstable();
     cuts.push(text.len());
     for cut in cuts {
@@ -315,19 +353,31 @@ fn check(text: &str, cuts: &[usize]) {
         // Where a statement says it begins, it begins.
         let line = text.split('\n').nth(source.line as usize - 1).unwrap();
         let begins: String = line.chars().skip(source.column as usize - 1).collect();
-        assert!(begins.starts_with(source.text.split('\n').next().unwrap()), "{text:?}: {source:?}");
+        assert!(
+            begins.starts_with(source.text.split('\n').next().unwrap()),
+            "{text:?}: {source:?}"
+        );
         // Lexer and splitter agree on where statements end.
         if let Ok(tokens) = lex::lex(source) {
-            let ends = tokens.iter().filter(|t| t.kind == lex::Kind::Sign && t.text == ";").map(|t| t.end);
-            assert!(ends.clone().all(|end| end == source.text.len()) && ends.count() <= 1, "{text:?}: {source:?}");
+            let ends =
+                tokens.iter().filter(|t| t.kind == lex::Kind::Sign && t.text == ";").map(|t| t.end);
+            assert!(
+                ends.clone().all(|end| end == source.text.len()) && ends.count() <= 1,
+                "{text:?}: {source:?}"
+            );
         }
         if let Err(e) = parse(source) {
-            assert!(e.line >= source.line && !e.expected.is_empty() && e.historical().starts_with("Syntax error at position "));
+            assert!(
+                e.line >= source.line
+                    && !e.expected.is_empty()
+                    && e.historical().starts_with("Syntax error at position ")
+            );
             let last = source.position(source.text.len());
             assert!((e.line, e.column) <= last, "{text:?}: {e}");
         }
     }
-    let names = Names { keyspaces: vec!["k".into()], families: vec![("users".into(), vec!["雪".into()])] };
+    let names =
+        Names { keyspaces: vec!["k".into()], families: vec![("users".into(), vec!["雪".into()])] };
     let done = complete(text, &names);
     assert!(text.is_char_boundary(done.start) && done.start <= text.len());
 }
@@ -355,7 +405,11 @@ proptest! {
 
 #[test]
 fn what_is_too_deep_or_too_long_is_refused() {
-    let deep = format!("create column family f with compression_options = {}1{};", "{a:".repeat(100_000), "}".repeat(100_000));
+    let deep = format!(
+        "create column family f with compression_options = {}1{};",
+        "{a:".repeat(100_000),
+        "}".repeat(100_000)
+    );
     assert!(parse(&Source::new(deep)).unwrap_err().to_string().contains("nested"));
     let long = format!("set a[b][c] = '{}';", "x".repeat(firn_wide_text::cli::MAX_STATEMENT));
     assert!(parse(&Source::new(long)).unwrap_err().to_string().contains("at most"));

@@ -1,5 +1,5 @@
-//! Sessions of cassandra-cli's language against a store: the recorded transcript of the real command, statement by statement, and
-//! conversations as text files in `cli_sessions/`.
+//! Sessions of cassandra-cli's language against a store: the recorded transcript of the real
+//! command, statement by statement, and conversations as text files in `cli_sessions/`.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -18,7 +18,8 @@ use transcript::exchanges;
 
 fn session(strict: bool) -> Session {
     let env: Arc<dyn Env> = Arc::new(MemEnv::new(1));
-    let options = Options { partitioner: Some("ByteOrderedPartitioner".to_owned()), ..Options::default() };
+    let options =
+        Options { partitioner: Some("ByteOrderedPartitioner".to_owned()), ..Options::default() };
     let wide = Wide::open_in(env.clone(), "/store", options).unwrap();
     Session::new(wide, env, strict)
 }
@@ -50,14 +51,17 @@ fn digits_after(line: &str, before: &str, by: &str) -> String {
     if rest.len() == tail.len() { line.to_owned() } else { format!("{head}{before}{by}{rest}") }
 }
 
-/// The lines of `show schema`, with the columns of each family in order: the server of 1.1.12 gave them in the order of a hash table.
+/// The lines of `show schema`, with the columns of each family in order: the server of 1.1.12 gave
+/// them in the order of a hash table.
 fn columns_in_order(text: &str) -> String {
     let mut out = String::new();
     for family in text.split(";\n\n") {
         let mut parts: Vec<&str> = family.split("    {").collect();
-        let tail = parts.last().and_then(|last| last.split_once("}]")).map(|(_, tail)| tail.to_owned());
+        let tail =
+            parts.last().and_then(|last| last.split_once("}]")).map(|(_, tail)| tail.to_owned());
         let columns = parts.split_off(1);
-        let mut columns: Vec<&str> = columns.iter().map(|c| c.split_once('}').map_or(*c, |(column, _)| column)).collect();
+        let mut columns: Vec<&str> =
+            columns.iter().map(|c| c.split_once('}').map_or(*c, |(column, _)| column)).collect();
         columns.sort_unstable();
         writeln!(out, "{}{columns:?}{}", parts[0], tail.unwrap_or_default()).unwrap();
     }
@@ -66,7 +70,8 @@ fn columns_in_order(text: &str) -> String {
 
 /// What is answered otherwise, and why: the number of the exchange, its statement, our answer.
 const KEPT: [(usize, &str, &str); 1] = [
-    // Deleting counters removes them from the store, so of a deleted row of counters nothing is left that a list could show.
+    // Deleting counters removes them from the store, so of a deleted row of counters nothing is
+    // left that a list could show.
     (
         84,
         "list song_data;",
@@ -84,7 +89,10 @@ fn the_recorded_transcript_is_answered_alike() {
         let answered = shown(&session, &answer);
         let kept = KEPT.iter().find(|(n, ..)| *n == number);
         let same = if let Some((_, ours, answer)) = kept {
-            assert_eq!((&statement[..], &answered[..], answered == recorded), (*ours, *answer, false));
+            assert_eq!(
+                (&statement[..], &answered[..], answered == recorded),
+                (*ours, *answer, false)
+            );
             true
         } else if statement.starts_with("show schema") {
             columns_in_order(&answered) == columns_in_order(&recorded)
@@ -94,7 +102,11 @@ fn the_recorded_transcript_is_answered_alike() {
         if same {
             alike += 1;
         } else {
-            writeln!(differences, "{number}: {statement}\n--- recorded\n{recorded}--- answered\n{answered}").unwrap();
+            writeln!(
+                differences,
+                "{number}: {statement}\n--- recorded\n{recorded}--- answered\n{answered}"
+            )
+            .unwrap();
         }
     }
     assert!(differences.is_empty(), "{alike} alike; these differ:\n{differences}");
@@ -125,7 +137,10 @@ fn fresh_values_are_fresh() {
     let mut session = session(false);
     done(&mut session, "create keyspace K;");
     done(&mut session, "use K;");
-    done(&mut session, "create column family log with comparator = TimeUUIDType and default_validation_class = UTF8Type;");
+    done(
+        &mut session,
+        "create column family log with comparator = TimeUUIDType and default_validation_class = UTF8Type;",
+    );
     for i in 0..50 {
         done(&mut session, &format!("set log[k][timeuuid()] = '{i}';"));
         done(&mut session, &format!("set log[k][now] = '{i}';"));
@@ -148,8 +163,11 @@ fn fresh_values_are_fresh() {
 #[test]
 fn completion_knows_the_schema() {
     let mut session = session(false);
-    for statement in ["create keyspace K;", "use K;", "create column family users with column_metadata=[{column_name: name}];"]
-    {
+    for statement in [
+        "create keyspace K;",
+        "use K;",
+        "create column family users with column_metadata=[{column_name: name}];",
+    ] {
         done(&mut session, statement);
     }
     let names = session.names();
@@ -192,7 +210,8 @@ proptest! {
         prop_assert!(again.starts_with(&format!("=> (column={shown}, value=")), "{shown}: {again}");
     }
 
-    /// Recorded statements in any order, with words of theirs exchanged, are answered in both voices.
+    /// Recorded statements in any order, with words of theirs exchanged, are answered in both
+    /// voices.
     #[test]
     fn statements_in_disorder_are_answered(
         picks in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4u8), 1..40),

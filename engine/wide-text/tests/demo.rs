@@ -11,7 +11,12 @@ use firn_wide_text::demo;
 
 fn open(env: &Arc<MemEnv>) -> Wide {
     let db = DbOptions { memory_budget: 16 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
-    Wide::open_in(env.clone(), "/demo", Options { store: StoreOptions { db, clock: None }, ..Options::default() }).unwrap()
+    Wide::open_in(
+        env.clone(),
+        "/demo",
+        Options { store: StoreOptions { db, clock: None }, ..Options::default() },
+    )
+    .unwrap()
 }
 
 fn check(name: &str, told: &str) {

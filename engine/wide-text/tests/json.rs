@@ -1,5 +1,5 @@
-//! JSON of families: what is exported and imported is the same in every read and every export; the article's listings as they stand;
-//! what a document can get wrong.
+//! JSON of families: what is exported and imported is the same in every read and every export; the
+//! article's listings as they stand; what a document can get wrong.
 
 use std::sync::Arc;
 
@@ -14,7 +14,12 @@ use proptest::sample::select;
 const NOW: i64 = 1_700_000_000;
 
 fn open(families: &[CfDef]) -> Keyspace {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+    let db = DbOptions {
+        background_threads: 0,
+        memory_budget: 8 << 20,
+        wal_segment: 256 << 10,
+        ..DbOptions::default()
+    };
     let clock = Arc::new(ManualClock::new(NOW * 1_000_000));
     let options = Options { store: StoreOptions { db, clock: Some(clock) }, ..Options::default() };
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
@@ -49,12 +54,22 @@ fn dumped(keyspace: &Keyspace, family: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn imported(keyspace: &Keyspace, text: &str, options: &ImportOptions) -> std::result::Result<Counts, Failure> {
+fn imported(
+    keyspace: &Keyspace,
+    text: &str,
+    options: &ImportOptions,
+) -> std::result::Result<Counts, Failure> {
     import(keyspace, text.as_bytes(), options, &mut |_, _| {})
 }
 
 fn rows(keyspace: &Keyspace) -> Vec<KeySlice> {
-    keyspace.get_range_slices(&ColumnParent::new("F"), &SlicePredicate::all(), &KeyRange::keys("", "").count(1000)).unwrap()
+    keyspace
+        .get_range_slices(
+            &ColumnParent::new("F"),
+            &SlicePredicate::all(),
+            &KeyRange::keys("", "").count(1000),
+        )
+        .unwrap()
 }
 
 // ------------------------------------------------------------------ any family
@@ -83,8 +98,10 @@ const TYPES: [&str; 19] = [
 
 /// Bytes that are often of some type, those that look like something else among them.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
-    const TRICKY: [&str; 16] =
-        ["0x41", "0x", "0X41", "0x4", "name", "value", "a\"b\\", "é", "\u{0}", "a\nb", " ", "true", "1e5", "//", "a: b", ""];
+    const TRICKY: [&str; 16] = [
+        "0x41", "0x", "0X41", "0x4", "name", "value", "a\"b\\", "é", "\u{0}", "a\nb", " ", "true",
+        "1e5", "//", "a: b", "",
+    ];
     prop_oneof![
         select(&TRICKY[..]).prop_map(|s| s.as_bytes().to_vec()),
         "\\PC{1,5}".prop_map(String::into_bytes),
@@ -99,7 +116,8 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
             b[6] = b[6] & 15 | 0x10;
             b.to_vec()
         }),
-        (any::<i8>(), any::<[u8; 3]>()).prop_map(|(s, m)| [&i32::from(s).to_be_bytes()[..], &m].concat()),
+        (any::<i8>(), any::<[u8; 3]>())
+            .prop_map(|(s, m)| [&i32::from(s).to_be_bytes()[..], &m].concat()),
         ("[a-c:]{0,2}", any::<i64>()).prop_map(|(t, n)| [
             &[0, t.len() as u8],
             t.as_bytes(),
@@ -119,7 +137,8 @@ fn parse(class: &str) -> Type {
 fn values_of(class: &'static str, may_be_empty: bool) -> impl Strategy<Value = Vec<Vec<u8>>> {
     let of = parse(class);
     let valid = prop::collection::vec(any_bytes(), 80).prop_map(move |all| {
-        let good = all.into_iter().filter(|b| of.validate(b).is_ok() && (may_be_empty || !b.is_empty()));
+        let good =
+            all.into_iter().filter(|b| of.validate(b).is_ok() && (may_be_empty || !b.is_empty()));
         good.take(5).collect::<Vec<_>>()
     });
     valid.prop_filter("a value of the type", |v| !v.is_empty())
@@ -136,9 +155,22 @@ struct Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let numbers =
-        (0usize..4, 0usize..3, 0usize..5, 0usize..5, prop_oneof![Just(i64::MIN + 9), -3i64..12, Just(i64::MAX)], 0u8..12);
-    numbers.prop_map(|(key, row, name, value, timestamp, kind)| Op { key, row, name, value, timestamp, kind })
+    let numbers = (
+        0usize..4,
+        0usize..3,
+        0usize..5,
+        0usize..5,
+        prop_oneof![Just(i64::MIN + 9), -3i64..12, Just(i64::MAX)],
+        0u8..12,
+    );
+    numbers.prop_map(|(key, row, name, value, timestamp, kind)| Op {
+        key,
+        row,
+        name,
+        value,
+        timestamp,
+        kind,
+    })
 }
 
 #[derive(Clone, Debug)]
@@ -152,7 +184,13 @@ struct History {
 }
 
 fn history() -> impl Strategy<Value = History> {
-    let classes = (select(&TYPES[..]), select(&TYPES[..]), select(&TYPES[..]), prop::option::of(select(&TYPES[..])), 0u8..5);
+    let classes = (
+        select(&TYPES[..]),
+        select(&TYPES[..]),
+        select(&TYPES[..]),
+        prop::option::of(select(&TYPES[..])),
+        0u8..5,
+    );
     classes.prop_flat_map(|(key, name, value, sub, counter)| {
         let cells = sub.unwrap_or(name);
         let parts = (
@@ -177,7 +215,11 @@ impl History {
             let (key, name) = (pick(&self.keys, op.key), pick(&self.names, op.name));
             let row = is_super.then(|| pick(&self.supers, op.row));
             let parent = ColumnParent { column_family: "F".into(), super_column: row.clone() };
-            let path = |super_column, column| ColumnPath { column_family: "F".into(), super_column, column };
+            let path = |super_column, column| ColumnPath {
+                column_family: "F".into(),
+                super_column,
+                column,
+            };
             if self.def.default_validation_class == "CounterColumnType" {
                 match op.kind {
                     0 => keyspace.remove_counter(&key, &path(row, Some(name))),
@@ -245,7 +287,11 @@ proptest! {
 
 #[test]
 fn the_articles_listings_are_read_as_they_stand() {
-    let k = open(&[texts("UserProfile", false), texts("AddressBook", true), family("Authors", ["BytesType"; 3], None)]);
+    let k = open(&[
+        texts("UserProfile", false),
+        texts("AddressBook", true),
+        family("Authors", ["BytesType"; 3], None),
+    ]);
     let text = r#"
         UserProfile = { // this is a ColumnFamily
             phatduckk: { // this is the key to this row inside the CF
@@ -313,7 +359,11 @@ fn the_articles_listings_are_read_as_they_stand() {
 
 #[test]
 fn notations_look_like_this() {
-    let k = open(&[texts("F", false), texts("S", true), family("N", ["BytesType", "LongType", "BooleanType"], None)]);
+    let k = open(&[
+        texts("F", false),
+        texts("S", true),
+        family("N", ["BytesType", "LongType", "BooleanType"], None),
+    ]);
     let counters = family("C", ["UTF8Type", "UTF8Type", "CounterColumnType"], None);
     k.wide().system_add_column_family(&counters).unwrap();
     let text = r#"{
@@ -435,20 +485,34 @@ fn rows_can_be_read_into_another_family() {
 #[test]
 fn what_is_wrong_is_told_with_its_place() {
     let counters = family("C", ["UTF8Type", "UTF8Type", "CounterColumnType"], None);
-    let k = open(&[texts("F", false), texts("S", true), family("L", ["UTF8Type", "LongType", "LongType"], None), counters]);
+    let k = open(&[
+        texts("F", false),
+        texts("S", true),
+        family("L", ["UTF8Type", "LongType", "LongType"], None),
+        counters,
+    ]);
     let cases = [
         ("{F: {r: {a: b}}", "line 1, column 16: the text ends before everything is closed with }"),
         ("F: {r: {a: \"b\" c: d}}", "line 1, column 16: a comma is missing before \"c\""),
         ("F: {r: {a: b}} }", "line 1, column 16: here should be a name, not '}'"),
         ("{F: {}} {", "line 1, column 9: something follows the document"),
         ("Nope: {}", "line 1, column 1: unconfigured columnfamily Nope"),
-        ("F: {\n  r: x\n}", "line 2, column 6: a row is an object: { … }, or a list of columns: [ … ]"),
+        (
+            "F: {\n  r: x\n}",
+            "line 2, column 6: a row is an object: { … }, or a list of columns: [ … ]",
+        ),
         ("F: {r: {\"0x\": x}}", "line 1, column 15: column name must not be empty"),
         ("F: {'': {a: x}}", "line 1, column 5: Key may not be empty"),
         ("L: {r: {x: 1}}", "line 1, column 9: name: Unable to make long from 'x'"),
         ("L: {r: {1: x}}", "line 1, column 12: value: Unable to make long from 'x'"),
-        ("L: {r: {1: '0x01'}}", "line 1, column 12: (Expected 8 or 0 byte long (1)) [K][L][1] failed validation"),
-        ("F: {r: {a: {value: {b: c}}}}", "line 1, column 20: a column's value is a text or a number"),
+        (
+            "L: {r: {1: '0x01'}}",
+            "line 1, column 12: (Expected 8 or 0 byte long (1)) [K][L][1] failed validation",
+        ),
+        (
+            "F: {r: {a: {value: {b: c}}}}",
+            "line 1, column 20: a column's value is a text or a number",
+        ),
         (
             "F: {r: {a: {valu: b}}}",
             "line 1, column 13: a column has no \"valu\": only timestamp, deleted, name, value, ttl, expires, counter",
@@ -457,13 +521,31 @@ fn what_is_wrong_is_told_with_its_place() {
             "F: {r: {a: {value: b, deleted: 3}}}",
             "line 1, column 33: a column has a value (and may have ttl and expires), or deleted, or a counter",
         ),
-        ("F: {r: {a: {name: b, value: c}}}", "line 1, column 19: the name is another than the one before the colon"),
-        ("S: {r: {a: {name: b, value: {c: d}}}}", "line 1, column 35: the name is another than the one before the colon"),
+        (
+            "F: {r: {a: {name: b, value: c}}}",
+            "line 1, column 19: the name is another than the one before the colon",
+        ),
+        (
+            "S: {r: {a: {name: b, value: {c: d}}}}",
+            "line 1, column 35: the name is another than the one before the colon",
+        ),
         ("S: {r: {a: b}}", "line 1, column 12: a super column is an object: { … }"),
-        ("F: {r: {a: {value: b, timestamp: now}}}", "line 1, column 34: here should be a whole number, not \"now\""),
-        ("F: {r: {a: {counter: 3}}}", "line 1, column 23: invalid operation for non commutative columnfamily F"),
-        ("C: {r: {a: {timestamp: 3, deleted: 3}}}", "line 1, column 37: invalid operation for commutative columnfamily C"),
-        ("C: {r: {'': {timestamp: 3, deleted: 3}}}", "line 1, column 38: invalid operation for commutative columnfamily C"),
+        (
+            "F: {r: {a: {value: b, timestamp: now}}}",
+            "line 1, column 34: here should be a whole number, not \"now\"",
+        ),
+        (
+            "F: {r: {a: {counter: 3}}}",
+            "line 1, column 23: invalid operation for non commutative columnfamily F",
+        ),
+        (
+            "C: {r: {a: {timestamp: 3, deleted: 3}}}",
+            "line 1, column 37: invalid operation for commutative columnfamily C",
+        ),
+        (
+            "C: {r: {'': {timestamp: 3, deleted: 3}}}",
+            "line 1, column 38: invalid operation for commutative columnfamily C",
+        ),
         (
             "F: {r: {'': {timestamp: 3}}}",
             "line 1, column 26: a deletion has a timestamp, and deleted: the second when it was made",
@@ -474,11 +556,14 @@ fn what_is_wrong_is_told_with_its_place() {
         ("F: {r: /* a", "line 1, column 8: a comment does not end"),
         ("[]", "line 1, column 1: here should be a name, not '['"),
     ];
-    let said = |text: &str| imported(&k, text, &ImportOptions::default()).err().map(|e| e.to_string());
-    let wrong: Vec<_> = cases.iter().filter(|(text, why)| said(text).as_deref() != Some(*why)).collect();
+    let said =
+        |text: &str| imported(&k, text, &ImportOptions::default()).err().map(|e| e.to_string());
+    let wrong: Vec<_> =
+        cases.iter().filter(|(text, why)| said(text).as_deref() != Some(*why)).collect();
     let instead: Vec<_> = wrong.iter().map(|(text, _)| (text, said(text))).collect();
     assert!(wrong.is_empty(), "{wrong:#?} are {instead:#?}");
-    let not_utf8 = import(&k, &b"F: {r: {a: '\xff'}}"[..], &ImportOptions::default(), &mut |_, _| {});
+    let not_utf8 =
+        import(&k, &b"F: {r: {a: '\xff'}}"[..], &ImportOptions::default(), &mut |_, _| {});
     let why = "line 1, column 12: a text that is not UTF-8; write other bytes as 0x and hexadecimal digits";
     assert_eq!(not_utf8.unwrap_err().to_string(), why);
     // Only families that ended before the mistake were written.

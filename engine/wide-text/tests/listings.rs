@@ -1,5 +1,6 @@
-//! Every listing of the article as it is printed, without a letter changed but for the `timeuuid_…` that stand for names, is read by
-//! `json::import` into the families that the article defines, and comes out in the order that it states.
+//! Every listing of the article as it is printed, without a letter changed but for the `timeuuid_…`
+//! that stand for names, is read by `json::import` into the families that the article defines, and
+//! comes out in the order that it states.
 
 use std::sync::Arc;
 
@@ -26,7 +27,12 @@ const FAMILIES: &str = r#"
     CompareSubcolumnsWith ="BytesType" Name ="Comments" />"#;
 
 fn open() -> Keyspace {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+    let db = DbOptions {
+        background_threads: 0,
+        memory_budget: 8 << 20,
+        wal_segment: 256 << 10,
+        ..DbOptions::default()
+    };
     let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
     let families = StorageConf::parse_families(FAMILIES, "K", wide.registry()).unwrap();
@@ -34,7 +40,11 @@ fn open() -> Keyspace {
     wide.keyspace("K").unwrap()
 }
 
-fn read(keyspace: &Keyspace, text: &str, options: &ImportOptions) -> std::result::Result<Counts, Failure> {
+fn read(
+    keyspace: &Keyspace,
+    text: &str,
+    options: &ImportOptions,
+) -> std::result::Result<Counts, Failure> {
     import(keyspace, text.as_bytes(), options, &mut |_, _| {})
 }
 
@@ -44,7 +54,11 @@ fn document(keyspace: &Keyspace, text: &str) {
 }
 
 fn row_of(family: &str) -> ImportOptions {
-    ImportOptions { family: Some(family.into()), row: Some("row".into()), ..ImportOptions::default() }
+    ImportOptions {
+        family: Some(family.into()),
+        row: Some("row".into()),
+        ..ImportOptions::default()
+    }
 }
 
 /// Reads a listing of columns alone.
@@ -64,7 +78,12 @@ fn order(keyspace: &Keyspace, family: &str, names: &[&str]) -> Vec<usize> {
     let mut out = vec![];
     export(keyspace.wide(), "K", &[family.to_owned()], Notation::Short, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
-    names.iter().map(|name| text.find(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{name} in {text}"))).collect()
+    names
+        .iter()
+        .map(|name| {
+            text.find(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{name} in {text}"))
+        })
+        .collect()
 }
 
 #[test]
@@ -83,7 +102,8 @@ timestamp: 123456789 //
 
 }"#,
     );
-    let column = json!({"name": "emailAddress", "value": "arin@example.com", "timestamp": 123456789});
+    let column =
+        json!({"name": "emailAddress", "value": "arin@example.com", "timestamp": 123456789});
     assert_eq!(shown(&k, "Columns", Notation::Full), json!({"row": {"emailAddress": column}}));
     columns(
         &k,
@@ -108,9 +128,9 @@ zip: {name: "zip" , value: "94107" , timestamp: 123456789},
 
 }"#,
     );
-    let at = |name: &str, value: &str| json!({"name": name, "value": value, "timestamp": 123456789});
-    let address =
-        json!({"street": at("street", "1234 x street"), "city": at("city", "san francisco"), "zip": at("zip", "94107")});
+    let at =
+        |name: &str, value: &str| json!({"name": name, "value": value, "timestamp": 123456789});
+    let address = json!({"street": at("street", "1234 x street"), "city": at("city", "san francisco"), "zip": at("zip", "94107")});
     let expected = json!({"row": {"homeAddress": {"name": "homeAddress", "value": address}}});
     assert_eq!(shown(&k, "People", Notation::Full), expected);
 
@@ -286,9 +306,14 @@ zip: {name: "zip" , value: "94107" }
 
 }"#,
     );
-    assert!(order(&k, "People", &["homeAddress", "city", "street", "zip", "workAddress"]).is_sorted());
+    assert!(
+        order(&k, "People", &["homeAddress", "city", "street", "zip", "workAddress"]).is_sorted()
+    );
     let address = json!({"city": "san francisco", "street": "1234 x street", "zip": "94107"});
-    assert_eq!(shown(&k, "People", Notation::Short), json!({"row": {"homeAddress": address, "workAddress": address}}));
+    assert_eq!(
+        shown(&k, "People", Notation::Short),
+        json!({"row": {"homeAddress": address, "workAddress": address}})
+    );
 }
 
 #[test]
@@ -385,7 +410,8 @@ slug: scream-is-the-best-movie-ever
     );
 }
 
-/// Names for what the article writes as `timeuuid_…`, by time; the second `timeuuid_2b` of a row, which would be the first again, is `2c`.
+/// Names for what the article writes as `timeuuid_…`, by time; the second `timeuuid_2b` of a row,
+/// which would be the first again, is `2c`.
 const UUIDS: [(&str, &str); 7] = [
     ("timeuuid_1b", "537fd200-8b94-11de-8001-000000000002"),
     ("timeuuid_1c", "1708a200-8ba5-11de-8001-000000000002"),
@@ -468,17 +494,40 @@ fn tags_and_comments() {
     let sizes = ["guitar", "__notag__", "movie"].map(|tag| tagged[tag].as_object().unwrap().len());
     assert_eq!(sizes, [2, 3, 1]);
     // The newest of the row of all posts is its last column.
-    let newest = k.family("TaggedPosts").unwrap().row("__notag__").slice().reversed().limit(10).columns().unwrap();
+    let newest = k
+        .family("TaggedPosts")
+        .unwrap()
+        .row("__notag__")
+        .slice()
+        .reversed()
+        .limit(10)
+        .columns()
+        .unwrap();
     let newest: Vec<String> = newest.map(|c| c.unwrap().value_as().unwrap()).collect();
-    assert_eq!(newest, ["scream-is-the-best-movie-ever", "another-cool-guitar", "i-got-a-new-guitar"]);
-    let comments = k.family("Comments").unwrap().row("scream-is-the-best-movie-ever").slice().super_columns().unwrap();
+    assert_eq!(
+        newest,
+        ["scream-is-the-best-movie-ever", "another-cool-guitar", "i-got-a-new-guitar"]
+    );
+    let comments = k
+        .family("Comments")
+        .unwrap()
+        .row("scream-is-the-best-movie-ever")
+        .slice()
+        .super_columns()
+        .unwrap();
     let value = |s: &SuperColumn, name: &str| -> String {
         s.columns.iter().find(|c| c.name == name.as_bytes()).unwrap().value_as().unwrap()
     };
-    let told: Vec<_> = comments.iter().map(|s| (value(s, "commenter"), value(s, "comment"), value(s, "commentTime"))).collect();
+    let told: Vec<_> = comments
+        .iter()
+        .map(|s| (value(s, "commenter"), value(s, "comment"), value(s, "commentTime")))
+        .collect();
     let told: Vec<_> = told.iter().map(|(who, said, when)| (&**who, &**said, &**when)).collect();
     let godfather = "you're a dumb douche, the godfather is the best movie ever";
-    let expected = [("Joe Blow", godfather, "1250438004"), ("Some Dude", "be nice Joe Blow this isnt youtube", "1250557004")];
+    let expected = [
+        ("Joe Blow", godfather, "1250438004"),
+        ("Some Dude", "be nice Joe Blow this isnt youtube", "1250557004"),
+    ];
     assert_eq!(told, expected);
 }
 
@@ -498,7 +547,10 @@ fn a_comma_in_a_value_without_quotes_is_text_unless_a_name_or_nothing_follows() 
         ("a: x, the \"y\"\nb: z", json!({"a": "x, the \"y\"", "b": "z"})),
         ("a: 1,\nb: 2", json!({"a": "1", "b": "2"})),
         ("a: x, ... and so on", json!({"a": "x"})),
-        ("a: https://example.com/?b=c, b: 12:30", json!({"a": "https://example.com/?b=c", "b": "12:30"})),
+        (
+            "a: https://example.com/?b=c, b: 12:30",
+            json!({"a": "https://example.com/?b=c", "b": "12:30"}),
+        ),
         ("a:b:c,b:2", json!({"a": "b:c", "b": "2"})),
         ("a=b=c, b=2", json!({"a": "b=c", "b": "2"})),
     ];
@@ -510,11 +562,18 @@ fn a_comma_in_a_value_without_quotes_is_text_unless_a_name_or_nothing_follows() 
     // However far the text goes.
     for len in [62, 63, 64, 65, 511, 512, 513, (256 << 10) + 7] {
         let long = "y".repeat(len);
-        for (text, a) in [(format!("a: x,{long}"), format!("x,{long}")), (format!("a: x,{long}: z"), "x".to_owned())] {
+        for (text, a) in [
+            (format!("a: x,{long}"), format!("x,{long}")),
+            (format!("a: x,{long}: z"), "x".to_owned()),
+        ] {
             k.family("Columns").unwrap().row("row").delete_all().unwrap();
             let done = read(&k, &text, &row_of("Columns"));
             match len {
-                0..65_536 => assert_eq!(shown(&k, "Columns", Notation::Short)["row"]["a"], a, "{len}: {done:?}"),
+                0..65_536 => assert_eq!(
+                    shown(&k, "Columns", Notation::Short)["row"]["a"],
+                    a,
+                    "{len}: {done:?}"
+                ),
                 // A name can't be so long.
                 _ => assert_eq!(done.is_ok(), text.ends_with('y'), "{len}: {done:?}"),
             }
@@ -526,16 +585,36 @@ fn a_comma_in_a_value_without_quotes_is_text_unless_a_name_or_nothing_follows() 
 fn what_is_wrong_with_columns_alone_is_told() {
     let k = open();
     let cases = [
-        ("Columns", "[{name: a, value: b}", "line 1, column 21: a column that has no name before it is an object"),
-        ("Columns", "{value: b, name: a}", "line 1, column 2: a column that has no name before it is an object"),
+        (
+            "Columns",
+            "[{name: a, value: b}",
+            "line 1, column 21: a column that has no name before it is an object",
+        ),
+        (
+            "Columns",
+            "{value: b, name: a}",
+            "line 1, column 2: a column that has no name before it is an object",
+        ),
         ("Columns", "{name: {}}", "line 1, column 8: here should be a name"),
         ("Columns", "{name: a}", "line 1, column 9: a column has a value"),
         ("Columns", "[] x", "line 1, column 4: something follows the list"),
         ("Columns", "a: b}", "line 1, column 5: here should be a name, not '}'"),
         ("Longs", "{name: a, value: b}", "line 1, column 8: name: Unable to make long from 'a'"),
-        ("People", "{name: a, value: b}", "line 1, column 18: the value of a super column is an object"),
-        ("People", "{name: a}", "line 1, column 9: a super column has a name and a value, and nothing else"),
-        ("People", "{name: a, value: {}, x: y}", "line 1, column 23: a super column has a name and a value"),
+        (
+            "People",
+            "{name: a, value: b}",
+            "line 1, column 18: the value of a super column is an object",
+        ),
+        (
+            "People",
+            "{name: a}",
+            "line 1, column 9: a super column has a name and a value, and nothing else",
+        ),
+        (
+            "People",
+            "{name: a, value: {}, x: y}",
+            "line 1, column 23: a super column has a name and a value",
+        ),
         ("Nope", "a: b", "unconfigured columnfamily Nope"),
     ];
     for (family, text, why) in cases {
@@ -543,6 +622,9 @@ fn what_is_wrong_with_columns_alone_is_told() {
         assert!(said.starts_with(why), "{text}: {said}");
     }
     let no_family = ImportOptions { row: Some("r".into()), ..ImportOptions::default() };
-    assert_eq!(read(&k, "a: b", &no_family).unwrap_err().to_string(), "columns of a row need the name of their family");
+    assert_eq!(
+        read(&k, "a: b", &no_family).unwrap_err().to_string(),
+        "columns of a row need the name of their family"
+    );
     assert_eq!(shown(&k, "Columns", Notation::Short), json!({}));
 }

@@ -1,4 +1,5 @@
-//! Row keys, names of super columns and names of columns of 65,535 bytes each, as JSON and in cassandra-cli's language.
+//! Row keys, names of super columns and names of columns of 65,535 bytes each, as JSON and in
+//! cassandra-cli's language.
 
 use std::sync::Arc;
 
@@ -10,12 +11,18 @@ use firn_wide_text::cli::{Session, Source};
 use firn_wide_text::json::{ImportOptions, Notation, export, import};
 
 fn open(env: &MemEnv) -> Wide {
-    let db = DbOptions { background_threads: 0, memory_budget: 32 << 20, wal_segment: 1 << 20, ..DbOptions::default() };
+    let db = DbOptions {
+        background_threads: 0,
+        memory_budget: 32 << 20,
+        wal_segment: 1 << 20,
+        ..DbOptions::default()
+    };
     let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
     Wide::open_in(Arc::new(env.clone()), "/wide", options).unwrap()
 }
 
-/// The longest key or name that ends like this, of bytes that take the most room in the engine's keys: zeros that others part.
+/// The longest key or name that ends like this, of bytes that take the most room in the engine's
+/// keys: zeros that others part.
 fn longest(end: u8) -> Vec<u8> {
     let mut name: Vec<u8> = (0..MAX_SHORT).map(|i| (i % 2) as u8).collect();
     name[MAX_SHORT - 1] = end;
@@ -33,7 +40,8 @@ fn the_longest_keys_and_names_are_exported_and_imported_again() {
         subcomparator_type: Some(bytes()),
         ..CfDef::new("K", "S")
     };
-    wide.system_add_keyspace(&KsDef { cf_defs: vec![standard, super_columns], ..KsDef::new("K") }).unwrap();
+    wide.system_add_keyspace(&KsDef { cf_defs: vec![standard, super_columns], ..KsDef::new("K") })
+        .unwrap();
     let ks = wide.keyspace("K").unwrap();
     for key in [1, 2] {
         for name in [1, 2] {
@@ -44,7 +52,12 @@ fn the_longest_keys_and_names_are_exported_and_imported_again() {
     }
     let rows = || {
         ["F", "S"].map(|family| {
-            ks.get_range_slices(&ColumnParent::new(family), &SlicePredicate::all(), &KeyRange::keys("", "")).unwrap()
+            ks.get_range_slices(
+                &ColumnParent::new(family),
+                &SlicePredicate::all(),
+                &KeyRange::keys("", ""),
+            )
+            .unwrap()
         })
     };
     let before = rows();
@@ -55,7 +68,13 @@ fn the_longest_keys_and_names_are_exported_and_imported_again() {
         ks.truncate(family).unwrap();
     }
     assert_eq!(rows(), [vec![], vec![]]);
-    import(&ks, &text[..], &ImportOptions { timestamp: Some(7), ..ImportOptions::default() }, &mut |_, _| {}).unwrap();
+    import(
+        &ks,
+        &text[..],
+        &ImportOptions { timestamp: Some(7), ..ImportOptions::default() },
+        &mut |_, _| {},
+    )
+    .unwrap();
     assert!(rows() == before);
 }
 
@@ -72,7 +91,9 @@ fn the_shell_of_the_article_takes_the_longest_keys_and_names() {
     say("create keyspace K".into());
     say("use K".into());
     let types = "comparator=UTF8Type and key_validation_class=UTF8Type and default_validation_class=UTF8Type";
-    say(format!("create column family S with column_type=Super and subcomparator=UTF8Type and {types}"));
+    say(format!(
+        "create column family S with column_type=Super and subcomparator=UTF8Type and {types}"
+    ));
     say(format!("set S['{key}']['{name}']['{more}'] = 'v'"));
     assert!(say(format!("get S['{key}']['{name}']['{more}']")).contains("value=v"));
     assert!(say("list S".into()).contains(&format!("(super_column={name},")));

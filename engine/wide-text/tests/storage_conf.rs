@@ -1,5 +1,6 @@
-//! `storage-conf.xml`: the article's own, every element and every error. The words are in `data/storage_conf.txt`; the article's XML, as
-//! its translations print it, is in `data/storage-conf/`.
+//! `storage-conf.xml`: the article's own, every element and every error. The words are in
+//! `data/storage_conf.txt`; the article's XML, as its translations print it, is in
+//! `data/storage-conf/`.
 
 #[path = "../../wide/tests/common/mod.rs"]
 mod common;
@@ -51,7 +52,12 @@ fn show(conf: &Result<StorageConf, Error>) -> String {
     }
     if conf.settings != Settings::default() {
         let _ = writeln!(out, "{:#?}", conf.settings);
-        let _ = writeln!(out, "{:?}, memtables of {} bytes", conf.settings.durability(), conf.settings.memtable_bytes());
+        let _ = writeln!(
+            out,
+            "{:?}, memtables of {} bytes",
+            conf.settings.durability(),
+            conf.settings.memtable_bytes()
+        );
     }
     conf.notes.iter().for_each(|n| writeln!(out, "line {}: {}", n.line, n.text).expect("a string"));
     out
@@ -95,7 +101,9 @@ fn settings_of_a_storage_conf_say_how_the_database_is_opened() {
                 <MemtableSizeInMB>16</MemtableSizeInMB>\
                 <Keyspaces><Keyspace Name='K'><ColumnFamily Name='F'/></Keyspace></Keyspaces></Storage>";
     let conf = StorageConf::parse(text, &registry()).unwrap();
-    let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", conf.settings.options(Options::default())).unwrap();
+    let wide =
+        Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", conf.settings.options(Options::default()))
+            .unwrap();
     wide.system_add_keyspace(&conf.keyspaces[0]).unwrap();
     assert_eq!((wide.describe_cluster_name(), wide.durability()), ("Blogs", Durability::Power));
     assert_eq!(wide.describe_partitioner(), "org.apache.cassandra.dht.ByteOrderedPartitioner");
@@ -103,7 +111,8 @@ fn settings_of_a_storage_conf_say_how_the_database_is_opened() {
     assert_eq!(wide.store().family(id).unwrap().tree().options().memtable_size, 16 << 20);
 }
 
-/// Whatever is read is a schema, and whatever is not is refused by its kind of error: nothing panics, nothing takes long.
+/// Whatever is read is a schema, and whatever is not is refused by its kind of error: nothing
+/// panics, nothing takes long.
 fn whatever(text: &str) {
     show(&StorageConf::parse(text, &registry()));
     families(text, "Keyspace1");

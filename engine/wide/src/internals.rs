@@ -1,8 +1,10 @@
-//! The rooms of the model, for CQL, for the tools that look into stores, the benches and the fuzzers.
+//! The rooms of the model, for CQL, for the tools that look into stores, the benches and the
+//! fuzzers.
 //!
-//! **Nothing here is promised.** Names, signatures and behaviour change with any release, also with a patch; an application takes
-//! what it needs from the crate's root, where names stay. Rooms are modules of the crate; a module imports only lower floors:
-//! [`base`], [`types`], [`ring`] (0) < [`key`], [`cell`] (where cells know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3).
+//! **Nothing here is promised.** Names, signatures and behaviour change with any release, also with
+//! a patch; an application takes what it needs from the crate's root, where names stay. Rooms are
+//! modules of the crate; a module imports only lower floors: [`base`], [`types`], [`ring`] (0) <
+//! [`key`], [`cell`] (where cells know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3).
 
 /// Floor 3: Thrift's operations and the builder.
 pub mod api {

@@ -1,9 +1,11 @@
-//! The Cassandra data model over the engine `firn-kv`: keyspaces, column families of columns and super columns, client timestamps,
-//! tombstones, time to live, counters, secondary indexes. It follows the era of "WTF is a SuperColumn?" (2009) to Cassandra 1.1; where
-//! versions differ, the newest rule counts.
+//! The Cassandra data model over the engine `firn-kv`: keyspaces, column families of columns and
+//! super columns, client timestamps, tombstones, time to live, counters, secondary indexes. It
+//! follows the era of "WTF is a SuperColumn?" (2009) to Cassandra 1.1; where versions differ, the
+//! newest rule counts.
 //!
 //! # A tour
-//! A keyspace holds column families; a family holds rows by key; a row holds columns, always sorted by name as the family's comparator says:
+//! A keyspace holds column families; a family holds rows by key; a row holds columns, always sorted
+//! by name as the family's comparator says:
 //!
 //! ```
 //! use firn_wide::{CfDef, Column, KsDef, Wide};
@@ -46,7 +48,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Writes carry timestamps, and the larger one counts, whatever came first. A deletion is a write too:
+//! Writes carry timestamps, and the larger one counts, whatever came first. A deletion is a write
+//! too:
 //!
 //! ```
 //! # use firn_wide::{CfDef, KsDef, Wide};
@@ -66,21 +69,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Wide`] opens a database; [`Options`] has partitioner, durability, comparators of one's own ([`Registry`], [`Comparator`]).
+//! - [`Wide`] opens a database; [`Options`] has partitioner, durability, comparators of one's own
+//!   ([`Registry`], [`Comparator`]).
 //! - [`KsDef`], [`CfDef`], [`ColumnDef`] define keyspaces, families, and columns with indexes.
-//! - [`ColumnFamily`], [`Row`], [`Slice`], [`Rows`], [`Find`], [`Batch`]: the idiomatic interface; [`Keyspace::update`] reads and writes
-//!   alone on its rows; [`Chunks`] writes many rows.
-//! - [`Keyspace`] also has Thrift's operations by their names: `get_slice`, `batch_mutate`, `get_indexed_slices`, …
+//! - [`ColumnFamily`], [`Row`], [`Slice`], [`Rows`], [`Find`], [`Batch`]: the idiomatic interface;
+//!   [`Keyspace::update`] reads and writes alone on its rows; [`Chunks`] writes many rows.
+//! - [`Keyspace`] also has Thrift's operations by their names: `get_slice`, `batch_mutate`,
+//!   `get_indexed_slices`, …
 //! - [`ColumnFamily::purge_report`] says what keeps tombstones from going.
-//! - The crate `firn-wide-text` has the texts around the model: cassandra-cli's language, families as JSON, `storage-conf.xml`, and whole
-//!   applications.
+//! - The crate `firn-wide-text` has the texts around the model: cassandra-cli's language, families
+//!   as JSON, `storage-conf.xml`, and whole applications.
 //!
 //! # What differs from the servers of the era
-//! Answers of real servers are replayed by the tests; differences that are kept are listed there with their reasons (`thrift_kept.jsonl` among
-//! the vectors, and the list in `tests/vectors.rs`). The large ones: equal timestamps follow Cassandra 4.0's
-//! rule, which doesn't depend on the order of arrival; names that compare equal are one name, in its canonical spelling; the default partitioner
-//! is Murmur3; CollatingOrderPreservingPartitioner is refused; deleted counters are gone at once and begin at 0 again; a `batch_mutate` over
-//! many rows is atomic; there is one node, and no consistency level.
+//! Answers of real servers are replayed by the tests; differences that are kept are listed there
+//! with their reasons (`thrift_kept.jsonl` among the vectors, and the list in `tests/vectors.rs`).
+//! The large ones: equal timestamps follow Cassandra 4.0's rule, which doesn't depend on the order
+//! of arrival; names that compare equal are one name, in its canonical spelling; the default
+//! partitioner is Murmur3; CollatingOrderPreservingPartitioner is refused; deleted counters are
+//! gone at once and begin at 0 again; a `batch_mutate` over many rows is atomic; there is one node,
+//! and no consistency level.
 //!
 //! What is here stays; the rooms of the model are behind [`internals`], without promises.
 
@@ -96,18 +103,23 @@ mod schema;
 mod store;
 mod types;
 
-pub use api::{Batch, Chunks, ColumnFamily, Columns, Counts, Find, FromBytes, Keyspace, Options, Row, RowIter, Rows, Slice};
 pub use api::{
-    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, CounterSuperColumn, Deletion, IndexClause,
-    IndexExpression, IndexOperator, KeyBound, KeyRange, KeySlice, Mutation, PredicateParts, RowMutation, SlicePredicate,
-    SliceRange, SuperColumn, TokenRange,
+    Batch, Chunks, ColumnFamily, Columns, Counts, Find, FromBytes, Keyspace, Options, Row, RowIter,
+    Rows, Slice,
+};
+pub use api::{
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, CounterSuperColumn,
+    Deletion, IndexClause, IndexExpression, IndexOperator, KeyBound, KeyRange, KeySlice, Mutation,
+    PredicateParts, RowMutation, SlicePredicate, SliceRange, SuperColumn, TokenRange,
 };
 pub use api::{MAX_SHORT, MAX_TTL, ToBytes, Wide};
 pub use base::error::{Error, Result};
 pub use ring::Partitioner;
 pub use schema::{CfDef, ColumnDef, IndexType, KsDef};
 pub use store::{Blocker, Clock, Grace, ManualClock, PurgeReport, StoreOptions, TablePurge};
-pub use types::{Comparator, Custom, Malformed, Registry, TimeSource, Type, TypeError, UserType, Wording, uuids};
+pub use types::{
+    Comparator, Custom, Malformed, Registry, TimeSource, Type, TypeError, UserType, Wording, uuids,
+};
 
 /// The examples of the page, as tests.
 #[cfg(doctest)]

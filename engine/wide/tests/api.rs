@@ -1,5 +1,5 @@
-//! The operations beyond what was recorded: definitions that change under data, what survives reopening, pages, tokens, custom comparators,
-//! and every text that the vectors don't have.
+//! The operations beyond what was recorded: definitions that change under data, what survives
+//! reopening, pages, tokens, custom comparators, and every text that the vectors don't have.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,12 @@ use firn_wide::*;
 use firn_wide::{CfDef, ColumnDef, KsDef};
 
 fn options() -> Options {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+    let db = DbOptions {
+        background_threads: 0,
+        memory_budget: 8 << 20,
+        wal_segment: 256 << 10,
+        ..DbOptions::default()
+    };
     Options { store: StoreOptions { db, clock: None }, ..Options::default() }
 }
 
@@ -42,18 +47,33 @@ fn why<T: std::fmt::Debug>(result: Result<T>) -> String {
 fn definitions_and_data_survive_reopening() {
     let env = MemEnv::new(1);
     let version = {
-        let wide =
-            open(&env, Options { partitioner: Some("RandomPartitioner".into()), cluster_name: Some("C".into()), ..options() })
-                .unwrap();
+        let wide = open(
+            &env,
+            Options {
+                partitioner: Some("RandomPartitioner".into()),
+                cluster_name: Some("C".into()),
+                ..options()
+            },
+        )
+        .unwrap();
         wide.system_add_keyspace(&KsDef::new("K")).unwrap();
         let version = wide.system_add_column_family(&utf8("F")).unwrap();
-        wide.keyspace("K").unwrap().family("F").unwrap().row("key").insert("name", "value").unwrap();
+        wide.keyspace("K")
+            .unwrap()
+            .family("F")
+            .unwrap()
+            .row("key")
+            .insert("name", "value")
+            .unwrap();
         version
     };
     let wide = open(&env, options()).unwrap();
     assert_eq!(wide.describe_partitioner(), "org.apache.cassandra.dht.RandomPartitioner");
     assert_eq!(wide.describe_cluster_name(), "C");
-    assert_eq!(wide.describe_schema_versions().into_keys().collect::<Vec<_>>(), [version.to_string()]);
+    assert_eq!(
+        wide.describe_schema_versions().into_keys().collect::<Vec<_>>(),
+        [version.to_string()]
+    );
     let family = wide.keyspace("K").unwrap().family("F").unwrap();
     assert_eq!(family.row("key").value::<String>("name").unwrap().unwrap(), "value");
     drop((wide, family));
@@ -67,9 +87,15 @@ fn an_index_is_built_over_what_is_there_and_dropped_again() {
     let ks = with(vec![utf8("F")]);
     let family = ks.family("F").unwrap();
     for i in 0..300 {
-        family.row(format!("row {i}")).insert("color", if i % 3 == 0 { "red" } else { "blue" }).unwrap();
+        family
+            .row(format!("row {i}"))
+            .insert("color", if i % 3 == 0 { "red" } else { "blue" })
+            .unwrap();
     }
-    assert_eq!(why(family.find().eq("color", "red").rows()), "No indexed columns present in index clause with operator EQ");
+    assert_eq!(
+        why(family.find().eq("color", "red").rows()),
+        "No indexed columns present in index clause with operator EQ"
+    );
     let mut def = ks.wide().describe_keyspace("K").unwrap().cf_defs.remove(0);
     let without = def.clone();
     def.column_metadata = vec![ColumnDef::new("color", "UTF8Type").indexed()];
@@ -81,7 +107,10 @@ fn an_index_is_built_over_what_is_there_and_dropped_again() {
     assert_eq!(family.find().eq("color", "blue").rows().unwrap().len(), 201);
     assert_eq!(why(family.rebuild_index("size")), "there is no index on the column size of F");
     ks.wide().system_update_column_family(&without).unwrap();
-    assert_eq!(why(family.find().eq("color", "red").rows()), "No indexed columns present in index clause with operator EQ");
+    assert_eq!(
+        why(family.find().eq("color", "red").rows()),
+        "No indexed columns present in index clause with operator EQ"
+    );
     assert!(!ks.wide().store().db().tree_names().iter().any(|t| t.starts_with("ix-")));
 }
 
@@ -94,7 +123,8 @@ fn a_definition_says_how_a_family_is_stored() {
     };
     let is_leveled = |wide: &Wide| {
         let o = tree(wide).options();
-        matches!(o.policy, firn_kv::Policy::Leveled(_)) && o.compression == [firn_kv::Compression::None]
+        matches!(o.policy, firn_kv::Policy::Leveled(_))
+            && o.compression == [firn_kv::Compression::None]
     };
     let wide = open(&env, options()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
@@ -133,7 +163,8 @@ fn the_most_selective_index_drives_and_all_expressions_hold() {
     batch.commit().unwrap();
     let find = || family.find().eq("common", "x").eq("rare", "y");
     let numbers = |find: Find| {
-        let mut n: Vec<i64> = find.rows().unwrap().iter().map(|r| FromBytes::from_bytes(&r.key).unwrap()).collect();
+        let mut n: Vec<i64> =
+            find.rows().unwrap().iter().map(|r| FromBytes::from_bytes(&r.key).unwrap()).collect();
         n.sort_unstable();
         n
     };
@@ -170,12 +201,16 @@ fn a_comparator_may_become_one_that_sorts_alike() {
     family.row("k").insert([0xFF_u8], "v").unwrap();
     assert_eq!(family.row("k").slice().count().unwrap(), 2);
     def.comparator_type = "LongType".into();
-    assert_eq!(why(ks.wide().system_update_column_family(&def)), "comparators do not match or are not compatible.");
+    assert_eq!(
+        why(ks.wide().system_update_column_family(&def)),
+        "comparators do not match or are not compatible."
+    );
 }
 
 #[test]
 fn a_refused_batch_writes_nothing_and_a_good_one_everything() {
-    let ks = with(vec![utf8("F"), CfDef { comparator_type: "LongType".into(), ..CfDef::new("K", "L") }]);
+    let ks =
+        with(vec![utf8("F"), CfDef { comparator_type: "LongType".into(), ..CfDef::new("K", "L") }]);
     let (f, l) = (ks.family("F").unwrap(), ks.family("L").unwrap());
     let mut bad = ks.batch();
     bad.insert(&f.row("a"), "n", "v").insert(&l.row("b"), "abc", "v");
@@ -190,7 +225,9 @@ fn a_refused_batch_writes_nothing_and_a_good_one_everything() {
 #[test]
 fn pages_of_columns_and_key_ranges() {
     let env = MemEnv::new(1);
-    let wide = open(&env, Options { partitioner: Some("ByteOrderedPartitioner".into()), ..options() }).unwrap();
+    let wide =
+        open(&env, Options { partitioner: Some("ByteOrderedPartitioner".into()), ..options() })
+            .unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
     let ks = wide.keyspace("K").unwrap();
     let family = ks.family("F").unwrap();
@@ -201,15 +238,21 @@ fn pages_of_columns_and_key_ranges() {
     }
     family.row("bb").at(1).delete("ghost").unwrap();
     let page = |key: &str, column: &str, count| {
-        let rows = ks.get_paged_slice("F", &KeyRange::keys(key, "").count(count), column.as_bytes()).unwrap();
-        rows.into_iter().map(|r| (String::from_utf8(r.key).unwrap(), r.columns.len())).collect::<Vec<_>>()
+        let rows = ks
+            .get_paged_slice("F", &KeyRange::keys(key, "").count(count), column.as_bytes())
+            .unwrap();
+        rows.into_iter()
+            .map(|r| (String::from_utf8(r.key).unwrap(), r.columns.len()))
+            .collect::<Vec<_>>()
     };
     assert_eq!(page("", "", 6), [("a".into(), 4), ("b".into(), 2)]);
     assert_eq!(page("b", "n1", 6), [("b".into(), 3), ("c".into(), 3)]);
     assert_eq!(page("c", "n3", 6), [("c".into(), 1)]);
     assert_eq!(ks.get_key_range("F", b"a", b"bz", 10).unwrap(), [b"a", b"b"]);
     assert_eq!(ks.get_key_range("F", b"", b"", 2).unwrap(), [b"a", b"b"]);
-    let keys = |rows: Rows| rows.iter().unwrap().map(|r| String::from_utf8(r.unwrap().key).unwrap()).collect::<Vec<_>>();
+    let keys = |rows: Rows| {
+        rows.iter().unwrap().map(|r| String::from_utf8(r.unwrap().key).unwrap()).collect::<Vec<_>>()
+    };
     assert_eq!(keys(family.rows().from("b")), ["b", "c"]);
     assert_eq!(keys(family.rows().to("b").columns(1)), ["a", "b"]);
     let splits = ks.describe_splits("F", "", "", 2).unwrap();
@@ -231,7 +274,10 @@ fn one_call_sees_one_state_and_counts_add_up() {
     });
     assert_eq!(row.counter("likes").unwrap(), 800);
     assert_eq!(row.slice().counters().unwrap(), [CounterColumn::new("likes", 800)]);
-    assert_eq!(why(row.slice().columns().map(|_| ())), "invalid operation for commutative columnfamily C");
+    assert_eq!(
+        why(row.slice().columns().map(|_| ())),
+        "invalid operation for commutative columnfamily C"
+    );
     row.delete_all().unwrap();
     assert_eq!(row.counter("likes").unwrap(), 0);
 }
@@ -243,12 +289,14 @@ fn what_is_too_long_is_refused() {
     let row = ks.family("S").unwrap().row("k").super_column(&long);
     assert_eq!(why(row.insert("n", "v")), "column name length must not be greater than 65535");
     assert_eq!(why(row.get("n")), "supercolumn name length must not be greater than 65535");
-    let indexed = CfDef { column_metadata: vec![ColumnDef::new("i", "BytesType").indexed()], ..utf8("I") };
+    let indexed =
+        CfDef { column_metadata: vec![ColumnDef::new("i", "BytesType").indexed()], ..utf8("I") };
     ks.wide().system_add_column_family(&indexed).unwrap();
     let family = ks.family("I").unwrap();
     let refused = why(family.row("k").insert("i", vec![0_u8; 65_536]));
     assert_eq!(refused, "Can't index column value of size 65536 for index I_i_idx in CF I of KS K");
-    let clause = IndexClause::new([IndexExpression::new("i", IndexOperator::Eq, vec![0_u8; 65_536])]);
+    let clause =
+        IndexClause::new([IndexExpression::new("i", IndexOperator::Eq, vec![0_u8; 65_536])]);
     let found = ks.get_indexed_slices(&ColumnParent::new("I"), &clause, &SlicePredicate::all());
     assert_eq!(why(found), "Index expression values may not be larger than 64K");
 }
@@ -261,10 +309,16 @@ fn wrong_shapes_are_refused_by_those_who_decode_them() {
     let counter = Some(CounterColumn::new("n", 1));
     assert_eq!(why(ColumnOrSuperColumn::from_parts(column(), None, counter, None)), one);
     let neither = Deletion::from_parts(Some(1), None, Some((None, None)));
-    assert_eq!(why(neither), "A SlicePredicate must be given a list of Columns, a SliceRange, or both");
+    assert_eq!(
+        why(neither),
+        "A SlicePredicate must be given a list of Columns, a SliceRange, or both"
+    );
     let write = column().map(ColumnOrSuperColumn::Column);
     let both = Mutation::from_parts(write, Some(Deletion::row(1)));
-    assert_eq!(why(both), "mutation must have one and only one of column_or_supercolumn or deletion");
+    assert_eq!(
+        why(both),
+        "mutation must have one and only one of column_or_supercolumn or deletion"
+    );
 }
 
 #[test]
@@ -293,19 +347,36 @@ fn an_index_without_a_name_may_be_over_a_column_of_any_name() {
         let name = "n".repeat(len);
         let columns = vec![ColumnDef::new(name.clone(), "UTF8Type").indexed()];
         let family = format!("F{len}");
-        wide.system_add_column_family(&CfDef { column_metadata: columns, ..utf8(&family) }).unwrap();
+        wide.system_add_column_family(&CfDef { column_metadata: columns, ..utf8(&family) })
+            .unwrap();
         wide.keyspace("K").unwrap().family(&family).unwrap().row("r").insert(&name, "v").unwrap();
         drop(wide);
         let wide = open(&env, options()).unwrap();
-        let found = wide.keyspace("K").unwrap().family(&family).unwrap().find().eq(&name, "v").rows().unwrap();
+        let found = wide
+            .keyspace("K")
+            .unwrap()
+            .family(&family)
+            .unwrap()
+            .find()
+            .eq(&name, "v")
+            .rows()
+            .unwrap();
         assert_eq!(found.len(), 1, "{len}");
-        let definition = wide.describe_keyspace("K").unwrap().cf_defs.into_iter().find(|d| d.name == family).unwrap();
+        let definition = wide
+            .describe_keyspace("K")
+            .unwrap()
+            .cf_defs
+            .into_iter()
+            .find(|d| d.name == family)
+            .unwrap();
         assert_eq!(definition.column_metadata[0].index_name, Some(format!("{family}_{name}_idx")));
     }
     // A name that is given is short.
     let wide = open(&env, options()).unwrap();
-    let column = ColumnDef { index_name: Some("i".repeat(49)), ..ColumnDef::new("n", "UTF8Type").indexed() };
-    let refused = why(wide.system_add_column_family(&CfDef { column_metadata: vec![column], ..utf8("G") }));
+    let column =
+        ColumnDef { index_name: Some("i".repeat(49)), ..ColumnDef::new("n", "UTF8Type").indexed() };
+    let refused =
+        why(wide.system_add_column_family(&CfDef { column_metadata: vec![column], ..utf8("G") }));
     assert_eq!(refused, format!("Illegal index name {}", "i".repeat(49)));
 }
 
@@ -331,13 +402,17 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
     wide.system_update_column_family(&with_old_indexed()).unwrap();
     assert_eq!(family.find().eq("old", "v").rows().unwrap().len(), 1);
     let refused = why(family.row("long").insert("old", "y".repeat(65_536)));
-    assert_eq!(refused, "Can't index column value of size 65536 for index F_old_idx in CF F of KS K");
+    assert_eq!(
+        refused,
+        "Can't index column value of size 65536 for index F_old_idx in CF F of KS K"
+    );
 }
 
 /// Definitions come, change and go while there is data.
 fn change_definitions(env: &MemEnv) {
     let wide = open(env, options()).unwrap();
-    wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F"), utf8("G")], ..KsDef::new("K") }).unwrap();
+    wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F"), utf8("G")], ..KsDef::new("K") })
+        .unwrap();
     let family = wide.keyspace("K").unwrap().family("F").unwrap();
     for i in 0..20_i64 {
         family.row(i).insert("old", "v").unwrap();
@@ -356,7 +431,8 @@ fn a_crash_between_changes_of_definitions_leaves_one_of_the_states() {
     let env = MemEnv::new(1);
     env.start_journal();
     change_definitions(&env);
-    let (ops, mut rng, mut shapes) = (env.journal_len(), Rng::new(7), std::collections::BTreeSet::new());
+    let (ops, mut rng, mut shapes) =
+        (env.journal_len(), Rng::new(7), std::collections::BTreeSet::new());
     for _ in 0..150 {
         let cut = match rng.below(3) {
             0 => Cut::Process,
@@ -378,7 +454,9 @@ fn a_crash_between_changes_of_definitions_leaves_one_of_the_states() {
             continue;
         };
         let rows: Vec<KeySlice> = family.rows().iter().unwrap().map(|r| r.unwrap()).collect();
-        let names = |name: &str| rows.iter().filter(|r| r.columns.iter().any(|c| c.name() == name.as_bytes())).count();
+        let names = |name: &str| {
+            rows.iter().filter(|r| r.columns.iter().any(|c| c.name() == name.as_bytes())).count()
+        };
         let (old, new) = (names("old"), names("new"));
         assert!(old == 0 || new == 0, "a family that was created again has {old} old rows");
         let is_indexed = schema.family("K", "F").unwrap().has_indexes();
@@ -467,7 +545,8 @@ fn an_index_that_is_stopped_in_the_middle_is_whole_or_is_not_there() {
                 let is_begun = || {
                     let names = db.tree_names();
                     let tree = names.iter().find(|n| n.starts_with("ix-"));
-                    tree.and_then(|n| db.existing_tree(n).ok()).is_some_and(|t| t.len().is_ok_and(|n| n > 0))
+                    tree.and_then(|n| db.existing_tree(n).ok())
+                        .is_some_and(|t| t.len().is_ok_and(|n| n > 0))
                 };
                 while !done.load(Ordering::Relaxed) && !is_begun() {
                     std::thread::yield_now();
@@ -500,7 +579,9 @@ fn a_keyspace_of_many_families_is_synced_as_often_as_one_of_few() {
         wide.system_add_keyspace(&KsDef { cf_defs, ..KsDef::new("K") }).unwrap();
         let syncs = env.count() - before;
         let keyspace = wide.keyspace("K").unwrap();
-        (0..families).for_each(|n| keyspace.family(&format!("F{n}")).unwrap().row("r").insert("v", "1").unwrap());
+        (0..families).for_each(|n| {
+            keyspace.family(&format!("F{n}")).unwrap().row("r").insert("v", "1").unwrap()
+        });
         assert_eq!(wide.store().db().tree_names().len(), 1 + 2 * families);
         syncs
     };
@@ -517,9 +598,22 @@ fn a_database_is_closed_for_all_its_handles() {
     wide.clone().close().unwrap();
     wide.close().unwrap();
     let closed = |e: Error| matches!(e, Error::Store(e) if e.kind() == firn_kv::ErrorKind::Closed);
-    assert!(closed(row.insert("v", "2").unwrap_err()) && closed(row.value::<String>("v").unwrap_err()));
+    assert!(
+        closed(row.insert("v", "2").unwrap_err()) && closed(row.value::<String>("v").unwrap_err())
+    );
     assert!(closed(wide.system_add_column_family(&utf8("G")).unwrap_err()));
     // Beside the old handles.
     let again = open(&env, options()).unwrap();
-    assert_eq!(again.keyspace("K").unwrap().family("F").unwrap().row("r").value::<String>("v").unwrap().unwrap(), "1");
+    assert_eq!(
+        again
+            .keyspace("K")
+            .unwrap()
+            .family("F")
+            .unwrap()
+            .row("r")
+            .value::<String>("v")
+            .unwrap()
+            .unwrap(),
+        "1"
+    );
 }

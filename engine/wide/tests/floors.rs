@@ -1,10 +1,12 @@
-//! A room imports only lower floors, files of a room make no new rings, and every file says what it is.
+//! A room imports only lower floors, files of a room make no new rings, and every file says what it
+//! is.
 
 use std::path::Path;
 
 use firn_testkit::floors::{Plan, check};
 
-/// Siblings that know each other: tokens are of types, and what compactions may forget depends on where keys lie.
+/// Siblings that know each other: tokens are of types, and what compactions may forget depends on
+/// where keys lie.
 const PLAN: Plan<'_> = Plan {
     floors: &[
         ("base", 0),

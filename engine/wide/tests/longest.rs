@@ -1,5 +1,6 @@
-//! Row keys, names of super columns and names of columns of 65,535 bytes each, whatever they are made of: written, read one by one, in
-//! slices, ranges and by an index, deleted, from memtables and tables, after reopening.
+//! Row keys, names of super columns and names of columns of 65,535 bytes each, whatever they are
+//! made of: written, read one by one, in slices, ranges and by an index, deleted, from memtables
+//! and tables, after reopening.
 
 use std::sync::Arc;
 
@@ -9,15 +10,25 @@ use firn_wide::*;
 use firn_wide::{CfDef, ColumnDef, Comparator, KsDef, Malformed, Registry, TypeError};
 
 fn options(partitioner: &str) -> Options {
-    let db = DbOptions { background_threads: 0, memory_budget: 32 << 20, wal_segment: 1 << 20, ..DbOptions::default() };
-    Options { store: StoreOptions { db, clock: None }, partitioner: Some(partitioner.into()), ..Options::default() }
+    let db = DbOptions {
+        background_threads: 0,
+        memory_budget: 32 << 20,
+        wal_segment: 1 << 20,
+        ..DbOptions::default()
+    };
+    Options {
+        store: StoreOptions { db, clock: None },
+        partitioner: Some(partitioner.into()),
+        ..Options::default()
+    }
 }
 
 fn open(env: &MemEnv, partitioner: &str) -> Wide {
     Wide::open_in(Arc::new(env.clone()), "/wide", options(partitioner)).unwrap()
 }
 
-/// The longest key or name that ends like this, of bytes that take the most room in the engine's keys: zeros that others part.
+/// The longest key or name that ends like this, of bytes that take the most room in the engine's
+/// keys: zeros that others part.
 fn longest(end: u8) -> Vec<u8> {
     let mut name: Vec<u8> = (0..MAX_SHORT).map(|i| (i % 2) as u8).collect();
     name[MAX_SHORT - 1] = end;
@@ -28,7 +39,13 @@ fn longest(end: u8) -> Vec<u8> {
 type Row = (Vec<u8>, Vec<(Option<Vec<u8>>, Vec<Column>)>);
 
 fn rows(ks: &Keyspace, family: &str) -> Vec<Row> {
-    let found = ks.get_range_slices(&ColumnParent::new(family), &SlicePredicate::all(), &KeyRange::keys("", "")).unwrap();
+    let found = ks
+        .get_range_slices(
+            &ColumnParent::new(family),
+            &SlicePredicate::all(),
+            &KeyRange::keys("", ""),
+        )
+        .unwrap();
     let mut rows: Vec<Row> = vec![];
     for row in found {
         let mut columns: Vec<(Option<Vec<u8>>, Vec<Column>)> = vec![];
@@ -58,7 +75,8 @@ fn a_row_key_and_each_name_have_their_own_65535_bytes() {
         let env = MemEnv::new(1);
         let wide = open(&env, partitioner);
         let standard = CfDef { comparator_type: "BytesType".into(), ..CfDef::new("K", "F") };
-        let reversed = CfDef { comparator_type: "ReversedType(BytesType)".into(), ..CfDef::new("K", "R") };
+        let reversed =
+            CfDef { comparator_type: "ReversedType(BytesType)".into(), ..CfDef::new("K", "R") };
         let names = ["BytesType"; 2].map(String::from);
         let [comparator_type, subcomparator] = names;
         let super_columns = CfDef {
@@ -67,15 +85,28 @@ fn a_row_key_and_each_name_have_their_own_65535_bytes() {
             subcomparator_type: Some(subcomparator),
             ..CfDef::new("K", "S")
         };
-        wide.system_add_keyspace(&KsDef { cf_defs: vec![standard, reversed, super_columns], ..KsDef::new("K") }).unwrap();
+        wide.system_add_keyspace(&KsDef {
+            cf_defs: vec![standard, reversed, super_columns],
+            ..KsDef::new("K")
+        })
+        .unwrap();
         let ks = wide.keyspace("K").unwrap();
         for key in [1, 2] {
             for name in [1, 2, 3] {
                 for family in ["F", "R"] {
-                    ks.family(family).unwrap().row(longest(key)).at(7).insert(longest(name), [name]).unwrap();
+                    ks.family(family)
+                        .unwrap()
+                        .row(longest(key))
+                        .at(7)
+                        .insert(longest(name), [name])
+                        .unwrap();
                 }
                 for super_column in [1, 2] {
-                    let row = ks.family("S").unwrap().row(longest(key)).super_column(longest(super_column));
+                    let row = ks
+                        .family("S")
+                        .unwrap()
+                        .row(longest(key))
+                        .super_column(longest(super_column));
                     row.at(7).insert(longest(name), [name]).unwrap();
                 }
             }
@@ -88,10 +119,19 @@ fn a_row_key_and_each_name_have_their_own_65535_bytes() {
             [1, 2].map(|key| (longest(key), columns.clone())).into()
         };
         let check = |ks: &Keyspace| {
-            assert!(rows(ks, "F") == expected(vec![(None, vec![column(1), column(3)])]), "{partitioner}");
-            assert!(rows(ks, "R") == expected(vec![(None, vec![column(3), column(2), column(1)])]), "{partitioner}");
+            assert!(
+                rows(ks, "F") == expected(vec![(None, vec![column(1), column(3)])]),
+                "{partitioner}"
+            );
+            assert!(
+                rows(ks, "R") == expected(vec![(None, vec![column(3), column(2), column(1)])]),
+                "{partitioner}"
+            );
             let all = vec![column(1), column(2), column(3)];
-            assert!(rows(ks, "S") == expected(vec![(Some(longest(2)), all.clone())]), "{partitioner}");
+            assert!(
+                rows(ks, "S") == expected(vec![(Some(longest(2)), all.clone())]),
+                "{partitioner}"
+            );
             let row = ks.family("F").unwrap().row(longest(2));
             assert_eq!(row.get(longest(3)).unwrap(), Some(column(3)));
             assert_eq!(row.get(longest(2)).unwrap(), None);
@@ -100,7 +140,15 @@ fn a_row_key_and_each_name_have_their_own_65535_bytes() {
             let row = ks.family("S").unwrap().row(longest(2));
             assert_eq!(row.super_column(longest(2)).get(longest(3)).unwrap(), Some(column(3)));
             assert_eq!(row.super_column(longest(1)).get(longest(3)).unwrap(), None);
-            assert_eq!(row.super_column(longest(2)).slice().from(longest(2)).to(longest(2)).count().unwrap(), 1);
+            assert_eq!(
+                row.super_column(longest(2))
+                    .slice()
+                    .from(longest(2))
+                    .to(longest(2))
+                    .count()
+                    .unwrap(),
+                1
+            );
         };
         check(&ks);
         let tree = |wide: &Wide, family: &str| {
@@ -125,7 +173,8 @@ fn a_row_key_and_each_name_have_their_own_65535_bytes() {
         ks.family("S").unwrap().row(longest(1)).at(9).delete_all().unwrap();
         for family in ["F", "S"] {
             tree(&wide, family).compact().unwrap();
-            let with_columns = rows(&ks, family).into_iter().filter(|r| !r.1.is_empty()).map(|r| r.0);
+            let with_columns =
+                rows(&ks, family).into_iter().filter(|r| !r.1.is_empty()).map(|r| r.0);
             assert!(with_columns.eq([longest(2)]), "{partitioner}");
         }
     }
@@ -137,7 +186,11 @@ fn an_index_finds_the_longest_values_of_rows_with_the_longest_keys() {
     let wide = open(&env, "Murmur3Partitioner");
     let name = longest(9);
     let column = ColumnDef::new(name.clone(), "BytesType").indexed();
-    let family = CfDef { comparator_type: "BytesType".into(), column_metadata: vec![column], ..CfDef::new("K", "F") };
+    let family = CfDef {
+        comparator_type: "BytesType".into(),
+        column_metadata: vec![column],
+        ..CfDef::new("K", "F")
+    };
     wide.system_add_keyspace(&KsDef { cf_defs: vec![family], ..KsDef::new("K") }).unwrap();
     let ks = wide.keyspace("K").unwrap();
     let family = ks.family("F").unwrap();
@@ -197,7 +250,9 @@ fn what_a_comparator_makes_too_long_for_the_engine_is_refused() {
     wide.system_add_keyspace(&KsDef { cf_defs: vec![family], ..KsDef::new("K") }).unwrap();
     let row = wide.keyspace("K").unwrap().family("F").unwrap().row("k");
     let name = |n: usize| vec![b'n'; n];
-    let Err(Error::InvalidRequest(why)) = row.insert(name(MAX_SHORT), "v") else { panic!("it was taken") };
+    let Err(Error::InvalidRequest(why)) = row.insert(name(MAX_SHORT), "v") else {
+        panic!("it was taken")
+    };
     assert!(why.starts_with("the row's key and the names are too long together"), "{why}");
     assert_eq!(row.get(name(MAX_SHORT)).unwrap(), None);
     row.insert(name(50_000), "v").unwrap();

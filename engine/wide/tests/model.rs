@@ -1,4 +1,5 @@
-//! Every `model 3.4` in a comment leads to a rule of `MODEL.md`, and the rules stand there in order.
+//! Every `model 3.4` in a comment leads to a rule of `MODEL.md`, and the rules stand there in
+//! order.
 
 #![allow(clippy::disallowed_methods, reason = "it reads sources, and nothing of a store")]
 
@@ -31,14 +32,19 @@ fn rules() -> Vec<(u32, u32)> {
 
 /// The numbers behind each `model ` of a source: `model 2.2, 3.2 to 3.4 and 6`, over line ends too.
 fn cited(source: &str) -> Vec<(u32, u32)> {
-    let unbroken: Vec<&str> = source.lines().map(|l| l.trim_start().trim_start_matches(['/', '!', '#'])).collect();
+    let unbroken: Vec<&str> =
+        source.lines().map(|l| l.trim_start().trim_start_matches(['/', '!', '#'])).collect();
     let (text, mut found) = (unbroken.join(""), vec![]);
     for (at, word) in text.match_indices("model ") {
         let mut rest = &text[at + word.len()..];
         while let Some((rule, len)) = number(rest) {
             found.push(rule);
             rest = &rest[len..];
-            let Some(next) = [", ", " and ", " to "].iter().find_map(|link| rest.strip_prefix(link)) else { break };
+            let Some(next) =
+                [", ", " and ", " to "].iter().find_map(|link| rest.strip_prefix(link))
+            else {
+                break;
+            };
             rest = next;
         }
     }
@@ -62,7 +68,8 @@ fn citations_lead_to_rules() {
     assert!(all.is_sorted(), "the rules are out of order: {all:?}");
     let rules: BTreeSet<_> = all.iter().copied().collect();
     assert_eq!(rules.len(), all.len(), "two rules have one number: {all:?}");
-    let (root, mut wrong, mut good) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), vec![], 0);
+    let (root, mut wrong, mut good) =
+        (Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), vec![], 0);
     for place in ["engine", "tools"] {
         sources(&root.join(place), &mut |path, source| {
             for rule in cited(source) {
@@ -74,12 +81,19 @@ fn citations_lead_to_rules() {
             }
         });
     }
-    assert!(wrong.is_empty(), "no such rule in MODEL.md (.0 is a whole section):\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "no such rule in MODEL.md (.0 is a whole section):\n{}",
+        wrong.join("\n")
+    );
     assert!(good > 60, "only {good} citations were found");
 }
 
 #[test]
 fn citations_are_read() {
-    assert_eq!(cited("//! Order (model 2.2,\n//! 3.2 to 3.4 and 6): that.\n"), [(2, 2), (3, 2), (3, 4), (6, 0)]);
+    assert_eq!(
+        cited("//! Order (model 2.2,\n//! 3.2 to 3.4 and 6): that.\n"),
+        [(2, 2), (3, 2), (3, 4), (6, 0)]
+    );
     assert_eq!(cited("the data model, 3 of them"), []);
 }

@@ -1,5 +1,5 @@
-//! Every public method of the store, of Thrift's operations and of the builder is called by a model or by a run of crashes or threads, or
-//! `public_api.txt` says where it is tried instead.
+//! Every public method of the store, of Thrift's operations and of the builder is called by a model
+//! or by a run of crashes or threads, or `public_api.txt` says where it is tried instead.
 
 use std::path::Path;
 
@@ -9,8 +9,13 @@ use firn_testkit::public_api::{Runs, check};
 fn every_public_method_is_in_a_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     // The histories of CQL go through the store too.
-    let runs =
-        ["tests/store", "tests/threads.rs", "../cql/tests/histories.rs", "../cql/tests/concurrent.rs", "../cql/tests/lost.rs"];
+    let runs = [
+        "tests/store",
+        "tests/threads.rs",
+        "../cql/tests/histories.rs",
+        "../cql/tests/concurrent.rs",
+        "../cql/tests/lost.rs",
+    ];
     let runs = runs.map(|r| root.join(r));
     let types = [
         "Store",

@@ -1,7 +1,8 @@
-//! The schema as a conversation: definitions given, what was made of them, and why they were refused. The words are in
-//! `data/schema/*.txt`, one store a file.
+//! The schema as a conversation: definitions given, what was made of them, and why they were
+//! refused. The words are in `data/schema/*.txt`, one store a file.
 //!
-//! Every change that is accepted is read back from its records: applying the diff to the records there were must give the new schema.
+//! Every change that is accepted is read back from its records: applying the diff to the records
+//! there were must give the new schema.
 
 mod common;
 
@@ -28,9 +29,9 @@ fn load(stored: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Schema, Error> {
 /// Bytes as a test file writes them: text, or hexadecimal digits after `0x`.
 fn bytes(text: &str) -> Vec<u8> {
     match text.strip_prefix("0x") {
-        Some(digits) => {
-            (0..digits.len() / 2).map(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).expect("hexadecimal")).collect()
-        }
+        Some(digits) => (0..digits.len() / 2)
+            .map(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).expect("hexadecimal"))
+            .collect(),
         None => text.as_bytes().to_vec(),
     }
 }
@@ -96,7 +97,10 @@ fn set_columns(def: &mut CfDef, input: &str) {
             continue;
         }
         let mut column = ColumnDef::new(bytes(words[0]), words[1]);
-        column.index_type = words.get(2).filter(|w| **w != "none").map(|w| IndexType::from_name(w).expect("a kind of index"));
+        column.index_type = words
+            .get(2)
+            .filter(|w| **w != "none")
+            .map(|w| IndexType::from_name(w).expect("a kind of index"));
         column.index_name = words.get(3).filter(|w| **w != "unnamed").map(|w| (*w).to_owned());
         column.index_options.extend(words.get(4).map(|w| ("class_name".into(), (*w).to_owned())));
         def.column_metadata.push(column);
@@ -107,13 +111,24 @@ fn show_family(family: &Family) -> String {
     let mut out = String::new();
     let def = family.def();
     let short = |t: &str| t.rsplit('.').next().unwrap_or(t).to_owned();
-    let _ = write!(out, "{} {} {}.{}", family.id(), def.column_type, family.keyspace(), family.name());
+    let _ =
+        write!(out, "{} {} {}.{}", family.id(), def.column_type, family.keyspace(), family.name());
     let _ = write!(out, " comparator={}", short(&def.comparator_type));
     if let Some(sub) = &def.subcomparator_type {
         let _ = write!(out, " subcomparator={}", short(sub));
     }
-    let _ = write!(out, " default={} key={}", short(&def.default_validation_class), short(&def.key_validation_class));
-    let _ = writeln!(out, " gc_grace={}{}", family.gc_grace(), if family.is_counter() { " counters" } else { "" });
+    let _ = write!(
+        out,
+        " default={} key={}",
+        short(&def.default_validation_class),
+        short(&def.key_validation_class)
+    );
+    let _ = writeln!(
+        out,
+        " gc_grace={}{}",
+        family.gc_grace(),
+        if family.is_counter() { " counters" } else { "" }
+    );
     for column in &def.column_metadata {
         let _ = write!(out, "  {} {}", shown(&column.name), short(&column.validation_class));
         if let Some(kind) = column.index_type {
@@ -141,28 +156,43 @@ impl World {
             Err(other) => panic!("a change is refused by InvalidRequest, not {other:?}"),
         };
         let diff = self.schema.diff(&newer);
-        assert_eq!(diff.records.is_empty(), self.schema.version() == newer.version(), "the version tells schemas apart");
+        assert_eq!(
+            diff.records.is_empty(),
+            self.schema.version() == newer.version(),
+            "the version tells schemas apart"
+        );
         for (key, value) in diff.records {
             match value {
                 Some(value) => self.stored.insert(key, value),
                 None => Some(self.stored.remove(&key).expect("only what is there is deleted")),
             };
         }
-        assert_eq!(self.stored, newer.records().into_iter().collect(), "the diff leads to the records");
+        assert_eq!(
+            self.stored,
+            newer.records().into_iter().collect(),
+            "the diff leads to the records"
+        );
         let read = load(&self.stored).expect("what was written is read");
         assert_eq!(read.records(), newer.records());
         assert!(read.keyspaces().eq(newer.keyspaces()), "what was written is what is read");
         self.schema = newer;
         let mut out = String::new();
         let mut say = |what: &str, families: &[Arc<Family>]| {
-            families.iter().for_each(|f| writeln!(out, "{what} {} {}.{}", f.id(), f.keyspace(), f.name()).expect("a string"));
+            families.iter().for_each(|f| {
+                writeln!(out, "{what} {} {}.{}", f.id(), f.keyspace(), f.name()).expect("a string")
+            });
         };
         say("family gone:", &diff.dropped_families);
         say("new family:", &diff.added_families);
         say("family changed:", &diff.changed_families);
-        diff.dropped_indexes.iter().for_each(|id| writeln!(out, "index gone: {id}").expect("a string"));
+        diff.dropped_indexes
+            .iter()
+            .for_each(|id| writeln!(out, "index gone: {id}").expect("a string"));
         for (family, id) in &diff.added_indexes {
-            let (_, index) = family.indexes().find(|(_, index)| index.id == *id).expect("an index of its family");
+            let (_, index) = family
+                .indexes()
+                .find(|(_, index)| index.id == *id)
+                .expect("an index of its family");
             writeln!(out, "new index: {id} {}", index.name).expect("a string");
         }
         if out.is_empty() { "ok".into() } else { out }
@@ -177,7 +207,11 @@ impl World {
                 let mut def = KsDef::new(words.first().copied().unwrap_or(""));
                 attributes().for_each(|a| set_keyspace(&mut def, a));
                 let create = case.directive == "create-keyspace";
-                self.change(if create { schema.add_keyspace(&def) } else { schema.update_keyspace(&def) })
+                self.change(if create {
+                    schema.add_keyspace(&def)
+                } else {
+                    schema.update_keyspace(&def)
+                })
             }
             "drop-keyspace" => self.change(schema.drop_keyspace(words[0])),
             "create-family" => {
@@ -199,7 +233,11 @@ impl World {
                 Ok(family) => show_family(family),
                 Err(e) => e.to_string(),
             },
-            "validator" => schema.family(words[0], words[1]).expect("a family").validator(&bytes(words[2])).name(),
+            "validator" => schema
+                .family(words[0], words[1])
+                .expect("a family")
+                .validator(&bytes(words[2]))
+                .name(),
             "records" => lines(&self.stored),
             "load" => self.load(case),
             other => panic!("no such directive: {other}"),
@@ -225,9 +263,9 @@ impl World {
 }
 
 fn lines(records: &BTreeMap<Vec<u8>, Vec<u8>>) -> String {
-    records
-        .iter()
-        .fold(String::new(), |s, (k, v)| s + &format!("{} {}\n", String::from_utf8_lossy(k), String::from_utf8_lossy(v)))
+    records.iter().fold(String::new(), |s, (k, v)| {
+        s + &format!("{} {}\n", String::from_utf8_lossy(k), String::from_utf8_lossy(v))
+    })
 }
 
 #[test]
@@ -243,10 +281,14 @@ fn any_change() -> impl Strategy<Value = (u8, usize, usize, u8)> {
     (0..7_u8, 0..3_usize, 0..3_usize, any::<u8>())
 }
 
-fn make(schema: &Schema, (what, keyspace, family, details): (u8, usize, usize, u8)) -> Result<Schema, Error> {
+fn make(
+    schema: &Schema,
+    (what, keyspace, family, details): (u8, usize, usize, u8),
+) -> Result<Schema, Error> {
     let (keyspace, family) = (["Ka", "Kb", "ka"][keyspace], ["Fa", "Fb", "Fc"][family]);
     let bit = |i: u8| details >> i & 1 == 1;
-    let mut def = schema.family(keyspace, family).map_or(CfDef::new(keyspace, family), |f| f.def().clone());
+    let mut def =
+        schema.family(keyspace, family).map_or(CfDef::new(keyspace, family), |f| f.def().clone());
     def.id = None;
     def.gc_grace_seconds = i32::from(details);
     def.read_repair_chance = f64::from(details) / 300.0;
@@ -258,7 +300,10 @@ fn make(schema: &Schema, (what, keyspace, family, details): (u8, usize, usize, u
         def.column_metadata.push(if bit(5 + i as u8) { column.indexed() } else { column });
     }
     match what {
-        0 => schema.add_keyspace(&KsDef { cf_defs: if bit(7) { vec![def] } else { Vec::new() }, ..KsDef::new(keyspace) }),
+        0 => schema.add_keyspace(&KsDef {
+            cf_defs: if bit(7) { vec![def] } else { Vec::new() },
+            ..KsDef::new(keyspace)
+        }),
         1 => schema.update_keyspace(&KsDef { durable_writes: bit(7), ..KsDef::new(keyspace) }),
         2 => schema.drop_keyspace(keyspace),
         3 | 4 => schema.add_family(&def),
@@ -274,7 +319,8 @@ fn numbers(schema: &Schema) -> Vec<u32> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is changed: numbers are unique and none comes back once it is gone, and the stored form follows ([`World::change`]).
+    /// Whatever is changed: numbers are unique and none comes back once it is gone, and the stored
+    /// form follows ([`World::change`]).
     #[test]
     fn numbers_never_come_back(changes in prop::collection::vec(any_change(), 1..60)) {
         let mut world = World::new();

@@ -1,7 +1,8 @@
-//! Threads that write through Thrift's operations and the builder at the same time, with timestamps that come in any order. What is left is
-//! told by the operations alone, whoever came first: of each column the write or deletion with the greatest timestamp, of each counter
-//! the sum. All reading operations must show exactly that in the end, after a merge and after reopening; and who reads meanwhile
-//! sees each call whole.
+//! Threads that write through Thrift's operations and the builder at the same time, with timestamps
+//! that come in any order. What is left is told by the operations alone, whoever came first: of
+//! each column the write or deletion with the greatest timestamp, of each counter the sum. All
+//! reading operations must show exactly that in the end, after a merge and after reopening; and who
+//! reads meanwhile sees each call whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,9 +12,9 @@ use firn_kv::DbOptions;
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{
-    CfDef, Column, ColumnDef, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, Error, IndexClause,
-    IndexExpression, IndexOperator, KeyRange, Keyspace, KsDef, Mutation, Options, RowMutation, SlicePredicate, SliceRange,
-    Wide,
+    CfDef, Column, ColumnDef, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn,
+    Deletion, Error, IndexClause, IndexExpression, IndexOperator, KeyRange, Keyspace, KsDef,
+    Mutation, Options, RowMutation, SlicePredicate, SliceRange, Wide,
 };
 
 const THREADS: u64 = 4;
@@ -34,17 +35,31 @@ type Rows = BTreeMap<String, BTreeMap<String, String>>;
 
 fn open(env: &MemEnv, threads: usize) -> Wide {
     let mut options = Options { memtable_size: Some(64 << 10), ..Options::default() };
-    options.store.db =
-        DbOptions { background_threads: threads, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+    options.store.db = DbOptions {
+        background_threads: threads,
+        memory_budget: 8 << 20,
+        wal_segment: 256 << 10,
+        ..DbOptions::default()
+    };
     Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()
 }
 
 fn define(wide: &Wide) {
     wide.system_add_keyspace(&KsDef::new("ks")).unwrap();
     let families = [
-        CfDef { column_metadata: vec![ColumnDef::new("c0", "BytesType").indexed()], ..CfDef::new("ks", "plain") },
-        CfDef { column_type: "Super".into(), subcomparator_type: Some("BytesType".into()), ..CfDef::new("ks", "super") },
-        CfDef { default_validation_class: "CounterColumnType".into(), ..CfDef::new("ks", "counts") },
+        CfDef {
+            column_metadata: vec![ColumnDef::new("c0", "BytesType").indexed()],
+            ..CfDef::new("ks", "plain")
+        },
+        CfDef {
+            column_type: "Super".into(),
+            subcomparator_type: Some("BytesType".into()),
+            ..CfDef::new("ks", "super")
+        },
+        CfDef {
+            default_validation_class: "CounterColumnType".into(),
+            ..CfDef::new("ks", "counts")
+        },
     ];
     for family in &families {
         wide.system_add_column_family(family).unwrap();
@@ -68,7 +83,8 @@ fn write(ks: &Keyspace, clock: &AtomicI64, rng: &mut Rng) -> Vec<Did> {
     let put = || Did::Put { row: key.clone(), name: name.clone(), value: value.clone(), at };
     match rng.below(12) {
         0..3 => {
-            ks.insert(key.as_bytes(), &plain, &Column::new(name.clone(), value.clone(), at)).unwrap();
+            ks.insert(key.as_bytes(), &plain, &Column::new(name.clone(), value.clone(), at))
+                .unwrap();
             vec![put()]
         }
         3 | 4 => {
@@ -84,7 +100,12 @@ fn write(ks: &Keyspace, clock: &AtomicI64, rng: &mut Rng) -> Vec<Did> {
             vec![Did::DeleteRow { row: key, at }]
         }
         7 => {
-            ks.add(key.as_bytes(), &ColumnParent::new("counts"), &CounterColumn::new(name.clone(), 3)).unwrap();
+            ks.add(
+                key.as_bytes(),
+                &ColumnParent::new("counts"),
+                &CounterColumn::new(name.clone(), 3),
+            )
+            .unwrap();
             vec![Did::Add { row: key, name, delta: 3 }]
         }
         8 => {
@@ -100,14 +121,18 @@ fn write(ks: &Keyspace, clock: &AtomicI64, rng: &mut Rng) -> Vec<Did> {
             }
             let columns = ["x", "y"].map(|c| Column::new(c, n.clone(), at));
             if rng.one_in(2) {
-                let writes = columns.clone().map(|c| Mutation::Write(ColumnOrSuperColumn::Column(c)));
+                let writes =
+                    columns.clone().map(|c| Mutation::Write(ColumnOrSuperColumn::Column(c)));
                 ks.batch_mutate(&[RowMutation::new(key.clone(), "plain", writes)]).unwrap();
                 let both = firn_wide::SuperColumn::new("s", columns.to_vec());
                 let write = Mutation::Write(ColumnOrSuperColumn::SuperColumn(both));
                 ks.batch_mutate(&[RowMutation::new(key, "super", [write])]).unwrap();
             } else {
                 let mut batch = ks.batch();
-                let (row, nested) = (family.row(&key).at(at), ks.family("super").unwrap().row(&key).super_column("s").at(at));
+                let (row, nested) = (
+                    family.row(&key).at(at),
+                    ks.family("super").unwrap().row(&key).super_column("s").at(at),
+                );
                 for c in ["x", "y"] {
                     batch.insert(&row, c, &n).insert(&nested, c, &n);
                 }
@@ -123,7 +148,8 @@ fn write(ks: &Keyspace, clock: &AtomicI64, rng: &mut Rng) -> Vec<Did> {
             names.into_iter().map(|name| Did::Delete { row: key.clone(), name, at }).collect()
         }
         _ => {
-            // Alone on the row: what was read is still there when it is written again under the same timestamp.
+            // Alone on the row: what was read is still there when it is written again under the
+            // same timestamp.
             let copied = ks.update(&[&key], |batch| {
                 let seen = family.row(&key).get(&name)?;
                 let Some(c) = seen else { return Ok(None) };
@@ -182,7 +208,8 @@ fn columns(found: &[ColumnOrSuperColumn]) -> BTreeMap<String, String> {
 /// Every reading operation shows what is left.
 fn check(wide: &Wide, rows: &Rows, counts: &BTreeMap<String, BTreeMap<String, i64>>) {
     let ks = wide.keyspace("ks").unwrap();
-    let (family, plain, all) = (ks.family("plain").unwrap(), ColumnParent::new("plain"), SlicePredicate::all());
+    let (family, plain, all) =
+        (ks.family("plain").unwrap(), ColumnParent::new("plain"), SlicePredicate::all());
     let keys: Vec<String> = (0..ROWS).map(|n| format!("row{n}")).collect();
     let none = BTreeMap::new();
     let multi = ks.multiget_slice(&keys, &plain, &all).unwrap();
@@ -190,18 +217,42 @@ fn check(wide: &Wide, rows: &Rows, counts: &BTreeMap<String, BTreeMap<String, i6
     for key in &keys {
         let want = rows.get(key).unwrap_or(&none);
         let bytes = key.as_bytes();
-        assert_eq!(columns(&ks.get_slice(bytes, &plain, &all).unwrap()), *want, "get_slice of {key}");
-        assert_eq!(multi.get(bytes).map_or(none.clone(), |c| columns(c)), *want, "multiget_slice of {key}");
+        assert_eq!(
+            columns(&ks.get_slice(bytes, &plain, &all).unwrap()),
+            *want,
+            "get_slice of {key}"
+        );
+        assert_eq!(
+            multi.get(bytes).map_or(none.clone(), |c| columns(c)),
+            *want,
+            "multiget_slice of {key}"
+        );
         let n = want.len() as i32;
         assert_eq!(
             (ks.get_count(bytes, &plain, &all).unwrap(), sizes.get(bytes).copied().unwrap_or(0)),
             (n, n),
             "counts of {key}"
         );
-        let built: Vec<_> = family.row(key).slice().columns().unwrap().map(|c| c.map(|c| text(&c.name)).unwrap()).collect();
+        let built: Vec<_> = family
+            .row(key)
+            .slice()
+            .columns()
+            .unwrap()
+            .map(|c| c.map(|c| text(&c.name)).unwrap())
+            .collect();
         assert!(built.iter().eq(want.keys()), "{built:?} of {key}");
-        let back: Vec<_> = family.row(key).slice().reversed().from("c9").to("c1").limit(2).columns().unwrap().collect();
-        let of_back = want.range("c1".to_owned()..="c9".to_owned()).rev().take(2).map(|(n, _)| n.clone());
+        let back: Vec<_> = family
+            .row(key)
+            .slice()
+            .reversed()
+            .from("c9")
+            .to("c1")
+            .limit(2)
+            .columns()
+            .unwrap()
+            .collect();
+        let of_back =
+            want.range("c1".to_owned()..="c9".to_owned()).rev().take(2).map(|(n, _)| n.clone());
         assert!(back.into_iter().map(|c| text(&c.unwrap().name)).eq(of_back), "backward in {key}");
         assert_eq!(family.row(key).slice().count().unwrap(), want.len());
         for name in ["c0", "c1", "x"] {
@@ -214,36 +265,74 @@ fn check(wide: &Wide, rows: &Rows, counts: &BTreeMap<String, BTreeMap<String, i6
         }
         // What only batches write is the same in the super family, where nothing deletes it.
         let nested = ks.family("super").unwrap().row(key).super_column("s");
-        assert_eq!(nested.value::<Vec<u8>>("x").unwrap(), nested.value::<Vec<u8>>("y").unwrap(), "half a batch in {key}");
+        assert_eq!(
+            nested.value::<Vec<u8>>("x").unwrap(),
+            nested.value::<Vec<u8>>("y").unwrap(),
+            "half a batch in {key}"
+        );
         let nested = ks.family("super").unwrap().row(key).slice().super_columns().unwrap();
-        assert!(nested.iter().all(|s| s.columns.len() == 2) && nested.len() < 2, "half a batch in {key}");
+        assert!(
+            nested.iter().all(|s| s.columns.len() == 2) && nested.len() < 2,
+            "half a batch in {key}"
+        );
         for (name, sum) in counts.get(key).into_iter().flatten() {
-            assert_eq!(ks.family("counts").unwrap().row(key).counter(name).unwrap(), *sum, "counter {name} of {key}");
+            assert_eq!(
+                ks.family("counts").unwrap().row(key).counter(name).unwrap(),
+                *sum,
+                "counter {name} of {key}"
+            );
         }
         let listed = ks.family("counts").unwrap().row(key).slice().counters().unwrap();
         assert_eq!(listed.len(), counts.get(key).map_or(0, BTreeMap::len), "counters of {key}");
     }
     let one = ks.multiget(&keys, &ColumnPath::new("plain").column("c1")).unwrap();
-    assert!(one.keys().map(|k| text(k)).eq(rows.iter().filter(|(_, r)| r.contains_key("c1")).map(|(k, _)| k.clone())));
+    assert!(
+        one.keys()
+            .map(|k| text(k))
+            .eq(rows.iter().filter(|(_, r)| r.contains_key("c1")).map(|(k, _)| k.clone()))
+    );
     let range = KeyRange::keys("", "").count(1000);
     let slices = ks.get_range_slices(&plain, &all, &range).unwrap();
-    let seen: Rows = slices.iter().map(|s| (text(&s.key), columns(&s.columns))).filter(|(_, c)| !c.is_empty()).collect();
+    let seen: Rows = slices
+        .iter()
+        .map(|s| (text(&s.key), columns(&s.columns)))
+        .filter(|(_, c)| !c.is_empty())
+        .collect();
     assert_eq!(seen, *rows, "get_range_slices");
     let paged = ks.get_paged_slice("plain", &range, b"").unwrap();
-    assert_eq!(paged.iter().map(|s| s.columns.len()).sum::<usize>(), rows.values().map(BTreeMap::len).sum::<usize>());
+    assert_eq!(
+        paged.iter().map(|s| s.columns.len()).sum::<usize>(),
+        rows.values().map(BTreeMap::len).sum::<usize>()
+    );
     let some: SlicePredicate = SliceRange { count: 1, ..SliceRange::default() }.into();
-    assert!(ks.get_range_slices(&plain, &some, &range).unwrap().iter().all(|s| s.columns.len() <= 1));
+    assert!(
+        ks.get_range_slices(&plain, &some, &range).unwrap().iter().all(|s| s.columns.len() <= 1)
+    );
     let live = ks.get_key_range("plain", b"", b"", 1000).unwrap();
     assert!(rows.keys().all(|k| live.iter().any(|l| text(l) == *k)), "get_key_range");
-    let walked = family.rows().columns(100).iter().unwrap().map(Result::unwrap).filter(|s| !s.columns.is_empty()).count();
+    let walked = family
+        .rows()
+        .columns(100)
+        .iter()
+        .unwrap()
+        .map(Result::unwrap)
+        .filter(|s| !s.columns.is_empty())
+        .count();
     assert_eq!(walked, rows.len(), "the builder's rows");
     for value in ["v0", "v1", "v2", "v3"] {
-        let want: Vec<_> =
-            rows.iter().filter(|(_, r)| r.get("c0").is_some_and(|v| v == value)).map(|(k, _)| k.clone()).collect();
-        let clause = IndexClause { count: 100, ..IndexClause::new([IndexExpression::new("c0", IndexOperator::Eq, value)]) };
-        for found in
-            [ks.get_indexed_slices(&plain, &clause, &all).unwrap(), family.find().eq("c0", value).limit(100).rows().unwrap()]
-        {
+        let want: Vec<_> = rows
+            .iter()
+            .filter(|(_, r)| r.get("c0").is_some_and(|v| v == value))
+            .map(|(k, _)| k.clone())
+            .collect();
+        let clause = IndexClause {
+            count: 100,
+            ..IndexClause::new([IndexExpression::new("c0", IndexOperator::Eq, value)])
+        };
+        for found in [
+            ks.get_indexed_slices(&plain, &clause, &all).unwrap(),
+            family.find().eq("c0", value).limit(100).rows().unwrap(),
+        ] {
             let mut found: Vec<_> = found.iter().map(|s| text(&s.key)).collect();
             found.sort();
             assert_eq!(found, want, "rows with c0 = {value}");
@@ -253,9 +342,12 @@ fn check(wide: &Wide, rows: &Rows, counts: &BTreeMap<String, BTreeMap<String, i6
             keys.sort();
             keys
         };
-        let c1 = |key: &String, fits: fn(&str) -> bool| rows[key].get("c1").is_some_and(|v| fits(v));
+        let c1 =
+            |key: &String, fits: fn(&str) -> bool| rows[key].get("c1").is_some_and(|v| fits(v));
         let eq = || family.find().eq("c0", value);
-        let wanted = |fits: fn(&str) -> bool| want.iter().filter(|k| c1(k, fits)).cloned().collect::<Vec<_>>();
+        let wanted = |fits: fn(&str) -> bool| {
+            want.iter().filter(|k| c1(k, fits)).cloned().collect::<Vec<_>>()
+        };
         assert_eq!(of(eq().gt("c1", "v1")), wanted(|v| v > "v1"));
         assert_eq!(of(eq().gte("c1", "v1")), wanted(|v| v >= "v1"));
         assert_eq!(of(eq().lt("c1", "v2")), wanted(|v| v < "v2"));
@@ -267,18 +359,33 @@ fn check(wide: &Wide, rows: &Rows, counts: &BTreeMap<String, BTreeMap<String, i6
 fn describe(wide: &Wide) {
     let ks = wide.keyspace("ks").unwrap();
     assert!(wide.describe_keyspaces().iter().map(|k| &*k.name).eq(["ks"]));
-    let mut families: Vec<_> = wide.describe_keyspace("ks").unwrap().cf_defs.into_iter().map(|f| f.name).collect();
+    let mut families: Vec<_> =
+        wide.describe_keyspace("ks").unwrap().cf_defs.into_iter().map(|f| f.name).collect();
     families.sort();
     assert_eq!(families, ["counts", "plain", "super"]);
     assert_eq!((ks.name(), ks.wide().schema().version()), ("ks", wide.schema().version()));
     let ring = wide.describe_ring("ks").unwrap();
-    assert!(ring.len() == 1 && ring[0].start_token == ring[0].end_token && ring[0].endpoints.len() == 1, "{ring:?}");
+    assert!(
+        ring.len() == 1 && ring[0].start_token == ring[0].end_token && ring[0].endpoints.len() == 1,
+        "{ring:?}"
+    );
     assert!(wide.describe_ring("nope").is_err());
-    assert_eq!(wide.describe_token_map().values().collect::<Vec<_>>(), ring[0].endpoints.iter().collect::<Vec<_>>());
+    assert_eq!(
+        wide.describe_token_map().values().collect::<Vec<_>>(),
+        ring[0].endpoints.iter().collect::<Vec<_>>()
+    );
     let versions = wide.describe_schema_versions();
-    assert!(versions.keys().map(String::as_str).eq([wide.schema().version().to_string()]), "{versions:?}");
-    assert_eq!((wide.describe_cluster_name(), wide.describe_partitioner()), ("Firn", wide.partitioner().full_name()));
-    assert!(wide.describe_snitch().contains('.') && wide.describe_version().split('.').count() == 3);
+    assert!(
+        versions.keys().map(String::as_str).eq([wide.schema().version().to_string()]),
+        "{versions:?}"
+    );
+    assert_eq!(
+        (wide.describe_cluster_name(), wide.describe_partitioner()),
+        ("Firn", wide.partitioner().full_name())
+    );
+    assert!(
+        wide.describe_snitch().contains('.') && wide.describe_version().split('.').count() == 3
+    );
 }
 
 /// Sees calls whole while others write.
@@ -290,7 +397,9 @@ fn read(ks: &Keyspace, done: &AtomicBool) {
         let both = columns(&ks.get_slice(key.as_bytes(), &nested, &SlicePredicate::all()).unwrap());
         assert_eq!(both.get("x"), both.get("y"), "half a call in {key}");
         let range = KeyRange::keys("", "").count(100);
-        for slice in ks.get_range_slices(&nested, &SlicePredicate::names(["x", "y"]), &range).unwrap() {
+        for slice in
+            ks.get_range_slices(&nested, &SlicePredicate::names(["x", "y"]), &range).unwrap()
+        {
             let both = columns(&slice.columns);
             assert_eq!(both.get("x"), both.get("y"), "half a call in a range");
         }
@@ -302,7 +411,8 @@ fn history(seed: u64) -> usize {
     let env = MemEnv::new(seed);
     let wide = open(&env, (seed % 3) as usize);
     define(&wide);
-    let (clock, done, ks) = (AtomicI64::new(1), AtomicBool::new(false), wide.keyspace("ks").unwrap());
+    let (clock, done, ks) =
+        (AtomicI64::new(1), AtomicBool::new(false), wide.keyspace("ks").unwrap());
     let mut all = vec![];
     std::thread::scope(|s| {
         let reader = s.spawn(|| read(&ks, &done));
@@ -320,20 +430,30 @@ fn history(seed: u64) -> usize {
                             (2, 40) => {
                                 // Definitions come and go beside the writers.
                                 wide.system_add_column_family(&CfDef::new("ks", "short")).unwrap();
-                                ks.insert(b"k", &ColumnParent::new("short"), &Column::new("c", "v", 1)).unwrap();
+                                ks.insert(
+                                    b"k",
+                                    &ColumnParent::new("short"),
+                                    &Column::new("c", "v", 1),
+                                )
+                                .unwrap();
                                 ks.truncate("short").unwrap();
                                 wide.system_drop_column_family("ks", "short").unwrap();
                             }
                             (3, 25) => {
                                 let mut def = wide.describe_keyspace("ks").unwrap();
-                                let mut plain =
-                                    def.cf_defs.swap_remove(def.cf_defs.iter().position(|f| f.name == "plain").unwrap());
+                                let mut plain = def.cf_defs.swap_remove(
+                                    def.cf_defs.iter().position(|f| f.name == "plain").unwrap(),
+                                );
                                 plain.comment = format!("at step {step}");
                                 wide.system_update_column_family(&plain).unwrap();
                             }
                             (3, 35) => {
                                 wide.system_add_keyspace(&KsDef::new("other")).unwrap();
-                                wide.system_update_keyspace(&KsDef { durable_writes: false, ..KsDef::new("other") }).unwrap();
+                                wide.system_update_keyspace(&KsDef {
+                                    durable_writes: false,
+                                    ..KsDef::new("other")
+                                })
+                                .unwrap();
                                 wide.system_drop_keyspace("other").unwrap();
                             }
                             (3, 45) => wide.store().db().sync().unwrap(),
@@ -352,7 +472,10 @@ fn history(seed: u64) -> usize {
     let (rows, counts) = left(&all);
     check(&wide, &rows, &counts);
     let db = wide.store().db();
-    db.tree_names().iter().filter(|n| n.starts_with("cf-")).for_each(|n| db.existing_tree(n).unwrap().compact().unwrap());
+    db.tree_names()
+        .iter()
+        .filter(|n| n.starts_with("cf-"))
+        .for_each(|n| db.existing_tree(n).unwrap().compact().unwrap());
     check(&wide, &rows, &counts);
     describe(&wide);
     drop((ks, wide));

@@ -1,5 +1,6 @@
-//! What a real server (Cassandra 1.1.12) answered, step by step: `vectors/thrift.jsonl` is replayed, and every difference that is kept stands
-//! in `vectors/thrift_kept.jsonl` with its reason. What the file's lines mean: `vectors/README.md`.
+//! What a real server (Cassandra 1.1.12) answered, step by step: `vectors/thrift.jsonl` is
+//! replayed, and every difference that is kept stands in `vectors/thrift_kept.jsonl` with its
+//! reason. What the file's lines mean: `vectors/README.md`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +40,12 @@ fn partitioner(scenario: &str) -> &str {
 impl Server {
     fn new(scenario: &str) -> Server {
         let clock = Arc::new(ManualClock::new(1_700_000_000_000_000));
-        let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+        let db = DbOptions {
+            background_threads: 0,
+            memory_budget: 8 << 20,
+            wal_segment: 256 << 10,
+            ..DbOptions::default()
+        };
         let options = Options {
             partitioner: Some(partitioner(scenario).into()),
             store: StoreOptions { db, clock: Some(clock.clone()) },
@@ -53,9 +59,17 @@ impl Server {
         match op {
             "create_keyspace" => {
                 self.keyspace = text(&args["name"]);
-                return self.wide.system_add_keyspace(&KsDef::new(&*self.keyspace)).map(|_| Value::Null);
+                return self
+                    .wide
+                    .system_add_keyspace(&KsDef::new(&*self.keyspace))
+                    .map(|_| Value::Null);
             }
-            "create_cf" => return self.wide.system_add_column_family(&cf_def(&self.keyspace, args)).map(|_| Value::Null),
+            "create_cf" => {
+                return self
+                    .wide
+                    .system_add_column_family(&cf_def(&self.keyspace, args))
+                    .map(|_| Value::Null);
+            }
             "set_keyspace" => return self.wide.keyspace(&text(&args["name"])).map(|_| Value::Null),
             "sleep" => {
                 self.clock.advance(args["ms"].as_i64().unwrap() * 1000);
@@ -71,16 +85,27 @@ impl Server {
                 let column = column(args)?;
                 ks.insert(&key, &parent, &column)?;
             }
-            "add" => ks.add(&key, &parent, &CounterColumn::new(bytes(&args["name"]), args["delta"].as_i64().unwrap()))?,
+            "add" => ks.add(
+                &key,
+                &parent,
+                &CounterColumn::new(bytes(&args["name"]), args["delta"].as_i64().unwrap()),
+            )?,
             "remove" => ks.remove(&key, &path, args["ts"].as_i64().unwrap())?,
             "remove_counter" => ks.remove_counter(&key, &path)?,
             "truncate" => ks.truncate(&text(&args["cf"]))?,
             "batch_mutate" => {
-                let rows = args["mutations"].as_array().unwrap().iter().map(row_mutation).collect::<Result<Vec<_>>>()?;
+                let rows = args["mutations"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(row_mutation)
+                    .collect::<Result<Vec<_>>>()?;
                 ks.batch_mutate(&rows)?;
             }
             "get" => return ks.get(&key, &path).map(|c| shown(&c)),
-            "get_slice" => return ks.get_slice(&key, &parent, &predicate(args)?).map(|c| all_shown(&c)),
+            "get_slice" => {
+                return ks.get_slice(&key, &parent, &predicate(args)?).map(|c| all_shown(&c));
+            }
             "get_count" => return ks.get_count(&key, &parent, &predicate(args)?).map(|n| json!(n)),
             "multiget_slice" => {
                 let rows = ks.multiget_slice(&keys(args), &parent, &predicate(args)?)?;
@@ -100,7 +125,9 @@ impl Server {
                     start_key: bytes(&args["start_key"]),
                     count: args["count"].as_i64().unwrap_or(100) as i32,
                 };
-                return ks.get_indexed_slices(&parent, &clause, &predicate(args)?).map(|r| rows_shown(&r));
+                return ks
+                    .get_indexed_slices(&parent, &clause, &predicate(args)?)
+                    .map(|r| rows_shown(&r));
             }
             other => panic!("unknown operation {other}"),
         }
@@ -121,7 +148,9 @@ fn bytes(v: &Value) -> Vec<u8> {
             }
             None => s.as_bytes().to_vec(),
         },
-        Value::Object(o) => o["repeat"].as_str().unwrap().repeat(o["times"].as_u64().unwrap() as usize).into_bytes(),
+        Value::Object(o) => {
+            o["repeat"].as_str().unwrap().repeat(o["times"].as_u64().unwrap() as usize).into_bytes()
+        }
         other => panic!("no bytes: {other}"),
     }
 }
@@ -152,7 +181,11 @@ fn parent(args: &Value) -> ColumnParent {
 }
 
 fn path(args: &Value) -> ColumnPath {
-    ColumnPath { column_family: text(&args["cf"]), super_column: given(&args["super"]), column: given(&args["name"]) }
+    ColumnPath {
+        column_family: text(&args["cf"]),
+        super_column: given(&args["super"]),
+        column: given(&args["name"]),
+    }
 }
 
 fn keys(args: &Value) -> Vec<Vec<u8>> {
@@ -189,11 +222,12 @@ fn row_mutation(v: &Value) -> Result<RowMutation> {
 fn mutation(v: &Value) -> Result<Mutation> {
     let (mut write, mut deletion) = (None, None);
     if let Some(d) = v.get("delete") {
-        let predicate =
-            (d.get("names").is_some() || d.get("slice").is_some()).then(|| (names(&d["names"]), slice_range(&d["slice"])));
+        let predicate = (d.get("names").is_some() || d.get("slice").is_some())
+            .then(|| (names(&d["names"]), slice_range(&d["slice"])));
         deletion = Some(Deletion::from_parts(d["ts"].as_i64(), given(&d["super"]), predicate)?);
     } else if v.get("super").is_some() {
-        let columns = v["columns"].as_array().unwrap().iter().map(column).collect::<Result<Vec<_>>>()?;
+        let columns =
+            v["columns"].as_array().unwrap().iter().map(column).collect::<Result<Vec<_>>>()?;
         write = Some(SuperColumn { name: bytes(&v["super"]), columns }.into());
     } else if let Some(delta) = v.get("delta") {
         write = Some(CounterColumn::new(bytes(&v["name"]), delta.as_i64().unwrap()).into());
@@ -315,16 +349,22 @@ fn answers_are_those_of_the_server() {
             let op = line["op"].as_str().unwrap();
             let got = answer(server.run(op, &line["args"]));
             let mut expected = answered(line);
-            if let Some(kept) = kept.iter().find(|k| k["scenario"] == **scenario && k["step"] == line["step"]) {
+            if let Some(kept) =
+                kept.iter().find(|k| k["scenario"] == **scenario && k["step"] == line["step"])
+            {
                 assert_ne!(got, expected, "{scenario} {} is no difference any more", line["step"]);
                 expected = answered(kept);
                 met += 1;
             }
             steps += 1;
             if got != expected {
-                let mut difference = json!({"scenario": scenario, "step": line["step"], "why": "?"});
+                let mut difference =
+                    json!({"scenario": scenario, "step": line["step"], "why": "?"});
                 difference.as_object_mut().unwrap().extend(got.as_object().unwrap().clone());
-                wrong.push(format!("{op} {}\n  expected {expected}\n  got      {difference}", line["args"]));
+                wrong.push(format!(
+                    "{op} {}\n  expected {expected}\n  got      {difference}",
+                    line["args"]
+                ));
             }
         }
     }

@@ -1,9 +1,12 @@
-//! Properties of every type: forms sort as values, come back, and take any bytes; names are read back.
+//! Properties of every type: forms sort as values, come back, and take any bytes; names are read
+//! back.
 
 use std::sync::Arc;
 
 use firn_wide::internals::types::EMPTY;
-use firn_wide::{Comparator, Malformed, Registry, TimeSource, Type, TypeError, UserType, Wording, uuids};
+use firn_wide::{
+    Comparator, Malformed, Registry, TimeSource, Type, TypeError, UserType, Wording, uuids,
+};
 use proptest::prelude::*;
 
 /// Text in the order of its length, then its bytes.
@@ -83,12 +86,22 @@ fn types() -> impl Strategy<Value = Type> {
         fields: vec![("a".into(), Type::Long), ("b".into(), Type::Bytes)],
     };
     let all = prop::sample::select([all, vec![Type::Udt(Arc::new(user))]].concat());
-    (all, any::<bool>()).prop_map(|(t, turned)| if turned { Type::Reversed(Arc::new(t)) } else { t })
+    (all, any::<bool>())
+        .prop_map(|(t, turned)| if turned { Type::Reversed(Arc::new(t)) } else { t })
 }
 
 fn small_bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(
-        prop_oneof![Just(0u8), Just(1), Just(0x3E), Just(0x7F), Just(0x80), Just(0xFE), Just(0xFF), any::<u8>()],
+        prop_oneof![
+            Just(0u8),
+            Just(1),
+            Just(0x3E),
+            Just(0x7F),
+            Just(0x80),
+            Just(0xFE),
+            Just(0xFF),
+            any::<u8>()
+        ],
         0..20,
     )
 }
@@ -137,7 +150,13 @@ fn value(t: &Type) -> BoxedStrategy<Vec<u8>> {
             .prop_map(|(scale, n)| [&scale.to_be_bytes()[..], &n].concat())
             .boxed(),
         Type::Duration => {
-            return prop::sample::select(vec![vec![0u8, 0, 0], vec![2, 4, 6], vec![1, 3, 5], vec![2, 0x80, 0x90, 0]]).boxed();
+            return prop::sample::select(vec![
+                vec![0u8, 0, 0],
+                vec![2, 4, 6],
+                vec![1, 3, 5],
+                vec![2, 0x80, 0x90, 0],
+            ])
+            .boxed();
         }
         Type::Empty => return Just(vec![]).boxed(),
         Type::Composite(of) => {
@@ -155,7 +174,9 @@ fn value(t: &Type) -> BoxedStrategy<Vec<u8>> {
                 .boxed()
         }
         Type::Reversed(inner) => return value(inner),
-        Type::List(e) | Type::Set(e) => return prop::collection::vec(part(e, false), 0..4).prop_map(counted).boxed(),
+        Type::List(e) | Type::Set(e) => {
+            return prop::collection::vec(part(e, false), 0..4).prop_map(counted).boxed();
+        }
         Type::Map(kv) => {
             let pair = (part(&kv.0, false), part(&kv.1, false)).prop_map(|(k, v)| [k, v].concat());
             return prop::collection::vec(pair, 0..4).prop_map(counted).boxed();
@@ -241,8 +262,25 @@ proptest! {
 
 fn readable(t: &Type) -> bool {
     let t = t.unreversed();
-    let nested = matches!(t, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) | Type::Composite(_));
-    !nested && !matches!(t, Type::Timestamp | Type::Date | Type::SimpleDate | Type::Time | Type::Duration | Type::Custom(_))
+    let nested = matches!(
+        t,
+        Type::List(_)
+            | Type::Set(_)
+            | Type::Map(_)
+            | Type::Tuple(_)
+            | Type::Udt(_)
+            | Type::Composite(_)
+    );
+    !nested
+        && !matches!(
+            t,
+            Type::Timestamp
+                | Type::Date
+                | Type::SimpleDate
+                | Type::Time
+                | Type::Duration
+                | Type::Custom(_)
+        )
 }
 
 struct Fixed;
@@ -273,7 +311,10 @@ fn texts_of_cassandra_cli() {
     refused(Type::Uuid, "abc", "unable to coerce 'abc' to version 1 UUID");
     refused(Type::Date, "yesterday", "unable to coerce 'yesterday' to a  formatted date (long)");
     assert_eq!(read(&Type::Date, "now"), Ok(1000i64.to_be_bytes().to_vec()));
-    assert_eq!(read(&Type::Date, "2009-08-16 15:53:24+0000"), Ok(1_250_438_004_000i64.to_be_bytes().to_vec()));
+    assert_eq!(
+        read(&Type::Date, "2009-08-16 15:53:24+0000"),
+        Ok(1_250_438_004_000i64.to_be_bytes().to_vec())
+    );
     assert_eq!(read(&Type::TimeUuid, "now").map(|v| v.len()), Ok(16));
     assert_eq!(read(&Type::Ascii, "é"), Ok(b"?".to_vec()));
     assert_eq!(read(&Type::Long, ""), Ok(vec![]));
@@ -290,7 +331,12 @@ fn examples_of_the_specification() {
     assert_eq!(out, [0x40, 0x80, 1, 0x40, 0xBF, 0x80, 0, 0]);
     assert_eq!(component(&Type::Long, &[]), [EMPTY]);
     let why = Type::parse("NoSuchType", &registry()).unwrap_err().0;
-    assert!(why.starts_with("Unable to load class org.apache.cassandra.db.marshal.NoSuchType; known are BytesType, "), "{why}");
+    assert!(
+        why.starts_with(
+            "Unable to load class org.apache.cassandra.db.marshal.NoSuchType; known are BytesType, "
+        ),
+        "{why}"
+    );
     assert!(why.ends_with(", com.example.ByLength"), "{why}");
     assert!(Type::parse(&"ListType(".repeat(100_000), &registry()).is_err());
 }

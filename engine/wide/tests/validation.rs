@@ -1,5 +1,5 @@
-//! What the article's server (1.1.12) accepts and refuses as name, name of a super column, value and key, through the operations:
-//! `vectors/validation.jsonl`.
+//! What the article's server (1.1.12) accepts and refuses as name, name of a super column, value
+//! and key, through the operations: `vectors/validation.jsonl`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,29 +13,51 @@ use serde_json::Value;
 const VECTORS: &str = include_str!("vectors/validation.jsonl");
 
 /// Why an answer differs from the server's; `None` when it must not.
-fn kept(t: &str, bytes: &[u8], theirs: &Option<String>, ours: &Option<String>) -> Option<&'static str> {
+fn kept(
+    t: &str,
+    bytes: &[u8],
+    theirs: &Option<String>,
+    ours: &Option<String>,
+) -> Option<&'static str> {
     let ours = ours.as_deref().unwrap_or_default();
     match theirs.as_deref() {
-        None if t == "UTF8Type" && ours.contains("String didn't validate.") && std::str::from_utf8(bytes).is_err() => {
+        None if t == "UTF8Type"
+            && ours.contains("String didn't validate.")
+            && std::str::from_utf8(bytes).is_err() =>
+        {
             Some("UTF-8 is strict")
         }
-        None if t == "DecimalType" && ours.contains("Expected 0 or at least 4 bytes") && bytes.len() < 4 => {
+        None if t == "DecimalType"
+            && ours.contains("Expected 0 or at least 4 bytes")
+            && bytes.len() < 4 =>
+        {
             Some("what is too short for a decimal is none, as in 4.0")
         }
-        Some("the server closed the connection without an answer") => Some("the server failed inside"),
+        Some("the server closed the connection without an answer") => {
+            Some("the server failed inside")
+        }
         _ => None,
     }
 }
 
 #[test]
 fn names_values_and_keys_are_accepted_and_refused_as_by_the_server() {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+    let db = DbOptions {
+        background_threads: 0,
+        memory_budget: 8 << 20,
+        wal_segment: 256 << 10,
+        ..DbOptions::default()
+    };
     let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
     wide.system_add_keyspace(&KsDef::new("val")).unwrap();
     let ks = wide.keyspace("val").unwrap();
     let (mut families, mut wrong, mut lines) = (BTreeMap::new(), vec![], 0);
-    for line in VECTORS.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()).filter(|l| l["server"] == "1.1.12") {
+    for line in VECTORS
+        .lines()
+        .map(|l| serde_json::from_str::<Value>(l).unwrap())
+        .filter(|l| l["server"] == "1.1.12")
+    {
         let (t, place) = (line["type"].as_str().unwrap(), line["where"].as_str().unwrap());
         let Some(hex) = line["hex"].as_str() else { continue };
         let bytes = firn_wide::internals::types::hex_to_bytes(hex).unwrap();
@@ -54,7 +76,9 @@ fn names_values_and_keys_are_accepted_and_refused_as_by_the_server() {
         let (parent, c) = (ColumnParent::new(&*name), b"c");
         let done = match place {
             "name" => ks.insert(b"k", &parent, &Column::new(bytes.clone(), "v", 1)),
-            "super" => ks.insert(b"k", &parent.super_column(bytes.clone()), &Column::new(*c, "v", 1)),
+            "super" => {
+                ks.insert(b"k", &parent.super_column(bytes.clone()), &Column::new(*c, "v", 1))
+            }
             "value" => ks.insert(b"k", &parent, &Column::new(*c, bytes.clone(), 1)),
             "key" => ks.insert(&bytes, &parent, &Column::new(*c, "v", 1)),
             _ => continue,

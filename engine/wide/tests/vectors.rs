@@ -1,13 +1,18 @@
-//! Replays what real servers answered about types and tokens: `vectors/comparators.jsonl`, `validation.jsonl`, `hashing.jsonl`; comparators also
-//! as those of a store's families. What was recorded of CQL goes through CQL's tests.
+//! Replays what real servers answered about types and tokens: `vectors/comparators.jsonl`,
+//! `validation.jsonl`, `hashing.jsonl`; comparators also as those of a store's families. What was
+//! recorded of CQL goes through CQL's tests.
 //!
-//! Differences that are kept, each with its reason, are in [`kept_order`] and [`kept_validation`]; anything else that differs fails.
+//! Differences that are kept, each with its reason, are in [`kept_order`] and [`kept_validation`];
+//! anything else that differs fails.
 
 use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
-use firn_wide::{CfDef, KsDef, Options, Partitioner, Registry, Slice, StoreOptions, TimeSource, Type, Wide, Wording};
+use firn_wide::{
+    CfDef, KsDef, Options, Partitioner, Registry, Slice, StoreOptions, TimeSource, Type, Wide,
+    Wording,
+};
 use serde_json::Value;
 
 fn lines(text: &str) -> Vec<Value> {
@@ -47,7 +52,9 @@ fn canonical(t: &Type, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
 /// Why the order of this line is another one here.
 fn kept_order(server: &str, name: &str) -> Option<&'static str> {
     match (server, name) {
-        ("1.1.12", "BooleanType") => Some("booleans order by being zero, as from 4.0 on (model 6.1)"),
+        ("1.1.12", "BooleanType") => {
+            Some("booleans order by being zero, as from 4.0 on (model 6.1)")
+        }
         _ => None,
     }
 }
@@ -61,10 +68,14 @@ fn comparators() {
             kept += 1;
             continue;
         }
-        let types: Vec<Type> = match name.strip_prefix("clustering(").and_then(|n| n.strip_suffix(')')) {
-            Some(many) => many.split(", ").map(|t| type_of(t.trim_end_matches(" DESC"), t.ends_with(" DESC"))).collect(),
-            None => vec![type_of(name, line["desc"] == true)],
-        };
+        let types: Vec<Type> =
+            match name.strip_prefix("clustering(").and_then(|n| n.strip_suffix(')')) {
+                Some(many) => many
+                    .split(", ")
+                    .map(|t| type_of(t.trim_end_matches(" DESC"), t.ends_with(" DESC")))
+                    .collect(),
+                None => vec![type_of(name, line["desc"] == true)],
+            };
         let parts = |v: &Value| -> Vec<Vec<u8>> {
             match v {
                 Value::Array(many) => many.iter().map(|p| bytes(p.as_str().unwrap())).collect(),
@@ -72,12 +83,13 @@ fn comparators() {
             }
         };
         let canonical = |v: &Value| -> (Vec<u8>, Vec<Vec<u8>>) {
-            let (keys, backs): (Vec<_>, Vec<_>) = types.iter().zip(parts(v)).map(|(t, p)| canonical(t, &p)).unzip();
+            let (keys, backs): (Vec<_>, Vec<_>) =
+                types.iter().zip(parts(v)).map(|(t, p)| canonical(t, &p)).unzip();
             // What follows in a key: the forms are prefix-free only then.
             (keys.concat().into_iter().chain([0x38]).collect(), backs)
         };
-        // Names that compare equal are one name here too; which spelling a server returns differs by version (model 6.3), here it
-        // is the canonical one.
+        // Names that compare equal are one name here too; which spelling a server returns differs
+        // by version (model 6.3), here it is the canonical one.
         let mut stored: Vec<_> = line["input"].as_array().unwrap().iter().map(canonical).collect();
         stored.sort();
         stored.dedup();
@@ -85,7 +97,12 @@ fn comparators() {
         assert_eq!(stored, order, "{server} {name}");
         if let [t] = &types[..] {
             for (a, b) in order.iter().zip(order.iter().skip(1)) {
-                assert!(t.compare(&a.1[0], &b.1[0]).is_lt(), "{server} {name}: {} {}", hex(&a.1[0]), hex(&b.1[0]));
+                assert!(
+                    t.compare(&a.1[0], &b.1[0]).is_lt(),
+                    "{server} {name}: {} {}",
+                    hex(&a.1[0]),
+                    hex(&b.1[0])
+                );
             }
         }
         passed += 1;
@@ -96,13 +113,20 @@ fn comparators() {
 #[test]
 fn comparators_order_the_columns_of_a_store() {
     let mut count = 0;
-    for line in lines(include_str!("vectors/comparators.jsonl")).iter().filter(|l| l["server"] == "1.1.12") {
+    for line in
+        lines(include_str!("vectors/comparators.jsonl")).iter().filter(|l| l["server"] == "1.1.12")
+    {
         let name = line["type"].as_str().unwrap();
         if kept_order("1.1.12", name).is_some() {
             continue;
         }
         let env = Arc::new(MemEnv::new(3));
-        let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+        let db = DbOptions {
+            background_threads: 0,
+            memory_budget: 8 << 20,
+            wal_segment: 256 << 10,
+            ..DbOptions::default()
+        };
         let open = || {
             let store = StoreOptions { db: db.clone(), clock: None };
             Wide::open_in(env.clone(), "/wide", Options { store, ..Options::default() }).unwrap()
@@ -115,14 +139,20 @@ fn comparators_order_the_columns_of_a_store() {
             row(&wide).at(i as i64 + 1).insert(&bytes(raw.as_str().unwrap())[..], "v").unwrap();
         }
         let of = type_of(name, false);
-        let wanted: Vec<Vec<u8>> =
-            line["order"].as_array().unwrap().iter().map(|raw| canonical(&of, &bytes(raw.as_str().unwrap())).1).collect();
+        let wanted: Vec<Vec<u8>> = line["order"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|raw| canonical(&of, &bytes(raw.as_str().unwrap())).1)
+            .collect();
         let back: Vec<_> = wanted.iter().rev().cloned().collect();
         for state in ["in memory", "merged", "reopened"] {
             match state {
                 "merged" => {
                     let db = wide.store().db();
-                    db.tree_names().iter().for_each(|tree| db.existing_tree(tree).unwrap().compact().unwrap());
+                    db.tree_names()
+                        .iter()
+                        .for_each(|tree| db.existing_tree(tree).unwrap().compact().unwrap());
                 }
                 "reopened" => {
                     drop(wide);
@@ -130,7 +160,9 @@ fn comparators_order_the_columns_of_a_store() {
                 }
                 _ => {}
             }
-            let names = |slice: Slice| slice.limit(1000).columns().unwrap().map(|c| c.unwrap().name).collect::<Vec<_>>();
+            let names = |slice: Slice| {
+                slice.limit(1000).columns().unwrap().map(|c| c.unwrap().name).collect::<Vec<_>>()
+            };
             assert_eq!(names(row(&wide).slice()), wanted, "{name} {state}");
             assert_eq!(names(row(&wide).slice().reversed()), back, "{name} {state}, backwards");
         }
@@ -139,7 +171,8 @@ fn comparators_order_the_columns_of_a_store() {
     assert_eq!(count, 18);
 }
 
-/// Why what we say of this value differs; `ours` and `theirs` are the reasons for refusing it, `None` when it is accepted.
+/// Why what we say of this value differs; `ours` and `theirs` are the reasons for refusing it,
+/// `None` when it is accepted.
 fn kept_validation(line: &Value, ours: Option<&str>, theirs: Option<&str>) -> Option<&'static str> {
     let (server, name) = (line["server"].as_str()?, line["type"].as_str()?);
     let value = bytes(line["hex"].as_str()?);
@@ -148,21 +181,31 @@ fn kept_validation(line: &Value, ours: Option<&str>, theirs: Option<&str>) -> Op
         (Some("String didn't validate."), None) if utf8 && std::str::from_utf8(&value).is_err() => {
             Some("UTF-8 is strict (model 6.10)")
         }
-        (Some(o), Some(t)) if t.starts_with("TimeUUID should be") && o.starts_with("UUID should be") => {
+        (Some(o), Some(t))
+            if t.starts_with("TimeUUID should be") && o.starts_with("UUID should be") =>
+        {
             Some("the text of 4.0 (model 6.12)")
         }
-        (Some(o), Some("UUIDs must be exactly 16 bytes")) if server == "1.1.12" && o.starts_with("UUID should be") => {
+        (Some(o), Some("UUIDs must be exactly 16 bytes"))
+            if server == "1.1.12" && o.starts_with("UUID should be") =>
+        {
             Some("the text of 4.0")
         }
-        (_, Some(t)) if name == "DecimalType" && t.starts_with("the server closed the connection") => {
+        (_, Some(t))
+            if name == "DecimalType" && t.starts_with("the server closed the connection") =>
+        {
             Some("1.1.12 fails on decimals that it can't read; the rule of 4.0 here")
         }
         (Some(_), None) if name == "DecimalType" && value.len() < 4 => {
             Some("1.1.12 checks no values of decimals; the rule of 4.0 here")
         }
-        (Some(_), Some(t)) if t.starts_with("java.") => Some("an internal error there, a reason here"),
+        (Some(_), Some(t)) if t.starts_with("java.") => {
+            Some("an internal error there, a reason here")
+        }
         (None, Some(t)) if name == "decimal" && t.starts_with("Error from server: code=1500") => {
-            Some("the server can't compare extreme scales and integers of no bytes, the form here can")
+            Some(
+                "the server can't compare extreme scales and integers of no bytes, the form here can",
+            )
         }
         _ => None,
     }
@@ -177,14 +220,18 @@ fn validation() {
         }
         let theirs = line["error"]["message"].as_str();
         // What the layer above says of names and keys, and around the reasons for values.
-        if theirs.is_some_and(|t| t == "column name must not be empty" || t == "Key may not be empty") {
+        if theirs
+            .is_some_and(|t| t == "column name must not be empty" || t == "Key may not be empty")
+        {
             continue;
         }
         let theirs = theirs
             .map(|t| t.split(") [val][").next().unwrap())
             .map(|t| if line["where"] == "value" && t.starts_with('(') { &t[1..] } else { t });
-        let ours =
-            type_of(line["type"].as_str().unwrap(), false).validate(&bytes(line["hex"].as_str().unwrap())).err().map(|e| e.0);
+        let ours = type_of(line["type"].as_str().unwrap(), false)
+            .validate(&bytes(line["hex"].as_str().unwrap()))
+            .err()
+            .map(|e| e.0);
         if ours.as_deref() == theirs {
             passed += 1;
         } else if let Some(reason) = kept_validation(&line, ours.as_deref(), theirs) {
@@ -212,7 +259,8 @@ impl TimeSource for Fixed {
     }
 }
 
-/// The text of a constant that the type itself reads; `None` for those that the grammar refuses before.
+/// The text of a constant that the type itself reads; `None` for those that the grammar refuses
+/// before.
 fn constant(literal: &str) -> Option<String> {
     let quoted = literal.strip_prefix('\'').and_then(|l| l.strip_suffix('\''));
     match (quoted, literal.strip_prefix("$$")) {
@@ -229,11 +277,20 @@ fn literals() {
     for line in lines(include_str!("vectors/validation.jsonl")) {
         let theirs = line["error"]["message"].as_str();
         let grammar = theirs.is_some_and(|t| {
-            t.starts_with("Invalid ") && t.contains(" constant (") || line["error"]["class"] == "SyntaxException"
+            t.starts_with("Invalid ") && t.contains(" constant (")
+                || line["error"]["class"] == "SyntaxException"
         });
-        let Some(text) = constant(line["literal"].as_str().unwrap_or("null")).filter(|_| !grammar) else { continue };
+        let Some(text) = constant(line["literal"].as_str().unwrap_or("null")).filter(|_| !grammar)
+        else {
+            continue;
+        };
         let mut out = vec![];
-        let read = type_of(line["type"].as_str().unwrap(), false).from_text(&text, Wording::Cql, &mut Fixed, &mut out);
+        let read = type_of(line["type"].as_str().unwrap(), false).from_text(
+            &text,
+            Wording::Cql,
+            &mut Fixed,
+            &mut out,
+        );
         match theirs {
             Some(reason) => assert_eq!(read.unwrap_err().0, reason, "{line}"),
             None => {

@@ -1,4 +1,5 @@
-//! What a bench's numbers suggest: pure functions from figures to sentences, each with its reason and a command.
+//! What a bench's numbers suggest: pure functions from figures to sentences, each with its reason
+//! and a command.
 
 use crate::BenchArgs;
 use crate::Setting;
@@ -55,7 +56,10 @@ impl Facts {
         let step = |m: &crate::run::Measured| StepFacts {
             step: m.step.clone(),
             rate: m.outcome.as_ref().map(|o| o.ops_per_second),
-            latency: m.outcome.as_ref().and_then(|o| Some((o.latency?.p50_ns, o.latency?.p999_ns, o.ceiling_ns))),
+            latency: m
+                .outcome
+                .as_ref()
+                .and_then(|o| Some((o.latency?.p50_ns, o.latency?.p999_ns, o.ceiling_ns))),
             wrote: m.user_bytes() > 0,
             seconds: m.seconds,
             paced: (m.after.paced_nanos - m.before.paced_nanos) as f64 / 1e9,
@@ -71,7 +75,13 @@ impl Facts {
             db,
             steps: bench.steps.iter().map(step).collect(),
             budget: args.budget,
-            peak_memory: bench.steps.iter().filter_map(|m| m.usage).map(|u| u.rss_anon).max().unwrap_or(0),
+            peak_memory: bench
+                .steps
+                .iter()
+                .filter_map(|m| m.usage)
+                .map(|u| u.rss_anon)
+                .max()
+                .unwrap_or(0),
             ..Facts::default()
         };
         if let Some(last) = bench.steps.last() {
@@ -90,7 +100,15 @@ impl Facts {
 
 /// The sentences, the most telling first; the last one always says how to go on.
 pub fn advise(f: &Facts) -> Vec<String> {
-    let rules = [held_back, slowest_write, before_and_after, does_not_fit, amplified, too_much_memory, in_debt];
+    let rules = [
+        held_back,
+        slowest_write,
+        before_and_after,
+        does_not_fit,
+        amplified,
+        too_much_memory,
+        in_debt,
+    ];
     let mut out: Vec<String> = rules.iter().filter_map(|rule| rule(f)).collect();
     if out.is_empty() {
         out.push(
@@ -107,7 +125,8 @@ pub fn advise(f: &Facts) -> Vec<String> {
 
 /// Writers that had to wait for compactions or flushes.
 fn held_back(f: &Facts) -> Option<String> {
-    let worst = f.steps.iter().max_by(|a, b| (a.paced + a.stalled).total_cmp(&(b.paced + b.stalled)))?;
+    let worst =
+        f.steps.iter().max_by(|a, b| (a.paced + a.stalled).total_cmp(&(b.paced + b.stalled)))?;
     let (held, all) = (worst.paced + worst.stalled, worst.seconds.max(1e-9));
     if held < all * 0.05 {
         return None;
@@ -131,8 +150,9 @@ fn held_back(f: &Facts) -> Option<String> {
 /// Writes whose slowest took far longer than the median.
 fn slowest_write(f: &Facts) -> Option<String> {
     let writes = f.steps.iter().filter(|s| s.wrote);
-    let (step, p50, worst) =
-        writes.filter_map(|s| s.latency.map(|(p50, _, worst)| (&s.step, p50, worst))).max_by_key(|(_, _, worst)| *worst)?;
+    let (step, p50, worst) = writes
+        .filter_map(|s| s.latency.map(|(p50, _, worst)| (&s.step, p50, worst)))
+        .max_by_key(|(_, _, worst)| *worst)?;
     (worst > 20_000_000 && worst > p50.saturating_mul(1000)).then(|| {
         format!(
             "{step}: half of the writes took less than {}, but the slowest may have taken {}; `firn {}bench {step} --series \
@@ -200,8 +220,13 @@ fn amplified(f: &Facts) -> Option<String> {
 /// A process larger than it was allowed.
 fn too_much_memory(f: &Facts) -> Option<String> {
     let allowed = f.budget + f.budget / 10;
-    (f.peak_memory > allowed + (16 << 20))
-        .then(|| format!("the process had {} of its own memory, the budget is {}", bytes(f.peak_memory), bytes(f.budget)))
+    (f.peak_memory > allowed + (16 << 20)).then(|| {
+        format!(
+            "the process had {} of its own memory, the budget is {}",
+            bytes(f.peak_memory),
+            bytes(f.budget)
+        )
+    })
 }
 
 /// Work that is left.
@@ -228,7 +253,13 @@ mod tests {
             runs: 3,
             ..StepFacts::default()
         };
-        let read = StepFacts { step: "readrandom".into(), rate: Some(1e6), seconds: 1.0, runs: 3, ..StepFacts::default() };
+        let read = StepFacts {
+            step: "readrandom".into(),
+            rate: Some(1e6),
+            seconds: 1.0,
+            runs: 3,
+            ..StepFacts::default()
+        };
         Facts {
             steps: vec![write, read],
             write_amplification: 1.5,
@@ -253,9 +284,15 @@ mod tests {
     #[test]
     fn each_figure_has_its_sentence() {
         assert!(first(|_| ()).contains("nothing stands out"));
-        assert!(first(|f| f.steps[0].paced = 0.3).contains("30 % of the time) because compaction was behind"));
+        assert!(
+            first(|f| f.steps[0].paced = 0.3)
+                .contains("30 % of the time) because compaction was behind")
+        );
         assert!(first(|f| f.steps[0].stalled = 0.5).contains("for a memtable"));
-        assert!(first(|f| f.steps[0].latency = Some((800, 4_000, 99_000_000))).contains("fillrandom: half of the writes"));
+        assert!(
+            first(|f| f.steps[0].latency = Some((800, 4_000, 99_000_000)))
+                .contains("fillrandom: half of the writes")
+        );
         assert!(first(|f| f.raw_bytes = 1 << 30).contains("the block cache at most 100 MiB"));
         assert!(first(|f| f.write_amplification = 9.0).contains("written 9.0 times"));
         assert!(first(|f| f.space_amplification = 3.0).contains("3.0 times the live data"));

@@ -1,4 +1,5 @@
-//! `firn bench cliffs`: histories that could make an operation slow ([`firn_workload::cliffs`]), and what it costs after them.
+//! `firn bench cliffs`: histories that could make an operation slow ([`firn_workload::cliffs`]),
+//! and what it costs after them.
 
 use clap::Args;
 use firn_kv::{DbOptions, TreeOptions};
@@ -34,7 +35,8 @@ pub fn run(setting: &Setting<'_>, args: &CliffArgs) -> Done {
     }
     let fresh = || {
         setting.make_room(&setting.store.db).map_err(words)?;
-        let store = FirnStore::open(&setting.store.db, DbOptions::default(), "t", TreeOptions::default())?;
+        let store =
+            FirnStore::open(&setting.store.db, DbOptions::default(), "t", TreeOptions::default())?;
         directory::mark(&setting.store.db).map_err(words)?;
         Ok(store)
     };
@@ -48,12 +50,18 @@ pub fn run(setting: &Setting<'_>, args: &CliffArgs) -> Done {
     if setting.store.json {
         let case = |c: &Case| json!({ "name": c.name, "normal_nanos": c.normal, "after_nanos": c.after, "ratio": c.ratio() });
         let cases: Vec<_> = cases.iter().map(case).collect();
-        println!("{}", json!({ "history": args.history, "bound": args.bound, "worst": worst, "cases": cases }));
+        println!(
+            "{}",
+            json!({ "history": args.history, "bound": args.bound, "worst": worst, "cases": cases })
+        );
     } else {
         println!("histories of {} operations", count(args.history));
         let mut table = listing(&["operation", "normally", "after", "times"], "lrrr");
         for c in &cases {
-            row(&mut table, [c.name.to_owned(), nanos(c.normal), nanos(c.after), format!("{:.1}", c.ratio())]);
+            row(
+                &mut table,
+                [c.name.to_owned(), nanos(c.normal), nanos(c.after), format!("{:.1}", c.ratio())],
+            );
         }
         print!("{}", print_table(&table, setting.store.style()));
     }

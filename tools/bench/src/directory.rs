@@ -1,7 +1,8 @@
 //! Room for a bench's store: a directory that is empty, or that an earlier bench has filled.
 //!
-//! Invariant: nothing is removed from a directory that does not hold a bench's mark, nothing but a store's own files from one that does,
-//! and nothing where somebody has made a tree or a keyspace that no bench makes.
+//! Invariant: nothing is removed from a directory that does not hold a bench's mark, nothing but a
+//! store's own files from one that does, and nothing where somebody has made a tree or a keyspace
+//! that no bench makes.
 
 use std::path::Path;
 
@@ -15,13 +16,15 @@ use crate::{Setting, run};
 
 /// The file that says who made the store.
 const MARK: &str = "BENCH";
-const MARK_TEXT: &[u8] = b"This store was made by `firn bench` and will be replaced by the next one.\n";
+const MARK_TEXT: &[u8] =
+    b"This store was made by `firn bench` and will be replaced by the next one.\n";
 
 fn names(dir: &Path) -> Done<Vec<String>> {
     io::list(dir).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotADirectory => {
-            Failure::with_next(format!("{} is no directory", dir.display()), "name a directory for the store with --db DIR")
-        }
+        std::io::ErrorKind::NotADirectory => Failure::with_next(
+            format!("{} is no directory", dir.display()),
+            "name a directory for the store with --db DIR",
+        ),
         _ => Failure::file("list", dir, &e),
     })
 }
@@ -50,7 +53,8 @@ fn belongs_to_a_store(name: &str) -> bool {
         || name.ends_with(".sst.tmp")
 }
 
-/// The trees of keys and values that benches make, each its own: of workloads; of `cliffs` (which numbers them) and `queue`; of `trees`.
+/// The trees of keys and values that benches make, each its own: of workloads; of `cliffs` (which
+/// numbers them) and `queue`; of `trees`.
 const TREES: [fn(&str) -> bool; 3] = [
     |name| name == run::TREE,
     |name| name == "t" || (name.len() == 6 && is_number(name)),
@@ -88,10 +92,16 @@ impl Setting<'_> {
     /// What in the store in `dir` no bench has made.
     fn foreign(&self, dir: &Path) -> Done<Option<String>> {
         let Some((state, _)) = Manifest::load(&*OsEnv::new(), dir)? else { return Ok(None) };
-        let (own, plain): (Vec<_>, Vec<_>) =
-            state.trees.values().map(|t| t.name.as_str()).partition(|name| self.models.is_some_and(|m| (m.is_own)(name)));
+        let (own, plain): (Vec<_>, Vec<_>) = state
+            .trees
+            .values()
+            .map(|t| t.name.as_str())
+            .partition(|name| self.models.is_some_and(|m| (m.is_own)(name)));
         let beside = self.models.map(|m| m.is_beside);
-        let others = TREES.into_iter().chain(beside).map(|is_of| plain.iter().filter(|name| !is_of(name)).collect::<Vec<_>>());
+        let others = TREES
+            .into_iter()
+            .chain(beside)
+            .map(|is_of| plain.iter().filter(|name| !is_of(name)).collect::<Vec<_>>());
         if let Some(tree) = others.min_by_key(Vec::len).and_then(|others| others.first().copied()) {
             return Ok(Some(format!("the tree {tree:?}")));
         }
@@ -111,22 +121,35 @@ impl Setting<'_> {
         let has_store = names.iter().any(|n| n == CURRENT);
         if !is_marked(&names) {
             let what = match has_store {
-                true => format!("{} holds a store that no bench has made; it is left alone", dir.display()),
-                false => format!("{} is not empty and holds no store of a bench; it is left alone", dir.display()),
+                true => format!(
+                    "{} holds a store that no bench has made; it is left alone",
+                    dir.display()
+                ),
+                false => format!(
+                    "{} is not empty and holds no store of a bench; it is left alone",
+                    dir.display()
+                ),
             };
             return Err(Failure::with_next(what, elsewhere));
         }
         if let Some(foreign) = names.iter().find(|n| !belongs_to_a_store(n)) {
-            let what = format!("{} holds {foreign}, which no bench has made; it is left alone", dir.display());
+            let what = format!(
+                "{} holds {foreign}, which no bench has made; it is left alone",
+                dir.display()
+            );
             return Err(Failure::with_next(what, elsewhere));
         }
         // Whoever has the store open keeps it.
         let lock = OsEnv::new().lock(&dir.join("LOCK"))?;
         if let Some(foreign) = if has_store { self.foreign(dir)? } else { None } {
-            let what = format!("{} holds {foreign}, which no bench has made; it is left alone", dir.display());
+            let what = format!(
+                "{} holds {foreign}, which no bench has made; it is left alone",
+                dir.display()
+            );
             return Err(Failure::with_next(what, elsewhere));
         }
-        // Half a removal can be finished by the next bench: what is left is no store without the first, and a bench's until the last.
+        // Half a removal can be finished by the next bench: what is left is no store without the
+        // first, and a bench's until the last.
         remove(dir, CURRENT)?;
         for name in names.iter().filter(|n| *n != MARK && *n != "LOCK") {
             remove(dir, name)?;

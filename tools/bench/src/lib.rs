@@ -1,10 +1,12 @@
-//! The benches of the engine, which `firn bench` and `firn-bench` run: this takes a fresh store through workloads and says how fast, at what price, and what to look at next.
+//! The benches of the engine, which `firn bench` and `firn-bench` run: this takes a fresh store
+//! through workloads and says how fast, at what price, and what to look at next.
 //!
-//! `shape` knows which bench is meant, `plan` turns the command line into steps, `directory` makes room for the store, `run` measures, `timed` holds a stopwatch to
-//! the store, `report` prints, `picture` draws, `advice` draws the conclusions. [`duel`] measures two ways by turns, for benches of
-//! the models above the engine. `ltm` is that of a store larger than memory, `cliffs` measures what
-//! histories do to single operations, `queue` the first look behind many deletions, `small` what a small store costs, and `trees` what
-//! many trees cost.
+//! `shape` knows which bench is meant, `plan` turns the command line into steps, `directory` makes
+//! room for the store, `run` measures, `timed` holds a stopwatch to the store, `report` prints,
+//! `picture` draws, `advice` draws the conclusions. [`duel`] measures two ways by turns, for
+//! benches of the models above the engine. `ltm` is that of a store larger than memory, `cliffs`
+//! measures what histories do to single operations, `queue` the first look behind many deletions,
+//! `small` what a small store costs, and `trees` what many trees cost.
 
 mod advice;
 mod cliffs;
@@ -79,8 +81,8 @@ Examples:
 pub struct Setting<'a> {
     /// The store, and how to print.
     pub store: &'a StoreArgs,
-    /// What benches of the data model make in stores, where the program has such benches. Without, a store with a data model is
-    /// somebody else's and left alone.
+    /// What benches of the data model make in stores, where the program has such benches. Without,
+    /// a store with a data model is somebody else's and left alone.
     pub models: Option<ModelStores>,
 }
 
@@ -105,7 +107,8 @@ pub struct BenchArgs {
     /// Threads of workloads that do not name their own
     #[arg(long, value_name = "THREADS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// Keys: uniform, zipfian, zipfian:THETA, latest, hotspot, exponential, sequential [default: the workload's]
+    /// Keys: uniform, zipfian, zipfian:THETA, latest, hotspot, exponential, sequential [default:
+    /// the workload's]
     #[arg(long, value_name = "NAME", value_parser = parse_distribution)]
     distribution: Option<Distribution>,
     /// How far a write has got when its call returns
@@ -129,7 +132,8 @@ pub struct BenchArgs {
     /// How table files are read
     #[arg(long, value_enum, default_value = "auto")]
     read_mode: Reads,
-    /// Memory that `ltm` may use in all, page cache included; 0 when it has been limited from outside
+    /// Memory that `ltm` may use in all, page cache included; 0 when it has been limited from
+    /// outside
     #[arg(long, value_name = "BYTES", default_value = "512m", value_parser = options::size)]
     limit: u64,
     /// How long each reading step of `ltm` takes
@@ -141,10 +145,12 @@ pub struct BenchArgs {
     /// Go on with the store that the last bench left, instead of replacing it
     #[arg(long)]
     keep: bool,
-    /// Write throughput and latency over time to this file, as CSV (times more operations, so costs a little)
+    /// Write throughput and latency over time to this file, as CSV (times more operations, so costs
+    /// a little)
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
-    /// Draw what was measured as a page: levels, rates and latencies over time, and the numbers of each step
+    /// Draw what was measured as a page: levels, rates and latencies over time, and the numbers of
+    /// each step
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]

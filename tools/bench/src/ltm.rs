@@ -1,9 +1,9 @@
-//! `firn bench ltm`: a store larger than memory: what fills, reads, seeks, batches of reads and scans take, and what they move to and
-//! from the device.
+//! `firn bench ltm`: a store larger than memory: what fills, reads, seeks, batches of reads and
+//! scans take, and what they move to and from the device.
 //!
-//! The command makes a control group with the limit and starts itself again inside it, so that everything counts: memtables, cache
-//! and the page cache. Where no group can be made it says so and what to do instead. Steps run for a time, not for a number of
-//! operations, but for the fill.
+//! The command makes a control group with the limit and starts itself again inside it, so that
+//! everything counts: memtables, cache and the page cache. Where no group can be made it says so
+//! and what to do instead. Steps run for a time, not for a number of operations, but for the fill.
 
 use std::io::Write;
 use std::path::Path;
@@ -21,7 +21,9 @@ use crate::duel::scattered;
 use crate::run::{TREE, failure};
 use crate::{BenchArgs, directory};
 use firn_tools::io::{Watch, stdout};
-use firn_tools::output::{self, Done, Failure, Progress, bytes, count, nanos, print_table, rate, row, table};
+use firn_tools::output::{
+    self, Done, Failure, Progress, bytes, count, nanos, print_table, rate, row, table,
+};
 use firn_workload::firn::FirnStore;
 
 /// Where the group's directory is passed on to the process inside it.
@@ -40,7 +42,8 @@ pub fn run(setting: &Setting<'_>, args: &BenchArgs) -> Done {
     }
     let group = MemoryGroup::new(args.limit).map_err(|e| no_limit(args, &e))?;
     let me = std::env::current_exe()?;
-    let status = Command::new(me).args(std::env::args_os().skip(1)).env(GROUP, group.path()).status()?;
+    let status =
+        Command::new(me).args(std::env::args_os().skip(1)).env(GROUP, group.path()).status()?;
     drop(group);
     match status.code() {
         Some(0) => Ok(()),
@@ -76,7 +79,8 @@ struct Line {
     written: u64,
 }
 
-/// What the device has done: reads of this process (`/proc/self/io`), writes of the device itself, because they come later and from others.
+/// What the device has done: reads of this process (`/proc/self/io`), writes of the device itself,
+/// because they come later and from others.
 fn traffic(dir: &Path) -> (u64, u64) {
     (Usage::now().map_or(0, |u| u.read), Device::of(dir).map_or(0, |d| d.written))
 }
@@ -87,9 +91,14 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures a step, which gives its operations, and its latencies if it knows them. What it left to be written is written before the
-    /// next one begins, if it writes.
-    fn step(&mut self, name: &str, writes: bool, work: impl FnOnce() -> Done<(u64, Option<[u64; 2]>)>) -> Done {
+    /// Measures a step, which gives its operations, and its latencies if it knows them. What it
+    /// left to be written is written before the next one begins, if it writes.
+    fn step(
+        &mut self,
+        name: &str,
+        writes: bool,
+        work: impl FnOnce() -> Done<(u64, Option<[u64; 2]>)>,
+    ) -> Done {
         let before = traffic(self.dir);
         let watch = Watch::start();
         let (ops, latency) = work()?;
@@ -105,8 +114,19 @@ impl Bench<'_> {
     }
 
     /// A workload of the runner.
-    fn phase(&mut self, store: &FirnStore, config: &Config, workload: Workload, threads: usize, seconds: Option<u64>) -> Done {
-        let config = Config { max_time: seconds.map(Duration::from_secs), sample_every: 4, ..config.clone() };
+    fn phase(
+        &mut self,
+        store: &FirnStore,
+        config: &Config,
+        workload: Workload,
+        threads: usize,
+        seconds: Option<u64>,
+    ) -> Done {
+        let config = Config {
+            max_time: seconds.map(Duration::from_secs),
+            sample_every: 4,
+            ..config.clone()
+        };
         let runner = Runner::new(config).map_err(failure)?;
         // A number of operations that no machine reaches in the time.
         let phase = Phase { workload, ops: seconds.map(|s| s.saturating_mul(20_000_000)), threads };
@@ -134,14 +154,18 @@ fn measure(setting: &Setting<'_>, args: &BenchArgs) -> Done {
     let mut bench = Bench { dir, lines: vec![] };
     if !args.keep {
         bench.phase(&store, &plan.config, Workload::FillRandom, 1, None)?;
-        bench.step("wait", true, || store.db.wait_idle().map(|()| (1, None)).map_err(Failure::from))?;
+        bench.step("wait", true, || {
+            store.db.wait_idle().map(|()| (1, None)).map_err(Failure::from)
+        })?;
     }
     let threads = usize::from(args.threads).max(2);
     let time = Some(args.seconds);
     bench.phase(&store, &plan.config, Workload::ReadRandom, 1, time)?;
     bench.phase(&store, &plan.config, Workload::ReadRandom, threads, time)?;
     bench.phase(&store, &plan.config, Workload::SeekRandom, 1, time)?;
-    bench.step(&format!("multi_get of {TOGETHER}"), false, || multi_get(&store, &plan.config, args.seconds))?;
+    bench.step(&format!("multi_get of {TOGETHER}"), false, || {
+        multi_get(&store, &plan.config, args.seconds)
+    })?;
     bench.phase(&store, &plan.config, Workload::ReadSeq, 1, time)?;
     print(setting, args, &bench.lines)
 }
@@ -150,12 +174,14 @@ fn measure(setting: &Setting<'_>, args: &BenchArgs) -> Done {
 fn multi_get(store: &FirnStore, config: &Config, seconds: u64) -> Done<(u64, Option<[u64; 2]>)> {
     let progress = Progress::operations("multi_get", None);
     let watch = Watch::start();
-    let mut times = hdrhistogram::Histogram::<u64>::new(3).map_err(|e| Failure::new(e.to_string()))?;
+    let mut times =
+        hdrhistogram::Histogram::<u64>::new(3).map_err(|e| Failure::new(e.to_string()))?;
     let mut key = firn_workload::keys::KeyBuf::new(config.key_size);
     let mut ops = 0;
     while watch.seconds() < seconds as f64 {
-        let keys: Vec<Vec<u8>> =
-            (ops..ops + TOGETHER as u64).map(|i| key.set(scattered(i ^ config.seed) % config.num).to_vec()).collect();
+        let keys: Vec<Vec<u8>> = (ops..ops + TOGETHER as u64)
+            .map(|i| key.set(scattered(i ^ config.seed) % config.num).to_vec())
+            .collect();
         let from = watch.nanos();
         store.tree.multi_get(&keys)?;
         times.saturating_record(watch.nanos().saturating_sub(from));
@@ -185,8 +211,15 @@ fn print(setting: &Setting<'_>, args: &BenchArgs, lines: &[Line]) -> Done {
         writeln!(out, "{all:#}")?;
         return Ok(out.flush()?);
     }
-    let limit = if args.limit == 0 { "no limit of its own".into() } else { format!("{} for all", bytes(args.limit)) };
-    let ahead = device.as_ref().and_then(|d| d.read_ahead_kb).map_or("unknown".into(), |kb| format!("{} KiB", count(kb)));
+    let limit = if args.limit == 0 {
+        "no limit of its own".into()
+    } else {
+        format!("{} for all", bytes(args.limit))
+    };
+    let ahead = device
+        .as_ref()
+        .and_then(|d| d.read_ahead_kb)
+        .map_or("unknown".into(), |kb| format!("{} KiB", count(kb)));
     let name = device.map_or("unknown".into(), |d| d.name);
     writeln!(
         out,
@@ -197,7 +230,17 @@ fn print(setting: &Setting<'_>, args: &BenchArgs, lines: &[Line]) -> Done {
         bytes(args.budget),
         bytes(args.memtable)
     )?;
-    let mut t = table(&["step", "ops/s", "p50", "p99", "seconds", "read", "a read op", "written", "a write op"]);
+    let mut t = table(&[
+        "step",
+        "ops/s",
+        "p50",
+        "p99",
+        "seconds",
+        "read",
+        "a read op",
+        "written",
+        "a write op",
+    ]);
     for l in lines {
         let time = |i: usize| l.latency.map_or_else(|| "-".into(), |t| nanos(t[i]));
         let each = |n: u64| if l.ops > 1 { output::bytes(n / l.ops) } else { "-".into() };

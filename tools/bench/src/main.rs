@@ -1,4 +1,5 @@
-//! The command `firn-bench`: `firn bench` alone, without the data model and the other commands, so that it compiles in a third of the time.
+//! The command `firn-bench`: `firn bench` alone, without the data model and the other commands, so
+//! that it compiles in a third of the time.
 
 use std::process::ExitCode;
 
@@ -20,7 +21,8 @@ struct Cli {
 
 fn main() -> ExitCode {
     let matches = Cli::command().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.format(&mut Cli::command()).exit());
+    let cli =
+        Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.format(&mut Cli::command()).exit());
     let setting = Setting { store: &cli.store, models: None };
     let done = run(&setting, &cli.bench, &given(&Cli::command(), &matches));
     output::finish(done, cli.store.style(), |_: &Error| None)

@@ -1,4 +1,5 @@
-//! What a bench measured as a page: the levels of its tree, the rate and latencies over time, and the numbers of each step.
+//! What a bench measured as a page: the levels of its tree, the rate and latencies over time, and
+//! the numbers of each step.
 
 use std::path::Path;
 
@@ -9,7 +10,8 @@ use firn_tools::page::{DrawnRun, Film, Frame, page};
 
 use crate::run::Bench;
 
-const HEAD: [&str; 8] = ["step", "operations", "seconds", "ops/s", "p50", "p99", "write amplification", "on disk"];
+const HEAD: [&str; 8] =
+    ["step", "operations", "seconds", "ops/s", "p50", "p99", "write amplification", "on disk"];
 
 /// Bars that a run is drawn with, at most.
 const MOST_BARS: usize = 200;
@@ -29,7 +31,14 @@ pub struct Picture {
 impl Picture {
     /// Of this tree.
     pub fn new(db: &Db, tree: &Tree) -> Picture {
-        Picture { db: db.clone(), tree: tree.clone(), film: Film::default(), watch: Watch::start(), before: 0, now: 0 }
+        Picture {
+            db: db.clone(),
+            tree: tree.clone(),
+            film: Film::default(),
+            watch: Watch::start(),
+            before: 0,
+            now: 0,
+        }
     }
 
     /// A moment of a step, after so many of its operations.
@@ -83,15 +92,20 @@ impl Picture {
 /// The runs of the tree, newest first, with their tables as bars.
 fn runs(tree: &Tree) -> Done<Vec<DrawnRun>> {
     let tables = tree.tables()?;
-    // The heads of keys are numbers that lie close together: the bars show where between the first and the last.
+    // The heads of keys are numbers that lie close together: the bars show where between the first
+    // and the last.
     let head = |key: &[u8]| firn_kv::internals::base::key::head(key);
     let first = tables.iter().map(|t| head(&t.first_key)).min().unwrap_or(0);
-    let width = tables.iter().map(|t| head(&t.last_key)).max().unwrap_or(0).saturating_sub(first).max(1);
-    let thousandth = |key: &[u8]| ((u128::from(head(key).saturating_sub(first)) * 1000) / u128::from(width)) as u16;
+    let width =
+        tables.iter().map(|t| head(&t.last_key)).max().unwrap_or(0).saturating_sub(first).max(1);
+    let thousandth = |key: &[u8]| {
+        ((u128::from(head(key).saturating_sub(first)) * 1000) / u128::from(width)) as u16
+    };
     let chunks = tables.chunk_by(|a, b| a.run == b.run);
     let run = |tables: &[firn_kv::TableInfo]| {
-        let bar =
-            |chunk: &[firn_kv::TableInfo]| [thousandth(&chunk[0].first_key), thousandth(&chunk[chunk.len() - 1].last_key), 0];
+        let bar = |chunk: &[firn_kv::TableInfo]| {
+            [thousandth(&chunk[0].first_key), thousandth(&chunk[chunk.len() - 1].last_key), 0]
+        };
         let bars = tables.chunks(tables.len().div_ceil(MOST_BARS).max(1)).map(bar).collect();
         (tables[0].level, tables.iter().map(|t| t.bytes).sum(), tables.len(), bars)
     };

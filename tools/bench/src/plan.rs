@@ -10,7 +10,8 @@ use crate::BenchArgs;
 use firn_tools::output::{Done, Failure};
 use firn_workload::firn::Sums;
 
-/// The run of a bench without arguments: writes, reads of what they left, then the same reads of the compacted store.
+/// The run of a bench without arguments: writes, reads of what they left, then the same reads of
+/// the compacted store.
 const STANDARD: &str = "fillrandom,overwrite,wait,readrandom,readmissing,readseq,readreverse,seekrandom,\
     compact,readrandom,readmissing,readseq,readreverse,seekrandom,readwhilewriting";
 /// `ycsb` stands for these.
@@ -63,7 +64,10 @@ fn is_ycsb(w: Workload) -> bool {
 /// Whether a workload needs keys to be there.
 fn reads(w: Workload) -> bool {
     use Workload::*;
-    matches!(w, ReadRandom | ReadMissing | ReadSeq | ReadReverse | SeekRandom | ReadWhileWriting | Mixgraph)
+    matches!(
+        w,
+        ReadRandom | ReadMissing | ReadSeq | ReadReverse | SeekRandom | ReadWhileWriting | Mixgraph
+    )
 }
 
 impl Plan {
@@ -72,7 +76,12 @@ impl Plan {
         let mut steps = vec![];
         let asked: Vec<String> = match args.workloads.is_empty() {
             true => STANDARD.split(',').map(str::to_owned).collect(),
-            false => args.workloads.iter().map(|w| w.trim().to_ascii_lowercase()).filter(|w| !w.is_empty()).collect(),
+            false => args
+                .workloads
+                .iter()
+                .map(|w| w.trim().to_ascii_lowercase())
+                .filter(|w| !w.is_empty())
+                .collect(),
         };
         if asked.is_empty() {
             return Err(Failure::with_next(
@@ -81,7 +90,8 @@ impl Plan {
             ));
         }
         for name in &asked {
-            for one in if name == "ycsb" { YCSB.split(',').collect() } else { vec![name.as_str()] } {
+            for one in if name == "ycsb" { YCSB.split(',').collect() } else { vec![name.as_str()] }
+            {
                 steps.push(step(one, args)?);
             }
         }
@@ -90,7 +100,11 @@ impl Plan {
             fill_first(&mut steps, &mut notes, args);
         }
         let mut plan = Plan { steps, notes, ..Plan::of_options(args)? };
-        if plan.steps.iter().any(|s| matches!(s, Step::Run(p) if p.workload == Workload::MergeRandom)) {
+        if plan
+            .steps
+            .iter()
+            .any(|s| matches!(s, Step::Run(p) if p.workload == Workload::MergeRandom))
+        {
             plan.tree.merge = Some(Arc::new(Sums));
         }
         Ok(plan)
@@ -137,7 +151,10 @@ fn step(name: &str, args: &BenchArgs) -> Done<Step> {
         _ => {}
     }
     let mut phase: Phase = name.parse().map_err(|why: String| {
-        Failure::with_next(why, "the steps compact, flush and wait, and ycsb for all of YCSB; see firn bench --help")
+        Failure::with_next(
+            why,
+            "the steps compact, flush and wait, and ycsb for all of YCSB; see firn bench --help",
+        )
     })?;
     if !name.contains(':') {
         phase.threads = usize::from(args.threads);
@@ -151,12 +168,19 @@ fn step(name: &str, args: &BenchArgs) -> Done<Step> {
 /// A workload that reads finds something on a fresh store: what it needs is loaded before it.
 fn fill_first(steps: &mut Vec<Step>, notes: &mut Vec<String>, args: &BenchArgs) {
     let phases = |steps: &[Step]| -> Vec<Workload> {
-        steps.iter().filter_map(|s| if let Step::Run(p) = s { Some(p.workload) } else { None }).collect()
+        steps
+            .iter()
+            .filter_map(|s| if let Step::Run(p) = s { Some(p.workload) } else { None })
+            .collect()
     };
     let order = phases(steps);
     let mut add = |before: &dyn Fn(Workload) -> bool, fill: Workload| {
-        let at = steps.iter().position(|s| matches!(s, Step::Run(p) if before(p.workload))).unwrap_or(0);
-        steps.insert(at, Step::Run(Phase { workload: fill, ops: None, threads: usize::from(args.threads) }));
+        let at =
+            steps.iter().position(|s| matches!(s, Step::Run(p) if before(p.workload))).unwrap_or(0);
+        steps.insert(
+            at,
+            Step::Run(Phase { workload: fill, ops: None, threads: usize::from(args.threads) }),
+        );
         notes.push(format!("the store is fresh, so {fill} comes first"));
     };
     let first_ycsb = order.iter().position(|w| is_ycsb(*w));
@@ -181,8 +205,8 @@ mod tests {
     }
 
     fn steps(line: &str) -> Vec<String> {
-        let line =
-            Line::try_parse_from(std::iter::once("bench").chain(line.split_whitespace())).unwrap_or_else(|e| panic!("{e}"));
+        let line = Line::try_parse_from(std::iter::once("bench").chain(line.split_whitespace()))
+            .unwrap_or_else(|e| panic!("{e}"));
         Plan::new(&line.bench).unwrap().steps.iter().map(Step::to_string).collect()
     }
 
@@ -190,7 +214,10 @@ mod tests {
     fn steps_are_what_was_asked_for() {
         assert_eq!(steps("").join(","), STANDARD.replace(' ', ""));
         assert_eq!(steps("fillseq,compact readseq"), ["fillseq", "compact", "readseq"]);
-        assert_eq!(steps("fillrandom readrandom:3 --threads 2 --reads 5k"), ["fillrandom:2", "readrandom@5000:3"]);
+        assert_eq!(
+            steps("fillrandom readrandom:3 --threads 2 --reads 5k"),
+            ["fillrandom:2", "readrandom@5000:3"]
+        );
         assert_eq!(steps("ycsb").len(), 7);
     }
 

@@ -1,7 +1,9 @@
-//! `firn bench queue`: the first look behind many deletions, before any other reader has been there and without any merge, beside the same look
-//! in a tree of which nothing was deleted; and a published recipe of scans among deletions.
+//! `firn bench queue`: the first look behind many deletions, before any other reader has been there
+//! and without any merge, beside the same look in a tree of which nothing was deleted; and a
+//! published recipe of scans among deletions.
 //!
-//! Each look is taken once in a tree that was made for it, so a figure is the median of as many trees as there are rounds.
+//! Each look is taken once in a tree that was made for it, so a figure is the median of as many
+//! trees as there are rounds.
 
 use clap::{Args, ValueEnum};
 use firn_kv::policy::Tiered;
@@ -107,11 +109,18 @@ fn key(queue: u64, i: u64) -> [u8; 16] {
 /// Runs pile up: nothing is merged.
 fn options(deletions: u64) -> TreeOptions {
     let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
-    TreeOptions { policy, memtable_size: (64 << 20) + 512 * deletions as usize, ..TreeOptions::default() }
+    TreeOptions {
+        policy,
+        memtable_size: (64 << 20) + 512 * deletions as usize,
+        ..TreeOptions::default()
+    }
 }
 
 fn open(setting: &Setting<'_>) -> Done<Db> {
-    Ok(Db::open_with(&setting.store.db, DbOptions { memory_budget: 4 << 30, ..DbOptions::default() })?)
+    Ok(Db::open_with(
+        &setting.store.db,
+        DbOptions { memory_budget: 4 << 30, ..DbOptions::default() },
+    )?)
 }
 
 struct History {
@@ -194,8 +203,16 @@ impl History {
         self.look(&db.tree("t", options(self.n))?, forward)
     }
 
-    fn median(&self, setting: &Setting<'_>, rounds: u64, with_deletes: bool, forward: bool) -> Done<u64> {
-        let mut all = (0..rounds).map(|_| self.round(setting, with_deletes, forward)).collect::<Done<Vec<u64>>>()?;
+    fn median(
+        &self,
+        setting: &Setting<'_>,
+        rounds: u64,
+        with_deletes: bool,
+        forward: bool,
+    ) -> Done<u64> {
+        let mut all = (0..rounds)
+            .map(|_| self.round(setting, with_deletes, forward))
+            .collect::<Done<Vec<u64>>>()?;
         all.sort_unstable();
         Ok(all[all.len() / 2])
     }
@@ -217,7 +234,10 @@ pub fn run(setting: &Setting<'_>, args: &QueueArgs) -> Done {
         return Err(Failure::new("--deletions must be 100 at least"));
     }
     if !(1..=args.deletions / 10).contains(&args.queues) {
-        return Err(Failure::new(format!("--queues must be 1 to {}, a tenth of --deletions", args.deletions / 10)));
+        return Err(Failure::new(format!(
+            "--queues must be 1 to {}, a tenth of --deletions",
+            args.deletions / 10
+        )));
     }
     let mut cases = vec![];
     for &order in &args.orders {
@@ -228,7 +248,13 @@ pub fn run(setting: &Setting<'_>, args: &QueueArgs) -> Done {
                 let normal = history.median(setting, args.rounds, false, forward)?;
                 let first = history.median(setting, args.rounds, true, forward)?;
                 eprintln!("{words}, {state_name}: {} and {}", nanos(normal), nanos(first));
-                cases.push(Case { order: words.clone(), state: state_name, forward, normal, first });
+                cases.push(Case {
+                    order: words.clone(),
+                    state: state_name,
+                    forward,
+                    normal,
+                    first,
+                });
             }
         }
     }
@@ -239,12 +265,26 @@ pub fn run(setting: &Setting<'_>, args: &QueueArgs) -> Done {
         println!("{}", json!({"deletions": args.deletions, "cases": cases, "recipe": scans}));
         return Ok(());
     }
-    println!("the first look behind {} deletions; normally: where nothing was deleted", count(args.deletions));
-    let mut table = listing(&["deleted", "where", "direction", "normally", "first look", "times"], "lllrrr");
+    println!(
+        "the first look behind {} deletions; normally: where nothing was deleted",
+        count(args.deletions)
+    );
+    let mut table =
+        listing(&["deleted", "where", "direction", "normally", "first look", "times"], "lllrrr");
     for c in &cases {
         let direction = if c.forward { "forward" } else { "backward" };
         let times = format!("{:.1}", c.ratio());
-        row(&mut table, [c.order.clone(), c.state.to_owned(), direction.to_owned(), nanos(c.normal), nanos(c.first), times]);
+        row(
+            &mut table,
+            [
+                c.order.clone(),
+                c.state.to_owned(),
+                direction.to_owned(),
+                nanos(c.normal),
+                nanos(c.first),
+                times,
+            ],
+        );
     }
     print!("{}", print_table(&table, setting.store.style()));
     if !scans.is_empty() {
@@ -252,7 +292,14 @@ pub fn run(setting: &Setting<'_>, args: &QueueArgs) -> Done {
         let mut table = listing(&["deletions", "direction", "scans"], "rlr");
         for s in scans {
             let direction = if s.forward { "forward" } else { "backward" };
-            row(&mut table, [count(s.deletions), direction.to_owned(), format!("{}/s", rate(s.scans_per_second))]);
+            row(
+                &mut table,
+                [
+                    count(s.deletions),
+                    direction.to_owned(),
+                    format!("{}/s", rate(s.scans_per_second)),
+                ],
+            );
         }
         print!("{}", print_table(&table, setting.store.style()));
     }

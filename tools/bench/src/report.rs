@@ -55,7 +55,10 @@ fn settings(setting: &Setting<'_>, args: &BenchArgs) -> String {
 }
 
 fn steps_table(bench: &Bench) -> firn_tools::output::Table {
-    let header = ["step", "ops/s", "p50", "p99", "p99.9", "worst", "seconds", "w-amp", "runs", "disk", "memory"];
+    let header = [
+        "step", "ops/s", "p50", "p99", "p99.9", "worst", "seconds", "w-amp", "runs", "disk",
+        "memory",
+    ];
     let mut t = table(&header);
     for m in &bench.steps {
         let dash = || "-".to_owned();
@@ -69,7 +72,13 @@ fn steps_table(bench: &Bench) -> firn_tools::output::Table {
             time(|l| l.p50_ns),
             time(|l| l.p99_ns),
             time(|l| l.p999_ns),
-            of(|o| if o.ceiling_ns == 0 || o.latency.is_none() { "-".into() } else { nanos(o.ceiling_ns) }),
+            of(|o| {
+                if o.ceiling_ns == 0 || o.latency.is_none() {
+                    "-".into()
+                } else {
+                    nanos(o.ceiling_ns)
+                }
+            }),
             format!("{:.2}", m.seconds),
             if m.user_bytes() == 0 { dash() } else { format!("{:.2}", amplification(m)) },
             m.after.read_amplification().to_string(),
@@ -91,7 +100,9 @@ fn space_amplification(bench: &Bench, s: &firn_kv::Stats) -> f64 {
 }
 
 fn totals(bench: &Bench) -> Vec<String> {
-    let (Some(first), Some(last)) = (bench.steps.first(), bench.steps.last()) else { return vec![] };
+    let (Some(first), Some(last)) = (bench.steps.first(), bench.steps.last()) else {
+        return vec![];
+    };
     let s = &last.after;
     let user = s.user_bytes - first.before.user_bytes;
     let mut out = vec![];
@@ -117,7 +128,10 @@ fn totals(bench: &Bench) -> Vec<String> {
         bytes(last.disk_bytes),
         bytes(s.table_bytes() + s.wal_bytes),
     ));
-    out.push(format!("read amplification {}: runs that a read may have to look into", s.read_amplification()));
+    out.push(format!(
+        "read amplification {}: runs that a read may have to look into",
+        s.read_amplification()
+    ));
     let m = &s.memory;
     let peak = bench.steps.iter().filter_map(|s| s.usage).map(|u| u.rss_anon).max().unwrap_or(0);
     out.push(format!(
@@ -131,7 +145,11 @@ fn totals(bench: &Bench) -> Vec<String> {
     ));
     let r = &s.reads;
     if let Some(rate) = r.hit_rate() {
-        out.push(format!("block cache: {:.1} % of {} blocks were in it", rate * 100.0, count(r.blocks_cached + r.blocks_read)));
+        out.push(format!(
+            "block cache: {:.1} % of {} blocks were in it",
+            rate * 100.0,
+            count(r.blocks_cached + r.blocks_read)
+        ));
     }
     if r.filters_asked > 0 {
         out.push(format!(
@@ -147,10 +165,17 @@ fn totals(bench: &Bench) -> Vec<String> {
         s.stalled_nanos as f64 / 1e9,
         bench.seconds
     ));
-    let slow = s.latencies.named().into_iter().filter(|(name, l)| l.timed > 0 && !matches!(*name, "get" | "seek" | "write"));
+    let slow = s
+        .latencies
+        .named()
+        .into_iter()
+        .filter(|(name, l)| l.timed > 0 && !matches!(*name, "get" | "seek" | "write"));
     out.extend(slow.map(|(name, l)| {
         let (p50, p99, max) = (nanos(l.p50), nanos(l.p99), nanos(l.max));
-        format!("{name}: {} times, half within {p50}, 99 % within {p99}, the longest {max}", count(l.timed))
+        format!(
+            "{name}: {} times, half within {p50}, 99 % within {p99}, the longest {max}",
+            count(l.timed)
+        )
     }));
     out
 }

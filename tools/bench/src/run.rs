@@ -120,9 +120,10 @@ pub fn measure(setting: &Setting<'_>, args: &BenchArgs, plan: &Plan) -> Done<Ben
 /// What the workload runner reports: an error of the engine underneath, or words.
 pub fn failure(e: firn_workload::Error) -> Failure {
     match e.downcast::<firn_kv::Error>() {
-        Ok(e) if e.kind() == ErrorKind::NoSpace => {
-            Failure::with_next(e.to_string(), "use fewer keys (--num), or a directory on a larger device (--db)")
-        }
+        Ok(e) if e.kind() == ErrorKind::NoSpace => Failure::with_next(
+            e.to_string(),
+            "use fewer keys (--num), or a directory on a larger device (--db)",
+        ),
         Ok(e) => Failure::Engine(*e),
         Err(other) => Failure::new(other.to_string()),
     }
@@ -179,14 +180,20 @@ fn take(
     drawn.map(|()| Some(outcome))
 }
 
-/// Operations that the progress of a phase counts up to: each thread of a full scan walks over everything.
+/// Operations that the progress of a phase counts up to: each thread of a full scan walks over
+/// everything.
 fn all_operations(phase: &Phase, runner: &Runner) -> u64 {
     use firn_workload::Workload::{ReadReverse, ReadSeq};
     let ops = phase.total_ops(runner.config().num);
-    if matches!(phase.workload, ReadSeq | ReadReverse) { ops.saturating_mul(phase.threads as u64) } else { ops }
+    if matches!(phase.workload, ReadSeq | ReadReverse) {
+        ops.saturating_mul(phase.threads as u64)
+    } else {
+        ops
+    }
 }
 
-/// Keys alive, and the bytes of them and their values: what space amplification is measured against.
+/// Keys alive, and the bytes of them and their values: what space amplification is measured
+/// against.
 fn live(store: &FirnStore) -> Done<(u64, u64)> {
     let progress = Progress::operations("count", None);
     progress.say("what is alive".into());
@@ -205,7 +212,8 @@ fn live(store: &FirnStore) -> Done<(u64, u64)> {
 struct Series {
     path: std::path::PathBuf,
     out: Box<dyn Write>,
-    /// The first write that failed: reported at the end, as a measurement is not worth aborting for it.
+    /// The first write that failed: reported at the end, as a measurement is not worth aborting for
+    /// it.
     failed: Option<std::io::Error>,
 }
 
@@ -223,9 +231,21 @@ impl Series {
         }
     }
 
-    fn add(&mut self, step: usize, phase: &Phase, p: &firn_workload::Progress, latency: Option<[u64; 3]>) {
+    fn add(
+        &mut self,
+        step: usize,
+        phase: &Phase,
+        p: &firn_workload::Progress,
+        latency: Option<[u64; 3]>,
+    ) {
         let times = latency.map_or(",,".to_owned(), |[p50, p99, max]| format!("{p50},{p99},{max}"));
-        self.line(&format!("{},{phase},{:.3},{},{:.0},{times}", step + 1, p.seconds, p.ops, p.ops_per_second));
+        self.line(&format!(
+            "{},{phase},{:.3},{},{:.0},{times}",
+            step + 1,
+            p.seconds,
+            p.ops,
+            p.ops_per_second
+        ));
     }
 
     fn end(mut self) -> Done {

@@ -1,6 +1,7 @@
 //! Which bench a command line means, and which options that one takes.
 //!
-//! Invariant: an option that the bench would not look at is refused, so that nobody takes a figure for what it is not.
+//! Invariant: an option that the bench would not look at is refused, so that nobody takes a figure
+//! for what it is not.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
@@ -21,13 +22,20 @@ pub enum Shape {
 }
 
 /// Those that are named in the place of workloads.
-const ALONE: [(&str, Shape); 5] =
-    [("ltm", Shape::Ltm), ("cliffs", Shape::Cliffs), ("queue", Shape::Queue), ("trees", Shape::Trees), ("small", Shape::Small)];
+const ALONE: [(&str, Shape); 5] = [
+    ("ltm", Shape::Ltm),
+    ("cliffs", Shape::Cliffs),
+    ("queue", Shape::Queue),
+    ("trees", Shape::Trees),
+    ("small", Shape::Small),
+];
 
 /// The options of `bench` on the command line, by their long names, without those of every command.
 pub fn given(bench: &Command, matches: &ArgMatches) -> Vec<String> {
-    let is_given =
-        |a: &&clap::Arg| !a.is_global_set() && matches.value_source(a.get_id().as_str()) == Some(ValueSource::CommandLine);
+    let is_given = |a: &&clap::Arg| {
+        !a.is_global_set()
+            && matches.value_source(a.get_id().as_str()) == Some(ValueSource::CommandLine)
+    };
     bench.get_arguments().filter(is_given).filter_map(|a| a.get_long().map(str::to_owned)).collect()
 }
 
@@ -89,7 +97,9 @@ impl Shape {
                 "keep",
             ],
             Shape::Cliffs => &["bound", "history"],
-            Shape::Queue => &["deletions", "rounds", "orders", "queues", "recipe", "recipe-seconds"],
+            Shape::Queue => {
+                &["deletions", "rounds", "orders", "queues", "recipe", "recipe-seconds"]
+            }
             Shape::Trees => &["trees", "num", "budget", "memtable", "durability", "seed"],
             Shape::Small => &["stores", "records"],
         }
@@ -103,7 +113,10 @@ impl Shape {
 
 /// The failure of a bench that is not alone.
 pub fn not_alone(name: &str) -> Failure {
-    Failure::with_next(format!("{name} is a bench of its own and takes no workloads beside it"), "run it alone")
+    Failure::with_next(
+        format!("{name} is a bench of its own and takes no workloads beside it"),
+        "run it alone",
+    )
 }
 
 /// Refuses options that the bench of this name does not take.
@@ -115,5 +128,8 @@ pub fn refuse_others(name: &str, takes: &[&str], given: &[String]) -> Done {
     let is_taken = |option: &str| option == "apart" || takes.contains(&option);
     let Some(other) = given.iter().find(|option| !is_taken(option)) else { return Ok(()) };
     let all: Vec<_> = takes.iter().map(|option| format!("--{option}")).collect();
-    Err(Failure::with_next(format!("{name} does not take --{other}"), format!("it takes {}", all.join(", "))))
+    Err(Failure::with_next(
+        format!("{name} does not take --{other}"),
+        format!("it takes {}", all.join(", ")),
+    ))
 }

@@ -1,6 +1,8 @@
-//! `firn bench small`: many small stores in one process, and what each of them costs: to make, to open, to read, to close.
+//! `firn bench small`: many small stores in one process, and what each of them costs: to make, to
+//! open, to read, to close.
 //!
-//! All are open at the same time, as the stores of tenants or of tests are. The measuring itself is [`firn_workload::embedding`]'s, for any engine.
+//! All are open at the same time, as the stores of tenants or of tests are. The measuring itself is
+//! [`firn_workload::embedding`]'s, for any engine.
 
 use std::path::Path;
 
@@ -31,7 +33,8 @@ pub fn run(setting: &Setting<'_>, args: &SmallArgs) -> Done {
     if args.stores == 0 || args.records == 0 {
         return Err(Failure::new("--stores and --records must be 1 at least"));
     }
-    let dirs: Vec<_> = (0..args.stores).map(|i| setting.store.db.join(format!("small-{i:06}"))).collect();
+    let dirs: Vec<_> =
+        (0..args.stores).map(|i| setting.store.db.join(format!("small-{i:06}"))).collect();
     dirs.iter().try_for_each(|d| setting.make_room(d))?;
     let open = |dir: &Path| FirnEmbedded::open(dir, DbOptions::default(), TreeOptions::default());
     let steps = small(&dirs, args.records, open).map_err(failure)?;
@@ -50,7 +53,10 @@ pub fn run(setting: &Setting<'_>, args: &SmallArgs) -> Done {
         count(args.records),
         KEY + VALUE
     );
-    let mut table = listing(&["step", "time", "processor", "memory then", "threads then", "disk then"], "lrrrrr");
+    let mut table = listing(
+        &["step", "time", "processor", "memory then", "threads then", "disk then"],
+        "lrrrrr",
+    );
     for s in &steps {
         row(
             &mut table,

@@ -30,7 +30,8 @@ impl<'a> Timed<'a> {
         Ok(Timed { store, watch: Watch::start(), times: Mutex::new(times) })
     }
 
-    /// Median, 99th percentile and maximum in nanoseconds since the last call; `None` where nothing was timed.
+    /// Median, 99th percentile and maximum in nanoseconds since the last call; `None` where nothing
+    /// was timed.
     pub fn take(&self) -> Option<[u64; 3]> {
         let mut times = self.times.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if times.is_empty() {
@@ -84,7 +85,13 @@ impl Store for Timed<'_> {
         self.time(|| self.store.delete_range(from, to))
     }
 
-    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+    fn scan(
+        &self,
+        from: Option<&[u8]>,
+        direction: Direction,
+        limit: u64,
+        f: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
         self.time(|| self.store.scan(from, direction, limit, f))
     }
 

@@ -1,6 +1,8 @@
-//! `firn bench trees`: what many trees under one memory budget cost: to open, at rest, and while all of them are written.
+//! `firn bench trees`: what many trees under one memory budget cost: to open, at rest, and while
+//! all of them are written.
 //!
-//! Each number of trees is measured in a process of its own, because memory that an allocator keeps would count for the next one.
+//! Each number of trees is measured in a process of its own, because memory that an allocator keeps
+//! would count for the next one.
 
 use std::path::Path;
 use std::process::Command;
@@ -36,7 +38,8 @@ fn parse_trees(text: &str) -> Result<u64, String> {
 fn measure(setting: &Setting<'_>, args: &BenchArgs, n: u64) -> Done<Value> {
     setting.make_room(&setting.store.db)?;
     let memory_budget = usize::try_from(args.budget).unwrap_or(usize::MAX);
-    let options = DbOptions { memory_budget, durability: args.durability.into(), ..DbOptions::default() };
+    let options =
+        DbOptions { memory_budget, durability: args.durability.into(), ..DbOptions::default() };
     let tree = TreeOptions { memtable_size: args.memtable as usize, ..TreeOptions::default() };
     let open = |dir: &Path| {
         let store = FirnEmbedded::open(dir, options.clone(), tree.clone())?;
@@ -67,8 +70,12 @@ fn measure_apart(setting: &Setting<'_>, n: u64) -> Done<Value> {
         .stderr(std::process::Stdio::inherit())
         .output()?;
     let one: Option<Value> = serde_json::from_slice(&out.stdout).ok();
-    one.and_then(|v| v["cases"].get(0).cloned())
-        .ok_or_else(|| Failure::new(format!("the process that measured {n} trees in {} failed", setting.store.db.display())))
+    one.and_then(|v| v["cases"].get(0).cloned()).ok_or_else(|| {
+        Failure::new(format!(
+            "the process that measured {n} trees in {} failed",
+            setting.store.db.display()
+        ))
+    })
 }
 
 /// Runs it.
@@ -78,11 +85,25 @@ pub fn run(setting: &Setting<'_>, args: &BenchArgs) -> Done {
         None => args.trees.trees.iter().map(|&n| measure_apart(setting, n)).collect::<Done<_>>()?,
     };
     if setting.store.json {
-        println!("{}", json!({ "budget": args.budget, "puts": args.num, "key": KEY, "value": VALUE, "cases": cases }));
+        println!(
+            "{}",
+            json!({ "budget": args.budget, "puts": args.num, "key": KEY, "value": VALUE, "cases": cases })
+        );
         return Ok(());
     }
     println!("{} puts of {} bytes, budget {}", count(args.num), KEY + VALUE, bytes(args.budget));
-    let head = ["trees", "make s", "open s", "idle", "a tree", "full", "puts/s", "stalled s", "flushes", "address space"];
+    let head = [
+        "trees",
+        "make s",
+        "open s",
+        "idle",
+        "a tree",
+        "full",
+        "puts/s",
+        "stalled s",
+        "flushes",
+        "address space",
+    ];
     let mut table = listing(&head, "rrrrrrrrrr");
     for c in &cases {
         let number = |name: &str| c[name].as_u64().unwrap_or(0);

@@ -1,5 +1,9 @@
-//! `firn-bench` as a user meets it: it measures as `firn bench` does, and leaves alone what it does not know.
-#![allow(clippy::disallowed_methods, reason = "a temporary directory, and a file that no bench has made")]
+//! `firn-bench` as a user meets it: it measures as `firn bench` does, and leaves alone what it does
+//! not know.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a temporary directory, and a file that no bench has made"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -36,7 +40,8 @@ fn it_measures_and_goes_on_with_its_own_store() {
         let ran = bench(&t.0, &small);
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
         let said: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
-        let steps: Vec<_> = said["steps"].as_array().unwrap().iter().map(|s| s["step"].as_str().unwrap()).collect();
+        let steps: Vec<_> =
+            said["steps"].as_array().unwrap().iter().map(|s| s["step"].as_str().unwrap()).collect();
         assert_eq!(steps, ["fillrandom", "readrandom"]);
     }
     let kept = bench(&t.0, &["readrandom", "--keep", "--num", "2000"]);
@@ -47,13 +52,19 @@ fn it_measures_and_goes_on_with_its_own_store() {
 fn it_replaces_no_store_in_which_it_knows_not_all() {
     let t = Temp::new("other");
     assert!(bench(&t.0, &["fillseq", "--num", "100"]).status.success());
-    // A tree as the data model makes them: `firn bench` would look into it, this command leaves it alone.
+    // A tree as the data model makes them: `firn bench` would look into it, this command leaves it
+    // alone.
     let db = Db::open(&t.0).unwrap();
     db.tree("system.schema", TreeOptions::default()).unwrap().put("k", "v").unwrap();
     drop(db);
     let ran = bench(&t.0, &["fillseq", "--num", "100"]);
     let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.code() == Some(2) && said.contains("system.schema") && said.contains("left alone"), "{said}");
+    assert!(
+        ran.status.code() == Some(2)
+            && said.contains("system.schema")
+            && said.contains("left alone"),
+        "{said}"
+    );
     assert!(Db::open(&t.0).unwrap().existing_tree("system.schema").unwrap().contains("k").unwrap());
 }
 

@@ -7,7 +7,7 @@ use firn_testkit::floors::{Plan, check};
 #[test]
 fn files_make_no_new_rings() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let (files, _) =
-        check(&src, &Plan { rings: include_str!("rings.txt"), ..Plan::default() }).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let (files, _) = check(&src, &Plan { rings: include_str!("rings.txt"), ..Plan::default() })
+        .unwrap_or_else(|wrong| panic!("{wrong}"));
     assert!(files > 10, "{files} files");
 }

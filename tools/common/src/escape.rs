@@ -1,7 +1,7 @@
 //! Bytes as text and back: the escapes of TSV fields, and hexadecimal.
 //!
-//! Invariant: whatever the bytes, [`decode`] gives back what [`encode`] was given, and what [`encode`] writes holds no tab and no
-//! line end, so any record is one line of two columns.
+//! Invariant: whatever the bytes, [`decode`] gives back what [`encode`] was given, and what
+//! [`encode`] writes holds no tab and no line end, so any record is one line of two columns.
 //!
 //! | byte | written as |
 //! |---|---|
@@ -110,7 +110,9 @@ pub fn decode_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         return Err("an odd number of hexadecimal digits".into());
     }
     for two in text.chunks_exact(2) {
-        out.push(pair(two).ok_or_else(|| format!("{:?} are no hexadecimal digits", String::from_utf8_lossy(two)))?);
+        out.push(pair(two).ok_or_else(|| {
+            format!("{:?} are no hexadecimal digits", String::from_utf8_lossy(two))
+        })?);
     }
     Ok(())
 }

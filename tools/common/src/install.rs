@@ -1,4 +1,5 @@
-//! What is installed beside a command: completions for shells, and manual pages, both made from its command line.
+//! What is installed beside a command: completions for shells, and manual pages, both made from its
+//! command line.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -123,7 +124,10 @@ mod tests {
             .about("Looks")
             .arg(Arg::new("at").long("at"))
             .after_help("Examples:\n  tool look --at x\n.dot");
-        Command::new("tool").about("A tool").subcommand(sub).subcommand(Command::new("go-on").about("Goes on"))
+        Command::new("tool")
+            .about("A tool")
+            .subcommand(sub)
+            .subcommand(Command::new("go-on").about("Goes on"))
     }
 
     #[test]
@@ -146,7 +150,10 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains(".TH tool-look 1"), "{text}");
         assert!(text.contains(".nf\nExamples:\n  tool look \\-\\-at x\n\\&.dot\n.fi\n"), "{text}");
-        let refused = man(&ManArgs { of: Some("lok".into()), out: None }, command(), &mut vec![]).unwrap_err();
-        assert!(matches!(refused, Failure::Failed { next: Some(next), .. } if next == "it has look, go-on"));
+        let refused = man(&ManArgs { of: Some("lok".into()), out: None }, command(), &mut vec![])
+            .unwrap_err();
+        assert!(
+            matches!(refused, Failure::Failed { next: Some(next), .. } if next == "it has look, go-on")
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! A command's own door to the world: the files that a user names on the command line, standard input and output, and a
-//! stopwatch. Stores are reached through the engine only.
-// The engine reaches files and clocks through its Env, so that tests can replace them; what this module touches belongs to the
-// user and the terminal, and nothing of it is part of a store.
+//! A command's own door to the world: the files that a user names on the command line, standard
+//! input and output, and a stopwatch. Stores are reached through the engine only.
+// The engine reaches files and clocks through its Env, so that tests can replace them; what this
+// module touches belongs to the user and the terminal, and nothing of it is part of a store.
 #![allow(clippy::disallowed_methods)]
 
 use std::cell::Cell;
@@ -113,7 +113,8 @@ pub fn list(dir: &Path) -> io::Result<Vec<String>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
         other => other?,
     };
-    let names: io::Result<Vec<String>> = entries.map(|e| Ok(e?.file_name().to_string_lossy().into_owned())).collect();
+    let names: io::Result<Vec<String>> =
+        entries.map(|e| Ok(e?.file_name().to_string_lossy().into_owned())).collect();
     names.map(|mut n| {
         n.sort();
         n

@@ -15,7 +15,8 @@ pub fn key(text: &std::ffi::OsStr, hex: bool) -> Done<Vec<u8>> {
         return Ok(text.to_vec());
     }
     let mut out = vec![];
-    escape::decode_hex(text, &mut out).map_err(|why| Failure::new(format!("the key {}: {why}", escape::words(text))))?;
+    escape::decode_hex(text, &mut out)
+        .map_err(|why| Failure::new(format!("the key {}: {why}", escape::words(text))))?;
     Ok(out)
 }
 
@@ -51,7 +52,8 @@ impl RangeArgs {
     /// The range that all of it together means.
     pub fn range(&self, hex: bool) -> Done<KeyRange> {
         let bytes = |k: &Option<std::ffi::OsString>| k.as_ref().map(|k| key(k, hex)).transpose();
-        let mut range = KeyRange { from: bytes(&self.from)?.unwrap_or_default(), to: bytes(&self.to)? };
+        let mut range =
+            KeyRange { from: bytes(&self.from)?.unwrap_or_default(), to: bytes(&self.to)? };
         if let Some(prefix) = bytes(&self.prefix)? {
             let end = prefix_end(&prefix);
             range.to = match (range.to, end) {
@@ -72,7 +74,10 @@ impl KeyRange {
 
     /// For the engine.
     pub fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
-        (Bound::Included(&self.from), self.to.as_ref().map_or(Bound::Unbounded, |k| Bound::Excluded(k.as_slice())))
+        (
+            Bound::Included(&self.from),
+            self.to.as_ref().map_or(Bound::Unbounded, |k| Bound::Excluded(k.as_slice())),
+        )
     }
 }
 
@@ -83,7 +88,11 @@ mod tests {
     #[test]
     fn ranges_meet() {
         let range = |from: Option<&str>, to: Option<&str>, prefix: Option<&str>| {
-            let r = RangeArgs { from: from.map(Into::into), to: to.map(Into::into), prefix: prefix.map(Into::into) };
+            let r = RangeArgs {
+                from: from.map(Into::into),
+                to: to.map(Into::into),
+                prefix: prefix.map(Into::into),
+            };
             let r = r.range(false).unwrap();
             (String::from_utf8(r.from).unwrap(), r.to.map(|t| String::from_utf8(t).unwrap()))
         };
@@ -91,7 +100,10 @@ mod tests {
         assert_eq!(range(None, None, None), owned("", None));
         assert_eq!(range(Some("b"), Some("d"), None), owned("b", Some("d")));
         assert_eq!(range(Some("a"), Some("z"), Some("user:")), owned("user:", Some("user;")));
-        assert_eq!(range(Some("user:5"), Some("user:7"), Some("user:")), owned("user:5", Some("user:7")));
+        assert_eq!(
+            range(Some("user:5"), Some("user:7"), Some("user:")),
+            owned("user:5", Some("user:7"))
+        );
         assert_eq!(key("00Ff".as_ref(), true).unwrap(), [0, 255]);
         assert!(key("0".as_ref(), true).is_err());
     }

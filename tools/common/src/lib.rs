@@ -1,11 +1,13 @@
-//! What Firn's commands share: bytes as text ([`escape`]), completions and manual pages ([`install`]), keys and ranges from a command
-//! line ([`keys`]), JSON of both ([`json`]), failures, exit codes, colours, tables, progress and numbers for people ([`output`]), the user's
-//! own files ([`io`]), sizes, policies and options of trees ([`options`]), a page of levels and rates over time
-//! ([`page`]), words that a shell reads back ([`shell`]), statistics as JSON ([`stats`]),
-//! trees by their names ([`trees`]).
+//! What Firn's commands share: bytes as text ([`escape`]), completions and manual pages
+//! ([`install`]), keys and ranges from a command line ([`keys`]), JSON of both ([`json`]),
+//! failures, exit codes, colours, tables, progress and numbers for people ([`output`]), the user's
+//! own files ([`io`]), sizes, policies and options of trees ([`options`]), a page of levels and
+//! rates over time ([`page`]), words that a shell reads back ([`shell`]), statistics as JSON
+//! ([`stats`]), trees by their names ([`trees`]).
 //!
-//! Conventions of every command: data on standard output, talk on standard error; exit code 0 when all is well, 1 when something was
-//! found, 2 when it could not run; nothing is written unless the command's name says so.
+//! Conventions of every command: data on standard output, talk on standard error; exit code 0 when
+//! all is well, 1 when something was found, 2 when it could not run; nothing is written unless the
+//! command's name says so.
 
 pub mod escape;
 pub mod install;

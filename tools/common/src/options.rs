@@ -63,8 +63,15 @@ impl From<Durable> for Durability {
 }
 
 /// The names of the options that can be [`set`].
-pub const NAMES: [&str; 7] =
-    ["policy", "compression", "filter", "block_size", "table_size", "memtable_size", "tombstone_age_secs"];
+pub const NAMES: [&str; 7] = [
+    "policy",
+    "compression",
+    "filter",
+    "block_size",
+    "table_size",
+    "memtable_size",
+    "tombstone_age_secs",
+];
 
 const CODECS: [(Compression, &str); 2] = [(Compression::None, "none"), (Compression::Lz4, "lz4")];
 
@@ -99,7 +106,8 @@ pub fn unusual(options: &TreeOptions) -> Vec<(&'static str, String)> {
     pairs.filter(|(one, usual)| one.0 != "policy" && one.1 != usual.1).map(|(one, _)| one).collect()
 }
 
-/// Puts the value of a text into the option of this name. Bounds are those of [`TreeOptions::check`].
+/// Puts the value of a text into the option of this name. Bounds are those of
+/// [`TreeOptions::check`].
 ///
 /// # Errors
 /// A sentence about the name or the text.
@@ -113,7 +121,9 @@ pub fn set(options: &mut TreeOptions, name: &str, text: &str) -> Result<(), Stri
         text.split(',').map(one).collect()
     }
     let told = |why: &dyn Display| format!("{name}: {why}");
-    let in_memory = |text: &str| size(text).and_then(|n| usize::try_from(n).map_err(|_| format!("{text:?} is too large")));
+    let in_memory = |text: &str| {
+        size(text).and_then(|n| usize::try_from(n).map_err(|_| format!("{text:?} is too large")))
+    };
     match name {
         "policy" => options.policy = text.parse().map_err(|e| told(&e))?,
         "compression" => options.compression = levels(&CODECS, text).map_err(|e| told(&e))?,
@@ -121,7 +131,9 @@ pub fn set(options: &mut TreeOptions, name: &str, text: &str) -> Result<(), Stri
         "block_size" => options.block_size = in_memory(text).map_err(|e| told(&e))?,
         "table_size" => options.table_size = size(text).map_err(|e| told(&e))?,
         "memtable_size" => options.memtable_size = in_memory(text).map_err(|e| told(&e))?,
-        "tombstone_age_secs" => options.tombstone_age_secs = text.trim().parse().map_err(|e| told(&e))?,
+        "tombstone_age_secs" => {
+            options.tombstone_age_secs = text.trim().parse().map_err(|e| told(&e))?
+        }
         _ => return Err(format!("no option is called {name:?}; there are {}", NAMES.join(", "))),
     }
     Ok(())
@@ -136,7 +148,9 @@ mod tests {
         let mut options = TreeOptions::default();
         assert_eq!(unusual(&options), []);
         let values =
-            ["lazy-leveled:ratio=8", "none,lz4", "fuse16,fuse8,none", "8k", "32m", "1m", "3600"].into_iter().map(str::to_owned);
+            ["lazy-leveled:ratio=8", "none,lz4", "fuse16,fuse8,none", "8k", "32m", "1m", "3600"]
+                .into_iter()
+                .map(str::to_owned);
         let all: Vec<_> = NAMES.into_iter().zip(values).collect();
         for (name, value) in &all {
             set(&mut options, name, value).unwrap();

@@ -1,7 +1,8 @@
-//! What a command says: failures with a next step, exit codes, numbers for people, tables, progress.
+//! What a command says: failures with a next step, exit codes, numbers for people, tables,
+//! progress.
 //!
-//! Invariants: data goes to standard output and talk to standard error; colour and progress only where the terminal is; a reader
-//! that closed the pipe ends the command quietly.
+//! Invariants: data goes to standard output and talk to standard error; colour and progress only
+//! where the terminal is; a reader that closed the pipe ends the command quietly.
 
 use std::fmt::Display;
 use std::io;
@@ -70,8 +71,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Ends the command: prints what is left to say and chooses the exit code. `advice` knows what a user can do about an error of the
-/// engine.
+/// Ends the command: prints what is left to say and chooses the exit code. `advice` knows what a
+/// user can do about an error of the engine.
 pub fn finish(done: Done, style: Style, advice: fn(&Error) -> Option<&'static str>) -> ExitCode {
     match done {
         Ok(()) | Err(Failure::PipeClosed) => ExitCode::SUCCESS,
@@ -111,7 +112,8 @@ impl Style {
     /// What `when` means here and now.
     pub fn new(when: Color) -> Style {
         let allowed = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        let on = |terminal: bool| when == Color::Always || (when == Color::Auto && terminal && allowed);
+        let on =
+            |terminal: bool| when == Color::Always || (when == Color::Auto && terminal && allowed);
         Style { out: on(stdout_is_terminal()), err: on(stderr_is_terminal()) }
     }
 
@@ -203,14 +205,18 @@ pub fn table(header: &[&str]) -> Table {
     t
 }
 
-/// A table without lines whose columns are aligned as `sides` says, a letter each: `l` to the left, others to the right. Rows are added
-/// with [`Table::add_row`].
+/// A table without lines whose columns are aligned as `sides` says, a letter each: `l` to the left,
+/// others to the right. Rows are added with [`Table::add_row`].
 pub fn listing(header: &[&str], sides: &str) -> Table {
     let mut t = Table::new();
     t.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     t.set_header(header);
     for (column, side) in t.column_iter_mut().zip(sides.chars()) {
-        column.set_cell_alignment(if side == 'l' { CellAlignment::Left } else { CellAlignment::Right });
+        column.set_cell_alignment(if side == 'l' {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
+        });
     }
     t
 }
@@ -227,7 +233,8 @@ fn aligned(column: usize, text: impl ToString) -> Cell {
 
 /// The lines of a [`table`] without blanks at their ends, the heading painted.
 pub fn print_table(t: &Table, style: Style) -> String {
-    let lines: Vec<String> = t.lines().map(|l| l.strip_prefix(' ').unwrap_or(&l).trim_end().to_owned()).collect();
+    let lines: Vec<String> =
+        t.lines().map(|l| l.strip_prefix(' ').unwrap_or(&l).trim_end().to_owned()).collect();
     let mut out = String::new();
     for (i, line) in lines.iter().enumerate() {
         out.push_str(&if i == 0 { style.heading(line) } else { line.clone() });
@@ -257,7 +264,8 @@ impl Progress {
         if !stderr_is_terminal() {
             return Progress { bar: ProgressBar::hidden() };
         }
-        let bar = ProgressBar::with_draw_target(len, ProgressDrawTarget::stderr_with_hz(10)).with_prefix(what.to_owned());
+        let bar = ProgressBar::with_draw_target(len, ProgressDrawTarget::stderr_with_hz(10))
+            .with_prefix(what.to_owned());
         let template = match len {
             Some(_) => format!("{{prefix:<18}} {{bar:28}}{bar_end}"),
             None => format!("{{prefix:<18}} {{spinner}}{spinner_end}"),
@@ -297,9 +305,18 @@ mod tests {
 
     #[test]
     fn numbers_for_people() {
-        assert_eq!([count(0), count(999), count(1000), count(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([bytes(0), bytes(1023), bytes(1024), bytes(1536 << 20)], ["0 B", "1023 B", "1.00 KiB", "1.50 GiB"]);
-        assert_eq!([nanos(17), nanos(1_234), nanos(99_960), nanos(2_500_000_000)], ["17 ns", "1.23 us", "100 us", "2.50 s"]);
+        assert_eq!(
+            [count(0), count(999), count(1000), count(1_234_567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [bytes(0), bytes(1023), bytes(1024), bytes(1536 << 20)],
+            ["0 B", "1023 B", "1.00 KiB", "1.50 GiB"]
+        );
+        assert_eq!(
+            [nanos(17), nanos(1_234), nanos(99_960), nanos(2_500_000_000)],
+            ["17 ns", "1.23 us", "100 us", "2.50 s"]
+        );
         assert_eq!([rate(950.0), rate(12_345.0), rate(1_000_000.0)], ["950", "12.3 k", "1.00 M"]);
         assert_eq!([things(1, "line", "lines"), things(2, "line", "lines")], ["1 line", "2 lines"]);
     }

@@ -1,4 +1,5 @@
-//! One page, complete in one file: the levels of a tree over time, which can be scrubbed and played, the rate, and the numbers of it all.
+//! One page, complete in one file: the levels of a tree over time, which can be scrubbed and
+//! played, the rate, and the numbers of it all.
 
 use serde::Serialize;
 use serde_json::json;
@@ -15,7 +16,8 @@ pub struct Frame {
     pub t: f64,
     /// Operations so far.
     pub ops: u64,
-    /// Nanoseconds within which 99 % of the operations since the frame before were done, where that was measured.
+    /// Nanoseconds within which 99 % of the operations since the frame before were done, where that
+    /// was measured.
     pub p99: Option<u64>,
     /// Bytes flushed and merged so far.
     pub written: [u64; 2],
@@ -25,7 +27,8 @@ pub struct Frame {
     pub runs: Vec<DrawnRun>,
 }
 
-/// A run: level, bytes, tables, and bars (from and to in thousandths of the key space, 1 when a job holds it).
+/// A run: level, bytes, tables, and bars (from and to in thousandths of the key space, 1 when a job
+/// holds it).
 pub type DrawnRun = (u8, u64, usize, Vec<[u16; 3]>);
 
 /// Frames, of which the more are left out the longer it takes.
@@ -65,9 +68,16 @@ impl Film {
     }
 }
 
-/// The page: a table of numbers, with its head, and the frames of each case by its name. Cases without frames have numbers only.
-pub fn page(title: &str, head: &[&str], rows: &[Vec<String>], cases: &[(String, Vec<Frame>)]) -> String {
-    let cases: Vec<_> = cases.iter().map(|(case, frames)| json!({"case": case, "frames": frames})).collect();
+/// The page: a table of numbers, with its head, and the frames of each case by its name. Cases
+/// without frames have numbers only.
+pub fn page(
+    title: &str,
+    head: &[&str],
+    rows: &[Vec<String>],
+    cases: &[(String, Vec<Frame>)],
+) -> String {
+    let cases: Vec<_> =
+        cases.iter().map(|(case, frames)| json!({"case": case, "frames": frames})).collect();
     let data = json!({"title": title, "head": head, "rows": rows, "cases": cases});
     // Inside a script element only a "</" could end it early.
     TEMPLATE.replace("/*DATA*/null", &data.to_string().replace("</", "<\\/"))
@@ -88,7 +98,11 @@ mod tests {
             p99: None,
         };
         let page = page("what", &["case"], &[vec!["a".into()]], &[("a".into(), vec![frame])]);
-        assert!(page.contains("\"frames\":[{") && page.contains("\"title\":\"what\"") && !page.contains("/*DATA*/"));
+        assert!(
+            page.contains("\"frames\":[{")
+                && page.contains("\"title\":\"what\"")
+                && !page.contains("/*DATA*/")
+        );
         assert_eq!(page.matches("</script>").count(), 1);
         assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("src="));
     }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-/// A word as a shell takes it: as it is where nothing in it has a meaning, else in quotes. Control characters, which a terminal
-/// would swallow, are written in the form `$'…'` that bash, zsh and ksh read.
+/// A word as a shell takes it: as it is where nothing in it has a meaning, else in quotes. Control
+/// characters, which a terminal would swallow, are written in the form `$'…'` that bash, zsh and
+/// ksh read.
 pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
     if word.chars().any(char::is_control) {
@@ -15,7 +16,9 @@ pub fn quote(word: &str) -> String {
                 '\t' => out.push_str("\\t"),
                 c if c.is_control() => {
                     let mut bytes = [0; 4];
-                    c.encode_utf8(&mut bytes).bytes().for_each(|b| out.push_str(&format!("\\x{b:02x}")));
+                    c.encode_utf8(&mut bytes)
+                        .bytes()
+                        .for_each(|b| out.push_str(&format!("\\x{b:02x}")));
                 }
                 c => out.push(c),
             }
@@ -58,7 +61,9 @@ mod tests {
             "-n",
             "\u{7f}",
         ] {
-            let out = std::process::Command::new("bash").args(["-c", &format!("printf %s {}", quote(word))]).output();
+            let out = std::process::Command::new("bash")
+                .args(["-c", &format!("printf %s {}", quote(word))])
+                .output();
             let Ok(out) = out else { return };
             assert_eq!(String::from_utf8_lossy(&out.stdout), word, "{}", quote(word));
         }

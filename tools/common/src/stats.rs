@@ -40,7 +40,8 @@ pub fn stats_json(s: &Stats) -> Value {
         });
         ((*name).to_owned(), nanos)
     };
-    let latencies: serde_json::Map<String, Value> = s.latencies.named().iter().map(latency).collect();
+    let latencies: serde_json::Map<String, Value> =
+        s.latencies.named().iter().map(latency).collect();
     json!({
         "seq": s.seq,
         "table_bytes": s.table_bytes(),

@@ -6,7 +6,8 @@ use firn_kv::{Db, Error, ErrorKind, Merge, Result, Tree, TreeOptions};
 
 use crate::options;
 
-/// The tree of this name, with the options that it has; made with the default ones where it is not there.
+/// The tree of this name, with the options that it has; made with the default ones where it is not
+/// there.
 ///
 /// # Errors
 /// Those of [`Db::tree`].
@@ -17,11 +18,17 @@ pub fn there_or_new(db: &Db, name: &str) -> Result<Tree> {
     }
 }
 
-/// As [`there_or_new`], with these options, by the names and texts of [`options::set`], and this merge hook; what is not given stays as it is.
+/// As [`there_or_new`], with these options, by the names and texts of [`options::set`], and this
+/// merge hook; what is not given stays as it is.
 ///
 /// # Errors
 /// `InvalidArgument` for an option that can't be; those of [`Db::tree`].
-pub fn with_options(db: &Db, name: &str, changes: &[(&str, &str)], merge: Option<Arc<dyn Merge>>) -> Result<Tree> {
+pub fn with_options(
+    db: &Db,
+    name: &str,
+    changes: &[(&str, &str)],
+    merge: Option<Arc<dyn Merge>>,
+) -> Result<Tree> {
     if changes.is_empty() && merge.is_none() {
         return there_or_new(db, name);
     }
@@ -29,7 +36,10 @@ pub fn with_options(db: &Db, name: &str, changes: &[(&str, &str)], merge: Option
         Err(e) if e.kind() == ErrorKind::NotFound => TreeOptions::default(),
         other => other?.options(),
     };
-    changes.iter().try_for_each(|(option, text)| options::set(&mut options, option, text)).map_err(Error::invalid)?;
+    changes
+        .iter()
+        .try_for_each(|(option, text)| options::set(&mut options, option, text))
+        .map_err(Error::invalid)?;
     options.merge = merge.or(options.merge);
     db.tree(name, options)
 }

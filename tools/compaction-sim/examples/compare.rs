@@ -1,4 +1,5 @@
-//! Two policies under one workload, from a program: what each writes, and how many runs a read meets.
+//! Two policies under one workload, from a program: what each writes, and how many runs a read
+//! meets.
 //!
 //! `cargo run --release -p compaction-sim --example compare`
 
@@ -15,7 +16,12 @@ fn outcome(policy: &str) -> Result<Outcome, Box<dyn std::error::Error>> {
     let (keys, phases) = Kind::Insert.phases(1_000_000, 0);
     let content = Content { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
     let setup = Setup {
-        options: TreeOptions { policy, memtable_size: 1 << 20, table_size: 1 << 20, ..TreeOptions::default() },
+        options: TreeOptions {
+            policy,
+            memtable_size: 1 << 20,
+            table_size: 1 << 20,
+            ..TreeOptions::default()
+        },
         workload: Workload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None },
         machine: Machine::default(),
         flush_factors: Default::default(),
@@ -28,7 +34,10 @@ fn outcome(policy: &str) -> Result<Outcome, Box<dyn std::error::Error>> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     for policy in ["tiered:4", "leveled:8:base=8m"] {
         let of = outcome(policy)?;
-        println!("{policy}: {:.1} bytes written for each put, {:.1} runs on average", of.write_amplification, of.mean_runs);
+        println!(
+            "{policy}: {:.1} bytes written for each put, {:.1} runs on average",
+            of.write_amplification, of.mean_runs
+        );
     }
     Ok(())
 }

@@ -33,7 +33,8 @@ fn help() -> String {
     format!("{EXAMPLES}\n\n{policies}\n{}", Policy::help())
 }
 
-/// What would another compaction policy do? The engine's own policies on virtual tables: bytes, space, time and stalls.
+/// What would another compaction policy do? The engine's own policies on virtual tables: bytes,
+/// space, time and stalls.
 #[derive(Parser, Debug)]
 #[command(name = "compaction-sim", version, after_help = help(), max_term_width = 120)]
 pub struct Cli {
@@ -73,13 +74,16 @@ pub enum Command {
         after_help = "The first line is the policy as recorded, the others are to be held against it. Run compare first: it says how far predictions are from this store.\n\nExamples:\n  compaction-sim replay firn-data --policy lazy-leveled:4\n  compaction-sim replay firn-data/EVENTS.jsonl --policies tiered:3,leveled:10"
     )]
     Replay(ReplayArgs),
-    /// What a real store has recorded beside what the simulator says of the same flushes and the same policy
+    /// What a real store has recorded beside what the simulator says of the same flushes and the
+    /// same policy
     #[command(
         after_help = "Examples:\n  compaction-sim compare firn-data\n  compaction-sim compare firn-data/EVENTS.jsonl --tolerance 10"
     )]
     Compare(CompareArgs),
     /// Measure the simulator against the engine, and itself
-    #[command(after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate compressed --sample README.md")]
+    #[command(
+        after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate compressed --sample README.md"
+    )]
     Validate(ValidateArgs),
     /// Print completions for a shell
     #[command(after_help = install::completions_examples("compaction-sim"))]
@@ -125,7 +129,8 @@ pub struct Model {
     /// Aim for the size of tables
     #[arg(long, value_parser = size, default_value = "64M", value_name = "SIZE")]
     pub table_size: u64,
-    /// Longest age of a delete in seconds; 0 for no bound. The strategy tsa has a tenth of the run's time if this is 0
+    /// Longest age of a delete in seconds; 0 for no bound. The strategy tsa has a tenth of the
+    /// run's time if this is 0
     #[arg(long, default_value_t = 0, value_name = "SECS")]
     pub tombstone_age: u64,
     /// Age in seconds at which puts expire; 0 for never
@@ -277,7 +282,11 @@ fn span(text: &str) -> Result<(usize, usize), String> {
     let one = |t: &str| t.parse::<usize>().map_err(|_| format!("{t:?} is no length"));
     let (lo, hi) = text.split_once('-').unwrap_or((text, text));
     let (lo, hi) = (one(lo)?, one(hi)?);
-    if lo <= hi && hi <= 16 << 20 { Ok((lo, hi)) } else { Err(format!("{text:?} must be FROM-TO, at most 16777216")) }
+    if lo <= hi && hi <= 16 << 20 {
+        Ok((lo, hi))
+    } else {
+        Err(format!("{text:?} must be FROM-TO, at most 16777216"))
+    }
 }
 
 impl MachineArgs {
@@ -311,7 +320,11 @@ impl Model {
     /// The tree's options, the policy still to come.
     pub fn options(&self) -> TreeOptions {
         TreeOptions {
-            compression: vec![if self.compression == "lz4" { Compression::Lz4 } else { Compression::None }],
+            compression: vec![if self.compression == "lz4" {
+                Compression::Lz4
+            } else {
+                Compression::None
+            }],
             filter: vec![Model::filter(&self.filter)],
             memtable_size: self.memtable_size as usize,
             table_size: self.table_size,
@@ -332,9 +345,14 @@ impl Model {
             Some(path) => read(path)?,
             None => vec![],
         };
-        let content =
-            Content { key_len: self.key_size, value_len: self.value_size, random: self.random.clamp(0.0, 1.0), sample };
-        let ops = (self.data as f64 / (content.key_len as f64 + content.mean_value())).max(1.0) as u64;
+        let content = Content {
+            key_len: self.key_size,
+            value_len: self.value_size,
+            random: self.random.clamp(0.0, 1.0),
+            sample,
+        };
+        let ops =
+            (self.data as f64 / (content.key_len as f64 + content.mean_value())).max(1.0) as u64;
         let (keys, phases) = self.workload.phases(ops, self.keys.unwrap_or(ops / 4).max(1));
         if self.exact && ops > 200_000_000 {
             return Err(Failure::with_next(
@@ -353,10 +371,22 @@ impl Model {
         };
         let mut options = TreeOptions { policy: named.policy.clone(), ..options.clone() };
         if named.ages && options.tombstone_age_secs == 0 {
-            let nanos = ops as f64 * machine.interval(workload.put_bytes(), 0.0, Load { writers: 1.0, flushes: 0, merges: 1 });
+            let nanos = ops as f64
+                * machine.interval(
+                    workload.put_bytes(),
+                    0.0,
+                    Load { writers: 1.0, flushes: 0, merges: 1 },
+                );
             options.tombstone_age_secs = ((nanos / 1e9 / 10.0) as u64).max(1);
         }
-        Ok(Setup { options, workload, machine, flush_factors: Default::default(), exact: self.exact, picture })
+        Ok(Setup {
+            options,
+            workload,
+            machine,
+            flush_factors: Default::default(),
+            exact: self.exact,
+            picture,
+        })
     }
 }
 
@@ -366,7 +396,9 @@ impl Model {
 /// Why it cannot be read.
 pub fn read(path: &std::path::Path) -> Done<Vec<u8>> {
     let mut out = vec![];
-    let mut input = firn_tools::io::Input::open(path).map_err(|e| Failure::file("read", path, &e))?;
-    std::io::Read::read_to_end(&mut input, &mut out).map_err(|e| Failure::file("read", path, &e))?;
+    let mut input =
+        firn_tools::io::Input::open(path).map_err(|e| Failure::file("read", path, &e))?;
+    std::io::Read::read_to_end(&mut input, &mut out)
+        .map_err(|e| Failure::file("read", path, &e))?;
     Ok(out)
 }

@@ -57,7 +57,11 @@ fn sweep(args: &SweepArgs, cli: &Cli, out: &mut dyn Write) -> Done {
 /// The cases of a sweep: every policy with every ratio, memtable, table size and filter.
 fn grid(args: &SweepArgs) -> Done<Vec<(String, Setup)>> {
     fn or<T: Clone>(given: &[T], one: T) -> Vec<(T, bool)> {
-        if given.is_empty() { vec![(one, false)] } else { given.iter().map(|g| (g.clone(), given.len() > 1)).collect() }
+        if given.is_empty() {
+            vec![(one, false)]
+        } else {
+            given.iter().map(|g| (g.clone(), given.len() > 1)).collect()
+        }
     }
     let base = args.model.options();
     let mut cases = vec![];
@@ -66,9 +70,17 @@ fn grid(args: &SweepArgs) -> Done<Vec<(String, Setup)>> {
             for (memtable, shown) in or(&args.memtable_sizes, args.model.memtable_size) {
                 let mut name = if ratio > 0 { format!("{policy}:{ratio}") } else { policy.clone() };
                 let text = name.clone();
-                name += &if shown { format!(" m={}", firn_tools::output::bytes(memtable)) } else { String::new() };
+                name += &if shown {
+                    format!(" m={}", firn_tools::output::bytes(memtable))
+                } else {
+                    String::new()
+                };
                 for (table, shown) in or(&args.table_sizes, args.model.table_size) {
-                    let part = if shown { format!(" t={}", firn_tools::output::bytes(table)) } else { String::new() };
+                    let part = if shown {
+                        format!(" t={}", firn_tools::output::bytes(table))
+                    } else {
+                        String::new()
+                    };
                     for (filter, shown) in or(&args.filters, args.model.filter.clone()) {
                         let options = TreeOptions {
                             memtable_size: memtable as usize,
@@ -78,7 +90,8 @@ fn grid(args: &SweepArgs) -> Done<Vec<(String, Setup)>> {
                         };
                         let named = policy::parse(&text, &options).map_err(Failure::new)?;
                         let last = if shown { format!(" {filter}") } else { String::new() };
-                        let setup = args.model.setup(&named, &options, args.pictures.html.is_some())?;
+                        let setup =
+                            args.model.setup(&named, &options, args.pictures.html.is_some())?;
                         cases.push((format!("{name}{part}{last}"), setup));
                     }
                 }
@@ -106,9 +119,12 @@ pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<Outcome>>
     let bar = Progress::operations(what, Some(cases.len() as u64 * STEPS));
     let shares: Vec<AtomicUsize> = cases.iter().map(|_| AtomicUsize::new(0)).collect();
     let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<Option<firn_kv::Result<Outcome>>>> = Mutex::new(cases.iter().map(|_| None).collect());
+    let results: Mutex<Vec<Option<firn_kv::Result<Outcome>>>> =
+        Mutex::new(cases.iter().map(|_| None).collect());
     let work = || {
-        while let Some((i, (_, setup))) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, cases.get(i)?))) {
+        while let Some((i, (_, setup))) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, cases.get(i)?)))
+        {
             let done = sim::run(setup, &mut |share| {
                 shares[i].store((share * STEPS as f64) as usize, Ordering::Relaxed);
                 bar.at(shares.iter().map(|s| s.load(Ordering::Relaxed) as u64).sum());
@@ -119,7 +135,10 @@ pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<Outcome>>
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(cases.len());
-    #[allow(clippy::disallowed_methods, reason = "threads of the simulator itself: no store runs on them")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "threads of the simulator itself: no store runs on them"
+    )]
     std::thread::scope(|s| {
         (1..threads).for_each(|_| {
             s.spawn(work);
@@ -129,7 +148,10 @@ pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<Outcome>>
     let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
     results
         .into_iter()
-        .map(|r| r.ok_or_else(|| Failure::new("a simulation ended without a result"))?.map_err(Failure::from))
+        .map(|r| {
+            r.ok_or_else(|| Failure::new("a simulation ended without a result"))?
+                .map_err(Failure::from)
+        })
         .collect()
 }
 
@@ -137,7 +159,13 @@ pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<Outcome>>
 ///
 /// # Errors
 /// Files that cannot be written.
-pub fn tell(all: &[(String, Outcome)], as_json: bool, pictures: &Pictures, style: Style, out: &mut dyn Write) -> Done {
+pub fn tell(
+    all: &[(String, Outcome)],
+    as_json: bool,
+    pictures: &Pictures,
+    style: Style,
+    out: &mut dyn Write,
+) -> Done {
     if as_json {
         writeln!(out, "{}", report::to_json(all))?;
     } else if let [(_, one)] = all {
@@ -147,17 +175,20 @@ pub fn tell(all: &[(String, Outcome)], as_json: bool, pictures: &Pictures, style
     }
     if let Some(path) = &pictures.csv {
         let file = create(path).map_err(|e| Failure::file("write", path, &e))?;
-        report::write_csv(all, file).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+        report::write_csv(all, file)
+            .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
     }
     if let Some(dir) = &pictures.svg {
         OsEnv::new().create_dir_all(dir)?;
         for (name, svg) in plot::all(all)? {
             let path = dir.join(name);
-            firn_tools::io::write(&path, svg.as_bytes()).map_err(|e| Failure::file("write", &path, &e))?;
+            firn_tools::io::write(&path, svg.as_bytes())
+                .map_err(|e| Failure::file("write", &path, &e))?;
         }
     }
     if let Some(path) = &pictures.html {
-        firn_tools::io::write(path, html::page(all).as_bytes()).map_err(|e| Failure::file("write", path, &e))?;
+        firn_tools::io::write(path, html::page(all).as_bytes())
+            .map_err(|e| Failure::file("write", path, &e))?;
     }
     Ok(())
 }

@@ -12,15 +12,23 @@ use crate::exact::Ttl;
 use crate::store::Clock;
 use crate::workload::{Ops, Workload};
 
-/// Does the workload to a tree in memory without background threads, `interval` nanoseconds from one operation to the next, and gives
-/// the statistics, with what the event log says.
+/// Does the workload to a tree in memory without background threads, `interval` nanoseconds from
+/// one operation to the next, and gives the statistics, with what the event log says.
 ///
 /// # Errors
 /// What the engine says.
-pub fn run_in_memory(options: &TreeOptions, workload: &Workload, interval: u64) -> Result<(Stats, String)> {
+pub fn run_in_memory(
+    options: &TreeOptions,
+    workload: &Workload,
+    interval: u64,
+) -> Result<(Stats, String)> {
     let env = MemEnv::new(1);
-    let db_options =
-        DbOptions { background_threads: 0, wal_segment: 64 << 20, memory_budget: 64 << 20, ..DbOptions::default() };
+    let db_options = DbOptions {
+        background_threads: 0,
+        wal_segment: 64 << 20,
+        memory_budget: 64 << 20,
+        ..DbOptions::default()
+    };
     let db = Db::open_in(Arc::new(env.clone()), "/db", db_options)?;
     let step = |_| env.advance(Duration::from_nanos(interval));
     let stats = write(&db, options, workload, interval as f64, step)?;
@@ -28,11 +36,18 @@ pub fn run_in_memory(options: &TreeOptions, workload: &Workload, interval: u64) 
     Ok((stats, String::from_utf8_lossy(&log).into_owned()))
 }
 
-/// Does the workload to the tree `sim` of a Db; `before` is called before each operation, with its number.
+/// Does the workload to the tree `sim` of a Db; `before` is called before each operation, with its
+/// number.
 ///
 /// # Errors
 /// What the engine says.
-pub fn write(db: &Db, options: &TreeOptions, workload: &Workload, interval: f64, mut before: impl FnMut(u64)) -> Result<Stats> {
+pub fn write(
+    db: &Db,
+    options: &TreeOptions,
+    workload: &Workload,
+    interval: f64,
+    mut before: impl FnMut(u64),
+) -> Result<Stats> {
     let mut options = options.clone();
     if workload.ttl_micros > 0 {
         options.purge = Some(Arc::new(Ttl(workload.ttl_micros)));

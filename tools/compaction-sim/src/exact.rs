@@ -1,11 +1,14 @@
-//! The exact model: every key is held, no value is. Memtables, retention, cutting and sizes are the engine's own code: its memtable,
-//! its [`job::run_on`] and its table writer, writing into files that only count. So on one history the bytes and tables are those of
-//! the engine to the byte; `tests/exact.rs` holds it to that. For histories that fit in memory.
+//! The exact model: every key is held, no value is. Memtables, retention, cutting and sizes are the
+//! engine's own code: its memtable, its [`job::run_on`] and its table writer, writing into files
+//! that only count. So on one history the bytes and tables are those of the engine to the byte;
+//! `tests/exact.rs` holds it to that. For histories that fit in memory.
 //!
-//! What it does not do is copy whole blocks, as the engine does where nothing else overlaps them: there are no blocks here to copy. So
-//! it is exact for trees whose blocks are never copied, as those with a summary hook, and for others as far as their runs overlap:
-//! where they do not, blocks end elsewhere and tables are a little longer. Nor does it write range deletions where the deletes of a memtable
-//! leave nothing behind, as a flush of the engine does ([`firn_kv::internals::merge::emptied`]): of histories with long runs of deletes, as those of
+//! What it does not do is copy whole blocks, as the engine does where nothing else overlaps them:
+//! there are no blocks here to copy. So it is exact for trees whose blocks are never copied, as
+//! those with a summary hook, and for others as far as their runs overlap: where they do not,
+//! blocks end elsewhere and tables are a little longer. Nor does it write range deletions where the
+//! deletes of a memtable leave nothing behind, as a flush of the engine does
+//! ([`firn_kv::internals::merge::emptied`]): of histories with long runs of deletes, as those of
 //! queues, it says some more bytes than the engine writes.
 
 use std::cell::Cell;
@@ -28,7 +31,9 @@ use firn_kv::internals::merge::job::{self, Outputs};
 use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::internals::merge::run::{Run, TableHandle, TableOpener};
 use firn_kv::internals::sstable::{TableFacts, TableWriter};
-use firn_kv::{Compression, DbOptions, Purge, PurgeJob, PurgePass, ReadMode, Result, TreeOptions, Verdict};
+use firn_kv::{
+    Compression, DbOptions, Purge, PurgeJob, PurgePass, ReadMode, Result, TreeOptions, Verdict,
+};
 
 use crate::size::{Content, Sizes, counted_table};
 use crate::store::{Clock, Live, Made, Store, Written};
@@ -63,8 +68,8 @@ struct Buffer {
     entries: Vec<Entry>,
 }
 
-/// Expiry: a value's first 8 bytes are the time in microseconds when it was written. What is older than this many microseconds, with
-/// nothing beneath, goes.
+/// Expiry: a value's first 8 bytes are the time in microseconds when it was written. What is older
+/// than this many microseconds, with nothing beneath, goes.
 pub struct Ttl(pub u64);
 
 impl Purge for Ttl {
@@ -84,7 +89,11 @@ struct TtlPass {
 impl PurgePass for TtlPass {
     fn judge(&mut self, _key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
         let stamp = value.first_chunk::<8>().map_or(u64::MAX, |b| u64::from_le_bytes(*b));
-        if alone && kind == Kind::Put && stamp < self.before { Verdict::Drop } else { Verdict::Keep }
+        if alone && kind == Kind::Put && stamp < self.before {
+            Verdict::Drop
+        } else {
+            Verdict::Keep
+        }
     }
 }
 
@@ -121,14 +130,16 @@ impl Exact {
             Cache::new(1 << 20),
             &DbOptions { read_mode: ReadMode::Pread, ..DbOptions::default() },
         );
-        let active = Buffer { mem: Memtable::new(&arenas, options.memtable_size)?, entries: vec![] };
+        let active =
+            Buffer { mem: Memtable::new(&arenas, options.memtable_size)?, entries: vec![] };
         let mut content = workload.content.clone();
         if options.compression.iter().all(|&c| c == Compression::None) {
             // Only lengths count then.
             content.random = 0.0;
             content.sample.clear();
         }
-        let per_raw = Sizes::measure(&options, &content, 1, 1)?.bottom.put / workload.put_bytes().max(1.0);
+        let per_raw =
+            Sizes::measure(&options, &content, 1, 1)?.bottom.put / workload.put_bytes().max(1.0);
         Ok(Exact {
             options,
             content,
@@ -168,29 +179,59 @@ impl Exact {
         self.value.resize(len, 0);
         let trailer = Trailer::new(id, if op.delete { Kind::Delete } else { Kind::Put });
         self.active.mem.add(&self.key, trailer, &self.value);
-        self.active.entries.push(Entry { place: op.place, trailer: trailer.0, id, stamp, len: len as u32 });
+        self.active.entries.push(Entry {
+            place: op.place,
+            trailer: trailer.0,
+            id,
+            stamp,
+            len: len as u32,
+        });
         self.next_seq += 1;
         let raw = (self.key.len() + len) as u64;
-        let before = if op.delete { self.live.remove(&op.place) } else { self.live.insert(op.place, len as u32) };
+        let before = if op.delete {
+            self.live.remove(&op.place)
+        } else {
+            self.live.insert(op.place, len as u32)
+        };
         self.live_raw += if op.delete { 0 } else { raw };
         self.live_raw -= before.map_or(0, |len| (self.key.len() + len as usize) as u64);
         Some(raw as f64)
     }
 
     /// Writes tables of what is kept of `entries`, which are in order.
-    fn make(&mut self, entries: Vec<Entry>, rules: Rules, cuts: &Cuts, place: Place) -> Result<Made> {
+    fn make(
+        &mut self,
+        entries: Vec<Entry>,
+        rules: Rules,
+        cuts: &Cuts,
+        place: Place,
+    ) -> Result<Made> {
         let entries_in = entries.len() as f64;
-        let deletes: Vec<(u64, u64)> = entries.iter().filter(|e| e.is_delete()).map(|e| (e.id, e.stamp)).collect();
+        let deletes: Vec<(u64, u64)> =
+            entries.iter().filter(|e| e.is_delete()).map(|e| (e.id, e.stamp)).collect();
         let now = Rc::new(Cell::new(Entry::default()));
         let walk = Walk::new(entries, self.content.clone(), now.clone());
-        let mut out = Counting { options: &self.options, place, next_id: &mut self.next_id, now, tables: vec![] };
+        let mut out = Counting {
+            options: &self.options,
+            place,
+            next_id: &mut self.next_id,
+            now,
+            tables: vec![],
+        };
         let made = job::run_on(walk, rules, cuts, place.oldest, &mut out)?;
         let contents = out.tables;
-        let still: HashSet<u64> = contents.iter().flatten().filter(|e| e.is_delete()).map(|e| e.id).collect();
+        let still: HashSet<u64> =
+            contents.iter().flatten().filter(|e| e.is_delete()).map(|e| e.id).collect();
         let gone = deletes.iter().filter(|(id, _)| !still.contains(id));
-        let vanished = gone.map(|&(_, stamp)| (1.0, place.now_micros.saturating_sub(stamp))).collect();
+        let vanished =
+            gone.map(|&(_, stamp)| (1.0, place.now_micros.saturating_sub(stamp))).collect();
         let raw_bytes = made.tables.iter().map(|t| t.raw_bytes as f64).sum();
-        let tables = made.tables.iter().zip(contents).map(|(facts, entries)| self.keep(facts, entries, place)).collect();
+        let tables = made
+            .tables
+            .iter()
+            .zip(contents)
+            .map(|(facts, entries)| self.keep(facts, entries, place))
+            .collect();
         Ok(Made { tables, entries: made.entries as f64, entries_in, raw_bytes, vanished })
     }
 
@@ -214,16 +255,28 @@ impl Exact {
         }
     }
 
-    /// What is older than the job's inputs, as the engine sees it: runs of which only the ranges of keys are known.
+    /// What is older than the job's inputs, as the engine sees it: runs of which only the ranges of
+    /// keys are known.
     fn beneath(&self, shape: &Shape, job: &Job) -> Beneath {
-        let taken: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
-        let newest = shape.runs.iter().position(|r| r.tables.iter().any(|t| taken.contains(&t.id))).unwrap_or(0);
+        let taken: HashSet<u64> =
+            job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let newest = shape
+            .runs
+            .iter()
+            .position(|r| r.tables.iter().any(|t| taken.contains(&t.id)))
+            .unwrap_or(0);
         let handle = |t: &TableShape| {
-            let meta = TableMeta { id: t.id, first_key: t.first.to_vec(), last_key: t.last.to_vec(), ..TableMeta::default() };
+            let meta = TableMeta {
+                id: t.id,
+                first_key: t.first.to_vec(),
+                last_key: t.last.to_vec(),
+                ..TableMeta::default()
+            };
             TableHandle::new(Arc::new(meta), self.opener.clone(), Arc::default())
         };
         let rest = |r: &RunShape| {
-            let tables: Vec<_> = r.tables.iter().filter(|t| !taken.contains(&t.id)).map(handle).collect();
+            let tables: Vec<_> =
+                r.tables.iter().filter(|t| !taken.contains(&t.id)).map(handle).collect();
             (!tables.is_empty()).then(|| Arc::new(Run::new(r.level, r.number, tables)))
         };
         Beneath::new(shape.runs[newest..].iter().filter_map(rest).collect())
@@ -261,20 +314,27 @@ impl Store for Exact {
     }
 
     fn flush(&mut self, now_micros: u64) -> Result<Made> {
-        let Some(mut entries) = self.sealed.pop_front().filter(|e| !e.is_empty()) else { return Ok(Made::default()) };
+        let Some(mut entries) = self.sealed.pop_front().filter(|e| !e.is_empty()) else {
+            return Ok(Made::default());
+        };
         entries.sort_unstable_by_key(Entry::order);
         let rules = rules(Beneath::new(vec![]), None, false);
         let cuts = Cuts { size: self.options.table_size, at: vec![] };
-        let place = Place { level: 0, now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
+        let place =
+            Place { level: 0, now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
         let made = self.make(entries, rules, &cuts, place)?;
         Ok(made)
     }
 
     fn merge(&mut self, shape: &Shape, job: &Job, now_micros: u64) -> Result<Made> {
-        let taken: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let taken: HashSet<u64> =
+            job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         let inputs: Vec<&TableShape> = shape.tables().filter(|t| taken.contains(&t.id)).collect();
         let mut entries: Vec<Entry> = vec![];
-        inputs.iter().filter_map(|t| self.tables.get(&t.id)).for_each(|t| entries.extend_from_slice(t));
+        inputs
+            .iter()
+            .filter_map(|t| self.tables.get(&t.id))
+            .for_each(|t| entries.extend_from_slice(t));
         // Stable: it finds the sorted runs that are there.
         entries.sort_by_key(Entry::order);
         let purge = self.options.purge.as_ref().map(|p| p.start(PurgeJob { now_micros }));

@@ -6,8 +6,17 @@ use firn_tools::page;
 use crate::meter::Outcome;
 use crate::report::seconds;
 
-const HEAD: [&str; 9] =
-    ["case", "write amplification", "runs, mean", "runs, most", "space now", "space, most", "peak", "stopped", "writes/s"];
+const HEAD: [&str; 9] = [
+    "case",
+    "write amplification",
+    "runs, mean",
+    "runs, most",
+    "space now",
+    "space, most",
+    "peak",
+    "stopped",
+    "writes/s",
+];
 
 /// The page. Outcomes without frames show their numbers only.
 pub fn page(all: &[(String, Outcome)]) -> String {

@@ -1,5 +1,5 @@
-//! Firn's compaction policies on virtual tables: how many bytes a store would write, how much space it would take and how long its
-//! writers would wait, without the store.
+//! Firn's compaction policies on virtual tables: how many bytes a store would write, how much space
+//! it would take and how long its writers would wait, without the store.
 
 pub mod cli;
 pub mod commands;

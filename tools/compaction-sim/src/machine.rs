@@ -1,10 +1,13 @@
-//! The machine that a simulated store runs on: what its device, its processor and its threads do to time.
+//! The machine that a simulated store runs on: what its device, its processor and its threads do to
+//! time.
 //!
-//! A job costs processor time and device time, one after the other, since the engine's jobs read, merge and write in one thread. Jobs
-//! that run at the same time share the device evenly. They and the writers share the processor when there are more threads at work than
-//! cores; threads that only compact give way then, as the engine's do ([`Load`]).
+//! A job costs processor time and device time, one after the other, since the engine's jobs read,
+//! merge and write in one thread. Jobs that run at the same time share the device evenly. They and
+//! the writers share the processor when there are more threads at work than cores; threads that
+//! only compact give way then, as the engine's do ([`Load`]).
 
-/// Speeds and numbers. The defaults, with where each was measured, are in `results/2026-11-21-simulator.md` (The machine).
+/// Speeds and numbers. The defaults, with where each was measured, are in
+/// `results/2026-11-21-simulator.md` (The machine).
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Machine {
     /// Bytes a second that the device reads.
@@ -15,13 +18,15 @@ pub struct Machine {
     pub sync_latency: f64,
     /// Processor cores.
     pub cores: f64,
-    /// Background threads, as in the engine's options; 0 does the work at the end of the write that made it necessary.
+    /// Background threads, as in the engine's options; 0 does the work at the end of the write that
+    /// made it necessary.
     pub threads: usize,
     /// Memtables that may wait for their flush, the one that is being flushed included.
     pub max_sealed: usize,
     /// Nanoseconds of processor time for each operation of a writer.
     pub write_op: f64,
-    /// Nanoseconds until a flush begins that could: whoever flushes wakes up, removes files and prepares the log first.
+    /// Nanoseconds until a flush begins that could: whoever flushes wakes up, removes files and
+    /// prepares the log first.
     pub before_flush: f64,
     /// Nanoseconds for each entry that is flushed, and for each byte of tables that a flush writes.
     pub flush: (f64, f64),
@@ -47,7 +52,8 @@ pub struct MergeCost {
 impl MergeCost {
     /// Nanoseconds of a merge of so many runs.
     pub fn nanos(&self, runs: usize, entries_in: f64, bytes_out: f64) -> f64 {
-        (self.entry + self.doubling * (runs.max(1) as f64).log2()) * entries_in + self.byte * bytes_out
+        (self.entry + self.doubling * (runs.max(1) as f64).log2()) * entries_in
+            + self.byte * bytes_out
     }
 }
 
@@ -101,12 +107,17 @@ impl Load {
         self.flushes + self.merges
     }
 
-    /// The shares of a core that a writer or a flush has, and that a merge has. One background thread alone gives way to nobody.
+    /// The shares of a core that a writer or a flush has, and that a merge has. One background
+    /// thread alone gives way to nobody.
     fn shares(&self, cores: f64, threads: usize) -> (f64, f64) {
         let weight = if threads > 1 { GIVES_WAY } else { 1.0 };
         let (first, last) = (self.writers + self.flushes as f64, self.merges as f64);
         let share = (cores / (first + weight * last)).min(1.0);
-        let rest = if last > 0.0 { ((cores - share * first) / last).clamp(weight * share, 1.0) } else { 1.0 };
+        let rest = if last > 0.0 {
+            ((cores - share * first) / last).clamp(weight * share, 1.0)
+        } else {
+            1.0
+        };
         (share, rest)
     }
 }
@@ -133,7 +144,9 @@ impl Machine {
     /// The nanoseconds that a flush (else a merge) takes under this load, of which it is a part.
     pub fn nanos(&self, cost: Cost, is_flush: bool, load: Load) -> f64 {
         let (first, last) = load.shares(self.cores, self.threads);
-        cost.wait + cost.cpu / if is_flush { first } else { last } + cost.device * load.jobs().max(1) as f64
+        cost.wait
+            + cost.cpu / if is_flush { first } else { last }
+            + cost.device * load.jobs().max(1) as f64
     }
 
     /// How many cores a writer uses whose operations are delayed by so many nanoseconds each.
@@ -141,8 +154,9 @@ impl Machine {
         self.write_op / (self.write_op + delay).max(self.arrival(bytes)).max(0.001)
     }
 
-    /// The nanoseconds from one operation of `bytes` to the next under this load: at least what its work takes, at least what the rate
-    /// of ingestion says, and the engine's `delay` on top of its work.
+    /// The nanoseconds from one operation of `bytes` to the next under this load: at least what its
+    /// work takes, at least what the rate of ingestion says, and the engine's `delay` on top of its
+    /// work.
     pub fn interval(&self, bytes: f64, delay: f64, load: Load) -> f64 {
         let (share, _) = load.shares(self.cores, self.threads);
         (self.write_op / share + delay).max(self.arrival(bytes)).max(0.001)
@@ -171,13 +185,19 @@ mod tests {
         assert_eq!((cost.cpu, cost.device), (0.8e9, 1e9));
         let load = Load { writers: 1.0, flushes: 0, merges: 1 };
         assert_eq!(m.nanos(cost, false, load), 1.8e9);
-        assert_eq!(m.nanos(cost, false, Load { merges: 2, ..load }), 1.6e9 + 2e9, "the writer keeps nearly all of its core");
+        assert_eq!(
+            m.nanos(cost, false, Load { merges: 2, ..load }),
+            1.6e9 + 2e9,
+            "the writer keeps nearly all of its core"
+        );
         assert_eq!(Machine { instant: true, ..m }.merge_cost(2, 1.0, 1, 1), Cost::default());
     }
 
     #[test]
     fn merges_give_way_where_they_have_threads_of_their_own() {
-        let shares = |writers, flushes, merges, threads| Load { writers, flushes, merges }.shares(2.0, threads);
+        let shares = |writers, flushes, merges, threads| {
+            Load { writers, flushes, merges }.shares(2.0, threads)
+        };
         assert_eq!(shares(1.0, 0, 1, 2), (1.0, 1.0));
         assert_eq!(shares(0.5, 1, 1, 2), (1.0, 0.5));
         let (first, last) = shares(1.0, 1, 1, 2);

@@ -68,11 +68,13 @@ pub struct Outcome {
     pub live_bytes: f64,
     /// `bytes` over `live_bytes`.
     pub space_amplification: f64,
-    /// The largest that it was, counted from a tenth of the operations on, outputs in the making included.
+    /// The largest that it was, counted from a tenth of the operations on, outputs in the making
+    /// included.
     pub max_space_amplification: f64,
     /// The most bytes at any time, outputs in the making included.
     pub peak_bytes: u64,
-    /// Seconds from a delete to the moment when it is gone or, if it still is there, to the end: median, 99th percentile, maximum.
+    /// Seconds from a delete to the moment when it is gone or, if it still is there, to the end:
+    /// median, 99th percentile, maximum.
     pub tombstone_age: [f64; 3],
     /// Deletes that are still in tables at the end.
     pub tombstones: f64,
@@ -229,7 +231,8 @@ impl Meter {
         let bytes = now.shape.size() + now.making;
         o.peak_bytes = o.peak_bytes.max(bytes);
         if o.ops >= self.total_ops / 10 && now.live.bytes > 0.0 {
-            o.max_space_amplification = o.max_space_amplification.max(bytes as f64 / now.live.bytes);
+            o.max_space_amplification =
+                o.max_space_amplification.max(bytes as f64 / now.live.bytes);
         }
     }
 
@@ -265,15 +268,33 @@ impl Meter {
         }
         let o = &self.outcome;
         let frame = || {
-            let runs = now.shape.runs.iter().map(|r| (r.level, r.size(), r.tables.len(), bars(&r.tables))).collect();
+            let runs = now
+                .shape
+                .runs
+                .iter()
+                .map(|r| (r.level, r.size(), r.tables.len(), bars(&r.tables)))
+                .collect();
             let written = [o.flush_bytes, o.merge_written];
-            Ok::<_, Infallible>(Frame { t: now.seconds, ops: o.ops, written, did: did(), runs, p99: None })
+            Ok::<_, Infallible>(Frame {
+                t: now.seconds,
+                ops: o.ops,
+                written,
+                did: did(),
+                runs,
+                p99: None,
+            })
         };
         let Ok(()) = self.film.add(frame);
     }
 
     /// The end.
-    pub fn finish(mut self, now: &Moment<'_>, options: &TreeOptions, left: Vec<(f64, u64)>, index_per_entry: f64) -> Outcome {
+    pub fn finish(
+        mut self,
+        now: &Moment<'_>,
+        options: &TreeOptions,
+        left: Vec<(f64, u64)>,
+        index_per_entry: f64,
+    ) -> Outcome {
         self.space(now);
         self.point(now);
         for &(n, age) in &left {
@@ -300,7 +321,11 @@ impl Meter {
                 FilterKind::Fuse16 => (18.0, 1.0 / 65536.0),
             };
             let n: u64 = r.tables.iter().map(|t| t.entries).sum();
-            let covered: f64 = r.tables.iter().map(|t| (head(&t.last) - head(&t.first)) as f64 / 2f64.powi(64)).sum();
+            let covered: f64 = r
+                .tables
+                .iter()
+                .map(|t| (head(&t.last) - head(&t.first)) as f64 / 2f64.powi(64))
+                .sum();
             entries += n as f64;
             filters += n as f64 * bits / 8.0;
             o.tables_per_read += covered;
@@ -361,7 +386,9 @@ mod tests {
         let mut ages = Ages::default();
         (1..=1000).for_each(|s| ages.add(1.0, s * 1_000_000));
         let [p50, p99, max] = ages.summary();
-        assert!((p50 / 500.0 - 1.0).abs() < 0.05 && (p99 / 990.0 - 1.0).abs() < 0.05 && max == 1000.0);
+        assert!(
+            (p50 / 500.0 - 1.0).abs() < 0.05 && (p99 / 990.0 - 1.0).abs() < 0.05 && max == 1000.0
+        );
         assert_eq!(Ages::default().summary(), [0.0; 3]);
     }
 }

@@ -31,7 +31,10 @@ fn one(outcomes: &[(String, Outcome)], curve: &Curve) -> Done<String> {
     draw(outcomes, curve).map_err(|e| Failure::new(format!("cannot draw {}: {e}", curve.0)))
 }
 
-fn draw(outcomes: &[(String, Outcome)], (_, caption, axis, value): &Curve) -> Result<String, Box<dyn std::error::Error>> {
+fn draw(
+    outcomes: &[(String, Outcome)],
+    (_, caption, axis, value): &Curve,
+) -> Result<String, Box<dyn std::error::Error>> {
     let mut svg = String::new();
     {
         let points = || outcomes.iter().flat_map(|(_, o)| &o.points);
@@ -47,17 +50,29 @@ fn draw(outcomes: &[(String, Outcome)], (_, caption, axis, value): &Curve) -> Re
             .y_label_area_size(70)
             .build_cartesian_2d(0.0..end, 0.0..most)?;
         let short = |v: &f64| firn_tools::output::rate(*v);
-        chart.configure_mesh().x_desc("operations").y_desc(*axis).x_label_formatter(&short).y_label_formatter(&short).draw()?;
+        chart
+            .configure_mesh()
+            .x_desc("operations")
+            .y_desc(*axis)
+            .x_label_formatter(&short)
+            .y_label_formatter(&short)
+            .draw()?;
         for (i, (name, o)) in outcomes.iter().enumerate() {
             let color = Palette99::pick(i).to_rgba();
-            let line = LineSeries::new(o.points.iter().map(|p| (p.ops as f64, value(p))), color.stroke_width(2));
-            chart
-                .draw_series(line)?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color.stroke_width(2)));
+            let line = LineSeries::new(
+                o.points.iter().map(|p| (p.ops as f64, value(p))),
+                color.stroke_width(2),
+            );
+            chart.draw_series(line)?.label(name).legend(move |(x, y)| {
+                PathElement::new([(x, y), (x + 16, y)], color.stroke_width(2))
+            });
         }
         let mut labels = chart.configure_series_labels();
-        labels.position(SeriesLabelPosition::UpperLeft).background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.2)).draw()?;
+        labels
+            .position(SeriesLabelPosition::UpperLeft)
+            .background_style(WHITE.mix(0.8))
+            .border_style(BLACK.mix(0.2))
+            .draw()?;
         area.present()?;
     }
     Ok(svg)
@@ -69,13 +84,19 @@ mod tests {
 
     #[test]
     fn a_plot_has_a_curve_for_each_outcome() {
-        let points = (1..50).map(|i| Point { ops: i, runs: i as usize % 7, ..Point::default() }).collect();
+        let points =
+            (1..50).map(|i| Point { ops: i, runs: i as usize % 7, ..Point::default() }).collect();
         let o = Outcome { points, ..Outcome::default() };
         let plots = all(&[("one".to_owned(), o.clone()), ("two & more".to_owned(), o)]).unwrap();
         assert_eq!(plots.len(), CURVES.len());
         for (name, svg) in plots {
             assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
-            assert!(svg.contains("one") && svg.contains("two &amp; more") && svg.matches("<polyline").count() >= 2, "{name}");
+            assert!(
+                svg.contains("one")
+                    && svg.contains("two &amp; more")
+                    && svg.matches("<polyline").count() >= 2,
+                "{name}"
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Policies by name: the engine's own with its own words, and the ten strategies of the VLDB'21 paper on the design space of
-//! compactions (Sarkar, Staratzis, Zhu, Athanassoulis), expressed in the engine's policies.
+//! Policies by name: the engine's own with its own words, and the ten strategies of the VLDB'21
+//! paper on the design space of compactions (Sarkar, Staratzis, Zhu, Athanassoulis), expressed in
+//! the engine's policies.
 //!
 //! | strategy | trigger | layout | granularity | movement | here |
 //! |---|---|---|---|---|---|
@@ -14,14 +15,15 @@
 //! | `tier` | runs of a level | tiered | levels | - | `Unified`, all levels tiered |
 //! | `1-lvl` | runs of level 0, level size | one tiered level, then leveled | level 0; a table | least overlap | `Leveled`, level 0 of as many runs as the ratio |
 //!
-//! *Coldest* goes by writes: the engine keeps no count of reads per table. Round robin keeps no cursor: it goes on behind what was written
-//! last in the next level.
+//! *Coldest* goes by writes: the engine keeps no count of reads per table. Round robin keeps no
+//! cursor: it goes on behind what was written last in the next level.
 
 use firn_kv::policy::{Leveled, Unified};
 use firn_kv::{Movement, Policy, TreeOptions};
 
 /// The ten strategies, in the paper's order.
-pub const STRATEGIES: [&str; 10] = ["full", "lo+1", "cold", "old", "tsd", "rr", "lo+2", "tsa", "tier", "1-lvl"];
+pub const STRATEGIES: [&str; 10] =
+    ["full", "lo+1", "cold", "old", "tsd", "rr", "lo+2", "tsa", "tier", "1-lvl"];
 
 /// A policy with what else it sets.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,20 +41,27 @@ pub struct Named {
 /// # Errors
 /// A sentence about the text.
 pub fn parse(text: &str, of: &TreeOptions) -> Result<Named, String> {
-    let (name, ratio) = text.split_once(':').map_or((text, None), |(name, ratio)| (name, Some(ratio)));
+    let (name, ratio) =
+        text.split_once(':').map_or((text, None), |(name, ratio)| (name, Some(ratio)));
     let policy = if STRATEGIES.contains(&name) {
         strategy(name, ratio, of)?
     } else {
-        text.parse().map_err(|e| format!("{e}; there are the strategies {} too", STRATEGIES.join(", ")))?
+        text.parse()
+            .map_err(|e| format!("{e}; there are the strategies {} too", STRATEGIES.join(", ")))?
     };
     policy.check().map_err(|e| e.to_string())?;
     Ok(Named { name: text.to_owned(), policy, ages: name == "tsa" })
 }
 
-/// One of the ten. Its tables are those of the tree, and level 1 holds as many memtables as the ratio or level 0 has: then every level
-/// has its share.
+/// One of the ten. Its tables are those of the tree, and level 1 holds as many memtables as the
+/// ratio or level 0 has: then every level has its share.
 fn strategy(name: &str, ratio: Option<&str>, of: &TreeOptions) -> Result<Policy, String> {
-    let number = |t: &str| t.parse::<u32>().ok().filter(|r| *r <= 64).ok_or_else(|| format!("{t:?} is no fitting number"));
+    let number = |t: &str| {
+        t.parse::<u32>()
+            .ok()
+            .filter(|r| *r <= 64)
+            .ok_or_else(|| format!("{t:?} is no fitting number"))
+    };
     let ratio = ratio.map_or(Ok(10), number)?;
     let target_table = of.table_size.max(64 << 10);
     let scaling = |w: i32| Policy::from(Unified { scaling: vec![w], target_table, base_shards: 1 });
@@ -67,7 +76,8 @@ fn strategy(name: &str, ratio: Option<&str>, of: &TreeOptions) -> Result<Policy,
         _ => Movement::LeastOverlap,
     };
     let base = (of.memtable_size as u64).saturating_mul(u64::from(ratio)).max(64 << 10);
-    Ok(Leveled { ratio, level0_runs: if name == "1-lvl" { ratio } else { 1 }, base, movement }.into())
+    Ok(Leveled { ratio, level0_runs: if name == "1-lvl" { ratio } else { 1 }, base, movement }
+        .into())
 }
 
 /// A number with an optional unit of thousands, as `5M` or `1e9`.
@@ -94,17 +104,26 @@ mod tests {
         let options = TreeOptions::default();
         for name in STRATEGIES.into_iter().chain(Policy::ALL.iter().map(|d| d.name)) {
             let named = parse(name, &options).unwrap();
-            assert_eq!(parse(&named.policy.to_string(), &options).unwrap().policy, named.policy, "{name}");
+            assert_eq!(
+                parse(&named.policy.to_string(), &options).unwrap().policy,
+                named.policy,
+                "{name}"
+            );
         }
         for wrong in ["", "lo+3", "tier:x", "full:65", "rr:1"] {
             assert!(parse(wrong, &options).is_err(), "{wrong}");
         }
-        assert!(parse("lo+3", &options).unwrap_err().contains("there are the strategies full, lo+1,"));
+        assert!(
+            parse("lo+3", &options).unwrap_err().contains("there are the strategies full, lo+1,")
+        );
     }
 
     #[test]
     fn numbers_have_units() {
-        assert_eq!([number("5M"), number("1e12"), number("7")], [Ok(5_000_000), Ok(1_000_000_000_000), Ok(7)]);
+        assert_eq!(
+            [number("5M"), number("1e12"), number("7")],
+            [Ok(5_000_000), Ok(1_000_000_000_000), Ok(7)]
+        );
         assert!(number("").is_err() && number("-1").is_err());
     }
 }

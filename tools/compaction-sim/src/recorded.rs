@@ -1,13 +1,15 @@
 //! Histories of real stores: their event logs, read and simulated again.
 //!
-//! A log says of each flush how many entries and bytes it wrote, and of each merge how many went in and came out. From these follow
-//! what the simulator needs: entries in a memtable, bytes of an entry in a table, the share of deletes, whether keys came in order, and
-//! how many different keys there are: as many as make the recorded policy's merges keep what they did keep. That workload is then
-//! simulated under the recorded policy (`compare`) or others (`replay`).
+//! A log says of each flush how many entries and bytes it wrote, and of each merge how many went in
+//! and came out. From these follow what the simulator needs: entries in a memtable, bytes of an
+//! entry in a table, the share of deletes, whether keys came in order, and how many different keys
+//! there are: as many as make the recorded policy's merges keep what they did keep. That workload
+//! is then simulated under the recorded policy (`compare`) or others (`replay`).
 //!
-//! It also says how long every flush and merge took, and how long writers were slowed or stood still until then. From these follow the
-//! speeds of the machine as that store found them ([`History::fitted`]), whatever else went on there: `compare` predicts with them how
-//! long writers are held up.
+//! It also says how long every flush and merge took, and how long writers were slowed or stood
+//! still until then. From these follow the speeds of the machine as that store found them
+//! ([`History::fitted`]), whatever else went on there: `compare` predicts with them how long
+//! writers are held up.
 
 use std::io::Write;
 use std::path::Path;
@@ -62,7 +64,8 @@ pub struct History {
     pub waited: u64,
     /// Microseconds from the opening of the tree to its last flush.
     pub elapsed: u64,
-    /// Microseconds that writers of all trees had been slowed, and had waited for a memtable, by the last flush.
+    /// Microseconds that writers of all trees had been slowed, and had waited for a memtable, by
+    /// the last flush.
     pub held_up: [u64; 2],
     /// Memtables that may wait for their flush, and background threads.
     pub opened: Option<(u64, u64)>,
@@ -81,7 +84,11 @@ struct Since {
 /// When the log tells of no flush, or of several trees and none is named.
 pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
     let events: Vec<Value> = text.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
-    let mut names: Vec<&str> = events.iter().filter(|e| e["event"] == "flush").filter_map(|e| e["tree"].as_str()).collect();
+    let mut names: Vec<&str> = events
+        .iter()
+        .filter(|e| e["event"] == "flush")
+        .filter_map(|e| e["tree"].as_str())
+        .collect();
     names.sort_unstable();
     names.dedup();
     let name = match (tree, &names[..]) {
@@ -89,7 +96,10 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
         (None, [one]) => one,
         (None, []) => return Err(Failure::new("the log tells of no flush")),
         (None, many) => {
-            return Err(Failure::with_next(format!("the log tells of {}", many.join(", ")), "name one of them with --tree"));
+            return Err(Failure::with_next(
+                format!("the log tells of {}", many.join(", ")),
+                "name one of them with --tree",
+            ));
         }
     };
     let mut h = History { tree: name.to_owned(), ..History::default() };
@@ -109,7 +119,9 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
             }
             "flush" => {
                 h.flushes += 1;
-                for (sum, field) in h.flushed.iter_mut().zip(["entries", "deletes", "bytes_out", "raw_bytes"]) {
+                for (sum, field) in
+                    h.flushed.iter_mut().zip(["entries", "deletes", "bytes_out", "raw_bytes"])
+                {
                     *sum += n(field);
                 }
                 if let (Some(lo), Some(hi)) = (e["heads"][0].as_u64(), e["heads"][1].as_u64()) {
@@ -129,14 +141,21 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
             }
             "compaction" => {
                 let job = e["job"].as_str().unwrap_or_default();
-                let kind = ["merge", "move", "drop"].iter().position(|k| job.starts_with(k)).unwrap_or(0);
+                let kind =
+                    ["merge", "move", "drop"].iter().position(|k| job.starts_with(k)).unwrap_or(0);
                 h.jobs[kind] += 1;
                 if kind == 0 {
                     h.micros.1 += n("micros");
                     let runs = job.matches(" + L").count() + 1;
-                    h.default_nanos += Machine::default().merge.nanos(runs, n("entries_in") as f64, n("bytes_out") as f64);
+                    h.default_nanos += Machine::default().merge.nanos(
+                        runs,
+                        n("entries_in") as f64,
+                        n("bytes_out") as f64,
+                    );
                 }
-                for (sum, field) in h.merged.iter_mut().zip(["bytes_in", "bytes_out", "entries_in", "entries_out"]) {
+                for (sum, field) in
+                    h.merged.iter_mut().zip(["bytes_in", "bytes_out", "entries_in", "entries_out"])
+                {
                     *sum += n(field);
                 }
             }
@@ -150,7 +169,11 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
 }
 
 fn load(path: &Path, tree: Option<&str>) -> Done<History> {
-    let file = if OsEnv::new().list(path).is_ok() { path.join("EVENTS.jsonl") } else { path.to_path_buf() };
+    let file = if OsEnv::new().list(path).is_ok() {
+        path.join("EVENTS.jsonl")
+    } else {
+        path.to_path_buf()
+    };
     parse(&String::from_utf8_lossy(&read(&file)?), tree)
 }
 
@@ -178,12 +201,19 @@ impl History {
         options.check()?;
         let [entries, deletes, written, _] = self.flushed;
         let per_memtable = (entries / self.flushes).max(1);
-        // A value as long as makes an entry in a table as large as those recorded, whatever compressed them.
+        // A value as long as makes an entry in a table as large as those recorded, whatever
+        // compressed them.
         let puts = (entries - deletes.min(entries)).max(1);
-        let content = |len: usize| Content { key_len: 16, value_len: (len, len), random: 0.0, sample: vec![] };
+        let content = |len: usize| Content {
+            key_len: 16,
+            value_len: (len, len),
+            random: 0.0,
+            sample: vec![],
+        };
         let mut value = written as f64 / puts as f64;
         for _ in 0..3 {
-            let size = Sizes::measure(&options, &content(value as usize), per_memtable, entries)?.flushed;
+            let size =
+                Sizes::measure(&options, &content(value as usize), per_memtable, entries)?.flushed;
             value = (value + written as f64 / puts as f64 - size.put).clamp(0.0, 1e7);
         }
         let ascending = self.is_ascending();
@@ -207,10 +237,18 @@ impl History {
             per_memtable: Some(per_memtable),
         };
         options.tombstone_age_secs = self.tombstone_age_secs;
-        Ok(Setup { options, workload, machine, flush_factors: Arc::default(), exact: false, picture: false })
+        Ok(Setup {
+            options,
+            workload,
+            machine,
+            flush_factors: Arc::default(),
+            exact: false,
+            picture: false,
+        })
     }
 
-    /// Writes are for each byte that users wrote: simulated entries are only as long as the compressed ones in tables.
+    /// Writes are for each byte that users wrote: simulated entries are only as long as the
+    /// compressed ones in tables.
     fn count_users_bytes(&self, o: &mut Outcome) {
         let [entries, _, _, raw] = self.flushed;
         if raw > 0 && o.ops > 0 {
@@ -223,17 +261,23 @@ impl History {
     /// What each flush took over what it would at the mean speed of all.
     fn flush_factors(&self) -> Arc<[f64]> {
         let mean = self.micros.0 as f64 / self.flushed[0].max(1) as f64;
-        let factor =
-            |&(micros, entries): &(u64, u64)| if mean > 0.0 { micros as f64 / (mean * entries.max(1) as f64) } else { 1.0 };
+        let factor = |&(micros, entries): &(u64, u64)| {
+            if mean > 0.0 { micros as f64 / (mean * entries.max(1) as f64) } else { 1.0 }
+        };
         self.each.iter().map(factor).collect()
     }
 
-    /// What a write, a flushed entry and a merge took, with all that they had to share: nanoseconds of a write, of a flushed entry, and
-    /// of a merge over what it would take of the default machine's processor.
+    /// What a write, a flushed entry and a merge took, with all that they had to share: nanoseconds
+    /// of a write, of a flushed entry, and of a merge over what it would take of the default
+    /// machine's processor.
     fn speeds(&self) -> [f64; 3] {
         let entries = self.flushed[0].max(1) as f64;
         let writing = self.elapsed.saturating_sub(self.held_up[0] + self.held_up[1]);
-        let merge = if self.default_nanos > 0.0 { self.micros.1 as f64 * 1000.0 / self.default_nanos } else { 1.0 };
+        let merge = if self.default_nanos > 0.0 {
+            self.micros.1 as f64 * 1000.0 / self.default_nanos
+        } else {
+            1.0
+        };
         [writing as f64 * 1000.0 / entries, self.micros.0 as f64 * 1000.0 / entries, merge]
     }
 
@@ -247,21 +291,28 @@ impl History {
         Machine {
             read_bandwidth: f64::INFINITY,
             write_bandwidth: f64::INFINITY,
-            sync_latency: (flush - flush_cpu) * self.flushed[0] as f64 / self.flushes.max(1) as f64 / 1e9,
+            sync_latency: (flush - flush_cpu) * self.flushed[0] as f64
+                / self.flushes.max(1) as f64
+                / 1e9,
             cores,
             threads: self.opened.map_or(d.threads, |o| o.1 as usize),
             max_sealed: self.opened.map_or(d.max_sealed, |o| o.0.max(1) as usize),
             before_flush: self.waited as f64 * 1000.0 / self.flushes.max(1) as f64,
             write_op: write.max(1.0),
             flush: (flush_cpu, 0.0),
-            merge: MergeCost { entry: entry * merge, doubling: doubling * merge, byte: byte * merge },
+            merge: MergeCost {
+                entry: entry * merge,
+                doubling: doubling * merge,
+                byte: byte * merge,
+            },
             ingest: 0.0,
             instant: false,
         }
     }
 
-    /// The simulation of this history on a machine of so many cores, whose speeds are those at which everything takes as long as was
-    /// recorded: what had to be shared is found out by simulating it a few times.
+    /// The simulation of this history on a machine of so many cores, whose speeds are those at
+    /// which everything takes as long as was recorded: what had to be shared is found out by
+    /// simulating it a few times.
     ///
     /// # Errors
     /// As [`setup`](History::setup).
@@ -281,7 +332,8 @@ impl History {
                 per(o.merge_seconds, o.merge_cpu_seconds / alone[2]),
             ];
             for ((alone, recorded), simulated) in alone.iter_mut().zip(recorded).zip(simulated) {
-                *alone *= if simulated > 0.0 && recorded > 0.0 { recorded / simulated } else { 1.0 };
+                *alone *=
+                    if simulated > 0.0 && recorded > 0.0 { recorded / simulated } else { 1.0 };
             }
             setup.machine = self.machine(alone, cores);
         }
@@ -307,7 +359,11 @@ impl History {
             setup.workload.keys = middle.exp() as u64;
             let o = sim::run(&setup, &mut |_| ())?;
             let keeps = o.merge_written as f64 / (o.merge_read as f64).max(1.0);
-            if keeps < self.merged[1] as f64 / (self.merged[0] as f64).max(1.0) { lo = middle } else { hi = middle }
+            if keeps < self.merged[1] as f64 / (self.merged[0] as f64).max(1.0) {
+                lo = middle
+            } else {
+                hi = middle
+            }
         }
         Ok(hi.exp())
     }
@@ -345,11 +401,15 @@ type Words = fn(f64) -> String;
 /// `compare`.
 ///
 /// # Errors
-/// A log that cannot be read or tells too little; [`Failure::Found`] when bytes written differ by more than the tolerance.
+/// A log that cannot be read or tells too little; [`Failure::Found`] when bytes written differ by
+/// more than the tolerance.
 pub fn compare(args: &CompareArgs, cli: &Cli, out: &mut dyn Write) -> Done {
     let h = load(&args.events, args.tree.as_deref())?;
     let Some(recorded) = h.policy.clone() else {
-        return Err(Failure::with_next("the log does not say which policy the tree has", "use `replay` and name it"));
+        return Err(Failure::with_next(
+            "the log does not say which policy the tree has",
+            "use `replay` and name it",
+        ));
     };
     let setup = h.fitted(&recorded, args.cores.max(0.1))?;
     let o = sim::run(&setup, &mut |_| ())?;
@@ -366,20 +426,31 @@ pub fn compare(args: &CompareArgs, cli: &Cli, out: &mut dyn Write) -> Done {
         ("writers slowed", h.held_up[0] as f64 / 1e6, o.paced_seconds, seconds),
         ("writers stopped", h.held_up[1] as f64 / 1e6, o.stalled_seconds, seconds),
     ];
-    let off = |real: f64, ours: f64| if real == ours { 0.0 } else { (ours / real.max(1e-3) - 1.0) * 100.0 };
+    let off = |real: f64, ours: f64| {
+        if real == ours { 0.0 } else { (ours / real.max(1e-3) - 1.0) * 100.0 }
+    };
     if cli.json {
         let cells = lines.map(
             |(name, real, ours, _)| json!({"what": name, "recorded": real, "predicted": ours, "percent": off(real, ours)}),
         );
-        writeln!(out, "{}", json!({"tree": h.tree, "policy": recorded.to_string(), "keys": keys, "lines": cells}))?;
+        writeln!(
+            out,
+            "{}",
+            json!({"tree": h.tree, "policy": recorded.to_string(), "keys": keys, "lines": cells})
+        )?;
     } else {
-        let mut t = table(&[&format!("{}, {recorded:?}", h.tree), "recorded", "predicted", "differs"]);
+        let mut t =
+            table(&[&format!("{}, {recorded:?}", h.tree), "recorded", "predicted", "differs"]);
         for (name, real, ours, text) in lines {
-            row(&mut t, [name.to_owned(), text(real), text(ours), format!("{:+.1} %", off(real, ours))]);
+            row(
+                &mut t,
+                [name.to_owned(), text(real), text(ours), format!("{:+.1} %", off(real, ours))],
+            );
         }
         write!(out, "{}", print_table(&t, cli.style()))?;
     }
     let written = |flushed: u64, merged: u64| (flushed + merged) as f64;
-    let wrong = off(written(h.flushed[2], h.merged[1]), written(o.flush_bytes, o.merge_written)).abs();
+    let wrong =
+        off(written(h.flushed[2], h.merged[1]), written(o.flush_bytes, o.merge_written)).abs();
     if wrong > args.tolerance { Err(Failure::Found) } else { Ok(()) }
 }

@@ -31,14 +31,23 @@ pub fn one(o: &Outcome, style: Style) -> String {
     line("written by the user", bytes(o.user_bytes as u64));
     line("written by flushes", bytes(o.flush_bytes));
     line("written by merges", bytes(o.merge_written));
-    line("flushes, merges, moves, drops", format!("{}, {}, {}, {}", o.flushes, o.merges, o.moves, o.drops));
+    line(
+        "flushes, merges, moves, drops",
+        format!("{}, {}, {}, {}", o.flushes, o.merges, o.moves, o.drops),
+    );
     line("write amplification", factor(o.write_amplification));
     line("runs: mean, most, now", format!("{:.1}, {}, {}", o.mean_runs, o.max_runs, o.runs));
     line("tables that may hold a key", factor(o.tables_per_read));
     line("blocks read for a key not there", format!("{:.4}", o.blocks_per_miss));
     line("space: now, peak", format!("{}, {}", bytes(o.bytes), bytes(o.peak_bytes)));
-    line("space amplification: now, most", format!("{}, {}", factor(o.space_amplification), factor(o.max_space_amplification)));
-    line("filters and indexes in memory", format!("{}, {}", bytes(o.filter_bytes as u64), bytes(o.index_bytes as u64)));
+    line(
+        "space amplification: now, most",
+        format!("{}, {}", factor(o.space_amplification), factor(o.max_space_amplification)),
+    );
+    line(
+        "filters and indexes in memory",
+        format!("{}, {}", bytes(o.filter_bytes as u64), bytes(o.index_bytes as u64)),
+    );
     if o.tombstone_age[2] > 0.0 {
         let [p50, p99, max] = o.tombstone_age.map(seconds);
         line("age of deletes: p50, p99, max", format!("{p50}, {p99}, {max}"));
@@ -46,11 +55,23 @@ pub fn one(o: &Outcome, style: Style) -> String {
     }
     line("time", seconds(o.seconds));
     line("writes a second", rate(o.ops_per_second));
-    line("writers slowed, stopped", format!("{}, {}", seconds(o.paced_seconds), seconds(o.stalled_seconds)));
+    line(
+        "writers slowed, stopped",
+        format!("{}, {}", seconds(o.paced_seconds), seconds(o.stalled_seconds)),
+    );
     let mut out = print_table(&t, style);
     let mut levels = table(&["level", "runs", "tables", "bytes", "entries"]);
     for l in &o.levels {
-        row(&mut levels, [l.level.to_string(), l.runs.to_string(), l.tables.to_string(), bytes(l.bytes), count(l.entries)]);
+        row(
+            &mut levels,
+            [
+                l.level.to_string(),
+                l.runs.to_string(),
+                l.tables.to_string(),
+                bytes(l.bytes),
+                count(l.entries),
+            ],
+        );
     }
     out.push('\n');
     out.push_str(&print_table(&levels, style));
@@ -114,8 +135,12 @@ pub fn write_csv(all: &[(String, Outcome)], to: impl std::io::Write) -> Result<(
     let mut w = csv::Writer::from_writer(to);
     for (i, (name, o)) in all.iter().enumerate() {
         let v = json!(o);
-        let scalars: Vec<(&String, &Value)> =
-            v.as_object().into_iter().flatten().filter(|(_, v)| v.is_number() || v.is_string()).collect();
+        let scalars: Vec<(&String, &Value)> = v
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(_, v)| v.is_number() || v.is_string())
+            .collect();
         let [p50, p99, max] = o.tombstone_age.map(|s| s.to_string());
         if i == 0 {
             let names = scalars.iter().map(|(k, _)| k.as_str());

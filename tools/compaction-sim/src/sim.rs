@@ -1,16 +1,20 @@
 //! The simulator: drives a [`Store`] through the engine's own policy functions, as `db` does.
 //!
-//! The order of things is the engine's: a memtable that is full is sealed, a flush goes before a compaction, the most urgent job of
-//! [`pick`] is started with its inputs marked busy when it [`fits`] and is applied when it is done, writers are slowed by [`delay`] or
-//! [`fill_delay`], whichever is longer, and wait while every memtable is full. Without threads all work is done at the end of the
-//! write that made it necessary.
+//! The order of things is the engine's: a memtable that is full is sealed, a flush goes before a
+//! compaction, the most urgent job of [`pick`] is started with its inputs marked busy when it
+//! [`fits`] and is applied when it is done, writers are slowed by [`delay`] or [`fill_delay`],
+//! whichever is longer, and wait while every memtable is full. Without threads all work is done at
+//! the end of the write that made it necessary.
 //!
-//! Time is a row of events: between two of them the writers' rate and the jobs' speeds are constant ([`Machine`]).
+//! Time is a row of events: between two of them the writers' rate and the jobs' speeds are constant
+//! ([`Machine`]).
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use firn_kv::internals::compaction::{Action, Job, RunShape, Shape, TableShape, delay, fill_delay, fits, pick, pressure};
+use firn_kv::internals::compaction::{
+    Action, Job, RunShape, Shape, TableShape, delay, fill_delay, fits, pick, pressure,
+};
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
 
@@ -21,7 +25,8 @@ use crate::store::{Clock, EPOCH_MICROS, Made, Store};
 use crate::summary::Summary;
 use crate::workload::Workload;
 
-/// How often a time-driven policy is asked while nothing else happens, in nanoseconds: as often as the engine's idle workers do.
+/// How often a time-driven policy is asked while nothing else happens, in nanoseconds: as often as
+/// the engine's idle workers do.
 const TICK: f64 = 1e9;
 
 /// What is to be simulated.
@@ -33,7 +38,8 @@ pub struct Setup {
     pub workload: Workload,
     /// The machine.
     pub machine: Machine,
-    /// What each flush costs over what the machine says, in their order; 1 for those beyond the end.
+    /// What each flush costs over what the machine says, in their order; 1 for those beyond the
+    /// end.
     pub flush_factors: Arc<[f64]>,
     /// Whether every key is held; else only numbers are.
     pub exact: bool,
@@ -90,13 +96,15 @@ impl Running {
     }
 }
 
-/// How fast memtables fill and how fast they are flushed, as the engine's pacing sees it; times in nanoseconds.
+/// How fast memtables fill and how fast they are flushed, as the engine's pacing sees it; times in
+/// nanoseconds.
 struct Fill {
     /// The delay for each KiB of memtable.
     delay: u64,
     /// What a KiB took in the last flush; 0 before the first.
     flush_per_kib: u64,
-    /// When the present memtable was begun, and how long writers had slept and stood still until then.
+    /// When the present memtable was begun, and how long writers had slept and stood still until
+    /// then.
     begun: f64,
     stood: f64,
 }
@@ -169,10 +177,20 @@ impl<'a, S: Store> Sim<'a, S> {
     }
 
     fn run(mut self, progress: OnProgress<'_>) -> Result<(Outcome, Shape)> {
-        let written = if self.machine().threads == 0 { self.run_inline(progress) } else { self.run_beside(progress) }?;
-        self.meter.outcome.ops_per_second = self.meter.outcome.ops as f64 / (written / 1e9).max(1e-9);
+        let written = if self.machine().threads == 0 {
+            self.run_inline(progress)
+        } else {
+            self.run_beside(progress)
+        }?;
+        self.meter.outcome.ops_per_second =
+            self.meter.outcome.ops as f64 / (written / 1e9).max(1e-9);
         let left = self.store.tombstones(self.wall());
-        let moment = Moment { seconds: self.now / 1e9, shape: &self.shape, making: 0, live: self.store.live() };
+        let moment = Moment {
+            seconds: self.now / 1e9,
+            shape: &self.shape,
+            making: 0,
+            live: self.store.live(),
+        };
         let entry = self.setup.workload.put_bytes() + 4.0;
         // A block's place in the index, and two words for its decoded form.
         let per_entry = 41.0 * (entry / self.options.block_size as f64).min(1.0);
@@ -192,7 +210,11 @@ impl<'a, S: Store> Sim<'a, S> {
 
     /// Who is at work now.
     fn load(&self, writing: bool) -> Load {
-        let writers = if writing { self.machine().writers(self.setup.workload.put_bytes(), self.slowed()) } else { 0.0 };
+        let writers = if writing {
+            self.machine().writers(self.setup.workload.put_bytes(), self.slowed())
+        } else {
+            0.0
+        };
         let flushes = self.flushing();
         let merges = self.running.iter().filter(|r| r.job.is_some() && !self.is_paused(r)).count();
         Load { writers, flushes, merges }
@@ -203,11 +225,17 @@ impl<'a, S: Store> Sim<'a, S> {
         self.store.seal()?;
         let stood = (self.meter.outcome.paced_seconds + self.meter.outcome.stalled_seconds) * 1e9;
         let (elapsed, idle) = (self.now - self.fill.begun, stood - self.fill.stood);
-        let done = self.running.iter().find(|r| r.job.is_none()).map_or(0.0, |r| self.now - r.since);
+        let done =
+            self.running.iter().find(|r| r.job.is_none()).map_or(0.0, |r| self.now - r.since);
         let wait = self.store.sealed() + self.flushing() >= self.machine().max_sealed;
         self.fill.delay = if wait {
             // The casts saturate.
-            fill_delay(self.options.memtable_size, self.fill.flush_per_kib, done as u64, (elapsed - idle) as u64)
+            fill_delay(
+                self.options.memtable_size,
+                self.fill.flush_per_kib,
+                done as u64,
+                (elapsed - idle) as u64,
+            )
         } else {
             0
         };
@@ -227,7 +255,8 @@ impl<'a, S: Store> Sim<'a, S> {
     fn run_inline(&mut self, progress: OnProgress<'_>) -> Result<f64> {
         loop {
             let interval = self.interval();
-            // The engine asks its policy after every write; only where time counts can that make a difference.
+            // The engine asks its policy after every write; only where time counts can that make a
+            // difference.
             let most = match (self.is_clocked(), self.setup.exact) {
                 (false, _) => u64::MAX,
                 (true, true) => 1,
@@ -251,10 +280,15 @@ impl<'a, S: Store> Sim<'a, S> {
 
     fn work_inline(&mut self) -> Result<()> {
         loop {
-            let work = if self.store.sealed() > 0 { Some(self.start_flush()?) } else { self.start_job()? };
+            let work =
+                if self.store.sealed() > 0 { Some(self.start_flush()?) } else { self.start_job()? };
             let Some(work) = work else { return Ok(()) };
             let is_flush = work.job.is_none();
-            let load = Load { writers: 0.0, flushes: usize::from(is_flush), merges: usize::from(!is_flush) };
+            let load = Load {
+                writers: 0.0,
+                flushes: usize::from(is_flush),
+                merges: usize::from(!is_flush),
+            };
             self.now += self.machine().nanos(work.cost, is_flush, load);
             self.finish(work)?;
         }
@@ -271,7 +305,12 @@ impl<'a, S: Store> Sim<'a, S> {
                 match next {
                     Some(nanos) => self.advance(nanos, false)?,
                     None if ended.is_some() => return Ok(ended.unwrap_or(self.now)),
-                    None => return Err(Error::new(ErrorKind::InvalidArgument, "writers wait and nobody works")),
+                    None => {
+                        return Err(Error::new(
+                            ErrorKind::InvalidArgument,
+                            "writers wait and nobody works",
+                        ));
+                    }
                 }
                 if stalled {
                     self.meter.outcome.stalled_seconds += next.unwrap_or(0.0) / 1e9;
@@ -283,10 +322,12 @@ impl<'a, S: Store> Sim<'a, S> {
                 continue;
             }
             let interval = self.interval();
-            let span = next.unwrap_or(f64::MAX).min(if self.is_clocked() { TICK } else { f64::MAX });
+            let span =
+                next.unwrap_or(f64::MAX).min(if self.is_clocked() { TICK } else { f64::MAX });
             let before = self.now;
             let w = self.write((span / interval).ceil().max(1.0) as u64, interval)?;
-            let unpaced = self.machine().interval(self.setup.workload.put_bytes(), 0.0, self.load(true));
+            let unpaced =
+                self.machine().interval(self.setup.workload.put_bytes(), 0.0, self.load(true));
             self.meter.outcome.paced_seconds += w.ops as f64 * (interval - unpaced).max(0.0) / 1e9;
             let passed = self.now - before;
             self.now = before;
@@ -311,7 +352,8 @@ impl<'a, S: Store> Sim<'a, S> {
         self.running.iter().filter(|r| r.job.is_none()).count()
     }
 
-    /// Gives threads that are free something to do: flushes first, and at most all threads but one compact.
+    /// Gives threads that are free something to do: flushes first, and at most all threads but one
+    /// compact.
     fn start_work(&mut self) -> Result<()> {
         loop {
             let (flushing, threads) = (self.flushing(), self.machine().threads);
@@ -338,13 +380,21 @@ impl<'a, S: Store> Sim<'a, S> {
     }
 
     fn speed(&self, r: &Running, load: Load) -> f64 {
-        if self.is_paused(r) { 0.0 } else { 1.0 / self.machine().nanos(r.cost, r.job.is_none(), load).max(1.0) }
+        if self.is_paused(r) {
+            0.0
+        } else {
+            1.0 / self.machine().nanos(r.cost, r.job.is_none(), load).max(1.0)
+        }
     }
 
     /// Nanoseconds until the next job ends.
     fn next_end(&self, writing: bool) -> Option<f64> {
         let load = self.load(writing);
-        let ends = self.running.iter().filter(|r| !self.is_paused(r)).map(|r| r.left / self.speed(r, load));
+        let ends = self
+            .running
+            .iter()
+            .filter(|r| !self.is_paused(r))
+            .map(|r| r.left / self.speed(r, load));
         ends.min_by(f64::total_cmp)
     }
 
@@ -370,7 +420,8 @@ impl<'a, S: Store> Sim<'a, S> {
         self.flushes_begun += 1;
         let Cost { cpu, device, wait } = self.machine().flush_cost(made.entries, bytes);
         let before = self.machine().before_flush;
-        let cost = Cost { cpu: cpu * factor, device: device * factor, wait: wait * factor + before };
+        let cost =
+            Cost { cpu: cpu * factor, device: device * factor, wait: wait * factor + before };
         Ok(Running { job: None, made, bytes_in: 0, cost, left: 1.0, since: self.now + before })
     }
 
@@ -380,7 +431,8 @@ impl<'a, S: Store> Sim<'a, S> {
             return Ok(None);
         }
         self.shape.now_micros = self.wall();
-        let merging: Vec<u64> = self.running.iter().map(|r| r.bytes_in).filter(|&bytes| bytes > 0).collect();
+        let merging: Vec<u64> =
+            self.running.iter().map(|r| r.bytes_in).filter(|&bytes| bytes > 0).collect();
         let fitting = |job: &Job| fits(&self.options.policy, &self.shape, &merging, job);
         let Some(job) = pick(&self.options.policy, &self.shape).filter(fitting) else {
             // One that does not fit waits for another to end, and that makes the shape a new one.
@@ -397,20 +449,29 @@ impl<'a, S: Store> Sim<'a, S> {
         let bytes_in = if job.action == Action::Merge { taken } else { 0 };
         let bytes_out = made.tables.iter().map(|t| t.size).sum();
         let cost = match job.action {
-            Action::Merge => self.machine().merge_cost(job.inputs.len(), made.entries_in, bytes_in, bytes_out),
+            Action::Merge => {
+                self.machine().merge_cost(job.inputs.len(), made.entries_in, bytes_in, bytes_out)
+            }
             Action::Move | Action::Drop => Cost::default(),
         };
         Ok(Some(Running { job: Some(job), made, bytes_in, cost, left: 1.0, since: self.now }))
     }
 
     fn making(&self) -> u64 {
-        self.running.iter().map(|r| (r.bytes_out() as f64 * (1.0 - r.left).clamp(0.0, 1.0)) as u64).sum()
+        self.running
+            .iter()
+            .map(|r| (r.bytes_out() as f64 * (1.0 - r.left).clamp(0.0, 1.0)) as u64)
+            .sum()
     }
 
     fn finish(&mut self, work: Running) -> Result<()> {
         let out = work.bytes_out();
-        let moment =
-            Moment { seconds: self.now / 1e9, shape: &self.shape, making: self.making() + out, live: self.store.live() };
+        let moment = Moment {
+            seconds: self.now / 1e9,
+            shape: &self.shape,
+            making: self.making() + out,
+            live: self.store.live(),
+        };
         self.meter.space(&moment);
         let (took, cpu) = ((self.now - work.since) / 1e9, work.cost.cpu / 1e9);
         let o = &mut self.meter.outcome;
@@ -437,11 +498,17 @@ impl<'a, S: Store> Sim<'a, S> {
         debug_assert_eq!(self.shape.check(), Ok(()));
         self.dirty = true;
         self.delay = delay(pressure(&self.options.policy, &self.shape));
-        let moment = Moment { seconds: self.now / 1e9, shape: &self.shape, making: self.making(), live: self.store.live() };
+        let moment = Moment {
+            seconds: self.now / 1e9,
+            shape: &self.shape,
+            making: self.making(),
+            live: self.store.live(),
+        };
         if words.is_none() {
             self.meter.after_flush(&moment);
         }
-        self.meter.frame(&moment, || words.map_or_else(|| "flush".to_owned(), |job| job.to_string()));
+        self.meter
+            .frame(&moment, || words.map_or_else(|| "flush".to_owned(), |job| job.to_string()));
         Ok(())
     }
 
@@ -474,11 +541,16 @@ impl<'a, S: Store> Sim<'a, S> {
     }
 }
 
-/// Marks the inputs of a job as busy and gives their bytes. The same as [`Shape::set_busy`], without a look at every table.
+/// Marks the inputs of a job as busy and gives their bytes. The same as [`Shape::set_busy`],
+/// without a look at every table.
 fn mark(shape: &mut Shape, job: &Job) -> u64 {
     let mut bytes = 0;
     for input in &job.inputs {
-        let Some(run) = shape.runs.iter_mut().find(|r| r.level == input.level && r.number == input.run) else { continue };
+        let Some(run) =
+            shape.runs.iter_mut().find(|r| r.level == input.level && r.number == input.run)
+        else {
+            continue;
+        };
         let mut wanted = input.tables.iter().peekable();
         for t in &mut run.tables {
             if wanted.next_if(|id| **id == t.id).is_some() {
@@ -490,13 +562,18 @@ fn mark(shape: &mut Shape, job: &Job) -> u64 {
     bytes
 }
 
-/// Does to the shape what the job does to the tree, in place, and gives the tables that are no more. The same as the engine's own
-/// [`apply`](firn_kv::internals::compaction::shape::apply), which copies and checks the whole shape: too slow for a hundred thousand tables.
+/// Does to the shape what the job does to the tree, in place, and gives the tables that are no
+/// more. The same as the engine's own [`apply`](firn_kv::internals::compaction::shape::apply),
+/// which copies and checks the whole shape: too slow for a hundred thousand tables.
 fn apply(shape: &mut Shape, job: &Job, outputs: Vec<TableShape>) -> Vec<u64> {
     let mut out = outputs;
     let mut gone = vec![];
     for input in &job.inputs {
-        let Some(run) = shape.runs.iter_mut().find(|r| r.level == input.level && r.number == input.run) else { continue };
+        let Some(run) =
+            shape.runs.iter_mut().find(|r| r.level == input.level && r.number == input.run)
+        else {
+            continue;
+        };
         let taken: HashSet<u64> = input.tables.iter().copied().collect();
         if job.action == Action::Move {
             out.extend(run.tables.iter().filter(|t| taken.contains(&t.id)).cloned());
@@ -510,7 +587,9 @@ fn apply(shape: &mut Shape, job: &Job, outputs: Vec<TableShape>) -> Vec<u64> {
         let place = job.output();
         let at = shape.runs.partition_point(|r| r.place() < place);
         if shape.runs.get(at).is_none_or(|r| r.place() != place) {
-            shape.runs.insert(at, RunShape { level: place.level, number: place.number, tables: vec![] });
+            shape
+                .runs
+                .insert(at, RunShape { level: place.level, number: place.number, tables: vec![] });
         }
         shape.runs[at].tables.append(&mut out);
         shape.runs[at].tables.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));

@@ -1,7 +1,7 @@
 //! How long table files are: the engine's own table writer, writing into files that only count.
 //!
-//! [`Counted`] is such a file; [`Sizes`] measures on a sample of entries what one entry costs in a file, so that tables of which only
-//! numbers are known have a size too.
+//! [`Counted`] is such a file; [`Sizes`] measures on a sample of entries what one entry costs in a
+//! file, so that tables of which only numbers are known have a size too.
 
 use std::path::Path;
 
@@ -78,7 +78,8 @@ impl Content {
         out.resize(self.key_len.max(8), b'.');
     }
 
-    /// Writes the value of operation `id`, written at `stamp` (microseconds): the stamp, then what the operation's number says.
+    /// Writes the value of operation `id`, written at `stamp` (microseconds): the stamp, then what
+    /// the operation's number says.
     pub fn value(&self, id: u64, len: usize, stamp: u64, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&stamp.to_le_bytes()[..len.min(8)]);
@@ -126,24 +127,38 @@ pub struct Sizes {
 const SAMPLE: u64 = 20_000;
 
 impl Sizes {
-    /// Measures tables of `content` as the tree writes them. `memtable` and `total` are operations: how far sequence numbers spread
-    /// in a memtable and in all.
+    /// Measures tables of `content` as the tree writes them. `memtable` and `total` are operations:
+    /// how far sequence numbers spread in a memtable and in all.
     ///
     /// # Errors
     /// What the table writer refuses.
-    pub fn measure(options: &TreeOptions, content: &Content, memtable: u64, total: u64) -> Result<Sizes> {
+    pub fn measure(
+        options: &TreeOptions,
+        content: &Content,
+        memtable: u64,
+        total: u64,
+    ) -> Result<Sizes> {
         let at = |level: u8, spread: u64| -> Result<EntrySize> {
             let put = sample(options, content, level, spread, Kind::Put)?;
             let delete = sample(options, content, level, spread, Kind::Delete)?;
-            let per_block = (options.block_size as f64 / (content.mean_value() + content.key_len as f64 + 4.0)).max(1.0);
+            let per_block = (options.block_size as f64
+                / (content.mean_value() + content.key_len as f64 + 4.0))
+                .max(1.0);
             Ok(EntrySize { put, delete, index: 41.0 / per_block })
         };
         Ok(Sizes { flushed: at(0, memtable)?, merged: at(1, total)?, bottom: at(2, 0)? })
     }
 }
 
-fn sample(options: &TreeOptions, content: &Content, level: u8, spread: u64, kind: Kind) -> Result<f64> {
-    let entries = (SAMPLE as f64 * 120.0 / (content.mean_value() + 20.0)).clamp(200.0, SAMPLE as f64) as u64;
+fn sample(
+    options: &TreeOptions,
+    content: &Content,
+    level: u8,
+    spread: u64,
+    kind: Kind,
+) -> Result<f64> {
+    let entries =
+        (SAMPLE as f64 * 120.0 / (content.mean_value() + 20.0)).clamp(200.0, SAMPLE as f64) as u64;
     let mut rng = Rng::new(7, u64::from(level));
     let mut writer = counted_table(options, level, 1, 0);
     let (mut key, mut value) = (vec![], vec![]);
@@ -152,7 +167,12 @@ fn sample(options: &TreeOptions, content: &Content, level: u8, spread: u64, kind
         let seq = if spread == 0 { 0 } else { 1 + rng.below(spread) };
         let id = rng.bits();
         match kind {
-            Kind::Put => content.value(id, content.len_of(id), 1_577_836_800_000_000 + rng.below(1 << 40), &mut value),
+            Kind::Put => content.value(
+                id,
+                content.len_of(id),
+                1_577_836_800_000_000 + rng.below(1 << 40),
+                &mut value,
+            ),
             _ => value.clear(),
         }
         writer.add(&key, Trailer::new(seq, kind), &value)?;
@@ -167,7 +187,8 @@ mod tests {
     #[test]
     fn an_entry_costs_its_bytes_and_a_little() {
         let content = Content { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
-        let options = TreeOptions { compression: vec![firn_kv::Compression::None], ..TreeOptions::default() };
+        let options =
+            TreeOptions { compression: vec![firn_kv::Compression::None], ..TreeOptions::default() };
         let sizes = Sizes::measure(&options, &content, 1000, 1 << 30).unwrap();
         assert!(sizes.bottom.put > 116.0 && sizes.bottom.put < sizes.flushed.put);
         assert!(sizes.flushed.put < sizes.merged.put && sizes.merged.put < 140.0, "{sizes:?}");

@@ -1,5 +1,6 @@
-//! What a model of a tree's data must be able to do. Two models there are: [`exact`](crate::exact) holds every key, [`summary`](crate::summary) only
-//! numbers for each table. The simulator drives either in the same way.
+//! What a model of a tree's data must be able to do. Two models there are: [`exact`](crate::exact)
+//! holds every key, [`summary`](crate::summary) only numbers for each table. The simulator drives
+//! either in the same way.
 
 use firn_kv::Result;
 use firn_kv::internals::compaction::{Job, Shape, TableShape};
@@ -13,7 +14,8 @@ pub struct Clock {
     pub interval: f64,
 }
 
-/// The wall clock at which a simulation begins, in microseconds since 1970: that of the engine's in-memory environment.
+/// The wall clock at which a simulation begins, in microseconds since 1970: that of the engine's
+/// in-memory environment.
 pub const EPOCH_MICROS: u64 = 1_577_836_800_000_000;
 
 impl Clock {
@@ -60,7 +62,8 @@ pub struct Live {
     pub bytes: f64,
 }
 
-/// A model of a tree's data: the memtable, those that wait for their flush, and the tables' contents.
+/// A model of a tree's data: the memtable, those that wait for their flush, and the tables'
+/// contents.
 pub trait Store {
     /// Does at most `ops` operations of the workload.
     ///

@@ -1,20 +1,23 @@
-//! The summary model: of each table only numbers are known, so that a petabyte takes megabytes. What a merge keeps is an
-//! expectation, not a count.
+//! The summary model: of each table only numbers are known, so that a petabyte takes megabytes.
+//! What a merge keeps is an expectation, not a count.
 //!
-//! A table is a few `Part`s, each with a range of the key space, evenly filled, and the number of writes (*draws*) of one phase of the
-//! workload that went into it. How many different keys so many draws make is known for each pattern (`Population`); so is which
-//! share of an older part's keys was not written again in newer ones: that share survives a merge. Everything that is merged is
+//! A table is a few `Part`s, each with a range of the key space, evenly filled, and the number of
+//! writes (*draws*) of one phase of the workload that went into it. How many different keys so many
+//! draws make is known for each pattern (`Population`); so is which share of an older part's keys
+//! was not written again in newer ones: that share survives a merge. Everything that is merged is
 //! first cut where any part begins or ends; inside such a piece all is even.
 //!
-//! A table keeps up to `STRETCHES` stretches of the key space apart, for what is dense where nothing lies beneath and thin elsewhere
-//! must stay there: spread evenly, keys would seem to hide others that they do not lie over, and the tree would lose both. Stretches
-//! that are joined get the draws that make as many different keys as both: what they hide and what they hold stay the same keys.
+//! A table keeps up to `STRETCHES` stretches of the key space apart, for what is dense where
+//! nothing lies beneath and thin elsewhere must stay there: spread evenly, keys would seem to hide
+//! others that they do not lie over, and the tree would lose both. Stretches that are joined get
+//! the draws that make as many different keys as both: what they hide and what they hold stay the
+//! same keys.
 //!
-//! Of one key the newer version lies in the newer run. So what an earlier phase wrote never hides what a later one wrote, though it
-//! may lie in a newer run: they are different keys.
+//! Of one key the newer version lies in the newer run. So what an earlier phase wrote never hides
+//! what a later one wrote, though it may lie in a newer run: they are different keys.
 //!
-//! Invariants: the tables of a run are sorted and disjoint, and so are their parts; entries never grow; a delete goes where no
-//! table outside the job overlaps its piece, as in the engine.
+//! Invariants: the tables of a run are sorted and disjoint, and so are their parts; entries never
+//! grow; a delete goes where no table outside the job overlaps its piece, as in the engine.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -48,11 +51,13 @@ enum Population {
     Unique,
     /// Even chance over so many keys.
     Uniform(f64),
-    /// Popular keys: pairs of draws and different keys over the whole domain, at equal steps of the logarithm of draws.
+    /// Popular keys: pairs of draws and different keys over the whole domain, at equal steps of the
+    /// logarithm of draws.
     Popular(Vec<f64>),
 }
 
-/// The largest share of keys that a part is taken to have when its draws are asked for: all of them would be endlessly many draws.
+/// The largest share of keys that a part is taken to have when its draws are asked for: all of them
+/// would be endlessly many draws.
 const MOST_FULL: f64 = 1.0 - 1e-15;
 
 /// Steps of the table of [`Population::Popular`] per factor of e, and the largest logarithm.
@@ -64,7 +69,9 @@ impl Population {
         match phase.pattern {
             Pattern::Uniform => Population::Uniform(keys),
             Pattern::Zipfian(skew) => Population::Popular(popular(keys as u64, skew)),
-            Pattern::Unique | Pattern::Series(_) | Pattern::Queue(_) | Pattern::Delete => Population::Unique,
+            Pattern::Unique | Pattern::Series(_) | Pattern::Queue(_) | Pattern::Delete => {
+                Population::Unique
+            }
         }
     }
 
@@ -91,7 +98,8 @@ impl Population {
 }
 
 impl Population {
-    /// The draws that make so many different keys in a part of this width: the inverse of [`distinct`](Population::distinct).
+    /// The draws that make so many different keys in a part of this width: the inverse of
+    /// [`distinct`](Population::distinct).
     fn draws(&self, distinct: f64, width: f64) -> f64 {
         match self {
             Population::Unique => distinct,
@@ -154,7 +162,14 @@ impl Part {
     fn cut(&self, lo: f64, hi: f64) -> Part {
         let (lo, hi) = (lo.max(self.lo), hi.min(self.hi));
         let share = ((hi - lo) / self.width()).clamp(0.0, 1.0);
-        Part { lo, hi, draws: self.draws * share, puts: self.puts * share, deletes: self.deletes * share, ..*self }
+        Part {
+            lo,
+            hi,
+            draws: self.draws * share,
+            puts: self.puts * share,
+            deletes: self.deletes * share,
+            ..*self
+        }
     }
 
     /// Takes in another part of the same phase.
@@ -200,19 +215,32 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// An empty tree that the workload will be done to. Measures what entries cost in memtables and tables.
+    /// An empty tree that the workload will be done to. Measures what entries cost in memtables and
+    /// tables.
     ///
     /// # Errors
     /// What the engine's parts refuse.
     pub fn new(options: Arc<TreeOptions>, workload: &Workload) -> Result<Summary> {
         let cost = match workload.per_memtable {
             Some(n) => {
-                vec![(options.memtable_size as f64 / n.max(1) as f64, options.memtable_size as f64 / n.max(1) as f64); 8]
+                vec![
+                    (
+                        options.memtable_size as f64 / n.max(1) as f64,
+                        options.memtable_size as f64 / n.max(1) as f64
+                    );
+                    8
+                ]
             }
             None => costs(workload, options.memtable_size)?,
         };
-        let per_memtable = (options.memtable_size as f64 / cost.first().map_or(1.0, |c| c.0)) as u64;
-        let sizes = Sizes::measure(&options, &workload.content, per_memtable.max(1), workload.ops().max(1))?;
+        let per_memtable =
+            (options.memtable_size as f64 / cost.first().map_or(1.0, |c| c.0)) as u64;
+        let sizes = Sizes::measure(
+            &options,
+            &workload.content,
+            per_memtable.max(1),
+            workload.ops().max(1),
+        )?;
         let keys = workload.keys.max(1) as f64;
         Ok(Summary {
             options,
@@ -245,13 +273,23 @@ impl Summary {
         let (n, keys) = ((to - from) as f64, self.keys());
         let part = |lo: f64, hi: f64, draws: f64, deletes: f64| {
             let hi = hi.max(lo + NARROW);
-            Part { phase, lo, hi, draws, puts: draws - deletes, deletes, put_at: at, deleted_at: at }
+            Part {
+                phase,
+                lo,
+                hi,
+                draws,
+                puts: draws - deletes,
+                deletes,
+                put_at: at,
+                deleted_at: at,
+            }
         };
         match pattern {
             Pattern::Series(1) => vec![part(from as f64 / keys, to as f64 / keys, n, 0.0)],
             Pattern::Delete => vec![part(0.0, 1.0, n, n)],
             Pattern::Queue(live) => {
-                // Puts at the head, one for each operation at first and one for two then; deletes of the tail.
+                // Puts at the head, one for each operation at first and one for two then; deletes
+                // of the tail.
                 let head = |j: u64| if j <= live { j } else { live + (j - live).div_ceil(2) };
                 let tail = |j: u64| j.saturating_sub(live) / 2;
                 let (h, t) = ((head(from), head(to)), (tail(from), tail(to)));
@@ -275,8 +313,8 @@ impl Summary {
         }
     }
 
-    /// Share of the keys of an older part that `newer` runs leave as they are, in a piece of the key space. What the older part's
-    /// own run (`beside`) holds has had its effect on it already.
+    /// Share of the keys of an older part that `newer` runs leave as they are, in a piece of the
+    /// key space. What the older part's own run (`beside`) holds has had its effect on it already.
     fn survives(&self, older: &Part, beside: &[Part], newer: &[Part], width: f64) -> f64 {
         let keys = self.keys() * width;
         let mut share = 1.0;
@@ -284,21 +322,29 @@ impl Summary {
             let population = &self.populations[n.phase];
             let queue = matches!(self.workload.phases[n.phase].pattern, Pattern::Queue(_));
             if n.phase == older.phase && !queue {
-                let (one, both) = (population.distinct(n.draws, width), population.distinct(n.draws + older.draws, width));
+                let (one, both) = (
+                    population.distinct(n.draws, width),
+                    population.distinct(n.draws + older.draws, width),
+                );
                 let alone = population.distinct(older.draws, width);
                 share *= if alone > 0.0 { ((both - one) / alone).clamp(0.0, 1.0) } else { 1.0 };
             } else if n.phase > older.phase || (queue && n.deletes > 0.0) {
-                let before: f64 = beside.iter().filter(|b| b.phase == n.phase && n.phase != older.phase).map(|b| b.draws).sum();
+                let before: f64 = beside
+                    .iter()
+                    .filter(|b| b.phase == n.phase && n.phase != older.phase)
+                    .map(|b| b.draws)
+                    .sum();
                 let left = |draws: f64| (1.0 - population.distinct(draws, width) / keys).max(0.0);
                 let had = left(before);
-                share *= if had > 0.0 { (left(before + n.draws) / had).clamp(0.0, 1.0) } else { 0.0 };
+                share *=
+                    if had > 0.0 { (left(before + n.draws) / had).clamp(0.0, 1.0) } else { 0.0 };
             }
         }
         share
     }
 
-    /// Merges the parts that runs, newest first, have in one piece, into one for each phase (of a queue one for puts and one for
-    /// deletes), newest first.
+    /// Merges the parts that runs, newest first, have in one piece, into one for each phase (of a
+    /// queue one for puts and one for deletes), newest first.
     fn merge_piece(&self, runs: &[Vec<Part>], lo: f64, hi: f64) -> Vec<Part> {
         let width = (hi - lo).max(NARROW);
         let mut merged: Vec<Part> = vec![];
@@ -308,7 +354,9 @@ impl Summary {
                 let share = self.survives(p, run, &newer, width);
                 let kept = Part { puts: p.puts * share, deletes: p.deletes * share, ..*p };
                 let queue = matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_));
-                let same = |m: &&mut Part| m.phase == p.phase && (!queue || (m.deletes > 0.0) == (p.deletes > 0.0));
+                let same = |m: &&mut Part| {
+                    m.phase == p.phase && (!queue || (m.deletes > 0.0) == (p.deletes > 0.0))
+                };
                 match merged.iter_mut().find(same) {
                     Some(m) => m.join(&kept),
                     None => merged.push(kept),
@@ -329,7 +377,8 @@ impl Summary {
         p.puts * size.put + p.deletes * size.delete
     }
 
-    /// Adds tables made of pieces (in key order, each with what entries cost there and whether nothing lies beneath), cut as the job says.
+    /// Adds tables made of pieces (in key order, each with what entries cost there and whether
+    /// nothing lies beneath), cut as the job says.
     fn tables_of(
         &mut self,
         pieces: Vec<(Vec<Part>, EntrySize, bool)>,
@@ -348,7 +397,8 @@ impl Summary {
                     made.tables.extend(self.close(&mut open, place, from));
                 }
                 let until = ends.peek().copied().filter(|&e| e < hi).unwrap_or(hi);
-                let bytes: f64 = parts.iter().map(|p| self.part_bytes(&p.cut(from, until), &size)).sum();
+                let bytes: f64 =
+                    parts.iter().map(|p| self.part_bytes(&p.cut(from, until), &size)).sum();
                 let room = cut.size as f64 - open.bytes;
                 let (to, full) = if bytes > room && until - from > NARROW {
                     (from + (until - from) * (room / bytes).clamp(0.0, 1.0), true)
@@ -356,8 +406,12 @@ impl Summary {
                     (until, false)
                 };
                 // What has nothing left still tells what older parts have gone through.
-                let queue = |p: &&Part| matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_));
-                let kept = parts.iter().filter(|p| p.puts + p.deletes > 0.0 || !queue(p)).map(|p| p.cut(from, to));
+                let queue =
+                    |p: &&Part| matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_));
+                let kept = parts
+                    .iter()
+                    .filter(|p| p.puts + p.deletes > 0.0 || !queue(p))
+                    .map(|p| p.cut(from, to));
                 let stretch = Stretch { lo: from, hi: to, parts: kept.collect() };
                 open.bytes += stretch.parts.iter().map(|p| self.part_bytes(p, &size)).sum::<f64>();
                 open.settled = (open.settled.0 || alone, open.settled.1 && alone);
@@ -378,7 +432,10 @@ impl Summary {
         made.raw_bytes = made
             .tables
             .iter()
-            .map(|t| (t.entries - t.deletes) as f64 * self.workload.put_bytes() + t.deletes as f64 * per_delete)
+            .map(|t| {
+                (t.entries - t.deletes) as f64 * self.workload.put_bytes()
+                    + t.deletes as f64 * per_delete
+            })
             .sum();
         made
     }
@@ -394,10 +451,12 @@ impl Summary {
         if entries == 0 {
             return None;
         }
-        let oldest = parts.iter().filter(|p| p.deletes > 0.5).map(|p| p.deleted_at.0).min_by(f64::total_cmp);
+        let oldest =
+            parts.iter().filter(|p| p.deletes > 0.5).map(|p| p.deleted_at.0).min_by(f64::total_cmp);
         let id = self.next_id;
         self.next_id += 1;
-        // A table reaches as far as its parts do: what a job overlaps by keys is then what its parts lie over.
+        // A table reaches as far as its parts do: what a job overlaps by keys is then what its
+        // parts lie over.
         let first = to_key(lo);
         let last = to_key(hi.min(end)).saturating_sub(1).max(first);
         let at = |f: fn(&Part) -> f64, least: bool| {
@@ -412,9 +471,18 @@ impl Summary {
             range_deletes: 0,
             first: Arc::from(&first.to_be_bytes()[..]),
             last: Arc::from(&last.to_be_bytes()[..]),
-            // Sequence numbers rise with time; nothing but their order is used. Of tables of one time chance decides.
-            min_seq: if done.settled.0 { 0 } else { seq(at(|p| p.put_at.0.min(p.deleted_at.0), true), id) },
-            max_seq: if done.settled.1 { 0 } else { seq(at(|p| p.put_at.1.max(p.deleted_at.1), false), id) },
+            // Sequence numbers rise with time; nothing but their order is used. Of tables of one
+            // time chance decides.
+            min_seq: if done.settled.0 {
+                0
+            } else {
+                seq(at(|p| p.put_at.0.min(p.deleted_at.0), true), id)
+            },
+            max_seq: if done.settled.1 {
+                0
+            } else {
+                seq(at(|p| p.put_at.1.max(p.deleted_at.1), false), id)
+            },
             created_micros: place.now_micros,
             newest_micros: place.newest_micros,
             oldest_tombstone_micros: oldest.map(|_| place.oldest.unwrap_or(place.now_micros)),
@@ -425,7 +493,8 @@ impl Summary {
         Some(shape)
     }
 
-    /// Joins neighbours that are equally full, and then those that differ least, until few are left.
+    /// Joins neighbours that are equally full, and then those that differ least, until few are
+    /// left.
     fn join_alike(&self, stretches: &mut Vec<Stretch>) {
         loop {
             let moved = stretches.windows(2).map(|w| w[0].moved(&w[1])).enumerate();
@@ -444,7 +513,11 @@ impl Summary {
         let distinct = |p: &Part| self.populations[p.phase].distinct(p.draws, p.width());
         let mut counts: Vec<f64> = into.parts.iter().map(distinct).collect();
         for p in next.parts {
-            match into.parts.iter().position(|q| q.phase == p.phase && (q.deletes > 0.0) == (p.deletes > 0.0)) {
+            match into
+                .parts
+                .iter()
+                .position(|q| q.phase == p.phase && (q.deletes > 0.0) == (p.deletes > 0.0))
+            {
                 Some(i) => {
                     counts[i] += distinct(&p);
                     into.parts[i].join(&p);
@@ -505,7 +578,8 @@ impl Stretch {
         let (a, b, gap) = (self.hi - self.lo, next.hi - next.lo, (next.lo - self.hi).max(0.0));
         let (n, m) = (self.entries(), next.entries());
         let density = (n + m) / (a + b + gap).max(NARROW);
-        ((n - density * a).abs() + (m - density * b).abs() + density * gap) / (2.0 * (n + m)).max(1e-9)
+        ((n - density * a).abs() + (m - density * b).abs() + density * gap)
+            / (2.0 * (n + m)).max(1e-9)
     }
 }
 
@@ -606,7 +680,8 @@ impl Store for Summary {
                 Pattern::Queue(live) if self.done >= live => self.cost[self.phase].1,
                 _ => self.cost[self.phase].0,
             };
-            let room = ((self.options.memtable_size as f64 - self.active.used) / cost).max(0.0) as u64;
+            let room =
+                ((self.options.memtable_size as f64 - self.active.used) / cost).max(0.0) as u64;
             let change = match phase.pattern {
                 Pattern::Queue(live) if self.done < live => live - self.done,
                 _ => u64::MAX,
@@ -624,7 +699,8 @@ impl Store for Summary {
             self.active.used += n as f64 * cost;
             self.done += n;
             done.ops += n;
-            let per_op = self.workload.content.key_len as f64 + (1.0 - deletes) * self.workload.content.mean_value();
+            let per_op = self.workload.content.key_len as f64
+                + (1.0 - deletes) * self.workload.content.mean_value();
             done.bytes += n as f64 * per_op;
         }
         Ok(done)
@@ -643,15 +719,18 @@ impl Store for Summary {
         let Some(buffer) = self.sealed.pop_front() else { return Ok(Made::default()) };
         let mut runs: Vec<Vec<Part>> = buffer.parts.into_iter().rev().map(|p| vec![p]).collect();
         runs.iter_mut().flatten().for_each(|p| self.recount(p));
-        let flushed = |(lo, hi, runs): Piece| (self.merge_piece(&runs, lo, hi), self.sizes.flushed, false);
+        let flushed =
+            |(lo, hi, runs): Piece| (self.merge_piece(&runs, lo, hi), self.sizes.flushed, false);
         let pieces = pieces(&runs, &[]).into_iter().map(flushed).collect();
         let place = Place { now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
-        let cut = firn_kv::internals::compaction::Cuts { size: self.options.table_size, at: vec![] };
+        let cut =
+            firn_kv::internals::compaction::Cuts { size: self.options.table_size, at: vec![] };
         Ok(self.tables_of(pieces, &cut, place))
     }
 
     fn merge(&mut self, shape: &Shape, job: &Job, now_micros: u64) -> Result<Made> {
-        let taken: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let taken: HashSet<u64> =
+            job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         let Some((first_key, last_key)) = job.range(shape) else { return Ok(Made::default()) };
         let (mut runs, mut beneath, mut entries_in) = (vec![], vec![], 0.0);
         let (mut newest, mut oldest): (u64, Option<u64>) = (0, None);
@@ -672,12 +751,17 @@ impl Store for Summary {
                 runs.push(parts);
             }
             if !first {
-                beneath.extend(near.iter().filter(|t| !taken.contains(&t.id)).map(|t| (from_key(&t.first), from_key(&t.last))));
+                beneath.extend(
+                    near.iter()
+                        .filter(|t| !taken.contains(&t.id))
+                        .map(|t| (from_key(&t.first), from_key(&t.last))),
+                );
             }
         }
         beneath.sort_by(|a, b| a.0.total_cmp(&b.0));
         let covered = union(&beneath);
-        let settles = self.workload.ttl_micros > 0 || runs.iter().flatten().any(|p| p.deletes > 0.0);
+        let settles =
+            self.workload.ttl_micros > 0 || runs.iter().flatten().any(|p| p.deletes > 0.0);
         let mut vanished = vec![];
         let mut out = vec![];
         for (lo, hi, runs) in pieces(&runs, if settles { &covered } else { &[] }) {
@@ -686,9 +770,14 @@ impl Store for Summary {
             let alone = covered.get(at).is_none_or(|c| c.0 >= hi);
             if settles {
                 let parts = || runs.iter().flatten();
-                let shadowed = parts().map(|p| p.deletes).sum::<f64>() - merged.iter().map(|p| p.deletes).sum::<f64>();
+                let shadowed = parts().map(|p| p.deletes).sum::<f64>()
+                    - merged.iter().map(|p| p.deletes).sum::<f64>();
                 if shadowed > 0.0 {
-                    let when = parts().filter(|p| p.deletes > 0.0).map(|p| p.deleted_at).next_back().unwrap_or_default();
+                    let when = parts()
+                        .filter(|p| p.deletes > 0.0)
+                        .map(|p| p.deleted_at)
+                        .next_back()
+                        .unwrap_or_default();
                     note_ages(&mut vanished, shadowed, when, now_micros as f64);
                 }
                 if alone {
@@ -731,7 +820,11 @@ impl Store for Summary {
 
 /// Adds what was drawn to the last part of its phase and kind.
 fn remember(parts: &mut Vec<Part>, p: Part) {
-    match parts.iter_mut().rev().find(|q| q.phase == p.phase && (q.deletes > 0.0) == (p.deletes > 0.0)) {
+    match parts
+        .iter_mut()
+        .rev()
+        .find(|q| q.phase == p.phase && (q.deletes > 0.0) == (p.deletes > 0.0))
+    {
         Some(q) => q.join(&p),
         None => parts.push(p),
     }
@@ -752,12 +845,14 @@ fn union(sorted: &[(f64, f64)]) -> Vec<(f64, f64)> {
 /// A piece of the key space with what each run has there, newest run first.
 type Piece = (f64, f64, Vec<Vec<Part>>);
 
-/// The runs, newest first, cut at every bound of a part or of `also`: pieces in key order. The parts of a run are sorted, but those
-/// of one table may lie over each other.
+/// The runs, newest first, cut at every bound of a part or of `also`: pieces in key order. The
+/// parts of a run are sorted, but those of one table may lie over each other.
 fn pieces(runs: &[Vec<Part>], also: &[(f64, f64)]) -> Vec<Piece> {
     let mut bounds: Vec<f64> = runs.iter().flatten().flat_map(|p| [p.lo, p.hi]).collect();
-    let (Some(lo), Some(hi)) = (bounds.iter().copied().min_by(f64::total_cmp), bounds.iter().copied().max_by(f64::total_cmp))
-    else {
+    let (Some(lo), Some(hi)) = (
+        bounds.iter().copied().min_by(f64::total_cmp),
+        bounds.iter().copied().max_by(f64::total_cmp),
+    ) else {
         return vec![];
     };
     bounds.extend(also.iter().flat_map(|c| [c.0, c.1]).filter(|&b| b > lo && b < hi));
@@ -773,7 +868,8 @@ fn pieces(runs: &[Vec<Part>], also: &[(f64, f64)]) -> Vec<Piece> {
             while run.get(*at).is_some_and(|p| p.hi <= lo + NARROW / 2.0) {
                 *at += 1;
             }
-            let parts: Vec<Part> = run[*at..].iter().take(OVERLAID).filter(inside).map(|p| p.cut(lo, hi)).collect();
+            let parts: Vec<Part> =
+                run[*at..].iter().take(OVERLAID).filter(inside).map(|p| p.cut(lo, hi)).collect();
             if !parts.is_empty() {
                 here.push(parts);
             }

@@ -1,5 +1,5 @@
-//! The simulator against the engine: the larger checks, too long for every test run. What is exact, and the closed forms, are in
-//! `tests/`.
+//! The simulator against the engine: the larger checks, too long for every test run. What is exact,
+//! and the closed forms, are in `tests/`.
 
 use std::io::Write;
 
@@ -48,12 +48,18 @@ pub fn run(args: &ValidateArgs, cli: &Cli, out: &mut dyn Write) -> Done {
     if good { Ok(()) } else { Err(Failure::Found) }
 }
 
-/// A tree with memtables and tables of `size` bytes and `ops` operations, without threads: what tests and measurements of the summary
-/// model compare with the exact one.
+/// A tree with memtables and tables of `size` bytes and `ops` operations, without threads: what
+/// tests and measurements of the summary model compare with the exact one.
 ///
 /// # Errors
 /// A policy or a workload that there is not.
-pub fn small_tree(policy_name: &str, workload_name: &str, ops: u64, size: u64, exact: bool) -> Result<Setup, String> {
+pub fn small_tree(
+    policy_name: &str,
+    workload_name: &str,
+    ops: u64,
+    size: u64,
+    exact: bool,
+) -> Result<Setup, String> {
     let options = TreeOptions {
         compression: vec![Compression::None],
         memtable_size: size as usize,
@@ -64,7 +70,14 @@ pub fn small_tree(policy_name: &str, workload_name: &str, ops: u64, size: u64, e
     let content = Content { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
     let workload = workload(workload_name.parse()?, ops, ops / 4, content);
     let machine = Machine { threads: 0, instant: true, ..Machine::default() };
-    Ok(Setup { options, workload, machine, flush_factors: Default::default(), exact, picture: false })
+    Ok(Setup {
+        options,
+        workload,
+        machine,
+        flush_factors: Default::default(),
+        exact,
+        picture: false,
+    })
 }
 
 /// Space amplification after each flush, on average; the first tenth of the run is not looked at.
@@ -91,12 +104,17 @@ fn summary(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
     ];
     let names: Vec<[&str; 2]> = policies
         .iter()
-        .flat_map(|&p| ["uniform", "zipfian:0.9", "deletes:0.2", "massdelete:0.5", "queue:0.1"].map(|w| [p, w]))
+        .flat_map(|&p| {
+            ["uniform", "zipfian:0.9", "deletes:0.2", "massdelete:0.5", "queue:0.1"].map(|w| [p, w])
+        })
         .collect();
     let mut cases = vec![];
     for [p, w] in &names {
         for exact in [true, false] {
-            cases.push((format!("{p}, {w}"), small_tree(p, w, 1_000_000, 128 << 10, exact).map_err(Failure::new)?));
+            cases.push((
+                format!("{p}, {w}"),
+                small_tree(p, w, 1_000_000, 128 << 10, exact).map_err(Failure::new)?,
+            ));
         }
     }
     let outcomes = simulate_all("summary", &cases)?;
@@ -152,12 +170,24 @@ fn compressed(sample: &[u8], cli: &Cli, out: &mut dyn Write) -> Done<bool> {
             };
             options.policy = policy::parse(name, &options).map_err(Failure::new)?.policy;
             let kind: Kind = workload_name.parse().map_err(Failure::new)?;
-            let content = Content { key_len: 16, value_len: (200, 200), random: 0.5, sample: sample.to_vec() };
+            let content = Content {
+                key_len: 16,
+                value_len: (200, 200),
+                random: 0.5,
+                sample: sample.to_vec(),
+            };
             let workload = workload(kind, 200_000, 60_000, content);
             let (stats, _) = engine::run_in_memory(&options, &workload, 1000)?;
             let machine = Machine { threads: 0, instant: true, ..Machine::default() };
             let o = sim::run(
-                &Setup { options, workload, machine, flush_factors: Default::default(), exact: false, picture: false },
+                &Setup {
+                    options,
+                    workload,
+                    machine,
+                    flush_factors: Default::default(),
+                    exact: false,
+                    picture: false,
+                },
                 &mut |_| (),
             )?;
             let (real, ours) = (stats.write_amplification(), o.write_amplification);
@@ -165,7 +195,12 @@ fn compressed(sample: &[u8], cli: &Cli, out: &mut dyn Write) -> Done<bool> {
             good &= off.abs() <= 5.0;
             row(
                 &mut t,
-                [format!("{name}, {workload_name}"), format!("{real:.3}"), format!("{ours:.3}"), format!("{off:+.1} %")],
+                [
+                    format!("{name}, {workload_name}"),
+                    format!("{real:.3}"),
+                    format!("{ours:.3}"),
+                    format!("{off:+.1} %"),
+                ],
             );
         }
     }
@@ -192,17 +227,26 @@ fn measure(options: &TreeOptions, workload: &Workload) -> Done<History> {
     recorded::parse(&String::from_utf8_lossy(&log), None)
 }
 
-/// Seconds that writers are held up when they bring more than the tree can take: as recorded, as `compare` predicts it from each log,
-/// and as predicted with the speeds of the machine under the first of the policies. How much of the processor is whose decides much,
-/// so it wants a machine that does nothing else.
+/// Seconds that writers are held up when they bring more than the tree can take: as recorded, as
+/// `compare` predicts it from each log, and as predicted with the speeds of the machine under the
+/// first of the policies. How much of the processor is whose decides much, so it wants a machine
+/// that does nothing else.
 fn overload(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
-    let mut t = table(&["writers held up", "measured", "simulated", "differs", "by the first's speeds", "differs"]);
+    let mut t = table(&[
+        "writers held up",
+        "measured",
+        "simulated",
+        "differs",
+        "by the first's speeds",
+        "differs",
+    ]);
     let content = Content { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
     let workload = workload(Kind::Insert, 4_000_000, 0, content);
     let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
     let (mut good, mut first) = (true, None);
     for name in ["leveled:4:base=16m", "tiered:2", "lazy-leveled:3", "full:4"] {
-        let options = TreeOptions { memtable_size: 4 << 20, table_size: 4 << 20, ..TreeOptions::default() };
+        let options =
+            TreeOptions { memtable_size: 4 << 20, table_size: 4 << 20, ..TreeOptions::default() };
         let policy = policy::parse(name, &options).map_err(Failure::new)?.policy;
         let h = measure(&TreeOptions { policy: policy.clone(), ..options }, &workload)?;
         let setup = h.fitted(&policy, cores)?;
@@ -211,11 +255,22 @@ fn overload(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
             Ok(o.paced_seconds + o.stalled_seconds)
         };
         let real = (h.held_up[0] + h.held_up[1]) as f64 / 1e6;
-        let (ours, across) = (predict(setup.machine)?, predict(*first.get_or_insert(setup.machine))?);
+        let (ours, across) =
+            (predict(setup.machine)?, predict(*first.get_or_insert(setup.machine))?);
         let off = |ours: f64| (ours / real.max(0.001) - 1.0) * 100.0;
         good &= off(ours).abs() <= 20.0;
         let percent = |v: f64| format!("{:+.0} %", off(v));
-        row(&mut t, [name.to_owned(), seconds(real), seconds(ours), percent(ours), seconds(across), percent(across)]);
+        row(
+            &mut t,
+            [
+                name.to_owned(),
+                seconds(real),
+                seconds(ours),
+                percent(ours),
+                seconds(across),
+                percent(across),
+            ],
+        );
     }
     writeln!(out, "{}", print_table(&t, cli.style()))?;
     Ok(good)
@@ -227,9 +282,14 @@ fn sweep(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
     let ops = (1u64 << 40) / 116;
     let mut cases = vec![];
     for name in STRATEGIES {
-        let options = TreeOptions { compression: vec![Compression::None], ..TreeOptions::default() };
+        let options =
+            TreeOptions { compression: vec![Compression::None], ..TreeOptions::default() };
         let named = policy::parse(name, &options).map_err(Failure::new)?;
-        let options = TreeOptions { policy: named.policy, tombstone_age_secs: if named.ages { 3600 } else { 0 }, ..options };
+        let options = TreeOptions {
+            policy: named.policy,
+            tombstone_age_secs: if named.ages { 3600 } else { 0 },
+            ..options
+        };
         let workload = workload(Kind::Deletes(0.1), ops, ops / 4, content.clone());
         cases.push((
             name.to_owned(),

@@ -1,7 +1,9 @@
-//! Workloads: streams of puts and deletes over a domain of keys, the same for the real engine and for both models.
+//! Workloads: streams of puts and deletes over a domain of keys, the same for the real engine and
+//! for both models.
 //!
-//! A workload is a row of [`Phase`]s over `keys` keys, which lie evenly in the space of 64-bit numbers: key `i` is written as the
-//! number `i` × 2^64 / `keys`. Equal seeds give equal operations.
+//! A workload is a row of [`Phase`]s over `keys` keys, which lie evenly in the space of 64-bit
+//! numbers: key `i` is written as the number `i` × 2^64 / `keys`. Equal seeds give equal
+//! operations.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +17,8 @@ use crate::size::Content;
 /// In which order keys are taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// Every key once, in random order; and again in another, when there are more operations than keys.
+    /// Every key once, in random order; and again in another, when there are more operations than
+    /// keys.
     Unique,
     /// Series of keys that each grow upwards, in turn; 1 is one ascending load.
     Series(u64),
@@ -23,7 +26,8 @@ pub enum Pattern {
     Uniform,
     /// Few keys often, most seldom; popular ones lie anywhere. The skew is above 0 and below 1.
     Zipfian(f64),
-    /// Ascending puts; when there are so many keys, each put is followed by the delete of the oldest one.
+    /// Ascending puts; when there are so many keys, each put is followed by the delete of the
+    /// oldest one.
     Queue(u64),
     /// Deletes of every key once, in random order.
     Delete,
@@ -53,7 +57,8 @@ pub struct Workload {
     pub ttl_micros: u64,
     /// The seed of all chance.
     pub seed: u64,
-    /// How many operations fill a memtable, where that was recorded; else it is measured. For the summary model only.
+    /// How many operations fill a memtable, where that was recorded; else it is measured. For the
+    /// summary model only.
     pub per_memtable: Option<u64>,
 }
 
@@ -80,8 +85,7 @@ pub enum Kind {
 
 impl Kind {
     /// The names, for help texts.
-    pub const NAMES: &str =
-        "insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeseries[:SERIES], queue[:SHARE], massdelete[:SHARE]";
+    pub const NAMES: &str = "insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeseries[:SERIES], queue[:SHARE], massdelete[:SHARE]";
 
     /// The phases for `ops` operations over `keys` keys, and the number of keys that this takes.
     pub fn phases(self, ops: u64, keys: u64) -> (u64, Vec<Phase>) {
@@ -93,7 +97,9 @@ impl Kind {
         match self {
             Kind::Insert => (ops, vec![phase(Pattern::Unique, ops, 0.0)]),
             Kind::Sequential => (ops, vec![phase(Pattern::Series(1), ops, 0.0)]),
-            Kind::TimeSeries(series) => (ops, vec![phase(Pattern::Series(series.max(1)), ops, 0.0)]),
+            Kind::TimeSeries(series) => {
+                (ops, vec![phase(Pattern::Series(series.max(1)), ops, 0.0)])
+            }
             Kind::Uniform => load(phase(Pattern::Uniform, 0, 0.0)),
             Kind::Zipfian(skew) => load(phase(Pattern::Zipfian(skew), 0, 0.0)),
             Kind::Deletes(share) => load(phase(Pattern::Uniform, 0, share)),
@@ -103,7 +109,13 @@ impl Kind {
             }
             Kind::MassDelete(share) => {
                 let puts = (ops as f64 / (1.0 + share)) as u64;
-                (puts, vec![phase(Pattern::Unique, puts, 0.0), phase(Pattern::Delete, ops - puts, 0.0)])
+                (
+                    puts,
+                    vec![
+                        phase(Pattern::Unique, puts, 0.0),
+                        phase(Pattern::Delete, ops - puts, 0.0),
+                    ],
+                )
             }
         }
     }
@@ -115,8 +127,14 @@ impl FromStr for Kind {
     fn from_str(text: &str) -> Result<Kind, String> {
         let (name, given) = text.split_once(':').map_or((text, None), |(n, p)| (n, Some(p)));
         let number = |default: f64, lo: f64, hi: f64| -> Result<f64, String> {
-            let v = given.map_or(Ok(default), |p| p.parse().map_err(|_| format!("{p:?} in {text:?} is no number")))?;
-            if v > lo && v < hi { Ok(v) } else { Err(format!("{v} in {text:?} must lie between {lo} and {hi}")) }
+            let v = given.map_or(Ok(default), |p| {
+                p.parse().map_err(|_| format!("{p:?} in {text:?} is no number"))
+            })?;
+            if v > lo && v < hi {
+                Ok(v)
+            } else {
+                Err(format!("{v} in {text:?} must lie between {lo} and {hi}"))
+            }
         };
         match name {
             "insert" => Ok(Kind::Insert),
@@ -195,8 +213,13 @@ impl Ops {
 
     fn enter(&mut self) {
         let keys = self.workload.keys.max(1);
-        self.order = Permutation::new(keys, self.workload.seed.wrapping_mul(31).wrapping_add(self.phase as u64));
-        if let Some(Phase { pattern: Pattern::Zipfian(skew), .. }) = self.workload.phases.get(self.phase) {
+        self.order = Permutation::new(
+            keys,
+            self.workload.seed.wrapping_mul(31).wrapping_add(self.phase as u64),
+        );
+        if let Some(Phase { pattern: Pattern::Zipfian(skew), .. }) =
+            self.workload.phases.get(self.phase)
+        {
             self.zipf = Zipfian::new(keys, *skew);
         }
     }
@@ -258,15 +281,24 @@ mod tests {
     fn ops(kind: Kind, n: u64, keys: u64) -> (u64, Vec<Op>) {
         let (keys, phases) = kind.phases(n, keys);
         let content = Content { key_len: 16, value_len: (10, 10), random: 1.0, sample: vec![] };
-        let workload = Workload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None };
+        let workload =
+            Workload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None };
         assert_eq!(workload.ops(), n);
         (keys, Ops::new(&workload).collect())
     }
 
     #[test]
     fn every_workload_has_its_operations_and_is_repeatable() {
-        for name in ["insert", "sequential", "uniform", "zipfian:0.8", "deletes", "timeseries:7", "queue:0.2", "massdelete:0.3"]
-        {
+        for name in [
+            "insert",
+            "sequential",
+            "uniform",
+            "zipfian:0.8",
+            "deletes",
+            "timeseries:7",
+            "queue:0.2",
+            "massdelete:0.3",
+        ] {
             let kind: Kind = name.parse().unwrap();
             assert_eq!(kind.to_string().split(':').next(), name.split(':').next());
             let (_, all) = ops(kind, 5000, 1000);

@@ -1,8 +1,11 @@
-//! Closed forms: what policies write for unique uniform inserts, by arithmetic, against the summary model.
+//! Closed forms: what policies write for unique uniform inserts, by arithmetic, against the summary
+//! model.
 //!
-//! All sizes are in flushed runs: `s` bytes each, `m` the memtable. What fills up by `j` arrivals of one size before it goes on is rewritten
-//! with the 2nd, 3rd, … and jth: (2 + … + j) / j = (j + 1)/2 − 1/j writes for each byte. (Cassandra's (f − 1) for a level of the unified
-//! strategy is the bound of this; at f = 2 both are 1.) What waits until there are `f` and is merged at once is written once.
+//! All sizes are in flushed runs: `s` bytes each, `m` the memtable. What fills up by `j` arrivals
+//! of one size before it goes on is rewritten with the 2nd, 3rd, … and jth: (2 + … + j) / j = (j +
+//! 1)/2 − 1/j writes for each byte. (Cassandra's (f − 1) for a level of the unified strategy is the
+//! bound of this; at f = 2 both are 1.) What waits until there are `f` and is merged at once is
+//! written once.
 
 use std::sync::Arc;
 
@@ -22,8 +25,9 @@ fn workload(ops: u64) -> Workload {
     Workload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
 }
 
-/// After so many flushes: the bytes that merges have written for each that is there, and those that are there for each flush, over a
-/// memtable. (Merged tables are a little smaller than flushed ones, for their entries have no sequence numbers.)
+/// After so many flushes: the bytes that merges have written for each that is there, and those that
+/// are there for each flush, over a memtable. (Merged tables are a little smaller than flushed
+/// ones, for their entries have no sequence numbers.)
 fn simulate(policy: Policy, table_size: u64, flushes: u64) -> (f64, f64) {
     let options = TreeOptions {
         policy,
@@ -33,7 +37,8 @@ fn simulate(policy: Policy, table_size: u64, flushes: u64) -> (f64, f64) {
         ..TreeOptions::default()
     };
     let machine = Machine { threads: 0, instant: true, ..Machine::default() };
-    // How many entries fill a memtable depends a little on how many there are in all; a few flushes more change next to nothing.
+    // How many entries fill a memtable depends a little on how many there are in all; a few flushes
+    // more change next to nothing.
     let per = |ops| Summary::new(Arc::new(options.clone()), &workload(ops)).unwrap().per_memtable();
     let ops = per(6000 * flushes) * flushes;
     let per = per(ops);
@@ -47,12 +52,19 @@ fn simulate(policy: Policy, table_size: u64, flushes: u64) -> (f64, f64) {
         picture: false,
     };
     let o = run(&setup, &mut |_| ()).unwrap();
-    assert!((flushes..=flushes + flushes / 64 + 1).contains(&o.flushes), "{} flushes for {flushes}", o.flushes);
+    assert!(
+        (flushes..=flushes + flushes / 64 + 1).contains(&o.flushes),
+        "{} flushes for {flushes}",
+        o.flushes
+    );
     (o.merge_written as f64 / o.bytes as f64, o.bytes as f64 / o.flushes as f64 / M as f64)
 }
 
 fn near(got: f64, want: f64, what: &str) {
-    println!("{what}: {got:.3} simulated, {want:.3} by arithmetic, {:+.1} %", (got / want - 1.0) * 100.0);
+    println!(
+        "{what}: {got:.3} simulated, {want:.3} by arithmetic, {:+.1} %",
+        (got / want - 1.0) * 100.0
+    );
     assert!((got / want - 1.0).abs() < 0.05, "{what}: {got:.3} simulated, {want:.3} by arithmetic");
 }
 
@@ -79,7 +91,8 @@ fn tiered_is_one_write_a_level() {
 fn unified_tiered_is_one_write_a_level() {
     let s = flush_size();
     for (f, levels) in [(2u64, 6u32), (4, 4), (6, 3)] {
-        // What is flushed is smaller than a memtable, so on level 0 a merged run waits for more until it is f memtables large.
+        // What is flushed is smaller than a memtable, so on level 0 a merged run waits for more
+        // until it is f memtables large.
         let fl = f as f64;
         let (mut runs, mut first) = (fl, fl);
         while runs * s < fl {
@@ -87,8 +100,15 @@ fn unified_tiered_is_one_write_a_level() {
             first += runs;
         }
         let flushes = runs as u64 * f.pow(levels - 1);
-        let (got, _) =
-            simulate(Policy::Unified(Unified { scaling: vec![f as i32 - 2], target_table: M, base_shards: 1 }), M, flushes);
+        let (got, _) = simulate(
+            Policy::Unified(Unified {
+                scaling: vec![f as i32 - 2],
+                target_table: M,
+                base_shards: 1,
+            }),
+            M,
+            flushes,
+        );
         near(got, first / runs + f64::from(levels - 1), &format!("unified, tiered {f}"));
     }
 }
@@ -104,8 +124,15 @@ fn unified_leveled_fills_each_level() {
             size *= j;
             flushes *= j as u64;
         }
-        let (got, _) =
-            simulate(Policy::Unified(Unified { scaling: vec![2 - f as i32], target_table: M, base_shards: 1 }), M, flushes);
+        let (got, _) = simulate(
+            Policy::Unified(Unified {
+                scaling: vec![2 - f as i32],
+                target_table: M,
+                base_shards: 1,
+            }),
+            M,
+            flushes,
+        );
         near(got, want, &format!("unified, leveled {f}"));
         // At f = 2 the first level takes three flushes, since one is smaller than a memtable.
         assert!(f == 2 || want <= (f - 1) as f64 * f64::from(levels), "(f - 1) L is a bound");
@@ -125,7 +152,12 @@ fn leveled_with_whole_levels_fills_each_level() {
             size *= j;
             flushes *= j as u64;
         }
-        let policy = Policy::Leveled(Leveled { level0_runs: 1, ratio: ratio as u32, base, movement: Movement::default() });
+        let policy = Policy::Leveled(Leveled {
+            level0_runs: 1,
+            ratio: ratio as u32,
+            base,
+            movement: Movement::default(),
+        });
         let (got, _) = simulate(policy, 1 << 40, flushes);
         near(got, want, &format!("leveled {ratio}"));
     }
@@ -138,8 +170,9 @@ fn lazy_leveling_is_tiered_above_and_fills_the_last_level() {
         let tf = t as f64;
         let (mut size, mut flushes, mut written) = (0.0, 0u64, 0.0);
         for level in 1..=last {
-            // Batches of t^level flushes, written once a level on their way, rewrite the last run, until it has outgrown its level; and
-            // smaller ones, as soon as they are more than 2/t of a last run that does not fill its level yet.
+            // Batches of t^level flushes, written once a level on their way, rewrite the last run,
+            // until it has outgrown its level; and smaller ones, as soon as they are more than 2/t
+            // of a last run that does not fill its level yet.
             while size <= tf.powi(level as i32 + 1) {
                 let allowed = (2.0 / tf * size).max(tf);
                 let full = t.pow(level);

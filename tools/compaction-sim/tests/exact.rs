@@ -1,8 +1,9 @@
-//! The exact model against the engine: on one history the bytes written, the jobs and the tables of every level are identical.
+//! The exact model against the engine: on one history the bytes written, the jobs and the tables of
+//! every level are identical.
 //!
-//! The trees have a summary hook that says nothing. The engine's compactions copy whole blocks that nothing else overlaps, of which the
-//! model knows nothing; of a tree with a summary hook they copy none, since the hook must see every entry. What copying changes is the
-//! last test's.
+//! The trees have a summary hook that says nothing. The engine's compactions copy whole blocks that
+//! nothing else overlaps, of which the model knows nothing; of a tree with a summary hook they copy
+//! none, since the hook must see every entry. What copying changes is the last test's.
 
 use std::sync::Arc;
 
@@ -23,7 +24,14 @@ const INTERVAL: u64 = 1_000_000;
 fn workload(kind: Kind, ops: u64, ttl_secs: u64, value_len: (usize, usize)) -> Workload {
     let (keys, phases) = kind.phases(ops, ops / 3);
     let content = Content { key_len: 16, value_len, random: 0.5, sample: vec![] };
-    Workload { keys, phases, content, ttl_micros: ttl_secs * 1_000_000, seed: 7, per_memtable: None }
+    Workload {
+        keys,
+        phases,
+        content,
+        ttl_micros: ttl_secs * 1_000_000,
+        seed: 7,
+        per_memtable: None,
+    }
 }
 
 /// Keeps the engine from copying blocks.
@@ -60,21 +68,40 @@ fn options(policy: Policy, compression: Compression, tombstone_age_secs: u64) ->
 }
 
 fn simulate(options: TreeOptions, workload: Workload) -> (Outcome, Shape) {
-    let machine =
-        Machine { threads: 0, instant: true, ingest: 0.0, write_op: INTERVAL as f64, cores: 64.0, ..Machine::default() };
-    let setup = Setup { options, workload, machine, flush_factors: Default::default(), exact: true, picture: false };
+    let machine = Machine {
+        threads: 0,
+        instant: true,
+        ingest: 0.0,
+        write_op: INTERVAL as f64,
+        cores: 64.0,
+        ..Machine::default()
+    };
+    let setup = Setup {
+        options,
+        workload,
+        machine,
+        flush_factors: Default::default(),
+        exact: true,
+        picture: false,
+    };
     run_to_shape(&setup, &mut |_| ()).unwrap()
 }
 
-/// A history with deletes: the engine writes a range deletion where deletes leave nothing behind, and the simulator does not, so the jobs are
-/// the same but for one or two, and the simulator's bytes are nearly the engine's, or more.
+/// A history with deletes: the engine writes a range deletion where deletes leave nothing behind,
+/// and the simulator does not, so the jobs are the same but for one or two, and the simulator's
+/// bytes are nearly the engine's, or more.
 fn compare_nearly(options: TreeOptions, workload: Workload) {
     let what = format!("{:?}, {:?}", options.policy, workload.phases);
     let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
     let (o, _) = simulate(options, workload);
     assert!(stats.flushes > 8 && o.user_bytes == stats.user_bytes as f64, "{what}");
     assert_eq!(o.flushes, stats.flushes, "{what}");
-    assert!(o.merges.abs_diff(stats.compactions) <= 2, "{what}: {} and {} merges", o.merges, stats.compactions);
+    assert!(
+        o.merges.abs_diff(stats.compactions) <= 2,
+        "{what}: {} and {} merges",
+        o.merges,
+        stats.compactions
+    );
     let more = o.flush_bytes as f64 / stats.flush_bytes as f64 - 1.0;
     assert!((-0.01..0.25).contains(&more), "{what}: {more}");
 }
@@ -98,27 +125,47 @@ fn compare(options: TreeOptions, workload: Workload) {
         ],
         "{what}"
     );
-    let real: Vec<_> =
-        stats.trees[0].runs.iter().map(|r| (r.level, r.number, r.tables, r.bytes, r.entries, r.deletes)).collect();
-    let sum = |f: fn(&firn_kv::internals::compaction::TableShape) -> u64, r: &firn_kv::internals::compaction::RunShape| {
-        r.tables.iter().map(f).sum()
-    };
+    let real: Vec<_> = stats.trees[0]
+        .runs
+        .iter()
+        .map(|r| (r.level, r.number, r.tables, r.bytes, r.entries, r.deletes))
+        .collect();
+    let sum =
+        |f: fn(&firn_kv::internals::compaction::TableShape) -> u64,
+         r: &firn_kv::internals::compaction::RunShape| { r.tables.iter().map(f).sum() };
     let ours: Vec<_> = shape
         .runs
         .iter()
-        .map(|r| (r.level, r.number, r.tables.len(), r.size(), sum(|t| t.entries, r), sum(|t| t.deletes, r)))
+        .map(|r| {
+            (
+                r.level,
+                r.number,
+                r.tables.len(),
+                r.size(),
+                sum(|t| t.entries, r),
+                sum(|t| t.deletes, r),
+            )
+        })
         .collect();
     assert_eq!(ours, real, "{what}");
-    assert_eq!(levels(&shape).iter().map(|l| l.tables).sum::<usize>(), real.iter().map(|r| r.2).sum::<usize>());
+    assert_eq!(
+        levels(&shape).iter().map(|l| l.tables).sum::<usize>(),
+        real.iter().map(|r| r.2).sum::<usize>()
+    );
 }
 
 fn policies() -> Vec<Policy> {
-    let leveled = |movement| Policy::Leveled(Leveled { level0_runs: 2, ratio: 3, base: 128 << 10, movement });
+    let leveled =
+        |movement| Policy::Leveled(Leveled { level0_runs: 2, ratio: 3, base: 128 << 10, movement });
     let mut all = vec![
         Policy::default(),
         Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
         Policy::Unified(Unified { scaling: vec![2], target_table: 64 << 10, base_shards: 1 }),
-        Policy::Unified(Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 4 }),
+        Policy::Unified(Unified {
+            scaling: vec![2, -2, 0],
+            target_table: 64 << 10,
+            base_shards: 4,
+        }),
         Policy::TimeWindow(TimeWindow { window_secs: 2, min_runs: 3 }),
         Policy::Fifo(Fifo { max_bytes: 256 << 10, max_age_secs: 0 }),
         Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 3 }),
@@ -130,21 +177,30 @@ fn policies() -> Vec<Policy> {
 #[test]
 fn overwrites_and_deletes_under_every_policy() {
     for policy in policies() {
-        compare_nearly(options(policy, Compression::None, 0), workload(Kind::Deletes(0.2), 8_000, 0, (100, 100)));
+        compare_nearly(
+            options(policy, Compression::None, 0),
+            workload(Kind::Deletes(0.2), 8_000, 0, (100, 100)),
+        );
     }
 }
 
 #[test]
 fn tombstone_ages_and_expiry_under_every_policy() {
     for policy in policies() {
-        compare_nearly(options(policy, Compression::None, 2), workload(Kind::Deletes(0.1), 6_000, 2, (60, 60)));
+        compare_nearly(
+            options(policy, Compression::None, 2),
+            workload(Kind::Deletes(0.1), 6_000, 2, (60, 60)),
+        );
     }
 }
 
 #[test]
 fn compressed_and_of_mixed_sizes() {
     for policy in policies() {
-        compare(options(policy, Compression::Lz4, 0), workload(Kind::Zipfian(0.9), 4_000, 0, (8, 400)));
+        compare(
+            options(policy, Compression::Lz4, 0),
+            workload(Kind::Zipfian(0.9), 4_000, 0, (8, 400)),
+        );
     }
 }
 
@@ -152,11 +208,23 @@ fn compressed_and_of_mixed_sizes() {
 fn every_workload() {
     for name in ["insert", "sequential", "uniform", "timeseries:5", "queue:0.1", "massdelete:0.6"] {
         let kind: Kind = name.parse().unwrap();
-        let compare = if name.contains("queue") || name.contains("delete") { compare_nearly } else { compare };
-        compare(options(Policy::default(), Compression::None, 0), workload(kind, 6_000, 0, (80, 80)));
+        let compare = if name.contains("queue") || name.contains("delete") {
+            compare_nearly
+        } else {
+            compare
+        };
+        compare(
+            options(Policy::default(), Compression::None, 0),
+            workload(kind, 6_000, 0, (80, 80)),
+        );
         compare(
             options(
-                Policy::Leveled(Leveled { level0_runs: 4, ratio: 4, base: 128 << 10, movement: Movement::default() }),
+                Policy::Leveled(Leveled {
+                    level0_runs: 4,
+                    ratio: 4,
+                    base: 128 << 10,
+                    movement: Movement::default(),
+                }),
                 Compression::None,
                 3,
             ),
@@ -165,20 +233,31 @@ fn every_workload() {
     }
 }
 
-/// Trees without hooks, whose blocks are copied where nothing else overlaps them: jobs and bytes are nearly the same.
+/// Trees without hooks, whose blocks are copied where nothing else overlaps them: jobs and bytes
+/// are nearly the same.
 #[test]
 fn copied_blocks_change_little() {
     for name in ["insert", "sequential", "uniform", "zipfian:0.9", "timeseries:5"] {
         for policy in [
             Policy::default(),
-            Policy::Leveled(Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() }),
+            Policy::Leveled(Leveled {
+                level0_runs: 2,
+                ratio: 4,
+                base: 128 << 10,
+                movement: Movement::default(),
+            }),
         ] {
             let options = TreeOptions { summary: None, ..options(policy, Compression::None, 0) };
             let workload = workload(name.parse().unwrap(), 8_000, 0, (100, 100));
             let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
             let (o, _) = simulate(options, workload);
             assert_eq!(o.flushes, stats.flushes, "{name}");
-            assert!(o.merges.abs_diff(stats.compactions) <= 1, "{name}: {} and {}", o.merges, stats.compactions);
+            assert!(
+                o.merges.abs_diff(stats.compactions) <= 1,
+                "{name}: {} and {}",
+                o.merges,
+                stats.compactions
+            );
             let more = stats.compaction_written as f64 / (o.merge_written as f64).max(1.0) - 1.0;
             assert!((0.0..0.03).contains(&more) || o.merge_written == 0, "{name}: {more}");
         }

@@ -1,4 +1,5 @@
-//! What the command prints: the table to the letter, the same for the same seed; and a real store's log against the prediction.
+//! What the command prints: the table to the letter, the same for the same seed; and a real store's
+//! log against the prediction.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,8 @@ use firn_kv::policy::LazyLeveled;
 use firn_kv::{Compression, Policy, TreeOptions};
 
 fn print(args: &[&str]) -> String {
-    let cli = Cli::try_parse_from([&["compaction-sim", "--color", "never"], args].concat()).unwrap();
+    let cli =
+        Cli::try_parse_from([&["compaction-sim", "--color", "never"], args].concat()).unwrap();
     let mut out = vec![];
     execute(&cli, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -41,19 +43,41 @@ fn the_table_is_as_it_was_and_the_same_each_time() {
     if std::env::var_os("FIRN_REWRITE").is_some() {
         firn_tools::io::write(&golden, text.as_bytes()).unwrap();
     }
-    assert_eq!(text, include_str!("run.txt"), "FIRN_REWRITE=1 makes the actual output the expected one");
+    assert_eq!(
+        text,
+        include_str!("run.txt"),
+        "FIRN_REWRITE=1 makes the actual output the expected one"
+    );
 }
 
 #[test]
 fn json_csv_and_pages_hold_every_case() {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let (csv, html) = (dir.join("sweep.csv"), dir.join("sweep.html"));
-    let args =
-        ["--json", "sweep", "--policies", "tiered,lazy-leveled", "--ratios", "3,4", "--data", "50M", "--memtable-size", "1M"];
-    let files = ["--csv", csv.to_str().unwrap(), "--html", html.to_str().unwrap(), "--svg", dir.to_str().unwrap()];
+    let args = [
+        "--json",
+        "sweep",
+        "--policies",
+        "tiered,lazy-leveled",
+        "--ratios",
+        "3,4",
+        "--data",
+        "50M",
+        "--memtable-size",
+        "1M",
+    ];
+    let files = [
+        "--csv",
+        csv.to_str().unwrap(),
+        "--html",
+        html.to_str().unwrap(),
+        "--svg",
+        dir.to_str().unwrap(),
+    ];
     let text = print(&[&args[..], &files[..]].concat());
     let v: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let cases: Vec<&str> = v.as_array().unwrap().iter().map(|o| o["case"].as_str().unwrap()).collect();
+    let cases: Vec<&str> =
+        v.as_array().unwrap().iter().map(|o| o["case"].as_str().unwrap()).collect();
     assert_eq!(cases, ["tiered:3", "tiered:4", "lazy-leveled:3", "lazy-leveled:4"]);
     let csv = String::from_utf8(compaction_sim::cli::read(&csv).unwrap()).unwrap();
     assert_eq!(csv.lines().count(), 5);

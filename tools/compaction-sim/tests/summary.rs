@@ -1,4 +1,5 @@
-//! The summary model against the exact one: writes and space of both on one workload, and no key is lost.
+//! The summary model against the exact one: writes and space of both on one workload, and no key is
+//! lost.
 
 use compaction_sim::meter::Outcome;
 use compaction_sim::sim::run;
@@ -8,26 +9,36 @@ const OPS: u64 = 200_000;
 
 #[test]
 fn writes_and_space_are_those_of_the_exact_model() {
-    let layouts = ["1-lvl:4", "lo+1:4", "lo+2:4", "rr:4", "tiered:3", "lazy-leveled:3", "full:4"].map(|p| (p, "uniform"));
+    let layouts = ["1-lvl:4", "lo+1:4", "lo+2:4", "rr:4", "tiered:3", "lazy-leveled:3", "full:4"]
+        .map(|p| (p, "uniform"));
     let workloads = ["zipfian:0.9", "deletes:0.2", "massdelete:0.5"].map(|w| ("lo+1:4", w));
     for (policy, workload) in layouts.into_iter().chain(workloads) {
-        let [e, s] =
-            [true, false].map(|exact| run(&small_tree(policy, workload, OPS, 64 << 10, exact).unwrap(), &mut |_| ()).unwrap());
+        let [e, s] = [true, false].map(|exact| {
+            run(&small_tree(policy, workload, OPS, 64 << 10, exact).unwrap(), &mut |_| ()).unwrap()
+        });
         let off = |of: fn(&Outcome) -> f64| of(&s) / of(&e) - 1.0;
         let (writes, space) = (off(|o| o.write_amplification), off(mean_space));
-        assert!(writes.abs() < 0.05 && space.abs() < 0.03, "{policy}, {workload}: writes {writes:+.3}, space {space:+.3}");
+        assert!(
+            writes.abs() < 0.05 && space.abs() < 0.03,
+            "{policy}, {workload}: writes {writes:+.3}, space {space:+.3}"
+        );
     }
 }
 
-/// What is in tables and the memtable is never less than one copy of what lives. Enough for a table to be moved beneath the last
-/// level, where nothing but it lies under the level above.
+/// What is in tables and the memtable is never less than one copy of what lives. Enough for a table
+/// to be moved beneath the last level, where nothing but it lies under the level above.
 #[test]
 fn no_key_is_lost() {
-    for (policy, workload) in
-        [("rr:6", "uniform"), ("rr:6", "deletes:0.2"), ("lo+1:6", "uniform"), ("lo+2:6", "zipfian:0.9"), ("old:6", "uniform")]
-    {
+    for (policy, workload) in [
+        ("rr:6", "uniform"),
+        ("rr:6", "deletes:0.2"),
+        ("lo+1:6", "uniform"),
+        ("lo+2:6", "zipfian:0.9"),
+        ("old:6", "uniform"),
+    ] {
         let size = 64 << 10;
-        let o = run(&small_tree(policy, workload, 500_000, size, false).unwrap(), &mut |_| ()).unwrap();
+        let o =
+            run(&small_tree(policy, workload, 500_000, size, false).unwrap(), &mut |_| ()).unwrap();
         for p in o.points.iter().filter(|p| p.ops * 10 > o.ops) {
             let space = (p.bytes + size) as f64 / p.live_bytes;
             assert!(space > 0.99, "{policy}, {workload}: {space:.3} after {} operations", p.ops);

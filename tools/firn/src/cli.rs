@@ -1,7 +1,7 @@
 //! `firn cli`: cassandra-cli's language against a store of this machine, as a shell or as a script.
 //!
-//! Invariants: a script stops at the first statement that fails unless told otherwise; what statements print goes to standard output,
-//! why one failed to standard error.
+//! Invariants: a script stops at the first statement that fails unless told otherwise; what
+//! statements print goes to standard output, why one failed to standard error.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -11,7 +11,9 @@ use firn_kv::OsEnv;
 use firn_tools::io;
 use firn_tools::output::{Done, Failure};
 use firn_wide::Wide;
-use firn_wide_text::cli::{Answer, MAX_STATEMENT, Session, Source, Splitter, Statement, complete, format};
+use firn_wide_text::cli::{
+    Answer, MAX_STATEMENT, Session, Source, Splitter, Statement, complete, format,
+};
 
 use crate::interrupt;
 use crate::pager;
@@ -55,18 +57,25 @@ pub struct CliArgs {
 /// Runs `firn cli`.
 pub fn run(global: &Global, args: &CliArgs) -> Done {
     if global.store.json {
-        return Err(Failure::with_next("cli speaks cassandra-cli, which has no JSON", "leave --json out"));
+        return Err(Failure::with_next(
+            "cli speaks cassandra-cli, which has no JSON",
+            "leave --json out",
+        ));
     }
     let awaits = global.begins_empty()?;
     let wide = if awaits { empty()? } else { global.wide(global.defaults())? };
     let mut session = Dialogue { session: session(wide, args), global, args, awaits };
     if let Some(name) = &args.statements.keyspace {
-        let answer = session.session.execute(&Statement::Use { keyspace: name.clone(), login: None });
+        let answer =
+            session.session.execute(&Statement::Use { keyspace: name.clone(), login: None });
         if let Some(failure) = answer.failure {
             if awaits {
                 global.tell_empty();
             }
-            return Err(Failure::with_next(failure.plain, "`show keyspaces;` lists them, `create keyspace` makes one"));
+            return Err(Failure::with_next(
+                failure.plain,
+                "`show keyspaces;` lists them, `create keyspace` makes one",
+            ));
         }
     }
     match args.statements.origin()? {
@@ -92,7 +101,10 @@ fn session(wide: Wide, args: &CliArgs) -> Session {
 impl Dialogue<'_> {
     fn run(&mut self, source: &Source) -> Done<Answer> {
         let mut words = source.text.split_whitespace().map(str::to_ascii_lowercase);
-        if self.awaits && words.next().as_deref() == Some("create") && words.next().as_deref() == Some("keyspace") {
+        if self.awaits
+            && words.next().as_deref() == Some("create")
+            && words.next().as_deref() == Some("keyspace")
+        {
             let wide = self.global.wide(self.global.defaults())?;
             (self.session, self.awaits) = (session(wide, self.args), false);
         }
@@ -113,9 +125,15 @@ pub fn wide_failure(e: firn_wide::Error, dir: &Path) -> Failure {
 }
 
 /// Runs the statements of a text, one after the other.
-fn script(session: &mut Dialogue<'_>, args: &CliArgs, name: &Path, mut input: impl BufRead) -> Done {
+fn script(
+    session: &mut Dialogue<'_>,
+    args: &CliArgs,
+    name: &Path,
+    mut input: impl BufRead,
+) -> Done {
     let mut out = io::stdout();
-    let (mut splitter, mut line, mut number, mut failed) = (Splitter::new(), String::new(), 0, false);
+    let (mut splitter, mut line, mut number, mut failed) =
+        (Splitter::new(), String::new(), 0, false);
     let mut statement = |session: &mut Dialogue<'_>, source: &Source| -> Done<bool> {
         number += 1;
         if args.echo {
@@ -126,8 +144,11 @@ fn script(session: &mut Dialogue<'_>, args: &CliArgs, name: &Path, mut input: im
         if let Some(failure) = &answer.failure {
             out.flush()?;
             failed = true;
-            let place =
-                if args.strict { format!("Line {number} => ") } else { format!("{}:{}: ", name.display(), source.line) };
+            let place = if args.strict {
+                format!("Line {number} => ")
+            } else {
+                format!("{}:{}: ", name.display(), source.line)
+            };
             eprintln!("{place}{}", session.session.say(failure));
         }
         Ok(answer.exit || (answer.failure.is_some() && !args.go_on))
@@ -143,7 +164,10 @@ fn script(session: &mut Dialogue<'_>, args: &CliArgs, name: &Path, mut input: im
             ended = statement(session, &source)?;
         }
         if splitter.waiting() > MAX_STATEMENT {
-            return Err(Failure::new(format!("{}: a statement is longer than {MAX_STATEMENT} bytes", name.display())));
+            return Err(Failure::new(format!(
+                "{}: a statement is longer than {MAX_STATEMENT} bytes",
+                name.display()
+            )));
         }
     }
     if !ended && let Some(source) = splitter.finish() {
@@ -168,7 +192,11 @@ impl Conversation for Typed<'_, '_> {
     type Statement = Source;
 
     fn prompt(&self) -> String {
-        if self.splitter.pending() { format::MORE.to_owned() } else { self.session.session.prompt() }
+        if self.splitter.pending() {
+            format::MORE.to_owned()
+        } else {
+            self.session.session.prompt()
+        }
     }
 
     fn complete(&self, before: &str) -> (usize, Vec<String>) {

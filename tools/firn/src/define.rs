@@ -1,7 +1,8 @@
-//! `firn define`: keyspaces and column families from a `storage-conf.xml`, the configuration file of the article's era.
+//! `firn define`: keyspaces and column families from a `storage-conf.xml`, the configuration file
+//! of the article's era.
 //!
-//! Invariants: the file is read, and all of it compared with what the store has, before anything is defined; nothing that is there is
-//! changed.
+//! Invariants: the file is read, and all of it compared with what the store has, before anything is
+//! defined; nothing that is there is changed.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -42,7 +43,8 @@ pub struct DefineArgs {
     /// The storage-conf.xml, or - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The file is ColumnFamily elements alone: they belong to this keyspace, which is made if there is none
+    /// The file is ColumnFamily elements alone: they belong to this keyspace, which is made if
+    /// there is none
     #[arg(long, value_name = "NAME")]
     keyspace: Option<String>,
 }
@@ -87,10 +89,12 @@ fn parse(text: &str, args: &DefineArgs) -> Done<StorageConf> {
     let registry = &Arc::new(Registry::new());
     let parsed = match &args.keyspace {
         None => StorageConf::parse(text, registry),
-        Some(name) => StorageConf::parse_families(text, name, registry).map(|families| StorageConf {
-            keyspaces: vec![KsDef { cf_defs: families, ..KsDef::new(name) }],
-            ..StorageConf::default()
-        }),
+        Some(name) => {
+            StorageConf::parse_families(text, name, registry).map(|families| StorageConf {
+                keyspaces: vec![KsDef { cf_defs: families, ..KsDef::new(name) }],
+                ..StorageConf::default()
+            })
+        }
     };
     let conf = parsed.map_err(|e| {
         // The reader does not know the file's name.
@@ -109,7 +113,8 @@ fn parse(text: &str, args: &DefineArgs) -> Done<StorageConf> {
     })?;
     if let Some(name) = &conf.settings.partitioner {
         let parsed = Partitioner::parse(name);
-        parsed.map_err(|why| Failure::new(format!("{}: Partitioner: {why}", args.file.display())))?;
+        parsed
+            .map_err(|why| Failure::new(format!("{}: Partitioner: {why}", args.file.display())))?;
     }
     Ok(conf)
 }
@@ -125,9 +130,10 @@ fn open(global: &Global, settings: &Settings) -> Done<Wide> {
         ..Options::default()
     };
     Wide::open_with(&global.store.db, options).map_err(|e| match e {
-        Error::Configuration(_) => {
-            Failure::with_next(e.to_string(), "name another directory with --db, or leave Partitioner out")
-        }
+        Error::Configuration(_) => Failure::with_next(
+            e.to_string(),
+            "name another directory with --db, or leave Partitioner out",
+        ),
         other => failure(other),
     })
 }
@@ -144,16 +150,23 @@ fn plan<'a>(wide: &Wide, keyspaces: &'a [KsDef], file: &Path) -> Done<Vec<Plan<'
             continue;
         };
         let mut families = vec![];
-        let said = Schema::new(Arc::clone(wide.registry())).add_keyspace(keyspace).map_err(refused)?;
+        let said =
+            Schema::new(Arc::clone(wide.registry())).add_keyspace(keyspace).map_err(refused)?;
         for def in &keyspace.cf_defs {
             match there.family(&def.name) {
                 None => schema = schema.add_family(def).map_err(refused)?,
                 Some(has) => {
                     let says = said.family(&keyspace.name, &def.name).map_err(refused)?;
-                    let same = has.comparator() == says.comparator() && has.subcomparator() == says.subcomparator();
+                    let same = has.comparator() == says.comparator()
+                        && has.subcomparator() == says.subcomparator();
                     if !same || has.is_super() != says.is_super() {
                         let (has, says) = (sorts(has.def()), sorts(says.def()));
-                        let what = format!("{}: {}.{} has {has}, not {says}", file.display(), keyspace.name, def.name);
+                        let what = format!(
+                            "{}: {}.{} has {has}, not {says}",
+                            file.display(),
+                            keyspace.name,
+                            def.name
+                        );
                         return Err(Failure::with_next(
                             what,
                             "name it otherwise, or drop the one that is there: nothing was defined",
@@ -201,9 +214,17 @@ fn tell(global: &Global, plans: &[Plan<'_>]) -> Done {
     let there = |is_new: bool| if is_new { "" } else { " (there already)" };
     for plan in plans {
         writeln!(out, "keyspace {}{}", plan.keyspace.name, there(plan.is_new))?;
-        let width = plan.families.iter().map(|(def, _)| def.name.chars().count()).max().unwrap_or(0);
+        let width =
+            plan.families.iter().map(|(def, _)| def.name.chars().count()).max().unwrap_or(0);
         for (def, is_new) in &plan.families {
-            writeln!(out, "  {:width$}  {:<8}  {}{}", def.name, def.column_type, sorts(def), there(*is_new))?;
+            writeln!(
+                out,
+                "  {:width$}  {:<8}  {}{}",
+                def.name,
+                def.column_type,
+                sorts(def),
+                there(*is_new)
+            )?;
         }
     }
     Ok(out.flush()?)

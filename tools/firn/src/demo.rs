@@ -1,4 +1,5 @@
-//! `firn demo`: the applications of the source texts, made in a store and told while they run. The stories are `firn_wide_text::demo`'s.
+//! `firn demo`: the applications of the source texts, made in a store and told while they run. The
+//! stories are `firn_wide_text::demo`'s.
 
 use std::io::Write;
 
@@ -31,7 +32,8 @@ pub struct DemoArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Which {
-    /// A blog: its storage-conf.xml, authors, posts, tags and comments, and the last 10 posts in eight steps
+    /// A blog: its storage-conf.xml, authors, posts, tags and comments, and the last 10 posts in
+    /// eight steps
     Bloggy,
     /// A music site: users, songs, comments, likes in seven steps, and many users at once
     Songs,
@@ -49,7 +51,10 @@ impl Which {
 /// Runs `firn demo`.
 pub fn run(global: &Global, args: &DemoArgs) -> Done {
     if global.store.json {
-        return Err(Failure::with_next("demo tells a story, which has no JSON", "leave --json out"));
+        return Err(Failure::with_next(
+            "demo tells a story, which has no JSON",
+            "leave --json out",
+        ));
     }
     let dir = &global.store.db;
     let wide = Wide::open(dir).map_err(|e| wide_failure(e, dir))?;
@@ -57,7 +62,10 @@ pub fn run(global: &Global, args: &DemoArgs) -> Done {
     if wide.keyspace(keyspace).is_ok() {
         return Err(Failure::with_next(
             format!("{} has the keyspace {keyspace} already", dir.display()),
-            format!("look at it with `firn --db {} cli -k {keyspace}`, or name another directory with --db", dir.display()),
+            format!(
+                "look at it with `firn --db {} cli -k {keyspace}`, or name another directory with --db",
+                dir.display()
+            ),
         ));
     }
     let told = match args.which {

@@ -36,7 +36,8 @@ pub struct PutArgs {
     /// The value of the one key is the content of this file; - is standard input
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// The tree to put into; it is made if it is not there [default: the tree "default", or the only one that no bench made]
+    /// The tree to put into; it is made if it is not there [default: the tree "default", or the
+    /// only one that no bench made]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
     /// Keys and values are given in hexadecimal
@@ -52,12 +53,16 @@ impl PutArgs {
         let bytes = |word: &OsString| keys::key(word, self.hex);
         if let Some(file) = &self.from {
             let [key] = &self.words[..] else {
-                return Err(Failure::with_next("--from has the value of one key", "name that key only, without a value"));
+                return Err(Failure::with_next(
+                    "--from has the value of one key",
+                    "name that key only, without a value",
+                ));
             };
             return Ok(vec![(bytes(key)?, value_of(file)?)]);
         }
         if !self.words.len().is_multiple_of(2) {
-            let last = self.words.last().map(|w| escape::words(w.as_encoded_bytes())).unwrap_or_default();
+            let last =
+                self.words.last().map(|w| escape::words(w.as_encoded_bytes())).unwrap_or_default();
             return Err(Failure::with_next(
                 format!("the key {last} has no value"),
                 "`firn put KEY VALUE`, or `firn put KEY --from FILE`",
@@ -74,7 +79,10 @@ fn value_of(file: &Path) -> Done<Vec<u8>> {
     let input = Input::open(file).map_err(failed)?;
     input.take(MAX_VALUE_LEN as u64 + 1).read_to_end(&mut value).map_err(failed)?;
     match value.len() > MAX_VALUE_LEN {
-        true => Err(Failure::new(format!("{} is longer than a value may be, {MAX_VALUE_LEN} bytes", file.display()))),
+        true => Err(Failure::new(format!(
+            "{} is longer than a value may be, {MAX_VALUE_LEN} bytes",
+            file.display()
+        ))),
         false => Ok(value),
     }
 }
@@ -84,7 +92,8 @@ pub fn put(global: &Global, args: &PutArgs) -> Done {
     let pairs = args.pairs()?;
     let bytes = pairs.iter().map(|(k, v)| (k.len() + v.len()) as u64).sum();
     let db = global.open_to_write(true, bytes)?;
-    // The next bench replaces the tree of the last, with what was put into it; a store with another tree it leaves alone.
+    // The next bench replaces the tree of the last, with what was put into it; a store with another
+    // tree it leaves alone.
     let is_new = db.tree_names().is_empty() || bench::is_of_a_bench(&global.store.db)?;
     let named = args.tree.as_deref().or(is_new.then_some(DEFAULT_TREE));
     // Options are for a tree that has to be made: they would replace those of one that is there.
@@ -100,7 +109,11 @@ pub fn put(global: &Global, args: &PutArgs) -> Done {
     pairs.iter().try_for_each(|(key, value)| batch.put(&tree, key, value))?;
     db.with(args.durability.into()).write(batch)?;
     if global.store.json {
-        writeln!(stdout(), "{}", json!({"tree": tree.name(), "keys": pairs.len(), "bytes": bytes}))?;
+        writeln!(
+            stdout(),
+            "{}",
+            json!({"tree": tree.name(), "keys": pairs.len(), "bytes": bytes})
+        )?;
     }
     eprintln!("put {} into the tree {:?}", things(pairs.len() as u64, "key", "keys"), tree.name());
     Ok(())
@@ -145,13 +158,19 @@ pub struct DeleteArgs {
 /// Runs `firn delete`.
 pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     if args.keys.is_empty() && args.range.is_empty() {
-        return Err(Failure::with_next("nothing is named to be deleted", "give keys, or --from and --to, or --prefix"));
+        return Err(Failure::with_next(
+            "nothing is named to be deleted",
+            "give keys, or --from and --to, or --prefix",
+        ));
     }
     let keys = args.keys.iter().map(|k| keys::key(k, args.hex)).collect::<Done<Vec<_>>>()?;
     let range = args.range.range(args.hex)?;
     if keys.is_empty() && range.is_empty() {
         let next = "--from names the first key, --to the one behind the last";
-        return Err(Failure::with_next("no key can be in this range: it ends where it begins, or before", next));
+        return Err(Failure::with_next(
+            "no key can be in this range: it ends where it begins, or before",
+            next,
+        ));
     }
     if args.dry_run {
         return would_delete(global, args, &keys, &range);
@@ -159,7 +178,10 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     let asks = stdin_is_terminal() && stderr_is_terminal();
     if keys.is_empty() && !args.yes && !asks {
         let next = "say --yes; --dry-run tells how many keys would go";
-        return Err(Failure::with_next("a range is deleted without asking only where that is said", next));
+        return Err(Failure::with_next(
+            "a range is deleted without asking only where that is said",
+            next,
+        ));
     }
     let db = global.open_to_write(false, 0)?;
     let tree = store::tree(&db, args.tree.as_deref())?;
@@ -177,7 +199,11 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     }
     db.with(args.durability.into()).write(batch)?;
     if global.store.json {
-        writeln!(stdout(), "{}", json!({"tree": tree.name(), "keys": keys.len(), "ranges": u8::from(keys.is_empty())}))?;
+        writeln!(
+            stdout(),
+            "{}",
+            json!({"tree": tree.name(), "keys": keys.len(), "ranges": u8::from(keys.is_empty())})
+        )?;
     }
     match keys.len() as u64 {
         0 => eprintln!("deleted a range of the tree {:?}", tree.name()),
@@ -214,7 +240,12 @@ fn is_meant(tree: &Tree, range: &keys::KeyRange) -> Done<bool> {
 }
 
 /// Says what a deletion would take away.
-fn would_delete(global: &Global, args: &DeleteArgs, keys: &[Vec<u8>], range: &keys::KeyRange) -> Done {
+fn would_delete(
+    global: &Global,
+    args: &DeleteArgs,
+    keys: &[Vec<u8>],
+    range: &keys::KeyRange,
+) -> Done {
     let db = global.open_to_read()?;
     let tree = store::tree(&db, args.tree.as_deref())?;
     global.check_own_tree(tree.name())?;
@@ -243,12 +274,20 @@ fn would_delete(global: &Global, args: &DeleteArgs, keys: &[Vec<u8>], range: &ke
     }
     let of = format!("of the tree {:?}", tree.name());
     if global.store.json {
-        writeln!(stdout(), "{}", json!({"tree": tree.name(), "dry_run": true, "keys": there, "bytes": bytes}))?;
+        writeln!(
+            stdout(),
+            "{}",
+            json!({"tree": tree.name(), "dry_run": true, "keys": there, "bytes": bytes})
+        )?;
     }
     let what = format!("{} with {}", things(there, "key", "keys"), output::bytes(bytes));
     match (ends, keys.len()) {
         (Some((first, last)), _) => {
-            eprintln!("would delete {what} {of}, from {} to {}", escape::words(&first), escape::words(&last))
+            eprintln!(
+                "would delete {what} {of}, from {} to {}",
+                escape::words(&first),
+                escape::words(&last)
+            )
         }
         (None, 0) => eprintln!("would delete nothing: no key {of} is in this range"),
         (None, named) => eprintln!("would delete {what} {of}, of {named} named"),

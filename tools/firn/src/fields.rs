@@ -1,4 +1,5 @@
-//! Records of named fields: out of TSV, CSV, JSON lines and deb822 (Debian's `Field: value` stanzas).
+//! Records of named fields: out of TSV, CSV, JSON lines and deb822 (Debian's `Field: value`
+//! stanzas).
 //!
 //! | format | names of fields | a field is missing when |
 //! |---|---|---|
@@ -6,8 +7,9 @@
 //! | JSON lines | the object's members | it is `null` |
 //! | deb822 | before the colon | its line is |
 //!
-//! A JSON text is its characters, other JSON values are their JSON. A deb822 value is what follows the colon and one blank, its further
-//! lines as they stand, with their first blank: so a stanza can be written again byte for byte.
+//! A JSON text is its characters, other JSON values are their JSON. A deb822 value is what follows
+//! the colon and one blank, its further lines as they stand, with their first blank: so a stanza
+//! can be written again byte for byte.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -85,7 +87,8 @@ fn name_of(names: &[Vec<u8>], i: usize) -> Vec<u8> {
 }
 
 impl<R: Read> FieldReader<R> {
-    /// Reads records of a format; `header`: the first line of TSV or CSV holds names; `raw`: a backslash in TSV is a backslash.
+    /// Reads records of a format; `header`: the first line of TSV or CSV holds names; `raw`: a
+    /// backslash in TSV is a backslash.
     pub fn new(source: R, format: Format, header: bool, raw: bool) -> Result<Self, Trouble> {
         Ok(match format {
             Format::Json => FieldReader::Json(Lines::new(source)),
@@ -100,8 +103,16 @@ impl<R: Read> FieldReader<R> {
             }
             Format::Csv => {
                 let mut reader = csv::ReaderBuilder::new().has_headers(header).from_reader(source);
-                let names = if header { reader.byte_headers().map_err(csv_trouble)?.clone() } else { ByteRecord::new() };
-                FieldReader::Csv(Box::new(reader), ByteRecord::new(), names.iter().map(<[u8]>::to_vec).collect())
+                let names = if header {
+                    reader.byte_headers().map_err(csv_trouble)?.clone()
+                } else {
+                    ByteRecord::new()
+                };
+                FieldReader::Csv(
+                    Box::new(reader),
+                    ByteRecord::new(),
+                    names.iter().map(<[u8]>::to_vec).collect(),
+                )
             }
         })
     }
@@ -109,7 +120,9 @@ impl<R: Read> FieldReader<R> {
     /// The name of the first column, where columns have an order.
     pub fn first_name(&self) -> Option<Vec<u8>> {
         match self {
-            FieldReader::Tsv(_, names, _) | FieldReader::Csv(_, _, names) => Some(name_of(names, 0)),
+            FieldReader::Tsv(_, names, _) | FieldReader::Csv(_, _, names) => {
+                Some(name_of(names, 0))
+            }
             FieldReader::Json(_) | FieldReader::Deb822(_) => None,
         }
     }
@@ -122,7 +135,8 @@ impl<R: Read> FieldReader<R> {
                     return Ok(false);
                 }
                 to.clear(lines.number());
-                tsv(lines.text(), names, *decode, to).map_err(|why| Trouble::Bad { line: lines.number(), why })?;
+                tsv(lines.text(), names, *decode, to)
+                    .map_err(|why| Trouble::Bad { line: lines.number(), why })?;
                 Ok(true)
             }
             FieldReader::Csv(reader, record, names) => {
@@ -222,13 +236,16 @@ mod tests {
 
     /// Every record as `name=value;…`, every bad line as `line!why`.
     fn read(text: &[u8], format: Format, header: bool) -> Vec<String> {
-        let mut reader = FieldReader::new(text, format, header, false).unwrap_or_else(|e| panic!("{e:?}"));
+        let mut reader =
+            FieldReader::new(text, format, header, false).unwrap_or_else(|e| panic!("{e:?}"));
         let (mut to, mut out) = (Fields::default(), vec![]);
         loop {
             match reader.next(&mut to) {
                 Ok(false) => return out,
                 Ok(true) => {
-                    let pairs = to.iter().map(|(n, v)| format!("{}={}", n.escape_ascii(), v.escape_ascii()));
+                    let pairs = to
+                        .iter()
+                        .map(|(n, v)| format!("{}={}", n.escape_ascii(), v.escape_ascii()));
                     out.push(format!("{}:{}", to.line, pairs.collect::<Vec<_>>().join(";")));
                 }
                 Err(Trouble::Bad { line, why }) => out.push(format!("{line}!{why}")),
@@ -243,11 +260,17 @@ mod tests {
             read(b"id\tname\n1\ta\\tb\n2\t\tx\n3\t\\q\n", Format::Tsv, true),
             ["2:id=1;name=a\\tb", "3:id=2;column3=x", "4!the unknown escape \\q"]
         );
-        assert_eq!(read(b"1,\"a,b\"\n2,\n", Format::Csv, false), ["1:column1=1;column2=a,b", "2:column1=2"]);
+        assert_eq!(
+            read(b"1,\"a,b\"\n2,\n", Format::Csv, false),
+            ["1:column1=1;column2=a,b", "2:column1=2"]
+        );
         let lines = b"{\"b\":\"x\\n\",\"a\":1.50,\"n\":null,\"l\":[1]}\n\n[]\n";
         let got = read(lines, Format::Json, false);
         assert_eq!(got[0].split_once(':').map(|(_, f)| f.split(';').count()), Some(3), "{got:?}");
-        assert!(got[0].contains("b=x\\n") && got[0].contains("a=1.50") && got[0].contains("l=[1]"), "{got:?}");
+        assert!(
+            got[0].contains("b=x\\n") && got[0].contains("a=1.50") && got[0].contains("l=[1]"),
+            "{got:?}"
+        );
         assert!(got[1].starts_with("3!it is no JSON object"), "{got:?}");
     }
 

@@ -1,4 +1,5 @@
-//! `firn stats`: what a store holds and what it costs, once or again and again. It is opened for reading only.
+//! `firn stats`: what a store holds and what it costs, once or again and again. It is opened for
+//! reading only.
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,7 +14,9 @@ use crate::names::Names;
 use crate::store::Global;
 use crate::trees::{Options, holds};
 use firn_tools::io::{Watch, stdout, stdout_is_terminal};
-use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, rate, row, table, things};
+use firn_tools::output::{
+    Done, Failure, bytes, count, listing, print_table, rate, row, table, things,
+};
 use firn_tools::stats::stats_json;
 
 pub const STATS_EXAMPLES: &str = "\
@@ -49,7 +52,8 @@ pub struct StatsArgs {
 
 fn interval(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
-    let interval = Duration::try_from_secs_f64(seconds).ok().filter(|d| (SHORTEST..=LONGEST).contains(d));
+    let interval =
+        Duration::try_from_secs_f64(seconds).ok().filter(|d| (SHORTEST..=LONGEST).contains(d));
     interval.ok_or_else(|| "an interval is between a millisecond and a day".to_owned())
 }
 
@@ -107,12 +111,22 @@ impl Look {
         let stats = db.stats();
         let unlisted = files_of_tables(&global.store.db).saturating_sub(stats.table_bytes());
         let on_disk = disk_bytes(&global.store.db).unwrap_or(0);
-        Ok(Look { stats, names, options: Options::of(global), on_disk, unlisted, at: Watch::start() })
+        Ok(Look {
+            stats,
+            names,
+            options: Options::of(global),
+            on_disk,
+            unlisted,
+            at: Watch::start(),
+        })
     }
 
     /// Operations written since an earlier look, and the seconds between.
     fn since(&self, before: &Look) -> (u64, f64) {
-        (self.stats.seq.saturating_sub(before.stats.seq), (before.at.seconds() - self.at.seconds()).max(0.0))
+        (
+            self.stats.seq.saturating_sub(before.stats.seq),
+            (before.at.seconds() - self.at.seconds()).max(0.0),
+        )
     }
 }
 
@@ -120,7 +134,10 @@ impl Look {
 pub fn stats(global: &Global, args: &StatsArgs) -> Done {
     if args.prometheus {
         if global.store.json {
-            return Err(Failure::with_next("--json and --prometheus are two formats", "leave one of them out"));
+            return Err(Failure::with_next(
+                "--json and --prometheus are two formats",
+                "leave one of them out",
+            ));
         }
         let (db, _) = global.open_named()?;
         write!(stdout(), "{}", db.stats().prometheus())?;
@@ -187,7 +204,11 @@ fn print_text(global: &Global, args: &StatsArgs, now: &Look, before: Option<&Loo
     if let Some(before) = before {
         let (operations, seconds) = now.since(before);
         let a_second = rate(operations as f64 / seconds.max(1e-9));
-        writeln!(out, "{} in the last {seconds:.1} s: {a_second} a second", things(operations, "operation", "operations"))?;
+        writeln!(
+            out,
+            "{} in the last {seconds:.1} s: {a_second} a second",
+            things(operations, "operation", "operations")
+        )?;
     }
     if now.unlisted > 0 {
         let held = bytes(now.unlisted);
@@ -247,7 +268,8 @@ fn print_text(global: &Global, args: &StatsArgs, now: &Look, before: Option<&Loo
         }
         let words = [now.names.of_tree(&tree.name).map(str::to_owned)].into_iter().flatten();
         let words: Vec<String> = words.chain(now.options.unusual(&tree.name)).collect();
-        let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
+        let words =
+            if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
         write!(out, "\nruns of {:?}{words}, newest first\n{}", tree.name, print_table(&t, style))?;
     }
     writeln!(
@@ -258,8 +280,16 @@ fn print_text(global: &Global, args: &StatsArgs, now: &Look, before: Option<&Loo
         bytes(s.memory.cache),
         bytes(s.memory.cache_capacity)
     )?;
-    let bound = if s.files.most == u64::MAX { "without a bound".into() } else { format!("of at most {}", count(s.files.most)) };
+    let bound = if s.files.most == u64::MAX {
+        "without a bound".into()
+    } else {
+        format!("of at most {}", count(s.files.most))
+    };
     let again = things(s.files.reopened, "file", "files");
-    writeln!(out, "open files of tables of this command: {} {bound}; {again} opened again", count(s.files.open))?;
+    writeln!(
+        out,
+        "open files of tables of this command: {} {bound}; {again} opened again",
+        count(s.files.open)
+    )?;
     Ok(out.flush()?)
 }

@@ -1,6 +1,8 @@
-//! Ctrl-C in a shell: it stops what runs, and the shell goes on. In scripts it ends the program, as the system does it (130 to a shell).
+//! Ctrl-C in a shell: it stops what runs, and the shell goes on. In scripts it ends the program, as
+//! the system does it (130 to a shell).
 //!
-//! Invariant: the flag is set only where a shell has asked for it; whoever begins a statement clears it.
+//! Invariant: the flag is set only where a shell has asked for it; whoever begins a statement
+//! clears it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};

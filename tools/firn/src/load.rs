@@ -1,6 +1,7 @@
 //! `firn load`: records out of a file or a pipe into a tree, in atomic chunks.
 //!
-//! Invariant: a chunk is one batch: after a crash, a bad line or a full disk the store holds whole chunks, a prefix of the input.
+//! Invariant: a chunk is one batch: after a crash, a bad line or a full disk the store holds whole
+//! chunks, a prefix of the input.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -63,7 +64,8 @@ pub struct LoadArgs {
     /// Column or field of the value [default: all that is left]
     #[arg(long, value_name = "COLUMN", conflicts_with = "value_columns")]
     value: Option<String>,
-    /// Several columns or fields as the value: joined by tabs from TSV, as a JSON object from CSV and JSON
+    /// Several columns or fields as the value: joined by tabs from TSV, as a JSON object from CSV
+    /// and JSON
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     value_columns: Option<Vec<String>>,
     /// Whether the first line names the columns [default: yes for csv, no for tsv]
@@ -165,7 +167,8 @@ impl Loaded {
 
     /// The report for programs.
     pub fn json(&self, seconds: f64, complete: bool) -> serde_json::Value {
-        let bad: Vec<_> = self.bad.iter().map(|(line, why)| json!({"line": line, "why": why})).collect();
+        let bad: Vec<_> =
+            self.bad.iter().map(|(line, why)| json!({"line": line, "why": why})).collect();
         json!({
             "loaded": self.records, "bytes": self.bytes, "last_line": self.last_line, "skipped": self.skipped,
             "bad": bad, "seconds": seconds, "complete": complete,
@@ -226,7 +229,9 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
     let read = input.counter();
     let size = input.len.unwrap_or(8 << 20);
     let records = Records::new(input, format, choice_of(args, format)).map_err(|t| match t {
-        Trouble::Bad { line, why } => Failure::new(format!("{}, line {line}: {why}", args.file.display())),
+        Trouble::Bad { line, why } => {
+            Failure::new(format!("{}, line {line}: {why}", args.file.display()))
+        }
         Trouble::Io(e) => Failure::file("read", &args.file, &e),
     })?;
     global.check_own_tree(&args.tree)?;
@@ -236,8 +241,17 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
         false => db.tree(&args.tree, TreeOptions::default())?,
     };
     let watch = Watch::start();
-    let mut loading =
-        Loading { args, db, tree, batch: Batch::new(), lines: 0, loaded: Loaded::default(), progress, read, watch };
+    let mut loading = Loading {
+        args,
+        db,
+        tree,
+        batch: Batch::new(),
+        lines: 0,
+        loaded: Loaded::default(),
+        progress,
+        read,
+        watch,
+    };
     let done = loading.take(records);
     let Loading { loaded, progress, .. } = loading;
     drop(progress);
@@ -279,12 +293,16 @@ impl Loading<'_> {
                     Ok(()) => {
                         bytes += (record.key.len() + record.value.len()) as u64;
                         self.lines = record.line;
-                        if self.batch.len() >= self.args.chunk as usize || self.batch.size() >= CHUNK_BYTES {
+                        if self.batch.len() >= self.args.chunk as usize
+                            || self.batch.size() >= CHUNK_BYTES
+                        {
                             self.write(std::mem::take(&mut bytes))?;
                         }
                         continue;
                     }
-                    Err(e) if e.kind() == ErrorKind::InvalidArgument => (record.line, e.message().to_owned()),
+                    Err(e) if e.kind() == ErrorKind::InvalidArgument => {
+                        (record.line, e.message().to_owned())
+                    }
                     Err(e) => return Err(e.into()),
                 },
                 Err(Trouble::Bad { line, why }) => (line, why),
@@ -313,7 +331,11 @@ impl Loading<'_> {
         self.loaded.last_line = self.lines;
         self.progress.at(self.read.get());
         let rate = self.loaded.records as f64 / self.watch.seconds().max(1e-9);
-        self.progress.say(format!("{} at {}/s", things(self.loaded.records, "record", "records"), output::rate(rate)));
+        self.progress.say(format!(
+            "{} at {}/s",
+            things(self.loaded.records, "record", "records"),
+            output::rate(rate)
+        ));
         Ok(())
     }
 }
@@ -346,7 +368,10 @@ pub fn report_bad_line(global: &Global, args: &LoadArgs, loaded: &Loaded, comple
 /// Says what was passed over, or what to do about the bad line.
 pub fn report_rest(global: &Global, loaded: &Loaded, complete: bool) {
     if loaded.skipped > 0 {
-        let first = loaded.bad.first().map_or(String::new(), |(line, why)| format!("; the first is line {line}: {why}"));
+        let first = loaded
+            .bad
+            .first()
+            .map_or(String::new(), |(line, why)| format!("; the first is line {line}: {why}"));
         eprintln!("skipped {}{first}", things(loaded.skipped, "bad line", "bad lines"));
     } else if !complete && !loaded.bad.is_empty() {
         let until = match loaded.last_line {

@@ -26,7 +26,12 @@ pub struct RowArgs {
     #[arg(long, value_name = "NAME", requires = "keyspace", help_heading = "Rows of columns")]
     family: Option<String>,
     /// Make a super column of each record, named by this field
-    #[arg(long = "super", value_name = "FIELD", requires = "family", help_heading = "Rows of columns")]
+    #[arg(
+        long = "super",
+        value_name = "FIELD",
+        requires = "family",
+        help_heading = "Rows of columns"
+    )]
     super_field: Option<String>,
     /// Make an index on this field if there is none; may be repeated
     #[arg(long, value_name = "FIELD", requires = "family", help_heading = "Rows of columns")]
@@ -65,10 +70,13 @@ fn define(wide: &Wide, (keyspace, family): (&str, &str), args: &RowArgs) -> Resu
     for name in &args.index {
         match def.column_metadata.iter_mut().find(|c| c.name == name.as_bytes()) {
             Some(column) if column.index_type.is_some() => {}
-            Some(column) => *column = ColumnDef { index_type: indexed(name).index_type, ..column.clone() },
+            Some(column) => {
+                *column = ColumnDef { index_type: indexed(name).index_type, ..column.clone() }
+            }
             None => {
                 let validator = def.default_validation_class.clone();
-                def.column_metadata.push(ColumnDef { validation_class: validator, ..indexed(name) });
+                def.column_metadata
+                    .push(ColumnDef { validation_class: validator, ..indexed(name) });
             }
         }
     }
@@ -79,13 +87,21 @@ fn define(wide: &Wide, (keyspace, family): (&str, &str), args: &RowArgs) -> Resu
 }
 
 /// Runs `firn load --keyspace --family`.
-pub fn run(global: &Global, args: &LoadArgs, target: (&str, &str), format: Format, header: bool) -> Done {
+pub fn run(
+    global: &Global,
+    args: &LoadArgs,
+    target: (&str, &str),
+    format: Format,
+    header: bool,
+) -> Done {
     let input = Input::open(args.file()).map_err(|e| Failure::file("open", args.file(), &e))?;
     let progress = Progress::bytes("load", input.len);
     let read = input.counter();
     let size = input.len.unwrap_or(8 << 20);
     let reader = FieldReader::new(input, format, header, args.is_raw()).map_err(|t| match t {
-        Trouble::Bad { line, why } => Failure::new(format!("{}, line {line}: {why}", args.file().display())),
+        Trouble::Bad { line, why } => {
+            Failure::new(format!("{}, line {line}: {why}", args.file().display()))
+        }
         Trouble::Io(e) => Failure::file("read", args.file(), &e),
     })?;
     let key = match (args.key(), format, reader.first_name()) {
@@ -99,12 +115,21 @@ pub fn run(global: &Global, args: &LoadArgs, target: (&str, &str), format: Forma
     let keyspace = wide.keyspace(target.0).map_err(failure)?;
     let family = wide.schema().family(target.0, target.1).map_err(failure)?.clone();
     if family.is_super() != args.rows().super_field.is_some() {
-        let next = if family.is_super() { "name the field of the super columns with --super" } else { "leave out --super" };
-        return Err(Failure::with_next(format!("{} is a {} family", target.1, family.def().column_type), next));
+        let next = if family.is_super() {
+            "name the field of the super columns with --super"
+        } else {
+            "leave out --super"
+        };
+        return Err(Failure::with_next(
+            format!("{} is a {} family", target.1, family.def().column_type),
+            next,
+        ));
     }
-    let chunks = Chunks::new(&keyspace, target.1, usize::MAX, args.durability()).map_err(failure)?;
+    let chunks =
+        Chunks::new(&keyspace, target.1, usize::MAX, args.durability()).map_err(failure)?;
     let watch = Watch::start();
-    let mut loading = Loading { args, key, chunks, loaded: Loaded::default(), progress, last_line: 0, watch };
+    let mut loading =
+        Loading { args, key, chunks, loaded: Loaded::default(), progress, last_line: 0, watch };
     let done = loading.take(reader, &|| read.get());
     let done = done.and_then(|all| Ok(wide.store().db().sync().map(|()| all)?));
     let seconds = watch.seconds();
@@ -148,7 +173,9 @@ impl Loading<'_> {
                         continue;
                     }
                     Err(Error::InvalidRequest(why)) => (fields.line, why),
-                    Err(Error::Store(e)) if e.kind() == ErrorKind::InvalidArgument => (fields.line, e.message().to_owned()),
+                    Err(Error::Store(e)) if e.kind() == ErrorKind::InvalidArgument => {
+                        (fields.line, e.message().to_owned())
+                    }
                     Err(e) => return Err(failure(e)),
                 },
                 Err(Trouble::Bad { line, why }) => (line, why),
@@ -166,13 +193,17 @@ impl Loading<'_> {
     }
 
     fn record(&mut self, fields: &mut Fields) -> Result<(), Error> {
-        let missing = |name: &[u8]| Error::InvalidRequest(format!("it has no field {:?}", String::from_utf8_lossy(name)));
+        let missing = |name: &[u8]| {
+            Error::InvalidRequest(format!("it has no field {:?}", String::from_utf8_lossy(name)))
+        };
         // In the order of names, the store need not sort.
         fields.sort();
         let key = fields.get(&self.key).ok_or_else(|| missing(&self.key))?;
         let super_field = self.args.rows().super_field.as_ref().map(|s| s.as_bytes());
-        let super_column = super_field.map(|name| fields.get(name).ok_or_else(|| missing(name))).transpose()?;
-        let columns = fields.iter().filter(|(name, _)| *name != self.key && Some(*name) != super_field);
+        let super_column =
+            super_field.map(|name| fields.get(name).ok_or_else(|| missing(name))).transpose()?;
+        let columns =
+            fields.iter().filter(|(name, _)| *name != self.key && Some(*name) != super_field);
         let family = self.chunks.family().clone();
         let key = bytes_of(family.key_validator(), key)?;
         let super_column = super_column.map(|s| bytes_of(family.comparator(), s)).transpose()?;
@@ -190,12 +221,23 @@ impl Loading<'_> {
         self.progress.at(read);
         let columns = self.chunks.written().columns;
         let rate = columns as f64 / self.watch.seconds().max(1e-9);
-        self.progress.say(format!("{} at {} columns/s", told(self.chunks.written()), output::rate(rate)));
+        self.progress.say(format!(
+            "{} at {} columns/s",
+            told(self.chunks.written()),
+            output::rate(rate)
+        ));
         Ok(())
     }
 }
 
-fn report(global: &Global, args: &LoadArgs, loaded: &Loaded, counts: Counts, seconds: f64, complete: bool) -> Done {
+fn report(
+    global: &Global,
+    args: &LoadArgs,
+    loaded: &Loaded,
+    counts: Counts,
+    seconds: f64,
+    complete: bool,
+) -> Done {
     if global.store.json {
         let mut v = loaded.json(seconds, complete);
         (v["loaded"], v["columns"]) = (json!(counts.rows), json!(counts.columns));

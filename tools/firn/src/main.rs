@@ -1,7 +1,8 @@
 //! The `firn` command: load, read, measure and verify Firn stores.
 //!
-//! Conventions of every subcommand: data on standard output, talk on standard error; `--json` for programs; exit code 0 when all
-//! is well, 1 when something was found, 2 when it could not run; nothing is written unless the command's name says so.
+//! Conventions of every subcommand: data on standard output, talk on standard error; `--json` for
+//! programs; exit code 0 when all is well, 1 when something was found, 2 when it could not run;
+//! nothing is written unless the command's name says so.
 
 mod bench;
 mod cli;
@@ -138,7 +139,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let matches = Cli::command().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.format(&mut Cli::command()).exit());
+    let cli =
+        Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.format(&mut Cli::command()).exit());
     let global = &cli.global;
     let done = match &cli.command {
         Command::Load(args) => load::run(global, args),
@@ -163,7 +165,11 @@ fn main() -> ExitCode {
         Command::Bench(args) => {
             let command = Cli::command();
             let bench = command.find_subcommand("bench").zip(matches.subcommand_matches("bench"));
-            bench::run(global, args, &bench.map_or(vec![], |(bench, matches)| bench::given(bench, matches)))
+            bench::run(
+                global,
+                args,
+                &bench.map_or(vec![], |(bench, matches)| bench::given(bench, matches)),
+            )
         }
         Command::Torture(args) => torture::run(global, args),
         Command::Completions(args) => install::completions(args, Cli::command(), &mut stdout()),
@@ -184,9 +190,15 @@ fn advice(e: &Error) -> Option<&'static str> {
         ErrorKind::NotFound => {
             "name the store with --db DIR; `firn load` or `firn bench` makes one, `firn trees` lists its trees"
         }
-        ErrorKind::NoSpace => "free some space and run the command again: what was written before is safe",
-        ErrorKind::Incompatible => "use the version of firn, and the hooks, that the store was written with",
-        ErrorKind::ReadOnly => "look at the first error above, and at the device; then run the command again",
+        ErrorKind::NoSpace => {
+            "free some space and run the command again: what was written before is safe"
+        }
+        ErrorKind::Incompatible => {
+            "use the version of firn, and the hooks, that the store was written with"
+        }
+        ErrorKind::ReadOnly => {
+            "look at the first error above, and at the device; then run the command again"
+        }
         _ => return None,
     })
 }

@@ -1,4 +1,5 @@
-//! What the trees of a store with keyspaces are called by people, the table or family that is in each, and what their keys say.
+//! What the trees of a store with keyspaces are called by people, the table or family that is in
+//! each, and what their keys say.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +10,9 @@ use firn_cql::internals::values::literal;
 use firn_cql::quote_if_needed;
 use firn_kv::Db;
 use firn_wide::Type;
-use firn_wide::internals::key::{AFTER, BEFORE, DELETION, END, Layout, Names as CellNames, RANGES, ROWS, STATIC};
+use firn_wide::internals::key::{
+    AFTER, BEFORE, DELETION, END, Layout, Names as CellNames, RANGES, ROWS, STATIC,
+};
 use firn_wide::internals::store::{TreeName, loss};
 use firn_wide::internals::types::EMPTY;
 use firn_wide_text::files::Described;
@@ -19,7 +22,8 @@ use serde_json::{Value, json};
 #[derive(Default)]
 pub struct Names {
     trees: BTreeMap<TreeName, Named>,
-    /// Whether these are all that the store defines: it has keyspaces, and their definitions could be read.
+    /// Whether these are all that the store defines: it has keyspaces, and their definitions could
+    /// be read.
     are_all: bool,
 }
 
@@ -35,9 +39,12 @@ struct Named {
 impl Named {
     /// What is in the tree of a family, a table, or of one's index.
     fn new(kind: &str, keyspace: &str, name: &str, index: Option<&str>, keys: Keys) -> Named {
-        let quoted = |name: &str| if kind == "table" { quote_if_needed(name).into_owned() } else { name.to_owned() };
+        let quoted = |name: &str| {
+            if kind == "table" { quote_if_needed(name).into_owned() } else { name.to_owned() }
+        };
         let whose = format!("{kind} {}.{}", quoted(keyspace), quoted(name));
-        let words = index.map_or(whose.clone(), |index| format!("index {} on {whose}", quoted(index)));
+        let words =
+            index.map_or(whose.clone(), |index| format!("index {} on {whose}", quoted(index)));
         let mut told = json!({"kind": if index.is_some() { "index" } else { kind }, "keyspace": keyspace, kind: name});
         if let Some(index) = index {
             told["index"] = index.into();
@@ -74,7 +81,15 @@ impl Keys {
                 let part = |(i, c): (usize, &firn_cql::internals::catalog::Column)| {
                     format!("{} = {}", quote_if_needed(&c.name), literal(&c.of.of, parts.part(i)))
                 };
-                Some(table.partition().iter().enumerate().map(part).collect::<Vec<_>>().join(" AND "))
+                Some(
+                    table
+                        .partition()
+                        .iter()
+                        .enumerate()
+                        .map(part)
+                        .collect::<Vec<_>>()
+                        .join(" AND "),
+                )
             }
             Keys::Index => None,
         }
@@ -95,7 +110,8 @@ enum Where {
 impl Keys {
     /// The name and type of a clustering column, which are those of a super column in a family.
     fn clustering(&self, number: usize, of: &Type) -> (String, Type) {
-        let column = if let Keys::Table(table, _) = self { table.clustering().get(number) } else { None };
+        let column =
+            if let Keys::Table(table, _) = self { table.clustering().get(number) } else { None };
         column.map_or_else(
             || ("super column".to_owned(), of.clone()),
             |c| (quote_if_needed(&c.name).into_owned(), c.of.of.clone()),
@@ -110,13 +126,21 @@ impl Keys {
                 of.take_component(&mut rest, &mut raw).ok()?;
                 Some(format!("column {}", literal(of, Some(&raw))))
             }
-            (CellNames::Columns, _) if rest.first() == Some(&EMPTY) => Some("its marker".to_owned()),
+            (CellNames::Columns, _) if rest.first() == Some(&EMPTY) => {
+                Some("its marker".to_owned())
+            }
             (CellNames::Columns, Keys::Table(table, _)) => {
-                let (id, path) = (u16::from_be_bytes(rest.get(1..3)?.try_into().ok()?), rest.get(4..).unwrap_or_default());
+                let (id, path) = (
+                    u16::from_be_bytes(rest.get(1..3)?.try_into().ok()?),
+                    rest.get(4..).unwrap_or_default(),
+                );
                 let column = table.column_by_id(id)?;
                 let (mut raw, mut left) = (vec![], path);
-                let key = column.of.path_type().filter(|of| !path.is_empty() && of.take_component(&mut left, &mut raw).is_ok());
-                let key = key.map_or_else(String::new, |of| format!("[{}]", literal(&of, Some(&raw))));
+                let key = column.of.path_type().filter(|of| {
+                    !path.is_empty() && of.take_component(&mut left, &mut raw).is_ok()
+                });
+                let key =
+                    key.map_or_else(String::new, |of| format!("[{}]", literal(&of, Some(&raw))));
                 Some(format!("column {}{key}", quote_if_needed(&column.name)))
             }
             _ => None,
@@ -162,18 +186,31 @@ impl Names {
         for family in engine.wide().schema().families() {
             let (keyspace, name) = (family.keyspace(), family.name());
             for (_, index) in family.indexes() {
-                put(TreeName::Index(index.id), Named::new("family", keyspace, name, Some(&index.name), Keys::Index));
+                put(
+                    TreeName::Index(index.id),
+                    Named::new("family", keyspace, name, Some(&index.name), Keys::Index),
+                );
             }
-            let keys = layout(family.id()).map(|layout| Keys::Family(Box::new(Described { def: family.clone(), layout })));
-            put(TreeName::Family(family.id()), Named::new("family", keyspace, name, None, keys.unwrap_or(Keys::Index)));
+            let keys = layout(family.id())
+                .map(|layout| Keys::Family(Box::new(Described { def: family.clone(), layout })));
+            put(
+                TreeName::Family(family.id()),
+                Named::new("family", keyspace, name, None, keys.unwrap_or(Keys::Index)),
+            );
         }
         for table in engine.catalog().tables() {
             let (keyspace, name) = (&*table.keyspace, &*table.name);
             for index in table.indexes() {
-                put(TreeName::Index(index.id), Named::new("table", keyspace, name, Some(&index.name), Keys::Index));
+                put(
+                    TreeName::Index(index.id),
+                    Named::new("table", keyspace, name, Some(&index.name), Keys::Index),
+                );
             }
             let keys = layout(table.id).map(|layout| Keys::Table(table.clone(), layout));
-            put(TreeName::Family(table.id), Named::new("table", keyspace, name, None, keys.unwrap_or(Keys::Index)));
+            put(
+                TreeName::Family(table.id),
+                Named::new("table", keyspace, name, None, keys.unwrap_or(Keys::Index)),
+            );
         }
         Names { trees: names, are_all: true }
     }
@@ -190,7 +227,8 @@ impl Names {
         self.trees.get(&TreeName::parse(tree)?)
     }
 
-    /// What is in the tree: "table shop.items". `None` where nobody knows, or where the tree's own name says it.
+    /// What is in the tree: "table shop.items". `None` where nobody knows, or where the tree's own
+    /// name says it.
     pub fn of_tree(&self, tree: &str) -> Option<&str> {
         self.named(tree).map(|n| n.words.as_str())
     }
@@ -200,7 +238,8 @@ impl Names {
         self.named(tree).map_or(Value::Null, |n| n.told.clone())
     }
 
-    /// Whose partition a key of a table's or family's tree begins with: "id = 1". `None` where it begins with none.
+    /// Whose partition a key of a table's or family's tree begins with: "id = 1". `None` where it
+    /// begins with none.
     pub fn partition(&self, tree: &str, key: &[u8]) -> Option<String> {
         let keys = &self.named(tree)?.keys;
         keys.partition(&key[..keys.layout()?.partition_len(key).ok()?])
@@ -211,20 +250,24 @@ impl Names {
         keys.place(&key[keys.layout()?.partition_len(key).ok()?..])
     }
 
-    /// What of its partition the cell with this key is of: "row at = 5, column name", "static cells".
+    /// What of its partition the cell with this key is of: "row at = 5, column name", "static
+    /// cells".
     pub fn cell(&self, tree: &str, key: &[u8]) -> Option<String> {
         match self.place(tree, key)? {
             Where::Beginning => None,
             Where::Statics => Some("static cells".to_owned()),
             Where::Row { values, column, .. } => {
-                let row = Some(values).filter(|v| !v.is_empty()).map(|values| format!("row {values}"));
-                Some([row, column].into_iter().flatten().collect::<Vec<_>>().join(", ")).filter(|s| !s.is_empty())
+                let row =
+                    Some(values).filter(|v| !v.is_empty()).map(|values| format!("row {values}"));
+                Some([row, column].into_iter().flatten().collect::<Vec<_>>().join(", "))
+                    .filter(|s| !s.is_empty())
             }
         }
     }
 
-    /// Which rows of its partition lie in a range of keys: "row at = 5", "rows after at = 5 before at = 9"; with its deletions, which lie
-    /// before all rows, "deletions, and rows to at = 5". `None` where it is all of them, or more than one partition.
+    /// Which rows of its partition lie in a range of keys: "row at = 5", "rows after at = 5 before
+    /// at = 9"; with its deletions, which lie before all rows, "deletions, and rows to at = 5".
+    /// `None` where it is all of them, or more than one partition.
     pub fn rows(&self, tree: &str, from: &[u8], until: Option<&[u8]>) -> Option<String> {
         let first = self.place(tree, from)?;
         let same = |until: &&[u8]| self.partition(tree, until) == self.partition(tree, from);
@@ -234,20 +277,28 @@ impl Names {
             Where::Row { side: "after", values, .. } => {
                 Some(if starts { format!("after {values}") } else { format!("to {values}") })
             }
-            Where::Row { values, .. } => Some(if starts { format!("from {values}") } else { format!("before {values}") }),
+            Where::Row { values, .. } => {
+                Some(if starts { format!("from {values}") } else { format!("before {values}") })
+            }
             Where::Beginning | Where::Statics => None,
         };
         match (&first, &last) {
-            (Where::Statics, Some(Where::Row { values, .. })) if values.is_empty() => return Some("static cells".to_owned()),
-            (Where::Row { side: "before" | "at", values, .. }, Some(Where::Row { side: "after", values: end, .. }))
-                if values == end && !values.is_empty() =>
-            {
+            (Where::Statics, Some(Where::Row { values, .. })) if values.is_empty() => {
+                return Some("static cells".to_owned());
+            }
+            (
+                Where::Row { side: "before" | "at", values, .. },
+                Some(Where::Row { side: "after", values: end, .. }),
+            ) if values == end && !values.is_empty() => {
                 return Some(format!("row {values}"));
             }
             _ => {}
         }
         let what = if first == Where::Beginning { "deletions, and rows" } else { "rows" };
-        let sides: Vec<String> = [side(&first, true), last.and_then(|w| side(&w, false))].into_iter().flatten().collect();
+        let sides: Vec<String> = [side(&first, true), last.and_then(|w| side(&w, false))]
+            .into_iter()
+            .flatten()
+            .collect();
         (!sides.is_empty()).then(|| format!("{what} {}", sides.join(" ")))
     }
 }

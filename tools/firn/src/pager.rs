@@ -1,6 +1,8 @@
-//! What a shell prints, a screen at a time: through the program that `PAGER` names, or with a pager of its own.
+//! What a shell prints, a screen at a time: through the program that `PAGER` names, or with a pager
+//! of its own.
 //!
-//! Invariant: what the user does not want to read any more is an error of the kind `BrokenPipe`, and so is what comes after Ctrl-C.
+//! Invariant: what the user does not want to read any more is an error of the kind `BrokenPipe`,
+//! and so is what comes after Ctrl-C.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::process::{Child, Command, Stdio};
@@ -121,7 +123,8 @@ impl Write for Pager {
             return Err(enough());
         }
         if let To::Program(child) = &mut self.to {
-            let written = child.stdin.as_mut().ok_or_else(enough).and_then(|stdin| stdin.write(bytes));
+            let written =
+                child.stdin.as_mut().ok_or_else(enough).and_then(|stdin| stdin.write(bytes));
             self.has_quit = written.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe);
             return written;
         }
@@ -147,10 +150,12 @@ impl Write for Pager {
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.to {
             To::Screen { out, .. } => out.flush(),
-            To::Program(child) => child.stdin.as_mut().map_or(Ok(()), |stdin| match stdin.flush() {
-                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-                other => other,
-            }),
+            To::Program(child) => {
+                child.stdin.as_mut().map_or(Ok(()), |stdin| match stdin.flush() {
+                    Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                    other => other,
+                })
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
-//! Statements typed at a terminal: line editing, completion by tab and a history, for every language that the command speaks.
+//! Statements typed at a terminal: line editing, completion by tab and a history, for every
+//! language that the command speaks.
 //!
-//! Invariants: the history is a file of the user's, and a shell works without one; each statement is in it before it runs. An interrupt (Ctrl-C)
-//! forgets what was typed of a statement, or stops the one that runs; the end of the input (Ctrl-D) leaves.
+//! Invariants: the history is a file of the user's, and a shell works without one; each statement
+//! is in it before it runs. An interrupt (Ctrl-C) forgets what was typed of a statement, or stops
+//! the one that runs; the end of the input (Ctrl-D) leaves.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -26,7 +28,8 @@ pub trait Conversation {
     /// What stands before a line.
     fn prompt(&self) -> String;
 
-    /// What could replace the text from an offset on up to the end of `before`, which begins with a statement.
+    /// What could replace the text from an offset on up to the end of `before`, which begins with a
+    /// statement.
     fn complete(&self, before: &str) -> (usize, Vec<String>);
 
     /// Takes a line with its end; the statements that it completes.
@@ -53,7 +56,12 @@ struct Completing<C>(Rc<RefCell<Around<C>>>);
 impl<C: Conversation> Completer for Completing<C> {
     type Candidate = String;
 
-    fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+    fn complete(
+        &self,
+        line: &str,
+        pos: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
         let around = self.0.borrow();
         let before = format!("{}{}", around.pending, line.get(..pos).unwrap_or(line));
         let (start, candidates) = around.conversation.complete(&before);
@@ -78,9 +86,12 @@ fn history_file() -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".firn_history")))
 }
 
-fn editor<C: Conversation>(around: Rc<RefCell<Around<C>>>) -> Done<Editor<Completing<C>, FileHistory>> {
+fn editor<C: Conversation>(
+    around: Rc<RefCell<Around<C>>>,
+) -> Done<Editor<Completing<C>, FileHistory>> {
     let trouble = |e: ReadlineError| Failure::new(format!("cannot use the terminal: {e}"));
-    let config = Config::builder().completion_type(CompletionType::List).auto_add_history(false).build();
+    let config =
+        Config::builder().completion_type(CompletionType::List).auto_add_history(false).build();
     let history = FileHistory::with_config(&config);
     let mut editor = Editor::with_history(config, history).map_err(trouble)?;
     editor.set_helper(Some(Completing(around)));
@@ -138,7 +149,10 @@ pub fn converse(conversation: impl Conversation) -> Done {
 }
 
 /// Adds what was typed last to the file; of one that can't be written it is said once.
-fn keep<C: Conversation>(editor: &mut Editor<Completing<C>, FileHistory>, history: &mut Option<PathBuf>) {
+fn keep<C: Conversation>(
+    editor: &mut Editor<Completing<C>, FileHistory>,
+    history: &mut Option<PathBuf>,
+) {
     if let Some(file) = history
         && let Err(e) = editor.append_history(file)
     {

@@ -1,4 +1,5 @@
-//! `firn purge-report`: what keeps the tombstones and expired cells of column families and of CQL's tables.
+//! `firn purge-report`: what keeps the tombstones and expired cells of column families and of CQL's
+//! tables.
 
 use std::io::Write;
 
@@ -39,7 +40,8 @@ pub fn run(global: &Global, args: &PurgeArgs) -> Done {
     let session = global.model(global.to_read())?;
     let engine = session.engine();
     let (keyspace, catalog) = (keyspace(engine.wide(), &args.keyspace)?, engine.catalog());
-    let tables: Vec<_> = catalog.keyspace(&args.keyspace).iter().flat_map(|k| k.tables()).cloned().collect();
+    let tables: Vec<_> =
+        catalog.keyspace(&args.keyspace).iter().flat_map(|k| k.tables()).cloned().collect();
     let mut names = args.family.clone();
     if names.is_empty() {
         names = families(&keyspace);
@@ -58,7 +60,8 @@ pub fn run(global: &Global, args: &PurgeArgs) -> Done {
     }
     let mut out = stdout();
     if global.store.json {
-        let all: Vec<Value> = reports.iter().map(|(name, report)| report_json(name, report)).collect();
+        let all: Vec<Value> =
+            reports.iter().map(|(name, report)| report_json(name, report)).collect();
         writeln!(out, "{:#}", Value::from(all))?;
         return Ok(out.flush()?);
     }
@@ -81,7 +84,9 @@ fn file(id: u64) -> String {
 
 fn report_json(name: &str, r: &PurgeReport) -> Value {
     let blocker = |b: &Blocker| match b {
-        Blocker::Table { id, min_timestamp } => json!({"table": file(*id), "min_timestamp": min_timestamp}),
+        Blocker::Table { id, min_timestamp } => {
+            json!({"table": file(*id), "min_timestamp": min_timestamp})
+        }
         Blocker::Snapshot(s) => json!({"snapshot": s.name, "since_micros": s.since_micros}),
     };
     let table = |t: &TablePurge| {
@@ -98,15 +103,19 @@ fn report_json(name: &str, r: &PurgeReport) -> Value {
             "past_grace": state, "not_before": until, "blocked_by": t.blocked_by.iter().map(blocker).collect::<Vec<_>>(),
         })
     };
-    let holder =
-        |p: &firn_kv::Pin| json!({"kind": p.kind.name(), "name": p.name, "bytes": p.bytes, "since_micros": p.since_micros});
+    let holder = |p: &firn_kv::Pin| json!({"kind": p.kind.name(), "name": p.name, "bytes": p.bytes, "since_micros": p.since_micros});
     json!({
         "family": name, "tree": r.tree, "now": r.now, "gc_grace": r.gc_grace, "memtable_bytes": r.memtable_bytes,
         "tables": r.tables.iter().map(table).collect::<Vec<_>>(), "holders": r.holders.iter().map(holder).collect::<Vec<_>>(),
     })
 }
 
-fn print(global: &Global, out: &mut impl Write, name: &str, r: &PurgeReport) -> std::io::Result<()> {
+fn print(
+    global: &Global,
+    out: &mut impl Write,
+    name: &str,
+    r: &PurgeReport,
+) -> std::io::Result<()> {
     writeln!(
         out,
         "{name}: {} in the tree {}, {} in memory, grace {} s",
@@ -116,7 +125,15 @@ fn print(global: &Global, out: &mut impl Write, name: &str, r: &PurgeReport) -> 
         count(r.gc_grace.max(0) as u64)
     )?;
     if !r.tables.is_empty() {
-        let mut t = table(&["table", "level", "size", "entries", "could go", "past grace", "what may lie beneath"]);
+        let mut t = table(&[
+            "table",
+            "level",
+            "size",
+            "entries",
+            "could go",
+            "past grace",
+            "what may lie beneath",
+        ]);
         for entry in &r.tables {
             let cells = [
                 file(entry.id),
@@ -138,7 +155,13 @@ fn print(global: &Global, out: &mut impl Write, name: &str, r: &PurgeReport) -> 
         write!(out, "{}", print_table(&t, global.style()))?;
     }
     for p in &r.holders {
-        writeln!(out, "{} of tables that were merged are kept by a {} {}", bytes(p.bytes), p.kind.name(), p.name)?;
+        writeln!(
+            out,
+            "{} of tables that were merged are kept by a {} {}",
+            bytes(p.bytes),
+            p.kind.name(),
+            p.name
+        )?;
     }
     writeln!(out, "{}", advice(r))
 }
@@ -149,7 +172,9 @@ fn beneath(t: &TablePurge) -> String {
     }
     let name = |b: &Blocker| match b {
         Blocker::Table { id, .. } => file(*id),
-        Blocker::Snapshot(s) => format!("snapshot {:?} since {}", s.name, date((s.since_micros / 1_000_000) as i64)),
+        Blocker::Snapshot(s) => {
+            format!("snapshot {:?} since {}", s.name, date((s.since_micros / 1_000_000) as i64))
+        }
     };
     let names: Vec<String> = t.blocked_by.iter().take(3).map(name).collect();
     let more = t.blocked_by.len().saturating_sub(names.len());
@@ -162,11 +187,18 @@ fn beneath(t: &TablePurge) -> String {
 
 /// What can be done about it, in a line.
 fn advice(r: &PurgeReport) -> String {
-    let due: Vec<&TablePurge> = r.tables.iter().filter(|t| matches!(t.grace, Grace::Some | Grace::Whole)).collect();
+    let due: Vec<&TablePurge> =
+        r.tables.iter().filter(|t| matches!(t.grace, Grace::Some | Grace::Whole)).collect();
     let is_snapshot = |b: &Blocker| matches!(b, Blocker::Snapshot(_));
     if due.is_empty() {
-        let first = r.tables.iter().filter_map(|t| if let Grace::Until(second) = t.grace { Some(second) } else { None }).min();
-        return first.map_or("There is nothing to purge.".into(), |s| format!("Nothing is past grace before {}.", date(s)));
+        let first = r
+            .tables
+            .iter()
+            .filter_map(|t| if let Grace::Until(second) = t.grace { Some(second) } else { None })
+            .min();
+        return first.map_or("There is nothing to purge.".into(), |s| {
+            format!("Nothing is past grace before {}.", date(s))
+        });
     }
     if due.iter().any(|t| t.blocked_by.iter().any(is_snapshot)) {
         return "Snapshots keep what is past grace: drop them first.".into();

@@ -214,15 +214,22 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
     let range = args.range.range(args.hex)?;
     let db = global.open_to_read()?;
     let tree = store::tree(&db, args.tree.as_deref())?;
-    let format = args.format.unwrap_or(if global.store.json { ScanFormat::Json } else { ScanFormat::Tsv });
+    let format =
+        args.format.unwrap_or(if global.store.json { ScanFormat::Json } else { ScanFormat::Tsv });
     let mut out = stdout();
     if format == ScanFormat::Csv {
         writeln!(out, "{}", if args.keys_only { "key" } else { "key,value" })?;
     }
-    let mut printer = Printer { format, show: show(args.hex), keys_only: args.keys_only, line: vec![] };
+    let mut printer =
+        Printer { format, show: show(args.hex), keys_only: args.keys_only, line: vec![] };
     let mut entry = |key: &[u8], value: &[u8]| printer.print(&mut out, key, value);
-    let mut walk =
-        Walk { tree: &tree, left: args.limit.unwrap_or(u64::MAX), reverse: args.reverse, lost: vec![], entry: &mut entry };
+    let mut walk = Walk {
+        tree: &tree,
+        left: args.limit.unwrap_or(u64::MAX),
+        reverse: args.reverse,
+        lost: vec![],
+        entry: &mut entry,
+    };
     let (from, until) = range.bounds();
     let walked = walk.over((from.map(<[u8]>::to_vec), until.map(<[u8]>::to_vec)));
     let lost = walk.lost;
@@ -231,7 +238,10 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
     if lost.is_empty() {
         return Ok(());
     }
-    eprintln!("{} not all of the range could be read; of these keys nothing is printed:", global.style().error("damaged:"));
+    eprintln!(
+        "{} not all of the range could be read; of these keys nothing is printed:",
+        global.style().error("damaged:")
+    );
     for e in &lost {
         eprintln!("  {e}");
     }
@@ -263,7 +273,9 @@ impl Walk<'_> {
             let Err(failure) = self.stretch((&from, &until), &mut at) else { continue };
             let Failure::Engine(e) = failure else { return Err(failure) };
             // Without its keys nobody knows where it can be gone on.
-            let Some((first, last)) = e.key_range().filter(|_| is_of_file(&e)).map(|(a, b)| (a.to_vec(), b.to_vec())) else {
+            let Some((first, last)) =
+                e.key_range().filter(|_| is_of_file(&e)).map(|(a, b)| (a.to_vec(), b.to_vec()))
+            else {
                 return Err(e.into());
             };
             let (from, until) = match (at, self.reverse) {
@@ -289,7 +301,11 @@ impl Walk<'_> {
     }
 
     /// Shows the entries of a range up to its end or an error; `at` becomes the last one shown.
-    fn stretch(&mut self, (from, until): (&Bound<Vec<u8>>, &Bound<Vec<u8>>), at: &mut Option<Vec<u8>>) -> Done {
+    fn stretch(
+        &mut self,
+        (from, until): (&Bound<Vec<u8>>, &Bound<Vec<u8>>),
+        at: &mut Option<Vec<u8>>,
+    ) -> Done {
         let mut cursor = self.tree.cursor((from.clone(), until.clone()))?;
         if self.left > 0 {
             if self.reverse { cursor.last()? } else { cursor.first()? }
@@ -303,8 +319,9 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Shows what lies between the last entry shown and the keys that are lost. A walk towards these meets the damage a step too early, as
-    /// cursors look ahead; so it is walked away from them, and kept until it is in order.
+    /// Shows what lies between the last entry shown and the keys that are lost. A walk towards
+    /// these meets the damage a step too early, as cursors look ahead; so it is walked away from
+    /// them, and kept until it is in order.
     fn edge(&mut self, (from, until): &Bounds, met: &Error) -> Done {
         let mut kept = vec![];
         let mut walk = || -> firn_kv::Result<()> {
@@ -323,7 +340,11 @@ impl Walk<'_> {
         if let Err(e) = walk() {
             // Another damage in between: what lies there is lost with it.
             let ends = (start_of(from), end_of(until));
-            self.lost.push(if e.file() == met.file() && e.offset() == met.offset() { e } else { e.keys(&ends.0, &ends.1) });
+            self.lost.push(if e.file() == met.file() && e.offset() == met.offset() {
+                e
+            } else {
+                e.keys(&ends.0, &ends.1)
+            });
         }
         for (key, value) in kept.iter().rev() {
             if self.left == 0 {
@@ -374,7 +395,9 @@ fn higher_start(a: &Bound<Vec<u8>>, b: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
 fn is_empty((from, until): &Bounds) -> bool {
     match (from, until) {
         (Bound::Included(a), Bound::Included(b)) => a > b,
-        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => {
+            a >= b
+        }
         (_, Bound::Excluded(b)) => b.is_empty(),
         _ => false,
     }

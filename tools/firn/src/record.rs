@@ -1,7 +1,8 @@
 //! Records out of TSV, CSV and JSON lines.
 //!
-//! A reader yields one key and one value per record with the number of its line; a bad record is reported with its line and the
-//! reader goes on behind it. Memory is bounded by the longest record. A line may hold [`MAX_LINE`] bytes.
+//! A reader yields one key and one value per record with the number of its line; a bad record is
+//! reported with its line and the reader goes on behind it. Memory is bounded by the longest
+//! record. A line may hold [`MAX_LINE`] bytes.
 //!
 //! | format | key, unless chosen | value, unless chosen |
 //! |---|---|---|
@@ -133,7 +134,8 @@ impl<R: Read> Records<R> {
                 if choice.header && lines.next()? {
                     names = lines.text().split(|b| *b == b'\t').map(<[u8]>::to_vec).collect();
                 }
-                let columns = Columns::new(&choice, names).map_err(|why| Trouble::Bad { line: 1, why })?;
+                let columns =
+                    Columns::new(&choice, names).map_err(|why| Trouble::Bad { line: 1, why })?;
                 Ok(Records::Tsv(lines, columns, choice.coding))
             }
             Format::Deb822 => {
@@ -141,11 +143,22 @@ impl<R: Read> Records<R> {
                 Err(Trouble::Bad { line: 1, why })
             }
             Format::Csv => {
-                let mut reader = csv::ReaderBuilder::new().has_headers(choice.header).from_reader(source);
-                let names = if choice.header { reader.byte_headers().map_err(csv_trouble)?.clone() } else { ByteRecord::new() };
+                let mut reader =
+                    csv::ReaderBuilder::new().has_headers(choice.header).from_reader(source);
+                let names = if choice.header {
+                    reader.byte_headers().map_err(csv_trouble)?.clone()
+                } else {
+                    ByteRecord::new()
+                };
                 let names = names.iter().map(<[u8]>::to_vec).collect();
-                let columns = Columns::new(&choice, names).map_err(|why| Trouble::Bad { line: 1, why })?;
-                Ok(Records::Csv(Box::new(CsvRecords { reader, record: ByteRecord::new(), columns, coding: choice.coding })))
+                let columns =
+                    Columns::new(&choice, names).map_err(|why| Trouble::Bad { line: 1, why })?;
+                Ok(Records::Csv(Box::new(CsvRecords {
+                    reader,
+                    record: ByteRecord::new(),
+                    columns,
+                    coding: choice.coding,
+                })))
             }
         }
     }
@@ -160,7 +173,8 @@ impl<R: Read> Records<R> {
                     return Ok(false);
                 }
                 to.line = lines.number;
-                tsv(lines.text(), columns, *coding, to).map_err(|why| Trouble::Bad { line: lines.number, why })?;
+                tsv(lines.text(), columns, *coding, to)
+                    .map_err(|why| Trouble::Bad { line: lines.number, why })?;
                 Ok(true)
             }
             Records::Csv(csv) => csv.next(to),
@@ -169,7 +183,8 @@ impl<R: Read> Records<R> {
                     let text = lines.text().trim_ascii();
                     if !text.is_empty() {
                         to.line = lines.number;
-                        json(text, choice, to).map_err(|why| Trouble::Bad { line: lines.number, why })?;
+                        json(text, choice, to)
+                            .map_err(|why| Trouble::Bad { line: lines.number, why })?;
                         return Ok(true);
                     }
                 }
@@ -219,7 +234,10 @@ impl<R: Read> Lines<R> {
         }
         self.number += u64::from(any);
         if too_long {
-            return Err(Trouble::Bad { line: self.number, why: format!("it has more than {MAX_LINE} bytes") });
+            return Err(Trouble::Bad {
+                line: self.number,
+                why: format!("it has more than {MAX_LINE} bytes"),
+            });
         }
         Ok(any)
     }
@@ -252,7 +270,9 @@ impl Columns {
             }
             match name.parse::<usize>() {
                 Ok(n) if n > 0 && (names.is_empty() || n <= names.len()) => Ok(n - 1),
-                _ if names.is_empty() => Err(format!("{name:?} is no column number, and the columns have no names")),
+                _ if names.is_empty() => {
+                    Err(format!("{name:?} is no column number, and the columns have no names"))
+                }
                 _ => {
                     let list: Vec<String> = names.iter().map(|n| escape::words(n)).collect();
                     Err(format!("there is no column {name:?}; the header has {}", list.join(", ")))
@@ -269,7 +289,9 @@ impl Columns {
     }
 
     fn name(&self, i: usize) -> String {
-        self.names.get(i).map_or_else(|| format!("column{}", i + 1), |n| String::from_utf8_lossy(n).into_owned())
+        self.names
+            .get(i)
+            .map_or_else(|| format!("column{}", i + 1), |n| String::from_utf8_lossy(n).into_owned())
     }
 }
 
@@ -290,7 +312,10 @@ fn no_column(i: usize, has: usize) -> String {
 
 fn tsv(line: &[u8], columns: &Columns, coding: Coding, to: &mut Record) -> Result<(), String> {
     if columns.key == 0 && columns.value.is_none() {
-        let tab = line.iter().position(|b| *b == b'\t').ok_or("it has no tab, so no value behind the key")?;
+        let tab = line
+            .iter()
+            .position(|b| *b == b'\t')
+            .ok_or("it has no tab, so no value behind the key")?;
         put(&line[..tab], coding, &mut to.key)?;
         return put(&line[tab + 1..], coding, &mut to.value);
     }
@@ -327,9 +352,10 @@ pub fn csv_trouble(e: csv::Error) -> Trouble {
     let line = e.position().map_or(0, csv::Position::line);
     match e.into_kind() {
         csv::ErrorKind::Io(e) => Trouble::Io(e),
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            Trouble::Bad { line, why: format!("it has {len} columns where the first line has {expected_len}") }
-        }
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => Trouble::Bad {
+            line,
+            why: format!("it has {len} columns where the first line has {expected_len}"),
+        },
         other => Trouble::Bad { line, why: format!("{other:?}") },
     }
 }
@@ -362,7 +388,8 @@ impl<R: Read> CsvRecords<R> {
         }
         let mut object = Map::new();
         for &i in taken {
-            let text = std::str::from_utf8(field(i)?).map_err(|_| format!("column {} is no UTF-8, so no JSON", i + 1))?;
+            let text = std::str::from_utf8(field(i)?)
+                .map_err(|_| format!("column {} is no UTF-8, so no JSON", i + 1))?;
             object.insert(columns.name(i), Value::from(text));
         }
         to.value.extend(Value::Object(object).to_string().into_bytes());
@@ -370,9 +397,14 @@ impl<R: Read> CsvRecords<R> {
     }
 }
 
-/// The bytes of a field of a JSON object: of a string its text, of what else there is its JSON; `NAME_hex` stands in for a
-/// missing `NAME`.
-fn json_field(object: &Map<String, Value>, name: &str, coding: Coding, out: &mut Vec<u8>) -> Result<(), String> {
+/// The bytes of a field of a JSON object: of a string its text, of what else there is its JSON;
+/// `NAME_hex` stands in for a missing `NAME`.
+fn json_field(
+    object: &Map<String, Value>,
+    name: &str,
+    coding: Coding,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
     match object.get(name) {
         Some(Value::String(s)) if coding == Coding::Hex => escape::decode_hex(s.as_bytes(), out),
         Some(Value::String(s)) => {
@@ -391,7 +423,8 @@ fn json_field(object: &Map<String, Value>, name: &str, coding: Coding, out: &mut
 }
 
 fn json(text: &[u8], choice: &Choice, to: &mut Record) -> Result<(), String> {
-    let object: Map<String, Value> = serde_json::from_slice(text).map_err(|e| format!("it is no JSON object: {e}"))?;
+    let object: Map<String, Value> =
+        serde_json::from_slice(text).map_err(|e| format!("it is no JSON object: {e}"))?;
     let key = choice.key.as_deref().unwrap_or("key");
     if matches!(object.get(key), Some(Value::Null | Value::Object(_) | Value::Array(_))) {
         return Err(format!("the field {key:?} is neither text nor a number"));
@@ -408,7 +441,10 @@ fn json(text: &[u8], choice: &Choice, to: &mut Record) -> Result<(), String> {
             to.value.extend(Value::Object(taken).to_string().into_bytes());
             Ok(())
         }
-        Values::Rest if object.len() == 2 && (object.contains_key("value") || object.contains_key("value_hex")) => {
+        Values::Rest
+            if object.len() == 2
+                && (object.contains_key("value") || object.contains_key("value_hex")) =>
+        {
             json_field(&object, "value", choice.coding, &mut to.value)
         }
         Values::Rest => {
@@ -433,7 +469,9 @@ mod tests {
         loop {
             match records.next(&mut to) {
                 Ok(false) => return out,
-                Ok(true) => out.push(format!("{}={}", to.key.escape_ascii(), to.value.escape_ascii())),
+                Ok(true) => {
+                    out.push(format!("{}={}", to.key.escape_ascii(), to.value.escape_ascii()))
+                }
                 Err(Trouble::Bad { line, why }) => out.push(format!("{line}!{why}")),
                 Err(Trouble::Io(e)) => panic!("{e}"),
             }
@@ -446,11 +484,23 @@ mod tests {
         assert_eq!(got, ["a=1", "b=2\\t3", "c\\t=\\\\n", "=empty key", "last="]);
         let got = read(b"a\t1\nno tab\n\nb\t\\q\nc\t3\n", Format::Tsv, choice());
         let no_tab = "it has no tab, so no value behind the key";
-        assert_eq!(got, ["a=1", &format!("2!{no_tab}"), &format!("3!{no_tab}"), "4!the unknown escape \\q", "c=3"]);
+        assert_eq!(
+            got,
+            [
+                "a=1",
+                &format!("2!{no_tab}"),
+                &format!("3!{no_tab}"),
+                "4!the unknown escape \\q",
+                "c=3"
+            ]
+        );
         let raw = Choice { coding: Coding::Raw, ..choice() };
         assert_eq!(read(b"a\tC:\\q\n", Format::Tsv, raw), ["a=C:\\\\q"]);
         let hex = Choice { coding: Coding::Hex, ..choice() };
-        assert_eq!(read(b"00ff\t61\n0\t\n", Format::Tsv, hex), ["\\x00\\xff=a", "2!an odd number of hexadecimal digits"]);
+        assert_eq!(
+            read(b"00ff\t61\n0\t\n", Format::Tsv, hex),
+            ["\\x00\\xff=a", "2!an odd number of hexadecimal digits"]
+        );
     }
 
     #[test]

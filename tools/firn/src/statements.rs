@@ -1,4 +1,5 @@
-//! Where the statements of a command that speaks a language come from: a file, the command line, a terminal or a pipe.
+//! Where the statements of a command that speaks a language come from: a file, the command line, a
+//! terminal or a pipe.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -34,8 +35,12 @@ impl Statements {
     pub fn origin(&self) -> Done<Origin<'_>> {
         let file = match (&self.file, &self.execute) {
             (Some(file), _) => file.as_path(),
-            (None, Some(text)) => return Ok(Origin::Text(Path::new("-e"), Box::new(text.as_bytes()))),
-            (None, None) if io::stdin_is_terminal() && io::stdout_is_terminal() => return Ok(Origin::Terminal),
+            (None, Some(text)) => {
+                return Ok(Origin::Text(Path::new("-e"), Box::new(text.as_bytes())));
+            }
+            (None, None) if io::stdin_is_terminal() && io::stdout_is_terminal() => {
+                return Ok(Origin::Terminal);
+            }
             (None, None) => Path::new("-"),
         };
         let input = Input::open(file).map_err(|e| Failure::file("read", file, &e))?;

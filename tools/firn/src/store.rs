@@ -1,4 +1,5 @@
-//! Opening stores and trees the way a command needs them: reading commands never write and never make a store.
+//! Opening stores and trees the way a command needs them: reading commands never write and never
+//! make a store.
 
 use std::path::Path;
 use std::sync::Once;
@@ -34,7 +35,8 @@ impl Global {
         self.store.style()
     }
 
-    /// Opens the store for reading only: without its lock, without writing a byte, beside a writer too.
+    /// Opens the store for reading only: without its lock, without writing a byte, beside a writer
+    /// too.
     pub fn open_to_read(&self) -> Done<Db> {
         let db = Db::open_with(&self.store.db, self.to_read())?;
         self.tell_of_log(&db);
@@ -48,8 +50,9 @@ impl Global {
         Ok((db, names))
     }
 
-    /// The same without a word about a damaged log. Where there are families and tables, all trees are opened with their hooks; where
-    /// their definitions can't be read, without, and nobody knows what they are called.
+    /// The same without a word about a damaged log. Where there are families and tables, all trees
+    /// are opened with their hooks; where their definitions can't be read, without, and nobody
+    /// knows what they are called.
     pub fn open_named_quietly(&self) -> Result<(Db, Names), Error> {
         if self.holding().ok() == Some(Holding::Model)
             && let Ok(session) = self.model(self.to_read())
@@ -71,11 +74,12 @@ impl Global {
 
     /// Opens the store for writing; makes it if `create` is set and there is none.
     ///
-    /// About `bytes` are to be written. Each open begins a new log segment, and most commands write a handful of keys: so small
-    /// segments for little, to save space, and large ones for much, to save syncs.
+    /// About `bytes` are to be written. Each open begins a new log segment, and most commands write
+    /// a handful of keys: so small segments for little, to save space, and large ones for much, to
+    /// save syncs.
     ///
-    /// Where there are families and tables, all trees are opened with their hooks: what a flush or a merge writes must be what the data
-    /// model would have written.
+    /// Where there are families and tables, all trees are opened with their hooks: what a flush or
+    /// a merge writes must be what the data model would have written.
     pub fn open_to_write(&self, create: bool, bytes: u64) -> Done<Db> {
         let options = self.to_write(create, bytes);
         match self.holding()? {
@@ -102,10 +106,13 @@ impl Global {
     /// What the directory holds, by its manifest alone.
     pub fn holding(&self) -> Done<Holding> {
         let env = OsEnv::new();
-        let is_there = env.list(&self.store.db).is_ok_and(|names| names.iter().any(|n| n == CURRENT));
+        let is_there =
+            env.list(&self.store.db).is_ok_and(|names| names.iter().any(|n| n == CURRENT));
         match if is_there { Manifest::load(&*env, &self.store.db)? } else { None } {
             None => Ok(Holding::Nothing),
-            Some((state, _)) if state.trees.values().any(|t| t.name == SCHEMA_TREE) => Ok(Holding::Model),
+            Some((state, _)) if state.trees.values().any(|t| t.name == SCHEMA_TREE) => {
+                Ok(Holding::Model)
+            }
             Some((state, _)) if state.trees.is_empty() => Ok(Holding::Nothing),
             Some(_) => Ok(Holding::Keys),
         }
@@ -113,17 +120,22 @@ impl Global {
 
     /// Opens the database of keyspaces, families and tables in this way.
     pub fn wide(&self, db: DbOptions) -> Done<Wide> {
-        let options = firn_wide::Options { store: firn_wide::StoreOptions { db, clock: None }, ..Default::default() };
+        let options = firn_wide::Options {
+            store: firn_wide::StoreOptions { db, clock: None },
+            ..Default::default()
+        };
         Wide::open_with(&self.store.db, options).map_err(|e| wide_failure(e, &self.store.db))
     }
 
     /// The same, with the tables of CQL.
     pub fn model(&self, db: DbOptions) -> Done<Session> {
-        Session::new(self.wide(db)?).map_err(|e| Failure::new(format!("cannot open {}: {e}", self.store.db.display())))
+        Session::new(self.wide(db)?)
+            .map_err(|e| Failure::new(format!("cannot open {}: {e}", self.store.db.display())))
     }
 
-    /// Whether a shell has to begin with nothing: a store without keyspaces, or none yet. It then speaks to an [`empty`] database, and the first
-    /// statement that makes a keyspace makes the store: so a name mistyped makes none.
+    /// Whether a shell has to begin with nothing: a store without keyspaces, or none yet. It then
+    /// speaks to an [`empty`] database, and the first statement that makes a keyspace makes the
+    /// store: so a name mistyped makes none.
     pub fn begins_empty(&self) -> Done<bool> {
         let names = OsEnv::new().list(&self.store.db).unwrap_or_default();
         let foreign = !names.is_empty() && !names.iter().any(|n| n == CURRENT);
@@ -148,19 +160,33 @@ impl Global {
             return Ok(());
         }
         let next = "`firn trees` lists what is there; `firn define`, `firn cli` and `firn cql` make keyspaces";
-        Err(Failure::with_next(format!("{} is a store of keys and values: it has no keyspaces", self.store.db.display()), next))
+        Err(Failure::with_next(
+            format!(
+                "{} is a store of keys and values: it has no keyspaces",
+                self.store.db.display()
+            ),
+            next,
+        ))
     }
 
     /// What is said when a tree of families is read without what knows its values.
     pub fn of_families(&self, failure: Failure, tree: &str) -> Failure {
         match failure {
             Failure::Engine(e)
-                if e.kind() == ErrorKind::Incompatible && e.file().is_none() && TreeName::parse(tree).is_some() =>
+                if e.kind() == ErrorKind::Incompatible
+                    && e.file().is_none()
+                    && TreeName::parse(tree).is_some() =>
             {
                 let names = self.open_named().map(|(_, names)| names).unwrap_or_default();
-                let of = names.of_tree(tree).map_or("a table or a family".to_owned(), str::to_owned);
+                let of =
+                    names.of_tree(tree).map_or("a table or a family".to_owned(), str::to_owned);
                 let next = "read it with `firn cql` or `firn cli`, or `firn export`";
-                Failure::with_next(format!("the tree {tree:?} holds the counters of {of}, which are no plain values"), next)
+                Failure::with_next(
+                    format!(
+                        "the tree {tree:?} holds the counters of {of}, which are no plain values"
+                    ),
+                    next,
+                )
             }
             other => other,
         }
@@ -171,7 +197,8 @@ impl Global {
         Ok(TreeName::parse(name).is_some() && self.holding()? == Holding::Model)
     }
 
-    /// Refuses to write by hand into a tree in which the data model keeps what it must understand later.
+    /// Refuses to write by hand into a tree in which the data model keeps what it must understand
+    /// later.
     pub fn check_own_tree(&self, name: &str) -> Done {
         if !self.is_own_tree(name)? {
             return Ok(());
@@ -186,8 +213,16 @@ impl Global {
 
 /// A database without anything in it, in memory.
 pub fn empty() -> Done<Wide> {
-    let db = DbOptions { background_threads: 0, memory_budget: 16 << 20, wal_segment: 1 << 20, ..DbOptions::default() };
-    let options = firn_wide::Options { store: firn_wide::StoreOptions { db, clock: None }, ..Default::default() };
+    let db = DbOptions {
+        background_threads: 0,
+        memory_budget: 16 << 20,
+        wal_segment: 1 << 20,
+        ..DbOptions::default()
+    };
+    let options = firn_wide::Options {
+        store: firn_wide::StoreOptions { db, clock: None },
+        ..Default::default()
+    };
     let env = std::sync::Arc::new(MemEnv::new(OsEnv::new().random()));
     Wide::open_in(env, "empty", options).map_err(|e| wide_failure(e, Path::new("empty")))
 }
@@ -206,16 +241,30 @@ pub enum Holding {
 /// The tree of this name; without a name the tree `default`, or else the only one that there is.
 pub fn tree(db: &Db, name: Option<&str>) -> Done<Tree> {
     let names = db.tree_names();
-    let list = || if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+    let list = || {
+        if names.is_empty() {
+            "it has none".to_owned()
+        } else {
+            format!("it has {}", names.join(", "))
+        }
+    };
     let chosen = match name {
         Some(name) if names.iter().any(|n| n == name) => name,
         Some(name) => {
-            return Err(Failure::with_next(format!("the store has no tree {name:?}; {}", list()), "name one with --tree"));
+            return Err(Failure::with_next(
+                format!("the store has no tree {name:?}; {}", list()),
+                "name one with --tree",
+            ));
         }
         None => match &names[..] {
             [only] => only,
             _ if names.iter().any(|n| n == DEFAULT_TREE) => DEFAULT_TREE,
-            _ => return Err(Failure::with_next(format!("which tree? {}", list()), "name one with --tree NAME")),
+            _ => {
+                return Err(Failure::with_next(
+                    format!("which tree? {}", list()),
+                    "name one with --tree NAME",
+                ));
+            }
         },
     };
     Ok(db.existing_tree(chosen)?)

@@ -1,4 +1,5 @@
-//! `firn trees`: the trees of a store, what is in each, its policy, size and options; and `firn set-options`, which changes those.
+//! `firn trees`: the trees of a store, what is in each, its policy, size and options; and
+//! `firn set-options`, which changes those.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -23,7 +24,8 @@ pub struct Options(BTreeMap<String, PersistedOptions>);
 impl Options {
     /// Those of this store; of a manifest that can't be read, none.
     pub fn of(global: &Global) -> Options {
-        let state = Manifest::load(&*OsEnv::new(), &global.store.db).ok().flatten().map(|(state, _)| state);
+        let state =
+            Manifest::load(&*OsEnv::new(), &global.store.db).ok().flatten().map(|(state, _)| state);
         let trees = state.into_iter().flat_map(|s| s.trees.into_values());
         Options(trees.map(|t| (t.name, t.options)).collect())
     }
@@ -34,7 +36,12 @@ impl Options {
 
     fn hooks(&self, tree: &str) -> Vec<(&'static str, String)> {
         let Some(o) = self.0.get(tree) else { return vec![] };
-        let hooks = [("merge", &o.merge), ("purge", &o.purge), ("summary", &o.summary), ("filter_prefix", &o.filter_prefix)];
+        let hooks = [
+            ("merge", &o.merge),
+            ("purge", &o.purge),
+            ("summary", &o.summary),
+            ("filter_prefix", &o.filter_prefix),
+        ];
         hooks.into_iter().filter_map(|(what, name)| Some((what, name.clone()?))).collect()
     }
 
@@ -43,7 +50,8 @@ impl Options {
         Some(self.0.get(tree)?.policy.to_string())
     }
 
-    /// The other options that are not as they are by default, and the hooks but for those of the data model: `name=value` each.
+    /// The other options that are not as they are by default, and the hooks but for those of the
+    /// data model: `name=value` each.
     pub fn unusual(&self, tree: &str) -> Vec<String> {
         let options = self.without_hooks(tree).map_or(vec![], |o| options::unusual(&o));
         let hooks = if TreeName::parse(tree).is_some() { vec![] } else { self.hooks(tree) };
@@ -54,13 +62,17 @@ impl Options {
     pub fn json(&self, tree: &str) -> Value {
         let Some(o) = self.0.get(tree) else { return Value::Null };
         let plain = self.without_hooks(tree).map_or(vec![], |o| options::list(&o));
-        let mut all: Map<String, Value> = plain.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let mut all: Map<String, Value> =
+            plain.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         all.insert("block_size".into(), o.block_size.into());
         all.insert("table_size".into(), o.table_size.into());
         all.insert("memtable_size".into(), o.memtable_size.into());
         all.insert("tombstone_age_secs".into(), o.tombstone_age_secs.into());
-        let hooks: Map<String, Value> =
-            self.hooks(tree).into_iter().map(|(what, name)| (what.to_owned(), name.into())).collect();
+        let hooks: Map<String, Value> = self
+            .hooks(tree)
+            .into_iter()
+            .map(|(what, name)| (what.to_owned(), name.into()))
+            .collect();
         all.insert("hooks".into(), hooks.into());
         all.into()
     }
@@ -96,7 +108,17 @@ pub fn trees(global: &Global, _: &TreesArgs) -> Done {
         };
         writeln!(out, "{}", Value::from(s.trees.iter().map(one).collect::<Vec<_>>()))?;
     } else if !s.trees.is_empty() {
-        let head = ["tree", "holds", "policy", "runs", "tables", "on disk", "entries", "in memory", "options"];
+        let head = [
+            "tree",
+            "holds",
+            "policy",
+            "runs",
+            "tables",
+            "on disk",
+            "entries",
+            "in memory",
+            "options",
+        ];
         let mut t = listing(&head, "lllrrrrrl");
         for tree in &s.trees {
             let m = sums(tree);
@@ -128,7 +150,11 @@ pub fn trees(global: &Global, _: &TreesArgs) -> Done {
 
 /// What is in a tree, in words.
 pub fn holds<'a>(names: &'a Names, tree: &str) -> &'a str {
-    names.of_tree(tree).unwrap_or(if tree == SCHEMA_TREE { "definitions" } else { "keys and values" })
+    names.of_tree(tree).unwrap_or(if tree == SCHEMA_TREE {
+        "definitions"
+    } else {
+        "keys and values"
+    })
 }
 
 /// The help of `firn set-options`, with all policies.
@@ -171,35 +197,53 @@ pub struct SetOptionsArgs {
 pub fn set_options(global: &Global, args: &SetOptionsArgs) -> Done {
     let next = || "`firn set-options --help` lists the options".to_owned();
     let pair = |text: &'_ String| -> Done<(String, String)> {
-        let (name, value) = text
-            .split_once('=')
-            .ok_or_else(|| Failure::with_next(format!("{text:?} is no option with a value"), "write it as name=value"))?;
+        let (name, value) = text.split_once('=').ok_or_else(|| {
+            Failure::with_next(
+                format!("{text:?} is no option with a value"),
+                "write it as name=value",
+            )
+        })?;
         Ok((name.trim().to_owned(), value.to_owned()))
     };
     let values = args.values.iter().map(pair).collect::<Done<Vec<_>>>()?;
     let refused = |why: String| Failure::with_next(why, next());
-    if let Some((name, _)) = values.iter().enumerate().find_map(|(i, one)| values[..i].iter().find(|v| v.0 == one.0)) {
-        return Err(Failure::with_next(format!("{name} is given twice"), "give each option one value"));
+    if let Some((name, _)) =
+        values.iter().enumerate().find_map(|(i, one)| values[..i].iter().find(|v| v.0 == one.0))
+    {
+        return Err(Failure::with_next(
+            format!("{name} is given twice"),
+            "give each option one value",
+        ));
     }
     // What is wrong with the words is said before anything is opened.
     let mut tried = TreeOptions::default();
-    values.iter().try_for_each(|(name, value)| options::set(&mut tried, name, value).map_err(refused))?;
+    values
+        .iter()
+        .try_for_each(|(name, value)| options::set(&mut tried, name, value).map_err(refused))?;
     if global.is_own_tree(&args.tree)? {
         let next = "change the definition: ALTER TABLE … WITH compaction = … in `firn cql`, update column family in `firn cli`";
-        let what =
-            format!("the tree {:?} belongs to the keyspaces of this store: its options are those of its definition", args.tree);
+        let what = format!(
+            "the tree {:?} belongs to the keyspaces of this store: its options are those of its definition",
+            args.tree
+        );
         return Err(Failure::with_next(what, next));
     }
     let db = global.open_to_write(false, 0)?;
     let tree = store::tree(&db, Some(&args.tree))?;
     let before = options::list(&tree.options());
     let mut options = tree.options();
-    values.iter().try_for_each(|(name, value)| options::set(&mut options, name, value).map_err(refused))?;
+    values
+        .iter()
+        .try_for_each(|(name, value)| options::set(&mut options, name, value).map_err(refused))?;
     options.check().map_err(|e| refused(e.message().to_owned()))?;
     let after = options::list(&options);
     tree.set_options(options)?;
     if global.store.json {
-        writeln!(stdout(), "{}", json!({"tree": tree.name(), "options": Options::of(global).json(tree.name())}))?;
+        writeln!(
+            stdout(),
+            "{}",
+            json!({"tree": tree.name(), "options": Options::of(global).json(tree.name())})
+        )?;
     }
     if before == after {
         eprintln!("nothing is changed: the tree {:?} has these options", tree.name());

@@ -1,7 +1,9 @@
-//! `firn verify`: reads everything and checks everything, for reading only, and says what is wrong, where, and what to do.
+//! `firn verify`: reads everything and checks everything, for reading only, and says what is wrong,
+//! where, and what to do.
 //!
-//! A sound store is opened and verified as the engine does it. One that cannot be opened (a table's footer is damaged, a file is
-//! missing, the log is rotten) is looked at from below, table by table, so that one report names all that is wrong.
+//! A sound store is opened and verified as the engine does it. One that cannot be opened (a table's
+//! footer is damaged, a file is missing, the log is rotten) is looked at from below, table by
+//! table, so that one report names all that is wrong.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -91,8 +93,13 @@ pub fn run(global: &Global, _: &VerifyArgs) -> Done {
         Ok((db, names)) => {
             let progress = Progress::bytes("verify", Some(db.stats().table_bytes()));
             let v = db.verify(|done, _| progress.at(done))?;
-            let mut report =
-                Report { tables: v.tables, blocks: v.blocks, entries: v.entries, bytes: v.bytes, ..Report::default() };
+            let mut report = Report {
+                tables: v.tables,
+                blocks: v.blocks,
+                entries: v.entries,
+                bytes: v.bytes,
+                ..Report::default()
+            };
             report.errors = v.errors;
             report.undefined = names.undefined(&db);
             report.names = names;
@@ -130,15 +137,19 @@ fn from_below(dir: &Path, why: Error) -> Report {
         &DbOptions { read_mode: ReadMode::Pread, ..DbOptions::default() },
     );
     let opener = Arc::new(opener);
-    let live: Vec<_> =
-        state.trees.values().flat_map(|t| t.runs.iter().flat_map(|r| &r.tables).map(move |m| (&t.name, m))).collect();
+    let live: Vec<_> = state
+        .trees
+        .values()
+        .flat_map(|t| t.runs.iter().flat_map(|r| &r.tables).map(move |m| (&t.name, m)))
+        .collect();
     let progress = Progress::bytes("verify", Some(live.iter().map(|(_, m)| m.size).sum()));
     let mut done = 0;
     for (tree, meta) in live {
         let handle = TableHandle::new(meta.clone(), opener.clone(), Arc::default());
         let errors = &mut report.errors;
         let mut note = |e: Error| {
-            let e = if e.key_range().is_none() { e.keys(&meta.first_key, &meta.last_key) } else { e };
+            let e =
+                if e.key_range().is_none() { e.keys(&meta.first_key, &meta.last_key) } else { e };
             errors.push(e.of_tree(tree));
             ControlFlow::Continue(())
         };
@@ -160,7 +171,8 @@ fn from_below(dir: &Path, why: Error) -> Report {
         done += meta.size;
         progress.at(done);
     }
-    // What kept the store from being opened has been found again, unless it lies outside the tables.
+    // What kept the store from being opened has been found again, unless it lies outside the
+    // tables.
     if !report.errors.iter().any(|e| e.file() == why.file()) {
         report.errors.insert(0, why);
     }
@@ -211,7 +223,10 @@ fn print(global: &Global, r: &Report, seconds: f64) -> Done {
     let style = global.style();
     let mut advised = "";
     for e in &r.errors {
-        let of = e.tree().and_then(|t| r.names.of_tree(t)).map_or(String::new(), |name| format!("{name}: "));
+        let of = e
+            .tree()
+            .and_then(|t| r.names.of_tree(t))
+            .map_or(String::new(), |name| format!("{name}: "));
         writeln!(out, "{} {of}{e}", style.bad("damaged:"))?;
         if advised != remedy(e) {
             advised = remedy(e);

@@ -51,7 +51,11 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Done {
     let watch = Watch::start();
     for tree in &trees {
         let progress = Progress::operations("compact", None);
-        progress.say(format!("tree {:?}, {} in tables", tree.name(), output::bytes(db.stats().table_bytes())));
+        progress.say(format!(
+            "tree {:?}, {} in tables",
+            tree.name(),
+            output::bytes(db.stats().table_bytes())
+        ));
         match &ends {
             Some((from, to)) => tree.compact_range(from..=to)?,
             None => tree.compact()?,

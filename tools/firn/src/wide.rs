@@ -1,4 +1,5 @@
-//! The commands over keyspaces and column families: `firn export`, `firn import`, and `firn load --family`.
+//! The commands over keyspaces and column families: `firn export`, `firn import`, and
+//! `firn load --family`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -97,8 +98,13 @@ pub struct ImportArgs {
 pub fn failure(e: Error) -> Failure {
     match e {
         Error::Store(e) => Failure::Engine(e),
-        Error::Configuration(_) => Failure::with_next(e.to_string(), "open it with the program that defined those families"),
-        Error::Corrupt(_) => Failure::with_next(e.to_string(), "`firn verify` lists everything that is damaged"),
+        Error::Configuration(_) => Failure::with_next(
+            e.to_string(),
+            "open it with the program that defined those families",
+        ),
+        Error::Corrupt(_) => {
+            Failure::with_next(e.to_string(), "`firn verify` lists everything that is damaged")
+        }
         other => Failure::new(other.to_string()),
     }
 }
@@ -143,13 +149,24 @@ pub fn keyspace(wide: &Wide, name: &str) -> Done<Keyspace> {
 /// The names of a keyspace's families.
 pub fn families(keyspace: &Keyspace) -> Vec<String> {
     let schema = keyspace.wide().schema();
-    schema.keyspace(keyspace.name()).map(|k| k.families().map(|f| f.name().to_owned()).collect()).unwrap_or_default()
+    schema
+        .keyspace(keyspace.name())
+        .map(|k| k.families().map(|f| f.name().to_owned()).collect())
+        .unwrap_or_default()
 }
 
 /// The family of this name. `others` are the names of what would have done too.
-pub fn family<'a>(keyspace: &Keyspace, name: &str, others: impl Iterator<Item = &'a str>) -> Done<ColumnFamily> {
+pub fn family<'a>(
+    keyspace: &Keyspace,
+    name: &str,
+    others: impl Iterator<Item = &'a str>,
+) -> Done<ColumnFamily> {
     keyspace.family(name).map_err(|e| {
-        let names = families(keyspace).into_iter().chain(others.map(str::to_owned)).collect::<Vec<_>>().join(", ");
+        let names = families(keyspace)
+            .into_iter()
+            .chain(others.map(str::to_owned))
+            .collect::<Vec<_>>()
+            .join(", ");
         let has = if names.is_empty() {
             "has no families: `firn define` and `firn cli` make them".into()
         } else {
@@ -163,16 +180,24 @@ pub fn family<'a>(keyspace: &Keyspace, name: &str, others: impl Iterator<Item = 
 pub fn export(global: &Global, args: &ExportArgs) -> Done {
     let wide = open(global, global.to_read())?;
     let keyspace = keyspace(&wide, &args.keyspace)?;
-    args.family.iter().try_for_each(|name| family(&keyspace, name, std::iter::empty()).map(drop))?;
+    args.family
+        .iter()
+        .try_for_each(|name| family(&keyspace, name, std::iter::empty()).map(drop))?;
     let out = &mut io::stdout();
     let done = match (args.notation, &args.family[..]) {
-        (Shape::Full, families) => json::export(&wide, &args.keyspace, families, Notation::Full, out),
-        (Shape::Short, families) => json::export(&wide, &args.keyspace, families, Notation::Short, out),
+        (Shape::Full, families) => {
+            json::export(&wide, &args.keyspace, families, Notation::Full, out)
+        }
+        (Shape::Short, families) => {
+            json::export(&wide, &args.keyspace, families, Notation::Short, out)
+        }
         (Shape::Sstabledump, [family]) => {
             let times = if args.raw_times { Times::Raw } else { Times::Dates };
             json::dump(&wide, &args.keyspace, family, times, out)
         }
-        (Shape::Sstabledump, _) => return Err(Failure::new("sstabledump shows one family: name it with --family")),
+        (Shape::Sstabledump, _) => {
+            return Err(Failure::new("sstabledump shows one family: name it with --family"));
+        }
     };
     let counts = done.map_err(|e| match e {
         json::Failure::Io(e) => Failure::from(e),
@@ -186,7 +211,11 @@ pub fn export(global: &Global, args: &ExportArgs) -> Done {
 
 /// Rows and columns in words.
 pub fn told(counts: Counts) -> String {
-    format!("{} with {}", things(counts.rows, "row", "rows"), things(counts.columns, "column", "columns"))
+    format!(
+        "{} with {}",
+        things(counts.rows, "row", "rows"),
+        things(counts.columns, "column", "columns")
+    )
 }
 
 /// Runs `firn import`.
@@ -216,9 +245,17 @@ pub fn import(global: &Global, args: &ImportArgs) -> Done {
     wide.store().db().sync()?;
     let seconds = watch.seconds();
     if global.store.json {
-        writeln!(io::stdout(), "{}", json!({"rows": counts.rows, "columns": counts.columns, "seconds": seconds}))?;
+        writeln!(
+            io::stdout(),
+            "{}",
+            json!({"rows": counts.rows, "columns": counts.columns, "seconds": seconds})
+        )?;
     }
     let rate = output::rate(counts.columns as f64 / seconds.max(1e-9));
-    eprintln!("imported {} into {} in {seconds:.2} s, {rate} columns/s", told(counts), args.keyspace);
+    eprintln!(
+        "imported {} into {} in {seconds:.2} s, {rate} columns/s",
+        told(counts),
+        args.keyspace
+    );
     Ok(())
 }

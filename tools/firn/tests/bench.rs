@@ -1,4 +1,5 @@
-//! `firn bench` as a user meets it: what it measures, what it says, what it replaces and what it leaves alone.
+//! `firn bench` as a user meets it: what it measures, what it says, what it replaces and what it
+//! leaves alone.
 #![allow(clippy::disallowed_methods, missing_docs)] // these tests make and read the files that a user would name
 
 mod common;
@@ -20,7 +21,12 @@ impl Temp {
 }
 
 fn steps(bench: &Value) -> Vec<String> {
-    bench["steps"].as_array().unwrap().iter().map(|s| s["step"].as_str().unwrap().to_owned()).collect()
+    bench["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["step"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -28,8 +34,25 @@ fn a_bench_larger_than_memory_counts_what_the_device_moves() {
     let t = Temp::new("bench", "ltm");
     let small = ["--num", "3000", "--memtable", "1m", "--seconds", "1"];
     let all = t.json(&[&["bench", "ltm", "--limit", "0", "--json"][..], &small].concat());
-    assert_eq!(steps(&all), ["fillrandom", "wait", "readrandom", "readrandom:2", "seekrandom", "multi_get of 64", "readseq"]);
-    assert!(all["steps"].as_array().unwrap().iter().all(|s| s["device_written_bytes"].is_u64() && s["operations"] != 0));
+    assert_eq!(
+        steps(&all),
+        [
+            "fillrandom",
+            "wait",
+            "readrandom",
+            "readrandom:2",
+            "seekrandom",
+            "multi_get of 64",
+            "readseq"
+        ]
+    );
+    assert!(
+        all["steps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|s| s["device_written_bytes"].is_u64() && s["operations"] != 0)
+    );
     t.firn(&["bench", "ltm", "readrandom"]).said(2, &["takes no workloads beside it"]);
     // Inside a group where one can be made, and else a word about what to do.
     let limited = t.firn(&[&["bench", "ltm", "--limit", "256m", "--json"][..], &small].concat());
@@ -43,26 +66,53 @@ fn a_bench_larger_than_memory_counts_what_the_device_moves() {
 fn bench_measures_and_concludes() {
     let t = Temp::new("bench", "bench");
     let drawn = ["--series", "series.csv", "--html", "page.html"];
-    let all = t.json(&[&["bench", "--num", "2000", "--memtable", "1m", "--json"][..], &drawn].concat());
+    let all =
+        t.json(&[&["bench", "--num", "2000", "--memtable", "1m", "--json"][..], &drawn].concat());
     let names = steps(&all);
-    assert!(names.len() > 10 && names[0] == "fillrandom" && names.contains(&"compact".to_owned()), "{names:?}");
+    assert!(
+        names.len() > 10 && names[0] == "fillrandom" && names.contains(&"compact".to_owned()),
+        "{names:?}"
+    );
     assert!(all["steps"][0]["outcome"]["ops_per_second"].as_f64().unwrap() > 0.0);
     assert!((1..=2000).contains(&all["live_keys"].as_u64().unwrap()));
     assert!(!all["advice"].as_array().unwrap().is_empty());
     let series = fs::read_to_string(t.path("series.csv")).unwrap();
-    assert!(series.starts_with("step,workload,seconds,") && series.lines().count() >= 10, "{series}");
+    assert!(
+        series.starts_with("step,workload,seconds,") && series.lines().count() >= 10,
+        "{series}"
+    );
     let page = fs::read_to_string(t.path("page.html")).unwrap();
-    assert!(page.contains("\"frames\":[{") && page.contains("\"did\":\"compact\"") && !page.contains("/*DATA*/"));
+    assert!(
+        page.contains("\"frames\":[{")
+            && page.contains("\"did\":\"compact\"")
+            && !page.contains("/*DATA*/")
+    );
     let rows = page.split("\"rows\":").nth(1).unwrap();
-    let rows: Vec<Vec<String>> = serde_json::Deserializer::from_str(rows).into_iter().next().unwrap().unwrap();
+    let rows: Vec<Vec<String>> =
+        serde_json::Deserializer::from_str(rows).into_iter().next().unwrap().unwrap();
     assert_eq!(rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>(), names);
     // The store of one bench is gone on with, or replaced, by the next.
-    let kept = t.json(&["bench", "readrandom:2", "--keep", "--num", "2000", "--memtable", "1m", "--json"]);
+    let kept =
+        t.json(&["bench", "readrandom:2", "--keep", "--num", "2000", "--memtable", "1m", "--json"]);
     assert_eq!(kept["live_keys"], all["live_keys"]);
     assert_eq!(t.firn(&["scan", "--limit", "3", "--keys-only", "--hex"]).good().lines().count(), 3);
-    let text =
-        t.firn(&["bench", "fillseq", "readseq", "--num", "500", "--memtable", "1m", "--policy", "lazy-leveled:3"]).good();
-    assert!(text.contains("ops/s") && text.contains("What to look at next") && text.contains("fillseq"), "{text}");
+    let text = t
+        .firn(&[
+            "bench",
+            "fillseq",
+            "readseq",
+            "--num",
+            "500",
+            "--memtable",
+            "1m",
+            "--policy",
+            "lazy-leveled:3",
+        ])
+        .good();
+    assert!(
+        text.contains("ops/s") && text.contains("What to look at next") && text.contains("fillseq"),
+        "{text}"
+    );
     assert_eq!(t.firn(&["scan", "--keys-only", "--hex"]).good().lines().count(), 500);
     fs::write(t.path("db/notes.txt"), "mine").unwrap();
     t.firn(&["bench", "--num", "100"]).said(2, &["notes.txt", "left alone"]);
@@ -72,7 +122,17 @@ fn bench_measures_and_concludes() {
 #[test]
 fn bench_knows_ycsb_and_refuses_what_it_does_not_know() {
     let t = Temp::new("bench", "ycsb");
-    let args = ["bench", "ycsb,mixgraph,deleterandom", "--num", "1000", "--value-size", "50", "--threads", "2", "--json"];
+    let args = [
+        "bench",
+        "ycsb,mixgraph,deleterandom",
+        "--num",
+        "1000",
+        "--value-size",
+        "50",
+        "--threads",
+        "2",
+        "--json",
+    ];
     let ran = t.json(&args);
     assert_eq!(steps(&ran)[..3], ["ycsb-load:2", "ycsb-a:2", "ycsb-b:2"]);
     assert_eq!(steps(&ran).len(), 9);
@@ -85,12 +145,22 @@ fn bench_knows_ycsb_and_refuses_what_it_does_not_know() {
 fn bench_merges_and_deletes_ranges() {
     let t = Temp::new("bench", "merges");
     let small = ["--num", "3000", "--memtable", "1m", "--json"];
-    let ran = t.json(&[&["bench", "mergerandom,compact,readseq,fillseq,deleterange@5,readmissing"][..], &small].concat());
-    let outcomes: Vec<&Value> = ran["steps"].as_array().unwrap().iter().map(|s| &s["outcome"]).collect();
-    assert_eq!((&outcomes[0]["classes"][0]["kind"], &outcomes[0]["ops"]), (&"merge".into(), &3000.into()));
+    let ran = t.json(
+        &[&["bench", "mergerandom,compact,readseq,fillseq,deleterange@5,readmissing"][..], &small]
+            .concat(),
+    );
+    let outcomes: Vec<&Value> =
+        ran["steps"].as_array().unwrap().iter().map(|s| &s["outcome"]).collect();
+    assert_eq!(
+        (&outcomes[0]["classes"][0]["kind"], &outcomes[0]["ops"]),
+        (&"merge".into(), &3000.into())
+    );
     // Two thirds of the keys were met, and the counters are values of their own.
     assert!((1500..2500).contains(&outcomes[2]["ops"].as_u64().unwrap()), "{ran}");
-    assert_eq!((&outcomes[4]["classes"][0]["kind"], &outcomes[4]["ops"]), (&"delete-range".into(), &5.into()));
+    assert_eq!(
+        (&outcomes[4]["classes"][0]["kind"], &outcomes[4]["ops"]),
+        (&"delete-range".into(), &5.into())
+    );
     assert!((2400..3000).contains(&ran["live_keys"].as_u64().unwrap()), "{ran}");
     t.firn(&["bench", "readrandom", "--keep"]).said(2, &["merge hook \"firn.bench.sums\""]);
 }
@@ -98,25 +168,42 @@ fn bench_merges_and_deletes_ranges() {
 #[test]
 fn benches_of_shapes_measure_every_case() {
     let t = Temp::new("bench", "shapes");
-    // Each number of trees has a process of its own; several must not make each of those measure several.
+    // Each number of trees has a process of its own; several must not make each of those measure
+    // several.
     for (numbers, expected) in [("1,3,3", vec![1, 3, 3]), ("2", vec![2])] {
         let all = t.json(&["bench", "trees", "--trees", numbers, "--num", "2000", "--json"]);
-        let made: Vec<u64> = all["cases"].as_array().unwrap().iter().map(|c| c["trees"].as_u64().unwrap()).collect();
+        let made: Vec<u64> =
+            all["cases"].as_array().unwrap().iter().map(|c| c["trees"].as_u64().unwrap()).collect();
         assert_eq!(made, expected);
-        assert!(all["cases"].as_array().unwrap().iter().all(|c| c["puts_per_second"].as_f64().unwrap() > 0.0), "{all}");
+        assert!(
+            all["cases"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|c| c["puts_per_second"].as_f64().unwrap() > 0.0),
+            "{all}"
+        );
     }
     let text = t.firn(&["bench", "trees", "--trees", "1,2", "--num", "2k"]).good();
     assert!(text.contains("2,000 puts of 116 bytes") && text.lines().count() >= 4, "{text}");
     let small = t.json(&["bench", "small", "--stores", "3", "--records", "5", "--json"]);
     assert!((small["stores"] == 3) && small["steps"].as_array().unwrap().len() >= 7, "{small}");
-    let quick = ["--deletions", "1000", "--rounds", "1", "--recipe", "3000", "--recipe-seconds", "1"];
+    let quick =
+        ["--deletions", "1000", "--rounds", "1", "--recipe", "3000", "--recipe-seconds", "1"];
     let queue = t.json(&[&["bench", "queue", "--json"][..], &quick].concat());
     assert!(queue["cases"].as_array().unwrap().len() >= 40, "{queue}");
     let one = t.json(&[&["bench", "queue", "--orders", "any", "--json"][..], &quick].concat());
     assert!(one["cases"].as_array().unwrap().iter().all(|c| c["order"] == "in any order"), "{one}");
-    let many = t.json(&[&["bench", "queue", "--orders", "queues", "--queues", "100", "--json"][..], &quick].concat());
-    assert!(many["cases"].as_array().unwrap().iter().all(|c| c["order"] == "100 queues in turn"), "{many}");
-    t.firn(&[&["bench", "queue", "--queues", "101"][..], &quick].concat()).said(2, &["1 to 100, a tenth of --deletions"]);
+    let many = t.json(
+        &[&["bench", "queue", "--orders", "queues", "--queues", "100", "--json"][..], &quick]
+            .concat(),
+    );
+    assert!(
+        many["cases"].as_array().unwrap().iter().all(|c| c["order"] == "100 queues in turn"),
+        "{many}"
+    );
+    t.firn(&[&["bench", "queue", "--queues", "101"][..], &quick].concat())
+        .said(2, &["1 to 100, a tenth of --deletions"]);
     let cliffs = t.json(&["bench", "cliffs", "--history", "200", "--bound", "1e9", "--json"]);
     assert!(cliffs["cases"].as_array().unwrap().len() >= 10, "{cliffs}");
 }
@@ -165,13 +252,20 @@ fn what_a_bench_would_not_look_at_is_refused() {
         let option = args.iter().rfind(|a| a.starts_with("--")).unwrap();
         t.firn(&[&["bench"], args].concat()).said(2, &[&format!(" does not take {option}"), takes]);
     }
-    for args in [&["trees", "small"][..], &["fillseq", "cliffs"], &["ltm", "ltm"], &["--model", "wide", "fillseq"]] {
-        t.firn(&[&["bench"], args].concat()).said(2, &["takes no workloads beside it", "run it alone"]);
+    for args in [
+        &["trees", "small"][..],
+        &["fillseq", "cliffs"],
+        &["ltm", "ltm"],
+        &["--model", "wide", "fillseq"],
+    ] {
+        t.firn(&[&["bench"], args].concat())
+            .said(2, &["takes no workloads beside it", "run it alone"]);
     }
     t.firn(&["bench", "cliffs", "--bound", "0"]).said(2, &["a number above 0"]);
     t.firn(&["bench", "cliffs", "--bound", "nan"]).said(2, &["a number above 0"]);
     t.firn(&["bench", ""]).said(2, &["no workload is named"]);
-    t.firn(&["bench", "fillseq", "--num", "100", "--html", "nowhere/x.html"]).said(2, &["cannot create nowhere/x.html"]);
+    t.firn(&["bench", "fillseq", "--num", "100", "--html", "nowhere/x.html"])
+        .said(2, &["cannot create nowhere/x.html"]);
     // Each before anything was made.
     assert!(!t.path("db").exists());
     fs::write(t.path("file"), "").unwrap();

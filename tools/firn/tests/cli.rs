@@ -97,7 +97,10 @@ fn every_command_helps_with_examples() {
     for command in COMMANDS {
         assert!(top.contains(&format!("  {command} ")), "{command}");
         let help = t.firn(&[command, "--help"]).text();
-        assert!(help.contains("Examples:") && help.contains(&format!("  firn {command}")), "{help}");
+        assert!(
+            help.contains("Examples:") && help.contains(&format!("  firn {command}")),
+            "{help}"
+        );
         assert!(help.lines().all(|l| l.chars().count() <= 130), "{help}");
     }
     assert!(top.contains("Exit codes"));
@@ -119,7 +122,9 @@ fn odd_records() -> Vec<(Vec<u8>, Vec<u8>)> {
         (all, b"".to_vec()),
         (b"ends with cr\r".to_vec(), b"\r".to_vec()),
     ];
-    records.extend((0..3000).map(|i: u32| (format!("key{i:05}").into_bytes(), vec![(i % 251) as u8; (i % 40) as usize])));
+    records.extend((0..3000).map(|i: u32| {
+        (format!("key{i:05}").into_bytes(), vec![(i % 251) as u8; (i % 40) as usize])
+    }));
     records.sort();
     records
 }
@@ -143,7 +148,11 @@ fn any_bytes_survive_load_and_scan() {
         let file = t.file(&format!("all.{format}"), &scanned);
         let loaded = t.firn_on(format, &["load", &file, "--json", "--chunk", "100"], b"").json();
         assert_eq!(loaded["loaded"], odd_records().len());
-        assert_eq!(t.firn_on(format, &["scan", "--format", format], b"").good(), scanned, "{format}");
+        assert_eq!(
+            t.firn_on(format, &["scan", "--format", format], b"").good(),
+            scanned,
+            "{format}"
+        );
         assert_eq!(t.firn_on(format, &["scan", "--hex"], b"").good(), hex, "{format}");
     }
 }
@@ -155,16 +164,24 @@ fn columns_are_chosen() {
     t.firn(&["load", &csv, "--key", "name", "--value", "age"]).good();
     assert_eq!(t.firn(&["scan"]).text(), "ann\t33\nbob\t44\n");
     t.firn(&["load", &csv, "--tree", "objects"]).good();
-    assert_eq!(t.firn(&["get", "2", "--tree", "objects"]).text(), "{\"age\":\"44\",\"name\":\"bob\"}\n");
+    assert_eq!(
+        t.firn(&["get", "2", "--tree", "objects"]).text(),
+        "{\"age\":\"44\",\"name\":\"bob\"}\n"
+    );
     t.firn(&["load", &csv, "--key", "nam"]).said(2, &["no column \"nam\"", "id, name, age"]);
     let json = b"{\"id\":7,\"x\":[1]}\n{\"id\":8,\"x\":null}\n";
-    t.firn_on("db", &["load", "-", "--format", "json", "--key", "id", "--tree", "lines"], json).good();
-    assert_eq!(t.firn(&["scan", "--tree", "lines"]).text(), "7\t{\"id\":7,\"x\":[1]}\n8\t{\"id\":8,\"x\":null}\n");
+    t.firn_on("db", &["load", "-", "--format", "json", "--key", "id", "--tree", "lines"], json)
+        .good();
+    assert_eq!(
+        t.firn(&["scan", "--tree", "lines"]).text(),
+        "7\t{\"id\":7,\"x\":[1]}\n8\t{\"id\":8,\"x\":null}\n"
+    );
     let trees = t.firn(&["trees"]).text();
     let names: Vec<&str> = trees.lines().map(|l| l.split_whitespace().next().unwrap()).collect();
     assert_eq!(names, ["tree", "default", "objects", "lines"]);
     t.firn(&["load", "dump.tsv.gz"]).said(2, &["zcat dump.tsv.gz"]);
-    t.firn(&["get", "x", "--tree", "nowhere"]).said(2, &["no tree \"nowhere\"", "default, objects, lines"]);
+    t.firn(&["get", "x", "--tree", "nowhere"])
+        .said(2, &["no tree \"nowhere\"", "default, objects, lines"]);
 }
 
 #[test]
@@ -177,7 +194,10 @@ fn a_bad_line_stops_or_is_skipped() {
     let ran = t.firn_on("stop", &["load", &file, "--chunk", "10", "--json"], b"");
     ran.said(1, &["line 26", "no tab", "loaded 20 records", "ends with line 20", "--bad skip"]);
     let summary: serde_json::Value = serde_json::from_slice(&ran.out).unwrap();
-    assert_eq!((&summary["loaded"], &summary["complete"], &summary["bad"][0]["line"]), (&20.into(), &false.into(), &26.into()));
+    assert_eq!(
+        (&summary["loaded"], &summary["complete"], &summary["bad"][0]["line"]),
+        (&20.into(), &false.into(), &26.into())
+    );
     assert_eq!(t.firn_on("stop", &["scan"], b"").text().lines().count(), 20);
     let ran = t.firn_on("skip", &["load", &file, "--chunk", "10", "--bad", "skip"], b"");
     ran.said(0, &["line 26", "line 28", "skipped 2 bad lines", "loaded 27 records"]);
@@ -216,7 +236,13 @@ fn what_is_somebody_elses_is_left_alone() {
     fs::write(t.path("db/notes.txt"), "mine").unwrap();
     let before = t.content("db");
     let file = t.file("a.tsv", b"a\t1\n");
-    for args in [&["load", &file][..], &["get", "k"], &["verify"], &["bench", "--num", "100"], &["delete", "k"]] {
+    for args in [
+        &["load", &file][..],
+        &["get", "k"],
+        &["verify"],
+        &["bench", "--num", "100"],
+        &["delete", "k"],
+    ] {
         t.firn(args).said(2, &["error:"]);
         assert_eq!(t.content("db"), before, "{args:?}");
     }
@@ -232,18 +258,29 @@ fn reading_writes_nothing() {
     // A delete stays in the log: what reads must replay it, and not clear it away.
     t.firn(&["delete", "d"]).good();
     let before = t.content("db");
-    for args in [&["get", "a", "b"][..], &["scan"], &["stats"], &["stats", "--json"], &["verify"], &["trees"]] {
+    for args in [
+        &["get", "a", "b"][..],
+        &["scan"],
+        &["stats"],
+        &["stats", "--json"],
+        &["verify"],
+        &["trees"],
+    ] {
         assert!(!t.firn(args).good().is_empty(), "{args:?}");
     }
     assert_eq!(t.content("db"), before);
     assert_eq!(t.firn(&["scan"]).text(), "a\t1\nb\t2\nc\t3\n");
     let stats = t.firn(&["stats", "--json"]).json();
-    assert_eq!((&stats["trees"][0]["name"], &stats["trees"][0]["runs"][0]["entries"]), (&"default".into(), &2.into()));
+    assert_eq!(
+        (&stats["trees"][0]["name"], &stats["trees"][0]["runs"][0]["entries"]),
+        (&"default".into(), &2.into())
+    );
     assert_eq!((&stats["trees"][0]["runs"][1]["entries"], &stats["seq"]), (&2.into(), &5.into()));
     assert!(t.firn(&["stats"]).text().contains("default"));
     let metrics = t.firn(&["stats", "--prometheus"]).text();
     assert!(
-        metrics.contains("\nfirn_sequence_number 5\n") && metrics.contains("\nfirn_tree_runs{tree=\"default\"} "),
+        metrics.contains("\nfirn_sequence_number 5\n")
+            && metrics.contains("\nfirn_tree_runs{tree=\"default\"} "),
         "{metrics}"
     );
     assert_eq!(stats["trees"][0]["reads"]["blocks_read"], 0);
@@ -257,7 +294,10 @@ fn get_prints_values() {
     assert_eq!(t.firn(&["get", "a", "--raw"]).text(), "one\ntwo");
     assert_eq!(t.firn(&["get", "a", "b"]).text(), "a\tone\\ntwo\nb\t\n");
     assert_eq!(t.firn(&["get", "--hex", "6309"]).text(), "33\n");
-    assert_eq!(t.firn(&["get", "a", "--json"]).json(), serde_json::json!({"key": "a", "value": "one\ntwo"}));
+    assert_eq!(
+        t.firn(&["get", "a", "--json"]).json(),
+        serde_json::json!({"key": "a", "value": "one\ntwo"})
+    );
     let ran = t.firn(&["get", "a", "zebra"]);
     ran.said(1, &["not found: zebra"]);
     assert_eq!(ran.out, b"a\tone\\ntwo\n");
@@ -279,7 +319,10 @@ fn scan_takes_ranges() {
     assert_eq!(scan(&["--to", "k01"]), "k00");
     assert_eq!(scan(&["--from", "k50", "--to", "k40"]), "");
     assert_eq!(scan(&["--limit", "0"]), "");
-    assert_eq!(t.firn(&["scan", "--json", "--limit", "1"]).text(), "{\"key\":\"k00\",\"value\":\"v0\"}\n");
+    assert_eq!(
+        t.firn(&["scan", "--json", "--limit", "1"]).text(),
+        "{\"key\":\"k00\",\"value\":\"v0\"}\n"
+    );
     assert_eq!(t.firn(&["scan", "--format", "csv", "--limit", "1"]).text(), "key,value\nk00,v0\n");
 }
 
@@ -312,11 +355,16 @@ fn deletes_and_compactions_keep_the_rest() {
 #[test]
 fn damage_is_found_and_named() {
     let t = Temp::new("cli", "damage");
-    let text: Vec<u8> = (0..5000).flat_map(|i| format!("key{i:05}\tvalue {}\n", i * 7919 % 5000).into_bytes()).collect();
+    let text: Vec<u8> = (0..5000)
+        .flat_map(|i| format!("key{i:05}\tvalue {}\n", i * 7919 % 5000).into_bytes())
+        .collect();
     t.firn_on("db", &["load", "-"], &text).good();
     t.firn(&["compact"]).good();
     let sound = t.firn(&["verify", "--json"]).json();
-    assert_eq!((&sound["sound"], &sound["entries"], &sound["tables"]), (&true.into(), &5000.into(), &1.into()));
+    assert_eq!(
+        (&sound["sound"], &sound["entries"], &sound["tables"]),
+        (&true.into(), &5000.into(), &1.into())
+    );
     let table = t.content("db").into_keys().find(|n| n.ends_with(".sst")).unwrap();
     let mut bytes = fs::read(t.path("db").join(&table)).unwrap();
     bytes[5000] ^= 0x40;
@@ -326,14 +374,23 @@ fn damage_is_found_and_named() {
     assert_eq!(ran.code, 1, "{ran:?}");
     let words = String::from_utf8(ran.out).unwrap();
     assert!(
-        words.contains(&table) && words.contains("offset") && words.contains("backup") && words.contains("1 error"),
+        words.contains(&table)
+            && words.contains("offset")
+            && words.contains("backup")
+            && words.contains("1 error"),
         "{words}"
     );
     let ran = t.firn(&["verify", "--json"]);
     assert_eq!(ran.code, 1);
     let found: serde_json::Value = serde_json::from_slice(&ran.out).unwrap();
-    assert_eq!((&found["sound"], &found["errors"][0]["kind"]), (&false.into(), &"corruption".into()));
-    assert!(found["errors"][0]["file"].as_str().unwrap().ends_with(&table) && found["errors"][0]["offset"].is_u64());
+    assert_eq!(
+        (&found["sound"], &found["errors"][0]["kind"]),
+        (&false.into(), &"corruption".into())
+    );
+    assert!(
+        found["errors"][0]["file"].as_str().unwrap().ends_with(&table)
+            && found["errors"][0]["offset"].is_u64()
+    );
     t.firn(&["scan"]).said(1, &["corruption", &table, "firn verify"]);
     assert_eq!(t.content("db"), before);
 }
@@ -343,7 +400,8 @@ fn all_damage_is_found_at_once() {
     let t = Temp::new("cli", "damages");
     for i in 0..3 {
         let tree = format!("t{i}");
-        let text: Vec<u8> = (0..500).flat_map(|i| format!("key{i:05}\tvalue\n").into_bytes()).collect();
+        let text: Vec<u8> =
+            (0..500).flat_map(|i| format!("key{i:05}\tvalue\n").into_bytes()).collect();
         t.firn_on("db", &["load", "-", "--tree", &tree], &text).good();
     }
     let tables: Vec<String> = t.content("db").into_keys().filter(|n| n.ends_with(".sst")).collect();
@@ -354,8 +412,12 @@ fn all_damage_is_found_at_once() {
     let ran = t.firn(&["verify", "--json"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     let found: serde_json::Value = serde_json::from_slice(&ran.out).unwrap();
-    let files: Vec<&str> = found["errors"].as_array().unwrap().iter().map(|e| e["file"].as_str().unwrap()).collect();
-    assert!(files.len() == 2 && files[0].ends_with(&tables[0]) && files[1].ends_with(&tables[2]), "{found}");
+    let files: Vec<&str> =
+        found["errors"].as_array().unwrap().iter().map(|e| e["file"].as_str().unwrap()).collect();
+    assert!(
+        files.len() == 2 && files[0].ends_with(&tables[0]) && files[1].ends_with(&tables[2]),
+        "{found}"
+    );
     assert_eq!((&found["tables"], &found["entries"]), (&1.into(), &500.into()));
     assert_eq!(found["errors"][1]["keys"], serde_json::json!(["key00000", "key00499"]));
     assert!(String::from_utf8(t.firn(&["verify"]).out).unwrap().contains("2 errors"));
@@ -371,12 +433,18 @@ fn what_is_missing_is_called_damage() {
     t.firn(&["compact"]).good();
     let table = t.content("db").into_keys().find(|n| n.ends_with(".sst")).unwrap();
     fs::rename(t.path("db").join("CURRENT"), t.path("CURRENT")).unwrap();
-    t.firn(&["get", "apple"]).said(2, &["this file is missing", "sstable-dump repair", "firn verify"]);
+    t.firn(&["get", "apple"])
+        .said(2, &["this file is missing", "sstable-dump repair", "firn verify"]);
     assert_eq!(t.firn(&["verify"]).code, 1);
     fs::rename(t.path("CURRENT"), t.path("db").join("CURRENT")).unwrap();
     fs::rename(t.path("db").join(&table), t.path("db").join("kept.sst")).unwrap();
-    for (code, command) in [(2, &["get", "apple"][..]), (1, &["scan"]), (2, &["delete", "apple"]), (2, &["compact"])] {
-        t.firn(command).said(code, &["a live table is missing", &table, "checkpoint or a backup", "sstable-dump salvage"]);
+    for (code, command) in
+        [(2, &["get", "apple"][..]), (1, &["scan"]), (2, &["delete", "apple"]), (2, &["compact"])]
+    {
+        t.firn(command).said(
+            code,
+            &["a live table is missing", &table, "checkpoint or a backup", "sstable-dump salvage"],
+        );
     }
     fs::rename(t.path("db").join("kept.sst"), t.path("db").join(&table)).unwrap();
     t.firn(&["get", "apple"]).good();
@@ -385,7 +453,8 @@ fn what_is_missing_is_called_damage() {
 #[test]
 fn a_closed_pipe_ends_quietly() {
     let t = Temp::new("cli", "pipe");
-    let text: Vec<u8> = (0..50_000).flat_map(|i| format!("key{i:05}\tvalue\n").into_bytes()).collect();
+    let text: Vec<u8> =
+        (0..50_000).flat_map(|i| format!("key{i:05}\tvalue\n").into_bytes()).collect();
     t.firn_on("db", &["load", "-"], &text).good();
     let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
         .args(["--db", "db", "scan"])
@@ -408,11 +477,26 @@ fn cli_runs_scripts_from_files_pipes_and_the_command_line() {
         b"-- Music\ncreate keyspace Music;\nuse Music;\ncreate column family users\n  with comparator = UTF8Type;\n",
     );
     let made = t.firn(&["cli", "-f", &schema]).text();
-    assert!(made.contains("... schemas agree across the cluster\nAuthenticated to keyspace: Music\n"), "{made}");
-    let set = t.firn_on("db", &["cli", "-k", "music"], b"set users[ann][name] = Ann; set users[bob][name] = Bob\n").text();
+    assert!(
+        made.contains("... schemas agree across the cluster\nAuthenticated to keyspace: Music\n"),
+        "{made}"
+    );
+    let set = t
+        .firn_on(
+            "db",
+            &["cli", "-k", "music"],
+            b"set users[ann][name] = Ann; set users[bob][name] = Bob\n",
+        )
+        .text();
     assert_eq!(set.matches("Value inserted.\n").count(), 2, "{set}");
-    let got = t.firn(&["cli", "--keyspace", "Music", "-e", "get users[ann];\nexit; get users[bob];"]).text();
-    assert!(got.starts_with("=> (column=name, value=Ann, timestamp=") && got.contains("Returned 1 results."), "{got}");
+    let got = t
+        .firn(&["cli", "--keyspace", "Music", "-e", "get users[ann];\nexit; get users[bob];"])
+        .text();
+    assert!(
+        got.starts_with("=> (column=name, value=Ann, timestamp=")
+            && got.contains("Returned 1 results."),
+        "{got}"
+    );
     assert!(!got.contains("Bob"), "{got}");
     let echoed = t.firn(&["cli", "--echo", "-e", "use\n Music; count users[bob];"]).text();
     assert_eq!(
@@ -437,7 +521,10 @@ fn cli_stops_at_the_first_failure_unless_told_otherwise() {
     let strict = t.firn_on("strict", &["cli", "-f", &script, "--go-on", "--strict"], b"");
     strict.said(
         1,
-        &["Line 3 => Syntax error at position 0: no viable alternative at input 'get'", "Line 5 => org.apache.cassandra"],
+        &[
+            "Line 3 => Syntax error at position 0: no viable alternative at input 'get'",
+            "Line 5 => org.apache.cassandra",
+        ],
     );
     t.firn(&["cli", "-f", "absent.txt"]).said(2, &["cannot read absent.txt"]);
     t.firn(&["cli", "-k", "Nope"]).said(2, &["Keyspace 'Nope' not found.", "show keyspaces"]);
@@ -450,11 +537,22 @@ fn a_demo_fills_a_store_that_can_be_asked() {
     let ran = t.firn(&["demo", "bloggy"]);
     ran.said(0, &["cli -k BloggyAppy"]);
     let told = ran.text();
-    for line in ["        tags: \"movie,horror,\",", "        | by Arin Sarkissian (@phatduckk), 2009-08-18 01:13:24+0000"] {
+    for line in [
+        "        tags: \"movie,horror,\",",
+        "        | by Arin Sarkissian (@phatduckk), 2009-08-18 01:13:24+0000",
+    ] {
         assert!(told.lines().any(|l| l == line), "{line}");
     }
     t.firn(&["demo", "bloggy"]).said(2, &["BloggyAppy already", "another directory"]);
-    let got = t.firn(&["cli", "-k", "BloggyAppy", "-e", "get Authors['Arin Sarkissian']['twitter'] as ascii;"]).text();
+    let got = t
+        .firn(&[
+            "cli",
+            "-k",
+            "BloggyAppy",
+            "-e",
+            "get Authors['Arin Sarkissian']['twitter'] as ascii;",
+        ])
+        .text();
     assert!(got.contains("value=phatduckk"), "{got}");
     t.firn(&["demo", "songs", "--json"]).said(2, &["no JSON"]);
     t.firn(&["demo", "songs"]).said(0, &["cli -k Music"]);
@@ -476,8 +574,13 @@ fn purge_report_says_what_waits_and_compact_purges() {
     // Grace is counted in seconds: the second of the deletion has to pass.
     std::thread::park_timeout(std::time::Duration::from_millis(1100));
     t.firn(&["compact"]).good();
-    let report = t.firn(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Authors", "--json"]).json();
-    assert_eq!((&report[0]["tables"][0]["entries"], report[0]["tables"].as_array().unwrap().len()), (&4.into(), 1));
+    let report = t
+        .firn(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Authors", "--json"])
+        .json();
+    assert_eq!(
+        (&report[0]["tables"][0]["entries"], report[0]["tables"].as_array().unwrap().len()),
+        (&4.into(), 1)
+    );
     let text = t.firn(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Authors"]).text();
     assert!(text.starts_with("Authors: 1 table in the tree cf-1"), "{text}");
     t.firn(&["purge-report", "--keyspace", "Nope"]).said(2, &["Nope does not exist"]);
@@ -487,14 +590,18 @@ fn purge_report_says_what_waits_and_compact_purges() {
 #[test]
 fn the_article_is_a_script() {
     let t = Temp::new("cli", "article");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide-text/examples/article.txt");
+    let script =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide-text/examples/article.txt");
     let told = t.firn(&["cli", "-f", script]).text();
     let after = |of: &str| -> Vec<String> {
         told.match_indices(of)
-            .map(|(at, _)| told[at + of.len()..].split(',').next().unwrap().trim_end_matches(')').to_owned())
+            .map(|(at, _)| {
+                told[at + of.len()..].split(',').next().unwrap().trim_end_matches(')').to_owned()
+            })
             .collect()
     };
-    let supers = ["Bob", "John", "Kim", "Tod", "friend1", "William", "joey", "homeAddress", "workAddress"];
+    let supers =
+        ["Bob", "John", "Kim", "Tod", "friend1", "William", "joey", "homeAddress", "workAddress"];
     assert_eq!(after("(super_column="), supers);
     let names = after("=> (column=");
     let profiles = ["age", "email", "gender", "phone", "username", "email", "phone", "username"];
@@ -513,9 +620,17 @@ fn the_answer_about_likes_is_a_script() {
     let at = |part: &str| told.find(part).unwrap_or_else(|| panic!("{part} in {told}"));
     let song = "=> (column=722e5680-4d40-11e0-8001-000000000002, value=";
     // Nothing at first, then a dislike, then a like.
-    assert!(at("Value was not found") < at(&format!("{song}1,")) && at(&format!("{song}1,")) < at(&format!("{song}2,")));
-    assert!(at("RowKey: 722e5680-4d40-11e0-8001-000000000001\n=> (column=user_name, value=eve") < at("Value was not found"));
-    at("RowKey: 722e5680-4d40-11e0-8001-000000000003\n=> (column=comment, value=what kind of guitar is it?");
+    assert!(
+        at("Value was not found") < at(&format!("{song}1,"))
+            && at(&format!("{song}1,")) < at(&format!("{song}2,"))
+    );
+    assert!(
+        at("RowKey: 722e5680-4d40-11e0-8001-000000000001\n=> (column=user_name, value=eve")
+            < at("Value was not found")
+    );
+    at(
+        "RowKey: 722e5680-4d40-11e0-8001-000000000003\n=> (column=comment, value=what kind of guitar is it?",
+    );
     // The command of the time refused the last of its families.
     let strict = t.firn_on("strict", &["cli", "--strict", "-f", script], b"");
     strict.said(1, &["cannot parse 'likes' as hex bytes"]);

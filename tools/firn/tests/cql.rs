@@ -1,4 +1,5 @@
-//! `firn cql` as a user meets it: scripts, places of errors, COPY, and the applications of the source texts with all that they print.
+//! `firn cql` as a user meets it: scripts, places of errors, COPY, and the applications of the
+//! source texts with all that they print.
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
 mod common;
@@ -25,7 +26,8 @@ impl Temp {
     }
 }
 
-const KEYSPACE: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};";
+const KEYSPACE: &str =
+    "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};";
 
 /// A script of the examples and what it prints, all of it.
 fn example(name: &str, printed: &str) {
@@ -57,7 +59,10 @@ fn scripts_come_from_files_pipes_and_the_command_line() {
         &format!("// The shop\n{KEYSPACE} USE shop;\nCREATE TABLE items (id int PRIMARY KEY,\n  name text);\n"),
     );
     assert_eq!(t.cql(&["-f", "schema.cql"]).good(), "");
-    assert_eq!(t.cql_with(&["-k", "shop"], "INSERT INTO items (id, name) VALUES (1, 'it''s');").good(), "");
+    assert_eq!(
+        t.cql_with(&["-k", "shop"], "INSERT INTO items (id, name) VALUES (1, 'it''s');").good(),
+        ""
+    );
     let table = "\n id | name\n----+------\n  1 | it's\n\n(1 rows)\n";
     assert_eq!(t.cql(&["-k", "shop", "-e", "SELECT * FROM items; exit; SELECT"]).good(), table);
     t.file("ask.cql", "SELECT * FROM shop.items;");
@@ -82,11 +87,13 @@ fn errors_have_their_place() {
         "{KEYSPACE}\nUSE shop; CREATE TABLE t (k int PRIMARY KEY, v int);\n  SELECT nope\n FROM t;\nSELECT v FORM t;\nDESC TABLES\n"
     );
     t.file("s.cql", &script);
-    let out = t
-        .cql(&["-f", "s.cql"])
-        .said(1, &["s.cql:3:10: InvalidRequest: Undefined column name nope\n  SELECT nope\n         ^^^^\n"]);
+    let out = t.cql(&["-f", "s.cql"]).said(
+        1,
+        &["s.cql:3:10: InvalidRequest: Undefined column name nope\n  SELECT nope\n         ^^^^\n"],
+    );
     assert_eq!(out, "");
-    let again = script.replace(KEYSPACE, "").replace("CREATE TABLE t (k int PRIMARY KEY, v int);", "");
+    let again =
+        script.replace(KEYSPACE, "").replace("CREATE TABLE t (k int PRIMARY KEY, v int);", "");
     t.file("again.cql", &again);
     let out = t
         .cql(&["-f", "again.cql", "--continue-on-error"])
@@ -105,8 +112,10 @@ fn errors_have_their_place() {
     );
     // What would help is said behind what is wrong.
     let index = "an index would find these rows: CREATE INDEX ON shop.t (v)";
-    t.cql(&["-k", "shop", "-e", "SELECT * FROM t WHERE v = 1"]).said(1, &["use ALLOW FILTERING\nhint: ", index]);
-    t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM t WHERE v = 1"]).said(1, &[&format!("\"hint\":\"{index}\"")]);
+    t.cql(&["-k", "shop", "-e", "SELECT * FROM t WHERE v = 1"])
+        .said(1, &["use ALLOW FILTERING\nhint: ", index]);
+    t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM t WHERE v = 1"])
+        .said(1, &[&format!("\"hint\":\"{index}\"")]);
 }
 
 const KINDS: &str = "CREATE TABLE kinds (k int PRIMARY KEY, t text, b blob, d double, f float, ts timestamp, da date, ti time, u uuid, i inet, \
@@ -134,7 +143,12 @@ fn values_look_as_in_cqlsh() {
             .replace(' ', "")
             .replace("+--------+-----+--------+", "+--------+-----+---------+")
     );
-    assert!(got.contains(" 08:12:54.100000000 | True | ::1 | [1, 2] | {'a', 'b'} | {'x': [1]} | (1, 'y')\n"), "{got}");
+    assert!(
+        got.contains(
+            " 08:12:54.100000000 | True | ::1 | [1, 2] | {'a', 'b'} | {'x': [1]} | (1, 'y')\n"
+        ),
+        "{got}"
+    );
     assert!(got.contains("\n 2 | null | null\n"), "{got}");
 }
 
@@ -152,7 +166,8 @@ fn copied_rows_come_back_as_they_were() {
         "-4, 'null', 0xff, NaN, -Infinity, 0, '0001-01-01', '23:59:59.999999999', 00000000-0000-4000-8000-000000000002, '1.2.3.4', 0, 0, true, 1y, \
          [0], {'{', ','}, {'': [2, 3]}, (-1, 'ü')",
     ];
-    let inserts: String = rows.iter().map(|r| format!("INSERT INTO kinds ({columns}) VALUES ({r});\n")).collect();
+    let inserts: String =
+        rows.iter().map(|r| format!("INSERT INTO kinds ({columns}) VALUES ({r});\n")).collect();
     let again = KINDS.replace("kinds", "again");
     t.cql(&["-e", &format!("{KEYSPACE} USE shop; {KINDS} {again} {inserts}")]).good();
     for options in [
@@ -164,18 +179,36 @@ fn copied_rows_come_back_as_they_were() {
             "TRUNCATE again; COPY kinds ({columns}) TO 'k.csv' WITH {options}; COPY again ({columns}) FROM 'k.csv' WITH {options};"
         );
         let Ran(code, out, err) = t.cql(&["-k", "shop", "-e", &script]);
-        assert_eq!((code, out.as_str(), err.matches("copied 4 rows in ").count()), (0, "", 2), "{err}\n{}", t.read("k.csv"));
-        let ask = |table: &str| t.cql(&["--json", "-k", "shop", "-e", &format!("SELECT * FROM {table}")]).good();
+        assert_eq!(
+            (code, out.as_str(), err.matches("copied 4 rows in ").count()),
+            (0, "", 2),
+            "{err}\n{}",
+            t.read("k.csv")
+        );
+        let ask = |table: &str| {
+            t.cql(&["--json", "-k", "shop", "-e", &format!("SELECT * FROM {table}")]).good()
+        };
         assert_eq!(ask("kinds"), ask("again"), "{options}");
         assert_eq!(ask("again").lines().count(), 4);
         // JSON has no NaN; the files have.
-        let once_more = t.cql(&["-k", "shop", "-e", &format!("COPY again ({columns}) TO 'again.csv' WITH {options}")]);
+        let once_more = t.cql(&[
+            "-k",
+            "shop",
+            "-e",
+            &format!("COPY again ({columns}) TO 'again.csv' WITH {options}"),
+        ]);
         once_more.good();
         assert_eq!(t.read("k.csv"), t.read("again.csv"));
     }
-    let piped = t.cql(&["-k", "shop", "-e", "COPY kinds (k, t) TO STDOUT WITH NULL = '-'"]).said(0, &["copied 4 rows"]);
-    assert!(piped.contains("3,-\n") && piped.contains("2,\"\"\n") || piped.contains("2,\n"), "{piped}");
-    t.cql(&["-k", "shop", "-e", "COPY kinds (k, t) TO STDOUT"]).said(0, &["warning: 1 value is written as null is"]);
+    let piped = t
+        .cql(&["-k", "shop", "-e", "COPY kinds (k, t) TO STDOUT WITH NULL = '-'"])
+        .said(0, &["copied 4 rows"]);
+    assert!(
+        piped.contains("3,-\n") && piped.contains("2,\"\"\n") || piped.contains("2,\n"),
+        "{piped}"
+    );
+    t.cql(&["-k", "shop", "-e", "COPY kinds (k, t) TO STDOUT"])
+        .said(0, &["warning: 1 value is written as null is"]);
 }
 
 #[test]
@@ -190,7 +223,8 @@ fn a_bad_line_is_named() {
     .good();
     let copy = |args: &str| t.cql(&["-k", "shop", "-e", &format!("COPY {args}")]);
     t.file("a.csv", "1,1\n2,2\n3,x\n4,4\n");
-    copy("t FROM 'a.csv' WITH CHUNKSIZE = 2").said(1, &["a.csv:3: column v: ", "2 rows are written"]);
+    copy("t FROM 'a.csv' WITH CHUNKSIZE = 2")
+        .said(1, &["a.csv:3: column v: ", "2 rows are written"]);
     t.file("b.csv", "k,v\n5,5\n,6\n7,7\n");
     copy("t FROM 'b.csv' WITH HEADER = true").said(1, &["b.csv:3: ", "1 row is written"]);
     t.file("c.csv", "1,2,3\n");
@@ -205,9 +239,13 @@ fn a_bad_line_is_named() {
     copy("c FROM 'n.csv'").said(0, &["copied 2 rows"]);
     copy("c FROM 'n.csv'").said(0, &["copied 2 rows"]);
     let counted = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM c"]).good();
-    assert!(counted.contains("{\"k\": 1, \"n\": 10}\n") && counted.contains("{\"k\": 2, \"n\": -14}\n"), "{counted}");
+    assert!(
+        counted.contains("{\"k\": 1, \"n\": 10}\n") && counted.contains("{\"k\": 2, \"n\": -14}\n"),
+        "{counted}"
+    );
     t.file("d.json", "{\"k\": 8, \"v\": 80}\n{\"K\": 9, \"w\": 1}\n");
-    copy("t FROM 'd.json' WITH FORMAT = json").said(0, &["copied 2 rows", "fields without a column: w"]);
+    copy("t FROM 'd.json' WITH FORMAT = json")
+        .said(0, &["copied 2 rows", "fields without a column: w"]);
     let got = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM t WHERE k IN (8, 9)"]).good();
     assert_eq!(got, "{\"k\": 8, \"v\": 80}\n{\"k\": 9, \"v\": null}\n");
 }
@@ -224,18 +262,33 @@ fn rows_as_json_are_copied_back_as_they_were() {
         &format!("{KEYSPACE} USE shop; CREATE TYPE pair (x int, \"Y\" text); CREATE TABLE a ({columns}); CREATE TABLE b ({columns}); {insert};"),
     ])
     .good();
-    t.cql(&["-k", "shop", "-e", "INSERT INTO a (k, d, l) VALUES ('two', -1E+5, []); INSERT INTO a (k, u) VALUES ('', null)"])
-        .said(1, &["Key may not be empty"]);
+    t.cql(&[
+        "-k",
+        "shop",
+        "-e",
+        "INSERT INTO a (k, d, l) VALUES ('two', -1E+5, []); INSERT INTO a (k, u) VALUES ('', null)",
+    ])
+    .said(1, &["Key may not be empty"]);
     t.cql(&["-k", "shop", "-e", "INSERT INTO a (k, tu) VALUES ('three', (2, ''))"]).good();
     let rows = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM a"]).good();
     assert_eq!(rows.lines().count(), 3);
     t.file("a.jsonl", &rows);
-    t.cql(&["-k", "shop", "-e", "COPY b FROM 'a.jsonl' WITH FORMAT = json"]).said(0, &["copied 3 rows"]);
+    t.cql(&["-k", "shop", "-e", "COPY b FROM 'a.jsonl' WITH FORMAT = json"])
+        .said(0, &["copied 3 rows"]);
     assert_eq!(t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM b"]).good(), rows);
     // Cells may be literals, too; what is neither is told as JSON.
-    t.file("b.jsonl", "{\"k\": \"four\", \"l\": \"['q']\", \"bl\": \"0x\"}\n{\"k\": \"five\", \"l\": [[1]]}\n");
+    t.file(
+        "b.jsonl",
+        "{\"k\": \"four\", \"l\": \"['q']\", \"bl\": \"0x\"}\n{\"k\": \"five\", \"l\": [[1]]}\n",
+    );
     t.cql(&["-k", "shop", "-e", "COPY b FROM 'b.jsonl' WITH FORMAT = json AND CHUNKSIZE = 1"])
-        .said(1, &["b.jsonl:2: column l: Expected a UTF-8 string, but got a ArrayList: [1]", "1 row is written"]);
+        .said(
+            1,
+            &[
+                "b.jsonl:2: column l: Expected a UTF-8 string, but got a ArrayList: [1]",
+                "1 row is written",
+            ],
+        );
     let got = t.cql(&["--json", "-k", "shop", "-e", "SELECT l, bl FROM b WHERE k = 'four'"]).good();
     assert_eq!(got, "{\"l\": [\"q\"], \"bl\": \"0x\"}\n");
 }
@@ -243,7 +296,8 @@ fn rows_as_json_are_copied_back_as_they_were() {
 #[test]
 fn long_results_come_in_pages() {
     let t = Temp::new("cql", "pages");
-    t.cql(&["-e", &format!("{KEYSPACE} CREATE TABLE shop.t (k int, c int, PRIMARY KEY (k, c))")]).good();
+    t.cql(&["-e", &format!("{KEYSPACE} CREATE TABLE shop.t (k int, c int, PRIMARY KEY (k, c))")])
+        .good();
     t.file("t.csv", &(0..2500).map(|n| format!("1,{n}\n")).collect::<String>());
     t.cql(&["-e", "COPY shop.t FROM 't.csv'"]).said(0, &["copied 2,500 rows"]);
     let shown = t.cql(&["-e", "SELECT * FROM shop.t"]).good();
@@ -253,24 +307,36 @@ fn long_results_come_in_pages() {
     assert_eq!(paged.lines().count(), 2505);
     // Partitions that are sorted together have no pages, so without them there is an answer.
     let sorted = "SELECT c FROM shop.t WHERE k IN (1, 2) ORDER BY c DESC";
-    t.cql(&["-e", sorted]).said(1, &["Cannot page queries with both ORDER BY and a IN restriction"]);
+    t.cql(&["-e", sorted])
+        .said(1, &["Cannot page queries with both ORDER BY and a IN restriction"]);
     let all = t.cql(&["-e", &format!("PAGING OFF; {sorted}")]).said(0, &["paging is off"]);
-    assert!(all.contains("------\n 2499\n 2498\n") && all.ends_with("(2500 rows)\n"), "{}", &all[all.len() - 100..]);
+    assert!(
+        all.contains("------\n 2499\n 2498\n") && all.ends_with("(2500 rows)\n"),
+        "{}",
+        &all[all.len() - 100..]
+    );
 }
 
 #[test]
 fn many_short_runs_keep_small_logs() {
     let temp = Temp::new("cql", "logs");
-    let keyspace = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
-    assert_eq!(temp.cql(&["-e", &format!("{keyspace}; CREATE TABLE k.t (p int PRIMARY KEY)")]).0, 0);
+    let keyspace =
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    assert_eq!(
+        temp.cql(&["-e", &format!("{keyspace}; CREATE TABLE k.t (p int PRIMARY KEY)")]).0,
+        0
+    );
     for p in 0..4 {
         assert_eq!(temp.cql(&["-e", &format!("INSERT INTO k.t (p) VALUES ({p})")]).0, 0);
     }
-    let sizes = fs::read_dir(temp.0.join("db")).unwrap().map(|f| f.unwrap().metadata().unwrap().len());
+    let sizes =
+        fs::read_dir(temp.0.join("db")).unwrap().map(|f| f.unwrap().metadata().unwrap().len());
     assert!(sizes.sum::<u64>() < 16 << 20);
     // A statement that is larger than a segment.
-    let large =
-        format!("CREATE TABLE k.b (p int PRIMARY KEY, v blob); INSERT INTO k.b (p, v) VALUES (1, 0x{})", "ab".repeat(60_000));
+    let large = format!(
+        "CREATE TABLE k.b (p int PRIMARY KEY, v blob); INSERT INTO k.b (p, v) VALUES (1, 0x{})",
+        "ab".repeat(60_000)
+    );
     assert_eq!(temp.cql(&["-e", &large]).0, 0);
     assert!(temp.cql(&["-e", "SELECT count(*) FROM k.t"]).1.contains("4"));
 }
@@ -283,7 +349,8 @@ fn compact_and_purge_report_know_tables() {
         assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
         done.stdout
     };
-    let json = |args: &[&str]| -> serde_json::Value { serde_json::from_slice(&firn(args)).unwrap() };
+    let json =
+        |args: &[&str]| -> serde_json::Value { serde_json::from_slice(&firn(args)).unwrap() };
     t.cql(&["-e", KEYSPACE]).good();
     let tables = "CREATE TABLE items (id int PRIMARY KEY, name text) WITH gc_grace_seconds = 0; CREATE INDEX ON items (name);
         CREATE TABLE hits (id int PRIMARY KEY, n counter)";
@@ -299,7 +366,8 @@ fn compact_and_purge_report_know_tables() {
     for tree in stats["trees"].as_array().unwrap() {
         assert_eq!(tree["runs"].as_array().unwrap().len(), 1, "{tree}");
     }
-    // The tables were written with the hooks: the facts of each are known, and what counters have counted is one value.
+    // The tables were written with the hooks: the facts of each are known, and what counters have
+    // counted is one value.
     let report = json(&["purge-report", "-k", "shop", "--json"]);
     let entries = |name: &str| {
         let of = report.as_array().unwrap().iter().find(|r| r["family"] == name).unwrap();
@@ -310,7 +378,10 @@ fn compact_and_purge_report_know_tables() {
     let one = String::from_utf8(firn(&["purge-report", "-k", "shop", "--table", "items"])).unwrap();
     assert!(one.contains("items: 1 table in the tree cf-"), "{one}");
     let none = t.run("db", &["purge-report", "-k", "shop", "--table", "nope"], b"");
-    assert!(none.status.code() == Some(2) && String::from_utf8_lossy(&none.stderr).contains("shop has hits, items"));
+    assert!(
+        none.status.code() == Some(2)
+            && String::from_utf8_lossy(&none.stderr).contains("shop has hits, items")
+    );
     assert!(t.cql(&["-k", "shop", "-e", "SELECT n FROM hits"]).good().contains(" 3\n"));
 }
 
@@ -327,23 +398,38 @@ fn trees_of_tables_are_not_written_by_hand() {
             let done = t.run("db", args, b"k\tv\n");
             let err = String::from_utf8(done.stderr).unwrap();
             assert_eq!(done.status.code(), Some(2), "{err}");
-            assert!(err.contains("belongs to the keyspaces of this store") && err.contains("`firn cql`"), "{err}");
+            assert!(
+                err.contains("belongs to the keyspaces of this store")
+                    && err.contains("`firn cql`"),
+                "{err}"
+            );
         }
     }
     // A tree of one's own may lie beside them.
-    for args in [&["load", "-", "--tree", "own"][..], &["delete", "k", "--tree", "own"], &["compact"], &["checkpoint", "copy"]]
-    {
+    for args in [
+        &["load", "-", "--tree", "own"][..],
+        &["delete", "k", "--tree", "own"],
+        &["compact"],
+        &["checkpoint", "copy"],
+    ] {
         let done = t.run("db", args, b"k\tv\n");
         assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     }
     assert!(t.cql(&["-k", "shop", "-e", "SELECT name FROM items"]).good().contains("one"));
     // And a store of keys is not made into one of keyspaces by asking for them.
     t.run("keys", &["load", "-"], b"k\tv\n");
-    for args in [&["import", "--keyspace", "shop", "-"][..], &["export", "--keyspace", "shop"], &["purge-report", "-k", "shop"]]
-    {
+    for args in [
+        &["import", "--keyspace", "shop", "-"][..],
+        &["export", "--keyspace", "shop"],
+        &["purge-report", "-k", "shop"],
+    ] {
         let done = t.run("keys", args, b"{}");
         let err = String::from_utf8(done.stderr).unwrap();
         assert!(done.status.code() == Some(2) && err.contains("it has no keyspaces"), "{err}");
     }
-    assert!(!String::from_utf8(t.run("keys", &["trees"], b"").stdout).unwrap().contains("system.schema"));
+    assert!(
+        !String::from_utf8(t.run("keys", &["trees"], b"").stdout)
+            .unwrap()
+            .contains("system.schema")
+    );
 }

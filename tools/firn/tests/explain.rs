@@ -1,5 +1,5 @@
-//! `firn explain` as a user meets it: what it says of cold and warm reads, of filters, tombstones, range deletions and runs, against what
-//! was written and what the files have; and what it advises.
+//! `firn explain` as a user meets it: what it says of cold and warm reads, of filters, tombstones,
+//! range deletions and runs, against what was written and what the files have; and what it advises.
 // These tests make the files that a user would name on the command line.
 #![allow(clippy::disallowed_methods, missing_docs)]
 
@@ -46,14 +46,21 @@ fn a_cold_read_and_a_warm_one() {
     let cold = of(&["key003000"]);
     let runs = sources(&cold, "run");
     assert_eq!((runs.len(), runs[0]["skipped"].as_str()), (2, Some("filter")), "{cold:#}");
-    assert_eq!((runs[0]["filters"][0]["maybe"].as_bool(), runs[0]["blocks"].as_array().unwrap().len()), (Some(false), 0));
+    assert_eq!(
+        (runs[0]["filters"][0]["maybe"].as_bool(), runs[0]["blocks"].as_array().unwrap().len()),
+        (Some(false), 0)
+    );
     let run = runs[1];
-    assert_eq!((run["filters"][0]["maybe"].as_bool(), run["filters"][0]["right"].as_bool()), (Some(true), Some(true)));
+    assert_eq!(
+        (run["filters"][0]["maybe"].as_bool(), run["filters"][0]["right"].as_bool()),
+        (Some(true), Some(true))
+    );
     assert_eq!((run["puts"].as_u64(), run["blocks"].as_array().unwrap().len()), (Some(1), 1));
     assert_ne!(run["blocks"][0]["from"], "cache");
     // What it calls a block is one of the file that it names.
     let file = t.path("db").join(format!("{:08}.sst", run["blocks"][0]["table"].as_u64().unwrap()));
-    let end = run["blocks"][0]["offset"].as_u64().unwrap() + run["blocks"][0]["bytes"].as_u64().unwrap();
+    let end =
+        run["blocks"][0]["offset"].as_u64().unwrap() + run["blocks"][0]["bytes"].as_u64().unwrap();
     assert!(end < file.metadata().unwrap().len());
     let warm = of(&["key003000", "--warm"]);
     let run = sources(&warm, "run")[1];
@@ -62,10 +69,13 @@ fn a_cold_read_and_a_warm_one() {
     let newer = of(&["key000301"]);
     assert_eq!(sources(&newer, "run")[0]["puts"].as_u64(), Some(1));
     assert_eq!(sources(&newer, "run")[1]["skipped"], "decided");
-    let absent = (1..400).step_by(2).filter(|n| n % 300 != 1).map(|n| of(&[&format!("key{n:06}")])).take(12);
+    let absent =
+        (1..400).step_by(2).filter(|n| n % 300 != 1).map(|n| of(&[&format!("key{n:06}")])).take(12);
     let absent: Vec<Value> = absent.collect();
-    let said =
-        |v: &Value| sources(v, "run").iter().all(|r| r["skipped"] == "filter") && v["total"]["blocks"] == serde_json::json!([]);
+    let said = |v: &Value| {
+        sources(v, "run").iter().all(|r| r["skipped"] == "filter")
+            && v["total"]["blocks"] == serde_json::json!([])
+    };
     assert!(absent.iter().filter(|v| said(v)).count() >= 8, "{absent:#?}");
     let beyond = of(&["zzz"]);
     assert!(sources(&beyond, "run").iter().all(|r| r["skipped"] == "bounds"));
@@ -86,7 +96,8 @@ fn tombstones_name_their_file_and_what_to_do() {
     t.firn(&["compact"], b"");
     let keys: Vec<String> = (100..4900).map(|n| format!("key{n:06}")).collect();
     for some in keys.chunks(1600) {
-        let args: Vec<&str> = ["delete"].into_iter().chain(some.iter().map(String::as_str)).collect();
+        let args: Vec<&str> =
+            ["delete"].into_iter().chain(some.iter().map(String::as_str)).collect();
         t.firn(&args, b"");
     }
     let range = ["--from", "key000100", "--to", "key004901", "--limit", "1"];
@@ -97,20 +108,36 @@ fn tombstones_name_their_file_and_what_to_do() {
         "{e:#}"
     );
     let said = e["stands_out"][0].as_str().unwrap();
-    assert!(said.starts_with("passed 4,800 tombstones of default (all in memtables) for 1 key: `firn compact"), "{said}");
+    assert!(
+        said.starts_with(
+            "passed 4,800 tombstones of default (all in memtables) for 1 key: `firn compact"
+        ),
+        "{said}"
+    );
     // What it advises is a command that does away with it.
     let command: Vec<&str> = said.split('`').nth(1).unwrap().split(' ').skip(1).collect();
     t.firn(&command, b"");
     let e = t.explained(&range);
-    assert_eq!((e["reads"][0]["found"].as_u64(), e["reads"][0]["total"]["tombstones"].as_u64()), (Some(1), Some(0)), "{e:#}");
+    assert_eq!(
+        (e["reads"][0]["found"].as_u64(), e["reads"][0]["total"]["tombstones"].as_u64()),
+        (Some(1), Some(0)),
+        "{e:#}"
+    );
     assert_eq!(e["stands_out"], serde_json::json!([]));
     // A range deletion, and what lies beneath it.
     t.firn(&["delete", "--from", "key000000", "--to", "key000090", "--yes"], b"");
     let e = t.explained(&["--prefix", "key0000", "--limit", "1"]);
     let all = &e["reads"][0]["total"];
-    assert_eq!((all["range_deletions"].as_u64(), all["beneath_range_deletions"].as_u64()), (Some(1), Some(90)), "{e:#}");
+    assert_eq!(
+        (all["range_deletions"].as_u64(), all["beneath_range_deletions"].as_u64()),
+        (Some(1), Some(90)),
+        "{e:#}"
+    );
     let e = t.explained(&["key000050"]);
-    assert_eq!((e["reads"][0]["found"].as_u64(), e["reads"][0]["total"]["covered_by"].is_u64()), (Some(0), true));
+    assert_eq!(
+        (e["reads"][0]["found"].as_u64(), e["reads"][0]["total"]["covered_by"].is_u64()),
+        (Some(0), true)
+    );
     assert!(e["stands_out"][0].as_str().unwrap().contains("range deletion of default"), "{e:#}");
 }
 
@@ -120,49 +147,79 @@ fn statements_are_told_in_the_types_of_their_tables() {
     let made = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}; USE shop; \
         CREATE TABLE items (id int, at int, name text, PRIMARY KEY (id, at)); CREATE INDEX by_name ON items (name);";
     t.firn(&["cql", "-e", made], b"");
-    let rows: String =
-        (0..300).map(|n| format!("INSERT INTO shop.items (id, at, name) VALUES ({}, {n}, 'n{}');\n", n % 3, n % 10)).collect();
+    let rows: String = (0..300)
+        .map(|n| {
+            format!(
+                "INSERT INTO shop.items (id, at, name) VALUES ({}, {n}, 'n{}');\n",
+                n % 3,
+                n % 10
+            )
+        })
+        .collect();
     t.firn(&["cql"], rows.as_bytes());
     t.firn(&["compact"], b"");
     let select = "SELECT * FROM items WHERE id = 1";
     let e = t.explained(&["--cql", select, "-k", "shop"]);
-    assert_eq!((e["rows"].as_u64(), e["reads"][0]["partition"].as_str()), (Some(100), Some("id = 1")), "{e:#}");
+    assert_eq!(
+        (e["rows"].as_u64(), e["reads"][0]["partition"].as_str()),
+        (Some(100), Some("id = 1")),
+        "{e:#}"
+    );
     assert_eq!(e["reads"][0]["of"], "table shop.items");
     let cells = e["reads"][0]["cells"].as_u64().unwrap();
     assert!(e["reads"][0]["total"]["puts"].as_u64().unwrap() >= cells && cells >= 100, "{e:#}");
     assert!(e["reads"][0]["part"].is_null(), "{e:#}");
     // What of a partition was read is told in the types of the clustering columns.
     let part = |clause: &str| {
-        let e = t.explained(&["--cql", &format!("SELECT * FROM shop.items WHERE id = 1 AND {clause}")]);
+        let e =
+            t.explained(&["--cql", &format!("SELECT * FROM shop.items WHERE id = 1 AND {clause}")]);
         e["reads"][0]["part"].as_str().unwrap_or_else(|| panic!("{clause}: {e:#}")).to_owned()
     };
     assert_eq!(part("at = 4"), "row at = 4");
     assert_eq!(part("at > 4 AND at <= 7"), "rows after at = 4 to at = 7");
     assert_eq!(part("at >= -4"), "rows from at = -4");
     assert_eq!(part("at < 7"), "rows before at = 7");
-    let text = t.firn(&["explain", "--cql", "SELECT * FROM shop.items WHERE id = 1 AND at = 4"], b"");
+    let text =
+        t.firn(&["explain", "--cql", "SELECT * FROM shop.items WHERE id = 1 AND at = 4"], b"");
     assert!(text.contains("partition id = 1, row at = 4: "), "{text}");
     // An index: its entries, and a look at each row.
     let e = t.explained(&["--cql", "SELECT * FROM shop.items WHERE name = 'n3'"]);
-    let of: Vec<&str> = e["reads"].as_array().unwrap().iter().map(|r| r["of"].as_str().unwrap()).collect();
+    let of: Vec<&str> =
+        e["reads"].as_array().unwrap().iter().map(|r| r["of"].as_str().unwrap()).collect();
     assert_eq!(e["rows"].as_u64(), Some(30));
-    assert!(of.contains(&"index by_name on table shop.items") && of.contains(&"table shop.items"), "{of:?}");
+    assert!(
+        of.contains(&"index by_name on table shop.items") && of.contains(&"table shop.items"),
+        "{of:?}"
+    );
     // Deleted rows are cells that stay for their grace: they are named with who knows more.
     t.firn(
-        &["cql", "-e", &(0..300).map(|n| format!("DELETE FROM shop.items WHERE id = 1 AND at = {n};")).collect::<String>()],
+        &[
+            "cql",
+            "-e",
+            &(0..300)
+                .map(|n| format!("DELETE FROM shop.items WHERE id = 1 AND at = {n};"))
+                .collect::<String>(),
+        ],
         b"",
     );
     let text = t.firn(&["explain", "--cql", select, "-k", "shop"], b"");
     assert!(
-        text.starts_with("0 rows, ") && text.contains("partition id = 1") && text.contains("`firn purge-report`"),
+        text.starts_with("0 rows, ")
+            && text.contains("partition id = 1")
+            && text.contains("`firn purge-report`"),
         "{text}"
     );
     // Where deletions are known, they are looked for at the partition's beginning first.
     assert_eq!(part("at = 4"), "deletions, and rows to at = 4");
-    let Ran(code, _, err) = Ran::of(t.run("db", &["explain", "--cql", "SELECT * FROM shop.nothing"], b""));
+    let Ran(code, _, err) =
+        Ran::of(t.run("db", &["explain", "--cql", "SELECT * FROM shop.nothing"], b""));
     assert!(code == 2 && err.contains("table nothing does not exist"), "{err}");
     // It reads: a statement that writes is refused, and nothing is changed.
-    let Ran(code, _, err) = Ran::of(t.run("db", &["explain", "--cql", "DELETE FROM shop.items WHERE id = 2"], b""));
+    let Ran(code, _, err) =
+        Ran::of(t.run("db", &["explain", "--cql", "DELETE FROM shop.items WHERE id = 2"], b""));
     assert!(code == 2 && err.contains("this statement does not read"), "{err}");
-    assert_eq!(t.explained(&["--cql", "SELECT * FROM shop.items WHERE id = 2"])["rows"].as_u64(), Some(100));
+    assert_eq!(
+        t.explained(&["--cql", "SELECT * FROM shop.items WHERE id = 2"])["rows"].as_u64(),
+        Some(100)
+    );
 }

@@ -10,7 +10,8 @@ use std::fs;
 fn subcommands(t: &Temp) -> Vec<String> {
     let help = Ran::of(t.run("db", &["--help"], b"")).good();
     let list = help.lines().skip_while(|l| *l != "Commands:").skip(1).take_while(|l| !l.is_empty());
-    let names: Vec<String> = list.filter_map(|l| l.split_whitespace().next().map(str::to_owned)).collect();
+    let names: Vec<String> =
+        list.filter_map(|l| l.split_whitespace().next().map(str::to_owned)).collect();
     assert!(names.len() > 20, "{help}");
     names
 }
@@ -20,7 +21,11 @@ fn bash_completes_every_subcommand() {
     let t = Temp::new("install", "completions");
     let script = Ran::of(t.run("db", &["completions", "bash"], b"")).good();
     let names = subcommands(&t);
-    firn_testkit::shell::completes(&script, "firn", &names.iter().map(String::as_str).collect::<Vec<_>>());
+    firn_testkit::shell::completes(
+        &script,
+        "firn",
+        &names.iter().map(String::as_str).collect::<Vec<_>>(),
+    );
     for shell in ["zsh", "fish"] {
         let script = Ran::of(t.run("db", &["completions", shell], b"")).good();
         names.iter().for_each(|name| assert!(script.contains(name.as_str()), "{shell}: {name}"));
@@ -32,7 +37,10 @@ fn bash_completes_every_subcommand() {
 fn every_subcommand_has_a_page() {
     let t = Temp::new("install", "man");
     Ran::of(t.run("db", &["man", "--out", "pages/man1"], b"")).said(0, &["pages into pages/man1"]);
-    let page = |name: &str| fs::read_to_string(t.path("pages/man1").join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let page = |name: &str| {
+        fs::read_to_string(t.path("pages/man1").join(name))
+            .unwrap_or_else(|e| panic!("{name}: {e}"))
+    };
     assert!(page("firn.1").contains(".TH firn 1"));
     for name in subcommands(&t).iter().filter(|n| *n != "help") {
         let text = page(&format!("firn-{name}.1"));

@@ -1,5 +1,5 @@
-//! A store with a table of a newer version: every command that writes refuses it, and leaves every file as it is; who reads gets all that does
-//! not need that table.
+//! A store with a table of a newer version: every command that writes refuses it, and leaves every
+//! file as it is; who reads gets all that does not need that table.
 #![allow(clippy::disallowed_methods)] // files are given a version that nobody writes yet
 
 mod common;
@@ -19,7 +19,10 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 /// Makes one table at a time that of a newer version, and runs commands that write on the store.
 fn refused(t: &Temp, commands: &[(&[&str], &str)]) {
-    let tables: Vec<PathBuf> = files(&t.path("db")).into_keys().filter(|p| p.extension().is_some_and(|e| e == "sst")).collect();
+    let tables: Vec<PathBuf> = files(&t.path("db"))
+        .into_keys()
+        .filter(|p| p.extension().is_some_and(|e| e == "sst"))
+        .collect();
     assert!(tables.len() > 1, "{tables:?}");
     for table in tables {
         let sound = fs::read(&table).unwrap();
@@ -31,10 +34,21 @@ fn refused(t: &Temp, commands: &[(&[&str], &str)]) {
         for (args, input) in commands {
             let ran = Ran::of(t.run("db", args, input.as_bytes()));
             assert_eq!(ran.0, 2, "{args:?}: {}{}", ran.1, ran.2);
-            assert!(ran.2.contains("version") && ran.2.contains("use the version of firn"), "{args:?}: {}", ran.2);
+            assert!(
+                ran.2.contains("version") && ran.2.contains("use the version of firn"),
+                "{args:?}: {}",
+                ran.2
+            );
             let after = files(&t.path("db"));
-            let changed: Vec<_> = after.iter().filter(|(name, bytes)| before.get(*name) != Some(bytes)).map(|f| f.0).collect();
-            assert!(changed.is_empty() && after.len() == before.len(), "{args:?} has changed {changed:?}");
+            let changed: Vec<_> = after
+                .iter()
+                .filter(|(name, bytes)| before.get(*name) != Some(bytes))
+                .map(|f| f.0)
+                .collect();
+            assert!(
+                changed.is_empty() && after.len() == before.len(),
+                "{args:?} has changed {changed:?}"
+            );
             assert!(!t.path("copy").exists(), "{args:?}");
         }
         fs::write(&table, sound).unwrap();
@@ -60,7 +74,10 @@ fn a_table_of_a_newer_version_stops_writes_of_keys() {
             (&["checkpoint", "copy"], ""),
             (&["cql", "-e", make], ""),
             (&["cli", "-e", "create keyspace Music;"], ""),
-            (&["define", "-", "--keyspace", "Blog"], "<ColumnFamily CompareWith=\"LongType\" Name=\"Numbers\"/>"),
+            (
+                &["define", "-", "--keyspace", "Blog"],
+                "<ColumnFamily CompareWith=\"LongType\" Name=\"Numbers\"/>",
+            ),
             (&["demo", "bloggy"], ""),
         ],
     );
@@ -72,13 +89,15 @@ fn a_table_of_a_newer_version_stops_writes_of_families_and_tables() {
     let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
         CREATE TABLE shop.items (id int PRIMARY KEY, name text); INSERT INTO shop.items (id, name) VALUES (1, 'one');";
     Ran::of(t.run("db", &["cql", "-e", make], b"")).good();
-    let family = "create keyspace Music; use Music; create column family users with comparator = UTF8Type;
+    let family =
+        "create keyspace Music; use Music; create column family users with comparator = UTF8Type;
         set users['ann']['city'] = 'Rome';";
     Ran::of(t.run("db", &["cli", "-e", family], b"")).good();
     let exported = Ran::of(t.run("db", &["export", "--keyspace", "Music"], b"")).good();
     Ran::of(t.run("db", &["compact"], b"")).good();
     let cql = |statement: &'static str| ["cql", "-e", statement];
-    let (insert, drop) = (cql("INSERT INTO shop.items (id, name) VALUES (2, 'two')"), cql("DROP TABLE shop.items"));
+    let (insert, drop) =
+        (cql("INSERT INTO shop.items (id, name) VALUES (2, 'two')"), cql("DROP TABLE shop.items"));
     refused(
         &t,
         &[
@@ -87,12 +106,18 @@ fn a_table_of_a_newer_version_stops_writes_of_families_and_tables() {
             (&["cql", "-e", "COPY shop.items (id, name) FROM STDIN"], "3,three\n"),
             (&["cli", "-k", "Music", "-e", "set users['ben']['city'] = 'Oslo';"], ""),
             (&["import", "-", "--keyspace", "Music"], &exported),
-            (&["load", "-", "--keyspace", "Music", "--family", "users"], "{\"key\":\"x\",\"columns\":{\"city\":\"Bern\"}}\n"),
+            (
+                &["load", "-", "--keyspace", "Music", "--family", "users"],
+                "{\"key\":\"x\",\"columns\":{\"city\":\"Bern\"}}\n",
+            ),
             (&["load", "-", "--tree", "mine"], "k\tv\n"),
             (&["delete", "k"], ""),
             (&["compact"], ""),
             (&["checkpoint", "copy"], ""),
-            (&["define", "-", "--keyspace", "Blog"], "<ColumnFamily CompareWith=\"LongType\" Name=\"Numbers\"/>"),
+            (
+                &["define", "-", "--keyspace", "Blog"],
+                "<ColumnFamily CompareWith=\"LongType\" Name=\"Numbers\"/>",
+            ),
             (&["demo", "songs"], ""),
         ],
     );

@@ -1,9 +1,16 @@
-//! The pages for users and contributors: their commands run and print what they show, their links lead somewhere.
+//! The pages for users and contributors: their commands run and print what they show, their links
+//! lead somewhere.
 //!
-//! Blocks marked `sh` run in order, in one directory for each page, with the project's commands on the path. One that is marked `sh found`
-//! ends with exit code 1, one that is marked `sh maybe` with 0 or 1. A `text` block right behind prints a part of the block's output; `…` stands for anything. Blocks marked `sh norun` build,
-//! and are tried by `.ci/run`. Blocks of Rust are doc tests of the crate that the page is about.
-#![allow(clippy::disallowed_methods, missing_docs, reason = "it reads pages and runs what they say")]
+//! Blocks marked `sh` run in order, in one directory for each page, with the project's commands on
+//! the path. One that is marked `sh found` ends with exit code 1, one that is marked `sh maybe`
+//! with 0 or 1. A `text` block right behind prints a part of the block's output; `…` stands for
+//! anything. Blocks marked `sh norun` build, and are tried by `.ci/run`. Blocks of Rust are doc
+//! tests of the crate that the page is about.
+#![allow(
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "it reads pages and runs what they say"
+)]
 #![cfg(unix)]
 
 mod common;
@@ -46,7 +53,9 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
 fn is_shown(shown: &str, printed: &str) -> bool {
     let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
     let shown: Vec<&str> = shown.lines().map(str::trim_end).collect();
-    printed.windows(shown.len()).any(|part| part.iter().zip(&shown).all(|(line, pattern)| is_like(line, pattern)))
+    printed
+        .windows(shown.len())
+        .any(|part| part.iter().zip(&shown).all(|(line, pattern)| is_like(line, pattern)))
 }
 
 fn is_like(line: &str, pattern: &str) -> bool {
@@ -55,7 +64,8 @@ fn is_like(line: &str, pattern: &str) -> bool {
     (0..=line.len()).any(|at| line.is_char_boundary(at) && is_like(&line[at..], rest))
 }
 
-/// Where the project's commands are: beside `firn`. One that this run of cargo has not built is built.
+/// Where the project's commands are: beside `firn`. One that this run of cargo has not built is
+/// built.
 fn binary(name: &str) -> PathBuf {
     let firn = Path::new(env!("CARGO_BIN_EXE_firn"));
     let path = firn.with_file_name(name);
@@ -64,8 +74,14 @@ fn binary(name: &str) -> PathBuf {
             Some("debug") | None => "dev",
             Some(profile) => profile,
         };
-        let build = Command::new(env!("CARGO")).args(["build", "--quiet", "--package", name, "--profile", profile]).status();
-        assert!(build.is_ok_and(|s| s.success()) && path.exists(), "{} could not be built", path.display());
+        let build = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", name, "--profile", profile])
+            .status();
+        assert!(
+            build.is_ok_and(|s| s.success()) && path.exists(),
+            "{} could not be built",
+            path.display()
+        );
     }
     path
 }
@@ -94,13 +110,22 @@ fn run(page: &str) {
             "sh found" => ("-uo", &[1]),
             "sh maybe" => ("-uo", &[0, 1]),
             "sh norun" => {
-                let builds = |l: &str| l.trim().is_empty() || l.trim().starts_with(['#', '"']) || l.starts_with("cargo ");
+                let builds = |l: &str| {
+                    l.trim().is_empty()
+                        || l.trim().starts_with(['#', '"'])
+                        || l.starts_with("cargo ")
+                };
                 assert!(block.text.lines().all(builds), "{place}: only what builds is not run");
                 continue;
             }
             "text" => {
-                let printed: String = printed.take().unwrap_or_else(|| panic!("{place}: no command stands before it"));
-                assert!(is_shown(&block.text, &printed), "{place}: what is shown is not what is printed:\n{printed}");
+                let printed: String = printed
+                    .take()
+                    .unwrap_or_else(|| panic!("{place}: no command stands before it"));
+                assert!(
+                    is_shown(&block.text, &printed),
+                    "{place}: what is shown is not what is printed:\n{printed}"
+                );
                 continue;
             }
             "rust" => continue,
@@ -163,25 +188,60 @@ fn pages(folder: &str, all: &mut Vec<PathBuf>) {
 
 /// What stands between `open` and `close`, in all places of a text.
 fn between<'t>(text: &'t str, open: &str, close: char) -> Vec<&'t str> {
-    text.split(open).skip(1).filter_map(|rest| rest.split_once(close)).map(|(inside, _)| inside).collect()
+    text.split(open)
+        .skip(1)
+        .filter_map(|rest| rest.split_once(close))
+        .map(|(inside, _)| inside)
+        .collect()
 }
 
 #[test]
 fn links_and_paths_lead_somewhere() {
     let mut all = vec![];
-    let folders =
-        ["", "docs", "docs/decisions", "results", "benches", "bindings", "fuzz", "format-spec", "engine/wide", "engine/cql"];
+    let folders = [
+        "",
+        "docs",
+        "docs/decisions",
+        "results",
+        "benches",
+        "bindings",
+        "fuzz",
+        "format-spec",
+        "engine/wide",
+        "engine/cql",
+    ];
     folders.iter().for_each(|folder| pages(folder, &mut all));
     let (mut wrong, mut good) = (vec![], 0);
     for page in &all {
         let text = fs::read_to_string(page).unwrap();
-        let links = between(&text, "](", ')').into_iter().filter(|l| !l.contains("://") && !l.starts_with('#'));
+        let links = between(&text, "](", ')')
+            .into_iter()
+            .filter(|l| !l.contains("://") && !l.starts_with('#'));
         let links = links.map(|l| page.parent().unwrap().join(l.split('#').next().unwrap()));
-        let tops = ["engine/", "tools/", "benches/", "fuzz/", "format-spec/", "docs/", "results/", "bindings/", ".ci/"];
-        let is_path = |p: &&str| tops.iter().any(|top| p.starts_with(top)) && !p.contains([' ', '*', '<', '…', '{', '\n']);
+        let tops = [
+            "engine/",
+            "tools/",
+            "benches/",
+            "fuzz/",
+            "format-spec/",
+            "docs/",
+            "results/",
+            "bindings/",
+            ".ci/",
+        ];
+        let is_path = |p: &&str| {
+            tops.iter().any(|top| p.starts_with(top))
+                && !p.contains([' ', '*', '<', '…', '{', '\n'])
+        };
         // A dated page says where things were on its day.
         let is_dated = page.file_name().is_some_and(|n| n.to_string_lossy().starts_with("20"));
-        let paths = text.split('`').skip(1).step_by(2).filter(is_path).filter(|_| !is_dated).map(|p| root().join(p));
+        let paths = text
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(is_path)
+            .filter(|_| !is_dated)
+            .map(|p| root().join(p));
         for target in links.chain(paths) {
             match target.exists() {
                 true => good += 1,

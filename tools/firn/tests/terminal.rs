@@ -1,4 +1,5 @@
-//! `firn` at a terminal, which a pseudo-terminal plays: Ctrl-C, the pager, rows that are wider than it, questions.
+//! `firn` at a terminal, which a pseudo-terminal plays: Ctrl-C, the pager, rows that are wider than
+//! it, questions.
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
@@ -33,8 +34,15 @@ impl Temp {
         if cfg!(target_os = "linux") {
             shell.args(["--default-signal=INT", "sh"]);
         }
-        let set = format!("stty rows {lines} cols {columns}; firn() {{ {} \"$@\"; }}; {line}", env!("CARGO_BIN_EXE_firn"));
-        shell.args(["-c", &set]).current_dir(&self.0).env_remove("PAGER").env("FIRN_HISTORY", self.path("history"));
+        let set = format!(
+            "stty rows {lines} cols {columns}; firn() {{ {} \"$@\"; }}; {line}",
+            env!("CARGO_BIN_EXE_firn")
+        );
+        shell
+            .args(["-c", &set])
+            .current_dir(&self.0)
+            .env_remove("PAGER")
+            .env("FIRN_HISTORY", self.path("history"));
         shell.env("TERM", "xterm").env("NO_COLOR", "1");
         spawn_command(shell, PATIENCE).unwrap()
     }
@@ -42,7 +50,11 @@ impl Temp {
     /// Statements that take long, once the first has printed.
     fn slow(&self) {
         let first = "SELECT name FROM shop.items WHERE id = 77;\n".to_owned();
-        fs::write(self.path("slow.cql"), first + &"SELECT count(*) FROM shop.items;\n".repeat(5000)).unwrap();
+        fs::write(
+            self.path("slow.cql"),
+            first + &"SELECT count(*) FROM shop.items;\n".repeat(5000),
+        )
+        .unwrap();
     }
 }
 
@@ -63,14 +75,18 @@ fn ctrl_c_stops_what_runs_and_the_shell_goes_on() {
     p.exp_string("name of 5").unwrap();
     // What was typed is kept before it runs, and whatever ends the shell.
     let history = fs::read_to_string(t.path("history")).unwrap();
-    assert!(history.contains("SOURCE 'slow.cql'") && history.contains("WHERE id = 5;"), "{history}");
+    assert!(
+        history.contains("SOURCE 'slow.cql'") && history.contains("WHERE id = 5;"),
+        "{history}"
+    );
     p.exp_string("cql> ").unwrap();
     p.send("EXIT\r").unwrap();
     p.flush().unwrap();
     p.exp_eof().unwrap();
 }
 
-/// Types a line that shows something and then does what takes long, presses Ctrl-C when it has begun, and asks for something else.
+/// Types a line that shows something and then does what takes long, presses Ctrl-C when it has
+/// begun, and asks for something else.
 fn stopped(mut p: PtySession, prompt: &str, line: &str, shown: &str, then: &str, answer: &str) {
     let type_line = |p: &mut PtySession, line: &str| {
         p.exp_string(prompt).unwrap();
@@ -96,7 +112,14 @@ fn ctrl_c_stops_the_building_of_an_index() {
     Ran::of(t.run("db", &["cql", "-e", make], b"")).good();
     let p = t.terminal(24, 200, "firn --db db cql -k shop");
     let line = "SELECT name FROM items WHERE id = 77; CREATE INDEX ON items (name);";
-    stopped(p, "cql:shop> ", line, "name of 77", "SELECT id FROM items WHERE name = 'name of 5';", "ALLOW FILTERING");
+    stopped(
+        p,
+        "cql:shop> ",
+        line,
+        "name of 77",
+        "SELECT id FROM items WHERE name = 'name of 5';",
+        "ALLOW FILTERING",
+    );
 }
 
 #[test]
@@ -105,14 +128,22 @@ fn ctrl_c_stops_statements_of_cassandra_cli() {
     let make =
         "create keyspace K; use K; create column family items with comparator = UTF8Type and key_validation_class = UTF8Type
         and default_validation_class = UTF8Type;";
-    let rows: String = (0..30_000).map(|i| format!("set items['k{i}']['name'] = 'name of {i}';\n")).collect();
+    let rows: String =
+        (0..30_000).map(|i| format!("set items['k{i}']['name'] = 'name of {i}';\n")).collect();
     fs::write(t.path("items.txt"), format!("{make}\n{rows}")).unwrap();
     Ran::of(t.run("db", &["cli", "-f", t.path("items.txt").to_str().unwrap()], b"")).good();
     let p = t.terminal(24, 200, "firn --db db cli -k K");
     let prompt = "[default@K] ";
     let line = "get items['k77']['name']; update column family items with column_metadata = \
                 [{column_name: name, validation_class: UTF8Type, index_type: KEYS}];";
-    stopped(p, prompt, line, "name of 77", "get items where name = 'name of 5';", "No indexed columns present");
+    stopped(
+        p,
+        prompt,
+        line,
+        "name of 77",
+        "get items where name = 'name of 5';",
+        "No indexed columns present",
+    );
     // All rows, of which none is shown.
     let p = t.terminal(24, 200, "PAGER=cat firn --db db cli -k K");
     let line = "get items['k77']['name']; list items limit 1000000;";
@@ -180,7 +211,8 @@ fn rows_are_cut_or_expanded_to_the_width_of_a_terminal() {
         ", 'a value of a column'".repeat(8)
     );
     Ran::of(t.run("db", &["cql", "-e", &make], b"")).good();
-    let mut p = t.terminal(24, 40, "firn --db db cql -k shop -e 'SELECT * FROM long; SELECT * FROM many;'");
+    let mut p =
+        t.terminal(24, 40, "firn --db db cql -k shop -e 'SELECT * FROM long; SELECT * FROM many;'");
     p.exp_string(&format!("  1 | {}", "x".repeat(33))).unwrap();
     // The three bytes of the ellipsis, which the tests' terminal takes for characters.
     assert_eq!(p.exp_string("\r\n").unwrap().chars().count(), 3);
@@ -192,7 +224,12 @@ fn rows_are_cut_or_expanded_to_the_width_of_a_terminal() {
     // All of it, which the terminal wraps.
     p.exp_string(&long).unwrap();
     p.exp_eof().unwrap();
-    let piped = Ran::of(t.run("db", &["cql", "-k", "shop", "-e", "SELECT * FROM long; SELECT * FROM many;"], b"")).good();
+    let piped = Ran::of(t.run(
+        "db",
+        &["cql", "-k", "shop", "-e", "SELECT * FROM long; SELECT * FROM many;"],
+        b"",
+    ))
+    .good();
     assert!(piped.contains(&long) && !piped.contains("@ Row") && !piped.contains('…'), "{piped}");
 }
 

@@ -7,13 +7,26 @@ use serde_json::Value;
 mod common;
 use common::Temp;
 
-const SHORT: [&str; 11] = ["torture", "--seed", "11", "--millis", "150", "--keys", "64", "--shards", "8", "--seconds", "300"];
+const SHORT: [&str; 11] = [
+    "torture",
+    "--seed",
+    "11",
+    "--millis",
+    "150",
+    "--keys",
+    "64",
+    "--shards",
+    "8",
+    "--seconds",
+    "300",
+];
 
 fn torture(t: &Temp, more: &[&str]) -> (Option<i32>, Value) {
     let args: Vec<&str> = SHORT.iter().chain(more).chain(&["--json"]).copied().collect();
     let done = t.run("run", &args, b"");
     let out = String::from_utf8(done.stdout).unwrap();
-    let said = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}\n{}", String::from_utf8_lossy(&done.stderr)));
+    let said = serde_json::from_str(&out)
+        .unwrap_or_else(|e| panic!("{e}: {out}\n{}", String::from_utf8_lossy(&done.stderr)));
     (done.status.code(), said)
 }
 
@@ -25,7 +38,10 @@ fn a_run_goes_on_and_counts_what_was_done() {
     assert_eq!((first["cycles"].as_u64(), &first["wrong"]), (Some(6), &Value::Null));
     let (code, second) = torture(&t, &["--cycles", "3"]);
     assert_eq!((code, second["settings"]["faults"].as_str()), (Some(0), Some("all")), "{second}");
-    assert!(first["steps"].as_u64() > Some(0) && first["killed_working"].as_u64() > Some(0), "{first}");
+    assert!(
+        first["steps"].as_u64() > Some(0) && first["killed_working"].as_u64() > Some(0),
+        "{first}"
+    );
 }
 
 #[test]
@@ -33,7 +49,11 @@ fn a_lost_key_is_found_and_named() {
     let t = Temp::new("torture", "lost-key");
     assert_eq!(torture(&t, &["--cycles", "3"]).0, Some(0));
     // Not by a step: somebody else deletes what the first shards have.
-    let gone = t.run("run/store", &["delete", "--tree", "plain", "--hex", "--from", "0000", "--to", "0004", "-y"], b"");
+    let gone = t.run(
+        "run/store",
+        &["delete", "--tree", "plain", "--hex", "--from", "0000", "--to", "0004", "-y"],
+        b"",
+    );
     assert!(gone.status.success(), "{}", String::from_utf8_lossy(&gone.stderr));
     let (code, said) = torture(&t, &["--cycles", "1"]);
     assert_eq!(code, Some(1), "{said}");

@@ -1,4 +1,5 @@
-//! `firn put`, deletions of ranges, `firn trees`, `firn stats` and `firn set-options` as a user meets them.
+//! `firn put`, deletions of ranges, `firn trees`, `firn stats` and `firn set-options` as a user
+//! meets them.
 #![allow(missing_docs)]
 
 mod common;
@@ -39,9 +40,14 @@ fn a_range_is_deleted_only_where_that_is_meant() {
     let t = Temp::new("trees", "range");
     t.firn(&["put", "a1", "x", "a2", "x", "b", "x"]).good();
     t.firn(&["delete", "--prefix", "a"]).said(2, &["--yes", "--dry-run"]);
-    t.firn(&["delete", "--prefix", "a", "--dry-run"]).said(0, &["would delete 2 keys with 6 B", "from a1 to a2"]);
+    t.firn(&["delete", "--prefix", "a", "--dry-run"])
+        .said(0, &["would delete 2 keys with 6 B", "from a1 to a2"]);
     t.firn(&["delete", "--prefix", "z", "--dry-run"]).said(0, &["would delete nothing"]);
-    for empty in [&["--from", "b", "--to", "a"][..], &["--from", "a", "--to", "a"], &["--from", "b", "--prefix", "a"]] {
+    for empty in [
+        &["--from", "b", "--to", "a"][..],
+        &["--from", "a", "--to", "a"],
+        &["--from", "b", "--prefix", "a"],
+    ] {
         t.firn(&[&["delete", "--yes"], empty].concat()).said(2, &["no key can be in this range"]);
     }
     let would = t.json(&["delete", "a1", "nowhere", "--dry-run", "--json"]);
@@ -55,10 +61,17 @@ fn a_range_is_deleted_only_where_that_is_meant() {
 fn options_stay_set() {
     let t = Temp::new("trees", "options");
     t.firn(&["put", "a", "1"]).good();
-    let set = ["set-options", "default", "policy=leveled:8:2:movement=coldest", "table_size=1m", "compression=none,lz4"];
+    let set = [
+        "set-options",
+        "default",
+        "policy=leveled:8:2:movement=coldest",
+        "table_size=1m",
+        "compression=none,lz4",
+    ];
     t.firn(&set).said(0, &["policy: tiered:min_runs=3:max_runs=32:bucket=3 before, leveled:ratio=8:level0_runs=2:base=256m:movement=coldest now", "table_size: 64m before, 1m now"]);
     t.firn(&set).said(0, &["nothing is changed"]);
-    t.firn(&["set-options", "default", "policy=lazy-leveled", "policy=tiered"]).said(2, &["policy is given twice"]);
+    t.firn(&["set-options", "default", "policy=lazy-leveled", "policy=tiered"])
+        .said(2, &["policy is given twice"]);
     // Another writer, who names no options, leaves them.
     t.firn(&["put", "b", "2"]).good();
     t.firn(&["compact"]).good();
@@ -96,7 +109,8 @@ const SHOP: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStr
 fn trees_are_called_by_what_is_in_them() {
     let t = Temp::new("trees", "names");
     t.firn(&["cql", "-e", SHOP]).good();
-    let family = "create keyspace Music; use Music; create column family users with comparator = UTF8Type;";
+    let family =
+        "create keyspace Music; use Music; create column family users with comparator = UTF8Type;";
     t.firn(&["cli", "-e", family]).good();
     t.firn(&["put", "k", "v", "--tree", "own"]).good();
     for args in [&["trees"][..], &["stats"]] {
@@ -114,21 +128,42 @@ fn trees_are_called_by_what_is_in_them() {
     }
     for trees in [t.json(&["trees", "--json"]), t.json(&["stats", "--json"])["trees"].clone()] {
         let holds: Vec<&Value> = trees.as_array().unwrap().iter().map(|t| &t["holds"]).collect();
-        assert!(holds.contains(&&json!({"kind": "table", "keyspace": "shop", "table": "items"})), "{trees}");
         assert!(
-            holds.contains(&&json!({"kind": "index", "keyspace": "shop", "table": "items", "index": "by_name"})),
+            holds.contains(&&json!({"kind": "table", "keyspace": "shop", "table": "items"})),
             "{trees}"
         );
-        assert!(holds.contains(&&json!({"kind": "family", "keyspace": "Music", "family": "users"})), "{trees}");
-        assert!(trees.as_array().unwrap().iter().any(|t| t["options"]["hooks"]["purge"] == "firn.cells"), "{trees}");
+        assert!(
+            holds.contains(
+                &&json!({"kind": "index", "keyspace": "shop", "table": "items", "index": "by_name"})
+            ),
+            "{trees}"
+        );
+        assert!(
+            holds.contains(&&json!({"kind": "family", "keyspace": "Music", "family": "users"})),
+            "{trees}"
+        );
+        assert!(
+            trees
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|t| t["options"]["hooks"]["purge"] == "firn.cells"),
+            "{trees}"
+        );
     }
-    // What belongs to them is neither written nor changed by hand, and no tree is made for what would be refused.
+    // What belongs to them is neither written nor changed by hand, and no tree is made for what
+    // would be refused.
     let before = t.json(&["trees", "--json"]);
-    let tree = before.as_array().unwrap().iter().find(|t| t["holds"]["table"] == "items").unwrap()["name"].as_str().unwrap();
+    let tree = before.as_array().unwrap().iter().find(|t| t["holds"]["table"] == "items").unwrap()
+        ["name"]
+        .as_str()
+        .unwrap();
     for tree in [tree, "cf-77", "system.schema"] {
-        t.firn(&["put", "k", "v", "--tree", tree]).said(2, &["belongs to the keyspaces", "firn cql"]);
+        t.firn(&["put", "k", "v", "--tree", tree])
+            .said(2, &["belongs to the keyspaces", "firn cql"]);
     }
-    t.firn(&["set-options", tree, "policy=lazy-leveled"]).said(2, &["belongs to the keyspaces", "ALTER TABLE"]);
+    t.firn(&["set-options", tree, "policy=lazy-leveled"])
+        .said(2, &["belongs to the keyspaces", "ALTER TABLE"]);
     assert_eq!(t.json(&["trees", "--json"]), before);
 }
 
@@ -142,9 +177,13 @@ fn stats_are_looked_at_again() {
     assert!(!text.contains('\x1b'), "{text}");
     let lines = t.firn(&["stats", "--watch", "0.01", "--times", "3", "--json"]).good();
     let looks: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    assert_eq!((looks.len(), &looks[0]["since_last"], &looks[2]["since_last"]["operations"]), (3, &Value::Null, &0.into()));
+    assert_eq!(
+        (looks.len(), &looks[0]["since_last"], &looks[2]["since_last"]["operations"]),
+        (3, &Value::Null, &0.into())
+    );
     t.firn(&["stats", "--times", "3"]).said(2, &["--watch"]);
     t.firn(&["stats", "--watch", "soon"]).said(2, &["no number of seconds"]);
     t.firn(&["stats", "--watch", "0"]).said(2, &["between a millisecond and a day"]);
-    t.firn(&["stats", "--json", "--prometheus"]).said(2, &["--json and --prometheus are two formats"]);
+    t.firn(&["stats", "--json", "--prometheus"])
+        .said(2, &["--json and --prometheus are two formats"]);
 }

@@ -1,4 +1,5 @@
-//! What the commands say of damage: all of it, where it is, and what can still be read; and that nothing is made by a name mistyped.
+//! What the commands say of damage: all of it, where it is, and what can still be read; and that
+//! nothing is made by a name mistyped.
 #![allow(clippy::disallowed_methods, missing_docs)] // these tests damage files as a disk would
 
 mod common;
@@ -17,14 +18,19 @@ impl Temp {
 
     /// Files of a store with this extension.
     fn files(&self, db: &str, extension: &str) -> Vec<PathBuf> {
-        let mut all: Vec<_> = fs::read_dir(self.path(db)).unwrap().map(|e| e.unwrap().path()).collect();
+        let mut all: Vec<_> =
+            fs::read_dir(self.path(db)).unwrap().map(|e| e.unwrap().path()).collect();
         all.retain(|p| p.extension().is_some_and(|e| e == extension));
         all.sort();
         all
     }
 
     fn names(&self, db: &str) -> Vec<String> {
-        fs::read_dir(self.path(db)).into_iter().flatten().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+        fs::read_dir(self.path(db))
+            .into_iter()
+            .flatten()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect()
     }
 }
 
@@ -63,13 +69,21 @@ fn verify_lists_every_damaged_block_with_its_tree() {
     assert_eq!(
         errors
             .iter()
-            .filter(|e| e["tree"] == "a" && e["file"].as_str().unwrap().ends_with(a.file_name().unwrap().to_str().unwrap()))
+            .filter(|e| e["tree"] == "a"
+                && e["file"].as_str().unwrap().ends_with(a.file_name().unwrap().to_str().unwrap()))
             .count(),
         8
     );
-    assert!(errors.iter().all(|e| e["keys"][0].as_str().is_some() && e["offset"].as_u64().is_some()));
+    assert!(
+        errors.iter().all(|e| e["keys"][0].as_str().is_some() && e["offset"].as_u64().is_some())
+    );
     let text = t.firn("db", &["verify"], "").1;
-    assert!(text.contains("10 errors") && text.matches("damaged:").count() == 10 && text.contains("tree \"b\""), "{text}");
+    assert!(
+        text.contains("10 errors")
+            && text.matches("damaged:").count() == 10
+            && text.contains("tree \"b\""),
+        "{text}"
+    );
 }
 
 #[test]
@@ -79,16 +93,24 @@ fn verify_names_the_table_of_a_damaged_tree() {
         CREATE TABLE shop.items (id int PRIMARY KEY, name text); INSERT INTO shop.items (id, name) VALUES (1, 'one');";
     t.firn("db", &["cql", "-e", make], "").good();
     t.firn("db", &["compact"], "").good();
-    let stats: Value = serde_json::from_str(&t.firn("db", &["trees", "--json"], "").good()).unwrap();
+    let stats: Value =
+        serde_json::from_str(&t.firn("db", &["trees", "--json"], "").good()).unwrap();
     for table in t.files("db", "sst") {
         flip(&table, 30, 1);
     }
     let report: Value = serde_json::from_str(&t.firn("db", &["verify", "--json"], "").1).unwrap();
     let errors = report["errors"].as_array().unwrap();
-    // The schema's tree is damaged too, so that nobody can tell what the others are: that must not keep them from being listed.
-    assert!(errors.iter().any(|e| e["tree"] == "system.schema") && errors.len() >= 2, "{report} {stats}");
+    // The schema's tree is damaged too, so that nobody can tell what the others are: that must not
+    // keep them from being listed.
+    assert!(
+        errors.iter().any(|e| e["tree"] == "system.schema") && errors.len() >= 2,
+        "{report} {stats}"
+    );
     // With the schema whole, the table is named.
-    let schema = errors.iter().find(|e| e["tree"] == "system.schema").unwrap()["file"].as_str().unwrap().to_owned();
+    let schema = errors.iter().find(|e| e["tree"] == "system.schema").unwrap()["file"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     flip(&t.0.join(schema), 30, 1);
     let report: Value = serde_json::from_str(&t.firn("db", &["verify", "--json"], "").1).unwrap();
     let of: Vec<&Value> = report["errors"].as_array().unwrap().iter().map(|e| &e["of"]).collect();
@@ -105,7 +127,9 @@ fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
     let footer = fs::metadata(&b).unwrap().len() as usize - 20;
     flip(&b, footer, 2);
     assert_eq!(t.firn("db", &["scan", "--tree", "a"], "").good(), whole);
-    let none = t.firn("db", &["scan", "--tree", "b"], "").said(1, &["damaged:", "key000000", "key019999", "firn verify"]);
+    let none = t
+        .firn("db", &["scan", "--tree", "b"], "")
+        .said(1, &["damaged:", "key000000", "key019999", "firn verify"]);
     assert_eq!(none, "");
     t.firn("db", &["stats"], "").good();
     t.firn("db", &["trees"], "").good();
@@ -116,7 +140,11 @@ fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
     }
     let expected: Vec<&str> = whole.lines().collect();
     for reverse in [false, true] {
-        let args = if reverse { &["scan", "--tree", "a", "--reverse"][..] } else { &["scan", "--tree", "a"] };
+        let args = if reverse {
+            &["scan", "--tree", "a", "--reverse"][..]
+        } else {
+            &["scan", "--tree", "a"]
+        };
         let out = t.firn("db", args, "").said(1, &["keys key0000"]);
         let mut got: Vec<&str> = out.lines().collect();
         if reverse {
@@ -162,15 +190,21 @@ fn damage_that_cuts_off_sound_records_needs_a_word_of_consent() {
     let before: Vec<Vec<u8>> = t.files("db", "wal").iter().map(|f| fs::read(f).unwrap()).collect();
     let text = t.firn("db", &["verify"], "");
     assert_eq!(text.0, 1, "{}", text.1);
-    for words in ["not by a crash", "sound records with", "sstable-dump salvage", "--accept-log-loss"] {
+    for words in
+        ["not by a crash", "sound records with", "sstable-dump salvage", "--accept-log-loss"]
+    {
         assert!(text.1.contains(words), "{words:?} is not in {}", text.1);
     }
     // Who reads is told, who writes is refused, and nothing changes.
     assert!(t.firn("db", &["scan"], "").said(0, &["the log is damaged"]).lines().count() < 15);
     for args in [&["load", "-"][..], &["compact"], &["delete", "k"], &["checkpoint", "copy"]] {
-        t.firn("db", args, "k\tv\n").said(2, &["would be lost for good", "sstable-dump salvage", "--accept-log-loss"]);
+        t.firn("db", args, "k\tv\n")
+            .said(2, &["would be lost for good", "sstable-dump salvage", "--accept-log-loss"]);
     }
-    assert_eq!(before, t.files("db", "wal").iter().map(|f| fs::read(f).unwrap()).collect::<Vec<_>>());
+    assert_eq!(
+        before,
+        t.files("db", "wal").iter().map(|f| fs::read(f).unwrap()).collect::<Vec<_>>()
+    );
     t.firn("db", &["load", "-", "--accept-log-loss"], "new\tv\n").good();
     let now = t.firn("db", &["scan"], "").good();
     assert!(now.ends_with("new\tv\n") && now.lines().count() < 15, "{now}");
@@ -187,7 +221,12 @@ fn what_a_crash_leaves_needs_no_consent() {
     bytes[4096..8192].fill(0);
     fs::write(&log, bytes).unwrap();
     let text = t.firn("db", &["verify"], "").good();
-    assert!(text.contains("sound") && text.contains("note: the log ends at") && text.contains("salvage"), "{text}");
+    assert!(
+        text.contains("sound")
+            && text.contains("note: the log ends at")
+            && text.contains("salvage"),
+        "{text}"
+    );
     t.firn("db", &["load", "-"], "new\tv\n").good();
 }
 
@@ -218,12 +257,18 @@ fn a_name_mistyped_makes_no_store() {
         t.firn("typo", args, "").good();
         assert!(!t.path("typo").exists(), "{args:?}");
     }
-    t.firn("typo", &["cql", "-e", "SELECT * FROM shop.items"], "").said(1, &["typo is no store yet", "CREATE KEYSPACE"]);
-    let two = t.firn("typo", &["cql", "--go-on", "-e", "SELECT * FROM shop.items; SELECT * FROM shop.items"], "");
+    t.firn("typo", &["cql", "-e", "SELECT * FROM shop.items"], "")
+        .said(1, &["typo is no store yet", "CREATE KEYSPACE"]);
+    let two = t.firn(
+        "typo",
+        &["cql", "--go-on", "-e", "SELECT * FROM shop.items; SELECT * FROM shop.items"],
+        "",
+    );
     assert_eq!(two.2.matches("the first CREATE KEYSPACE makes it").count(), 1, "{}", two.2);
     let two = t.firn("typo", &["cli", "--go-on", "-e", "use Music; use Music;"], "");
     assert_eq!(two.2.matches("is no store yet").count(), 1, "{}", two.2);
-    t.firn("typo", &["get", "k"], "").said(2, &["there is no store here; check the name (file", "--db DIR"]);
+    t.firn("typo", &["get", "k"], "")
+        .said(2, &["there is no store here; check the name (file", "--db DIR"]);
     t.firn("typo", &["cql", "-k", "shop"], "").said(2, &["is no store yet"]);
     t.firn("typo", &["cli", "-e", "use Music;"], "").said(1, &["is no store yet"]);
     assert!(!t.path("typo").exists());
@@ -238,7 +283,12 @@ fn a_name_mistyped_makes_no_store() {
     t.firn("keys", &["cql", "-e", make], "").good();
     assert!(t.firn("keys", &["trees"], "").good().contains("system.schema"));
     assert_eq!(t.firn("keys", &["get", "k"], "").good(), "v\n");
-    t.firn("new", &["cli", "-e", "create keyspace Music; use Music; create column family users;"], "").good();
+    t.firn(
+        "new",
+        &["cli", "-e", "create keyspace Music; use Music; create column family users;"],
+        "",
+    )
+    .good();
     assert!(t.firn("new", &["cli", "-e", "show keyspaces;"], "").good().contains("Music"));
 }
 
@@ -263,20 +313,29 @@ fn a_table_without_its_definition_is_told() {
     t.firn("db", &["cql", "-e", make], "").good();
     let ran = t.firn("db", &["trees"], "");
     assert!(ran.0 == 0 && ran.2.is_empty(), "{}", ran.2);
-    let db = Db::open_with(t.path("db"), DbOptions { create: false, ..DbOptions::default() }).unwrap();
+    let db =
+        Db::open_with(t.path("db"), DbOptions { create: false, ..DbOptions::default() }).unwrap();
     let schema = db.existing_tree("system.schema").unwrap();
-    let tables: Vec<Vec<u8>> = schema.prefix(b"cql/table/").map(|r| r.unwrap().0.to_vec()).collect();
+    let tables: Vec<Vec<u8>> =
+        schema.prefix(b"cql/table/").map(|r| r.unwrap().0.to_vec()).collect();
     assert_eq!(tables.len(), 2);
     tables.iter().for_each(|key| schema.delete(key).unwrap());
     let tree = db.tree_names().into_iter().find(|n| n.starts_with("cf-")).unwrap();
     drop((schema, db));
-    let (words, next) = (format!("tree {tree} has no definition"), format!("`firn scan --tree {tree}`"));
+    let (words, next) =
+        (format!("tree {tree} has no definition"), format!("`firn scan --tree {tree}`"));
     t.firn("db", &["trees"], "").said(0, &[&words, &next]);
-    let listed: Value = serde_json::from_str(&t.firn("db", &["trees", "--json"], "").good()).unwrap();
+    let listed: Value =
+        serde_json::from_str(&t.firn("db", &["trees", "--json"], "").good()).unwrap();
     let undefined = listed.as_array().unwrap().iter().filter(|t| t["undefined"] == true);
     assert_eq!(undefined.map(|t| t["name"].as_str().unwrap()).collect::<Vec<_>>(), [tree.as_str()]);
     let ran = t.firn("db", &["verify"], "");
-    assert!(ran.0 == 1 && ran.1.contains(&words) && ran.1.contains("1 error"), "{}{}", ran.1, ran.2);
+    assert!(
+        ran.0 == 1 && ran.1.contains(&words) && ran.1.contains("1 error"),
+        "{}{}",
+        ran.1,
+        ran.2
+    );
     let report: Value = serde_json::from_str(&t.firn("db", &["verify", "--json"], "").1).unwrap();
     assert_eq!((&report["sound"], &report["undefined"][0]), (&false.into(), &tree.as_str().into()));
     // What it says can be done: the tree is read, also when the store has been opened for writing.
@@ -293,5 +352,6 @@ fn counters_are_no_plain_values() {
     t.firn("db", &["cql", "-e", make], "").good();
     let trees = t.firn("db", &["trees"], "").good();
     let tree = trees.split_whitespace().find(|w| w.starts_with("cf-")).unwrap().to_owned();
-    t.firn("db", &["scan", "--tree", &tree], "").said(2, &["the counters of table shop.hits", "`firn cql`"]);
+    t.firn("db", &["scan", "--tree", &tree], "")
+        .said(2, &["the counters of table shop.hits", "`firn cql`"]);
 }

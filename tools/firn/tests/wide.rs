@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use firn_wide::{
-    CfDef, ColumnOrSuperColumn, ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyRange, Keyspace, KsDef,
-    SlicePredicate, SliceRange, Wide,
+    CfDef, ColumnOrSuperColumn, ColumnParent, IndexClause, IndexExpression, IndexOperator,
+    KeyRange, Keyspace, KsDef, SlicePredicate, SliceRange, Wide,
 };
 
 impl Temp {
@@ -61,7 +61,11 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn row(columns: &[ColumnOrSuperColumn]) -> BTreeMap<String, String> {
-    columns.iter().filter_map(ColumnOrSuperColumn::column).map(|c| (text(&c.name), text(&c.value))).collect()
+    columns
+        .iter()
+        .filter_map(ColumnOrSuperColumn::column)
+        .map(|c| (text(&c.name), text(&c.value)))
+        .collect()
 }
 
 const DEB: [&str; 6] = ["--format", "deb822", "--keyspace", "Debian", "--family", "packages"];
@@ -73,7 +77,13 @@ fn a_package_index_is_rows_of_columns() {
     let (_, err) = t.good("db", &[&["load", &file, "--index", "Section"][..], &DEB].concat());
     assert!(err.contains("loaded 4 rows with 26 columns into Debian.packages"), "{err}");
     let k = t.open("db", "Debian");
-    let all = k.get_range_slices(&ColumnParent::new("packages"), &SlicePredicate::all(), &KeyRange::default()).unwrap();
+    let all = k
+        .get_range_slices(
+            &ColumnParent::new("packages"),
+            &SlicePredicate::all(),
+            &KeyRange::default(),
+        )
+        .unwrap();
     let read: BTreeMap<String, _> = all.iter().map(|r| (text(&r.key), row(&r.columns))).collect();
     let mut expected: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     for s in packages().split("\n\n") {
@@ -83,19 +93,40 @@ fn a_package_index_is_rows_of_columns() {
     }
     assert_eq!(read, expected);
     // By the index, and a slice.
-    let clause = IndexClause::new(vec![IndexExpression::new("Section", IndexOperator::Eq, "games")]);
-    let games = k.get_indexed_slices(&ColumnParent::new("packages"), &clause, &SlicePredicate::names(["Size"])).unwrap();
-    let sizes: BTreeMap<_, _> = games.iter().map(|r| (text(&r.key), row(&r.columns)["Size"].clone())).collect();
-    assert_eq!(sizes, BTreeMap::from([("0ad".into(), "7891488".into()), ("0ad-data".into(), "1377557908".into())]));
+    let clause =
+        IndexClause::new(vec![IndexExpression::new("Section", IndexOperator::Eq, "games")]);
+    let games = k
+        .get_indexed_slices(
+            &ColumnParent::new("packages"),
+            &clause,
+            &SlicePredicate::names(["Size"]),
+        )
+        .unwrap();
+    let sizes: BTreeMap<_, _> =
+        games.iter().map(|r| (text(&r.key), row(&r.columns)["Size"].clone())).collect();
+    assert_eq!(
+        sizes,
+        BTreeMap::from([
+            ("0ad".into(), "7891488".into()),
+            ("0ad-data".into(), "1377557908".into())
+        ])
+    );
     let slice = SliceRange { start: b"S".to_vec(), finish: b"T".to_vec(), ..SliceRange::default() };
     let some = k.get_slice(b"0ad", &ColumnParent::new("packages"), &slice.into()).unwrap();
     assert_eq!(row(&some).into_keys().collect::<Vec<_>>(), ["Section", "Size"]);
     // An index that is asked for later is built over what is there.
     drop(k);
     t.good("db", &[&["load", &file, "--index", "Architecture"][..], &DEB].concat());
-    let clause = IndexClause::new(vec![IndexExpression::new("Architecture", IndexOperator::Eq, "all")]);
+    let clause =
+        IndexClause::new(vec![IndexExpression::new("Architecture", IndexOperator::Eq, "all")]);
     let k = t.open("db", "Debian");
-    let found = k.get_indexed_slices(&ColumnParent::new("packages"), &clause, &SlicePredicate::names(["Size"])).unwrap();
+    let found = k
+        .get_indexed_slices(
+            &ColumnParent::new("packages"),
+            &clause,
+            &SlicePredicate::names(["Size"]),
+        )
+        .unwrap();
     assert_eq!(found.iter().map(|r| text(&r.key)).collect::<Vec<_>>(), ["0ad-data"]);
 }
 
@@ -105,17 +136,28 @@ fn versions_are_super_columns() {
     let file = t.file("packages.deb822", packages().as_bytes());
     let to = ["--keyspace", "Debian", "--family", "versions", "--super", "Version"];
     t.good("db", &[&["load", &file][..], &to].concat());
-    let (code, _, err) = t.firn("db", &["load", &file, "--keyspace", "Debian", "--family", "versions"]);
+    let (code, _, err) =
+        t.firn("db", &["load", &file, "--keyspace", "Debian", "--family", "versions"]);
     assert_eq!(code, 2);
-    assert!(err.contains("versions is a Super family\n next: name the field of the super columns with --super"), "{err}");
+    assert!(
+        err.contains(
+            "versions is a Super family\n next: name the field of the super columns with --super"
+        ),
+        "{err}"
+    );
     let k = t.open("db", "Debian");
-    let zzuf = k.get_slice(b"zzuf", &ColumnParent::new("versions"), &SlicePredicate::all()).unwrap();
+    let zzuf =
+        k.get_slice(b"zzuf", &ColumnParent::new("versions"), &SlicePredicate::all()).unwrap();
     let stanzas = packages();
     let stanzas: Vec<_> = stanzas.split("\n\n").skip(2).collect();
     for (got, s) in zzuf.iter().zip(&stanzas) {
         let got = got.super_column().unwrap();
-        let columns: BTreeMap<_, _> = got.columns.iter().map(|c| (text(&c.name), text(&c.value))).collect();
-        assert_eq!((text(&got.name), columns), (stanza(s, &[])["Version"].clone(), stanza(s, &["Package", "Version"])));
+        let columns: BTreeMap<_, _> =
+            got.columns.iter().map(|c| (text(&c.name), text(&c.value))).collect();
+        assert_eq!(
+            (text(&got.name), columns),
+            (stanza(s, &[])["Version"].clone(), stanza(s, &["Package", "Version"]))
+        );
     }
     assert_eq!(zzuf.len(), stanzas.len());
 }
@@ -127,10 +169,20 @@ fn tables_and_json_lines_are_rows_too() {
     t.good("db", &["load", &tsv, "--header", "yes", "--keyspace", "K", "--family", "t"]);
     let csv = t.file("p.csv", b"name,id\n\"x,y\",7\n");
     t.good("db", &["load", &csv, "--key", "id", "--keyspace", "K", "--family", "c"]);
-    let jsonl = t.file("p.jsonl", b"{\"id\":\"1\",\"n\":5,\"gone\":null}\n{\"no\":1}\n{\"id\":\"2\",\"n\":\"\"}\n");
-    let (_, err) = t.good("db", &["load", &jsonl, "--key", "id", "--keyspace", "K", "--family", "j", "--bad", "skip"]);
-    assert!(err.contains("skipped 1 bad line; the first is line 2: it has no field \"id\""), "{err}");
-    let (code, _, err) = t.firn("db", &["load", &jsonl, "--key", "id", "--keyspace", "K", "--family", "j2"]);
+    let jsonl = t.file(
+        "p.jsonl",
+        b"{\"id\":\"1\",\"n\":5,\"gone\":null}\n{\"no\":1}\n{\"id\":\"2\",\"n\":\"\"}\n",
+    );
+    let (_, err) = t.good(
+        "db",
+        &["load", &jsonl, "--key", "id", "--keyspace", "K", "--family", "j", "--bad", "skip"],
+    );
+    assert!(
+        err.contains("skipped 1 bad line; the first is line 2: it has no field \"id\""),
+        "{err}"
+    );
+    let (code, _, err) =
+        t.firn("db", &["load", &jsonl, "--key", "id", "--keyspace", "K", "--family", "j2"]);
     assert_eq!(code, 1);
     assert!(err.contains("error: p.jsonl, line 2: it has no field \"id\""), "{err}");
     let (out, _) = t.good("db", &["export", "--keyspace", "K", "--notation", "short"]);
@@ -149,7 +201,8 @@ fn a_family_with_types_takes_texts_of_them() {
     let t = Temp::new("wide", "types");
     let wide = Wide::open(t.0.join("db")).unwrap();
     let long = || "LongType".to_owned();
-    let def = CfDef { comparator_type: long(), default_validation_class: long(), ..CfDef::new("K", "n") };
+    let def =
+        CfDef { comparator_type: long(), default_validation_class: long(), ..CfDef::new("K", "n") };
     wide.system_add_keyspace(&KsDef { cf_defs: vec![def], ..KsDef::new("K") }).unwrap();
     drop(wide);
     let csv = t.file("n.csv", b"key,3,20\nr,5,-6\ns,x,1\n");
@@ -157,8 +210,12 @@ fn a_family_with_types_takes_texts_of_them() {
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("error: n.csv, line 3: Unable to make long from 'x'"), "{err}");
     t.good("db", &["load", &csv, "--keyspace", "K", "--family", "n", "--bad", "skip"]);
-    let (out, _) = t.good("db", &["export", "--keyspace", "K", "--family", "n", "--notation", "short"]);
-    assert_eq!(out, "{\n  \"n\": {\n    \"r\": {\n      \"3\": 5,\n      \"20\": -6\n    }\n  }\n}\n");
+    let (out, _) =
+        t.good("db", &["export", "--keyspace", "K", "--family", "n", "--notation", "short"]);
+    assert_eq!(
+        out,
+        "{\n  \"n\": {\n    \"r\": {\n      \"3\": 5,\n      \"20\": -6\n    }\n  }\n}\n"
+    );
 }
 
 #[test]
@@ -175,12 +232,19 @@ fn what_is_exported_is_imported() {
     assert!(out.starts_with("{\"columns\":21,\"rows\":3,"), "{out}");
     assert!(err.contains("imported 3 rows with 21 columns into Debian"), "{err}");
     assert_eq!(t.good("copy", &["export", "--keyspace", "Debian"]).0, full);
-    let (dump, _) = t.good("copy", &["export", "--keyspace", "Debian", "--family", "packages", "--notation", "sstabledump"]);
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&dump).unwrap().as_array().unwrap().len(), 3);
+    let (dump, _) = t.good(
+        "copy",
+        &["export", "--keyspace", "Debian", "--family", "packages", "--notation", "sstabledump"],
+    );
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&dump).unwrap().as_array().unwrap().len(),
+        3
+    );
 }
 
 /// The article's storage-conf.xml as it is printed, blanks in odd places and all.
-const ARTICLE: &str = include_str!("../../../engine/wide-text/tests/data/storage-conf/bloggyappy-ja.xml");
+const ARTICLE: &str =
+    include_str!("../../../engine/wide-text/tests/data/storage-conf/bloggyappy-ja.xml");
 
 #[test]
 fn a_storage_conf_defines_keyspaces() {
@@ -191,7 +255,10 @@ fn a_storage_conf_defines_keyspaces() {
                 TaggedPosts  Standard  columns sorted by TimeUUIDType\n  \
                 Comments     Super     super columns sorted by TimeUUIDType, their columns by BytesType\n";
     assert_eq!(out, made);
-    t.good("blog", &["cli", "-k", "BloggyAppy", "-e", "set Authors['Arin Sarkissian'][twitter] = phatduckk;"]);
+    t.good(
+        "blog",
+        &["cli", "-k", "BloggyAppy", "-e", "set Authors['Arin Sarkissian'][twitter] = phatduckk;"],
+    );
 
     // Again, and with more: what is there stays, what is new is made.
     let more = ARTICLE.replace(
@@ -200,17 +267,29 @@ fn a_storage_conf_defines_keyspaces() {
     );
     let more = t.file("more.xml", more.as_bytes());
     let (out, err) = t.good("blog", &["define", &more]);
-    assert!(out.contains("keyspace BloggyAppy (there already)\n") && out.contains("sorted by LongType\n"), "{out}");
-    assert!(out.contains("Authors      Standard  columns sorted by BytesType (there already)\n"), "{out}");
     assert!(
-        err.contains("more.xml, line ") && err.contains("KeysCached of ColumnFamily Numbers has no effect on Firn"),
+        out.contains("keyspace BloggyAppy (there already)\n")
+            && out.contains("sorted by LongType\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains("Authors      Standard  columns sorted by BytesType (there already)\n"),
+        "{out}"
+    );
+    assert!(
+        err.contains("more.xml, line ")
+            && err.contains("KeysCached of ColumnFamily Numbers has no effect on Firn"),
         "{err}"
     );
-    let (out, _) = t.good("blog", &["cli", "-k", "BloggyAppy", "-e", "get Authors['Arin Sarkissian'];"]);
+    let (out, _) =
+        t.good("blog", &["cli", "-k", "BloggyAppy", "-e", "get Authors['Arin Sarkissian'];"]);
     assert!(out.contains("value=phatduckk"), "{out}");
 
     // Families alone, as the article prints them too.
-    let families = t.file("families.xml", b"< ColumnFamily CompareWith =\"LongType\" Name =\"CF_NAME_HERE\" />");
+    let families = t.file(
+        "families.xml",
+        b"< ColumnFamily CompareWith =\"LongType\" Name =\"CF_NAME_HERE\" />",
+    );
     let (out, _) = t.good("blog", &["--json", "define", &families, "--keyspace", "Other"]);
     let expected = serde_json::json!({"keyspaces": [{"name": "Other", "made": true, "families": [{
         "name": "CF_NAME_HERE", "made": true, "column_type": "Standard", "comparator": "LongType", "subcomparator": null}]}]});
@@ -222,7 +301,8 @@ fn a_storage_conf_defines_keyspaces() {
     t.good("new", &["define", &settings]);
     let (out, _) = t.good("new", &["cli", "-e", "show cluster name; describe cluster;"]);
     assert!(
-        out.starts_with("Blogs\n") && out.contains("Partitioner: org.apache.cassandra.dht.ByteOrderedPartitioner"),
+        out.starts_with("Blogs\n")
+            && out.contains("Partitioner: org.apache.cassandra.dht.ByteOrderedPartitioner"),
         "{out}"
     );
 }
@@ -236,23 +316,34 @@ fn a_storage_conf_that_cannot_be_defines_nothing() {
         assert_eq!((code, &*out), (2, ""), "{args:?}: {err}");
         parts.iter().for_each(|part| assert!(err.contains(part), "{part} in {err}"));
     };
-    let broken = conf("broken.xml", "<Keyspace Name=\"K\">\n  <ColumnFamily Name=\"F\">\n</Keyspace>");
+    let broken =
+        conf("broken.xml", "<Keyspace Name=\"K\">\n  <ColumnFamily Name=\"F\">\n</Keyspace>");
     refused("db", &["define", &broken], &["broken.xml:3:1: expected 'ColumnFamily' tag"]);
-    let unknown = conf("unknown.xml", "<Keyspace Name=\"K\"><ColumnFamily Name=\"F\" CompareWith=\"ITypes\"/></Keyspace>");
+    let unknown = conf(
+        "unknown.xml",
+        "<Keyspace Name=\"K\"><ColumnFamily Name=\"F\" CompareWith=\"ITypes\"/></Keyspace>",
+    );
     refused(
         "db",
         &["define", &unknown],
         &["Unable to load class org.apache.cassandra.db.marshal.ITypes", "there are BytesType"],
     );
     let alone = conf("alone.xml", "<ColumnFamily Name=\"F\"/>");
-    refused("db", &["define", &alone], &["not ColumnFamily", "next: ColumnFamily elements alone need --keyspace NAME"]);
+    refused(
+        "db",
+        &["define", &alone],
+        &["not ColumnFamily", "next: ColumnFamily elements alone need --keyspace NAME"],
+    );
     let odd = conf("odd.xml", "<Storage><Partitioner>NopePartitioner</Partitioner></Storage>");
     refused("db", &["define", &odd], &["odd.xml: Partitioner: "]);
     refused("db", &["define", "nowhere.xml"], &["cannot open nowhere.xml"]);
     assert!(!t.0.join("db").exists());
 
     // Another order than that of the data that is there, beside a family that would be new.
-    let first = conf("first.xml", "<Keyspace Name=\"K\"><ColumnFamily Name=\"F\" CompareWith=\"LongType\"/></Keyspace>");
+    let first = conf(
+        "first.xml",
+        "<Keyspace Name=\"K\"><ColumnFamily Name=\"F\" CompareWith=\"LongType\"/></Keyspace>",
+    );
     t.good("db", &["define", &first]);
     let other = "<Keyspaces><Keyspace Name=\"New\"/><Keyspace Name=\"K\"><ColumnFamily Name=\"G\"/>\
                  <ColumnFamily Name=\"F\" CompareWith=\"UTF8Type\"/></Keyspace></Keyspaces>";
@@ -260,12 +351,25 @@ fn a_storage_conf_that_cannot_be_defines_nothing() {
     refused(
         "db",
         &["define", &other],
-        &["K.F has columns sorted by LongType, not columns sorted by UTF8Type", "nothing was defined"],
+        &[
+            "K.F has columns sorted by LongType, not columns sorted by UTF8Type",
+            "nothing was defined",
+        ],
     );
-    let random = conf("random.xml", "<Storage><Partitioner>RandomPartitioner</Partitioner></Storage>");
-    refused("db", &["define", &random], &["can't be changed", "next: name another directory with --db"]);
+    let random =
+        conf("random.xml", "<Storage><Partitioner>RandomPartitioner</Partitioner></Storage>");
+    refused(
+        "db",
+        &["define", &random],
+        &["can't be changed", "next: name another directory with --db"],
+    );
     let (out, _) = t.good("db", &["cli", "-e", "show schema;"]);
-    assert!(out.contains("create column family F") && !out.contains("New") && !out.contains("create column family G"), "{out}");
+    assert!(
+        out.contains("create column family F")
+            && !out.contains("New")
+            && !out.contains("create column family G"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -273,14 +377,19 @@ fn columns_alone_are_imported_into_a_row() {
     let t = Temp::new("wide", "alone");
     let conf = t.file("families.xml", b"<ColumnFamily CompareWith=\"LongType\" Name=\"Numbers\"/>");
     t.good("db", &["define", &conf, "--keyspace", "Article"]);
-    let listing = t.file("listing", b"{name: 123, value: \"hello there\" },\n\n{name: 3, value: \"101010101010\" }\n");
+    let listing = t.file(
+        "listing",
+        b"{name: 123, value: \"hello there\" },\n\n{name: 3, value: \"101010101010\" }\n",
+    );
     let to = ["import", "--keyspace", "Article", "--family", "Numbers", "--row", "row"];
     let (_, err) = t.good("db", &[&to[..], &[&listing]].concat());
     assert!(err.contains("imported 1 row with 2 columns"), "{err}");
     let (out, _) = t.good("db", &["cli", "-k", "Article", "-e", "get Numbers['row'];"]);
-    let names: Vec<&str> = out.lines().filter_map(|l| l.strip_prefix("=> (column=")?.split(',').next()).collect();
+    let names: Vec<&str> =
+        out.lines().filter_map(|l| l.strip_prefix("=> (column=")?.split(',').next()).collect();
     assert_eq!(names, ["3", "123"]);
-    let (code, _, err) = t.firn("db", &["import", "--keyspace", "Article", "--row", "row", &listing]);
+    let (code, _, err) =
+        t.firn("db", &["import", "--keyspace", "Article", "--row", "row", &listing]);
     assert!(code == 2 && err.contains("--family"), "{err}");
 }
 
@@ -289,16 +398,33 @@ fn mistakes_say_what_to_do() {
     let t = Temp::new("wide", "mistakes");
     let file = t.file("p.deb822", packages().as_bytes());
     let (code, _, err) = t.firn("db", &["load", &file]);
-    assert!(code == 2 && err.contains("load them into a family, with --keyspace and --family"), "{err}");
+    assert!(
+        code == 2 && err.contains("load them into a family, with --keyspace and --family"),
+        "{err}"
+    );
     t.good("db", &[&["load", &file][..], &DEB].concat());
     let (code, _, err) = t.firn("db", &["export", "--keyspace", "Debain"]);
-    assert!(code == 2 && err.contains("Keyspace Debain does not exist") && err.contains("it has Debian"), "{err}");
+    assert!(
+        code == 2
+            && err.contains("Keyspace Debain does not exist")
+            && err.contains("it has Debian"),
+        "{err}"
+    );
     let (code, _, err) = t.firn("db", &["export", "--keyspace", "Debian", "--family", "x"]);
-    assert!(code == 2 && err.contains("unconfigured columnfamily x\n next: Debian has packages"), "{err}");
+    assert!(
+        code == 2 && err.contains("unconfigured columnfamily x\n next: Debian has packages"),
+        "{err}"
+    );
     let (code, _, err) = t.firn("db", &["purge-report", "--keyspace", "Debian", "--family", "x"]);
-    assert!(code == 2 && err.contains("error: unconfigured columnfamily x\n next: Debian has packages"), "{err}");
+    assert!(
+        code == 2 && err.contains("error: unconfigured columnfamily x\n next: Debian has packages"),
+        "{err}"
+    );
     let (code, _, err) = t.firn("db", &["purge-report", "--keyspace", "Debain"]);
-    assert!(code == 2 && err.contains("error: Keyspace Debain does not exist\n next: it has Debian"), "{err}");
+    assert!(
+        code == 2 && err.contains("error: Keyspace Debain does not exist\n next: it has Debian"),
+        "{err}"
+    );
     let bad = t.file("bad.json", b"packages: {\n  a: {b: c d: e}}");
     let (code, _, err) = t.firn("db", &["import", "--keyspace", "Debian", &bad]);
     assert_eq!(code, 2);
@@ -310,7 +436,18 @@ fn mistakes_say_what_to_do() {
 #[test]
 fn a_small_bench_of_rows_measures_everything() {
     let temp = Temp::new("wide", "bench");
-    let args = ["bench", "--model", "wide", "--rows", "200", "--columns", "1000", "--budget", "64m", "--json"];
+    let args = [
+        "bench",
+        "--model",
+        "wide",
+        "--rows",
+        "200",
+        "--columns",
+        "1000",
+        "--budget",
+        "64m",
+        "--json",
+    ];
     let (out, _) = temp.good("db", &args);
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["options"]["rows"], 200);
@@ -319,8 +456,19 @@ fn a_small_bench_of_rows_measures_everything() {
         assert!(l["ns"].as_f64().unwrap() > 0.0 && l["beside_ns"].as_f64().unwrap() > 0.0, "{l}");
         assert_eq!(l["aim"].is_null(), l["good"].is_null(), "{l}");
     }
-    let has_aim = |what: &str| lines.iter().any(|l| l["operation"].as_str().unwrap().starts_with(what) && !l["aim"].is_null());
-    for what in ["insert a column", "insert() ", "read a row", "get_slice() ", "last 10", "read it after a compaction"] {
+    let has_aim = |what: &str| {
+        lines
+            .iter()
+            .any(|l| l["operation"].as_str().unwrap().starts_with(what) && !l["aim"].is_null())
+    };
+    for what in [
+        "insert a column",
+        "insert() ",
+        "read a row",
+        "get_slice() ",
+        "last 10",
+        "read it after a compaction",
+    ] {
         assert!(has_aim(what), "{what}");
     }
     let (code, _, err) = temp.firn("db2", &["bench", "--model", "wide", "--rows", "5"]);
@@ -329,7 +477,10 @@ fn a_small_bench_of_rows_measures_everything() {
     let next = ["bench", "fillseq", "--num", "100"];
     temp.good("db", &["cli", "-e", "create keyspace Music;"]);
     let (code, _, err) = temp.firn("db", &next);
-    assert!(code == 2 && err.contains("holds the keyspace \"Music\", which no bench has made"), "{err}");
+    assert!(
+        code == 2 && err.contains("holds the keyspace \"Music\", which no bench has made"),
+        "{err}"
+    );
     temp.good("db", &["cli", "-e", "drop keyspace Music;"]);
     temp.good("db", &next);
 }

@@ -1,4 +1,5 @@
-//! Checks a store from a program, as `sstable-dump check --json` does: `health DIR` prints whether it is sound.
+//! Checks a store from a program, as `sstable-dump check --json` does: `health DIR` prints whether
+//! it is sound.
 //!
 //! `cargo run --release -p sstable-dump --example health -- firn-data`
 
@@ -8,7 +9,8 @@ use sstable_dump::{Cli, run};
 
 /// What the check prints of a store; exit code 1 of the command is an error here.
 fn check(dir: &str) -> Result<String, Failure> {
-    let cli = Cli::try_parse_from(["sstable-dump", "--json", "check", dir]).map_err(|e| Failure::new(e.to_string()))?;
+    let cli = Cli::try_parse_from(["sstable-dump", "--json", "check", dir])
+        .map_err(|e| Failure::new(e.to_string()))?;
     let mut out = vec![];
     run(&cli, &mut out)?;
     Ok(String::from_utf8_lossy(&out).into_owned())

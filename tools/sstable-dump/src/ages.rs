@@ -1,9 +1,12 @@
-//! Which tables of a tree were live, and which are newer, when no manifest says so: by their entries alone.
+//! Which tables of a tree were live, and which are newer, when no manifest says so: by their
+//! entries alone.
 //!
-//! In a sound tree an entry (key and sequence number) lies in one live table. Two tables that share entries are therefore an input and an
-//! output of one compaction, and one of them is dead. Of what is left, the order of versions of the same keys gives the order of runs.
+//! In a sound tree an entry (key and sequence number) lies in one live table. Two tables that share
+//! entries are therefore an input and an output of one compaction, and one of them is dead. Of what
+//! is left, the order of versions of the same keys gives the order of runs.
 //!
-//! Invariant: of one key, tables in newer runs hold newer versions, as far as sequence numbers tell.
+//! Invariant: of one key, tables in newer runs hold newer versions, as far as sequence numbers
+//! tell.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
@@ -27,7 +30,8 @@ pub struct Ages {
 /// Damage, with its place.
 pub fn compare(tables: &[Arc<Table>]) -> Done<Ages> {
     let mut a = Ages { shared: BTreeMap::new(), newer: BTreeSet::new() };
-    let deleting: Vec<usize> = (0..tables.len()).filter(|&i| !tables[i].tombstones().is_empty()).collect();
+    let deleting: Vec<usize> =
+        (0..tables.len()).filter(|&i| !tables[i].tombstones().is_empty()).collect();
     let mut last: (Vec<u8>, u64, usize) = (vec![], 0, usize::MAX);
     merged::each(tables, &mut |key, t, i| {
         let (seq, same) = (t.seq(), last.2 != usize::MAX && last.0 == key);
@@ -79,7 +83,8 @@ pub struct Dead {
     pub table: usize,
     /// The tables that hold its entries.
     pub instead: Vec<usize>,
-    /// Whether the others are the older ones: those that it was made of, since it does not hold all that they hold.
+    /// Whether the others are the older ones: those that it was made of, since it does not hold all
+    /// that they hold.
     pub unfinished: bool,
 }
 
@@ -89,20 +94,31 @@ impl Ages {
         self.shared.keys().any(|&(a, b)| a == table || b == table)
     }
 
-    /// Decides which tables of those that share entries are dead. A compaction's outputs win over its inputs when they span all the
-    /// keys that the inputs span: then it had been finished, maybe without the inputs being removed. When they do not, it was
-    /// interrupted, and the inputs count.
+    /// Decides which tables of those that share entries are dead. A compaction's outputs win over
+    /// its inputs when they span all the keys that the inputs span: then it had been finished,
+    /// maybe without the inputs being removed. When they do not, it was interrupted, and the inputs
+    /// count.
     pub fn dead(&self, tables: &[Arc<Table>]) -> Vec<Dead> {
         let mut out: Vec<Dead> = vec![];
         let mut gone: BTreeSet<usize> = BTreeSet::new();
         loop {
-            let pairs: Vec<(usize, usize)> =
-                self.shared.keys().copied().filter(|(a, b)| !gone.contains(a) && !gone.contains(b)).collect();
+            let pairs: Vec<(usize, usize)> = self
+                .shared
+                .keys()
+                .copied()
+                .filter(|(a, b)| !gone.contains(a) && !gone.contains(b))
+                .collect();
             // Outputs that nothing newer was made of, newest first.
-            let Some(newest) = pairs.iter().map(|p| p.1).max_by_key(|&i| tables[i].id()) else { return out };
-            let inputs: BTreeSet<usize> = pairs.iter().filter(|p| p.1 == newest).map(|p| p.0).collect();
-            let outputs: BTreeSet<usize> =
-                pairs.iter().filter(|p| inputs.contains(&p.0) && !inputs.contains(&p.1)).map(|p| p.1).collect();
+            let Some(newest) = pairs.iter().map(|p| p.1).max_by_key(|&i| tables[i].id()) else {
+                return out;
+            };
+            let inputs: BTreeSet<usize> =
+                pairs.iter().filter(|p| p.1 == newest).map(|p| p.0).collect();
+            let outputs: BTreeSet<usize> = pairs
+                .iter()
+                .filter(|p| inputs.contains(&p.0) && !inputs.contains(&p.1))
+                .map(|p| p.1)
+                .collect();
             let span = |set: &BTreeSet<usize>| {
                 let low = set.iter().map(|&i| first(&tables[i])).min();
                 (low, set.iter().map(|&i| last(&tables[i])).max())
@@ -112,16 +128,25 @@ impl Ages {
             let (dead, instead) = if finished { (&inputs, &outputs) } else { (&outputs, &inputs) };
             for &table in dead {
                 gone.insert(table);
-                out.push(Dead { table, instead: instead.iter().copied().collect(), unfinished: !finished });
+                out.push(Dead {
+                    table,
+                    instead: instead.iter().copied().collect(),
+                    unfinished: !finished,
+                });
             }
         }
     }
 
-    /// Orders the tables in `alive` into runs, oldest first, so that overlapping tables are in different runs, newer ones in later
-    /// runs. Also whether their entries contradict each other, so that the order is a guess.
+    /// Orders the tables in `alive` into runs, oldest first, so that overlapping tables are in
+    /// different runs, newer ones in later runs. Also whether their entries contradict each other,
+    /// so that the order is a guess.
     pub fn runs(&self, tables: &[Arc<Table>], alive: &BTreeSet<usize>) -> (Vec<Vec<usize>>, bool) {
-        let edges: Vec<(usize, usize)> =
-            self.newer.iter().copied().filter(|(a, b)| alive.contains(a) && alive.contains(b)).collect();
+        let edges: Vec<(usize, usize)> = self
+            .newer
+            .iter()
+            .copied()
+            .filter(|(a, b)| alive.contains(a) && alive.contains(b))
+            .collect();
         let mut newer_than: BTreeMap<usize, usize> = alive.iter().map(|&i| (i, 0)).collect();
         let mut older: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for &(a, b) in &edges {
@@ -129,7 +154,8 @@ impl Ages {
             older.entry(a).or_default().push(b);
         }
         let rank = |i: usize| (tables[i].properties().max_seq, tables[i].id(), i);
-        let mut ready: BinaryHeap<_> = newer_than.iter().filter(|(_, n)| **n == 0).map(|(&i, _)| rank(i)).collect();
+        let mut ready: BinaryHeap<_> =
+            newer_than.iter().filter(|(_, n)| **n == 0).map(|(&i, _)| rank(i)).collect();
         let mut rest = alive.clone();
         let (mut newest_first, mut guessed) = (vec![], false);
         while !rest.is_empty() {
@@ -158,7 +184,10 @@ impl Ages {
         }
         let mut runs: Vec<Vec<usize>> = vec![];
         for &i in newest_first.iter().rev() {
-            let above = runs.iter().rposition(|r| r.iter().any(|&j| overlap(&tables[i], &tables[j]))).map_or(0, |d| d + 1);
+            let above = runs
+                .iter()
+                .rposition(|r| r.iter().any(|&j| overlap(&tables[i], &tables[j])))
+                .map_or(0, |d| d + 1);
             if above == runs.len() {
                 runs.push(vec![]);
             }

@@ -1,11 +1,12 @@
 //! The manifest that counts in a directory, and what speaks against it, beside a writer too.
 //!
-//! Files are listed first, then the manifest is read, then the log and the event log. A writer that flushes or merges meanwhile makes its
-//! manifest look like one of an older time, or of another store.
+//! Files are listed first, then the manifest is read, then the log and the event log. A writer that
+//! flushes or merges meanwhile makes its manifest look like one of an older time, or of another
+//! store.
 //!
-//! Invariant: what speaks against a manifest was said twice alike, and the manifest stayed as it was from the first time to the second.
-//! The first time the log and the event log were read before the manifest was read again; the second time the files were listed after it
-//! had been read.
+//! Invariant: what speaks against a manifest was said twice alike, and the manifest stayed as it
+//! was from the first time to the second. The first time the log and the event log were read before
+//! the manifest was read again; the second time the files were listed after it had been read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,11 +32,16 @@ pub struct Current {
     pub against: Option<(Kind, String)>,
 }
 
-/// The files in `dir` and in the directories `more`, and the manifest that counts among them: `None` where no `CURRENT` names one.
+/// The files in `dir` and in the directories `more`, and the manifest that counts among them:
+/// `None` where no `CURRENT` names one.
 ///
 /// # Errors
 /// What the system says of the directories and the log; inside, what [`Manifest::load`] says.
-pub fn current(env: &Arc<dyn Env>, dir: &Path, more: &[PathBuf]) -> Result<(Names, Result<Option<Current>>)> {
+pub fn current(
+    env: &Arc<dyn Env>,
+    dir: &Path,
+    more: &[PathBuf],
+) -> Result<(Names, Result<Option<Current>>)> {
     let (mut before, mut tries) = (None, 0);
     loop {
         let names = Names::in_env(env.clone(), dir, more)?;
@@ -51,7 +57,8 @@ pub fn current(env: &Arc<dyn Env>, dir: &Path, more: &[PathBuf]) -> Result<(Name
         let mut found = Current { state, number, against };
         tries += 1;
         if tries == TRIES && before.as_ref() != Some(&found) {
-            // One that moves on each time is being written, and so is neither old nor another store's.
+            // One that moves on each time is being written, and so is neither old nor another
+            // store's.
             found.against = None;
         }
         if found.against.is_none() || before.as_ref() == Some(&found) {

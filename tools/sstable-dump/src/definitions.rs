@@ -1,7 +1,9 @@
-//! What the trees of a store are called by its users: column families of the older interface, tables and indexes of CQL, by the records
-//! of the tree `system.schema`; and the hooks that each is opened with.
+//! What the trees of a store are called by its users: column families of the older interface,
+//! tables and indexes of CQL, by the records of the tree `system.schema`; and the hooks that each
+//! is opened with.
 //!
-//! Invariant: a record that cannot be read takes no other with it. A store without such a tree has no definitions, which is no error.
+//! Invariant: a record that cannot be read takes no other with it. A store without such a tree has
+//! no definitions, which is no error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +45,8 @@ pub struct Defined {
 enum Keys {
     Family(Box<Described>),
     Table(Arc<Table>, Layout),
-    /// Keys begin with a value of this type, where they begin with one; then a row's key as the layout has it.
+    /// Keys begin with a value of this type, where they begin with one; then a row's key as the
+    /// layout has it.
     Index(Option<Type>, Layout),
 }
 
@@ -73,7 +76,8 @@ impl Defined {
         }
     }
 
-    /// The part of a key of the tree that says which row or partition it is of, in an index which value; `None` where it is none.
+    /// The part of a key of the tree that says which row or partition it is of, in an index which
+    /// value; `None` where it is none.
     pub fn partition<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
         let len = match &self.keys {
             Keys::Family(described) => described.layout.partition_len(key).ok(),
@@ -83,8 +87,8 @@ impl Defined {
         key.get(..len?)
     }
 
-    /// Whether this can be an entry of the tree. `value` is that of a put or of a merge operand, which `merge` tells apart; `None` of a
-    /// removed one.
+    /// Whether this can be an entry of the tree. `value` is that of a put or of a merge operand,
+    /// which `merge` tells apart; `None` of a removed one.
     pub fn fits(&self, key: &[u8], value: Option<&[u8]>, merge: bool) -> bool {
         match &self.keys {
             Keys::Family(described) => {
@@ -101,7 +105,9 @@ impl Defined {
                 let is_key = |raw: &[u8]| {
                     let mut parts = PartitionKey::default();
                     let set = parts.set(table, raw).is_ok();
-                    let is_part = |(i, c): (usize, &Column)| parts.part(i).is_some_and(|v| c.of.of.validate(v).is_ok());
+                    let is_part = |(i, c): (usize, &Column)| {
+                        parts.part(i).is_some_and(|v| c.of.of.validate(v).is_ok())
+                    };
                     set && table.partition().iter().enumerate().all(is_part)
                 };
                 merge <= self.counter
@@ -113,21 +119,29 @@ impl Defined {
             }
             Keys::Index(of, layout) => {
                 let after = |of: &Type| key.get(of.component_len(key)? + 1..);
-                !merge && of.as_ref().and_then(after).is_some_and(|rest| row_key(layout, rest).is_some())
+                !merge
+                    && of
+                        .as_ref()
+                        .and_then(after)
+                        .is_some_and(|rest| row_key(layout, rest).is_some())
             }
         }
     }
 
-    /// Whether what an entry says can be there: counters are together, and nothing else is with them but what deletes them.
+    /// Whether what an entry says can be there: counters are together, and nothing else is with
+    /// them but what deletes them.
     fn holds(&self, body: &Body<'_>) -> bool {
         match body {
             Body::Cell(Cell { state: State::Counter(_), .. }) => self.counter,
-            Body::Cell(Cell { state: State::Live(_) | State::Expiring { .. }, .. }) => !self.counter,
+            Body::Cell(Cell { state: State::Live(_) | State::Expiring { .. }, .. }) => {
+                !self.counter
+            }
             _ => true,
         }
     }
 
-    /// A key of the tree in its own types; `None` where it is none, as bounds of blocks need not be.
+    /// A key of the tree in its own types; `None` where it is none, as bounds of blocks need not
+    /// be.
     pub fn key(&self, key: &[u8]) -> Option<String> {
         match &self.keys {
             Keys::Family(described) => described.key_words(key).or_else(|| {
@@ -140,8 +154,18 @@ impl Defined {
                 let (mut raw, mut parts) = (vec![], PartitionKey::default());
                 layout.key_of(&key[..layout.partition_len(key).ok()?], &mut raw).ok()?;
                 parts.set(table, &raw).ok()?;
-                let part = |(i, c): (usize, &Column)| format!("{} = {}", c.name, literal(&c.of.of, parts.part(i)));
-                Some(table.partition().iter().enumerate().map(part).collect::<Vec<_>>().join(" AND "))
+                let part = |(i, c): (usize, &Column)| {
+                    format!("{} = {}", c.name, literal(&c.of.of, parts.part(i)))
+                };
+                Some(
+                    table
+                        .partition()
+                        .iter()
+                        .enumerate()
+                        .map(part)
+                        .collect::<Vec<_>>()
+                        .join(" AND "),
+                )
             }
             Keys::Index(of, _) => {
                 let (of, mut raw) = (of.as_ref()?, vec![]);
@@ -153,7 +177,8 @@ impl Defined {
     }
 }
 
-/// The row's or partition's key at the beginning of a key of the engine, when its token is right too.
+/// The row's or partition's key at the beginning of a key of the engine, when its token is right
+/// too.
 fn row_key(layout: &Layout, key: &[u8]) -> Option<Vec<u8>> {
     let (mut raw, mut again) = (vec![], vec![]);
     let partition = key.get(..layout.partition_len(key).ok()?)?;
@@ -162,7 +187,8 @@ fn row_key(layout: &Layout, key: &[u8]) -> Option<Vec<u8>> {
     (again == partition).then_some(raw)
 }
 
-/// Whether a table has, or had, the column whose name's component this is; of what is no cell's it is empty, and of a row's mark short.
+/// Whether a table has, or had, the column whose name's component this is; of what is no cell's it
+/// is empty, and of a row's mark short.
 fn has_column(table: &Table, name: &[u8]) -> bool {
     match name {
         [_, id @ ..] if id.len() == 2 => {
@@ -174,7 +200,8 @@ fn has_column(table: &Table, name: &[u8]) -> bool {
 }
 
 impl Definitions {
-    /// Those that these records of [`SCHEMA_TREE`](firn_wide::internals::store::SCHEMA_TREE) tell of.
+    /// Those that these records of [`SCHEMA_TREE`](firn_wide::internals::store::SCHEMA_TREE) tell
+    /// of.
     pub fn read(records: &[(Vec<u8>, Vec<u8>)]) -> Definitions {
         let mut all = Definitions::default();
         let registry = Arc::new(Registry::new());
@@ -191,10 +218,16 @@ impl Definitions {
                 counter: def.is_counter(),
                 token_len,
             };
-            all.trees.insert(TreeName::Family(def.id()).to_string(), of(None, Keys::Family(Box::new(family.clone()))));
+            all.trees.insert(
+                TreeName::Family(def.id()).to_string(),
+                of(None, Keys::Family(Box::new(family.clone()))),
+            );
             for (column, index) in def.indexes() {
                 let keys = Keys::Index(Some(column.validator().clone()), family.layout.clone());
-                all.trees.insert(TreeName::Index(index.id).to_string(), of(Some(index.name.clone()), keys));
+                all.trees.insert(
+                    TreeName::Index(index.id).to_string(),
+                    of(Some(index.name.clone()), keys),
+                );
             }
         }
         if let Some(partitioner) = families.partitioner() {
@@ -203,11 +236,20 @@ impl Definitions {
         all
     }
 
-    fn read_tables(&mut self, records: &[(Vec<u8>, Vec<u8>)], registry: &Arc<Registry>, partitioner: Partitioner) {
-        let own = records.iter().filter(|(k, _)| k.starts_with(b"schema/") && !k.starts_with(b"schema/family/"));
+    fn read_tables(
+        &mut self,
+        records: &[(Vec<u8>, Vec<u8>)],
+        registry: &Arc<Registry>,
+        partitioner: Partitioner,
+    ) {
+        let own = records
+            .iter()
+            .filter(|(k, _)| k.starts_with(b"schema/") && !k.starts_with(b"schema/family/"));
         let schema = Schema::from_records(registry.clone(), own.map(|(k, v)| (&**k, &**v)));
         let schema = schema.unwrap_or_else(|_| Schema::new(registry.clone()));
-        let each = |k: &Arc<firn_wide::internals::schema::Keyspace>| Keyspace::with(k.name().to_owned(), BTreeMap::new(), true);
+        let each = |k: &Arc<firn_wide::internals::schema::Keyspace>| {
+            Keyspace::with(k.name().to_owned(), BTreeMap::new(), true)
+        };
         let keyspaces: Vec<_> = schema.keyspaces().map(each).collect();
         for table in Tables::load_each(&keyspaces, records) {
             match table {
@@ -236,7 +278,10 @@ impl Definitions {
                 of(Some(index.name.clone()), Keys::Index(spec.map(|s| s.value), layout.clone())),
             );
         }
-        self.trees.insert(TreeName::Family(table.id).to_string(), of(None, Keys::Table(table.clone(), layout.clone())));
+        self.trees.insert(
+            TreeName::Family(table.id).to_string(),
+            of(None, Keys::Table(table.clone(), layout.clone())),
+        );
     }
 
     /// What the tree of this name is.

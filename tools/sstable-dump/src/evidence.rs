@@ -1,14 +1,18 @@
-//! What a store's directory still tells of the store when its manifest is gone: what is left of manifests, and the event log.
+//! What a store's directory still tells of the store when its manifest is gone: what is left of
+//! manifests, and the event log.
 //!
-//! Invariant: the event log is only written after what it tells of has become durable, so what it calls removed is removed; but its last
-//! lines may be missing, so what it does not tell of may have happened too.
+//! Invariant: the event log is only written after what it tells of has become durable, so what it
+//! calls removed is removed; but its last lines may be missing, so what it does not tell of may
+//! have happened too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use firn_kv::Env as _;
 use firn_kv::internals::base::ops::{NO_TREE, Ops, TreeId};
-use firn_kv::internals::manifest::{self, Edit, PersistedOptions, State, TableMeta, manifest_name, manifest_number};
+use firn_kv::internals::manifest::{
+    self, Edit, PersistedOptions, State, TableMeta, manifest_name, manifest_number,
+};
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Properties;
 use firn_kv::internals::wal::recover;
@@ -57,7 +61,8 @@ pub struct Evidence {
     sizes: BTreeMap<u64, u64>,
     /// Flushed positions by name.
     flushed_by_name: BTreeMap<String, u64>,
-    /// A state that is whole, and the number of its manifest: of the newest one, when it is sound and fits the tables.
+    /// A state that is whole, and the number of its manifest: of the newest one, when it is sound
+    /// and fits the tables.
     pub whole: Option<(State, u64)>,
     /// The last state that could be read in part.
     pub partial: Option<State>,
@@ -87,17 +92,21 @@ pub fn gather(env: &Names, dir: &Path, sources: Sources) -> Result<Evidence> {
     }
     let told = Told::read(env, dir)?;
     match told.contradicts(env, dir)? {
-        Some(what) => e.notes.push(format!("EVENTS.jsonl tells of {what} here: it is of another store, and left out")),
+        Some(what) => e.notes.push(format!(
+            "EVENTS.jsonl tells of {what} here: it is of another store, and left out"
+        )),
         None => told.lines.iter().for_each(|line| e.take_event(line)),
     }
     Ok(e)
 }
 
-/// Whether `state` is that of an older time than the files; in words, if so. The proof is a table with a number that it has not given out,
-/// together with one of these: tables that it names are gone; the event log, which is written when a manifest is durable, tells of the
-/// table; the table has sequence numbers behind the last one, which the log does not give back. A flush that a crash ended proves
-/// nothing: the log has all of it. A log that tells of trees with numbers not given out is a proof by itself, and so is one with which an opening
-/// went on that the manifest does not name.
+/// Whether `state` is that of an older time than the files; in words, if so. The proof is a table
+/// with a number that it has not given out, together with one of these: tables that it names are
+/// gone; the event log, which is written when a manifest is durable, tells of the table; the table
+/// has sequence numbers behind the last one, which the log does not give back. A flush that a crash
+/// ended proves nothing: the log has all of it. A log that tells of trees with numbers not given
+/// out is a proof by itself, and so is one with which an opening went on that the manifest does not
+/// name.
 ///
 /// # Errors
 /// What the files say; damage is none.
@@ -110,7 +119,8 @@ pub fn outdated(names: &Names, dir: &Path, state: &State) -> Result<Option<Strin
         first.get_or_insert(seq);
         let mut n = 0;
         for (tree, _) in Ops::new(payload).flatten() {
-            unknown_tree = unknown_tree.or((tree >= state.next_tree && tree != NO_TREE).then_some(tree));
+            unknown_tree =
+                unknown_tree.or((tree >= state.next_tree && tree != NO_TREE).then_some(tree));
             n += 1;
         }
         last = last.max(seq.saturating_add(n));
@@ -133,23 +143,35 @@ pub fn outdated(names: &Names, dir: &Path, state: &State) -> Result<Option<Strin
     let live = state.trees.values().flat_map(|t| t.tables());
     let gone = live.filter(|m| names.table(m.id).is_none_or(|path| !io::exists(&path))).count();
     let told = Told::read(names, dir)?;
-    let events = if told.contradicts(names, dir)?.is_none() { told.evidence } else { Evidence::default() };
+    let events =
+        if told.contradicts(names, dir)?.is_none() { told.evidence } else { Evidence::default() };
     let mut proof = vec![];
     if gone > 0 {
-        proof.push(format!("{} gone", things(gone as u64, "table that it names is", "tables that it names are")));
+        proof.push(format!(
+            "{} gone",
+            things(gone as u64, "table that it names is", "tables that it names are")
+        ));
     }
-    let told: BTreeSet<u64> = events.by_name.values().flatten().chain(&events.dead).copied().collect();
+    let told: BTreeSet<u64> =
+        events.by_name.values().flatten().chain(&events.dead).copied().collect();
     let told = newer.iter().filter(|id| told.contains(id) && events.fits(names, dir, **id)).count();
     if told > 0 {
-        proof.push(format!("the event log tells of {}", things(told as u64, "newer one", "newer ones")));
+        proof.push(format!(
+            "the event log tells of {}",
+            things(told as u64, "newer one", "newer ones")
+        ));
     }
     let is_lost = |p: &Properties| {
         let logged = first.is_some_and(|f| f <= p.min_seq) && p.max_seq < last;
         p.max_seq > state.last_seq && !logged
     };
-    let behind = newer.iter().filter(|&&id| properties(names, id).is_some_and(|p| is_lost(&p))).count();
+    let behind =
+        newer.iter().filter(|&&id| properties(names, id).is_some_and(|p| is_lost(&p))).count();
     if behind > 0 {
-        proof.push(format!("{} sequence numbers behind its last, not in the log", things(behind as u64, "has", "have")));
+        proof.push(format!(
+            "{} sequence numbers behind its last, not in the log",
+            things(behind as u64, "has", "have")
+        ));
     }
     Ok((!proof.is_empty()).then(|| {
         format!(
@@ -166,8 +188,9 @@ fn properties(names: &Names, id: u64) -> Option<Properties> {
     open_file(file, &path, id, 0).ok().map(|t| t.properties().clone())
 }
 
-/// Whether `state` is of another store than the tables: none of those that it names is here, and others are, with numbers that it has given
-/// out. In words, if so. One that is only older has not given out the numbers of what is here.
+/// Whether `state` is of another store than the tables: none of those that it names is here, and
+/// others are, with numbers that it has given out. In words, if so. One that is only older has not
+/// given out the numbers of what is here.
 pub fn foreign(names: &Names, state: &State) -> Option<String> {
     let live = state.trees.values().flat_map(|t| t.tables()).count();
     let finished = names.finished();
@@ -187,8 +210,11 @@ pub fn foreign(names: &Names, state: &State) -> Option<String> {
 /// What the system says of the directory.
 pub fn other_stores(names: &Names, dir: &Path, number: u64, state: &State) -> Result<Vec<Error>> {
     let mut all = vec![];
-    for other in names.list(dir)?.iter().filter_map(|n| manifest_number(n)).filter(|n| *n != number) {
-        let Ok(found) = manifest::read(names, dir, other).and_then(|log| log.replay()) else { continue };
+    for other in names.list(dir)?.iter().filter_map(|n| manifest_number(n)).filter(|n| *n != number)
+    {
+        let Ok(found) = manifest::read(names, dir, other).and_then(|log| log.replay()) else {
+            continue;
+        };
         if found.id == state.id {
             continue;
         }
@@ -204,7 +230,8 @@ pub fn other_stores(names: &Names, dir: &Path, number: u64, state: &State) -> Re
     Ok(all)
 }
 
-/// What the event log tells of the store that was opened last: what stands before it may be another one's, whose file this was.
+/// What the event log tells of the store that was opened last: what stands before it may be another
+/// one's, whose file this was.
 struct Told {
     lines: Vec<Value>,
     /// Only these lines.
@@ -218,7 +245,11 @@ impl Told {
         let mut lines = vec![];
         for name in ["EVENTS.old.jsonl", "EVENTS.jsonl"] {
             match env.read_all(&dir.join(name), MAX_EVENTS) {
-                Ok(bytes) => lines.extend(bytes.split(|&b| b == b'\n').filter_map(|l| serde_json::from_slice::<Value>(l).ok())),
+                Ok(bytes) => lines.extend(
+                    bytes
+                        .split(|&b| b == b'\n')
+                        .filter_map(|l| serde_json::from_slice::<Value>(l).ok()),
+                ),
                 // One that cannot be read tells nothing.
                 Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e),
                 Err(_) => {}
@@ -227,7 +258,11 @@ impl Told {
         let (mut store, mut from) = (None, 0);
         for (i, line) in lines.iter().enumerate() {
             if let Some(opened) = opened_store(line) {
-                from = if store.replace(opened).is_some_and(|before| before != opened) { i } else { from };
+                from = if store.replace(opened).is_some_and(|before| before != opened) {
+                    i
+                } else {
+                    from
+                };
             }
         }
         lines.drain(..from);
@@ -236,9 +271,10 @@ impl Told {
         Ok(Told { lines, evidence, store })
     }
 
-    /// What contradicts the files in what is told, if anything: none of them is of the store that it is about; more than half of them have
-    /// other lengths; or some are called removed and none is told of that is not. A crash leaves files that have been removed, but not
-    /// without others that have not.
+    /// What contradicts the files in what is told, if anything: none of them is of the store that
+    /// it is about; more than half of them have other lengths; or some are called removed and none
+    /// is told of that is not. A crash leaves files that have been removed, but not without others
+    /// that have not.
     fn contradicts(&self, names: &Names, dir: &Path) -> Result<Option<&'static str>> {
         if let Some(store) = self.store {
             let stores = whose::stores(names, dir)?;
@@ -251,19 +287,24 @@ impl Told {
         let wrong = finished.iter().filter(|id| !self.evidence.fits(names, dir, **id)).count();
         let told: BTreeSet<u64> = by_name.values().flatten().copied().collect();
         let is_live = |id: &u64| told.contains(id) && !dead.contains(id);
-        let all_removed = finished.iter().any(|id| dead.contains(id)) && !finished.iter().any(is_live);
-        Ok((wrong * 2 > finished.len() || all_removed).then_some("other tables than those that are"))
+        let all_removed =
+            finished.iter().any(|id| dead.contains(id)) && !finished.iter().any(is_live);
+        Ok((wrong * 2 > finished.len() || all_removed)
+            .then_some("other tables than those that are"))
     }
 }
 
 impl Evidence {
     /// Whether the file of table `id` is as long as is told of it.
     fn fits(&self, names: &Names, dir: &Path, id: u64) -> bool {
-        self.sizes.get(&id).is_none_or(|&n| names.file_len(&table_path(dir, id)).is_ok_and(|len| len == n))
+        self.sizes
+            .get(&id)
+            .is_none_or(|&n| names.file_len(&table_path(dir, id)).is_ok_and(|len| len == n))
     }
 
     fn read_manifests(&mut self, env: &Names, dir: &Path, sources: Sources) -> Result<()> {
-        let mut numbers: Vec<u64> = env.list(dir)?.iter().filter_map(|n| manifest_number(n)).collect();
+        let mut numbers: Vec<u64> =
+            env.list(dir)?.iter().filter_map(|n| manifest_number(n)).collect();
         numbers.sort_unstable();
         let named = match manifest::current(env, dir) {
             Ok(n) => n,
@@ -273,7 +314,8 @@ impl Evidence {
             }
             Err(e) => return Err(e),
         };
-        // The one that CURRENT names counts; one of a higher number is a new manifest in the making.
+        // The one that CURRENT names counts; one of a higher number is a new manifest in the
+        // making.
         let mut newest = named.filter(|n| numbers.contains(n)).or(numbers.last().copied());
         if let Sources::Only(number) = sources {
             numbers.retain(|n| *n == number);
@@ -319,7 +361,9 @@ impl Evidence {
                 ));
             }
             log.frames.iter().flat_map(|f| &f.edits).for_each(|e| self.take_edit(e));
-            self.partial = Some(replay_around(&log.frames).0).filter(|s| s.next_file > 0).or(self.partial.take());
+            self.partial = Some(replay_around(&log.frames).0)
+                .filter(|s| s.next_file > 0)
+                .or(self.partial.take());
         }
         Ok(())
     }
@@ -337,13 +381,19 @@ impl Evidence {
                 }
             }
             Edit::CreateTree { id, name, options, flushed } => {
-                let facts = TreeFacts { name: Some(name.clone()), options: Some(options.clone()), flushed: *flushed };
+                let facts = TreeFacts {
+                    name: Some(name.clone()),
+                    options: Some(options.clone()),
+                    flushed: *flushed,
+                };
                 self.trees.insert(*id, facts);
             }
             Edit::DropTree { id } => {
                 self.dropped.insert(*id);
             }
-            Edit::SetOptions { id, options } => self.trees.entry(*id).or_default().options = Some(options.clone()),
+            Edit::SetOptions { id, options } => {
+                self.trees.entry(*id).or_default().options = Some(options.clone())
+            }
             Edit::Tables { tree, removed, added, flushed } => {
                 self.dead.extend(removed);
                 for a in added {
@@ -359,12 +409,15 @@ impl Evidence {
 
     fn take_event(&mut self, v: &Value) {
         let list = |name: &str| -> Vec<u64> {
-            v.get(name).and_then(Value::as_array).map_or_else(Vec::new, |l| l.iter().filter_map(Value::as_u64).collect())
+            v.get(name)
+                .and_then(Value::as_array)
+                .map_or_else(Vec::new, |l| l.iter().filter_map(Value::as_u64).collect())
         };
         let number = |name: &str| v.get(name).and_then(Value::as_u64);
         let name = v.get("tree").and_then(Value::as_str).unwrap_or_default().to_owned();
         match v.get("event").and_then(Value::as_str).unwrap_or_default() {
-            "tree" | "tree dropped" if number("id").and_then(|i| TreeId::try_from(i).ok()).is_none() => {}
+            "tree" | "tree dropped"
+                if number("id").and_then(|i| TreeId::try_from(i).ok()).is_none() => {}
             "tree" => {
                 let id = number("id").unwrap_or(0) as TreeId;
                 self.by_name.remove(&name);
@@ -402,10 +455,13 @@ impl Evidence {
         }
     }
 
-    /// Gives the tree `id`, to which these tables belong, what the events tell of it by its name alone.
+    /// Gives the tree `id`, to which these tables belong, what the events tell of it by its name
+    /// alone.
     pub fn name_tree(&mut self, id: TreeId, tables: &BTreeSet<u64>) {
         let known = self.trees.get(&id).and_then(|t| t.name.clone());
-        let name = known.or_else(|| self.by_name.iter().find(|(_, its)| !its.is_disjoint(tables)).map(|(n, _)| n.clone()));
+        let name = known.or_else(|| {
+            self.by_name.iter().find(|(_, its)| !its.is_disjoint(tables)).map(|(n, _)| n.clone())
+        });
         let Some(name) = name else { return };
         let flushed = self.flushed_by_name.get(&name).copied().unwrap_or(0);
         let facts = self.trees.entry(id).or_default();
@@ -415,7 +471,10 @@ impl Evidence {
 
     /// The tree that a table belongs to, by what is said of it.
     pub fn tree_of(&self, table: u64) -> Option<TreeId> {
-        let by_state = self.partial.as_ref().and_then(|s| s.trees.values().find(|t| t.tables().any(|m| m.id == table)));
+        let by_state = self
+            .partial
+            .as_ref()
+            .and_then(|s| s.trees.values().find(|t| t.tables().any(|m| m.id == table)));
         let by_name = || {
             let name = self.by_name.iter().find(|(_, its)| its.contains(&table))?.0;
             self.trees.iter().find(|(_, t)| t.name.as_ref() == Some(name)).map(|(id, _)| *id)
@@ -429,8 +488,9 @@ impl Evidence {
         all.copied().filter(|id| !self.dead.contains(id)).collect()
     }
 
-    /// Sound tables that are not those that is told of under their numbers, but of another store or time. When that seems to be so of half
-    /// of them, it is rather the telling that is of another store.
+    /// Sound tables that are not those that is told of under their numbers, but of another store or
+    /// time. When that seems to be so of half of them, it is rather the telling that is of another
+    /// store.
     ///
     /// # Errors
     /// What the system says of the files.

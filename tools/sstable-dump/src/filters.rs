@@ -1,7 +1,8 @@
-//! `sstable-dump filters`: how often tables' filters say "maybe" of keys that are not there, measured.
+//! `sstable-dump filters`: how often tables' filters say "maybe" of keys that are not there,
+//! measured.
 //!
-//! Probes are keys of the table with a few bytes changed, which are then looked for in the table itself: so they are close to what is
-//! there and surely not in it. They are the same in every run.
+//! Probes are keys of the table with a few bytes changed, which are then looked for in the table
+//! itself: so they are close to what is there and surely not in it. They are the same in every run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -130,8 +131,8 @@ fn sum(name: String, all: &[Measured]) -> [String; 9] {
     cells
 }
 
-/// What a read of a key that is not there costs in a tree: how many runs' filters it asks, a run without one being a sure look, and how many
-/// of them say wrongly that it may be there.
+/// What a read of a key that is not there costs in a tree: how many runs' filters it asks, a run
+/// without one being a sure look, and how many of them say wrongly that it may be there.
 struct Cost {
     runs: usize,
     looks: f64,
@@ -144,7 +145,8 @@ fn cost(tables: &[Measured]) -> Cost {
         .map(|run| {
             let rate = |m: &Measured| if m.kind == FilterKind::None { 1.0 } else { m.rate() };
             let weight = |m: &Measured| m.entries.max(1) as f64;
-            run.iter().map(|m| rate(m) * weight(m)).sum::<f64>() / run.iter().map(weight).sum::<f64>()
+            run.iter().map(|m| rate(m) * weight(m)).sum::<f64>()
+                / run.iter().map(weight).sum::<f64>()
         })
         .collect();
     Cost { runs: runs.len(), looks: runs.iter().sum() }
@@ -212,19 +214,35 @@ fn measure(name: String, t: &Arc<Table>, probes: u64) -> Done<Measured> {
 
 fn tables(args: &FiltersArgs) -> Done<Vec<Measured>> {
     match kind(&args.path)? {
-        Kind::Table(_) => Ok(vec![measure(crate::newstore::name(&args.path), &open_table(&args.path)?, args.probes)?]),
+        Kind::Table(_) => Ok(vec![measure(
+            crate::newstore::name(&args.path),
+            &open_table(&args.path)?,
+            args.probes,
+        )?]),
         Kind::Store => {
-            let (state, _) = Manifest::load(&*env(), &args.path)?
-                .ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(&args.path))?;
+            let (state, _) = Manifest::load(&*env(), &args.path)?.ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, "there is no store in this directory")
+                    .in_file(&args.path)
+            })?;
             let one = |(tree, run, m): (&str, u64, &Arc<TableMeta>)| {
                 let path = table_path(&args.path, m.id);
                 let t = open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?;
-                Ok(Measured { tree: tree.to_owned(), run, ..measure(crate::newstore::name(&path), &t, args.probes)? })
+                Ok(Measured {
+                    tree: tree.to_owned(),
+                    run,
+                    ..measure(crate::newstore::name(&path), &t, args.probes)?
+                })
             };
-            let runs = state.trees.values().flat_map(|t| t.runs.iter().map(move |r| (t.name.as_str(), r)));
-            runs.flat_map(|(tree, r)| r.tables.iter().map(move |m| (tree, r.number, m))).map(one).collect()
+            let runs =
+                state.trees.values().flat_map(|t| t.runs.iter().map(move |r| (t.name.as_str(), r)));
+            runs.flat_map(|(tree, r)| r.tables.iter().map(move |m| (tree, r.number, m)))
+                .map(one)
+                .collect()
         }
-        _ => Err(Failure::with_next("this is neither a store nor a table", "only tables have filters")),
+        _ => Err(Failure::with_next(
+            "this is neither a store nor a table",
+            "only tables have filters",
+        )),
     }
 }
 
@@ -242,12 +260,25 @@ pub fn run(screen: &mut Screen<'_>, args: &FiltersArgs) -> Done {
         };
         writeln!(screen.out, "{:#}", all.iter().map(one).collect::<serde_json::Value>())?;
     } else {
-        let header = ["table", "filter", "hashes", "about", "probes", "false", "rate", "expected", "keys denied"];
+        let header = [
+            "table",
+            "filter",
+            "hashes",
+            "about",
+            "probes",
+            "false",
+            "rate",
+            "expected",
+            "keys denied",
+        ];
         let mut t = listing(&header, "llrrrrrrr");
         for tables in &trees {
             t.add_rows(tables.iter().map(Measured::cells));
             if of_store {
-                t.add_row(sum(format!("tree {}", escape::words(tables[0].tree.as_bytes())), tables));
+                t.add_row(sum(
+                    format!("tree {}", escape::words(tables[0].tree.as_bytes())),
+                    tables,
+                ));
             }
         }
         if trees.len() > 1 {

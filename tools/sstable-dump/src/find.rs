@@ -1,4 +1,5 @@
-//! `sstable-dump find`: every version of a key in a store's log and tables, newest first, which one a read returns, and why.
+//! `sstable-dump find`: every version of a key in a store's log and tables, newest first, which one
+//! a read returns, and why.
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
@@ -97,11 +98,25 @@ struct Version {
 
 impl Version {
     fn new(seq: u64, what: What, value: &[u8], place: String) -> Version {
-        Version { seq, what, value: value.to_vec(), place, flushed: false, verdict: String::new(), returned: false }
+        Version {
+            seq,
+            what,
+            value: value.to_vec(),
+            place,
+            flushed: false,
+            verdict: String::new(),
+            returned: false,
+        }
     }
 }
 
-fn in_table(dir: &Path, place: &str, m: &TableMeta, key: &[u8], out: &mut Vec<Version>) -> firn_kv::Result<()> {
+fn in_table(
+    dir: &Path,
+    place: &str,
+    m: &TableMeta,
+    key: &[u8],
+    out: &mut Vec<Version>,
+) -> firn_kv::Result<()> {
     let path = table_path(dir, m.id);
     let t = open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?;
     let place = format!("{} {place}", crate::newstore::name(&path));
@@ -116,25 +131,49 @@ fn in_table(dir: &Path, place: &str, m: &TableMeta, key: &[u8], out: &mut Vec<Ve
         out.push(Version::new(c.trailer().seq(), what, c.value(), place.clone()));
         c.next()?;
     }
-    for f in t.tombstones().as_slice().iter().filter(|f| f.start.as_slice() <= key && key < f.end.as_slice()) {
-        out.extend(f.seqs.iter().map(|&seq| Version::new(seq, What::DeleteRange, b"", place.clone())));
+    for f in t
+        .tombstones()
+        .as_slice()
+        .iter()
+        .filter(|f| f.start.as_slice() <= key && key < f.end.as_slice())
+    {
+        out.extend(
+            f.seqs.iter().map(|&seq| Version::new(seq, What::DeleteRange, b"", place.clone())),
+        );
     }
     Ok(())
 }
 
-fn in_log(dir: &Path, state: &State, tree: &TreeState, key: &[u8], out: &mut Vec<Version>) -> firn_kv::Result<()> {
+fn in_log(
+    dir: &Path,
+    state: &State,
+    tree: &TreeState,
+    key: &[u8],
+    out: &mut Vec<Version>,
+) -> firn_kv::Result<()> {
     let env = env();
     let segments = firn_kv::internals::wal::segments(&*env, dir)?;
-    // Retired segments may still be there; what they hold is in tables, and shown as far as nothing is missing between.
+    // Retired segments may still be there; what they hold is in tables, and shown as far as nothing
+    // is missing between.
     let from = crate::logcopy::unbroken(&*env, dir)?.min(state.wal_floor);
     for from in [from, state.wal_floor] {
         out.clear();
         let done = recover_known(&*env, dir, from, &known(state), &mut |seq, end, payload| {
             for (op, seq) in Ops::new(payload).zip(seq..) {
                 let Some((id, op)) = op else { break };
-                let Some((what, value)) = said(&op, key).filter(|_| id == tree.id) else { continue };
-                let segment = segments.iter().rfind(|s| s.end > 0 && s.base.is_some_and(|b| b < end)).map_or(0, |s| s.number);
-                let mut v = Version::new(seq, what, value, format!("{} up to position {end}", segment_name(segment)));
+                let Some((what, value)) = said(&op, key).filter(|_| id == tree.id) else {
+                    continue;
+                };
+                let segment = segments
+                    .iter()
+                    .rfind(|s| s.end > 0 && s.base.is_some_and(|b| b < end))
+                    .map_or(0, |s| s.number);
+                let mut v = Version::new(
+                    seq,
+                    what,
+                    value,
+                    format!("{} up to position {end}", segment_name(segment)),
+                );
                 v.flushed = end <= tree.flushed;
                 out.push(v);
             }
@@ -157,7 +196,9 @@ fn said<'a>(op: &Op<'a>, key: &[u8]) -> Option<(What, &'a [u8])> {
             EntryKind::Merge => (What::Merge, value),
             EntryKind::Delete => (What::Delete, value),
         }),
-        Op::DeleteRange { start, end } if start <= key && key < end => Some((What::DeleteRange, b"")),
+        Op::DeleteRange { start, end } if start <= key && key < end => {
+            Some((What::DeleteRange, b""))
+        }
         _ => None,
     }
 }
@@ -180,7 +221,8 @@ fn judge(versions: &mut [Version], merge: Option<&str>) {
         match v.what {
             What::Merge => {
                 operands += 1;
-                v.verdict = format!("folds it: operand of the merge hook {:?}", merge.unwrap_or("?"));
+                v.verdict =
+                    format!("folds it: operand of the merge hook {:?}", merge.unwrap_or("?"));
                 v.returned = operands == 1;
                 continue;
             }
@@ -195,7 +237,9 @@ fn judge(versions: &mut [Version], merge: Option<&str>) {
 
 /// What a version's value says in its family's types.
 fn typed_value(family: Option<&Described>, key: &[u8], v: &Version) -> Option<Typed> {
-    family.filter(|_| matches!(v.what, What::Put | What::Merge)).and_then(|f| f.typed(key, &v.value).ok())
+    family
+        .filter(|_| matches!(v.what, What::Put | What::Merge))
+        .and_then(|f| f.typed(key, &v.value).ok())
 }
 
 fn version_json(v: &Version, hex: bool, family: Option<&Described>, key: &[u8]) -> Value {
@@ -215,12 +259,19 @@ fn version_json(v: &Version, hex: bool, family: Option<&Described>, key: &[u8]) 
     o.into()
 }
 
-fn versions(dir: &Path, state: &State, tree: &TreeState, key: &[u8]) -> firn_kv::Result<Vec<Version>> {
+fn versions(
+    dir: &Path,
+    state: &State,
+    tree: &TreeState,
+    key: &[u8],
+) -> firn_kv::Result<Vec<Version>> {
     let mut all = vec![];
     in_log(dir, state, tree, key, &mut all)?;
     for run in &tree.runs {
         let place = format!("L{}#{}", run.level, run.number);
-        let holds = |m: &&std::sync::Arc<TableMeta>| m.first_key.as_slice() <= key && key <= m.last_key.as_slice();
+        let holds = |m: &&std::sync::Arc<TableMeta>| {
+            m.first_key.as_slice() <= key && key <= m.last_key.as_slice()
+        };
         for m in run.tables.iter().filter(holds) {
             in_table(dir, &place, m, key, &mut all)?;
         }
@@ -234,38 +285,50 @@ fn look(dir: &Path, key: &[u8], tree: Option<&str>) -> Done<Vec<(String, Vec<Ver
     let mut tries = 0;
     loop {
         tries += 1;
-        let (state, _) = Manifest::load(&*env(), dir)?
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir))?;
+        let (state, _) = Manifest::load(&*env(), dir)?.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir)
+        })?;
         let names: Vec<&str> = state.trees.values().map(|t| t.name.as_str()).collect();
         if let Some(name) = tree.filter(|n| !names.contains(n)) {
-            return Err(Failure::new(format!("the store has no tree {name:?}; it has {}", names.join(", "))));
+            return Err(Failure::new(format!(
+                "the store has no tree {name:?}; it has {}",
+                names.join(", ")
+            )));
         }
         let chosen = state.trees.values().filter(|t| tree.is_none_or(|n| t.name == n));
         let found: firn_kv::Result<Vec<_>> =
             chosen.map(|t| versions(dir, &state, t, key).map(|v| (t.name.clone(), v))).collect();
         match found {
-            Err(e) if tries < 10 && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {}
+            Err(e)
+                if tries < 10
+                    && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {}
             done => return Ok(done?),
         }
     }
 }
 
-/// The keys to look for, and the tree that they are in: of a family the row's deletion, the super column's, the column's.
+/// The keys to look for, and the tree that they are in: of a family the row's deletion, the super
+/// column's, the column's.
 fn wanted(args: &FindArgs, families: &Families) -> Done<(Vec<Vec<u8>>, Option<String>)> {
     let Some(name) = &args.family else {
         return Ok((vec![parse_key(&args.key, args.hex)?], args.tree.clone()));
     };
     let Some(family) = families.named(name) else {
         let has = families.names();
-        let has = if has.is_empty() { "it has none that can be read".into() } else { format!("it has {}", has.join(", ")) };
+        let has = if has.is_empty() {
+            "it has none that can be read".into()
+        } else {
+            format!("it has {}", has.join(", "))
+        };
         return Err(Failure::new(format!("the store has no family {name:?}; {has}")));
     };
-    let row = args
-        .key
-        .to_str()
-        .ok_or_else(|| Failure::new("the row's key is no text; write its bytes as 0x and hexadecimal digits"))?;
+    let row = args.key.to_str().ok_or_else(|| {
+        Failure::new("the row's key is no text; write its bytes as 0x and hexadecimal digits")
+    })?;
     let place = |super_column, column| {
-        family.tree_key(row, super_column, column).map_err(|e| Failure::new(format!("{}: {e}", typed::full_name(family))))
+        family
+            .tree_key(row, super_column, column)
+            .map_err(|e| Failure::new(format!("{}: {e}", typed::full_name(family))))
     };
     let mut keys = vec![place(None, None)?];
     if args.super_column.is_some() {
@@ -289,9 +352,11 @@ pub fn run(screen: &mut Screen<'_>, args: &FindArgs) -> Done {
     let (keys, tree) = wanted(args, &families)?;
     let mut there = false;
     for (i, key) in keys.iter().enumerate() {
-        // What a read of the last, the most special one, finds decides. Of rows and super columns there are only deletions.
+        // What a read of the last, the most special one, finds decides. Of rows and super columns
+        // there are only deletions.
         let is_container = args.family.is_some() && (args.column.is_none() || i + 1 < keys.len());
-        let nothing = if is_container { "no deletion of it in" } else { "nothing is said of this key in" };
+        let nothing =
+            if is_container { "no deletion of it in" } else { "nothing is said of this key in" };
         there = show(screen, args, &families, (key, nothing), tree.as_deref())?;
     }
     if there { Ok(()) } else { Err(Failure::Found) }
@@ -316,7 +381,10 @@ fn show(
                 o.insert("typed_key".into(), words.into());
             }
             o.insert("tree".into(), name.as_str().into());
-            o.insert("versions".into(), v.iter().map(|v| version_json(v, args.hex, family, key)).collect());
+            o.insert(
+                "versions".into(),
+                v.iter().map(|v| version_json(v, args.hex, family, key)).collect(),
+            );
             writeln!(screen.out, "{}", Value::Object(o))?;
         }
         return Ok(there);
@@ -329,16 +397,33 @@ fn show(
             let value = match v.what {
                 What::Put | What::Merge if args.hex => firn_tools::escape::hex(&v.value),
                 What::Put | What::Merge => match typed {
-                    Some(typed) => format!("{} @{}", text::short(typed::value(&typed).as_bytes(), 60), typed.timestamp),
+                    Some(typed) => format!(
+                        "{} @{}",
+                        text::short(typed::value(&typed).as_bytes(), 60),
+                        typed.timestamp
+                    ),
                     None => text::short(&v.value, 40),
                 },
                 _ => "-".into(),
             };
             let arrow = if v.returned { "→ " } else { "  " };
-            t.add_row([format!("{arrow}{}", v.seq), v.what.name().into(), value, v.place.clone(), v.verdict.clone()]);
+            t.add_row([
+                format!("{arrow}{}", v.seq),
+                v.what.name().into(),
+                value,
+                v.place.clone(),
+                v.verdict.clone(),
+            ]);
         }
-        let place = family.map_or_else(|| format!("tree {name:?}"), |f| format!("the family {}", typed::full_name(f)));
-        writeln!(screen.out, "{}", screen.style.heading(format!("{} in {place}", typed::key(family, key))))?;
+        let place = family.map_or_else(
+            || format!("tree {name:?}"),
+            |f| format!("the family {}", typed::full_name(f)),
+        );
+        writeln!(
+            screen.out,
+            "{}",
+            screen.style.heading(format!("{} in {place}", typed::key(family, key)))
+        )?;
         write!(screen.out, "{}", print_table(&t, screen.style))?;
     }
     if found.iter().all(|(_, v)| v.is_empty()) {

@@ -1,7 +1,8 @@
-//! What is wrong, as text for people and as JSON: what kind of trouble, in which file, of which tree and table, and what to do.
+//! What is wrong, as text for people and as JSON: what kind of trouble, in which file, of which
+//! tree and table, and what to do.
 //!
-//! Invariants: numbers in what is printed count everything; only lines are left out, and it says so. An advice never names a command that
-//! overwrites or removes a file.
+//! Invariants: numbers in what is printed count everything; only lines are left out, and it says
+//! so. An advice never names a command that overwrites or removes a file.
 
 use std::path::Path;
 
@@ -144,11 +145,15 @@ struct Row<'a> {
     blocks: usize,
 }
 
-/// Whether `b` is of the block behind that of `a`, and says the same: its keys begin where those of `a` end.
+/// Whether `b` is of the block behind that of `a`, and says the same: its keys begin where those of
+/// `a` end.
 fn follows(a: &Finding, b: &Finding) -> bool {
     let (x, y) = (&a.error, &b.error);
-    let same = x.block_kind() == y.block_kind() && x.message() == y.message() && x.offset() < y.offset();
-    same && a.kind == b.kind && x.key_range().is_some_and(|(_, end)| y.key_range().is_some_and(|(start, _)| start == end))
+    let same =
+        x.block_kind() == y.block_kind() && x.message() == y.message() && x.offset() < y.offset();
+    same && a.kind == b.kind
+        && x.key_range()
+            .is_some_and(|(_, end)| y.key_range().is_some_and(|(start, _)| start == end))
 }
 
 fn rows(findings: &[Finding]) -> Vec<Row<'_>> {
@@ -162,7 +167,9 @@ fn rows(findings: &[Finding]) -> Vec<Row<'_>> {
 /// When the output cannot be written.
 pub fn print_findings(screen: &mut Screen<'_>, path: &Path, findings: &[Finding]) -> Done {
     let mut advised = String::new();
-    for of_file in findings.chunk_by(|a, b| a.error.file() == b.error.file() && a.tree() == b.tree()) {
+    for of_file in
+        findings.chunk_by(|a, b| a.error.file() == b.error.file() && a.tree() == b.tree())
+    {
         let rows = rows(of_file);
         for r in rows.iter().take(MOST) {
             let word = format!("{}:", r.first.kind.word());
@@ -211,7 +218,11 @@ fn text(r: &Row<'_>, path: &Path) -> String {
 pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
     let follows = |a: &Loss, b: &Loss| {
         let end = a.offset.map(|o| o + a.len);
-        a.file == b.file && a.what == b.what && a.reason == b.reason && end.is_some() && end == b.offset
+        a.file == b.file
+            && a.what == b.what
+            && a.reason == b.reason
+            && end.is_some()
+            && end == b.offset
     };
     for of_file in losses.chunk_by(|a, b| a.file == b.file) {
         let rows: Vec<&[Loss]> = of_file.chunk_by(follows).collect();
@@ -223,11 +234,19 @@ pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
                 keys: first.keys.clone().zip(last.keys.clone()).map(|(a, b)| (a.0, b.1)),
                 ..first.clone()
             };
-            let blocks = if row.len() > 1 { format!("; {} blocks in a row", row.len()) } else { String::new() };
+            let blocks = if row.len() > 1 {
+                format!("; {} blocks in a row", row.len())
+            } else {
+                String::new()
+            };
             writeln!(screen.out, "  {}{blocks}", all.text())?;
         }
         if rows.len() > MOST {
-            writeln!(screen.out, "  and {} more in this file (--json lists all)", rows.len() - MOST)?;
+            writeln!(
+                screen.out,
+                "  and {} more in this file (--json lists all)",
+                rows.len() - MOST
+            )?;
         }
     }
     Ok(())

@@ -90,7 +90,9 @@ fn number(o: &Map<String, Value>, name: &str) -> Result<u64, String> {
 }
 
 /// The options of a table's first line.
-fn options(o: &Map<String, Value>) -> Result<(TableOptions, Option<u64>, Option<u64>, bool), String> {
+fn options(
+    o: &Map<String, Value>,
+) -> Result<(TableOptions, Option<u64>, Option<u64>, bool), String> {
     let text = |name: &str| o.get(name).and_then(Value::as_str).unwrap_or_default();
     let opt = |name: &str| o.get(name).and_then(Value::as_u64);
     let small = |name: &str, most: u64| match opt(name) {
@@ -121,7 +123,8 @@ fn options(o: &Map<String, Value>) -> Result<(TableOptions, Option<u64>, Option<
     let options = TableOptions {
         tree: small("tree", u32::MAX as u64)? as u32,
         level: small("level", u8::MAX as u64)? as u8,
-        block_size: small("block_size", 1 << 20).map(|n| if n == 0 { d.block_size } else { n as usize })?,
+        block_size: small("block_size", 1 << 20)
+            .map(|n| if n == 0 { d.block_size } else { n as usize })?,
         compression,
         filter,
         summary: summary.map(kept).transpose()?,
@@ -157,20 +160,28 @@ impl Maker {
     }
 
     fn line(&mut self, line: &[u8]) -> Result<(), String> {
-        let o: Map<String, Value> = serde_json::from_slice(line).map_err(|e| format!("it is no JSON object: {e}"))?;
+        let o: Map<String, Value> =
+            serde_json::from_slice(line).map_err(|e| format!("it is no JSON object: {e}"))?;
         if let Some(Value::Object(t)) = o.get("table") {
             if self.writer.is_some() || self.options.is_some() {
                 return Err("the table's options must come first, and once".into());
             }
             let (options, id, oldest, unfiltered) = options(t)?;
-            (self.options, self.oldest, self.unfiltered) = (Some((options, id.unwrap_or(0))), oldest, unfiltered);
+            (self.options, self.oldest, self.unfiltered) =
+                (Some((options, id.unwrap_or(0))), oldest, unfiltered);
             return Ok(());
         }
         if let Some(Value::Object(d)) = o.get("range_delete") {
             let (start, end) = (need(d, "start")?, need(d, "end")?);
-            let seqs = d.get("seqs").and_then(Value::as_array).ok_or("the field \"seqs\" is no list")?;
-            let seqs: Option<Vec<u64>> = seqs.iter().map(|s| s.as_u64().filter(|&s| s <= MAX_SEQ)).collect();
-            self.deletions.push(Fragment { start, end, seqs: seqs.ok_or("a sequence number that is none")? });
+            let seqs =
+                d.get("seqs").and_then(Value::as_array).ok_or("the field \"seqs\" is no list")?;
+            let seqs: Option<Vec<u64>> =
+                seqs.iter().map(|s| s.as_u64().filter(|&s| s <= MAX_SEQ)).collect();
+            self.deletions.push(Fragment {
+                start,
+                end,
+                seqs: seqs.ok_or("a sequence number that is none")?,
+            });
             return Ok(());
         }
         let kind = match o.get("kind").and_then(Value::as_str) {
@@ -203,7 +214,9 @@ pub fn run(screen: &mut Screen<'_>, args: &FromJsonArgs) -> Done {
         }
     };
     if unfiltered {
-        eprintln!("note: written without a filter: the table's filter prefix is known to its program alone");
+        eprintln!(
+            "note: written without a filter: the table's filter prefix is known to its program alone"
+        );
     }
     if screen.json {
         writeln!(
@@ -213,7 +226,13 @@ pub fn run(screen: &mut Screen<'_>, args: &FromJsonArgs) -> Done {
         )?;
     } else {
         let entries = things(facts.entries, "entry", "entries");
-        writeln!(screen.out, "{}: table {}, {entries}, {}", args.out.display(), facts.id, bytes(facts.size))?;
+        writeln!(
+            screen.out,
+            "{}: table {}, {entries}, {}",
+            args.out.display(),
+            facts.id,
+            bytes(facts.size)
+        )?;
     }
     Ok(())
 }
@@ -224,14 +243,26 @@ pub fn run(screen: &mut Screen<'_>, args: &FromJsonArgs) -> Done {
 /// When the file is there.
 pub fn refuse_existing(out: &Path) -> Done {
     if is_taken(out) {
-        return Err(Failure::with_next(format!("{} is there already", out.display()), "name a new file with --out"));
+        return Err(Failure::with_next(
+            format!("{} is there already", out.display()),
+            "name a new file with --out",
+        ));
     }
     Ok(env().create_dir_all(&dir_of(out))?)
 }
 
-fn make(out: &Path, mut input: impl BufRead) -> Done<(firn_kv::internals::sstable::TableFacts, bool)> {
-    let mut m =
-        Maker { out: out.to_path_buf(), options: None, oldest: None, writer: None, deletions: vec![], unfiltered: false };
+fn make(
+    out: &Path,
+    mut input: impl BufRead,
+) -> Done<(firn_kv::internals::sstable::TableFacts, bool)> {
+    let mut m = Maker {
+        out: out.to_path_buf(),
+        options: None,
+        oldest: None,
+        writer: None,
+        deletions: vec![],
+        unfiltered: false,
+    };
     let (mut line, mut n) = (vec![], 0u64);
     loop {
         line.clear();
@@ -242,16 +273,23 @@ fn make(out: &Path, mut input: impl BufRead) -> Done<(firn_kv::internals::sstabl
         if line.trim_ascii().is_empty() {
             continue;
         }
-        m.line(&line).map_err(|why| Failure::with_next(format!("line {n}: {why}"), "nothing has been made"))?;
+        m.line(&line).map_err(|why| {
+            Failure::with_next(format!("line {n}: {why}"), "nothing has been made")
+        })?;
     }
     m.writer()?;
     let Some(mut w) = m.writer else { return Err(Failure::new("nothing to write")) };
-    let tombstones =
-        |f: &Fragment| f.seqs.iter().map(|&seq| RangeTombstone { start: f.start.clone(), end: f.end.clone(), seq }).collect();
+    let tombstones = |f: &Fragment| {
+        f.seqs
+            .iter()
+            .map(|&seq| RangeTombstone { start: f.start.clone(), end: f.end.clone(), seq })
+            .collect()
+    };
     // As they are in a table they are kept; what somebody else has written may overlap.
     let deletions = Fragments::from_sorted(m.deletions.clone());
-    let deletions =
-        deletions.unwrap_or_else(|| Fragments::build(m.deletions.iter().flat_map::<Vec<_>, _>(tombstones).collect()));
+    let deletions = deletions.unwrap_or_else(|| {
+        Fragments::build(m.deletions.iter().flat_map::<Vec<_>, _>(tombstones).collect())
+    });
     w.set_tombstones(&deletions, m.oldest);
     Ok((w.finish()?, m.unfiltered))
 }

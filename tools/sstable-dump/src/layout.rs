@@ -58,7 +58,17 @@ struct Part {
 
 impl Part {
     fn new(offset: u64, len: u64, name: &'static str, letter: char) -> Part {
-        Part { offset, len, name, letter, overhead: 0, raw: 0, entries: None, keys: None, damage: None }
+        Part {
+            offset,
+            len,
+            name,
+            letter,
+            overhead: 0,
+            raw: 0,
+            entries: None,
+            keys: None,
+            damage: None,
+        }
     }
 }
 
@@ -150,7 +160,9 @@ fn manifest_parts(path: &Path, number: u64) -> Done<Vec<Part>> {
     }));
     parts.extend(gaps.iter().map(|g| {
         let mut p = Part::new(g.offset, g.len, "unknown", '!');
-        p.damage = Some(if g.offset + g.len == len { "a torn end, or damage" } else { "damage" }.to_owned());
+        p.damage = Some(
+            if g.offset + g.len == len { "a torn end, or damage" } else { "damage" }.to_owned(),
+        );
         p
     }));
     parts.sort_by_key(|p| p.offset);
@@ -232,7 +244,15 @@ fn sums(parts: &[Part]) -> Vec<Sum> {
     for p in parts {
         let name = if p.damage.is_some() { "damaged" } else { p.name };
         let i = out.iter().position(|s| s.name == name).unwrap_or_else(|| {
-            out.push(Sum { name, letter: p.letter, parts: 0, bytes: 0, overhead: 0, raw: 0, entries: 0 });
+            out.push(Sum {
+                name,
+                letter: p.letter,
+                parts: 0,
+                bytes: 0,
+                overhead: 0,
+                raw: 0,
+                entries: 0,
+            });
             out.len() - 1
         });
         let s = &mut out[i];
@@ -253,7 +273,10 @@ pub fn run(screen: &mut Screen<'_>, args: &LayoutArgs) -> Done {
         Kind::Wal(number) => (wal_parts(path, number)?, None),
         Kind::Manifest(number) => (manifest_parts(path, number)?, None),
         Kind::Store => {
-            return Err(Failure::with_next("a directory has no layout", "name one of its files; `space` shows the whole"));
+            return Err(Failure::with_next(
+                "a directory has no layout",
+                "name one of its files; `space` shows the whole",
+            ));
         }
     };
     let len: u64 = parts.iter().map(|p| p.len).sum();
@@ -281,7 +304,10 @@ pub fn run(screen: &mut Screen<'_>, args: &LayoutArgs) -> Done {
             .collect();
         writeln!(screen.out, "  {painted}")?;
     }
-    let mut t = listing(&["", "part", "count", "bytes", "share", "overhead", "decoded", "entries"], "llrrrrrr");
+    let mut t = listing(
+        &["", "part", "count", "bytes", "share", "overhead", "decoded", "entries"],
+        "llrrrrrr",
+    );
     let or_dash = |n: u64, text: String| if n == 0 { "-".to_owned() } else { text };
     for Sum { name, letter, parts, bytes, overhead, raw, entries } in sums(&parts) {
         let cells = [

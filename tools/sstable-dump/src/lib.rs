@@ -1,10 +1,11 @@
-//! What `sstable-dump` does, as a library: one module a subcommand, each a function from parsed arguments to text on a writer, so that
-//! tests run them in their own process.
+//! What `sstable-dump` does, as a library: one module a subcommand, each a function from parsed
+//! arguments to text on a writer, so that tests run them in their own process.
 //!
-//! Invariants: files are read through the engine's own decoders (`firn_kv::sstable`, `wal`, `manifest`), never by a second one; a
-//! store's directory is only read, without its lock, but for `repair --rename`, which holds it and renames; whatever the bytes are, a
-//! command ends with an answer or an error that names the place, and takes no more memory than [`target::MAX_BLOCK`] and a small multiple
-//! of the file's own metadata.
+//! Invariants: files are read through the engine's own decoders (`firn_kv::sstable`, `wal`,
+//! `manifest`), never by a second one; a store's directory is only read, without its lock, but for
+//! `repair --rename`, which holds it and renames; whatever the bytes are, a command ends with an
+//! answer or an error that names the place, and takes no more memory than [`target::MAX_BLOCK`] and
+//! a small multiple of the file's own metadata.
 
 pub mod ages;
 pub mod check;
@@ -179,9 +180,15 @@ pub fn advice(e: &Error) -> Option<&'static str> {
         ErrorKind::Corruption => {
             "`sstable-dump check PATH` lists everything that is damaged, `sstable-dump salvage PATH --out NEW` saves what can be read"
         }
-        ErrorKind::NotFound => "name a table, a log segment, a manifest or a store's directory that is there",
-        ErrorKind::NoSpace => "free some space and run the command again; an unfinished output can be removed",
-        ErrorKind::Incompatible => "use the version of sstable-dump that comes with the program that wrote the file",
+        ErrorKind::NotFound => {
+            "name a table, a log segment, a manifest or a store's directory that is there"
+        }
+        ErrorKind::NoSpace => {
+            "free some space and run the command again; an unfinished output can be removed"
+        }
+        ErrorKind::Incompatible => {
+            "use the version of sstable-dump that comes with the program that wrote the file"
+        }
         _ => return None,
     })
 }

@@ -1,12 +1,16 @@
-//! Copying a log, damaged or not, into one that can be replayed: every sound record stays at its position, and what is lost between
-//! records is filled with records that say nothing ([`filler`]), so that what lies behind a damage is read too.
+//! Copying a log, damaged or not, into one that can be replayed: every sound record stays at its
+//! position, and what is lost between records is filled with records that say nothing ([`filler`]),
+//! so that what lies behind a damage is read too.
 //!
-//! Invariants: what counts and what is void is decided as recovery does it (W2); a torn end stays an end; the original is only read.
+//! Invariants: what counts and what is void is decided as recovery does it (W2); a torn end stays
+//! an end; the original is only read.
 
 use std::path::{Path, PathBuf};
 
 use firn_kv::internals::base::ops::Ops;
-use firn_kv::internals::wal::format::{RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, filler, generation};
+use firn_kv::internals::wal::format::{
+    RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, filler, generation,
+};
 use firn_kv::internals::wal::{Item, SegmentInfo, SegmentReader, segment_name, segments};
 use firn_kv::{Env, ReadFile, WriteFile};
 use firn_kv::{Error, Result};
@@ -17,7 +21,8 @@ use crate::target::env;
 /// The largest hole between segments that is filled, in bytes.
 const MAX_HOLE: u64 = 1 << 30;
 
-/// Is shown every record that is kept: its first sequence number, the position after it, its payload.
+/// Is shown every record that is kept: its first sequence number, the position after it, its
+/// payload.
 pub type Visit<'a> = dyn FnMut(u64, u64, &[u8]) + 'a;
 
 /// What came of a log.
@@ -27,7 +32,8 @@ pub struct Copied {
     pub start: u64,
     /// The segment that it is in.
     pub first_number: u64,
-    /// Where the record begins in which the floor lies; `None` where one begins at it, or where nothing is known to be.
+    /// Where the record begins in which the floor lies; `None` where one begins at it, or where
+    /// nothing is known to be.
     pub before_floor: Option<u64>,
     /// Position after the last record.
     pub end: u64,
@@ -66,7 +72,8 @@ struct Copier<'a> {
     /// Whose the last segment was: its store and its writer.
     owner: (u64, u64),
     current: Option<Segment>,
-    /// The segment that is being read, where its file has been cut off: its path, and its length now and once.
+    /// The segment that is being read, where its file has been cut off: its path, and its length
+    /// now and once.
     cut: Option<(PathBuf, u64, u64)>,
     /// Whether it ended at a hole that cannot be bridged.
     ended: bool,
@@ -75,15 +82,20 @@ struct Copier<'a> {
     done: Copied,
 }
 
-/// Where the last stretch of the log in `dir` begins of which no segment is missing: older segments that are still there have been
-/// retired, and say nothing without those that have gone.
+/// Where the last stretch of the log in `dir` begins of which no segment is missing: older segments
+/// that are still there have been retired, and say nothing without those that have gone.
 ///
 /// # Errors
 /// What the files say; damage is none.
 pub fn unbroken(env: &dyn Env, dir: &Path) -> Result<u64> {
     let list = segments(env, dir)?;
-    let known: Vec<_> = list.iter().filter_map(|s| Some((s.number, s.base.filter(|_| s.end > 0)?, s.capacity))).collect();
-    let damaged = |from: u64, to: u64| list.iter().any(|s| s.base.is_none() && from < s.number && s.number < to);
+    let known: Vec<_> = list
+        .iter()
+        .filter_map(|s| Some((s.number, s.base.filter(|_| s.end > 0)?, s.capacity)))
+        .collect();
+    let damaged = |from: u64, to: u64| {
+        list.iter().any(|s| s.base.is_none() && from < s.number && s.number < to)
+    };
     let broken = |w: &&[(u64, u64, u64)]| {
         let [(number, base, capacity), (next_number, next, _)] = **w else { return false };
         next - base > capacity.saturating_sub(SEGMENT_HEADER) && !damaged(number, next_number)
@@ -92,8 +104,8 @@ pub fn unbroken(env: &dyn Env, dir: &Path) -> Result<u64> {
     Ok(after.or(known.first().map(|k| k.1)).unwrap_or(0))
 }
 
-/// The segment that must have followed the last one with records, since a later one is there, and is missing or empty: a segment is made
-/// whole before the next one.
+/// The segment that must have followed the last one with records, since a later one is there, and
+/// is missing or empty: a segment is made whole before the next one.
 ///
 /// # Errors
 /// What the files say; damage is none.
@@ -101,18 +113,26 @@ pub fn lost_end(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
     let list = segments(env, dir)?;
     let Some(last) = list.iter().rfind(|s| s.base.is_some() && s.end > 0) else { return Ok(None) };
     let made = |n: u64| list.iter().any(|s| s.number == n && s.capacity >= SEGMENT_HEADER);
-    let end = list.iter().filter(|s| s.capacity >= SEGMENT_HEADER).map(|s| s.number).max().unwrap_or(0);
+    let end =
+        list.iter().filter(|s| s.capacity >= SEGMENT_HEADER).map(|s| s.number).max().unwrap_or(0);
     Ok((last.number + 1..end).find(|&n| !made(n)))
 }
 
 /// What is said of the segment that [`lost_end`] finds.
 pub const LOST_END: &str = "the segment is missing or empty, though a later one has been made: what was written last was in it";
 
-/// Copies the log in `dir`, as `env` shows it, to the directory `out`, or only looks at it without one. Damage below the position `floor` is no loss.
+/// Copies the log in `dir`, as `env` shows it, to the directory `out`, or only looks at it without
+/// one. Damage below the position `floor` is no loss.
 ///
 /// # Errors
 /// What the files say; damage is none.
-pub fn copy(env: &dyn Env, dir: &Path, out: Option<&Path>, floor: u64, visit: &mut Visit<'_>) -> Result<Copied> {
+pub fn copy(
+    env: &dyn Env,
+    dir: &Path,
+    out: Option<&Path>,
+    floor: u64,
+    visit: &mut Visit<'_>,
+) -> Result<Copied> {
     let list = segments(env, dir)?;
     let mut c = Copier {
         env,
@@ -127,7 +147,11 @@ pub fn copy(env: &dyn Env, dir: &Path, out: Option<&Path>, floor: u64, visit: &m
         cut: None,
         ended: false,
         pending: None,
-        done: Copied { any: !list.is_empty(), last_number: list.last().map_or(0, |s| s.number), ..Copied::default() },
+        done: Copied {
+            any: !list.is_empty(),
+            last_number: list.last().map_or(0, |s| s.number),
+            ..Copied::default()
+        },
     };
     for (i, info) in list.iter().enumerate() {
         let next = list[i + 1..].iter().find_map(|s| s.base.filter(|_| s.end > 0));
@@ -138,7 +162,12 @@ pub fn copy(env: &dyn Env, dir: &Path, out: Option<&Path>, floor: u64, visit: &m
 }
 
 impl Copier<'_> {
-    fn segment(&mut self, info: &SegmentInfo, next: Option<u64>, visit: &mut Visit<'_>) -> Result<()> {
+    fn segment(
+        &mut self,
+        info: &SegmentInfo,
+        next: Option<u64>,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
         let mut reader = SegmentReader::open(self.env, self.dir, info.number)?;
         let header = reader.header().cloned();
         let base = match &header {
@@ -155,7 +184,9 @@ impl Copier<'_> {
         }
         if base < self.pos {
             // Only a rebuilt base can do so; recovery would not take it either.
-            self.done.notes.push(format!("{}: its place in the log is taken; left out", path.display()));
+            self.done
+                .notes
+                .push(format!("{}: its place in the log is taken; left out", path.display()));
             return Ok(());
         }
         if self.current.is_some()
@@ -166,7 +197,8 @@ impl Copier<'_> {
         }
         let file = self.env.open_read(&path, false)?;
         let is_cut = reader.cut_off()? > 0;
-        self.cut = header.as_ref().filter(|_| is_cut).map(|h| (path.clone(), file.len(), h.capacity));
+        self.cut =
+            header.as_ref().filter(|_| is_cut).map(|h| (path.clone(), file.len(), h.capacity));
         let header = match header {
             Some(h) => h,
             None => self.lost_header(info, base)?,
@@ -213,14 +245,24 @@ impl Copier<'_> {
             }
         }
         let reason = "it lies behind a hole in the log that is too large to be bridged".into();
-        let loss =
-            Loss { offset: None, len, what: "log", reason, entries: Some(entries), keys: None, tree: None, place: None, file };
+        let loss = Loss {
+            offset: None,
+            len,
+            what: "log",
+            reason,
+            entries: Some(entries),
+            keys: None,
+            tree: None,
+            place: None,
+            file,
+        };
         self.done.losses.push(loss);
         Ok(())
     }
 
-    /// What the header of a segment can have said of which it is lost. Who wrote it is the writer of the segment before, unless the records
-    /// say otherwise; then they tell the lower half of the writer's number.
+    /// What the header of a segment can have said of which it is lost. Who wrote it is the writer
+    /// of the segment before, unless the records say otherwise; then they tell the lower half of
+    /// the writer's number.
     fn lost_header(&self, info: &SegmentInfo, base: u64) -> Result<SegmentHeader> {
         let mut reader = SegmentReader::open(self.env, self.dir, info.number)?;
         let (store, mut writer) = self.owner;
@@ -236,7 +278,8 @@ impl Copier<'_> {
         Ok(SegmentHeader { number, base, synced, previous: 0, capacity, store, writer })
     }
 
-    /// Where a segment whose header is lost began: what its records leave between its neighbours. `None` for one without records.
+    /// Where a segment whose header is lost began: what its records leave between its neighbours.
+    /// `None` for one without records.
     fn lost_base(&mut self, number: u64, next: Option<u64>) -> Result<Option<u64>> {
         let mut reader = SegmentReader::open(self.env, self.dir, number)?;
         let mut end = 0;
@@ -248,10 +291,13 @@ impl Copier<'_> {
         if end == 0 {
             return Ok(None);
         }
-        let from_next = next.and_then(|n| n.checked_sub(end - SEGMENT_HEADER)).filter(|&b| b >= self.pos);
+        let from_next =
+            next.and_then(|n| n.checked_sub(end - SEGMENT_HEADER)).filter(|&b| b >= self.pos);
         let base = from_next.unwrap_or(self.pos);
         let name = segment_name(number);
-        self.done.notes.push(format!("{name}: its header is damaged; by what lies around it, it began at position {base}"));
+        self.done.notes.push(format!(
+            "{name}: its header is damaged; by what lies around it, it began at position {base}"
+        ));
         Ok(Some(base))
     }
 
@@ -261,7 +307,8 @@ impl Copier<'_> {
         let out = match self.out {
             Some(dir) => {
                 let mut f = self.env.create(&dir.join(segment_name(header.number)))?;
-                // The copy is as long as what is in it; the capacity of the old file would make it look cut off.
+                // The copy is as long as what is in it; the capacity of the old file would make it
+                // look cut off.
                 f.append(&SegmentHeader { capacity: SEGMENT_HEADER, ..header.clone() }.encode())?;
                 Some(f)
             }
@@ -294,10 +341,12 @@ impl Copier<'_> {
     /// Takes note of a record's sequence numbers, and of how many are missing before it.
     fn seen(&mut self, lsn: u64, seq: u64, payload: &[u8]) {
         if let Some(expected) = self.next_seq
-            && let Some(loss) = self.done.losses.last_mut().filter(|l| l.what == "log" && l.entries.is_none())
+            && let Some(loss) =
+                self.done.losses.last_mut().filter(|l| l.what == "log" && l.entries.is_none())
             && lsn > self.floor
         {
-            // Sequence numbers of ingested tables are not in the log, so this is what was lost at the most.
+            // Sequence numbers of ingested tables are not in the log, so this is what was lost at
+            // the most.
             loss.entries = Some(seq.saturating_sub(expected));
         }
         self.next_seq = Some(seq.saturating_add(Ops::new(payload).count() as u64));
@@ -328,9 +377,10 @@ impl Copier<'_> {
             self.done.losses.push(loss);
         }
         if !(RECORD_HEADER..=MAX_HOLE).contains(&len) {
-            self.done
-                .notes
-                .push(format!("a hole of {len} bytes at position {} of the log cannot be bridged; it ends there", self.pos));
+            self.done.notes.push(format!(
+                "a hole of {len} bytes at position {} of the log cannot be bridged; it ends there",
+                self.pos
+            ));
             self.ended = true;
             return Ok(false);
         }
@@ -360,14 +410,27 @@ impl Copier<'_> {
     fn finish(&mut self) -> Result<()> {
         // Of a segment before the last one the next one's position tells what is missing.
         if let Some((file, offset, capacity)) = self.cut.take() {
-            let reason = format!("the file has been cut off: it had {capacity} bytes, and the log may have gone on in them");
+            let reason = format!(
+                "the file has been cut off: it had {capacity} bytes, and the log may have gone on in them"
+            );
             let (len, offset) = (capacity - offset, Some(offset));
-            let loss = Loss { tree: None, place: None, file, offset, len, what: "log", reason, entries: None, keys: None };
+            let loss = Loss {
+                tree: None,
+                place: None,
+                file,
+                offset,
+                len,
+                what: "log",
+                reason,
+                entries: None,
+                keys: None,
+            };
             self.done.losses.push(loss);
         }
         if let Some((file, offset, reason)) = self.pending.take() {
             if self.synced > self.pos && self.pos >= self.floor {
-                let reason = format!("{reason}, and positions up to {} had been synced", self.synced);
+                let reason =
+                    format!("{reason}, and positions up to {} had been synced", self.synced);
                 let len = self.synced - self.pos;
                 self.done.losses.push(Loss {
                     file,
@@ -381,9 +444,10 @@ impl Copier<'_> {
                     place: None,
                 });
             } else {
-                self.done
-                    .notes
-                    .push(format!("{}: the log ends torn at offset {offset}, as a crash leaves it: {reason}", file.display()));
+                self.done.notes.push(format!(
+                    "{}: the log ends torn at offset {offset}, as a crash leaves it: {reason}",
+                    file.display()
+                ));
             }
         }
         self.done.end = self.pos;
@@ -396,10 +460,14 @@ impl Copier<'_> {
 /// Copies one segment into a file of its own; gives what came of it.
 ///
 /// # Errors
-/// `InvalidArgument` when the new file's name has not the segment's number, which is in every checksum; what the files say.
+/// `InvalidArgument` when the new file's name has not the segment's number, which is in every
+/// checksum; what the files say.
 pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
     if out.file_name().and_then(|n| n.to_str()) != Some(&segment_name(number)) {
-        let words = format!("a segment's number is in its checksums: the new file must be called {}", segment_name(number));
+        let words = format!(
+            "a segment's number is in its checksums: the new file must be called {}",
+            segment_name(number)
+        );
         return Err(Error::invalid(words));
     }
     let env = env();

@@ -1,4 +1,5 @@
-//! The `sstable-dump` command: looks into Firn's files, finds damage, saves what can be saved. All of it is in the library.
+//! The `sstable-dump` command: looks into Firn's files, finds damage, saves what can be saved. All
+//! of it is in the library.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use firn_kv::internals::base::identity::LogWriter;
-use firn_kv::internals::manifest::{self, Edit, Frame, Gap, PersistedOptions, State, TableMeta, manifest_name};
+use firn_kv::internals::manifest::{
+    self, Edit, Frame, Gap, PersistedOptions, State, TableMeta, manifest_name,
+};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, things};
@@ -96,10 +98,14 @@ fn edit_json(e: &Edit) -> Value {
             json!({"edit": "create tree", "id": id, "name": name, "flushed": flushed, "options": options_json(options)})
         }
         Edit::DropTree { id } => json!({"edit": "drop tree", "id": id}),
-        Edit::SetOptions { id, options } => json!({"edit": "set options", "id": id, "options": options_json(options)}),
+        Edit::SetOptions { id, options } => {
+            json!({"edit": "set options", "id": id, "options": options_json(options)})
+        }
         Edit::Tables { tree, removed, added, flushed } => {
-            let added: Vec<_> =
-                added.iter().map(|a| json!({"level": a.level, "run": a.run, "table": meta_json(&a.table)})).collect();
+            let added: Vec<_> = added
+                .iter()
+                .map(|a| json!({"level": a.level, "run": a.run, "table": meta_json(&a.table)}))
+                .collect();
             json!({"edit": "tables", "tree": tree, "removed": removed, "added": added, "flushed": flushed})
         }
         Edit::Counters { next_file, last_seq, wal_floor } => {
@@ -123,10 +129,19 @@ fn edit_text(e: &Edit) -> String {
         Edit::Tables { tree, removed, added, flushed } => {
             let mut parts = vec![];
             if !removed.is_empty() {
-                parts.push(format!("- {}", removed.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")));
+                parts.push(format!(
+                    "- {}",
+                    removed.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+                ));
             }
             for a in added {
-                parts.push(format!("+ {} to L{}#{} ({})", a.table.id, a.level, a.run, bytes(a.table.size)));
+                parts.push(format!(
+                    "+ {} to L{}#{} ({})",
+                    a.table.id,
+                    a.level,
+                    a.run,
+                    bytes(a.table.size)
+                ));
             }
             if let Some(f) = flushed {
                 parts.push(format!("flushed to {f}"));
@@ -134,7 +149,9 @@ fn edit_text(e: &Edit) -> String {
             format!("tables of tree {tree}: {}", parts.join(", "))
         }
         Edit::Counters { next_file, last_seq, wal_floor } => {
-            format!("counters: next file {next_file}, last sequence number {last_seq}, log needed from {wal_floor}")
+            format!(
+                "counters: next file {next_file}, last sequence number {last_seq}, log needed from {wal_floor}"
+            )
         }
         Edit::LogWriters { writers } => match writers.split_last() {
             Some((new, before)) => format!(
@@ -163,10 +180,25 @@ fn print_state(screen: &mut Screen<'_>, s: &State) -> Done {
         s.wal_floor
     )?;
     for t in s.trees.values() {
-        writeln!(screen.out, "\n{}", style.heading(format!("tree {} {:?}, flushed to {}", t.id, t.name, t.flushed)))?;
+        writeln!(
+            screen.out,
+            "\n{}",
+            style.heading(format!("tree {} {:?}, flushed to {}", t.id, t.name, t.flushed))
+        )?;
         let o = &t.options;
-        writeln!(screen.out, "  {}, blocks of {}, tables of {}", o.policy, bytes(o.block_size), bytes(o.table_size))?;
-        let hooks = [("merge", &o.merge), ("purge", &o.purge), ("summary", &o.summary), ("filter prefix", &o.filter_prefix)];
+        writeln!(
+            screen.out,
+            "  {}, blocks of {}, tables of {}",
+            o.policy,
+            bytes(o.block_size),
+            bytes(o.table_size)
+        )?;
+        let hooks = [
+            ("merge", &o.merge),
+            ("purge", &o.purge),
+            ("summary", &o.summary),
+            ("filter prefix", &o.filter_prefix),
+        ];
         for (what, name) in hooks {
             if let Some(name) = name {
                 writeln!(screen.out, "  {what} hook {name:?}")?;
@@ -175,7 +207,10 @@ fn print_state(screen: &mut Screen<'_>, s: &State) -> Done {
         if t.runs.is_empty() {
             continue;
         }
-        let mut out = listing(&["  run", "table", "size", "entries", "deletes", "sequence", "keys"], "lrrrrll");
+        let mut out = listing(
+            &["  run", "table", "size", "entries", "deletes", "sequence", "keys"],
+            "lrrrrll",
+        );
         for (r, m) in t.runs.iter().flat_map(|r| r.tables.iter().map(move |m| (r, m))) {
             let cells = [
                 format!("  L{}#{}", r.level, r.number),
@@ -199,10 +234,18 @@ pub fn run(screen: &mut Screen<'_>, args: &ManifestArgs) -> Done {
     let (dir, number) = match kind(&args.path)? {
         Kind::Manifest(number) => (dir_of(&args.path), number),
         Kind::Store => {
-            let none = || Error::new(ErrorKind::NotFound, "there is no CURRENT file in this directory").in_file(&args.path);
+            let none = || {
+                Error::new(ErrorKind::NotFound, "there is no CURRENT file in this directory")
+                    .in_file(&args.path)
+            };
             (args.path.clone(), manifest::current(&*env, &args.path)?.ok_or_else(none)?)
         }
-        _ => return Err(Failure::with_next("this is no manifest", "name a store's directory, or a file MANIFEST-nnnnnn")),
+        _ => {
+            return Err(Failure::with_next(
+                "this is no manifest",
+                "name a store's directory, or a file MANIFEST-nnnnnn",
+            ));
+        }
     };
     let (log, gaps) = manifest::read_around(&*env, &dir, number)?;
     let torn = manifest::read(&*env, &dir, number).is_ok();
@@ -232,7 +275,13 @@ pub fn run(screen: &mut Screen<'_>, args: &ManifestArgs) -> Done {
         }
         for g in &gaps {
             let what = if torn { "a torn end" } else { "damage" };
-            writeln!(screen.out, "{} {} bytes at offset {}", screen.style.bad(format!("{what}:")), count(g.len), g.offset)?;
+            writeln!(
+                screen.out,
+                "{} {} bytes at offset {}",
+                screen.style.bad(format!("{what}:")),
+                count(g.len),
+                g.offset
+            )?;
         }
         for u in &unfit {
             writeln!(screen.out, "{} {u}", screen.style.bad("does not fit:"))?;

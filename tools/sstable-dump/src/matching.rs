@@ -1,9 +1,10 @@
-//! Which table, column family or index a tree is, when nothing tells its name any more: by the definitions, which are found by what is in them,
-//! and by what is in the tree.
+//! Which table, column family or index a tree is, when nothing tells its name any more: by the
+//! definitions, which are found by what is in them, and by what is in the tree.
 //!
-//! A tree can be what a definition tells of only when its hooks are those of the definition and all that is looked at of it can be read as the
-//! definition says, tokens included. Where several fit, another tree may leave only one, and of tables of CQL, which are made one by one, the
-//! order decides: their numbers ascend as those of their trees do.
+//! A tree can be what a definition tells of only when its hooks are those of the definition and all
+//! that is looked at of it can be read as the definition says, tokens included. Where several fit,
+//! another tree may leave only one, and of tables of CQL, which are made one by one, the order
+//! decides: their numbers ascend as those of their trees do.
 //!
 //! Invariant: a name is given only where no other one is possible; what stays open is told.
 
@@ -49,11 +50,13 @@ pub struct Matched {
     pub names: Vec<(TreeId, String, String)>,
     /// Trees of indexes: nobody can say of which, and they can be built anew.
     pub indexes: Vec<TreeId>,
-    /// Trees that may be several things, in words; and the hooks that they have, whichever of these they are.
+    /// Trees that may be several things, in words; and the hooks that they have, whichever of these
+    /// they are.
     pub open: Vec<(TreeId, String, Option<PersistedOptions>)>,
 }
 
-/// Is shown an entry: the tree, the key, the value of a put or merge operand, and whether it is an operand.
+/// Is shown an entry: the tree, the key, the value of a put or merge operand, and whether it is an
+/// operand.
 type See<'a> = dyn FnMut(TreeId, &[u8], Option<&[u8]>, bool) + 'a;
 
 impl Content<'_> {
@@ -87,9 +90,11 @@ impl Content<'_> {
         Ok(())
     }
 
-    /// The tree of definitions: the one without a name and without hooks that has the record of the partitioner.
+    /// The tree of definitions: the one without a name and without hooks that has the record of the
+    /// partitioner.
     fn schema(&self, e: &Evidence) -> Done<Option<TreeId>> {
-        if let Some((id, _)) = e.trees.iter().find(|(_, t)| t.name.as_deref() == Some(SCHEMA_TREE)) {
+        if let Some((id, _)) = e.trees.iter().find(|(_, t)| t.name.as_deref() == Some(SCHEMA_TREE))
+        {
             return Ok(Some(*id));
         }
         let mut found = None;
@@ -128,16 +133,25 @@ pub fn find(content: &Content<'_>, e: &Evidence) -> Done<Matched> {
         m.names.push((schema, SCHEMA_TREE.into(), "it has the definitions".into()));
     }
     let known = |id: &TreeId| e.trees.get(id).and_then(|t| t.name.as_deref());
-    let unnamed: Vec<TreeId> = content.trees.keys().copied().filter(|id| *id != schema && known(id).is_none()).collect();
+    let unnamed: Vec<TreeId> =
+        content.trees.keys().copied().filter(|id| *id != schema && known(id).is_none()).collect();
     // Neither tables nor log are read where the event log has told all names.
     if unnamed.is_empty() {
         return Ok(m);
     }
     let tables = content.trees.get(&schema).map_or(&[][..], Vec::as_slice);
-    let definitions = Definitions::read(&records::newest(tables, schema, content.names, content.dir, content.floor));
-    let all: Vec<(TreeName, &Defined)> = definitions.iter().filter_map(|(n, d)| Some((TreeName::parse(n)?, d))).collect();
+    let definitions = Definitions::read(&records::newest(
+        tables,
+        schema,
+        content.names,
+        content.dir,
+        content.floor,
+    ));
+    let all: Vec<(TreeName, &Defined)> =
+        definitions.iter().filter_map(|(n, d)| Some((TreeName::parse(n)?, d))).collect();
     let fits = |id| all.iter().filter(|(_, d)| content.has_hooks(id, d)).copied().collect();
-    let mut fitting: BTreeMap<TreeId, Vec<(TreeName, &Defined)>> = unnamed.into_iter().map(|id| (id, fits(id))).collect();
+    let mut fitting: BTreeMap<TreeId, Vec<(TreeName, &Defined)>> =
+        unnamed.into_iter().map(|id| (id, fits(id))).collect();
     content.each(&mut |tree, key, value, merge| {
         if let Some(its) = fitting.get_mut(&tree) {
             its.retain(|(_, d)| d.fits(key, value, merge));
@@ -147,11 +161,14 @@ pub fn find(content: &Content<'_>, e: &Evidence) -> Done<Matched> {
     // Trees whose names are known have one possible number; others may be any that no known one is.
     let mut possible: BTreeMap<TreeId, Vec<u32>> = BTreeMap::new();
     for id in content.trees.keys() {
-        possible.extend(known(id).and_then(TreeName::parse).and_then(|n| number(&n)).map(|n| (*id, vec![n])));
+        possible.extend(
+            known(id).and_then(TreeName::parse).and_then(|n| number(&n)).map(|n| (*id, vec![n])),
+        );
     }
     let taken: Vec<u32> = possible.values().flatten().copied().collect();
     for (id, its) in &fitting {
-        let mut numbers: Vec<u32> = its.iter().filter_map(|(n, _)| number(n)).filter(|n| !taken.contains(n)).collect();
+        let mut numbers: Vec<u32> =
+            its.iter().filter_map(|(n, _)| number(n)).filter(|n| !taken.contains(n)).collect();
         numbers.sort_unstable();
         match numbers.is_empty() {
             false => drop(possible.insert(*id, numbers)),
@@ -159,23 +176,37 @@ pub fn find(content: &Content<'_>, e: &Evidence) -> Done<Matched> {
             true => {}
         }
     }
-    let words = |n: u32| definitions.of_tree(&TreeName::Family(n).to_string()).map_or_else(String::new, Defined::words);
-    let hooks = |n: u32| definitions.of_tree(&TreeName::Family(n).to_string()).map(|d| PersistedOptions::of(&d.hooks()));
+    let words = |n: u32| {
+        definitions
+            .of_tree(&TreeName::Family(n).to_string())
+            .map_or_else(String::new, Defined::words)
+    };
+    let hooks = |n: u32| {
+        definitions
+            .of_tree(&TreeName::Family(n).to_string())
+            .map(|d| PersistedOptions::of(&d.hooks()))
+    };
     let decided = decide(possible.clone());
     for (id, numbers) in possible.iter().filter(|(id, _)| fitting.contains_key(id)) {
         match decided.get(id) {
             Some(&n) => m.names.push((*id, TreeName::Family(n).to_string(), words(n))),
             None => {
                 let all: Vec<_> = numbers.iter().map(|&n| hooks(n)).collect();
-                let one = all.first().filter(|first| all.iter().all(|h| h == *first)).cloned().flatten();
-                m.open.push((*id, numbers.iter().map(|&n| words(n)).collect::<Vec<_>>().join(" or "), one));
+                let one =
+                    all.first().filter(|first| all.iter().all(|h| h == *first)).cloned().flatten();
+                m.open.push((
+                    *id,
+                    numbers.iter().map(|&n| words(n)).collect::<Vec<_>>().join(" or "),
+                    one,
+                ));
             }
         }
     }
     Ok(m)
 }
 
-/// The trees of which only one number is possible. `possible` has each tree's numbers in ascending order.
+/// The trees of which only one number is possible. `possible` has each tree's numbers in ascending
+/// order.
 fn decide(mut possible: BTreeMap<TreeId, Vec<u32>>) -> BTreeMap<TreeId, u32> {
     let mut decided: BTreeMap<TreeId, u32> = BTreeMap::new();
     loop {
@@ -183,7 +214,8 @@ fn decide(mut possible: BTreeMap<TreeId, Vec<u32>>) -> BTreeMap<TreeId, u32> {
         let alone: Vec<(TreeId, u32)> = alone.map(|(id, all)| (*id, all[0])).collect();
         // Where two trees can only be the same, nobody can say which of them is.
         let is_one = |n: u32| possible.values().filter(|all| **all == [n]).count() == 1;
-        let mut new: BTreeMap<TreeId, u32> = alone.into_iter().filter(|(_, n)| is_one(*n)).collect();
+        let mut new: BTreeMap<TreeId, u32> =
+            alone.into_iter().filter(|(_, n)| is_one(*n)).collect();
         if new.is_empty() {
             new = by_order(&possible);
             new.retain(|id, _| !decided.contains_key(id));
@@ -192,7 +224,10 @@ fn decide(mut possible: BTreeMap<TreeId, Vec<u32>>) -> BTreeMap<TreeId, u32> {
             return decided;
         }
         for (id, n) in new {
-            possible.iter_mut().filter(|(other, _)| **other != id).for_each(|(_, all)| all.retain(|m| *m != n));
+            possible
+                .iter_mut()
+                .filter(|(other, _)| **other != id)
+                .for_each(|(_, all)| all.retain(|m| *m != n));
             possible.insert(id, vec![n]);
             decided.insert(id, n);
         }
@@ -248,7 +283,10 @@ mod tests {
     fn the_order_of_tables_decides_where_it_leaves_one_possibility() {
         let [a, b, c] = [FOREIGN_IDS, FOREIGN_IDS + 1, FOREIGN_IDS + 2];
         // As many trees as there are numbers.
-        assert_eq!(decided(&[(2, &[a, b, c]), (4, &[a, b, c]), (9, &[a, b, c])]), [(2, a), (4, b), (9, c)]);
+        assert_eq!(
+            decided(&[(2, &[a, b, c]), (4, &[a, b, c]), (9, &[a, b, c])]),
+            [(2, a), (4, b), (9, c)]
+        );
         // One less: whose tree has nothing in it is not known.
         assert_eq!(decided(&[(2, &[a, b, c]), (4, &[a, b, c])]), []);
         // One that is known splits the others.

@@ -9,7 +9,8 @@ use firn_kv::internals::base::key::Trailer;
 use firn_kv::internals::sstable::{Table, TableCursor};
 use firn_tools::output::Done;
 
-/// Calls `f` on every entry of all `tables`, with the place of its table in the list. Equal entries come one after the other, by place.
+/// Calls `f` on every entry of all `tables`, with the place of its table in the list. Equal entries
+/// come one after the other, by place.
 ///
 /// # Errors
 /// Damage, with its place, and what `f` says.

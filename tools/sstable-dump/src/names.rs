@@ -1,8 +1,10 @@
-//! A store's directory as its files should be named. Tables, log segments and manifests have their number in their checksums, so what a
-//! file holds can be told whatever it is called, and be read under its true name.
+//! A store's directory as its files should be named. Tables, log segments and manifests have their
+//! number in their checksums, so what a file holds can be told whatever it is called, and be read
+//! under its true name.
 //!
-//! Invariants: nothing is written; a file that is what its name says, and sound as far as is looked at here, is never passed over for
-//! another; a log segment that still shows an earlier life, as recycled ones do, is not misnamed.
+//! Invariants: nothing is written; a file that is what its name says, and sound as far as is looked
+//! at here, is never passed over for another; a log segment that still shows an earlier life, as
+//! recycled ones do, is not misnamed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -84,7 +86,8 @@ fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<String>> {
     let mut head = [0; SEGMENT_HEADER as usize];
     let n = file.len().min(SEGMENT_HEADER) as usize;
     file.read_at(0, &mut head[..n])?;
-    let segment = (n == head.len()).then(|| SegmentHeader::own_number(&head)).flatten().map(segment_name);
+    let segment =
+        (n == head.len()).then(|| SegmentHeader::own_number(&head)).flatten().map(segment_name);
     Ok(segment.or_else(|| manifest::own_number(&head[..n]).map(manifest_name)))
 }
 
@@ -100,7 +103,9 @@ pub fn holds(name: &str) -> String {
 
 /// Whether files of a store have such names.
 fn is_ours(name: &str) -> bool {
-    table_number(name).is_some() || segment_number(name).is_some() || manifest_number(name).is_some()
+    table_number(name).is_some()
+        || segment_number(name).is_some()
+        || manifest_number(name).is_some()
 }
 
 /// What a file is called while it gets its name back.
@@ -115,13 +120,14 @@ impl Names {
     /// Looks at the files in `dir`. What [`fit`](Names::fit) knows better is left to it.
     ///
     /// # Errors
-    /// What the system says of the directory; files that cannot be read count as what their names say.
+    /// What the system says of the directory; files that cannot be read count as what their names
+    /// say.
     pub fn of(dir: &Path) -> Result<Names> {
         Names::among(env(), dir, &[])
     }
 
-    /// The same, with what is found in the folders of `dir`, as `tables` and `lost+found` may be there. Only for a store whose manifest
-    /// tells which tables are its own.
+    /// The same, with what is found in the folders of `dir`, as `tables` and `lost+found` may be
+    /// there. Only for a store whose manifest tells which tables are its own.
     ///
     /// # Errors
     /// As [`of`](Names::of).
@@ -158,7 +164,8 @@ impl Names {
             }
         }
         for folder in folders {
-            // A folder that is not given to read is passed over: nothing says that there is anything in it.
+            // A folder that is not given to read is passed over: nothing says that there is
+            // anything in it.
             for name in n.env.list(folder).unwrap_or_default() {
                 let path = folder.join(&name);
                 let shown = path.strip_prefix(dir).unwrap_or(&path).to_str().map(str::to_owned);
@@ -191,7 +198,11 @@ impl Names {
     /// A directory in which the file `path` is called `own`.
     pub fn alone(path: &Path, own: &str) -> Names {
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
-        Names { dir: dir_of(path), moved: BTreeMap::from([(own.to_owned(), name)]), ..Names::empty() }
+        Names {
+            dir: dir_of(path),
+            moved: BTreeMap::from([(own.to_owned(), name)]),
+            ..Names::empty()
+        }
     }
 
     /// Reads what `own` names from `name`, unless it is found under its own name already.
@@ -199,18 +210,21 @@ impl Names {
         if is_ours(name) {
             self.hidden.insert(name.to_owned());
         }
-        // Only tables never change: of a log segment or manifest a copy may be older than what is damaged.
+        // Only tables never change: of a log segment or manifest a copy may be older than what is
+        // damaged.
         let lacks = || {
             let path = self.dir.join(own);
-            table_number(own).is_some() || self.wrong.contains_key(own) || self.env.file_len(&path).map_or(true, |n| n == 0)
+            table_number(own).is_some()
+                || self.wrong.contains_key(own)
+                || self.env.file_len(&path).map_or(true, |n| n == 0)
         };
         if !self.right.contains(own) && lacks() {
             self.moved.entry(own.to_owned()).or_insert_with(|| name.to_owned());
         }
     }
 
-    /// Brings in what the manifest knows, `None` where there is none: which log segments are still needed, and by their facts which tables
-    /// are the store's own.
+    /// Brings in what the manifest knows, `None` where there is none: which log segments are still
+    /// needed, and by their facts which tables are the store's own.
     ///
     /// # Errors
     /// What the files say; damage is none.
@@ -224,7 +238,9 @@ impl Names {
             let before = (self.moved.clone(), self.hidden.clone());
             self.take(&name, &own);
             // What lies below is an earlier life of a file that waits to be used again.
-            if self.moved.get(&own) == Some(&name) && self.end_of(number)? <= floor || self.right.contains(&own) {
+            if self.moved.get(&own) == Some(&name) && self.end_of(number)? <= floor
+                || self.right.contains(&own)
+            {
                 (self.moved, self.hidden) = before;
             }
         }
@@ -239,7 +255,8 @@ impl Names {
         Ok(())
     }
 
-    /// Log segments with records of a writer that the manifest does not tell of: of another store, or of a clone of this one.
+    /// Log segments with records of a writer that the manifest does not tell of: of another store,
+    /// or of a clone of this one.
     fn leave_out_strangers(&mut self, state: &State) -> Result<()> {
         for name in self.right.clone() {
             let Some(number) = segment_number(&name) else { continue };
@@ -257,13 +274,15 @@ impl Names {
         Ok(())
     }
 
-    /// The first segment with records of an opening of this store that `state` does not know, and that goes on exactly where the log of
-    /// those ends that it knows: so `state` is older than the log. A clone's goes on somewhere else, once the store has gone on itself.
+    /// The first segment with records of an opening of this store that `state` does not know, and
+    /// that goes on exactly where the log of those ends that it knows: so `state` is older than the
+    /// log. A clone's goes on somewhere else, once the store has gone on itself.
     ///
     /// # Errors
     /// What the files say; damage is none.
     pub fn later_segment(&self, state: &State) -> Result<Option<u64>> {
-        let mut numbers: Vec<u64> = self.list(&self.dir)?.iter().filter_map(|n| segment_number(n)).collect();
+        let mut numbers: Vec<u64> =
+            self.list(&self.dir)?.iter().filter_map(|n| segment_number(n)).collect();
         numbers.sort_unstable();
         let mut end = None;
         for number in numbers {
@@ -300,12 +319,17 @@ impl Names {
         let is_here = |m: &&Arc<TableMeta>| {
             let own = table_path(Path::new(""), m.id).display().to_string();
             let candidates = self.wrong.iter().filter(|(_, o)| **o == own).map(|(n, _)| n);
-            self.right.get(&own).into_iter().chain(candidates).any(|name| self.is_own(name, m) == Some(true))
+            self.right
+                .get(&own)
+                .into_iter()
+                .chain(candidates)
+                .any(|name| self.is_own(name, m) == Some(true))
         };
         state.trees.values().flat_map(|t| t.tables()).filter(is_here).count()
     }
 
-    /// Hides log segments with records of another store, a clone, or another time than `state` tells of; gives what each is.
+    /// Hides log segments with records of another store, a clone, or another time than `state`
+    /// tells of; gives what each is.
     ///
     /// # Errors
     /// What the files say; damage is none.
@@ -314,7 +338,9 @@ impl Names {
         for name in self.list(&self.dir)? {
             let Some(number) = segment_number(&name) else { continue };
             let mut reader = SegmentReader::open(self, &self.dir, number)?;
-            let Some(header) = reader.header().filter(|h| !known.is_own(h)).cloned() else { continue };
+            let Some(header) = reader.header().filter(|h| !known.is_own(h)).cloned() else {
+                continue;
+            };
             while let Some(item) = reader.next()? {
                 if let Item::Record(_) = item {
                     found.push(known.stranger(&header).at(reader.path(), 0));
@@ -345,10 +371,14 @@ impl Names {
         Ok(end)
     }
 
-    /// Whether the file of this name is the table that the manifest tells of; `None` when it is too damaged to say.
+    /// Whether the file of this name is the table that the manifest tells of; `None` when it is too
+    /// damaged to say.
     fn is_own(&self, name: &str, m: &TableMeta) -> Option<bool> {
         let path = self.dir.join(name);
-        let opened = self.env.open_read(&path, false).and_then(|f| open_file(f, &path, m.id, m.ingested_seq));
+        let opened = self
+            .env
+            .open_read(&path, false)
+            .and_then(|f| open_file(f, &path, m.id, m.ingested_seq));
         opened.ok().map(|t| stranger(m, &t).is_none())
     }
 
@@ -359,8 +389,14 @@ impl Names {
         if is_own == Some(true) {
             return Ok(());
         }
-        let others = self.wrong.iter().filter(|(n, o)| **o == own && Some(*n) != now.as_ref()).map(|(n, _)| n.clone());
-        if let Some(other) = others.collect::<Vec<_>>().into_iter().find(|n| self.is_own(n, m) == Some(true)) {
+        let others = self
+            .wrong
+            .iter()
+            .filter(|(n, o)| **o == own && Some(*n) != now.as_ref())
+            .map(|(n, _)| n.clone());
+        if let Some(other) =
+            others.collect::<Vec<_>>().into_iter().find(|n| self.is_own(n, m) == Some(true))
+        {
             self.moved.insert(own, other);
         } else if let (Some(false), Some(now)) = (is_own, now) {
             self.moved.remove(&own);
@@ -384,11 +420,13 @@ impl Names {
     }
 
     fn actual(&self, path: &Path) -> Result<PathBuf> {
-        let name = path.file_name().and_then(|n| n.to_str()).filter(|_| path.parent() == Some(&self.dir));
+        let name =
+            path.file_name().and_then(|n| n.to_str()).filter(|_| path.parent() == Some(&self.dir));
         match name {
-            Some(name) => self
-                .place(name)
-                .ok_or_else(|| Error::new(ErrorKind::NotFound, "what has this name is not what the name says").in_file(path)),
+            Some(name) => self.place(name).ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, "what has this name is not what the name says")
+                    .in_file(path)
+            }),
             None => Ok(path.to_path_buf()),
         }
     }
@@ -403,14 +441,20 @@ impl Names {
 
     /// All that is wrong with names of files that the store needs.
     pub fn told(&self) -> Vec<Told> {
-        let mut all: Vec<Told> =
-            self.moved.iter().filter(|(own, _)| self.is_needed(own)).map(|(own, name)| self.told_of(own, name)).collect();
+        let mut all: Vec<Told> = self
+            .moved
+            .iter()
+            .filter(|(own, _)| self.is_needed(own))
+            .map(|(own, name)| self.told_of(own, name))
+            .collect();
         for name in &self.foreign {
             let words = match segment_number(name) {
                 Some(_) => {
                     "this log segment was written by another store, or by a clone of this one: a copy that went on for itself"
                 }
-                None => "this is not the table of this number that the manifest tells of, but one of another store or time",
+                None => {
+                    "this is not the table of this number that the manifest tells of, but one of another store or time"
+                }
             };
             let error = Error::corruption(words).in_file(self.dir.join(name));
             all.push(Told { error, foreign: true, read: None });
@@ -418,19 +462,33 @@ impl Names {
         all
     }
 
-    /// Copies, and tables that the store does not need, under names that are theirs or not: no damage, but worth a note.
+    /// Copies, and tables that the store does not need, under names that are theirs or not: no
+    /// damage, but worth a note.
     pub fn strays(&self) -> Vec<String> {
-        let used: BTreeSet<&String> = self.moved.iter().filter(|(own, _)| self.is_needed(own)).map(|(_, name)| name).collect();
+        let used: BTreeSet<&String> = self
+            .moved
+            .iter()
+            .filter(|(own, _)| self.is_needed(own))
+            .map(|(_, name)| name)
+            .collect();
         let stray = |(name, own): (&String, &String)| {
             if used.contains(name) || self.foreign.contains(name) || !self.hidden.contains(name) {
                 return None;
             }
             let path = self.dir.join(name).display().to_string();
             let held = holds(own);
-            Some(match self.right.contains(own) || self.moved.contains_key(own) && self.is_needed(own) {
-                true => format!("{path}: a stray copy of {held}, which is there; it is not used"),
-                false => format!("{path}: it holds {held}, which this store does not need; it is not used"),
-            })
+            Some(
+                match self.right.contains(own)
+                    || self.moved.contains_key(own) && self.is_needed(own)
+                {
+                    true => {
+                        format!("{path}: a stray copy of {held}, which is there; it is not used")
+                    }
+                    false => format!(
+                        "{path}: it holds {held}, which this store does not need; it is not used"
+                    ),
+                },
+            )
         };
         self.wrong.iter().filter_map(stray).collect()
     }

@@ -1,7 +1,7 @@
 //! Writing a new store out of an old one's parts: what `salvage` of a store and `repair` share.
 //!
-//! Invariants: the old directory is only read; the new one did not exist or was empty; its manifest comes last, so that half of a new
-//! store is not taken for a whole one.
+//! Invariants: the old directory is only read; the new one did not exist or was empty; its manifest
+//! comes last, so that half of a new store is not taken for a whole one.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,10 @@ pub struct Report {
 pub fn make_dir(out: &Path) -> Done {
     let env = env();
     if env.list(out).is_ok_and(|names| !names.is_empty()) || io::is_file(out) {
-        return Err(Failure::with_next(format!("{} is there and not empty", out.display()), "name a new directory with --out"));
+        return Err(Failure::with_next(
+            format!("{} is there and not empty", out.display()),
+            "name a new directory with --out",
+        ));
     }
     Ok(env.create_dir_all(out)?)
 }
@@ -106,12 +109,18 @@ impl Taken {
     }
 }
 
-/// Takes table `id`, which is the file `from`, over into `out`: as it is when it is sound, else what can be read of it. `seq` is the number
-/// of an ingested table's entries.
+/// Takes table `id`, which is the file `from`, over into `out`: as it is when it is sound, else
+/// what can be read of it. `seq` is the number of an ingested table's entries.
 ///
 /// # Errors
 /// `NotFound` when it is missing, `Incompatible`, I/O errors; damage is none.
-pub fn take(from: &Path, out: &Path, id: u64, seq: Seq, fallback: &TableOptions) -> firn_kv::Result<Taken> {
+pub fn take(
+    from: &Path,
+    out: &Path,
+    id: u64,
+    seq: Seq,
+    fallback: &TableOptions,
+) -> firn_kv::Result<Taken> {
     let to = table_path(out, id);
     let file = env().open_read(from, false)?;
     match open_file(file, from, id, seq).and_then(|t| t.verify(None, |_| {})) {
@@ -122,7 +131,9 @@ pub fn take(from: &Path, out: &Path, id: u64, seq: Seq, fallback: &TableOptions)
         Err(e) if e.kind() == ErrorKind::Corruption => {
             let r = rescue(from, id, &to, id, fallback)?;
             match &r.facts {
-                Some(_) => Ok(Taken::Part(open_file(env().open_read(&to, false)?, &to, id, seq)?, r)),
+                Some(_) => {
+                    Ok(Taken::Part(open_file(env().open_read(&to, false)?, &to, id, seq)?, r))
+                }
                 None => Ok(Taken::Nothing(r)),
             }
         }
@@ -130,7 +141,8 @@ pub fn take(from: &Path, out: &Path, id: u64, seq: Seq, fallback: &TableOptions)
     }
 }
 
-/// Whether an error is that of a device or system that does not give the bytes of `from`: then there are other files that it gives.
+/// Whether an error is that of a device or system that does not give the bytes of `from`: then
+/// there are other files that it gives.
 pub fn is_unreadable(e: &Error, from: &Path) -> bool {
     e.kind() == ErrorKind::Io && e.file() == Some(from)
 }
@@ -153,11 +165,13 @@ pub fn unreadable(e: &Error, from: &Path) -> Loss {
     }
 }
 
-/// The manifest's facts of a table, by what it says of itself; what only the manifest knew, by `was`.
+/// The manifest's facts of a table, by what it says of itself; what only the manifest knew, by
+/// `was`.
 pub fn meta_of(t: &Table, was: Option<&TableMeta>) -> TableMeta {
     let p = t.properties();
     let ingested_seq = was.map_or(0, |m| m.ingested_seq);
-    let (min_seq, max_seq) = if ingested_seq > 0 { (ingested_seq, ingested_seq) } else { (p.min_seq, p.max_seq) };
+    let (min_seq, max_seq) =
+        if ingested_seq > 0 { (ingested_seq, ingested_seq) } else { (p.min_seq, p.max_seq) };
     TableMeta {
         id: t.id(),
         identity: t.identity(),
@@ -189,7 +203,8 @@ impl Report {
         self.notes.extend(names.strays());
     }
 
-    /// Whether anything of this tree may be lost: a part of a table of it, or of the log, or what nobody can know.
+    /// Whether anything of this tree may be lost: a part of a table of it, or of the log, or what
+    /// nobody can know.
     pub fn may_have_lost(&self, tree: Option<TreeId>) -> bool {
         !self.unknown.is_empty() || self.losses.iter().any(|l| l.tree.is_none() || l.tree == tree)
     }
@@ -213,7 +228,11 @@ impl Report {
         }
         if let Some(r) = part {
             self.losses.extend(r.losses.iter().cloned());
-            let anew = if r.rebuilt.is_empty() { String::new() } else { format!("; made anew: {}", r.rebuilt.join(", ")) };
+            let anew = if r.rebuilt.is_empty() {
+                String::new()
+            } else {
+                format!("; made anew: {}", r.rebuilt.join(", "))
+            };
             self.notes.push(format!("{}: {}{anew}", path.display(), r.summary()));
             self.notes.extend(r.notes.iter().map(|n| format!("{}: {n}", path.display())));
         }
@@ -254,7 +273,9 @@ fn take_tree(
                 Err(e) if e.kind() == ErrorKind::NotFound => report.losses.push(lost_table(
                     path.clone(),
                     match names.table(m.id) {
-                        Some(path) if io::is_dir(&path) => "a directory has its name, and it is not found",
+                        Some(path) if io::is_dir(&path) => {
+                            "a directory has its name, and it is not found"
+                        }
                         Some(_) => "the file is missing",
                         None => "another table has its name, and it is not found",
                     },
@@ -281,14 +302,33 @@ fn take_tree(
 ///
 /// # Errors
 /// What the files say; damage is none.
-pub fn write(names: &mut Names, dir: &Path, out: &Path, mut state: State, report: &mut Report) -> Done {
+pub fn write(
+    names: &mut Names,
+    dir: &Path,
+    out: &Path,
+    mut state: State,
+    report: &mut Report,
+) -> Done {
     names.fit(Some(&state))?;
     report.tell(names);
     for e in names.hide_strangers(&state)? {
-        let reason = format!("{}: left out (`sstable-dump repair --without-manifest` takes it all the same)", e.message());
+        let reason = format!(
+            "{}: left out (`sstable-dump repair --without-manifest` takes it all the same)",
+            e.message()
+        );
         let file = e.file().unwrap_or(dir).to_path_buf();
         let (offset, len, entries, keys) = (None, 0, None, None);
-        report.losses.push(Loss { tree: None, place: None, file, offset, len, what: "log", reason, entries, keys });
+        report.losses.push(Loss {
+            tree: None,
+            place: None,
+            file,
+            offset,
+            len,
+            what: "log",
+            reason,
+            entries,
+            keys,
+        });
     }
     let total = state.trees.values().flat_map(TreeState::tables).map(|t| t.size).sum();
     let progress = Progress::bytes("salvage", Some(total));
@@ -323,12 +363,29 @@ pub fn foreign_segment(file: PathBuf, words: &str) -> Loss {
 }
 
 fn lost_log(file: PathBuf, len: u64, reason: String, entries: Option<u64>) -> Loss {
-    Loss { tree: None, place: None, file, offset: None, len, what: "log", reason, entries, keys: None }
+    Loss {
+        tree: None,
+        place: None,
+        file,
+        offset: None,
+        len,
+        what: "log",
+        reason,
+        entries,
+        keys: None,
+    }
 }
 
-/// Takes over the log; makes positions of `state` those that it reaches. The engine refuses a log that ends before a position to which a
-/// tree was flushed: what is gone can't be brought back, so the positions go back to its end, behind which nothing has been written yet.
-fn take_log(names: &Names, dir: &Path, out: &Path, state: &mut State, report: &mut Report) -> Done<BTreeSet<TreeId>> {
+/// Takes over the log; makes positions of `state` those that it reaches. The engine refuses a log
+/// that ends before a position to which a tree was flushed: what is gone can't be brought back, so
+/// the positions go back to its end, behind which nothing has been written yet.
+fn take_log(
+    names: &Names,
+    dir: &Path,
+    out: &Path,
+    state: &mut State,
+    report: &mut Report,
+) -> Done<BTreeSet<TreeId>> {
     let mut merges = BTreeSet::new();
     let known_seq = state.last_seq;
     let mut last_seq = state.last_seq;
@@ -351,9 +408,11 @@ fn take_log(names: &Names, dir: &Path, out: &Path, state: &mut State, report: &m
     let lost_end = logcopy::lost_end(names, dir)?;
     if flushed > end {
         let file = lost_end.map_or_else(|| dir.to_path_buf(), |n| dir.join(segment_name(n)));
-        // Numbers that tables and manifest know, and the log does not: some of them may be in tables.
+        // Numbers that tables and manifest know, and the log does not: some of them may be in
+        // tables.
         let most = log.next_seq.map(|next| (known_seq + 1).saturating_sub(next));
-        let what = if log.any { "the log ends there, its end is missing" } else { "there is no log" };
+        let what =
+            if log.any { "the log ends there, its end is missing" } else { "there is no log" };
         let reason = format!(
             "{what}, though it had reached position {flushed}; of what was written behind, only what tables hold is left"
         );
@@ -367,7 +426,8 @@ fn take_log(names: &Names, dir: &Path, out: &Path, state: &mut State, report: &m
     }
     if log.counts && log.start > state.wal_floor {
         let words = "the log begins behind the position from which it is needed: its first segments are missing";
-        let missing = SegmentReader::open(names, dir, log.first_number)?.header().map_or(0, |h| h.previous);
+        let missing =
+            SegmentReader::open(names, dir, log.first_number)?.header().map_or(0, |h| h.previous);
         let file = if missing > 0 { dir.join(segment_name(missing)) } else { dir.to_path_buf() };
         report.losses.push(lost_log(file, log.start - state.wal_floor, words.into(), None));
         state.wal_floor = log.start;
@@ -380,11 +440,18 @@ fn take_log(names: &Names, dir: &Path, out: &Path, state: &mut State, report: &m
     Ok(merges)
 }
 
-/// Takes over the log, writes the manifest, settles what the data model needs, and lets the engine have the last word.
+/// Takes over the log, writes the manifest, settles what the data model needs, and lets the engine
+/// have the last word.
 ///
 /// # Errors
 /// What the files say; damage is none.
-pub fn finish(names: &Names, dir: &Path, out: &Path, mut state: State, report: &mut Report) -> Done {
+pub fn finish(
+    names: &Names,
+    dir: &Path,
+    out: &Path,
+    mut state: State,
+    report: &mut Report,
+) -> Done {
     let mut merges = take_log(names, dir, out, &mut state, report)?;
     merges.extend(state.trees.values().filter(|t| t.tables().any(|m| m.merges > 0)).map(|t| t.id));
     env().sync_dir(out)?;
@@ -393,11 +460,16 @@ pub fn finish(names: &Names, dir: &Path, out: &Path, mut state: State, report: &
     settle::write_manifest(out, &state)?;
     settle::trees(out, &mut state, &merges, report)?;
     if let Err(e) = settle::records(out, &state, report) {
-        report.unknown.push(format!("whether indexes and records of the store are right: they could not be made anew: {e}"));
+        report.unknown.push(format!(
+            "whether indexes and records of the store are right: they could not be made anew: {e}"
+        ));
     }
     for l in &mut report.losses {
         if let Some(t) = l.tree.and_then(|id| state.trees.get(&id)) {
-            l.place = Some(Place { tree: t.name.clone(), defined: report.definitions.of_tree(&t.name).cloned() });
+            l.place = Some(Place {
+                tree: t.name.clone(),
+                defined: report.definitions.of_tree(&t.name).cloned(),
+            });
         }
     }
     let f = check::check(out)?;
@@ -406,7 +478,8 @@ pub fn finish(names: &Names, dir: &Path, out: &Path, mut state: State, report: &
     Ok(())
 }
 
-/// Prints what was saved and what was lost; [`Failure::Found`] when anything was, another failure when the new store is not sound.
+/// Prints what was saved and what was lost; [`Failure::Found`] when anything was, another failure
+/// when the new store is not sound.
 ///
 /// # Errors
 /// As told.
@@ -421,8 +494,11 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &Report) -> Don
         });
         writeln!(screen.out, "{v:#}")?;
     } else {
-        let log =
-            if r.records > 0 { format!(", {} of the log", things(r.records, "record", "records")) } else { String::new() };
+        let log = if r.records > 0 {
+            format!(", {} of the log", things(r.records, "record", "records"))
+        } else {
+            String::new()
+        };
         writeln!(
             screen.out,
             "{}: {} whole and {} in part, {}, {}{log}",
@@ -434,7 +510,10 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &Report) -> Don
         )?;
         print_losses(screen, &r.losses)?;
         for index in &r.rebuilt {
-            writeln!(screen.out, "to be built anew: {index}: it may lack entries, and is built when the store is opened next")?;
+            writeln!(
+                screen.out,
+                "to be built anew: {index}: it may lack entries, and is built when the store is opened next"
+            )?;
         }
         for n in &r.notes {
             writeln!(screen.out, "note: {n}")?;
@@ -457,7 +536,9 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &Report) -> Don
         let here = shell::path(dir);
         return Err(Failure::with_next(
             format!("{}: the new store is NOT sound, see above; keep the old one", out.display()),
-            format!("`sstable-dump repair {here} --out OTHER --without-manifest` goes by the tables and the log alone"),
+            format!(
+                "`sstable-dump repair {here} --out OTHER --without-manifest` goes by the tables and the log alone"
+            ),
         ));
     }
     if r.losses.is_empty() { Ok(()) } else { Err(Failure::Found) }
@@ -503,5 +584,8 @@ pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
 
 /// Paths as they are told of.
 pub fn name(path: &Path) -> String {
-    path.file_name().map_or_else(|| text::key(path.as_os_str().as_encoded_bytes()), |n| PathBuf::from(n).display().to_string())
+    path.file_name().map_or_else(
+        || text::key(path.as_os_str().as_encoded_bytes()),
+        |n| PathBuf::from(n).display().to_string(),
+    )
 }

@@ -1,7 +1,9 @@
-//! The last word on a store: the engine opens it for writing by its own rules, and every entry of every tree is read.
+//! The last word on a store: the engine opens it for writing by its own rules, and every entry of
+//! every tree is read.
 //!
-//! Invariants: what the opening writes goes into memory ([`Shadow`]), so that the store stays as it is and no lock is taken; "sound" is said
-//! of no store that did not come through here without an error.
+//! Invariants: what the opening writes goes into memory ([`Shadow`]), so that the store stays as it
+//! is and no lock is taken; "sound" is said of no store that did not come through here without an
+//! error.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,14 +56,17 @@ pub fn known_hooks(o: &PersistedOptions) -> Option<TreeOptions> {
         hooks.filter_prefix = Some(Arc::new(PartitionPrefix::new(token_len)));
     }
     match o.purge.as_deref() {
-        Some("firn.cells") => hooks.purge = hooks::family(TreeOptions::default(), false, token_len, NEVER).purge,
+        Some("firn.cells") => {
+            hooks.purge = hooks::family(TreeOptions::default(), false, token_len, NEVER).purge
+        }
         Some(_) => return None,
         None => {}
     }
     Some(o.with_hooks_of(&hooks))
 }
 
-/// How often an opening begins again, because a program that has the store open changes files under it.
+/// How often an opening begins again, because a program that has the store open changes files under
+/// it.
 const TRIES: usize = 50;
 
 /// Opens the store in `dir` for reading, as the engine does it.
@@ -69,19 +74,27 @@ const TRIES: usize = 50;
 /// # Errors
 /// What the engine says.
 pub fn open(dir: &Path) -> firn_kv::Result<Db> {
-    let options = DbOptions { create: false, read_only: true, background_threads: 0, ..DbOptions::default() };
+    let options =
+        DbOptions { create: false, read_only: true, background_threads: 0, ..DbOptions::default() };
     Db::open_in(env(), dir, options)
 }
 
-/// Opens the store in `dir` for writing, as the engine does it, with all that is written kept in memory. What the store's own user may do
-/// is not asked: a directory that only somebody else may write to is opened all the same.
+/// Opens the store in `dir` for writing, as the engine does it, with all that is written kept in
+/// memory. What the store's own user may do is not asked: a directory that only somebody else may
+/// write to is opened all the same.
 ///
 /// # Errors
 /// What the engine says.
 pub fn open_to_write(dir: &Path) -> firn_kv::Result<Db> {
     // A log of any length stays as it is: nothing has to be flushed.
     let wal_segment = 1 << 30;
-    let options = DbOptions { create: false, event_log: false, background_threads: 0, wal_segment, ..DbOptions::default() };
+    let options = DbOptions {
+        create: false,
+        event_log: false,
+        background_threads: 0,
+        wal_segment,
+        ..DbOptions::default()
+    };
     let mut tries = 1;
     loop {
         let before = env().list(dir)?;
@@ -116,19 +129,27 @@ pub fn open_and_read(dir: &Path) -> Opened {
         open(dir)
     });
     // Why it is not read either follows from why it is not opened for writing.
-    let Ok((db, Some((state, _)))) = opened.and_then(|db| Ok((db, Manifest::load(&*env(), dir)?))) else { return o };
+    let Ok((db, Some((state, _)))) = opened.and_then(|db| Ok((db, Manifest::load(&*env(), dir)?)))
+    else {
+        return o;
+    };
     o.opens_to_read = true;
     if let Ok(schema) = db.existing_tree(SCHEMA_TREE)
         && let Ok(records) = pairs(&schema)
     {
         o.definitions = Definitions::read(&records);
     }
-    let is_model = state.trees.values().any(|t| t.name == SCHEMA_TREE || t.options.summary.as_deref() == Some("firn.facts"));
+    let is_model = state
+        .trees
+        .values()
+        .any(|t| t.name == SCHEMA_TREE || t.options.summary.as_deref() == Some("firn.facts"));
     if is_model {
         match undefined(&db, &o.definitions) {
             Ok(all) => o.undefined = all,
             // It is an error of the tree of definitions, which is read below.
-            Err(e) => o.notes.push(format!("whether each table has its definition is not known: {e}")),
+            Err(e) => {
+                o.notes.push(format!("whether each table has its definition is not known: {e}"))
+            }
         }
     }
     let progress = Progress::operations("read", Some(db.tree_names().len() as u64));
@@ -146,7 +167,8 @@ pub fn open_and_read(dir: &Path) -> Opened {
             Some(options) => db.tree(&name, options),
             None => db.existing_tree(&name),
         };
-        let read = tree.and_then(|tree| tree.iter().try_fold(0, |n: u64, pair| pair.map(|_| n + 1)));
+        let read =
+            tree.and_then(|tree| tree.iter().try_fold(0, |n: u64, pair| pair.map(|_| n + 1)));
         match read {
             Ok(n) => o.entries += n,
             // Without the name of a hook nobody can hand it in.

@@ -61,26 +61,61 @@ pub fn props_json(id: u64, identity: TableIdentity, size: u64, p: &Properties) -
     })
 }
 
-fn lines(p: &Properties, identity: TableIdentity, size: u64, family: Option<&Described>) -> Vec<(&'static str, String)> {
+fn lines(
+    p: &Properties,
+    identity: TableIdentity,
+    size: u64,
+    family: Option<&Described>,
+) -> Vec<(&'static str, String)> {
     let raw = p.raw_key_bytes + p.raw_value_bytes;
     let mut v = vec![
         ("identity", identity.to_string()),
         ("size", bytes(size)),
-        ("raw", format!("{} ({} of keys, {} of values)", bytes(raw), bytes(p.raw_key_bytes), bytes(p.raw_value_bytes))),
-        ("entries", format!("{} ({} deletes, {} merge operands)", count(p.entries), count(p.deletes), count(p.merges))),
+        (
+            "raw",
+            format!(
+                "{} ({} of keys, {} of values)",
+                bytes(raw),
+                bytes(p.raw_key_bytes),
+                bytes(p.raw_value_bytes)
+            ),
+        ),
+        (
+            "entries",
+            format!(
+                "{} ({} deletes, {} merge operands)",
+                count(p.entries),
+                count(p.deletes),
+                count(p.merges)
+            ),
+        ),
         ("range deletes", count(p.range_deletes)),
         ("largest entry", bytes(p.largest_entry)),
         ("first key", typed::key(family, &p.first_key)),
         ("last key", typed::key(family, &p.last_key)),
         ("sequence", format!("{} to {}", p.min_seq, p.max_seq)),
         ("tree, level", format!("{}, {}", p.tree, p.level)),
-        ("blocks", format!("{} of {}, {}", count(p.data_blocks), bytes(p.block_size), codec(p.compression))),
+        (
+            "blocks",
+            format!(
+                "{} of {}, {}",
+                count(p.data_blocks),
+                bytes(p.block_size),
+                codec(p.compression)
+            ),
+        ),
         ("filter", format!("{}, {} hashes", filter_name(p.filter), count(p.filter_keys))),
         ("created", text::moment(p.created_micros)),
         ("writer", p.writer.clone()),
     ];
-    let hooks = [("merge", &p.merge), ("purge", &p.purge), ("summary", &p.summary), ("filter prefix", &p.filter_prefix)];
-    let named: Vec<String> = hooks.iter().filter(|h| !h.1.is_empty()).map(|h| format!("{} {:?}", h.0, h.1)).collect();
+    let hooks = [
+        ("merge", &p.merge),
+        ("purge", &p.purge),
+        ("summary", &p.summary),
+        ("filter prefix", &p.filter_prefix),
+    ];
+    let named: Vec<String> =
+        hooks.iter().filter(|h| !h.1.is_empty()).map(|h| format!("{} {:?}", h.0, h.1)).collect();
     if !named.is_empty() {
         v.push(("hooks", named.join(", ")));
     }

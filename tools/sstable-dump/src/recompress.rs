@@ -1,4 +1,5 @@
-//! `sstable-dump recompress`: what if a table had other blocks: its size, and what a read would have to decode, per codec and block size.
+//! `sstable-dump recompress`: what if a table had other blocks: its size, and what a read would
+//! have to decode, per codec and block size.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,7 +87,8 @@ impl ReadFile for Kept {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let there = usize::try_from(offset).ok().and_then(|at| self.0.get(at..at.checked_add(buf.len())?));
+        let there =
+            usize::try_from(offset).ok().and_then(|at| self.0.get(at..at.checked_add(buf.len())?));
         let bytes = there.ok_or_else(|| firn_kv::Error::corruption("the sample ends here"))?;
         buf.copy_from_slice(bytes);
         Ok(())
@@ -119,7 +121,8 @@ fn variant(t: &Arc<Table>, codec: Compression, block_size: u32, limit: u64) -> D
         ..TableOptions::default()
     };
     let name = Path::new("what if");
-    let mut w = TableWriter::new(Box::new(Sink { kept: kept.clone(), len: 0 }), name, t.id(), options);
+    let mut w =
+        TableWriter::new(Box::new(Sink { kept: kept.clone(), len: 0 }), name, t.id(), options);
     let mut c = t.cursor(false);
     c.first()?;
     let mut n = 0;
@@ -135,7 +138,9 @@ fn variant(t: &Arc<Table>, codec: Compression, block_size: u32, limit: u64) -> D
     let (mut blocks, mut raw, mut stored, mut time) = (0u64, 0, 0, 0);
     loop {
         match walk.next()? {
-            Some(Piece::Block { offset, header }) if header.kind == firn_kv::internals::sstable::format::BlockKind::Data => {
+            Some(Piece::Block { offset, header })
+                if header.kind == firn_kv::internals::sstable::format::BlockKind::Data =>
+            {
                 let mut least = u64::MAX;
                 for _ in 0..PASSES {
                     let watch = Watch::start();
@@ -152,9 +157,19 @@ fn variant(t: &Arc<Table>, codec: Compression, block_size: u32, limit: u64) -> D
     }
     let mean = |sum: u64| sum / blocks.max(1);
     let data_share = stored.max(1);
-    let all_blocks =
-        if facts.size > SAMPLE as u64 { (facts.size as u128 * blocks as u128 / data_share as u128) as u64 } else { blocks };
-    Ok(Variant { codec, block_size, size: facts.size, blocks: all_blocks, decoded: mean(raw), nanos: mean(time) })
+    let all_blocks = if facts.size > SAMPLE as u64 {
+        (facts.size as u128 * blocks as u128 / data_share as u128) as u64
+    } else {
+        blocks
+    };
+    Ok(Variant {
+        codec,
+        block_size,
+        size: facts.size,
+        blocks: all_blocks,
+        decoded: mean(raw),
+        nanos: mean(time),
+    })
 }
 
 /// Runs `recompress`.
@@ -190,7 +205,12 @@ pub fn run(screen: &mut Screen<'_>, args: &RecompressArgs) -> Done {
     }
     let entries = count(p.entries.min(args.limit));
     let now = format!("{} in blocks of {}", codec(p.compression), bytes(p.block_size));
-    writeln!(screen.out, "{}: {}, {entries} entries, {now}\n", args.table.display(), bytes(t.size()))?;
+    writeln!(
+        screen.out,
+        "{}: {}, {entries} entries, {now}\n",
+        args.table.display(),
+        bytes(t.size())
+    )?;
     let mut header = vec!["codec", "blocks of", "size", "of now", "blocks", "decoded"];
     if !args.no_times {
         header.push("takes");

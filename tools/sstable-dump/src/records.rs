@@ -1,5 +1,5 @@
-//! The definitions of a store that the engine may not open: from the tables and the log of its tree `system.schema`, as far as they can
-//! be read.
+//! The definitions of a store that the engine may not open: from the tables and the log of its tree
+//! `system.schema`, as far as they can be read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,17 +30,29 @@ fn take(all: &mut Newest, key: &[u8], seq: u64, value: Option<&[u8]>) {
 
 /// What can be read of them; none where there is no such tree.
 pub fn definitions(names: &Names, dir: &Path, state: &State) -> Definitions {
-    let Some(tree) = state.trees.values().find(|t| t.name == SCHEMA_TREE) else { return Definitions::default() };
+    let Some(tree) = state.trees.values().find(|t| t.name == SCHEMA_TREE) else {
+        return Definitions::default();
+    };
     let open = |m: &Arc<TableMeta>| {
         let path = names.table(m.id)?;
-        names.open_read(&path, false).and_then(|file| open_file(file, &path, m.id, m.ingested_seq)).ok()
+        names
+            .open_read(&path, false)
+            .and_then(|file| open_file(file, &path, m.id, m.ingested_seq))
+            .ok()
     };
     let tables: Vec<_> = tree.tables().filter_map(open).collect();
     Definitions::read(&newest(&tables, tree.id, names, dir, state.wal_floor))
 }
 
-/// The newest pairs of a tree, by its tables and by the log from `floor` on, as far as they can be read.
-pub fn newest(tables: &[Arc<Table>], tree: TreeId, names: &Names, dir: &Path, floor: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
+/// The newest pairs of a tree, by its tables and by the log from `floor` on, as far as they can be
+/// read.
+pub fn newest(
+    tables: &[Arc<Table>],
+    tree: TreeId,
+    names: &Names,
+    dir: &Path,
+    floor: u64,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Newest::new();
     for table in tables {
         let mut c = table.cursor(false);

@@ -1,7 +1,8 @@
 //! Giving files their names back: `sstable-dump repair DIR --rename`.
 //!
-//! Invariants: no file is removed or overwritten, what is in the way is moved aside; what a file is, its content tells, so that an
-//! interrupted run is gone on with by running it again; the store's lock is held.
+//! Invariants: no file is removed or overwritten, what is in the way is moved aside; what a file
+//! is, its content tells, so that an interrupted run is gone on with by running it again; the
+//! store's lock is held.
 
 use std::path::{Path, PathBuf};
 
@@ -25,11 +26,14 @@ fn free(path: &Path, suffix: &str) -> PathBuf {
     };
     let numbered = (2u64..).map(|n| with(format!(".{suffix}-{n}")));
     // There is no end of numbers, so one is free.
-    std::iter::once(with(format!(".{suffix}"))).chain(numbered).find(|p| !io::is_taken(p)).unwrap_or_default()
+    std::iter::once(with(format!(".{suffix}")))
+        .chain(numbered)
+        .find(|p| !io::is_taken(p))
+        .unwrap_or_default()
 }
 
-/// First all files go to names that nothing has, then to their own: so any permutation comes right, and whatever is in between is there
-/// under one name or the other.
+/// First all files go to names that nothing has, then to their own: so any permutation comes right,
+/// and whatever is in between is there under one name or the other.
 fn carry_out(dir: &Path, renames: &[Rename]) -> Result<Vec<(PathBuf, PathBuf)>> {
     let env = env();
     let mut waiting = vec![];
@@ -61,17 +65,25 @@ fn carry_out(dir: &Path, renames: &[Rename]) -> Result<Vec<(PathBuf, PathBuf)>> 
 /// Runs `repair --rename`.
 ///
 /// # Errors
-/// `Locked` when a program has the store open; when the manifest cannot be read, which alone tells what is the store's; I/O errors.
+/// `Locked` when a program has the store open; when the manifest cannot be read, which alone tells
+/// what is the store's; I/O errors.
 pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
     let env = env();
     let _lock = env.lock(&dir.join("LOCK")).map_err(|e| match e.kind() {
-        ErrorKind::Locked => Failure::with_next(e.to_string(), "end the program that has the store open, then run this again"),
+        ErrorKind::Locked => Failure::with_next(
+            e.to_string(),
+            "end the program that has the store open, then run this again",
+        ),
         _ => e.into(),
     })?;
     let mut names = Names::with_folders(dir)?;
     let state = match Manifest::load(&names, dir) {
         Ok(Some((state, _))) => state,
-        Ok(None) => return Err(no_manifest(Error::new(ErrorKind::NotFound, "there is no manifest").in_file(dir))),
+        Ok(None) => {
+            return Err(no_manifest(
+                Error::new(ErrorKind::NotFound, "there is no manifest").in_file(dir),
+            ));
+        }
         Err(e) if e.kind() == ErrorKind::Corruption => return Err(no_manifest(e)),
         Err(e) => return Err(e.into()),
     };
@@ -83,9 +95,15 @@ pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
             .iter()
             .map(|r| json!({ "from": r.from.display().to_string(), "to": r.to.display().to_string(), "copied": r.keep }))
             .collect();
-        let aside: Vec<_> =
-            aside.iter().map(|(a, b)| json!({ "from": a.display().to_string(), "to": b.display().to_string() })).collect();
-        writeln!(screen.out, "{:#}", json!({ "dir": dir.display().to_string(), "renamed": renamed, "aside": aside }))?;
+        let aside: Vec<_> = aside
+            .iter()
+            .map(|(a, b)| json!({ "from": a.display().to_string(), "to": b.display().to_string() }))
+            .collect();
+        writeln!(
+            screen.out,
+            "{:#}",
+            json!({ "dir": dir.display().to_string(), "renamed": renamed, "aside": aside })
+        )?;
         return Ok(());
     }
     for r in &renames {
@@ -96,7 +114,11 @@ pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
         writeln!(screen.out, "moved aside: what was {} is {} now", from.display(), to.display())?;
     }
     let files = things(renames.len() as u64, "file has", "files have");
-    writeln!(screen.out, "{}: {files} got their names back; look at the store with `sstable-dump check`", dir.display())?;
+    writeln!(
+        screen.out,
+        "{}: {files} got their names back; look at the store with `sstable-dump check`",
+        dir.display()
+    )?;
     Ok(())
 }
 

@@ -1,15 +1,20 @@
-//! `sstable-dump repair`: a store whose manifest is gone or damaged, rebuilt in a new directory from its tables and its log.
+//! `sstable-dump repair`: a store whose manifest is gone or damaged, rebuilt in a new directory
+//! from its tables and its log.
 //!
 //! What a manifest knew and how it is found again, in the order of trust:
 //! - everything: from the newest manifest, when only `CURRENT` is lost or damaged;
-//! - names and options of trees, flushed positions, dead tables: from the frames of a damaged manifest that can still be read;
+//! - names and options of trees, flushed positions, dead tables: from the frames of a damaged
+//!   manifest that can still be read;
 //! - names, flushed positions, dead tables, numbers of ingested tables: from the event log;
-//! - trees, hooks, sequence numbers: from the tables' properties; dead tables and the order of runs: from the entries ([`ages`]);
+//! - trees, hooks, sequence numbers: from the tables' properties; dead tables and the order of
+//!   runs: from the entries ([`ages`]);
 //! - what of the log is in tables already: from the sequence numbers of the tables;
 //! - the store's id: from log segments and tables ([`whose`]);
-//! - names of trees of the data model: from its definitions and what is in the trees ([`matching`]).
+//! - names of trees of the data model: from its definitions and what is in the trees
+//!   ([`matching`]).
 //!
-//! What cannot be found again is said. [`ages`]: crate::ages [`whose`]: crate::whose [`matching`]: crate::matching
+//! What cannot be found again is said. [`ages`]: crate::ages [`whose`]: crate::whose [`matching`]:
+//! crate::matching
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -62,8 +67,9 @@ Examples:
 
 /// An id as `check`, `props` and `wal` show it.
 fn store_id(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text, 16)
-        .map_err(|_| "an id is 16 hexadecimal digits, as `sstable-dump props` and `wal` show it".into())
+    u64::from_str_radix(text, 16).map_err(|_| {
+        "an id is 16 hexadecimal digits, as `sstable-dump props` and `wal` show it".into()
+    })
 }
 
 /// What `repair` takes.
@@ -110,7 +116,8 @@ fn path_of(names: &Names, dir: &Path, id: u64) -> PathBuf {
     names.table(id).unwrap_or_else(|| table_path(dir, id))
 }
 
-/// Takes over every table that may be live and is not of another store. `log` holds the sequence numbers that are in the log.
+/// Takes over every table that may be live and is not of another store. `log` holds the sequence
+/// numbers that are in the log.
 fn take_all(
     names: &Names,
     dir: &Path,
@@ -142,7 +149,8 @@ fn take_all(
             continue;
         }
         let tree = e.tree_of(id);
-        let taken = match take(&path, out, id, e.ingested_seq(id), &fallback(e, tree.unwrap_or(0))) {
+        let taken = match take(&path, out, id, e.ingested_seq(id), &fallback(e, tree.unwrap_or(0)))
+        {
             Err(err) if newstore::is_unreadable(&err, &path) => {
                 report.losses.push(newstore::unreadable(&err, &path));
                 continue;
@@ -150,10 +158,16 @@ fn take_all(
             taken => taken?,
         };
         match &taken {
-            Taken::Part(t, r) if r.properties.is_none() && tree.is_none() => strays.push((t.clone(), taken)),
+            Taken::Part(t, r) if r.properties.is_none() && tree.is_none() => {
+                strays.push((t.clone(), taken))
+            }
             // Where a manifest is believed, it would name the table if it had ever been finished.
-            Taken::Nothing(_) if tree.is_none() && env().file_len(&path)? == 0 && e.whole.is_some() => {
-                report.notes.push(format!("table {id} is left out: it is empty, so it was never finished"));
+            Taken::Nothing(_)
+                if tree.is_none() && env().file_len(&path)? == 0 && e.whole.is_some() =>
+            {
+                report
+                    .notes
+                    .push(format!("table {id} is left out: it is empty, so it was never finished"));
             }
             Taken::Nothing(_) if tree.is_none() && env().file_len(&path)? == 0 => {
                 report
@@ -170,7 +184,11 @@ fn take_all(
         }
     }
     let mut along: BTreeMap<u64, u64> = BTreeMap::new();
-    for store in tables.iter().map(|t: &Arc<Table>| t.identity().store).filter(|s| *s != 0 && Some(*s) != whose.id) {
+    for store in tables
+        .iter()
+        .map(|t: &Arc<Table>| t.identity().store)
+        .filter(|s| *s != 0 && Some(*s) != whose.id)
+    {
         *along.entry(store).or_default() += 1;
     }
     report.notes.extend(along.into_iter().map(|(store, n)| {
@@ -181,9 +199,13 @@ fn take_all(
         )
     }));
     say_what_is_gone(dir, e, &all, report);
-    tables.retain(|t| !e.dropped.contains(&t.properties().tree) || remove(&table_path(out, t.id())).is_err());
+    tables.retain(|t| {
+        !e.dropped.contains(&t.properties().tree) || remove(&table_path(out, t.id())).is_err()
+    });
     for (t, taken) in strays {
-        if let Some(t) = take_stray(&path_of(names, dir, t.id()), out, t, taken, &tables, e, log, report)? {
+        if let Some(t) =
+            take_stray(&path_of(names, dir, t.id()), out, t, taken, &tables, e, log, report)?
+        {
             tables.push(t);
         }
     }
@@ -197,7 +219,10 @@ fn say_what_is_gone(dir: &Path, e: &Evidence, all: &BTreeSet<u64>, report: &mut 
     if e.by_name.values().flatten().max() < all.last() {
         let ids: Vec<String> = gone.iter().map(u64::to_string).collect();
         if !ids.is_empty() {
-            report.unknown.push(format!("whether table {} has been merged into newer ones, or is lost", ids.join(", ")));
+            report.unknown.push(format!(
+                "whether table {} has been merged into newer ones, or is lost",
+                ids.join(", ")
+            ));
         }
         return;
     }
@@ -207,8 +232,8 @@ fn say_what_is_gone(dir: &Path, e: &Evidence, all: &BTreeSet<u64>, report: &mut 
     }
 }
 
-/// Whether every entry of `t` is in `tables` too: the same key with the same value, whatever its sequence number, which a merge all the
-/// way down takes away.
+/// Whether every entry of `t` is in `tables` too: the same key with the same value, whatever its
+/// sequence number, which a merge all the way down takes away.
 fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>]) -> Done<bool> {
     let mut others: Vec<_> = tables.iter().map(|t| t.cursor(false)).collect();
     let mut c = t.cursor(false);
@@ -230,8 +255,9 @@ fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>]) -> Done<bool> {
     Ok(true)
 }
 
-/// A table that has lost its properties and that nothing tells of: one that was never finished, or one that was cut off. When all its
-/// entries are in the log or in other tables, it is left out; else it belongs to the tree whose tables share entries with it.
+/// A table that has lost its properties and that nothing tells of: one that was never finished, or
+/// one that was cut off. When all its entries are in the log or in other tables, it is left out;
+/// else it belongs to the tree whose tables share entries with it.
 #[allow(clippy::too_many_arguments)] // all that is known of a table comes from different places
 fn take_stray(
     path: &Path,
@@ -247,7 +273,12 @@ fn take_stray(
     let p = t.properties();
     let (mut tree, mut contained) = (None, false);
     for candidate in tables.iter().map(|t| t.properties().tree).collect::<BTreeSet<_>>() {
-        let its: Vec<_> = tables.iter().filter(|t| t.properties().tree == candidate).chain([&t]).cloned().collect();
+        let its: Vec<_> = tables
+            .iter()
+            .filter(|t| t.properties().tree == candidate)
+            .chain([&t])
+            .cloned()
+            .collect();
         if ages::compare(&its)?.shares(its.len() - 1) {
             tree = Some(candidate);
         }
@@ -263,9 +294,10 @@ fn take_stray(
         return Ok(None);
     }
     let Some(tree) = tree else {
-        report
-            .unknown
-            .push(format!("{}: its properties are lost, and with them the tree it belongs to: 0 is taken", path.display()));
+        report.unknown.push(format!(
+            "{}: its properties are lost, and with them the tree it belongs to: 0 is taken",
+            path.display()
+        ));
         report.note(&taken, path);
         return Ok(Some(t));
     };
@@ -305,8 +337,16 @@ fn runs_of(
     for d in ages.dead(tables) {
         alive.remove(&d.table);
         let others: Vec<String> = d.instead.iter().map(|&i| id(i).to_string()).collect();
-        let why = if d.unfinished { "a compaction of them that was not finished" } else { "it was merged into them" };
-        report.notes.push(format!("table {} is left out: its entries are in {} too: {why}", id(d.table), others.join(", ")));
+        let why = if d.unfinished {
+            "a compaction of them that was not finished"
+        } else {
+            "it was merged into them"
+        };
+        report.notes.push(format!(
+            "table {} is left out: its entries are in {} too: {why}",
+            id(d.table),
+            others.join(", ")
+        ));
         leave_out(out, &tables[d.table], report)?;
         let path = path_of(names, dir, id(d.table));
         match report.losses.iter().any(|l| l.file == path) {
@@ -318,7 +358,11 @@ fn runs_of(
     }
     let unsettled: Vec<String> = alive
         .iter()
-        .filter(|&&i| tables[i].properties().max_seq == 0 && tables[i].properties().entries > 0 && e.ingested_seq(id(i)) == 0)
+        .filter(|&&i| {
+            tables[i].properties().max_seq == 0
+                && tables[i].properties().entries > 0
+                && e.ingested_seq(id(i)) == 0
+        })
         .map(|&i| id(i).to_string())
         .collect();
     if unsettled.len() > 1 || (unsettled.len() == 1 && alive.len() > 1) {
@@ -366,7 +410,10 @@ fn read_log(names: &Names, dir: &Path, floor: u64) -> Done<(BTreeMap<TreeId, InL
             if t.records.last().is_none_or(|r| r.0 < end) {
                 t.records.push((end, seq));
             }
-            t.merges += u64::from(matches!(op, Op::Point { kind: firn_kv::internals::base::key::Kind::Merge, .. }));
+            t.merges += u64::from(matches!(
+                op,
+                Op::Point { kind: firn_kv::internals::base::key::Kind::Merge, .. }
+            ));
             n += 1;
         }
         last_seq = last_seq.max(seq.saturating_add(n) - 1);
@@ -375,8 +422,17 @@ fn read_log(names: &Names, dir: &Path, floor: u64) -> Done<(BTreeMap<TreeId, InL
 }
 
 /// Position below which a tree's records are in its tables.
-fn flushed(tree: TreeId, name: &str, known: u64, max_seq: u64, log: Option<&InLog>, floor: u64, report: &mut Report) -> u64 {
-    let by_seq = log.and_then(|l| l.records.iter().rev().find(|r| r.1 <= max_seq)).map_or(floor, |r| r.0);
+fn flushed(
+    tree: TreeId,
+    name: &str,
+    known: u64,
+    max_seq: u64,
+    log: Option<&InLog>,
+    floor: u64,
+    report: &mut Report,
+) -> u64 {
+    let by_seq =
+        log.and_then(|l| l.records.iter().rev().find(|r| r.1 <= max_seq)).map_or(floor, |r| r.0);
     let at = by_seq.max(known).max(floor);
     if let Some(l) = log
         && l.merges > 0
@@ -391,10 +447,22 @@ fn flushed(tree: TreeId, name: &str, known: u64, max_seq: u64, log: Option<&InLo
 }
 
 /// The state of a store whose manifest is gone.
-fn rebuild(names: &Names, dir: &Path, out: &Path, e: &mut Evidence, whose: &Whose, report: &mut Report) -> Done<State> {
+fn rebuild(
+    names: &Names,
+    dir: &Path,
+    out: &Path,
+    e: &mut Evidence,
+    whose: &Whose,
+    report: &mut Report,
+) -> Done<State> {
     let floor = logcopy::unbroken(names, dir)?;
     let (log, last_in_log) = read_log(names, dir, floor)?;
-    let first_in_log = log.values().filter_map(|t| t.records.first()).map(|r| r.1).min().unwrap_or(last_in_log + 1);
+    let first_in_log = log
+        .values()
+        .filter_map(|t| t.records.first())
+        .map(|r| r.1)
+        .min()
+        .unwrap_or(last_in_log + 1);
     let tables = take_all(names, dir, out, e, whose, &(first_in_log..last_in_log + 1), report)?;
     let mut by_tree: BTreeMap<TreeId, Vec<Arc<Table>>> = BTreeMap::new();
     for t in &tables {
@@ -409,7 +477,11 @@ fn rebuild(names: &Names, dir: &Path, out: &Path, e: &mut Evidence, whose: &Whos
     match_trees(names, dir, out, floor, &mut by_tree, e, report)?;
     let mut state = State {
         id: whose.id.unwrap_or_else(|| env().random() | 1 << 63),
-        created_micros: tables.iter().map(|t| t.properties().created_micros).min().unwrap_or_else(|| env().wall_micros()),
+        created_micros: tables
+            .iter()
+            .map(|t| t.properties().created_micros)
+            .min()
+            .unwrap_or_else(|| env().wall_micros()),
         last_seq: e.partial.as_ref().map_or(0, |s| s.last_seq).max(last_in_log),
         ..State::default()
     };
@@ -423,16 +495,30 @@ fn rebuild(names: &Names, dir: &Path, out: &Path, e: &mut Evidence, whose: &Whos
         state.next_tree = state.next_tree.max(id + 1);
         state.trees.insert(id, tree);
     }
-    state.next_tree = e.dropped.iter().filter(|i| **i < NO_TREE - 1).map(|i| i + 1).fold(state.next_tree.max(1), TreeId::max);
+    state.next_tree = e
+        .dropped
+        .iter()
+        .filter(|i| **i < NO_TREE - 1)
+        .map(|i| i + 1)
+        .fold(state.next_tree.max(1), TreeId::max);
     let all = names.list(dir)?;
-    let files = all.iter().filter_map(|n| table_number(n)).chain(e.dead.iter().copied()).filter(|n| *n < 1 << 61);
+    let files = all
+        .iter()
+        .filter_map(|n| table_number(n))
+        .chain(e.dead.iter().copied())
+        .filter(|n| *n < 1 << 61);
     let runs = state.trees.values().flat_map(|t| &t.runs).map(|r| r.number);
     state.next_file = files.chain(runs).max().unwrap_or(0) + 1;
-    state.next_file = e.partial.as_ref().map_or(state.next_file, |s| s.next_file.max(state.next_file));
+    state.next_file =
+        e.partial.as_ref().map_or(state.next_file, |s| s.next_file.max(state.next_file));
     state.wal_floor = state.trees.values().map(|t| t.flushed).min().unwrap_or(floor).max(floor);
     say_what_is_unknown(e, report);
     if tables.is_empty() && log.is_empty() {
-        let files = names.list(dir)?.iter().filter(|n| table_number(n).is_some() || n.ends_with(".wal")).count() as u64;
+        let files = names
+            .list(dir)?
+            .iter()
+            .filter(|n| table_number(n).is_some() || n.ends_with(".wal"))
+            .count() as u64;
         report.losses.push(Loss {
             file: dir.to_path_buf(),
             offset: None,
@@ -451,7 +537,8 @@ fn rebuild(names: &Names, dir: &Path, out: &Path, e: &mut Evidence, whose: &Whos
     Ok(state)
 }
 
-/// Names the trees that only their content tells of, and leaves out those of indexes that cannot be told apart.
+/// Names the trees that only their content tells of, and leaves out those of indexes that cannot be
+/// told apart.
 fn match_trees(
     names: &Names,
     dir: &Path,
@@ -487,7 +574,8 @@ fn match_trees(
 fn leave_out(out: &Path, t: &Table, report: &mut Report) -> Done {
     let path = table_path(out, t.id());
     remove(&path).map_err(|e| Failure::file("remove", &path, &e))?;
-    (report.entries, report.bytes) = (report.entries - t.properties().entries, report.bytes - t.size());
+    (report.entries, report.bytes) =
+        (report.entries - t.properties().entries, report.bytes - t.size());
     Ok(())
 }
 
@@ -514,7 +602,9 @@ fn rebuild_tree(
         let by = tables.iter().max_by_key(|t| t.id()).map(|t| options_by(t.properties()));
         by.or_else(|| e.hooks.get(&id).cloned()).unwrap_or_else(|| {
             if TreeName::parse(&name).is_none() {
-                report.unknown.push(format!("the hooks of tree {id} {name:?}, which is in the log only: none are taken"));
+                report.unknown.push(format!(
+                    "the hooks of tree {id} {name:?}, which is in the log only: none are taken"
+                ));
             }
             PersistedOptions::of(&TreeOptions::default())
         })
@@ -523,7 +613,8 @@ fn rebuild_tree(
     let max_seq = tables.iter().map(|t| t.properties().max_seq).max().unwrap_or(0);
     let flushed = flushed(id, &name, facts.flushed, max_seq, log, floor, report);
     let count: usize = runs.iter().map(|r| r.tables.len()).sum();
-    let (tables, runs_word) = (things(count as u64, "table", "tables"), things(runs.len() as u64, "run", "runs"));
+    let (tables, runs_word) =
+        (things(count as u64, "table", "tables"), things(runs.len() as u64, "run", "runs"));
     report.notes.push(format!("tree {id} {name:?}: {tables} in {runs_word}"));
     Ok(TreeState { id, name, options, flushed, runs })
 }
@@ -547,11 +638,18 @@ fn say_what_is_unknown(e: &Evidence, report: &mut Report) {
 pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
     let dir = &args.dir;
     if kind(dir)? != Kind::Store {
-        return Err(Failure::with_next("this is a file", "name the store's directory; `salvage` saves single files"));
+        return Err(Failure::with_next(
+            "this is a file",
+            "name the store's directory; `salvage` saves single files",
+        ));
     }
     let Some(out) = &args.out else { return renames::run(screen, dir) };
     let mut names = Names::of(dir)?;
-    if !names.list(dir)?.iter().any(|n| table_number(n).is_some() || n.ends_with(".wal") || n.starts_with("MANIFEST-")) {
+    if !names
+        .list(dir)?
+        .iter()
+        .any(|n| table_number(n).is_some() || n.ends_with(".wal") || n.starts_with("MANIFEST-"))
+    {
         return Err(nothing(dir).into());
     }
     let sources = match &args.manifest {
@@ -573,7 +671,9 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
         None => {
             let whose = whose::look(&names, dir, args.store.or(e.partial.as_ref().map(|s| s.id)))?;
             for (name, store) in whose.foreign_segments() {
-                report.losses.push(newstore::foreign_segment(dir.join(&name), &whose::words(store)));
+                report
+                    .losses
+                    .push(newstore::foreign_segment(dir.join(&name), &whose::words(store)));
                 names.hide(name);
             }
             names.fit(None)?;
@@ -588,7 +688,8 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
 /// The number of the manifest that the user named, by its name or its number.
 fn chosen(names: &Names, dir: &Path, name: &str) -> Done<u64> {
     let last = Path::new(name).file_name().and_then(|n| n.to_str()).unwrap_or(name);
-    let there: Vec<String> = names.list(dir)?.into_iter().filter(|n| manifest_number(n).is_some()).collect();
+    let there: Vec<String> =
+        names.list(dir)?.into_iter().filter(|n| manifest_number(n).is_some()).collect();
     let number = manifest_number(last).or(last.parse().ok());
     number.filter(|n| there.iter().any(|t| manifest_number(t) == Some(*n))).ok_or_else(|| {
         let next = if there.is_empty() {

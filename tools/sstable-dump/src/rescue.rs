@@ -1,7 +1,7 @@
 //! Saving what can be read of one table into a new one, and saying exactly what could not.
 //!
-//! Invariants: every entry that is written lay in a block whose checksum and structure are sound; nothing is guessed. The original is
-//! only read.
+//! Invariants: every entry that is written lay in a block whose checksum and structure are sound;
+//! nothing is guessed. The original is only read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,9 @@ use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::base::ops::TreeId;
 use firn_kv::internals::manifest::{PersistedOptions, TableMeta};
 use firn_kv::internals::sstable::format::{BlockKind, Stored};
-use firn_kv::internals::sstable::{Properties, TableFacts, TableOptions, TableWriter, block_entries};
+use firn_kv::internals::sstable::{
+    Properties, TableFacts, TableOptions, TableWriter, block_entries,
+};
 use firn_kv::{Error, FilterKind, Result, Summary};
 use firn_tools::escape;
 use firn_tools::output::{count, things};
@@ -51,11 +53,16 @@ impl Loss {
     /// As a line for people.
     pub fn text(&self) -> String {
         let mut s = match self.offset {
-            Some(o) => format!("{}, offset {o}, {}", self.file.display(), things(self.len, "byte", "bytes")),
+            Some(o) => format!(
+                "{}, offset {o}, {}",
+                self.file.display(),
+                things(self.len, "byte", "bytes")
+            ),
             None => self.file.display().to_string(),
         };
         s += &format!(", {}: {}", self.what, self.reason);
-        let one = if self.what == "log" { ("operation", "operations") } else { ("entry", "entries") };
+        let one =
+            if self.what == "log" { ("operation", "operations") } else { ("entry", "entries") };
         match self.entries {
             Some(n) => s += &format!("; {}", things(n, one.0, one.1)),
             None => s += &format!("; {} not known how many", one.1),
@@ -128,7 +135,10 @@ pub fn options_of(tree: u32, o: &PersistedOptions) -> TableOptions {
 
 /// The options that a table with these properties was written with.
 fn options_from(p: &Properties) -> TableOptions {
-    let kept = || Arc::new(KeptSummary { name: p.summary.clone(), bytes: p.summary_bytes.clone() }) as Arc<dyn Summary>;
+    let kept = || {
+        Arc::new(KeptSummary { name: p.summary.clone(), bytes: p.summary_bytes.clone() })
+            as Arc<dyn Summary>
+    };
     TableOptions {
         identity: TableIdentity::default(),
         tree: p.tree,
@@ -174,10 +184,13 @@ fn losses(s: &Survey) -> Vec<Loss> {
     // A file that was cut off has no bytes to show for what is lost.
     let (saved, known) = (s.entries(), all.iter().map(|l| l.entries).sum::<Option<u64>>());
     match (s.entries_once(), known) {
-        (Some(once), Some(known)) if once > saved + known => all.push(rest(s, Some(once - saved - known))),
+        (Some(once), Some(known)) if once > saved + known => {
+            all.push(rest(s, Some(once - saved - known)))
+        }
         (Some(once), None) if once >= saved => {
             let told: u64 = all.iter().filter_map(|l| l.entries).sum();
-            let mut unknown: Vec<&mut Loss> = all.iter_mut().filter(|l| l.entries.is_none()).collect();
+            let mut unknown: Vec<&mut Loss> =
+                all.iter_mut().filter(|l| l.entries.is_none()).collect();
             if let [only] = &mut unknown[..] {
                 only.entries = once.checked_sub(saved + told);
             }
@@ -195,10 +208,14 @@ fn lost_tombstones(s: &Survey) -> Option<Loss> {
     // Without either, they were there if anything was between data and index that cannot be read.
     let index = s.sound(BlockKind::Index).next().map(|r| r.offset);
     let whole = index.is_some_and(|at| s.damaged().all(|r| r.offset > at));
-    let lost = if known { s.missing().contains(&"tombstones") } else { s.tombstones.is_none() && !whole };
+    let lost =
+        if known { s.missing().contains(&"tombstones") } else { s.tombstones.is_none() && !whole };
     let at = s.footer.as_ref().map(|f| (f.tombstones_at(), f.tombstones_len));
-    let reason =
-        if known { "the range deletions of the table cannot be read" } else { "range deletions, if the table had any" };
+    let reason = if known {
+        "the range deletions of the table cannot be read"
+    } else {
+        "range deletions, if the table had any"
+    };
     lost.then(|| Loss {
         tree: s.properties.as_ref().map(|p| p.tree),
         place: None,
@@ -233,24 +250,39 @@ fn rest(s: &Survey, entries: Option<u64>) -> Loss {
     }
 }
 
-/// Writes what can be read of the table `id` in `path` into the new file `out`, as table `new_id`. `fallback` says how, when its
-/// properties are lost.
+/// Writes what can be read of the table `id` in `path` into the new file `out`, as table `new_id`.
+/// `fallback` says how, when its properties are lost.
 ///
 /// # Errors
 /// What the files say; damage is none.
-pub fn rescue(path: &Path, id: u64, out: &Path, new_id: u64, fallback: &TableOptions) -> Result<Rescued> {
+pub fn rescue(
+    path: &Path,
+    id: u64,
+    out: &Path,
+    new_id: u64,
+    fallback: &TableOptions,
+) -> Result<Rescued> {
     let file = env().open_read(path, false)?;
     let s = survey(file.clone(), path, id)?;
     let mut notes = vec![];
     let mut options = s.properties.as_ref().map_or_else(|| fallback.clone(), options_from);
-    // What is written is another table than the damaged one; of which store it is stays true, where that can be read.
+    // What is written is another table than the damaged one; of which store it is stays true, where
+    // that can be read.
     let store = s.footer.as_ref().map_or(fallback.identity.store, |f| f.identity.store);
     options.identity = TableIdentity { store, unique: env().random() };
     if s.properties.is_none() {
-        notes.push(format!("the table's properties are lost: written for tree {} with what is usual there", options.tree));
+        notes.push(format!(
+            "the table's properties are lost: written for tree {} with what is usual there",
+            options.tree
+        ));
     }
-    if s.properties.as_ref().is_some_and(|p| !p.filter_prefix.is_empty() && p.filter != FilterKind::None) {
-        notes.push("written without a filter: the filter prefix is known to the program alone".into());
+    if s.properties
+        .as_ref()
+        .is_some_and(|p| !p.filter_prefix.is_empty() && p.filter != FilterKind::None)
+    {
+        notes.push(
+            "written without a filter: the filter prefix is known to the program alone".into(),
+        );
     }
     let mut r = Rescued {
         facts: None,
@@ -296,7 +328,8 @@ fn read_block(file: &dyn ReadFile, path: &Path, id: u64, r: &Region) -> Result<V
 }
 
 impl Rescued {
-    /// Brings in what the manifest knows of the table: how much there was, and so whether anything is lost at all.
+    /// Brings in what the manifest knows of the table: how much there was, and so whether anything
+    /// is lost at all.
     pub fn settle(&mut self, m: &TableMeta) {
         let saved = self.facts.as_ref().map_or(0, |f| f.entries);
         self.once = Some(m.entries);
@@ -306,17 +339,20 @@ impl Rescued {
         if m.range_deletes == 0 {
             self.losses.retain(|l| l.what != "tombstones");
         }
-        // Where something is known to be damaged, it is not the length of the file that hides what is lost.
+        // Where something is known to be damaged, it is not the length of the file that hides what
+        // is lost.
         if self.losses.iter().any(|l| l.what == "data" && l.entries.is_none() && l.len > 0) {
             self.losses.retain(|l| l.what != "data" || l.len > 0);
         }
         self.settle_unknown(m, saved);
     }
 
-    /// Where it is not known how many entries each of several places had, they are one loss: of all of them together it is known.
+    /// Where it is not known how many entries each of several places had, they are one loss: of all
+    /// of them together it is known.
     fn settle_unknown(&mut self, m: &TableMeta, saved: u64) {
         let is_unknown = |l: &&mut Loss| l.what == "data" && l.entries.is_none();
-        let known: u64 = self.losses.iter().filter(|l| l.what == "data").filter_map(|l| l.entries).sum();
+        let known: u64 =
+            self.losses.iter().filter(|l| l.what == "data").filter_map(|l| l.entries).sum();
         let Some(entries) = m.entries.checked_sub(saved + known) else { return };
         let mut unknown = self.losses.iter_mut().filter(is_unknown);
         let Some(first) = unknown.next() else { return };
@@ -329,7 +365,11 @@ impl Rescued {
         (first.len, first.entries) = (len, Some(entries));
         first.keys = Some(keys.unwrap_or_else(|| (m.first_key.clone(), m.last_key.clone())));
         if places > 1 {
-            first.reason = format!("{}, and {} behind it", first.reason, things(places - 1, "more place", "more places"));
+            first.reason = format!(
+                "{}, and {} behind it",
+                first.reason,
+                things(places - 1, "more place", "more places")
+            );
         }
         self.losses.retain(|l| l.what != "data" || l.entries.is_some());
     }
@@ -344,7 +384,11 @@ impl Rescued {
                 things(once, "entry", "entries"),
                 things(self.blocks, "block", "blocks")
             ),
-            None => format!("saved {} in {}", things(saved, "entry", "entries"), things(self.blocks, "block", "blocks")),
+            None => format!(
+                "saved {} in {}",
+                things(saved, "entry", "entries"),
+                things(self.blocks, "block", "blocks")
+            ),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `sstable-dump salvage`: what can be read of a damaged table, log segment or store, written into a sound one.
+//! `sstable-dump salvage`: what can be read of a damaged table, log segment or store, written into
+//! a sound one.
 
 use std::path::{Path, PathBuf};
 
@@ -68,7 +69,8 @@ fn table(screen: &mut Screen<'_>, path: &Path, out: &Path) -> Done {
         });
         writeln!(screen.out, "{v:#}")?;
     } else {
-        let to = size.map_or("nothing written".to_owned(), |s| format!("{}, {}", out.display(), bytes(s)));
+        let to = size
+            .map_or("nothing written".to_owned(), |s| format!("{}, {}", out.display(), bytes(s)));
         writeln!(screen.out, "{}: {to}", r.summary())?;
         print_losses(screen, &r.losses)?;
         if !r.rebuilt.is_empty() && size.is_some() {
@@ -91,7 +93,12 @@ fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, out: &Path) -> Don
         });
         writeln!(screen.out, "{v:#}")?;
     } else {
-        writeln!(screen.out, "saved {} in {}", things(c.records, "record", "records"), out.display())?;
+        writeln!(
+            screen.out,
+            "saved {} in {}",
+            things(c.records, "record", "records"),
+            out.display()
+        )?;
         print_losses(screen, &c.losses)?;
         for n in &c.notes {
             writeln!(screen.out, "note: {n}")?;
@@ -102,12 +109,19 @@ fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, out: &Path) -> Don
 
 fn store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> Done {
     let (mut names, manifest) = current(&env(), dir, more)?;
-    let repair = format!("`sstable-dump repair {} --out NEW` goes by the tables and the log", shell::path(dir));
+    let repair = format!(
+        "`sstable-dump repair {} --out NEW` goes by the tables and the log",
+        shell::path(dir)
+    );
     let (state, number) = match manifest {
         Ok(Some(Current { state, number, against: None })) => (state, number),
-        Ok(Some(Current { against: Some((_, words)), .. })) => return Err(Failure::with_next(words, repair)),
+        Ok(Some(Current { against: Some((_, words)), .. })) => {
+            return Err(Failure::with_next(words, repair));
+        }
         Ok(None) => return Err(Failure::with_next("there is no manifest", repair)),
-        Err(e) if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Io | ErrorKind::NotFound) => {
+        Err(e)
+            if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Io | ErrorKind::NotFound) =>
+        {
             return Err(Failure::with_next(e.to_string(), format!("{repair}, and salvages too")));
         }
         Err(e) => return Err(e.into()),
@@ -115,7 +129,9 @@ fn store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> D
     make_dir(out)?;
     let mut report = Report::default();
     let others = other_stores(&names, dir, number, &state)?;
-    report.notes.extend(others.iter().map(|e| format!("{e}; `sstable-dump repair --manifest` takes that one")));
+    report.notes.extend(
+        others.iter().map(|e| format!("{e}; `sstable-dump repair --manifest` takes that one")),
+    );
     newstore::write(&mut names, dir, out, state, &mut report)?;
     newstore::print(screen, dir, out, &report)
 }
@@ -124,7 +140,9 @@ fn store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> D
 pub fn run(screen: &mut Screen<'_>, args: &SalvageArgs) -> Done {
     let kind = kind(&args.path)?;
     let own = if kind == Kind::Store { None } else { own_name(&args.path)? };
-    if let Some(own) = own.filter(|own| table_number(own).is_none() && args.path.file_name() != Some(own.as_ref())) {
+    if let Some(own) =
+        own.filter(|own| table_number(own).is_none() && args.path.file_name() != Some(own.as_ref()))
+    {
         return Err(Failure::with_next(
             format!("{}: this file holds {}", args.path.display(), holds(&own)),
             format!("copy it under its own name, {own}, and salvage that"),
@@ -132,7 +150,10 @@ pub fn run(screen: &mut Screen<'_>, args: &SalvageArgs) -> Done {
     }
     if let Some(more) = args.more.iter().find(|p| kind != Kind::Store || !is_dir(p)) {
         let next = "name the store's directory first, then directories with more of its files";
-        return Err(Failure::with_next(format!("{}: only a store takes more, and only directories", more.display()), next));
+        return Err(Failure::with_next(
+            format!("{}: only a store takes more, and only directories", more.display()),
+            next,
+        ));
     }
     match kind {
         Kind::Table(_) => table(screen, &args.path, &args.out),

@@ -1,7 +1,9 @@
-//! `sstable-dump scan`: the entries of one table, in order: the newest version of each key, or all of them.
+//! `sstable-dump scan`: the entries of one table, in order: the newest version of each key, or all
+//! of them.
 //!
-//! With `--json` the first line holds what a writer needs to know of the table, then come its range deletions, then its entries: with
-//! `--all-versions` that is all of the table, and `from-json` makes the same file of it.
+//! With `--json` the first line holds what a writer needs to know of the table, then come its range
+//! deletions, then its entries: with `--all-versions` that is all of the table, and `from-json`
+//! makes the same file of it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -101,11 +103,14 @@ impl Printer<'_, '_> {
             object.insert("kind".into(), text::kind(t).into());
             if !self.keys_only && text::kind(t) != "delete" {
                 put_field(&mut object, "value", value, hex);
-                if let Some((family, typed)) = self.family.as_ref().and_then(|f| Some((f, f.typed(key, value).ok()?))) {
+                if let Some((family, typed)) =
+                    self.family.as_ref().and_then(|f| Some((f, f.typed(key, value).ok()?)))
+                {
                     object.insert("cell".into(), typed::cell_json(family, &typed));
                 }
             }
-            serde_json::to_writer(&mut self.line, &object).map_err(|e| Failure::new(e.to_string()))?;
+            serde_json::to_writer(&mut self.line, &object)
+                .map_err(|e| Failure::new(e.to_string()))?;
         } else {
             encode(key, self.show, &mut self.line);
             self.line.extend(format!("\t{}\t{}", t.seq(), text::kind(t)).into_bytes());
@@ -166,7 +171,8 @@ type Visit<'a> = dyn FnMut(&[u8], Trailer, &[u8]) -> Done<bool> + 'a;
 
 /// Calls `f` on the entries of a range until it says that it has enough.
 fn each(t: &Arc<Table>, range: &KeyRange, reverse: bool, all: bool, f: &mut Visit<'_>) -> Done {
-    let inside = |k: &[u8]| range.from.as_slice() <= k && range.to.as_deref().is_none_or(|to| k < to);
+    let inside =
+        |k: &[u8]| range.from.as_slice() <= k && range.to.as_deref().is_none_or(|to| k < to);
     let mut c = t.cursor(false);
     start(&mut c, range, reverse)?;
     // Of the versions of a key the newest comes first forwards and last backwards.
@@ -205,7 +211,13 @@ fn each(t: &Arc<Table>, range: &KeyRange, reverse: bool, all: bool, f: &mut Visi
 }
 
 /// Prints a family's table as sstabledump does. What can't be understood is left out.
-fn dump(screen: &mut Screen<'_>, args: &ScanArgs, t: &Arc<Table>, range: &KeyRange, family: Option<Described>) -> Done {
+fn dump(
+    screen: &mut Screen<'_>,
+    args: &ScanArgs,
+    t: &Arc<Table>,
+    range: &KeyRange,
+    family: Option<Described>,
+) -> Done {
     let Some(family) = family else {
         return Err(Failure::with_next(
             "this is no table of a column family, or its store's schema is not beside it",
@@ -251,15 +263,27 @@ pub fn run(screen: &mut Screen<'_>, args: &ScanArgs) -> Done {
     match kind(&args.table)? {
         Kind::Table(_) => {}
         Kind::Wal(_) => {
-            return Err(Failure::with_next("this is a log segment", "`sstable-dump wal FILE --ops` prints its operations"));
+            return Err(Failure::with_next(
+                "this is a log segment",
+                "`sstable-dump wal FILE --ops` prints its operations",
+            ));
         }
-        Kind::Manifest(_) => return Err(Failure::with_next("this is a manifest", "`sstable-dump manifest FILE` prints it")),
+        Kind::Manifest(_) => {
+            return Err(Failure::with_next(
+                "this is a manifest",
+                "`sstable-dump manifest FILE` prints it",
+            ));
+        }
         Kind::Store => {
-            return Err(Failure::with_next("this is a store", "name one of its tables, or read it with `firn --db DIR scan`"));
+            return Err(Failure::with_next(
+                "this is a store",
+                "name one of its tables, or read it with `firn --db DIR scan`",
+            ));
         }
     }
     let t = open_table(&args.table)?;
-    let family = if args.bytes || args.hex { None } else { Families::of_table(&args.table, t.properties()) };
+    let family =
+        if args.bytes || args.hex { None } else { Families::of_table(&args.table, t.properties()) };
     if args.sstabledump {
         return dump(screen, args, &t, &range, family);
     }
@@ -272,9 +296,13 @@ pub fn run(screen: &mut Screen<'_>, args: &ScanArgs) -> Done {
         writeln!(screen.out, "{}", header(&t))?;
     }
     let lines = if screen.json { None } else { family.clone().map(Lines::new) };
-    let mut printer = Printer { screen, show, keys_only: args.keys_only, line: vec![], family, lines };
-    let overlaps = |start: &[u8], end: &[u8]| end > range.from.as_slice() && range.to.as_deref().is_none_or(|to| start < to);
-    let fragments: Vec<_> = t.tombstones().as_slice().iter().filter(|f| overlaps(&f.start, &f.end)).collect();
+    let mut printer =
+        Printer { screen, show, keys_only: args.keys_only, line: vec![], family, lines };
+    let overlaps = |start: &[u8], end: &[u8]| {
+        end > range.from.as_slice() && range.to.as_deref().is_none_or(|to| start < to)
+    };
+    let fragments: Vec<_> =
+        t.tombstones().as_slice().iter().filter(|f| overlaps(&f.start, &f.end)).collect();
     if printer.screen.json {
         fragments.iter().try_for_each(|f| printer.range_delete(&f.start, &f.end, &f.seqs))?;
     }

@@ -1,7 +1,8 @@
-//! The last steps of a new store that has the data model in it: hooks by the definitions, and after a loss what the store's own records
-//! can no longer vouch for.
+//! The last steps of a new store that has the data model in it: hooks by the definitions, and after
+//! a loss what the store's own records can no longer vouch for.
 //!
-//! Invariants: the new store alone is written to; a tree whose definition is lost keeps its data under a name that no opening drops.
+//! Invariants: the new store alone is written to; a tree whose definition is lost keeps its data
+//! under a name that no opening drops.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,19 +30,28 @@ pub fn write_manifest(out: &Path, state: &State) -> firn_kv::Result<()> {
     Manifest::create(&*env, out, 1, state).map(drop)
 }
 
-/// What the new store defines, and the trees with data whose definitions are lost; nothing where it has no schema, or none that can be read.
+/// What the new store defines, and the trees with data whose definitions are lost; nothing where it
+/// has no schema, or none that can be read.
 fn definitions(out: &Path) -> (Definitions, Vec<String>) {
     let Ok(db) = opening::open(out) else { return Default::default() };
     let records = db.existing_tree(SCHEMA_TREE).and_then(|schema| opening::pairs(&schema));
-    let definitions = records.map_or_else(|_| Definitions::default(), |records| Definitions::read(&records));
+    let definitions =
+        records.map_or_else(|_| Definitions::default(), |records| Definitions::read(&records));
     let undefined = opening::undefined(&db, &definitions).unwrap_or_default();
     (definitions, undefined)
 }
 
-/// The hooks of a tree of a store with the data model, as good as can be guessed without a definition, and by what; `None` for a tree that
-/// needs none.
-fn guessed(name: &str, has: &PersistedOptions, has_merges: bool) -> Option<(TreeOptions, &'static str)> {
-    let any = has.merge.is_some() || has.purge.is_some() || has.summary.is_some() || has.filter_prefix.is_some();
+/// The hooks of a tree of a store with the data model, as good as can be guessed without a
+/// definition, and by what; `None` for a tree that needs none.
+fn guessed(
+    name: &str,
+    has: &PersistedOptions,
+    has_merges: bool,
+) -> Option<(TreeOptions, &'static str)> {
+    let any = has.merge.is_some()
+        || has.purge.is_some()
+        || has.summary.is_some()
+        || has.filter_prefix.is_some();
     // Of the partitioner that most stores have.
     let family = |counters| hooks::family(TreeOptions::default(), counters, 8, NEVER);
     match TreeName::parse(name) {
@@ -49,26 +59,33 @@ fn guessed(name: &str, has: &PersistedOptions, has_merges: bool) -> Option<(Tree
         Some(TreeName::Schema) => None,
         Some(TreeName::Index(_)) => Some((hooks::index(), "its name asks for")),
         Some(TreeName::Family(_)) => Some((family(has_merges), "its name asks for")),
-        // Of the data model only counters have operands. A tree with a name of its own is an application's.
-        None => {
-            (has_merges && name.starts_with(NAMELESS)).then(|| (family(true), "counters have, since it holds merge operands"))
-        }
+        // Of the data model only counters have operands. A tree with a name of its own is an
+        // application's.
+        None => (has_merges && name.starts_with(NAMELESS))
+            .then(|| (family(true), "counters have, since it holds merge operands")),
     }
 }
 
 fn set_hooks(o: &mut PersistedOptions, hooks: &TreeOptions) -> bool {
     let named = PersistedOptions::of(hooks);
     let before = o.clone();
-    (o.merge, o.purge, o.summary, o.filter_prefix) = (named.merge, named.purge, named.summary, named.filter_prefix);
+    (o.merge, o.purge, o.summary, o.filter_prefix) =
+        (named.merge, named.purge, named.summary, named.filter_prefix);
     *o != before
 }
 
-/// Gives the trees the hooks that their definitions ask for, and keeps trees whose definitions are lost from being dropped. `merges` tells
-/// which trees have merge operands. The manifest has been written.
+/// Gives the trees the hooks that their definitions ask for, and keeps trees whose definitions are
+/// lost from being dropped. `merges` tells which trees have merge operands. The manifest has been
+/// written.
 ///
 /// # Errors
 /// I/O errors of writing the manifest again.
-pub fn trees(out: &Path, state: &mut State, merges: &BTreeSet<TreeId>, report: &mut Report) -> Done {
+pub fn trees(
+    out: &Path,
+    state: &mut State,
+    merges: &BTreeSet<TreeId>,
+    report: &mut Report,
+) -> Done {
     if !state.trees.values().any(|t| TreeName::parse(&t.name).is_some()) {
         return Ok(());
     }
@@ -89,7 +106,8 @@ pub fn trees(out: &Path, state: &mut State, merges: &BTreeSet<TreeId>, report: &
             changed = true;
             report.notes.push(format!("tree {} {:?}: its hooks are those that {by}", t.id, t.name));
         }
-        let is_lost = may_lack && matches!(TreeName::parse(&t.name), Some(TreeName::Family(_) | TreeName::Index(_)));
+        let is_lost = may_lack
+            && matches!(TreeName::parse(&t.name), Some(TreeName::Family(_) | TreeName::Index(_)));
         if defined.is_none() && (is_lost || undefined.contains(&t.name)) {
             let name = format!("lost.{}", t.name);
             report.unknown.push(format!(
@@ -105,12 +123,15 @@ pub fn trees(out: &Path, state: &mut State, merges: &BTreeSet<TreeId>, report: &
     Ok(())
 }
 
-/// After a loss: lets indexes be built anew, and renews the records by which reads and writes are spared a look.
+/// After a loss: lets indexes be built anew, and renews the records by which reads and writes are
+/// spared a look.
 ///
 /// # Errors
 /// What the engine says on opening the new store for writing.
 pub fn records(out: &Path, state: &State, report: &mut Report) -> firn_wide::Result<()> {
-    let Some(schema) = state.trees.values().find(|t| t.name == SCHEMA_TREE).map(|t| t.id) else { return Ok(()) };
+    let Some(schema) = state.trees.values().find(|t| t.name == SCHEMA_TREE).map(|t| t.id) else {
+        return Ok(());
+    };
     if report.losses.is_empty() && report.unknown.is_empty() {
         return Ok(());
     }
@@ -123,7 +144,12 @@ pub fn records(out: &Path, state: &State, report: &mut Report) -> firn_wide::Res
         })
         .collect::<Option<_>>()
         .filter(|_| report.unknown.is_empty());
-    let options = DbOptions { create: false, background_threads: 0, event_log: false, ..DbOptions::default() };
+    let options = DbOptions {
+        create: false,
+        background_threads: 0,
+        event_log: false,
+        ..DbOptions::default()
+    };
     let db = Db::open_in(env(), out, options)?;
     let ids: BTreeSet<u32> = loss::forget_built(&db, of_indexes.as_deref())?.into_iter().collect();
     for id in ids {
@@ -138,7 +164,9 @@ pub fn records(out: &Path, state: &State, report: &mut Report) -> firn_wide::Res
             Some((id, t.name.clone(), opening::known_hooks(&t.options)?))
         });
         loss::renew_records(&db, families.collect())?;
-        report.notes.push("the store's own records about deletions and timestamps are made anew".into());
+        report
+            .notes
+            .push("the store's own records about deletions and timestamps are made anew".into());
     }
     db.sync()?;
     Ok(())

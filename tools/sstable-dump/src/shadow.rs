@@ -1,9 +1,12 @@
-//! A store's directory that can be written to and stays as it is: an [`Env`] that keeps in memory what is made, changed, renamed and removed
-//! in it, and reads everything else from the disk. So the engine opens a store for writing, with all that this refuses, and nobody notices.
+//! A store's directory that can be written to and stays as it is: an [`Env`] that keeps in memory
+//! what is made, changed, renamed and removed in it, and reads everything else from the disk. So
+//! the engine opens a store for writing, with all that this refuses, and nobody notices.
 //!
-//! Invariants: nothing on the disk is written, and no lock taken there, so that a program that has the store open keeps it; a name that memory
-//! answers for is never looked for on the disk again; a file that was opened once stays, as for any reader, though its writer removes it.
-//! Takes as much memory as what is written: of a store that is opened, as its log has that no sync is known to have reached.
+//! Invariants: nothing on the disk is written, and no lock taken there, so that a program that has
+//! the store open keeps it; a name that memory answers for is never looked for on the disk again; a
+//! file that was opened once stays, as for any reader, though its writer removes it. Takes as much
+//! memory as what is written: of a store that is opened, as its log has that no sync is known to
+//! have reached.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -45,7 +48,13 @@ impl Shadow {
     pub fn of(dir: &Path) -> Shadow {
         let disk = env();
         let memory = MemEnv::new(disk.random());
-        Shadow { disk, dir: dir.to_path_buf(), memory, taken: Mutex::default(), pinned: Mutex::default() }
+        Shadow {
+            disk,
+            dir: dir.to_path_buf(),
+            memory,
+            taken: Mutex::default(),
+            pinned: Mutex::default(),
+        }
     }
 
     /// The name of a file of the directory.
@@ -58,12 +67,14 @@ impl Shadow {
         self.name(file).filter(|&n| lock(&self.taken).contains(n)).map(|n| Path::new("/").join(n))
     }
 
-    /// Lets memory answer for a file from now on; says where it has it. What the system would say of a directory in its place is said.
+    /// Lets memory answer for a file from now on; says where it has it. What the system would say
+    /// of a directory in its place is said.
     fn take(&self, what: &str, file: &Path) -> Result<PathBuf> {
         if let Some(there) = self.taken(file) {
             return Ok(there);
         }
-        let name = self.name(file).ok_or_else(|| refused(what, file, io::ErrorKind::PermissionDenied))?;
+        let name =
+            self.name(file).ok_or_else(|| refused(what, file, io::ErrorKind::PermissionDenied))?;
         if self.disk.list(file).is_ok() {
             return Err(refused(what, file, io::ErrorKind::IsADirectory));
         }
@@ -106,9 +117,16 @@ impl Shadow {
     }
 
     /// What was opened once, where it is not there any more.
-    fn or_pinned<T>(&self, file: &Path, found: Result<T>, pinned: impl FnOnce(&Arc<dyn ReadFile>) -> T) -> Result<T> {
+    fn or_pinned<T>(
+        &self,
+        file: &Path,
+        found: Result<T>,
+        pinned: impl FnOnce(&Arc<dyn ReadFile>) -> T,
+    ) -> Result<T> {
         match found {
-            Err(e) if e.kind() == ErrorKind::NotFound => lock(&self.pinned).get(file).map(pinned).ok_or(e),
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                lock(&self.pinned).get(file).map(pinned).ok_or(e)
+            }
             found => found,
         }
     }
@@ -182,7 +200,8 @@ impl Env for Shadow {
         self.memory.lock(&self.take("open the lock", file)?)
     }
 
-    // No opening of a store that is there makes or removes directories, or gives files second names.
+    // No opening of a store that is there makes or removes directories, or gives files second
+    // names.
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         self.disk.list(dir).map(drop)

@@ -1,7 +1,7 @@
 //! `sstable-dump space`: where the bytes of a table or a store are, by prefix or by range of keys.
 //!
-//! A block's bytes in the file are shared out among its entries by their size before compression; index, filters and what surrounds
-//! them are told of apart.
+//! A block's bytes in the file are shared out among its entries by their size before compression;
+//! index, filters and what surrounds them are told of apart.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -105,7 +105,9 @@ impl SpaceArgs {
         if self.ranges.is_some() {
             return key;
         }
-        if let Some(partition) = of.filter(|_| self.depth.is_none() && self.delimiter.is_none()).and_then(|d| d.partition(key))
+        if let Some(partition) = of
+            .filter(|_| self.depth.is_none() && self.delimiter.is_none())
+            .and_then(|d| d.partition(key))
         {
             return partition;
         }
@@ -116,7 +118,12 @@ impl SpaceArgs {
             Some(c) => (Box::new(move |b| u32::from(b) == c as u32), self.levels, usize::MAX),
             None => (Box::new(|b| b"/:|.,-_".contains(&b)), 1, 16),
         };
-        let cut = key.iter().enumerate().filter(|(_, b)| byte(**b)).nth(levels.saturating_sub(1)).map(|(i, _)| i + 1);
+        let cut = key
+            .iter()
+            .enumerate()
+            .filter(|(_, b)| byte(**b))
+            .nth(levels.saturating_sub(1))
+            .map(|(i, _)| i + 1);
         &key[..cut.unwrap_or(key.len()).min(most).min(key.len())]
     }
 }
@@ -168,7 +175,12 @@ impl Groups {
                 let size = (c.key().len() + c.value().len()) as u64;
                 raw += size;
                 let delete = c.trailer().kind() == Some(EntryKind::Delete);
-                block.push((args.group(c.key(), self.defined.as_ref()).to_vec(), c.key().to_vec(), size, delete));
+                block.push((
+                    args.group(c.key(), self.defined.as_ref()).to_vec(),
+                    c.key().to_vec(),
+                    size,
+                    delete,
+                ));
                 c.next()?;
             }
             data += info.len as u64;
@@ -176,11 +188,20 @@ impl Groups {
             for (group, key, size, delete) in block.drain(..) {
                 let share = if raw == 0 { 1.0 / n } else { size as f64 / raw as f64 };
                 let stored = share * info.len as f64;
-                let g = Group { last: key, range: false, entries: 1, deletes: delete.into(), raw: size, stored };
+                let g = Group {
+                    last: key,
+                    range: false,
+                    entries: 1,
+                    deletes: delete.into(),
+                    raw: size,
+                    stored,
+                };
                 self.put(&group, g);
             }
             if self.by_key.len() > MAX_GROUPS {
-                self.shrink(args.ranges.map_or(MAX_GROUPS / 4, |r| (r as usize * 64).min(MAX_GROUPS / 2)));
+                self.shrink(
+                    args.ranges.map_or(MAX_GROUPS / 4, |r| (r as usize * 64).min(MAX_GROUPS / 2)),
+                );
             }
         }
         self.tables += 1;
@@ -191,17 +212,22 @@ impl Groups {
 }
 
 fn store(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
-    let (state, _) = Manifest::load(&*env(), &args.path)?
-        .ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(&args.path))?;
+    let (state, _) = Manifest::load(&*env(), &args.path)?.ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(&args.path)
+    })?;
     let definitions = definitions(&Names::of(&args.path)?, &args.path, &state);
     let total = state.trees.values().flat_map(|t| t.tables()).map(|t| t.size).sum();
     let progress = Progress::bytes("space", Some(total));
     let (mut out, mut done) = (vec![], 0);
     for tree in state.trees.values() {
-        let mut groups = Groups { defined: definitions.of_tree(&tree.name).cloned(), ..Groups::default() };
+        let mut groups =
+            Groups { defined: definitions.of_tree(&tree.name).cloned(), ..Groups::default() };
         for m in tree.tables() {
             let path = table_path(&args.path, m.id);
-            groups.add_table(&open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?, args)?;
+            groups.add_table(
+                &open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?,
+                args,
+            )?;
             done += m.size;
             progress.at(done);
         }
@@ -214,7 +240,9 @@ fn store(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
 fn defined_around(table: &Path, tree: TreeId) -> Option<Defined> {
     let dir = dir_of(table);
     let (state, _) = Manifest::load(&*env(), &dir).ok()??;
-    definitions(&Names::of(&dir).ok()?, &dir, &state).of_tree(&state.trees.get(&tree)?.name).cloned()
+    definitions(&Names::of(&dir).ok()?, &dir, &state)
+        .of_tree(&state.trees.get(&tree)?.name)
+        .cloned()
 }
 
 /// A group's keys, in the tree's own types where it has some.
@@ -240,7 +268,12 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
             groups.add_table(&table, args)?;
             vec![(crate::newstore::name(&args.path), groups)]
         }
-        _ => return Err(Failure::with_next("this is neither a store nor a table", "`layout` shows where a file's bytes are")),
+        _ => {
+            return Err(Failure::with_next(
+                "this is neither a store nor a table",
+                "`layout` shows where a file's bytes are",
+            ));
+        }
     };
     let mut lists = vec![];
     for (name, mut groups) in all {
@@ -248,7 +281,8 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
             groups.shrink(n as usize);
         }
         let number = groups.by_key.len();
-        let mut list: Vec<(Vec<u8>, Group)> = std::mem::take(&mut groups.by_key).into_iter().collect();
+        let mut list: Vec<(Vec<u8>, Group)> =
+            std::mem::take(&mut groups.by_key).into_iter().collect();
         if args.ranges.is_none() {
             list.sort_by(|a, b| b.1.stored.total_cmp(&a.1.stored).then_with(|| a.0.cmp(&b.0)));
             list.truncate(args.top);
@@ -290,7 +324,8 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
             Some(_) if !by_bytes => "of",
             _ => "keys that begin with",
         };
-        let mut t = listing(&["  bytes", "share", "uncompressed", "entries", "deletes", what], "rrrrrl");
+        let mut t =
+            listing(&["  bytes", "share", "uncompressed", "entries", "deletes", what], "rrrrrl");
         for (key, g) in list {
             let defined = groups.defined.as_ref().filter(|_| !by_bytes);
             let keys = keys_of(key, g, args.ranges.is_some(), defined);
@@ -308,7 +343,12 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
             let shown: f64 = list.iter().map(|(_, g)| g.stored).sum();
             let rest = (groups.total.stored - shown).max(0.0).round() as u64;
             let share = text::share(rest, groups.total.stored.round() as u64);
-            writeln!(screen.out, "  and {} groups more: {}, {share}", count((*number - list.len()) as u64), bytes(rest))?;
+            writeln!(
+                screen.out,
+                "  and {} groups more: {}, {share}",
+                count((*number - list.len()) as u64),
+                bytes(rest)
+            )?;
         }
     }
     Ok(())

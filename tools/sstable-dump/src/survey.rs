@@ -1,8 +1,9 @@
-//! A whole look at one table file, damaged or not: every byte belongs to one region, and what is lost is bounded as tightly as what is
-//! left allows.
+//! A whole look at one table file, damaged or not: every byte belongs to one region, and what is
+//! lost is bounded as tightly as what is left allows.
 //!
-//! Invariants: regions follow each other without gaps from the first byte to the last; a region without damage has passed its checksum
-//! and its decoder; with the index, a lost block is bounded by the separators around it, without it by the entries around it.
+//! Invariants: regions follow each other without gaps from the first byte to the last; a region
+//! without damage has passed its checksum and its decoder; with the index, a lost block is bounded
+//! by the separators around it, without it by the entries around it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +13,9 @@ use firn_kv::internals::base::key::{Trailer, compare};
 use firn_kv::internals::base::tombstone::Fragments;
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer};
 use firn_kv::internals::sstable::walk::{Piece, Walk};
-use firn_kv::internals::sstable::{BlockInfo, Properties, block_entries, decode_index, decode_tombstones};
+use firn_kv::internals::sstable::{
+    BlockInfo, Properties, block_entries, decode_index, decode_tombstones,
+};
 use firn_kv::{Compression, Error, ErrorKind, Result};
 
 /// What a region is.
@@ -57,7 +60,8 @@ pub struct Region {
     pub packed: bool,
     /// Point entries: of a damaged data block those that the index tells of.
     pub entries: Option<u64>,
-    /// First and last key of a data block; of a damaged one the keys that it can have held at the most.
+    /// First and last key of a data block; of a damaged one the keys that it can have held at the
+    /// most.
     pub keys: Option<(Vec<u8>, Vec<u8>)>,
     /// What is wrong with it.
     pub damage: Option<&'static str>,
@@ -150,17 +154,25 @@ fn plain(offset: u64, len: u64, what: What, damage: Option<&'static str>) -> Reg
 }
 
 impl Surveyor {
-    fn take_block(&mut self, kind: BlockKind, raw: &[u8], r: &mut Region) -> Result<(), &'static str> {
+    fn take_block(
+        &mut self,
+        kind: BlockKind,
+        raw: &[u8],
+        r: &mut Region,
+    ) -> Result<(), &'static str> {
         match kind {
             BlockKind::Data => return self.take_data(raw, r),
             BlockKind::Index => {
-                self.s.index = Some(decode_index(raw, r.offset).ok_or("an index that cannot be read")?);
+                self.s.index =
+                    Some(decode_index(raw, r.offset).ok_or("an index that cannot be read")?);
             }
             BlockKind::Tombstones => {
-                self.s.tombstones = Some(decode_tombstones(raw).ok_or("tombstones that cannot be read")?);
+                self.s.tombstones =
+                    Some(decode_tombstones(raw).ok_or("tombstones that cannot be read")?);
             }
             BlockKind::Properties => {
-                self.s.properties = Some(Properties::decode(raw).ok_or("properties that cannot be read")?);
+                self.s.properties =
+                    Some(Properties::decode(raw).ok_or("properties that cannot be read")?);
             }
             BlockKind::Filter => {}
         }
@@ -190,7 +202,8 @@ impl Surveyor {
 }
 
 impl Survey {
-    /// Cuts damaged regions at the data blocks that the index tells of, so that each lost block is one region.
+    /// Cuts damaged regions at the data blocks that the index tells of, so that each lost block is
+    /// one region.
     fn split_by_index(&mut self) {
         let Some(index) = &self.index else { return };
         let first = self.first_bound();
@@ -211,7 +224,9 @@ impl Survey {
                 let what = What::of(BlockKind::Data);
                 let mut lost = Region { what, ..plain(at, to - at, what, r.damage) };
                 lost.entries = Some(b.entries as u64);
-                let before = next.checked_sub(1).map_or_else(|| first.clone(), |p| index[p].separator.clone());
+                let before = next
+                    .checked_sub(1)
+                    .map_or_else(|| first.clone(), |p| index[p].separator.clone());
                 lost.keys = Some((before, b.separator.clone()));
                 out.push(lost);
                 at = to;
@@ -231,7 +246,9 @@ impl Survey {
     /// Bounds what was lost by the sound blocks around it, where the index says nothing.
     fn bound_losses(&mut self) {
         let data = What::of(BlockKind::Data);
-        let lost = |r: &Region| r.damage.is_some() && r.keys.is_none() && (r.what == data || r.what == What::Unknown);
+        let lost = |r: &Region| {
+            r.damage.is_some() && r.keys.is_none() && (r.what == data || r.what == What::Unknown)
+        };
         let mut after = self.properties.as_ref().map(|p| p.last_key.clone());
         let mut bounds = vec![];
         for r in self.regions.iter().rev() {
@@ -273,7 +290,8 @@ impl Survey {
         self.properties.as_ref().map(|p| p.entries).or_else(index)
     }
 
-    /// Blocks of the parts that the footer tells of, or that every table has, which are not there: by name.
+    /// Blocks of the parts that the footer tells of, or that every table has, which are not there:
+    /// by name.
     pub fn missing(&self) -> Vec<&'static str> {
         let gone = |kind| self.sound(kind).next().is_none();
         let (mut filter, mut tombstones) = (false, false);
@@ -297,7 +315,9 @@ impl Survey {
     /// The damage as errors of the engine, with file, offset, kind of block and keys.
     pub fn errors(&self) -> Vec<Error> {
         let error = |r: &Region| {
-            let mut e = Error::corruption(r.damage.unwrap_or_default()).at(&self.path, r.offset).block(r.what.name());
+            let mut e = Error::corruption(r.damage.unwrap_or_default())
+                .at(&self.path, r.offset)
+                .block(r.what.name());
             if let Some((a, b)) = &r.keys {
                 e = e.keys(a, b);
             }
@@ -310,7 +330,9 @@ impl Survey {
         for part in self.missing() {
             if !all.iter().any(|e| e.block_kind() == Some(part)) {
                 all.push(
-                    Error::corruption("it is not there, or damaged beyond recognition").at(&self.path, self.len).block(part),
+                    Error::corruption("it is not there, or damaged beyond recognition")
+                        .at(&self.path, self.len)
+                        .block(part),
                 );
             }
         }
@@ -319,6 +341,7 @@ impl Survey {
 
     /// Bytes of blocks' headers.
     pub fn header_bytes(&self) -> u64 {
-        self.regions.iter().filter(|r| r.damage.is_none() && r.what != What::Footer).count() as u64 * BLOCK_HEADER as u64
+        self.regions.iter().filter(|r| r.damage.is_none() && r.what != What::Footer).count() as u64
+            * BLOCK_HEADER as u64
     }
 }

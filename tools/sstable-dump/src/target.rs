@@ -1,4 +1,5 @@
-//! What a path on the command line is: a table, a log segment, a manifest or a whole store; and opening tables.
+//! What a path on the command line is: a table, a log segment, a manifest or a whole store; and
+//! opening tables.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,7 +65,8 @@ pub fn dir_of(path: &Path) -> PathBuf {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
 }
 
-/// A table's file and its id: what its footer says, if that is sound, whatever the file is called; else by its name.
+/// A table's file and its id: what its footer says, if that is sound, whatever the file is called;
+/// else by its name.
 pub fn table_file(path: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
     let file = env().open_read(path, false)?;
     let mut f = [0; FOOTER];
@@ -82,7 +84,10 @@ pub fn table_file(path: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
 /// What is to be known of a file whose name is that of another table than it holds.
 pub fn misnamed(path: &Path, id: u64) -> Option<String> {
     let named = table_number(file_name(path)).filter(|&n| n != id)?;
-    Some(format!("{}: this file holds table {id}, not table {named}: it is read as table {id}", path.display()))
+    Some(format!(
+        "{}: this file holds table {id}, not table {named}: it is read as table {id}",
+        path.display()
+    ))
 }
 
 fn file_name(path: &Path) -> &str {
@@ -116,13 +121,16 @@ pub fn open_file(file: Arc<dyn ReadFile>, path: &Path, id: u64, seq: Seq) -> Res
         let mut f = [0; FOOTER];
         file.read_at(at, &mut f)?;
         let footer = Footer::decode(&f, path, id, at)?;
-        let parts = [footer.data_len, footer.tombstones_at(), footer.index_at(), footer.properties_at()];
+        let parts =
+            [footer.data_len, footer.tombstones_at(), footer.index_at(), footer.properties_at()];
         for offset in parts.into_iter().filter(|&o| o + BLOCK_HEADER as u64 <= at) {
             let mut h = [0; BLOCK_HEADER];
             file.read_at(offset, &mut h)?;
-            let large = BlockHeader::read(&h).is_ok_and(|h| h.raw_len.max(h.stored_len) as u64 > MAX_BLOCK);
+            let large =
+                BlockHeader::read(&h).is_ok_and(|h| h.raw_len.max(h.stored_len) as u64 > MAX_BLOCK);
             if large {
-                return Err(Error::corruption("a block over 1 GiB: no tool takes so much memory").at(path, offset));
+                return Err(Error::corruption("a block over 1 GiB: no tool takes so much memory")
+                    .at(path, offset));
             }
         }
     }

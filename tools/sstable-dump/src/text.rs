@@ -4,7 +4,8 @@ use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_tools::escape;
 use firn_tools::output::count;
 
-/// A key or value as text where it is text and as escaped bytes where not, cut to about `most` characters.
+/// A key or value as text where it is text and as escaped bytes where not, cut to about `most`
+/// characters.
 pub fn short(bytes: &[u8], most: usize) -> String {
     // A character takes at most four bytes, and as many escapes each.
     let head = &bytes[..bytes.len().min(most * 4)];
@@ -23,7 +24,11 @@ pub fn key(bytes: &[u8]) -> String {
 
 /// Both ends of a range of keys.
 pub fn keys(range: &(Vec<u8>, Vec<u8>)) -> String {
-    if range.0 == range.1 { key(&range.0) } else { format!("{} to {}", key(&range.0), key(&range.1)) }
+    if range.0 == range.1 {
+        key(&range.0)
+    } else {
+        format!("{} to {}", key(&range.0), key(&range.1))
+    }
 }
 
 /// The name of an entry's kind.
@@ -48,7 +53,8 @@ pub fn moment(micros: u64) -> String {
     }
     let secs = micros / 1_000_000;
     let (days, rest) = ((secs / 86_400) as i64, secs % 86_400);
-    // Days since 1970 to a date of the Gregorian calendar, by eras of 400 years that begin in March.
+    // Days since 1970 to a date of the Gregorian calendar, by eras of 400 years that begin in
+    // March.
     let z = days + 719_468;
     let (era, day) = (z.div_euclid(146_097), z.rem_euclid(146_097));
     let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -56,7 +62,12 @@ pub fn moment(micros: u64) -> String {
     let m = (5 * day_of_year + 2) / 153;
     let (d, month) = (day_of_year - (153 * m + 2) / 5 + 1, if m < 10 { m + 3 } else { m - 9 });
     let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{d:02} {:02}:{:02}:{:02} UTC", rest / 3600, rest / 60 % 60, rest % 60)
+    format!(
+        "{year:04}-{month:02}-{d:02} {:02}:{:02}:{:02} UTC",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
 }
 
 #[cfg(test)]

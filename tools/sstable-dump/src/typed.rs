@@ -1,8 +1,8 @@
-//! What tables of a wide-column store say, in the types of their families: for commands that are given a file or a store and find a
-//! schema (the tree `system.schema`) beside it.
+//! What tables of a wide-column store say, in the types of their families: for commands that are
+//! given a file or a store and find a schema (the tree `system.schema`) beside it.
 //!
-//! Whatever can't be understood (no schema, a damaged one, types that only the program knows that wrote them, damaged entries) is shown
-//! as bytes; that is never an error.
+//! Whatever can't be understood (no schema, a damaged one, types that only the program knows that
+//! wrote them, damaged entries) is shown as bytes; that is never an error.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -37,12 +37,14 @@ pub struct Families {
 }
 
 fn records(dir: &Path) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let db = Db::open_with(dir, DbOptions { create: false, read_only: true, ..DbOptions::default() })?;
+    let db =
+        Db::open_with(dir, DbOptions { create: false, read_only: true, ..DbOptions::default() })?;
     pairs(&db.existing_tree(SCHEMA_TREE)?)
 }
 
 impl Families {
-    /// Those of the store in `dir`; none where there is no schema. Why one can't be read is told on standard error.
+    /// Those of the store in `dir`; none where there is no schema. Why one can't be read is told on
+    /// standard error.
     pub fn of_store(dir: &Path) -> Families {
         let Ok(Some((state, _))) = Manifest::load(&*env(), dir) else { return Families::default() };
         if !state.trees.values().any(|t| t.name == SCHEMA_TREE) {
@@ -58,7 +60,8 @@ impl Families {
         for problem in catalog.problems() {
             eprintln!("note: shown as bytes: {problem}");
         }
-        let named = state.trees.values().filter_map(|t| Some((t.id, catalog.of_tree(&t.name)?.clone())));
+        let named =
+            state.trees.values().filter_map(|t| Some((t.id, catalog.of_tree(&t.name)?.clone())));
         Families { by_tree: named.collect(), catalog }
     }
 
@@ -106,7 +109,9 @@ fn second(s: i64) -> String {
 
 /// A key of a family's tree in words, or as bytes.
 pub fn key(family: Option<&Described>, bytes: &[u8]) -> String {
-    family.and_then(|f| f.key_words(bytes)).map_or_else(|| text::key(bytes), |words| text::short(words.as_bytes(), 60))
+    family
+        .and_then(|f| f.key_words(bytes))
+        .map_or_else(|| text::key(bytes), |words| text::short(words.as_bytes(), 60))
 }
 
 /// What a value says, in words.
@@ -117,7 +122,9 @@ pub fn value(typed: &Typed) -> String {
 
 /// What is said of time to live.
 fn ttl(typed: &Typed) -> String {
-    typed.ttl.map_or_else(|| "-".into(), |(ttl, expires)| format!("{ttl} s, to {}", second(expires)))
+    typed
+        .ttl
+        .map_or_else(|| "-".into(), |(ttl, expires)| format!("{ttl} s, to {}", second(expires)))
 }
 
 /// An entry in JSON.
@@ -126,7 +133,8 @@ pub fn cell_json(family: &Described, typed: &Typed) -> Value {
     o.insert("family".into(), full_name(family).into());
     o.insert("what".into(), typed.what.into());
     o.insert("key".into(), typed.key.as_str().into());
-    let texts = [("super_column", &typed.super_column), ("column", &typed.column), ("value", &typed.value)];
+    let texts =
+        [("super_column", &typed.super_column), ("column", &typed.column), ("value", &typed.value)];
     for (name, text) in texts {
         if let Some(text) = text {
             o.insert(name.into(), text.as_str().into());
@@ -158,14 +166,16 @@ impl Lines {
     }
 
     fn header(&self) -> Vec<&'static str> {
-        let mut all = vec!["seq", "kind", "key", "super column", "column", "timestamp", "ttl", "value"];
+        let mut all =
+            vec!["seq", "kind", "key", "super column", "column", "timestamp", "ttl", "value"];
         if !self.family.def.is_super() {
             all.retain(|h| *h != "super column");
         }
         all
     }
 
-    /// Takes an entry: its key and value in the tree, its sequence number and kind. Without a value only its key is told.
+    /// Takes an entry: its key and value in the tree, its sequence number and kind. Without a value
+    /// only its key is told.
     pub fn entry(&mut self, tree_key: &[u8], stored: Option<&[u8]>, seq: u64, kind: &str) {
         let typed = stored.and_then(|v| self.family.typed(tree_key, v).ok());
         let mut row = vec![seq.to_string(), kind.to_owned()];
@@ -179,7 +189,10 @@ impl Lines {
                 row.extend([t.timestamp.to_string(), ttl(&t), line(&value(&t))]);
             }
             None => {
-                let words = self.family.key_words(tree_key).map_or_else(|| escape::words(tree_key), |w| line(&w));
+                let words = self
+                    .family
+                    .key_words(tree_key)
+                    .map_or_else(|| escape::words(tree_key), |w| line(&w));
                 row.push(words);
                 let columns = self.header().len();
                 row.resize(columns - 1, "-".into());
@@ -236,7 +249,14 @@ pub fn fact_lines(f: &Facts) -> Vec<(&'static str, String)> {
         return vec![("cells", "0".into())];
     }
     let mut out = vec![
-        ("cells", format!("{}, of them {} tombstones, deletions or with a ttl", count(f.entries), count(f.droppable))),
+        (
+            "cells",
+            format!(
+                "{}, of them {} tombstones, deletions or with a ttl",
+                count(f.entries),
+                count(f.droppable)
+            ),
+        ),
         ("timestamps", format!("{} to {}", f.min_timestamp, f.max_timestamp)),
     ];
     let last = if f.max_local == i64::MAX { "never".into() } else { second(f.max_local) };

@@ -109,7 +109,11 @@ fn print_record(screen: &mut Screen<'_>, r: &Record<'_>, args: &WalArgs, void: b
         if args.ops {
             let list: Vec<Value> = Ops::new(r.payload)
                 .zip(r.seq..)
-                .map(|(op, seq)| op.map_or(json!({"damage": "no operation"}), |(tree, op)| op_json(seq, tree, &op, args.hex)))
+                .map(|(op, seq)| {
+                    op.map_or(json!({"damage": "no operation"}), |(tree, op)| {
+                        op_json(seq, tree, &op, args.hex)
+                    })
+                })
                 .collect();
             v["ops"] = list.into();
         } else {
@@ -120,14 +124,24 @@ fn print_record(screen: &mut Screen<'_>, r: &Record<'_>, args: &WalArgs, void: b
     let lsn = r.lsn.map_or("?".to_owned(), |l| l.to_string());
     let what = if r.mark { "mark".to_owned() } else { format!("seq {}, {ops} ops", r.seq) };
     let void = if void { ", void" } else { "" };
-    writeln!(screen.out, "  {:>10} {lsn:>12} {:>8}  {what}, synced {}{void}", r.offset, r.size, r.synced)?;
+    writeln!(
+        screen.out,
+        "  {:>10} {lsn:>12} {:>8}  {what}, synced {}{void}",
+        r.offset, r.size, r.synced
+    )?;
     if args.ops && !r.mark {
         for (op, seq) in Ops::new(r.payload).zip(r.seq..) {
             match op {
-                Some((tree, op)) => {
-                    writeln!(screen.out, "{:>14}@{seq} tree {tree} {} {}", "", op_name(&op), op_text(&op, args.hex))?
+                Some((tree, op)) => writeln!(
+                    screen.out,
+                    "{:>14}@{seq} tree {tree} {} {}",
+                    "",
+                    op_name(&op),
+                    op_text(&op, args.hex)
+                )?,
+                None => {
+                    writeln!(screen.out, "{:>14}@{seq} {}", "", screen.style.bad("no operation"))?
                 }
-                None => writeln!(screen.out, "{:>14}@{seq} {}", "", screen.style.bad("no operation"))?,
             }
         }
     }
@@ -135,7 +149,15 @@ fn print_record(screen: &mut Screen<'_>, r: &Record<'_>, args: &WalArgs, void: b
 }
 
 /// Walks a segment up to where it ends; prints its records when `each` is set.
-fn walk(screen: &mut Screen<'_>, dir: &Path, number: u64, end: u64, args: &WalArgs, each: bool, left: &mut u64) -> Done<Sums> {
+fn walk(
+    screen: &mut Screen<'_>,
+    dir: &Path,
+    number: u64,
+    end: u64,
+    args: &WalArgs,
+    each: bool,
+    left: &mut u64,
+) -> Done<Sums> {
     let env = env();
     let mut reader = SegmentReader::open(&*env, dir, number)?;
     let mut s = Sums { synced: reader.header().map_or(0, |h| h.synced), ..Sums::default() };
@@ -162,9 +184,20 @@ fn walk(screen: &mut Screen<'_>, dir: &Path, number: u64, end: u64, args: &WalAr
             }
             Item::Damage(d) => {
                 if each && screen.json {
-                    writeln!(screen.out, "{}", json!({"damage": d.reason, "offset": d.offset, "bytes": d.len}))?;
+                    writeln!(
+                        screen.out,
+                        "{}",
+                        json!({"damage": d.reason, "offset": d.offset, "bytes": d.len})
+                    )?;
                 } else if each {
-                    writeln!(screen.out, "  {:>10} {:>12} {:>8}  {}", d.offset, "", d.len, screen.style.bad(d.reason))?;
+                    writeln!(
+                        screen.out,
+                        "  {:>10} {:>12} {:>8}  {}",
+                        d.offset,
+                        "",
+                        d.len,
+                        screen.style.bad(d.reason)
+                    )?;
                 }
                 s.beyond = false;
                 s.damage.push(d);
@@ -180,7 +213,9 @@ fn state_of(info: &SegmentInfo, s: &Sums) -> String {
         None => "spare".into(),
         Some(_) if info.end == 0 => "void: newer segments took its place".into(),
         Some(base) => {
-            let below = |d: &wal::Damage| s.synced > base + d.offset.saturating_sub(wal::format::SEGMENT_HEADER);
+            let below = |d: &wal::Damage| {
+                s.synced > base + d.offset.saturating_sub(wal::format::SEGMENT_HEADER)
+            };
             match s.damage.len() {
                 0 => "sound".into(),
                 1 if !s.beyond && !s.damage.iter().any(below) => "torn end".into(),
@@ -196,7 +231,20 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
     let manifest = Manifest::load(&*env, dir).ok().flatten().map(|(s, _)| s);
     let floor = manifest.as_ref().map(|s| s.wal_floor);
     let (mut t, mut rows) = (
-        listing(&["segment", "from", "to", "size", "records", "operations", "marks", "synced to", "state"], "lrrrrrrrl"),
+        listing(
+            &[
+                "segment",
+                "from",
+                "to",
+                "size",
+                "records",
+                "operations",
+                "marks",
+                "synced to",
+                "state",
+            ],
+            "lrrrrrrrl",
+        ),
         vec![],
     );
     let mut left = args.limit.unwrap_or(u64::MAX);
@@ -210,8 +258,10 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
         let state = state_of(info, &s);
         damaged |= state.contains("damaged");
         // Where the segment's records end, or where the next one voids them.
-        let end =
-            info.base.map_or(0, |b| b + s.end.max(wal::format::SEGMENT_HEADER) - wal::format::SEGMENT_HEADER).min(info.end);
+        let end = info
+            .base
+            .map_or(0, |b| b + s.end.max(wal::format::SEGMENT_HEADER) - wal::format::SEGMENT_HEADER)
+            .min(info.end);
         rows.push(json!({
             "segment": wal::segment_name(info.number), "base": info.base, "end": end,
             "capacity": info.capacity, "records": s.records, "operations": s.ops, "marks": s.marks, "void_records": s.void,
@@ -239,10 +289,19 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
         None => ("there is no sound manifest to say from where the log is needed".to_owned(), None),
         Some((floor, Ok(r))) => {
             let torn = r.torn.as_ref().map_or("cleanly".to_owned(), |t| {
-                format!("with {} (offset {} of {}), as a crash leaves it", t.reason, t.offset, t.file.display())
+                format!(
+                    "with {} (offset {} of {}), as a crash leaves it",
+                    t.reason,
+                    t.offset,
+                    t.file.display()
+                )
             });
             (
-                format!("needed from position {floor}: {} records; it ends at position {} {torn}", count(r.records), r.end),
+                format!(
+                    "needed from position {floor}: {} records; it ends at position {} {torn}",
+                    count(r.records),
+                    r.end
+                ),
                 Some(r.end),
             )
         }
@@ -250,11 +309,12 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
     };
     if screen.json {
         let v = json!({"segments": rows, "floor": floor, "end": end, "ending": told});
-        return if each { Ok(writeln!(screen.out, "{v}")?) } else { Ok(writeln!(screen.out, "{v:#}")?) }.and(if damaged {
-            Err(Failure::Found)
+        return if each {
+            Ok(writeln!(screen.out, "{v}")?)
         } else {
-            Ok(())
-        });
+            Ok(writeln!(screen.out, "{v:#}")?)
+        }
+        .and(if damaged { Err(Failure::Found) } else { Ok(()) });
     }
     write!(screen.out, "{}{}", if each { "\n" } else { "" }, print_table(&t, screen.style))?;
     writeln!(screen.out, "\n{told}")?;
@@ -311,6 +371,9 @@ pub fn run(screen: &mut Screen<'_>, args: &WalArgs) -> Done {
     match kind(&args.path)? {
         Kind::Store => store(screen, &args.path, args),
         Kind::Wal(number) => segment(screen, &args.path, number, args),
-        _ => Err(Failure::with_next("this is no log segment", "name a store's directory, or a file nnnnnnnn.wal")),
+        _ => Err(Failure::with_next(
+            "this is no log segment",
+            "name a store's directory, or a file nnnnnnnn.wal",
+        )),
     }
 }

@@ -1,9 +1,12 @@
-//! Which store the files of a directory are of, when no manifest says so: tables and log segments carry the id of the store that wrote them.
+//! Which store the files of a directory are of, when no manifest says so: tables and log segments
+//! carry the id of the store that wrote them.
 //!
-//! A log is one store's own: a second id among segments with records tells of a second store in the directory. Tables may come from elsewhere:
-//! a checkpoint keeps those of the store that it was made of. So a table is a stranger only when there is a log of its store here too.
+//! A log is one store's own: a second id among segments with records tells of a second store in the
+//! directory. Tables may come from elsewhere: a checkpoint keeps those of the store that it was
+//! made of. So a table is a stranger only when there is a log of its store here too.
 //!
-//! Invariant: nothing is chosen by chance; what is left out is told, and can be asked for (`repair --store`).
+//! Invariant: nothing is chosen by chance; what is left out is told, and can be asked for
+//! (`repair --store`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -28,8 +31,9 @@ pub struct Whose {
     segments: Vec<(u64, u64)>,
 }
 
-/// Looks at the files. `chosen` is the id that the user or a manifest has named; else that counts of which there is a log, of several the one
-/// that most tables and segments are of, of equally many the one with the newest segment; without a log, the one that wrote the newest table.
+/// Looks at the files. `chosen` is the id that the user or a manifest has named; else that counts
+/// of which there is a log, of several the one that most tables and segments are of, of equally
+/// many the one with the newest segment; without a log, the one that wrote the newest table.
 ///
 /// # Errors
 /// What the system says of the files; damage is none.
@@ -48,7 +52,8 @@ pub fn look(names: &Names, dir: &Path, chosen: Option<u64>) -> Result<Whose> {
     }
     let with_log: BTreeSet<u64> = logs.iter().map(|l| l.1).collect();
     let files = |store: u64| {
-        let all = w.tables.values().chain(logs.iter().map(|l| &l.1)).filter(|s| **s == store).count();
+        let all =
+            w.tables.values().chain(logs.iter().map(|l| &l.1)).filter(|s| **s == store).count();
         (all, logs.iter().filter(|l| l.1 == store).map(|l| l.0).max())
     };
     let by_log = with_log.iter().copied().max_by_key(|&s| files(s));
@@ -58,7 +63,8 @@ pub fn look(names: &Names, dir: &Path, chosen: Option<u64>) -> Result<Whose> {
     Ok(w)
 }
 
-/// The store that wrote each table. Tables that no store has written have no id, and are not among them.
+/// The store that wrote each table. Tables that no store has written have no id, and are not among
+/// them.
 fn tables(names: &Names) -> BTreeMap<u64, u64> {
     let store_of = |id: u64| {
         let path = names.table(id)?;

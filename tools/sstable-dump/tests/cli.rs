@@ -23,7 +23,11 @@ fn exit_codes() {
     table(&path, 50, 512);
     let good = run(&["check", &arg(&path)]);
     assert_eq!(good.status.code(), Some(0));
-    assert!(text(&good.stdout).contains("sound") && good.stderr.is_empty() && !text(&good.stdout).contains('\x1b'));
+    assert!(
+        text(&good.stdout).contains("sound")
+            && good.stderr.is_empty()
+            && !text(&good.stdout).contains('\x1b')
+    );
     let mut bytes = fs::read(&path).unwrap();
     bytes[600] ^= 1;
     fs::write(&path, bytes).unwrap();
@@ -47,11 +51,20 @@ fn a_table_under_a_wrong_name() {
     table(&path, 50, 512);
     fs::copy(&path, &other).unwrap();
     for command in ["layout", "props", "scan", "filters"] {
-        let (right, wrong) = (run(&[command, &arg(&path), "--json"]), run(&[command, &arg(&other), "--json"]));
+        let (right, wrong) =
+            (run(&[command, &arg(&path), "--json"]), run(&[command, &arg(&other), "--json"]));
         assert_eq!(wrong.status.code(), Some(0), "{command}: {}", text(&wrong.stderr));
-        assert_eq!(text(&right.stdout), text(&wrong.stdout).replace("00000007", "00000001"), "{command}");
+        assert_eq!(
+            text(&right.stdout),
+            text(&wrong.stdout).replace("00000007", "00000001"),
+            "{command}"
+        );
         assert!(right.stderr.is_empty(), "{command}");
-        assert!(text(&wrong.stderr).contains("this file holds table 1, not table 7"), "{command}: {}", text(&wrong.stderr));
+        assert!(
+            text(&wrong.stderr).contains("this file holds table 1, not table 7"),
+            "{command}: {}",
+            text(&wrong.stderr)
+        );
     }
     let raw = run(&["raw", &arg(&other), "--json"]);
     assert_ne!(raw.status.code(), Some(0), "to the specification it is no table 7");
@@ -60,13 +73,29 @@ fn a_table_under_a_wrong_name() {
 #[test]
 fn every_command_has_help_with_examples() {
     let help = text(&run(&["--help"]).stdout);
-    let commands =
-        ["check", "find", "salvage", "repair", "manifest", "wal", "space", "filters", "recompress", "layout", "props", "scan"];
+    let commands = [
+        "check",
+        "find",
+        "salvage",
+        "repair",
+        "manifest",
+        "wal",
+        "space",
+        "filters",
+        "recompress",
+        "layout",
+        "props",
+        "scan",
+    ];
     for c in commands.into_iter().chain(["from-json"]) {
         assert!(help.contains(&format!("  {c} ")), "{c}");
         let out = run(&[c, "--help"]);
         assert_eq!(out.status.code(), Some(0));
-        assert!(text(&out.stdout).contains("Examples:") && text(&out.stdout).contains(&format!("sstable-dump {c} ")), "{c}");
+        assert!(
+            text(&out.stdout).contains("Examples:")
+                && text(&out.stdout).contains(&format!("sstable-dump {c} ")),
+            "{c}"
+        );
     }
 }
 
@@ -74,8 +103,11 @@ fn every_command_has_help_with_examples() {
 fn what_scan_prints_makes_the_same_file() {
     let room = Room::new("round");
     for (n, block) in [(0, 512), (1, 512), (300, 512), (300, 4096)] {
-        let (path, json, back) =
-            (room.path("00000001.sst"), room.path("t.jsonl"), room.path(&format!("{n}-{block}/00000001.sst")));
+        let (path, json, back) = (
+            room.path("00000001.sst"),
+            room.path("t.jsonl"),
+            room.path(&format!("{n}-{block}/00000001.sst")),
+        );
         let _ = fs::remove_file(&path);
         table(&path, n, block);
         let out = run(&["scan", &arg(&path), "--all-versions", "--json"]);
@@ -103,7 +135,23 @@ fn what_scan_prints_makes_the_same_file() {
 #[test]
 fn completions_and_pages() {
     let script = text(&run(&["completions", "bash"]).stdout);
-    let all = ["check", "find", "salvage", "repair", "manifest", "wal", "space", "filters", "recompress", "layout", "props"];
-    firn_testkit::shell::completes(&script, "sstable-dump", &[&all[..], &["raw", "scan", "from-json"]].concat());
+    let all = [
+        "check",
+        "find",
+        "salvage",
+        "repair",
+        "manifest",
+        "wal",
+        "space",
+        "filters",
+        "recompress",
+        "layout",
+        "props",
+    ];
+    firn_testkit::shell::completes(
+        &script,
+        "sstable-dump",
+        &[&all[..], &["raw", "scan", "from-json"]].concat(),
+    );
     assert!(text(&run(&["man", "check"]).stdout).contains("  sstable\\-dump check "));
 }

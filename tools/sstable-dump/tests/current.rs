@@ -1,4 +1,5 @@
-//! A manifest is read beside a writer that goes on between what is read before it and what after it: nothing is said against it.
+//! A manifest is read beside a writer that goes on between what is read before it and what after
+//! it: nothing is said against it.
 
 mod support;
 
@@ -11,7 +12,8 @@ use firn_testkit::as_inside;
 use sstable_dump::current::{Current, current};
 use support::{Room, options, tree_options};
 
-/// What is done before a file is read or a directory listed; what it gives stands for the file's content.
+/// What is done before a file is read or a directory listed; what it gives stands for the file's
+/// content.
 type Step = Box<dyn FnMut(&Path) -> Option<Vec<u8>> + Send>;
 
 /// An environment in which a writer does something between two reads.
@@ -39,7 +41,8 @@ impl Env for Between {
 
 /// Reads the manifest that counts in `dir`, with this done between.
 fn read(dir: &Path, step: impl FnMut(&Path) -> Option<Vec<u8>> + Send + 'static) -> Current {
-    let env: Arc<dyn Env> = Arc::new(Between { inner: OsEnv::new(), step: Mutex::new(Box::new(step)) });
+    let env: Arc<dyn Env> =
+        Arc::new(Between { inner: OsEnv::new(), step: Mutex::new(Box::new(step)) });
     current(&env, dir, &[]).unwrap().1.unwrap().unwrap()
 }
 
@@ -59,11 +62,17 @@ fn put_and_flush(tree: &Tree) {
     tree.flush().unwrap();
 }
 
-/// So many flushes, each with its table finished when files are listed, and in the manifest only after that was read.
-fn flushes(dir: &Path, tree: Tree, mut left: u32) -> impl FnMut(&Path) -> Option<Vec<u8>> + Send + 'static {
+/// So many flushes, each with its table finished when files are listed, and in the manifest only
+/// after that was read.
+fn flushes(
+    dir: &Path,
+    tree: Tree,
+    mut left: u32,
+) -> impl FnMut(&Path) -> Option<Vec<u8>> + Send + 'static {
     let (dir, mut as_it_was) = (dir.to_path_buf(), None);
     move |path| {
-        let is_manifest = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("MANIFEST-"));
+        let is_manifest =
+            path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("MANIFEST-"));
         if path == dir && left > 0 && as_it_was.is_none() {
             left -= 1;
             let manifest = OsEnv::new().read_all(&dir.join("MANIFEST-000001"), 1 << 20).unwrap();
@@ -111,7 +120,8 @@ fn a_merge_between_two_reads_makes_no_manifest_anothers() {
     assert_eq!(tables(&found), 1);
 }
 
-/// One that stays as it is beside what speaks against it is old: the same as above, with the manifest put back.
+/// One that stays as it is beside what speaks against it is old: the same as above, with the
+/// manifest put back.
 #[test]
 fn a_manifest_that_was_put_back_is_old() {
     let room = Room::new("old");
@@ -120,7 +130,9 @@ fn a_manifest_that_was_put_back_is_old() {
     let manifest = OsEnv::new().read_all(&dir.join("MANIFEST-000001"), 1 << 20).unwrap();
     put_and_flush(&tree);
     drop((db, tree));
-    let of_manifest = |path: &Path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("MANIFEST-"));
+    let of_manifest = |path: &Path| {
+        path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("MANIFEST-"))
+    };
     let found = read(&dir, move |path| of_manifest(path).then(|| manifest.clone()));
     assert!(found.against.is_some_and(|(_, words)| words.contains("of an older time")));
 }

@@ -1,4 +1,5 @@
-//! Range deletions that were cut between tables, and keys of the greatest length: sound, and rebuilt without a manifest.
+//! Range deletions that were cut between tables, and keys of the greatest length: sound, and
+//! rebuilt without a manifest.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 mod support;
@@ -15,10 +16,13 @@ fn cut_range_deletions_are_sound_and_rebuilt() {
     let longest = vec![b'm'; MAX_KEY_LEN];
     let short: &[&[u8]] = &[b"c", b"k", b"t"];
     let long: &[&[u8]] = &[b"c", &longest, b"n"];
-    for (name, keys, end) in [("short", short, &b"z"[..]), ("longest", long, b"z"), ("zero", short, b"u\0")] {
+    for (name, keys, end) in
+        [("short", short, &b"z"[..]), ("longest", long, b"z"), ("zero", short, b"u\0")]
+    {
         let (dir, bad, new) = (room.path(name), room.path("bad"), room.path("new"));
         let db = Db::open_with(&dir, options()).unwrap();
-        let t = db.tree("t", TreeOptions { table_size: 64 << 10, ..TreeOptions::default() }).unwrap();
+        let t =
+            db.tree("t", TreeOptions { table_size: 64 << 10, ..TreeOptions::default() }).unwrap();
         for old in [&b"b"[..], b"cc", b"mn", b"t", b"y"] {
             t.put(old, b"old").unwrap();
         }

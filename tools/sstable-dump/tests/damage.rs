@@ -1,8 +1,10 @@
-//! Stores damaged at random, judged by what was in them: what `check` calls sound opens and holds all that was written; what `salvage`
-//! and `repair` write opens, is sound, and what is missing from it is told.
+//! Stores damaged at random, judged by what was in them: what `check` calls sound opens and holds
+//! all that was written; what `salvage` and `repair` write opens, is sound, and what is missing
+//! from it is told.
 //!
-//! A case is made of its seed alone. `FIRN_DAMAGE_SEED` runs one case and says what it did; else [`CASES`] are tried from `FIRN_DAMAGE_FROM`
-//! (0) on, and more until `FIRN_DAMAGE_SECONDS` (0) have passed.
+//! A case is made of its seed alone. `FIRN_DAMAGE_SEED` runs one case and says what it did; else
+//! [`CASES`] are tried from `FIRN_DAMAGE_FROM` (0) on, and more until `FIRN_DAMAGE_SECONDS` (0)
+//! have passed.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly, and the time is bounded
 
 mod support;
@@ -22,7 +24,8 @@ use serde_json::Value;
 use sstable_dump::opening::known_hooks;
 use support::{Room, arg, copy, dump, options, tree_options, wide_options};
 
-/// How many cases are tried at least: a number, so that a fast machine tries the same ones as a slow one.
+/// How many cases are tried at least: a number, so that a fast machine tries the same ones as a
+/// slow one.
 const CASES: u64 = 150;
 
 /// Seeds that once found something, far behind those.
@@ -43,7 +46,8 @@ fn db_options() -> DbOptions {
     DbOptions { create: false, ..options() }
 }
 
-/// All that users see, by way of an opening for writing; without the store's own records, which are made anew after a loss.
+/// All that users see, by way of an opening for writing; without the store's own records, which are
+/// made anew after a loss.
 fn content(dir: &Path) -> firn_kv::Result<Content> {
     let db = Db::open_with(dir, db_options())?;
     let state = Manifest::load(&*OsEnv::new(), dir)?.map(|(s, _)| s).unwrap_or_default();
@@ -93,7 +97,9 @@ fn tables(room: &Room) -> Subject {
     let (dir, old) = (room.path("cql"), room.path("cql-old"));
     let s = Session::open_with(&dir, wide_options()).unwrap();
     let run = |cql: &str| drop(s.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}")));
-    run("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    run(
+        "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
     run("CREATE TABLE shop.items (id int, at int, name text, PRIMARY KEY (id, at))");
     run("CREATE INDEX items_name ON shop.items (name)");
     run("CREATE TABLE shop.hits (page text PRIMARY KEY, n counter)");
@@ -103,7 +109,11 @@ fn tables(room: &Room) -> Subject {
         some.for_each(|(_, name)| db.existing_tree(&name).unwrap().flush().unwrap());
     };
     for i in 0..240 {
-        run(&format!("INSERT INTO shop.items (id, at, name) VALUES ({}, {i}, 'n{}')", i % 20, i % 7));
+        run(&format!(
+            "INSERT INTO shop.items (id, at, name) VALUES ({}, {i}, 'n{}')",
+            i % 20,
+            i % 7
+        ));
         run(&format!("UPDATE shop.hits SET n = n + 2 WHERE page = 'p{}'", i % 5));
         match i {
             80 => run("DELETE FROM shop.items WHERE id = 3"),
@@ -120,13 +130,17 @@ fn tables(room: &Room) -> Subject {
 
 fn names(dir: &Path) -> Vec<String> {
     let all = fs::read_dir(dir).unwrap().map(|f| f.unwrap());
-    let mut all: Vec<String> = all.filter(|f| f.path().is_file()).map(|f| f.file_name().to_str().unwrap().to_owned()).collect();
+    let mut all: Vec<String> = all
+        .filter(|f| f.path().is_file())
+        .map(|f| f.file_name().to_str().unwrap().to_owned())
+        .collect();
     all.retain(|n| n != "LOCK");
     all.sort();
     all
 }
 
-/// The number of the last segment that has records: what is damaged from there on may be a torn end, of which nobody can know more.
+/// The number of the last segment that has records: what is damaged from there on may be a torn
+/// end, of which nobody can know more.
 fn last_segment(dir: &Path) -> u64 {
     let numbers = names(dir).into_iter().filter_map(|n| segment_number(&n));
     let used = |n: &u64| {
@@ -200,7 +214,8 @@ fn damage(rng: &mut Rng, dir: &Path, s: &Subject, other: &Subject, done: &mut Do
             touched.push(to);
         }
         9 => {
-            let to = ["lost+found/#77", "00000099.sst", "what is this", "00000098.wal"][rng.below(4) as usize];
+            let to = ["lost+found/#77", "00000099.sst", "what is this", "00000098.wal"]
+                [rng.below(4) as usize];
             fs::create_dir_all(dir.join("lost+found")).unwrap();
             make_way(&dir.join(to));
             fs::rename(&path, dir.join(to)).unwrap();
@@ -210,7 +225,8 @@ fn damage(rng: &mut Rng, dir: &Path, s: &Subject, other: &Subject, done: &mut Do
             }
         }
         10 => {
-            for old in names(&s.old).iter().filter(|n| n.starts_with("MANIFEST") || *n == "CURRENT") {
+            for old in names(&s.old).iter().filter(|n| n.starts_with("MANIFEST") || *n == "CURRENT")
+            {
                 make_way(&dir.join(old));
                 fs::copy(s.old.join(old), dir.join(old)).unwrap();
             }
@@ -218,7 +234,8 @@ fn damage(rng: &mut Rng, dir: &Path, s: &Subject, other: &Subject, done: &mut Do
             touched = vec!["CURRENT".into()];
         }
         11 => {
-            let theirs: Vec<String> = names(&other.dir).into_iter().filter(|n| segment_number(n).is_none()).collect();
+            let theirs: Vec<String> =
+                names(&other.dir).into_iter().filter(|n| segment_number(n).is_none()).collect();
             let theirs = pick(rng, &theirs);
             make_way(&dir.join(&theirs));
             fs::copy(other.dir.join(&theirs), dir.join(&theirs)).unwrap();
@@ -274,7 +291,8 @@ fn list(v: &Value) -> &[Value] {
     v.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Damages a store and holds what the tools say against what they should. The error says what is wrong.
+/// Damages a store and holds what the tools say against what they should. The error says what is
+/// wrong.
 fn case(room: &Room, subjects: &[Subject], seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let i = rng.below(subjects.len() as u64) as usize;
@@ -302,13 +320,19 @@ fn case(room: &Room, subjects: &[Subject], seed: u64) -> Result<(), String> {
     copy(&bad, &trial);
     let opened = Db::open_with(&trial, db_options()).map(drop);
     if v["opens"] != opened.is_ok() && !(v.is_null() && opened.is_err()) {
-        return err(format!("check says \"opens\": {}, and an opening for writing {opened:?}\n{text}", v["opens"]));
+        return err(format!(
+            "check says \"opens\": {}, and an opening for writing {opened:?}\n{text}",
+            v["opens"]
+        ));
     }
     if v["sound"] == true {
         match content(&trial) {
             Err(e) => return err(format!("it is called sound, and does not open: {e}")),
             Ok(found) if found != s.truth && !torn => {
-                return err(format!("it is called sound, and {} keys differ\n{text}", differing(&s.truth, &found)));
+                return err(format!(
+                    "it is called sound, and {} keys differ\n{text}",
+                    differing(&s.truth, &found)
+                ));
             }
             Ok(_) => {}
         }
@@ -320,7 +344,11 @@ fn case(room: &Room, subjects: &[Subject], seed: u64) -> Result<(), String> {
             continue;
         }
         fs::remove_dir_all(&new).ok();
-        let args: Vec<String> = how.iter().map(|s| (*s).to_owned()).chain([arg(&bad), "--out".into(), arg(&new)]).collect();
+        let args: Vec<String> = how
+            .iter()
+            .map(|s| (*s).to_owned())
+            .chain([arg(&bad), "--out".into(), arg(&new)])
+            .collect();
         let (v, text, code) = json(&args.iter().map(String::as_str).collect::<Vec<_>>());
         if v.is_null() && how[0] == "salvage" && text.contains("repair") {
             // It says that the manifest can't be believed, which is `repair`'s to deal with.
@@ -329,16 +357,23 @@ fn case(room: &Room, subjects: &[Subject], seed: u64) -> Result<(), String> {
         if code > 1 || v["sound"] != true {
             return err(format!("{how:?} made nothing that is sound\n{text}"));
         }
-        let found = content(&new).map_err(|e| format!("{what}: {how:?} made what does not open: {e}\n{text}"))?;
+        let found = content(&new)
+            .map_err(|e| format!("{what}: {how:?} made what does not open: {e}\n{text}"))?;
         let differ = differing(&s.truth, &found) as u64;
         let (losses, unknown) = (list(&v["losses"]), list(&v["unknown"]));
         if code == 0 && unknown.is_empty() && differ > 0 && !torn {
-            return err(format!("{how:?} says that nothing is lost, and {differ} keys differ\n{text}"));
+            return err(format!(
+                "{how:?} says that nothing is lost, and {differ} keys differ\n{text}"
+            ));
         }
         let told: Option<u64> = losses.iter().map(|l| l["entries"].as_u64()).sum();
         let plain = losses.iter().all(|l| l["what"] != "tombstones");
-        if let Some(told) = told.filter(|told| unknown.is_empty() && plain && !torn && *told < differ) {
-            return err(format!("{how:?} says that {told} entries are lost, and {differ} keys differ\n{text}"));
+        if let Some(told) =
+            told.filter(|told| unknown.is_empty() && plain && !torn && *told < differ)
+        {
+            return err(format!(
+                "{how:?} says that {told} entries are lost, and {differ} keys differ\n{text}"
+            ));
         }
     }
     Ok(())

@@ -10,15 +10,20 @@ use std::sync::Arc;
 use firn_kv::{Db, DbOptions, Tree};
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{
-    CfDef, ColumnParent, Comparator, CounterColumn, KsDef, Malformed, ManualClock, Options, Registry, TypeError, Wide,
+    CfDef, ColumnParent, Comparator, CounterColumn, KsDef, Malformed, ManualClock, Options,
+    Registry, TypeError, Wide,
 };
 use firn_wide_text::json::{ImportOptions, import};
 use support::{Room, dump, options, tree_options};
 
-/// Operations on a store: lines of `put TREE KEY VALUE`, `delete TREE KEY`, `delete-range TREE FROM TO`, `flush TREE`, `compact TREE`,
-/// `sync`.
+/// Operations on a store: lines of `put TREE KEY VALUE`, `delete TREE KEY`,
+/// `delete-range TREE FROM TO`, `flush TREE`, `compact TREE`, `sync`.
 fn store(dir: &Path, case: &Case) -> String {
-    let db = Db::open_with(dir, DbOptions { create: true, event_log: !case.has("no-events"), ..options() }).unwrap();
+    let db = Db::open_with(
+        dir,
+        DbOptions { create: true, event_log: !case.has("no-events"), ..options() },
+    )
+    .unwrap();
     let tree = |name: &str| -> Tree { db.tree(name, tree_options()).unwrap() };
     for line in case.input.lines() {
         let words: Vec<&str> = line.split(' ').collect();
@@ -67,14 +72,18 @@ impl Comparator for Own {
     }
 }
 
-/// Families of a keyspace K: lines of `family NAME KEYS NAMES VALUES [SUBCOLUMNS]`, `add FAMILY KEY COLUMN DELTA` and `raw FAMILY KEY VALUE`;
-/// what else there is is their rows in JSON, read before those two. All is flushed then but for what follows `log`.
+/// Families of a keyspace K: lines of `family NAME KEYS NAMES VALUES [SUBCOLUMNS]`,
+/// `add FAMILY KEY COLUMN DELTA` and `raw FAMILY KEY VALUE`; what else there is is their rows in
+/// JSON, read before those two. All is flushed then but for what follows `log`.
 fn wide(dir: &Path, case: &Case) -> String {
     let mut registry = Registry::new();
     registry.register(Arc::new(Own));
     let clock = Arc::new(ManualClock::new(1_700_000_000_000_000));
-    let store = firn_wide::StoreOptions { db: DbOptions { create: true, ..options() }, clock: Some(clock) };
-    let wide = Wide::open_with(dir, Options { registry: Arc::new(registry), store, ..Options::default() }).unwrap();
+    let store =
+        firn_wide::StoreOptions { db: DbOptions { create: true, ..options() }, clock: Some(clock) };
+    let wide =
+        Wide::open_with(dir, Options { registry: Arc::new(registry), store, ..Options::default() })
+            .unwrap();
     let (mut families, mut document, mut later) = (vec![], String::new(), vec![]);
     for line in case.input.lines() {
         let words: Vec<&str> = line.split(' ').collect();
@@ -94,7 +103,9 @@ fn wide(dir: &Path, case: &Case) -> String {
     wide.system_add_keyspace(&KsDef { cf_defs: families, ..KsDef::new("K") }).unwrap();
     let k = wide.keyspace("K").unwrap();
     let (document, log) = document.split_once("log\n").unwrap_or((&document, ""));
-    let import = |text: &str| import(&k, text.as_bytes(), &ImportOptions::default(), &mut |_, _| {}).map(drop).unwrap();
+    let import = |text: &str| {
+        import(&k, text.as_bytes(), &ImportOptions::default(), &mut |_, _| {}).map(drop).unwrap()
+    };
     import(document);
     let tree = |name: &str| {
         let id = wide.schema().family("K", name).unwrap().id();
@@ -118,7 +129,8 @@ fn wide(dir: &Path, case: &Case) -> String {
     String::new()
 }
 
-/// Damages a file: `at=OFFSET` bytes are turned over, `len=N` of them, or one in `every=N`; or `cut=LEN`; or `remove`.
+/// Damages a file: `at=OFFSET` bytes are turned over, `len=N` of them, or one in `every=N`; or
+/// `cut=LEN`; or `remove`.
 fn damage(path: &Path, case: &Case) -> String {
     if case.has("remove") {
         fs::remove_file(path).unwrap();
@@ -152,7 +164,10 @@ fn settled(text: &str, room: &Room) -> String {
         rest = &rest[at + 4..];
     }
     let mut parts = (out + rest).split("_micros\":").map(str::to_owned).collect::<Vec<_>>();
-    for part in parts.iter_mut().skip(1).filter(|p| p.starts_with(|c: char| c.is_ascii_digit()) && !p.starts_with("1700000000"))
+    for part in parts
+        .iter_mut()
+        .skip(1)
+        .filter(|p| p.starts_with(|c: char| c.is_ascii_digit()) && !p.starts_with("1700000000"))
     {
         *part = format!("NOW{}", part.trim_start_matches(|c: char| c.is_ascii_digit()));
     }
@@ -217,7 +232,10 @@ fn outputs() {
                 }
                 "run" => {
                     // Words that begin with @ are paths in the room.
-                    let word = |w: &str| w.strip_prefix('@').map_or(w.to_owned(), |p| room.path(p).display().to_string());
+                    let word = |w: &str| {
+                        w.strip_prefix('@')
+                            .map_or(w.to_owned(), |p| room.path(p).display().to_string())
+                    };
                     let args: Vec<String> = case.input.split_whitespace().map(word).collect();
                     let (text, code) = dump(&args);
                     let end = if code == 0 { String::new() } else { format!("exit code {code}\n") };

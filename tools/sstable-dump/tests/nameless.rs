@@ -1,5 +1,5 @@
-//! Stores of which neither manifest nor event log is left: whose files they are, and what the trees of the data model are called, by what is in
-//! them alone; and tables whose definitions were lost.
+//! Stores of which neither manifest nor event log is left: whose files they are, and what the trees
+//! of the data model are called, by what is in them alone; and tables whose definitions were lost.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 mod support;
@@ -16,14 +16,16 @@ use firn_wide::{CfDef, ColumnParent, CounterColumn, KsDef, Wide};
 use support::{Room, arg, content, copy, dump, options, tree_options, wide_options};
 
 fn names(dir: &Path) -> Vec<String> {
-    let mut all: Vec<String> = fs::read_dir(dir).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+    let mut all: Vec<String> =
+        fs::read_dir(dir).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
     all.sort();
     all
 }
 
 /// Removes all that tells names.
 fn forget(dir: &Path) {
-    let telling = |n: &&String| n.starts_with("MANIFEST") || n.starts_with("EVENTS") || *n == "CURRENT";
+    let telling =
+        |n: &&String| n.starts_with("MANIFEST") || n.starts_with("EVENTS") || *n == "CURRENT";
     names(dir).iter().filter(telling).for_each(|n| fs::remove_file(dir.join(n)).unwrap());
 }
 
@@ -37,7 +39,10 @@ fn run(s: &Session, cql: &str) {
 
 fn shop(dir: &Path) -> Session {
     let s = Session::open_with(dir, wide_options()).unwrap();
-    run(&s, "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    run(
+        &s,
+        "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
     s
 }
 
@@ -47,7 +52,12 @@ fn flush(s: &Session) {
 }
 
 fn count(s: &Session, cql: &str) -> i64 {
-    s.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}")).row(0).unwrap().at::<i64>(0).unwrap()
+    s.execute(cql, ())
+        .unwrap_or_else(|e| panic!("{cql}: {e}"))
+        .row(0)
+        .unwrap()
+        .at::<i64>(0)
+        .unwrap()
 }
 
 fn repair(dir: &Path, new: &Path, more: &[&str]) -> (String, i32) {
@@ -73,7 +83,10 @@ fn tables_get_their_names_back_by_their_content() {
         for i in 0..60 {
             run(&s, &format!("INSERT INTO shop.first (id, name) VALUES ({i}, 'first')"));
             run(&s, &format!("INSERT INTO shop.second (id, name) VALUES ({i}, 'second')"));
-            run(&s, &format!("INSERT INTO shop.items (id, at, name) VALUES ({i}, 'a', 'n{}')", i % 10));
+            run(
+                &s,
+                &format!("INSERT INTO shop.items (id, at, name) VALUES ({i}, 'a', 'n{}')", i % 10),
+            );
             run(&s, "UPDATE shop.hits SET n = n + 2 WHERE page = 'home'");
         }
         run(&s, "DELETE FROM shop.items WHERE id = 7");
@@ -93,7 +106,8 @@ fn tables_get_their_names_back_by_their_content() {
         assert!(text.contains("all indexes are built anew"), "{text}");
         let s = Session::open_with(&new, wide_options()).unwrap_or_else(|e| panic!("{e}"));
         for table in ["first", "second"] {
-            let rows = s.execute(&format!("SELECT name FROM shop.{table} WHERE id = 3"), ()).unwrap();
+            let rows =
+                s.execute(&format!("SELECT name FROM shop.{table} WHERE id = 3"), ()).unwrap();
             assert_eq!(rows.row(0).unwrap().at::<String>(0).unwrap(), table, "{text}");
         }
         assert_eq!(count(&s, "SELECT count(*) FROM shop.items"), 59);
@@ -123,10 +137,16 @@ fn what_may_be_two_tables_keeps_no_name() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("table shop.a or table shop.b"), "{text}");
     let s = Session::open_with(&new, wide_options()).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(count(&s, "SELECT count(*) FROM shop.a") + count(&s, "SELECT count(*) FROM shop.b"), 0);
+    assert_eq!(
+        count(&s, "SELECT count(*) FROM shop.a") + count(&s, "SELECT count(*) FROM shop.b"),
+        0
+    );
     assert_eq!(count(&s, "SELECT count(*) FROM shop.c"), 1);
     // Its data is there all the same.
-    assert!(state(&new).trees.values().any(|t| t.name.starts_with("tree-") && t.tables().count() == 1), "{text}");
+    assert!(
+        state(&new).trees.values().any(|t| t.name.starts_with("tree-") && t.tables().count() == 1),
+        "{text}"
+    );
 }
 
 #[test]
@@ -134,8 +154,12 @@ fn families_get_their_names_back_by_their_content() {
     let room = Room::new("families");
     let (dir, new) = (room.path("s"), room.path("new"));
     let wide = Wide::open_with(&dir, wide_options()).unwrap();
-    let family = |name: &str, of: &str| CfDef { comparator_type: of.into(), ..CfDef::new("Music", name) };
-    let counters = CfDef { default_validation_class: "CounterColumnType".into(), ..family("Likes", "UTF8Type") };
+    let family =
+        |name: &str, of: &str| CfDef { comparator_type: of.into(), ..CfDef::new("Music", name) };
+    let counters = CfDef {
+        default_validation_class: "CounterColumnType".into(),
+        ..family("Likes", "UTF8Type")
+    };
     let cf_defs = vec![family("Songs", "UTF8Type"), family("Plays", "LongType"), counters];
     wide.system_add_keyspace(&KsDef { cf_defs, ..KsDef::new("Music") }).unwrap();
     let k = wide.keyspace("Music").unwrap();
@@ -151,7 +175,11 @@ fn families_get_their_names_back_by_their_content() {
     let wide = Wide::open_with(&new, wide_options()).unwrap_or_else(|e| panic!("{e}"));
     let k = wide.keyspace("Music").unwrap();
     for (name, columns) in [("Songs", 30), ("Plays", 30)] {
-        assert_eq!(k.family(name).unwrap().row("hello").slice().columns().unwrap().count(), columns, "{name}: {text}");
+        assert_eq!(
+            k.family(name).unwrap().row("hello").slice().columns().unwrap().count(),
+            columns,
+            "{name}: {text}"
+        );
     }
     k.add(b"hello", &ColumnParent::new("Likes"), &CounterColumn::new("likes", 2)).unwrap();
     assert!(!state(&new).trees.values().any(|t| t.name.starts_with("tree-")), "{text}");
@@ -160,7 +188,11 @@ fn families_get_their_names_back_by_their_content() {
 /// The stores that the log segments of a directory say they are of.
 fn of_segments(dir: &Path) -> Vec<u64> {
     let numbers = names(dir).into_iter().filter_map(|n| segment_number(&n));
-    numbers.filter_map(|n| SegmentReader::open(&*OsEnv::new(), dir, n).unwrap().header().map(|h| h.store)).collect()
+    numbers
+        .filter_map(|n| {
+            SegmentReader::open(&*OsEnv::new(), dir, n).unwrap().header().map(|h| h.store)
+        })
+        .collect()
 }
 
 /// A store whose last writes are in the log only.
@@ -188,7 +220,10 @@ fn a_store_without_manifest_stays_itself() {
     assert!(!segments.is_empty() && segments.iter().all(|s| *s == id), "{segments:x?}");
     assert_eq!(content(&new)[0].1, truth[0].1);
     // The tables alone tell too.
-    names(&dir).iter().filter(|n| n.ends_with(".wal")).for_each(|n| fs::remove_file(dir.join(n)).unwrap());
+    names(&dir)
+        .iter()
+        .filter(|n| n.ends_with(".wal"))
+        .for_each(|n| fs::remove_file(dir.join(n)).unwrap());
     repair(&dir, &new, &[]);
     assert_eq!(state(&new).id, id);
 }
@@ -196,7 +231,8 @@ fn a_store_without_manifest_stays_itself() {
 #[test]
 fn two_stores_without_manifests_are_kept_apart() {
     let room = Room::new("two");
-    let (one, two, both, new) = (room.path("one"), room.path("two"), room.path("both"), room.path("new"));
+    let (one, two, both, new) =
+        (room.path("one"), room.path("two"), room.path("both"), room.path("new"));
     plain(&one, "one");
     // Its files have higher numbers.
     plain(&two, "other");
@@ -220,7 +256,10 @@ fn two_stores_without_manifests_are_kept_apart() {
     for (i, id) in ids.into_iter().enumerate() {
         let (text, code) = repair(&both, &new, &["--store", &format!("{id:016x}")]);
         assert_eq!(code, 1, "{text}");
-        assert!(text.contains(&format!("it is of another store (id {:016x})", ids[1 - i])), "{text}");
+        assert!(
+            text.contains(&format!("it is of another store (id {:016x})", ids[1 - i])),
+            "{text}"
+        );
         assert_eq!((state(&new).id, &content(&new)[0].1), (id, &truth[i]), "{text}");
     }
     // Nothing is mixed without the word either.
@@ -246,7 +285,8 @@ fn a_table_without_its_definition_is_told() {
     assert_eq!(dump(&["check", &arg(&dir)]).1, 0);
     let db = Db::open_with(&dir, DbOptions { create: false, ..options() }).unwrap();
     let schema = db.existing_tree("system.schema").unwrap();
-    let tables: Vec<Vec<u8>> = schema.prefix(b"cql/table/").map(|r| r.unwrap().0.to_vec()).collect();
+    let tables: Vec<Vec<u8>> =
+        schema.prefix(b"cql/table/").map(|r| r.unwrap().0.to_vec()).collect();
     assert_eq!(tables.len(), 3);
     tables.iter().for_each(|key| schema.delete(key).unwrap());
     // What the last of them was being dropped.
@@ -258,7 +298,8 @@ fn a_table_without_its_definition_is_told() {
     let (text, code) = dump(&["check", &arg(&dir)]);
     assert!(code == 1 && text.contains("1 finding: 1 undefined"), "{text}");
     assert!(
-        text.contains(&format!("tree {tree} has no definition")) && text.contains(&format!("firn scan --tree {tree}")),
+        text.contains(&format!("tree {tree} has no definition"))
+            && text.contains(&format!("firn scan --tree {tree}")),
         "{text}"
     );
     // Its data is kept under another name, which no opening takes for a table's.
@@ -277,14 +318,23 @@ fn space_is_told_in_the_types_of_the_store() {
     run(&s, "CREATE INDEX items_name ON shop.items (name)");
     for i in 0..40 {
         let name = "x".repeat(i % 4 * 100);
-        run(&s, &format!("INSERT INTO shop.items (id, at, name) VALUES ({}, {i}, 'n{}{name}')", i % 4, i % 2));
+        run(
+            &s,
+            &format!(
+                "INSERT INTO shop.items (id, at, name) VALUES ({}, {i}, 'n{}{name}')",
+                i % 4,
+                i % 2
+            ),
+        );
     }
     flush(&s);
     drop(s);
     let (text, code) = dump(&["space", &arg(&dir)]);
     assert_eq!(code, 0, "{text}");
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
-    let part = |from: &str| text.split_once(from).unwrap_or_else(|| panic!("{from} is not in {text}")).1.to_owned();
+    let part = |from: &str| {
+        text.split_once(from).unwrap_or_else(|| panic!("{from} is not in {text}")).1.to_owned()
+    };
     let table = part("(table shop.items): ");
     let rows: Vec<&str> = table.lines().skip(2).take(4).collect();
     // The largest first; columns end where their headings do.

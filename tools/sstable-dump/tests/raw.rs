@@ -1,4 +1,5 @@
-//! `raw` over the golden files: every kind is shown, damage is refused. That the fields are right is what `.ci/format-spec` checks.
+//! `raw` over the golden files: every kind is shown, damage is refused. That the fields are right
+//! is what `.ci/format-spec` checks.
 #![allow(clippy::disallowed_methods, reason = "temporary directories")]
 
 use std::path::{Path, PathBuf};
@@ -39,8 +40,14 @@ fn each_kind_of_file_is_shown() {
     assert!(manifest["frames"][0]["edits"][0]["snapshot"]["store_id"].is_u64());
     assert_eq!(one("stores/007/CURRENT")["manifest"], "MANIFEST-000001");
 
-    let (done, text) = raw(&[golden().join("stores/007/CURRENT"), golden().join("tables/00000035.sst")], false);
-    assert!(done.is_ok() && text.contains("  manifest: MANIFEST-000001\n") && text.contains("    file_id: 35\n"), "{text}");
+    let (done, text) =
+        raw(&[golden().join("stores/007/CURRENT"), golden().join("tables/00000035.sst")], false);
+    assert!(
+        done.is_ok()
+            && text.contains("  manifest: MANIFEST-000001\n")
+            && text.contains("    file_id: 35\n"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! No input makes a command panic, loop or take more memory than it may: random bytes, and real files with random damage.
+//! No input makes a command panic, loop or take more memory than it may: random bytes, and real
+//! files with random damage.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 mod support;
@@ -132,7 +133,11 @@ fn make_store(dir: &Path) {
     let t = db.tree("t", tree_options()).unwrap();
     for round in 0..4u32 {
         for i in 0..30u32 {
-            t.put(format!("key{:05}", i * 7 % 31).as_bytes(), format!("value {round} {i}").as_bytes()).unwrap();
+            t.put(
+                format!("key{:05}", i * 7 % 31).as_bytes(),
+                format!("value {round} {i}").as_bytes(),
+            )
+            .unwrap();
         }
         t.delete(b"key00003").unwrap();
         t.delete_range("key00010".."key00012").unwrap();

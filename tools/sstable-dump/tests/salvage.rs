@@ -1,5 +1,6 @@
-//! Salvage of tables under every damage of its list: each block destroyed, the footer, the index, the file cut off anywhere, a run of
-//! zeros, two files' blocks swapped. What is saved must be a part of what was there, what is said to be lost the rest.
+//! Salvage of tables under every damage of its list: each block destroyed, the footer, the index,
+//! the file cut off anywhere, a run of zeros, two files' blocks swapped. What is saved must be a
+//! part of what was there, what is said to be lost the rest.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 mod support;
@@ -38,7 +39,8 @@ fn salvage(room: &Room, damaged: &[u8], truth: &[String]) -> (Value, Vec<String>
     assert_eq!(code, i32::from(!losses.is_empty()), "{text}");
     let saved = if v["to"].is_null() { vec![] } else { entries(&good) };
     assert_eq!(v["entries"].as_u64().unwrap(), saved.len() as u64);
-    let (have, all): (BTreeSet<&String>, BTreeSet<&String>) = (saved.iter().collect(), truth.iter().collect());
+    let (have, all): (BTreeSet<&String>, BTreeSet<&String>) =
+        (saved.iter().collect(), truth.iter().collect());
     assert!(have.is_subset(&all), "something was made up");
     let gone: Vec<&&String> = all.difference(&have).collect();
     let data: Vec<&Value> = losses.iter().filter(|l| l["what"] == "data").collect();
@@ -72,8 +74,10 @@ fn nothing_is_lost_of_a_sound_table() {
     table(&path, 100, 512);
     let (v, saved) = salvage(&room, &fs::read(&path).unwrap(), &entries(&path));
     assert_eq!((v["losses"].as_array().unwrap().len(), saved.len()), (0, 114));
-    let (mut was, mut is) = (fs::read(&path).unwrap(), fs::read(room.path("good/00000001.sst")).unwrap());
-    // What was written again is another table: the number of its own, and with it the footer's checksum, is a new one.
+    let (mut was, mut is) =
+        (fs::read(&path).unwrap(), fs::read(room.path("good/00000001.sst")).unwrap());
+    // What was written again is another table: the number of its own, and with it the footer's
+    // checksum, is a new one.
     for table in [&mut was, &mut is] {
         let footer = table.len() - FOOTER;
         table[footer + 48..footer + 60].fill(0);
@@ -90,7 +94,8 @@ fn each_block_destroyed() {
     let blocks = blocks(&path);
     assert!(blocks.len() > 8);
     for b in &blocks {
-        let (at, len) = (b["offset"].as_u64().unwrap() as usize, b["len"].as_u64().unwrap() as usize);
+        let (at, len) =
+            (b["offset"].as_u64().unwrap() as usize, b["len"].as_u64().unwrap() as usize);
         // Its content, its header, all of it.
         for (from, to) in [(at + len / 2, at + len / 2 + 1), (at, at + 8), (at, at + len)] {
             let mut bad = bytes.clone();
@@ -98,7 +103,8 @@ fn each_block_destroyed() {
             let (v, saved) = salvage(&room, &bad, &truth);
             let lost = if b["what"] == "data" { b["entries"].as_u64().unwrap() } else { 0 };
             assert_eq!(saved.len() as u64 + lost, truth.len() as u64, "{b} {v}");
-            let range_lost = v["losses"].as_array().unwrap().iter().any(|l| l["what"] == "tombstones");
+            let range_lost =
+                v["losses"].as_array().unwrap().iter().any(|l| l["what"] == "tombstones");
             assert_eq!(range_lost, b["what"] == "tombstones", "{v}");
             assert_eq!(dump(&["check", &arg(&room.path("bad/00000001.sst"))]).1, 1);
         }
@@ -116,7 +122,8 @@ fn any_two_blocks_destroyed() {
         for b in &blocks[i + 1..] {
             let mut bad = bytes.clone();
             for x in [a, b] {
-                let (at, len) = (x["offset"].as_u64().unwrap() as usize, x["len"].as_u64().unwrap() as usize);
+                let (at, len) =
+                    (x["offset"].as_u64().unwrap() as usize, x["len"].as_u64().unwrap() as usize);
                 bad[at..at + len].fill(0);
             }
             salvage(&room, &bad, &truth);
@@ -136,7 +143,10 @@ fn cut_off_anywhere() {
         // Every whole block is saved.
         let whole: u64 = blocks
             .iter()
-            .filter(|b| b["what"] == "data" && b["offset"].as_u64().unwrap() + b["len"].as_u64().unwrap() <= len as u64)
+            .filter(|b| {
+                b["what"] == "data"
+                    && b["offset"].as_u64().unwrap() + b["len"].as_u64().unwrap() <= len as u64
+            })
             .map(|b| b["entries"].as_u64().unwrap())
             .sum();
         assert_eq!(saved.len() as u64, whole, "cut at {len}");
@@ -165,7 +175,8 @@ fn blocks_of_two_files_swapped() {
     table(&path, 60, 512);
     table(&other, 60, 512);
     let (a, b, truth) = (fs::read(&path).unwrap(), fs::read(&other).unwrap(), entries(&path));
-    let of = |b: &Value| (b["offset"].as_u64().unwrap() as usize, b["len"].as_u64().unwrap() as usize);
+    let of =
+        |b: &Value| (b["offset"].as_u64().unwrap() as usize, b["len"].as_u64().unwrap() as usize);
     let blocks = blocks(&path);
     let mut swapped = 0;
     for x in blocks.iter().filter(|x| x["what"] == "data").map(of) {

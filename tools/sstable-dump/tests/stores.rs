@@ -23,7 +23,9 @@ fn make(dir: &Path, seed: u64, ops: u32) -> Db {
         let key = format!("key{:03}", rng.below(150));
         match rng.below(40) {
             0..=5 => t.delete(key.as_bytes()).unwrap(),
-            6 => t.delete_range(key.as_bytes()..format!("key{:03}", rng.below(150)).as_bytes()).unwrap_or(()),
+            6 => t
+                .delete_range(key.as_bytes()..format!("key{:03}", rng.below(150)).as_bytes())
+                .unwrap_or(()),
             7 if i % 3 == 0 => t.flush().unwrap(),
             8 if i % 11 == 0 => t.compact().unwrap(),
             _ => t.put(key.as_bytes(), format!("value {i}").as_bytes()).unwrap(),
@@ -34,7 +36,10 @@ fn make(dir: &Path, seed: u64, ops: u32) -> Db {
 
 fn files(dir: &Path, end: &str) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|f| f.unwrap().path()).collect();
-    all.retain(|p| p.to_str().unwrap().ends_with(end) || p.file_name().unwrap().to_str().unwrap().starts_with(end));
+    all.retain(|p| {
+        p.to_str().unwrap().ends_with(end)
+            || p.file_name().unwrap().to_str().unwrap().starts_with(end)
+    });
     all.sort();
     all
 }
@@ -62,7 +67,8 @@ fn a_store_without_its_manifest_is_rebuilt_whole() {
     }
 }
 
-/// Without the event log too: then names are not known, and compactions must be told by the entries.
+/// Without the event log too: then names are not known, and compactions must be told by the
+/// entries.
 #[test]
 fn tables_and_log_alone_give_the_content() {
     let room = Room::new("bare");
@@ -88,7 +94,8 @@ fn tables_and_log_alone_give_the_content() {
     }
 }
 
-/// Inputs of a finished compaction that were not removed yet, and outputs of one that was not finished.
+/// Inputs of a finished compaction that were not removed yet, and outputs of one that was not
+/// finished.
 #[test]
 fn dead_tables_do_not_come_back() {
     let room = Room::new("dead");
@@ -134,7 +141,8 @@ fn dead_tables_do_not_come_back() {
 #[test]
 fn unfinished_tables_are_left_out() {
     let room = Room::new("unfinished");
-    let (dir, before, bad, new) = (room.path("s"), room.path("before"), room.path("bad"), room.path("new"));
+    let (dir, before, bad, new) =
+        (room.path("s"), room.path("before"), room.path("bad"), room.path("new"));
     let db = Db::open_with(&dir, options()).unwrap();
     let t = db.tree("t", tree_options()).unwrap();
     for value in ["old", "new"] {
@@ -145,7 +153,9 @@ fn unfinished_tables_are_left_out() {
     }
     copy(&dir, &before);
     t.compact().unwrap();
-    let names = |d: &Path| files(d, ".sst").iter().map(|f| f.file_name().unwrap().to_owned()).collect::<Vec<_>>();
+    let names = |d: &Path| {
+        files(d, ".sst").iter().map(|f| f.file_name().unwrap().to_owned()).collect::<Vec<_>>()
+    };
     let was = names(&before);
     let made: Vec<_> = names(&dir).into_iter().filter(|n| !was.contains(n)).collect();
     assert!(!made.is_empty());
@@ -174,7 +184,9 @@ fn unfinished_tables_are_left_out() {
 fn looking_at_a_live_store() {
     let room = Room::new("live");
     let dir = room.path("s");
-    let db = Db::open_with(&dir, firn_kv::DbOptions { wal_segment: 64 << 10, ..Default::default() }).unwrap();
+    let db =
+        Db::open_with(&dir, firn_kv::DbOptions { wal_segment: 64 << 10, ..Default::default() })
+            .unwrap();
     let small = TreeOptions { memtable_size: 64 << 10, ..tree_options() };
     let t = db.tree("t", small).unwrap();
     t.put(b"first", b"value").unwrap();
@@ -189,10 +201,16 @@ fn looking_at_a_live_store() {
             }
         });
         for _ in 0..4 {
-            for command in [&["check", &arg(&dir)][..], &["find", &arg(&dir), "first"], &["space", &arg(&dir)]] {
+            for command in
+                [&["check", &arg(&dir)][..], &["find", &arg(&dir), "first"], &["space", &arg(&dir)]]
+            {
                 let (text, code) = dump(command);
-                // A file may vanish under a command that does not try again; that is said, and is no damage.
-                assert!(code == 0 || (code == 2 && text.contains("not found")), "{command:?}: {text}");
+                // A file may vanish under a command that does not try again; that is said, and is
+                // no damage.
+                assert!(
+                    code == 0 || (code == 2 && text.contains("not found")),
+                    "{command:?}: {text}"
+                );
             }
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -229,7 +247,8 @@ fn each_table_of_a_store_destroyed_or_missing() {
     assert_eq!(code, 0, "{text}");
 }
 
-/// A file that the system does not give, here a directory under its name: one loss, and the rest is saved.
+/// A file that the system does not give, here a directory under its name: one loss, and the rest is
+/// saved.
 #[test]
 fn a_table_that_cannot_be_read() {
     let room = Room::new("unreadable");
@@ -243,7 +262,9 @@ fn a_table_that_cannot_be_read() {
     for command in ["check", "salvage", "repair"] {
         let _ = fs::remove_dir_all(&new);
         let out = ["--out".to_owned(), arg(&new)];
-        let args = [command.to_owned(), arg(&bad)].into_iter().chain(out.into_iter().filter(|_| command != "check"));
+        let args = [command.to_owned(), arg(&bad)]
+            .into_iter()
+            .chain(out.into_iter().filter(|_| command != "check"));
         let (text, code) = dump(&args.collect::<Vec<_>>());
         assert_eq!(code, 1, "{text}");
         assert!(text.contains(table.file_name().unwrap().to_str().unwrap()), "{text}");
@@ -253,7 +274,8 @@ fn a_table_that_cannot_be_read() {
     }
 }
 
-/// Every record of the log destroyed in turn: the records before and behind it are all there, and the loss is counted.
+/// Every record of the log destroyed in turn: the records before and behind it are all there, and
+/// the loss is counted.
 #[test]
 fn a_log_is_read_past_its_damage() {
     let room = Room::new("log");
@@ -268,8 +290,11 @@ fn a_log_is_read_past_its_damage() {
     let log = files(&dir, ".wal").pop().unwrap();
     let name = log.file_name().unwrap().to_owned();
     let (text, _) = dump(&["wal", &arg(&log), "--json"]);
-    let records: Vec<Value> =
-        text.lines().map(|l| serde_json::from_str(l).unwrap()).filter(|v: &Value| v["mark"] == false).collect();
+    let records: Vec<Value> = text
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .filter(|v: &Value| v["mark"] == false)
+        .collect();
     assert_eq!(records.len(), 12);
     for (i, r) in records.iter().enumerate() {
         copy(&dir, &bad);
@@ -286,7 +311,8 @@ fn a_log_is_read_past_its_damage() {
         if 0 < i && i < 11 {
             assert!(text.contains("lost: 1 operation of the log"), "{text}");
         }
-        let keys: Vec<String> = content(&new)[0].1.iter().map(|(k, _)| String::from_utf8(k.clone()).unwrap()).collect();
+        let keys: Vec<String> =
+            content(&new)[0].1.iter().map(|(k, _)| String::from_utf8(k.clone()).unwrap()).collect();
         let all: Vec<String> = (0..12).filter(|k| *k != i).map(|k| format!("key{k:02}")).collect();
         assert_eq!(keys, all);
     }

@@ -1,4 +1,5 @@
-//! Files of a clone and of another store under names of this one: `check` finds them, and says what they are.
+//! Files of a clone and of another store under names of this one: `check` finds them, and says what
+//! they are.
 #![allow(clippy::disallowed_methods)] // files under test are put where they do not belong
 
 mod support;
@@ -9,7 +10,8 @@ use std::path::Path;
 use firn_kv::Db;
 use support::{Room, arg, content, copy, dump, options, tree_options};
 
-/// Puts a pair into the store, and leaves its files in `left` as they are while it is open: as a killed process leaves them.
+/// Puts a pair into the store, and leaves its files in `left` as they are while it is open: as a
+/// killed process leaves them.
 fn killed(dir: &Path, left: &Path, value: &str) {
     let db = Db::open_with(dir, options()).unwrap();
     let t = db.tree("t", tree_options()).unwrap();
@@ -67,9 +69,12 @@ fn a_table_of_another_store() {
     assert!(text.contains(" of store "), "{text}");
 }
 
-/// A store of one table and a log whose manifest is gone, with what `alter` makes of the event log of another store that went on longer:
-/// what is saved of it.
-fn saved_beside_events(room: &Room, alter: impl FnOnce(String) -> String) -> (String, support::Pairs) {
+/// A store of one table and a log whose manifest is gone, with what `alter` makes of the event log
+/// of another store that went on longer: what is saved of it.
+fn saved_beside_events(
+    room: &Room,
+    alter: impl FnOnce(String) -> String,
+) -> (String, support::Pairs) {
     let make = |name: &str, rounds: usize| {
         let db = Db::open_with(room.path(name), options()).unwrap();
         let t = db.tree("t", tree_options()).unwrap();
@@ -85,7 +90,11 @@ fn saved_beside_events(room: &Room, alter: impl FnOnce(String) -> String) -> (St
     let (one, other) = (make("short", 2), make("long", 3));
     fs::remove_file(one.join("CURRENT")).unwrap();
     fs::remove_file(one.join("MANIFEST-000001")).unwrap();
-    fs::write(one.join("EVENTS.jsonl"), alter(fs::read_to_string(other.join("EVENTS.jsonl")).unwrap())).unwrap();
+    fs::write(
+        one.join("EVENTS.jsonl"),
+        alter(fs::read_to_string(other.join("EVENTS.jsonl")).unwrap()),
+    )
+    .unwrap();
     let (text, code) = dump(&["repair", &arg(&one), "--out", &arg(&room.path("new"))]);
     assert!(code < 2, "{text}");
     (text, content(&room.path("new")).remove(0).1)
@@ -98,7 +107,8 @@ fn the_event_log_of_another_store_hides_nothing() {
     assert_eq!(found.len(), 2, "{text}");
 }
 
-/// What cannot be known to be another store's is not let into the new store where the engine would refuse it.
+/// What cannot be known to be another store's is not let into the new store where the engine would
+/// refuse it.
 #[test]
 fn a_flushed_position_in_the_midst_of_a_record() {
     let alter = |events: String| {

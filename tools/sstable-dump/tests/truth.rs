@@ -1,5 +1,5 @@
-//! What `check`, `salvage` and `repair` say is so: what is called sound opens, what was saved can be used by what wrote it, and no advice
-//! destroys anything.
+//! What `check`, `salvage` and `repair` say is so: what is called sound opens, what was saved can
+//! be used by what wrote it, and no advice destroys anything.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 mod support;
@@ -17,13 +17,19 @@ use support::{Room, arg, content, copy, dump, options, tree_options, wide_option
 
 fn files(dir: &Path, end: &str) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|f| f.unwrap().path()).collect();
-    all.retain(|p| p.to_str().unwrap().ends_with(end) || p.file_name().unwrap().to_str().unwrap().starts_with(end));
+    all.retain(|p| {
+        p.to_str().unwrap().ends_with(end)
+            || p.file_name().unwrap().to_str().unwrap().starts_with(end)
+    });
     all.sort();
     all
 }
 
 fn remove_manifests(dir: &Path) {
-    files(dir, "MANIFEST").iter().chain(&files(dir, "CURRENT")).for_each(|f| fs::remove_file(f).unwrap());
+    files(dir, "MANIFEST")
+        .iter()
+        .chain(&files(dir, "CURRENT"))
+        .for_each(|f| fs::remove_file(f).unwrap());
 }
 
 /// What a command says in JSON, and its exit code.
@@ -38,13 +44,19 @@ fn json(args: &[&str]) -> (Value, i32) {
 /// The kinds of trouble that `check` finds.
 fn found(dir: &Path) -> Vec<String> {
     let (v, code) = json(&["check", &arg(dir)]);
-    let all: Vec<String> = v["errors"].as_array().unwrap().iter().map(|e| e["finding"].as_str().unwrap().to_owned()).collect();
+    let all: Vec<String> = v["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["finding"].as_str().unwrap().to_owned())
+        .collect();
     assert_eq!(code, i32::from(!all.is_empty()), "{v:#}");
     assert_eq!(v["sound"], all.is_empty());
     all
 }
 
-/// Each opening is told of by the manifest that is there: what has lost the last of them is no sound store, and nothing of it is lost.
+/// Each opening is told of by the manifest that is there: what has lost the last of them is no
+/// sound store, and nothing of it is lost.
 #[test]
 fn a_manifest_that_openings_went_on_with_is_told_of_checked_and_repaired() {
     let room = Room::new("openings");
@@ -56,9 +68,11 @@ fn a_manifest_that_openings_went_on_with_is_told_of_checked_and_repaired() {
     }
     let (text, code) = dump(&["manifest", &arg(&dir)]);
     assert!(code == 0 && text.matches("opened: log from segment ").count() == 3, "{text}");
-    let before: Vec<_> = files(&dir, "MANIFEST").iter().map(|f| (f.clone(), fs::read(f).unwrap())).collect();
+    let before: Vec<_> =
+        files(&dir, "MANIFEST").iter().map(|f| (f.clone(), fs::read(f).unwrap())).collect();
     assert_eq!(found(&dir), Vec::<String>::new());
-    let after: Vec<_> = files(&dir, "MANIFEST").iter().map(|f| (f.clone(), fs::read(f).unwrap())).collect();
+    let after: Vec<_> =
+        files(&dir, "MANIFEST").iter().map(|f| (f.clone(), fs::read(f).unwrap())).collect();
     assert_eq!((before.len(), &after), (1, &before));
     let truth = content(&dir);
     let (v, _) = json(&["manifest", &arg(&dir)]);
@@ -98,19 +112,35 @@ fn a_log_that_ends_below_what_was_flushed() {
         files(&bad, ".wal").iter().skip(kept).for_each(|w| fs::remove_file(w).unwrap());
         assert!(Db::open_with(&bad, DbOptions { create: false, ..options() }).is_err());
         assert!(!found(&bad).is_empty(), "{kept} segments");
-        for (i, how) in [&["salvage"][..], &["repair"], &["repair", "--without-manifest"]].into_iter().enumerate() {
-            let (new, again) = (room.path(&format!("new{kept}{i}")), room.path(&format!("again{kept}{i}")));
-            let args: Vec<String> = how.iter().map(|s| (*s).to_owned()).chain([arg(&bad), "--out".into(), arg(&new)]).collect();
+        for (i, how) in [&["salvage"][..], &["repair"], &["repair", "--without-manifest"]]
+            .into_iter()
+            .enumerate()
+        {
+            let (new, again) =
+                (room.path(&format!("new{kept}{i}")), room.path(&format!("again{kept}{i}")));
+            let args: Vec<String> = how
+                .iter()
+                .map(|s| (*s).to_owned())
+                .chain([arg(&bad), "--out".into(), arg(&new)])
+                .collect();
             let (v, code) = json(&args.iter().map(String::as_str).collect::<Vec<_>>());
-            assert_eq!(code, i32::from(i < 2 || !v["losses"].as_array().unwrap().is_empty()), "{v:#}");
+            assert_eq!(
+                code,
+                i32::from(i < 2 || !v["losses"].as_array().unwrap().is_empty()),
+                "{v:#}"
+            );
             assert_eq!(v["sound"], true);
             if i < 2 {
-                let log: Vec<_> = v["losses"].as_array().unwrap().iter().filter(|l| l["what"] == "log").collect();
+                let log: Vec<_> =
+                    v["losses"].as_array().unwrap().iter().filter(|l| l["what"] == "log").collect();
                 assert!(!log.is_empty(), "{v:#}");
                 // How many operations, at the most, unless the whole log is gone.
                 let told: Option<u64> = log.iter().map(|l| l["entries"].as_u64()).sum();
                 let lost = 2000 - v["log_records"].as_u64().unwrap();
-                assert!(kept == 0 || told.is_some_and(|n| n >= lost && n <= lost + 200), "{lost} {v:#}");
+                assert!(
+                    kept == 0 || told.is_some_and(|n| n >= lost && n <= lost + 200),
+                    "{lost} {v:#}"
+                );
             }
             assert_eq!(json(&["salvage", &arg(&new), "--out", &arg(&again)]).1, 0);
             let trees = content(&new);
@@ -133,7 +163,8 @@ fn an_older_manifest_over_newer_tables() {
     let fill = |tree: &str, from: u32| {
         let db = Db::open_with(&dir, options()).unwrap();
         let t = db.tree(tree, tree_options()).unwrap();
-        (from..from + 1500).for_each(|i| t.put(format!("key{i:05}").as_bytes(), &[b'v'; 100]).unwrap());
+        (from..from + 1500)
+            .for_each(|i| t.put(format!("key{i:05}").as_bytes(), &[b'v'; 100]).unwrap());
         t.flush().unwrap();
     };
     fill("one", 0);
@@ -163,7 +194,8 @@ fn an_older_manifest_over_newer_tables() {
     }
 }
 
-/// What a flush leaves that a crash ended before the manifest knew of it is no proof of an older manifest.
+/// What a flush leaves that a crash ended before the manifest knew of it is no proof of an older
+/// manifest.
 #[test]
 fn a_table_of_an_unfinished_flush() {
     let room = Room::new("unfinished-flush");
@@ -199,7 +231,11 @@ fn any_permutation_of_names_is_put_right() {
         assert_eq!(code, 1);
         assert!(!text.contains("mv ") && !text.contains("cp "), "{text}");
         let quoted = firn_tools::shell::path(&bad);
-        assert!(quoted.starts_with('\'') && text.contains(&format!("sstable-dump repair {quoted} --rename")), "{text}");
+        assert!(
+            quoted.starts_with('\'')
+                && text.contains(&format!("sstable-dump repair {quoted} --rename")),
+            "{text}"
+        );
         let (text, code) = dump(&["repair", &arg(&bad), "--rename"]);
         assert_eq!(code, 0, "{text}");
         assert_eq!(
@@ -211,14 +247,18 @@ fn any_permutation_of_names_is_put_right() {
     }
     // Interrupted: one has been taken away, and another is damaged, with a copy of it elsewhere.
     copy(&dir, &bad);
-    fs::rename(bad.join(name(0)), bad.join(format!("{}.found", name(0).to_str().unwrap()))).unwrap();
+    fs::rename(bad.join(name(0)), bad.join(format!("{}.found", name(0).to_str().unwrap())))
+        .unwrap();
     fs::write(bad.join(name(1)), b"what somebody wrote here").unwrap();
     fs::create_dir(bad.join("lost+found")).unwrap();
     fs::copy(&tables[1], bad.join("lost+found/#1234")).unwrap();
     let (text, code) = dump(&["repair", &arg(&bad), "--rename"]);
     assert_eq!(code, 0, "{text}");
     assert_eq!(content(&bad), truth);
-    assert_eq!(fs::read(bad.join(format!("{}.aside", name(1).to_str().unwrap()))).unwrap(), b"what somebody wrote here");
+    assert_eq!(
+        fs::read(bad.join(format!("{}.aside", name(1).to_str().unwrap()))).unwrap(),
+        b"what somebody wrote here"
+    );
     assert!(bad.join("lost+found/#1234").exists());
     let db = Db::open_with(&bad, options()).unwrap();
     let (text, code) = dump(&["repair", &arg(&bad), "--rename"]);
@@ -239,7 +279,9 @@ fn table_of(dir: &Path, tree: &str) -> PathBuf {
 fn cql_store(dir: &Path, flush: bool) {
     let s = Session::open_with(dir, wide_options()).unwrap();
     let run = |cql: &str| drop(s.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}")));
-    run("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    run(
+        "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
     run("CREATE TABLE shop.items (id int PRIMARY KEY, name text, price int)");
     run("CREATE INDEX items_name ON shop.items (name)");
     run("CREATE TABLE shop.hits (page text PRIMARY KEY, n counter)");
@@ -259,7 +301,12 @@ fn cql_store(dir: &Path, flush: bool) {
 }
 
 fn count(s: &Session, cql: &str) -> i64 {
-    s.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}")).row(0).unwrap().at::<i64>(0).unwrap()
+    s.execute(cql, ())
+        .unwrap_or_else(|e| panic!("{cql}: {e}"))
+        .row(0)
+        .unwrap()
+        .at::<i64>(0)
+        .unwrap()
 }
 
 fn check_cql_store(dir: &Path) {
@@ -303,7 +350,12 @@ fn what_indexes_lost_is_built_again() {
     let (v, code) = json(&["check", &arg(&bad)]);
     assert_eq!(code, 1);
     assert_eq!(
-        (&v["errors"][0]["finding"], &v["errors"][0]["keyspace"], &v["errors"][0]["table"], &v["errors"][0]["index"]),
+        (
+            &v["errors"][0]["finding"],
+            &v["errors"][0]["keyspace"],
+            &v["errors"][0]["table"],
+            &v["errors"][0]["index"]
+        ),
         (&"missing".into(), &"shop".into(), &"items".into(), &"items_name".into()),
         "{v:#}"
     );
@@ -338,7 +390,10 @@ fn missing_and_cut_segments_are_named() {
     let name = segments[1].file_name().unwrap();
     fs::copy(&segments[0], bad.join(name)).unwrap();
     let (text, _) = dump(&["check", &arg(&bad)]);
-    assert!(text.contains("the segment is missing (the file of this name holds log segment 1)"), "{text}");
+    assert!(
+        text.contains("the segment is missing (the file of this name holds log segment 1)"),
+        "{text}"
+    );
     // Of the last one with records nothing but its length tells.
     copy(&dir, &bad);
     let last = segments[..segments.len() - 1].last().unwrap();
@@ -362,15 +417,22 @@ fn records_behind_a_flipped_bit_are_counted() {
     let dir = room.path("killed");
     let log = files(&dir, ".wal").remove(0);
     let (text, _) = dump(&["wal", &arg(&log), "--json"]);
-    let records: Vec<Value> =
-        text.lines().map(|l| serde_json::from_str(l).unwrap()).filter(|v: &Value| v["mark"] == false).collect();
+    let records: Vec<Value> = text
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .filter(|v: &Value| v["mark"] == false)
+        .collect();
     let mut bytes = fs::read(&log).unwrap();
     bytes[records[6]["offset"].as_u64().unwrap() as usize + 34] ^= 4;
     fs::write(&log, bytes).unwrap();
     let (v, code) = json(&["check", &arg(&dir)]);
     assert_eq!((code, &v["errors"][0]["finding"]), (1, &"given up".into()), "{v:#}");
     let words = v["errors"][0]["message"].as_str().unwrap();
-    assert!(words.contains("23 sound records behind it") && words.contains("saves 23 of them with 23 operations"), "{words}");
+    assert!(
+        words.contains("23 sound records behind it")
+            && words.contains("saves 23 of them with 23 operations"),
+        "{words}"
+    );
     let (text, code) = dump(&["salvage", &arg(&dir), "--out", &arg(&new)]);
     assert!(code == 1 && text.contains("lost: 1 operation of the log"), "{text}");
     assert_eq!(content(&new)[0].1.len(), 29);
@@ -394,7 +456,9 @@ fn what_is_no_damage_is_not_called_so() {
     fs::create_dir(bad.join(name)).unwrap();
     let (text, _) = dump(&["check", &arg(&bad)]);
     assert!(
-        text.contains("missing:") && text.contains("a directory of its name") && text.contains("table shop.items"),
+        text.contains("missing:")
+            && text.contains("a directory of its name")
+            && text.contains("table shop.items"),
         "{text}"
     );
     assert!(!text.contains("damaged"), "{text}");
@@ -448,7 +512,14 @@ fn a_manifest_of_another_store_is_no_source() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("of another store"), "{text}");
     assert_eq!(content(&new), truth, "{text}");
-    let (text, code) = dump(&["repair", &arg(&bad), "--out", &arg(&room.path("no")), "--manifest", "MANIFEST-000099"]);
+    let (text, code) = dump(&[
+        "repair",
+        &arg(&bad),
+        "--out",
+        &arg(&room.path("no")),
+        "--manifest",
+        "MANIFEST-000099",
+    ]);
     assert!(code == 2 && text.contains("there are: MANIFEST-"), "{text}");
 }
 
@@ -472,6 +543,7 @@ fn salvage_takes_more_than_one_place() {
     let (text, code) = dump(&["salvage", &arg(&dir), &arg(&elsewhere), "--out", &arg(&new)]);
     assert_eq!(code, 0, "{text}");
     assert_eq!(content(&new), truth);
-    let (text, code) = dump(&["salvage", &arg(&tables[0]), &arg(&elsewhere), "--out", &arg(&room.path("x"))]);
+    let (text, code) =
+        dump(&["salvage", &arg(&tables[0]), &arg(&elsewhere), "--out", &arg(&room.path("x"))]);
     assert_eq!(code, 2, "{text}");
 }

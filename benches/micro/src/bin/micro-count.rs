@@ -1,7 +1,8 @@
 //! Counts instructions an operation: figures that no busy neighbour changes.
 //!
-//! Runs itself under `valgrind --tool=callgrind` twice for each piece, with few and with many operations; the difference is what the
-//! operations took. Valgrind's processor has no AVX-512, so checksums and copies may count a little more than they would cost.
+//! Runs itself under `valgrind --tool=callgrind` twice for each piece, with few and with many
+//! operations; the difference is what the operations took. Valgrind's processor has no AVX-512, so
+//! checksums and copies may count a little more than they would cost.
 
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
@@ -85,7 +86,10 @@ fn memtable_miss(n: usize) -> Result<()> {
 fn memtable_insert(n: usize) -> Result<()> {
     let (keys, values, capacity) = (all(), Values::new(), pieces::capacity(MANY));
     let table = Memtable::new(&pieces::arenas(capacity)?, capacity)?;
-    keys[..n].iter().enumerate().for_each(|(i, k)| pieces::insert(&table, k, i as u64 + 1, values.get(i)));
+    keys[..n]
+        .iter()
+        .enumerate()
+        .for_each(|(i, k)| pieces::insert(&table, k, i as u64 + 1, values.get(i)));
     Ok(())
 }
 
@@ -120,18 +124,27 @@ fn collected(piece: &str, operations: usize) -> std::result::Result<u64, String>
         .map_err(|e| format!("valgrind could not be started: {e}; install it and try again"))?;
     let talk = String::from_utf8_lossy(&out.stderr);
     let number = talk.lines().find_map(|l| l.split("Collected : ").nth(1)?.trim().parse().ok());
-    number.filter(|_| out.status.success()).ok_or_else(|| format!("{piece}: valgrind failed:\n{talk}"))
+    number
+        .filter(|_| out.status.success())
+        .ok_or_else(|| format!("{piece}: valgrind failed:\n{talk}"))
 }
 
 fn run(cli: &Cli) -> std::result::Result<(), String> {
     if let Some(n) = cli.operations {
-        let piece = PIECES.iter().find(|p| p.0 == cli.filter).ok_or_else(|| format!("there is no piece {:?}", cli.filter))?;
+        let piece = PIECES
+            .iter()
+            .find(|p| p.0 == cli.filter)
+            .ok_or_else(|| format!("there is no piece {:?}", cli.filter))?;
         return (piece.1)(n.min(MANY)).map_err(|e| format!("{}: {e}", piece.0));
     }
     let chosen: Vec<&Piece> = PIECES.iter().filter(|p| p.0.contains(&cli.filter)).collect();
     if chosen.is_empty() {
         let names: Vec<&str> = PIECES.iter().map(|p| p.0).collect();
-        return Err(format!("no piece is named like {:?}; there are {}", cli.filter, names.join("; ")));
+        return Err(format!(
+            "no piece is named like {:?}; there are {}",
+            cli.filter,
+            names.join("; ")
+        ));
     }
     for (name, _) in chosen {
         let more = collected(name, MANY)?.saturating_sub(collected(name, FEW)?);

@@ -1,8 +1,8 @@
-//! Turns what criterion left in `target/criterion` into a table: one line for each benchmark, time per operation with its interval,
-//! rate, and the instructions that `micro-count` counted.
+//! Turns what criterion left in `target/criterion` into a table: one line for each benchmark, time
+//! per operation with its interval, rate, and the instructions that `micro-count` counted.
 //!
-//! An operation is one of criterion's elements; where the throughput is in bytes, one iteration. Ratios are given where the same work
-//! was done by `firn` and by a yardstick in the same run.
+//! An operation is one of criterion's elements; where the throughput is in bytes, one iteration.
+//! Ratios are given where the same work was done by `firn` and by a yardstick in the same run.
 
 #![allow(clippy::disallowed_methods, reason = "a tool that reads what criterion left")]
 
@@ -53,10 +53,15 @@ struct Line {
 
 /// The line of one benchmark; `None` when the files say something else than expected.
 fn line(benchmark: &Value, estimates: &Value) -> Option<Line> {
-    // Criterion fits a slope where the numbers of iterations differ, and takes the mean where they don't.
+    // Criterion fits a slope where the numbers of iterations differ, and takes the mean where they
+    // don't.
     let of = ["slope", "mean"].iter().find_map(|k| estimates.get(k).filter(|e| !e.is_null()))?;
     let interval = &of["confidence_interval"];
-    let iteration = [of["point_estimate"].as_f64()?, interval["lower_bound"].as_f64()?, interval["upper_bound"].as_f64()?];
+    let iteration = [
+        of["point_estimate"].as_f64()?,
+        interval["lower_bound"].as_f64()?,
+        interval["upper_bound"].as_f64()?,
+    ];
     let throughput = &benchmark["throughput"];
     let operations = throughput["Elements"].as_f64().unwrap_or(1.0);
     Some(Line {
@@ -80,11 +85,13 @@ fn collect(dir: &Path, baseline: &str, lines: &mut BTreeMap<String, Line>) -> Re
         }
         let read = |name: &str| -> Result<Value, String> {
             let file = path.join(name);
-            let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+            let text =
+                std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
             serde_json::from_str(&text).map_err(|e| format!("{}: {e}", file.display()))
         };
         let (benchmark, estimates) = (read("benchmark.json")?, read("estimates.json")?);
-        let line = line(&benchmark, &estimates).ok_or_else(|| format!("{}: not what this criterion writes", path.display()))?;
+        let line = line(&benchmark, &estimates)
+            .ok_or_else(|| format!("{}: not what this criterion writes", path.display()))?;
         lines.insert(line.name.clone(), line);
     }
     Ok(())
@@ -94,8 +101,12 @@ fn collect(dir: &Path, baseline: &str, lines: &mut BTreeMap<String, Line>) -> Re
 fn counts(file: &Path) -> Result<BTreeMap<String, f64>, String> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let one = |(i, line): (usize, &str)| {
-        let parsed = line.split_once('\t').and_then(|(name, n)| Some((name.to_owned(), n.trim().parse().ok()?)));
-        parsed.ok_or_else(|| format!("{}, line {}: not a name, a tab and a number: {line:?}", file.display(), i + 1))
+        let parsed = line
+            .split_once('\t')
+            .and_then(|(name, n)| Some((name.to_owned(), n.trim().parse().ok()?)));
+        parsed.ok_or_else(|| {
+            format!("{}, line {}: not a name, a tab and a number: {line:?}", file.display(), i + 1)
+        })
     };
     text.lines().enumerate().map(one).collect()
 }
@@ -139,7 +150,9 @@ fn ratios(lines: &BTreeMap<String, Line>) -> Vec<(String, String, f64)> {
     let mut out = vec![];
     for peer in lines.values().filter(|l| l.name.ends_with("/crossbeam-skiplist")) {
         let Some((group, yardstick)) = peer.name.rsplit_once('/') else { continue };
-        let own = lines.values().filter(|l| l.name.strip_prefix(group).is_some_and(|n| n.starts_with("/firn")));
+        let own = lines
+            .values()
+            .filter(|l| l.name.strip_prefix(group).is_some_and(|n| n.starts_with("/firn")));
         out.extend(own.map(|l| (l.name.clone(), yardstick.to_owned(), peer.nanos[0] / l.nanos[0])));
     }
     out
@@ -148,12 +161,20 @@ fn ratios(lines: &BTreeMap<String, Line>) -> Vec<(String, String, f64)> {
 fn markdown(lines: &BTreeMap<String, Line>, counts: &BTreeMap<String, f64>) -> String {
     let counted = lines.keys().any(|name| counts.contains_key(name));
     let mut out = String::from("| benchmark | time per operation | 95 % interval | rate |");
-    out.push_str(if counted { " instructions |\n|---|---:|---:|---:|---:|\n" } else { "\n|---|---:|---:|---:|\n" });
+    out.push_str(if counted {
+        " instructions |\n|---|---:|---:|---:|---:|\n"
+    } else {
+        "\n|---|---:|---:|---:|\n"
+    });
     for l in lines.values() {
         let [estimate, low, high] = l.nanos.map(time);
         let _ = write!(out, "| {} | {estimate} | {low} to {high} | {} |", l.name, rate(l));
         if counted {
-            let _ = write!(out, " {} |", counts.get(&l.name).map_or(String::new(), |n| format!("{n:.0}")));
+            let _ = write!(
+                out,
+                " {} |",
+                counts.get(&l.name).map_or(String::new(), |n| format!("{n:.0}"))
+            );
         }
         out.push('\n');
     }
@@ -185,7 +206,10 @@ fn json(lines: &BTreeMap<String, Line>, counts: &BTreeMap<String, f64>) -> Strin
 fn default_dir() -> PathBuf {
     match std::env::var_os("CRITERION_HOME") {
         Some(home) => home.into(),
-        None => PathBuf::from(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into())).join("criterion"),
+        None => {
+            PathBuf::from(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+                .join("criterion")
+        }
     }
 }
 
@@ -196,7 +220,8 @@ fn run(cli: &Cli) -> Result<String, String> {
         collect(&dir, &cli.baseline, &mut lines)?;
     }
     if lines.is_empty() {
-        let hint = "run `cargo bench -p firn-micro` first, or name another --criterion or --baseline";
+        let hint =
+            "run `cargo bench -p firn-micro` first, or name another --criterion or --baseline";
         return Err(format!("{}: no results named {:?}; {hint}", dir.display(), cli.baseline));
     }
     let counts = cli.counts.as_deref().map(counts).transpose()?.unwrap_or_default();
@@ -255,12 +280,21 @@ mod tests {
 
     #[test]
     fn a_table_has_ratios_and_counts_where_there_are_some() {
-        let of = |name: &str, nanos| (name.to_owned(), made(name, json!({"Elements": 1}), None, nanos));
+        let of =
+            |name: &str, nanos| (name.to_owned(), made(name, json!({"Elements": 1}), None, nanos));
         let lines = BTreeMap::from([of("m/get/firn", 10.0), of("m/get/crossbeam-skiplist", 25.0)]);
         let counts = BTreeMap::from([("m/get/firn".to_owned(), 123.4)]);
         let text = markdown(&lines, &counts);
-        assert!(text.contains("| m/get/firn | 10.0 ns | 9.00 ns to 11.0 ns | 100 M/s | 123 |\n"), "{text}");
-        assert!(text.contains("| m/get/crossbeam-skiplist | 25.0 ns | 22.5 ns to 27.5 ns | 40.0 M/s |  |\n"), "{text}");
+        assert!(
+            text.contains("| m/get/firn | 10.0 ns | 9.00 ns to 11.0 ns | 100 M/s | 123 |\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "| m/get/crossbeam-skiplist | 25.0 ns | 22.5 ns to 27.5 ns | 40.0 M/s |  |\n"
+            ),
+            "{text}"
+        );
         assert!(text.contains("| m/get/firn | crossbeam-skiplist | 2.50 |\n"), "{text}");
         assert!(!markdown(&lines, &BTreeMap::new()).contains("instructions"));
         let parsed: Value = serde_json::from_str(&json(&lines, &counts)).unwrap();
@@ -269,7 +303,13 @@ mod tests {
 
     #[test]
     fn nothing_to_read_is_an_error_that_says_what_to_do() {
-        let cli = Cli::parse_from(["micro-table", "--criterion", env!("CARGO_MANIFEST_DIR"), "--baseline", "none such"]);
+        let cli = Cli::parse_from([
+            "micro-table",
+            "--criterion",
+            env!("CARGO_MANIFEST_DIR"),
+            "--baseline",
+            "none such",
+        ]);
         assert!(run(&cli).unwrap_err().contains("cargo bench -p firn-micro"));
     }
 }

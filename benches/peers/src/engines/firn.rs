@@ -20,6 +20,11 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<FirnStore> {
     };
     let compression = vec![if settings.lz4 { Compression::Lz4 } else { Compression::None }];
     let merge = Some(Arc::new(Sums) as Arc<_>);
-    let tree = TreeOptions { compression, memtable_size: settings.memtable, merge, ..TreeOptions::default() };
+    let tree = TreeOptions {
+        compression,
+        memtable_size: settings.memtable,
+        merge,
+        ..TreeOptions::default()
+    };
     FirnStore::open(dir, options, "default", tree)
 }

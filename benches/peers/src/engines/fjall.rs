@@ -1,4 +1,5 @@
-//! fjall: one keyspace; LZ4 and a 10-bit bloom filter on all levels instead of the levels that it chooses by default.
+//! fjall: one keyspace; LZ4 and a 10-bit bloom filter on all levels instead of the levels that it
+//! chooses by default.
 
 use firn_workload::{Batch, Direction, Result, Store, StoreStats, process::disk_bytes};
 use fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
@@ -17,7 +18,10 @@ pub struct FjallStore {
 
 /// Opens a new store in `dir`.
 pub fn open(dir: &Path, settings: &Settings) -> Result<FjallStore> {
-    let db = Database::builder(dir).cache_size(settings.cache as u64).worker_threads(settings.background.max(1)).open()?;
+    let db = Database::builder(dir)
+        .cache_size(settings.cache as u64)
+        .worker_threads(settings.background.max(1))
+        .open()?;
     let tree = db.keyspace("default", || {
         let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
         let compression = if settings.lz4 { CompressionType::Lz4 } else { CompressionType::None };
@@ -29,7 +33,11 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<FjallStore> {
     Ok(FjallStore { db, tree, dir: dir.to_owned() })
 }
 
-fn walk(entries: impl Iterator<Item = Guard>, limit: u64, mut f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+fn walk(
+    entries: impl Iterator<Item = Guard>,
+    limit: u64,
+    mut f: impl FnMut(&[u8], &[u8]),
+) -> Result<u64> {
     let mut count = 0;
     for entry in entries.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
         let (key, value) = entry.into_inner()?;
@@ -66,11 +74,21 @@ impl Store for FjallStore {
     }
 
     #[inline]
-    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+    fn scan(
+        &self,
+        from: Option<&[u8]>,
+        direction: Direction,
+        limit: u64,
+        f: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
         let start = from.map_or(Bound::Unbounded, Bound::Included);
         match direction {
-            Direction::Forward => walk(self.tree.range::<&[u8], _>((start, Bound::Unbounded)), limit, f),
-            Direction::Reverse => walk(self.tree.range::<&[u8], _>((Bound::Unbounded, start)).rev(), limit, f),
+            Direction::Forward => {
+                walk(self.tree.range::<&[u8], _>((start, Bound::Unbounded)), limit, f)
+            }
+            Direction::Reverse => {
+                walk(self.tree.range::<&[u8], _>((Bound::Unbounded, start)).rev(), limit, f)
+            }
         }
     }
 

@@ -1,7 +1,8 @@
-//! LMDB: each write is a transaction that is handed to the operating system through a writable shared map, each read opens a
-//! read transaction, as a program that reads now and then would.
+//! LMDB: each write is a transaction that is handed to the operating system through a writable
+//! shared map, each read opens a read transaction, as a program that reads now and then would.
 //!
-//! The map is 64 GiB of address space; the file is as large but sparse, so that its size on disk is counted in blocks.
+//! The map is 64 GiB of address space; the file is as large but sparse, so that its size on disk is
+//! counted in blocks.
 
 use firn_workload::{Batch, Direction, Result, Store, StoreStats, process::disk_bytes};
 use heed::types::Bytes;
@@ -22,8 +23,9 @@ pub struct LmdbStore<'e> {
 pub fn open(dir: &Path) -> Result<Env<WithTls>> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_SIZE).max_readers(1024);
-    // SAFETY: the folder is new and belongs to this process alone, so nobody else maps or changes the file; without syncs and
-    // with a writable map a crash of the machine may corrupt it, which no measurement outlives.
+    // SAFETY: the folder is new and belongs to this process alone, so nobody else maps or changes
+    // the file; without syncs and with a writable map a crash of the machine may corrupt it, which
+    // no measurement outlives.
     let env = unsafe {
         options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC | EnvFlags::WRITE_MAP);
         options.open(dir)?
@@ -88,10 +90,18 @@ impl Store for LmdbStore<'_> {
     }
 
     #[inline]
-    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+    fn scan(
+        &self,
+        from: Option<&[u8]>,
+        direction: Direction,
+        limit: u64,
+        f: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
         let txn = self.env.read_txn()?;
         let count = match (direction, from) {
-            (Direction::Forward, Some(key)) => walk(self.db.range(&txn, &(Bound::Included(key), Bound::Unbounded))?, limit, f),
+            (Direction::Forward, Some(key)) => {
+                walk(self.db.range(&txn, &(Bound::Included(key), Bound::Unbounded))?, limit, f)
+            }
             (Direction::Forward, None) => walk(self.db.iter(&txn)?, limit, f),
             (Direction::Reverse, Some(key)) => {
                 walk(self.db.rev_range(&txn, &(Bound::Unbounded, Bound::Included(key)))?, limit, f)

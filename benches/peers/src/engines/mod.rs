@@ -1,8 +1,9 @@
 //! One driver per engine, all opened under the same conditions.
 //!
-//! Those are: a memtable of [`Settings::memtable`] bytes, a block cache of [`Settings::cache`] bytes, LZ4 on all levels, a
-//! 10-bit bloom filter or its equal, [`Settings::background`] background threads, a write-ahead log that each put has been
-//! handed to the operating system through when it returns, and no sync unless asked for. Everything else is as the engine's
+//! Those are: a memtable of [`Settings::memtable`] bytes, a block cache of [`Settings::cache`]
+//! bytes, LZ4 on all levels, a 10-bit bloom filter or its equal, [`Settings::background`]
+//! background threads, a write-ahead log that each put has been handed to the operating system
+//! through when it returns, and no sync unless asked for. Everything else is as the engine's
 //! authors ship it.
 
 pub mod firn;
@@ -39,13 +40,18 @@ pub enum Engine {
     Rocksdb,
     /// fjall.
     Fjall,
-    /// LMDB. A B-tree in a shared map: no memtable, no block cache of its own, no compression, no compaction.
+    /// LMDB. A B-tree in a shared map: no memtable, no block cache of its own, no compression, no
+    /// compaction.
     Lmdb,
 }
 
 impl Engine {
-    const ALL: &[(Engine, &'static str)] =
-        &[(Engine::Firn, "firn"), (Engine::Rocksdb, "rocksdb"), (Engine::Fjall, "fjall"), (Engine::Lmdb, "lmdb")];
+    const ALL: &[(Engine, &'static str)] = &[
+        (Engine::Firn, "firn"),
+        (Engine::Rocksdb, "rocksdb"),
+        (Engine::Fjall, "fjall"),
+        (Engine::Lmdb, "lmdb"),
+    ];
 
     /// The engine that the others are compared with, if it is among those measured.
     pub fn is_ours(self) -> bool {

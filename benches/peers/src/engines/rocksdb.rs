@@ -1,7 +1,11 @@
-//! RocksDB: values are read pinned, options are made once, and iterators are the raw ones, which do not copy.
+//! RocksDB: values are read pinned, options are made once, and iterators are the raw ones, which do
+//! not copy.
 
 use firn_workload::{Batch, Direction, Result, Store, StoreStats, process::disk_bytes};
-use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, FlushOptions, Options, ReadOptions, WriteBatch, WriteOptions};
+use rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompressionType, FlushOptions, Options, ReadOptions,
+    WriteBatch, WriteOptions,
+};
 use std::path::{Path, PathBuf};
 
 use super::Settings;
@@ -25,7 +29,11 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<RocksStore> {
     options.set_block_based_table_factory(&table);
     options.set_write_buffer_size(settings.memtable);
     options.set_max_background_jobs(i32::try_from(settings.background)?);
-    options.set_compression_type(if settings.lz4 { DBCompressionType::Lz4 } else { DBCompressionType::None });
+    options.set_compression_type(if settings.lz4 {
+        DBCompressionType::Lz4
+    } else {
+        DBCompressionType::None
+    });
     let mut synced = WriteOptions::default();
     synced.set_sync(true);
     Ok(RocksStore {
@@ -67,7 +75,13 @@ impl Store for RocksStore {
     }
 
     #[inline]
-    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, mut f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+    fn scan(
+        &self,
+        from: Option<&[u8]>,
+        direction: Direction,
+        limit: u64,
+        mut f: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
         let mut at = self.db.raw_iterator();
         match (direction, from) {
             (Direction::Forward, Some(key)) => at.seek(key),

@@ -40,7 +40,8 @@ fn batches_over_two_trees_survive_many_openings() -> Result<()> {
 fn a_snapshot_sees_a_batch_whole_or_not_at_all() -> Result<()> {
     let db = Db::in_memory()?;
     let (a, b) = (tree(&db, "a"), tree(&db, "b"));
-    let number = |v: Option<firn_kv::Value>| v.map_or(0, |v| u32::from_be_bytes(v[..].try_into().unwrap()));
+    let number =
+        |v: Option<firn_kv::Value>| v.map_or(0, |v| u32::from_be_bytes(v[..].try_into().unwrap()));
     std::thread::scope(|threads| {
         let writer = threads.spawn(|| {
             (1..=2_000u32).try_for_each(|i| {

@@ -66,8 +66,10 @@ fn a_segment_that_was_only_reserved_is_not_missed() -> Result<()> {
     let db = dir.open_with(small());
     tree(&db, "t").put("a", "a")?;
     let crashed = image(&dir);
-    let (used, reserved): (Vec<_>, Vec<_>) =
-        crashed.files(".wal").into_iter().partition(|f| std::fs::read(f).unwrap().iter().any(|b| *b != 0));
+    let (used, reserved): (Vec<_>, Vec<_>) = crashed
+        .files(".wal")
+        .into_iter()
+        .partition(|f| std::fs::read(f).unwrap().iter().any(|b| *b != 0));
     assert_eq!(used.len(), 1);
     for file in reserved {
         std::fs::remove_file(file).unwrap();
@@ -91,8 +93,10 @@ fn bytes_behind_the_end_of_the_log_mean_nothing() -> Result<()> {
     let ended = end(&segment(&crashed));
     let records = &log[before..ended];
     drop((t, db));
-    // Some text, the beginning of records, their last bytes, and all of them once more: each several times.
-    let junk: [&[u8]; 4] = [b"09pmu35w3a9mp53bao9upw3ab5up", &records[..12], &records[records.len() - 4..], records];
+    // Some text, the beginning of records, their last bytes, and all of them once more: each
+    // several times.
+    let junk: [&[u8]; 4] =
+        [b"09pmu35w3a9mp53bao9upw3ab5up", &records[..12], &records[records.len() - 4..], records];
     let expected = ["abc", "def", "ghj"].map(|k| (k.as_bytes().to_vec(), b"value".to_vec()));
     for (i, bytes) in junk.iter().enumerate() {
         for times in [1, 5] {

@@ -1,5 +1,6 @@
-//! What fjall's own tests ask of a store with named keyspaces, asked of Firn: a test here for each of theirs, in our words, or the reason why
-//! there is none. Its package on the registry has no tests, and nothing of its repository (read at 7870992, July 2026) is copied.
+//! What fjall's own tests ask of a store with named keyspaces, asked of Firn: a test here for each
+//! of theirs, in our words, or the reason why there is none. Its package on the registry has no
+//! tests, and nothing of its repository (read at 7870992, July 2026) is copied.
 //!
 //! | fjall | here |
 //! |---|---|
@@ -50,7 +51,11 @@ struct Dir(PathBuf);
 impl Dir {
     fn new() -> Dir {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("firn-keyspaces-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "firn-keyspaces-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
         Dir(std::env::temp_dir().join(name))
     }
 
@@ -65,7 +70,8 @@ impl Dir {
     /// The files whose names end so, in order.
     fn files(&self, ending: &str) -> Vec<PathBuf> {
         let all = std::fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().path());
-        let mut files: Vec<PathBuf> = all.filter(|p| p.to_string_lossy().ends_with(ending)).collect();
+        let mut files: Vec<PathBuf> =
+            all.filter(|p| p.to_string_lossy().ends_with(ending)).collect();
         files.sort();
         files
     }

@@ -142,7 +142,10 @@ fn keys_of_three_trees_in_memory_and_in_tables_are_walked_after_openings() -> Re
         let db = dir.open();
         for name in names {
             let t = tree(&db, name);
-            assert_eq!((t.len()?, t.iter().count(), t.iter().rev().count()), (10_000, 10_000, 10_000));
+            assert_eq!(
+                (t.len()?, t.iter().count(), t.iter().rev().count()),
+                (10_000, 10_000, 10_000)
+            );
             assert_eq!(t.get(77u64.to_be_bytes())?.unwrap(), format!("{name} 77").as_bytes());
         }
     }

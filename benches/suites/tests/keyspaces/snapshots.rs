@@ -9,7 +9,10 @@ use super::{Dir, tree};
 fn a_snapshot_is_not_touched_by_clearing_nor_by_a_fifo() -> Result<()> {
     let dir = Dir::new();
     let db = dir.open();
-    let fifo = TreeOptions { policy: Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0 }), ..TreeOptions::default() };
+    let fifo = TreeOptions {
+        policy: Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0 }),
+        ..TreeOptions::default()
+    };
     let (plain, fifo) = (tree(&db, "plain"), db.tree("fifo", fifo)?);
     plain.put("a", "a")?;
     fifo.put("a", "a")?;
@@ -73,7 +76,16 @@ fn each_write_is_one_number_further_for_snapshots() -> Result<()> {
 /// Entries of the tree's tables, after what is in memory has been flushed and all of it merged.
 fn kept(db: &Db, name: &str) -> Result<u64> {
     tree(db, name).compact()?;
-    Ok(db.stats().trees.iter().find(|t| t.name == name).unwrap().runs.iter().map(|r| r.entries).sum())
+    Ok(db
+        .stats()
+        .trees
+        .iter()
+        .find(|t| t.name == name)
+        .unwrap()
+        .runs
+        .iter()
+        .map(|r| r.entries)
+        .sum())
 }
 
 #[test]

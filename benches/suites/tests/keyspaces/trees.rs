@@ -1,12 +1,13 @@
-//! Trees: names, options, clearing and dropping, what is loaded, what is filtered, how they are walked.
+//! Trees: names, options, clearing and dropping, what is loaded, what is filtered, how they are
+//! walked.
 
 use std::sync::Arc;
 
-use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::internals::base::key::Kind;
+use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{
-    Batch, Compression, Db, ErrorKind, FilterKind, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Result, TreeOptions,
-    Verdict,
+    Batch, Compression, Db, ErrorKind, FilterKind, Movement, Policy, Purge, PurgeJob, PurgePass,
+    Readable, Result, TreeOptions, Verdict,
 };
 
 use super::{Dir, tree};
@@ -14,7 +15,8 @@ use super::{Dir, tree};
 #[test]
 fn names_may_hold_any_character() -> Result<()> {
     let dir = Dir::new();
-    let names = ["hello$world", "hello#world", "hello.world", "hello_world", "hello/world", "..", "grüße"];
+    let names =
+        ["hello$world", "hello#world", "hello.world", "hello_world", "hello/world", "..", "grüße"];
     for n in [0, 1] {
         let db = dir.open();
         for name in names {
@@ -33,7 +35,12 @@ fn options_come_back_for_a_tree_that_is_only_opened() -> Result<()> {
     let dir = Dir::new();
     let policies = [
         Policy::Fifo(Fifo { max_bytes: 555, max_age_secs: 6 }),
-        Policy::Leveled(Leveled { level0_runs: 6, ratio: 4, base: 100_000_000, movement: Movement::RoundRobin }),
+        Policy::Leveled(Leveled {
+            level0_runs: 6,
+            ratio: 4,
+            base: 100_000_000,
+            movement: Movement::RoundRobin,
+        }),
         Policy::Tiered(Tiered { min_runs: 4, max_runs: 8, bucket: 2.5 }),
         Policy::LazyLeveled(LazyLeveled { ratio: 5 }),
         Policy::Unified(Unified { scaling: vec![2, -4], target_table: 1 << 20, base_shards: 4 }),
@@ -186,7 +193,12 @@ fn each_load_is_a_table_until_they_are_merged() -> Result<()> {
     let tables = || db.stats().trees[0].runs.iter().map(|r| r.tables).sum::<usize>();
     {
         let _pause = db.pause_background()?;
-        let loads: [(&[u8], u64); 4] = [(&[0, 1, 2, 3, 4, 5], 6), (&[1, 6, 7, 8, 9], 10), (&[10, 11, 12], 13), (&[13, 14], 15)];
+        let loads: [(&[u8], u64); 4] = [
+            (&[0, 1, 2, 3, 4, 5], 6),
+            (&[1, 6, 7, 8, 9], 10),
+            (&[10, 11, 12], 13),
+            (&[13, 14], 15),
+        ];
         for (n, (keys, len)) in loads.into_iter().enumerate() {
             assert_eq!(t.ingest(keys.iter().map(|k| ([*k], "")))?, keys.len() as u64);
             assert_eq!((t.len()?, tables()), (len, n + 1));

@@ -18,8 +18,8 @@ use crate::values::{Bound, Env, Given, Term};
 const MAX_CHOICES: usize = 1 << 20;
 
 impl Restrictions {
-    /// The look into an index that finds the rows; `None` when they are found by keys or by reading all of them. What is found must
-    /// still meet the rest.
+    /// The look into an index that finds the rows; `None` when they are found by keys or by reading
+    /// all of them. What is found must still meet the rest.
     ///
     /// # Errors
     /// As [`keys`](Restrictions::keys).
@@ -27,17 +27,26 @@ impl Restrictions {
         if !self.uses_index {
             return Ok(None);
         }
-        let stored = self.all().find_map(|r| Some((r, self.index_for(r).filter(|i| i.is_stored(&self.table))?)));
+        let stored = self
+            .all()
+            .find_map(|r| Some((r, self.index_for(r).filter(|i| i.is_stored(&self.table))?)));
         let Some((restriction, index)) = stored else { return Ok(None) };
         let name = &self.table.columns()[restriction.first()].name;
         let (key, value) = match (&restriction.what, index.target) {
             (What::Eq(tuple), _) => (None, asked(tuple, env, &[name])?.remove(0)),
-            (What::Contains { keys, .. }, IndexTarget::Keys) => (None, wanted(keys[0].eval(env)?, "value", name)?),
+            (What::Contains { keys, .. }, IndexTarget::Keys) => {
+                (None, wanted(keys[0].eval(env)?, "value", name)?)
+            }
             (What::Contains { entries, .. }, IndexTarget::Entries) => {
                 let (key, value) = &entries[0];
-                (Some(wanted(key.eval(env)?, "map key", name)?), wanted(value.eval(env)?, "map value", name)?)
+                (
+                    Some(wanted(key.eval(env)?, "map key", name)?),
+                    wanted(value.eval(env)?, "map value", name)?,
+                )
             }
-            (What::Contains { values, .. }, _) => (None, wanted(values[0].eval(env)?, "value", name)?),
+            (What::Contains { values, .. }, _) => {
+                (None, wanted(values[0].eval(env)?, "value", name)?)
+            }
             (What::In(_) | What::Slice { .. }, _) => return Ok(None),
         };
         let value = index.key_for(key.as_deref(), &value).into_owned();
@@ -81,7 +90,8 @@ impl Restrictions {
         Ok(keys)
     }
 
-    /// The key, where `=` names each of its columns and nothing is asked of the token: what most statements say.
+    /// The key, where `=` names each of its columns and nothing is asked of the token: what most
+    /// statements say.
     fn one_key(&self, env: &Env<'_>) -> Result<Option<Vec<u8>>> {
         if self.token.is_some() {
             return Ok(None);
@@ -129,9 +139,10 @@ impl Restrictions {
         let nothing = Partitions { from: End::Unbounded, until: End::Excluded(vec![]) };
         if let Some(term) = &token.equal {
             return Ok(Some(match read(term)? {
-                TokenEnd::At(token) => {
-                    Partitions { from: End::Included(bytes(&token, false)), until: End::Excluded(bytes(&token, true)) }
-                }
+                TokenEnd::At(token) => Partitions {
+                    from: End::Included(bytes(&token, false)),
+                    until: End::Excluded(bytes(&token, true)),
+                },
                 TokenEnd::BeforeAll | TokenEnd::Ring => nothing,
             }));
         }
@@ -165,19 +176,25 @@ impl Restrictions {
         };
         let null = |name: &str| {
             invalid(match (&restriction.what, restriction.is_multi) {
-                (What::In(_), true) => format!("Invalid null value in condition for columns: [{}]", names.join(", ")),
+                (What::In(_), true) => {
+                    format!("Invalid null value in condition for columns: [{}]", names.join(", "))
+                }
                 (What::Eq(_), true) => format!("Invalid null value for column {name}"),
                 _ => format!("Invalid null value in condition for column {name}"),
             })
         };
         let whole = |tuple: Vec<Option<Vec<u8>>>| {
-            tuple.into_iter().zip(&names).map(|(value, name)| value.ok_or_else(|| null(name))).collect::<Result<Vec<_>>>()
+            tuple
+                .into_iter()
+                .zip(&names)
+                .map(|(value, name)| value.ok_or_else(|| null(name)))
+                .collect::<Result<Vec<_>>>()
         };
         tuples.into_iter().map(whole).collect()
     }
 
-    /// The clustering values of the rows that are named, in no order, perhaps some twice; those that are left out are null. Only where
-    /// [`names_rows`](Restrictions::names_rows).
+    /// The clustering values of the rows that are named, in no order, perhaps some twice; those
+    /// that are left out are null. Only where [`names_rows`](Restrictions::names_rows).
     ///
     /// # Errors
     /// As [`keys`](Restrictions::keys).
@@ -204,18 +221,25 @@ impl Restrictions {
                 let values = |tuple: &Tuple| {
                     let values = tuple.eval(env, &names)?;
                     match values.iter().position(Option::is_none).filter(|_| restriction.is_multi) {
-                        Some(i) => Err(invalid(format!("Invalid null value in condition for column {}", names[i]))),
+                        Some(i) => Err(invalid(format!(
+                            "Invalid null value in condition for column {}",
+                            names[i]
+                        ))),
                         None => Ok(values),
                     }
                 };
                 let side = |side: &Option<(Tuple, bool)>| {
-                    side.as_ref().map(|(tuple, inclusive)| Ok::<_, Error>((values(tuple)?, *inclusive))).transpose()
+                    side.as_ref()
+                        .map(|(tuple, inclusive)| Ok::<_, Error>((values(tuple)?, *inclusive)))
+                        .transpose()
                 };
                 return self.slices(layout, &prefixes, side(start)?, side(end)?);
             }
             prefixes = product(prefixes, &self.choices(restriction, env)?)?;
         }
-        let all = prefixes.iter().map(|prefix| Ok((self.bound(layout, prefix, false)?, self.bound(layout, prefix, true)?)));
+        let all = prefixes.iter().map(|prefix| {
+            Ok((self.bound(layout, prefix, false)?, self.bound(layout, prefix, true)?))
+        });
         Ok(Intervals::union(all.collect::<Result<_>>()?))
     }
 
@@ -232,7 +256,8 @@ impl Restrictions {
             let mut found = Intervals::union(vec![whole]);
             for (side, upper) in [(&start, false), (&end, true)] {
                 if let Some((values, inclusive)) = side {
-                    found = found.intersection(&self.side(layout, prefix, values, *inclusive, upper)?);
+                    found =
+                        found.intersection(&self.side(layout, prefix, values, *inclusive, upper)?);
                 }
             }
             all.extend(found.slices().map(|s| (s.from, s.until)));
@@ -275,7 +300,8 @@ impl Restrictions {
         Ok(Intervals::union(all))
     }
 
-    /// A bound between rows. What is written is kept to the length that a row's values may have together.
+    /// A bound between rows. What is written is kept to the length that a row's values may have
+    /// together.
     fn bound(&self, layout: &Layout, values: &[Vec<u8>], after: bool) -> Result<Vec<u8>> {
         if !self.is_select() {
             Table::check_clustering(values)?;
@@ -305,18 +331,28 @@ impl Restrictions {
         let tuple = |tuple: &Tuple| asked(tuple, env, &names);
         let test = match &restriction.what {
             What::Eq(equal) => Test::In(vec![tuple(equal)?]),
-            What::In(Choices::List(list)) => Test::In(list.iter().map(tuple).collect::<Result<_>>()?),
+            What::In(Choices::List(list)) => {
+                Test::In(list.iter().map(tuple).collect::<Result<_>>()?)
+            }
             What::In(_) => Test::In(self.choices(restriction, env)?),
             What::Slice { start, end } => {
-                let side =
-                    |side: &Option<(Tuple, bool)>| side.as_ref().map(|(t, i)| Ok::<_, Error>((tuple(t)?, *i))).transpose();
+                let side = |side: &Option<(Tuple, bool)>| {
+                    side.as_ref().map(|(t, i)| Ok::<_, Error>((tuple(t)?, *i))).transpose()
+                };
                 Test::Range { start: side(start)?, end: side(end)? }
             }
             What::Contains { values, keys, entries } => {
-                let terms =
-                    |terms: &[Term]| terms.iter().map(|t| wanted(t.eval(env)?, "value", names[0])).collect::<Result<Vec<_>>>();
+                let terms = |terms: &[Term]| {
+                    terms
+                        .iter()
+                        .map(|t| wanted(t.eval(env)?, "value", names[0]))
+                        .collect::<Result<Vec<_>>>()
+                };
                 let pair = |(k, v): &(Term, Term)| {
-                    Ok((wanted(k.eval(env)?, "map key", names[0])?, wanted(v.eval(env)?, "map value", names[0])?))
+                    Ok((
+                        wanted(k.eval(env)?, "map key", names[0])?,
+                        wanted(v.eval(env)?, "map value", names[0])?,
+                    ))
                 };
                 Test::Contains {
                     values: terms(values)?,
@@ -330,7 +366,8 @@ impl Restrictions {
     }
 }
 
-/// The value that a condition of a filter or a look into an index is with; `what` is it of the column.
+/// The value that a condition of a filter or a look into an index is with; `what` is it of the
+/// column.
 fn wanted(value: Bound, what: &str, column: &str) -> Result<Vec<u8>> {
     match value {
         Bound::Bytes(bytes) => Ok(bytes),
@@ -353,7 +390,9 @@ fn asked(tuple: &Tuple, env: &Env<'_>, columns: &[&str]) -> Result<Vec<Vec<u8>>>
 /// Every one of `before` followed by every one of `choices`.
 fn product(before: Vec<Vec<Vec<u8>>>, choices: &[Vec<Vec<u8>>]) -> Result<Vec<Vec<Vec<u8>>>> {
     if before.len().saturating_mul(choices.len()) > MAX_CHOICES {
-        return Err(invalid(format!("the IN lists name more than {MAX_CHOICES} keys or rows together")));
+        return Err(invalid(format!(
+            "the IN lists name more than {MAX_CHOICES} keys or rows together"
+        )));
     }
     if let [only] = choices {
         let mut before = before;

@@ -1,4 +1,5 @@
-//! What is asked of a row when keys and clustering don't say it: conditions tested against its values.
+//! What is asked of a row when keys and clustering don't say it: conditions tested against its
+//! values.
 
 use std::cmp::Ordering;
 
@@ -7,7 +8,8 @@ use firn_wide::Type;
 use crate::error::Result;
 use crate::values::split;
 
-/// The values of a row, by the number of the column in [`Table::columns`](crate::catalog::Table::columns).
+/// The values of a row, by the number of the column in
+/// [`Table::columns`](crate::catalog::Table::columns).
 pub trait RowValues {
     /// The value; `None` is null.
     fn value(&self, column: usize) -> Option<&[u8]>;
@@ -64,18 +66,24 @@ impl Condition {
 
     fn holds(&self, row: &impl RowValues) -> Result<bool> {
         Ok(match &self.test {
-            Test::In(choices) => choices.iter().any(|c| self.compare(row, c) == Some(Ordering::Equal)),
+            Test::In(choices) => {
+                choices.iter().any(|c| self.compare(row, c) == Some(Ordering::Equal))
+            }
             Test::Range { start, end } => {
-                let after = start.as_ref().is_none_or(|(values, inclusive)| match self.compare(row, values) {
-                    Some(Ordering::Greater) => true,
-                    Some(Ordering::Equal) => *inclusive,
-                    _ => false,
-                });
-                after
-                    && end.as_ref().is_none_or(|(values, inclusive)| match self.compare(row, values) {
-                        Some(Ordering::Less) => true,
+                let after = start.as_ref().is_none_or(|(values, inclusive)| {
+                    match self.compare(row, values) {
+                        Some(Ordering::Greater) => true,
                         Some(Ordering::Equal) => *inclusive,
                         _ => false,
+                    }
+                });
+                after
+                    && end.as_ref().is_none_or(|(values, inclusive)| {
+                        match self.compare(row, values) {
+                            Some(Ordering::Less) => true,
+                            Some(Ordering::Equal) => *inclusive,
+                            _ => false,
+                        }
                     })
             }
             Test::Contains { values, keys, entries } => {
@@ -88,17 +96,29 @@ impl Condition {
     }
 }
 
-fn holds_all(of: &Type, parts: &[Option<&[u8]>], values: &[Vec<u8>], keys: &[Vec<u8>], entries: &[(Vec<u8>, Vec<u8>)]) -> bool {
-    let same = |of: &Type, a: Option<&[u8]>, b: &[u8]| a.is_some_and(|a| of.compare(a, b) == Ordering::Equal);
+fn holds_all(
+    of: &Type,
+    parts: &[Option<&[u8]>],
+    values: &[Vec<u8>],
+    keys: &[Vec<u8>],
+    entries: &[(Vec<u8>, Vec<u8>)],
+) -> bool {
+    let same = |of: &Type, a: Option<&[u8]>, b: &[u8]| {
+        a.is_some_and(|a| of.compare(a, b) == Ordering::Equal)
+    };
     match of {
         Type::List(e) | Type::Set(e) => {
-            keys.is_empty() && entries.is_empty() && values.iter().all(|v| parts.iter().any(|p| same(e, *p, v)))
+            keys.is_empty()
+                && entries.is_empty()
+                && values.iter().all(|v| parts.iter().any(|p| same(e, *p, v)))
         }
         Type::Map(kv) => {
             let pairs = || parts.chunks_exact(2);
             values.iter().all(|v| pairs().any(|p| same(&kv.1, p[1], v)))
                 && keys.iter().all(|k| pairs().any(|p| same(&kv.0, p[0], k)))
-                && entries.iter().all(|(k, v)| pairs().any(|p| same(&kv.0, p[0], k) && same(&kv.1, p[1], v)))
+                && entries
+                    .iter()
+                    .all(|(k, v)| pairs().any(|p| same(&kv.0, p[0], k) && same(&kv.1, p[1], v)))
         }
         _ => false,
     }

@@ -6,7 +6,8 @@ use firn_wide::internals::store::Slice;
 /// From one place to before another.
 type Interval = (Vec<u8>, Vec<u8>);
 
-/// Half-open intervals of places, ascending, none touching the next; or all rows, which most statements read and which costs nothing.
+/// Half-open intervals of places, ascending, none touching the next; or all rows, which most
+/// statements read and which costs nothing.
 #[derive(Clone, Debug)]
 pub struct Intervals(Option<Vec<Interval>>);
 
@@ -85,7 +86,8 @@ impl Intervals {
         }
     }
 
-    /// Whether the row with these components ([`firn_wide::internals::key::Place::row`]) is in one. `place` is a buffer to work in.
+    /// Whether the row with these components ([`firn_wide::internals::key::Place::row`]) is in one.
+    /// `place` is a buffer to work in.
     pub fn contains(&self, row: &[u8], place: &mut Vec<u8>) -> bool {
         let Some(parts) = &self.0 else { return true };
         place.clear();

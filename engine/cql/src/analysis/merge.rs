@@ -4,7 +4,8 @@ use super::relation::{Restriction, TokenRestriction, What};
 use crate::catalog::Table;
 use crate::error::{Result, invalid};
 
-/// Adds a restriction to those of a part of the row, which are kept in the order of their first columns.
+/// Adds a restriction to those of a part of the row, which are kept in the order of their first
+/// columns.
 pub(super) fn add(table: &Table, all: &mut Vec<Restriction>, new: Restriction) -> Result<()> {
     let overlap = all.iter().position(|r| r.columns.iter().any(|c| new.columns.contains(c)));
     match overlap {
@@ -23,26 +24,39 @@ pub(super) fn add(table: &Table, all: &mut Vec<Restriction>, new: Restriction) -
 }
 
 fn merge(table: &Table, old: Restriction, new: Restriction) -> Result<Restriction> {
-    let common: Vec<_> = new.columns.iter().filter(|c| old.columns.contains(c)).map(|c| &*table.columns()[*c].name).collect();
+    let common: Vec<_> = new
+        .columns
+        .iter()
+        .filter(|c| old.columns.contains(c))
+        .map(|c| &*table.columns()[*c].name)
+        .collect();
     let name = common.join(", ");
     let Restriction { columns, is_multi, what } = old;
     let what = match (what, new.what) {
         (What::Eq(_), _) => {
-            return Err(invalid(format!("{name} cannot be restricted by more than one relation if it includes an Equal")));
+            return Err(invalid(format!(
+                "{name} cannot be restricted by more than one relation if it includes an Equal"
+            )));
         }
         (What::In(_), _) => {
-            return Err(invalid(format!("{name} cannot be restricted by more than one relation if it includes a IN")));
+            return Err(invalid(format!(
+                "{name} cannot be restricted by more than one relation if it includes a IN"
+            )));
         }
         (What::Slice { start, end }, What::Slice { start: new_start, end: new_end }) => {
             if columns.first() != new.columns.first() {
-                let text = "cannot be restricted by two inequalities not starting with the same column";
+                let text =
+                    "cannot be restricted by two inequalities not starting with the same column";
                 return Err(invalid(format!("Column \"{name}\" {text}")));
             }
-            for (word, twice) in
-                [("start", start.is_some() && new_start.is_some()), ("end", end.is_some() && new_end.is_some())]
-            {
+            for (word, twice) in [
+                ("start", start.is_some() && new_start.is_some()),
+                ("end", end.is_some() && new_end.is_some()),
+            ] {
                 if twice {
-                    return Err(invalid(format!("More than one restriction was found for the {word} bound on {name}")));
+                    return Err(invalid(format!(
+                        "More than one restriction was found for the {word} bound on {name}"
+                    )));
                 }
             }
             What::Slice { start: start.or(new_start), end: end.or(new_end) }
@@ -51,7 +65,10 @@ fn merge(table: &Table, old: Restriction, new: Restriction) -> Result<Restrictio
             let text = "cannot be restricted by both an equality and an inequality relation";
             return Err(invalid(format!("Column \"{name}\" {text}")));
         }
-        (What::Contains { mut values, mut keys, mut entries }, What::Contains { values: v, keys: k, entries: e }) => {
+        (
+            What::Contains { mut values, mut keys, mut entries },
+            What::Contains { values: v, keys: k, entries: e },
+        ) => {
             values.extend(v);
             keys.extend(k);
             entries.extend(e);
@@ -67,7 +84,11 @@ fn merge(table: &Table, old: Restriction, new: Restriction) -> Result<Restrictio
 }
 
 /// Adds a restriction of the token to that of before.
-pub(super) fn add_token(table: &Table, old: &mut Option<TokenRestriction>, new: TokenRestriction) -> Result<()> {
+pub(super) fn add_token(
+    table: &Table,
+    old: &mut Option<TokenRestriction>,
+    new: TokenRestriction,
+) -> Result<()> {
     let Some(old) = old else {
         *old = Some(new);
         return Ok(());
@@ -75,17 +96,22 @@ pub(super) fn add_token(table: &Table, old: &mut Option<TokenRestriction>, new: 
     let names: Vec<_> = table.partition().iter().map(|c| &*c.name).collect();
     let name = names.join(", ");
     if old.equal.is_some() {
-        return Err(invalid(format!("{name} cannot be restricted by more than one relation if it includes an Equal")));
+        return Err(invalid(format!(
+            "{name} cannot be restricted by more than one relation if it includes an Equal"
+        )));
     }
     if new.equal.is_some() {
         let text = "cannot be restricted by both an equality and an inequality relation";
         return Err(invalid(format!("Columns \"{name}\" {text}")));
     }
-    for (word, twice) in
-        [("start", old.start.is_some() && new.start.is_some()), ("end", old.end.is_some() && new.end.is_some())]
-    {
+    for (word, twice) in [
+        ("start", old.start.is_some() && new.start.is_some()),
+        ("end", old.end.is_some() && new.end.is_some()),
+    ] {
         if twice {
-            return Err(invalid(format!("More than one restriction was found for the {word} bound on {name}")));
+            return Err(invalid(format!(
+                "More than one restriction was found for the {word} bound on {name}"
+            )));
         }
     }
     old.start = old.start.take().or(new.start);

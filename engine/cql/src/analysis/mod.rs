@@ -1,7 +1,9 @@
-//! Floor 2: what a statement about rows asks for, looked up in the catalog and checked once (model 3.4, 3.5).
+//! Floor 2: what a statement about rows asks for, looked up in the catalog and checked once (model
+//! 3.4, 3.5).
 //!
-//! - [`Restrictions`]: a `WHERE` clause. With bound values it gives the keys of partitions ([`Restrictions::keys`]), a range of them, the
-//!   [`Intervals`] of rows within each, and the [`Filter`] for what neither of those says.
+//! - [`Restrictions`]: a `WHERE` clause. With bound values it gives the keys of partitions
+//!   ([`Restrictions::keys`]), a range of them, the [`Intervals`] of rows within each, and the
+//!   [`Filter`] for what neither of those says.
 
 mod evaluate;
 mod filter;

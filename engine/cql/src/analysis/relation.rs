@@ -89,16 +89,25 @@ impl Tuple {
     pub fn eval(&self, env: &Env<'_>, names: &[&str]) -> Result<Vec<Option<Vec<u8>>>> {
         match self {
             Tuple::Each(terms) => {
-                let each = terms.iter().enumerate().map(|(i, term)| match (term.eval(env)?, names) {
-                    (Bound::Unset, [name]) => Err(invalid(format!("Invalid unset value for column {name}"))),
-                    (Bound::Unset, _) => Err(invalid(format!("Invalid unset value for tuple field number {i}"))),
-                    (other, _) => Ok(bytes_of(other)),
-                });
+                let each =
+                    terms.iter().enumerate().map(|(i, term)| match (term.eval(env)?, names) {
+                        (Bound::Unset, [name]) => {
+                            Err(invalid(format!("Invalid unset value for column {name}")))
+                        }
+                        (Bound::Unset, _) => {
+                            Err(invalid(format!("Invalid unset value for tuple field number {i}")))
+                        }
+                        (other, _) => Ok(bytes_of(other)),
+                    });
                 each.collect()
             }
             Tuple::Whole(term, of) => match term.eval(env)? {
-                Bound::Unset => Err(invalid(format!("Invalid unset value for tuple ({})", names.join(",")))),
-                Bound::Null => Err(invalid(format!("Invalid null value for ({})", names.join(", ")))),
+                Bound::Unset => {
+                    Err(invalid(format!("Invalid unset value for tuple ({})", names.join(","))))
+                }
+                Bound::Null => {
+                    Err(invalid(format!("Invalid null value for ({})", names.join(", "))))
+                }
                 Bound::Bytes(bytes) => parts_of(of, &bytes, names.len()),
             },
         }
@@ -125,14 +134,25 @@ impl Choices {
         };
         let bytes = match term.eval(env)? {
             Bound::Bytes(bytes) => bytes,
-            Bound::Null => return Err(invalid(format!("Invalid null value for column {}", names.join(", ")))),
-            Bound::Unset if names.len() > 1 => return Err(invalid(format!("Invalid unset value for in({})", names.join(",")))),
-            Bound::Unset => return Err(invalid(format!("Invalid unset value for column {}", names.join(", ")))),
+            Bound::Null => {
+                return Err(invalid(format!("Invalid null value for column {}", names.join(", "))));
+            }
+            Bound::Unset if names.len() > 1 => {
+                return Err(invalid(format!("Invalid unset value for in({})", names.join(","))));
+            }
+            Bound::Unset => {
+                return Err(invalid(format!(
+                    "Invalid unset value for column {}",
+                    names.join(", ")
+                )));
+            }
         };
         let parts = split(of, &bytes)?;
         let Type::List(element) = of else { return Ok(vec![]) };
         let each = parts.into_iter().map(|part| match part {
-            Some(bytes) if matches!(**element, Type::Tuple(_)) && names.len() > 1 => parts_of(element, bytes, names.len()),
+            Some(bytes) if matches!(**element, Type::Tuple(_)) && names.len() > 1 => {
+                parts_of(element, bytes, names.len())
+            }
             other => Ok(vec![other.map(<[u8]>::to_vec); names.len()]),
         });
         each.collect()
@@ -166,7 +186,9 @@ impl Lookup<'_, '_> {
 
     /// Checks one relation.
     pub fn relation(&mut self, relation: &Relation<'_>) -> Result<Known> {
-        let of = |column: usize, what| Known::Of(Restriction { columns: vec![column], is_multi: false, what });
+        let of = |column: usize, what| {
+            Known::Of(Restriction { columns: vec![column], is_multi: false, what })
+        };
         let contains = |values, keys, entries| What::Contains { values, keys, entries };
         Ok(match relation {
             Relation::Compare { column, comparison, value } => {
@@ -183,7 +205,10 @@ impl Lookup<'_, '_> {
                 let at = self.number(column)?;
                 let found = &self.table.columns()[at];
                 let Some(element) = element_of(&found.of, false) else {
-                    return Err(invalid(format!("Cannot use CONTAINS on non-collection column {}", found.name)));
+                    return Err(invalid(format!(
+                        "Cannot use CONTAINS on non-collection column {}",
+                        found.name
+                    )));
                 };
                 let term = self.part("value", at, element, value)?;
                 of(at, contains(vec![term], vec![], vec![]))
@@ -192,7 +217,10 @@ impl Lookup<'_, '_> {
                 let at = self.number(column)?;
                 let found = &self.table.columns()[at];
                 let Some(element) = element_of(&found.of, true) else {
-                    return Err(invalid(format!("Cannot use CONTAINS KEY on non-map column {}", found.name)));
+                    return Err(invalid(format!(
+                        "Cannot use CONTAINS KEY on non-map column {}",
+                        found.name
+                    )));
                 };
                 let term = self.part("key", at, element, key)?;
                 of(at, contains(vec![], vec![term], vec![]))
@@ -217,8 +245,12 @@ impl Lookup<'_, '_> {
             Relation::Token { columns, comparison, value, .. } => {
                 Known::Token(self.token(columns, *comparison, value, relation)?)
             }
-            Relation::Tuple { columns, comparison, value, .. } => self.tuple(columns, *comparison, value, relation)?,
-            Relation::TupleIn { columns, values, .. } => self.tuple_in(columns, values, relation)?,
+            Relation::Tuple { columns, comparison, value, .. } => {
+                self.tuple(columns, *comparison, value, relation)?
+            }
+            Relation::TupleIn { columns, values, .. } => {
+                self.tuple_in(columns, values, relation)?
+            }
         })
     }
 
@@ -245,7 +277,13 @@ impl Lookup<'_, '_> {
         Term::prepare(term, &whole.other(name, of), self.context)
     }
 
-    fn compare(&mut self, at: usize, comparison: Comparison, value: &ast::Term<'_>, relation: &Relation<'_>) -> Result<What> {
+    fn compare(
+        &mut self,
+        at: usize,
+        comparison: Comparison,
+        value: &ast::Term<'_>,
+        relation: &Relation<'_>,
+    ) -> Result<What> {
         if comparison == Comparison::Ne {
             return Err(unsupported(relation));
         }
@@ -268,7 +306,9 @@ impl Lookup<'_, '_> {
         let receiver = self.receiver(at);
         Ok(match values {
             ast::Values::List(list) => {
-                let prepared = list.iter().map(|t| Ok(Tuple::Each(vec![Term::prepare(t, &receiver, self.context)?])));
+                let prepared = list
+                    .iter()
+                    .map(|t| Ok(Tuple::Each(vec![Term::prepare(t, &receiver, self.context)?])));
                 one_or_many(prepared.collect::<Result<Vec<_>>>()?)
             }
             ast::Values::Marker(marker) => {
@@ -298,7 +338,10 @@ impl Lookup<'_, '_> {
                 "The token() function contains duplicate partition key components".to_owned()
             } else {
                 let names: Vec<_> = self.table.partition().iter().map(|c| &*c.name).collect();
-                format!("The token function arguments must be in the partition key order: {}", names.join(", "))
+                format!(
+                    "The token function arguments must be in the partition key order: {}",
+                    names.join(", ")
+                )
             }));
         }
         let wanted = self.receiver(0).other("partition key token", self.token.clone());
@@ -306,8 +349,12 @@ impl Lookup<'_, '_> {
         let mut found = TokenRestriction::default();
         match comparison {
             Comparison::Eq => found.equal = Some(term),
-            Comparison::Gt | Comparison::Ge => found.start = Some((term, comparison == Comparison::Ge)),
-            Comparison::Lt | Comparison::Le => found.end = Some((term, comparison == Comparison::Le)),
+            Comparison::Gt | Comparison::Ge => {
+                found.start = Some((term, comparison == Comparison::Ge))
+            }
+            Comparison::Lt | Comparison::Le => {
+                found.end = Some((term, comparison == Comparison::Le))
+            }
             Comparison::Ne => return Err(unsupported(relation)),
         }
         Ok(found)
@@ -325,7 +372,9 @@ impl Lookup<'_, '_> {
             }
             if numbers.contains(&at) {
                 let name = &self.table.columns()[at].name;
-                return Err(invalid(format!("Column \"{name}\" appeared twice in a relation: {relation}")));
+                return Err(invalid(format!(
+                    "Column \"{name}\" appeared twice in a relation: {relation}"
+                )));
             }
             if numbers.last().is_some_and(|last| at != last + 1) {
                 let text = "Clustering columns must appear in the PRIMARY KEY order in multi-column relations";
@@ -354,16 +403,24 @@ impl Lookup<'_, '_> {
         Ok(Known::Of(Restriction { columns, is_multi: true, what: what(comparison, tuple) }))
     }
 
-    fn tuple_in(&mut self, columns: &[Name<'_>], values: &ast::Values<'_>, relation: &Relation<'_>) -> Result<Known> {
+    fn tuple_in(
+        &mut self,
+        columns: &[Name<'_>],
+        values: &ast::Values<'_>,
+        relation: &Relation<'_>,
+    ) -> Result<Known> {
         let columns = self.clustering(columns, relation)?;
         let what = match values {
             ast::Values::List(list) => {
-                let tuples: Result<Vec<_>> = list.iter().map(|t| self.values_of(&columns, t)).collect();
+                let tuples: Result<Vec<_>> =
+                    list.iter().map(|t| self.values_of(&columns, t)).collect();
                 one_or_many(tuples?)
             }
             ast::Values::Marker(marker) => {
                 let of = Type::List(std::sync::Arc::new(self.tuple_type(&columns)));
-                let wanted = self.receiver(columns[0]).other(format!("in({})", self.names(&columns)), of.clone());
+                let wanted = self
+                    .receiver(columns[0])
+                    .other(format!("in({})", self.names(&columns)), of.clone());
                 What::In(Choices::Marker(Term::prepare(marker, &wanted, self.context)?, of))
             }
         };
@@ -381,7 +438,8 @@ impl Lookup<'_, '_> {
     fn values_of(&mut self, columns: &[usize], value: &ast::Term<'_>) -> Result<Tuple> {
         let TermKind::Tuple(parts) = &value.kind else {
             let of = self.tuple_type(columns);
-            let wanted = self.receiver(columns[0]).other(format!("({})", self.names(columns)), of.clone());
+            let wanted =
+                self.receiver(columns[0]).other(format!("({})", self.names(columns)), of.clone());
             return Ok(Tuple::Whole(Term::prepare(value, &wanted, self.context)?, of));
         };
         if parts.len() != columns.len() {
@@ -406,8 +464,12 @@ fn one_or_many(mut tuples: Vec<Tuple>) -> What {
 
 fn what(comparison: Comparison, tuple: Tuple) -> What {
     match comparison {
-        Comparison::Gt | Comparison::Ge => What::Slice { start: Some((tuple, comparison == Comparison::Ge)), end: None },
-        Comparison::Lt | Comparison::Le => What::Slice { start: None, end: Some((tuple, comparison == Comparison::Le)) },
+        Comparison::Gt | Comparison::Ge => {
+            What::Slice { start: Some((tuple, comparison == Comparison::Ge)), end: None }
+        }
+        Comparison::Lt | Comparison::Le => {
+            What::Slice { start: None, end: Some((tuple, comparison == Comparison::Le)) }
+        }
         Comparison::Eq | Comparison::Ne => What::Eq(tuple),
     }
 }
@@ -451,11 +513,15 @@ fn element_of(of: &ColumnType, key: bool) -> Option<Type> {
 fn map_of(column: &Column, comparison: Comparison) -> Result<(Type, Type)> {
     let name = &column.name;
     match &column.of.of {
-        Type::List(_) => Err(invalid(format!("Indexes on list entries ({name}[index] = value) are not currently supported."))),
-        Type::Map(_) if !column.of.multicell => {
-            Err(invalid(format!("Map-entry equality predicates on frozen map column {name} are not supported")))
+        Type::List(_) => Err(invalid(format!(
+            "Indexes on list entries ({name}[index] = value) are not currently supported."
+        ))),
+        Type::Map(_) if !column.of.multicell => Err(invalid(format!(
+            "Map-entry equality predicates on frozen map column {name} are not supported"
+        ))),
+        Type::Map(_) if comparison != Comparison::Eq => {
+            Err(invalid("Only EQ relations are supported on map entries"))
         }
-        Type::Map(_) if comparison != Comparison::Eq => Err(invalid("Only EQ relations are supported on map entries")),
         Type::Map(kv) => Ok((kv.0.clone(), kv.1.clone())),
         _ => Err(invalid(format!("Column {name} cannot be used as a map"))),
     }

@@ -1,7 +1,9 @@
-//! A `WHERE` clause, prepared once (model 3.4, 3.5): which partitions, which rows in them, what else is asked.
+//! A `WHERE` clause, prepared once (model 3.4, 3.5): which partitions, which rows in them, what
+//! else is asked.
 //!
-//! Invariants: `partition` and `clustering` are in the order of the key; a column is in one restriction of its part at most; the first
-//! `prefix` restrictions of `clustering` say which rows to read, the others are conditions of the filter.
+//! Invariants: `partition` and `clustering` are in the order of the key; a column is in one
+//! restriction of its part at most; the first `prefix` restrictions of `clustering` say which rows
+//! to read, the others are conditions of the filter.
 
 use std::sync::Arc;
 
@@ -48,7 +50,8 @@ pub struct IndexUse {
     pub id: u32,
     /// The value that is looked for.
     pub value: Vec<u8>,
-    /// Whether it finds whole partitions: it is over a column of the partition key, or a static one.
+    /// Whether it finds whole partitions: it is over a column of the partition key, or a static
+    /// one.
     pub finds_partitions: bool,
 }
 
@@ -71,7 +74,8 @@ pub struct Restrictions {
 }
 
 impl Restrictions {
-    /// Checks the relations of a statement about `table`. `only_statics`: it selects or changes static columns only.
+    /// Checks the relations of a statement about `table`. `only_statics`: it selects or changes
+    /// static columns only.
     ///
     /// # Errors
     /// `Invalid` with the servers' text.
@@ -101,7 +105,8 @@ impl Restrictions {
             match lookup.relation(relation)? {
                 Known::Token(token) => add_token(table, &mut all.token, token)?,
                 Known::Of(restriction) => {
-                    if let (What::Contains { keys, entries, .. }, false) = (&restriction.what, all.is_select())
+                    if let (What::Contains { keys, entries, .. }, false) =
+                        (&restriction.what, all.is_select())
                         && entries.is_empty()
                     {
                         let word = if keys.is_empty() { "CONTAINS" } else { "CONTAINS KEY" };
@@ -131,7 +136,11 @@ impl Restrictions {
                         )));
                     }
                     if restriction.is_slice() && restriction.first() < last.first() {
-                        let next = self.clustering.iter().map(Restriction::first).find(|c| *c > restriction.first());
+                        let next = self
+                            .clustering
+                            .iter()
+                            .map(Restriction::first)
+                            .find(|c| *c > restriction.first());
                         return Err(invalid(format!(
                             "PRIMARY KEY column \"{}\" {text} \"{}\" is restricted by a non-EQ relation)",
                             self.table.columns()[next.unwrap_or(last.first())].name,
@@ -141,7 +150,9 @@ impl Restrictions {
                 }
                 add(&self.table, &mut self.clustering, restriction)
             }
-            ColumnKind::Static | ColumnKind::Regular => add(&self.table, &mut self.others, restriction),
+            ColumnKind::Static | ColumnKind::Regular => {
+                add(&self.table, &mut self.others, restriction)
+            }
         }
     }
 
@@ -191,12 +202,17 @@ impl Restrictions {
         if only_statics && !self.clustering.is_empty() {
             let text = "Invalid restrictions on clustering columns since the";
             return Err(invalid(match self.purpose {
-                Purpose::Select { .. } => "Cannot restrict clustering columns when selecting only static columns".to_owned(),
+                Purpose::Select { .. } => {
+                    "Cannot restrict clustering columns when selecting only static columns"
+                        .to_owned()
+                }
                 other => format!("{text} {} statement modifies only static columns", other.word()),
             }));
         }
         self.decide_clustering(has_index, only_statics)?;
-        if self.is_range && self.clustering.iter().any(|r| self.is_select() && self.index_for(r).is_some()) {
+        if self.is_range
+            && self.clustering.iter().any(|r| self.is_select() && self.index_for(r).is_some())
+        {
             self.uses_index = true;
         }
         if self.uses_index || self.clustering_needs_filter() {
@@ -204,8 +220,12 @@ impl Restrictions {
         }
         if !self.others.is_empty() {
             if !self.is_select() {
-                let names: Vec<_> = self.others.iter().map(|r| &*self.table.columns()[r.first()].name).collect();
-                return Err(invalid(format!("Non PRIMARY KEY columns found in where clause: {} ", names.join(", "))));
+                let names: Vec<_> =
+                    self.others.iter().map(|r| &*self.table.columns()[r.first()].name).collect();
+                return Err(invalid(format!(
+                    "Non PRIMARY KEY columns found in where clause: {} ",
+                    names.join(", ")
+                )));
             }
             if has_index {
                 self.uses_index = true;
@@ -216,10 +236,14 @@ impl Restrictions {
         }
         if self.uses_index {
             if self.partition.iter().any(|r| matches!(r.what, What::In(_))) {
-                return Err(invalid("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported"));
+                return Err(invalid(
+                    "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
+                ));
             }
             if only_statics {
-                return Err(invalid("Queries using 2ndary indexes don't support selecting only static columns"));
+                return Err(invalid(
+                    "Queries using 2ndary indexes don't support selecting only static columns",
+                ));
             }
         }
         Ok(())
@@ -229,13 +253,19 @@ impl Restrictions {
         let word = self.purpose.word();
         if !self.is_select() {
             if self.token.is_some() {
-                return Err(invalid(format!("The token function cannot be used in WHERE clauses for {word} statements")));
+                return Err(invalid(format!(
+                    "The token function cannot be used in WHERE clauses for {word} statements"
+                )));
             }
             let restricted = |c: usize| self.partition.iter().any(|r| r.first() == c);
             let columns = self.table.partition().iter().enumerate();
-            let missing: Vec<_> = columns.filter(|(i, _)| !restricted(*i)).map(|(_, c)| &*c.name).collect();
+            let missing: Vec<_> =
+                columns.filter(|(i, _)| !restricted(*i)).map(|(_, c)| &*c.name).collect();
             if !missing.is_empty() {
-                return Err(invalid(format!("Some partition key parts are missing: {}", missing.join(", "))));
+                return Err(invalid(format!(
+                    "Some partition key parts are missing: {}",
+                    missing.join(", ")
+                )));
             }
             if self.partition.iter().any(Restriction::is_slice) {
                 return Err(invalid(format!(
@@ -265,18 +295,27 @@ impl Restrictions {
     fn decide_clustering(&mut self, has_index: bool, only_statics: bool) -> Result<()> {
         if self.purpose == Purpose::Update {
             if self.clustering.iter().any(Restriction::is_slice) {
-                return Err(invalid("Slice restrictions are not supported on the clustering columns in UPDATE statements"));
+                return Err(invalid(
+                    "Slice restrictions are not supported on the clustering columns in UPDATE statements",
+                ));
             }
             let restricted = |at: usize| self.clustering.iter().any(|r| r.columns.contains(&at));
             let first = self.table.partition().len();
             let columns = self.table.clustering().iter().enumerate();
-            let missing: Vec<_> = columns.filter(|(i, _)| !restricted(first + i)).map(|(_, c)| &*c.name).collect();
+            let missing: Vec<_> =
+                columns.filter(|(i, _)| !restricted(first + i)).map(|(_, c)| &*c.name).collect();
             if !only_statics && !missing.is_empty() && !self.takes_prefixes() {
-                return Err(invalid(format!("Some clustering keys are missing: {}", missing.join(", "))));
+                return Err(invalid(format!(
+                    "Some clustering keys are missing: {}",
+                    missing.join(", ")
+                )));
             }
             return if self.clustering_needs_filter() { Err(self.gap()) } else { Ok(()) };
         }
-        if self.clustering.iter().any(Restriction::is_contains) && !has_index && !self.allows_filtering() {
+        if self.clustering.iter().any(Restriction::is_contains)
+            && !has_index
+            && !self.allows_filtering()
+        {
             let text = "Clustering columns can only be restricted with CONTAINS with a secondary index or filtering";
             return Err(invalid(text));
         }
@@ -304,8 +343,9 @@ impl Restrictions {
         ))
     }
 
-    /// Refuses to pass over rows unless `ALLOW FILTERING` is said. Apart from [`prepare`](Restrictions::prepare), since the servers
-    /// complain of the order and the selection first.
+    /// Refuses to pass over rows unless `ALLOW FILTERING` is said. Apart from
+    /// [`prepare`](Restrictions::prepare), since the servers complain of the order and the
+    /// selection first.
     ///
     /// # Errors
     /// `Cannot execute this query as it might involve data filtering …`.
@@ -334,9 +374,13 @@ impl Restrictions {
         let answers = |index: &&Index| {
             index.column == column.name
                 && match (&restriction.what, index.target) {
-                    (What::Eq(_), IndexTarget::Simple) => !column.of.is_collection() || !column.of.multicell,
+                    (What::Eq(_), IndexTarget::Simple) => {
+                        !column.of.is_collection() || !column.of.multicell
+                    }
                     (What::Eq(_), IndexTarget::Full) => true,
-                    (What::Contains { values, .. }, IndexTarget::Simple | IndexTarget::Values) => !values.is_empty(),
+                    (What::Contains { values, .. }, IndexTarget::Simple | IndexTarget::Values) => {
+                        !values.is_empty()
+                    }
                     (What::Contains { keys, .. }, IndexTarget::Keys) => !keys.is_empty(),
                     (What::Contains { entries, .. }, IndexTarget::Entries) => !entries.is_empty(),
                     _ => false,
@@ -370,7 +414,8 @@ impl Restrictions {
         self.others.iter().any(|r| self.table.columns()[r.first()].kind == ColumnKind::Regular)
     }
 
-    /// Whether the first of the clustering columns name a row that is to be written: one of a compact table, where the others are null.
+    /// Whether the first of the clustering columns name a row that is to be written: one of a
+    /// compact table, where the others are null.
     fn takes_prefixes(&self) -> bool {
         self.purpose == Purpose::Update && self.table.is_compact() && !self.clustering.is_empty()
     }
@@ -394,8 +439,11 @@ impl Restrictions {
 
     /// Whether a column of the primary key is restricted by `=`.
     pub fn is_fixed(&self, column: &Column) -> bool {
-        let part = if column.kind == ColumnKind::Partition { &self.partition } else { &self.clustering };
-        let is = |r: &&Restriction| r.columns.iter().any(|c| self.table.columns()[*c].name == column.name);
+        let part =
+            if column.kind == ColumnKind::Partition { &self.partition } else { &self.clustering };
+        let is = |r: &&Restriction| {
+            r.columns.iter().any(|c| self.table.columns()[*c].name == column.name)
+        };
         part.iter().find(is).is_some_and(|r| matches!(r.what, What::Eq(_)))
     }
 

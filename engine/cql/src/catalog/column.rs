@@ -53,7 +53,10 @@ impl fmt::Display for ColumnType {
             Type::List(of) => format!("list<{}>", part(of)),
             Type::Set(of) => format!("set<{}>", part(of)),
             Type::Map(of) => format!("map<{}, {}>", part(&of.0), part(&of.1)),
-            Type::Tuple(of) => format!("tuple<{}>", of.iter().map(|t| part(t).to_string()).collect::<Vec<_>>().join(", ")),
+            Type::Tuple(of) => format!(
+                "tuple<{}>",
+                of.iter().map(|t| part(t).to_string()).collect::<Vec<_>>().join(", ")
+            ),
             Type::Udt(user) => quote_type_if_needed(&user.name).into_owned(),
             simple => return f.write_str(&simple.cql_name()),
         };
@@ -118,7 +121,8 @@ impl Column {
     }
 }
 
-/// The type with tuples for user types, which are ordered and stored as they are: names of fields may change while a table is open.
+/// The type with tuples for user types, which are ordered and stored as they are: names of fields
+/// may change while a table is open.
 fn nameless(of: &Type) -> Type {
     let inner = |of: &Arc<Type>| Arc::new(nameless(of));
     match of {

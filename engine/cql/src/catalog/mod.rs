@@ -1,14 +1,17 @@
 //! Floor 1: what is defined: keyspaces, tables, user types, indexes (model 3.1, 3.3, 3.5).
 //!
-//! - [`Catalog`]: all definitions of one moment. It never changes: a change makes a new one or refuses with the servers' text.
+//! - [`Catalog`]: all definitions of one moment. It never changes: a change makes a new one or
+//!   refuses with the servers' text.
 //! - [`Table`], [`Column`], [`ColumnType`], [`Index`]: a table, resolved.
 //! - [`Catalog::records`], [`Catalog::load`]: the stored form.
 //!
-//! Keyspaces are those of the data model beneath, shared with the Thrift world; tables and types are this crate's own.
+//! Keyspaces are those of the data model beneath, shared with the Thrift world; tables and types
+//! are this crate's own.
 //!
-//! Invariants: the numbers of tables and indexes begin at [`FIRST_ID`] and are never given twice; neither are the numbers of a table's
-//! columns, but that one which is dropped and added again gets its own back, with the time until which its cells are no more; names of tables
-//! and indexes are unique in a keyspace.
+//! Invariants: the numbers of tables and indexes begin at [`FIRST_ID`] and are never given twice;
+//! neither are the numbers of a table's columns, but that one which is dropped and added again gets
+//! its own back, with the time until which its cells are no more; names of tables and indexes are
+//! unique in a keyspace.
 
 mod change;
 mod column;
@@ -37,8 +40,15 @@ pub const FIRST_ID: u32 = firn_wide::internals::schema::FOREIGN_IDS;
 /// The longest name of a keyspace, table, index or type.
 pub const MAX_NAME: usize = 48;
 /// Keyspaces that nobody may define or change.
-const SYSTEM_KEYSPACES: [&str; 7] =
-    ["system", "system_schema", "system_auth", "system_distributed", "system_traces", "system_views", "system_virtual_schema"];
+const SYSTEM_KEYSPACES: [&str; 7] = [
+    "system",
+    "system_schema",
+    "system_auth",
+    "system_distributed",
+    "system_traces",
+    "system_views",
+    "system_virtual_schema",
+];
 
 /// All definitions, at one moment. A clone shares its keyspaces.
 #[derive(Clone, Debug)]
@@ -90,13 +100,18 @@ impl Keyspace {
     }
 
     /// One without tables and types.
-    pub fn with(name: String, replication: BTreeMap<String, String>, durable_writes: bool) -> Keyspace {
+    pub fn with(
+        name: String,
+        replication: BTreeMap<String, String>,
+        durable_writes: bool,
+    ) -> Keyspace {
         Keyspace { replication, durable_writes, ..Keyspace::new(&name) }
     }
 
     /// Whether its own attributes are the same.
     pub fn is_like(&self, other: &Keyspace) -> bool {
-        (&self.name, &self.replication, self.durable_writes) == (&other.name, &other.replication, other.durable_writes)
+        (&self.name, &self.replication, self.durable_writes)
+            == (&other.name, &other.replication, other.durable_writes)
     }
 
     /// Its tables, by name.
@@ -158,8 +173,12 @@ impl Catalog {
     /// `Invalid` when no keyspace is chosen, or the keyspace or the table isn't there.
     pub fn table(&self, name: &QualifiedName<'_>, current: Option<&str>) -> Result<&Arc<Table>> {
         let keyspace = keyspace_of(name, current)?;
-        let found = self.keyspace(keyspace).ok_or_else(|| invalid(format!("keyspace {keyspace} does not exist")))?;
-        found.table(&name.name.text).ok_or_else(|| invalid(format!("table {} does not exist", name.name.text)))
+        let found = self
+            .keyspace(keyspace)
+            .ok_or_else(|| invalid(format!("keyspace {keyspace} does not exist")))?;
+        found
+            .table(&name.name.text)
+            .ok_or_else(|| invalid(format!("table {} does not exist", name.name.text)))
     }
 }
 
@@ -168,7 +187,8 @@ impl Catalog {
 /// # Errors
 /// `Invalid` when it names none and none is chosen.
 pub fn keyspace_of<'a>(name: &'a QualifiedName<'_>, current: Option<&'a str>) -> Result<&'a str> {
-    let none = "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
+    let none =
+        "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
     name.keyspace.as_ref().map(|k| &*k.text).or(current).ok_or_else(|| invalid(none))
 }
 
@@ -186,5 +206,7 @@ pub fn check_not_system(keyspace: &str) -> Result<()> {
 
 /// Whether a name may be that of a keyspace, table or index.
 pub fn is_valid_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= MAX_NAME && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    !name.is_empty()
+        && name.len() <= MAX_NAME
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

@@ -51,16 +51,28 @@ const COMPACTIONS: [&str; 6] = [
     "UnifiedCompactionStrategy",
     "AbstractCompactionStrategy",
 ];
-const COMPRESSORS: [&str; 5] = ["LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "NoopCompressor"];
+const COMPRESSORS: [&str; 5] =
+    ["LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "NoopCompressor"];
 
 impl Default for TableOptions {
     fn default() -> TableOptions {
-        let map = |of: &[(&str, &str)]| of.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let map = |of: &[(&str, &str)]| {
+            of.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+        };
         let compaction = "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy";
         let maps = [
             ("caching", map(&[("keys", "ALL"), ("rows_per_partition", "NONE")])),
-            ("compaction", map(&[("class", compaction), ("max_threshold", "32"), ("min_threshold", "4")])),
-            ("compression", map(&[("chunk_length_in_kb", "16"), ("class", "org.apache.cassandra.io.compress.LZ4Compressor")])),
+            (
+                "compaction",
+                map(&[("class", compaction), ("max_threshold", "32"), ("min_threshold", "4")]),
+            ),
+            (
+                "compression",
+                map(&[
+                    ("chunk_length_in_kb", "16"),
+                    ("class", "org.apache.cassandra.io.compress.LZ4Compressor"),
+                ]),
+            ),
             ("extensions", BTreeMap::new()),
         ];
         TableOptions {
@@ -110,7 +122,10 @@ impl TableOptions {
             let name = &*property.name.text;
             match &property.value {
                 PropertyValue::Map(pairs) => {
-                    let map = pairs.iter().map(|(k, v)| (k.text.to_string(), v.text.to_string())).collect();
+                    let map = pairs
+                        .iter()
+                        .map(|(k, v)| (k.text.to_string(), v.text.to_string()))
+                        .collect();
                     out.maps.insert(name.to_owned(), check_map(name, map)?);
                 }
                 PropertyValue::Constant(c) => out.set(name, &c.text)?,
@@ -135,7 +150,10 @@ impl TableOptions {
             let silent = SILENT.contains(&name.as_str()) && known.is_some_and(|k| k.1 == value);
             let text = known.is_some_and(|k| k.2);
             if !silent {
-                all.push((name, if text { format!("'{}'", value.replace('\'', "''")) } else { value.clone() }));
+                all.push((
+                    name,
+                    if text { format!("'{}'", value.replace('\'', "''")) } else { value.clone() },
+                ));
             }
         }
         all.extend(self.maps.iter().map(|(name, map)| (name.as_str(), quoted_map(map))));
@@ -149,7 +167,11 @@ pub fn quoted_map(map: &BTreeMap<String, String>) -> String {
     let quote = |s: &str| format!("'{}'", s.replace('\'', "''"));
     let class = map.get_key_value("class");
     let others = map.iter().filter(|(k, _)| *k != "class");
-    let pairs: Vec<_> = class.into_iter().chain(others).map(|(k, v)| format!("{}: {}", quote(k), quote(v))).collect();
+    let pairs: Vec<_> = class
+        .into_iter()
+        .chain(others)
+        .map(|(k, v)| format!("{}: {}", quote(k), quote(v)))
+        .collect();
     format!("{{{}}}", pairs.join(", "))
 }
 
@@ -158,7 +180,10 @@ fn syntax(text: String) -> Error {
 }
 
 fn check_value(name: &str, text: &str) -> Result<String> {
-    let int = || text.parse::<i32>().map_err(|_| syntax(format!("Invalid integer value {text} for '{name}'")));
+    let int = || {
+        text.parse::<i32>()
+            .map_err(|_| syntax(format!("Invalid integer value {text} for '{name}'")))
+    };
     let double = || match text.parse::<f64>() {
         Ok(n) if n.is_finite() => Ok(n),
         _ => Err(syntax(format!("Invalid double value {text} for '{name}'"))),
@@ -167,32 +192,43 @@ fn check_value(name: &str, text: &str) -> Result<String> {
         "default_time_to_live" | "gc_grace_seconds" | "memtable_flush_period_in_ms" => {
             let n = int()?;
             if n < 0 {
-                return Err(configuration(format!("{name} must be greater than or equal to 0 (got {n})")));
+                return Err(configuration(format!(
+                    "{name} must be greater than or equal to 0 (got {n})"
+                )));
             }
             if name == "default_time_to_live" && i64::from(n) > MAX_TTL {
-                return Err(configuration(format!("{name} must be less than or equal to {MAX_TTL} (got {n})")));
+                return Err(configuration(format!(
+                    "{name} must be less than or equal to {MAX_TTL} (got {n})"
+                )));
             }
             Ok(n.to_string())
         }
         "min_index_interval" | "max_index_interval" => match int()? {
-            n if n < 1 => Err(configuration(format!("{name} must be greater than or equal to 1 (got {n})"))),
+            n if n < 1 => {
+                Err(configuration(format!("{name} must be greater than or equal to 1 (got {n})")))
+            }
             n => Ok(n.to_string()),
         },
         "bloom_filter_fp_chance" => match double()? {
             n if n > 0.0 && n <= 1.0 => Ok(format!("{n:?}")),
-            n => Err(configuration(format!("{name} must be larger than 0.0 and less than or equal to 1.0 (got {n:?})"))),
+            n => Err(configuration(format!(
+                "{name} must be larger than 0.0 and less than or equal to 1.0 (got {n:?})"
+            ))),
         },
-        "crc_check_chance" | "read_repair_chance" | "dclocal_read_repair_chance" => match double()? {
+        "crc_check_chance" | "read_repair_chance" | "dclocal_read_repair_chance" => match double()?
+        {
             n if (0.0..=1.0).contains(&n) => Ok(format!("{n:?}")),
             n => Err(configuration(format!(
                 "{name} must be larger than or equal to 0 and smaller than or equal to 1.0 (got {n:?})"
             ))),
         },
-        "cdc" | "allow_auto_snapshot" | "incremental_backups" => match text.to_ascii_lowercase().as_str() {
-            "true" | "yes" | "1" => Ok("true".into()),
-            "false" | "no" | "0" => Ok("false".into()),
-            _ => Err(syntax(format!("Invalid boolean value {text} for '{name}'"))),
-        },
+        "cdc" | "allow_auto_snapshot" | "incremental_backups" => {
+            match text.to_ascii_lowercase().as_str() {
+                "true" | "yes" | "1" => Ok("true".into()),
+                "false" | "no" | "0" => Ok("false".into()),
+                _ => Err(syntax(format!("Invalid boolean value {text} for '{name}'"))),
+            }
+        }
         _ => Ok(text.to_owned()),
     }
 }
@@ -213,7 +249,8 @@ fn check_map(name: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<S
         ),
         _ => return Ok(map),
     };
-    if name == "compression" && map.get("enabled").is_some_and(|e| e.eq_ignore_ascii_case("false")) {
+    if name == "compression" && map.get("enabled").is_some_and(|e| e.eq_ignore_ascii_case("false"))
+    {
         return Ok(map);
     }
     // The spelling of 2.x.
@@ -248,11 +285,14 @@ impl TableOptions {
             options = TreeOptions::default();
         }
         if let Some(map) = self.map("compression")
-            && (map.get("enabled").is_some_and(|e| e.eq_ignore_ascii_case("false")) || class(map) == "NoopCompressor")
+            && (map.get("enabled").is_some_and(|e| e.eq_ignore_ascii_case("false"))
+                || class(map) == "NoopCompressor")
         {
             options.compression = vec![Compression::None];
         }
-        options.filter = self.fp_chance().map_or(options.filter, |chance| vec![schema::filter_of_chance(chance)]);
+        options.filter = self
+            .fp_chance()
+            .map_or(options.filter, |chance| vec![schema::filter_of_chance(chance)]);
         options
     }
 }

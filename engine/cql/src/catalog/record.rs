@@ -1,11 +1,13 @@
-//! The stored form: JSON records in the kv tree `system.schema`, beside those of the Thrift families.
+//! The stored form: JSON records in the kv tree `system.schema`, beside those of the Thrift
+//! families.
 //!
 //! - `cql/head`: `{"format":1,"next_id":n}`, the number that the next table or index gets;
 //! - `cql/table/<id, 10 digits>`: a table with its columns, dropped columns, indexes and options;
 //! - `cql/type/<keyspace>/<name>`: a user-defined type.
 //!
-//! Keyspaces have no records here: they are those of the data model beneath. Types of columns are stored as class names in full, user types
-//! with their fields. Nothing read is trusted: what does not parse or does not fit together is a corruption with the record's name.
+//! Keyspaces have no records here: they are those of the data model beneath. Types of columns are
+//! stored as class names in full, user types with their fields. Nothing read is trusted: what does
+//! not parse or does not fit together is a corruption with the record's name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{
-    Catalog, Column, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, Index, IndexTarget, Keyspace, Table, TableOptions,
-    TypeDef,
+    Catalog, Column, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, Index, IndexTarget, Keyspace,
+    Table, TableOptions, TypeDef,
 };
 use crate::error::{Result, corrupt};
 
@@ -114,10 +116,14 @@ fn type_text(of: &ColumnType) -> TypeText {
 }
 
 fn typed(text: &TypeText, key: &str) -> Result<ColumnType> {
-    let of = Type::parse(&text.class, &Registry::new()).map_err(|e| corrupt(format!("system.schema, record {key}: {e}")))?;
+    let of = Type::parse(&text.class, &Registry::new())
+        .map_err(|e| corrupt(format!("system.schema, record {key}: {e}")))?;
     let may_be = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Udt(_));
     if text.multicell && !may_be {
-        return Err(corrupt(format!("system.schema, record {key}: a {} has no cells of its own", text.class)));
+        return Err(corrupt(format!(
+            "system.schema, record {key}: a {} has no cells of its own",
+            text.class
+        )));
     }
     Ok(ColumnType { of, multicell: text.multicell })
 }
@@ -132,7 +138,8 @@ fn kind_word(kind: ColumnKind) -> &'static str {
 }
 
 fn kind_of(word: &str) -> Option<ColumnKind> {
-    let all = [ColumnKind::Partition, ColumnKind::Clustering, ColumnKind::Static, ColumnKind::Regular];
+    let all =
+        [ColumnKind::Partition, ColumnKind::Clustering, ColumnKind::Static, ColumnKind::Regular];
     all.into_iter().find(|k| kind_word(*k) == word)
 }
 
@@ -193,7 +200,10 @@ fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T> {
     let wrong = |e: serde_json::Error| corrupt(format!("system.schema, record {key}: {e}"));
     let version: Versioned = serde_json::from_slice(value).map_err(wrong)?;
     if version.format != FORMAT {
-        return Err(corrupt(format!("system.schema, record {key}: format {}, but {FORMAT} is known", version.format)));
+        return Err(corrupt(format!(
+            "system.schema, record {key}: format {}, but {FORMAT} is known",
+            version.format
+        )));
     }
     serde_json::from_slice(value).map_err(wrong)
 }
@@ -205,13 +215,23 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<Table> {
     for c in &record.columns {
         let kind = kind_of(&c.kind).ok_or_else(|| wrong("a column of an unknown kind"))?;
         let of = typed(&c.of, key)?;
-        columns.push(Column { id: c.id, name: c.name.clone(), kind, position: 0, of, descending: c.descending });
+        columns.push(Column {
+            id: c.id,
+            name: c.name.clone(),
+            kind,
+            position: 0,
+            of,
+            descending: c.descending,
+        });
     }
     let of_kind = |kind| columns.iter().filter(|c| c.kind == kind).count();
     let (partition, clustering) = (of_kind(ColumnKind::Partition), of_kind(ColumnKind::Clustering));
     let names: BTreeSet<&str> = columns.iter().map(|c| c.name.as_str()).collect();
     let ids: BTreeSet<u16> = columns.iter().filter(|c| !c.is_primary_key()).map(|c| c.id).collect();
-    if partition == 0 || names.len() != columns.len() || ids.len() + partition + clustering != columns.len() {
+    if partition == 0
+        || names.len() != columns.len()
+        || ids.len() + partition + clustering != columns.len()
+    {
         return Err(wrong("columns that don't fit together"));
     }
     if ids.iter().any(|i| *i == 0 || *i >= record.next_column) {
@@ -220,7 +240,13 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<Table> {
     let mut dropped = vec![];
     for d in &record.dropped {
         let of = typed(&d.of, key)?;
-        dropped.push(DroppedColumn { id: d.id, name: d.name.clone(), of, is_static: d.is_static, dropped: d.dropped });
+        dropped.push(DroppedColumn {
+            id: d.id,
+            name: d.name.clone(),
+            of,
+            is_static: d.is_static,
+            dropped: d.dropped,
+        });
     }
     let index = |i: IndexRecord| Index {
         id: i.id,
@@ -281,13 +307,18 @@ impl Catalog {
         keyspaces: impl IntoIterator<Item = Keyspace>,
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<LoadedCatalog> {
-        let mut all: BTreeMap<String, Keyspace> = keyspaces.into_iter().map(|k| (k.name.clone(), k)).collect();
+        let mut all: BTreeMap<String, Keyspace> =
+            keyspaces.into_iter().map(|k| (k.name.clone(), k)).collect();
         let mut next_id = FIRST_ID;
         let mut largest = 0;
         let mut homeless = vec![];
         for (raw, value) in records {
             let key = String::from_utf8_lossy(raw).into_owned();
-            let left_out = |keyspace: &str, table| Homeless { key: raw.to_vec(), keyspace: keyspace.to_owned(), table };
+            let left_out = |keyspace: &str, table| Homeless {
+                key: raw.to_vec(),
+                keyspace: keyspace.to_owned(),
+                table,
+            };
             let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
             if key == HEAD {
                 next_id = parse::<CatalogHeadRecord>(&key, value)?.next_id;
@@ -297,7 +328,13 @@ impl Catalog {
                     return Err(wrong("its number is not written as it should be"));
                 }
                 let table = load_table(&key, id, value)?;
-                largest = table.indexes.iter().map(|i| i.id).chain([table.id, largest]).max().unwrap_or(largest);
+                largest = table
+                    .indexes
+                    .iter()
+                    .map(|i| i.id)
+                    .chain([table.id, largest])
+                    .max()
+                    .unwrap_or(largest);
                 let Some(keyspace) = all.get_mut(&table.keyspace) else {
                     homeless.push(left_out(&table.keyspace, Some(table.id)));
                     continue;
@@ -305,9 +342,12 @@ impl Catalog {
                 if keyspace.tables.insert(table.name.clone(), Arc::new(table)).is_some() {
                     return Err(wrong("another table has the same name"));
                 }
-            } else if let Some((keyspace, name)) = key.strip_prefix(TYPE).and_then(|k| k.split_once('/')) {
+            } else if let Some((keyspace, name)) =
+                key.strip_prefix(TYPE).and_then(|k| k.split_once('/'))
+            {
                 let record: TypeRecord = parse(&key, value)?;
-                let fields: Result<Vec<_>> = record.fields.into_iter().map(|(n, t)| Ok((n, typed(&t, &key)?))).collect();
+                let fields: Result<Vec<_>> =
+                    record.fields.into_iter().map(|(n, t)| Ok((n, typed(&t, &key)?))).collect();
                 let def = TypeDef { name: name.to_owned(), fields: fields? };
                 match all.get_mut(keyspace) {
                     Some(keyspace) => drop(keyspace.types.insert(name.to_owned(), Arc::new(def))),
@@ -318,22 +358,29 @@ impl Catalog {
             }
         }
         if next_id < FIRST_ID || largest >= next_id {
-            return Err(corrupt(format!("system.schema, record {HEAD}: number {largest} was given, the next is {next_id}")));
+            return Err(corrupt(format!(
+                "system.schema, record {HEAD}: number {largest} was given, the next is {next_id}"
+            )));
         }
         let keyspaces = all.into_iter().map(|(name, k)| (name, Arc::new(k))).collect();
         Ok(LoadedCatalog { catalog: Catalog { keyspaces, next_id, version: 0 }, homeless })
     }
 
-    /// As [`load`](Catalog::load), each table by itself, so that one that can't be read doesn't take the others with it.
+    /// As [`load`](Catalog::load), each table by itself, so that one that can't be read doesn't
+    /// take the others with it.
     ///
     /// # Errors
     /// Those of `load`, each of a table.
-    pub fn load_each(keyspaces: &[Keyspace], records: &[(Vec<u8>, Vec<u8>)]) -> impl Iterator<Item = Result<Arc<Table>>> {
+    pub fn load_each(
+        keyspaces: &[Keyspace],
+        records: &[(Vec<u8>, Vec<u8>)],
+    ) -> impl Iterator<Item = Result<Arc<Table>>> {
         let is_table = |key: &[u8]| key.starts_with(TABLE.as_bytes());
         let of_cql = || records.iter().filter(|(key, _)| key.starts_with(RECORD_PREFIX));
         of_cql().filter(move |(key, _)| is_table(key)).filter_map(move |(key, _)| {
             let with_it = of_cql().filter(|(k, _)| !is_table(k) || k == key);
-            let loaded = Catalog::load(keyspaces.iter().cloned(), with_it.map(|(k, v)| (&**k, &**v)));
+            let loaded =
+                Catalog::load(keyspaces.iter().cloned(), with_it.map(|(k, v)| (&**k, &**v)));
             loaded.map(|l| l.catalog.tables().next().cloned()).transpose()
         })
     }
@@ -357,14 +404,21 @@ impl Catalog {
     pub fn diff(&self, newer: &Catalog) -> Diff {
         let (old, new) = (self.records(), newer.records());
         let gone = old.keys().filter(|k| !new.contains_key(*k)).map(|k| (k.clone(), None));
-        let changed = new.iter().filter(|(k, v)| old.get(*k) != Some(v)).map(|(k, v)| (k.clone(), Some(v.clone())));
+        let changed = new
+            .iter()
+            .filter(|(k, v)| old.get(*k) != Some(v))
+            .map(|(k, v)| (k.clone(), Some(v.clone())));
         let before: BTreeMap<u32, &Arc<Table>> = self.tables().map(|t| (t.id, t)).collect();
         let after: BTreeSet<u32> = newer.tables().map(|t| t.id).collect();
         let opened = newer.tables().filter(|t| before.get(&t.id).is_none_or(|b| b != t)).cloned();
         Diff {
             records: gone.chain(changed).collect(),
             opened: opened.collect(),
-            dropped: before.into_iter().filter(|(id, _)| !after.contains(id)).map(|(_, t)| t.clone()).collect(),
+            dropped: before
+                .into_iter()
+                .filter(|(id, _)| !after.contains(id))
+                .map(|(_, t)| t.clone())
+                .collect(),
         }
     }
 }

@@ -50,7 +50,9 @@ pub(super) fn resolve(keyspace: &Keyspace, of: &ast::Type<'_>, frozen: bool) -> 
     let collection = |of: Type| ColumnType { of, multicell: !frozen };
     Ok(match &of.kind {
         TypeKind::Native(native) => ColumnType::frozen(native_type(*native)),
-        TypeKind::List(element) => collection(Type::List(Arc::new(part(keyspace, of, element, frozen)?))),
+        TypeKind::List(element) => {
+            collection(Type::List(Arc::new(part(keyspace, of, element, frozen)?)))
+        }
         TypeKind::Set(element) => {
             if is_native(element, Native::Duration) {
                 return Err(invalid(format!("Durations are not allowed inside sets: {of}")));
@@ -69,7 +71,8 @@ pub(super) fn resolve(keyspace: &Keyspace, of: &ast::Type<'_>, frozen: bool) -> 
             if parts.iter().any(|p| is_native(p, Native::Counter)) {
                 return Err(invalid("Counters are not allowed inside tuples"));
             }
-            let parts: Result<Vec<_>> = parts.iter().map(|p| Ok(resolve(keyspace, p, true)?.of)).collect();
+            let parts: Result<Vec<_>> =
+                parts.iter().map(|p| Ok(resolve(keyspace, p, true)?.of)).collect();
             ColumnType::frozen(Type::Tuple(parts?.into()))
         }
         TypeKind::Frozen(inner) => {
@@ -94,14 +97,21 @@ pub(super) fn resolve(keyspace: &Keyspace, of: &ast::Type<'_>, frozen: bool) -> 
             let found = keyspace.user_type(&name.name.text).ok_or_else(unknown)?;
             collection(Type::Udt(found.user_type(&keyspace.name)))
         }
-        TypeKind::Custom(class) => match Type::parse(class, &Registry::new()).map_err(|e| invalid(e.0))? {
-            Type::Reversed(of) => {
-                let text = "is an order, not the type of a column; write";
-                return Err(invalid(format!("'{class}' {text} {} and CLUSTERING ORDER BY (… DESC)", of.cql_name())));
+        TypeKind::Custom(class) => {
+            match Type::parse(class, &Registry::new()).map_err(|e| invalid(e.0))? {
+                Type::Reversed(of) => {
+                    let text = "is an order, not the type of a column; write";
+                    return Err(invalid(format!(
+                        "'{class}' {text} {} and CLUSTERING ORDER BY (… DESC)",
+                        of.cql_name()
+                    )));
+                }
+                of => ColumnType::frozen(of),
             }
-            of => ColumnType::frozen(of),
-        },
-        TypeKind::Vector(..) => return Err(invalid(format!("Unknown type {of}: vectors are not supported"))),
+        }
+        TypeKind::Vector(..) => {
+            return Err(invalid(format!("Unknown type {of}: vectors are not supported")));
+        }
     })
 }
 
@@ -110,15 +120,22 @@ fn is_native(of: &ast::Type<'_>, native: Native) -> bool {
 }
 
 /// The type of the elements of `whole`.
-fn part(keyspace: &Keyspace, whole: &ast::Type<'_>, of: &ast::Type<'_>, frozen: bool) -> Result<Type> {
+fn part(
+    keyspace: &Keyspace,
+    whole: &ast::Type<'_>,
+    of: &ast::Type<'_>,
+    frozen: bool,
+) -> Result<Type> {
     if is_native(of, Native::Counter) {
         return Err(invalid(format!("Counters are not allowed inside collections: {whole}")));
     }
     match of.kind {
-        TypeKind::List(_) | TypeKind::Set(_) | TypeKind::Map(_) if !frozen => {
-            Err(invalid(format!("Non-frozen collections are not allowed inside collections: {whole}")))
+        TypeKind::List(_) | TypeKind::Set(_) | TypeKind::Map(_) if !frozen => Err(invalid(
+            format!("Non-frozen collections are not allowed inside collections: {whole}"),
+        )),
+        TypeKind::User(_) if !frozen => {
+            Err(invalid(format!("Non-frozen UDTs are not allowed inside collections: {whole}")))
         }
-        TypeKind::User(_) if !frozen => Err(invalid(format!("Non-frozen UDTs are not allowed inside collections: {whole}"))),
         _ => Ok(resolve(keyspace, of, true)?.of),
     }
 }
@@ -132,10 +149,16 @@ pub(super) fn refresh(of: &Type, changed: &Arc<UserType>) -> Type {
         Type::Map(kv) => Type::Map(Arc::new((again(&kv.0), again(&kv.1)))),
         Type::Tuple(parts) => Type::Tuple(parts.iter().map(again).collect()),
         Type::Reversed(of) => Type::Reversed(Arc::new(again(of))),
-        Type::Udt(u) if u.keyspace == changed.keyspace && u.name == changed.name => Type::Udt(changed.clone()),
+        Type::Udt(u) if u.keyspace == changed.keyspace && u.name == changed.name => {
+            Type::Udt(changed.clone())
+        }
         Type::Udt(u) => {
             let fields = u.fields.iter().map(|(n, t)| (n.clone(), again(t))).collect();
-            Type::Udt(Arc::new(UserType { keyspace: u.keyspace.clone(), name: u.name.clone(), fields }))
+            Type::Udt(Arc::new(UserType {
+                keyspace: u.keyspace.clone(),
+                name: u.name.clone(),
+                fields,
+            }))
         }
         simple => simple.clone(),
     }

@@ -8,8 +8,9 @@
 //! | `UnifiedCompactionStrategy` | `Unified`: `scaling_parameters`, `target_sstable_size`, `base_shard_count` |
 //! | others | the engine's default |
 //!
-//! Compression that is off, or `NoopCompressor`, stores blocks as they are; every other compressor means LZ4. A `bloom_filter_fp_chance`
-//! of 1 means no filter, below 0.0039 the larger one. `gc_grace_seconds` is the store's. The other options are kept and shown only.
+//! Compression that is off, or `NoopCompressor`, stores blocks as they are; every other compressor
+//! means LZ4. A `bloom_filter_fp_chance` of 1 means no filter, below 0.0039 the larger one.
+//! `gc_grace_seconds` is the store's. The other options are kept and shown only.
 //!
 //! Invariant: whatever was stored, what is made of it is within the engine's bounds.
 
@@ -64,10 +65,13 @@ pub(super) fn class(map: &OptionMap) -> &str {
     map.get("class").and_then(|c| c.rsplit('.').next()).unwrap_or_default()
 }
 
-/// The number that is written in an option; the default when there is none, an error when it is none or out of its bounds.
+/// The number that is written in an option; the default when there is none, an error when it is
+/// none or out of its bounds.
 fn number(map: &OptionMap, name: &str, default: u64, least: u64) -> Result<u64> {
     let Some(text) = map.get(name) else { return Ok(default) };
-    let n: i64 = text.parse().map_err(|_| configuration(format!("{text} is not a parsable int (base10) for {name}")))?;
+    let n: i64 = text
+        .parse()
+        .map_err(|_| configuration(format!("{text} is not a parsable int (base10) for {name}")))?;
     match u64::try_from(n) {
         Ok(n) if n >= least => Ok(n),
         _ => Err(configuration(format!("{name} must be at least {least}, but was {n}"))),
@@ -78,7 +82,9 @@ fn thresholds(map: &OptionMap) -> Result<(u32, u32)> {
     let threshold = |name: &str, default: i32| match map.get(name) {
         None => Ok(default),
         Some(text) => text.parse::<i32>().map_err(|_| {
-            configuration(format!("Invalid value {text} for '{name}' compaction sub-option - must be an integer"))
+            configuration(format!(
+                "Invalid value {text} for '{name}' compaction sub-option - must be an integer"
+            ))
         }),
     };
     let (min, max) = (threshold("min_threshold", 4)?, threshold("max_threshold", 32)?);
@@ -89,11 +95,15 @@ fn thresholds(map: &OptionMap) -> Result<(u32, u32)> {
         ));
     }
     if min < 2 {
-        return Err(configuration(format!("Min compaction threshold cannot be less than 2 (got {min})")));
+        return Err(configuration(format!(
+            "Min compaction threshold cannot be less than 2 (got {min})"
+        )));
     }
     if min > max {
         let words = "cannot be greater than max compaction threshold";
-        return Err(configuration(format!("Min compaction threshold (got {min}) {words} (got {max})")));
+        return Err(configuration(format!(
+            "Min compaction threshold (got {min}) {words} (got {max})"
+        )));
     }
     Ok((min.unsigned_abs(), max.unsigned_abs()))
 }
@@ -103,7 +113,9 @@ fn size_tiered(map: &OptionMap) -> Result<Policy> {
     let factor = |name: &str, default: f64| match map.get(name).map(|t| (t, t.parse::<f64>())) {
         None => Ok(default),
         Some((_, Ok(n))) if n.is_finite() => Ok(n),
-        Some((text, _)) => Err(configuration(format!("{text} is not a parsable double for {name}"))),
+        Some((text, _)) => {
+            Err(configuration(format!("{text} is not a parsable double for {name}")))
+        }
     };
     let (low, high) = (factor("bucket_low", 0.5)?, factor("bucket_high", 1.5)?);
     if high <= low {
@@ -116,7 +128,10 @@ fn size_tiered(map: &OptionMap) -> Result<Policy> {
 /// The policy, and the size of tables in bytes.
 fn leveled(map: &OptionMap) -> Result<(Policy, u64)> {
     thresholds(map)?;
-    Ok(schema::leveled(number(map, "sstable_size_in_mb", 160, 1)?, number(map, "fanout_size", 10, 1)?))
+    Ok(schema::leveled(
+        number(map, "sstable_size_in_mb", 160, 1)?,
+        number(map, "fanout_size", 10, 1)?,
+    ))
 }
 
 fn time_window(map: &OptionMap) -> Result<Policy> {
@@ -135,7 +150,9 @@ fn time_window(map: &OptionMap) -> Result<Policy> {
 /// `T4`, `L10`, `N` or a number, as its number.
 fn scaling(text: &str) -> Result<i32> {
     let wrong = || {
-        configuration(format!("Scaling parameter {text} must be an integer, N, or L or T followed by a fan-out of at least 2"))
+        configuration(format!(
+            "Scaling parameter {text} must be an integer, N, or L or T followed by a fan-out of at least 2"
+        ))
     };
     let fanout = |digits: &str| digits.parse::<i32>().ok().filter(|f| *f >= 2).ok_or_else(wrong);
     let w = match text.as_bytes().first() {
@@ -167,9 +184,9 @@ fn unified(map: &OptionMap) -> Result<Policy> {
     let scaling = all.split(',').map(|t| scaling(t.trim())).collect::<Result<Vec<i32>>>()?;
     let target = match map.get("target_sstable_size") {
         None => 1 << 30,
-        Some(text) => bytes(text)
-            .filter(|n| *n >= 1 << 20)
-            .ok_or_else(|| configuration(format!("target_sstable_size {text} is not a size of at least 1MiB")))?,
+        Some(text) => bytes(text).filter(|n| *n >= 1 << 20).ok_or_else(|| {
+            configuration(format!("target_sstable_size {text} is not a size of at least 1MiB"))
+        })?,
     };
     let base_shards = u32::try_from(number(map, "base_shard_count", 4, 1)?).unwrap_or(u32::MAX);
     Ok(Policy::from(Unified { scaling, target_table: target, base_shards }).clamped())
@@ -200,13 +217,20 @@ pub(super) fn check_compaction(map: &OptionMap) -> Result<()> {
         "UnifiedCompactionStrategy" => &UNIFIED,
         _ => return Ok(()),
     };
-    let size_tiered_too = matches!(class, "LeveledCompactionStrategy" | "TimeWindowCompactionStrategy");
-    let is_known =
-        |name: &str| COMMON.contains(&name) || own.contains(&name) || (size_tiered_too && SIZE_TIERED.contains(&name));
-    let unknown: Vec<&str> = map.keys().map(String::as_str).filter(|name| !is_known(name)).collect();
+    let size_tiered_too =
+        matches!(class, "LeveledCompactionStrategy" | "TimeWindowCompactionStrategy");
+    let is_known = |name: &str| {
+        COMMON.contains(&name)
+            || own.contains(&name)
+            || (size_tiered_too && SIZE_TIERED.contains(&name))
+    };
+    let unknown: Vec<&str> =
+        map.keys().map(String::as_str).filter(|name| !is_known(name)).collect();
     if !unknown.is_empty() {
         let names = unknown.join(", ");
-        return Err(configuration(format!("Properties specified [{names}] are not understood by {class}")));
+        return Err(configuration(format!(
+            "Properties specified [{names}] are not understood by {class}"
+        )));
     }
     compaction(map, &mut TreeOptions::default())
 }
@@ -216,10 +240,16 @@ pub(super) fn check_compaction(map: &OptionMap) -> Result<()> {
 /// # Errors
 /// `Configuration` for a length of chunks that can't be.
 pub(super) fn check_compression(map: &OptionMap) -> Result<()> {
-    let Some(text) = map.get("chunk_length_in_kb").or_else(|| map.get("chunk_length_kb")) else { return Ok(()) };
-    let wrong = |_| -> Error { configuration("Invalid value for chunk_length_in_kb: it must be an integer") };
+    let Some(text) = map.get("chunk_length_in_kb").or_else(|| map.get("chunk_length_kb")) else {
+        return Ok(());
+    };
+    let wrong = |_| -> Error {
+        configuration("Invalid value for chunk_length_in_kb: it must be an integer")
+    };
     match text.parse::<i32>().map_err(wrong)? {
-        n if n <= 0 => Err(configuration(format!("Invalid negative or null chunk_length_in_kb: {n}"))),
+        n if n <= 0 => {
+            Err(configuration(format!("Invalid negative or null chunk_length_in_kb: {n}")))
+        }
         n if n & (n - 1) != 0 => Err(configuration("chunk_length_in_kb must be a power of 2")),
         _ => Ok(()),
     }
@@ -235,13 +265,33 @@ mod tests {
 
     #[test]
     fn whatever_is_written_is_refused_or_within_the_engines_bounds() {
-        let values =
-            ["0", "1", "2", "4", "33", "-1", "2147483647", "9223372036854775807", "1e9", "NaN", "x", "", "T4, L8,N,-3", "L1"];
+        let values = [
+            "0",
+            "1",
+            "2",
+            "4",
+            "33",
+            "-1",
+            "2147483647",
+            "9223372036854775807",
+            "1e9",
+            "NaN",
+            "x",
+            "",
+            "T4, L8,N,-3",
+            "L1",
+        ];
         let sizes = ["1MiB", "0.5GiB", "999999TiB", "1KiB", "MiB", "9", "DAYS", "MINUTES", "..MiB"];
         let classes = ["SizeTiered", "Leveled", "TimeWindow", "Unified", "DateTiered"];
         let mut taken = 0;
-        for class in classes.map(|c| format!("org.apache.cassandra.db.compaction.{c}CompactionStrategy")) {
-            for name in [&COMMON[..], &SIZE_TIERED, &LEVELED, &TIME_WINDOW, &UNIFIED].concat().into_iter().skip(1) {
+        for class in
+            classes.map(|c| format!("org.apache.cassandra.db.compaction.{c}CompactionStrategy"))
+        {
+            for name in [&COMMON[..], &SIZE_TIERED, &LEVELED, &TIME_WINDOW, &UNIFIED]
+                .concat()
+                .into_iter()
+                .skip(1)
+            {
                 for value in values.iter().chain(&sizes) {
                     let map = map(&[("class", &class), (name, value)]);
                     let mut options = TreeOptions::default();

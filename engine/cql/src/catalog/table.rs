@@ -11,7 +11,8 @@ use uuid::Uuid;
 use super::{Column, ColumnKind, ColumnType, TableOptions};
 use crate::error::{Error, Result, corrupt, invalid};
 
-/// The longest partition key, and the most that the values of a row's clustering columns have together, in bytes.
+/// The longest partition key, and the most that the values of a row's clustering columns have
+/// together, in bytes.
 pub const MAX_KEY: usize = 65535;
 
 /// A column that is no more.
@@ -73,13 +74,22 @@ pub struct Index {
 }
 
 impl Index {
-    /// What of its column the store indexes. `None` when the table has no such column, or it is all of the partition key.
+    /// What of its column the store indexes. `None` when the table has no such column, or it is all
+    /// of the partition key.
     pub fn part(&self, table: &Table) -> Option<IndexPart> {
         let column = table.column(&self.column)?;
         Some(match (self.target, column.kind) {
-            (IndexTarget::Simple | IndexTarget::Full, ColumnKind::Partition) if table.partition == 1 => return None,
-            (IndexTarget::Simple | IndexTarget::Full, ColumnKind::Partition) => IndexPart::Partition(column.position),
-            (IndexTarget::Simple | IndexTarget::Full, ColumnKind::Clustering) => IndexPart::Clustering(column.position),
+            (IndexTarget::Simple | IndexTarget::Full, ColumnKind::Partition)
+                if table.partition == 1 =>
+            {
+                return None;
+            }
+            (IndexTarget::Simple | IndexTarget::Full, ColumnKind::Partition) => {
+                IndexPart::Partition(column.position)
+            }
+            (IndexTarget::Simple | IndexTarget::Full, ColumnKind::Clustering) => {
+                IndexPart::Clustering(column.position)
+            }
             (IndexTarget::Simple | IndexTarget::Full, _) if column.of.multicell => return None,
             (IndexTarget::Simple | IndexTarget::Full, _) => IndexPart::Value,
             (IndexTarget::Values, _) if matches!(column.of.of, Type::Set(_)) => IndexPart::Path,
@@ -89,7 +99,9 @@ impl Index {
         })
     }
 
-    /// Whether the store maintains it, so that [`View::index`](firn_wide::internals::store::View::index) answers. All that can be made are, custom ones too.
+    /// Whether the store maintains it, so that
+    /// [`View::index`](firn_wide::internals::store::View::index) answers. All that can be made are,
+    /// custom ones too.
     pub fn is_stored(&self, table: &Table) -> bool {
         self.part(table).is_some()
     }
@@ -100,7 +112,9 @@ impl Index {
         let part = self.part(table)?;
         let value = match (&part, &column.of.of) {
             (IndexPart::Clustering(_), _) => column.layout_type(),
-            (IndexPart::Path, Type::Set(of)) | (IndexPart::Element, Type::List(of)) => (**of).clone(),
+            (IndexPart::Path, Type::Set(of)) | (IndexPart::Element, Type::List(of)) => {
+                (**of).clone()
+            }
             (IndexPart::Path, Type::Map(of)) => of.0.clone(),
             (IndexPart::Element | IndexPart::Entry { .. }, Type::Map(of)) => of.1.clone(),
             (_, of) => of.clone(),
@@ -109,10 +123,13 @@ impl Index {
         Some(IndexSpec { id: self.id, is_static, name, part, value })
     }
 
-    /// What [`View::index`](firn_wide::internals::store::View::index) is asked with for the rows that have this value, serialised by its type: of a
-    /// column, of an element (`CONTAINS`), of a key (`CONTAINS KEY`); of an index of entries the value, and `key` is the map's key.
+    /// What [`View::index`](firn_wide::internals::store::View::index) is asked with for the rows
+    /// that have this value, serialised by its type: of a column, of an element (`CONTAINS`), of a
+    /// key (`CONTAINS KEY`); of an index of entries the value, and `key` is the map's key.
     pub fn key_for<'v>(&self, key: Option<&[u8]>, value: &'v [u8]) -> Cow<'v, [u8]> {
-        let Some(key) = key.filter(|_| self.target == IndexTarget::Entries) else { return Cow::Borrowed(value) };
+        let Some(key) = key.filter(|_| self.target == IndexTarget::Entries) else {
+            return Cow::Borrowed(value);
+        };
         let parts = [key, value].map(|p| [&(p.len() as u32).to_be_bytes()[..], p].concat());
         Cow::Owned(parts.concat())
     }
@@ -151,7 +168,8 @@ impl Table {
         &self.columns[self.partition..self.partition + self.clustering]
     }
 
-    /// All columns in the order of `SELECT *`: partition key, clustering, static by name, regular by name.
+    /// All columns in the order of `SELECT *`: partition key, clustering, static by name, regular
+    /// by name.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
@@ -185,13 +203,15 @@ impl Table {
         self.columns[self.partition + self.clustering..].iter().find(|c| c.id == id)
     }
 
-    /// Cells of the column with this timestamp or an older one are no more: it was dropped and added again. `None`: all are there.
+    /// Cells of the column with this timestamp or an older one are no more: it was dropped and
+    /// added again. `None`: all are there.
     pub fn dropped_until(&self, column: &Column) -> Option<i64> {
         let before = self.dropped.iter().filter(|d| !column.is_primary_key() && d.id == column.id);
         before.map(|d| d.dropped).max()
     }
 
-    /// Columns that were dropped, one that was added again too: what was written before its drop stays away.
+    /// Columns that were dropped, one that was added again too: what was written before its drop
+    /// stays away.
     pub fn dropped(&self) -> &[DroppedColumn] {
         &self.dropped
     }
@@ -231,7 +251,8 @@ impl Table {
         Layout::table(partitioner, self.clustering().iter().map(Column::layout_type).collect())
     }
 
-    /// Appends the partition key that these values make: the value itself, or of several `<2-byte length><bytes><0>` each.
+    /// Appends the partition key that these values make: the value itself, or of several
+    /// `<2-byte length><bytes><0>` each.
     ///
     /// # Errors
     /// `Invalid` when it is empty or longer than 65535 bytes.
@@ -276,7 +297,8 @@ fn too_long(n: usize) -> Error {
     invalid(format!("Key length of {n} is longer than maximum of {MAX_KEY}"))
 }
 
-/// The key of a partition, and where the values of its columns lie in it. One is used for many partitions, one after the other.
+/// The key of a partition, and where the values of its columns lie in it. One is used for many
+/// partitions, one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct PartitionKey {
     bytes: Vec<u8>,
@@ -307,7 +329,10 @@ impl PartitionKey {
         }
         if at != key.len() || self.parts.len() != table.partition {
             let text = "has other parts than the table";
-            return Err(corrupt(format!("a partition key of {}.{} {text}", table.keyspace, table.name)));
+            return Err(corrupt(format!(
+                "a partition key of {}.{} {text}",
+                table.keyspace, table.name
+            )));
         }
         Ok(())
     }

@@ -15,11 +15,22 @@ use crate::syntax::ast::Statement;
 ///
 /// # Errors
 /// `Invalid` with the servers' text.
-pub fn compile(engine: &Engine, catalog: &Arc<Catalog>, keyspace: Option<&str>, parsed: &Parsed<'_>) -> Result<Box<dyn Plan>> {
+pub fn compile(
+    engine: &Engine,
+    catalog: &Arc<Catalog>,
+    keyspace: Option<&str>,
+    parsed: &Parsed<'_>,
+) -> Result<Box<dyn Plan>> {
     match &parsed.statement {
-        Statement::Select(select) => Ok(Box::new(select::compile(engine, catalog, keyspace, select, parsed.markers)?)),
-        Statement::Change(change) => Ok(Box::new(ChangePlan::change(engine, catalog, keyspace, change, parsed.markers)?)),
-        Statement::Batch(batch) => Ok(Box::new(ChangePlan::batch(engine, catalog, keyspace, batch, parsed.markers)?)),
+        Statement::Select(select) => {
+            Ok(Box::new(select::compile(engine, catalog, keyspace, select, parsed.markers)?))
+        }
+        Statement::Change(change) => {
+            Ok(Box::new(ChangePlan::change(engine, catalog, keyspace, change, parsed.markers)?))
+        }
+        Statement::Batch(batch) => {
+            Ok(Box::new(ChangePlan::batch(engine, catalog, keyspace, batch, parsed.markers)?))
+        }
         definition => Err(invalid(format!("a definition can't be compiled: {definition}"))),
     }
 }

@@ -10,8 +10,8 @@ use crate::catalog::keyspace_of;
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{QualifiedName, Statement};
 
-/// Carries out a definition; `None` for a statement about rows. `keyspace` is the one that is chosen; `stop` ends the
-/// building of an index.
+/// Carries out a definition; `None` for a statement about rows. `keyspace` is the one that is
+/// chosen; `stop` ends the building of an index.
 ///
 /// # Errors
 /// What can't be defined, with the servers' texts, and `Stopped`. Nothing was changed then.
@@ -34,15 +34,27 @@ pub fn define(
             let found = catalog.keyspace(&name.text).ok_or_else(missing)?;
             Ok(Some(Rows::set_keyspace(&found.name)))
         }
-        Statement::CreateKeyspace(s) => {
-            told(engine.change(stop, |c| c.create_keyspace(s))?, "CREATED", "KEYSPACE", &s.name.text, None)
-        }
-        Statement::AlterKeyspace(s) => {
-            told(engine.change(stop, |c| c.alter_keyspace(s))?, "UPDATED", "KEYSPACE", &s.name.text, None)
-        }
-        Statement::DropKeyspace(s) => {
-            told(engine.change(stop, |c| c.drop_keyspace(s))?, "DROPPED", "KEYSPACE", &s.name.text, None)
-        }
+        Statement::CreateKeyspace(s) => told(
+            engine.change(stop, |c| c.create_keyspace(s))?,
+            "CREATED",
+            "KEYSPACE",
+            &s.name.text,
+            None,
+        ),
+        Statement::AlterKeyspace(s) => told(
+            engine.change(stop, |c| c.alter_keyspace(s))?,
+            "UPDATED",
+            "KEYSPACE",
+            &s.name.text,
+            None,
+        ),
+        Statement::DropKeyspace(s) => told(
+            engine.change(stop, |c| c.drop_keyspace(s))?,
+            "DROPPED",
+            "KEYSPACE",
+            &s.name.text,
+            None,
+        ),
         Statement::CreateTable(s) => {
             let home = home(&s.name)?;
             let done = engine.change(stop, |c| c.create_table(s, &home, engine.random_bits()))?;
@@ -51,33 +63,78 @@ pub fn define(
         Statement::AlterTable(s) => {
             let home = home(&s.name)?;
             let now = engine.store().timestamp();
-            told(engine.change(stop, |c| c.alter_table(s, &home, now))?, "UPDATED", "TABLE", &home, Some(&s.name.name.text))
+            told(
+                engine.change(stop, |c| c.alter_table(s, &home, now))?,
+                "UPDATED",
+                "TABLE",
+                &home,
+                Some(&s.name.name.text),
+            )
         }
         Statement::DropTable(s) => {
             let home = home(&s.name)?;
-            told(engine.change(stop, |c| c.drop_table(s, &home))?, "DROPPED", "TABLE", &home, Some(&s.name.name.text))
+            told(
+                engine.change(stop, |c| c.drop_table(s, &home))?,
+                "DROPPED",
+                "TABLE",
+                &home,
+                Some(&s.name.name.text),
+            )
         }
         Statement::CreateIndex(s) => {
             let home = home(&s.table)?;
-            told(engine.change(stop, |c| c.create_index(s, &home))?, "UPDATED", "TABLE", &home, Some(&s.table.name.text))
+            told(
+                engine.change(stop, |c| c.create_index(s, &home))?,
+                "UPDATED",
+                "TABLE",
+                &home,
+                Some(&s.table.name.text),
+            )
         }
         Statement::DropIndex(s) => {
             let home = home(&s.name)?;
             let catalog = engine.catalog();
-            let table = catalog.keyspace(&home).and_then(|k| k.index(&s.name.name.text)).map(|(t, _)| t.name.clone());
-            told(engine.change(stop, |c| c.drop_index(s, &home))?, "UPDATED", "TABLE", &home, table.as_deref())
+            let table = catalog
+                .keyspace(&home)
+                .and_then(|k| k.index(&s.name.name.text))
+                .map(|(t, _)| t.name.clone());
+            told(
+                engine.change(stop, |c| c.drop_index(s, &home))?,
+                "UPDATED",
+                "TABLE",
+                &home,
+                table.as_deref(),
+            )
         }
         Statement::CreateType(s) => {
             let home = home(&s.name)?;
-            told(engine.change(stop, |c| c.create_type(s, &home))?, "CREATED", "TYPE", &home, Some(&s.name.name.text))
+            told(
+                engine.change(stop, |c| c.create_type(s, &home))?,
+                "CREATED",
+                "TYPE",
+                &home,
+                Some(&s.name.name.text),
+            )
         }
         Statement::AlterType(s) => {
             let home = home(&s.name)?;
-            told(engine.change(stop, |c| c.alter_type(s, &home))?, "UPDATED", "TYPE", &home, Some(&s.name.name.text))
+            told(
+                engine.change(stop, |c| c.alter_type(s, &home))?,
+                "UPDATED",
+                "TYPE",
+                &home,
+                Some(&s.name.name.text),
+            )
         }
         Statement::DropType(s) => {
             let home = home(&s.name)?;
-            told(engine.change(stop, |c| c.drop_type(s, &home))?, "DROPPED", "TYPE", &home, Some(&s.name.name.text))
+            told(
+                engine.change(stop, |c| c.drop_type(s, &home))?,
+                "DROPPED",
+                "TYPE",
+                &home,
+                Some(&s.name.name.text),
+            )
         }
         Statement::Truncate(name) => {
             let catalog = engine.catalog();

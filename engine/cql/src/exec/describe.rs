@@ -2,7 +2,9 @@
 
 use super::engine::Engine;
 use super::rows::Rows;
-use crate::catalog::{Catalog, Column, Index, IndexTarget, Keyspace, Table, TypeDef, keyspace_of, quoted_map};
+use crate::catalog::{
+    Catalog, Column, Index, IndexTarget, Keyspace, Table, TypeDef, keyspace_of, quoted_map,
+};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{Describe, Described, QualifiedName};
 use crate::syntax::{quote_if_needed, quote_type_if_needed};
@@ -31,7 +33,12 @@ fn keyspace_text(keyspace: &Keyspace) -> String {
 
 fn type_text(keyspace: &str, def: &TypeDef) -> String {
     let fields: Vec<_> = def.fields.iter().map(|(n, t)| format!("    {} {t}", quoted(n))).collect();
-    format!("CREATE TYPE {}.{} (\n{}\n);", quoted(keyspace), quote_type_if_needed(&def.name), fields.join(",\n"))
+    format!(
+        "CREATE TYPE {}.{} (\n{}\n);",
+        quoted(keyspace),
+        quote_type_if_needed(&def.name),
+        fields.join(",\n")
+    )
 }
 
 fn index_text(table: &Table, index: &Index) -> String {
@@ -79,7 +86,9 @@ pub fn create_table_text(table: &Table, with_internals: bool) -> String {
         clauses.push("COMPACT STORAGE".to_owned());
     }
     if !clustering.is_empty() {
-        let order = |c: &Column| format!("{} {}", quoted(&c.name), if c.descending { "DESC" } else { "ASC" });
+        let order = |c: &Column| {
+            format!("{} {}", quoted(&c.name), if c.descending { "DESC" } else { "ASC" })
+        };
         let orders: Vec<_> = clustering.iter().map(order).collect();
         clauses.push(format!("CLUSTERING ORDER BY ({})", orders.join(", ")));
     }
@@ -93,8 +102,14 @@ fn row(keyspace: &str, kind: &str, name: &str, text: String) -> Vec<String> {
 }
 
 fn table_rows(table: &Table, with_internals: bool) -> Vec<Vec<String>> {
-    let mut rows = vec![row(&table.keyspace, "table", &table.name, create_table_text(table, with_internals))];
-    rows.extend(table.indexes().iter().map(|i| row(&table.keyspace, "index", &i.name, index_text(table, i))));
+    let mut rows =
+        vec![row(&table.keyspace, "table", &table.name, create_table_text(table, with_internals))];
+    rows.extend(
+        table
+            .indexes()
+            .iter()
+            .map(|i| row(&table.keyspace, "index", &i.name, index_text(table, i))),
+    );
     rows
 }
 
@@ -103,8 +118,10 @@ fn ordered_types(keyspace: &Keyspace) -> Vec<&TypeDef> {
     let mut left: Vec<&TypeDef> = keyspace.types().map(|t| &**t).collect();
     let mut out: Vec<&TypeDef> = vec![];
     while !left.is_empty() {
-        let uses = |t: &TypeDef, other: &TypeDef| t.fields.iter().any(|f| f.1.mentions(&other.name));
-        let (ready, later): (Vec<_>, Vec<_>) = left.iter().partition(|t| !left.iter().any(|o| o.name != t.name && uses(t, o)));
+        let uses =
+            |t: &TypeDef, other: &TypeDef| t.fields.iter().any(|f| f.1.mentions(&other.name));
+        let (ready, later): (Vec<_>, Vec<_>) =
+            left.iter().partition(|t| !left.iter().any(|o| o.name != t.name && uses(t, o)));
         if ready.is_empty() {
             out.extend(later);
             break;
@@ -118,20 +135,32 @@ fn ordered_types(keyspace: &Keyspace) -> Vec<&TypeDef> {
 fn keyspace_rows(keyspace: &Keyspace, only: bool, with_internals: bool) -> Vec<Vec<String>> {
     let mut rows = vec![row(&keyspace.name, "keyspace", &keyspace.name, keyspace_text(keyspace))];
     if !only {
-        rows.extend(ordered_types(keyspace).iter().map(|t| row(&keyspace.name, "type", &t.name, type_text(&keyspace.name, t))));
+        rows.extend(
+            ordered_types(keyspace)
+                .iter()
+                .map(|t| row(&keyspace.name, "type", &t.name, type_text(&keyspace.name, t))),
+        );
         rows.extend(keyspace.tables().flat_map(|t| table_rows(t, with_internals)));
     }
     rows
 }
 
 /// What there is of these names.
-pub(super) fn describe(engine: &Engine, current: Option<&str>, statement: &Describe<'_>) -> Result<Rows> {
+pub(super) fn describe(
+    engine: &Engine,
+    current: Option<&str>,
+    statement: &Describe<'_>,
+) -> Result<Rows> {
     let catalog = engine.fresh_catalog()?;
     let inside = statement.with_internals;
     let named = |rows: Vec<Vec<String>>| Ok(Rows::texts(&STATEMENTS, rows));
     let of_keyspace = |name: &str, only| {
         let missing = || invalid(format!("'{name}' not found in keyspaces"));
-        Ok::<_, crate::error::Error>(keyspace_rows(catalog.keyspace(name).ok_or_else(missing)?, only, inside))
+        Ok::<_, crate::error::Error>(keyspace_rows(
+            catalog.keyspace(name).ok_or_else(missing)?,
+            only,
+            inside,
+        ))
     };
     match &statement.what {
         Described::Cluster => Ok(Rows::texts(
@@ -142,17 +171,28 @@ pub(super) fn describe(engine: &Engine, current: Option<&str>, statement: &Descr
                 engine.wide().describe_snitch().to_owned(),
             ]],
         )),
-        Described::Schema { .. } => named(catalog.keyspaces().flat_map(|k| keyspace_rows(k, false, inside)).collect()),
+        Described::Schema { .. } => {
+            named(catalog.keyspaces().flat_map(|k| keyspace_rows(k, false, inside)).collect())
+        }
         Described::Keyspaces => {
-            let each = |k: &std::sync::Arc<Keyspace>| vec![k.name.clone(), "keyspace".into(), k.name.clone()];
+            let each = |k: &std::sync::Arc<Keyspace>| {
+                vec![k.name.clone(), "keyspace".into(), k.name.clone()]
+            };
             Ok(Rows::texts(&NAMES, catalog.keyspaces().map(each).collect()))
         }
         Described::Keyspace { only, name } => {
             let none = || invalid("No keyspace specified and no current keyspace");
-            named(of_keyspace(name.as_ref().map(|n| &*n.text).or(current).ok_or_else(none)?, *only)?)
+            named(of_keyspace(
+                name.as_ref().map(|n| &*n.text).or(current).ok_or_else(none)?,
+                *only,
+            )?)
         }
-        Described::Tables => Ok(names_of(&catalog, current, "table", |k| k.tables().map(|t| t.name.clone()).collect())),
-        Described::Types => Ok(names_of(&catalog, current, "type", |k| k.types().map(|t| t.name.clone()).collect())),
+        Described::Tables => Ok(names_of(&catalog, current, "table", |k| {
+            k.tables().map(|t| t.name.clone()).collect()
+        })),
+        Described::Types => {
+            Ok(names_of(&catalog, current, "type", |k| k.types().map(|t| t.name.clone()).collect()))
+        }
         Described::Functions => Ok(Rows::texts(&NAMES, vec![])),
         Described::Aggregates => Ok(Rows::texts(&NAMES, vec![])),
         Described::Table(name) => named(one(&catalog, current, name, "table", inside)?),
@@ -165,12 +205,14 @@ pub(super) fn describe(engine: &Engine, current: Option<&str>, statement: &Descr
             if name.keyspace.is_none() && catalog.keyspace(&name.name.text).is_some() {
                 return named(of_keyspace(&name.name.text, false)?);
             }
-            let found =
-                one(&catalog, current, name, "table", inside).or_else(|_| one(&catalog, current, name, "index", inside));
+            let found = one(&catalog, current, name, "table", inside)
+                .or_else(|_| one(&catalog, current, name, "index", inside));
             let missing = |_| {
                 let keyspace = name.keyspace.as_ref().map(|k| &*k.text).or(current);
                 invalid(match keyspace {
-                    Some(keyspace) => format!("'{}' not found in keyspace '{keyspace}'", name.name.text),
+                    Some(keyspace) => {
+                        format!("'{}' not found in keyspace '{keyspace}'", name.name.text)
+                    }
                     None => format!("'{}' not found in keyspaces", name.name.text),
                 })
             };
@@ -180,10 +222,16 @@ pub(super) fn describe(engine: &Engine, current: Option<&str>, statement: &Descr
 }
 
 /// Names of one kind in the keyspace that is chosen, or in all.
-fn names_of(catalog: &Catalog, current: Option<&str>, kind: &str, of: impl Fn(&Keyspace) -> Vec<String>) -> Rows {
+fn names_of(
+    catalog: &Catalog,
+    current: Option<&str>,
+    kind: &str,
+    of: impl Fn(&Keyspace) -> Vec<String>,
+) -> Rows {
     let chosen = catalog.keyspaces().filter(|k| current.is_none_or(|c| c == k.name));
-    let each =
-        |k: &std::sync::Arc<Keyspace>| of(k).into_iter().map(|n| vec![k.name.clone(), kind.to_owned(), n]).collect::<Vec<_>>();
+    let each = |k: &std::sync::Arc<Keyspace>| {
+        of(k).into_iter().map(|n| vec![k.name.clone(), kind.to_owned(), n]).collect::<Vec<_>>()
+    };
     Rows::texts(&NAMES, chosen.flat_map(each).collect())
 }
 
@@ -194,13 +242,20 @@ fn one(
     kind: &str,
     with_internals: bool,
 ) -> Result<Vec<Vec<String>>> {
-    let home = keyspace_of(name, current).map_err(|_| invalid("No keyspace specified and no current keyspace"))?;
+    let home = keyspace_of(name, current)
+        .map_err(|_| invalid("No keyspace specified and no current keyspace"))?;
     let wanted = &*name.name.text;
-    let keyspace = catalog.keyspace(home).ok_or_else(|| invalid(format!("'{home}' not found in keyspaces")))?;
+    let keyspace = catalog
+        .keyspace(home)
+        .ok_or_else(|| invalid(format!("'{home}' not found in keyspaces")))?;
     let found = match kind {
         "table" => keyspace.table(wanted).map(|t| table_rows(t, with_internals)),
-        "index" => keyspace.index(wanted).map(|(t, i)| vec![row(home, "index", wanted, index_text(t, i))]),
-        "type" => keyspace.user_type(wanted).map(|t| vec![row(home, "type", wanted, type_text(home, t))]),
+        "index" => {
+            keyspace.index(wanted).map(|(t, i)| vec![row(home, "index", wanted, index_text(t, i))])
+        }
+        "type" => {
+            keyspace.user_type(wanted).map(|t| vec![row(home, "type", wanted, type_text(home, t))])
+        }
         _ => None,
     };
     found.ok_or_else(|| match kind {

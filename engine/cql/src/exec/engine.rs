@@ -1,4 +1,5 @@
-//! An open database: the store, the keyspaces of the data model beneath, the tables and types of CQL.
+//! An open database: the store, the keyspaces of the data model beneath, the tables and types of
+//! CQL.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +54,8 @@ impl Engine {
     pub fn open(wide: Wide) -> Result<Engine> {
         let store = wide.store();
         let records = store.records(RECORD_PREFIX)?;
-        let LoadedCatalog { catalog, homeless } = Catalog::load(keyspaces(&wide), records.iter().map(|(k, v)| (&**k, &**v)))?;
+        let LoadedCatalog { catalog, homeless } =
+            Catalog::load(keyspaces(&wide), records.iter().map(|(k, v)| (&**k, &**v)))?;
         check_dropped(store, &homeless)?;
         if !store.db().is_read_only() {
             clean(store, &catalog, &homeless)?;
@@ -69,7 +71,8 @@ impl Engine {
         &self.0.wide
     }
 
-    /// Closes the database for all its sessions, and says whether all that was written is safe: [`firn_kv::Db::close`].
+    /// Closes the database for all its sessions, and says whether all that was written is safe:
+    /// [`firn_kv::Db::close`].
     ///
     /// # Errors
     /// As [`firn_kv::Db::close`].
@@ -83,7 +86,8 @@ impl Engine {
         self.0.wide.store()
     }
 
-    /// Bits that nobody else has: for identities, not for secrets. Of an environment that repeats itself they are the same each time.
+    /// Bits that nobody else has: for identities, not for secrets. Of an environment that repeats
+    /// itself they are the same each time.
     pub fn random_bits(&self) -> u128 {
         random_bits(self.store())
     }
@@ -132,10 +136,12 @@ impl Engine {
         self.store().family(table.id).ok_or_else(gone)
     }
 
-    /// Makes the definitions those of `change`, which tells what there is to do with those of now. `false`: nothing.
+    /// Makes the definitions those of `change`, which tells what there is to do with those of now.
+    /// `false`: nothing.
     ///
     /// # Errors
-    /// Those of `change`; errors of the engine beneath; `Stopped` when `stop` is set while an index is built.
+    /// Those of `change`; errors of the engine beneath; `Stopped` when `stop` is set while an index
+    /// is built.
     pub fn change(
         &self,
         stop: Option<&Arc<AtomicBool>>,
@@ -149,14 +155,19 @@ impl Engine {
         Ok(true)
     }
 
-    /// Adds, changes and drops keyspaces beneath. Those that are dropped go before their tables: what a crash leaves is found when the
-    /// database is opened.
+    /// Adds, changes and drops keyspaces beneath. Those that are dropped go before their tables:
+    /// what a crash leaves is found when the database is opened.
     fn change_keyspaces(&self, before: &Catalog, after: &Catalog) -> Result<()> {
         for keyspace in after.keyspaces() {
             let mut strategy_options = keyspace.replication.clone();
             let strategy_class = strategy_options.remove("class").unwrap_or_default();
             let durable_writes = keyspace.durable_writes;
-            let def = KsDef { strategy_class, strategy_options, durable_writes, ..KsDef::new(keyspace.name.clone()) };
+            let def = KsDef {
+                strategy_class,
+                strategy_options,
+                durable_writes,
+                ..KsDef::new(keyspace.name.clone())
+            };
             match before.keyspace(&keyspace.name) {
                 None => drop(self.0.wide.system_add_keyspace(&def)?),
                 Some(b) if !b.is_like(keyspace) => drop(self.0.wide.system_update_keyspace(&def)?),
@@ -169,9 +180,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Trees are made and indexes built before their definitions are recorded and seen: one that can't be built, or is stopped, is refused, and a
-    /// crash leaves trees that the next opening drops.
-    fn carry_out(&self, before: &Catalog, after: Catalog, stop: Option<&Arc<AtomicBool>>) -> Result<Arc<Catalog>> {
+    /// Trees are made and indexes built before their definitions are recorded and seen: one that
+    /// can't be built, or is stopped, is refused, and a crash leaves trees that the next opening
+    /// drops.
+    fn carry_out(
+        &self,
+        before: &Catalog,
+        after: Catalog,
+        stop: Option<&Arc<AtomicBool>>,
+    ) -> Result<Arc<Catalog>> {
         let store = self.store();
         let building = stop.map_or_else(|| store.clone(), |stop| store.stoppable(stop.clone()));
         let diff = before.diff(&after);
@@ -204,8 +221,9 @@ impl Engine {
         Ok(after)
     }
 
-    /// Makes the open trees those of the definitions of before again, as far as it can be done: the reason why not is told already. Nobody stops
-    /// this, whatever handle the engine was opened with.
+    /// Makes the open trees those of the definitions of before again, as far as it can be done: the
+    /// reason why not is told already. Nobody stops this, whatever handle the engine was opened
+    /// with.
     fn take_back(&self, before: &Catalog, opened: &[Arc<Table>]) {
         let store = self.store().unstoppable();
         for table in opened.iter().filter(|t| store.family(t.id).is_some()) {
@@ -229,7 +247,8 @@ fn spec(table: &Table, partitioner: Partitioner) -> FamilySpec {
     }
 }
 
-/// That keyspaces that aren't there were dropped, with the older interface. One that was not lost its record.
+/// That keyspaces that aren't there were dropped, with the older interface. One that was not lost
+/// its record.
 fn check_dropped(store: &Store, homeless: &[Homeless]) -> Result<()> {
     for Homeless { key, keyspace, .. } in homeless {
         if !store.was_dropped(Dropped::Keyspace(keyspace))? {
@@ -255,7 +274,8 @@ fn clean(store: &Store, catalog: &Catalog, homeless: &[Homeless]) -> Result<()> 
     }
     store.db().with(Durability::Power).write(batch)?;
     let tables: Vec<u32> = catalog.tables().map(|t| t.id).collect();
-    let indexes: Vec<u32> = catalog.tables().flat_map(|t| t.indexes().iter().map(|i| i.id)).collect();
+    let indexes: Vec<u32> =
+        catalog.tables().flat_map(|t| t.indexes().iter().map(|i| i.id)).collect();
     let defined = |tree| match tree {
         TreeName::Schema => true,
         TreeName::Family(id) => tables.contains(&id),

@@ -1,5 +1,6 @@
-//! Where the elements of lists go (model 3.3): each has a time-uuid as its path, and lists are ordered by them. Appended ones get times that
-//! grow, prepended ones times that count down from a point in the past, whatever the clock does.
+//! Where the elements of lists go (model 3.3): each has a time-uuid as its path, and lists are
+//! ordered by them. Appended ones get times that grow, prepended ones times that count down from a
+//! point in the past, whatever the clock does.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -27,12 +28,16 @@ impl ListClock {
         ListClock { last: AtomicI64::new(i64::MIN), first: AtomicI64::new(i64::MAX), node }
     }
 
-    /// The paths of `count` elements that come after all others, at `now` (microseconds since 1970).
+    /// The paths of `count` elements that come after all others, at `now` (microseconds since
+    /// 1970).
     pub fn append(&self, now: i64, count: usize) -> impl Iterator<Item = [u8; 16]> {
         let count = count as i64;
         let next = |last: i64| now.saturating_mul(10).max(last.saturating_add(1));
         let update = |last: i64| Some(next(last).saturating_add(count - 1));
-        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).unwrap_or_else(|last| last);
+        let last = self
+            .last
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, update)
+            .unwrap_or_else(|last| last);
         let (from, node) = (next(last), self.node);
         (0..count).map(move |i| uuid(from.saturating_add(i), node))
     }
@@ -42,7 +47,10 @@ impl ListClock {
         let count = count as i64;
         let mirrored = REFERENCE.saturating_mul(2).saturating_sub(now.saturating_mul(10));
         let next = |first: i64| mirrored.min(first).saturating_sub(count);
-        let first = self.first.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |f| Some(next(f))).unwrap_or_else(|f| f);
+        let first = self
+            .first
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |f| Some(next(f)))
+            .unwrap_or_else(|f| f);
         let (from, node) = (next(first), self.node);
         (0..count).map(move |i| uuid(from.saturating_add(i), node))
     }
@@ -67,8 +75,14 @@ mod tests {
     fn elements_keep_their_order() {
         let clock = ListClock::new(u128::MAX);
         let mut all: Vec<[u8; 16]> = vec![];
-        // Within a microsecond, a clock that steps back, and more elements than there are ticks in a microsecond.
-        for now in [1_600_000_000_000_000, 1_600_000_000_000_000, 1_599_999_999_999_990, 1_600_000_000_000_003] {
+        // Within a microsecond, a clock that steps back, and more elements than there are ticks in
+        // a microsecond.
+        for now in [
+            1_600_000_000_000_000,
+            1_600_000_000_000_000,
+            1_599_999_999_999_990,
+            1_600_000_000_000_003,
+        ] {
             all.extend(clock.append(now, 25));
             let mut before: Vec<_> = clock.prepend(now, 25).collect();
             before.append(&mut all);
@@ -85,6 +99,9 @@ mod tests {
     fn a_uuid_has_its_time() {
         let clock = ListClock::new(0);
         let uuid = uuid::Uuid::from_bytes(clock.append(1_600_000_000_123_456, 1).next().unwrap());
-        assert_eq!((uuid.get_version_num(), uuid.get_timestamp().unwrap().to_unix()), (1, (1_600_000_000, 123_456_000)));
+        assert_eq!(
+            (uuid.get_version_num(), uuid.get_timestamp().unwrap().to_unix()),
+            (1, (1_600_000_000, 123_456_000))
+        );
     }
 }

@@ -5,8 +5,8 @@
 //! - [`define`]: definitions, which are carried out at once.
 //! - [`Rows`]: what a statement gives.
 //!
-//! Invariant: a definition is recorded durably in one batch before it is seen; what a crash leaves undone (a tree that is not needed any
-//! more) is done when the database is opened again.
+//! Invariant: a definition is recorded durably in one batch before it is seen; what a crash leaves
+//! undone (a tree that is not needed any more) is done when the database is opened again.
 
 mod change;
 mod compile;

@@ -4,8 +4,9 @@
 //! - [`RowReader`]: goes over a [`Reader`] row by row.
 //! - [`Row`]: one row, or the static cells of a partition.
 //!
-//! Invariants: a row is there when it has its marker or a live cell of any column that the table has now; what dropped columns left is
-//! passed over. A collection without elements is null. Buffers are used again from row to row: memory does not grow with what is read.
+//! Invariants: a row is there when it has its marker or a live cell of any column that the table
+//! has now; what dropped columns left is passed over. A collection without elements is null.
+//! Buffers are used again from row to row: memory does not grow with what is read.
 
 use std::ops::Range;
 
@@ -42,11 +43,13 @@ enum Entry {
     Slot(usize),
 }
 
-/// The columns whose values are wanted, each with a slot: its place in the list that the shape was made of.
+/// The columns whose values are wanted, each with a slot: its place in the list that the shape was
+/// made of.
 #[derive(Clone, Debug)]
 pub struct Shape {
     entries: Vec<Entry>,
-    /// By the number of a column: cells of this timestamp or an older one are no more. Empty when there are none such.
+    /// By the number of a column: cells of this timestamp or an older one are no more. Empty when
+    /// there are none such.
     dropped: Vec<Option<i64>>,
     forms: Vec<Form>,
     clustering: Vec<Type>,
@@ -59,8 +62,13 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// For these static and regular columns of the table. `times`: whether [`Row::ttl`] will be asked.
-    pub fn new<'t>(table: &'t Table, wanted: impl IntoIterator<Item = &'t Column>, times: bool) -> Shape {
+    /// For these static and regular columns of the table. `times`: whether [`Row::ttl`] will be
+    /// asked.
+    pub fn new<'t>(
+        table: &'t Table,
+        wanted: impl IntoIterator<Item = &'t Column>,
+        times: bool,
+    ) -> Shape {
         let count = table.columns().iter().map(|c| usize::from(c.id) + 1).max().unwrap_or(0);
         let mut entries = vec![Entry::Unknown; count];
         let mut dropped = vec![];
@@ -116,7 +124,8 @@ impl Shape {
 #[derive(Clone, Debug, Default)]
 struct Slot {
     there: bool,
-    /// Where the value lies: it is the last one there as long as it grows, for the cells of a column follow each other.
+    /// Where the value lies: it is the last one there as long as it grows, for the cells of a
+    /// column follow each other.
     range: Range<usize>,
     /// Of each element: the number of the field (else 0) and where it begins.
     elements: Vec<(u16, usize)>,
@@ -132,7 +141,8 @@ const USUAL: usize = 256;
 pub struct Row {
     exists: bool,
     place: Vec<u8>,
-    /// Each with whether it is a value: null are those that a row of a compact table was written without.
+    /// Each with whether it is a value: null are those that a row of a compact table was written
+    /// without.
     clustering: Vec<(Vec<u8>, bool)>,
     bytes: Vec<u8>,
     slots: Vec<Slot>,
@@ -144,7 +154,8 @@ impl Row {
         Row::default()
     }
 
-    /// Whether the row is there: it has its marker or a live cell. Of the static cells: whether there is one.
+    /// Whether the row is there: it has its marker or a live cell. Of the static cells: whether
+    /// there is one.
     pub fn exists(&self) -> bool {
         self.exists
     }
@@ -154,7 +165,8 @@ impl Row {
         &self.place
     }
 
-    /// The value of a clustering column. `None` is null, which the static cells have, and rows of compact tables that were written without it.
+    /// The value of a clustering column. `None` is null, which the static cells have, and rows of
+    /// compact tables that were written without it.
     pub fn clustering(&self, position: usize) -> Option<&[u8]> {
         self.clustering.get(position).filter(|(_, there)| *there).map(|(value, _)| &**value)
     }
@@ -195,7 +207,9 @@ impl Row {
         let mut rest = place;
         for (of, (value, there)) in shape.clustering.iter().zip(&mut self.clustering) {
             value.clear();
-            *there = of.take_component(&mut rest, value).map_err(|_| corrupt("the clustering of a row can't be read"))?;
+            *there = of
+                .take_component(&mut rest, value)
+                .map_err(|_| corrupt("the clustering of a row can't be read"))?;
         }
         Ok(())
     }
@@ -212,7 +226,13 @@ impl Row {
             Entry::Unwanted => self.exists = true,
             Entry::Slot(slot) => {
                 self.exists = true;
-                self.slots[slot].take(&shape.forms[slot], item.place.path, &cell, now, &mut self.bytes)?;
+                self.slots[slot].take(
+                    &shape.forms[slot],
+                    item.place.path,
+                    &cell,
+                    now,
+                    &mut self.bytes,
+                )?;
             }
         }
         Ok(())
@@ -237,19 +257,28 @@ fn put_part(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> 
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     put(out)?;
-    let len = i32::try_from(out.len() - start - 4).map_err(|_| corrupt("an element is longer than 2 GiB"))?;
+    let len = i32::try_from(out.len() - start - 4)
+        .map_err(|_| corrupt("an element is longer than 2 GiB"))?;
     out[start..start + 4].copy_from_slice(&len.to_be_bytes());
     Ok(())
 }
 
 fn put_path(of: &Type, mut path: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    of.take_component(&mut path, out).map_err(|_| corrupt("the path of an element can't be read"))?;
+    of.take_component(&mut path, out)
+        .map_err(|_| corrupt("the path of an element can't be read"))?;
     Ok(())
 }
 
 impl Slot {
     /// Takes in a cell of the column; `bytes` are those of the row.
-    fn take(&mut self, form: &Form, path: Option<&[u8]>, cell: &Cell<'_>, now: i64, bytes: &mut Vec<u8>) -> Result<()> {
+    fn take(
+        &mut self,
+        form: &Form,
+        path: Option<&[u8]>,
+        cell: &Cell<'_>,
+        now: i64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
         let first = !self.there;
         if first {
             self.range = bytes.len()..bytes.len();
@@ -299,7 +328,8 @@ impl Slot {
         if matches!(form, Form::Single) || !self.there {
             return;
         }
-        let part = |i: usize| self.elements[i].1..self.elements.get(i + 1).map_or(self.range.end, |e| e.1);
+        let part =
+            |i: usize| self.elements[i].1..self.elements.get(i + 1).map_or(self.range.end, |e| e.1);
         scratch.clear();
         match form {
             Form::User(fields) => {
@@ -358,8 +388,8 @@ impl std::fmt::Debug for RowReader<'_> {
 }
 
 impl<'s> RowReader<'s> {
-    /// Over a reader of one partition ([`start`](RowReader::start) it) or of many ([`next_partition`](RowReader::next_partition)).
-    /// `reverse`: as its slice is.
+    /// Over a reader of one partition ([`start`](RowReader::start) it) or of many
+    /// ([`next_partition`](RowReader::next_partition)). `reverse`: as its slice is.
     pub fn new(shape: &'s Shape, reader: Reader, reverse: bool) -> RowReader<'s> {
         let now = if shape.times { reader.now() } else { 0 };
         let (statics, row, next) = (Row::none(), Row::none(), Row::none());
@@ -407,7 +437,8 @@ impl<'s> RowReader<'s> {
         self.reader.key()
     }
 
-    /// The static cells of the partition. With a slice that leaves them out, or a reversed one: none.
+    /// The static cells of the partition. With a slice that leaves them out, or a reversed one:
+    /// none.
     pub fn statics(&self) -> &Row {
         &self.statics
     }

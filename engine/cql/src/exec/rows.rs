@@ -97,7 +97,13 @@ pub struct Rows {
 impl Rows {
     fn of_kind(kind: Kind) -> Rows {
         static NONE: LazyLock<Arc<[ColumnSpec]>> = LazyLock::new(|| Arc::new([]));
-        Rows { kind, columns: NONE.clone(), cells: Cells::default(), paging: None, warnings: vec![] }
+        Rows {
+            kind,
+            columns: NONE.clone(),
+            cells: Cells::default(),
+            paging: None,
+            warnings: vec![],
+        }
     }
 
     /// Of a statement that tells nothing.
@@ -220,7 +226,8 @@ impl<'a> Row<'a> {
     /// The value of the column with this number.
     ///
     /// # Errors
-    /// `Invalid` when there is no such column, or its value is of another type: with the column, its type and the one that is wanted.
+    /// `Invalid` when there is no such column, or its value is of another type: with the column,
+    /// its type and the one that is wanted.
     pub fn at<T: FromValue>(&self, column: usize) -> Result<T> {
         let spec = self.columns.get(column).ok_or_else(|| self.missing(&column))?;
         let value = Value::decode(&spec.of.of, self.bytes(column))?;
@@ -259,7 +266,10 @@ impl<'a> Row<'a> {
 
     fn missing(&self, column: &dyn fmt::Display) -> Error {
         let names: Vec<_> = self.columns.iter().map(|c| &*c.name).collect();
-        invalid(format!("there is no column {column} in the result, which has {}", names.join(", ")))
+        invalid(format!(
+            "there is no column {column} in the result, which has {}",
+            names.join(", ")
+        ))
     }
 }
 
@@ -273,10 +283,12 @@ fn short(name: &str) -> String {
     out
 }
 
-/// A type of Rust that a row can be read as: a tuple of its columns in order, or a struct of one's own.
+/// A type of Rust that a row can be read as: a tuple of its columns in order, or a struct of one's
+/// own.
 ///
-/// With the feature `derive`, which is one by default, `#[derive(FromRow)]` writes the implementation for a struct with named fields. Each
-/// field is the column of its name. `Option` is for what may be null, except for collections, which are empty then.
+/// With the feature `derive`, which is one by default, `#[derive(FromRow)]` writes the
+/// implementation for a struct with named fields. Each field is the column of its name. `Option` is
+/// for what may be null, except for collections, which are empty then.
 ///
 /// | attribute | the field is |
 /// |---|---|
@@ -309,7 +321,8 @@ pub trait FromRow: Sized {
     /// The row.
     ///
     /// # Errors
-    /// `Invalid` when a column is missing, or its value is of another type: with the column, its type and the one that is wanted.
+    /// `Invalid` when a column is missing, or its value is of another type: with the column, its
+    /// type and the one that is wanted.
     fn from_row(row: Row<'_>) -> Result<Self>;
 }
 

@@ -1,4 +1,5 @@
-//! Floor 4: what an application uses: a [`Session`] runs statements, prepares them, remembers the keyspace that is chosen.
+//! Floor 4: what an application uses: a [`Session`] runs statements, prepares them, remembers the
+//! keyspace that is chosen.
 //!
 //! ```
 //! use firn_cql::Session;
@@ -39,7 +40,8 @@ pub use walk::{OwnedRow, Typed, Walk};
 /// How many compiled statements a database keeps.
 const CACHED: usize = 1024;
 
-/// A conversation with a database. Cheap to clone; clones share the database and the prepared statements, each has its own keyspace.
+/// A conversation with a database. Cheap to clone; clones share the database and the prepared
+/// statements, each has its own keyspace.
 #[derive(Debug)]
 pub struct Session {
     engine: Engine,
@@ -54,7 +56,8 @@ impl Clone for Session {
     }
 }
 
-/// How a statement is run: one page, a timestamp for writes that name none, and whether somebody may stop it.
+/// How a statement is run: one page, a timestamp for writes that name none, and whether somebody
+/// may stop it.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// How many rows a page has at most. `None`: all.
@@ -63,9 +66,10 @@ pub struct Run {
     pub paging: Option<PagingState>,
     /// Microseconds since 1970.
     pub timestamp: Option<i64>,
-    /// As soon as it is true, a `SELECT` ends with [`Error::Stopped`] at the next row that it reads, and so does a definition that builds an
-    /// index, at its next cell: all is as it was then. Other statements take no time that depends on what is there, `TRUNCATE` too. Whoever sets
-    /// it sets it back.
+    /// As soon as it is true, a `SELECT` ends with [`Error::Stopped`] at the next row that it
+    /// reads, and so does a definition that builds an index, at its next cell: all is as it was
+    /// then. Other statements take no time that depends on what is there, `TRUNCATE` too. Whoever
+    /// sets it sets it back.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
@@ -109,8 +113,9 @@ impl Session {
         Session::new(Wide::open_with(dir, options)?)
     }
 
-    /// Opens an empty database in memory, which is gone with the last handle of it. Time and random numbers are the operating system's: `now()`
-    /// is now, a value with a TTL goes when it has passed, and no two `uuid()` are the same.
+    /// Opens an empty database in memory, which is gone with the last handle of it. Time and random
+    /// numbers are the operating system's: `now()` is now, a value with a TTL goes when it has
+    /// passed, and no two `uuid()` are the same.
     ///
     /// ```
     /// use firn_cql::Session;
@@ -131,7 +136,8 @@ impl Session {
         Session::new(Wide::open_in(Arc::new(MemEnv::plain()), "/", options)?)
     }
 
-    /// A session with a database that is open. Of one database there must be one `new`; others are clones.
+    /// A session with a database that is open. Of one database there must be one `new`; others are
+    /// clones.
     ///
     /// # Errors
     /// `Server` when its definitions can't be understood.
@@ -145,8 +151,9 @@ impl Session {
         &self.engine
     }
 
-    /// Closes the database for all its sessions, and says whether all that was written is safe: [`firn_kv::Db::close`]. Dropping the last session
-    /// closes it too, and keeps the error to itself. Statements that come later are errors of the class [`Server`](crate::Class::Server).
+    /// Closes the database for all its sessions, and says whether all that was written is safe:
+    /// [`firn_kv::Db::close`]. Dropping the last session closes it too, and keeps the error to
+    /// itself. Statements that come later are errors of the class [`Server`](crate::Class::Server).
     ///
     /// ```
     /// use firn_cql::Session;
@@ -201,7 +208,9 @@ impl Session {
             // Before a definition, which takes none, is made.
             values.bind(&[])?;
         }
-        if let Some(rows) = define(&self.engine, asked.keyspace.as_deref(), &parsed.statement, how.stop.as_ref())? {
+        if let Some(rows) =
+            define(&self.engine, asked.keyspace.as_deref(), &parsed.statement, how.stop.as_ref())?
+        {
             if let Kind::SetKeyspace(chosen) = rows.kind() {
                 *self.keyspace.write() = Some(chosen.as_str().into());
             }
@@ -218,7 +227,8 @@ impl Session {
         self.query_as(cql, values, &Run::default())
     }
 
-    /// As [`query`](Session::query), in this way. Without a page size, pages have [`PAGE`](Walk::PAGE) rows.
+    /// As [`query`](Session::query), in this way. Without a page size, pages have
+    /// [`PAGE`](Walk::PAGE) rows.
     ///
     /// # Errors
     /// As [`query`](Session::query).
@@ -265,7 +275,13 @@ impl Session {
         let Asked { id, keyspace, text } = asked;
         let catalog = self.engine.catalog();
         let plan = compile(&self.engine, &catalog, keyspace.as_deref(), parsed)?;
-        let prepared = Prepared(Arc::new(Compiled { id, text: text.to_owned(), keyspace, version: catalog.version(), plan }));
+        let prepared = Prepared(Arc::new(Compiled {
+            id,
+            text: text.to_owned(),
+            keyspace,
+            version: catalog.version(),
+            plan,
+        }));
         self.cache.lock().put(prepared.clone());
         Ok(prepared)
     }
@@ -276,7 +292,9 @@ impl Session {
     /// `Unprepared` when it isn't known.
     pub fn prepared(&self, id: &[u8]) -> Result<Prepared> {
         let hex = || id.iter().map(|b| format!("{b:02x}")).collect::<String>();
-        let missing = || Error::refused(Class::Unprepared, format!("Prepared query with ID {} not found", hex()));
+        let missing = || {
+            Error::refused(Class::Unprepared, format!("Prepared query with ID {} not found", hex()))
+        };
         let key: [u8; 16] = id.try_into().map_err(|_| missing())?;
         self.cache.lock().get(&key).ok_or_else(missing)
     }
@@ -301,7 +319,8 @@ impl Session {
         check_amount(bound.len(), prepared.markers())?;
         let Run { page_size, paging, timestamp, stop } = how;
         let (paging, stop) = (paging.as_ref(), stop.as_deref());
-        let request = Request { bound: &bound, timestamp: *timestamp, page_size: *page_size, paging, stop };
+        let request =
+            Request { bound: &bound, timestamp: *timestamp, page_size: *page_size, paging, stop };
         prepared.0.plan.run(&self.engine, &request)
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::exec::Plan;
 use crate::values::ColumnSpec;
 
-/// A statement, compiled. Cheap to clone. It is compiled again by itself when definitions have changed.
+/// A statement, compiled. Cheap to clone. It is compiled again by itself when definitions have
+/// changed.
 #[derive(Clone)]
 pub struct Prepared(pub(super) Arc<Compiled>);
 

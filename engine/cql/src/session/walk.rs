@@ -1,6 +1,7 @@
 //! Rows that are fetched a page at a time, as somebody walks through them.
 //!
-//! Invariants: besides what the caller keeps, a walk holds one page; behind an error of the database it has ended.
+//! Invariants: besides what the caller keeps, a walk holds one page; behind an error of the
+//! database it has ended.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -11,15 +12,19 @@ use crate::error::Result;
 use crate::exec::{FromRow, Row, Rows};
 use crate::values::{Bound, FromValue};
 
-/// A walk through the rows of a statement, which fetches the next page when it has come to the end of one.
+/// A walk through the rows of a statement, which fetches the next page when it has come to the end
+/// of one.
 ///
-/// Memory is that of one page, and of the rows that are kept: each keeps its page. A page that can't be had is an item, the last one.
+/// Memory is that of one page, and of the rows that are kept: each keeps its page. A page that
+/// can't be had is an item, the last one.
 ///
-/// Each page is read when it is fetched, so the walk is not of one moment, as one page is. Rows come in the order of their keys, or of
-/// the index, each key once: what others write behind the place that the walk has come to is not seen, what they write ahead of
-/// it is, and what they delete ahead is not. A row whose change takes it out of the walk's condition, or into it, counts as deleted or written.
-/// `now()` and what has expired are of each page's own time. Definitions may change in the middle: pages from then on have the columns that
-/// there are then, and a table that is dropped ends the walk with an error.
+/// Each page is read when it is fetched, so the walk is not of one moment, as one page is. Rows
+/// come in the order of their keys, or of the index, each key once: what others write behind the
+/// place that the walk has come to is not seen, what they write ahead of it is, and what they
+/// delete ahead is not. A row whose change takes it out of the walk's condition, or into it, counts
+/// as deleted or written. `now()` and what has expired are of each page's own time. Definitions may
+/// change in the middle: pages from then on have the columns that there are then, and a table that
+/// is dropped ends the walk with an error.
 ///
 /// ```
 /// use firn_cql::Session;
@@ -62,7 +67,12 @@ impl Walk {
     }
 
     /// Through the result of a statement.
-    pub(super) fn over(session: Session, prepared: Prepared, bound: Vec<Bound>, mut how: Run) -> Result<Walk> {
+    pub(super) fn over(
+        session: Session,
+        prepared: Prepared,
+        bound: Vec<Bound>,
+        mut how: Run,
+    ) -> Result<Walk> {
         how.page_size = how.page_size.or(Some(Walk::PAGE));
         let page = session.run(&prepared, &bound, &how)?;
         Ok(Walk { session, source: Some((prepared, bound, how)), page: Arc::new(page), next: 0 })
@@ -73,7 +83,8 @@ impl Walk {
         &self.page
     }
 
-    /// The rows as tuples or other types of Rust. A row that is none is an error among the items, and the walk goes on behind it.
+    /// The rows as tuples or other types of Rust. A row that is none is an error among the items,
+    /// and the walk goes on behind it.
     pub fn typed<T: FromRow>(self) -> Typed<T> {
         Typed { walk: self, of: PhantomData }
     }

@@ -1,4 +1,5 @@
-//! What is wrong with a text, for people: where, what stands there, what could have stood there, what to do.
+//! What is wrong with a text, for people: where, what stands there, what could have stood there,
+//! what to do.
 
 use std::fmt;
 
@@ -9,8 +10,10 @@ const CONTEXT: usize = 60;
 
 /// A text is not CQL.
 ///
-/// `Display` is one line. For what the servers' grammar says in words (`Multiple incompatible setting of column l`) it is exactly
-/// those words; otherwise it begins with `line 1:10`. [`pretty`](SyntaxError::pretty) also shows the source line, the place and a hint.
+/// `Display` is one line. For what the servers' grammar says in words
+/// (`Multiple incompatible setting of column l`) it is exactly those words; otherwise it begins
+/// with `line 1:10`. [`pretty`](SyntaxError::pretty) also shows the source line, the place and a
+/// hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
     /// The line, from 1.
@@ -21,7 +24,8 @@ pub struct SyntaxError {
     pub offset: usize,
     /// What stands there, as it is named to people.
     pub met: String,
-    /// What could have stood there instead, as it is named to people; empty when it is not about that.
+    /// What could have stood there instead, as it is named to people; empty when it is not about
+    /// that.
     pub expected: Vec<String>,
     /// What is wrong, when it is not only that something else was expected.
     pub message: Option<String>,
@@ -59,7 +63,8 @@ impl SyntaxError {
         }
     }
 
-    /// What is wrong with the bytes `start..end` of `text`, in these words; for errors that are found later than by the parser.
+    /// What is wrong with the bytes `start..end` of `text`, in these words; for errors that are
+    /// found later than by the parser.
     pub fn about(text: &str, start: usize, end: usize, message: impl Into<String>) -> SyntaxError {
         SyntaxError { message: Some(message.into()), ..SyntaxError::at(text, start, end) }
     }
@@ -69,7 +74,8 @@ impl SyntaxError {
         let mut error = SyntaxError::at(&sound, sound.len(), sound.len());
         error.met = format!("byte 0x{:02x}", bytes.get(at).copied().unwrap_or(0));
         error.message = Some(format!("{} is not UTF-8", error.met));
-        error.hint = Some("statements are UTF-8 text; bytes are written as a blob constant, 0x…".to_owned());
+        error.hint =
+            Some("statements are UTF-8 text; bytes are written as a blob constant, 0x…".to_owned());
         error
     }
 
@@ -79,7 +85,8 @@ impl SyntaxError {
         error
     }
 
-    /// The error for people: message, source line with the place marked, hint; several lines without a line end at the end.
+    /// The error for people: message, source line with the place marked, hint; several lines
+    /// without a line end at the end.
     pub fn pretty(&self) -> String {
         let mut out = match self.message {
             Some(_) => format!("line {}:{} {self}", self.line, self.column),
@@ -87,7 +94,12 @@ impl SyntaxError {
         };
         if !self.excerpt.is_empty() {
             let (before, width) = self.marked;
-            out.push_str(&format!("\n  {}\n  {}{}", self.excerpt, " ".repeat(before), "^".repeat(width)));
+            out.push_str(&format!(
+                "\n  {}\n  {}{}",
+                self.excerpt,
+                " ".repeat(before),
+                "^".repeat(width)
+            ));
         }
         if let Some(hint) = &self.hint {
             out.push_str(&format!("\nhint: {hint}"));
@@ -103,7 +115,12 @@ impl fmt::Display for SyntaxError {
         }
         write!(f, "line {}:{} met {}", self.line, self.column, self.met)?;
         if let Some((last, others)) = self.expected.split_last() {
-            write!(f, ", expected {}{}{last}", others.join(", "), if others.is_empty() { "" } else { " or " })?;
+            write!(
+                f,
+                ", expected {}{}{last}",
+                others.join(", "),
+                if others.is_empty() { "" } else { " or " }
+            )?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Keywords, and finding them without allocating.
 //!
-//! Words of the servers' grammar that have no role in ours and are not reserved there are plain identifiers here; reserved ones stay
-//! reserved, so that a schema made here can be made there.
+//! Words of the servers' grammar that have no role in ours and are not reserved there are plain
+//! identifiers here; reserved ones stay reserved, so that a schema made here can be made there.
 
 /// What else than a keyword a keyword may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,8 @@ keywords! {
 
 const SLOTS: usize = 512;
 const EMPTY: u8 = u8::MAX;
-/// Turns upper case into lower case, leaves digits as they are, and makes of `_` what no keyword has.
+/// Turns upper case into lower case, leaves digits as they are, and makes of `_` what no keyword
+/// has.
 const FOLD: u128 = 0x2020_2020_2020_2020_2020_2020_2020_2020;
 /// Where to find the keyword of a word, by hash, the next free place on collisions.
 const TABLE: [u8; SLOTS] = table();
@@ -103,7 +104,8 @@ const fn table() -> [u8; SLOTS] {
 }
 
 impl Keyword {
-    /// The keyword that `text[start..end]` is, in any case. The range must be one of ASCII letters, digits and `_`.
+    /// The keyword that `text[start..end]` is, in any case. The range must be one of ASCII letters,
+    /// digits and `_`.
     #[inline]
     pub fn find(text: &[u8], start: usize, end: usize) -> Option<Keyword> {
         let len = end - start;
@@ -154,11 +156,16 @@ mod tests {
             assert_eq!(Keyword::of(&text.to_lowercase()), Some(keyword));
             let longer = format!("{text}; and more than sixteen bytes");
             assert_eq!(Keyword::find(longer.as_bytes(), 0, text.len()), Some(keyword));
-            assert_eq!(Keyword::of(&format!("{text}x")).filter(|k| k.text().len() == text.len()), None);
+            assert_eq!(
+                Keyword::of(&format!("{text}x")).filter(|k| k.text().len() == text.len()),
+                None
+            );
             assert_eq!(Keyword::of(&format!("{text}_")), None);
             assert_eq!(Keyword::of(&format!("{}0", &text[1..])), None);
         }
-        for word in ["", "a", "sel_ct", "a_name_of_more_than_sixteen_bytes", "maxwritetimemaxw", "selec7"] {
+        for word in
+            ["", "a", "sel_ct", "a_name_of_more_than_sixteen_bytes", "maxwritetimemaxw", "selec7"]
+        {
             assert_eq!(Keyword::of(word), None, "{word}");
         }
         assert!(ALL.len() < EMPTY as usize);

@@ -1,13 +1,16 @@
 //! Text to tokens, one at a time, without allocating.
 //!
 //! Peculiarities, as the servers have them:
-//! - A sign that directly precedes a digit belongs to the number: `x -3` is a name and an integer, `x - 3` has an operator.
-//! - A number is as long as it can be, and what follows it need not be separated: `1ALLOW` is an integer and a keyword.
+//! - A sign that directly precedes a digit belongs to the number: `x -3` is a name and an integer,
+//!   `x - 3` has an operator.
+//! - A number is as long as it can be, and what follows it need not be separated: `1ALLOW` is an
+//!   integer and a keyword.
 //! - `1..2` is an integer, a range and an integer; `1...2` begins with the float `1.`.
-//! - An identifier that is an ISO 8601 duration (`P1D`, with a capital P) is a duration; eight hexadecimal digits and the rest of a
-//!   UUID are one even where they begin with a letter.
+//! - An identifier that is an ISO 8601 duration (`P1D`, with a capital P) is a duration; eight
+//!   hexadecimal digits and the rest of a UUID are one even where they begin with a letter.
 //!
-//! Other than there, a `--` or `//` comment may end with the input. A lexer never fails: what is no token is [`Tok::Bad`].
+//! Other than there, a `--` or `//` comment may end with the input. A lexer never fails: what is no
+//! token is [`Tok::Bad`].
 
 use super::keyword::Keyword;
 
@@ -145,7 +148,8 @@ const WORD: [bool; 256] = {
 };
 
 impl<'a> Lexer<'a> {
-    /// Tokens of `text` from byte `at` on. Texts longer than 4 GiB are not supported; [`super::MAX_LENGTH`] is far less.
+    /// Tokens of `text` from byte `at` on. Texts longer than 4 GiB are not supported;
+    /// [`super::MAX_LENGTH`] is far less.
     pub fn new(text: &'a str, at: u32) -> Lexer<'a> {
         Lexer { bytes: text.as_bytes(), at: at as usize }
     }
@@ -178,7 +182,9 @@ impl<'a> Lexer<'a> {
         loop {
             match self.byte(self.at) {
                 b' ' | b'\t' | b'\n' | b'\r' => self.at += 1,
-                b @ (b'-' | b'/') if self.byte(self.at + 1) == b => self.at = self.run(self.at, |b| b != b'\n' && b != b'\r'),
+                b @ (b'-' | b'/') if self.byte(self.at + 1) == b => {
+                    self.at = self.run(self.at, |b| b != b'\n' && b != b'\r')
+                }
                 b'/' if self.byte(self.at + 1) == b'*' => match self.find(b"*/", self.at + 2) {
                     Some(end) => self.at = end + 2,
                     None => return false,
@@ -207,7 +213,8 @@ impl<'a> Lexer<'a> {
         let Some(&b) = self.bytes.get(at) else { return (Tok::End, at) };
         let next = self.byte(at + 1);
         let one = |kind| (kind, at + 1);
-        let or = |second: u8, two, kind| if next == second { (two, at + 2) } else { (kind, at + 1) };
+        let or =
+            |second: u8, two, kind| if next == second { (two, at + 2) } else { (kind, at + 1) };
         match b {
             b'a'..=b'z' | b'A'..=b'Z' => self.word(),
             b'0'..=b'9' => self.number(at),
@@ -290,14 +297,18 @@ impl<'a> Lexer<'a> {
         match Keyword::find(self.bytes, at + 1, end) {
             Some(Keyword::Nan) => (Tok::NegNan, end),
             Some(Keyword::Infinity) => (Tok::NegInfinity, end),
-            _ if next == b'P' => self.iso_duration(at + 1).map_or((Tok::Minus, at + 1), |end| (Tok::Duration, end)),
+            _ if next == b'P' => {
+                self.iso_duration(at + 1).map_or((Tok::Minus, at + 1), |end| (Tok::Duration, end))
+            }
             _ => (Tok::Minus, at + 1),
         }
     }
 
     /// How many bytes at `at` are as those of a UUID, up to its 36.
     fn like_uuid(&self, at: usize) -> usize {
-        let fits = |(i, b): (usize, &u8)| if matches!(i, 8 | 13 | 18 | 23) { *b == b'-' } else { b.is_ascii_hexdigit() };
+        let fits = |(i, b): (usize, &u8)| {
+            if matches!(i, 8 | 13 | 18 | 23) { *b == b'-' } else { b.is_ascii_hexdigit() }
+        };
         self.bytes[at..].iter().take(36).enumerate().take_while(|(i, b)| fits((*i, b))).count()
     }
 
@@ -326,7 +337,9 @@ impl<'a> Lexer<'a> {
             }
         }
         match self.byte(end) {
-            b'.' if self.byte(end + 1) == b'.' && self.byte(end + 2) == b'.' => (Tok::Float, end + 1),
+            b'.' if self.byte(end + 1) == b'.' && self.byte(end + 2) == b'.' => {
+                (Tok::Float, end + 1)
+            }
             b'.' if self.byte(end + 1) == b'.' => (Tok::Integer, end),
             b'.' => {
                 let end = self.digits(end + 1);
@@ -401,7 +414,8 @@ impl<'a> Lexer<'a> {
     fn iso_alternative(&self, at: usize) -> Option<usize> {
         const FORM: &[u8] = b"0000-00-00T00:00:00";
         let bytes = self.bytes.get(at..at + FORM.len())?;
-        let fits = |(&b, &form): (&u8, &u8)| if form == b'0' { b.is_ascii_digit() } else { b == form };
+        let fits =
+            |(&b, &form): (&u8, &u8)| if form == b'0' { b.is_ascii_digit() } else { b == form };
         bytes.iter().zip(FORM).all(fits).then_some(at + FORM.len())
     }
 }
@@ -430,10 +444,18 @@ mod tests {
     fn signs_belong_to_digits() {
         assert_eq!(tokens("x -3"), [(Tok::Ident, "x"), (Tok::Integer, "-3")]);
         assert_eq!(tokens("x - 3"), [(Tok::Ident, "x"), (Tok::Minus, "-"), (Tok::Integer, "3")]);
-        assert_eq!(tokens("x-=-1.5e-3"), [(Tok::Ident, "x"), (Tok::MinusEq, "-="), (Tok::Float, "-1.5e-3")]);
+        assert_eq!(
+            tokens("x-=-1.5e-3"),
+            [(Tok::Ident, "x"), (Tok::MinusEq, "-="), (Tok::Float, "-1.5e-3")]
+        );
         assert_eq!(
             tokens("-NaN -infinity -nano"),
-            [(Tok::NegNan, "-NaN"), (Tok::NegInfinity, "-infinity"), (Tok::Minus, "-"), (Tok::Ident, "nano")]
+            [
+                (Tok::NegNan, "-NaN"),
+                (Tok::NegInfinity, "-infinity"),
+                (Tok::Minus, "-"),
+                (Tok::Ident, "nano")
+            ]
         );
     }
 
@@ -444,19 +466,40 @@ mod tests {
         assert_eq!(tokens("1ALLOW"), [(Tok::Integer, "1"), (Tok::Kw(Keyword::Allow), "ALLOW")]);
         assert_eq!(
             tokens("1e5 1e 1.e2 1.5"),
-            [(Tok::Float, "1e5"), (Tok::Integer, "1"), (Tok::Ident, "e"), (Tok::Float, "1.e2"), (Tok::Float, "1.5")]
+            [
+                (Tok::Float, "1e5"),
+                (Tok::Integer, "1"),
+                (Tok::Ident, "e"),
+                (Tok::Float, "1.e2"),
+                (Tok::Float, "1.5")
+            ]
         );
         assert_eq!(
             tokens("0x 0xaZ 00x1"),
-            [(Tok::Hex, "0x"), (Tok::Hex, "0xa"), (Tok::Ident, "Z"), (Tok::Integer, "00"), (Tok::Ident, "x1")]
+            [
+                (Tok::Hex, "0x"),
+                (Tok::Hex, "0xa"),
+                (Tok::Ident, "Z"),
+                (Tok::Integer, "00"),
+                (Tok::Ident, "x1")
+            ]
         );
     }
 
     #[test]
     fn durations_and_uuids() {
-        for text in
-            ["1h30m", "-2mo3d", "5ms", "1us2ns", "3µs", "1Y2MO3W", "P1Y2M3DT4H5M6S", "PT5M", "-P3W", "P0001-02-03T04:05:06"]
-        {
+        for text in [
+            "1h30m",
+            "-2mo3d",
+            "5ms",
+            "1us2ns",
+            "3µs",
+            "1Y2MO3W",
+            "P1Y2M3DT4H5M6S",
+            "PT5M",
+            "-P3W",
+            "P0001-02-03T04:05:06",
+        ] {
             assert_eq!(tokens(text), [(Tok::Duration, text)]);
         }
         for text in ["P", "PT", "P1", "P1Dx", "p1d", "PT5", "P1W2D"] {
@@ -490,6 +533,9 @@ mod tests {
         assert_eq!(kinds("'a''"), [Tok::Bad(Bad::Str)]);
         assert_eq!(kinds("$$a$"), [Tok::Bad(Bad::DollarStr)]);
         assert_eq!(kinds("\"a"), [Tok::Bad(Bad::Quoted)]);
-        assert_eq!(tokens("é$ ü"), [(Tok::Bad(Bad::Char), "é"), (Tok::Bad(Bad::Char), "$"), (Tok::Bad(Bad::Char), "ü")]);
+        assert_eq!(
+            tokens("é$ ü"),
+            [(Tok::Bad(Bad::Char), "é"), (Tok::Bad(Bad::Char), "$"), (Tok::Bad(Bad::Char), "ü")]
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! How much a statement may be.
 
-/// How deeply terms, selectors, types and parentheses may be nested, and how many operators may follow each other.
+/// How deeply terms, selectors, types and parentheses may be nested, and how many operators may
+/// follow each other.
 pub const MAX_DEPTH: u32 = 64;
 /// The length of a statement, and of a script, in bytes.
 pub const MAX_LENGTH: usize = 64 << 20;

@@ -1,12 +1,13 @@
-//! CQL as text: [`parse`] makes a syntax tree of a statement, `Display` of the tree makes text of it again, [`Script`] cuts a script
-//! into statements.
+//! CQL as text: [`parse`] makes a syntax tree of a statement, `Display` of the tree makes text of
+//! it again, [`Script`] cuts a script into statements.
 //!
-//! The grammar (model 3.1) is in `GRAMMAR.md` beside this crate's manifest. What the servers report as a syntax error is
-//! found here, all the rest belongs to the analysis, which knows the schema.
+//! The grammar (model 3.1) is in `GRAMMAR.md` beside this crate's manifest. What the servers report
+//! as a syntax error is found here, all the rest belongs to the analysis, which knows the schema.
 //!
-//! Invariants: no input panics; nesting, length, values and bind markers of a statement are capped ([`MAX_DEPTH`], [`MAX_LENGTH`],
-//! [`MAX_TERMS`], [`MAX_MARKERS`]); a tree is at most [`MAX_DEPTH`] high, so walking it recursively is safe; a tree that was parsed,
-//! printed and parsed again is the same tree.
+//! Invariants: no input panics; nesting, length, values and bind markers of a statement are capped
+//! ([`MAX_DEPTH`], [`MAX_LENGTH`], [`MAX_TERMS`], [`MAX_MARKERS`]); a tree is at most [`MAX_DEPTH`]
+//! high, so walking it recursively is safe; a tree that was parsed, printed and parsed again is the
+//! same tree.
 //!
 //! ```
 //! use firn_cql::internals::syntax::ast::Statement;
@@ -67,12 +68,14 @@ pub fn parse_term(text: &str) -> Result<ast::Term<'_>, Box<SyntaxError>> {
     Parser::new(text, 0, false).lone_term().or_else(|_| Parser::new(text, 0, true).lone_term())
 }
 
-/// Parses the statement of `text` that begins at byte `start`; positions count from the beginning of `text`.
+/// Parses the statement of `text` that begins at byte `start`; positions count from the beginning
+/// of `text`.
 fn parse_from(text: &str, start: usize) -> Result<Parsed<'_>, Box<SyntaxError>> {
     if text.len() > MAX_LENGTH {
         return Err(Box::new(SyntaxError::too_long(text.len())));
     }
     let at = start as u32;
-    // Only after an error is it worth while to note what else could have stood where: the second time finds the same error.
+    // Only after an error is it worth while to note what else could have stood where: the second
+    // time finds the same error.
     Parser::new(text, at, false).whole().or_else(|_| Parser::new(text, at, true).whole())
 }

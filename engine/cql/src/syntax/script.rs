@@ -1,8 +1,9 @@
 //! Cuts a script into statements.
 //!
-//! A statement ends with `;` outside strings, quoted names and comments; those within a batch do not end it, `APPLY BATCH` and the
-//! next `;` do. Text without `;` at the end is a statement as well. Pieces that hold only white space and comments are left out.
-//! Nothing is judged here: what is no CQL is found when a piece is parsed.
+//! A statement ends with `;` outside strings, quoted names and comments; those within a batch do
+//! not end it, `APPLY BATCH` and the next `;` do. Text without `;` at the end is a statement as
+//! well. Pieces that hold only white space and comments are left out. Nothing is judged here: what
+//! is no CQL is found when a piece is parsed.
 
 use super::error::SyntaxError;
 use super::keyword::Keyword;
@@ -32,7 +33,8 @@ pub struct Piece<'a> {
 }
 
 impl<'a> Script<'a> {
-    /// The statements of `text`; of a text over [`MAX_LENGTH`], none but its first bytes as one piece, which is an error to parse.
+    /// The statements of `text`; of a text over [`MAX_LENGTH`], none but its first bytes as one
+    /// piece, which is an error to parse.
     pub fn new(text: &'a str) -> Script<'a> {
         Script { text, at: 0 }
     }
@@ -63,13 +65,16 @@ impl<'a> Iterator for Script<'a> {
             return None;
         }
         let start = first.start as usize;
-        let (mut token, mut in_batch, mut end) = (first, first.kind == Tok::Kw(Keyword::Begin), start);
+        let (mut token, mut in_batch, mut end) =
+            (first, first.kind == Tok::Kw(Keyword::Begin), start);
         let closed = loop {
             match token.kind {
                 Tok::End => break false,
                 Tok::Semicolon if !in_batch => break true,
                 Tok::Kw(Keyword::Apply) => in_batch = false,
-                Tok::Bad(Bad::Str | Bad::DollarStr | Bad::Quoted | Bad::Comment) => in_batch = false,
+                Tok::Bad(Bad::Str | Bad::DollarStr | Bad::Quoted | Bad::Comment) => {
+                    in_batch = false
+                }
                 _ => {}
             }
             end = token.end as usize;
@@ -107,14 +112,18 @@ mod tests {
     fn a_semicolon_outside_strings_and_comments_ends_a_statement() {
         assert_eq!(pieces(";; -- nothing;\n/* ; */ ;"), []);
         assert_eq!(pieces("a;b ; c"), [("a", true), ("b", true), ("c", false)]);
-        assert_eq!(pieces("a ';' \"x;\" $$;'$$ -- ;\n b /* ; */ ; // end"), [("a ';' \"x;\" $$;'$$ -- ;\n b", true)]);
+        assert_eq!(
+            pieces("a ';' \"x;\" $$;'$$ -- ;\n b /* ; */ ; // end"),
+            [("a ';' \"x;\" $$;'$$ -- ;\n b", true)]
+        );
         assert_eq!(pieces("a 'b; c"), [("a 'b; c", false)]);
         assert_eq!(pieces("a; /* b; c"), [("a", true), ("/* b; c", false)]);
     }
 
     #[test]
     fn a_batch_is_one_statement() {
-        let batch = "BEGIN BATCH INSERT INTO t (a) VALUES (1); DELETE FROM t WHERE a = 1; APPLY BATCH";
+        let batch =
+            "BEGIN BATCH INSERT INTO t (a) VALUES (1); DELETE FROM t WHERE a = 1; APPLY BATCH";
         assert_eq!(pieces(&format!("{batch}; USE k;")), [(batch, true), ("USE k", true)]);
         assert_eq!(pieces("BEGIN BATCH a; b"), [("BEGIN BATCH a; b", false)]);
     }

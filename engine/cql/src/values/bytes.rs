@@ -1,4 +1,5 @@
-//! The bytes of collections, tuples and user types, put together, taken apart and brought into their one form.
+//! The bytes of collections, tuples and user types, put together, taken apart and brought into
+//! their one form.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -16,7 +17,8 @@ fn put_part(part: Option<&[u8]>, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(&(-1i32).to_be_bytes());
         return Ok(());
     };
-    let len = i32::try_from(part.len()).map_err(|_| invalid("a part of a value is longer than 2 GiB"))?;
+    let len =
+        i32::try_from(part.len()).map_err(|_| invalid("a part of a value is longer than 2 GiB"))?;
     out.extend_from_slice(&len.to_be_bytes());
     out.extend_from_slice(part);
     Ok(())
@@ -26,14 +28,19 @@ fn put_part(part: Option<&[u8]>, out: &mut Vec<u8>) -> Result<()> {
 ///
 /// # Errors
 /// More than 2^31 - 1 elements, or a part longer than 2 GiB.
-pub fn put_parts<'a>(count: usize, parts: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) -> Result<()> {
-    let count = i32::try_from(count).map_err(|_| invalid("a collection has more than 2147483647 elements"))?;
+pub fn put_parts<'a>(
+    count: usize,
+    parts: impl IntoIterator<Item = &'a [u8]>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let count = i32::try_from(count)
+        .map_err(|_| invalid("a collection has more than 2147483647 elements"))?;
     out.extend_from_slice(&count.to_be_bytes());
     parts.into_iter().try_for_each(|p| put_part(Some(p), out))
 }
 
-/// The bytes of a list, set or map of these parts (of a map: keys and values in turns); sets and maps are put in order, of what is equal the
-/// last stays.
+/// The bytes of a list, set or map of these parts (of a map: keys and values in turns); sets and
+/// maps are put in order, of what is equal the last stays.
 ///
 /// # Errors
 /// As [`put_parts`].
@@ -77,8 +84,8 @@ fn has_order(of: &Type) -> bool {
     }
 }
 
-/// The one form of a valid value, whoever wrote its bytes: the sets and maps in it are put in order, of what is equal the last stays. What is
-/// in that form already is not copied.
+/// The one form of a valid value, whoever wrote its bytes: the sets and maps in it are put in
+/// order, of what is equal the last stays. What is in that form already is not copied.
 ///
 /// # Errors
 /// `Invalid` when the bytes break off.
@@ -95,7 +102,10 @@ pub fn canonical<'b>(of: &Type, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>> {
         Type::Udt(udt) => udt.fields.iter().map(|f| &f.1).collect(),
         _ => return Ok(Cow::Borrowed(bytes)),
     };
-    let each = parts.iter().zip(types.into_iter().cycle()).map(|(part, of)| part.map(|p| canonical(of, p)).transpose());
+    let each = parts
+        .iter()
+        .zip(types.into_iter().cycle())
+        .map(|(part, of)| part.map(|p| canonical(of, p)).transpose());
     let each = each.collect::<Result<Vec<Option<Cow<'_, [u8]>>>>>()?;
     let is_ordered = |key: &Type, step: usize| {
         let keys = || each.iter().step_by(step).map(|k| k.as_deref().unwrap_or_default());
@@ -109,15 +119,20 @@ pub fn canonical<'b>(of: &Type, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>> {
     if is_ordered && each.iter().flatten().all(|part| matches!(part, Cow::Borrowed(_))) {
         return Ok(Cow::Borrowed(bytes));
     }
-    let each: Vec<Option<Vec<u8>>> = each.into_iter().map(|part| part.map(Cow::into_owned)).collect();
+    let each: Vec<Option<Vec<u8>>> =
+        each.into_iter().map(|part| part.map(Cow::into_owned)).collect();
     Ok(Cow::Owned(match of {
         Type::Tuple(_) | Type::Udt(_) => put_tuple(&each)?,
         // Valid collections have no null in them.
-        _ => put_collection(of, &each.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>())?,
+        _ => put_collection(
+            of,
+            &each.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>(),
+        )?,
     }))
 }
 
-/// The bytes of a collection, tuple or user type of these parts; of a map, keys and values in turns.
+/// The bytes of a collection, tuple or user type of these parts; of a map, keys and values in
+/// turns.
 ///
 /// # Errors
 /// `Invalid` for a null in a collection, and where it becomes too long.
@@ -139,7 +154,8 @@ pub fn put_tuple(parts: &[Option<Vec<u8>>]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The parts of a serialised list, set, map (keys and values in turns), tuple or user type (as many parts as are there).
+/// The parts of a serialised list, set, map (keys and values in turns), tuple or user type (as many
+/// parts as are there).
 ///
 /// # Errors
 /// `Invalid` when the bytes break off.
@@ -151,7 +167,11 @@ pub fn split<'b>(of: &Type, bytes: &'b [u8]) -> Result<Vec<Option<&'b [u8]>>> {
             let (count, after) = rest.split_first_chunk::<4>().ok_or_else(broken)?;
             rest = after;
             let count = usize::try_from(i32::from_be_bytes(*count)).map_err(|_| broken())?;
-            Some(if matches!(of, Type::Map(_)) { count.checked_mul(2).ok_or_else(broken)? } else { count })
+            Some(if matches!(of, Type::Map(_)) {
+                count.checked_mul(2).ok_or_else(broken)?
+            } else {
+                count
+            })
         }
         _ => None,
     };

@@ -131,7 +131,11 @@ impl ToValue for str {
 
     fn bound(&self, of: &Type) -> Result<Bound> {
         // What most markers are bound to, copied once.
-        if *of == Type::Utf8 { Ok(Bound::Bytes(self.as_bytes().to_vec())) } else { self.to_value().encode(of) }
+        if *of == Type::Utf8 {
+            Ok(Bound::Bytes(self.as_bytes().to_vec()))
+        } else {
+            self.to_value().encode(of)
+        }
     }
 }
 
@@ -141,7 +145,11 @@ impl ToValue for [u8] {
     }
 
     fn bound(&self, of: &Type) -> Result<Bound> {
-        if *of == Type::Bytes { Ok(Bound::Bytes(self.to_vec())) } else { self.to_value().encode(of) }
+        if *of == Type::Bytes {
+            Ok(Bound::Bytes(self.to_vec()))
+        } else {
+            self.to_value().encode(of)
+        }
     }
 }
 
@@ -186,7 +194,9 @@ fn elements<T: FromValue, C: FromIterator<T>>(what: &str, value: Value) -> Resul
 fn pairs<K: FromValue, V: FromValue, C: FromIterator<(K, V)>>(value: Value) -> Result<C> {
     match value {
         Value::Null => Ok(C::from_iter([])),
-        Value::Map(all) => all.into_iter().map(|(k, v)| Ok((K::from_value(k)?, V::from_value(v)?))).collect(),
+        Value::Map(all) => {
+            all.into_iter().map(|(k, v)| Ok((K::from_value(k)?, V::from_value(v)?))).collect()
+        }
         other => wrong("a map", &other),
     }
 }
@@ -208,7 +218,22 @@ macro_rules! lists {
 }
 
 // Not of every type: a Vec<u8> is a blob.
-lists!(bool, i8, i16, i32, i64, f32, f64, String, &'static str, Uuid, IpAddr, num_bigint::BigInt, Vec<u8>, Value);
+lists!(
+    bool,
+    i8,
+    i16,
+    i32,
+    i64,
+    f32,
+    f64,
+    String,
+    &'static str,
+    Uuid,
+    IpAddr,
+    num_bigint::BigInt,
+    Vec<u8>,
+    Value
+);
 
 impl FromValue for &'static str {
     fn from_value(value: Value) -> Result<Self> {
@@ -266,13 +291,14 @@ impl<K: ToValue, V: ToValue> ToValue for BTreeMap<K, V> {
     }
 }
 
-/// What is bound to the markers of a statement: a tuple in their order, a slice of [`Value`], or [`Named`].
+/// What is bound to the markers of a statement: a tuple in their order, a slice of [`Value`], or
+/// [`Named`].
 pub trait Values {
     /// One for each marker.
     ///
     /// # Errors
-    /// `Invalid` when they are too many or too few, with how many came and which are wanted; or for a value that its marker doesn't take,
-    /// with the marker's number, name and type.
+    /// `Invalid` when they are too many or too few, with how many came and which are wanted; or for
+    /// a value that its marker doesn't take, with the marker's number, name and type.
     fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>>;
 }
 
@@ -308,7 +334,9 @@ fn named(marker: &ColumnSpec) -> String {
 
 fn bind_one(value: &dyn ToValue, at: usize, markers: &[ColumnSpec]) -> Result<Bound> {
     let marker = &markers[at];
-    value.bound(&marker.of.of).map_err(|e| invalid(format!("bind marker {}, {}: {e}", at + 1, named(marker))))
+    value
+        .bound(&marker.of.of)
+        .map_err(|e| invalid(format!("bind marker {}, {}: {e}", at + 1, named(marker))))
 }
 
 impl Values for [Value] {
@@ -349,11 +377,18 @@ impl std::fmt::Debug for Named<'_> {
 
 impl Values for Named<'_> {
     fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
-        if let Some((unknown, _)) = self.0.iter().find(|(n, _)| !markers.iter().any(|m| m.name == *n)) {
+        if let Some((unknown, _)) =
+            self.0.iter().find(|(n, _)| !markers.iter().any(|m| m.name == *n))
+        {
             let there = if markers.is_empty() { "none".to_owned() } else { all_named(markers) };
-            return Err(invalid(format!("there is no bind marker :{unknown}")).with_help(format!("there are {there}")));
+            return Err(invalid(format!("there is no bind marker :{unknown}"))
+                .with_help(format!("there are {there}")));
         }
-        let each = |(at, marker): (usize, &ColumnSpec)| match self.0.iter().find(|(n, _)| *n == marker.name) {
+        let each = |(at, marker): (usize, &ColumnSpec)| match self
+            .0
+            .iter()
+            .find(|(n, _)| *n == marker.name)
+        {
             Some((_, value)) => bind_one(*value, at, markers),
             None => Ok(Bound::Unset),
         };

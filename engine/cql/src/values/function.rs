@@ -1,4 +1,5 @@
-//! Native functions of values, casts, arithmetic. Aggregates and functions of cells (`writetime`, `count`) belong to the selection.
+//! Native functions of values, casts, arithmetic. Aggregates and functions of cells (`writetime`,
+//! `count`) belong to the selection.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -51,7 +52,9 @@ impl Function {
         to: Type,
         run: impl Fn(&[u8]) -> Result<Option<Vec<u8>>> + Send + Sync + 'static,
     ) -> Function {
-        let each = move |_: &Env<'_>, a: &[Option<&[u8]>]| a.first().copied().flatten().map_or(Ok(None), &run);
+        let each = move |_: &Env<'_>, a: &[Option<&[u8]>]| {
+            a.first().copied().flatten().map_or(Ok(None), &run)
+        };
         Function::new(name, vec![from.clone()], to, each)
     }
 
@@ -62,7 +65,10 @@ impl Function {
     /// What is said of an argument that cannot be of its type.
     pub fn wrong_argument(&self, number: usize, shown: &dyn fmt::Display) -> Error {
         let of = self.arguments.get(number).map_or_else(String::new, Type::cql_name);
-        invalid(format!("Type error: {shown} cannot be passed as argument {number} of function {} of type {of}", self.name))
+        invalid(format!(
+            "Type error: {shown} cannot be passed as argument {number} of function {} of type {of}",
+            self.name
+        ))
     }
 
     /// What is said of an argument that is unset.
@@ -96,7 +102,9 @@ pub fn is_value_of(value: &Type, wanted: &Type) -> bool {
             Type::Utf8 => *value == Type::Ascii,
             Type::Uuid => *value == Type::TimeUuid,
             Type::Integer => matches!(value, Type::Int32 | Type::Long),
-            Type::Timestamp | Type::Date => matches!(value, Type::Timestamp | Type::Date | Type::Long),
+            Type::Timestamp | Type::Date => {
+                matches!(value, Type::Timestamp | Type::Date | Type::Long)
+            }
             _ => false,
         }
 }
@@ -109,7 +117,8 @@ pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
     }
 }
 
-/// The function of this name for arguments of these types (`None`: unknown), where `wanted` is wanted. `context` says what `token()` takes and gives.
+/// The function of this name for arguments of these types (`None`: unknown), where `wanted` is
+/// wanted. `context` says what `token()` takes and gives.
 ///
 /// # Errors
 /// `Unknown function …`, a wrong number of arguments, or arguments that it doesn't take.
@@ -125,14 +134,18 @@ pub fn find(
     let found = own.then(|| named(&word, arguments, wanted, context)).flatten();
     let wrong_number = |name: &str, wanted: usize| {
         let given = arguments.len();
-        invalid(format!("Invalid number of arguments in call to function {name}: {wanted} required but {given} provided"))
+        invalid(format!(
+            "Invalid number of arguments in call to function {name}: {wanted} required but {given} provided"
+        ))
     };
     let unknown = || match &*older_name(&word) {
-        "tojson" if own && arguments.len() == 1 => {
-            invalid(format!("Cannot infer the type of the argument of function {shown} (try using a cast to force a type)"))
-        }
+        "tojson" if own && arguments.len() == 1 => invalid(format!(
+            "Cannot infer the type of the argument of function {shown} (try using a cast to force a type)"
+        )),
         "tojson" if own => wrong_number("system.tojson", 1),
-        "fromjson" if own => invalid("fromJson() cannot be used in the selection clause of a SELECT statement"),
+        "fromjson" if own => {
+            invalid("fromJson() cannot be used in the selection clause of a SELECT statement")
+        }
         _ => invalid(format!("Unknown function '{shown}'")),
     };
     let function = found.ok_or_else(unknown)?;
@@ -142,16 +155,37 @@ pub fn find(
     Ok(function)
 }
 
-/// The name that a function had before Cassandra 5 wrote it with underscores: `to_date` is `todate`.
+/// The name that a function had before Cassandra 5 wrote it with underscores: `to_date` is
+/// `todate`.
 fn older_name(word: &str) -> Cow<'_, str> {
     let is_renamed = word.starts_with("blob_as_")
         || word.ends_with("_as_blob")
-        || matches!(word, "current_date" | "current_time" | "current_timestamp" | "current_timeuuid" | "max_timeuuid")
-        || matches!(word, "min_timeuuid" | "to_date" | "to_timestamp" | "to_unix_timestamp" | "to_json" | "from_json");
+        || matches!(
+            word,
+            "current_date"
+                | "current_time"
+                | "current_timestamp"
+                | "current_timeuuid"
+                | "max_timeuuid"
+        )
+        || matches!(
+            word,
+            "min_timeuuid"
+                | "to_date"
+                | "to_timestamp"
+                | "to_unix_timestamp"
+                | "to_json"
+                | "from_json"
+        );
     if is_renamed { word.replace('_', "").into() } else { word.into() }
 }
 
-fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, context: &Context<'_>) -> Option<Function> {
+fn named(
+    word: &str,
+    arguments: &[Option<Type>],
+    wanted: Option<&Type>,
+    context: &Context<'_>,
+) -> Option<Function> {
     let name = format!("system.{word}");
     let word = &*older_name(word);
     let first = arguments.first().cloned().flatten();
@@ -164,21 +198,31 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, context:
         return Some(Function::of_one(name, &from, Type::Bytes, |b| Ok(Some(b.to_vec()))));
     }
     let now = |to: Type, make: fn(i64) -> Vec<u8>| {
-        Function::new(name.clone(), vec![], to, move |env, _| Ok(Some(make(env.now.div_euclid(1000))))).changing()
+        Function::new(name.clone(), vec![], to, move |env, _| {
+            Ok(Some(make(env.now.div_euclid(1000))))
+        })
+        .changing()
     };
     let limit = |make: fn(i64) -> [u8; 16]| {
-        Function::of_one(name.clone(), &Type::Timestamp, Type::TimeUuid, move |b| Ok(Some(make(long(b)?).to_vec())))
+        Function::of_one(name.clone(), &Type::Timestamp, Type::TimeUuid, move |b| {
+            Ok(Some(make(long(b)?).to_vec()))
+        })
     };
     let of_time = |to: Type, make: fn(i64) -> Vec<u8>| {
         // Without a type the newest that there is.
-        let from = first.clone().filter(|t| matches!(t, Type::TimeUuid | Type::Timestamp | Type::SimpleDate));
+        let from = first
+            .clone()
+            .filter(|t| matches!(t, Type::TimeUuid | Type::Timestamp | Type::SimpleDate));
         let from = from.unwrap_or(Type::TimeUuid);
         let of = from.clone();
         Function::of_one(name.clone(), &from, to, move |b| Ok(Some(make(millis(&of, b)?))))
     };
     Some(match word {
         "now" | "currenttimeuuid" => {
-            Function::new(name.clone(), vec![], Type::TimeUuid, |env, _| Ok(Some(time_uuid(env).to_vec()))).changing()
+            Function::new(name.clone(), vec![], Type::TimeUuid, |env, _| {
+                Ok(Some(time_uuid(env).to_vec()))
+            })
+            .changing()
         }
         "uuid" => Function::new(name.clone(), vec![], Type::Uuid, |env, _| {
             let random = uuid::Builder::from_random_bytes((env.random)().to_be_bytes()).into_uuid();
@@ -187,7 +231,9 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, context:
         .changing(),
         "currenttimestamp" => current_timestamp(),
         "currentdate" => now(Type::SimpleDate, date_bytes),
-        "currenttime" => now(Type::Time, |ms| (ms.rem_euclid(86_400_000) * 1_000_000).to_be_bytes().to_vec()),
+        "currenttime" => {
+            now(Type::Time, |ms| (ms.rem_euclid(86_400_000) * 1_000_000).to_be_bytes().to_vec())
+        }
         "mintimeuuid" => limit(uuids::min_time_uuid),
         "maxtimeuuid" => limit(uuids::max_time_uuid),
         "todate" => of_time(Type::SimpleDate, date_bytes),
@@ -197,8 +243,9 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, context:
         "tojson" => {
             let from = first?;
             let of = from.clone();
-            let run =
-                move |_: &Env<'_>, a: &[Option<&[u8]>]| Ok(Some(super::json(&of, a.first().copied().flatten()).into_bytes()));
+            let run = move |_: &Env<'_>, a: &[Option<&[u8]>]| {
+                Ok(Some(super::json(&of, a.first().copied().flatten()).into_bytes()))
+            };
             Function::new(name, vec![from], Type::Utf8, run)
         }
         "fromjson" => {
@@ -207,10 +254,13 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, context:
             Function::of_one(name, &Type::Utf8, to, move |b| {
                 let text = String::from_utf8_lossy(b);
                 let failed = |why: String| {
-                    Error::refused(Class::FunctionFailure, format!("execution of 'system.fromjson[text]' failed: {why}"))
+                    Error::refused(
+                        Class::FunctionFailure,
+                        format!("execution of 'system.fromjson[text]' failed: {why}"),
+                    )
                 };
-                let value: &RawValue =
-                    serde_json::from_str(&text).map_err(|e| failed(format!("Could not decode JSON string '{text}': {e}")))?;
+                let value: &RawValue = serde_json::from_str(&text)
+                    .map_err(|e| failed(format!("Could not decode JSON string '{text}': {e}")))?;
                 Ok(match super::from_json(&of, value).map_err(|e| failed(e.to_string()))? {
                     Bound::Bytes(bytes) => Some(bytes),
                     _ => None,
@@ -223,7 +273,8 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, context:
 
 /// `currentTimestamp()`, which the constant `'now'` means where a timestamp is wanted.
 pub(super) fn current_timestamp() -> Function {
-    let now = |env: &Env<'_>, _: &[Option<&[u8]>]| Ok(Some(timestamp_bytes(env.now.div_euclid(1000))));
+    let now =
+        |env: &Env<'_>, _: &[Option<&[u8]>]| Ok(Some(timestamp_bytes(env.now.div_euclid(1000))));
     Function::new("system.currenttimestamp", vec![], Type::Timestamp, now).changing()
 }
 
@@ -243,13 +294,16 @@ fn blob_as(name: String, to: Type) -> Function {
 
 fn token(name: String, partition: &[Type], partitioner: Partitioner) -> Function {
     Function::new(name, partition.to_vec(), partitioner.token_type(), move |_, parts| {
-        let Some(parts) = parts.iter().copied().collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let Some(parts) = parts.iter().copied().collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
         let key = match parts[..] {
             [only] => only.to_vec(),
             _ => {
                 let mut key = vec![];
                 for part in parts {
-                    let len = u16::try_from(part.len()).map_err(|_| invalid("a part of a key is longer than 65535 bytes"))?;
+                    let len = u16::try_from(part.len())
+                        .map_err(|_| invalid("a part of a key is longer than 65535 bytes"))?;
                     key.extend_from_slice(&len.to_be_bytes());
                     key.extend_from_slice(part);
                     key.push(0);
@@ -271,11 +325,14 @@ fn millis(of: &Type, bytes: &[u8]) -> Result<i64> {
     match of {
         Type::TimeUuid => {
             let micros = bytes.try_into().ok().and_then(uuids::micros_of);
-            Ok(micros.ok_or_else(|| invalid("Invalid version for TimeUUID type."))?.div_euclid(1000))
+            Ok(micros
+                .ok_or_else(|| invalid("Invalid version for TimeUUID type."))?
+                .div_euclid(1000))
         }
         Type::SimpleDate => {
             let days = bytes.try_into().map(u32::from_be_bytes);
-            let days = days.map_err(|_| invalid(format!("Expected 4 byte long for date ({})", bytes.len())))?;
+            let days = days
+                .map_err(|_| invalid(format!("Expected 4 byte long for date ({})", bytes.len())))?;
             Ok((i64::from(days) - (1 << 31)) * 86_400_000)
         }
         _ => long(bytes),
@@ -307,20 +364,36 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
     match (&of, &target) {
         (a, b) if a == b => simple(|_, _, b| Ok(Some(b.to_vec()))),
         (a, b) if number::is_number(a) && number::is_number(b) && *b != Type::Counter => {
-            simple(|from, to, b| if b.is_empty() { Ok(None) } else { number::Number::decode(from, b)?.encode(to).map(Some) })
+            simple(|from, to, b| {
+                if b.is_empty() {
+                    Ok(None)
+                } else {
+                    number::Number::decode(from, b)?.encode(to).map(Some)
+                }
+            })
         }
-        (Type::Bytes | Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_), _) => {
-            Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name())))
-        }
+        (
+            Type::Bytes
+            | Type::List(_)
+            | Type::Set(_)
+            | Type::Map(_)
+            | Type::Tuple(_)
+            | Type::Udt(_),
+            _,
+        ) => Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name()))),
         // The form of ISO 8601, where others have a blank.
-        (Type::Timestamp | Type::Date, Type::Utf8 | Type::Ascii) => {
-            simple(|from, _, b| Ok(Some(from.to_text(b, Wording::Cql).replacen(' ', "T", 1).into_bytes())))
+        (Type::Timestamp | Type::Date, Type::Utf8 | Type::Ascii) => simple(|from, _, b| {
+            Ok(Some(from.to_text(b, Wording::Cql).replacen(' ', "T", 1).into_bytes()))
+        }),
+        (_, Type::Utf8 | Type::Ascii) => {
+            simple(|from, _, b| Ok(Some(from.to_text(b, Wording::Cql).into_bytes())))
         }
-        (_, Type::Utf8 | Type::Ascii) => simple(|from, _, b| Ok(Some(from.to_text(b, Wording::Cql).into_bytes()))),
         (Type::TimeUuid | Type::Timestamp | Type::SimpleDate, Type::Timestamp) => {
             simple(|from, _, b| Ok(Some(timestamp_bytes(millis(from, b)?))))
         }
-        (Type::TimeUuid | Type::Timestamp, Type::SimpleDate) => simple(|from, _, b| Ok(Some(date_bytes(millis(from, b)?)))),
+        (Type::TimeUuid | Type::Timestamp, Type::SimpleDate) => {
+            simple(|from, _, b| Ok(Some(date_bytes(millis(from, b)?))))
+        }
         _ => Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name()))),
     }
 }
@@ -387,12 +460,16 @@ fn moment(of: &Type, time: &[u8], duration: &[u8], back: bool) -> Result<Vec<u8>
     let parts = if back { (-months, -days, nanos.saturating_neg()) } else { (months, days, nanos) };
     let too_far = || {
         let sign = if back { '-' } else { '+' };
-        invalid(format!("the operation '{} {sign} duration' failed: there is no such {0}", of.cql_name()))
+        invalid(format!(
+            "the operation '{} {sign} duration' failed: there is no such {0}",
+            of.cql_name()
+        ))
     };
     let millis = after(millis(of, time)?, parts).ok_or_else(too_far)?;
     match of {
         Type::SimpleDate => {
-            let day = u32::try_from(millis.div_euclid(86_400_000) + (1 << 31)).map_err(|_| too_far())?;
+            let day =
+                u32::try_from(millis.div_euclid(86_400_000) + (1 << 31)).map_err(|_| too_far())?;
             Ok(day.to_be_bytes().to_vec())
         }
         _ => Ok(timestamp_bytes(millis)),

@@ -1,6 +1,7 @@
 //! Values as JSON (`SELECT JSON`, `INSERT JSON`, `toJson`, `fromJson`).
 //!
-//! JSON is read as the text that it is, each part when its type is known: numbers keep all of their digits.
+//! JSON is read as the text that it is, each part when its type is known: numbers keep all of their
+//! digits.
 
 use std::collections::BTreeMap;
 
@@ -24,15 +25,22 @@ pub fn json(of: &Type, bytes: Option<&[u8]>) -> String {
     match of {
         Type::Utf8 | Type::Ascii => string(&String::from_utf8_lossy(bytes)),
         Type::Bytes => string(&super::literal(of, Some(bytes))),
-        Type::Int32 | Type::Long | Type::Short | Type::Byte | Type::Integer | Type::Counter | Type::Boolean | Type::Decimal => {
-            of.to_text(bytes, Wording::Cql)
-        }
+        Type::Int32
+        | Type::Long
+        | Type::Short
+        | Type::Byte
+        | Type::Integer
+        | Type::Counter
+        | Type::Boolean
+        | Type::Decimal => of.to_text(bytes, Wording::Cql),
         Type::Float | Type::Double => match of.to_text(bytes, Wording::Cql) {
             // JSON has no such numbers.
             text if text.contains(['N', 'I']) => "null".into(),
             text => text,
         },
-        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => many(of, bytes),
+        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
+            many(of, bytes)
+        }
         _ => string(&of.to_text(bytes, Wording::Cql)),
     }
 }
@@ -47,14 +55,25 @@ fn many(of: &Type, bytes: &[u8]) -> String {
     match of {
         Type::List(e) | Type::Set(e) => list(parts.iter().map(|p| json(e, *p)).collect()),
         Type::Map(kv) => {
-            let pair = |p: &[Option<&[u8]>]| format!("{}: {}", key(json(&kv.0, p[0])), json(&kv.1, p[1]));
+            let pair =
+                |p: &[Option<&[u8]>]| format!("{}: {}", key(json(&kv.0, p[0])), json(&kv.1, p[1]));
             object(parts.chunks_exact(2).map(pair).collect())
         }
-        Type::Tuple(types) => list(types.iter().enumerate().map(|(i, of)| json(of, part(i))).collect()),
+        Type::Tuple(types) => {
+            list(types.iter().enumerate().map(|(i, of)| json(of, part(i))).collect())
+        }
         Type::Udt(udt) => {
-            let name = |n: &str| if n.chars().any(char::is_uppercase) { string(&format!("\"{n}\"")) } else { string(n) };
+            let name = |n: &str| {
+                if n.chars().any(char::is_uppercase) {
+                    string(&format!("\"{n}\""))
+                } else {
+                    string(n)
+                }
+            };
             let fields = udt.fields.iter().enumerate();
-            object(fields.map(|(i, (n, of))| format!("{}: {}", name(n), json(of, part(i)))).collect())
+            object(
+                fields.map(|(i, (n, of))| format!("{}: {}", name(n), json(of, part(i)))).collect(),
+            )
         }
         _ => "null".into(),
     }
@@ -105,7 +124,8 @@ fn bare(value: &RawValue) -> String {
 }
 
 fn parsed<'a, T: serde::Deserialize<'a>>(value: &'a RawValue) -> Result<T> {
-    serde_json::from_str(value.get()).map_err(|e| invalid(format!("Could not decode JSON string '{value}': {e}")))
+    serde_json::from_str(value.get())
+        .map_err(|e| invalid(format!("Could not decode JSON string '{value}': {e}")))
 }
 
 /// Whether it is `null`.
@@ -136,7 +156,10 @@ pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
         },
         Type::Bytes => {
             let text: Option<String> = parsed(value).ok();
-            let hex = text.as_deref().and_then(|s| s.strip_prefix("0x")).map(firn_wide::internals::types::hex_to_bytes);
+            let hex = text
+                .as_deref()
+                .and_then(|s| s.strip_prefix("0x"))
+                .map(firn_wide::internals::types::hex_to_bytes);
             match hex {
                 Some(Ok(bytes)) => Ok(Bound::Bytes(bytes)),
                 _ => Err(invalid(format!(
@@ -152,14 +175,23 @@ pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
         Type::Double => number("a double value", "double", of, value),
         Type::Integer | Type::Decimal => {
             let text = bare(value);
-            let read = super::value::bytes_of_text(of, &text).ok().filter(|_| *of == Type::Decimal || !text.is_empty());
-            let wrong = || invalid(format!("Value '{text}' is not a valid representation of a {} value", of.cql_name()));
+            let read = super::value::bytes_of_text(of, &text)
+                .ok()
+                .filter(|_| *of == Type::Decimal || !text.is_empty());
+            let wrong = || {
+                invalid(format!(
+                    "Value '{text}' is not a valid representation of a {} value",
+                    of.cql_name()
+                ))
+            };
             read.map(Bound::Bytes).ok_or_else(wrong)
         }
         Type::Timestamp | Type::Date => moment(of, value),
         Type::SimpleDate => text("string representation of a date value"),
         Type::Time => text("string representation of a time value"),
-        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => from_parts(of, value),
+        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
+            from_parts(of, value)
+        }
         Type::Inet => text("string representation of an inet value"),
         _ => text(&format!("string representation of a {}", of.cql_name())),
     }
@@ -182,14 +214,20 @@ fn number(wanted: &str, word: &str, of: &Type, value: &RawValue) -> Result<Bound
 /// Milliseconds, or a date in a text.
 fn moment(of: &Type, value: &RawValue) -> Result<Bound> {
     let text = bare(value);
-    let other =
-        || invalid(format!("Expected a long or a datestring representation of a timestamp value, but got {}", met(value)));
+    let other = || {
+        invalid(format!(
+            "Expected a long or a datestring representation of a timestamp value, but got {}",
+            met(value)
+        ))
+    };
     match kind_of(value) {
         JsonKind::String => {
             let read = super::value::bytes_of_text(of, &text).map(Bound::Bytes);
             read.map_err(|_| invalid(format!("Unable to parse a date/time from '{text}'")))
         }
-        JsonKind::Number if text.parse::<i64>().is_ok() => super::value::bytes_of_text(of, &text).map(Bound::Bytes),
+        JsonKind::Number if text.parse::<i64>().is_ok() => {
+            super::value::bytes_of_text(of, &text).map(Bound::Bytes)
+        }
         _ => Err(other()),
     }
 }
@@ -204,10 +242,16 @@ fn element(of: &Type, value: &RawValue, what: [&str; 2]) -> Result<Vec<u8>> {
 
 /// The key of an object as a key of this type: texts as they are, others are JSON in a text.
 fn key_of(of: &Type, key: &str) -> Result<Vec<u8>> {
-    let inner = serde_json::from_str::<&RawValue>(key).ok().filter(|_| !matches!(of, Type::Utf8 | Type::Ascii));
+    let inner = serde_json::from_str::<&RawValue>(key)
+        .ok()
+        .filter(|_| !matches!(of, Type::Utf8 | Type::Ascii));
     match inner {
         Some(value) => element(of, value, ["key", "map"]),
-        None => element(of, &RawValue::from_string(string(key)).map_err(|e| invalid(e.to_string()))?, ["key", "map"]),
+        None => element(
+            of,
+            &RawValue::from_string(string(key)).map_err(|e| invalid(e.to_string()))?,
+            ["key", "map"],
+        ),
     }
 }
 
@@ -217,7 +261,8 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
     let value = match kind_of(value) {
         JsonKind::String => {
             let text: String = parsed(value)?;
-            let inner = serde_json::from_str(&text).map_err(|e| invalid(format!("Error decoding JSON string: {e}")));
+            let inner = serde_json::from_str(&text)
+                .map_err(|e| invalid(format!("Error decoding JSON string: {e}")));
             decoded = inner?;
             if is_null(&decoded) {
                 return Ok(Bound::Null);
@@ -226,13 +271,17 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
         }
         _ => value,
     };
-    let optional = |of: &Type, value: &RawValue| Ok(from_json(of, value)?.bytes().map(<[u8]>::to_vec));
+    let optional =
+        |of: &Type, value: &RawValue| Ok(from_json(of, value)?.bytes().map(<[u8]>::to_vec));
     let wrong = |what: &str| Err(invalid(format!("Expected a {what}, but got {}", met(value))));
     Ok(Bound::Bytes(match (of, kind_of(value)) {
         (Type::List(e) | Type::Set(e), JsonKind::Array) => {
             let all: Vec<&RawValue> = parsed(value)?;
             let what = ["element", if matches!(of, Type::Set(_)) { "set" } else { "list" }];
-            put_collection(of, &all.iter().map(|v| element(e, v, what)).collect::<Result<Vec<_>>>()?)?
+            put_collection(
+                of,
+                &all.iter().map(|v| element(e, v, what)).collect::<Result<Vec<_>>>()?,
+            )?
         }
         (Type::Map(kv), JsonKind::Object) => {
             let mut parts = vec![];
@@ -247,19 +296,32 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
             if all.len() != types.len() {
                 let many = if all.len() > types.len() { "contains extra" } else { "is missing" };
                 let shown: Vec<String> = all.iter().map(|v| bare(v)).collect();
-                return Err(invalid(format!("Tuple {many} items (expected {}): [{}]", types.len(), shown.join(", "))));
+                return Err(invalid(format!(
+                    "Tuple {many} items (expected {}): [{}]",
+                    types.len(),
+                    shown.join(", ")
+                )));
             }
-            put_tuple(&types.iter().zip(all).map(|(t, v)| optional(t, v)).collect::<Result<Vec<_>>>()?)?
+            put_tuple(
+                &types.iter().zip(all).map(|(t, v)| optional(t, v)).collect::<Result<Vec<_>>>()?,
+            )?
         }
         (Type::Udt(udt), JsonKind::Object) => {
             let all: BTreeMap<String, &RawValue> = parsed(value)?;
-            let name =
-                |n: &str| n.strip_prefix('"').and_then(|n| n.strip_suffix('"')).map_or_else(|| n.to_lowercase(), str::to_owned);
+            let name = |n: &str| {
+                n.strip_prefix('"')
+                    .and_then(|n| n.strip_suffix('"'))
+                    .map_or_else(|| n.to_lowercase(), str::to_owned)
+            };
             if let Some(unknown) = all.keys().find(|k| !udt.fields.iter().any(|f| f.0 == name(k))) {
-                return Err(invalid(format!("Unknown field '{unknown}' in value of user defined type {}", udt.name)));
+                return Err(invalid(format!(
+                    "Unknown field '{unknown}' in value of user defined type {}",
+                    udt.name
+                )));
             }
-            let field =
-                |(n, of): &(String, Type)| all.iter().find(|(k, _)| name(k) == *n).map_or(Ok(None), |(_, v)| optional(of, v));
+            let field = |(n, of): &(String, Type)| {
+                all.iter().find(|(k, _)| name(k) == *n).map_or(Ok(None), |(_, v)| optional(of, v))
+            };
             put_tuple(&udt.fields.iter().map(field).collect::<Result<Vec<_>>>()?)?
         }
         (Type::List(_), _) => return wrong("list"),

@@ -5,7 +5,8 @@ use firn_wide::{Type, Wording};
 use super::split;
 use crate::syntax::quote_if_needed;
 
-/// The literal that CQL reads back as this value; `null` for none. Bytes that are no value of the type are shown as a blob.
+/// The literal that CQL reads back as this value; `null` for none. Bytes that are no value of the
+/// type are shown as a blob.
 pub fn literal(of: &Type, bytes: Option<&[u8]>) -> String {
     let Some(bytes) = bytes else { return "null".into() };
     let of = of.unreversed();
@@ -16,11 +17,16 @@ pub fn literal(of: &Type, bytes: Option<&[u8]>) -> String {
     match of {
         Type::Utf8 | Type::Ascii => quoted(&String::from_utf8_lossy(bytes)),
         Type::Bytes => hex(bytes),
-        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => many(of, bytes),
-        _ if bytes.is_empty() => "''".into(),
-        Type::Timestamp | Type::Date | Type::SimpleDate | Type::Time | Type::Inet | Type::Custom(_) => {
-            quoted(&of.to_text(bytes, Wording::Cql))
+        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
+            many(of, bytes)
         }
+        _ if bytes.is_empty() => "''".into(),
+        Type::Timestamp
+        | Type::Date
+        | Type::SimpleDate
+        | Type::Time
+        | Type::Inet
+        | Type::Custom(_) => quoted(&of.to_text(bytes, Wording::Cql)),
         _ => of.to_text(bytes, Wording::Cql),
     }
 }
@@ -39,7 +45,8 @@ fn many(of: &Type, bytes: &[u8]) -> String {
     match of {
         Type::Set(e) => format!("{{{}}}", all(e)),
         Type::Map(kv) => {
-            let pair = |p: &[Option<&[u8]>]| format!("{}: {}", literal(&kv.0, p[0]), literal(&kv.1, p[1]));
+            let pair =
+                |p: &[Option<&[u8]>]| format!("{}: {}", literal(&kv.0, p[0]), literal(&kv.1, p[1]));
             format!("{{{}}}", parts.chunks_exact(2).map(pair).collect::<Vec<_>>().join(", "))
         }
         Type::Tuple(types) => {
@@ -48,9 +55,16 @@ fn many(of: &Type, bytes: &[u8]) -> String {
         }
         Type::Udt(udt) => {
             let field = |(i, (name, of)): (usize, &(String, Type))| {
-                format!("{}: {}", quote_if_needed(name), literal(of, parts.get(i).copied().flatten()))
+                format!(
+                    "{}: {}",
+                    quote_if_needed(name),
+                    literal(of, parts.get(i).copied().flatten())
+                )
             };
-            format!("{{{}}}", udt.fields.iter().enumerate().map(field).collect::<Vec<_>>().join(", "))
+            format!(
+                "{{{}}}",
+                udt.fields.iter().enumerate().map(field).collect::<Vec<_>>().join(", ")
+            )
         }
         Type::List(e) => format!("[{}]", all(e)),
         _ => hex(bytes),

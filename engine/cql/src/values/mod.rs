@@ -1,13 +1,15 @@
-//! Floor 1, on the catalog's types: values: terms of statements made into bytes, bytes made into values for people and for Rust
-//! (model 3.3, 3.5).
+//! Floor 1, on the catalog's types: values: terms of statements made into bytes, bytes made into
+//! values for people and for Rust (model 3.3, 3.5).
 //!
-//! - [`Term`]: a term of a statement, checked against what is wanted ([`Receiver`]); [`Term::eval`] gives its bytes.
+//! - [`Term`]: a term of a statement, checked against what is wanted ([`Receiver`]); [`Term::eval`]
+//!   gives its bytes.
 //! - [`Value`]: a value by itself; [`literal`] and [`json`] are its text.
 //! - [`FromValue`], [`ToValue`], [`Values`]: Rust's own types.
 //! - [`function`]: native functions, casts, arithmetic.
 //!
-//! Bytes of collections are those of the native protocol from version 3 on: a 4-byte count, each part with a 4-byte length. Sets and maps are
-//! sorted and hold nothing twice, the last wins: whatever bytes are bound, [`canonical`] brings them into that form before they are stored,
+//! Bytes of collections are those of the native protocol from version 3 on: a 4-byte count, each
+//! part with a 4-byte length. Sets and maps are sorted and hold nothing twice, the last wins:
+//! whatever bytes are bound, [`canonical`] brings them into that form before they are stored,
 //! looked for or compared.
 
 mod bytes;
@@ -71,7 +73,12 @@ pub struct ColumnSpec {
 impl ColumnSpec {
     /// A column of a table's, or what stands beside those: `[applied]`, `[json]`, a computed one.
     pub fn new(table: &Table, name: &str, of: &ColumnType) -> ColumnSpec {
-        ColumnSpec { keyspace: table.keyspace.clone(), table: table.name.clone(), name: name.to_owned(), of: of.clone() }
+        ColumnSpec {
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+            name: name.to_owned(),
+            of: of.clone(),
+        }
     }
 }
 

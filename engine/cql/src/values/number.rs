@@ -1,4 +1,5 @@
-//! Numbers of all types, computed with as Java does: whole numbers wrap, decimals divide to 34 digits.
+//! Numbers of all types, computed with as Java does: whole numbers wrap, decimals divide to 34
+//! digits.
 
 use firn_wide::Type;
 use num_bigint::BigInt;
@@ -26,7 +27,10 @@ pub fn is_number(of: &Type) -> bool {
 }
 
 fn is_whole(of: &Type) -> bool {
-    matches!(of, Type::Byte | Type::Short | Type::Int32 | Type::Long | Type::Counter | Type::Integer)
+    matches!(
+        of,
+        Type::Byte | Type::Short | Type::Int32 | Type::Long | Type::Counter | Type::Integer
+    )
 }
 
 fn rank(of: &Type) -> u32 {
@@ -50,7 +54,9 @@ pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
     } else if either(|t| matches!(t, Type::Float | Type::Double)) {
         match () {
             () if either(|t| *t == Type::Integer) => Type::Decimal,
-            () if either(|t| matches!(t, Type::Double | Type::Long | Type::Counter)) => Type::Double,
+            () if either(|t| matches!(t, Type::Double | Type::Long | Type::Counter)) => {
+                Type::Double
+            }
             () => Type::Float,
         }
     } else {
@@ -60,7 +66,9 @@ pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
 }
 
 fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
-    bytes.try_into().map_err(|_| invalid(format!("a number has {} bytes instead of {N}", bytes.len())))
+    bytes
+        .try_into()
+        .map_err(|_| invalid(format!("a number has {} bytes instead of {N}", bytes.len())))
 }
 
 impl Number {
@@ -70,8 +78,9 @@ impl Number {
             Type::Float => Number::Double(f64::from(f32::from_be_bytes(fixed(bytes)?))),
             Type::Double => Number::Double(f64::from_be_bytes(fixed(bytes)?)),
             Type::Decimal => {
-                let (scale, integer) =
-                    bytes.split_first_chunk::<4>().ok_or_else(|| invalid("a decimal has less than 4 bytes"))?;
+                let (scale, integer) = bytes
+                    .split_first_chunk::<4>()
+                    .ok_or_else(|| invalid("a decimal has less than 4 bytes"))?;
                 let scale = i64::from(i32::from_be_bytes(*scale));
                 if scale.abs() > MAX_SCALE {
                     return Err(invalid(format!(
@@ -98,7 +107,8 @@ impl Number {
             Type::Double => self.double().to_be_bytes().to_vec(),
             Type::Decimal => {
                 let (scale, integer) = self.decimal()?;
-                let scale = i32::try_from(scale).map_err(|_| invalid("a decimal has too large a scale"))?;
+                let scale =
+                    i32::try_from(scale).map_err(|_| invalid("a decimal has too large a scale"))?;
                 [&scale.to_be_bytes()[..], &integer.to_signed_bytes_be()].concat()
             }
             Type::Integer => self.whole(None)?.to_signed_bytes_be(),
@@ -123,10 +133,16 @@ impl Number {
             Number::Decimal(scale, n) => Ok((*scale, n.clone())),
             Number::Double(n) if !n.is_finite() => Err(invalid("Infinite or NaN")),
             Number::Double(n) => {
-                let text = if n.fract() == 0.0 && n.abs() < 1e7 { format!("{n:?}") } else { format!("{n}") };
+                let text = if n.fract() == 0.0 && n.abs() < 1e7 {
+                    format!("{n:?}")
+                } else {
+                    format!("{n}")
+                };
                 let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
                 let digits = format!("{whole}{fraction}");
-                let integer = digits.parse().map_err(|_| invalid(format!("unable to make BigDecimal from '{n}'")))?;
+                let integer = digits
+                    .parse()
+                    .map_err(|_| invalid(format!("unable to make BigDecimal from '{n}'")))?;
                 Ok((fraction.len() as i64, integer))
             }
         }
@@ -155,7 +171,14 @@ fn ten_to(n: i64) -> BigInt {
 }
 
 /// `left operator right`, both of type `of`, which the result is of.
-pub fn compute(operator: Operator, of: &Type, left: &[u8], lt: &Type, right: &[u8], rt: &Type) -> Result<Vec<u8>> {
+pub fn compute(
+    operator: Operator,
+    of: &Type,
+    left: &[u8],
+    lt: &Type,
+    right: &[u8],
+    rt: &Type,
+) -> Result<Vec<u8>> {
     let (left, right) = (Number::decode(lt, left)?, Number::decode(rt, right)?);
     let result = match of {
         Type::Float | Type::Double => {
@@ -169,8 +192,8 @@ pub fn compute(operator: Operator, of: &Type, left: &[u8], lt: &Type, right: &[u
             })
         }
         Type::Decimal => {
-            let (scale, integer) =
-                decimals(operator, left.decimal()?, right.decimal()?).ok_or_else(|| by_zero(operator, lt, rt))?;
+            let (scale, integer) = decimals(operator, left.decimal()?, right.decimal()?)
+                .ok_or_else(|| by_zero(operator, lt, rt))?;
             Number::Decimal(scale, integer)
         }
         _ => {
@@ -195,7 +218,11 @@ fn by_zero(operator: Operator, left: &Type, right: &Type) -> crate::error::Error
     invalid(format!("the operation '{l} {} {r}' failed: / by zero", operator.sign()))
 }
 
-fn decimals(operator: Operator, left: (i64, BigInt), right: (i64, BigInt)) -> Option<(i64, BigInt)> {
+fn decimals(
+    operator: Operator,
+    left: (i64, BigInt),
+    right: (i64, BigInt),
+) -> Option<(i64, BigInt)> {
     let scale = left.0.max(right.0);
     let aligned = |of: &(i64, BigInt)| &of.1 * ten_to(scale - of.0);
     Some(match operator {

@@ -7,8 +7,9 @@ use crate::catalog::{Catalog, ColumnType};
 use crate::error::{Result, invalid};
 use crate::syntax::parse_term;
 
-/// A value without the quotes that a literal has around it: texts as they are, blobs as `0x…`, collections, tuples and user types as
-/// literals. [`from_plain`] makes the same value of it, but for zero bytes of a type that is no text.
+/// A value without the quotes that a literal has around it: texts as they are, blobs as `0x…`,
+/// collections, tuples and user types as literals. [`from_plain`] makes the same value of it, but
+/// for zero bytes of a type that is no text.
 pub fn plain(of: &Type, bytes: &[u8]) -> String {
     let text = literal(of, Some(bytes));
     match text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')) {
@@ -24,8 +25,13 @@ pub fn plain(of: &Type, bytes: &[u8]) -> String {
 pub fn from_plain(of: &Type, text: &str) -> Result<Vec<u8>> {
     let of = of.unreversed();
     match of {
-        Type::Bytes => bytes_of_text(of, text.strip_prefix("0x").ok_or_else(|| invalid("a blob begins with 0x"))?),
-        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => from_literal(of, text),
+        Type::Bytes => bytes_of_text(
+            of,
+            text.strip_prefix("0x").ok_or_else(|| invalid("a blob begins with 0x"))?,
+        ),
+        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
+            from_literal(of, text)
+        }
         _ => {
             let bytes = bytes_of_text(of, text)?;
             of.validate(&bytes).map_err(|e| invalid(e.0))?;
@@ -44,7 +50,8 @@ fn from_literal(of: &Type, text: &str) -> Result<Vec<u8>> {
         markers: Markers::default(),
     };
     let of = ColumnType::frozen(of.clone());
-    let receiver = Receiver { name: "value".into(), of, keyspace: String::new(), table: String::new() };
+    let receiver =
+        Receiver { name: "value".into(), of, keyspace: String::new(), table: String::new() };
     match Term::prepare(&parse_term(text)?, &receiver, &mut context)? {
         Term::Constant(Some(bytes)) => Ok(bytes),
         _ => Err(invalid(format!("{text} is no constant"))),

@@ -38,7 +38,12 @@ impl Receiver {
     /// Another thing of the same table: an element, a limit.
     pub fn other(&self, name: impl Into<String>, of: Type) -> Receiver {
         let of = ColumnType::frozen(of);
-        Receiver { name: name.into(), of, keyspace: self.keyspace.clone(), table: self.table.clone() }
+        Receiver {
+            name: name.into(),
+            of,
+            keyspace: self.keyspace.clone(),
+            table: self.table.clone(),
+        }
     }
 }
 
@@ -69,7 +74,11 @@ impl Markers {
     /// # Errors
     /// `Invalid` for a marker of which nothing is known.
     pub fn into_specs(self) -> Result<Vec<ColumnSpec>> {
-        let unknown = |i| invalid(format!("the type of bind marker {i} is not known; put a type in parentheses before it"));
+        let unknown = |i| {
+            invalid(format!(
+                "the type of bind marker {i} is not known; put a type in parentheses before it"
+            ))
+        };
         self.0.into_iter().enumerate().map(|(i, m)| m.ok_or_else(|| unknown(i))).collect()
     }
 }
@@ -125,8 +134,12 @@ fn fits(kind: ConstantKind, of: &Type) -> bool {
     use ConstantKind as K;
     match of {
         Type::Ascii | Type::Utf8 | Type::Inet | Type::Custom(_) => kind == K::String,
-        Type::Timestamp | Type::Date | Type::SimpleDate | Type::Time => matches!(kind, K::String | K::Integer),
-        Type::Long | Type::Counter | Type::Int32 | Type::Short | Type::Byte | Type::Integer => kind == K::Integer,
+        Type::Timestamp | Type::Date | Type::SimpleDate | Type::Time => {
+            matches!(kind, K::String | K::Integer)
+        }
+        Type::Long | Type::Counter | Type::Int32 | Type::Short | Type::Byte | Type::Integer => {
+            kind == K::Integer
+        }
         Type::Decimal | Type::Double | Type::Float => matches!(kind, K::Integer | K::Float),
         Type::Uuid | Type::TimeUuid | Type::LexicalUuid => kind == K::Uuid,
         Type::Boolean => kind == K::Boolean,
@@ -148,7 +161,8 @@ fn constant_bytes(constant: &Constant<'_>, of: &Type) -> Result<Vec<u8>> {
     }
 }
 
-/// A tuple of a text: its parts between colons, `@` for null, fewer than there are types; `\\` before a sign that is meant as such.
+/// A tuple of a text: its parts between colons, `@` for null, fewer than there are types; `\\`
+/// before a sign that is meant as such.
 fn tuple_of_text(types: &[Type], text: &str) -> Result<Vec<u8>> {
     let mut parts = vec![String::new()];
     let mut is_null = vec![false];
@@ -187,7 +201,8 @@ fn tuple_of_text(types: &[Type], text: &str) -> Result<Vec<u8>> {
     put_tuple(&values)
 }
 
-/// The type of a term by itself: that of a constant, a hint, a cast, a function. `None` where it depends on what is wanted.
+/// The type of a term by itself: that of a constant, a hint, a cast, a function. `None` where it
+/// depends on what is wanted.
 pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
     match &term.kind {
         TermKind::Primary(TermPrimary::Constant(c)) => Some(match c.kind {
@@ -201,7 +216,9 @@ pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
             ConstantKind::Uuid => Type::Uuid,
             ConstantKind::Hex => Type::Bytes,
         }),
-        TermKind::Hint(hint) => context.catalog.resolve_type(context.keyspace, &hint.0).ok().map(|t| t.of),
+        TermKind::Hint(hint) => {
+            context.catalog.resolve_type(context.keyspace, &hint.0).ok().map(|t| t.of)
+        }
         TermKind::Cast(_, to) => Some(native_type(*to)),
         TermKind::Call(call) => {
             let types: Vec<_> = call.arguments.iter().map(|a| own_type(a, context)).collect();
@@ -218,7 +235,8 @@ pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
 
 /// Whether a term can be of the type at all.
 pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> bool {
-    let all = |terms: &[ast::Term<'_>], of: &Type| terms.iter().all(|t| is_assignable(t, of, context));
+    let all =
+        |terms: &[ast::Term<'_>], of: &Type| terms.iter().all(|t| is_assignable(t, of, context));
     match (&term.kind, of) {
         (TermKind::Primary(TermPrimary::Null), _) => !of.is_counter(),
         (TermKind::Primary(TermPrimary::Marker(_)), _) => true,
@@ -226,27 +244,40 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
         (TermKind::List(terms), Type::List(e)) => all(terms, e),
         (TermKind::Set(terms), Type::Set(e)) => all(terms, e),
         (TermKind::Set(terms), Type::Map(_)) => terms.is_empty(),
-        (TermKind::Map(pairs), Type::Map(kv)) => {
-            pairs.iter().all(|(k, v)| is_assignable(k, &kv.0, context) && is_assignable(v, &kv.1, context))
-        }
+        (TermKind::Map(pairs), Type::Map(kv)) => pairs
+            .iter()
+            .all(|(k, v)| is_assignable(k, &kv.0, context) && is_assignable(v, &kv.1, context)),
         (TermKind::Tuple(terms), Type::Tuple(types)) => {
-            terms.len() <= types.len() && terms.iter().zip(types.iter()).all(|(t, of)| is_assignable(t, of, context))
+            terms.len() <= types.len()
+                && terms.iter().zip(types.iter()).all(|(t, of)| is_assignable(t, of, context))
         }
         (TermKind::Tuple(terms), _) if terms.len() == 1 => is_assignable(&terms[0], of, context),
-        (TermKind::Primary(TermPrimary::User(fields)), Type::Udt(udt)) => fields
-            .iter()
-            .all(|(name, t)| udt.fields.iter().find(|f| f.0 == name.text).is_some_and(|f| is_assignable(t, &f.1, context))),
-        (TermKind::Binary(b), Type::Timestamp | Type::SimpleDate) if own_type(&b.right, context) == Some(Type::Duration) => {
+        (TermKind::Primary(TermPrimary::User(fields)), Type::Udt(udt)) => {
+            fields.iter().all(|(name, t)| {
+                udt.fields
+                    .iter()
+                    .find(|f| f.0 == name.text)
+                    .is_some_and(|f| is_assignable(t, &f.1, context))
+            })
+        }
+        (TermKind::Binary(b), Type::Timestamp | Type::SimpleDate)
+            if own_type(&b.right, context) == Some(Type::Duration) =>
+        {
             is_assignable(&b.left, of, context)
         }
-        (TermKind::Binary(b), _) => is_assignable(&b.left, of, context) && is_assignable(&b.right, of, context),
+        (TermKind::Binary(b), _) => {
+            is_assignable(&b.left, of, context) && is_assignable(&b.right, of, context)
+        }
         (TermKind::Negate(inner), _) => is_assignable(inner, of, context),
         (TermKind::Call(call), _) => {
             let types: Vec<_> = call.arguments.iter().map(|a| own_type(a, context)).collect();
             // What can't be found is reported when it is prepared.
-            function::find(&call.function, &types, Some(of), context).map_or(true, |f| function::is_value_of(&f.result, of))
+            function::find(&call.function, &types, Some(of), context)
+                .map_or(true, |f| function::is_value_of(&f.result, of))
         }
-        (TermKind::Hint(_) | TermKind::Cast(..), _) => own_type(term, context).is_none_or(|t| function::is_value_of(&t, of)),
+        (TermKind::Hint(_) | TermKind::Cast(..), _) => {
+            own_type(term, context).is_none_or(|t| function::is_value_of(&t, of))
+        }
         _ => false,
     }
 }
@@ -272,19 +303,31 @@ impl Term {
     ///
     /// # Errors
     /// `Invalid` with the servers' text.
-    pub fn prepare(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
+    pub fn prepare(
+        term: &ast::Term<'_>,
+        receiver: &Receiver,
+        context: &mut Context<'_>,
+    ) -> Result<Term> {
         match &term.kind {
             TermKind::Primary(primary) => prepare_primary(primary, receiver, context),
-            TermKind::List(_) | TermKind::Set(_) | TermKind::Map(_) => prepare_collection(term, receiver, context),
+            TermKind::List(_) | TermKind::Set(_) | TermKind::Map(_) => {
+                prepare_collection(term, receiver, context)
+            }
             TermKind::Tuple(parts) => match &receiver.of.of {
                 Type::Tuple(types) => prepare_tuple(parts, &types.clone(), receiver, context),
                 _ if parts.len() == 1 => Term::prepare(&parts[0], receiver, context),
-                _ => Err(invalid(format!("Invalid tuple type literal for {} of type {}", receiver.name, receiver.of))),
+                _ => Err(invalid(format!(
+                    "Invalid tuple type literal for {} of type {}",
+                    receiver.name, receiver.of
+                ))),
             },
             TermKind::Hint(hint) => {
                 let of = context.catalog.resolve_type(context.keyspace, &hint.0)?;
                 if !function::is_value_of(&of.of, &receiver.of.of) {
-                    return Err(invalid(format!("Cannot assign value {term} to {} of type {}", receiver.name, receiver.of)));
+                    return Err(invalid(format!(
+                        "Cannot assign value {term} to {} of type {}",
+                        receiver.name, receiver.of
+                    )));
                 }
                 let hinted = Receiver { of, ..receiver.clone() };
                 Term::prepare(&hint.1, &hinted, context)
@@ -304,7 +347,10 @@ impl Term {
             Term::Constant(Some(bytes)) => Ok(Given::Bytes(Cow::Borrowed(bytes))),
             Term::Constant(None) => Ok(Given::Null),
             Term::Marker(index, of) => {
-                let bound = env.bound.get(usize::from(*index)).ok_or_else(|| invalid("Invalid amount of bind variables"))?;
+                let bound = env
+                    .bound
+                    .get(usize::from(*index))
+                    .ok_or_else(|| invalid("Invalid amount of bind variables"))?;
                 Ok(match bound {
                     Bound::Unset => Given::Unset,
                     Bound::Null => Given::Null,
@@ -369,7 +415,9 @@ impl Term {
             Term::Constant(_) => true,
             Term::Marker(..) => false,
             Term::Many(_, parts) | Term::Fields(parts) => parts.iter().all(Term::is_constant),
-            Term::Call(function, arguments) => function.is_pure && arguments.iter().all(Term::is_constant),
+            Term::Call(function, arguments) => {
+                function.is_pure && arguments.iter().all(Term::is_constant)
+            }
         }
     }
 
@@ -398,12 +446,20 @@ fn unset_part(of: &Type, part: usize) -> Error {
     })
 }
 
-fn prepare_primary(primary: &TermPrimary<'_>, receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
+fn prepare_primary(
+    primary: &TermPrimary<'_>,
+    receiver: &Receiver,
+    context: &mut Context<'_>,
+) -> Result<Term> {
     match primary {
-        TermPrimary::Null if receiver.of.of.is_counter() => Err(invalid("Invalid null value for counter increment/decrement")),
+        TermPrimary::Null if receiver.of.of.is_counter() => {
+            Err(invalid("Invalid null value for counter increment/decrement"))
+        }
         TermPrimary::Null => Ok(Term::Constant(None)),
         TermPrimary::Constant(c)
-            if c.kind == ConstantKind::String && c.text.eq_ignore_ascii_case("now") && is_moment(receiver) =>
+            if c.kind == ConstantKind::String
+                && c.text.eq_ignore_ascii_case("now")
+                && is_moment(receiver) =>
         {
             Ok(Term::Call(Arc::new(function::current_timestamp()), vec![]))
         }
@@ -425,7 +481,11 @@ fn prepare_primary(primary: &TermPrimary<'_>, receiver: &Receiver, context: &mut
     }
 }
 
-fn prepare_collection(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
+fn prepare_collection(
+    term: &ast::Term<'_>,
+    receiver: &Receiver,
+    context: &mut Context<'_>,
+) -> Result<Term> {
     let (name, of) = (&receiver.name, &receiver.of);
     let (kind, terms): (_, Vec<&ast::Term<'_>>) = match &term.kind {
         TermKind::List(terms) => ("list", terms.iter().collect()),
@@ -467,7 +527,12 @@ fn prepare_collection(term: &ast::Term<'_>, receiver: &Receiver, context: &mut C
     Term::Many(of.of.clone(), parts).folded()
 }
 
-fn prepare_tuple(parts: &[ast::Term<'_>], types: &[Type], receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
+fn prepare_tuple(
+    parts: &[ast::Term<'_>],
+    types: &[Type],
+    receiver: &Receiver,
+    context: &mut Context<'_>,
+) -> Result<Term> {
     let name = &receiver.name;
     for (i, part) in parts.iter().enumerate() {
         let Some(of) = types.get(i) else {
@@ -479,7 +544,10 @@ fn prepare_tuple(parts: &[ast::Term<'_>], types: &[Type], receiver: &Receiver, c
             )));
         };
         if !is_assignable(part, of, context) {
-            return Err(invalid(format!("Invalid tuple literal for {name}: component {i} is not of type {}", of.cql_name())));
+            return Err(invalid(format!(
+                "Invalid tuple literal for {name}: component {i} is not of type {}",
+                of.cql_name()
+            )));
         }
     }
     let prepared = parts.iter().zip(types).enumerate().map(|(i, (part, of))| {
@@ -490,13 +558,25 @@ fn prepare_tuple(parts: &[ast::Term<'_>], types: &[Type], receiver: &Receiver, c
     Term::Many(receiver.of.of.clone(), prepared?).folded()
 }
 
-fn prepare_user(fields: &[(ast::Name<'_>, ast::Term<'_>)], receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
+fn prepare_user(
+    fields: &[(ast::Name<'_>, ast::Term<'_>)],
+    receiver: &Receiver,
+    context: &mut Context<'_>,
+) -> Result<Term> {
     let name = &receiver.name;
     let Type::Udt(udt) = &receiver.of.of else {
-        return Err(invalid(format!("Invalid user type literal for {name} of type {}", receiver.of)));
+        return Err(invalid(format!(
+            "Invalid user type literal for {name} of type {}",
+            receiver.of
+        )));
     };
-    if let Some((unknown, _)) = fields.iter().find(|(n, _)| !udt.fields.iter().any(|f| f.0 == n.text)) {
-        return Err(invalid(format!("Unknown field '{unknown}' in value of user defined type {}", udt.name)));
+    if let Some((unknown, _)) =
+        fields.iter().find(|(n, _)| !udt.fields.iter().any(|f| f.0 == n.text))
+    {
+        return Err(invalid(format!(
+            "Unknown field '{unknown}' in value of user defined type {}",
+            udt.name
+        )));
     }
     let mut parts = vec![];
     for (field, of) in &udt.fields {
@@ -510,14 +590,26 @@ fn prepare_user(fields: &[(ast::Name<'_>, ast::Term<'_>)], receiver: &Receiver, 
                 of.cql_name()
             )));
         }
-        parts.push(Term::prepare(term, &receiver.other(format!("{name}.{field}"), of.clone()), context)?);
+        parts.push(Term::prepare(
+            term,
+            &receiver.other(format!("{name}.{field}"), of.clone()),
+            context,
+        )?);
     }
-    let all = if receiver.of.multicell { Term::Fields(parts) } else { Term::Many(receiver.of.of.clone(), parts) };
+    let all = if receiver.of.multicell {
+        Term::Fields(parts)
+    } else {
+        Term::Many(receiver.of.of.clone(), parts)
+    };
     all.folded()
 }
 
 /// A call, a cast or arithmetic.
-fn prepare_computed(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
+fn prepare_computed(
+    term: &ast::Term<'_>,
+    receiver: &Receiver,
+    context: &mut Context<'_>,
+) -> Result<Term> {
     let of = &receiver.of.of;
     let wrong_type = |result: &Type| {
         invalid(format!(
@@ -557,7 +649,8 @@ fn prepare_computed(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Con
             if !function::is_value_of(&to, of) {
                 return Err(wrong_type(&to));
             }
-            let argument = Term::prepare(inner, &receiver.other(receiver.name.clone(), from), context)?;
+            let argument =
+                Term::prepare(inner, &receiver.other(receiver.name.clone(), from), context)?;
             Term::Call(Arc::new(function), vec![argument]).folded()
         }
         TermKind::Negate(inner) => {
@@ -566,16 +659,23 @@ fn prepare_computed(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Con
             Term::Call(Arc::new(function), vec![argument]).folded()
         }
         TermKind::Binary(binary) => {
-            let side =
-                |t: &ast::Term<'_>| own_type(t, context).filter(|t| !matches!(t, Type::Utf8)).unwrap_or_else(|| of.clone());
+            let side = |t: &ast::Term<'_>| {
+                own_type(t, context)
+                    .filter(|t| !matches!(t, Type::Utf8))
+                    .unwrap_or_else(|| of.clone())
+            };
             // Constants take the type that is wanted when they can be of it.
             let exact = |t: &ast::Term<'_>| match &t.kind {
-                TermKind::Primary(TermPrimary::Constant(_)) if is_assignable(t, of, context) => of.clone(),
+                TermKind::Primary(TermPrimary::Constant(_)) if is_assignable(t, of, context) => {
+                    of.clone()
+                }
                 _ => side(t),
             };
             // To a time only a duration can be added.
             let right = match of {
-                Type::Timestamp | Type::SimpleDate => own_type(&binary.right, context).unwrap_or(Type::Duration),
+                Type::Timestamp | Type::SimpleDate => {
+                    own_type(&binary.right, context).unwrap_or(Type::Duration)
+                }
                 _ => exact(&binary.right),
             };
             let left = exact(&binary.left);
@@ -583,8 +683,13 @@ fn prepare_computed(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Con
             if !function::is_value_of(&function.result, of) {
                 return Err(wrong_type(&function.result));
             }
-            let left = Term::prepare(&binary.left, &receiver.other(receiver.name.clone(), left), context)?;
-            let right = Term::prepare(&binary.right, &receiver.other(receiver.name.clone(), right), context)?;
+            let left =
+                Term::prepare(&binary.left, &receiver.other(receiver.name.clone(), left), context)?;
+            let right = Term::prepare(
+                &binary.right,
+                &receiver.other(receiver.name.clone(), right),
+                context,
+            )?;
             Term::Call(Arc::new(function), vec![left, right]).folded()
         }
         _ => Err(invalid(format!("{term} can't be computed"))),

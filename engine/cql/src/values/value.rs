@@ -87,8 +87,13 @@ impl TimeSource for NoClock {
 
 /// The bytes that a text means, where the time doesn't matter.
 pub(super) fn bytes_of_text(of: &Type, text: &str) -> Result<Vec<u8>> {
-    if text.eq_ignore_ascii_case("now") && matches!(of, Type::Timestamp | Type::Date | Type::Uuid | Type::TimeUuid) {
-        return Err(invalid(format!("'{text}' is no {} by itself; write a function", of.cql_name())));
+    if text.eq_ignore_ascii_case("now")
+        && matches!(of, Type::Timestamp | Type::Date | Type::Uuid | Type::TimeUuid)
+    {
+        return Err(invalid(format!(
+            "'{text}' is no {} by itself; write a function",
+            of.cql_name()
+        )));
     }
     let mut out = vec![];
     of.from_text(text, Wording::Cql, &mut NoClock, &mut out).map_err(|e| invalid(e.0))?;
@@ -108,7 +113,8 @@ struct Beginning(String);
 impl fmt::Write for Beginning {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let room = SHOWN - self.0.len();
-        let fits = (0..=room.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let fits =
+            (0..=room.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         self.0.push_str(&text[..fits]);
         if fits == text.len() { Ok(()) } else { Err(fmt::Error) }
     }
@@ -131,7 +137,15 @@ impl Value {
         let of = of.unreversed();
         of.validate(bytes).map_err(|e| invalid(e.0))?;
         if bytes.is_empty()
-            && !matches!(of, Type::Utf8 | Type::Ascii | Type::Bytes | Type::Custom(_) | Type::Tuple(_) | Type::Udt(_))
+            && !matches!(
+                of,
+                Type::Utf8
+                    | Type::Ascii
+                    | Type::Bytes
+                    | Type::Custom(_)
+                    | Type::Tuple(_)
+                    | Type::Udt(_)
+            )
         {
             return Ok(Value::Empty);
         }
@@ -143,33 +157,44 @@ impl Value {
             Type::Int32 => Value::Int(i32::from_be_bytes(bytes.try_into().map_err(wrong)?)),
             Type::Long => Value::BigInt(i64::from_be_bytes(bytes.try_into().map_err(wrong)?)),
             Type::Counter => Value::Counter(i64::from_be_bytes(bytes.try_into().map_err(wrong)?)),
-            Type::Timestamp | Type::Date => Value::Timestamp(i64::from_be_bytes(bytes.try_into().map_err(wrong)?)),
+            Type::Timestamp | Type::Date => {
+                Value::Timestamp(i64::from_be_bytes(bytes.try_into().map_err(wrong)?))
+            }
             Type::Time => Value::Time(i64::from_be_bytes(bytes.try_into().map_err(wrong)?)),
-            Type::SimpleDate => Value::Date(i64::from(u32::from_be_bytes(bytes.try_into().map_err(wrong)?)) - (1 << 31)),
+            Type::SimpleDate => Value::Date(
+                i64::from(u32::from_be_bytes(bytes.try_into().map_err(wrong)?)) - (1 << 31),
+            ),
             Type::Float => Value::Float(f32::from_be_bytes(bytes.try_into().map_err(wrong)?)),
             Type::Double => Value::Double(f64::from_be_bytes(bytes.try_into().map_err(wrong)?)),
             Type::Integer => Value::VarInt(BigInt::from_signed_bytes_be(bytes)),
             Type::Decimal => Value::Decimal(of.to_text(bytes, Wording::Cql)),
             Type::Duration => Value::Duration(of.to_text(bytes, Wording::Cql)),
             Type::Utf8 | Type::Ascii => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
-            Type::Uuid | Type::TimeUuid | Type::LexicalUuid => Value::Uuid(Uuid::from_bytes(bytes.try_into().map_err(wrong)?)),
+            Type::Uuid | Type::TimeUuid | Type::LexicalUuid => {
+                Value::Uuid(Uuid::from_bytes(bytes.try_into().map_err(wrong)?))
+            }
             Type::Inet => Value::Inet(match <[u8; 4]>::try_from(bytes) {
                 Ok(four) => IpAddr::from(four),
                 Err(_) => IpAddr::from(<[u8; 16]>::try_from(bytes).map_err(wrong)?),
             }),
-            Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => Value::decode_parts(of, bytes)?,
+            Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
+                Value::decode_parts(of, bytes)?
+            }
             _ => Value::Blob(bytes.to_vec()),
         })
     }
 
     fn decode_parts(of: &Type, bytes: &[u8]) -> Result<Value> {
         let parts = split(of, bytes)?;
-        let all = |of: &Type| parts.iter().map(|p| Value::decode(of, *p)).collect::<Result<Vec<_>>>();
+        let all =
+            |of: &Type| parts.iter().map(|p| Value::decode(of, *p)).collect::<Result<Vec<_>>>();
         Ok(match of {
             Type::List(e) => Value::List(all(e)?),
             Type::Set(e) => Value::Set(all(e)?),
             Type::Map(kv) => {
-                let pair = |p: &[Option<&[u8]>]| Ok((Value::decode(&kv.0, p[0])?, Value::decode(&kv.1, p[1])?));
+                let pair = |p: &[Option<&[u8]>]| {
+                    Ok((Value::decode(&kv.0, p[0])?, Value::decode(&kv.1, p[1])?))
+                };
                 Value::Map(parts.chunks_exact(2).map(pair).collect::<Result<_>>()?)
             }
             Type::Tuple(types) => {
@@ -201,7 +226,9 @@ impl Value {
             (Value::SmallInt(n), _) if fits(i64::from(*n), of) => whole(i64::from(*n), of),
             (Value::Int(n), _) if fits(i64::from(*n), of) => whole(i64::from(*n), of),
             (Value::BigInt(n) | Value::Counter(n), _) if fits(*n, of) => whole(*n, of),
-            (Value::BigInt(n) | Value::Timestamp(n), Type::Timestamp | Type::Date) => n.to_be_bytes().to_vec(),
+            (Value::BigInt(n) | Value::Timestamp(n), Type::Timestamp | Type::Date) => {
+                n.to_be_bytes().to_vec()
+            }
             (Value::BigInt(n) | Value::Time(n), Type::Time) => n.to_be_bytes().to_vec(),
             (Value::VarInt(n), Type::Integer) => n.to_signed_bytes_be(),
             (Value::Decimal(text), Type::Decimal) => return read(of, text),
@@ -226,12 +253,16 @@ impl Value {
                 | Type::TimeUuid,
             ) => return read(of, text),
             (Value::Blob(bytes), Type::Bytes | Type::Custom(_)) => bytes.clone(),
-            (Value::Uuid(uuid), Type::Uuid | Type::TimeUuid | Type::LexicalUuid) => uuid.as_bytes().to_vec(),
+            (Value::Uuid(uuid), Type::Uuid | Type::TimeUuid | Type::LexicalUuid) => {
+                uuid.as_bytes().to_vec()
+            }
             (Value::Inet(IpAddr::V4(a)), Type::Inet) => a.octets().to_vec(),
             (Value::Inet(IpAddr::V6(a)), Type::Inet) => a.octets().to_vec(),
             (Value::Date(days), Type::SimpleDate) => {
                 let kept = days.checked_add(1 << 31).and_then(|d| u32::try_from(d).ok());
-                kept.ok_or_else(|| invalid(format!("{days} days are out of range")))?.to_be_bytes().to_vec()
+                kept.ok_or_else(|| invalid(format!("{days} days are out of range")))?
+                    .to_be_bytes()
+                    .to_vec()
             }
             _ => return self.encode_parts(of),
         };
@@ -249,9 +280,11 @@ impl Value {
             _ => Ok(None),
         };
         Ok(Bound::Bytes(match (self, of) {
-            (Value::List(values), Type::List(e)) | (Value::Set(values) | Value::List(values), Type::Set(e)) => {
-                put_collection(of, &values.iter().map(|v| element(v, e)).collect::<Result<Vec<_>>>()?)?
-            }
+            (Value::List(values), Type::List(e))
+            | (Value::Set(values) | Value::List(values), Type::Set(e)) => put_collection(
+                of,
+                &values.iter().map(|v| element(v, e)).collect::<Result<Vec<_>>>()?,
+            )?,
             (Value::Map(pairs), Type::Map(kv)) => {
                 let mut parts = Vec::with_capacity(pairs.len() * 2);
                 for (key, value) in pairs {
@@ -260,15 +293,25 @@ impl Value {
                 }
                 put_collection(of, &parts)?
             }
-            (Value::Tuple(values), Type::Tuple(types)) if values.len() <= types.len() => {
-                put_tuple(&values.iter().zip(types.iter()).map(|(v, t)| part(v, t)).collect::<Result<Vec<_>>>()?)?
-            }
+            (Value::Tuple(values), Type::Tuple(types)) if values.len() <= types.len() => put_tuple(
+                &values
+                    .iter()
+                    .zip(types.iter())
+                    .map(|(v, t)| part(v, t))
+                    .collect::<Result<Vec<_>>>()?,
+            )?,
             (Value::User(fields), Type::Udt(udt)) => {
-                if let Some((unknown, _)) = fields.iter().find(|(n, _)| !udt.fields.iter().any(|f| f.0 == *n)) {
-                    return Err(invalid(format!("Unknown field '{unknown}' in value of user defined type {}", udt.name)));
+                if let Some((unknown, _)) =
+                    fields.iter().find(|(n, _)| !udt.fields.iter().any(|f| f.0 == *n))
+                {
+                    return Err(invalid(format!(
+                        "Unknown field '{unknown}' in value of user defined type {}",
+                        udt.name
+                    )));
                 }
-                let field =
-                    |(name, of): &(String, Type)| fields.iter().find(|f| f.0 == *name).map_or(Ok(None), |f| part(&f.1, of));
+                let field = |(name, of): &(String, Type)| {
+                    fields.iter().find(|f| f.0 == *name).map_or(Ok(None), |f| part(&f.1, of))
+                };
                 put_tuple(&udt.fields.iter().map(field).collect::<Result<Vec<_>>>()?)?
             }
             _ => return Err(invalid(format!("{} is no {}", self.short(), of.cql_name()))),

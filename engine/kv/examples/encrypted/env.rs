@@ -1,30 +1,41 @@
-//! Encryption at rest, as a layer between the engine and its files: an [`Env`] that hands everything through to another one and encrypts what files
-//! hold. To be copied and changed; the model test of the engine runs over it.
+//! Encryption at rest, as a layer between the engine and its files: an [`Env`] that hands
+//! everything through to another one and encrypts what files hold. To be copied and changed; the
+//! model test of the engine runs over it.
 //!
-//! Files are of two kinds. Each has a header of 64 bytes: magic, kind, 24 random bytes that no other file has, and a tag by which a wrong key is told.
-//! - **Log segments** are written at any place, also behind a crash that tore the last write, so nothing may be written but what is new: XChaCha20 as
-//!   a stream, byte for byte at its place, with the header's bytes as nonce. A segment that is used again gets other ones first. One that is
-//!   written again as it is ([`Env::rewrite_log`]) keeps them: the engine writes there what it has read, and nothing behind it.
-//! - **All other files** (tables, manifests, `CURRENT`, events, exports) are slots of 4,096 bytes, each sealed by XChaCha20-Poly1305 with a random
-//!   nonce of its own. A slot says in the clear where its content begins and how long it is; the tag covers that, the slot's number and the
-//!   header's bytes, so slots cannot be exchanged, within a file or among files. Where a sync came early a slot is short, and the next one
-//!   begins behind it.
+//! Files are of two kinds. Each has a header of 64 bytes: magic, kind, 24 random bytes that no
+//! other file has, and a tag by which a wrong key is told.
+//! - **Log segments** are written at any place, also behind a crash that tore the last write, so
+//!   nothing may be written but what is new: XChaCha20 as a stream, byte for byte at its place,
+//!   with the header's bytes as nonce. A segment that is used again gets other ones first. One that
+//!   is written again as it is ([`Env::rewrite_log`]) keeps them: the engine writes there what it
+//!   has read, and nothing behind it.
+//! - **All other files** (tables, manifests, `CURRENT`, events, exports) are slots of 4,096 bytes,
+//!   each sealed by XChaCha20-Poly1305 with a random nonce of its own. A slot says in the clear
+//!   where its content begins and how long it is; the tag covers that, the slot's number and the
+//!   header's bytes, so slots cannot be exchanged, within a file or among files. Where a sync came
+//!   early a slot is short, and the next one begins behind it.
 //!
-//! No two texts have one key stream, and that needs no memory of what was written before: a file that is appended to may have lost its end (a power
-//! cut, an attacker), may be one of two copies of a store that both go on, or a child of `fork()` may have it. Who sees two copies of a store learns
-//! which slots and which parts of the log have stayed as they were, and no more. It rests on [`Env::random`], which asks the operating system.
+//! No two texts have one key stream, and that needs no memory of what was written before: a file
+//! that is appended to may have lost its end (a power cut, an attacker), may be one of two copies
+//! of a store that both go on, or a child of `fork()` may have it. Who sees two copies of a store
+//! learns which slots and which parts of the log have stayed as they were, and no more. It rests on
+//! [`Env::random`], which asks the operating system.
 //!
-//! What a slot that is not as it was written holds reads as zeros: the engine's own checksums, which cover every byte that it relies on, then
-//! say which block of which file is damaged, and know a tail that a power cut tore from damage.
+//! What a slot that is not as it was written holds reads as zeros: the engine's own checksums,
+//! which cover every byte that it relies on, then say which block of which file is damaged, and
+//! know a tail that a power cut tore from damage.
 //!
-//! What it does not hide or prevent: names, number and lengths of files, when which is written, and where in the log each write begins and
-//! ends. Who can write to the disk can bring back an older state of a file as a whole, or cut slots off its end; the engine notices it of tables. Of
-//! the event log and of manifests, which are appended to later, he can bring back single slots, of another copy too; of a manifest the engine
-//! notices it where the log has segments with records of writers that it does not know.
-//! He can also flip bits of the log, whose records have a checksum and no secret tag. Where a log's blocks can't be reserved, a record that a full disk
-//! cut off is written over by the next one, and who copied the file in between has two texts of one key stream. The key lies in memory as long as the store is open.
-//! There are no maps: tables are read and opened a slot at a time (and decoded blocks kept in the engine's cache). What was
-//! appended to a file is with the system once it was synced, which is all that the engine relies on.
+//! What it does not hide or prevent: names, number and lengths of files, when which is written, and
+//! where in the log each write begins and ends. Who can write to the disk can bring back an older
+//! state of a file as a whole, or cut slots off its end; the engine notices it of tables. Of the
+//! event log and of manifests, which are appended to later, he can bring back single slots, of
+//! another copy too; of a manifest the engine notices it where the log has segments with records of
+//! writers that it does not know. He can also flip bits of the log, whose records have a checksum
+//! and no secret tag. Where a log's blocks can't be reserved, a record that a full disk cut off is
+//! written over by the next one, and who copied the file in between has two texts of one key
+//! stream. The key lies in memory as long as the store is open. There are no maps: tables are read
+//! and opened a slot at a time (and decoded blocks kept in the engine's cache). What was appended
+//! to a file is with the system once it was synced, which is all that the engine relies on.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -80,7 +91,8 @@ fn draw(env: &dyn Env) -> Id {
     bytes
 }
 
-/// What the tag of a slot covers beside its content: whose it is, its number, and where its content begins and ends.
+/// What the tag of a slot covers beside its content: whose it is, its number, and where its content
+/// begins and ends.
 fn covered(id: &Id, slot: u64, place: &[u8]) -> [u8; 48] {
     let mut bytes = [0; 48];
     bytes[..24].copy_from_slice(id);
@@ -110,11 +122,12 @@ impl Keys {
 }
 
 impl Encrypted {
-    /// Encrypts with this key what lies in another environment. The key has to be as good as random: derive it from a password with
-    /// something that is made for it (Argon2, say).
+    /// Encrypts with this key what lies in another environment. The key has to be as good as
+    /// random: derive it from a password with something that is made for it (Argon2, say).
     pub fn new(inner: Arc<dyn Env>, key: [u8; 32]) -> Encrypted {
         let mut derived = [0; 64];
-        XChaCha20::new(&key.into(), b"firn: one key, two kinds".into()).apply_keystream(&mut derived);
+        XChaCha20::new(&key.into(), b"firn: one key, two kinds".into())
+            .apply_keystream(&mut derived);
         let (slots, mut log) = (XChaCha20Poly1305::new(derived[..32].into()), [0; 32]);
         log.copy_from_slice(&derived[32..]);
         Encrypted { inner, keys: Arc::new(Keys { slots, log }) }
@@ -144,7 +157,12 @@ impl Encrypted {
         let kind = match (&header[..8] == MAGIC, header[8]) {
             (true, 1) => Kind::Slots,
             (true, 2) => Kind::Log,
-            _ => return Err(Error::corruption("this is no encrypted file, or its header is damaged").at(path, 0)),
+            _ => {
+                return Err(Error::corruption(
+                    "this is no encrypted file, or its header is damaged",
+                )
+                .at(path, 0));
+            }
         };
         let mut id = [0; 24];
         id.copy_from_slice(&header[16..40]);
@@ -161,13 +179,22 @@ impl Encrypted {
         let content = match self.begun(&*file, path)? {
             None => Content::Blank(raw),
             Some(Begun { kind: Kind::Log, id }) => Content::Log(raw, self.keys.clone(), id),
-            Some(Begun { kind: Kind::Slots, id }) => Content::Slots(Slots::of(&*file, id, self.keys.clone())?),
+            Some(Begun { kind: Kind::Slots, id }) => {
+                Content::Slots(Slots::of(&*file, id, self.keys.clone())?)
+            }
         };
         Ok(Opened { file, path: path.to_path_buf(), content })
     }
 
     /// Goes on with a file of slots.
-    fn sealing(&self, file: Box<dyn WriteFile>, id: Id, slot: u64, start: u64, gap: u64) -> Box<dyn WriteFile> {
+    fn sealing(
+        &self,
+        file: Box<dyn WriteFile>,
+        id: Id,
+        slot: u64,
+        start: u64,
+        gap: u64,
+    ) -> Box<dyn WriteFile> {
         let (env, keys) = (self.inner.clone(), self.keys.clone());
         Box::new(Sealing { file, env, keys, id, slot, start, rest: vec![], gap })
     }
@@ -208,7 +235,8 @@ impl Slots {
         let raw = file.len().saturating_sub(HEADER);
         let count = raw.div_ceil(SLOT);
         let mut slots = Slots { keys, id, raw, len: 0, starts: None };
-        // Where the file ends within it the rest is zeros, as it will be when somebody has gone on behind it.
+        // Where the file ends within it the rest is zeros, as it will be when somebody has gone on
+        // behind it.
         let place = |slot: u64| -> Result<(u64, u64)> {
             let mut head = [0; 16];
             file.read_at(HEADER + slot * SLOT, &mut head[..(raw - slot * SLOT).min(16) as usize])?;
@@ -247,13 +275,16 @@ impl Slots {
         }
     }
 
-    /// The content of a slot, where it begins, and where that of the next one does. Nothing where it is not as it was written.
+    /// The content of a slot, where it begins, and where that of the next one does. Nothing where
+    /// it is not as it was written.
     fn content(&self, file: &dyn ReadFile, slot: u64) -> Result<(u64, u64, Vec<u8>)> {
         let start = self.start(slot).unwrap_or(self.len);
         let next = self.start(slot + 1).unwrap_or(self.len);
         let mut bytes = vec![0; self.raw.saturating_sub(slot * SLOT).min(SLOT) as usize];
         file.read_at(HEADER + slot * SLOT, &mut bytes)?;
-        let Some((head, text)) = bytes.split_at_mut_checked(SLOT_HEADER) else { return Ok((start, next, vec![])) };
+        let Some((head, text)) = bytes.split_at_mut_checked(SLOT_HEADER) else {
+            return Ok((start, next, vec![]));
+        };
         let (from, until) = place(head);
         let text = text.get_mut(..(until - from) as usize).unwrap_or_default();
         let clear = covered(&self.id, slot, &head[..16]);
@@ -299,7 +330,8 @@ impl ReadFile for Opened {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.len()) {
-            let words = format!("the file ends before the {} bytes that should be there", buf.len());
+            let words =
+                format!("the file ends before the {} bytes that should be there", buf.len());
             return Err(Error::corruption(words).at(&self.path, offset));
         }
         match &self.content {
@@ -350,7 +382,8 @@ impl Sealing {
             head[16..40].copy_from_slice(&nonce);
             head[40..].copy_from_slice(&self.keys.seal(&nonce, &clear, sealed));
             done += text.len();
-            (self.slot, self.start, self.gap) = (self.slot + 1, self.start + text.len() as u64, CHUNK - text.len() as u64);
+            (self.slot, self.start, self.gap) =
+                (self.slot + 1, self.start + text.len() as u64, CHUNK - text.len() as u64);
         }
         self.rest.drain(..done);
         if out.is_empty() { Ok(()) } else { self.file.append(&out) }
@@ -375,7 +408,8 @@ impl WriteFile for Sealing {
 
 impl Drop for Sealing {
     fn drop(&mut self) {
-        // Nobody relies on what was not synced; and in a child of `fork()` it is the parent's to write.
+        // Nobody relies on what was not synced; and in a child of `fork()` it is the parent's to
+        // write.
         if !self.env.is_forked() {
             let _ = self.seal(true);
         }
@@ -395,7 +429,10 @@ impl LogFile for EncryptedLog {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.capacity()) {
-            return Err(Error::invalid(format!("a write of {} bytes at {offset} does not fit into the log", bytes.len())));
+            return Err(Error::invalid(format!(
+                "a write of {} bytes at {offset} does not fit into the log",
+                bytes.len()
+            )));
         }
         let mut text = bytes.to_vec();
         self.keys.stream(&self.id, offset, &mut text);
@@ -425,7 +462,10 @@ impl Env for Encrypted {
     fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
         let opened = self.open(file)?;
         if opened.len() > cap {
-            let words = format!("the file has {} bytes, more than the {cap} that it can have", opened.len());
+            let words = format!(
+                "the file has {} bytes, more than the {cap} that it can have",
+                opened.len()
+            );
             return Err(Error::corruption(words).at(file, cap));
         }
         let mut bytes = vec![0; opened.len() as usize];
@@ -443,7 +483,9 @@ impl Env for Encrypted {
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
             opened => opened.ok(),
         };
-        let Some(Content::Slots(slots)) = opened.map(|o| o.content) else { return self.create(file) };
+        let Some(Content::Slots(slots)) = opened.map(|o| o.content) else {
+            return self.create(file);
+        };
         let gap = slots.raw.next_multiple_of(SLOT) - slots.raw;
         let (slot, start) = (slots.raw.div_ceil(SLOT), slots.len);
         Ok(self.sealing(self.inner.append(file)?, slots.id, slot, start, gap))

@@ -1,5 +1,6 @@
-//! A store whose files are encrypted: the engine over an environment that encrypts (`env.rs`), with what that looks like on disk, under a wrong
-//! key, and when somebody has changed a byte. `cargo run -p firn-kv --example encrypted`.
+//! A store whose files are encrypted: the engine over an environment that encrypts (`env.rs`), with
+//! what that looks like on disk, under a wrong key, and when somebody has changed a byte.
+//! `cargo run -p firn-kv --example encrypted`.
 
 #![allow(clippy::disallowed_methods, reason = "it looks at the files from outside")]
 
@@ -50,16 +51,25 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let letters = db.existing_tree("letters")?;
     println!(
         "with the key, Alice is told: {}",
-        letters.get("to Alice")?.map_or("nothing".into(), |v| String::from_utf8_lossy(&v).into_owned())
+        letters
+            .get("to Alice")?
+            .map_or("nothing".into(), |v| String::from_utf8_lossy(&v).into_owned())
     );
-    let table = letters.tables()?.first().map(|t| dir.join(format!("{:08}.sst", t.id))).ok_or("there is no table")?;
+    let table = letters
+        .tables()?
+        .first()
+        .map(|t| dir.join(format!("{:08}.sst", t.id)))
+        .ok_or("there is no table")?;
     drop((letters, db));
 
     let mut bytes = std::fs::read(&table)?;
     bytes[200] ^= 1;
     std::fs::write(&table, bytes)?;
     let found = open(&dir, key)?.existing_tree("letters")?.get("to Alice");
-    println!("with one bit of the table changed: {}", found.err().map_or("nothing was noticed".into(), |e| e.to_string()));
+    println!(
+        "with one bit of the table changed: {}",
+        found.err().map_or("nothing was noticed".into(), |e| e.to_string())
+    );
     std::fs::remove_dir_all(dir)?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Files that are encrypted are files like any other, and nothing of what is in them shows or can be changed without notice.
+//! Files that are encrypted are files like any other, and nothing of what is in them shows or can
+//! be changed without notice.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -67,7 +68,8 @@ fn what_was_appended_is_read_at_any_place() {
 
 /// What was appended last to a file, and how it is sealed: the file ends with it.
 fn end(mem: &MemEnv, path: &Path, from: usize) -> (Vec<u8>, Vec<u8>) {
-    let text = Encrypted::new(Arc::new(mem.clone()), KEY).read_all(path, 1 << 20).unwrap().split_off(from);
+    let text =
+        Encrypted::new(Arc::new(mem.clone()), KEY).read_all(path, 1 << 20).unwrap().split_off(from);
     let mut raw = mem.read_file(path).unwrap();
     (text.clone(), raw.split_off(raw.len() - text.len()))
 }
@@ -99,7 +101,8 @@ fn what_is_appended_where_the_end_was_lost_has_another_key_stream() {
     }
 }
 
-/// Two copies of a store go on, each by itself: the event log of both was appended to at the same place.
+/// Two copies of a store go on, each by itself: the event log of both was appended to at the same
+/// place.
 #[test]
 fn copies_of_a_store_share_no_key_stream_from_then_on() {
     let (mem, env) = both();
@@ -151,7 +154,12 @@ fn a_log_is_written_at_any_place_and_used_again_with_other_noise() {
 }
 
 fn store(env: Arc<dyn Env>) -> Db {
-    let options = DbOptions { background_threads: 0, wal_segment: 64 << 10, memory_budget: 1 << 20, ..DbOptions::default() };
+    let options = DbOptions {
+        background_threads: 0,
+        wal_segment: 64 << 10,
+        memory_budget: 1 << 20,
+        ..DbOptions::default()
+    };
     Db::open_in(env, "/db", options).unwrap()
 }
 
@@ -168,7 +176,11 @@ fn no_text_stands_in_the_files_and_another_key_is_told() {
     for file in mem.files() {
         let bytes = mem.read_file(&file).unwrap();
         for text in ["letter", "dear", "goodbye", "MANIFEST", "flush"] {
-            assert!(!bytes.windows(text.len()).any(|w| w == text.as_bytes()), "{text:?} stands in {}", file.display());
+            assert!(
+                !bytes.windows(text.len()).any(|w| w == text.as_bytes()),
+                "{text:?} stands in {}",
+                file.display()
+            );
         }
     }
     let other = Arc::new(Encrypted::new(Arc::new(mem.clone()), [4; 32]));
@@ -179,21 +191,29 @@ fn no_text_stands_in_the_files_and_another_key_is_told() {
     assert_eq!(store(env).existing_tree("a tree of letters").unwrap().len().unwrap(), 2001);
 }
 
-/// A changed bit anywhere in a table, two slots exchanged, and a table cut short: each is corruption, or changes nothing.
+/// A changed bit anywhere in a table, two slots exchanged, and a table cut short: each is
+/// corruption, or changes nothing.
 #[test]
 fn a_table_that_was_changed_is_never_read_wrong() {
     let (mem, env) = both();
     let env: Arc<dyn Env> = Arc::new(env);
     let db = store(env.clone());
     let tree = db.tree("t", TreeOptions::default()).unwrap();
-    (0..600u32)
-        .for_each(|n| tree.put(n.to_be_bytes(), (0..80).map(|i| noise(n as u64 * 80 + i) as u8).collect::<Vec<_>>()).unwrap());
+    (0..600u32).for_each(|n| {
+        tree.put(
+            n.to_be_bytes(),
+            (0..80).map(|i| noise(n as u64 * 80 + i) as u8).collect::<Vec<_>>(),
+        )
+        .unwrap()
+    });
     tree.flush().unwrap();
     db.close().unwrap();
     drop((tree, db));
-    let table = mem.files().into_iter().find(|f| f.extension().is_some_and(|e| e == "sst")).unwrap();
+    let table =
+        mem.files().into_iter().find(|f| f.extension().is_some_and(|e| e == "sst")).unwrap();
     let whole = mem.read_file(&table).unwrap();
-    let content = |db: &Db| db.existing_tree("t").and_then(|t| t.iter().collect::<firn_kv::Result<Vec<_>>>());
+    let content =
+        |db: &Db| db.existing_tree("t").and_then(|t| t.iter().collect::<firn_kv::Result<Vec<_>>>());
     let want = content(&store(env.clone())).unwrap();
     let check = |bytes: &[u8], what: String| {
         mem.write_file(&table, bytes).unwrap();
@@ -201,7 +221,10 @@ fn a_table_that_was_changed_is_never_read_wrong() {
         let got = Db::open_in(env.clone(), "/db", options).and_then(|db| content(&db));
         match got {
             Ok(all) => assert!(all == want, "{what}: read wrong"),
-            Err(e) => assert!(matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible), "{what}: {e}"),
+            Err(e) => assert!(
+                matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible),
+                "{what}: {e}"
+            ),
         }
     };
     let mut noticed = 0;

@@ -1,4 +1,5 @@
-//! Damaged tables: bits and sectors, cut and swapped; and some whose checksums are sound again, so that only their structure is wrong.
+//! Damaged tables: bits and sectors, cut and swapped; and some whose checksums are sound again, so
+//! that only their structure is wrong.
 
 use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER};
@@ -96,7 +97,9 @@ fn sealed(what: &str, id: u64, table: &[u8]) -> Option<Vec<u8>> {
     let of = |kind: BlockKind| all.iter().find(|x| x.0 == kind && x.3).copied();
     let (at, len) = match what {
         _ if what.starts_with("a data block") => of(BlockKind::Data).map(|x| (x.1, x.2))?,
-        _ if what.starts_with("an index") => of(BlockKind::Index).filter(|x| x.2 > BLOCK_HEADER + 3).map(|x| (x.1, x.2))?,
+        _ if what.starts_with("an index") => {
+            of(BlockKind::Index).filter(|x| x.2 > BLOCK_HEADER + 3).map(|x| (x.1, x.2))?
+        }
         _ if what.starts_with("properties") => of(BlockKind::Properties).map(|x| (x.1, x.2))?,
         _ => all.first().map(|x| (x.1, x.2))?,
     };
@@ -147,7 +150,12 @@ pub fn make(recipes: &[Recipe], each: usize, made: &mut Made) -> Result<()> {
         for _ in 0..each {
             let Some(recipe) = rng.choose(&small) else { break };
             if let Some(b) = broken(what, &mut rng, &recipe.table()?) {
-                put(b, if what == "another table's name" { recipe.id + 1 } else { recipe.id }, what, "damaged");
+                put(
+                    b,
+                    if what == "another table's name" { recipe.id + 1 } else { recipe.id },
+                    what,
+                    "damaged",
+                );
             }
         }
     }

@@ -45,7 +45,12 @@ fn operations(rng: &mut Rng, n: u64) -> (Vec<u8>, Vec<Value>) {
             None => Op::DeleteRange { start: &key, end: &value },
         };
         encode(&mut bytes, tree, op);
-        told.push(json!([kind, tree, hex(&key), if kind == 2 { String::new() } else { hex(&value) }]));
+        told.push(json!([
+            kind,
+            tree,
+            hex(&key),
+            if kind == 2 { String::new() } else { hex(&value) }
+        ]));
     }
     (bytes, told)
 }
@@ -118,7 +123,9 @@ impl Log {
     pub fn place(&self, lsn: Lsn) -> Result<(PathBuf, usize)> {
         let mut found = recover(&self.env, &self.dir, 0, &mut |_, _, _| Ok(()))?.segments;
         found.retain(|s| s.base.is_some_and(|b| b <= lsn));
-        let s = found.last().ok_or_else(|| firn_kv::Error::invalid("no segment holds this position"))?;
+        let s = found
+            .last()
+            .ok_or_else(|| firn_kv::Error::invalid("no segment holds this position"))?;
         Ok((
             self.dir.join(firn_kv::internals::wal::segment_name(s.number)),
             (SEGMENT_HEADER + lsn - s.base.unwrap_or(0)) as usize,
@@ -142,7 +149,8 @@ impl Log {
     }
 }
 
-/// Sound logs: in one segment or many, synced or not, sealed or not, with recycled segments, with a torn end.
+/// Sound logs: in one segment or many, synced or not, sealed or not, with recycled segments, with a
+/// torn end.
 pub fn sound(seed: u64, made: &mut Made) -> Result<()> {
     let dir = |what: &str| format!("logs/{seed:03}-{}", slug(what));
     let mut tell = |what: &str, log: &Log, content: Value| {
@@ -216,10 +224,13 @@ pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
     let padding = 8; // the last bytes of a record may be padding, which nobody looks at
     let hit = at + rng.below((size - padding) as u64) as usize;
     let bit = 1 << rng.below(8);
-    // An operation of no kind under a sound checksum is as damaged as a flipped bit; an unknown record kind or version is newer.
-    for (what, verdict, kind) in
-        [("a flipped bit", "damaged", 0), ("zeroed", "damaged", 1), ("two records swapped", "damaged", 2)]
-    {
+    // An operation of no kind under a sound checksum is as damaged as a flipped bit; an unknown
+    // record kind or version is newer.
+    for (what, verdict, kind) in [
+        ("a flipped bit", "damaged", 0),
+        ("zeroed", "damaged", 1),
+        ("two records swapped", "damaged", 2),
+    ] {
         log.env.write_file(&path, &sound)?;
         log.change(&path, |b| match kind {
             0 => b[hit] ^= bit,
@@ -243,11 +254,17 @@ pub fn sealed_damage(seed: u64, made: &mut Made) -> Result<()> {
     let mut log = Log::new(seed)?;
     (0..3).try_for_each(|_| log.append(1))?;
     let (path, at) = log.place(0)?;
-    let number =
-        firn_kv::internals::wal::segment_number(path.file_name().and_then(|n| n.to_str()).unwrap_or_default()).unwrap_or(0);
+    let number = firn_kv::internals::wal::segment_number(
+        path.file_name().and_then(|n| n.to_str()).unwrap_or_default(),
+    )
+    .unwrap_or(0);
     let sound = log.env.read_file(&path)?;
     let put = |b: &mut [u8], at: usize, v: u32| b[at..at + 4].copy_from_slice(&v.to_le_bytes());
-    for (what, verdict) in [("version 2", "newer"), ("a record of kind 3", "newer"), ("an operation of no kind", "damaged")] {
+    for (what, verdict) in [
+        ("version 2", "newer"),
+        ("a record of kind 3", "newer"),
+        ("an operation of no kind", "damaged"),
+    ] {
         log.env.write_file(&path, &sound)?;
         log.change(&path, |b| {
             match what {
@@ -275,7 +292,9 @@ pub fn read(env: &dyn Env, dir: &Path, from: Lsn) -> Result<Value> {
     let mut records = vec![];
     recover(env, dir, from, &mut |seq, _, payload| {
         let op = |op: Option<(u32, Op<'_>)>| match op {
-            Some((tree, Op::Point { kind, key, value })) => json!([kind as u8, tree, hex(key), hex(value)]),
+            Some((tree, Op::Point { kind, key, value })) => {
+                json!([kind as u8, tree, hex(key), hex(value)])
+            }
             Some((tree, Op::DeleteRange { start, end })) => json!([4, tree, hex(start), hex(end)]),
             None => Value::Null,
         };

@@ -1,8 +1,9 @@
 //! What the generator makes: files, and what is told of them.
 //!
-//! A line of `expected.jsonl` is an object with `path`, `kind` (`table`, `log`, `manifest`, `store`) and `verdict` (`sound`, `damaged`,
-//! `newer`). A sound one has `content`, or in the golden files, which must stay small, `hash`: the XXH3-64 of the content's JSON, compact and
-//! with sorted names; of a log also `from`, the position to read from. Keys and values are hexadecimal.
+//! A line of `expected.jsonl` is an object with `path`, `kind` (`table`, `log`, `manifest`,
+//! `store`) and `verdict` (`sound`, `damaged`, `newer`). A sound one has `content`, or in the
+//! golden files, which must stay small, `hash`: the XXH3-64 of the content's JSON, compact and with
+//! sorted names; of a log also `from`, the position to read from. Keys and values are hexadecimal.
 
 use firn_kv::internals::base::hash::key_hash;
 use serde_json::{Value, json};
@@ -32,13 +33,16 @@ impl Made {
 
     /// Tells of one that every reader must refuse, as `damaged` or as `newer`.
     pub fn refused(&mut self, path: impl Into<String>, kind: &str, what: &str, verdict: &str) {
-        self.told.push(json!({"path": path.into(), "kind": kind, "what": what, "verdict": verdict}));
+        self.told
+            .push(json!({"path": path.into(), "kind": kind, "what": what, "verdict": verdict}));
     }
 
     /// Only what is told as one of `what`, with its files.
     pub fn only(mut self, what: &[&str]) -> Made {
         self.told.retain(|line| what.iter().any(|w| line["what"] == *w));
-        let kept = |path: &str| self.told.iter().any(|line| line["path"].as_str().is_some_and(|p| path.starts_with(p)));
+        let kept = |path: &str| {
+            self.told.iter().any(|line| line["path"].as_str().is_some_and(|p| path.starts_with(p)))
+        };
         self.files.retain(|f| kept(&f.path));
         self
     }
@@ -65,7 +69,10 @@ impl Made {
 
 /// The name of a folder.
 pub fn slug(name: &str) -> String {
-    name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect::<Vec<_>>().join("-")
+    name.split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|w| !w.is_empty())
+        .collect::<Vec<_>>()
+        .join("-")
 }
 
 /// What stands for a content.

@@ -1,5 +1,5 @@
-//! Writes files of every kind that the engine writes, with what they must be read as: what `format-spec/check` compares its readers on,
-//! and the golden files.
+//! Writes files of every kind that the engine writes, with what they must be read as: what
+//! `format-spec/check` compares its readers on, and the golden files.
 //!
 //! ```text
 //! cargo run -p firn-kv --example golden -- all FOLDER      several hundred files over all options, damaged ones too
@@ -29,7 +29,9 @@ fn write(made: &made::Made, folder: &Path) -> Result<()> {
     }
     let lines: String = made.told.iter().map(|line| format!("{line}\n")).collect();
     let told = ("expected.jsonl", lines.as_bytes());
-    for (path, bytes) in made.files.iter().map(|f| (f.path.as_str(), f.bytes.as_slice())).chain([told]) {
+    for (path, bytes) in
+        made.files.iter().map(|f| (f.path.as_str(), f.bytes.as_slice())).chain([told])
+    {
         let path = folder.join(path);
         if let Some(dir) = path.parent() {
             env.create_dir_all(dir)?;
@@ -47,7 +49,10 @@ fn main() -> ExitCode {
         Some("golden") => set::golden(),
         _ => Err(Error::invalid("say what to write and where to: all FOLDER, or golden FOLDER")),
     };
-    match made.and_then(|m| args.get(1).map_or_else(|| Err(Error::invalid("say where to")), |to| write(&m, Path::new(to)))) {
+    match made.and_then(|m| {
+        args.get(1)
+            .map_or_else(|| Err(Error::invalid("say where to")), |to| write(&m, Path::new(to)))
+    }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("{e}");

@@ -7,7 +7,9 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::base::identity::{LogWriter, TableIdentity};
-use firn_kv::internals::manifest::{AddedTable, Edit, Manifest, PersistedOptions, State, TableMeta, TreeState, manifest_name};
+use firn_kv::internals::manifest::{
+    AddedTable, Edit, Manifest, PersistedOptions, State, TableMeta, TreeState, manifest_name,
+};
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{Compression, FilterKind, Movement, Policy, Result, TreeOptions};
 use firn_testkit::rng::Rng;
@@ -15,7 +17,8 @@ use serde_json::{Value, json};
 
 use super::made::{Made, hex, slug};
 
-/// One of the first six policies, as golden files have them for ever: what is drawn here may not change. [`every_policy`] has all.
+/// One of the first six policies, as golden files have them for ever: what is drawn here may not
+/// change. [`every_policy`] has all.
 fn policy(rng: &mut Rng) -> Policy {
     let n = rng.range(2..64) as u32;
     match rng.below(6) {
@@ -38,21 +41,28 @@ fn policy(rng: &mut Rng) -> Policy {
 }
 
 fn options(rng: &mut Rng) -> PersistedOptions {
-    let mut o = PersistedOptions::of(&TreeOptions { policy: policy(rng), ..TreeOptions::default() });
+    let mut o =
+        PersistedOptions::of(&TreeOptions { policy: policy(rng), ..TreeOptions::default() });
     let levels = rng.range(1..9);
-    o.compression = (0..levels).map(|_| if rng.one_in(2) { Compression::None } else { Compression::Lz4 }).collect();
+    o.compression = (0..levels)
+        .map(|_| if rng.one_in(2) { Compression::None } else { Compression::Lz4 })
+        .collect();
     let filters = [FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16];
     o.filter = (0..levels).map(|_| rng.choose(&filters).copied().unwrap_or_default()).collect();
     o.tombstone_age_secs = rng.below(1 << 30);
-    (o.block_size, o.table_size, o.memtable_size) = (rng.range(512..65_537), rng.below(1 << 40), rng.below(1 << 31));
+    (o.block_size, o.table_size, o.memtable_size) =
+        (rng.range(512..65_537), rng.below(1 << 40), rng.below(1 << 31));
     let mut name = |what: &str| rng.one_in(2).then(|| format!("{what} hook ❄"));
-    (o.merge, o.purge, o.summary, o.filter_prefix) = (name("merge"), name("purge"), name("summary"), name("prefix"));
+    (o.merge, o.purge, o.summary, o.filter_prefix) =
+        (name("merge"), name("purge"), name("summary"), name("prefix"));
     o
 }
 
 /// Writers of a log, as many as the number says.
 fn writers(number: u64) -> Vec<LogWriter> {
-    (0..number % 4).map(|i| LogWriter { from: 3 * i + 1, id: u64::MAX / 7 * (i + 1), base: 4096 * i }).collect()
+    (0..number % 4)
+        .map(|i| LogWriter { from: 3 * i + 1, id: u64::MAX / 7 * (i + 1), base: 4096 * i })
+        .collect()
 }
 
 fn table(rng: &mut Rng, id: u64, first: u64) -> TableMeta {
@@ -60,7 +70,10 @@ fn table(rng: &mut Rng, id: u64, first: u64) -> TableMeta {
     let ingested = rng.one_in(4) && min_seq > 0;
     TableMeta {
         id,
-        identity: TableIdentity { store: 1 << 63 | id, unique: id.wrapping_mul(0x9e37_79b9_7f4a_7c15) },
+        identity: TableIdentity {
+            store: 1 << 63 | id,
+            unique: id.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        },
         size: rng.below(1 << 40),
         entries: rng.below(1 << 30),
         deletes: rng.below(100),
@@ -83,13 +96,20 @@ fn edit(rng: &mut Rng, state: &State) -> Edit {
     let tree = state.trees.keys().copied().collect::<Vec<_>>();
     let Some(&tree) = rng.choose(&tree).filter(|_| !rng.one_in(8)) else {
         let (id, flushed) = (state.next_tree + rng.below(2) as u32, rng.below(1 << 50));
-        return Edit::CreateTree { id, name: format!("tree {id} ❄"), options: options(rng), flushed };
+        return Edit::CreateTree {
+            id,
+            name: format!("tree {id} ❄"),
+            options: options(rng),
+            flushed,
+        };
     };
     let t = &state.trees[&tree];
     match rng.below(13) {
         12 => {
             let mut writers = state.writers.clone();
-            let (from, base) = writers.last().map_or((1, 0), |w| (w.from + 1 + rng.below(9), w.base + 8 * rng.below(1 << 20)));
+            let (from, base) = writers
+                .last()
+                .map_or((1, 0), |w| (w.from + 1 + rng.below(9), w.base + 8 * rng.below(1 << 20)));
             // Of some that were there no segment is left.
             writers.drain(..rng.below(1 + writers.len() as u64) as usize);
             writers.push(LogWriter { from, id: rng.next_u64(), base });
@@ -103,7 +123,8 @@ fn edit(rng: &mut Rng, state: &State) -> Edit {
             wal_floor: state.wal_floor + 8 * rng.below(1 << 20),
         },
         4 | 5 if !t.runs.is_empty() => {
-            // A compaction: the oldest run goes, two tables come in its place, and one of the others moves down.
+            // A compaction: the oldest run goes, two tables come in its place, and one of the
+            // others moves down.
             let last = &t.runs[t.runs.len() - 1];
             let removed = last.tables.iter().map(|t| t.id).collect();
             let (level, run) = (last.level.saturating_add(1), last.number);
@@ -123,7 +144,12 @@ fn edit(rng: &mut Rng, state: &State) -> Edit {
         _ => {
             let id = state.next_file;
             let added = vec![AddedTable { level: 0, run: id, table: Arc::new(table(rng, id, 0)) }];
-            Edit::Tables { tree, removed: vec![], added, flushed: Some(t.flushed + 8 * rng.below(1000)) }
+            Edit::Tables {
+                tree,
+                removed: vec![],
+                added,
+                flushed: Some(t.flushed + 8 * rng.below(1000)),
+            }
         }
     }
 }
@@ -180,7 +206,13 @@ impl Case {
         self.env.read_file(&Path::new("/man").join(manifest_name(self.number)))
     }
 
-    fn put(&self, made: &mut Made, name: &str, manifest: Vec<u8>, current: Option<Vec<u8>>) -> Result<()> {
+    fn put(
+        &self,
+        made: &mut Made,
+        name: &str,
+        manifest: Vec<u8>,
+        current: Option<Vec<u8>>,
+    ) -> Result<()> {
         made.file(format!("{name}/{}", manifest_name(self.number)), manifest);
         let current = current.map_or_else(|| self.env.read_file(Path::new("/man/CURRENT")), Ok)?;
         made.file(format!("{name}/CURRENT"), current);
@@ -216,11 +248,18 @@ pub fn every_policy(seed: u64, made: &mut Made) -> Result<()> {
     let mut case = Case::new(2 * seed, 0)?;
     for description in Policy::ALL {
         let mut values = vec![description.defaults()];
-        values.extend((0..3).map(|_| description.params.iter().map(|p| p.kind.draw(&mut |n| case.rng.below(n))).collect()));
+        values.extend((0..3).map(|_| {
+            description.params.iter().map(|p| p.kind.draw(&mut |n| case.rng.below(n))).collect()
+        }));
         for policy in values.iter().filter_map(|values| Policy::of(description.name, values)) {
             let options = PersistedOptions::of(&TreeOptions { policy, ..TreeOptions::default() });
             let id = case.state.next_tree;
-            let edit = Edit::CreateTree { id, name: format!("{} {id}", description.name), options, flushed: 0 };
+            let edit = Edit::CreateTree {
+                id,
+                name: format!("{} {id}", description.name),
+                options,
+                flushed: 0,
+            };
             case.state.apply(&edit)?;
             case.manifest.append(&[edit])?;
         }
@@ -306,7 +345,8 @@ pub fn told(state: &State) -> Value {
     };
     let run = |r: &Arc<firn_kv::internals::manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
     let tree = |t: &TreeState| json!({"id": t.id, "name": t.name, "flushed": t.flushed, "runs": t.runs.iter().map(run).collect::<Vec<_>>()});
-    let writers = state.writers.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id}));
+    let writers =
+        state.writers.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id}));
     let mut told = json!({
         "store_id": state.id, "created": state.created_micros, "next_file": state.next_file, "last_seq": state.last_seq,
         "wal_floor": state.wal_floor, "next_tree": state.next_tree, "trees": state.trees.values().map(tree).collect::<Vec<_>>(),

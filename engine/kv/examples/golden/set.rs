@@ -22,8 +22,8 @@ pub fn all() -> Result<Made> {
     Ok(made)
 }
 
-/// The golden files of format version 1. They must stay few and small, and what is made here must never change: another version gets
-/// another function.
+/// The golden files of format version 1. They must stay few and small, and what is made here must
+/// never change: another version gets another function.
 pub fn golden() -> Result<Made> {
     let mut made = Made::default();
     tables::few().iter().try_for_each(|r| r.make(&mut made))?;
@@ -44,11 +44,12 @@ pub fn golden() -> Result<Made> {
     Ok(made.hashed())
 }
 
-/// The versions of what decides about bytes within the format: what the compressor finds, where the filter's construction ends, what
-/// the writer calls itself.
+/// The versions of what decides about bytes within the format: what the compressor finds, where the
+/// filter's construction ends, what the writer calls itself.
 #[allow(clippy::disallowed_methods, reason = "the sources' own list of versions")]
 pub fn versions() -> Value {
-    let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap_or_default();
+    let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock"))
+        .unwrap_or_default();
     let version = |name: &str| {
         let after = lock.split_once(&format!("name = \"{name}\"\nversion = \""));
         after.and_then(|(_, rest)| rest.split_once('"')).map(|(version, _)| version.to_owned())

@@ -1,4 +1,5 @@
-//! Whole stores: trees with tables on several levels, range deletions, merge operands, ingested tables, and writes only in the log.
+//! Whole stores: trees with tables on several levels, range deletions, merge operands, ingested
+//! tables, and writes only in the log.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +8,10 @@ use std::sync::Arc;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::policy::{Leveled, Tiered};
-use firn_kv::{Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, Result, Tree, TreeOptions};
+use firn_kv::{
+    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, Result, Tree,
+    TreeOptions,
+};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
 
@@ -30,7 +34,13 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// How the stores are opened.
 pub fn db_options() -> DbOptions {
-    DbOptions { memory_budget: 2 << 20, background_threads: 0, wal_segment: 64 << 10, event_log: false, ..DbOptions::default() }
+    DbOptions {
+        memory_budget: 2 << 20,
+        background_threads: 0,
+        wal_segment: 64 << 10,
+        event_log: false,
+        ..DbOptions::default()
+    }
 }
 
 /// Options of the tree `name`: no defaults, which may change.
@@ -46,14 +56,27 @@ pub fn tree_options(name: &str) -> TreeOptions {
         ..TreeOptions::default()
     };
     match name {
-        "raw" => TreeOptions { compression: vec![Compression::None], filter: vec![FilterKind::None], ..small },
+        "raw" => TreeOptions {
+            compression: vec![Compression::None],
+            filter: vec![FilterKind::None],
+            ..small
+        },
         "levels" => TreeOptions {
             compression: vec![Compression::None, Compression::Lz4],
             filter: vec![FilterKind::Fuse8, FilterKind::Fuse16],
-            policy: Policy::Leveled(Leveled { level0_runs: 2, ratio: 4, base: 64 << 10, movement: Movement::default() }),
+            policy: Policy::Leveled(Leveled {
+                level0_runs: 2,
+                ratio: 4,
+                base: 64 << 10,
+                movement: Movement::default(),
+            }),
             ..small
         },
-        _ => TreeOptions { merge: Some(Arc::new(Append)), summary: Some(Arc::new(super::tables::Facts)), ..small },
+        _ => TreeOptions {
+            merge: Some(Arc::new(Append)),
+            summary: Some(Arc::new(super::tables::Facts)),
+            ..small
+        },
     }
 }
 
@@ -97,13 +120,15 @@ fn change(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
 
 /// Loads sorted pairs.
 fn ingest(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
-    let pairs: Map = (0..40).map(|_| (key(rng), format!("loaded {}", rng.below(1000)).into_bytes())).collect();
+    let pairs: Map =
+        (0..40).map(|_| (key(rng), format!("loaded {}", rng.below(1000)).into_bytes())).collect();
     tree.ingest(&pairs)?;
     map.extend(pairs);
     Ok(())
 }
 
-/// A store after `steps` changes of each tree, the last ones only in the log, and an exported table. It was closed and opened again in between.
+/// A store after `steps` changes of each tree, the last ones only in the log, and an exported
+/// table. It was closed and opened again in between.
 pub fn make(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
     let (env, dir) = (MemEnv::new(seed), Path::new("/db"));
     let mut rng = Rng::new(seed);
@@ -145,7 +170,12 @@ pub fn make(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
         made.file(format!("{name}/{file}"), env.read_file(path)?);
     }
     let pairs = |map: &Map| map.iter().map(|(k, v)| json!([hex(k), hex(v)])).collect::<Vec<_>>();
-    made.sound(name, "store", "merge hook appends", maps.iter().map(|(n, m)| (n.to_string(), pairs(m))).collect());
+    made.sound(
+        name,
+        "store",
+        "merge hook appends",
+        maps.iter().map(|(n, m)| (n.to_string(), pairs(m))).collect(),
+    );
     Ok(())
 }
 

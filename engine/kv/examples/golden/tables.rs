@@ -128,8 +128,15 @@ fn versions(rng: &mut Rng, keys: u64, n: u64, kind: impl Fn(&mut Rng) -> Kind) -
     all
 }
 
-fn puts(keys: impl IntoIterator<Item = Vec<u8>>, seq: u64, rng: &mut Rng, value: impl Fn(&mut Rng) -> Vec<u8>) -> Vec<Entry> {
-    keys.into_iter().map(|k| (k, Trailer::new(seq + rng.below(900), Kind::Put), value(rng))).collect()
+fn puts(
+    keys: impl IntoIterator<Item = Vec<u8>>,
+    seq: u64,
+    rng: &mut Rng,
+    value: impl Fn(&mut Rng) -> Vec<u8>,
+) -> Vec<Entry> {
+    keys.into_iter()
+        .map(|k| (k, Trailer::new(seq + rng.below(900), Kind::Put), value(rng)))
+        .collect()
 }
 
 fn number(i: u64) -> Vec<u8> {
@@ -138,15 +145,24 @@ fn number(i: u64) -> Vec<u8> {
 
 fn entries(shape: &str, rng: &mut Rng) -> Vec<Entry> {
     let short = |rng: &mut Rng| text(rng, 24);
-    let any =
-        |rng: &mut Rng| rng.choose(&[Kind::Put, Kind::Put, Kind::Put, Kind::Delete, Kind::Merge]).copied().unwrap_or(Kind::Put);
+    let any = |rng: &mut Rng| {
+        rng.choose(&[Kind::Put, Kind::Put, Kind::Put, Kind::Delete, Kind::Merge])
+            .copied()
+            .unwrap_or(Kind::Put)
+    };
     match shape {
         "one empty entry" => vec![(vec![], Trailer::new(0, Kind::Put), vec![])],
         "puts" => puts((0..150).map(number), 77, rng, short),
-        "one sequence number" => (0..90).map(|i| (number(i), Trailer::new(0, Kind::Put), text(rng, 30))).collect(),
+        "one sequence number" => {
+            (0..90).map(|i| (number(i), Trailer::new(0, Kind::Put), text(rng, 30))).collect()
+        }
         "long chains of versions" => versions(rng, 3, 70, |_| Kind::Put),
-        "deletes" => versions(rng, 60, 1, |rng| if rng.one_in(3) { Kind::Put } else { Kind::Delete }),
-        "merge operands" => versions(rng, 12, 9, |rng| if rng.one_in(9) { Kind::Put } else { Kind::Merge }),
+        "deletes" => {
+            versions(rng, 60, 1, |rng| if rng.one_in(3) { Kind::Put } else { Kind::Delete })
+        }
+        "merge operands" => {
+            versions(rng, 12, 9, |rng| if rng.one_in(9) { Kind::Put } else { Kind::Merge })
+        }
         "all kinds" | "range deletions and entries" => versions(rng, 40, 3, any),
         "large values" => {
             let len = [5, 300, 4096, 9000, 70_000];
@@ -157,29 +173,44 @@ fn entries(shape: &str, rng: &mut Rng) -> Vec<Entry> {
             puts((0..14).map(number), 5, rng, value)
         }
         "large keys" => {
-            let key = |i: u8| [vec![b'k'; 200 * i as usize], random(&mut Rng::new(i.into()), 3000)].concat();
+            let key = |i: u8| {
+                [vec![b'k'; 200 * i as usize], random(&mut Rng::new(i.into()), 3000)].concat()
+            };
             let longest = [vec![b'k'; 65_534], vec![b'z']].concat();
             puts([(0..6).rev().map(key).collect(), vec![longest]].concat(), 5, rng, short)
         }
-        "more keys than a block may gather" => puts((0..18u8).map(|i| [vec![b'k'; 65_530], vec![i]].concat()), 5, rng, short),
-        "equal heads" => puts((0..120).map(|i| format!("same/8/bytes/{}/{i:04}", i / 40).into_bytes()), 1 << 40, rng, short),
+        "more keys than a block may gather" => {
+            puts((0..18u8).map(|i| [vec![b'k'; 65_530], vec![i]].concat()), 5, rng, short)
+        }
+        "equal heads" => puts(
+            (0..120).map(|i| format!("same/8/bytes/{}/{i:04}", i / 40).into_bytes()),
+            1 << 40,
+            rng,
+            short,
+        ),
         "trailing zeros" => {
-            let keys = (0..40usize).map(|i| [&b"zeros/"[..], &[0, 0, 1][..i % 3], &vec![0; i]].concat());
+            let keys =
+                (0..40usize).map(|i| [&b"zeros/"[..], &[0, 0, 1][..i % 3], &vec![0; i]].concat());
             puts(keys, 9, rng, short)
         }
         "empty values" => puts((0..200).map(number), 300, rng, |_| vec![]),
-        "random bytes" => {
-            puts((0..120).map(|_| random(&mut rng.fork(), 20)).collect::<Vec<_>>(), 4, &mut rng.fork(), |r| random(r, 60))
-        }
+        "random bytes" => puts(
+            (0..120).map(|_| random(&mut rng.fork(), 20)).collect::<Vec<_>>(),
+            4,
+            &mut rng.fork(),
+            |r| random(r, 60),
+        ),
         "far sequence numbers" => {
             let seqs = [MAX_SEQ, MAX_SEQ - 1, 1 << 50, 1 << 40, 1 << 33, 65_537, 255, 1, 0];
             let key = |i: usize| format!("key{:02}", i / 9).into_bytes();
             (0..63).map(|i| (key(i), Trailer::new(seqs[i % 9], any(rng)), vec![])).collect()
         }
         "longest keys" => {
-            // About where prefixes end, that have 16 bits for their length, and heads behind them; then a key twice, and its neighbours.
+            // About where prefixes end, that have 16 bits for their length, and heads behind them;
+            // then a key twice, and its neighbours.
             let prefixes = [65_534, 65_535, 65_536, 65_543, 65_544].map(|n| vec![b'k'; n]);
-            let longest = [&b"j"[..], b"k", b"k", b"l"].map(|end| [&vec![b'k'; MAX_KEY_LEN - 1], end].concat());
+            let longest = [&b"j"[..], b"k", b"k", b"l"]
+                .map(|end| [&vec![b'k'; MAX_KEY_LEN - 1], end].concat());
             puts([&prefixes[..], &longest].concat(), 5, rng, short)
         }
         "a wide block" => puts((0..3).map(number), 8, rng, |rng| text(rng, 70).repeat(1000)),
@@ -191,12 +222,17 @@ fn tombstones(shape: &str, rng: &mut Rng) -> Fragments {
     let n = if shape.starts_with("range deletions") { 12 } else { 0 };
     let key = |i: u64| format!("tree/row{i:05}").into_bytes();
     if shape == "longest keys" {
-        let [start, end] = [b'i', b'm'].map(|end| [&vec![b'k'; MAX_KEY_LEN - 1][..], &[end]].concat());
+        let [start, end] =
+            [b'i', b'm'].map(|end| [&vec![b'k'; MAX_KEY_LEN - 1][..], &[end]].concat());
         return Fragments::build(vec![RangeTombstone { start, end, seq: 4 }]);
     }
     let any = |rng: &mut Rng| {
         let start = rng.below(120);
-        RangeTombstone { start: key(start), end: key(start + 1 + rng.below(60)), seq: rng.below(2_000_000) }
+        RangeTombstone {
+            start: key(start),
+            end: key(start + 1 + rng.below(60)),
+            seq: rng.below(2_000_000),
+        }
     };
     Fragments::build((0..n).map(|_| any(rng)).collect())
 }
@@ -226,7 +262,9 @@ impl Recipe {
             block_size: self.block_size,
             compression: self.compression,
             filter: self.filter,
-            filter_prefix: self.prefix.map(|n| Arc::new(First(n, format!("first {n}"))) as Arc<dyn FilterPrefix>),
+            filter_prefix: self
+                .prefix
+                .map(|n| Arc::new(First(n, format!("first {n}"))) as Arc<dyn FilterPrefix>),
             summary: self.summary.then(|| Arc::new(Facts) as Arc<dyn Summary>),
             merge: if self.shape == "merge operands" { "append".into() } else { String::new() },
             created_micros: 1_600_000_000_000_000 + self.id,
@@ -256,8 +294,12 @@ impl Recipe {
 
 /// A table's content as it is told.
 pub fn told(entries: &[Entry], tombstones: &Fragments) -> Value {
-    let entry = |(key, trailer, value): &Entry| json!([hex(key), trailer.seq(), trailer.kind().map(|k| k as u8), hex(value)]);
-    let fragment = |f: &firn_kv::internals::base::tombstone::Fragment| json!([hex(&f.start), hex(&f.end), f.seqs]);
+    let entry = |(key, trailer, value): &Entry| {
+        json!([hex(key), trailer.seq(), trailer.kind().map(|k| k as u8), hex(value)])
+    };
+    let fragment = |f: &firn_kv::internals::base::tombstone::Fragment| {
+        json!([hex(&f.start), hex(&f.end), f.seqs])
+    };
     json!({
         "entries": entries.iter().map(entry).collect::<Vec<_>>(),
         "tombstones": tombstones.as_slice().iter().map(fragment).collect::<Vec<_>>(),
@@ -268,7 +310,8 @@ pub fn told(entries: &[Entry], tombstones: &Fragments) -> Value {
 #[allow(dead_code)] // the generator only writes, the test of the golden files only reads
 pub fn read(env: &dyn Env, path: &Path, id: u64) -> Result<Value> {
     let table = Table::open(env.open_read(path, false)?, path, id, Cache::new(1 << 20))?;
-    let prefix = table.properties().filter_prefix.strip_prefix("first ").and_then(|n| n.parse().ok());
+    let prefix =
+        table.properties().filter_prefix.strip_prefix("first ").and_then(|n| n.parse().ok());
     let prefix = prefix.map(|n| First(n, table.properties().filter_prefix.clone()));
     let report = table.verify(prefix.as_ref().map(|p| p as &dyn FilterPrefix), |_| ())?;
     let mut entries = vec![];
@@ -284,20 +327,34 @@ pub fn read(env: &dyn Env, path: &Path, id: u64) -> Result<Value> {
 
 /// Every shape with every option.
 pub fn all() -> Vec<Recipe> {
-    let filters =
-        [(FilterKind::None, None), (FilterKind::Fuse8, None), (FilterKind::Fuse16, None), (FilterKind::Fuse8, Some(10))];
+    let filters = [
+        (FilterKind::None, None),
+        (FilterKind::Fuse8, None),
+        (FilterKind::Fuse16, None),
+        (FilterKind::Fuse8, Some(10)),
+    ];
     let mut out = vec![];
     for shape in SHAPES {
         for compression in [Compression::None, Compression::Lz4] {
             for (i, (filter, prefix)) in filters.into_iter().enumerate() {
                 for (j, block_size) in [512, 4032, 65_536].into_iter().enumerate() {
                     let id = out.len() as u64 + 1;
-                    let heavy = ["more keys than a block may gather", "longest keys"].contains(&shape);
+                    let heavy =
+                        ["more keys than a block may gather", "longest keys"].contains(&shape);
                     if heavy && (i + j != 3 || compression == Compression::None) {
                         continue;
                     }
                     let (summary, level) = ((i + j) % 2 == 1, (id % 7) as u8);
-                    out.push(Recipe { id, shape, compression, filter, prefix, block_size, summary, level });
+                    out.push(Recipe {
+                        id,
+                        shape,
+                        compression,
+                        filter,
+                        prefix,
+                        block_size,
+                        summary,
+                        level,
+                    });
                 }
             }
         }
@@ -311,7 +368,10 @@ pub fn few() -> Vec<Recipe> {
     let mut out: Vec<Recipe> = vec![];
     for (i, shape) in SHAPES.into_iter().enumerate().filter(|(_, s)| !large.contains(s)) {
         let lz4 = |r: &Recipe| shape != "a wide block" || r.compression == Compression::Lz4;
-        let of: Vec<Recipe> = all().into_iter().filter(|r| r.shape == shape && r.block_size < 65_536 && lz4(r)).collect();
+        let of: Vec<Recipe> = all()
+            .into_iter()
+            .filter(|r| r.shape == shape && r.block_size < 65_536 && lz4(r))
+            .collect();
         out.push(of[7 * i % of.len()]);
     }
     out

@@ -1,9 +1,12 @@
-//! Checksums with context: a CRC-32 (IEEE) over where the bytes belong and then the bytes themselves.
+//! Checksums with context: a CRC-32 (IEEE) over where the bytes belong and then the bytes
+//! themselves.
 //!
-//! Invariants: the same bytes in another file, or at another offset of the same file, have another checksum, so a
-//! misdirected, duplicated or stale write is found like a flipped bit. Spec: `format-spec/README.md`, "Checksums".
+//! Invariants: the same bytes in another file, or at another offset of the same file, have another
+//! checksum, so a misdirected, duplicated or stale write is found like a flipped bit. Spec:
+//! `format-spec/README.md`, "Checksums".
 
-/// CRC-32 of `context` (file id, then offset, both little-endian `u64`) followed by each of `parts`.
+/// CRC-32 of `context` (file id, then offset, both little-endian `u64`) followed by each of
+/// `parts`.
 pub fn checksum(file: u64, offset: u64, parts: &[&[u8]]) -> u32 {
     let mut context = [0; 16];
     context[..8].copy_from_slice(&file.to_le_bytes());
@@ -16,8 +19,8 @@ pub fn checksum(file: u64, offset: u64, parts: &[&[u8]]) -> u32 {
     h.finalize()
 }
 
-/// The bit of a message of `len` bytes, as its byte and its place in that, by which two messages differ whose checksums differ by
-/// `difference`, when they differ by one.
+/// The bit of a message of `len` bytes, as its byte and its place in that, by which two messages
+/// differ whose checksums differ by `difference`, when they differ by one.
 pub fn bit_of(difference: u32, len: usize) -> Option<(usize, u32)> {
     let shift = |crc: u32| (0..8).fold(crc, |c, _| c >> 1 ^ if c & 1 == 1 { REVERSED } else { 0 });
     // What each bit of the last byte does to the checksum, then of the byte before it, ...
@@ -32,7 +35,8 @@ pub fn bit_of(difference: u32, len: usize) -> Option<(usize, u32)> {
 /// The polynomial of the checksum, its bits reversed.
 const REVERSED: u32 = 0xEDB8_8320;
 
-/// Appends a block of varint-coded fields' own CRC-32 (no context): for small files that are replaced as a whole.
+/// Appends a block of varint-coded fields' own CRC-32 (no context): for small files that are
+/// replaced as a whole.
 pub fn seal(out: &mut Vec<u8>) {
     let crc = crc32fast::hash(out);
     out.extend_from_slice(&crc.to_le_bytes());

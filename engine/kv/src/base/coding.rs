@@ -1,6 +1,8 @@
-//! Integers as bytes: fixed little-endian and LEB128 varints, read with bounds checks from untrusted input.
+//! Integers as bytes: fixed little-endian and LEB128 varints, read with bounds checks from
+//! untrusted input.
 //!
-//! Invariants: every reader returns `None` instead of panicking when bytes are missing or a varint is over-long.
+//! Invariants: every reader returns `None` instead of panicking when bytes are missing or a varint
+//! is over-long.
 
 /// Appends a LEB128 varint of at most 10 bytes.
 pub fn put_varint(out: &mut Vec<u8>, mut v: u64) {

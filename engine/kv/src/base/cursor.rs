@@ -1,13 +1,15 @@
 //! The cursor: how every sorted source inside the engine is walked (memtable, table, run, merge).
 //!
 //! Invariants, numbered so that code can point at them:
-//! - C1: a cursor is *invalid* when new, after an error, and when it has run off either end. `key`, `trailer` and `value` may
-//!   be called only while it is valid; the slices live until the cursor is moved.
-//! - C2: entries come in the order of [`compare`](super::key::compare): user key ascending, newest version first.
-//! - C3: `next` on a cursor that ran off the front, and `prev` on one that ran off the back, keep it invalid; only the seeks,
-//!   `first` and `last` make a cursor valid again.
-//! - C4: a cursor sees every version and every kind of point entry; visibility is decided above it. Range tombstones are not
-//!   entries of a cursor: see [`tombstone`](super::tombstone).
+//! - C1: a cursor is *invalid* when new, after an error, and when it has run off either end. `key`,
+//!   `trailer` and `value` may be called only while it is valid; the slices live until the cursor
+//!   is moved.
+//! - C2: entries come in the order of [`compare`](super::key::compare): user key ascending, newest
+//!   version first.
+//! - C3: `next` on a cursor that ran off the front, and `prev` on one that ran off the back, keep
+//!   it invalid; only the seeks, `first` and `last` make a cursor valid again.
+//! - C4: a cursor sees every version and every kind of point entry; visibility is decided above it.
+//!   Range tombstones are not entries of a cursor: see [`tombstone`](super::tombstone).
 //! - C5: errors are returned once and leave the cursor invalid.
 
 use super::error::Result;
@@ -31,8 +33,9 @@ pub trait Cursor {
     fn head(&self) -> u64 {
         head(self.key())
     }
-    /// Asks the memory for what a seek to `key` will look at, a step further with each of the steps 0 to [`STEPS_AHEAD`] - 1, so that
-    /// several cursors can wait for their cache misses at the same time. It moves nothing and may do nothing.
+    /// Asks the memory for what a seek to `key` will look at, a step further with each of the steps
+    /// 0 to [`STEPS_AHEAD`] - 1, so that several cursors can wait for their cache misses at the
+    /// same time. It moves nothing and may do nothing.
     #[inline]
     fn approach(&mut self, _key: &[u8], _step: usize) {}
     /// To the first entry at or after `(key, at)`.

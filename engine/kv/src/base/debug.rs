@@ -1,6 +1,7 @@
 //! What types look like in messages: [`debug_by`], for those that hold data, hooks, locks or files.
 
-/// Implements `Debug` by a few fields that tell one value from another. The rest is left out, so nothing is locked or read, and no content shown.
+/// Implements `Debug` by a few fields that tell one value from another. The rest is left out, so
+/// nothing is locked or read, and no content shown.
 macro_rules! debug_by {
     ($type:ty, $name:literal $(, $field:ident)*) => {
         impl std::fmt::Debug for $type {

@@ -1,12 +1,16 @@
-//! Many range deletions at once, overlapping as they like, for asking which is the newest over a key.
+//! Many range deletions at once, overlapping as they like, for asking which is the newest over a
+//! key.
 //!
-//! The bounds of all deletions cut the keys into *pieces*. A segment tree over the pieces holds each deletion in the O(log n) nodes whose
-//! pieces it covers together, so building takes O(n log n) of time and space however deeply they are nested, and the deletions of a piece
-//! are those of the nodes from its leaf to the root.
+//! The bounds of all deletions cut the keys into *pieces*. A segment tree over the pieces holds
+//! each deletion in the O(log n) nodes whose pieces it covers together, so building takes O(n log
+//! n) of time and space however deeply they are nested, and the deletions of a piece are those of
+//! the nodes from its leaf to the root.
 //!
 //! Invariants:
-//! - D1: bounds ascend strictly, and each is one of a deletion; piece `i` is `[bound i, bound i + 1)`.
-//! - D2: spans of one sequence number neither overlap nor touch; spans are in order of their numbers.
+//! - D1: bounds ascend strictly, and each is one of a deletion; piece `i` is
+//!   `[bound i, bound i + 1)`.
+//! - D2: spans of one sequence number neither overlap nor touch; spans are in order of their
+//!   numbers.
 //! - D3: the numbers of a node ascend strictly. `newest` has each piece's greatest, or `NONE`.
 
 use super::key::{MAX_SEQ, Seq};
@@ -49,9 +53,11 @@ pub struct Stretch<'a> {
 }
 
 impl Deletions {
-    /// The deletions of keys in `[start, end)` with these sequence numbers; empty ranges are left out. Costs O(n log n).
+    /// The deletions of keys in `[start, end)` with these sequence numbers; empty ranges are left
+    /// out. Costs O(n log n).
     pub fn build<'a>(deletions: impl IntoIterator<Item = (&'a [u8], &'a [u8], Seq)>) -> Deletions {
-        let mut list: Vec<_> = deletions.into_iter().filter(|(start, end, _)| start < end).collect();
+        let mut list: Vec<_> =
+            deletions.into_iter().filter(|(start, end, _)| start < end).collect();
         list.sort_unstable_by_key(|&(start, _, seq)| (seq, start));
         list.dedup_by(|next, kept| {
             let one = next.2 == kept.2 && next.0 <= kept.1;
@@ -60,11 +66,15 @@ impl Deletions {
             }
             one
         });
-        let mut bounds: Vec<&[u8]> = list.iter().flat_map(|&(start, end, _)| [start, end]).collect();
+        let mut bounds: Vec<&[u8]> =
+            list.iter().flat_map(|&(start, end, _)| [start, end]).collect();
         bounds.sort_unstable();
         bounds.dedup();
         let at = |key: &[u8]| bounds.partition_point(|b| *b < key) as u32;
-        let spans = list.iter().map(|&(start, end, seq)| Span { from: at(start), until: at(end), seq }).collect();
+        let spans = list
+            .iter()
+            .map(|&(start, end, seq)| Span { from: at(start), until: at(end), seq })
+            .collect();
         let mut made = Deletions { keys: bounds.concat(), spans, ..Deletions::default() };
         made.ends = bounds
             .iter()
@@ -133,7 +143,8 @@ impl Deletions {
             NONE => None,
             newest if newest <= read => Some(newest),
             _ => {
-                let path = std::iter::successors(Some(piece + self.pieces()), |n| Some(n / 2)).take_while(|&n| n > 0);
+                let path = std::iter::successors(Some(piece + self.pieces()), |n| Some(n / 2))
+                    .take_while(|&n| n > 0);
                 path.filter_map(|n| {
                     let seqs = self.node(n);
                     seqs[..seqs.partition_point(|&s| s <= read)].last().copied()
@@ -155,7 +166,9 @@ impl Deletions {
 
     /// The deletions, those of one number that touch as one.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], Seq)> {
-        self.spans.iter().map(|s| (self.bound(s.from as usize), self.bound(s.until as usize), s.seq))
+        self.spans
+            .iter()
+            .map(|s| (self.bound(s.from as usize), self.bound(s.until as usize), s.seq))
     }
 
     /// The pieces that may have a key in `[from, until)`; `None` is unbounded.
@@ -184,7 +197,8 @@ impl Deletions {
         (from..behind).any(|i| is_deleted(i) && self.bound(i + 1) > first)
     }
 
-    /// The newest deletion of `key` that a reader at `read` sees. Costs one binary search; a second one where newer deletions cover it.
+    /// The newest deletion of `key` that a reader at `read` sees. Costs one binary search; a second
+    /// one where newer deletions cover it.
     pub fn newest_covering(&self, key: &[u8], read: Seq) -> Option<Seq> {
         match self.bounds_before(key) {
             0 => None,
@@ -201,37 +215,49 @@ impl Deletions {
         Stretch { from, until: (n < self.ends.len()).then(|| self.bound(n)), newest }
     }
 
-    /// The fragments that tell readers at these snapshots (ascending), and of the newest state, what all deletions would: of those between
-    /// two snapshots the newest.
+    /// The fragments that tell readers at these snapshots (ascending), and of the newest state,
+    /// what all deletions would: of those between two snapshots the newest.
     pub fn fragments(&self, snapshots: &[Seq]) -> Fragments {
         self.cut(|seq| snapshots[..snapshots.partition_point(|&s| s < seq)].last().copied())
     }
 
-    /// The fragments with all deletions: as many numbers as fragments times deletions where they are nested.
+    /// The fragments with all deletions: as many numbers as fragments times deletions where they
+    /// are nested.
     pub fn all_fragments(&self) -> Fragments {
         self.cut(|seq| seq.checked_sub(1))
     }
 
-    /// Fragments with those deletions that `next` leads to: after one of this number, the newest at or below the one that it gives.
+    /// Fragments with those deletions that `next` leads to: after one of this number, the newest at
+    /// or below the one that it gives.
     fn cut(&self, next: impl Fn(Seq) -> Option<Seq>) -> Fragments {
         let fragment = |piece| {
             let first = self.newest_of(piece, MAX_SEQ)?;
-            let seqs = std::iter::successors(Some(first), |&s| self.newest_of(piece, next(s)?)).collect();
-            Some(Fragment { start: self.bound(piece).to_vec(), end: self.bound(piece + 1).to_vec(), seqs })
+            let seqs =
+                std::iter::successors(Some(first), |&s| self.newest_of(piece, next(s)?)).collect();
+            Some(Fragment {
+                start: self.bound(piece).to_vec(),
+                end: self.bound(piece + 1).to_vec(),
+                seqs,
+            })
         };
         Fragments::from_parts((0..self.pieces()).filter_map(fragment).collect())
     }
 
     /// Bytes of heap that this holds.
     pub fn memory(&self) -> usize {
-        let words = self.ends.capacity() + self.newest.capacity() + self.seqs.capacity() + self.nodes.capacity() / 2;
+        let words = self.ends.capacity()
+            + self.newest.capacity()
+            + self.seqs.capacity()
+            + self.nodes.capacity() / 2;
         self.keys.capacity() + 8 * words + size_of::<Span>() * self.spans.capacity()
     }
 }
 
 impl<'a> FromIterator<&'a RangeTombstone> for Deletions {
     fn from_iter<T: IntoIterator<Item = &'a RangeTombstone>>(tombstones: T) -> Self {
-        Deletions::build(tombstones.into_iter().map(|t| (t.start.as_slice(), t.end.as_slice(), t.seq)))
+        Deletions::build(
+            tombstones.into_iter().map(|t| (t.start.as_slice(), t.end.as_slice(), t.seq)),
+        )
     }
 }
 
@@ -257,7 +283,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn tombstones(list: &[(u8, u8, u64)]) -> Vec<RangeTombstone> {
-        list.iter().map(|&(a, b, seq)| RangeTombstone { start: vec![a], end: vec![b], seq }).collect()
+        list.iter()
+            .map(|&(a, b, seq)| RangeTombstone { start: vec![a], end: vec![b], seq })
+            .collect()
     }
 
     fn plain(list: &[(u8, u8, u64)], key: u8, read: Seq) -> Option<Seq> {
@@ -304,8 +332,9 @@ mod tests {
     fn nested_deletions_take_little_space() {
         let n = 20_000u64;
         let key = |i: u64| i.to_be_bytes().to_vec();
-        let list: Vec<RangeTombstone> =
-            (0..n).map(|i| RangeTombstone { start: key(i), end: key(2 * n - i), seq: i + 1 }).collect();
+        let list: Vec<RangeTombstone> = (0..n)
+            .map(|i| RangeTombstone { start: key(i), end: key(2 * n - i), seq: i + 1 })
+            .collect();
         let d: Deletions = list.iter().collect();
         assert!(d.memory() < 20 << 20, "{}", d.memory());
         assert_eq!(d.newest_covering(&key(n), MAX_SEQ), Some(n));

@@ -1,8 +1,9 @@
 //! The one error type of the engine.
 //!
-//! Invariants: an error says what kind of trouble it is ([`ErrorKind`], chosen by what a caller would do about it),
-//! and a corruption always carries its place: file, offset and block kind, and the key range where it is known.
-//! Errors are cheap to clone, because a latched error is handed to every later caller.
+//! Invariants: an error says what kind of trouble it is ([`ErrorKind`], chosen by what a caller
+//! would do about it), and a corruption always carries its place: file, offset and block kind, and
+//! the key range where it is known. Errors are cheap to clone, because a latched error is handed to
+//! every later caller.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,17 +18,19 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Bytes on disk are not what was written; the error names the place. `firn verify` and `sstable-dump check` find all of them,
-    /// `sstable-dump salvage` and `sstable-dump repair` save what can be saved.
+    /// Bytes on disk are not what was written; the error names the place. `firn verify` and
+    /// `sstable-dump check` find all of them, `sstable-dump salvage` and `sstable-dump repair` save
+    /// what can be saved.
     Corruption,
     /// The operating system refused an operation. The source says why.
     Io,
     /// The device or a quota is full. Nothing was written; free space and try again.
     NoSpace,
-    /// The process or the system has no file descriptors or no memory left to give. Nothing was written; raise the limit (`ulimit -n`,
-    /// `ulimit -v`) or free some, and try again.
+    /// The process or the system has no file descriptors or no memory left to give. Nothing was
+    /// written; raise the limit (`ulimit -n`, `ulimit -v`) or free some, and try again.
     Exhausted,
-    /// The store takes no writes: it was opened read-only, or an earlier write or sync failed and latched it.
+    /// The store takes no writes: it was opened read-only, or an earlier write or sync failed and
+    /// latched it.
     ReadOnly,
     /// Another process (or another handle in this process) holds the store.
     Locked,
@@ -35,7 +38,8 @@ pub enum ErrorKind {
     Conflict,
     /// The caller passed something outside the documented bounds. Nothing was changed.
     InvalidArgument,
-    /// The files were written by a newer version, or with other hooks or options than those given now.
+    /// The files were written by a newer version, or with other hooks or options than those given
+    /// now.
     Incompatible,
     /// A named thing (file, tree, checkpoint) is not there.
     NotFound,
@@ -62,19 +66,22 @@ impl ErrorKind {
     }
 }
 
-/// Whether the system refused for want of file descriptors or memory. By number: the standard library has no kinds for all of these.
+/// Whether the system refused for want of file descriptors or memory. By number: the standard
+/// library has no kinds for all of these.
 fn is_exhausted(e: &std::io::Error) -> bool {
     #[cfg(unix)]
     let full = {
         use rustix::io::Errno;
         [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN].map(Errno::raw_os_error)
     };
-    // ERROR_TOO_MANY_OPEN_FILES, ERROR_NO_SYSTEM_RESOURCES, ERROR_COMMITMENT_LIMIT; those of memory are a kind.
+    // ERROR_TOO_MANY_OPEN_FILES, ERROR_NO_SYSTEM_RESOURCES, ERROR_COMMITMENT_LIMIT; those of memory
+    // are a kind.
     #[cfg(windows)]
     let full = [4, 1450, 1455];
     #[cfg(not(any(unix, windows)))]
     let full: [i32; 0] = [];
-    e.kind() == std::io::ErrorKind::OutOfMemory || e.raw_os_error().is_some_and(|n| full.contains(&n))
+    e.kind() == std::io::ErrorKind::OutOfMemory
+        || e.raw_os_error().is_some_and(|n| full.contains(&n))
 }
 
 /// An error of the engine: a [kind](ErrorKind), a message, and the place where it happened.
@@ -125,7 +132,8 @@ impl Error {
         Self::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// A file of a format version that a newer version of the program wrote. `what` begins the message: "the manifest".
+    /// A file of a format version that a newer version of the program wrote. `what` begins the
+    /// message: "the manifest".
     pub fn newer(what: &str, found: u32, known: u32) -> Self {
         let words = format!(
             "{what} has format version {found}, of a newer version; this build reads version {known}: use a newer build"
@@ -133,11 +141,14 @@ impl Error {
         Self::new(ErrorKind::Incompatible, words)
     }
 
-    /// An operating-system error while doing `what` to `file`. A full device or quota becomes [`ErrorKind::NoSpace`], want of file
-    /// descriptors or memory [`ErrorKind::Exhausted`], a missing file [`ErrorKind::NotFound`].
+    /// An operating-system error while doing `what` to `file`. A full device or quota becomes
+    /// [`ErrorKind::NoSpace`], want of file descriptors or memory [`ErrorKind::Exhausted`], a
+    /// missing file [`ErrorKind::NotFound`].
     pub fn io(what: &str, file: impl AsRef<Path>, source: std::io::Error) -> Self {
         let kind = match source.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                ErrorKind::NoSpace
+            }
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             _ if is_exhausted(&source) => ErrorKind::Exhausted,
             _ => ErrorKind::Io,
@@ -197,8 +208,8 @@ impl Error {
         self.0.kind
     }
 
-    /// Whether the same call may succeed later, because all that was missing is space, file descriptors or memory. A failed *sync* is
-    /// never repeated, whatever it says.
+    /// Whether the same call may succeed later, because all that was missing is space, file
+    /// descriptors or memory. A failed *sync* is never repeated, whatever it says.
     pub fn is_transient(&self) -> bool {
         matches!(self.0.kind, ErrorKind::NoSpace | ErrorKind::Exhausted)
     }

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use super::error::Error;
 use super::key::Seq;
 
-/// Something that happened in a store. Tables are named by their numbers, times are in microseconds, sizes in bytes.
+/// Something that happened in a store. Tables are named by their numbers, times are in
+/// microseconds, sizes in bytes.
 ///
-/// What begins ends, well or badly: each `FlushBegun` is followed by `FlushEnded` or `FlushFailed` of the same tree before its next one, and
-/// each `CompactionBegun` by `CompactionEnded` or `CompactionFailed` of the same tree and job.
+/// What begins ends, well or badly: each `FlushBegun` is followed by `FlushEnded` or `FlushFailed`
+/// of the same tree before its next one, and each `CompactionBegun` by `CompactionEnded` or
+/// `CompactionFailed` of the same tree and job.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -103,7 +105,8 @@ pub enum Event {
         /// How long writers have waited since the opening for a memtable.
         stalled_micros: u64,
     },
-    /// A memtable could not be written: it is still there, and is tried again unless the store is read-only now.
+    /// A memtable could not be written: it is still there, and is tried again unless the store is
+    /// read-only now.
     #[non_exhaustive]
     FlushFailed {
         /// The tree.
@@ -165,12 +168,13 @@ pub enum Event {
         /// Why.
         error: Error,
     },
-    /// Writers are slowed down from now on: told once, not for each write, and whether or not anybody writes. The end of it is told as
-    /// `PacingEnded` with the same tree and reason, at the latest when the tree is dropped or the store is closed.
+    /// Writers are slowed down from now on: told once, not for each write, and whether or not
+    /// anybody writes. The end of it is told as `PacingEnded` with the same tree and reason, at the
+    /// latest when the tree is dropped or the store is closed.
     #[non_exhaustive]
     PacingBegun {
-        /// The tree that is behind. By runs that pile up writers of all trees are slowed, and this is the first tree that had too many; by a flush
-        /// those of this tree alone.
+        /// The tree that is behind. By runs that pile up writers of all trees are slowed, and this
+        /// is the first tree that had too many; by a flush those of this tree alone.
         tree: String,
         /// What is behind.
         reason: &'static str,
@@ -251,12 +255,14 @@ pub enum Event {
 
 /// Is told what happens in a store ([`DbOptions::listener`](crate::DbOptions::listener)).
 ///
-/// It is called by a thread of its own, `firn-listener`, one event after the other in the order in which they happened, soon after. No lock
-/// of the engine is held: it may use the store in every way, and nothing in the store waits for it. While it is busy, up to
-/// [`MOST_WAITING`] events wait for it; of more it is told how many it has missed ([`Event::Missed`]).
+/// It is called by a thread of its own, `firn-listener`, one event after the other in the order in
+/// which they happened, soon after. No lock of the engine is held: it may use the store in every
+/// way, and nothing in the store waits for it. While it is busy, up to [`MOST_WAITING`] events wait
+/// for it; of more it is told how many it has missed ([`Event::Missed`]).
 ///
-/// What it panics with is caught: it is called again with the next event. Closing a store delivers what has happened and waits for that.
-/// A listener that holds a handle of its store keeps it open. Where there are no threads (`wasm32-wasip1`) a store with a listener can't be opened.
+/// What it panics with is caught: it is called again with the next event. Closing a store delivers
+/// what has happened and waits for that. A listener that holds a handle of its store keeps it open.
+/// Where there are no threads (`wasm32-wasip1`) a store with a listener can't be opened.
 ///
 /// ```
 /// use std::sync::Arc;

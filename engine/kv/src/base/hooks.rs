@@ -1,7 +1,9 @@
-//! The hooks by which a layer above teaches the engine its rules: [`Merge`], [`Purge`], [`Summary`], [`FilterPrefix`].
+//! The hooks by which a layer above teaches the engine its rules: [`Merge`], [`Purge`],
+//! [`Summary`], [`FilterPrefix`].
 //!
-//! Invariants: hooks are pure (the same input gives the same answer in every process), because their results are stored and
-//! replayed. Each has a name that is kept in the manifest; opening a tree with another name is an error of kind
+//! Invariants: hooks are pure (the same input gives the same answer in every process), because
+//! their results are stored and replayed. Each has a name that is kept in the manifest; opening a
+//! tree with another name is an error of kind
 //! [`Incompatible`](super::error::ErrorKind::Incompatible).
 
 use super::error::Result;
@@ -21,19 +23,21 @@ pub trait Merge: Send + Sync + 'static {
     /// The name kept in the manifest.
     fn name(&self) -> &str;
 
-    /// The value of `key` given `base` (the newest put beneath the operands, `None` when there is none or it was deleted) and
-    /// the operands, oldest first. An error is returned to the reader; in a compaction the versions are kept as they are.
+    /// The value of `key` given `base` (the newest put beneath the operands, `None` when there is
+    /// none or it was deleted) and the operands, oldest first. An error is returned to the reader;
+    /// in a compaction the versions are kept as they are.
     fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded>;
 
-    /// One operand that stands for `older` followed by `newer`, when that can be told without the base. Lets compactions and
-    /// flushes shrink runs of operands.
+    /// One operand that stands for `older` followed by `newer`, when that can be told without the
+    /// base. Lets compactions and flushes shrink runs of operands.
     fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         let _ = (key, older, newer);
         None
     }
 
-    /// Whether `newest` (the operands met so far, newest first) already decides the result whatever an older table with this
-    /// [`Summary`] may hold. Lets a read stop early; `false` is always right.
+    /// Whether `newest` (the operands met so far, newest first) already decides the result whatever
+    /// an older table with this [`Summary`] may hold. Lets a read stop early; `false` is always
+    /// right.
     fn decided(&self, key: &[u8], newest: &[&[u8]], older_summary: &[u8]) -> bool {
         let _ = (key, newest, older_summary);
         false
@@ -55,11 +59,13 @@ pub enum Verdict {
 pub trait Purge: Send + Sync + 'static {
     /// The name kept in the manifest.
     fn name(&self) -> &str;
-    /// Starts one pass over a job's output. Entries are then shown in key order, one surviving version per key.
+    /// Starts one pass over a job's output. Entries are then shown in key order, one surviving
+    /// version per key.
     fn start(&self, job: PurgeJob) -> Box<dyn PurgePass>;
 
-    /// From when on nothing in a table with this [`Summary`] is wanted, in microseconds since 1970, provided that nothing older of its
-    /// keys is left: such a table is dropped without being read. `None` for never, which is always right.
+    /// From when on nothing in a table with this [`Summary`] is wanted, in microseconds since 1970,
+    /// provided that nothing older of its keys is left: such a table is dropped without being read.
+    /// `None` for never, which is always right.
     fn gone_at(&self, summary: &[u8]) -> Option<u64> {
         let _ = summary;
         None
@@ -75,13 +81,15 @@ pub struct PurgeJob {
 
 /// One pass of a [`Purge`] hook over the output of one job.
 pub trait PurgePass: Send {
-    /// Judges one entry. `alone` says that nothing older of the key can be left, in another table or for a snapshot, so that dropping
-    /// the entry uncovers nothing. Only entries that no snapshot can see differently are shown.
+    /// Judges one entry. `alone` says that nothing older of the key can be left, in another table
+    /// or for a snapshot, so that dropping the entry uncovers nothing. Only entries that no
+    /// snapshot can see differently are shown.
     fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict;
 
-    /// Whether the entry speaks for other keys too, as a marker that hides what follows it does; then appends the end of the range of keys
-    /// that it speaks for, which begins with its own. For such an entry `alone` says that no table outside of the job can hold
-    /// anything older than the entry in the whole range.
+    /// Whether the entry speaks for other keys too, as a marker that hides what follows it does;
+    /// then appends the end of the range of keys that it speaks for, which begins with its own. For
+    /// such an entry `alone` says that no table outside of the job can hold anything older than the
+    /// entry in the whole range.
     fn reach(&mut self, key: &[u8], value: &[u8], end: &mut Vec<u8>) -> bool {
         let _ = (key, value, end);
         false
@@ -104,15 +112,17 @@ pub trait SummaryPass: Send {
     fn finish(self: Box<Self>) -> Vec<u8>;
 }
 
-/// Says how many leading bytes of a key go into a table's filter, so that one probe answers "is anything of this row here".
+/// Says how many leading bytes of a key go into a table's filter, so that one probe answers "is
+/// anything of this row here".
 pub trait FilterPrefix: Send + Sync + 'static {
     /// The name kept in the manifest.
     fn name(&self) -> &str;
-    /// Length of the prefix: at most `key.len()`. Keys with the same prefix must give the same length.
+    /// Length of the prefix: at most `key.len()`. Keys with the same prefix must give the same
+    /// length.
     fn prefix_len(&self, key: &[u8]) -> usize;
 
-    /// Length of the prefix that every key in `[from, until)` has, when they all have the same one. Lets reads of a range leave out
-    /// tables; `None` is always right.
+    /// Length of the prefix that every key in `[from, until)` has, when they all have the same one.
+    /// Lets reads of a range leave out tables; `None` is always right.
     fn shared_len(&self, from: &[u8], until: &[u8]) -> Option<usize> {
         let _ = (from, until);
         None

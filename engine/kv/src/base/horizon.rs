@@ -1,9 +1,12 @@
-//! The horizon: the newest sequence number that readers may see. Writers move it on in the order of their numbers.
+//! The horizon: the newest sequence number that readers may see. Writers move it on in the order of
+//! their numbers.
 //!
 //! Invariants:
-//! - H1: it only grows, and moves over whole groups of numbers: a reader sees all of a batch or none.
-//! - H2: [`publish`](Horizon::publish) releases and [`now`](Horizon::now) acquires, and each publisher has acquired what the ones before
-//!   it released; so whoever sees a number sees everything that was done before that number or a lower one was published.
+//! - H1: it only grows, and moves over whole groups of numbers: a reader sees all of a batch or
+//!   none.
+//! - H2: [`publish`](Horizon::publish) releases and [`now`](Horizon::now) acquires, and each
+//!   publisher has acquired what the ones before it released; so whoever sees a number sees
+//!   everything that was done before that number or a lower one was published.
 //!
 //! `loom_tests` enumerates it together with the view's pointer.
 
@@ -23,7 +26,8 @@ impl Horizon {
         Horizon(AtomicU64::new(seq))
     }
 
-    /// Everything up to `seq` may be read from now on: what an opening found, before there are readers.
+    /// Everything up to `seq` may be read from now on: what an opening found, before there are
+    /// readers.
     pub fn start(&self, seq: Seq) {
         self.0.store(seq, Ordering::Release);
     }
@@ -34,7 +38,8 @@ impl Horizon {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Waits until every number below `first` may be read. Their writers need nothing from the caller, so this is short.
+    /// Waits until every number below `first` may be read. Their writers need nothing from the
+    /// caller, so this is short.
     #[inline]
     pub fn wait_below(&self, first: Seq) {
         let mut tries = 0u32;

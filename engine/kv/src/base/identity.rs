@@ -1,7 +1,9 @@
-//! Whose a file is: tables and log segments carry numbers that were drawn at random, and the manifest repeats them.
+//! Whose a file is: tables and log segments carry numbers that were drawn at random, and the
+//! manifest repeats them.
 //!
-//! Invariants: two tables never have one identity, wherever they were written, and neither have two openings of a store's log; so a file
-//! of another store, of a clone or of another time is known for what it is, though its name, number and length are right.
+//! Invariants: two tables never have one identity, wherever they were written, and neither have two
+//! openings of a store's log; so a file of another store, of a clone or of another time is known
+//! for what it is, though its name, number and length are right.
 
 use std::fmt;
 
@@ -11,7 +13,8 @@ pub const IDENTITY: usize = 16;
 /// Which table a file is. All zero in tables that no store has written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TableIdentity {
-    /// The id of the store that wrote the table. It stays what it is when a checkpoint or a tool takes the file along.
+    /// The id of the store that wrote the table. It stays what it is when a checkpoint or a tool
+    /// takes the file along.
     pub store: u64,
     /// A number of its own, drawn when it was written.
     pub unique: u64,
@@ -29,13 +32,19 @@ impl TableIdentity {
     /// What [`encode`](TableIdentity::encode) gave; `None` for another length.
     pub fn decode(bytes: &[u8]) -> Option<TableIdentity> {
         let (store, unique) = bytes.split_first_chunk()?;
-        Some(TableIdentity { store: u64::from_le_bytes(*store), unique: u64::from_le_bytes(unique.try_into().ok()?) })
+        Some(TableIdentity {
+            store: u64::from_le_bytes(*store),
+            unique: u64::from_le_bytes(unique.try_into().ok()?),
+        })
     }
 
     /// What a table is, in words, that was found where this one should be: `None` for this one.
     pub fn stranger(&self, found: &TableIdentity) -> Option<String> {
         if self.store != found.store {
-            return Some(format!("this is a table of another store (id {:016x}, not {:016x})", found.store, self.store));
+            return Some(format!(
+                "this is a table of another store (id {:016x}, not {:016x})",
+                found.store, self.store
+            ));
         }
         (self.unique != found.unique).then(|| {
             format!(
@@ -52,7 +61,8 @@ impl fmt::Display for TableIdentity {
     }
 }
 
-/// A writer of the log: each opening of a store is one. Its segments are those from its first on, up to the first of the next writer.
+/// A writer of the log: each opening of a store is one. Its segments are those from its first on,
+/// up to the first of the next writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogWriter {
     /// The number of its first segment.
@@ -79,13 +89,17 @@ mod tests {
         assert_eq!(TableIdentity::decode(&own.encode()[..15]), None);
         assert_eq!(own.stranger(&own), None);
         let words = |found: TableIdentity| own.stranger(&found).unwrap_or_default();
-        assert!(words(TableIdentity { store: 5, unique: 7 }).contains("another store (id 0000000000000005"));
+        assert!(
+            words(TableIdentity { store: 5, unique: 7 })
+                .contains("another store (id 0000000000000005")
+        );
         assert!(words(TableIdentity { unique: 8, ..own }).contains("another table of this store"));
     }
 
     #[test]
     fn a_writer_has_all_segments_up_to_the_next_one() {
-        let all = [LogWriter { from: 2, id: 20, base: 0 }, LogWriter { from: 5, id: 50, base: 640 }];
+        let all =
+            [LogWriter { from: 2, id: 20, base: 0 }, LogWriter { from: 5, id: 50, base: 640 }];
         let ids: Vec<_> = (1..7).map(|n| writer_of(&all, n).map(|w| w.id)).collect();
         assert_eq!(ids, [None, Some(20), Some(20), Some(20), Some(50), Some(50)]);
     }

@@ -1,15 +1,17 @@
 //! Keys inside the engine: a user key plus a trailer (sequence number and kind).
 //!
-//! Invariants: entries are ordered by user key ascending, bytewise, then by trailer **descending**, so the newest version
-//! of a key comes first. Sequence numbers are 56 bits; 0 means "older than everything that anyone can still ask about".
+//! Invariants: entries are ordered by user key ascending, bytewise, then by trailer **descending**,
+//! so the newest version of a key comes first. Sequence numbers are 56 bits; 0 means "older than
+//! everything that anyone can still ask about".
 
 use std::cmp::Ordering;
 use std::fmt;
 
 /// The longest user key, in bytes (512 KiB less one).
 ///
-/// Layers above make a key of several parts, each in a form that sorts like it and says where it ends; zero bytes make such a form up to
-/// half as long again. Five parts of 65,535 bytes fit in this form, whatever they hold.
+/// Layers above make a key of several parts, each in a form that sorts like it and says where it
+/// ends; zero bytes make such a form up to half as long again. Five parts of 65,535 bytes fit in
+/// this form, whatever they hold.
 pub const MAX_KEY_LEN: usize = (512 << 10) - 1;
 /// The longest value, in bytes (256 MiB).
 pub const MAX_VALUE_LEN: usize = 256 << 20;
@@ -85,7 +87,8 @@ pub fn compare(a: &[u8], at: Trailer, b: &[u8], bt: Trailer) -> Ordering {
     a.cmp(b).then(bt.cmp(&at))
 }
 
-/// The first 8 bytes of `key` as a big-endian number, short keys padded with zeros. `head(a) < head(b)` implies `a < b`.
+/// The first 8 bytes of `key` as a big-endian number, short keys padded with zeros.
+/// `head(a) < head(b)` implies `a < b`.
 #[inline]
 pub fn head(key: &[u8]) -> u64 {
     if let Some(first) = key.first_chunk::<8>() {
@@ -115,7 +118,8 @@ pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     i
 }
 
-/// The smallest key that is greater than every key starting with `prefix`; `None` when there is none (all 0xff).
+/// The smallest key that is greater than every key starting with `prefix`; `None` when there is
+/// none (all 0xff).
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let keep = prefix.iter().rposition(|&b| b != 0xff)?;
     let mut end = prefix[..=keep].to_vec();
@@ -123,8 +127,9 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// The smallest key that is greater than `key`; `None` for the greatest of all, [`MAX_KEY_LEN`] bytes 0xff. No key lies between the
-/// two, and the successor is a key itself: one of the greatest length has no room for another byte.
+/// The smallest key that is greater than `key`; `None` for the greatest of all, [`MAX_KEY_LEN`]
+/// bytes 0xff. No key lies between the two, and the successor is a key itself: one of the greatest
+/// length has no room for another byte.
 pub fn successor(key: &[u8]) -> Option<Vec<u8>> {
     if key.len() >= MAX_KEY_LEN {
         return prefix_end(key);
@@ -142,7 +147,9 @@ impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MOST: usize = 256;
         match self.0.split_at_checked(MOST) {
-            Some((first, rest)) if !rest.is_empty() => write!(f, "{}… ({} bytes)", first.escape_ascii(), self.0.len()),
+            Some((first, rest)) if !rest.is_empty() => {
+                write!(f, "{}… ({} bytes)", first.escape_ascii(), self.0.len())
+            }
             _ => write!(f, "{}", self.0.escape_ascii()),
         }
     }
@@ -174,7 +181,10 @@ mod tests {
         let longest = |end: &[u8]| [&vec![b'm'; MAX_KEY_LEN - end.len()], end].concat();
         assert_eq!(successor(&longest(b"")), Some(longest(b"n")));
         // Of the keys that begin with `m…mn` all but itself would be too long to lie between.
-        assert_eq!(successor(&longest(b"m\xff\xff")), Some(longest(b"n\xff\xff")[..MAX_KEY_LEN - 2].to_vec()));
+        assert_eq!(
+            successor(&longest(b"m\xff\xff")),
+            Some(longest(b"n\xff\xff")[..MAX_KEY_LEN - 2].to_vec())
+        );
         assert_eq!(successor(&vec![0xff; MAX_KEY_LEN]), None);
     }
 
@@ -183,7 +193,10 @@ mod tests {
         assert_eq!(Shown(b"").to_string(), "");
         assert_eq!(Shown(b"a\xff").to_string(), "a\\xff");
         assert_eq!(Shown(&[b'k'; 256]).to_string(), "k".repeat(256));
-        assert_eq!(Shown(&[b'k'; MAX_KEY_LEN]).to_string(), format!("{}… ({MAX_KEY_LEN} bytes)", "k".repeat(256)));
+        assert_eq!(
+            Shown(&[b'k'; MAX_KEY_LEN]).to_string(),
+            format!("{}… ({MAX_KEY_LEN} bytes)", "k".repeat(256))
+        );
     }
 
     #[test]

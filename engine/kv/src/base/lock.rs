@@ -1,9 +1,11 @@
-//! Locks with [ranks](super::rank): `parking_lot`'s, or the scheduler's under `--cfg interleave`, with a check of the order in which a thread takes them.
+//! Locks with [ranks](super::rank): `parking_lot`'s, or the scheduler's under `--cfg interleave`,
+//! with a check of the order in which a thread takes them.
 //!
-//! Debug builds check where the variable `FIRN_CHECK_LOCKS` is set, as `.cargo/config.toml` sets it for all runs in this workspace: a
-//! program of somebody else may use one Db from within a hook of another, and ranks do not tell Dbs apart. Release builds have the
-//! ranks as types only, which cost nothing. Under `--cfg loom` and `--cfg interleave`, where the threads are
-//! coroutines of one thread of the system, nothing is checked: what a thread holds is kept by thread.
+//! Debug builds check where the variable `FIRN_CHECK_LOCKS` is set, as `.cargo/config.toml` sets it
+//! for all runs in this workspace: a program of somebody else may use one Db from within a hook of
+//! another, and ranks do not tell Dbs apart. Release builds have the ranks as types only, which
+//! cost nothing. Under `--cfg loom` and `--cfg interleave`, where the threads are coroutines of one
+//! thread of the system, nothing is checked: what a thread holds is kept by thread.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -30,7 +32,8 @@ mod held {
         static COUNTS: [Cell<u32>; NAMES.len()] = const { [const { Cell::new(0) }; NAMES.len()] };
     }
 
-    static IS_CHECKED: LazyLock<bool> = LazyLock::new(|| std::env::var_os("FIRN_CHECK_LOCKS").is_some());
+    static IS_CHECKED: LazyLock<bool> =
+        LazyLock::new(|| std::env::var_os("FIRN_CHECK_LOCKS").is_some());
 
     /// Whether a thread that is wrong is to panic.
     fn panics() -> bool {
@@ -79,7 +82,10 @@ mod held {
     #[track_caller]
     pub(crate) fn check_pin() {
         let under_leaf = COUNTS.with(|c| c[Leaf::ORDER].get() > 0);
-        assert!(!under_leaf || !panics(), "the epoch is pinned under a lock under which none is taken (base/rank.rs)");
+        assert!(
+            !under_leaf || !panics(),
+            "the epoch is pinned under a lock under which none is taken (base/rank.rs)"
+        );
     }
 
     impl<R: Rank> Drop for Held<R> {
@@ -92,7 +98,10 @@ mod held {
     fn check(wanted: usize, first_wrong: usize) {
         let met = COUNTS.with(|c| (first_wrong..NAMES.len()).find(|&i| c[i].get() > 0));
         if let Some(met) = met.filter(|_| panics()) {
-            panic!("the lock {} is asked for under {}, which comes after it (base/rank.rs)", NAMES[wanted], NAMES[met]);
+            panic!(
+                "the lock {} is asked for under {}, which comes after it (base/rank.rs)",
+                NAMES[wanted], NAMES[met]
+            );
         }
     }
 }
@@ -124,7 +133,9 @@ mod held {
         f()
     }
 
-    const _: () = assert!(size_of::<Held<super::Leaf>>() == 0 && !std::mem::needs_drop::<Held<super::Leaf>>());
+    const _: () = assert!(
+        size_of::<Held<super::Leaf>>() == 0 && !std::mem::needs_drop::<Held<super::Leaf>>()
+    );
 }
 
 use held::Held;
@@ -194,7 +205,8 @@ impl<T, R: Rank> DerefMut for MutexGuard<'_, T, R> {
     }
 }
 
-/// A condition to wait for, under a lock of any rank. Under no other lock that comes after that one: it is taken again behind.
+/// A condition to wait for, under a lock of any rank. Under no other lock that comes after that
+/// one: it is taken again behind.
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(raw::Condvar);
 
@@ -326,7 +338,8 @@ mod tests {
             let _w = write.read();
             let _leaf = one.lock();
         }
-        let words = "the lock Catalog is asked for under Write, which comes after it (base/rank.rs)";
+        let words =
+            "the lock Catalog is asked for under Write, which comes after it (base/rank.rs)";
         let _w = write.write();
         assert_eq!(refused(|| drop(catalog.lock())).as_deref(), Some(words));
         assert!(refused(|| drop(write.read())).is_some(), "a second of its kind");

@@ -27,7 +27,8 @@ pub(crate) mod sync;
 pub mod tombstone;
 pub(crate) mod version_map;
 
-/// Pinning the epoch: what a caller of the rooms that lend out shared memory ([`shared`], `cache`) must do first.
+/// Pinning the epoch: what a caller of the rooms that lend out shared memory ([`shared`], `cache`)
+/// must do first.
 pub mod epoch {
     pub use super::sync::epoch::{Guard, pin};
 }

@@ -1,15 +1,21 @@
-//! How many files of tables are open at once: a bound that Dbs of a process share, and who is closed when it is reached.
+//! How many files of tables are open at once: a bound that Dbs of a process share, and who is
+//! closed when it is reached.
 //!
-//! A table that has been opened keeps its index and filter in memory; its file is only needed to read blocks. So a file may be closed at any
-//! time, and whoever reads next opens it again (`env::closable`). Reads of what is cached or mapped never come here.
+//! A table that has been opened keeps its index and filter in memory; its file is only needed to
+//! read blocks. So a file may be closed at any time, and whoever reads next opens it again
+//! (`env::closable`). Reads of what is cached or mapped never come here.
 //!
 //! Invariants:
-//! - Whoever opens a file counts it first (`Files::admit`) and then closes others while there are too many. It waits for nobody: what others
-//!   read at that moment stays open, so there may be as many files beyond the bound as there are readers, until the next is opened. Readers wait
-//!   for each other only where they want the same file, and one of them opens it.
-//! - What was used since it was last looked at is passed over once (a clock), so what is read often stays open.
-//! - No lock is held while a file is closed but those of the file that is being opened and of the one that is closed.
-//! - When the system has no descriptor left, whoever meets that (`relieve`) closes some of all the process's, whatever their bounds.
+//! - Whoever opens a file counts it first (`Files::admit`) and then closes others while there are
+//!   too many. It waits for nobody: what others read at that moment stays open, so there may be as
+//!   many files beyond the bound as there are readers, until the next is opened. Readers wait for
+//!   each other only where they want the same file, and one of them opens it.
+//! - What was used since it was last looked at is passed over once (a clock), so what is read often
+//!   stays open.
+//! - No lock is held while a file is closed but those of the file that is being opened and of the
+//!   one that is closed.
+//! - When the system has no descriptor left, whoever meets that (`relieve`) closes some of all the
+//!   process's, whatever their bounds.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,22 +26,27 @@ use super::sync::{AtomicU64, Mutex, Ordering};
 /// The least that the process's own bound allows.
 const LEAST: u64 = 8;
 
-/// How many files a reader that opens one looks at, at most, to find one that can be closed: who comes next goes on behind them.
+/// How many files a reader that opens one looks at, at most, to find one that can be closed: who
+/// comes next goes on behind them.
 const LOOKS: usize = 512;
 
-/// A bound on how many files of tables are open at once, of one Db or of several that share it. Further tables are readable all the same: the
-/// file that was not used for longest is closed, and opened again when a block of it is read from the device. Blocks that are cached or mapped
-/// need no file.
+/// A bound on how many files of tables are open at once, of one Db or of several that share it.
+/// Further tables are readable all the same: the file that was not used for longest is closed, and
+/// opened again when a block of it is read from the device. Blocks that are cached or mapped need
+/// no file.
 ///
-/// A Db whose [`DbOptions::open_files`](crate::DbOptions::open_files) names none shares the process's, which allows half of the descriptors
-/// that the process may have (`ulimit -n`), at least 8, and is taken anew from the system when a Db is opened; where the system has no
-/// such limit there is no bound.
+/// A Db whose [`DbOptions::open_files`](crate::DbOptions::open_files) names none shares the
+/// process's, which allows half of the descriptors that the process may have (`ulimit -n`), at
+/// least 8, and is taken anew from the system when a Db is opened; where the system has no such
+/// limit there is no bound.
 ///
-/// Beyond the bound come: the file that each running read is in, until the next file is opened; of each Db its lock, its manifest, its event log and one to
-/// three segments of its log (a Db that was closed cleanly and is only read has the lock alone, and the event log where it is written); and
-/// the files that flushes and compactions are writing, one each. A Db opened with `read_only` holds all segments of the log that it has read
-/// open, because a writer may remove them, and where files are not mapped ([`ReadMode::Pread`](crate::ReadMode::Pread), Windows, an `Env`
-/// without maps) its tables too.
+/// Beyond the bound come: the file that each running read is in, until the next file is opened; of
+/// each Db its lock, its manifest, its event log and one to three segments of its log (a Db that
+/// was closed cleanly and is only read has the lock alone, and the event log where it is written);
+/// and the files that flushes and compactions are writing, one each. A Db opened with `read_only`
+/// holds all segments of the log that it has read open, because a writer may remove them, and where
+/// files are not mapped ([`ReadMode::Pread`](crate::ReadMode::Pread), Windows, an `Env` without
+/// maps) its tables too.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-open-files-{}", std::process::id()));
@@ -76,7 +87,11 @@ static ALL: std::sync::Mutex<Vec<Weak<Ring>>> = std::sync::Mutex::new(Vec::new()
 impl OpenFiles {
     /// At most so many files, at least 1, which is checked when a Db is opened.
     pub fn new(most: u64) -> OpenFiles {
-        let ring = Arc::new(Ring { most: AtomicU64::new(most), open: AtomicU64::new(0), files: Mutex::new(VecDeque::new()) });
+        let ring = Arc::new(Ring {
+            most: AtomicU64::new(most),
+            open: AtomicU64::new(0),
+            files: Mutex::new(VecDeque::new()),
+        });
         let mut all = ALL.lock().unwrap_or_else(|e| e.into_inner());
         all.retain(|r| r.strong_count() > 0);
         all.push(Arc::downgrade(&ring));
@@ -110,7 +125,8 @@ impl fmt::Debug for OpenFiles {
 }
 
 impl Ring {
-    /// Closes files until it is `enough`, or all have been looked at twice, or `most` have been looked at. How many it closed.
+    /// Closes files until it is `enough`, or all have been looked at twice, or `most` have been
+    /// looked at. How many it closed.
     fn close(&self, most: usize, enough: impl Fn(u64) -> bool) -> u64 {
         let (mut closed, mut looks) = (0, most.min(2 * self.files.lock().len()));
         while !enough(closed) && looks > 0 {
@@ -127,10 +143,12 @@ impl Ring {
     }
 }
 
-/// Closes a quarter of all files of tables that the process has open, so that something else can be opened. False when none could be closed.
+/// Closes a quarter of all files of tables that the process has open, so that something else can be
+/// opened. False when none could be closed.
 #[cold]
 pub(crate) fn relieve() -> bool {
-    let all: Vec<_> = ALL.lock().unwrap_or_else(|e| e.into_inner()).iter().filter_map(Weak::upgrade).collect();
+    let all: Vec<_> =
+        ALL.lock().unwrap_or_else(|e| e.into_inner()).iter().filter_map(Weak::upgrade).collect();
     let mut closed = 0;
     for ring in all {
         let wanted = ring.open.load(Ordering::Relaxed).div_ceil(4);
@@ -154,7 +172,8 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    /// The file can't be closed: from now on it is one beyond the bound, which others would be closed for in vain.
+    /// The file can't be closed: from now on it is one beyond the bound, which others would be
+    /// closed for in vain.
     pub fn hold(&mut self) {
         if std::mem::replace(&mut self.is_bound, false) {
             self.files.bound.0.open.fetch_sub(1, Ordering::Relaxed);

@@ -1,8 +1,9 @@
 //! Operations as bytes: what one WAL record carries, and what a batch is made of.
 //!
-//! One operation is `op u8 ‖ tree varint ‖ key length varint ‖ key`, followed for puts and merges by `value length varint ‖ value`
-//! and for range deletes by `end length varint ‖ end`. Operations are numbered consecutively from the record's sequence number.
-//! Spec: `format-spec/README.md`, "Operations".
+//! One operation is `op u8 ‖ tree varint ‖ key length varint ‖ key`, followed for puts and merges
+//! by `value length varint ‖ value` and for range deletes by `end length varint ‖ end`. Operations
+//! are numbered consecutively from the record's sequence number. Spec: `format-spec/README.md`,
+//! "Operations".
 
 use super::coding::{Reader, put_bytes, put_varint};
 use super::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -10,7 +11,8 @@ use super::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN};
 /// The number of a tree in its Db.
 pub type TreeId = u32;
 
-/// The number that no tree has: operations on it say nothing. They fill what a repaired log has lost.
+/// The number that no tree has: operations on it say nothing. They fill what a repaired log has
+/// lost.
 pub const NO_TREE: TreeId = TreeId::MAX;
 
 /// One operation, borrowed from its encoding.
@@ -57,7 +59,8 @@ pub fn encode(out: &mut Vec<u8>, tree: TreeId, op: Op<'_>) {
     }
 }
 
-/// Walks encoded operations. Yields `None` in place of the operation, once, where the bytes are not sound.
+/// Walks encoded operations. Yields `None` in place of the operation, once, where the bytes are not
+/// sound.
 #[derive(Clone, Debug)]
 pub struct Ops<'a>(Option<Reader<'a>>);
 
@@ -76,7 +79,11 @@ impl<'a> Ops<'a> {
             return Some((tree, Op::DeleteRange { start: key, end }));
         }
         let kind = Kind::from_u8(op)?;
-        let value = if kind == Kind::Delete { &[] } else { r.bytes().filter(|v| v.len() <= MAX_VALUE_LEN)? };
+        let value = if kind == Kind::Delete {
+            &[]
+        } else {
+            r.bytes().filter(|v| v.len() <= MAX_VALUE_LEN)?
+        };
         Some((tree, Op::Point { kind, key, value }))
     }
 }

@@ -1,7 +1,7 @@
 //! What can be chosen when a Db or a tree is opened, with the bounds of each choice.
 //!
-//! Few on purpose. What belongs to a tree's files ([`TreeOptions`]) is persisted in the manifest and checked at open; what
-//! belongs to a process ([`DbOptions`]) is not.
+//! Few on purpose. What belongs to a tree's files ([`TreeOptions`]) is persisted in the manifest
+//! and checked at open; what belongs to a process ([`DbOptions`]) is not.
 
 use std::any::Any;
 use std::fmt;
@@ -16,7 +16,8 @@ use crate::compaction::policy::{Policy, PolicyError};
 /// How far a write has got when the call returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// The bytes are the operating system's: they survive a crash of the process, not one of the machine.
+    /// The bytes are the operating system's: they survive a crash of the process, not one of the
+    /// machine.
     #[default]
     Process,
     /// The bytes are on the device: they survive a power cut. Concurrent writers share one sync.
@@ -50,13 +51,14 @@ pub enum FilterKind {
 /// How table files are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadMode {
-    /// The engine chooses (the default). Compressed blocks are read with `pread`, one read each. Blocks that are stored as they are are
-    /// served from a shared map of the file while all tables together take at most half of the memory that the process may use, and
-    /// are read with `pread` when they take more.
+    /// The engine chooses (the default). Compressed blocks are read with `pread`, one read each.
+    /// Blocks that are stored as they are are served from a shared map of the file while all tables
+    /// together take at most half of the memory that the process may use, and are read with `pread`
+    /// when they take more.
     #[default]
     Auto,
-    /// Through a shared map of the file: no copy, no syscall. A block that is not in memory costs a device read for each of its
-    /// pages, and a failing device ends the process with a signal.
+    /// Through a shared map of the file: no copy, no syscall. A block that is not in memory costs a
+    /// device read for each of its pages, and a failing device ends the process with a signal.
     Mmap,
     /// With `pread`: a failing device is an error.
     Pread,
@@ -86,17 +88,19 @@ pub struct TreeOptions {
     pub compression: Vec<Compression>,
     /// Filter per level; the last one repeats. Default: [`FilterKind::Fuse8`] everywhere.
     pub filter: Vec<FilterKind>,
-    /// Aim for the decoded size of a block in bytes, 512 to 65,536. Default 4,096 less the cache's header.
+    /// Aim for the decoded size of a block in bytes, 512 to 65,536. Default 4,096 less the cache's
+    /// header.
     pub block_size: usize,
-    /// Aim for the size of a merged table file in bytes, at least 64 KiB. Default 64 MiB. Tables whose first and last key are long get
-    /// at least eight times their length, because the manifest repeats these keys.
+    /// Aim for the size of a merged table file in bytes, at least 64 KiB. Default 64 MiB. Tables
+    /// whose first and last key are long get at least eight times their length, because the
+    /// manifest repeats these keys.
     pub table_size: u64,
     /// Memory that a memtable may fill before it is flushed, 64 KiB to 2 GiB. Default 64 MiB.
     pub memtable_size: usize,
     /// When to compact what.
     pub policy: Policy,
-    /// Longest time in seconds that a delete may stay without having been merged down; 0 for no bound (the default). `TimeWindow`
-    /// keeps it within a window only, `Fifo` not at all.
+    /// Longest time in seconds that a delete may stay without having been merged down; 0 for no
+    /// bound (the default). `TimeWindow` keeps it within a window only, `Fifo` not at all.
     pub tombstone_age_secs: u64,
     /// Folds versions.
     pub merge: Option<Arc<dyn Merge>>,
@@ -108,7 +112,8 @@ pub struct TreeOptions {
     pub filter_prefix: Option<Arc<dyn FilterPrefix>>,
 }
 
-/// The default of [`TreeOptions::block_size`]: with its header a decoded block fills one 4 KiB frame of the cache.
+/// The default of [`TreeOptions::block_size`]: with its header a decoded block fills one 4 KiB
+/// frame of the cache.
 pub const DEFAULT_BLOCK_SIZE: usize = 4096 - 64;
 
 impl Default for TreeOptions {
@@ -148,7 +153,11 @@ impl fmt::Debug for TreeOptions {
 }
 
 fn within<T: PartialOrd + fmt::Display>(name: &str, v: T, lo: T, hi: T) -> Result<()> {
-    if v >= lo && v <= hi { Ok(()) } else { Err(Error::invalid(format!("{name} is {v}; it must be {lo} to {hi}"))) }
+    if v >= lo && v <= hi {
+        Ok(())
+    } else {
+        Err(Error::invalid(format!("{name} is {v}; it must be {lo} to {hi}")))
+    }
 }
 
 impl TreeOptions {
@@ -176,10 +185,11 @@ impl TreeOptions {
     }
 }
 
-/// Memory that several Dbs of a process have together: one block cache, and one bound for the memtables of all of them.
+/// Memory that several Dbs of a process have together: one block cache, and one bound for the
+/// memtables of all of them.
 ///
-/// A Db that needs memory flushes what it has beyond an equal share, and asks those that have more than theirs for it. One without
-/// background threads gives it at its next write.
+/// A Db that needs memory flushes what it has beyond an equal share, and asks those that have more
+/// than theirs for it. One without background threads gives it at its next write.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-shared-{}", std::process::id()));
@@ -231,51 +241,62 @@ impl fmt::Debug for MemoryBudget {
 /// What belongs to a process that opens a Db.
 #[derive(Clone, Debug)]
 pub struct DbOptions {
-    /// One number for memtables, block cache, pinned indexes and filters, and compaction buffers, in bytes: at least 1 MiB.
-    /// Default 256 MiB. Trees take 2.5 KiB each by themselves, which is counted up to half of it. Of the rest the memtables of all trees that
-    /// take writes may have three eighths together, those that wait for their flush as much again; what is more is flushed, or waited for.
+    /// One number for memtables, block cache, pinned indexes and filters, and compaction buffers,
+    /// in bytes: at least 1 MiB. Default 256 MiB. Trees take 2.5 KiB each by themselves, which is
+    /// counted up to half of it. Of the rest the memtables of all trees that take writes may have
+    /// three eighths together, those that wait for their flush as much again; what is more is
+    /// flushed, or waited for.
     ///
-    /// A tree that has unflushed writes takes a page of 4 KiB at least, and each of its tables 3 KiB, however small. So for trees that are
-    /// all written 20 KiB each is the least that makes sense: 200 MiB for 10,000. With less the budget is exceeded instead of flushing
-    /// tables of a put or two: memory is 7 KiB a tree and its tables, and up to five eighths of what the budget has beyond 2.5 KiB
-    /// a tree for memtables that hold more than a page or wait for their flush, and an eighth for the cache.
+    /// A tree that has unflushed writes takes a page of 4 KiB at least, and each of its tables 3
+    /// KiB, however small. So for trees that are all written 20 KiB each is the least that makes
+    /// sense: 200 MiB for 10,000. With less the budget is exceeded instead of flushing tables of a
+    /// put or two: memory is 7 KiB a tree and its tables, and up to five eighths of what the budget
+    /// has beyond 2.5 KiB a tree for memtables that hold more than a page or wait for their flush,
+    /// and an eighth for the cache.
     pub memory_budget: usize,
-    /// Memory that this Db shares with others, in place of a `memory_budget` of its own, which then only says how much log is kept.
-    /// Default none.
+    /// Memory that this Db shares with others, in place of a `memory_budget` of its own, which then
+    /// only says how much log is kept. Default none.
     pub shared: Option<MemoryBudget>,
-    /// How many files of tables this Db, and those with which it shares the bound, have open at once. Default none: the process's bound, which
-    /// all Dbs share that name none.
+    /// How many files of tables this Db, and those with which it shares the bound, have open at
+    /// once. Default none: the process's bound, which all Dbs share that name none.
     pub open_files: Option<OpenFiles>,
-    /// Background threads for flushes and compactions: 0 to 64. With 0 the writing thread does that work itself, so that one
-    /// history gives one directory, byte for byte. Default 2; 0 on WebAssembly, which has no threads.
+    /// Background threads for flushes and compactions: 0 to 64. With 0 the writing thread does that
+    /// work itself, so that one history gives one directory, byte for byte. Default 2; 0 on
+    /// WebAssembly, which has no threads.
     pub background_threads: usize,
-    /// What compactions may read and write together, in bytes a second: at least 64 KiB. Default none: as much as they can. Held over each second
-    /// to within a step of a merge, which is 1,024 entries that it reads or 256 KiB that it writes, whichever comes first. Flushes are not
-    /// limited, because writers wait for them; where merges fall behind for it, runs pile up and writers are slowed down. With
-    /// `background_threads: 0` the writer who does the work waits.
+    /// What compactions may read and write together, in bytes a second: at least 64 KiB. Default
+    /// none: as much as they can. Held over each second to within a step of a merge, which is 1,024
+    /// entries that it reads or 256 KiB that it writes, whichever comes first. Flushes are not
+    /// limited, because writers wait for them; where merges fall behind for it, runs pile up and
+    /// writers are slowed down. With `background_threads: 0` the writer who does the work waits.
     /// [`Db::set_background_rate`](crate::Db::set_background_rate) changes it.
     pub background_rate: Option<u64>,
     /// Durability of writes that do not name their own.
     pub durability: Durability,
     /// How table files are read.
     pub read_mode: ReadMode,
-    /// Size of a WAL segment in bytes: 64 KiB to 1 GiB. Default 64 MiB. The log as a whole stays below about the memory budget or
-    /// four segments, whichever is more, and what is being flushed: trees whose unflushed writes are older than that are flushed.
+    /// Size of a WAL segment in bytes: 64 KiB to 1 GiB. Default 64 MiB. The log as a whole stays
+    /// below about the memory budget or four segments, whichever is more, and what is being
+    /// flushed: trees whose unflushed writes are older than that are flushed.
     pub wal_segment: u64,
     /// Whether a Db is created where there is none. Default true.
     pub create: bool,
-    /// Opens without the lock and without writing anything, beside a writer too. Default false. What the log holds is kept in memory then,
-    /// as far as it is in no table, whatever the memory budget is.
+    /// Opens without the lock and without writing anything, beside a writer too. Default false.
+    /// What the log holds is kept in memory then, as far as it is in no table, whatever the memory
+    /// budget is.
     pub read_only: bool,
-    /// Whether flushes, compactions and stalls are written to `EVENTS.jsonl` in the Db's directory. Default true.
+    /// Whether flushes, compactions and stalls are written to `EVENTS.jsonl` in the Db's directory.
+    /// Default true.
     pub event_log: bool,
-    /// Open for writing although damage to the log, proven to be no trace of a crash, has cut off writes that were acknowledged: they are
-    /// lost for good then. Default false: such an opening is refused as `Corruption`, and `sstable-dump salvage` can still save them. An
-    /// opening for reading only goes on without them ([`Db::torn_log`](crate::Db::torn_log)).
+    /// Open for writing although damage to the log, proven to be no trace of a crash, has cut off
+    /// writes that were acknowledged: they are lost for good then. Default false: such an opening
+    /// is refused as `Corruption`, and `sstable-dump salvage` can still save them. An opening for
+    /// reading only goes on without them ([`Db::torn_log`](crate::Db::torn_log)).
     pub accept_log_loss: bool,
-    /// Is told what happens: flushes, compactions, stalls, failures and so on, beside the event log or without it. It costs a thread,
-    /// whatever `background_threads` says: where the system has none (`wasm32-wasip1`), opening fails with an error of kind `Io` that
-    /// says "cannot start the thread" `firn-listener`. Default none.
+    /// Is told what happens: flushes, compactions, stalls, failures and so on, beside the event log
+    /// or without it. It costs a thread, whatever `background_threads` says: where the system has
+    /// none (`wasm32-wasip1`), opening fails with an error of kind `Io` that says "cannot start the
+    /// thread" `firn-listener`. Default none.
     pub listener: Option<Arc<dyn Listener>>,
 }
 
@@ -305,8 +326,9 @@ pub(crate) fn check_rate(rate: Option<u64>) -> Result<()> {
 }
 
 impl DbOptions {
-    /// How much log a memtable may need before it is flushed though it isn't full, bytes: the memory budget, as the memtables of trees
-    /// that are written all the time need less; four segments at least, as whole segments are given up.
+    /// How much log a memtable may need before it is flushed though it isn't full, bytes: the
+    /// memory budget, as the memtables of trees that are written all the time need less; four
+    /// segments at least, as whole segments are given up.
     pub(crate) fn log_limit(&self) -> u64 {
         (self.memory_budget as u64).max(self.wal_segment.saturating_mul(4))
     }

@@ -1,7 +1,8 @@
 //! Asking the memory for a cache line before it is wanted. A room of `unsafe`, of one line.
 //!
-//! The safety argument: a prefetch is a hint. It reads nothing that the program can see, and an address that is not mapped, or not
-//! the program's, makes it a no-op instead of a fault; so any pointer will do.
+//! The safety argument: a prefetch is a hint. It reads nothing that the program can see, and an
+//! address that is not mapped, or not the program's, makes it a no-op instead of a fault; so any
+//! pointer will do.
 #![allow(unsafe_code)]
 
 /// Asks for the line at `at`. On processors that this does not know, nothing happens.

@@ -1,16 +1,20 @@
 //! The order in which locks may be taken: the one list of it.
 //!
-//! Each [`Mutex`](super::lock::Mutex) and [`RwLock`](super::lock::RwLock) has a rank in its type. Whoever holds a lock takes only locks of ranks that stand further
-//! below in the list; a lock that names no rank is a [`Leaf`], under which none is taken. Debug builds check it at each lock, whichever
-//! Db it is of, so the first test that takes two locks the wrong way round fails, though nobody meets it from the other side.
+//! Each [`Mutex`](super::lock::Mutex) and [`RwLock`](super::lock::RwLock) has a rank in its type.
+//! Whoever holds a lock takes only locks of ranks that stand further below in the list; a lock that
+//! names no rank is a [`Leaf`], under which none is taken. Debug builds check it at each lock,
+//! whichever Db it is of, so the first test that takes two locks the wrong way round fails, though
+//! nobody meets it from the other side.
 //!
-//! To pin the epoch may let go of what others have replaced, and take the locks of frames, arenas and dead tables for that, which are leaves: so nobody
-//! pins under a leaf, and debug builds check that too.
+//! To pin the epoch may let go of what others have replaced, and take the locks of frames, arenas
+//! and dead tables for that, which are leaves: so nobody pins under a leaf, and debug builds check
+//! that too.
 //!
-//! Who only *tries* a lock waits for nobody, and may try it in any order; what is taken under it must stand below all the same.
+//! Who only *tries* a lock waits for nobody, and may try it in any order; what is taken under it
+//! must stand below all the same.
 //!
-//! No lock is held over a sync of a file, except [`Catalog`] over the manifest's own, [`Flushing`] over those of the tables it is held for, and
-//! those of an ingestion over that of the log.
+//! No lock is held over a sync of a file, except [`Catalog`] over the manifest's own, [`Flushing`]
+//! over those of the tables it is held for, and those of an ingestion over that of the log.
 
 /// The rank of a lock.
 pub(crate) trait Rank {
@@ -39,7 +43,8 @@ ranks! {
     Closing,
     /// Snapshots are taken, or tables dropped with what they hold.
     Drops,
-    /// A memtable of a tree becomes a table. Of several trees only in the order of their numbers, or by trying, or while nobody else can be there.
+    /// A memtable of a tree becomes a table. Of several trees only in the order of their numbers,
+    /// or by trying, or while nobody else can be there.
     Flushing,
     /// Which trees are behind with their merges, and the pace that follows from it.
     Pressed,
@@ -77,7 +82,8 @@ ranks! {
     Recordings,
     /// Reads that were recorded for one of them.
     Recording,
-    /// What a recorded walk has counted of one of its sources; which blocks are cached is asked under it.
+    /// What a recorded walk has counted of one of its sources; which blocks are cached is asked
+    /// under it.
     Counted,
     /// A file that is opened when it is read.
     OpenFile,

@@ -1,14 +1,17 @@
 //! What the readers of a tree did with filters and blocks, counted at no cost worth the name.
 //!
 //! Invariants:
-//! - Nothing that happens for each read touches memory that threads share: of what is frequent one in [`SAMPLED`] is looked at and counts for all
-//!   of them. Reads of blocks that are not in memory are counted one by one; next to the read the count is nothing.
-//! - The atomics are the standard library's, so that models and schedules do not grow by choices that decide nothing.
+//! - Nothing that happens for each read touches memory that threads share: of what is frequent one
+//!   in [`SAMPLED`] is looked at and counts for all of them. Reads of blocks that are not in memory
+//!   are counted one by one; next to the read the count is nothing.
+//! - The atomics are the standard library's, so that models and schedules do not grow by choices
+//!   that decide nothing.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One in so many is looked at. A prime, so that no pattern of operations that repeats hides from it.
+/// One in so many is looked at. A prime, so that no pattern of operations that repeats hides from
+/// it.
 pub const SAMPLED: u32 = 257;
 
 thread_local! {
@@ -16,7 +19,8 @@ thread_local! {
     static LEFT: Cell<u32> = const { Cell::new(1) };
 }
 
-/// Where a thread begins to count down, so that threads that live shortly are seen as often as others: each begins elsewhere.
+/// Where a thread begins to count down, so that threads that live shortly are seen as often as
+/// others: each begins elsewhere.
 pub fn some_phase() -> u32 {
     static THREADS: AtomicU64 = AtomicU64::new(0);
     let thread = THREADS.fetch_add(1, Ordering::Relaxed);
@@ -40,8 +44,10 @@ pub struct ReadCounters {
     bytes_read: AtomicU64,
 }
 
-/// What reads did since the Db was opened, by what was counted of them. Gets, filters and blocks in memory are estimates: of each
-/// thread's operations one in [`Latencies::sampled`](crate::Latencies::sampled) is looked at, and counts for as many. Blocks read are exact.
+/// What reads did since the Db was opened, by what was counted of them. Gets, filters and blocks in
+/// memory are estimates: of each thread's operations one in
+/// [`Latencies::sampled`](crate::Latencies::sampled) is looked at, and counts for as many. Blocks
+/// read are exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadStats {
@@ -51,7 +57,8 @@ pub struct ReadStats {
     pub found: u64,
     /// Gets that a memtable answered (estimated).
     pub in_memtables: u64,
-    /// Filters of tables that were asked: by gets, and, where they hold prefixes, by reads of ranges, a run at a time (estimated).
+    /// Filters of tables that were asked: by gets, and, where they hold prefixes, by reads of
+    /// ranges, a run at a time (estimated).
     pub filters_asked: u64,
     /// Those that knew that nothing is there: each saved the search of a block (estimated).
     pub filters_no: u64,
@@ -61,21 +68,23 @@ pub struct ReadStats {
     pub blocks_cached: u64,
     /// Blocks that were served from the map of their file (estimated).
     pub blocks_mapped: u64,
-    /// Blocks that were not in the cache, and were read and decoded for a reader. Those that compactions read are not among them.
+    /// Blocks that were not in the cache, and were read and decoded for a reader. Those that
+    /// compactions read are not among them.
     pub blocks_read: u64,
     /// Bytes of those blocks in their files.
     pub bytes_read: u64,
 }
 
 impl ReadStats {
-    /// The share of blocks that were in the cache when a reader wanted them, of those that are not served from maps: 0 to 1; `None` when
-    /// there were none.
+    /// The share of blocks that were in the cache when a reader wanted them, of those that are not
+    /// served from maps: 0 to 1; `None` when there were none.
     pub fn hit_rate(&self) -> Option<f64> {
         let all = self.blocks_cached + self.blocks_read;
         (all > 0).then(|| self.blocks_cached as f64 / all as f64)
     }
 
-    /// Of the filters that were asked about keys that were not there, the share that did not know: 0 to 1; `None` when none was.
+    /// Of the filters that were asked about keys that were not there, the share that did not know:
+    /// 0 to 1; `None` when none was.
     pub fn false_positive_rate(&self) -> Option<f64> {
         let all = self.filters_no + self.filters_wrong;
         (all > 0).then(|| self.filters_wrong as f64 / all as f64)
@@ -170,7 +179,8 @@ impl ReadCounters {
     }
 }
 
-/// Whether this step of the thread's cursors, from block to block or from filter to filter, is one that is looked at.
+/// Whether this step of the thread's cursors, from block to block or from filter to filter, is one
+/// that is looked at.
 #[inline]
 pub fn is_looked_at() -> bool {
     if cfg!(interleave) {

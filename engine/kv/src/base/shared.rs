@@ -1,11 +1,14 @@
 //! The view's pointer: an `Arc` that can be replaced while it is read. A room of `unsafe`.
 //!
 //! The safety argument:
-//! 1. The word always holds one counted reference, from `Arc::into_raw`; replacing swaps one for another.
-//! 2. The reference that was replaced is dropped after the epoch, so what a pinned reader loaded stays alive, with a count of at
-//!    least one, until it is unpinned. That makes `&'g T` sound, and counting up from it too.
+//! 1. The word always holds one counted reference, from `Arc::into_raw`; replacing swaps one for
+//!    another.
+//! 2. The reference that was replaced is dropped after the epoch, so what a pinned reader loaded
+//!    stays alive, with a count of at least one, until it is unpinned. That makes `&'g T` sound,
+//!    and counting up from it too.
 //! 3. Replacing releases and loading acquires, so a reader sees the whole value.
-//! 4. All this needs every guard to be of one collector: the guard's own type sees to that (`sync`).
+//! 4. All this needs every guard to be of one collector: the guard's own type sees to that
+//!    (`sync`).
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -18,7 +21,8 @@ use super::sync::{AtomicPtr, Ordering};
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-/// An atomically replaceable `Arc<T>`. Reading it under a pinned epoch costs one load: no lock, no reference count.
+/// An atomically replaceable `Arc<T>`. Reading it under a pinned epoch costs one load: no lock, no
+/// reference count.
 pub struct Shared<T: Send + Sync + 'static> {
     word: AtomicPtr<T>,
     owns: PhantomData<Arc<T>>,
@@ -41,7 +45,8 @@ impl<T: Send + Sync + 'static> Shared<T> {
     #[inline]
     pub fn get_arc(&self, _guard: &Guard) -> Arc<T> {
         let raw = self.word.load(Ordering::Acquire);
-        // SAFETY: `raw` is from `Arc::into_raw` (1) and its count is at least one while we are pinned (2).
+        // SAFETY: `raw` is from `Arc::into_raw` (1) and its count is at least one while we are
+        // pinned (2).
         unsafe {
             Arc::increment_strong_count(raw);
             Arc::from_raw(raw)
@@ -53,8 +58,8 @@ impl<T: Send + Sync + 'static> Shared<T> {
         self.get_arc(&epoch::pin())
     }
 
-    /// Puts `value` in place of the one there, which is let go after the epoch. Concurrent callers must agree among themselves
-    /// whose value comes last.
+    /// Puts `value` in place of the one there, which is let go after the epoch. Concurrent callers
+    /// must agree among themselves whose value comes last.
     pub fn replace(&self, value: Arc<T>) {
         let old = self.word.swap(Arc::into_raw(value).cast_mut(), Ordering::AcqRel);
         // SAFETY: the word's reference is ours now (1); it is dropped after the epoch only (2).
@@ -67,7 +72,8 @@ impl<T: Send + Sync + 'static> Shared<T> {
 
 impl<T: Send + Sync + 'static> Drop for Shared<T> {
     fn drop(&mut self) {
-        // SAFETY: the word's reference is ours (1). A reader may still be pinned with a `&T`, hence the epoch (2).
+        // SAFETY: the word's reference is ours (1). A reader may still be pinned with a `&T`, hence
+        // the epoch (2).
         let last = unsafe { Arc::from_raw(self.word.load(Ordering::Relaxed)) };
         let guard = epoch::pin();
         guard.defer(move || drop(last));
@@ -109,7 +115,8 @@ mod tests {
         }
     }
 
-    /// Lets the epoch move on until `done`; the collector is shared with the other tests of the process, which may be pinned.
+    /// Lets the epoch move on until `done`; the collector is shared with the other tests of the
+    /// process, which may be pinned.
     fn settle(done: impl Fn() -> bool) -> bool {
         // Other tests of the process pin the epoch too, and may not run for a while.
         (0..if cfg!(miri) { 100_000 } else { 10_000_000 }).any(|_| {
@@ -163,7 +170,11 @@ mod tests {
                 s.spawn(move || {
                     let mut seen = 0;
                     while seen < last {
-                        let now = if counted { shared.load_full().check() } else { shared.load(&epoch::pin()).check() };
+                        let now = if counted {
+                            shared.load_full().check()
+                        } else {
+                            shared.load(&epoch::pin()).check()
+                        };
                         assert!(now >= seen);
                         seen = now;
                     }

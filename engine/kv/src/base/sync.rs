@@ -1,20 +1,24 @@
-//! What threads meet in: locks, atomics, the epoch, and the start of threads; so that a model checker or a scheduler can stand in for it.
-//! All code of this crate takes from here what it synchronises with (counters that nobody decides by may be `std`'s), and all that pins
-//! takes its guards from here, so that there is one epoch only, and the type of the guard says so.
+//! What threads meet in: locks, atomics, the epoch, and the start of threads; so that a model
+//! checker or a scheduler can stand in for it. All code of this crate takes from here what it
+//! synchronises with (counters that nobody decides by may be `std`'s), and all that pins takes its
+//! guards from here, so that there is one epoch only, and the type of the guard says so.
 //!
 //! - Locks have ranks ([`rank`]): debug builds check the order in which they are taken.
 //! - Normally these are `parking_lot`'s locks, `std`'s atomics and `crossbeam-epoch`.
-//! - Under `--cfg loom` the atomics and the epoch, which the lock-free protocols are made of, are loom's, the epoch reduced to its
-//!   contract: what was deferred runs when nobody is pinned any more. All models of the crate run with
-//!   `RUSTFLAGS="--cfg loom" cargo test -p firn-kv --lib --release loom`.
-//! - Under `--cfg interleave` all of it is `firn-interleave`'s: a whole Db runs by a seeded schedule (`tests/interleave.rs`).
+//! - Under `--cfg loom` the atomics and the epoch, which the lock-free protocols are made of, are
+//!   loom's, the epoch reduced to its contract: what was deferred runs when nobody is pinned any
+//!   more. All models of the crate run with `RUSTFLAGS="--cfg loom" cargo test -p firn-kv --lib
+//!   --release loom`.
+//! - Under `--cfg interleave` all of it is `firn-interleave`'s: a whole Db runs by a seeded
+//!   schedule (`tests/interleave.rs`).
 
 pub(crate) use super::lock::{Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 pub(crate) use super::rank;
 #[cfg(not(interleave))]
 pub(crate) use std::sync::atomic::AtomicBool;
 
-/// The lock of protocols that loom models: loom's under `--cfg loom`, otherwise the one that everything takes.
+/// The lock of protocols that loom models: loom's under `--cfg loom`, otherwise the one that
+/// everything takes.
 pub(crate) mod modelled {
     #[cfg(not(loom))]
     pub(crate) use super::{Mutex, MutexGuard};
@@ -24,7 +28,10 @@ pub(crate) mod modelled {
 
     /// loom's mutex with the interface of the others.
     #[cfg(loom)]
-    pub(crate) struct Mutex<T, R = super::rank::Leaf>(loom::sync::Mutex<T>, std::marker::PhantomData<fn() -> R>);
+    pub(crate) struct Mutex<T, R = super::rank::Leaf>(
+        loom::sync::Mutex<T>,
+        std::marker::PhantomData<fn() -> R>,
+    );
 
     #[cfg(loom)]
     impl<T, R> Mutex<T, R> {
@@ -62,12 +69,14 @@ mod real {
             static FLUSHING: Cell<bool> = const { Cell::new(false) };
         }
 
-        /// A pinned thread. Only [`pin`] makes one, so it is always of the one collector, whose garbage the engine's is; a guard of
-        /// another, or `crossbeam_epoch::unprotected`, is of another type.
+        /// A pinned thread. Only [`pin`] makes one, so it is always of the one collector, whose
+        /// garbage the engine's is; a guard of another, or `crossbeam_epoch::unprotected`, is of
+        /// another type.
         #[derive(Debug)]
         pub struct Guard(crossbeam_epoch::Guard);
 
-        /// Pins the calling thread: what it loads meanwhile stays. Keep it short; everybody's garbage waits for it.
+        /// Pins the calling thread: what it loads meanwhile stays. Keep it short; everybody's
+        /// garbage waits for it.
         #[inline]
         #[cfg_attr(debug_assertions, track_caller)]
         pub fn pin() -> Guard {
@@ -82,8 +91,9 @@ mod real {
                 self.0.defer(f);
             }
 
-            /// Lets the epoch move on and what is due go. What goes may let go of more, and ask for a flush in its turn: that one is left
-            /// to the next, else flushes would be nested as deep as there is garbage.
+            /// Lets the epoch move on and what is due go. What goes may let go of more, and ask for
+            /// a flush in its turn: that one is left to the next, else flushes would be nested as
+            /// deep as there is garbage.
             pub(crate) fn flush(&self) {
                 // A thread that ends has no more of this.
                 if FLUSHING.try_with(|f| f.replace(true)) == Ok(false) {
@@ -131,7 +141,8 @@ mod model {
         fn leave() {
             let mut epoch = EPOCH.lock().unwrap();
             epoch.pinned -= 1;
-            let due = if epoch.pinned == 0 { std::mem::take(&mut epoch.deferred) } else { Vec::new() };
+            let due =
+                if epoch.pinned == 0 { std::mem::take(&mut epoch.deferred) } else { Vec::new() };
             drop(epoch);
             due.into_iter().for_each(|f| f());
         }
@@ -171,7 +182,8 @@ mod model {
 #[cfg(loom)]
 pub(crate) use model::*;
 
-/// A model of `test`, bounded: at most so many times a thread is taken off its core where it would not have to wait.
+/// A model of `test`, bounded: at most so many times a thread is taken off its core where it would
+/// not have to wait.
 #[cfg(all(test, loom))]
 pub(crate) fn model(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut b = loom::model::Builder::new();

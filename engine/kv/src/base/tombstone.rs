@@ -1,8 +1,9 @@
 //! Range tombstones: "every key in `[start, end)` older than this sequence number is deleted".
 //!
-//! Invariants of [`Fragments`]: fragments are sorted, disjoint and not empty; each lists the sequence numbers of the tombstones
-//! that cover it, newest first, without repeats. Looking up a key costs one binary search. Overlapping tombstones are cut at each
-//! other's ends by [`Deletions`]; cutting never changes which keys are covered by which sequence number.
+//! Invariants of [`Fragments`]: fragments are sorted, disjoint and not empty; each lists the
+//! sequence numbers of the tombstones that cover it, newest first, without repeats. Looking up a
+//! key costs one binary search. Overlapping tombstones are cut at each other's ends by
+//! [`Deletions`]; cutting never changes which keys are covered by which sequence number.
 
 use super::deletions::{Deletions, Stretch};
 use super::key::Seq;
@@ -58,7 +59,9 @@ impl Fragments {
     }
 
     fn is_sound(fragments: &[Fragment]) -> bool {
-        fragments.iter().all(|f| f.start < f.end && !f.seqs.is_empty() && f.seqs.is_sorted_by(|a, b| a > b))
+        fragments
+            .iter()
+            .all(|f| f.start < f.end && !f.seqs.is_empty() && f.seqs.is_sorted_by(|a, b| a > b))
             && fragments.windows(2).all(|w| w[0].end <= w[1].start)
     }
 
@@ -102,7 +105,9 @@ impl Fragments {
         let before = i.checked_sub(1).map_or(&[][..], |i| &self.0[i].end);
         match self.0.get(i) {
             None => Stretch { from: before, until: None, newest: None },
-            Some(f) if f.start.as_slice() <= key => Stretch { from: &f.start, until: Some(&f.end), newest: f.newest_at(read) },
+            Some(f) if f.start.as_slice() <= key => {
+                Stretch { from: &f.start, until: Some(&f.end), newest: f.newest_at(read) }
+            }
             Some(f) => Stretch { from: before, until: Some(&f.start), newest: None },
         }
     }
@@ -110,7 +115,8 @@ impl Fragments {
     /// The fragments, cut to `[from, until)`.
     pub fn slice(&self, from: &[u8], until: Option<&[u8]>) -> Fragments {
         let first = self.0.partition_point(|f| f.end.as_slice() <= from);
-        let behind = until.map_or(self.0.len(), |u| self.0.partition_point(|f| f.start.as_slice() < u));
+        let behind =
+            until.map_or(self.0.len(), |u| self.0.partition_point(|f| f.start.as_slice() < u));
         let inside = self.0.get(first..behind).unwrap_or_default().iter().map(|f| {
             let start = f.start.as_slice().max(from);
             let end = until.map_or(f.end.as_slice(), |u| u.min(&f.end));
@@ -121,12 +127,26 @@ impl Fragments {
 
     /// The same deletions as tombstones, one per fragment and sequence number.
     pub fn to_tombstones(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
-        self.0.iter().flat_map(|f| f.seqs.iter().map(|&seq| RangeTombstone { start: f.start.clone(), end: f.end.clone(), seq }))
+        self.0.iter().flat_map(|f| {
+            f.seqs.iter().map(|&seq| RangeTombstone {
+                start: f.start.clone(),
+                end: f.end.clone(),
+                seq,
+            })
+        })
     }
 
     /// Bytes of heap that this holds.
     pub fn memory(&self) -> usize {
-        self.0.iter().map(|f| size_of::<Fragment>() + f.start.capacity() + f.end.capacity() + 8 * f.seqs.capacity()).sum()
+        self.0
+            .iter()
+            .map(|f| {
+                size_of::<Fragment>()
+                    + f.start.capacity()
+                    + f.end.capacity()
+                    + 8 * f.seqs.capacity()
+            })
+            .sum()
     }
 }
 

@@ -1,10 +1,13 @@
-//! An ordered map of which any number of versions share what they have in common: a clone costs nothing, and whoever changes one of two
-//! copies the nodes on the way to the change. So an iterator keeps what was written when it began, however much is written meanwhile.
+//! An ordered map of which any number of versions share what they have in common: a clone costs
+//! nothing, and whoever changes one of two copies the nodes on the way to the change. So an
+//! iterator keeps what was written when it began, however much is written meanwhile.
 //!
 //! Invariants:
-//! - It is an AVL tree: keys ascend from left to right, and the heights of a node's two sides differ by one at most. So nothing here goes
-//!   deeper than about 1.44 times the logarithm of the number of keys, whatever they are.
-//! - Every change splits the tree at a key and joins trees ("Just Join for Parallel Ordered Sets", Blelloch and others), each in O(log n).
+//! - It is an AVL tree: keys ascend from left to right, and the heights of a node's two sides
+//!   differ by one at most. So nothing here goes deeper than about 1.44 times the logarithm of the
+//!   number of keys, whatever they are.
+//! - Every change splits the tree at a key and joins trees ("Just Join for Parallel Ordered Sets",
+//!   Blelloch and others), each in O(log n).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -38,8 +41,8 @@ impl<V: Clone> VersionMap<V> {
         self.end(false, |k| k <= key).filter(|(k, _)| &***k == key).map(|(_, v)| v)
     }
 
-    /// Of the entries for whose keys `within` holds the first (going forward) or the last. Those are the last ones of the map then, or its
-    /// first ones.
+    /// Of the entries for whose keys `within` holds the first (going forward) or the last. Those
+    /// are the last ones of the map then, or its first ones.
     pub fn end(&self, forward: bool, within: impl Fn(&[u8]) -> bool) -> Option<(&Key, &V)> {
         let (mut at, mut found) = (&self.0, None);
         while let Some(n) = at {
@@ -70,7 +73,8 @@ impl<V: Clone> VersionMap<V> {
         self.0 = concat(left, right);
     }
 
-    /// Takes out what is in `[from, until)`, which is not empty; without `until`, all from `from` on.
+    /// Takes out what is in `[from, until)`, which is not empty; without `until`, all from `from`
+    /// on.
     pub fn take(&mut self, from: &[u8], until: Option<&[u8]>) -> VersionMap<V> {
         let (left, rest) = split_before(self.0.take(), from);
         let (taken, right) = match until {
@@ -153,7 +157,9 @@ fn balance<V: Clone>(mut top: Arc<Node<V>>) -> Arc<Node<V>> {
     for side in [0, 1] {
         if height(&n.sides[side]) > height(&n.sides[1 - side]) + 1 {
             // Where its inner side is the higher one, that has to become the top.
-            if let Some(child) = n.sides[side].take_if(|c| height(&c.sides[1 - side]) > height(&c.sides[side])) {
+            if let Some(child) =
+                n.sides[side].take_if(|c| height(&c.sides[1 - side]) > height(&c.sides[side]))
+            {
                 n.sides[side] = Some(rotate(child, 1 - side));
             }
             return rotate(top, side);
@@ -249,7 +255,8 @@ mod tests {
     fn check(link: &Link<u32>, from: Option<&[u8]>, until: Option<&[u8]>) -> u8 {
         let Some(n) = link else { return 0 };
         assert!(from.is_none_or(|f| f < &*n.key) && until.is_none_or(|u| &*n.key < u));
-        let [l, r] = [check(&n.sides[0], from, Some(&n.key)), check(&n.sides[1], Some(&n.key), until)];
+        let [l, r] =
+            [check(&n.sides[0], from, Some(&n.key)), check(&n.sides[1], Some(&n.key), until)];
         assert!(l.abs_diff(r) <= 1 && n.height == 1 + l.max(r));
         n.height
     }

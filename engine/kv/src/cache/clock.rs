@@ -1,14 +1,15 @@
 //! CLOCK: which frames go when room is needed.
 //!
-//! The hand walks over the frames in the order of their memory, chunk by chunk, then over those with an allocation of their own. A
-//! frame that was read since the hand last came loses its bit and stays; one that somebody holds stays; any other is evicted.
-//! Frames start without the bit, so what a scan reads once is gone after one round while what is read twice stays.
+//! The hand walks over the frames in the order of their memory, chunk by chunk, then over those
+//! with an allocation of their own. A frame that was read since the hand last came loses its bit
+//! and stays; one that somebody holds stays; any other is evicted. Frames start without the bit, so
+//! what a scan reads once is gone after one round while what is read twice stays.
 //!
 //! Invariants, all under the pool's lock:
-//! 1. An entry says for a frame's place which slot leads to it. It is made when the frame is linked, and goes when the frame is
-//!    unlinked or freed.
-//! 2. A chunk of another class than the one that needs room, less than half full, is emptied when the hand comes by, so that memory
-//!    moves between classes.
+//! 1. An entry says for a frame's place which slot leads to it. It is made when the frame is
+//!    linked, and goes when the frame is unlinked or freed.
+//! 2. A chunk of another class than the one that needs room, less than half full, is emptied when
+//!    the hand comes by, so that memory moves between classes.
 //! 3. A sweep's work is bounded whatever the state of the cache.
 
 use std::sync::{Arc, Weak};
@@ -31,7 +32,8 @@ struct Entry {
 pub(super) struct Clock {
     chunks: Vec<Vec<Option<Entry>>>,
     loose: Vec<Option<Entry>>,
-    /// Row (a chunk, or one past the last for the loose frames) and index of the next frame to look at.
+    /// Row (a chunk, or one past the last for the loose frames) and index of the next frame to look
+    /// at.
     row: usize,
     index: usize,
     /// Whether the hand empties this row.
@@ -100,7 +102,8 @@ pub(super) struct Order {
 pub(super) struct Swath {
     pub(super) garbage: Garbage,
     pub(super) evicted: usize,
-    /// Tables looked at, kept alive while the lock is held: dropping the last reference to one needs the lock.
+    /// Tables looked at, kept alive while the lock is held: dropping the last reference to one
+    /// needs the lock.
     tables: Vec<Arc<Slots>>,
 }
 
@@ -140,13 +143,21 @@ impl State {
     }
 
     /// Looks at one frame; `None` when no table leads there.
-    fn sweep_one(&mut self, place: Place, force: bool, guard: &Guard, out: &mut Swath) -> Option<Swept> {
+    fn sweep_one(
+        &mut self,
+        place: Place,
+        force: bool,
+        guard: &Guard,
+        out: &mut Swath,
+    ) -> Option<Swept> {
         let entry = self.clock.row(place.chunk)[place.index as usize].as_ref()?;
         if out.tables.last().is_none_or(|t| Arc::as_ptr(t) != entry.slots.as_ptr()) {
             // None: the table is being dropped and frees its frames itself.
             out.tables.push(entry.slots.upgrade()?);
         }
-        out.tables.last().map(|t| t.sweep(entry.index as usize, place, force, guard, &mut out.garbage))
+        out.tables
+            .last()
+            .map(|t| t.sweep(entry.index as usize, place, force, guard, &mut out.garbage))
     }
 
     fn next_row(&mut self, order: Order) {
@@ -154,7 +165,9 @@ impl State {
         clock.index = 0;
         clock.row = if clock.row >= clock.chunks.len() { 0 } else { clock.row + 1 };
         clock.emptying = match self.slab.chunk(clock.row) {
-            Some((class, live)) => order.class != Some(class) && live * 2 < self.slab.per_chunk(class),
+            Some((class, live)) => {
+                order.class != Some(class) && live * 2 < self.slab.per_chunk(class)
+            }
             None => false,
         };
     }

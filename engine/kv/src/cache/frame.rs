@@ -1,18 +1,22 @@
 //! Frames: reference-counted byte buffers in recycled memory. A room of `unsafe`.
 //!
-//! A frame is a 64-byte header followed by its bytes, in one piece: a block of up to 4,032 bytes and its header fill exactly one
-//! aligned 4 KiB. Frames of one size class share a chunk of up to 2 MiB; chunks lie in regions of 32, on huge pages when a chunk is
-//! one (first touch measured: 0.25 us per 4 KiB against 2 us). Frames too large for a chunk have an allocation of their own.
+//! A frame is a 64-byte header followed by its bytes, in one piece: a block of up to 4,032 bytes
+//! and its header fill exactly one aligned 4 KiB. Frames of one size class share a chunk of up to 2
+//! MiB; chunks lie in regions of 32, on huge pages when a chunk is one (first touch measured: 0.25
+//! us per 4 KiB against 2 us). Frames too large for a chunk have an allocation of their own.
 //!
 //! The safety argument:
-//! 1. The slab hands out a place once until it is given back, so two live frames never overlap. A place is given back, under the
-//!    pool's lock, only by whoever took the reference count to zero, after an acquire fence: no one can reach the frame any more.
+//! 1. The slab hands out a place once until it is given back, so two live frames never overlap. A
+//!    place is given back, under the pool's lock, only by whoever took the reference count to zero,
+//!    after an acquire fence: no one can reach the frame any more.
 //! 2. A frame's header holds a counted reference to its pool, so the memory outlives every frame.
-//! 3. Header fields other than atomics are written before the frame is shared and never again. The header has no padding, and chunk
-//!    memory starts zeroed, so bytes of recycled memory are stale but always initialised.
-//! 4. Contents are written only through [`FrameMut`], which is not `Clone`, and whose count is one; afterwards they are only read.
-//! 5. A frame's bytes lie behind its header, outside what a `&Frame` spans; they are reached through the pointer's exposed
-//!    provenance, which is that of the whole frame.
+//! 3. Header fields other than atomics are written before the frame is shared and never again. The
+//!    header has no padding, and chunk memory starts zeroed, so bytes of recycled memory are stale
+//!    but always initialised.
+//! 4. Contents are written only through [`FrameMut`], which is not `Clone`, and whose count is one;
+//!    afterwards they are only read.
+//! 5. A frame's bytes lie behind its header, outside what a `&Frame` spans; they are reached
+//!    through the pointer's exposed provenance, which is that of the whole frame.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -26,7 +30,8 @@ use super::clock::Clock;
 use super::slab::{HEADER, LOOSE, Place, Slab, class_size};
 use super::sync::{AtomicU32, Mutex, MutexGuard, Ordering, fence};
 
-/// A cached block: dereferences to its bytes. Seen as `&Frame` for as long as an epoch is pinned; [`Frame::to_ref`] keeps it longer.
+/// A cached block: dereferences to its bytes. Seen as `&Frame` for as long as an epoch is pinned;
+/// [`Frame::to_ref`] keeps it longer.
 #[repr(C, align(64))]
 pub struct Frame {
     refs: AtomicU32,
@@ -52,7 +57,8 @@ const _: () = assert!(size_of::<Frame>() == HEADER && align_of::<Frame>() == 64)
 /// Where the contents begin; loom's atomics are larger.
 const DATA: usize = if cfg!(loom) { size_of::<Frame>() } else { HEADER };
 
-// SAFETY: `pool` points to a `Pool`, which is `Send` and `Sync`; all else is atomic or never changes while shared (argument 3).
+// SAFETY: `pool` points to a `Pool`, which is `Send` and `Sync`; all else is atomic or never
+// changes while shared (argument 3).
 unsafe impl Send for Frame {}
 // SAFETY: as above.
 unsafe impl Sync for Frame {}
@@ -118,15 +124,18 @@ impl Deref for Frame {
     fn deref(&self) -> &[u8] {
         #[cfg(loom)]
         self.contents.with(|_| ());
-        // SAFETY: `len` initialised bytes follow the header (3, 5), and nobody writes them while a `&Frame` is out (4).
+        // SAFETY: `len` initialised bytes follow the header (3, 5), and nobody writes them while a
+        // `&Frame` is out (4).
         unsafe { std::slice::from_raw_parts(self.data(), self.len as usize) }
     }
 }
 
-/// A counted reference to a [`Frame`], one pointer wide: clone it, send it, keep it. The memory is recycled when the last one goes.
+/// A counted reference to a [`Frame`], one pointer wide: clone it, send it, keep it. The memory is
+/// recycled when the last one goes.
 pub struct FrameRef(NonNull<Frame>);
 
-// SAFETY: a `FrameRef` gives `&Frame`, which is `Sync`, and may drop the frame from any thread, which is `Send`.
+// SAFETY: a `FrameRef` gives `&Frame`, which is `Sync`, and may drop the frame from any thread,
+// which is `Send`.
 unsafe impl Send for FrameRef {}
 // SAFETY: as above.
 unsafe impl Sync for FrameRef {}
@@ -145,7 +154,8 @@ impl FrameRef {
         FrameRef(raw)
     }
 
-    /// Counts down; the frame when this was the last reference, which then must be given back to its pool.
+    /// Counts down; the frame when this was the last reference, which then must be given back to
+    /// its pool.
     fn count_down(self) -> Option<NonNull<Frame>> {
         let raw = ManuallyDrop::new(self).0;
         // SAFETY: the reference counted down is ours, so the header is alive.
@@ -195,7 +205,8 @@ impl fmt::Debug for FrameRef {
     }
 }
 
-/// A frame that nobody else sees yet. Its bytes are arbitrary (those of whoever had the memory before) until written.
+/// A frame that nobody else sees yet. Its bytes are arbitrary (those of whoever had the memory
+/// before) until written.
 #[derive(Debug)]
 pub struct FrameMut(FrameRef);
 
@@ -229,7 +240,8 @@ pub(super) fn drop_all(frames: Vec<FrameRef>) {
     Pool::free(frames.into_iter().filter_map(FrameRef::count_down));
 }
 
-/// A place that is free no more and has no frame yet. Whoever has it makes the frame ([`Pool::frame`]).
+/// A place that is free no more and has no frame yet. Whoever has it makes the frame
+/// ([`Pool::frame`]).
 #[must_use]
 pub(super) struct Taken {
     at: *mut u8,
@@ -253,8 +265,11 @@ pub(super) struct State {
 impl Pool {
     /// A pool with chunks of `chunk_size` bytes, a power of two of 64 KiB to 2 MiB.
     pub(super) fn new(chunk_size: usize) -> Arc<Pool> {
-        let state =
-            State { slab: Slab::new(chunk_size), clock: Clock::default(), memory: Memory { chunk_size, regions: vec![] } };
+        let state = State {
+            slab: Slab::new(chunk_size),
+            clock: Clock::default(),
+            memory: Memory { chunk_size, regions: vec![] },
+        };
         Arc::new(Pool { state: Mutex::new(state) })
     }
 
@@ -274,12 +289,13 @@ impl Pool {
         Some(Taken { at, place, size, len })
     }
 
-    /// The frame in a place that was taken. Without the pool's lock: it may be the first touch of the page, for which the system takes
-    /// microseconds, and all who miss would wait for it.
+    /// The frame in a place that was taken. Without the pool's lock: it may be the first touch of
+    /// the page, for which the system takes microseconds, and all who miss would wait for it.
     pub(super) fn frame(self: &Arc<Self>, taken: Taken) -> FrameMut {
         let Taken { at, place, size, len } = taken;
-        // SAFETY: the place is ours alone (1), because only `take` makes a `Taken` and it is used up here; it is `size` bytes long,
-        // which hold `len` and the header, and lies within a chunk of this pool.
+        // SAFETY: the place is ours alone (1), because only `take` makes a `Taken` and it is used
+        // up here; it is `size` bytes long, which hold `len` and the header, and lies within a
+        // chunk of this pool.
         unsafe { self.make(at, place, size, len) }
     }
 
@@ -299,9 +315,15 @@ impl Pool {
     }
 
     /// # Safety
-    /// `at` is aligned to 64 and starts `size` initialised bytes that are nobody else's; its provenance is exposed;
-    /// `len + DATA` is at most `size`.
-    unsafe fn make(self: &Arc<Self>, at: *mut u8, place: Place, size: usize, len: usize) -> FrameMut {
+    /// `at` is aligned to 64 and starts `size` initialised bytes that are nobody else's; its
+    /// provenance is exposed; `len + DATA` is at most `size`.
+    unsafe fn make(
+        self: &Arc<Self>,
+        at: *mut u8,
+        place: Place,
+        size: usize,
+        len: usize,
+    ) -> FrameMut {
         let header = Frame {
             refs: AtomicU32::new(1),
             hot: AtomicU32::new(0),
@@ -328,14 +350,16 @@ impl Pool {
         let mut pools: Vec<Arc<Pool>> = vec![];
         let mut frames = frames.peekable();
         while let Some(first) = frames.peek() {
-            // SAFETY: nobody else reaches a frame that was counted down to zero, and its header is still there.
+            // SAFETY: nobody else reaches a frame that was counted down to zero, and its header is
+            // still there.
             let raw = unsafe { first.as_ref() }.pool;
             // SAFETY: the frame that holds this counted reference is still to be freed.
             let pool = unsafe { &*raw };
             let mut state = pool.lock();
             // SAFETY: as above.
             while let Some(frame) = frames.next_if(|f| unsafe { f.as_ref() }.pool == raw) {
-                // SAFETY: the reference that the header holds is taken back once; the header is not used after.
+                // SAFETY: the reference that the header holds is taken back once; the header is not
+                // used after.
                 pools.push(unsafe { Arc::from_raw(raw) });
                 state.give(frame);
             }
@@ -414,10 +438,17 @@ impl Memory {
     #[cfg(all(unix, not(any(miri, loom))))]
     fn give_back(&self, chunk: u32) {
         let region = &self.regions[chunk as usize / CHUNKS];
-        let at = region.base.addr() - region.map.as_ptr().addr() + chunk as usize % CHUNKS * self.chunk_size;
-        // SAFETY: the range lies within our own private anonymous map, and no live frame lies within the range.
-        // Failing means that the memory stays resident, which harms nobody.
-        let _ = unsafe { region.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, at, self.chunk_size) };
+        let at = region.base.addr() - region.map.as_ptr().addr()
+            + chunk as usize % CHUNKS * self.chunk_size;
+        // SAFETY: the range lies within our own private anonymous map, and no live frame lies
+        // within the range. Failing means that the memory stays resident, which harms nobody.
+        let _ = unsafe {
+            region.map.unchecked_advise_range(
+                memmap2::UncheckedAdvice::DontNeed,
+                at,
+                self.chunk_size,
+            )
+        };
     }
 
     #[cfg(any(not(unix), miri, loom))]
@@ -436,7 +467,8 @@ struct Region {
 impl Region {
     fn new(chunk_size: usize) -> Option<Region> {
         let bytes = CHUNKS * chunk_size;
-        let map: memmap2::MmapRaw = memmap2::MmapOptions::new().len(bytes + chunk_size).map_anon().ok()?.into();
+        let map: memmap2::MmapRaw =
+            memmap2::MmapOptions::new().len(bytes + chunk_size).map_anon().ok()?.into();
         let start = map.as_mut_ptr();
         start.expose_provenance();
         let skip = start.align_offset(chunk_size);
@@ -475,5 +507,6 @@ impl Drop for Region {
     }
 }
 
-// SAFETY: a region is plain memory that belongs to nobody's thread; who may touch which part of it is the slab's business (1).
+// SAFETY: a region is plain memory that belongs to nobody's thread; who may touch which part of it
+// is the slab's business (1).
 unsafe impl Send for Region {}

@@ -1,6 +1,6 @@
-//! The protocol of slots and reference counts under loom: every interleaving of a few steps. The writer is the thread that goes first by
-//! default: loom finds the other orders from loads that come after stores.
-//! How to run it: see [`sync`](crate::base::sync).
+//! The protocol of slots and reference counts under loom: every interleaving of a few steps. The
+//! writer is the thread that goes first by default: loom finds the other orders from loads that
+//! come after stores. How to run it: see [`sync`](crate::base::sync).
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! Floor 1: the cache of decoded blocks. It knows nothing of tables.
 //!
-//! There is no hash table: each table has an array of [`Slots`], one word per block, that leads straight to the decoded block (a
-//! [`Frame`]) when it is cached. A point read pins an epoch, loads the word and reads the frame without a lock and without touching
-//! a reference count; what lives longer takes a [`FrameRef`]. Misses take one short lock. Eviction is CLOCK (`clock.rs`); memory
+//! There is no hash table: each table has an array of [`Slots`], one word per block, that leads
+//! straight to the decoded block (a [`Frame`]) when it is cached. A point read pins an epoch, loads
+//! the word and reads the frame without a lock and without touching a reference count; what lives
+//! longer takes a [`FrameRef`]. Misses take one short lock. Eviction is CLOCK (`clock.rs`); memory
 //! comes from a slab of size classes (`slab.rs`, `frame.rs`) and is recycled.
 //!
 //! ```
@@ -20,12 +21,15 @@
 //!
 //! Invariants:
 //! 1. The bytes that a slot leads to never change.
-//! 2. Memory held for linked frames (whole chunks) stays within the capacity + 1/32, however long a reader stays pinned: when frames
-//!    cannot be recycled because the epoch stands still, new ones are not linked. What callers hold ([`FrameMut`], [`FrameRef`])
-//!    comes on top when it does not lie in the chunks.
-//! 3. Nothing is pinned, deferred or dropped while the pool's lock is held, because each of them may run deferred work that takes it.
+//! 2. Memory held for linked frames (whole chunks) stays within the capacity + 1/32, however long a
+//!    reader stays pinned: when frames cannot be recycled because the epoch stands still, new ones
+//!    are not linked. What callers hold ([`FrameMut`], [`FrameRef`]) comes on top when it does not
+//!    lie in the chunks.
+//! 3. Nothing is pinned, deferred or dropped while the pool's lock is held, because each of them
+//!    may run deferred work that takes it.
 //! 4. No memory is touched for the first time while the pool's lock is held.
-//! 5. No call does work in proportion to the cache's size, but for [`Cache::set_capacity`] and [`Cache::usage`].
+//! 5. No call does work in proportion to the cache's size, but for [`Cache::set_capacity`] and
+//!    [`Cache::usage`].
 
 mod clock;
 mod frame;
@@ -60,7 +64,8 @@ pub struct Cache {
     refusals: AtomicU64,
 }
 
-/// Where a cache's memory is and what it has done. Hits are not counted here: a hit touches nothing shared.
+/// Where a cache's memory is and what it has done. Hits are not counted here: a hit touches nothing
+/// shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// What the cache may hold, in bytes.
@@ -71,7 +76,8 @@ pub struct CacheStats {
     pub frames: usize,
     /// Their memory, in bytes: contents, header and rounding to the size class.
     pub frame_bytes: usize,
-    /// Memory of frames that are in no slot, in bytes: being filled, evicted and waiting for the epoch, or still referenced.
+    /// Memory of frames that are in no slot, in bytes: being filled, evicted and waiting for the
+    /// epoch, or still referenced.
     pub unlinked_bytes: usize,
     /// Frames put into slots: one for each miss that was cached.
     pub inserts: u64,
@@ -85,7 +91,8 @@ pub struct CacheStats {
 const RESERVE: usize = 256 << 10;
 
 impl Cache {
-    /// An empty cache for `capacity` bytes. It takes memory as it fills, in chunks of a 64th of the capacity (64 KiB to 2 MiB).
+    /// An empty cache for `capacity` bytes. It takes memory as it fills, in chunks of a 64th of the
+    /// capacity (64 KiB to 2 MiB).
     pub fn new(capacity: usize) -> Arc<Cache> {
         let chunk = 1 << (capacity / 64).clamp(64 << 10, 2 << 20).ilog2();
         Arc::new(Cache {
@@ -98,8 +105,8 @@ impl Cache {
         })
     }
 
-    /// Changes the capacity. A smaller one takes effect at once as far as no reader stands in the way, and then with every
-    /// allocation.
+    /// Changes the capacity. A smaller one takes effect at once as far as no reader stands in the
+    /// way, and then with every allocation.
     pub fn set_capacity(&self, bytes: usize) {
         self.capacity.store(bytes, Ordering::Relaxed);
         let mut before = usize::MAX;
@@ -123,7 +130,8 @@ impl Cache {
         }
     }
 
-    /// A frame for `len` bytes, below 4 GiB less 64; its contents are arbitrary. Evicts others when there is no room.
+    /// A frame for `len` bytes, below 4 GiB less 64; its contents are arbitrary. Evicts others when
+    /// there is no room.
     ///
     /// # Panics
     /// When `len` is larger: callers cap the sizes they read from disk.
@@ -136,7 +144,10 @@ impl Cache {
             let taken = self.pool.take(&mut state, class, len);
             taken.or_else(|| {
                 let may_grow = state.slab.resident() + state.slab.chunk_size() <= capacity;
-                state.open_chunk(class, may_grow).then(|| self.pool.take(&mut state, class, len)).flatten()
+                state
+                    .open_chunk(class, may_grow)
+                    .then(|| self.pool.take(&mut state, class, len))
+                    .flatten()
             })
         });
         let incoming = if taken.is_none() { len.saturating_add(HEADER) } else { 0 };
@@ -149,8 +160,8 @@ impl Cache {
         taken.map_or_else(|| self.pool.take_loose(len), |taken| self.pool.frame(taken))
     }
 
-    /// A frame for `len` bytes, if there is memory that nothing else wants: for blocks that are written and may be read soon. Evicts
-    /// nothing and leaves what misses need.
+    /// A frame for `len` bytes, if there is memory that nothing else wants: for blocks that are
+    /// written and may be read soon. Evicts nothing and leaves what misses need.
     pub fn spare(&self, len: usize) -> Option<FrameMut> {
         let mut state = self.pool.lock();
         let class = state.slab.class_for(len)?;
@@ -161,13 +172,18 @@ impl Cache {
             return None;
         }
         let taken = self.pool.take(&mut state, class, len);
-        let taken =
-            taken.or_else(|| state.open_chunk(class, may_grow).then(|| self.pool.take(&mut state, class, len)).flatten());
+        let taken = taken.or_else(|| {
+            state
+                .open_chunk(class, may_grow)
+                .then(|| self.pool.take(&mut state, class, len))
+                .flatten()
+        });
         drop(state);
         taken.map(|taken| self.pool.frame(taken))
     }
 
-    /// Evicts when memory is short for a class, or when more is held than may be. `None` when all is well.
+    /// Evicts when memory is short for a class, or when more is held than may be. `None` when all
+    /// is well.
     fn make_room(
         &self,
         state: &mut State,
@@ -184,7 +200,9 @@ impl Cache {
         let batch = (reserve / 4).max(1);
         let growing = state.slab.has_empty() || resident + state.slab.chunk_size() <= capacity;
         let free = class.map_or(0, |c| state.slab.free_of(c));
-        let goal = if resident.saturating_sub(limbo) > capacity || (!growing && free + limbo / size < reserve) {
+        let goal = if resident.saturating_sub(limbo) > capacity
+            || (!growing && free + limbo / size < reserve)
+        {
             batch
         } else if !growing && free < batch {
             usize::from(limbo < capacity / 32) // the epoch is late: one frame out for one in, within bounds
@@ -213,9 +231,10 @@ impl Cache {
         });
     }
 
-    /// Caches `frame` as block `i` of `slots`. When another thread was first, its frame is returned and this one dropped. The
-    /// frame is returned uncached when `i` is out of range, when it is cached already or comes from another cache, and when memory
-    /// is short because readers hold back the epoch.
+    /// Caches `frame` as block `i` of `slots`. When another thread was first, its frame is returned
+    /// and this one dropped. The frame is returned uncached when `i` is out of range, when it is
+    /// cached already or comes from another cache, and when memory is short because readers hold
+    /// back the epoch.
     pub fn insert(&self, slots: &Arc<Slots>, i: usize, frame: FrameRef) -> FrameRef {
         let Ok(index) = u32::try_from(i) else { return frame };
         if !frame.is_of(&self.pool) {
@@ -244,7 +263,8 @@ impl Cache {
         }
     }
 
-    /// Where the memory is. Takes the lock and looks at every chunk: for statistics, not for every operation.
+    /// Where the memory is. Takes the lock and looks at every chunk: for statistics, not for every
+    /// operation.
     pub fn usage(&self) -> CacheStats {
         let state = self.pool.lock();
         let (frames, frame_bytes) = state.clock.linked();

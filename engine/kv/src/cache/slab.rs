@@ -1,8 +1,10 @@
-//! The slab's books: which place of which chunk is taken. Safe code over integers; the memory itself belongs to [`frame`](super::frame).
+//! The slab's books: which place of which chunk is taken. Safe code over integers; the memory
+//! itself belongs to [`frame`](super::frame).
 //!
 //! Invariants:
 //! 1. A place is handed out once until it is given back.
-//! 2. A chunk serves one size class as long as any of its places is taken; when the last comes back, it serves any class.
+//! 2. A chunk serves one size class as long as any of its places is taken; when the last comes
+//!    back, it serves any class.
 //! 3. `resident` counts every chunk whose memory may have been touched and not been returned since.
 
 /// Bytes before the contents of every frame.
@@ -116,8 +118,8 @@ impl Slab {
         Some(Place { chunk: number, index })
     }
 
-    /// Gives a class to an empty chunk, or to a new one when `may_grow`: its number, which is either below
-    /// [`chunks`](Self::chunks) as it was or equal to it.
+    /// Gives a class to an empty chunk, or to a new one when `may_grow`: its number, which is
+    /// either below [`chunks`](Self::chunks) as it was or equal to it.
     pub(super) fn assign(&mut self, class: usize, may_grow: bool) -> Option<u32> {
         let number = match self.empty.pop() {
             Some(number) => number,
@@ -203,7 +205,8 @@ impl Slab {
 
     /// Bytes of the frames taken.
     pub(super) fn live_bytes(&self) -> usize {
-        let taken = |c: &Chunk| c.live as usize * if c.class == NO_CLASS { 0 } else { class_size(c.class) };
+        let taken =
+            |c: &Chunk| c.live as usize * if c.class == NO_CLASS { 0 } else { class_size(c.class) };
         self.chunks.iter().map(taken).sum::<usize>() + self.loose_bytes
     }
 

@@ -1,11 +1,14 @@
-//! Slots: one word per block of a table, which leads straight to the cached frame. A room of `unsafe`.
+//! Slots: one word per block of a table, which leads straight to the cached frame. A room of
+//! `unsafe`.
 //!
 //! The safety argument:
-//! 1. A word is null or holds one counted reference to a frame. Words change from null to a frame (`link`) and from a frame to null
-//!    (`sweep`, drop), never from frame to frame, each by one atomic operation.
+//! 1. A word is null or holds one counted reference to a frame. Words change from null to a frame
+//!    (`link`) and from a frame to null (`sweep`, drop), never from frame to frame, each by one
+//!    atomic operation.
 //! 2. Linking releases and reading acquires, so who finds a frame sees its contents.
-//! 3. The reference of an unlinked word is dropped only after the epoch: it goes into [`Garbage`], from which there is no other
-//!    way out. So a frame found while pinned stays alive, with a count of at least one, until unpinned; that makes both `&'g Frame` and
+//! 3. The reference of an unlinked word is dropped only after the epoch: it goes into [`Garbage`],
+//!    from which there is no other way out. So a frame found while pinned stays alive, with a count
+//!    of at least one, until unpinned; that makes both `&'g Frame` and
 //!    [`Frame::to_ref`](super::Frame::to_ref) on it sound.
 //! 4. All this needs every guard to be one of the default collector; this crate has no other.
 #![allow(unsafe_code)]
@@ -19,7 +22,8 @@ use super::sync::epoch::{self, Guard};
 use super::sync::{AtomicPtr, Ordering};
 use crate::base::prefetch::fetch_line;
 
-/// The cached blocks of one table: `n` words, each empty or leading to a frame. Dropping it lets its frames go.
+/// The cached blocks of one table: `n` words, each empty or leading to a frame. Dropping it lets
+/// its frames go.
 pub struct Slots {
     words: Box<[AtomicPtr<Frame>]>,
 }
@@ -51,7 +55,8 @@ impl Slots {
         self.words.is_empty()
     }
 
-    /// The frame of block `i` when it is cached: no lock, no reference count; valid as long as `guard` is pinned.
+    /// The frame of block `i` when it is cached: no lock, no reference count; valid as long as
+    /// `guard` is pinned.
     #[inline]
     pub fn get<'g>(&self, i: usize, guard: &'g Guard) -> Option<&'g Frame> {
         let frame = self.peek(i, guard)?;
@@ -59,11 +64,13 @@ impl Slots {
         Some(frame)
     }
 
-    /// Like [`get`](Self::get), but the frame counts as no hotter for it: for scans and compactions, which come by once.
+    /// Like [`get`](Self::get), but the frame counts as no hotter for it: for scans and
+    /// compactions, which come by once.
     #[inline]
     pub fn peek<'g>(&self, i: usize, _guard: &'g Guard) -> Option<&'g Frame> {
         let raw = self.words.get(i)?.load(Ordering::Acquire);
-        // SAFETY: a frame found in a word while pinned is alive until unpinned (3), and its header was published (2).
+        // SAFETY: a frame found in a word while pinned is alive until unpinned (3), and its header
+        // was published (2).
         unsafe { raw.as_ref() }
     }
 
@@ -72,39 +79,63 @@ impl Slots {
         fetch_line(self.words.as_ptr().wrapping_add(i).cast());
     }
 
-    /// Where the frame of block `i` begins in memory, for asking for it ahead of its use; 0 when it is not cached. By the time somebody asks, the
-    /// frame may be gone: this is an address and nothing more.
+    /// Where the frame of block `i` begins in memory, for asking for it ahead of its use; 0 when it
+    /// is not cached. By the time somebody asks, the frame may be gone: this is an address and
+    /// nothing more.
     #[inline]
     pub fn address(&self, i: usize) -> usize {
         self.words.get(i).map_or(0, |w| w.load(Ordering::Relaxed).addr())
     }
 
-    /// Links `frame` as block `i`. When another one is there already, that one is the error; `None` when `i` is out of range.
-    pub(super) fn link(&self, i: usize, frame: &FrameRef, guard: &Guard) -> Result<(), Option<FrameRef>> {
+    /// Links `frame` as block `i`. When another one is there already, that one is the error; `None`
+    /// when `i` is out of range.
+    pub(super) fn link(
+        &self,
+        i: usize,
+        frame: &FrameRef,
+        guard: &Guard,
+    ) -> Result<(), Option<FrameRef>> {
         let word = self.words.get(i).ok_or(None)?;
         let raw = frame.clone().into_raw();
         match word.compare_exchange(ptr::null_mut(), raw, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => Ok(()),
             Err(_) => {
-                // SAFETY: the word did not take the reference, so it is still ours, to be dropped here; `frame` is another one.
+                // SAFETY: the word did not take the reference, so it is still ours, to be dropped
+                // here; `frame` is another one.
                 drop(unsafe { FrameRef::from_raw(NonNull::new_unchecked(raw)) });
                 Err(self.peek(i, guard).map(Frame::to_ref))
             }
         }
     }
 
-    /// The clock's hand comes to block `i`, whose frame should be the one at `place`: a frame that was read loses its bit (unless
-    /// `force`), a held one stays, any other is unlinked into `garbage`.
-    pub(super) fn sweep(&self, i: usize, place: Place, force: bool, guard: &Guard, garbage: &mut Garbage) -> Swept {
-        let Some(frame) = self.peek(i, guard).filter(|f| f.place() == place) else { return Swept::Gone };
+    /// The clock's hand comes to block `i`, whose frame should be the one at `place`: a frame that
+    /// was read loses its bit (unless `force`), a held one stays, any other is unlinked into
+    /// `garbage`.
+    pub(super) fn sweep(
+        &self,
+        i: usize,
+        place: Place,
+        force: bool,
+        guard: &Guard,
+        garbage: &mut Garbage,
+    ) -> Swept {
+        let Some(frame) = self.peek(i, guard).filter(|f| f.place() == place) else {
+            return Swept::Gone;
+        };
         if frame.is_held() || (frame.cool() && !force) {
             return Swept::Kept;
         }
         let raw = ptr::from_ref(frame).cast_mut();
-        match self.words[i].compare_exchange(raw, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed) {
+        match self.words[i].compare_exchange(
+            raw,
+            ptr::null_mut(),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        ) {
             Err(_) => Swept::Gone,
             Ok(raw) => {
-                // SAFETY: the word's reference is ours now (1), and what we just compared with is not null.
+                // SAFETY: the word's reference is ours now (1), and what we just compared with is
+                // not null.
                 garbage.push(unsafe { FrameRef::from_raw(NonNull::new_unchecked(raw)) });
                 Swept::Evicted
             }
@@ -117,7 +148,8 @@ impl Drop for Slots {
         let mut garbage = Garbage::default();
         for word in &mut self.words {
             if let Some(raw) = NonNull::new(word.swap(ptr::null_mut(), Ordering::AcqRel)) {
-                // SAFETY: the word's reference is ours now (1). Readers that found it earlier are pinned, hence the garbage (3).
+                // SAFETY: the word's reference is ours now (1). Readers that found it earlier are
+                // pinned, hence the garbage (3).
                 garbage.push(unsafe { FrameRef::from_raw(raw) });
             }
         }
@@ -130,7 +162,8 @@ impl std::fmt::Debug for Slots {
     }
 }
 
-/// References that words held. They are dropped after the epoch, however the garbage itself goes; `after` runs just before.
+/// References that words held. They are dropped after the epoch, however the garbage itself goes;
+/// `after` runs just before.
 #[derive(Default)]
 pub(super) struct Garbage {
     frames: Vec<FrameRef>,

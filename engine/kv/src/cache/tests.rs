@@ -100,7 +100,10 @@ fn dropping_slots_lets_frames_go_after_the_epoch() {
     (0..20).for_each(|i| check(1, i, seen[i]));
     drop(guard);
     drop(others);
-    assert!(settle(|| cache.usage().unlinked_bytes + cache.usage().frame_bytes == 4096), "{cache:?}");
+    assert!(
+        settle(|| cache.usage().unlinked_bytes + cache.usage().frame_bytes == 4096),
+        "{cache:?}"
+    );
     check(1, 7, &kept);
     drop(cache);
     check(1, 7, &kept); // a frame outlives its cache
@@ -180,7 +183,8 @@ fn memory_moves_between_size_classes_and_back_to_the_system() {
             }
             let stats = cache.usage();
             assert!(stats.resident <= capacity + capacity / 32 + len + HEADER, "{len}: {stats:?}");
-            let cached = (0..slots.len()).filter(|&i| slots.peek(i, &epoch::pin()).is_some()).count();
+            let cached =
+                (0..slots.len()).filter(|&i| slots.peek(i, &epoch::pin()).is_some()).count();
             cached * len > if len > 100_000 { 0 } else { capacity / 3 }
         }));
     }
@@ -213,7 +217,8 @@ fn a_smaller_capacity_takes_effect() {
     }
 }
 
-/// Readers, inserters, evictions, tables dropped while they are read, references kept across evictions.
+/// Readers, inserters, evictions, tables dropped while they are read, references kept across
+/// evictions.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn threads_always_see_the_right_bytes() {
@@ -222,7 +227,8 @@ fn threads_always_see_the_right_bytes() {
     let rounds = if SMALL { 60 } else { 60_000 };
     let cache = Cache::new(if SMALL { 64 << 10 } else { 2 << 20 });
     let fresh = || Arc::new(Slots::new(blocks));
-    let tables: Vec<parking_lot::Mutex<Arc<Slots>>> = (0..TABLES).map(|_| parking_lot::Mutex::new(fresh())).collect();
+    let tables: Vec<parking_lot::Mutex<Arc<Slots>>> =
+        (0..TABLES).map(|_| parking_lot::Mutex::new(fresh())).collect();
     let (hits, misses, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|s| {
         let workers: Vec<_> = (1..=3u64)
@@ -233,7 +239,11 @@ fn threads_always_see_the_right_bytes() {
                     let mut kept: Vec<(usize, usize, FrameRef)> = vec![];
                     for _ in 0..rounds {
                         let (t, r) = (rng(&mut seed) % TABLES, rng(&mut seed));
-                        let i = if r % 4 == 0 { rng(&mut seed) % blocks } else { rng(&mut seed) % (blocks / 10) };
+                        let i = if r % 4 == 0 {
+                            rng(&mut seed) % blocks
+                        } else {
+                            rng(&mut seed) % (blocks / 10)
+                        };
                         let table = tables[t].lock().clone();
                         let guard = epoch::pin();
                         let found = table.get(i, &guard);

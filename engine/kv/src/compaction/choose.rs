@@ -1,16 +1,18 @@
-//! The choice: from a [`Shape`] and its policy to the most urgent [`Job`], what there is to do in all, and how many runs are too many.
+//! The choice: from a [`Shape`] and its policy to the most urgent [`Job`], what there is to do in
+//! all, and how many runs are too many.
 //!
 //! `deletes` is common to all policies that merge, `expired` to all.
 //!
 //! Invariants:
 //!
 //! 1. Every job that leaves here has passed [`Job::check`] on the shape that it was made from.
-//! 2. From any legal shape, finitely many jobs lead to a shape with which the policy is content, while nothing is flushed. So a
-//!    tree may be opened with another policy than the one that shaped it.
-//! 3. A content shape has no debt, and fewer runs than the soft limit of [`run_limits`]: pacing by them never ends in a
-//!    tree that waits for work that nobody will do.
-//! 4. A merge whose inputs do not overlap each other is a [`Action::Move`], unless the tables are small and should grow
-//!    together, or are mostly deletes that the merge would get rid of.
+//! 2. From any legal shape, finitely many jobs lead to a shape with which the policy is content,
+//!    while nothing is flushed. So a tree may be opened with another policy than the one that
+//!    shaped it.
+//! 3. A content shape has no debt, and fewer runs than the soft limit of [`run_limits`]: pacing by
+//!    them never ends in a tree that waits for work that nobody will do.
+//! 4. A merge whose inputs do not overlap each other is a [`Action::Move`], unless the tables are
+//!    small and should grow together, or are mostly deletes that the merge would get rid of.
 
 use std::ops::Range;
 
@@ -46,14 +48,14 @@ fn cut(policy: &dyn Strategy, shape: &Shape, job: &mut Job) {
     }
 }
 
-/// The most urgent job that can start now, besides those whose inputs are busy; `None` when there is none. To start jobs in
-/// parallel, mark the inputs ([`Shape::set_busy`]) and call again.
+/// The most urgent job that can start now, besides those whose inputs are busy; `None` when there
+/// is none. To start jobs in parallel, mark the inputs ([`Shape::set_busy`]) and call again.
 pub fn pick(policy: &Policy, shape: &Shape) -> Option<Job> {
     pick_in(policy.strategy(), &View::new(shape, true))
 }
 
-/// Estimate, in bytes of input, of what must be rewritten until the policy is content, jobs that are running included. Moves and
-/// drops cost nothing. 0 when the policy is content.
+/// Estimate, in bytes of input, of what must be rewritten until the policy is content, jobs that
+/// are running included. Moves and drops cost nothing. 0 when the policy is content.
 pub fn debt(policy: &Policy, shape: &Shape) -> u64 {
     let policy = policy.strategy();
     let mut view = View::new(shape, false);
@@ -75,8 +77,8 @@ pub fn debt(policy: &Policy, shape: &Shape) -> u64 {
     bytes
 }
 
-/// The numbers of runs, to be compared with `shape.runs.len()`, at which writes are slowed and stopped. A tree with as many as
-/// the first has work that can be picked or is running.
+/// The numbers of runs, to be compared with `shape.runs.len()`, at which writes are slowed and
+/// stopped. A tree with as many as the first has work that can be picked or is running.
 pub fn run_limits(policy: &Policy, shape: &Shape) -> (usize, usize) {
     let crowd = policy.strategy().crowd(&View::new(shape, false));
     crowd.map_or((usize::MAX, usize::MAX), |soft| (soft, soft * 2 + 4))
@@ -86,21 +88,29 @@ pub fn run_limits(policy: &Policy, shape: &Shape) -> (usize, usize) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocked;
 
-/// The full compaction of the keys in `range` (bounds inclusive; `None` for all): one job that merges every table with keys of
-/// it, and what must come along to keep the order, into the oldest of their runs. `None` when that would change nothing: when
-/// those tables lie in one run already and have no deletes. With `force` they are rewritten even so (another compression, a
-/// changed `Purge`). It does not mind the policy, except for how outputs are cut; one that never merges has `None`.
+/// The full compaction of the keys in `range` (bounds inclusive; `None` for all): one job that
+/// merges every table with keys of it, and what must come along to keep the order, into the oldest
+/// of their runs. `None` when that would change nothing: when those tables lie in one run already
+/// and have no deletes. With `force` they are rewritten even so (another compression, a changed
+/// `Purge`). It does not mind the policy, except for how outputs are cut; one that never merges has
+/// `None`.
 ///
 /// # Errors
 /// [`Blocked`] when a busy table is in the way.
-pub fn manual(policy: &Policy, shape: &Shape, range: Option<(&[u8], &[u8])>, force: bool) -> Result<Option<Job>, Blocked> {
+pub fn manual(
+    policy: &Policy,
+    shape: &Shape,
+    range: Option<(&[u8], &[u8])>,
+    force: bool,
+) -> Result<Option<Job>, Blocked> {
     let policy = policy.strategy();
     if !policy.merges() {
         return Ok(None);
     }
     let view = View::new(shape, true);
     let Some((lo, hi)) = shape::hull(shape.tables()) else { return Ok(None) };
-    let mut covered: KeyRange = range.map_or((lo.clone(), hi.clone()), |(lo, hi)| (lo.into(), hi.into()));
+    let mut covered: KeyRange =
+        range.map_or((lo.clone(), hi.clone()), |(lo, hi)| (lo.into(), hi.into()));
     let mut picked: Vec<(usize, Range<usize>)> = Vec::new();
     for (r, run) in shape.runs.iter().enumerate() {
         let tables = run.overlapping(&covered.0, &covered.1);

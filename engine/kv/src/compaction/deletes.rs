@@ -1,12 +1,12 @@
 //! The bound on the age of deletes, common to all policies that merge.
 //!
-//! A table whose oldest delete is older than `tombstone_age_secs` is pushed into the next older run that it overlaps, with what it
-//! overlaps there; and again from there, until nothing lies beneath and the delete vanishes. At the bottom the table is
-//! rewritten alone, and not again before a quarter of the bound has passed, since a snapshot or the `Purge` hook may hold a
-//! delete back.
+//! A table whose oldest delete is older than `tombstone_age_secs` is pushed into the next older run
+//! that it overlaps, with what it overlaps there; and again from there, until nothing lies beneath
+//! and the delete vanishes. At the bottom the table is rewritten alone, and not again before a
+//! quarter of the bound has passed, since a snapshot or the `Purge` hook may hold a delete back.
 //!
-//! A policy may say of runs that nothing passes from one to the other, as `TimeWindow` does of windows: there the bound holds for what lies
-//! in one window, and at the bottom.
+//! A policy may say of runs that nothing passes from one to the other, as `TimeWindow` does of
+//! windows: there the bound holds for what lies in one window, and at the bottom.
 //!
 //! *Trigger* age; *granularity* one table; *movement* the oldest delete first. Scores 2 and more.
 
@@ -26,7 +26,10 @@ pub(super) fn wishes(view: &View<'_>, apart: &dyn Fn(usize, usize) -> bool) -> V
     let mut overdue: Vec<(u64, usize, usize)> = Vec::new();
     for (r, run) in view.shape.runs.iter().enumerate() {
         for (t, table) in run.tables.iter().enumerate() {
-            if let Some(since) = table.oldest_tombstone_micros.filter(|&s| now.saturating_sub(s) > limit && !view.busy[r][t]) {
+            if let Some(since) = table
+                .oldest_tombstone_micros
+                .filter(|&s| now.saturating_sub(s) > limit && !view.busy[r][t])
+            {
                 overdue.push((since, r, t));
             }
         }
@@ -38,8 +41,13 @@ pub(super) fn wishes(view: &View<'_>, apart: &dyn Fn(usize, usize) -> bool) -> V
         .into_iter()
         .filter_map(|(since, r, t)| {
             let table = view.table(r, t);
-            let next = (r + 1..view.len()).find(|&k| !view.run(k).overlapping(&table.first, &table.last).is_empty());
-            if next.is_some_and(|k| apart(r, k)) { None } else { down(view, r, t, next, score(since)) }
+            let next = (r + 1..view.len())
+                .find(|&k| !view.run(k).overlapping(&table.first, &table.last).is_empty());
+            if next.is_some_and(|k| apart(r, k)) {
+                None
+            } else {
+                down(view, r, t, next, score(since))
+            }
         })
         .take(MOST)
         .collect()

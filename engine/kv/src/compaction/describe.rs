@@ -1,10 +1,13 @@
-//! What a policy says of itself: its name, its parameters, and of each parameter the bounds, the default and a line of help.
+//! What a policy says of itself: its name, its parameters, and of each parameter the bounds, the
+//! default and a line of help.
 //!
-//! From this follow all texts and files in which a policy stands, so that none of them knows the policies: `Display` and `FromStr`
-//! of [`Policy`](super::policy::Policy), the bounds that are checked, the fields of the manifest, JSON, help texts, the table in
-//! `format-spec`, and what tests draw.
+//! From this follow all texts and files in which a policy stands, so that none of them knows the
+//! policies: `Display` and `FromStr` of [`Policy`](super::policy::Policy), the bounds that are
+//! checked, the fields of the manifest, JSON, help texts, the table in `format-spec`, and what
+//! tests draw.
 //!
-//! A policy is declared with `policy!` in its own file. Invariant: what is written of a value is read back equal.
+//! A policy is declared with `policy!` in its own file. Invariant: what is written of a value is
+//! read back equal.
 
 use std::fmt;
 
@@ -72,7 +75,8 @@ pub enum Kind {
 /// The value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Of [`Kind::Number`], [`Kind::Bytes`] and [`Kind::Seconds`]; of [`Kind::Choice`] the number of the name.
+    /// Of [`Kind::Number`], [`Kind::Bytes`] and [`Kind::Seconds`]; of [`Kind::Choice`] the number
+    /// of the name.
     Number(u64),
     /// Of [`Kind::Factor`].
     Double(f64),
@@ -114,13 +118,20 @@ pub fn size(text: &str) -> Result<u64, String> {
     }
     let n: f64 = number.parse().map_err(|_| format!("{text:?} is no size; 64m and 1g are"))?;
     let bytes = n * (1u64 << shift) as f64;
-    if (0.0..9e18).contains(&bytes) { Ok(bytes as u64) } else { Err(format!("{text:?} is too large, or below 0")) }
+    if (0.0..9e18).contains(&bytes) {
+        Ok(bytes as u64)
+    } else {
+        Err(format!("{text:?} is too large, or below 0"))
+    }
 }
 
 /// A size as [`size`] reads it, to the byte.
 pub fn size_text(bytes: u64) -> String {
     let unit = (1..=5).rev().find(|unit| bytes > 0 && bytes.is_multiple_of(1 << (10 * unit)));
-    unit.map_or_else(|| bytes.to_string(), |unit| format!("{}{}", bytes >> (10 * unit), ["k", "m", "g", "t", "p"][unit - 1]))
+    unit.map_or_else(
+        || bytes.to_string(),
+        |unit| format!("{}{}", bytes >> (10 * unit), ["k", "m", "g", "t", "p"][unit - 1]),
+    )
 }
 
 impl Kind {
@@ -128,12 +139,18 @@ impl Kind {
     pub fn bounds(&self) -> String {
         let between = |min: String, max: String| format!("{min} to {max}");
         match *self {
-            Kind::Number { min, max: u64::MAX } | Kind::Seconds { min, max: u64::MAX } => format!("at least {min}"),
+            Kind::Number { min, max: u64::MAX } | Kind::Seconds { min, max: u64::MAX } => {
+                format!("at least {min}")
+            }
             Kind::Bytes { min, max: u64::MAX } => format!("at least {}", size_text(min)),
-            Kind::Number { min, max } | Kind::Seconds { min, max } => between(min.to_string(), max.to_string()),
+            Kind::Number { min, max } | Kind::Seconds { min, max } => {
+                between(min.to_string(), max.to_string())
+            }
             Kind::Bytes { min, max } => between(size_text(min), size_text(max)),
             Kind::Factor { min, max } => between(min.to_string(), max.to_string()),
-            Kind::List { min, max, most } => format!("1 to {most} numbers of {min} to {max}, with / between them"),
+            Kind::List { min, max, most } => {
+                format!("1 to {most} numbers of {min} to {max}, with / between them")
+            }
             Kind::Choice(names) => format!("one of {}", names.join(", ")),
         }
     }
@@ -141,9 +158,10 @@ impl Kind {
     /// Whether the value lies within the bounds.
     pub fn admits(&self, value: &Value) -> bool {
         match (self, value) {
-            (Kind::Number { min, max } | Kind::Bytes { min, max } | Kind::Seconds { min, max }, Value::Number(n)) => {
-                (min..=max).contains(&n)
-            }
+            (
+                Kind::Number { min, max } | Kind::Bytes { min, max } | Kind::Seconds { min, max },
+                Value::Number(n),
+            ) => (min..=max).contains(&n),
             (Kind::Factor { min, max }, Value::Double(x)) => (min..=max).contains(&x),
             (Kind::List { min, max, most }, Value::List(list)) => {
                 (1..=*most).contains(&list.len()) && list.iter().all(|n| (min..=max).contains(&n))
@@ -156,9 +174,10 @@ impl Kind {
     /// The nearest value within the bounds; `None` where there is none.
     pub fn clamped(&self, value: Value) -> Option<Value> {
         let nearest = match (*self, value) {
-            (Kind::Number { min, max } | Kind::Bytes { min, max } | Kind::Seconds { min, max }, Value::Number(n)) => {
-                Value::Number(n.clamp(min, max))
-            }
+            (
+                Kind::Number { min, max } | Kind::Bytes { min, max } | Kind::Seconds { min, max },
+                Value::Number(n),
+            ) => Value::Number(n.clamp(min, max)),
             (Kind::Factor { min, max }, Value::Double(x)) => Value::Double(x.clamp(min, max)),
             (Kind::List { min, max, most }, Value::List(list)) => {
                 Value::List(list.into_iter().take(most).map(|n| n.clamp(min, max)).collect())
@@ -174,8 +193,12 @@ impl Kind {
             Kind::Number { .. } | Kind::Seconds { .. } => text.parse().ok().map(Value::Number),
             Kind::Bytes { .. } => size(text).ok().map(Value::Number),
             Kind::Factor { .. } => text.parse().ok().map(Value::Double),
-            Kind::List { .. } => text.split('/').map(|n| n.parse().ok()).collect::<Option<_>>().map(Value::List),
-            Kind::Choice(names) => names.iter().position(|n| *n == text).map(|n| Value::Number(n as u64)),
+            Kind::List { .. } => {
+                text.split('/').map(|n| n.parse().ok()).collect::<Option<_>>().map(Value::List)
+            }
+            Kind::Choice(names) => {
+                names.iter().position(|n| *n == text).map(|n| Value::Number(n as u64))
+            }
         }
     }
 
@@ -183,14 +206,17 @@ impl Kind {
     pub fn text(&self, value: &Value) -> String {
         match (self, value) {
             (Kind::Bytes { .. }, Value::Number(n)) => size_text(*n),
-            (Kind::Choice(names), Value::Number(n)) => names.get(*n as usize).copied().unwrap_or_default().to_owned(),
+            (Kind::Choice(names), Value::Number(n)) => {
+                names.get(*n as usize).copied().unwrap_or_default().to_owned()
+            }
             (_, Value::Number(n)) => n.to_string(),
             (_, Value::Double(x)) => x.to_string(),
             (_, Value::List(list)) => list.iter().map(i32::to_string).collect::<Vec<_>>().join("/"),
         }
     }
 
-    /// A value within the bounds, on the side of what is small, for tests: `below(n)` is a random number below `n`.
+    /// A value within the bounds, on the side of what is small, for tests: `below(n)` is a random
+    /// number below `n`.
     pub fn draw(&self, below: &mut dyn FnMut(u64) -> u64) -> Value {
         fn small(bits: u64, below: &mut dyn FnMut(u64) -> u64) -> u64 {
             let width = 1 + below(bits);
@@ -198,11 +224,19 @@ impl Kind {
         }
         match *self {
             // Of what may be 0 for no bound half are.
-            Kind::Seconds { min: 0, .. } | Kind::Bytes { min: 0, .. } if below(2) == 0 => Value::Number(0),
-            Kind::Number { min, max } => Value::Number(min.saturating_add(small(4, below)).min(max)),
-            Kind::Seconds { min, max } => Value::Number(min.saturating_add(small(12, below)).min(max)),
+            Kind::Seconds { min: 0, .. } | Kind::Bytes { min: 0, .. } if below(2) == 0 => {
+                Value::Number(0)
+            }
+            Kind::Number { min, max } => {
+                Value::Number(min.saturating_add(small(4, below)).min(max))
+            }
+            Kind::Seconds { min, max } => {
+                Value::Number(min.saturating_add(small(12, below)).min(max))
+            }
             Kind::Bytes { min, max } => Value::Number((min.max(64 << 10) << below(5)).min(max)),
-            Kind::Factor { min, max } => Value::Double(min + (max - min) * below(1 << 20) as f64 / (1u64 << 20) as f64),
+            Kind::Factor { min, max } => {
+                Value::Double(min + (max - min) * below(1 << 20) as f64 / (1u64 << 20) as f64)
+            }
             Kind::List { min, max, most } => {
                 let many = 1 + below((most as u64).min(4));
                 let one = |i: u64| if i.is_multiple_of(2) { i as i32 / 2 } else { -(i as i32 / 2) };
@@ -223,12 +257,15 @@ impl Description {
         self.params.iter().map(|p| (p.default)()).collect()
     }
 
-    /// The values that the parts of a text give: first values of the first parameters, then `name=value`. What is not given has its
-    /// default. Bounds are not checked.
+    /// The values that the parts of a text give: first values of the first parameters, then
+    /// `name=value`. What is not given has its default. Bounds are not checked.
     ///
     /// # Errors
     /// What is wrong with the text.
-    pub fn read<'t>(&self, parts: impl Iterator<Item = &'t str>) -> Result<Vec<Value>, PolicyError> {
+    pub fn read<'t>(
+        &self,
+        parts: impl Iterator<Item = &'t str>,
+    ) -> Result<Vec<Value>, PolicyError> {
         let mut values: Vec<Option<Value>> = vec![None; self.params.len()];
         let mut placed = Some(0);
         for part in parts {
@@ -242,19 +279,28 @@ impl Description {
                     (Some(i), part)
                 }
                 (None, None) => {
-                    return Err(self.error(format_args!("{part:?} stands behind a parameter with a name, and has none")));
+                    return Err(self.error(format_args!(
+                        "{part:?} stands behind a parameter with a name, and has none"
+                    )));
                 }
             };
             let Some((i, param)) = i.and_then(|i| Some((i, self.params.get(i)?))) else {
                 let names: Vec<&str> = self.params.iter().map(|p| p.name).collect();
-                return Err(self.error(format_args!("{part:?} is of no parameter; it has {}", names.join(", "))));
+                return Err(self.error(format_args!(
+                    "{part:?} is of no parameter; it has {}",
+                    names.join(", ")
+                )));
             };
             let value = param.kind.read(text).ok_or_else(|| self.refused(param, text))?;
             if values[i].replace(value).is_some() {
                 return Err(self.error(format_args!("{} is given twice", param.name)));
             }
         }
-        Ok(values.into_iter().zip(self.params).map(|(value, p)| value.unwrap_or_else(p.default)).collect())
+        Ok(values
+            .into_iter()
+            .zip(self.params)
+            .map(|(value, p)| value.unwrap_or_else(p.default))
+            .collect())
     }
 
     fn refused(&self, param: &Param, text: &str) -> PolicyError {
@@ -273,11 +319,13 @@ impl Description {
 
     /// The text that [`read`](Description::read) takes, the policy's name before it.
     pub fn text(&self, values: &[Value]) -> String {
-        let pairs = self.params.iter().zip(values).map(|(p, v)| format!(":{}={}", p.name, p.kind.text(v)));
+        let pairs =
+            self.params.iter().zip(values).map(|(p, v)| format!(":{}={}", p.name, p.kind.text(v)));
         std::iter::once(self.name.to_owned()).chain(pairs).collect()
     }
 
-    /// The policy and each of its parameters with its default, bounds and meaning: a line each, for help texts.
+    /// The policy and each of its parameters with its default, bounds and meaning: a line each, for
+    /// help texts.
     pub fn help(&self) -> String {
         let param = |p: &Param| {
             let given = format!("    {}={}", p.name, p.kind.text(&(p.default)()));
@@ -295,13 +343,18 @@ impl Description {
                 Kind::Factor { .. } => " (double)".to_owned(),
                 Kind::List { .. } => " (zigzags)".to_owned(),
                 Kind::Choice(names) => {
-                    let numbered: Vec<String> = names.iter().enumerate().map(|(n, name)| format!("{n} {name}")).collect();
+                    let numbered: Vec<String> =
+                        names.iter().enumerate().map(|(n, name)| format!("{n} {name}")).collect();
                     format!(" `?` ({})", numbered.join(", "))
                 }
             };
             format!("`{}`{value}", p.name)
         };
-        format!("| `{}` | {} |", self.name, self.params.iter().map(param).collect::<Vec<_>>().join(", "))
+        format!(
+            "| `{}` | {} |",
+            self.name,
+            self.params.iter().map(param).collect::<Vec<_>>().join(", ")
+        )
     }
 }
 
@@ -390,7 +443,8 @@ pub(super) mod kinds {
     }
 }
 
-/// Declares the type of a policy: its name, and of each parameter a line of help, the default and the [`kinds`] of value.
+/// Declares the type of a policy: its name, and of each parameter a line of help, the default and
+/// the [`kinds`] of value.
 macro_rules! policy {
     (
         $(#[doc = $about:literal])+

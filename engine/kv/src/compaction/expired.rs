@@ -1,8 +1,9 @@
 //! What has expired as a whole, common to all policies.
 //!
-//! A table of which the `Purge` hook says that nothing in it is wanted any more ([`Purge::gone_at`](crate::Purge::gone_at)) is dropped
-//! without being read, as soon as nothing older lies beneath it: what it hides would come back. So data with a time to live return
-//! their space window by window, though no policy merges across windows.
+//! A table of which the `Purge` hook says that nothing in it is wanted any more
+//! ([`Purge::gone_at`](crate::Purge::gone_at)) is dropped without being read, as soon as nothing
+//! older lies beneath it: what it hides would come back. So data with a time to live return their
+//! space window by window, though no policy merges across windows.
 //!
 //! *Trigger* time; *granularity* one table; *movement* dropped, from the oldest run on.
 
@@ -20,16 +21,23 @@ pub(super) fn wishes(view: &View<'_>) -> Option<Job> {
     drop_job(view, &oldest_first(view, is_gone), Reason::Expired, f64::from(u16::MAX))
 }
 
-/// Ids of the tables that may go and that `wanted` asks for, oldest first. None has anything beneath it that stays.
-pub(super) fn oldest_first(view: &View<'_>, mut wanted: impl FnMut(&TableShape) -> bool) -> HashSet<u64> {
+/// Ids of the tables that may go and that `wanted` asks for, oldest first. None has anything
+/// beneath it that stays.
+pub(super) fn oldest_first(
+    view: &View<'_>,
+    mut wanted: impl FnMut(&TableShape) -> bool,
+) -> HashSet<u64> {
     let mut gone = HashSet::new();
     for r in (0..view.len()).rev() {
         let mut order: Vec<usize> = (0..view.run(r).tables.len()).collect();
         order.sort_by_key(|&t| (view.table(r, t).newest_micros, view.table(r, t).id));
         for t in order {
             let table = view.table(r, t);
-            let beneath =
-                |run: &RunShape| run.tables[run.overlapping(&table.first, &table.last)].iter().any(|o| !gone.contains(&o.id));
+            let beneath = |run: &RunShape| {
+                run.tables[run.overlapping(&table.first, &table.last)]
+                    .iter()
+                    .any(|o| !gone.contains(&o.id))
+            };
             let free = !view.busy[r][t] && !view.shape.runs[r + 1..].iter().any(beneath);
             if free && wanted(table) {
                 gone.insert(table.id);
@@ -40,14 +48,28 @@ pub(super) fn oldest_first(view: &View<'_>, mut wanted: impl FnMut(&TableShape) 
 }
 
 /// The job that drops them.
-pub(super) fn drop_job(view: &View<'_>, gone: &HashSet<u64>, reason: Reason, score: f64) -> Option<Job> {
+pub(super) fn drop_job(
+    view: &View<'_>,
+    gone: &HashSet<u64>,
+    reason: Reason,
+    score: f64,
+) -> Option<Job> {
     let mut inputs: Vec<Input> = Vec::new();
     for run in &view.shape.runs {
-        let tables: Vec<u64> = run.tables.iter().map(|t| t.id).filter(|id| gone.contains(id)).collect();
+        let tables: Vec<u64> =
+            run.tables.iter().map(|t| t.id).filter(|id| gone.contains(id)).collect();
         if !tables.is_empty() {
             inputs.push(Input { level: run.level, run: run.number, tables });
         }
     }
     let (output_level, output_run) = inputs.last().map(|i| (i.level, i.run))?;
-    Some(Job { reason, action: Action::Drop, inputs, output_level, output_run, cuts: view.cuts(), score })
+    Some(Job {
+        reason,
+        action: Action::Drop,
+        inputs,
+        output_level,
+        output_run,
+        cuts: view.cuts(),
+        score,
+    })
 }

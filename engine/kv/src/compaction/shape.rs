@@ -1,18 +1,22 @@
 //! Plain data: what a tree looks like ([`Shape`]) and what a compaction would do to it ([`Job`]).
 //!
-//! A tree holds sorted *runs*, newest first, ordered by level ascending, then number descending. A run's tables are sorted and
-//! disjoint in user keys. A flush makes a new run at level 0 with a number higher than any before.
+//! A tree holds sorted *runs*, newest first, ordered by level ascending, then number descending. A
+//! run's tables are sorted and disjoint in user keys. A flush makes a new run at level 0 with a
+//! number higher than any before.
 //!
-//! Invariants, which [`Job::check`] verifies for every job, so that engine, simulator and tests can refuse a wrong one:
+//! Invariants, which [`Job::check`] verifies for every job, so that engine, simulator and tests can
+//! refuse a wrong one:
 //!
-//! 1. *Age*: of one user key, the versions in an earlier run are newer than those in any later run. So of every two
-//!    overlapping tables of which one is taken and one is left, the order between the output and the one left is the order
-//!    that the two had.
-//! 2. *Disjoint*: what stays in the output run does not overlap the key range of the inputs (for a move: any moved table).
-//! 3. *Downwards*: the output run is the oldest input's run or a later one. With (1) it follows that jobs which were checked
-//!    one by one may run and finish in any order, and that flushes may happen meanwhile.
-//! 4. *Busy*: no table is taken by two jobs, and no busy table overlaps the job's range in the runs from the newest input to
-//!    the output: what another job will put there is not known.
+//! 1. *Age*: of one user key, the versions in an earlier run are newer than those in any later run.
+//!    So of every two overlapping tables of which one is taken and one is left, the order between
+//!    the output and the one left is the order that the two had.
+//! 2. *Disjoint*: what stays in the output run does not overlap the key range of the inputs (for a
+//!    move: any moved table).
+//! 3. *Downwards*: the output run is the oldest input's run or a later one. With (1) it follows
+//!    that jobs which were checked one by one may run and finish in any order, and that flushes may
+//!    happen meanwhile.
+//! 4. *Busy*: no table is taken by two jobs, and no busy table overlaps the job's range in the runs
+//!    from the newest input to the output: what another job will put there is not known.
 //! 5. A dropped table overlaps nothing older that stays, or deleted keys would come back.
 
 use std::collections::{HashMap, HashSet};
@@ -79,13 +83,14 @@ pub struct TableShape {
     pub max_seq: u64,
     /// When the file was written, in microseconds.
     pub created_micros: u64,
-    /// When the newest of its entries was flushed, in microseconds: of a flushed table the same as `created_micros`, of a
-    /// merged one the largest of its inputs. Time windows and ages go by this one.
+    /// When the newest of its entries was flushed, in microseconds: of a flushed table the same as
+    /// `created_micros`, of a merged one the largest of its inputs. Time windows and ages go by
+    /// this one.
     pub newest_micros: u64,
     /// When the oldest of its deletes was flushed, in microseconds; `None` when it has no delete.
     pub oldest_tombstone_micros: Option<u64>,
-    /// From when on nothing in it is wanted any more, in microseconds, as the `Purge` hook says; `None` for never, and when that is not
-    /// known.
+    /// From when on nothing in it is wanted any more, in microseconds, as the `Purge` hook says;
+    /// `None` for never, and when that is not known.
     pub gone_micros: Option<u64>,
     /// Whether a job has it as an input right now.
     pub busy: bool,
@@ -239,8 +244,8 @@ pub struct Input {
     pub tables: Vec<u64>,
 }
 
-/// Where outputs end: a table ends when its size reaches `size`, and always before the first key that is not below the next
-/// of `at`. All versions of a key stay in one table.
+/// Where outputs end: a table ends when its size reaches `size`, and always before the first key
+/// that is not below the next of `at`. All versions of a key stay in one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cuts {
     /// Aim for the size of a table in bytes.
@@ -260,7 +265,8 @@ pub struct Job {
     pub inputs: Vec<Input>,
     /// Level of the output run. Of a drop: the level of the oldest input.
     pub output_level: u8,
-    /// Number of the output run, which may exist already. Of a drop: the number of the oldest input's run.
+    /// Number of the output run, which may exist already. Of a drop: the number of the oldest
+    /// input's run.
     pub output_run: u64,
     /// How outputs are split.
     pub cuts: Cuts,
@@ -311,7 +317,8 @@ impl Job {
 
     /// Bytes of the inputs.
     pub fn bytes(&self, shape: &Shape) -> u64 {
-        let taken: HashSet<u64> = self.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let taken: HashSet<u64> =
+            self.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         shape.tables().filter(|t| taken.contains(&t.id)).map(|t| t.size).sum()
     }
 
@@ -320,30 +327,41 @@ impl Job {
         if self.action == Action::Merge { self.bytes(shape) } else { 0 }
     }
 
-    /// The smallest key range that covers all inputs; `None` when one is not in the shape or there are none.
+    /// The smallest key range that covers all inputs; `None` when one is not in the shape or there
+    /// are none.
     pub fn range(&self, shape: &Shape) -> Option<KeyRange> {
         let found = self.find(shape).ok()?;
-        hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t])).map(|(a, b)| (a.clone(), b.clone()))
+        hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
+            .map(|(a, b)| (a.clone(), b.clone()))
     }
 
     /// Whether nothing older than the inputs, in their key range, stays: then deletes may go.
     pub fn is_bottom(&self, shape: &Shape) -> bool {
         let Ok(found) = self.find(shape) else { return false };
-        let Some((lo, hi)) = hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t])) else { return false };
+        let Some((lo, hi)) = hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
+        else {
+            return false;
+        };
         let oldest = found.tables.iter().map(|&(r, _)| r).max().unwrap_or(0);
         shape.runs[oldest + 1..].iter().all(|run| run.overlapping(lo, hi).is_empty())
     }
 
     fn find(&self, shape: &Shape) -> Result<Found, String> {
-        let runs: HashMap<Place, usize> = shape.runs.iter().enumerate().map(|(i, r)| (r.place(), i)).collect();
+        let runs: HashMap<Place, usize> =
+            shape.runs.iter().enumerate().map(|(i, r)| (r.place(), i)).collect();
         let mut tables = Vec::new();
         let mut taken = HashSet::new();
         let mut previous = None;
         for input in &self.inputs {
             let place = Place { level: input.level, number: input.run };
-            let Some(&r) = runs.get(&place) else { return Err(format!("no run L{}#{}", input.level, input.run)) };
+            let Some(&r) = runs.get(&place) else {
+                return Err(format!("no run L{}#{}", input.level, input.run));
+            };
             if previous.is_some_and(|p| p >= r) {
-                return Err(format!("inputs are not newest first at L{}#{}", input.level, input.run));
+                return Err(format!(
+                    "inputs are not newest first at L{}#{}",
+                    input.level, input.run
+                ));
             }
             previous = Some(r);
             if input.tables.is_empty() {
@@ -376,7 +394,11 @@ impl Job {
     }
 
     /// [`check`](Job::check) with another idea of which tables (run index, table index) are busy.
-    pub(super) fn check_with(&self, shape: &Shape, busy: &dyn Fn(usize, usize) -> bool) -> Result<(), String> {
+    pub(super) fn check_with(
+        &self,
+        shape: &Shape,
+        busy: &dyn Fn(usize, usize) -> bool,
+    ) -> Result<(), String> {
         let found = self.find(shape)?;
         if let Some(&(r, t)) = found.tables.iter().find(|&&(r, t)| busy(r, t)) {
             return Err(format!("table {} is busy", shape.runs[r].tables[t].id));
@@ -384,29 +406,39 @@ impl Job {
         let newest = found.tables[0].0;
         let oldest = found.tables[found.tables.len() - 1].0;
         if self.output() < shape.runs[oldest].place() {
-            return Err(format!("the output L{}#{} is newer than the oldest input", self.output_level, self.output_run));
+            return Err(format!(
+                "the output L{}#{} is newer than the oldest input",
+                self.output_level, self.output_run
+            ));
         }
         if self.action == Action::Drop {
             return check_drop(shape, &found);
         }
         self.check_age(shape, &found)?;
         self.check_disjoint(shape, &found)?;
-        let Some((lo, hi)) = hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t])) else { return Ok(()) };
+        let Some((lo, hi)) = hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
+        else {
+            return Ok(());
+        };
         for (r, run) in shape.runs.iter().enumerate().skip(newest) {
             if run.place() > self.output() {
                 break;
             }
             for t in run.overlapping(lo, hi) {
                 if busy(r, t) {
-                    return Err(format!("table {} is busy in the range of the job", run.tables[t].id));
+                    return Err(format!(
+                        "table {} is busy in the range of the job",
+                        run.tables[t].id
+                    ));
                 }
             }
         }
         Ok(())
     }
 
-    /// Invariant 1. What is newer than an input and stays is newer than the output too, because the output is not newer than
-    /// the oldest input; except where it stands between inputs and the output.
+    /// Invariant 1. What is newer than an input and stays is newer than the output too, because the
+    /// output is not newer than the oldest input; except where it stands between inputs and the
+    /// output.
     fn check_age(&self, shape: &Shape, found: &Found) -> Result<(), String> {
         for &(from, t) in &found.tables {
             let taken = &shape.runs[from].tables[t];
@@ -416,7 +448,10 @@ impl Job {
                 }
                 for other in &run.tables[run.overlapping(&taken.first, &taken.last)] {
                     if !found.taken.contains(&other.id) {
-                        return Err(format!("table {} would sink below table {}, which is older", taken.id, other.id));
+                        return Err(format!(
+                            "table {} would sink below table {}, which is older",
+                            taken.id, other.id
+                        ));
                     }
                 }
             }
@@ -426,16 +461,21 @@ impl Job {
 
     /// Invariant 2.
     fn check_disjoint(&self, shape: &Shape, found: &Found) -> Result<(), String> {
-        let tables: Vec<&TableShape> = found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
+        let tables: Vec<&TableShape> =
+            found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
         let stays = shape.runs.iter().find(|r| r.place() == self.output());
         let clash = |lo: &[u8], hi: &[u8]| {
             let run = stays?;
-            run.tables[run.overlapping(lo, hi)].iter().find(|t| !found.taken.contains(&t.id)).map(|t| t.id)
+            run.tables[run.overlapping(lo, hi)]
+                .iter()
+                .find(|t| !found.taken.contains(&t.id))
+                .map(|t| t.id)
         };
         if self.action == Action::Merge {
             let Some((lo, hi)) = hull(tables.into_iter()) else { return Ok(()) };
-            return clash(lo, hi)
-                .map_or(Ok(()), |id| Err(format!("table {id} of the output run lies in the range of the job")));
+            return clash(lo, hi).map_or(Ok(()), |id| {
+                Err(format!("table {id} of the output run lies in the range of the job"))
+            });
         }
         if let Some((a, b)) = first_overlap(&tables) {
             return Err(format!("tables {a} and {b} overlap and cannot move into one run"));
@@ -454,9 +494,14 @@ fn check_drop(shape: &Shape, found: &Found) -> Result<(), String> {
     for &(from, t) in &found.tables {
         let gone = &shape.runs[from].tables[t];
         for run in &shape.runs[from + 1..] {
-            let stays = run.tables[run.overlapping(&gone.first, &gone.last)].iter().find(|o| !found.taken.contains(&o.id));
+            let stays = run.tables[run.overlapping(&gone.first, &gone.last)]
+                .iter()
+                .find(|o| !found.taken.contains(&o.id));
             if let Some(other) = stays {
-                return Err(format!("table {} cannot go before table {}, which is older", gone.id, other.id));
+                return Err(format!(
+                    "table {} cannot go before table {}, which is older",
+                    gone.id, other.id
+                ));
             }
         }
     }
@@ -505,7 +550,10 @@ impl Shape {
     /// A sentence that names the first thing found wrong.
     pub fn check(&self) -> Result<(), String> {
         if let Some(w) = self.runs.windows(2).find(|w| w[0].place() >= w[1].place()) {
-            return Err(format!("run L{}#{} is not newer than L{}#{}", w[0].level, w[0].number, w[1].level, w[1].number));
+            return Err(format!(
+                "run L{}#{} is not newer than L{}#{}",
+                w[0].level, w[0].number, w[1].level, w[1].number
+            ));
         }
         let mut ids = HashSet::new();
         for run in &self.runs {
@@ -513,10 +561,16 @@ impl Shape {
                 return Err(format!("run L{}#{} is empty", run.level, run.number));
             }
             if run.number >= self.next_run {
-                return Err(format!("run L{}#{} is not below the next number {}", run.level, run.number, self.next_run));
+                return Err(format!(
+                    "run L{}#{} is not below the next number {}",
+                    run.level, run.number, self.next_run
+                ));
             }
             if let Some(w) = run.tables.windows(2).find(|w| w[1].first <= w[0].last) {
-                return Err(format!("tables {} and {} overlap in run L{}#{}", w[0].id, w[1].id, run.level, run.number));
+                return Err(format!(
+                    "tables {} and {} overlap in run L{}#{}",
+                    w[0].id, w[1].id, run.level, run.number
+                ));
             }
             for t in &run.tables {
                 if t.first > t.last {
@@ -539,11 +593,12 @@ pub fn flush(shape: &mut Shape, tables: Vec<TableShape>) -> u64 {
     number
 }
 
-/// Does to the shape what the job does to the tree. `outputs` are the tables that a merge wrote, sorted and disjoint (none when
-/// everything vanished); a move or a drop has none.
+/// Does to the shape what the job does to the tree. `outputs` are the tables that a merge wrote,
+/// sorted and disjoint (none when everything vanished); a move or a drop has none.
 ///
 /// # Errors
-/// A sentence, and the shape unchanged, when an input is not there, or when the result would not be a legal shape.
+/// A sentence, and the shape unchanged, when an input is not there, or when the result would not be
+/// a legal shape.
 pub fn apply(shape: &mut Shape, job: &Job, outputs: Vec<TableShape>) -> Result<(), String> {
     let found = job.find(shape)?;
     let mut after = shape.clone();
@@ -559,7 +614,10 @@ pub fn apply(shape: &mut Shape, job: &Job, outputs: Vec<TableShape>) -> Result<(
         let place = job.output();
         let at = after.runs.partition_point(|r| r.place() < place);
         if after.runs.get(at).is_none_or(|r| r.place() != place) {
-            after.runs.insert(at, RunShape { level: place.level, number: place.number, tables: Vec::new() });
+            after.runs.insert(
+                at,
+                RunShape { level: place.level, number: place.number, tables: Vec::new() },
+            );
         }
         after.runs[at].tables.append(&mut out);
         after.runs[at].tables.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
@@ -570,14 +628,16 @@ pub fn apply(shape: &mut Shape, job: &Job, outputs: Vec<TableShape>) -> Result<(
     Ok(())
 }
 
-/// The tables that a merge would write if no version shadowed another: as many bytes as came in, cut as the job says, keys
-/// spread evenly. Deletes vanish when nothing older stays beneath. Ids are taken from `next_id` on.
+/// The tables that a merge would write if no version shadowed another: as many bytes as came in,
+/// cut as the job says, keys spread evenly. Deletes vanish when nothing older stays beneath. Ids
+/// are taken from `next_id` on.
 pub fn estimate(shape: &Shape, job: &Job, next_id: &mut u64) -> Vec<TableShape> {
     let Ok(found) = job.find(shape) else { return Vec::new() };
     if job.action != Action::Merge {
         return Vec::new();
     }
-    let inputs: Vec<&TableShape> = found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
+    let inputs: Vec<&TableShape> =
+        found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
     let Some((lo, hi)) = hull(inputs.iter().copied()) else { return Vec::new() };
     let bytes: u64 = inputs.iter().map(|t| t.size).sum();
     let mut firsts: Vec<Arc<[u8]>> = vec![lo.clone()];
@@ -589,8 +649,13 @@ pub fn estimate(shape: &Shape, job: &Job, next_id: &mut u64) -> Vec<TableShape> 
     let bottom = job.is_bottom(shape);
     let n = firsts.len() as u64;
     let sum = |f: fn(&TableShape) -> u64| inputs.iter().map(|t| f(t)).sum::<u64>();
-    let (deletes, ranges) = if bottom { (0, 0) } else { (sum(|t| t.deletes), sum(|t| t.range_deletes)) };
-    let entries = if bottom { sum(|t| t.entries).saturating_sub(sum(|t| t.deletes)) } else { sum(|t| t.entries) };
+    let (deletes, ranges) =
+        if bottom { (0, 0) } else { (sum(|t| t.deletes), sum(|t| t.range_deletes)) };
+    let entries = if bottom {
+        sum(|t| t.entries).saturating_sub(sum(|t| t.deletes))
+    } else {
+        sum(|t| t.entries)
+    };
     let share = |total: u64, i: u64| total / n + u64::from(i < total % n);
     let gone = inputs.iter().map(|t| t.gone_micros).reduce(|a, b| Some(a?.max(b?))).flatten();
     (0..n)
@@ -610,7 +675,11 @@ pub fn estimate(shape: &Shape, job: &Job, next_id: &mut u64) -> Vec<TableShape> 
                 max_seq: inputs.iter().map(|t| t.max_seq).max().unwrap_or(0),
                 created_micros: shape.now_micros,
                 newest_micros: inputs.iter().map(|t| t.newest_micros).max().unwrap_or(0),
-                oldest_tombstone_micros: inputs.iter().filter_map(|t| t.oldest_tombstone_micros).min().filter(|_| !bottom),
+                oldest_tombstone_micros: inputs
+                    .iter()
+                    .filter_map(|t| t.oldest_tombstone_micros)
+                    .min()
+                    .filter(|_| !bottom),
                 gone_micros: gone,
                 busy: false,
             }
@@ -628,12 +697,14 @@ fn before(next: &[u8], first: &Arc<[u8]>) -> Arc<[u8]> {
     if key[..] < first[..] || key[..] >= *next { first.clone() } else { key.into() }
 }
 
-/// At most `n - 1` keys that split `first..=last` into `n` parts of equal width, counting the 8 bytes after the common prefix as
-/// a number. Ascending, all above `first` and not above `last`; short where that does not move them by more than an eighth of
-/// a part.
+/// At most `n - 1` keys that split `first..=last` into `n` parts of equal width, counting the 8
+/// bytes after the common prefix as a number. Ascending, all above `first` and not above `last`;
+/// short where that does not move them by more than an eighth of a part.
 pub fn split(first: &[u8], last: &[u8], n: usize) -> Vec<Arc<[u8]>> {
     let prefix = first.iter().zip(last).take_while(|(a, b)| a == b).count();
-    let number = |key: &[u8]| (0..8).fold(0u64, |n, i| n << 8 | u64::from(key.get(prefix + i).copied().unwrap_or(0)));
+    let number = |key: &[u8]| {
+        (0..8).fold(0u64, |n, i| n << 8 | u64::from(key.get(prefix + i).copied().unwrap_or(0)))
+    };
     let (lo, hi) = (number(first), number(last));
     let mut keys: Vec<Arc<[u8]>> = Vec::new();
     if n < 2 || lo >= hi {
@@ -644,8 +715,9 @@ pub fn split(first: &[u8], last: &[u8], n: usize) -> Vec<Arc<[u8]>> {
     let mut previous = lo;
     for i in 1..n as u128 {
         let exact = lo + (width * i / n as u128) as u64;
-        let short =
-            (1..=8u32).map(|b| (b, exact & (u64::MAX << (64 - 8 * b)))).find(|&(_, v)| v > previous && exact - v <= slack);
+        let short = (1..=8u32)
+            .map(|b| (b, exact & (u64::MAX << (64 - 8 * b))))
+            .find(|&(_, v)| v > previous && exact - v <= slack);
         let Some((bytes, v)) = short else { continue };
         let mut key = first[..prefix].to_vec();
         key.extend_from_slice(&v.to_be_bytes()[..bytes as usize]);

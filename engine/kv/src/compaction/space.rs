@@ -1,31 +1,37 @@
 //! The bound of space that each policy declares, the peak while it compacts included.
 //!
-//! Measure: `live`, the bytes of one copy of every key that has a value or a delete that cannot vanish yet (a snapshot, a
-//! `Purge` hook), in tables as the tree writes them. A run holds at most that much. `m` is the size of a memtable.
+//! Measure: `live`, the bytes of one copy of every key that has a value or a delete that cannot
+//! vanish yet (a snapshot, a `Purge` hook), in tables as the tree writes them. A run holds at most
+//! that much. `m` is the size of a memtable.
 //!
-//! Each policy's file has its bound, with the reason: *steady* when it is content, and *peak*, what a compaction may add.
+//! Each policy's file has its bound, with the reason: *steady* when it is content, and *peak*, what
+//! a compaction may add.
 //!
 //! To these come the runs that are flushed while a merge is running: as many as the hard limit of
 //! [`run_limits`] allows, a memtable each.
 //!
-//! Who holds it: the policies by the jobs that they choose, [`fits`] by letting a second merge wait for the first, and the Db's pacing,
-//! which slows writers down as runs pile up. What may break it: tables that have left the manifest and that a reader still holds; a
-//! device on which compaction cannot keep up even with the slowest pace (writers are then slow, but never stopped); a compaction
-//! that somebody asks for, which does not wait; and old versions kept for snapshots, which are not counted as alive.
+//! Who holds it: the policies by the jobs that they choose, [`fits`] by letting a second merge wait
+//! for the first, and the Db's pacing, which slows writers down as runs pile up. What may break it:
+//! tables that have left the manifest and that a reader still holds; a device on which compaction
+//! cannot keep up even with the slowest pace (writers are then slow, but never stopped); a
+//! compaction that somebody asks for, which does not wait; and old versions kept for snapshots,
+//! which are not counted as alive.
 
 use super::choose::run_limits;
 use super::policy::Policy;
 use super::shape::{Action, Job, RunShape, Shape};
 pub use super::strategy::SpaceBound;
 
-/// One copy of every key, as far as a shape tells: its largest run. Never more than is alive, but for deletes and what they hide.
+/// One copy of every key, as far as a shape tells: its largest run. Never more than is alive, but
+/// for deletes and what they hide.
 pub fn one_copy(shape: &Shape) -> u64 {
     shape.runs.iter().map(RunShape::size).max().unwrap_or(0)
 }
 
-/// Whether `job` may start beside merges that read so many bytes each (`merging`), or would break the bound that `policy` declares
-/// for one job at a time, and has to wait for one of them. What a merge adds while it runs is no more than it reads, and no more
-/// than one copy of every key. A job that runs alone may always start: without it the tree would only grow.
+/// Whether `job` may start beside merges that read so many bytes each (`merging`), or would break
+/// the bound that `policy` declares for one job at a time, and has to wait for one of them. What a
+/// merge adds while it runs is no more than it reads, and no more than one copy of every key. A job
+/// that runs alone may always start: without it the tree would only grow.
 pub fn fits(policy: &Policy, shape: &Shape, merging: &[u64], job: &Job) -> bool {
     if merging.is_empty() || job.action != Action::Merge {
         return true;
@@ -58,13 +64,26 @@ mod tests {
             let table = |(t, size): (usize, &u64)| {
                 id += 1;
                 let (first, last) = ([t as u8, 0][..].into(), [t as u8, 9][..].into());
-                TableShape { id, size: size * MB, entries: size * 1000, first, last, ..TableShape::default() }
+                TableShape {
+                    id,
+                    size: size * MB,
+                    entries: size * 1000,
+                    first,
+                    last,
+                    ..TableShape::default()
+                }
             };
             let tables = sizes.iter().enumerate().map(table).collect();
             RunShape { level: 0, number: (runs.len() - r) as u64, tables }
         };
         let runs: Vec<_> = runs.iter().enumerate().map(run).collect();
-        Shape { memtable_size: MB, table_size: 100 * MB, next_run: runs.len() as u64 + 1, runs, ..Shape::default() }
+        Shape {
+            memtable_size: MB,
+            table_size: 100 * MB,
+            next_run: runs.len() as u64 + 1,
+            runs,
+            ..Shape::default()
+        }
     }
 
     #[test]
@@ -76,7 +95,10 @@ mod tests {
         assert_eq!(one_copy(&shape), 400 * MB);
         assert!(shape.size() + 400 * MB <= bound && shape.size() + 800 * MB > bound, "{bound}");
         assert!(fits(&policy, &shape, &[], &job));
-        assert!(!fits(&policy, &shape, &[400 * MB], &job), "two copies at once are more than was declared");
+        assert!(
+            !fits(&policy, &shape, &[400 * MB], &job),
+            "two copies at once are more than was declared"
+        );
         assert!(!fits(&policy, &shape, &[900 * MB], &job), "a merge writes at most one copy");
         assert!(fits(&policy, &shape, &[MB], &Job { action: Action::Move, ..job.clone() }));
     }

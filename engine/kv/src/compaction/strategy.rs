@@ -1,5 +1,6 @@
-//! What a policy does, over what it says of itself ([`describe`](super::describe)): which work it wants, where the outputs of a job
-//! end, how much room it may take, and when its runs are too many.
+//! What a policy does, over what it says of itself ([`describe`](super::describe)): which work it
+//! wants, where the outputs of a job end, how much room it may take, and when its runs are too
+//! many.
 
 use super::describe::PolicyError;
 use super::shape::{Cuts, Job, Shape};
@@ -8,11 +9,13 @@ use super::view::View;
 /// A declared bound of space: `live` × (`steady` + `peak`) + `flushed`, and not more than `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpaceBound {
-    /// Bytes of tables over live bytes when the policy is content; infinite when there is no such bound.
+    /// Bytes of tables over live bytes when the policy is content; infinite when there is no such
+    /// bound.
     pub steady: f64,
     /// What a compaction may add while it runs, over live bytes.
     pub peak: f64,
-    /// Bytes that may be flushed before writes are slowed down most; 0 when the number of runs is not bounded.
+    /// Bytes that may be flushed before writes are slowed down most; 0 when the number of runs is
+    /// not bounded.
     pub flushed: u64,
     /// A bound in bytes that holds whatever the data; `u64::MAX` for none.
     pub most: u64,
@@ -24,10 +27,12 @@ impl SpaceBound {
         SpaceBound { steady, peak: 1.0, flushed, most: u64::MAX }
     }
 
-    /// The largest number of bytes that tables may take with this many live; `u64::MAX` when there is no bound.
+    /// The largest number of bytes that tables may take with this many live; `u64::MAX` when there
+    /// is no bound.
     pub fn bytes(&self, live: u64) -> u64 {
         let relative = live as f64 * (self.steady + self.peak) + self.flushed as f64;
-        // The cast saturates; of no live data times infinity it makes 0, which the bound on runs does not allow.
+        // The cast saturates; of no live data times infinity it makes 0, which the bound on runs
+        // does not allow.
         let relative = if self.steady.is_infinite() { u64::MAX } else { relative as u64 };
         relative.min(self.most)
     }
@@ -43,10 +48,12 @@ pub(super) trait Strategy {
     /// All that it wants done, in no order.
     fn wishes(&self, view: &View<'_>) -> Vec<Job>;
 
-    /// The number of runs at which writers are slowed; `None` where runs may be as many as they are.
+    /// The number of runs at which writers are slowed; `None` where runs may be as many as they
+    /// are.
     fn crowd(&self, view: &View<'_>) -> Option<usize>;
 
-    /// How much room it may take, `memtable` the size of a memtable, `flushed` what may be flushed while a merge is running.
+    /// How much room it may take, `memtable` the size of a memtable, `flushed` what may be flushed
+    /// while a merge is running.
     fn space(&self, memtable: u64, flushed: u64) -> SpaceBound;
 
     /// Where the outputs of a job end, if not by their size alone.
@@ -54,8 +61,8 @@ pub(super) trait Strategy {
         None
     }
 
-    /// Bytes to rewrite, where what the present wishes lead to can be foreseen and is the larger part. What is marked busy is the most
-    /// urgent job of this policy.
+    /// Bytes to rewrite, where what the present wishes lead to can be foreseen and is the larger
+    /// part. What is marked busy is the most urgent job of this policy.
     fn foreseen(&self, _: &View<'_>) -> Option<u64> {
         None
     }

@@ -1,16 +1,19 @@
-//! A shape with what the policies ask of it again and again, and the ways to make a job of it that several policies share.
+//! A shape with what the policies ask of it again and again, and the ways to make a job of it that
+//! several policies share.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
-use super::shape::{self, Action, Cuts, Input, Job, MAX_LEVEL, Place, Reason, RunShape, Shape, TableShape};
+use super::shape::{
+    self, Action, Cuts, Input, Job, MAX_LEVEL, Place, Reason, RunShape, Shape, TableShape,
+};
 
 /// Most whole runs that one job merges.
 pub(super) const MAX_FAN: usize = 64;
 
-/// A shape with what the policies ask of it again and again. Busy is what is marked here, so that [`debt`](super::choose::debt) can look past the jobs
-/// that run.
+/// A shape with what the policies ask of it again and again. Busy is what is marked here, so that
+/// [`debt`](super::choose::debt) can look past the jobs that run.
 pub(super) struct View<'a> {
     pub shape: &'a Shape,
     pub sizes: Vec<u64>,
@@ -19,7 +22,11 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     pub fn new(shape: &'a Shape, heed_busy: bool) -> View<'a> {
-        let busy = shape.runs.iter().map(|r| r.tables.iter().map(|t| heed_busy && t.busy).collect()).collect();
+        let busy = shape
+            .runs
+            .iter()
+            .map(|r| r.tables.iter().map(|t| heed_busy && t.busy).collect())
+            .collect();
         View { shape, sizes: shape.runs.iter().map(RunShape::size).collect(), busy }
     }
 
@@ -72,15 +79,20 @@ impl<'a> View<'a> {
 
     pub fn input(&self, r: usize, tables: Range<usize>) -> Input {
         let run = self.run(r);
-        Input { level: run.level, run: run.number, tables: run.tables[tables].iter().map(|t| t.id).collect() }
+        Input {
+            level: run.level,
+            run: run.number,
+            tables: run.tables[tables].iter().map(|t| t.id).collect(),
+        }
     }
 
     pub fn cuts(&self) -> Cuts {
         Cuts { size: self.shape.table_size, at: Vec::new() }
     }
 
-    /// Where the merge of whole runs, of which `oldest` is the last, goes: one level further down if the order allows it, else
-    /// in the place of `oldest`. So the level of a run says how often its data have been merged.
+    /// Where the merge of whole runs, of which `oldest` is the last, goes: one level further down
+    /// if the order allows it, else in the place of `oldest`. So the level of a run says how often
+    /// its data have been merged.
     pub fn below(&self, oldest: usize) -> Place {
         let Place { level, number } = self.run(oldest).place();
         let down = Place { level: level.saturating_add(1), number };
@@ -89,10 +101,18 @@ impl<'a> View<'a> {
     }
 
     /// The merge of all tables of neighbouring runs, or their move when they do not overlap.
-    pub fn whole(&self, runs: RangeInclusive<usize>, output: Place, reason: Reason, score: f64) -> Job {
-        let tables: Vec<&TableShape> = self.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter()).collect();
+    pub fn whole(
+        &self,
+        runs: RangeInclusive<usize>,
+        output: Place,
+        reason: Reason,
+        score: f64,
+    ) -> Job {
+        let tables: Vec<&TableShape> =
+            self.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter()).collect();
         let bytes: u64 = tables.iter().map(|t| t.size).sum();
-        let small = bytes / tables.len().max(1) as u64 * 4 < self.shape.table_size.min(self.shape.memtable_size);
+        let small = bytes / tables.len().max(1) as u64 * 4
+            < self.shape.table_size.min(self.shape.memtable_size);
         let dense = *runs.end() + 1 == self.len() && tables.iter().any(|t| t.is_dense());
         let apart = !small && !dense && shape::first_overlap(&tables).is_none();
         Job {
@@ -106,7 +126,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Pushes neighbouring tables of run `from` into run `to`, or into `output` where there is no run yet.
+    /// Pushes neighbouring tables of run `from` into run `to`, or into `output` where there is no
+    /// run yet.
     pub fn push(
         &self,
         from: usize,
@@ -126,7 +147,15 @@ impl<'a> View<'a> {
             inputs.push(self.input(k, beneath));
         }
         let action = if inputs.len() == 1 && !purge { Action::Move } else { Action::Merge };
-        Some(Job { reason, action, inputs, output_level: output.level, output_run: output.number, cuts: self.cuts(), score })
+        Some(Job {
+            reason,
+            action,
+            inputs,
+            output_level: output.level,
+            output_run: output.number,
+            cuts: self.cuts(),
+            score,
+        })
     }
 
     pub fn admits(&self, job: &Job) -> bool {
@@ -154,9 +183,10 @@ impl<'a> View<'a> {
     }
 }
 
-/// The longest bucket of runs that ends, on its old side, at `oldest`: walking towards newer runs down to `newest`, `compare`
-/// says of each whether it is alike (a member), smaller than the members (taken along if a member follows) or larger (the end).
-/// Returns the newest run of the bucket and the number of its members.
+/// The longest bucket of runs that ends, on its old side, at `oldest`: walking towards newer runs
+/// down to `newest`, `compare` says of each whether it is alike (a member), smaller than the
+/// members (taken along if a member follows) or larger (the end). Returns the newest run of the
+/// bucket and the number of its members.
 pub(super) fn bucket(
     view: &View<'_>,
     newest: usize,
@@ -182,8 +212,13 @@ pub(super) fn bucket(
     (start, members)
 }
 
-/// The cheapest merge of `want` neighbouring runs of `runs` (fewer, if there are not so many together that are not busy).
-pub(super) fn cheapest(view: &View<'_>, runs: Range<usize>, want: usize) -> Option<RangeInclusive<usize>> {
+/// The cheapest merge of `want` neighbouring runs of `runs` (fewer, if there are not so many
+/// together that are not busy).
+pub(super) fn cheapest(
+    view: &View<'_>,
+    runs: Range<usize>,
+    want: usize,
+) -> Option<RangeInclusive<usize>> {
     (2..=want.min(runs.len())).rev().find_map(|n| {
         (runs.start..=runs.end - n)
             .filter(|&i| !view.any_busy(i..i + n))
@@ -192,10 +227,16 @@ pub(super) fn cheapest(view: &View<'_>, runs: Range<usize>, want: usize) -> Opti
     })
 }
 
-/// The bound of space of the policies that merge whole runs: when the runs newer than the oldest hold more than `most` bytes
-/// together, much of the tree may be dead, and all of it is merged; first in parts, if it has more than `fan` runs. `output` says
-/// where a merge goes by the oldest of its runs.
-pub(super) fn space_job(view: &View<'_>, most: f64, fan: usize, output: impl Fn(usize) -> Place) -> Option<Job> {
+/// The bound of space of the policies that merge whole runs: when the runs newer than the oldest
+/// hold more than `most` bytes together, much of the tree may be dead, and all of it is merged;
+/// first in parts, if it has more than `fan` runs. `output` says where a merge goes by the oldest
+/// of its runs.
+pub(super) fn space_job(
+    view: &View<'_>,
+    most: f64,
+    fan: usize,
+    output: impl Fn(usize) -> Place,
+) -> Option<Job> {
     let n = view.len();
     // Small jobs on new runs may always be running: they are left out, not waited for.
     let start = (0..n).rev().find(|&r| view.is_busy(r)).map_or(0, |r| r + 1);
@@ -212,7 +253,12 @@ pub(super) fn space_job(view: &View<'_>, most: f64, fan: usize, output: impl Fn(
 }
 
 /// The merge that is made because there are `limit` runs or more, whatever their sizes.
-pub(super) fn crowd_job(view: &View<'_>, runs: Range<usize>, limit: usize, want: usize) -> Option<Job> {
+pub(super) fn crowd_job(
+    view: &View<'_>,
+    runs: Range<usize>,
+    limit: usize,
+    want: usize,
+) -> Option<Job> {
     if runs.len() < limit.max(2) {
         return None;
     }

@@ -1,8 +1,9 @@
 //! A batch: operations on any trees of one Db that happen together or not at all.
 
 //!
-//! Invariant: the log knows no range without an end. A batch notes an open one as one that ends with the empty key, which no range ends
-//! with otherwise, and [`closed`](Batch::closed) gives it an end behind all keys that there are when the batch is written.
+//! Invariant: the log knows no range without an end. A batch notes an open one as one that ends
+//! with the empty key, which no range ends with otherwise, and [`closed`](Batch::closed) gives it
+//! an end behind all keys that there are when the batch is written.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +19,8 @@ use super::bounds::KeyBounds;
 use super::tree::TreeCore;
 use super::write::cost_of;
 
-/// Operations that are written as one: readers see all of them or none, and so does a recovery after a crash.
+/// Operations that are written as one: readers see all of them or none, and so does a recovery
+/// after a crash.
 ///
 /// Later operations win over earlier ones on the same key.
 ///
@@ -39,7 +41,8 @@ use super::write::cost_of;
 pub struct Batch {
     pub(super) bytes: Vec<u8>,
     pub(super) count: u64,
-    /// The trees concerned, in order of their numbers, with the memtable bytes that their operations may take.
+    /// The trees concerned, in order of their numbers, with the memtable bytes that their
+    /// operations may take.
     pub(super) trees: Vec<(Arc<TreeCore>, usize)>,
     /// The place in `trees` of the tree that was named last.
     last: usize,
@@ -78,8 +81,12 @@ impl<'a> Iterator for BatchOps<'a> {
         Some(match op {
             Op::Point { kind: Kind::Put, key, value } => BatchOp::Put { tree, key, value },
             Op::Point { kind: Kind::Delete, key, .. } => BatchOp::Delete { tree, key },
-            Op::Point { kind: Kind::Merge, key, value } => BatchOp::Merge { tree, key, operand: value },
-            Op::DeleteRange { start, end } => BatchOp::DeleteRange { tree, start, end: Some(end).filter(|e| !e.is_empty()) },
+            Op::Point { kind: Kind::Merge, key, value } => {
+                BatchOp::Merge { tree, key, operand: value }
+            }
+            Op::DeleteRange { start, end } => {
+                BatchOp::DeleteRange { tree, start, end: Some(end).filter(|e| !e.is_empty()) }
+            }
         })
     }
 }
@@ -167,7 +174,12 @@ impl Batch {
     ///
     /// # Errors
     /// `InvalidArgument` when key, value or batch are over the limits; the batch is then as before.
-    pub fn put(&mut self, tree: &Tree, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+    pub fn put(
+        &mut self,
+        tree: &Tree,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
         self.point(&tree.core, Kind::Put, key.as_ref(), value.as_ref())
     }
 
@@ -183,12 +195,18 @@ impl Batch {
     ///
     /// # Errors
     /// As [`put`](Batch::put), and when the tree has no merge hook.
-    pub fn merge(&mut self, tree: &Tree, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+    pub fn merge(
+        &mut self,
+        tree: &Tree,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
         tree.check_merge()?;
         self.point(&tree.core, Kind::Merge, key.as_ref(), operand.as_ref())
     }
 
-    /// Deletes every key of a range, those that the batch has put there before too. Adds nothing when the range ends before it begins.
+    /// Deletes every key of a range, those that the batch has put there before too. Adds nothing
+    /// when the range ends before it begins.
     ///
     /// # Errors
     /// As [`put`](Batch::put).
@@ -237,14 +255,18 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether it deletes a range without an end, so that only its [`closed`](Batch::closed) form can be written.
+    /// Whether it deletes a range without an end, so that only its [`closed`](Batch::closed) form
+    /// can be written.
     pub(super) fn is_open(&self) -> bool {
         self.open > 0
     }
 
-    /// The same with an end for each range. `greatest` says of a tree which of its keys, deleted ones included, is the greatest; nobody
-    /// else writes until the batch is written.
-    pub(super) fn closed(&self, greatest: impl Fn(&TreeCore) -> Result<Option<Vec<u8>>>) -> Result<Batch> {
+    /// The same with an end for each range. `greatest` says of a tree which of its keys, deleted
+    /// ones included, is the greatest; nobody else writes until the batch is written.
+    pub(super) fn closed(
+        &self,
+        greatest: impl Fn(&TreeCore) -> Result<Option<Vec<u8>>>,
+    ) -> Result<Batch> {
         let mut closed = Batch::new();
         let mut written: BTreeMap<TreeId, &[u8]> = BTreeMap::new();
         for (id, op) in Ops::new(&self.bytes).flatten() {
@@ -300,7 +322,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds to what a tree's operations may take. Trees of two stores may have one number; such a batch is refused when it is written.
+    /// Adds to what a tree's operations may take. Trees of two stores may have one number; such a
+    /// batch is refused when it is written.
     fn charge(&mut self, tree: &Arc<TreeCore>, cost: usize) {
         let place = |t: &Arc<TreeCore>| (t.id, Arc::as_ptr(t));
         match self.trees.binary_search_by_key(&place(tree), |(t, _)| place(t)) {

@@ -1,21 +1,29 @@
-//! Whoever deletes looks behind itself now and then, so that no reader is the first to walk over many deletions.
+//! Whoever deletes looks behind itself now and then, so that no reader is the first to walk over
+//! many deletions.
 //!
-//! A delete leaves an entry over an older put, and the first reader behind a million of them would pass two million entries. So after some
-//! deletes their writer looks, as a reader would: forward from where the last gap before the key that it deletes now ends; if something is to
-//! be seen between, from that key backward, and forward if something is to be seen close behind. What is empty there, with what others have
-//! found next to it, is a gap (`merge/gaps.rs`) that readers leap over.
+//! A delete leaves an entry over an older put, and the first reader behind a million of them would
+//! pass two million entries. So after some deletes their writer looks, as a reader would: forward
+//! from where the last gap before the key that it deletes now ends; if something is to be seen
+//! between, from that key backward, and forward if something is to be seen close behind. What is
+//! empty there, with what others have found next to it, is a gap (`merge/gaps.rs`) that readers
+//! leap over.
 //!
-//! Deletes in no order leave many short runs of nothing, too many for gaps, and then few long ones: with the last keys that are there
-//! everything becomes one. So whoever meets a long run looks after each of the next deletes, and more seldom as it finds less.
+//! Deletes in no order leave many short runs of nothing, too many for gaps, and then few long ones:
+//! with the last keys that are there everything becomes one. So whoever meets a long run looks
+//! after each of the next deletes, and more seldom as it finds less.
 //!
 //! Invariants:
-//! - L1: looks at a memtable pass at most [`STEPS`] entries for each delete of it, and a few for each look; one look at most one in [`SHARE`]
-//!   of what its deletes were. It waits for nobody, and what it meets (an error too) is for the readers to meet.
-//! - L2: after a look that found nothing worth it the next is twice as many deletes off, up to [`FAR`]: deletes among keys that are there
-//!   pay next to nothing. After one that did, it is `near` deletes off at most: that is what readers still have to pass.
-//! - L3: looks of one memtable come at uneven distances, so that of queues which are served in turn each is looked at.
+//! - L1: looks at a memtable pass at most [`STEPS`] entries for each delete of it, and a few for
+//!   each look; one look at most one in [`SHARE`] of what its deletes were. It waits for nobody,
+//!   and what it meets (an error too) is for the readers to meet.
+//! - L2: after a look that found nothing worth it the next is twice as many deletes off, up to
+//!   [`FAR`]: deletes among keys that are there pay next to nothing. After one that did, it is
+//!   `near` deletes off at most: that is what readers still have to pass.
+//! - L3: looks of one memtable come at uneven distances, so that of queues which are served in turn
+//!   each is looked at.
 //!
-//! What a log gives back at an opening is looked at as a whole ([`look_at_all`]): nobody saw those deletes come.
+//! What a log gives back at an opening is looked at as a whole ([`look_at_all`]): nobody saw those
+//! deletes come.
 
 use crate::base::error::Result;
 use crate::base::key::{Kind, Seq};
@@ -41,10 +49,12 @@ const STEPS: u64 = 4;
 /// One look passes this share of the memtable's deletes at most, but [`SHORT`] entries in any case.
 const SHARE: u64 = 32;
 const SHORT: u64 = 2048;
-/// A run of more than this share of the memtable's deletes is long: of such ones there are so few that a tree remembers all.
+/// A run of more than this share of the memtable's deletes is long: of such ones there are so few
+/// that a tree remembers all.
 const LONG: u64 = 192;
 
-/// The distance of looks that find something: small where few deletes are, so that the last of them are looked at too.
+/// The distance of looks that find something: small where few deletes are, so that the last of them
+/// are looked at too.
 fn near(deletes: u64) -> u64 {
     (deletes / 512).clamp(NEAREST, NEAR)
 }
@@ -53,7 +63,8 @@ fn near(deletes: u64) -> u64 {
 pub struct Looks {
     /// At so many deletes; never while somebody looks.
     due: AtomicU64,
-    /// The distance of looks in eighths of deletes: what long runs give varies much from one look to the next, so it grows slowly there.
+    /// The distance of looks in eighths of deletes: what long runs give varies much from one look
+    /// to the next, so it grows slowly there.
     eighths: AtomicU64,
     /// How many entries looks have passed.
     passed: AtomicU64,
@@ -96,7 +107,11 @@ impl Looks {
     /// Whether the caller shall look; it must say what came of it.
     fn claim(&self, deletes: u64) -> Option<Look> {
         let due = self.due.load(Ordering::Relaxed);
-        let is_mine = deletes >= due && self.due.compare_exchange(due, u64::MAX, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let is_mine = deletes >= due
+            && self
+                .due
+                .compare_exchange(due, u64::MAX, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
         let left = (STEPS * deletes).saturating_sub(self.passed.load(Ordering::Relaxed));
         is_mine.then(|| Look {
             most: left.min(SHORT.max(deletes / SHARE)),
@@ -127,7 +142,8 @@ impl Looks {
     }
 }
 
-/// Notes what the deletes in the memtables of a tree have emptied, as far as up to `read`: for those that were in the log. Nobody writes yet.
+/// Notes what the deletes in the memtables of a tree have emptied, as far as up to `read`: for
+/// those that were in the log. Nobody writes yet.
 pub(super) fn look_at_all(tree: &TreeCore, read: Seq) {
     let view = tree.view.load_full();
     let memtables: Vec<_> = view.memtables().map(|m| m.mem.clone()).collect();
@@ -149,7 +165,11 @@ impl Core {
     }
 
     /// The same for all that an encoded batch deletes in memtables that `of` names.
-    pub(super) fn look_behind_batch<'m>(&self, bytes: &[u8], of: impl Fn(TreeId) -> Option<(&'m TreeCore, &'m MemHandle)>) {
+    pub(super) fn look_behind_batch<'m>(
+        &self,
+        bytes: &[u8],
+        of: impl Fn(TreeId) -> Option<(&'m TreeCore, &'m MemHandle)>,
+    ) {
         let deletes = || {
             let deleted = Ops::new(bytes).flatten().filter_map(|(tree, op)| match op {
                 Op::Point { kind: Kind::Delete, key, .. } => Some((tree, key)),
@@ -184,7 +204,8 @@ impl Core {
         }
     }
 
-    /// Looks from a key that was deleted, and says how many entries it has passed, where that was worth it.
+    /// Looks from a key that was deleted, and says how many entries it has passed, where that was
+    /// worth it.
     fn look_from(&self, tree: &TreeCore, key: &[u8], look: &Look) -> Result<u64> {
         let guard = epoch::pin();
         let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
@@ -193,7 +214,8 @@ impl Core {
             return Ok(0);
         }
         let mut passed = 0;
-        // A queue's head has moved from where the gap ends that is known: forward from there, for a step backward costs three times as much.
+        // A queue's head has moved from where the gap ends that is known: forward from there, for a
+        // step backward costs three times as much.
         let mut from = vec![];
         if !look.is_close && tree.gaps.end_before(key, read, &mut from) {
             let mut seen = visible(view, KeyRange::default(), read)?;

@@ -1,13 +1,16 @@
 //! Ranges of keys as callers write them: [`KeyBounds`].
 
-use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+use std::ops::{
+    Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
+};
 
 use crate::merge::visible::KeyRange;
 
-/// A range of keys: `..`, `"a".."b"`, `"a"..="b"`, `"a"..`, `.."b"`, `..="b"`, or a pair of [`Bound`]s, of anything that is bytes.
+/// A range of keys: `..`, `"a".."b"`, `"a"..="b"`, `"a"..`, `.."b"`, `..="b"`, or a pair of
+/// [`Bound`]s, of anything that is bytes.
 ///
-/// It is what [`RangeBounds`] would be if it did not name the type of the bounds: `..` has none, so `tree.range(..)` needs no type
-/// written down. A range that ends before it begins holds no keys.
+/// It is what [`RangeBounds`] would be if it did not name the type of the bounds: `..` has none, so
+/// `tree.range(..)` needs no type written down. A range that ends before it begins holds no keys.
 ///
 /// ```
 /// use std::ops::Bound;

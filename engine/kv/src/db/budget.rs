@@ -1,25 +1,33 @@
-//! The memory of memtables and of the cache, of one Db or of several that share it: how much is granted, and who makes room.
+//! The memory of memtables and of the cache, of one Db or of several that share it: how much is
+//! granted, and who makes room.
 //!
-//! What is granted is room in memtables ([`Room`]), a piece at a time and under the write lock of their Db. Trees have what they take by
-//! themselves ([`TREE`]), up to half of the budget. Of the rest memtables that take writes may have three eighths, with those on their way
-//! to tables three quarters. The cache has what is left, an eighth of the budget at least.
+//! What is granted is room in memtables ([`Room`]), a piece at a time and under the write lock of
+//! their Db. Trees have what they take by themselves ([`TREE`]), up to half of the budget. Of the
+//! rest memtables that take writes may have three eighths, with those on their way to tables three
+//! quarters. The cache has what is left, an eighth of the budget at least.
 //!
-//! The smallest memtable that holds anything takes a page ([`LEAST`]), for one entry as for twenty. Where trees are so many that their
-//! pages alone are more than three eighths, whoever seals one gains a page until the next put into its tree, and each put would cost a
-//! table. So a page is left to its tree, and those who have more than one share an eighth beside all pages at least: where a budget is
-//! too small for its trees, it takes as much memory as they need at least, and not a flush a put.
+//! The smallest memtable that holds anything takes a page ([`LEAST`]), for one entry as for twenty.
+//! Where trees are so many that their pages alone are more than three eighths, whoever seals one
+//! gains a page until the next put into its tree, and each put would cost a table. So a page is
+//! left to its tree, and those who have more than one share an eighth beside all pages at least:
+//! where a budget is too small for its trees, it takes as much memory as they need at least, and
+//! not a flush a put.
 //!
 //! Invariants:
-//! - B1: memtables are counted as long as a current view names them, whatever readers of older states hold. So without worker threads it
-//!   depends on the history of writes alone what is sealed when.
-//! - B2: who finds three eighths used up seals memtables until seven eighths of that are left, those first of which bytes times age is the
-//!   largest, the age in bytes of log: the largest alone would leave the memory to what is seldom written, the oldest alone would write
-//!   the smallest tables. Their flushes run beside. None is sealed that takes no more than a page.
-//! - B3: a writer waits only while three quarters are used up and its own Db has something sealed, so until the next flush or its error.
-//!   A Db that has nothing on its way to tables is never kept from writing, whatever others hold. By as much as those that
-//!   take writes may have more than three eighths because of their pages, all may have more than three quarters.
-//! - B4: a Db seals its own memtables only, and not below its share of the budget. Those that hold more than theirs are asked
-//!   ([`Core::make_way`]), and do it as soon as a worker or writer of theirs comes by.
+//! - B1: memtables are counted as long as a current view names them, whatever readers of older
+//!   states hold. So without worker threads it depends on the history of writes alone what is
+//!   sealed when.
+//! - B2: who finds three eighths used up seals memtables until seven eighths of that are left,
+//!   those first of which bytes times age is the largest, the age in bytes of log: the largest
+//!   alone would leave the memory to what is seldom written, the oldest alone would write the
+//!   smallest tables. Their flushes run beside. None is sealed that takes no more than a page.
+//! - B3: a writer waits only while three quarters are used up and its own Db has something sealed,
+//!   so until the next flush or its error. A Db that has nothing on its way to tables is never kept
+//!   from writing, whatever others hold. By as much as those that take writes may have more than
+//!   three eighths because of their pages, all may have more than three quarters.
+//! - B4: a Db seals its own memtables only, and not below its share of the budget. Those that hold
+//!   more than theirs are asked ([`Core::make_way`]), and do it as soon as a worker or writer of
+//!   theirs comes by.
 
 #[cfg(test)]
 mod tests;
@@ -38,10 +46,12 @@ use super::tree::TreeCore;
 use super::view::MemHandle;
 use super::write::{WriteState, Writing};
 
-/// In debug builds openings with so little memory make do with a sixteenth of it, so that tests with short logs have some that flush.
+/// In debug builds openings with so little memory make do with a sixteenth of it, so that tests
+/// with short logs have some that flush.
 const TINY: u64 = if cfg!(debug_assertions) { 4 << 20 } else { 0 };
 
-/// Bytes that a tree takes by itself, in which nothing is: its view, its options, its names, its place in the manifest.
+/// Bytes that a tree takes by itself, in which nothing is: its view, its options, its names, its
+/// place in the manifest.
 pub const TREE: u64 = 5 << 9;
 
 /// Bytes of memtables, and trees.
@@ -102,7 +112,8 @@ pub struct Budget {
     pub cache: Arc<Cache>,
     /// Memory of memtables.
     pub arenas: Arc<ArenaPool>,
-    /// Memory for what trees know of where nothing is: part of the sixteenth that [`Core::rebalance`] keeps.
+    /// Memory for what trees know of where nothing is: part of the sixteenth that
+    /// [`Core::rebalance`] keeps.
     pub gaps: Arc<gaps::Room>,
     all: Tally,
     members: Mutex<Vec<Weak<Share>>>,
@@ -113,7 +124,14 @@ impl Budget {
     pub fn new(bytes: usize) -> Budget {
         let (all, members) = (Tally::default(), Mutex::default());
         let gaps = gaps::Room::new(bytes as u64 / 64);
-        Budget { bytes: bytes as u64, cache: Cache::new(bytes / 2), arenas: ArenaPool::new(1), gaps, all, members }
+        Budget {
+            bytes: bytes as u64,
+            cache: Cache::new(bytes / 2),
+            arenas: ArenaPool::new(1),
+            gaps,
+            all,
+            members,
+        }
     }
 
     /// What the trees take by themselves, as far as it is counted.
@@ -143,7 +161,13 @@ impl Budget {
     /// What a Db counts here from now on.
     pub fn share(self: &Arc<Budget>, opener: &Arc<TableOpener>, work: &Arc<Work>) -> Arc<Share> {
         let (budget, opener, work) = (self.clone(), opener.clone(), work.clone());
-        let share = Arc::new(Share { budget, own: Tally::default(), asked: AtomicBool::new(false), opener, work });
+        let share = Arc::new(Share {
+            budget,
+            own: Tally::default(),
+            asked: AtomicBool::new(false),
+            opener,
+            work,
+        });
         self.members.lock().push(Arc::downgrade(&share));
         share
     }
@@ -162,7 +186,8 @@ impl Budget {
         members
     }
 
-    /// What a Db's memtables that take writes may have beside the others': its part, or its own pages and a part of what there is beside pages.
+    /// What a Db's memtables that take writes may have beside the others': its part, or its own
+    /// pages and a part of what there is beside pages.
     fn fair(&self, own: &Tally, members: usize) -> u64 {
         self.limit(own.pages(), members.max(1) as u64)
     }
@@ -172,8 +197,8 @@ impl Budget {
         self.limit(self.all.pages(), 1)
     }
 
-    /// What is left to one of so many who seal: its part of seven eighths of three eighths, or these pages and its part of what there is beside
-    /// pages.
+    /// What is left to one of so many who seal: its part of seven eighths of three eighths, or
+    /// these pages and its part of what there is beside pages.
     fn limit(&self, pages: u64, members: u64) -> u64 {
         let eighth = self.eighth();
         (3 * eighth / 8 * 7 / members).max(pages + eighth / 8 * 7 / members)
@@ -220,11 +245,14 @@ impl Share {
         self.budget.all.trees.fetch_add((n as u64).wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Bytes that memtables may take which an opening fills from the log: what others leave of what all may have, for nothing waits for its
-    /// flush meanwhile.
+    /// Bytes that memtables may take which an opening fills from the log: what others leave of what
+    /// all may have, for nothing waits for its flush meanwhile.
     pub fn for_replay(&self) -> u64 {
         let budget = &self.budget;
-        let most = budget.most().saturating_sub(budget.total()).max(budget.fair(&self.own, budget.members().len()));
+        let most = budget
+            .most()
+            .saturating_sub(budget.total())
+            .max(budget.fair(&self.own, budget.members().len()));
         if budget.bytes <= TINY { most / 16 } else { most }
     }
 
@@ -254,16 +282,24 @@ impl Drop for Share {
 }
 
 impl Core {
-    /// Makes room in the active memtable of `tree` for adds of this cost, or seals it; waits when there is no memory. The write lock may be
-    /// given up meanwhile, so callers look again at everything.
+    /// Makes room in the active memtable of `tree` for adds of this cost, or seals it; waits when
+    /// there is no memory. The write lock may be given up meanwhile, so callers look again at
+    /// everything.
     #[cold]
-    pub fn make_room<'a>(&'a self, w: Writing<'a>, tree: &TreeCore, cost: usize) -> Result<Writing<'a>> {
+    pub fn make_room<'a>(
+        &'a self,
+        w: Writing<'a>,
+        tree: &TreeCore,
+        cost: usize,
+    ) -> Result<Writing<'a>> {
         let view = tree.view.load_full();
         let mut room = tree.room_for(&view, cost);
         if room == Room::Full {
             if view.sealed.len() >= self.max_sealed {
                 drop(w);
-                self.wait_for_flush(tree, "memtables full", &|| tree.view.load_full().sealed.len() >= self.max_sealed)?;
+                self.wait_for_flush(tree, "memtables full", &|| {
+                    tree.view.load_full().sealed.len() >= self.max_sealed
+                })?;
                 return Ok(self.write.lock());
             }
             self.seal(&w, tree)?;
@@ -271,12 +307,14 @@ impl Core {
             return Ok(w);
         }
         let (budget, mem) = (&self.memory.budget, &view.active.mem);
-        // One that was filled as far the last time is given all at once, and the memory of one that has been flushed.
+        // One that was filled as far the last time is given all at once, and the memory of one that
+        // has been flushed.
         let mut whole = matches!(room, Room::Grow(n) if tree.usual.load(Ordering::Relaxed) >= n as u64 / 2)
             && mem.price(room, cost, true) as u64 + budget.all.active() <= budget.most_active();
         let mut price = mem.price(room, cost, whole) as u64;
         if budget.all.pages() + price > budget.most_active() {
-            // However much the one before held: there would be nothing but pages to make way for it.
+            // However much the one before held: there would be nothing but pages to make way for
+            // it.
             (room, whole) = (mem.room_for(cost, view.options.memtable_size, 0), false);
             price = mem.price(room, cost, whole) as u64;
         }
@@ -308,13 +346,18 @@ impl Core {
         Ok(w)
     }
 
-    /// Seals memtables until those that take writes have seven eighths of what they may, `more` included; where several Dbs share the
-    /// budget, until this one has no more than its share of that, and who was `asked` not before. Whether it sealed any.
+    /// Seals memtables until those that take writes have seven eighths of what they may, `more`
+    /// included; where several Dbs share the budget, until this one has no more than its share of
+    /// that, and who was `asked` not before. Whether it sealed any.
     fn seal_some(&self, w: &WriteState, more: u64, asked: bool) -> Result<bool> {
         let (budget, own) = (&self.memory.budget, &self.memory.own);
         let members = budget.members().len();
         let is_fair = || members > 1 && own.active() <= budget.fair(own, members);
-        let enough = || own.beyond() == 0 || is_fair() || (!asked && budget.all.active() + more <= budget.goal());
+        let enough = || {
+            own.beyond() == 0
+                || is_fair()
+                || (!asked && budget.all.active() + more <= budget.goal())
+        };
         if enough() {
             return Ok(false);
         }
@@ -327,7 +370,11 @@ impl Core {
             let m = &view.active;
             let held = m.counted.load(Ordering::Relaxed);
             // Others that wait are sealed already, or have their page and no more.
-            if beyond(held) > 0 && m.is_touched() && m.start() == start && view.sealed.len() < self.max_sealed {
+            if beyond(held) > 0
+                && m.is_touched()
+                && m.start() == start
+                && view.sealed.len() < self.max_sealed
+            {
                 worth.push((held as u128 * (end - start).max(1) as u128, t.clone()));
             }
         }
@@ -348,7 +395,8 @@ impl Core {
     fn ask_others(&self) {
         let budget = &self.memory.budget;
         let members = budget.members();
-        let has_some = |m: &Share| m.own.active() > budget.fair(&m.own, members.len()) && m.own.beyond() > 0;
+        let has_some =
+            |m: &Share| m.own.active() > budget.fair(&m.own, members.len()) && m.own.beyond() > 0;
         for m in members.iter().filter(|m| !Arc::ptr_eq(m, &self.memory) && has_some(m)) {
             if !m.asked.swap(true, Ordering::Relaxed) {
                 m.work.signal();
@@ -362,14 +410,17 @@ impl Core {
 
     /// Seals what other Dbs have asked for, if they have.
     pub fn make_way(&self) -> Result<()> {
-        if self.memory.asked.load(Ordering::Relaxed) && self.memory.asked.swap(false, Ordering::Relaxed) {
+        if self.memory.asked.load(Ordering::Relaxed)
+            && self.memory.asked.swap(false, Ordering::Relaxed)
+        {
             self.seal_some(&self.write.lock(), 0, true)?;
         }
         Ok(())
     }
 
-    /// Gives the cache what memtables, trees, indexes and filters leave of the budget, but never less than an eighth of it. A sixteenth
-    /// is kept for what is not counted one by one: buffers of compactions, views, the allocator's own.
+    /// Gives the cache what memtables, trees, indexes and filters leave of the budget, but never
+    /// less than an eighth of it. A sixteenth is kept for what is not counted one by one: buffers
+    /// of compactions, views, the allocator's own.
     pub fn rebalance(&self) {
         let budget = &self.memory.budget;
         let members = budget.held();

@@ -1,8 +1,10 @@
 //! Checkpoints (a second Db made of hard links), verification, and size estimates.
 //!
-//! Invariant of a checkpoint: it holds exactly the writes before one position of the log, in all trees that there were then. For that
-//! all memtables are sealed at one moment under the write lock, with the catalogue's lock held, so that no tree is made meanwhile; no
-//! tree of those flushes, ingests or is dropped until the state has been copied; and trees that are made later are left out.
+//! Invariant of a checkpoint: it holds exactly the writes before one position of the log, in all
+//! trees that there were then. For that all memtables are sealed at one moment under the write
+//! lock, with the catalogue's lock held, so that no tree is made meanwhile; no tree of those
+//! flushes, ingests or is dropped until the state has been copied; and trees that are made later
+//! are left out.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -33,23 +35,27 @@ pub struct Verified {
     pub entries: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// All that is wrong: each damaged block of each table, with its tree, its place, and the keys that it may have held.
+    /// All that is wrong: each damaged block of each table, with its tree, its place, and the keys
+    /// that it may have held.
     pub errors: Vec<Error>,
 }
 
 impl Db {
-    /// Makes a copy of the Db in `dir` (which must not exist, or be empty) that opens as a Db of its own. Tables are hard-linked,
-    /// so it costs a flush and some directory entries; it must lie on the same file system. Writers go on meanwhile.
+    /// Makes a copy of the Db in `dir` (which must not exist, or be empty) that opens as a Db of
+    /// its own. Tables are hard-linked, so it costs a flush and some directory entries; it must lie
+    /// on the same file system. Writers go on meanwhile.
     ///
     /// # Errors
-    /// `InvalidArgument` when `dir` is not empty, `ReadOnly` for a Db opened read-only, and I/O errors; what was made of the
-    /// checkpoint by then is removed again as far as possible, and what stays has no `CURRENT` file.
+    /// `InvalidArgument` when `dir` is not empty, `ReadOnly` for a Db opened read-only, and I/O
+    /// errors; what was made of the checkpoint by then is removed again as far as possible, and
+    /// what stays has no `CURRENT` file.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         self.core().checkpoint(dir.as_ref())
     }
 
-    /// Reads every live table, bypassing the caches, and checks everything that can be checked: each block's checksum and place,
-    /// order and bounds of keys, filters, counts. `progress` is told the bytes read so far and in all.
+    /// Reads every live table, bypassing the caches, and checks everything that can be checked:
+    /// each block's checksum and place, order and bounds of keys, filters, counts. `progress` is
+    /// told the bytes read so far and in all.
     ///
     /// # Errors
     /// Only errors of the tool itself; what is wrong with the files is listed in the result.
@@ -65,7 +71,12 @@ impl Db {
                 tables.into_iter().map(move |h| (t.clone(), h, v.options.filter_prefix.clone()))
             })
             .collect();
-        let _task = core.watch.pins.begin(PinKind::Verify, None, String::new(), handles.iter().map(|h| h.1.clone()).collect());
+        let _task = core.watch.pins.begin(
+            PinKind::Verify,
+            None,
+            String::new(),
+            handles.iter().map(|h| h.1.clone()).collect(),
+        );
         let all: u64 = handles.iter().map(|(_, h, _)| h.meta.size).sum();
         let mut v = Verified::default();
         for (tree, h, prefix) in handles {
@@ -77,7 +88,11 @@ impl Db {
             let (known, errors) = (v.errors.len(), &mut v.errors);
             let mut note = |e: Error| {
                 // Nothing of a table that cannot be opened can be read.
-                let e = if e.key_range().is_none() { e.keys(&h.meta.first_key, &h.meta.last_key) } else { e };
+                let e = if e.key_range().is_none() {
+                    e.keys(&h.meta.first_key, &h.meta.last_key)
+                } else {
+                    e
+                };
                 errors.push(e.of_tree(&tree.name));
                 ControlFlow::Continue(())
             };
@@ -88,7 +103,10 @@ impl Db {
                     v.blocks += r.blocks;
                     v.entries += r.entries;
                     if v.errors.len() == known && r.entries != h.meta.entries {
-                        let words = format!("the manifest says {} entries, the table has {}", h.meta.entries, r.entries);
+                        let words = format!(
+                            "the manifest says {} entries, the table has {}",
+                            h.meta.entries, r.entries
+                        );
                         v.errors.push(Error::corruption(words).of_tree(&tree.name).at(h.path(), 0));
                     }
                 }
@@ -139,14 +157,21 @@ impl Core {
         let _pass = self.pass()?;
         create_dir(&*self.env, dir)?;
         if let Some(n) = self.env.list(dir)?.first() {
-            return Err(Error::invalid(format!("the directory is not empty ({n}); name an empty or a new one")).in_file(dir));
+            return Err(Error::invalid(format!(
+                "the directory is not empty ({n}); name an empty or a new one"
+            ))
+            .in_file(dir));
         }
-        let _task = self.watch.pins.begin(PinKind::Checkpoint, None, dir.display().to_string(), vec![]);
+        let _task =
+            self.watch.pins.begin(PinKind::Checkpoint, None, dir.display().to_string(), vec![]);
         let copied = self.copy_to(dir);
         if copied.is_err() {
-            // Only names of a Db's own files, as at open: the directory was empty, but a stranger may have put something there.
+            // Only names of a Db's own files, as at open: the directory was empty, but a stranger
+            // may have put something there.
             let ours = |n: &&String| {
-                table_number(n).is_some() || manifest_number(n).is_some() || [CURRENT, CURRENT_NEW].contains(&n.as_str())
+                table_number(n).is_some()
+                    || manifest_number(n).is_some()
+                    || [CURRENT, CURRENT_NEW].contains(&n.as_str())
             };
             // First what makes a Db of it.
             let _ = self.env.remove(&dir.join(CURRENT));
@@ -179,14 +204,21 @@ impl Core {
         };
         for (t, one) in trees.iter().zip(&locks) {
             // Only what was sealed until now: memtables are sealed in order of their ends.
-            while t.view.load_full().sealed.last().is_some_and(|m| m.end.get().is_some_and(|e| *e <= end)) {
+            while t
+                .view
+                .load_full()
+                .sealed
+                .last()
+                .is_some_and(|m| m.end.get().is_some_and(|e| *e <= end))
+            {
                 self.flush_oldest_locked(t, one)?;
             }
         }
         let state = {
             let c = self.catalog.lock();
             let mut state = c.state.clone();
-            // Of what was written to trees that have been made since, some is in tables and some in a log that the copy has not.
+            // Of what was written to trees that have been made since, some is in tables and some in
+            // a log that the copy has not.
             state.trees.retain(|id, _| *id < next_tree);
             for t in state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables) {
                 self.env.hard_link(&table_path(&self.dir, t.id), &table_path(dir, t.id))?;
@@ -195,7 +227,8 @@ impl Core {
             // The copy starts with a log of its own, behind everything that its tables hold.
             state.wal_floor = end;
             state.writers.clear();
-            // It is a store of its own from now on; its tables stay those of the stores that wrote them.
+            // It is a store of its own from now on; its tables stay those of the stores that wrote
+            // them.
             state.parent = Some(state.id);
             state.id = new_id(&*self.env);
             state.created_micros = self.env.wall_micros();

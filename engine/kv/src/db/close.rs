@@ -1,12 +1,14 @@
 //! Closing: who may still write to the store's files, and when nobody does any more.
 //!
 //! Invariants:
-//! - C1: who writes files without the lock of log or catalogue (a flush, a job, an ingestion, a checkpoint) holds a [`Pass`] meanwhile. None
-//!   is given once the store is closing.
-//! - C2: when all passes are back, the log and the manifest are taken away under their locks, and the latch says that the store is closed.
-//!   Only then the lock of the directory is given up. So nothing of this Db is written once another one may have the store.
-//! - C3: a file is removed afterwards by nobody ([`TableOpener`](crate::merge::run::TableOpener)), and what is read under a name then is
-//!   known by its identity: tables of another opening are never taken for this one's.
+//! - C1: who writes files without the lock of log or catalogue (a flush, a job, an ingestion, a
+//!   checkpoint) holds a [`Pass`] meanwhile. None is given once the store is closing.
+//! - C2: when all passes are back, the log and the manifest are taken away under their locks, and
+//!   the latch says that the store is closed. Only then the lock of the directory is given up. So
+//!   nothing of this Db is written once another one may have the store.
+//! - C3: a file is removed afterwards by nobody ([`TableOpener`](crate::merge::run::TableOpener)),
+//!   and what is read under a name then is known by its identity: tables of another opening are
+//!   never taken for this one's.
 
 use std::sync::Arc;
 
@@ -72,18 +74,24 @@ impl Drop for Handle {
 }
 
 impl Db {
-    /// Closes the store, and says whether all that was written is safe: it ends the background work, makes the log durable, and gives up the
-    /// lock of the directory, so that the store can be opened again at once. Dropping the last handle does the same, and keeps the
-    /// error to itself. A flush that runs is waited for, a compaction is given up. Memtables are not flushed: what is in them is in the log.
+    /// Closes the store, and says whether all that was written is safe: it ends the background
+    /// work, makes the log durable, and gives up the lock of the directory, so that the store can
+    /// be opened again at once. Dropping the last handle does the same, and keeps the error to
+    /// itself. A flush that runs is waited for, a compaction is given up. Memtables are not
+    /// flushed: what is in them is in the log.
     ///
-    /// Other handles may still be there, and other threads may use them. A call that wrote before the closing has happened, and is durable; after
-    /// it each call through a handle, a snapshot or a transaction that reads, writes or changes anything is an error of kind
-    /// [`Closed`](ErrorKind::Closed), and so is what waits or runs for long when the closing begins. Iterators, cursors and values that are there go on
-    /// with what they hold; where they need a file that is not open, not yet or not any more ([`OpenFiles`](crate::OpenFiles)), and that is
-    /// gone since, they give that error too. They keep its memory until they are dropped. Closing twice gives the first outcome again.
+    /// Other handles may still be there, and other threads may use them. A call that wrote before
+    /// the closing has happened, and is durable; after it each call through a handle, a snapshot or
+    /// a transaction that reads, writes or changes anything is an error of kind
+    /// [`Closed`](ErrorKind::Closed), and so is what waits or runs for long when the closing
+    /// begins. Iterators, cursors and values that are there go on with what they hold; where they
+    /// need a file that is not open, not yet or not any more ([`OpenFiles`](crate::OpenFiles)), and
+    /// that is gone since, they give that error too. They keep its memory until they are dropped.
+    /// Closing twice gives the first outcome again.
     ///
-    /// Not to be called from a hook, or from the pairs that [`Tree::ingest`](crate::Tree::ingest) is given: it would wait for itself. A listener that
-    /// calls it while somebody else closes the store gets `Closed` at once.
+    /// Not to be called from a hook, or from the pairs that [`Tree::ingest`](crate::Tree::ingest)
+    /// is given: it would wait for itself. A listener that calls it while somebody else closes the
+    /// store gets `Closed` at once.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("firn-doc-close-{}", std::process::id()));
@@ -100,9 +108,11 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// The failure that made the store read-only, if there was one: then what was acknowledged since the last sync that succeeded may not
-    /// survive a power cut. I/O errors of the last sync, with the same meaning, and of tidying the log up, which cost nothing but time at
-    /// the next opening. The store is closed all the same. `ReadOnly` in a child made by `fork()`, where nothing happens.
+    /// The failure that made the store read-only, if there was one: then what was acknowledged
+    /// since the last sync that succeeded may not survive a power cut. I/O errors of the last sync,
+    /// with the same meaning, and of tidying the log up, which cost nothing but time at the next
+    /// opening. The store is closed all the same. `ReadOnly` in a child made by `fork()`, where
+    /// nothing happens.
     pub fn close(&self) -> Result<()> {
         self.handle.close()
     }
@@ -152,10 +162,12 @@ impl Core {
         let (latched, wal) = {
             let mut c = self.catalog.lock();
             let mut w = self.write.lock();
-            // Asked under the lock of the manifest: a log that is closed says that of no frame it is unknown whether it is durable.
+            // Asked under the lock of the manifest: a log that is closed says that of no frame it
+            // is unknown whether it is durable.
             let latched = if self.options.read_only { Ok(()) } else { self.check_writable() };
             self.work.closed.store(true, Ordering::Release);
-            // Of what a reader has opened other handles may go on ([`Db::refresh`]); it never removes a file.
+            // Of what a reader has opened other handles may go on ([`Db::refresh`]); it never
+            // removes a file.
             if !self.options.read_only {
                 self.opener.close();
             }
@@ -163,12 +175,14 @@ impl Core {
             c.manifest = None;
             for t in self.trees.read().iter() {
                 t.mark_closed();
-                // Other Dbs that share the budget get it; the memory itself goes with the last handle.
+                // Other Dbs that share the budget get it; the memory itself goes with the last
+                // handle.
                 t.view.load_full().memtables().for_each(|m| self.memory.release(m));
             }
             (latched, w.wal.take())
         };
-        // With a failure behind it nobody knows what log and manifest hold, and they are left as they are: the log without its last mark.
+        // With a failure behind it nobody knows what log and manifest hold, and they are left as
+        // they are: the log without its last mark.
         let ended = latched.and_then(|()| wal.map_or(Ok(()), Wal::close));
         self.end_pacing();
         self.events.close();

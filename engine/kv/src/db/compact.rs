@@ -1,8 +1,10 @@
 //! Compactions: what the policy asks for, carried out and installed.
 //!
 //! Invariants:
-//! - The shape is taken and the job's inputs are marked busy in one step, so two jobs never hold one table.
-//! - A job's inputs stay live until its outputs are in the manifest; they are removed when the last reader lets go.
+//! - The shape is taken and the job's inputs are marked busy in one step, so two jobs never hold
+//!   one table.
+//! - A job's inputs stay live until its outputs are in the manifest; they are removed when the last
+//!   reader lets go.
 //! - A tree whose hooks have not been handed in is not compacted: its versions could not be folded.
 
 use std::collections::HashSet;
@@ -67,11 +69,15 @@ impl Core {
     pub fn shape(&self, version: &Version, options: &TreeOptions, files: &Files) -> Shape {
         let mut runs: Vec<RunShape> = version.shapes.iter().map(|r| (**r).clone()).collect();
         if !files.busy.is_empty() {
-            runs.iter_mut().flat_map(|r| &mut r.tables).for_each(|t| t.busy = files.busy.contains_key(&t.id));
+            runs.iter_mut()
+                .flat_map(|r| &mut r.tables)
+                .for_each(|t| t.busy = files.busy.contains_key(&t.id));
         }
         if options.purge.is_some() && options.summary.is_some() {
             let shapes = runs.iter_mut().flat_map(|r| &mut r.tables);
-            shapes.zip(tables_of(version)).for_each(|(shape, t)| shape.gone_micros = gone_at(t, options));
+            shapes
+                .zip(tables_of(version))
+                .for_each(|(shape, t)| shape.gone_micros = gone_at(t, options));
         }
         Shape {
             now_micros: self.env.wall_micros(),
@@ -83,15 +89,17 @@ impl Core {
         }
     }
 
-    /// The most urgent job of a tree, its tables marked as busy. `None` also when it has to wait for room: until another is done.
+    /// The most urgent job of a tree, its tables marked as busy. `None` also when it has to wait
+    /// for room: until another is done.
     pub fn claim(&self, tree: &Arc<TreeCore>) -> Result<Option<Claimed>> {
         self.claim_by(tree, Holder::Background, |options, shape, merging| {
             Ok(self.wish(options, shape).filter(|job| fits(&options.policy, shape, merging, job)))
         })
     }
 
-    /// What the policy asks for. A job that drops what snapshots may see waits, as a whole, until they have gone: a part of it could
-    /// leave older tables without the newer ones that hide what is in them.
+    /// What the policy asks for. A job that drops what snapshots may see waits, as a whole, until
+    /// they have gone: a part of it could leave older tables without the newer ones that hide what
+    /// is in them.
     pub fn wish(&self, options: &TreeOptions, shape: &Shape) -> Option<Job> {
         let job = pick(&options.policy, shape)?;
         if job.action != Action::Drop {
@@ -103,7 +111,8 @@ impl Core {
         (!seen).then_some(job)
     }
 
-    /// The job that is chosen, given the marked shape and the sizes of the merges that run, with its tables marked as the holder's.
+    /// The job that is chosen, given the marked shape and the sizes of the merges that run, with
+    /// its tables marked as the holder's.
     pub(super) fn claim_by(
         &self,
         tree: &Arc<TreeCore>,
@@ -119,9 +128,13 @@ impl Core {
         let merging: Vec<u64> = files.merging.values().copied().collect();
         let Some(job) = choose(&view.options, &shape, &merging)? else { return Ok(None) };
         if let Err(words) = job.check(&shape) {
-            return Err(Error::new(ErrorKind::InvalidArgument, format!("the policy chose a job that is not sound: {words}")));
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("the policy chose a job that is not sound: {words}"),
+            ));
         }
-        // Counted before the tables look busy to others, so that nobody takes the tree for idle in between.
+        // Counted before the tables look busy to others, so that nobody takes the tree for idle in
+        // between.
         self.work.compacting.fetch_add(1, Ordering::Relaxed);
         let mut inputs = job.inputs.iter().flat_map(|i| i.tables.iter().copied());
         if let (Action::Merge, Some(first)) = (job.action, inputs.clone().next()) {
@@ -130,11 +143,17 @@ impl Core {
         files.busy.extend(inputs.by_ref().map(|id| (id, holder)));
         let (version, options) = (view.version.clone(), view.options.clone());
         let tables = tables_of(&version).cloned().collect();
-        let task = self.watch.pins.begin(PinKind::Compaction, Some((tree.id, &tree.name)), job.to_string(), tables);
+        let task = self.watch.pins.begin(
+            PinKind::Compaction,
+            Some((tree.id, &tree.name)),
+            job.to_string(),
+            tables,
+        );
         Ok(Some(Claimed { tree: tree.clone(), job, version, options, task }))
     }
 
-    /// How far a tree is between its policy's soft and hard limits of runs: 0 and less is fine, 1 is at the hard limit.
+    /// How far a tree is between its policy's soft and hard limits of runs: 0 and less is fine, 1
+    /// is at the hard limit.
     pub fn pressure(&self, tree: &TreeCore) -> f64 {
         let files = tree.files.lock();
         let view = tree.view.load_full();
@@ -142,11 +161,12 @@ impl Core {
         pressure(&view.options.policy, &shape)
     }
 
-    /// The tables or the options of a tree have changed: its policy may want something, and the writers' pace goes by the tree that is
-    /// furthest behind.
+    /// The tables or the options of a tree have changed: its policy may want something, and the
+    /// writers' pace goes by the tree that is furthest behind.
     pub fn tables_changed(&self, tree: &TreeCore) {
         self.look_at(tree.id);
-        // Found under the lock: who has seen older tables, or the tree before it was dropped or its Db closed, may not have the last word.
+        // Found under the lock: who has seen older tables, or the tree before it was dropped or its
+        // Db closed, may not have the last word.
         let mut pressed = self.work.pressed.lock();
         let pressure = if tree.check_live().is_err() { 0.0 } else { self.pressure(tree) };
         if pressure > 0.0 {
@@ -186,7 +206,11 @@ impl Core {
         self.look_at(claimed.tree.id);
         self.signal_done();
         if let Err(e) = &done {
-            self.events.note(|| Event::CompactionFailed { tree: tree(), job: job(), error: e.clone() });
+            self.events.note(|| Event::CompactionFailed {
+                tree: tree(),
+                job: job(),
+                error: e.clone(),
+            });
         }
         let ran = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
@@ -225,14 +249,19 @@ impl Core {
             beneath: Beneath::new(c.beneath()),
             outside: Outside::new(c.outside(), c.options.filter_prefix.clone()),
             merge: c.options.merge.clone(),
-            purge: c.options.purge.as_ref().map(|p| p.start(PurgeJob { now_micros: self.env.wall_micros() })),
+            purge: c
+                .options
+                .purge
+                .as_ref()
+                .map(|p| p.start(PurgeJob { now_micros: self.env.wall_micros() })),
             settle: true,
         };
         let newest = all.iter().map(|t| t.meta.newest_micros).max().unwrap_or(0);
         let oldest_tombstone = all.iter().filter_map(|t| t.meta.oldest_tombstone_micros).min();
         let read: u64 = all.iter().map(|t| t.meta.size).sum();
         let ids: Vec<u64> = all.iter().map(|t| t.meta.id).collect();
-        let sources = inputs.iter().map(|r| Source::Run(RunCursor::new(r.clone(), false))).collect();
+        let sources =
+            inputs.iter().map(|r| Source::Run(RunCursor::new(r.clone(), false))).collect();
         let mut account = Account::new(read, all.iter().map(|t| t.meta.entries).sum());
         let written = Some(account.written());
         // What the one before has done too much is waited for first.
@@ -269,7 +298,8 @@ impl Core {
     }
 
     fn move_job(&self, c: &Claimed) -> Result<Ran> {
-        let tables: Vec<TableMeta> = c.inputs().iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
+        let tables: Vec<TableMeta> =
+            c.inputs().iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
         let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         let added = tables.into_iter().map(|t| (c.job.output_level, c.job.output_run, t)).collect();
         self.install(vec![c.change(ids.clone(), added)])?;
@@ -289,8 +319,8 @@ impl Core {
         Ok(Ran { removed: ids, ..Ran::default() })
     }
 
-    /// Merges everything that may hold keys of a range, or of its end (everything at all without a range) down to one run, waiting for
-    /// running jobs that are in the way.
+    /// Merges everything that may hold keys of a range, or of its end (everything at all without a
+    /// range) down to one run, waiting for running jobs that are in the way.
     pub fn compact_range(&self, tree: &Arc<TreeCore>, range: Option<&KeyRange>) -> Result<()> {
         loop {
             let generation = *self.work.generation.lock();
@@ -312,7 +342,8 @@ impl Core {
         }
     }
 
-    /// Whether tables that such a merge needs are held by a job that stands still. What another caller holds comes free.
+    /// Whether tables that such a merge needs are held by a job that stands still. What another
+    /// caller holds comes free.
     fn is_held_still(&self, tree: &TreeCore, range: Option<&KeyRange>) -> bool {
         // Nobody lets go of a table meanwhile.
         let files = tree.files.lock();
@@ -325,14 +356,18 @@ impl Core {
 }
 
 /// The merge of everything that may hold keys of a range, or of its end, to one run.
-fn whole(options: &TreeOptions, shape: &Shape, range: Option<&KeyRange>) -> Result<Option<Job>, Blocked> {
+fn whole(
+    options: &TreeOptions,
+    shape: &Shape,
+    range: Option<&KeyRange>,
+) -> Result<Option<Job>, Blocked> {
     let greatest = shape.tables().map(|t| &*t.last).max().unwrap_or_default();
     let range = range.map(|r| (r.from.as_slice(), r.until.as_deref().unwrap_or(greatest)));
     manual(&options.policy, shape, range, true)
 }
 
-/// From when on the hooks say that nothing in a table is wanted. A table that was not opened yet is opened for it only where whole windows
-/// of time wait to be dropped.
+/// From when on the hooks say that nothing in a table is wanted. A table that was not opened yet is
+/// opened for it only where whole windows of time wait to be dropped.
 fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
     let (Some(purge), Some(_)) = (&options.purge, &options.summary) else { return None };
     if t.opened().is_none() && !options.policy.expires() {
@@ -347,7 +382,8 @@ impl Claimed {
     fn inputs(&self) -> Vec<Arc<Run>> {
         let of = |i: &crate::compaction::Input| {
             let run = self.version.runs.iter().find(|r| r.level == i.level && r.number == i.run)?;
-            let tables = run.tables.iter().filter(|t| i.tables.contains(&t.meta.id)).cloned().collect();
+            let tables =
+                run.tables.iter().filter(|t| i.tables.contains(&t.meta.id)).cloned().collect();
             Some(Arc::new(Run::new(i.level, i.run, tables)))
         };
         let inputs: Vec<Arc<Run>> = self.job.inputs.iter().filter_map(of).collect();
@@ -359,11 +395,16 @@ impl Claimed {
         inputs
     }
 
-    /// What is older than the job's inputs: the runs after the oldest input, and what the input runs and those between leave
-    /// behind, since that lies in other key ranges or is newer than what is asked.
+    /// What is older than the job's inputs: the runs after the oldest input, and what the input
+    /// runs and those between leave behind, since that lies in other key ranges or is newer than
+    /// what is asked.
     fn beneath(&self) -> Vec<Arc<Run>> {
         let taken = self.taken();
-        let newest = self.version.runs.iter().position(|r| r.tables.iter().any(|t| taken.contains(&t.meta.id)));
+        let newest = self
+            .version
+            .runs
+            .iter()
+            .position(|r| r.tables.iter().any(|t| taken.contains(&t.meta.id)));
         debug_assert!(newest.is_some(), "a job's tables are in the version that it was made for");
         self.rest(newest.unwrap_or(0))
     }
@@ -381,7 +422,8 @@ impl Claimed {
     fn rest(&self, newest: usize) -> Vec<Arc<Run>> {
         let taken = self.taken();
         let rest = |r: &Arc<Run>| {
-            let tables: Vec<_> = r.tables.iter().filter(|t| !taken.contains(&t.meta.id)).cloned().collect();
+            let tables: Vec<_> =
+                r.tables.iter().filter(|t| !taken.contains(&t.meta.id)).cloned().collect();
             (!tables.is_empty()).then(|| Arc::new(Run::new(r.level, r.number, tables)))
         };
         self.version.runs[newest..].iter().filter_map(rest).collect()

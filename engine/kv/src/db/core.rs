@@ -40,7 +40,8 @@ pub struct Core {
     pub env: Arc<dyn Env>,
     /// The directory.
     pub dir: PathBuf,
-    /// The store's id, which no edit changes: here without the catalogue's lock, which is held over syncs.
+    /// The store's id, which no edit changes: here without the catalogue's lock, which is held over
+    /// syncs.
     pub store: u64,
     /// As given at open.
     pub options: DbOptions,
@@ -109,7 +110,8 @@ pub struct Catalog {
     pub manifest_number: u64,
     /// Where opening found that it can be gone on with, until that has been tried.
     pub clean_end: Option<CleanEnd>,
-    /// The log is being replayed: edits change the state only, and the manifest that the opening then begins has them.
+    /// The log is being replayed: edits change the state only, and the manifest that the opening
+    /// then begins has them.
     pub is_replaying: bool,
 }
 
@@ -118,7 +120,8 @@ pub struct Catalog {
 pub struct Work {
     /// Bumped whenever there may be something to do.
     pub generation: Mutex<u64, rank::Generation>,
-    /// Background work that could not be done for want of space or other resources, and will be tried again.
+    /// Background work that could not be done for want of space or other resources, and will be
+    /// tried again.
     pub put_off: Mutex<PutOff>,
     /// Which workers there are, a bit for each.
     pub present: AtomicU64,
@@ -149,7 +152,8 @@ pub struct Work {
 /// Which trees to ask for compactions.
 #[derive(Default)]
 pub struct Changed {
-    /// Those whose tables or options have changed, or where a job has ended, since they wanted nothing.
+    /// Those whose tables or options have changed, or where a job has ended, since they wanted
+    /// nothing.
     pub trees: BTreeSet<TreeId>,
     /// When all were asked, for what comes of age: the wall clock in seconds.
     pub asked: u64,
@@ -204,8 +208,8 @@ impl Core {
         Ok(())
     }
 
-    /// An error in a child process made by `fork()`: the store is its parent's. Asked before locks are taken, which a thread of the parent
-    /// may have held.
+    /// An error in a child process made by `fork()`: the store is its parent's. Asked before locks
+    /// are taken, which a thread of the parent may have held.
     #[inline]
     pub fn check_process(&self) -> Result<()> {
         if self.env.is_forked() { Err(forked()) } else { Ok(()) }
@@ -216,12 +220,19 @@ impl Core {
         match &*self.latched.lock() {
             _ if self.is_closed() => closed(),
             Some(e) if e.kind() == ErrorKind::ReadOnly => e.clone(),
-            Some(e) => Error::new(ErrorKind::ReadOnly, format!("the store has been read-only since a failure: {e}")),
-            None => Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"),
+            Some(e) => Error::new(
+                ErrorKind::ReadOnly,
+                format!("the store has been read-only since a failure: {e}"),
+            ),
+            None => Error::new(
+                ErrorKind::ReadOnly,
+                "the store was opened read-only; open it for writing",
+            ),
         }
     }
 
-    /// Makes the Db read-only because of `e`, and gives back what to tell the caller. The first cause is kept.
+    /// Makes the Db read-only because of `e`, and gives back what to tell the caller. The first
+    /// cause is kept.
     pub fn latch(&self, e: Error) -> Error {
         let mut l = self.latched.lock();
         if l.is_none() {
@@ -231,17 +242,22 @@ impl Core {
         }
         drop(l);
         self.work.done.notify_all();
-        // Want of space that latches is no want that passes: whoever hears of it must not take the call for one that did nothing.
+        // Want of space that latches is no want that passes: whoever hears of it must not take the
+        // call for one that did nothing.
         if e.is_transient() { self.why_latched() } else { e }
     }
 
     /// Makes the Db read-only from the start.
     pub fn latch_read_only(&self) {
-        *self.latched.lock() = Some(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
+        *self.latched.lock() = Some(Error::new(
+            ErrorKind::ReadOnly,
+            "the store was opened read-only; open it for writing",
+        ));
         self.is_latched.store(true, Ordering::Relaxed);
     }
 
-    /// A fresh file number. Numbers are handed out in memory; the manifest learns of them with the next edit.
+    /// A fresh file number. Numbers are handed out in memory; the manifest learns of them with the
+    /// next edit.
     pub fn new_file(&self) -> u64 {
         self.catalog.lock().state.take_file()
     }
@@ -251,9 +267,10 @@ impl Core {
         TableIdentity { store: self.store, unique: self.env.random() }
     }
 
-    /// Writes edits as one atomic group, with the counters of the moment. On failure nothing has changed in memory. Where only space or
-    /// the like was missing, or the manifest would become too long, nothing counts; otherwise nobody can know what reached the file, and
-    /// the Db is latched.
+    /// Writes edits as one atomic group, with the counters of the moment. On failure nothing has
+    /// changed in memory. Where only space or the like was missing, or the manifest would become
+    /// too long, nothing counts; otherwise nobody can know what reached the file, and the Db is
+    /// latched.
     pub fn log_edits(&self, c: &mut Catalog, edits: Vec<Edit>) -> Result<()> {
         if c.is_replaying {
             return c.state.apply_all(&edits).map(drop);
@@ -270,10 +287,17 @@ impl Core {
     /// The same in the manifest that there is.
     fn append_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
         let Some(manifest) = &mut c.manifest else {
-            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the store was opened read-only; open it for writing",
+            ));
         };
         let state = &mut c.state;
-        edits.push(Edit::Counters { next_file: state.next_file, last_seq: self.visible.now(), wal_floor: state.wal_floor });
+        edits.push(Edit::Counters {
+            next_file: state.next_file,
+            last_seq: self.visible.now(),
+            wal_floor: state.wal_floor,
+        });
         let undo = state.apply_all(&edits).map_err(|e| self.latch(e))?;
         if let Err(e) = manifest.append(&edits) {
             state.undo(undo);
@@ -283,8 +307,9 @@ impl Core {
         Ok(())
     }
 
-    /// Makes sure that the next edits go into the manifest that there is: a new one would be begun with the state as it is. Whoever
-    /// changes a part of the state ahead of the edits that belong to it asks for this first.
+    /// Makes sure that the next edits go into the manifest that there is: a new one would be begun
+    /// with the state as it is. Whoever changes a part of the state ahead of the edits that belong
+    /// to it asks for this first.
     pub fn make_manifest_ready(&self, c: &mut Catalog) -> Result<()> {
         if c.is_replaying {
             return Ok(());
@@ -296,9 +321,10 @@ impl Core {
         Ok(())
     }
 
-    /// Begins to write, if that has not been done: a log segment of the Db's own, then the manifest gets to know its writer: another one is
-    /// begun, or the one that is there is gone on with ([`CleanEnd`]). A store that was closed cleanly and has no garbage is opened without:
-    /// until something is written to it, it stays as it is.
+    /// Begins to write, if that has not been done: a log segment of the Db's own, then the manifest
+    /// gets to know its writer: another one is begun, or the one that is there is gone on with
+    /// ([`CleanEnd`]). A store that was closed cleanly and has no garbage is opened without: until
+    /// something is written to it, it stays as it is.
     pub fn begin_writing(&self, c: &mut Catalog) -> Result<()> {
         self.check_process()?;
         self.check_writable()?;
@@ -307,9 +333,11 @@ impl Core {
         }
         let found = self.write.lock().found.clone();
         let Some(found) = found else { return Err(closed()) };
-        // The log first: a Db has one from its first manifest on, so that a log that is missing later is known to be lost.
-        let mut wal = Wal::create(self.env.clone(), &self.dir, self.store, &found, self.options.wal_segment)
-            .map_err(|e| if e.is_transient() { e } else { self.latch(e) })?;
+        // The log first: a Db has one from its first manifest on, so that a log that is missing
+        // later is known to be lost.
+        let mut wal =
+            Wal::create(self.env.clone(), &self.dir, self.store, &found, self.options.wal_segment)
+                .map_err(|e| if e.is_transient() { e } else { self.latch(e) })?;
         let me = self.work.me.clone();
         wal.call_when_it_grows(Box::new(move || {
             if let Some(core) = me.get().and_then(Weak::upgrade) {
@@ -317,7 +345,10 @@ impl Core {
             }
         }));
         // Where this fails the segment has no record, and another try takes its place.
-        self.name_writer(c, Edit::LogWriters { writers: writers_from_now_on(&c.state, &found, &wal) })?;
+        self.name_writer(
+            c,
+            Edit::LogWriters { writers: writers_from_now_on(&c.state, &found, &wal) },
+        )?;
         let _ = self.syncer.set(wal.syncer());
         let mut w = self.write.lock();
         w.found = None;
@@ -328,9 +359,12 @@ impl Core {
     /// Makes the log's writers durable.
     fn name_writer(&self, c: &mut Catalog, edit: Edit) -> Result<()> {
         let end = c.clean_end.take();
-        if let Some(left) = end.and_then(|end| Manifest::go_on(&*self.env, &self.dir, c.manifest_number, end)) {
+        if let Some(left) =
+            end.and_then(|end| Manifest::go_on(&*self.env, &self.dir, c.manifest_number, end))
+        {
             c.manifest = Some(left);
-            // What may be behind its end now nothing is written behind: the next try begins another manifest.
+            // What may be behind its end now nothing is written behind: the next try begins another
+            // manifest.
             return self.append_edits(c, vec![edit]).inspect_err(|_| c.manifest = None);
         }
         let undo = c.state.apply_all(&[edit]).map_err(|e| self.latch(e))?;
@@ -341,7 +375,8 @@ impl Core {
         renewed
     }
 
-    /// Begins to write for a writer, who holds the write lock; it is given up meanwhile, so callers look again at everything.
+    /// Begins to write for a writer, who holds the write lock; it is given up meanwhile, so callers
+    /// look again at everything.
     #[cold]
     pub fn begin_log<'a>(&'a self, w: Writing<'a>) -> Result<Writing<'a>> {
         drop(w);

@@ -13,7 +13,11 @@ impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let core = self.core();
         let trees = core.trees.read().iter().count();
-        f.debug_struct("Db").field("dir", &core.dir).field("trees", &trees).field("durability", &self.durability).finish()
+        f.debug_struct("Db")
+            .field("dir", &core.dir)
+            .field("trees", &trees)
+            .field("durability", &self.durability)
+            .finish()
     }
 }
 
@@ -22,8 +26,10 @@ impl fmt::Debug for Tree {
         let view = self.core.view.load_full();
         let tables = || view.version.runs.iter().flat_map(|r| &r.tables);
         let mut s = f.debug_struct("Tree");
-        s.field("name", &self.name()).field("memtable_bytes", &view.memtables().map(|m| m.mem.used()).sum::<usize>());
-        s.field("tables", &tables().count()).field("table_bytes", &tables().map(|t| t.meta.size).sum::<u64>());
+        s.field("name", &self.name())
+            .field("memtable_bytes", &view.memtables().map(|m| m.mem.used()).sum::<usize>());
+        s.field("tables", &tables().count())
+            .field("table_bytes", &tables().map(|t| t.meta.size).sum::<u64>());
         s.field("durability", &self.durability).finish()
     }
 }
@@ -37,7 +43,11 @@ impl fmt::Debug for Pause {
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let trees: Vec<&str> = self.trees.iter().map(|(t, _)| &*t.name).collect();
-        f.debug_struct("Batch").field("len", &self.len()).field("size", &self.size()).field("trees", &trees).finish()
+        f.debug_struct("Batch")
+            .field("len", &self.len())
+            .field("size", &self.size())
+            .field("trees", &trees)
+            .finish()
     }
 }
 
@@ -58,14 +68,18 @@ impl fmt::Debug for Transaction {
 
 impl fmt::Debug for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cursor").field("tree", &self.tree()).field("valid", &self.valid()).finish_non_exhaustive()
+        f.debug_struct("Cursor")
+            .field("tree", &self.tree())
+            .field("valid", &self.valid())
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut s = f.debug_struct("Range");
-        s.field("tree", &self.view.name).field("from", &format_args!("\"{}\"", Shown(&self.range.from)));
+        s.field("tree", &self.view.name)
+            .field("from", &format_args!("\"{}\"", Shown(&self.range.from)));
         if let Some(until) = &self.range.until {
             s.field("until", &format_args!("\"{}\"", Shown(until)));
         }

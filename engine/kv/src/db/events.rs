@@ -1,11 +1,15 @@
-//! What happens, told: to the event log, one JSON object a line in `EVENTS.jsonl`, and to the listener.
+//! What happens, told: to the event log, one JSON object a line in `EVENTS.jsonl`, and to the
+//! listener.
 //!
 //! Invariants:
-//! - There is one source: each [`Event`] is made once, when the log or a listener wants it, and both get it.
-//! - The log is for people and tools; nothing depends on it, and a failure to write it is ignored. Every line has `at` (wall clock,
-//!   microseconds since 1970) and `event`. At open, a log over 16 MiB becomes `EVENTS.old.jsonl`. What begins is not in it, only what ended, and no pacing:
+//! - There is one source: each [`Event`] is made once, when the log or a listener wants it, and
+//!   both get it.
+//! - The log is for people and tools; nothing depends on it, and a failure to write it is ignored.
+//!   Every line has `at` (wall clock, microseconds since 1970) and `event`. At open, a log over 16
+//!   MiB becomes `EVENTS.old.jsonl`. What begins is not in it, only what ended, and no pacing:
 //!   lines of flushes have what it took.
-//! - Events may be noted under any lock. The listener is called by a thread that holds none, and nobody waits for it but who closes the store.
+//! - Events may be noted under any lock. The listener is called by a thread that holds none, and
+//!   nobody waits for it but who closes the store.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -30,15 +34,27 @@ pub struct Events {
 }
 
 impl Events {
-    /// Those of the Db in `dir`, with a log or without one. The listener waits for [`start`](Events::start).
-    pub fn open(env: Arc<dyn Env>, dir: &Path, log: bool, listener: Option<Arc<dyn Listener>>) -> Events {
+    /// Those of the Db in `dir`, with a log or without one. The listener waits for
+    /// [`start`](Events::start).
+    pub fn open(
+        env: Arc<dyn Env>,
+        dir: &Path,
+        log: bool,
+        listener: Option<Arc<dyn Listener>>,
+    ) -> Events {
         let path = dir.join("EVENTS.jsonl");
         if log && env.file_len(&path).is_ok_and(|n| n > LIMIT) {
             let _ = env.rename(&path, &dir.join("EVENTS.old.jsonl"));
         }
         let file = Mutex::new(if log { env.append(&path).ok() } else { None });
-        let new =
-            |listener| Arc::new(Delivery { listener, queue: Mutex::default(), came: Condvar::new(), who: OnceLock::new() });
+        let new = |listener| {
+            Arc::new(Delivery {
+                listener,
+                queue: Mutex::default(),
+                came: Condvar::new(),
+                who: OnceLock::new(),
+            })
+        };
         Events { env, file, delivery: listener.map(new), thread: Mutex::new(None) }
     }
 
@@ -48,7 +64,8 @@ impl Events {
     /// Those of starting a thread.
     pub fn start(&self) -> Result<()> {
         if let Some(delivery) = self.delivery.clone() {
-            *self.thread.lock() = Some(self.env.spawn("firn-listener", Box::new(move || delivery.serve()))?);
+            *self.thread.lock() =
+                Some(self.env.spawn("firn-listener", Box::new(move || delivery.serve()))?);
         }
         Ok(())
     }
@@ -67,8 +84,8 @@ impl Events {
         self.delivery.iter().for_each(|d| d.push(&event));
     }
 
-    /// Delivers what has happened, and lets the listener go; in the listener's own thread nobody waits. Nothing more is written to the log, which may
-    /// be another Db's from now on.
+    /// Delivers what has happened, and lets the listener go; in the listener's own thread nobody
+    /// waits. Nothing more is written to the log, which may be another Db's from now on.
     pub fn close(&self) {
         *self.file.lock() = None;
         let Some(delivery) = &self.delivery else { return };
@@ -188,18 +205,22 @@ impl Line {
 fn line(event: &Event, at: u64) -> Option<String> {
     let new = |name| Line::new(at, name);
     let line = match event {
-        Event::Opened { store, seq, records_replayed, max_sealed, background_threads } => new("open")
-            .str("store", &format!("{store:016x}"))
-            .num("seq", *seq)
-            .num("records_replayed", *records_replayed)
-            .num("max_sealed", *max_sealed as u64)
-            .num("background_threads", *background_threads as u64),
-        Event::LogEndedEarly { file, offset, reason, bytes_beyond, records_beyond } => new("log ended early")
-            .str("file", &file.display().to_string())
-            .num("offset", *offset)
-            .str("reason", reason)
-            .num("bytes_beyond", *bytes_beyond)
-            .num("records_beyond", *records_beyond),
+        Event::Opened { store, seq, records_replayed, max_sealed, background_threads } => {
+            new("open")
+                .str("store", &format!("{store:016x}"))
+                .num("seq", *seq)
+                .num("records_replayed", *records_replayed)
+                .num("max_sealed", *max_sealed as u64)
+                .num("background_threads", *background_threads as u64)
+        }
+        Event::LogEndedEarly { file, offset, reason, bytes_beyond, records_beyond } => {
+            new("log ended early")
+                .str("file", &file.display().to_string())
+                .num("offset", *offset)
+                .str("reason", reason)
+                .num("bytes_beyond", *bytes_beyond)
+                .num("records_beyond", *records_beyond)
+        }
         Event::TreeCreated { tree, id } => new("tree").str("tree", tree).num("id", u64::from(*id)),
         Event::TreeOpened { tree, options } => new("tree")
             .str("tree", tree)
@@ -207,7 +228,9 @@ fn line(event: &Event, at: u64) -> Option<String> {
             .num("table_size", options.table_size)
             .num("memtable_size", options.memtable_size as u64)
             .num("tombstone_age_secs", options.tombstone_age_secs),
-        Event::TreeDropped { tree, id } => new("tree dropped").str("tree", tree).num("id", u64::from(*id)),
+        Event::TreeDropped { tree, id } => {
+            new("tree dropped").str("tree", tree).num("id", u64::from(*id))
+        }
         Event::FlushEnded {
             tree,
             entries,
@@ -265,8 +288,12 @@ fn line(event: &Event, at: u64) -> Option<String> {
         Event::StallEnded { tree, reason, micros } => {
             new("stall").str("tree", tree).str("reason", reason).num("micros", *micros)
         }
-        Event::Ingested { tree, seq, tables } => new("ingest").str("tree", tree).num("seq", *seq).list("tables", tables),
-        Event::TablesDropped { tree, removed } => new("drop").str("tree", tree).list("removed", removed),
+        Event::Ingested { tree, seq, tables } => {
+            new("ingest").str("tree", tree).num("seq", *seq).list("tables", tables)
+        }
+        Event::TablesDropped { tree, removed } => {
+            new("drop").str("tree", tree).list("removed", removed)
+        }
         Event::CheckpointMade { dir } => new("checkpoint").str("dir", &dir.display().to_string()),
         Event::PutOff { error } => new("put off").str("error", &error.to_string()),
         Event::Latched { error } => new("latched").str("error", &error.to_string()),

@@ -1,14 +1,17 @@
-//! A sealed memtable becomes a run of tables, and small ones of several trees do at once: to make the log, the names of tables and the manifest
-//! durable costs the same for many as for one.
+//! A sealed memtable becomes a run of tables, and small ones of several trees do at once: to make
+//! the log, the names of tables and the manifest durable costs the same for many as for one.
 //!
 //! Invariants:
 //! - Memtables of a tree are flushed oldest first, one at a time (`flushing` is held).
-//! - The tables are durable before the manifest names them; the manifest names them before readers lose the memtable; the log is
-//!   let go of last. A crash at any point finds each write in the log, or in a table, or in both.
-//! - The log is durable up to the end of a memtable before the manifest names its tables, as far as anybody needs it: else a power cut
-//!   could take an earlier write of another tree, or half of a batch, and leave this one; and positions of the log would be used
-//!   twice. When all that lies before that end is in tables, the manifest lets go of it with the same edit, and a new writer begins
-//!   behind it whatever is left of the log: then nothing is synced, and the system may never have to write those segments.
+//! - The tables are durable before the manifest names them; the manifest names them before readers
+//!   lose the memtable; the log is let go of last. A crash at any point finds each write in the
+//!   log, or in a table, or in both.
+//! - The log is durable up to the end of a memtable before the manifest names its tables, as far as
+//!   anybody needs it: else a power cut could take an earlier write of another tree, or half of a
+//!   batch, and leave this one; and positions of the log would be used twice. When all that lies
+//!   before that end is in tables, the manifest lets go of it with the same edit, and a new writer
+//!   begins behind it whatever is left of the log: then nothing is synced, and the system may never
+//!   have to write those segments.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -90,20 +93,35 @@ impl Outputs for NewTables<'_> {
 }
 
 impl NewTables<'_> {
-    /// The filter to make: none while the hook that says what belongs into it has not been handed in, or was not when the options
-    /// were taken.
+    /// The filter to make: none while the hook that says what belongs into it has not been handed
+    /// in, or was not when the options were taken.
     fn filter(&self) -> FilterKind {
-        let same = || self.tree.view.load_full().options.filter_prefix.is_some() == self.options.filter_prefix.is_some();
-        if self.tree.is_hooked() && same() { self.options.filter_at(self.level as usize) } else { FilterKind::None }
+        let same = || {
+            self.tree.view.load_full().options.filter_prefix.is_some()
+                == self.options.filter_prefix.is_some()
+        };
+        if self.tree.is_hooked() && same() {
+            self.options.filter_at(self.level as usize)
+        } else {
+            FilterKind::None
+        }
     }
 
     /// Runs a job; its files are removed again when it fails. Their names are not durable yet.
-    pub fn run(&mut self, sources: Vec<Source>, rules: Rules, cuts: &Cuts, oldest: Option<u64>) -> Result<Made> {
-        run(sources, rules, cuts, oldest, self).inspect_err(|_| remove_tables(self.core, &self.task.created()))
+    pub fn run(
+        &mut self,
+        sources: Vec<Source>,
+        rules: Rules,
+        cuts: &Cuts,
+        oldest: Option<u64>,
+    ) -> Result<Made> {
+        run(sources, rules, cuts, oldest, self)
+            .inspect_err(|_| remove_tables(self.core, &self.task.created()))
     }
 }
 
-/// Removes files that were written but never named by the manifest. What stays is collected at the next open.
+/// Removes files that were written but never named by the manifest. What stays is collected at the
+/// next open.
 pub(super) fn remove_tables(core: &Core, ids: &[u64]) {
     for &id in ids {
         core.opener.forget(id);
@@ -111,7 +129,8 @@ pub(super) fn remove_tables(core: &Core, ids: &[u64]) {
     }
 }
 
-/// The manifest's facts of a table that has been written now. `newest_micros` is that of the inputs.
+/// The manifest's facts of a table that has been written now. `newest_micros` is that of the
+/// inputs.
 pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMeta {
     TableMeta {
         id: facts.id,
@@ -168,8 +187,8 @@ impl Core {
         self.flush_together(&[(tree, one)])
     }
 
-    /// Flushes the oldest sealed memtable of each of these trees, whose `flushing` locks the caller holds: all of them, or after an error
-    /// none. False when there is none.
+    /// Flushes the oldest sealed memtable of each of these trees, whose `flushing` locks the caller
+    /// holds: all of them, or after an error none. False when there is none.
     pub fn flush_together(&self, trees: &[(&TreeCore, &Flushing<'_>)]) -> Result<bool> {
         let mut all: Vec<Flush> = vec![];
         let mut has_forgotten = false;
@@ -195,13 +214,20 @@ impl Core {
         let from = self.watch.meters.now();
         all.iter().for_each(|f| f.tree.fill.flush_began(from));
         for f in &all {
-            self.events.note(|| Event::FlushBegun { tree: f.tree.name.clone(), memory: f.sealed.mem.used() as u64 });
+            self.events.note(|| Event::FlushBegun {
+                tree: f.tree.name.clone(),
+                memory: f.sealed.mem.used() as u64,
+            });
         }
-        let written = self.write_all(&mut all).inspect_err(|_| all.iter().for_each(|f| remove_tables(self, &f.ids())));
-        let installed = written.and_then(|()| self.install(all.iter().map(Flush::change).collect()));
+        let written = self
+            .write_all(&mut all)
+            .inspect_err(|_| all.iter().for_each(|f| remove_tables(self, &f.ids())));
+        let installed =
+            written.and_then(|()| self.install(all.iter().map(Flush::change).collect()));
         if let Err(e) = &installed {
             for f in &all {
-                self.events.note(|| Event::FlushFailed { tree: f.tree.name.clone(), error: e.clone() });
+                self.events
+                    .note(|| Event::FlushFailed { tree: f.tree.name.clone(), error: e.clone() });
             }
         }
         let floor = installed?;
@@ -224,7 +250,8 @@ impl Core {
         Ok(true)
     }
 
-    /// Writes the tables of these flushes, and makes durable what must be before the manifest names them.
+    /// Writes the tables of these flushes, and makes durable what must be before the manifest names
+    /// them.
     fn write_all(&self, all: &mut [Flush<'_>]) -> Result<()> {
         let now = self.env.wall_micros();
         for f in &mut *all {
@@ -235,20 +262,23 @@ impl Core {
         if all.iter().any(|f| !f.tables.is_empty()) {
             self.env.sync_dir(&self.dir)?;
         }
-        // The log up to where they end, unless no tree needs anything before that once they are in tables. What is written from now on
-        // lies behind, so that stays so.
+        // The log up to where they end, unless no tree needs anything before that once they are in
+        // tables. What is written from now on lies behind, so that stays so.
         let done: Vec<_> = all.iter().map(|f| (f.tree.id, &*f.sealed)).collect();
         let end = all.iter().map(|f| f.end).max().unwrap_or(0);
         let floor = self.write.lock().wal_floor(&done);
         if floor < end { self.sync_to(end) } else { Ok(()) }
     }
 
-    /// Counts a flush that has been done, and notes it. `nanos`: what it took, of several that were done together its part.
+    /// Counts a flush that has been done, and notes it. `nanos`: what it took, of several that were
+    /// done together its part.
     fn tell_of(&self, f: &Flush<'_>, from: u64, nanos: u64) {
         let (tree, tables, sealed) = (f.tree, &f.tables, &f.sealed);
         let bytes: u64 = tables.iter().map(|t| t.size).sum();
-        let (deletes, raw) = tables.iter().fold((0, 0), |(d, r), t| (d + t.deletes, r + t.raw_bytes));
-        let ends = [tables.first().map(|t| head(&t.first_key)), tables.last().map(|t| head(&t.last_key))];
+        let (deletes, raw) =
+            tables.iter().fold((0, 0), |(d, r), t| (d + t.deletes, r + t.raw_bytes));
+        let ends =
+            [tables.first().map(|t| head(&t.first_key)), tables.last().map(|t| head(&t.last_key))];
         let waited = sealed.sealed_at.get().map_or(0, |&at| from.saturating_sub(at));
         self.counters.flushed(sealed.mem.used() as u64, bytes, nanos);
         self.events.note(|| Event::FlushEnded {
@@ -268,8 +298,9 @@ impl Core {
         });
     }
 
-    /// Flushes what the log gave back to a tree, when its segments are many, or take more than the limit, full or not: every opening that
-    /// writes begins one, and a store that is opened often for a few writes must not keep them all. Not before the tree has its hooks.
+    /// Flushes what the log gave back to a tree, when its segments are many, or take more than the
+    /// limit, full or not: every opening that writes begins one, and a store that is opened often
+    /// for a few writes must not keep them all. Not before the tree has its hooks.
     pub fn shorten_log(&self, tree: &TreeCore) -> Result<()> {
         {
             let w = self.write.lock();
@@ -288,8 +319,9 @@ impl Core {
         Ok(())
     }
 
-    /// Flushes what earlier openings have left in the log, in an opening that begins to write: before many more segments are there than
-    /// [`shorten_log`](Core::shorten_log) allows, whoever opens which of the trees, and however soon the store is closed again.
+    /// Flushes what earlier openings have left in the log, in an opening that begins to write:
+    /// before many more segments are there than [`shorten_log`](Core::shorten_log) allows, whoever
+    /// opens which of the trees, and however soon the store is closed again.
     pub fn shorten_inherited_log(&self) -> Result<()> {
         let shorten = || {
             if self.bound_log()? {
@@ -300,16 +332,18 @@ impl Core {
         shorten().or_else(|e| self.put_off(e))
     }
 
-    /// A tree that is seldom written must not keep in the log what all others write: memtables that need more than
-    /// [`log_limit`](crate::base::options::DbOptions::log_limit) of it are sealed, however little they hold, and those that need the segments
-    /// of earlier openings when there are too many of them. Whether any was.
+    /// A tree that is seldom written must not keep in the log what all others write: memtables that
+    /// need more than [`log_limit`](crate::base::options::DbOptions::log_limit) of it are sealed,
+    /// however little they hold, and those that need the segments of earlier openings when there
+    /// are too many of them. Whether any was.
     fn bound_log(&self) -> Result<bool> {
         let limit = self.options.log_limit();
         let w = self.write.lock();
         let floor = w.end().saturating_sub(limit).max(w.inherited_too_many());
         let old = w.waiting.range(..(floor, 0));
         let trees = self.trees.read();
-        let old: Vec<_> = old.filter_map(|&(start, id)| Some((start, trees.by_id(id)?.clone()))).collect();
+        let old: Vec<_> =
+            old.filter_map(|&(start, id)| Some((start, trees.by_id(id)?.clone()))).collect();
         drop(trees);
         let mut any = false;
         for (start, t) in old {
@@ -323,19 +357,29 @@ impl Core {
         Ok(any)
     }
 
-    fn write_memtable(&self, tree: &TreeCore, view: &View, sealed: &MemHandle, now: u64) -> Result<Made> {
+    fn write_memtable(
+        &self,
+        tree: &TreeCore,
+        view: &View,
+        sealed: &MemHandle,
+        now: u64,
+    ) -> Result<Made> {
         if sealed.mem.is_empty() {
             return Ok(Made::default());
         }
         let snapshots = self.snapshots.list();
         let read = self.snapshots.oldest_compared().unwrap_or(MAX_SEQ);
         let own = std::slice::from_ref(&sealed.mem);
-        let emptied = emptied(&sealed.mem, own, &view.version.runs, view.options.merge.clone(), read);
+        let emptied =
+            emptied(&sealed.mem, own, &view.version.runs, view.options.merge.clone(), read);
         let tombstones = if emptied.is_empty() {
             sealed.mem.fragments(&snapshots)
         } else {
             let own = sealed.mem.deletions();
-            let emptied = emptied.iter().map(|s| &s.deletion).map(|t| (t.start.as_slice(), t.end.as_slice(), t.seq));
+            let emptied = emptied
+                .iter()
+                .map(|s| &s.deletion)
+                .map(|t| (t.start.as_slice(), t.end.as_slice(), t.seq));
             Deletions::build(own.iter().flat_map(|d| d.iter()).chain(emptied)).fragments(&snapshots)
         };
         let rules = Rules {
@@ -349,9 +393,21 @@ impl Core {
         };
         let cuts = Cuts { size: view.options.table_size, at: vec![] };
         let mut go_on = |_| Ok(());
-        let task = self.watch.pins.begin(PinKind::Flush, Some((tree.id, &tree.name)), String::new(), vec![]);
-        let mut out =
-            NewTables { core: self, tree, options: view.options.clone(), level: 0, task, during: &mut go_on, written: None };
+        let task = self.watch.pins.begin(
+            PinKind::Flush,
+            Some((tree.id, &tree.name)),
+            String::new(),
+            vec![],
+        );
+        let mut out = NewTables {
+            core: self,
+            tree,
+            options: view.options.clone(),
+            level: 0,
+            task,
+            during: &mut go_on,
+            written: None,
+        };
         out.run(vec![Source::Mem(Memtable::cursor(&sealed.mem))], rules, &cuts, Some(now))
     }
 

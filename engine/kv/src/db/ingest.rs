@@ -1,11 +1,13 @@
-//! Bulk loading: sorted data written straight into tables, without log and memtable; the way out again; and ranges dropped whole.
+//! Bulk loading: sorted data written straight into tables, without log and memtable; the way out
+//! again; and ranges dropped whole.
 //!
 //! Invariants of an ingestion:
-//! - Its entries are written without sequence numbers. One number for all of them is taken at the moment when the tables enter the
-//!   manifest, under the write lock, so they are newer than every write before and older than every write after, and no snapshot
-//!   sees them appear.
-//! - At that moment no memtable may hold anything in their key range: it is older and must come to lie beneath them. So memtables
-//!   are flushed first, as often as writers put something there again.
+//! - Its entries are written without sequence numbers. One number for all of them is taken at the
+//!   moment when the tables enter the manifest, under the write lock, so they are newer than every
+//!   write before and older than every write after, and no snapshot sees them appear.
+//! - At that moment no memtable may hold anything in their key range: it is older and must come to
+//!   lie beneath them. So memtables are flushed first, as often as writers put something there
+//!   again.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -35,12 +37,14 @@ use super::view::View;
 const TRIES: usize = 64;
 
 impl Tree {
-    /// Loads pairs in strictly ascending key order as one atomic step, much faster than writing them: they go straight into
-    /// tables. They replace what the keys had before. Durable against power cuts when it returns. Gives the number of pairs.
+    /// Loads pairs in strictly ascending key order as one atomic step, much faster than writing
+    /// them: they go straight into tables. They replace what the keys had before. Durable against
+    /// power cuts when it returns. Gives the number of pairs.
     ///
     /// # Errors
-    /// `InvalidArgument` for keys out of order or over the limits, `Conflict` when other threads never stop writing in the same key
-    /// range, else as [`put`](Tree::put). Nothing has been loaded then.
+    /// `InvalidArgument` for keys out of order or over the limits, `Conflict` when other threads
+    /// never stop writing in the same key range, else as [`put`](Tree::put). Nothing has been
+    /// loaded then.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("firn-doc-ingest-{}", std::process::id()));
@@ -51,11 +55,15 @@ impl Tree {
     /// # drop(tree); std::fs::remove_dir_all(dir).ok();
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
-    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
+    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
         self.try_ingest(pairs.into_iter().map(Ok))
     }
 
-    /// As [`ingest`](Tree::ingest), of pairs that may turn out to be missing: with the first error nothing has been loaded.
+    /// As [`ingest`](Tree::ingest), of pairs that may turn out to be missing: with the first error
+    /// nothing has been loaded.
     ///
     /// ```
     /// use firn_kv::{Db, Error, TreeOptions};
@@ -69,7 +77,10 @@ impl Tree {
     ///
     /// # Errors
     /// That of the pairs, else as [`ingest`](Tree::ingest).
-    pub fn try_ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, pairs: impl IntoIterator<Item = Result<(K, V)>>) -> Result<u64> {
+    pub fn try_ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        pairs: impl IntoIterator<Item = Result<(K, V)>>,
+    ) -> Result<u64> {
         self.core.check_live()?;
         self.handle.core.ingest(&self.core, pairs.into_iter())
     }
@@ -94,11 +105,13 @@ impl Tree {
         core.ingest(&self.core, pairs)
     }
 
-    /// Writes the keys of a range with their values, as they are now, into one table file that [`import`](Tree::import) and
-    /// `sstable-dump` read. The file must not exist. Gives the number of pairs.
+    /// Writes the keys of a range with their values, as they are now, into one table file that
+    /// [`import`](Tree::import) and `sstable-dump` read. The file must not exist. Gives the number
+    /// of pairs.
     ///
     /// # Errors
-    /// `InvalidArgument` when the file exists, else as [`get`](Tree::get), and I/O errors; no part of the file stays then.
+    /// `InvalidArgument` when the file exists, else as [`get`](Tree::get), and I/O errors; no part
+    /// of the file stays then.
     pub fn export(&self, range: impl KeyBounds, file: impl AsRef<Path>) -> Result<u64> {
         self.export_within(key_range(range), file.as_ref())
     }
@@ -109,10 +122,17 @@ impl Tree {
             return Err(Error::invalid("the file exists; name a new one").in_file(file));
         }
         let mut c = self.cursor(range)?;
-        let _task =
-            core.watch.pins.begin(PinKind::Export, Some((self.core.id, self.name())), file.display().to_string(), vec![]);
-        let options =
-            TableOptions { identity: core.new_identity(), created_micros: core.env.wall_micros(), ..TableOptions::default() };
+        let _task = core.watch.pins.begin(
+            PinKind::Export,
+            Some((self.core.id, self.name())),
+            file.display().to_string(),
+            vec![],
+        );
+        let options = TableOptions {
+            identity: core.new_identity(),
+            created_micros: core.env.wall_micros(),
+            ..TableOptions::default()
+        };
         let mut w = TableWriter::new(core.env.create(file)?, file, EXPORTED, options);
         let write = || {
             let mut n = 0;
@@ -133,9 +153,10 @@ impl Tree {
         })
     }
 
-    /// Deletes every key of a range and gives the space back as far as that is possible at once: tables that lie wholly in
-    /// the range are dropped without being read, unless a snapshot may still see them or a merge is reading them. What other threads
-    /// write into the range after the deletion stays.
+    /// Deletes every key of a range and gives the space back as far as that is possible at once:
+    /// tables that lie wholly in the range are dropped without being read, unless a snapshot may
+    /// still see them or a merge is reading them. What other threads write into the range after the
+    /// deletion stays.
     ///
     /// # Errors
     /// As [`put`](Tree::put) and [`flush`](Tree::flush).
@@ -146,16 +167,19 @@ impl Tree {
     fn drop_within(&self, range: &dyn KeyBounds) -> Result<()> {
         let older = self.tables_within(&key_range(range));
         let deletion = self.delete_range_numbered(range)?;
-        let freed = self.flush().and_then(|()| self.handle.core.drop_tables(&self.core, &older, deletion));
-        // The keys were deleted, as readers may have seen; a tree that was dropped since has no space to give back, and a store that was
-        // closed does it later.
+        let freed =
+            self.flush().and_then(|()| self.handle.core.drop_tables(&self.core, &older, deletion));
+        // The keys were deleted, as readers may have seen; a tree that was dropped since has no
+        // space to give back, and a store that was closed does it later.
         if self.core.is_dropped() || self.handle.core.is_closing() { Ok(()) } else { freed }
     }
 
     /// The tables that lie wholly in a range now.
     pub(super) fn tables_within(&self, range: &KeyRange) -> HashSet<u64> {
         let view = self.core.view.load_full();
-        let within = |t: &&Arc<TableHandle>| range.contains(&t.meta.first_key) && range.contains(&t.meta.last_key);
+        let within = |t: &&Arc<TableHandle>| {
+            range.contains(&t.meta.first_key) && range.contains(&t.meta.last_key)
+        };
         view.version.runs.iter().flat_map(|r| &r.tables).filter(within).map(|t| t.meta.id).collect()
     }
 }
@@ -174,8 +198,21 @@ impl Core {
         let mut go_on = |_| Ok(());
         let options = tree.view.load_full().options.clone();
         let size = options.table_size;
-        let task = self.watch.pins.begin(PinKind::Ingest, Some((tree.id, &tree.name)), String::new(), vec![]);
-        let mut out = NewTables { core: self, tree, options, level: 0, task, during: &mut go_on, written: None };
+        let task = self.watch.pins.begin(
+            PinKind::Ingest,
+            Some((tree.id, &tree.name)),
+            String::new(),
+            vec![],
+        );
+        let mut out = NewTables {
+            core: self,
+            tree,
+            options,
+            level: 0,
+            task,
+            during: &mut go_on,
+            written: None,
+        };
         let written = write_tables(&mut out, pairs, size).and_then(|(tables, n)| {
             self.env.sync_dir(&self.dir)?;
             if !tables.is_empty() {
@@ -183,7 +220,8 @@ impl Core {
             }
             Ok(n)
         });
-        // After a failure of the manifest nobody knows whether it names the tables; then the next open decides.
+        // After a failure of the manifest nobody knows whether it names the tables; then the next
+        // open decides.
         if written.is_err() && self.check_writable().is_ok() {
             remove_tables(self, &out.task.created());
         }
@@ -219,15 +257,29 @@ impl Core {
                 (t.min_seq, t.max_seq, t.ingested_seq) = (seq, seq, seq);
             }
             let number = c.state.take_file();
-            let added: Vec<_> = tables.into_iter().map(|m| AddedTable { level: 0, run: number, table: Arc::new(m) }).collect();
-            // A power cut that takes an earlier write, of any tree, must take what was loaded after it too.
+            let added: Vec<_> = tables
+                .into_iter()
+                .map(|m| AddedTable { level: 0, run: number, table: Arc::new(m) })
+                .collect();
+            // A power cut that takes an earlier write, of any tree, must take what was loaded after
+            // it too.
             self.sync_to(w.end())?;
-            self.log_edits(&mut c, vec![Edit::Tables { tree: tree.id, removed: vec![], added: added.clone(), flushed: None }])?;
+            self.log_edits(
+                &mut c,
+                vec![Edit::Tables {
+                    tree: tree.id,
+                    removed: vec![],
+                    added: added.clone(),
+                    flushed: None,
+                }],
+            )?;
             for AddedTable { table, .. } in added {
                 files.take_up(table, &self.opener);
             }
             if let Some(state) = c.state.trees.get(&tree.id) {
-                let version = Arc::new(build_version(&view.version, state, &files).map_err(|e| self.latch(e))?);
+                let version = Arc::new(
+                    build_version(&view.version, state, &files).map_err(|e| self.latch(e))?,
+                );
                 tree.change_view(|v| View { version, ..v.clone() });
             }
             let until = [last.as_slice(), &[0]].concat();
@@ -241,21 +293,32 @@ impl Core {
             self.call_workers_for([tree]);
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Conflict, "other threads kept writing into the range to be loaded").keys(&first, &last))
+        Err(Error::new(
+            ErrorKind::Conflict,
+            "other threads kept writing into the range to be loaded",
+        )
+        .keys(&first, &last))
     }
 
-    /// Drops those of the tables `older`, all keys of which have been deleted since, that no snapshot and no job needs. The deletion
-    /// itself is in a table, and stays. That they were there before the deletion is what says that they hold nothing newer: their
-    /// sequence numbers do not, because merges settle entries that nobody can ask about to number 0.
-    pub(super) fn drop_tables(&self, tree: &TreeCore, older: &HashSet<u64>, deletion: Seq) -> Result<()> {
+    /// Drops those of the tables `older`, all keys of which have been deleted since, that no
+    /// snapshot and no job needs. The deletion itself is in a table, and stays. That they were
+    /// there before the deletion is what says that they hold nothing newer: their sequence numbers
+    /// do not, because merges settle entries that nobody can ask about to number 0.
+    pub(super) fn drop_tables(
+        &self,
+        tree: &TreeCore,
+        older: &HashSet<u64>,
+        deletion: Seq,
+    ) -> Result<()> {
         let gone: Vec<u64> = {
             let mut files = tree.files.lock();
             let view = tree.view.load_full();
             // A snapshot that is taken from now on sees the deletion.
             let snapshots = self.snapshots.list();
             let seen = |t: &TableMeta| snapshots.iter().any(|s| (t.min_seq..deletion).contains(s));
-            let free =
-                |t: &&Arc<TableHandle>| older.contains(&t.meta.id) && !seen(&t.meta) && !files.busy.contains_key(&t.meta.id);
+            let free = |t: &&Arc<TableHandle>| {
+                older.contains(&t.meta.id) && !seen(&t.meta) && !files.busy.contains_key(&t.meta.id)
+            };
             let tables = view.version.runs.iter().flat_map(|r| &r.tables);
             let gone: Vec<u64> = tables.filter(free).map(|t| t.meta.id).collect();
             files.busy.extend(gone.iter().map(|&id| (id, Holder::Caller)));
@@ -264,9 +327,15 @@ impl Core {
         if gone.is_empty() {
             return Ok(());
         }
-        let done = self.install(vec![Change { tree, removed: gone.clone(), added: vec![], flushed: None }]);
+        let done = self.install(vec![Change {
+            tree,
+            removed: gone.clone(),
+            added: vec![],
+            flushed: None,
+        }]);
         if done.is_ok() {
-            self.events.note(|| Event::TablesDropped { tree: tree.name.clone(), removed: gone.clone() });
+            self.events
+                .note(|| Event::TablesDropped { tree: tree.name.clone(), removed: gone.clone() });
         }
         let mut files = tree.files.lock();
         gone.iter().for_each(|id| {
@@ -276,7 +345,8 @@ impl Core {
     }
 }
 
-/// Writes pairs in ascending order into tables of about `size` bytes. Gives their facts and the number of pairs.
+/// Writes pairs in ascending order into tables of about `size` bytes. Gives their facts and the
+/// number of pairs.
 fn write_tables<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     out: &mut NewTables<'_>,
     pairs: impl Iterator<Item = Result<(K, V)>>,
@@ -290,7 +360,8 @@ fn write_tables<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         check_key(key)?;
         check_value(value)?;
         if n > 0 && key <= last.as_slice() {
-            return Err(Error::invalid("the pairs are not in strictly ascending key order").keys(&last, key));
+            return Err(Error::invalid("the pairs are not in strictly ascending key order")
+                .keys(&last, key));
         }
         if let Some(w) = writer.take_if(|w| w.estimated_size() >= size) {
             tables.push(meta(&w.finish()?, now, now));

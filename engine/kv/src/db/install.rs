@@ -1,7 +1,7 @@
 //! Changes of tables are made durable and visible.
 //!
-//! Invariants: those of several trees are one frame of the manifest, so all of them count or none; the memtables that were flushed leave the views
-//! with the change that brings their tables.
+//! Invariants: those of several trees are one frame of the manifest, so all of them count or none;
+//! the memtables that were flushed leave the views with the change that brings their tables.
 
 use std::sync::Arc;
 
@@ -29,8 +29,11 @@ pub(super) struct Change<'a> {
 
 impl Change<'_> {
     fn edit(&self) -> Edit {
-        let added =
-            self.added.iter().map(|(level, run, m)| AddedTable { level: *level, run: *run, table: Arc::new(m.clone()) });
+        let added = self.added.iter().map(|(level, run, m)| AddedTable {
+            level: *level,
+            run: *run,
+            table: Arc::new(m.clone()),
+        });
         Edit::Tables {
             tree: self.tree.id,
             removed: self.removed.clone(),
@@ -46,23 +49,29 @@ impl Change<'_> {
 }
 
 impl Core {
-    /// Makes changes durable and visible, one for each of some trees. Gives the position below which the log is not needed.
+    /// Makes changes durable and visible, one for each of some trees. Gives the position below
+    /// which the log is not needed.
     pub(super) fn install(&self, changes: Vec<Change<'_>>) -> Result<Lsn> {
         let remove_made = || changes.iter().for_each(|change| remove_tables(self, &change.made()));
         let mut gone: Vec<Vec<Arc<TableHandle>>> = vec![];
         let floor;
         {
             let mut c = self.catalog.lock();
-            // The floor that is set below must not get into a manifest without the tables for which it is.
+            // The floor that is set below must not get into a manifest without the tables for which
+            // it is.
             let known = changes.iter().try_for_each(|change| check_known(&c, change.tree));
             if let Err(e) = known.and_then(|()| self.make_manifest_ready(&mut c)) {
                 drop(c);
-                // What was written for it will never have a name; tables that move have left with the tree.
+                // What was written for it will never have a name; tables that move have left with
+                // the tree.
                 remove_made();
                 return Err(e);
             }
             let before = c.state.wal_floor;
-            let flushed: Vec<_> = changes.iter().filter_map(|change| Some((change.tree.id, change.flushed?.0))).collect();
+            let flushed: Vec<_> = changes
+                .iter()
+                .filter_map(|change| Some((change.tree.id, change.flushed?.0)))
+                .collect();
             floor = before.max(self.write.lock().wal_floor(&flushed));
             c.state.set_wal_floor(floor);
             let edits: Vec<Edit> = changes.iter().map(Change::edit).collect();
@@ -70,7 +79,8 @@ impl Core {
                 // The memtables are still needed, and with them their log.
                 c.state.set_wal_floor(before);
                 drop(c);
-                // When the store is latched the manifest may name the tables; the next open decides.
+                // When the store is latched the manifest may name the tables; the next open
+                // decides.
                 if self.check_writable().is_ok() {
                     remove_made();
                 }
@@ -85,7 +95,8 @@ impl Core {
             self.tables_changed(change.tree);
         }
         if changes.iter().any(|change| change.flushed.is_some()) {
-            // The memory of the memtable, else kept by the view that named it until somebody comes by.
+            // The memory of the memtable, else kept by the view that named it until somebody comes
+            // by.
             nudge();
         }
         self.rebalance();
@@ -116,12 +127,17 @@ impl Core {
             self.write.lock().release(tree.id, m);
             self.memory.release(m);
         }
-        tree.change_view(|v| View { sealed: without(v, change.flushed.map(|(m, _)| m)), version, ..v.clone() });
+        tree.change_view(|v| View {
+            sealed: without(v, change.flushed.map(|(m, _)| m)),
+            version,
+            ..v.clone()
+        });
         Ok(gone)
     }
 }
 
-/// An error when the tree has left the manifest. Asked under the lock under which trees are dropped.
+/// An error when the tree has left the manifest. Asked under the lock under which trees are
+/// dropped.
 pub(super) fn check_known(c: &Catalog, tree: &TreeCore) -> Result<()> {
     if c.state.trees.contains_key(&tree.id) {
         return Ok(());

@@ -1,7 +1,9 @@
-//! Walking the keys of a tree: [`Cursor`] (lends slices, fastest) and [`Range`] (a double-ended iterator of owned handles).
+//! Walking the keys of a tree: [`Cursor`] (lends slices, fastest) and [`Range`] (a double-ended
+//! iterator of owned handles).
 //!
-//! Invariant: both see one state: the view and the read point are of [one moment](View::at_one_moment) and held until the end. Files and
-//! memtables that they need stay until they are dropped.
+//! Invariant: both see one state: the view and the read point are of [one
+//! moment](View::at_one_moment) and held until the end. Files and memtables that they need stay
+//! until they are dropped.
 
 use std::sync::Arc;
 
@@ -30,10 +32,12 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
     if view.meters.recorder.is_on() {
         return explain::visible(view, range, read);
     }
-    // Most reads of a narrow range find one source, and room for four would be more than a kilobyte.
+    // Most reads of a narrow range find one source, and room for four would be more than a
+    // kilobyte.
     let mut sources: Vec<Source> = Vec::with_capacity(1);
     let mut shadows = vec![];
-    // Where nothing was deleted there is nothing to leap over, and nobody counts up who knows of it.
+    // Where nothing was deleted there is nothing to leap over, and nobody counts up who knows of
+    // it.
     let mut has_deletes = false;
     if !range.is_empty() {
         let hash = prefix_hash(view, &range);
@@ -59,15 +63,23 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
         }
     }
     has_deletes |= !shadows.is_empty();
-    let mut visible = Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range);
+    let mut visible =
+        Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range);
     if has_deletes {
         visible.use_gaps(view.gaps.clone());
     }
     Ok(visible)
 }
 
-/// Whether the filters of a run leave it possible that it has keys of a range with this hash of their prefix.
-fn ask_filters(view: &View, run: &Run, hash: u64, from: &[u8], until: Option<&[u8]>) -> Result<bool> {
+/// Whether the filters of a run leave it possible that it has keys of a range with this hash of
+/// their prefix.
+fn ask_filters(
+    view: &View,
+    run: &Run,
+    hash: u64,
+    from: &[u8],
+    until: Option<&[u8]>,
+) -> Result<bool> {
     let maybe = run.may_contain(hash, from, until)?;
     if is_looked_at() {
         view.reads.asked_filter(maybe);
@@ -82,10 +94,12 @@ pub(super) fn prefix_hash(view: &View, range: &KeyRange) -> Option<u64> {
     f.shared_len(&range.from, until).map(|n| key_hash(&range.from[..n]))
 }
 
-/// A cursor over the keys of a range: moves both ways and lends out slices of the key and value it stands on.
+/// A cursor over the keys of a range: moves both ways and lends out slices of the key and value it
+/// stands on.
 ///
-/// A new cursor stands nowhere; position it with [`first`](Cursor::first), [`last`](Cursor::last), [`seek`](Cursor::seek) or
-/// [`seek_before`](Cursor::seek_before). After an error it stands nowhere.
+/// A new cursor stands nowhere; position it with [`first`](Cursor::first), [`last`](Cursor::last),
+/// [`seek`](Cursor::seek) or [`seek_before`](Cursor::seek_before). After an error it stands
+/// nowhere.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-cursor-{}", std::process::id()));
@@ -143,7 +157,8 @@ impl Cursor {
     /// To the first key of the range.
     ///
     /// # Errors
-    /// This and all other moves: corruption and I/O errors of the tables read, and errors of the merge hook.
+    /// This and all other moves: corruption and I/O errors of the tables read, and errors of the
+    /// merge hook.
     pub fn first(&mut self) -> Result<()> {
         self.timed(Visible::first)
     }
@@ -194,10 +209,12 @@ impl Cursor {
     }
 }
 
-/// An iterator over the keys of a range with their values, from both ends. Items own handles on what holds their bytes.
+/// An iterator over the keys of a range with their values, from both ends. Items own handles on
+/// what holds their bytes.
 ///
-/// An item is an error where a table cannot be read or the merge hook refuses, and for a tree that has been dropped before
-/// ([`Closed`](crate::ErrorKind::Closed)); nothing comes after it. An iterator that was made before its tree was dropped goes on to its end.
+/// An item is an error where a table cannot be read or the merge hook refuses, and for a tree that
+/// has been dropped before ([`Closed`](crate::ErrorKind::Closed)); nothing comes after it. An
+/// iterator that was made before its tree was dropped goes on to its end.
 pub struct Range {
     pub(super) view: Arc<View>,
     pub(super) range: KeyRange,
@@ -236,7 +253,8 @@ impl Here<'_> {
 }
 
 impl Range {
-    /// Only the keys of it: values are not touched, so those of blocks and memtables are not pinned and nothing is copied.
+    /// Only the keys of it: values are not touched, so those of blocks and memtables are not pinned
+    /// and nothing is copied.
     pub fn keys(self) -> Keys {
         Keys(self)
     }
@@ -263,7 +281,9 @@ impl Range {
             Some(v) => v.prev()?,
             None => drop(self.open(forward)?),
         }
-        let (Some(here), other) = (if forward { (&self.front, &self.back) } else { (&self.back, &self.front) }) else {
+        let (Some(here), other) =
+            (if forward { (&self.front, &self.back) } else { (&self.back, &self.front) })
+        else {
             return Ok(None);
         };
         let met = match other {
@@ -291,7 +311,11 @@ impl Range {
             self.done = true;
             return Some(Err(e));
         }
-        let item = if self.overlay.is_none() { self.step(forward, take) } else { self.step_in_transaction(forward, take) };
+        let item = if self.overlay.is_none() {
+            self.step(forward, take)
+        } else {
+            self.step_in_transaction(forward, take)
+        };
         if item.is_err() {
             self.done = true;
         }
@@ -345,7 +369,12 @@ impl IntoIterator for &Tree {
 
 impl Tree {
     pub(super) fn range_at(&self, range: KeyRange, snapshot: &Snapshot) -> Range {
-        let range = self.range_of(range, self.core.view.load_full(), snapshot.seq(), Some(snapshot.clone()));
+        let range = self.range_of(
+            range,
+            self.core.view.load_full(),
+            snapshot.seq(),
+            Some(snapshot.clone()),
+        );
         range.refuse(snapshot.check_own(self).err())
     }
 
@@ -365,9 +394,25 @@ impl Tree {
         }
     }
 
-    fn range_of(&self, range: KeyRange, view: Arc<View>, read: Seq, snapshot: Option<Snapshot>) -> Range {
+    fn range_of(
+        &self,
+        range: KeyRange,
+        view: Arc<View>,
+        read: Seq,
+        snapshot: Option<Snapshot>,
+    ) -> Range {
         let refused = self.core.check_live().err();
-        Range { view, range, read, front: None, back: None, done: false, refused, overlay: None, _snapshot: snapshot }
+        Range {
+            view,
+            range,
+            read,
+            front: None,
+            back: None,
+            done: false,
+            refused,
+            overlay: None,
+            _snapshot: snapshot,
+        }
     }
 
     pub(super) fn cursor_at(&self, range: KeyRange, snapshot: &Snapshot) -> Result<Cursor> {
@@ -416,7 +461,8 @@ impl Tree {
     /// A cursor over a range.
     ///
     /// # Errors
-    /// `Closed` when the tree was dropped; corruption and I/O errors of tables that hold range deletions.
+    /// `Closed` when the tree was dropped; corruption and I/O errors of tables that hold range
+    /// deletions.
     pub fn cursor(&self, range: impl KeyBounds) -> Result<Cursor> {
         self.cursor_now(key_range(range))
     }

@@ -1,7 +1,9 @@
-//! What the old versions that are kept for a snapshot may take: an upper bound, from what is on record of the tables of a tree.
+//! What the old versions that are kept for a snapshot may take: an upper bound, from what is on
+//! record of the tables of a tree.
 //!
-//! Each entry that is newer than the snapshot can have hidden one, taken as of average size; or, where a newer one deletes a range, everything
-//! that the snapshot sees. There may be very many snapshots, so tables are put in order once and each snapshot is two searches.
+//! Each entry that is newer than the snapshot can have hidden one, taken as of average size; or,
+//! where a newer one deletes a range, everything that the snapshot sees. There may be very many
+//! snapshots, so tables are put in order once and each snapshot is two searches.
 
 use crate::base::key::Seq;
 use crate::manifest::TableMeta;
@@ -13,7 +15,8 @@ use super::view::Version;
 pub struct Kept {
     /// By least sequence number: what of all tables up to here a snapshot sees.
     seen: Vec<(Seq, Seen)>,
-    /// By greatest sequence number, descending: what of all tables up to here is newer than a snapshot.
+    /// By greatest sequence number, descending: what of all tables up to here is newer than a
+    /// snapshot.
     newer: Vec<(Seq, Newer)>,
 }
 
@@ -58,11 +61,14 @@ impl Kept {
     /// Bytes kept for a snapshot at `seq`, when `read` is the newest state.
     pub fn at(&self, seq: Seq, read: Seq) -> u64 {
         let last = |n: usize| n.checked_sub(1);
-        let seen = last(self.seen.partition_point(|s| s.0 <= seq)).map_or(Seen::default(), |i| self.seen[i].1);
-        let newer = last(self.newer.partition_point(|n| n.0 > seq)).map_or(Newer::default(), |i| self.newer[i].1);
+        let seen = last(self.seen.partition_point(|s| s.0 <= seq))
+            .map_or(Seen::default(), |i| self.seen[i].1);
+        let newer = last(self.newer.partition_point(|n| n.0 > seq))
+            .map_or(Newer::default(), |i| self.newer[i].1);
         // Every entry has a number of its own, but for those of an ingestion.
         let hidden = newer.entries.min(read.saturating_sub(seq)) + newer.ingested;
-        let hidden = (u128::from(seen.bytes) * u128::from(hidden) / u128::from(seen.entries.max(1))) as u64;
+        let hidden =
+            (u128::from(seen.bytes) * u128::from(hidden) / u128::from(seen.entries.max(1))) as u64;
         if newer.ranges { seen.bytes } else { hidden.min(seen.bytes) }
     }
 }

@@ -1,4 +1,5 @@
-//! A tree as callers see it: an ordered map of bytes. What reads and then writes as one step is in `update`.
+//! A tree as callers see it: an ordered map of bytes. What reads and then writes as one step is in
+//! `update`.
 
 use std::sync::Arc;
 
@@ -16,11 +17,11 @@ use super::{Db, Handle};
 
 /// One ordered map of a [`Db`]. Cheap to clone.
 ///
-/// Keys and values are anything that is bytes: `&[u8]`, `&str`, `String`, `Vec<u8>`, arrays. Ranges are written `..`, `"a".."b"`,
-/// `"a"..="b"` and so on ([`KeyBounds`]).
+/// Keys and values are anything that is bytes: `&[u8]`, `&str`, `String`, `Vec<u8>`, arrays. Ranges
+/// are written `..`, `"a".."b"`, `"a"..="b"` and so on ([`KeyBounds`]).
 ///
-/// A handle has a durability, with which everything is written through it: that of the [`Db`] that it was got from, and with
-/// [`with`](Tree::with) another one.
+/// A handle has a durability, with which everything is written through it: that of the [`Db`] that
+/// it was got from, and with [`with`](Tree::with) another one.
 #[derive(Clone)]
 pub struct Tree {
     pub(super) handle: Arc<Handle>,
@@ -39,8 +40,8 @@ impl Tree {
         Db { handle: self.handle.clone(), durability: self.durability }
     }
 
-    /// The same tree; what is written through this handle has this durability. It costs two reference counts: keep the handle where many
-    /// writes go through it.
+    /// The same tree; what is written through this handle has this durability. It costs two
+    /// reference counts: keep the handle where many writes go through it.
     pub fn with(&self, durability: Durability) -> Tree {
         Tree { durability, ..self.clone() }
     }
@@ -50,12 +51,13 @@ impl Tree {
         (*self.core.view.load_full().options).clone()
     }
 
-    /// Sets its options while it is open, for good and for all of its handles: from now on flushes and compactions go by them, and the policy looks
-    /// at the tree at once. Tables that are there stay as they are until they are merged; [`compact`](Tree::compact) writes them anew. A
+    /// Sets its options while it is open, for good and for all of its handles: from now on flushes
+    /// and compactions go by them, and the policy looks at the tree at once. Tables that are there
+    /// stay as they are until they are merged; [`compact`](Tree::compact) writes them anew. A
     /// memtable that is larger than it may be now is flushed with the next write.
     ///
-    /// Hooks cannot be changed, because files were written with them: hand in those of [`options`](Tree::options). A tree whose hooks have not been
-    /// handed in stays without them.
+    /// Hooks cannot be changed, because files were written with them: hand in those of
+    /// [`options`](Tree::options). A tree whose hooks have not been handed in stays without them.
     ///
     /// ```
     /// use firn_kv::policy::LazyLeveled;
@@ -68,8 +70,9 @@ impl Tree {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for an option out of bounds, `Incompatible` for another hook, `ReadOnly` when the store takes no writes, `Closed`
-    /// when the tree was dropped, and errors of writing the manifest. Nothing has been changed then.
+    /// `InvalidArgument` for an option out of bounds, `Incompatible` for another hook, `ReadOnly`
+    /// when the store takes no writes, `Closed` when the tree was dropped, and errors of writing
+    /// the manifest. Nothing has been changed then.
     pub fn set_options(&self, options: TreeOptions) -> Result<()> {
         options.check()?;
         self.handle.core.set_options(&self.core, options)
@@ -78,7 +81,8 @@ impl Tree {
     /// The value of `key`. The value pins its block or memtable; nothing is copied.
     ///
     /// # Errors
-    /// Corruption and I/O errors of the tables read, errors of the merge hook, `Closed` when the tree was dropped.
+    /// Corruption and I/O errors of the tables read, errors of the merge hook, `Closed` when the
+    /// tree was dropped.
     #[inline]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.handle.core.get(&self.core, key.as_ref())
@@ -106,7 +110,13 @@ impl Tree {
     /// `InvalidArgument` when key or value are over the limits, else as [`Db::write`].
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.handle.core.write_point(&self.core, Kind::Put, key.as_ref(), value.as_ref(), self.durability)
+        self.handle.core.write_point(
+            &self.core,
+            Kind::Put,
+            key.as_ref(),
+            value.as_ref(),
+            self.durability,
+        )
     }
 
     /// Deletes `key`. Whether it had a value is not looked up.
@@ -124,10 +134,17 @@ impl Tree {
     /// As [`put`](Tree::put), and `InvalidArgument` when the tree has no merge hook.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.check_merge()?;
-        self.handle.core.write_point(&self.core, Kind::Merge, key.as_ref(), operand.as_ref(), self.durability)
+        self.handle.core.write_point(
+            &self.core,
+            Kind::Merge,
+            key.as_ref(),
+            operand.as_ref(),
+            self.durability,
+        )
     }
 
-    /// Deletes every key of a range: O(1) however many there are. Nothing happens when it ends before it begins.
+    /// Deletes every key of a range: O(1) however many there are. Nothing happens when it ends
+    /// before it begins.
     ///
     /// ```
     /// # use firn_kv::{Db, TreeOptions};
@@ -144,7 +161,8 @@ impl Tree {
         self.delete_range_numbered(&range).map(|_| ())
     }
 
-    /// Deletes every key, at one moment, in O(1): [`delete_range`](Tree::delete_range) of all. The space comes back as the tree is merged.
+    /// Deletes every key, at one moment, in O(1): [`delete_range`](Tree::delete_range) of all. The
+    /// space comes back as the tree is merged.
     ///
     /// # Errors
     /// As [`put`](Tree::put).
@@ -173,7 +191,10 @@ impl Tree {
         let guard = epoch::pin();
         match self.core.view.load(&guard).options.merge {
             Some(_) => Ok(()),
-            None => Err(Error::invalid(format!("the tree {:?} has no merge hook; open it with one", self.core.name))),
+            None => Err(Error::invalid(format!(
+                "the tree {:?} has no merge hook; open it with one",
+                self.core.name
+            ))),
         }
     }
 
@@ -189,8 +210,9 @@ impl Tree {
     /// Flushes, then merges everything down to one run, dropping what no reader can see.
     ///
     /// # Errors
-    /// `Incompatible` when the tree has hooks that were not handed in ([`Db::tree`]); `Conflict` while merges stand still
-    /// ([`Db::pause_background`]) and one of them holds its tables; corruption and I/O errors.
+    /// `Incompatible` when the tree has hooks that were not handed in ([`Db::tree`]); `Conflict`
+    /// while merges stand still ([`Db::pause_background`]) and one of them holds its tables;
+    /// corruption and I/O errors.
     pub fn compact(&self) -> Result<()> {
         self.compact_within(None)
     }
@@ -215,8 +237,10 @@ impl Tree {
         if self.core.is_hooked() {
             return Ok(());
         }
-        let words =
-            format!("the tree {:?} has hooks that were not handed in, so it is not merged; open it with them", self.name());
+        let words = format!(
+            "the tree {:?} has hooks that were not handed in, so it is not merged; open it with them",
+            self.name()
+        );
         Err(Error::new(ErrorKind::Incompatible, words))
     }
 }

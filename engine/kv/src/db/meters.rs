@@ -1,9 +1,10 @@
 //! How long operations take: histograms that are always on.
 //!
 //! Invariants:
-//! - Reads and writes are sampled: of each thread's gets, seeks and writes one in [`SAMPLED`] is timed, counted over all of them, and
-//!   another one, half a period later, is looked at for the counts of [`reads`](crate::base::reads) ([`Turn`]): to count takes time. One
-//!   that is neither costs a count down and no look at the clock.
+//! - Reads and writes are sampled: of each thread's gets, seeks and writes one in [`SAMPLED`] is
+//!   timed, counted over all of them, and another one, half a period later, is looked at for the
+//!   counts of [`reads`](crate::base::reads) ([`Turn`]): to count takes time. One that is neither
+//!   costs a count down and no look at the clock.
 //! - What is rare or slow anyway (syncs, stalls, flushes, compactions) is timed every time.
 
 use std::cell::Cell;
@@ -85,13 +86,15 @@ pub struct Meters {
     /// Who records what reads cost.
     pub recorder: Recorder,
     env: Arc<dyn Env>,
-    /// None where nothing was recorded yet: in a process with a thousand stores most of them time little.
+    /// None where nothing was recorded yet: in a process with a thousand stores most of them time
+    /// little.
     nanos: [Mutex<Option<Histogram<u32>>>; KINDS],
 }
 
 /// With 2 significant digits. It grows with the longest time: 1 KiB, and 18 for [`LONGEST`].
 fn histogram() -> Histogram<u32> {
-    Histogram::new(2).unwrap_or_else(|_| unreachable!("2 significant digits are within the crate's bounds"))
+    Histogram::new(2)
+        .unwrap_or_else(|_| unreachable!("2 significant digits are within the crate's bounds"))
 }
 
 impl Meters {
@@ -119,7 +122,11 @@ impl Meters {
             Next::Begin => {
                 let phase = some_phase();
                 // As if the thread had been there before.
-                if phase < HALF { (phase + 1, Next::Count, Turn(0)) } else { (phase - HALF + 1, Next::Time, Turn(0)) }
+                if phase < HALF {
+                    (phase + 1, Next::Count, Turn(0))
+                } else {
+                    (phase - HALF + 1, Next::Time, Turn(0))
+                }
             }
             Next::Time => (HALF, Next::Count, Turn(self.now().max(Turn::COUNTED.0 + 1))),
             Next::Count => (SAMPLED - HALF, Next::Time, Turn::COUNTED),
@@ -165,9 +172,22 @@ impl Meters {
         for of in h.iter_recorded() {
             let (value, count) = (of.value_iterated_to(), of.count_since_last_iteration());
             sum = sum.saturating_add(h.median_equivalent(value).saturating_mul(count));
-            within.iter_mut().zip(Latency::BOUNDS).filter(|(_, bound)| value <= *bound).for_each(|(n, _)| *n += count);
+            within
+                .iter_mut()
+                .zip(Latency::BOUNDS)
+                .filter(|(_, bound)| value <= *bound)
+                .for_each(|(n, _)| *n += count);
         }
-        Latency { timed: h.len(), p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max: h.max(), sum, within }
+        Latency {
+            timed: h.len(),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: h.max(),
+            sum,
+            within,
+        }
     }
 
     /// All of them.
@@ -186,7 +206,8 @@ impl Meters {
     }
 }
 
-/// How long one kind of operation took, in nanoseconds, to two significant digits; all 0 when none was timed.
+/// How long one kind of operation took, in nanoseconds, to two significant digits; all 0 when none
+/// was timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     /// How many were timed.
@@ -241,7 +262,8 @@ pub struct Latencies {
     pub seek: Latency,
     /// A put, a delete, an operand or a batch, with its sync and the sleeps that pace it.
     pub write: Latency,
-    /// What a writer waits for the sync of a group, with [`Durability::Power`](crate::Durability::Power).
+    /// What a writer waits for the sync of a group, with
+    /// [`Durability::Power`](crate::Durability::Power).
     pub sync: Latency,
     /// What a writer waits because every memtable is full.
     pub stall: Latency,

@@ -1,7 +1,9 @@
-//! Floor 4: the Db: what a program that embeds the engine sees, and how the floors below work together.
+//! Floor 4: the Db: what a program that embeds the engine sees, and how the floors below work
+//! together.
 //!
-//! The write path is [`write`], the read path of a key `read`, of a range `iter`; `flush` and `compact` turn memtables
-//! into tables and tables into fewer; `workers` says who does it, `pace` who waits for it. `view` is what readers hold.
+//! The write path is [`write`], the read path of a key `read`, of a range `iter`; `flush` and
+//! `compact` turn memtables into tables and tables into fewer; `workers` says who does it, `pace`
+//! who waits for it. `view` is what readers hold.
 
 mod batch;
 mod behind;
@@ -83,15 +85,16 @@ use view::MemHandle;
 
 /// An open store: trees of ordered keys, one log, one order of writes.
 ///
-/// Cheap to clone; all clones and all [`Tree`]s share one store, which closes when the last of them is dropped, or with [`close`](Db::close), which
-/// says whether all went well. Closing does not flush: what is in memtables is in the log, and is there again when the store is opened.
+/// Cheap to clone; all clones and all [`Tree`]s share one store, which closes when the last of them
+/// is dropped, or with [`close`](Db::close), which says whether all went well. Closing does not
+/// flush: what is in memtables is in the log, and is there again when the store is opened.
 ///
-/// A handle has a durability, with which everything is written through it: at first that of the [`DbOptions`], and with
-/// [`with`](Db::with) another one.
+/// A handle has a durability, with which everything is written through it: at first that of the
+/// [`DbOptions`], and with [`with`](Db::with) another one.
 ///
-/// A store belongs to the process that opened it. In a child made by `fork()` every write is an error of kind
-/// [`ReadOnly`](ErrorKind::ReadOnly) (on Linux from 4.14 on; elsewhere nobody can tell), and the child keeps the store's lock until it ends:
-/// open stores after a fork, not before.
+/// A store belongs to the process that opened it. In a child made by `fork()` every write is an
+/// error of kind [`ReadOnly`](ErrorKind::ReadOnly) (on Linux from 4.14 on; elsewhere nobody can
+/// tell), and the child keeps the store's lock until it ends: open stores after a fork, not before.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-db-{}", std::process::id()));
@@ -110,7 +113,8 @@ pub struct Db {
 }
 
 impl Db {
-    /// Opens the store in `dir` with the default options, creating it when the directory is missing or empty.
+    /// Opens the store in `dir` with the default options, creating it when the directory is missing
+    /// or empty.
     ///
     /// # Errors
     /// As [`open_with`](Db::open_with).
@@ -121,9 +125,10 @@ impl Db {
     /// Opens the store in `dir`.
     ///
     /// # Errors
-    /// `Locked` when somebody else has it open, `NotFound` when there is none and it may not be created, `InvalidArgument` when
-    /// the directory holds something else or an option is out of bounds, `Incompatible` when a newer version wrote it,
-    /// `Corruption` with file and offset when its files are damaged, and I/O errors.
+    /// `Locked` when somebody else has it open, `NotFound` when there is none and it may not be
+    /// created, `InvalidArgument` when the directory holds something else or an option is out of
+    /// bounds, `Incompatible` when a newer version wrote it, `Corruption` with file and offset when
+    /// its files are damaged, and I/O errors.
     pub fn open_with(dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
         Db::open_in(crate::env::os::OsEnv::new(), dir, options)
     }
@@ -141,7 +146,8 @@ impl Db {
         Ok(Db { handle: Arc::new(handle), durability })
     }
 
-    /// The same store; what is written through this handle, and through the trees and transactions that are got from it, has this durability.
+    /// The same store; what is written through this handle, and through the trees and transactions
+    /// that are got from it, has this durability.
     ///
     /// ```
     /// use firn_kv::{Batch, Db, Durability, TreeOptions};
@@ -159,13 +165,16 @@ impl Db {
         Db { handle: self.handle.clone(), durability }
     }
 
-    /// Opens an empty store in memory, which is gone when its last handle is: for caches, and for tests of programs that use a store. It is
-    /// the whole engine, flushes, compactions, checkpoints and all, and behaves as on a disk that never fails and is never read again; each
-    /// store has files of its own. It takes about the memory that a store on disk would take plus its files: the log of what is not flushed
-    /// yet, and the tables, compressed as they would be there.
+    /// Opens an empty store in memory, which is gone when its last handle is: for caches, and for
+    /// tests of programs that use a store. It is the whole engine, flushes, compactions,
+    /// checkpoints and all, and behaves as on a disk that never fails and is never read again; each
+    /// store has files of its own. It takes about the memory that a store on disk would take plus
+    /// its files: the log of what is not flushed yet, and the tables, compressed as they would be
+    /// there.
     ///
-    /// Several stores that lie in the same memory, or one that is closed and opened again, are opened [in](Db::open_in) one
-    /// [`MemEnv::plain`](crate::env::mem::MemEnv::plain); [`MemEnv::new`](crate::env::mem::MemEnv::new) has a clock that tests turn, and shows what
+    /// Several stores that lie in the same memory, or one that is closed and opened again, are
+    /// opened [in](Db::open_in) one [`MemEnv::plain`](crate::env::mem::MemEnv::plain);
+    /// [`MemEnv::new`](crate::env::mem::MemEnv::new) has a clock that tests turn, and shows what
     /// crashes and power cuts leave.
     ///
     /// ```
@@ -187,7 +196,11 @@ impl Db {
     /// # Errors
     /// `Exhausted` when there is no memory.
     pub fn in_memory() -> Result<Db> {
-        Db::open_in(Arc::new(crate::env::mem::MemEnv::plain()), "/", DbOptions { event_log: false, ..DbOptions::default() })
+        Db::open_in(
+            Arc::new(crate::env::mem::MemEnv::plain()),
+            "/",
+            DbOptions { event_log: false, ..DbOptions::default() },
+        )
     }
 
     fn core(&self) -> &Arc<Core> {
@@ -196,18 +209,20 @@ impl Db {
 
     /// The tree `name` with these options, created when it is not there.
     ///
-    /// Options of a tree that is there are replaced by these from now on (files already written stay as they are), but its
-    /// hooks must be those that it was created with.
+    /// Options of a tree that is there are replaced by these from now on (files already written
+    /// stay as they are), but its hooks must be those that it was created with.
     ///
     /// # Errors
-    /// `InvalidArgument` for an option out of bounds, `Incompatible` for another hook, and errors of writing the manifest.
+    /// `InvalidArgument` for an option out of bounds, `Incompatible` for another hook, and errors
+    /// of writing the manifest.
     pub fn tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
         let tree = self.trees([(name, options)])?.pop();
         Ok(tree.unwrap_or_else(|| unreachable!("one tree is asked for, and one is given")))
     }
 
-    /// The trees of these names with these options, in this order. Those that are not there are created with one sync, however many
-    /// they are, and all of them or none: a crash leaves no part of them. To create 1,000 trees one by one costs 1,000 syncs.
+    /// The trees of these names with these options, in this order. Those that are not there are
+    /// created with one sync, however many they are, and all of them or none: a crash leaves no
+    /// part of them. To create 1,000 trees one by one costs 1,000 syncs.
     ///
     /// With those that are there each does what [`Db::tree`] does, before any is created.
     ///
@@ -222,24 +237,30 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Db::tree`], and `InvalidArgument` for a name that is there twice. No tree has been created then, but trees that were there
-    /// may have their new options.
-    pub fn trees<N: AsRef<str>>(&self, trees: impl IntoIterator<Item = (N, TreeOptions)>) -> Result<Vec<Tree>> {
+    /// Those of [`Db::tree`], and `InvalidArgument` for a name that is there twice. No tree has
+    /// been created then, but trees that were there may have their new options.
+    pub fn trees<N: AsRef<str>>(
+        &self,
+        trees: impl IntoIterator<Item = (N, TreeOptions)>,
+    ) -> Result<Vec<Tree>> {
         let wanted: Vec<(N, TreeOptions)> = trees.into_iter().collect();
-        let wanted: Vec<_> = wanted.iter().map(|(name, options)| (name.as_ref(), options)).collect();
+        let wanted: Vec<_> =
+            wanted.iter().map(|(name, options)| (name.as_ref(), options)).collect();
         let trees = self.core().open_trees(&wanted)?;
         Ok(trees.into_iter().map(|t| self.wrap(t)).collect())
     }
 
-    /// The tree `name` as it was last opened or created. A tree with hooks that were not handed in yet ([`Db::tree`]) can be looked at: it
-    /// is not compacted, filters of prefixes are not used, and what needs the merge hook is an error of kind `Incompatible`.
+    /// The tree `name` as it was last opened or created. A tree with hooks that were not handed in
+    /// yet ([`Db::tree`]) can be looked at: it is not compacted, filters of prefixes are not used,
+    /// and what needs the merge hook is an error of kind `Incompatible`.
     ///
     /// # Errors
     /// `NotFound` when there is no such tree.
     pub fn existing_tree(&self, name: &str) -> Result<Tree> {
         self.core().check_open()?;
         let there = self.core().trees.read().named(name);
-        let tree = there.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
+        let tree = there
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
         Ok(self.wrap(tree))
     }
 
@@ -256,7 +277,8 @@ impl Db {
         self.core().trees.read().iter().map(|t| t.name.clone()).collect()
     }
 
-    /// Drops a tree with all it holds. Handles of it report [`ErrorKind::Closed`] from now on; files go when their last reader does.
+    /// Drops a tree with all it holds. Handles of it report [`ErrorKind::Closed`] from now on;
+    /// files go when their last reader does.
     ///
     /// # Errors
     /// `NotFound` when there is no such tree, and errors of writing the manifest.
@@ -267,9 +289,10 @@ impl Db {
     /// Writes a batch with the handle's durability.
     ///
     /// # Errors
-    /// `ReadOnly` when the store takes no writes, `Closed` when a tree concerned was dropped, and I/O errors, after which the store is
-    /// read-only. `NoSpace` or `Exhausted` when the log cannot grow, or when all memtables are full and can't be flushed: nothing was
-    /// written then, and the store goes on by itself when there is space (or file descriptors, or memory) again.
+    /// `ReadOnly` when the store takes no writes, `Closed` when a tree concerned was dropped, and
+    /// I/O errors, after which the store is read-only. `NoSpace` or `Exhausted` when the log cannot
+    /// grow, or when all memtables are full and can't be flushed: nothing was written then, and the
+    /// store goes on by itself when there is space (or file descriptors, or memory) again.
     pub fn write(&self, batch: Batch) -> Result<()> {
         self.check_own(&batch)?;
         self.core().write_batch(&batch, self.durability).map(|_| ())
@@ -293,7 +316,8 @@ impl Db {
         Snapshot { point: Arc::new(snapshot::ReadPoint::new(self.handle.clone(), name, false)) }
     }
 
-    /// Records what each read of this store costs, by whatever thread, from now until the recording ends: see [`explain`].
+    /// Records what each read of this store costs, by whatever thread, from now until the recording
+    /// ends: see [`explain`].
     pub fn record_reads(&self) -> explain::Recording {
         explain::Recording::begin(self.core().watch.meters.clone())
     }
@@ -311,8 +335,8 @@ impl Db {
         self.core().options.read_only
     }
 
-    /// The end of the log as opening found it, unless it was a clean one: what was being written in a crash, or damage
-    /// ([`TornTail::proof`]) that cuts off what had been written.
+    /// The end of the log as opening found it, unless it was a clean one: what was being written in
+    /// a crash, or damage ([`TornTail::proof`]) that cuts off what had been written.
     pub fn torn_log(&self) -> Option<&TornTail> {
         self.core().torn.get()
     }
@@ -320,7 +344,8 @@ impl Db {
     /// Waits until no memtable waits for its flush and no policy wants a compaction.
     ///
     /// # Errors
-    /// The failure that stopped the background work, or `NoSpace` or `Exhausted` when it has been put off.
+    /// The failure that stopped the background work, or `NoSpace` or `Exhausted` when it has been
+    /// put off.
     pub fn wait_idle(&self) -> Result<()> {
         self.core().wait_idle()
     }
@@ -340,26 +365,36 @@ impl Core {
     /// Says which options a tree has now.
     fn tell_options(&self, t: &TreeCore) {
         let options = t.view.load_full().options.clone();
-        self.events.note(|| Event::TreeOpened { tree: t.name.clone(), options: Box::new((*options).clone()) });
+        self.events.note(|| Event::TreeOpened {
+            tree: t.name.clone(),
+            options: Box::new((*options).clone()),
+        });
     }
 
-    /// Puts these options in force, with the hooks that the tree was written with. With `keep` a tree without hooks that it should have goes on
-    /// without them.
+    /// Puts these options in force, with the hooks that the tree was written with. With `keep` a
+    /// tree without hooks that it should have goes on without them.
     fn change_options(&self, t: &TreeCore, options: TreeOptions, keep: bool) -> Result<()> {
         let mut c = self.catalog.lock();
         self.check_open()?;
         let Some(state) = c.state.trees.get(&t.id) else { return Err(t.dropped()) };
         let hooked = match state.options.check_hooks(&t.name, &options) {
             Ok(()) => true,
-            Err(_) if keep && !t.is_hooked() && has_hooks_of(&options, &t.view.load_full().options) => false,
+            Err(_)
+                if keep
+                    && !t.is_hooked()
+                    && has_hooks_of(&options, &t.view.load_full().options) =>
+            {
+                false
+            }
             Err(e) => return Err(e),
         };
         let persisted = PersistedOptions::of(&options).with_names_of(&state.options);
         if persisted != state.options && !self.options.read_only {
             self.log_edits(&mut c, vec![Edit::SetOptions { id: t.id, options: persisted }])?;
         }
-        // Under the catalogue's lock still: of two callers the one whose options the manifest has is the one whose are in force. And
-        // under the write lock, so that nobody writes to a memtable that is gone over.
+        // Under the catalogue's lock still: of two callers the one whose options the manifest has
+        // is the one whose are in force. And under the write lock, so that nobody writes to a
+        // memtable that is gone over.
         let files = t.files.lock();
         let w = self.write.lock();
         t.set_options(options, hooked, &files)?;
@@ -379,12 +414,16 @@ impl Core {
 
     fn drop_tree(&self, name: &str) -> Result<()> {
         let there = self.trees.read().named(name);
-        let t = there.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
+        let t = there
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
         let _one = t.flushing.lock();
         self.sync_log()?;
         let mut c = self.catalog.lock();
         if !c.state.trees.contains_key(&t.id) {
-            return Err(Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}: another thread has dropped it")));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("there is no tree {name:?}: another thread has dropped it"),
+            ));
         }
         self.log_edits(&mut c, vec![Edit::DropTree { id: t.id }])?;
         self.events.note(|| Event::TreeDropped { tree: t.name.clone(), id: t.id });
@@ -395,7 +434,8 @@ impl Core {
             trees.remove(&t);
             self.memory.set_trees(trees.len());
         }
-        // Before the catalogue is let go: who closes the Db ends what the trees that are left have begun.
+        // Before the catalogue is let go: who closes the Db ends what the trees that are left have
+        // begun.
         self.end_fill(&t);
         drop(c);
         {
@@ -412,8 +452,8 @@ impl Core {
         self.watch.pins.retire(t.id, handles.values());
         t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
         // Handles of the tree may live for long; its memtable need not.
-        let active =
-            Memtable::empty(&self.arenas, None).map_or_else(|_| t.view.load_full().active.clone(), |m| MemHandle::new(m, 0));
+        let active = Memtable::empty(&self.arenas, None)
+            .map_or_else(|_| t.view.load_full().active.clone(), |m| MemHandle::new(m, 0));
         t.change_view(|v| {
             let version = Arc::default();
             view::View { active, sealed: vec![], version, ..v.clone() }
@@ -423,7 +463,8 @@ impl Core {
         Ok(())
     }
 
-    /// Seals the memtable of a tree, if it holds anything, and waits until all of its sealed ones are flushed.
+    /// Seals the memtable of a tree, if it holds anything, and waits until all of its sealed ones
+    /// are flushed.
     fn flush_tree(&self, t: &TreeCore) -> Result<()> {
         self.check_process()?;
         {

@@ -1,14 +1,17 @@
 //! Opening a Db: the lock, the manifest, the garbage, the log.
 //!
-//! Order, and why: the lock first, so that nobody changes what is read; the manifest next, which alone says what is live; then
-//! the log is replayed into memtables, skipping what each tree has in tables, and what is too much for the memory is flushed
-//! ([`replay`](super::replay)); files that nobody names are removed (a crash left them); last a new log segment and a new manifest are
-//! started, so that nothing is ever appended behind a torn end. In a store that was closed cleanly, and holds no garbage, the last step
-//! waits for the first write, and then goes on with the manifest that is there ([`CleanEnd`](crate::manifest::CleanEnd)): to open it, read
-//! it and close it writes nothing.
+//! Order, and why: the lock first, so that nobody changes what is read; the manifest next, which
+//! alone says what is live; then the log is replayed into memtables, skipping what each tree has in
+//! tables, and what is too much for the memory is flushed ([`replay`](super::replay)); files that
+//! nobody names are removed (a crash left them); last a new log segment and a new manifest are
+//! started, so that nothing is ever appended behind a torn end. In a store that was closed cleanly,
+//! and holds no garbage, the last step waits for the first write, and then goes on with the
+//! manifest that is there ([`CleanEnd`](crate::manifest::CleanEnd)): to open it, read it and close
+//! it writes nothing.
 //!
-//! A Db opened read-only takes no lock and writes nothing: it opens all files that are needed before it reads from any ([`reader`]), and
-//! replays the log into its own memtables. A live table that is damaged keeps nobody from reading the others.
+//! A Db opened read-only takes no lock and writes nothing: it opens all files that are needed
+//! before it reads from any ([`reader`]), and replays the log into its own memtables. A live table
+//! that is damaged keeps nobody from reading the others.
 //!
 //! [`reader`]: super::reader
 
@@ -22,7 +25,9 @@ use crate::base::horizon::Horizon;
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{Mutex, Ordering, RwLock};
 use crate::env::{Env, FileLock};
-use crate::manifest::{CURRENT, CURRENT_NEW, Found, Live, Manifest, State, TreeState, manifest_name, manifest_number};
+use crate::manifest::{
+    CURRENT, CURRENT_NEW, Found, Live, Manifest, State, TreeState, manifest_name, manifest_number,
+};
 use crate::memtable::Memtable;
 use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
 use crate::sstable::format::{FOOTER, Footer};
@@ -51,7 +56,9 @@ const LOCK: &str = "LOCK";
 impl Core {
     /// Opens the store in `dir`.
     pub fn open(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<Arc<Core>> {
-        let source = |e: &Error| std::error::Error::source(e)?.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        let source = |e: &Error| {
+            std::error::Error::source(e)?.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
+        };
         let names = env.list(dir);
         if names.as_ref().is_err_and(|e| source(e) == Some(std::io::ErrorKind::NotADirectory)) {
             return Err(Error::invalid(
@@ -81,10 +88,14 @@ impl Core {
     pub fn refreshed(&self) -> Result<Arc<Core>> {
         self.check_open()?;
         if !self.options.read_only {
-            return Err(Error::invalid("only what was opened read-only is refreshed; this handle sees all that is written"));
+            return Err(Error::invalid(
+                "only what was opened read-only is refreshed; this handle sees all that is written",
+            ));
         }
         let before = self.trees.read().to_vec();
-        let tables = before.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>());
+        let tables = before
+            .iter()
+            .flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>());
         let held = Held::with_tables(self.opener.clone(), tables);
         let fresh = open_reader(&self.env, &self.dir, &self.options, self.memory.budget(), held)?;
         if fresh.store != self.store {
@@ -94,7 +105,8 @@ impl Core {
         for b in before.iter().filter(|b| b.is_hooked()) {
             let hooks = &b.view.load_full().options;
             let there = fresh.trees.read().by_id(b.id).cloned();
-            let options = fresh.catalog.lock().state.trees.get(&b.id).map(|s| s.options.with_hooks_of(hooks));
+            let options =
+                fresh.catalog.lock().state.trees.get(&b.id).map(|s| s.options.with_hooks_of(hooks));
             if let (Some(t), Some(options)) = (there, options) {
                 fresh.change_options(&t, options, false)?;
             }
@@ -104,7 +116,13 @@ impl Core {
 }
 
 /// Opens for reading, with what is held already.
-fn open_reader(env: &Arc<dyn Env>, dir: &Path, options: &DbOptions, budget: &Arc<Budget>, mut held: Held) -> Result<Arc<Core>> {
+fn open_reader(
+    env: &Arc<dyn Env>,
+    dir: &Path,
+    options: &DbOptions,
+    budget: &Arc<Budget>,
+    mut held: Held,
+) -> Result<Arc<Core>> {
     loop {
         match open_once(env.clone(), dir, options.clone(), budget, None, Some(&mut held)) {
             Err(e) if held.may_pass(&e) => {}
@@ -113,12 +131,15 @@ fn open_reader(env: &Arc<dyn Env>, dir: &Path, options: &DbOptions, budget: &Arc
     }
 }
 
-/// Creates a directory, with the parents that are not there, and makes their names survive a power cut.
+/// Creates a directory, with the parents that are not there, and makes their names survive a power
+/// cut.
 ///
-/// From the top down, each made durable before the next is made: so of those that are there only the lowest can be one that a
-/// crash left without a durable name, and that is synced too.
+/// From the top down, each made durable before the next is made: so of those that are there only
+/// the lowest can be one that a crash left without a durable name, and that is synced too.
 pub(super) fn create_dir(env: &dyn Env, dir: &Path) -> Result<()> {
-    let parent_of = |d: &Path| d.parent().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p }.to_path_buf());
+    let parent_of = |d: &Path| {
+        d.parent().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p }.to_path_buf())
+    };
     let mut missing = vec![];
     let mut at = Some(dir);
     while let Some(d) = at.filter(|d| !d.as_os_str().is_empty() && env.list(d).is_err()) {
@@ -137,11 +158,16 @@ pub(super) fn create_dir(env: &dyn Env, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Syncs a directory that was there before, unless that is not allowed: nothing of ours can be in it then.
+/// Syncs a directory that was there before, unless that is not allowed: nothing of ours can be in
+/// it then.
 fn sync_found(env: &dyn Env, dir: &Path) -> Result<()> {
     env.sync_dir(dir).or_else(|e| {
         let source = std::error::Error::source(&e).and_then(|s| s.downcast_ref::<std::io::Error>());
-        if source.is_some_and(|s| s.kind() == std::io::ErrorKind::PermissionDenied) { Ok(()) } else { Err(e) }
+        if source.is_some_and(|s| s.kind() == std::io::ErrorKind::PermissionDenied) {
+            Ok(())
+        } else {
+            Err(e)
+        }
     })
 }
 
@@ -169,7 +195,8 @@ fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
         return Err(no_store(env, dir));
     }
     let foreign = |n: &&String| {
-        // Files whose names begin with a dot are left there by others, who say so by it: a file manager, a version control.
+        // Files whose names begin with a dot are left there by others, who say so by it: a file
+        // manager, a version control.
         let ours = [LOCK, CURRENT_NEW, "EVENTS.jsonl"].contains(&n.as_str()) || n.starts_with('.');
         !(ours || self::manifest_number(n).is_some() || segment_number(n).is_some())
     };
@@ -177,11 +204,17 @@ fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     if names.iter().any(|n| table_number(n).is_some()) {
         return Err(no_store(env, dir));
     }
-    let words = format!("the directory is not empty ({n}) and holds no store: name an empty or a new one");
+    let words =
+        format!("the directory is not empty ({n}) and holds no store: name an empty or a new one");
     Err(Error::invalid(words).in_file(dir))
 }
 
-fn new_opener(env: &Arc<dyn Env>, dir: &Path, options: &DbOptions, budget: &Budget) -> Arc<TableOpener> {
+fn new_opener(
+    env: &Arc<dyn Env>,
+    dir: &Path,
+    options: &DbOptions,
+    budget: &Budget,
+) -> Arc<TableOpener> {
     Arc::new(TableOpener::new(env.clone(), dir, budget.cache.clone(), options))
 }
 
@@ -204,27 +237,56 @@ fn open_once(
     if !options.read_only {
         check_live(&*env, dir, &state)?;
     }
-    let events = Events::open(env.clone(), dir, options.event_log && !options.read_only, options.listener.clone());
+    let events = Events::open(
+        env.clone(),
+        dir,
+        options.event_log && !options.read_only,
+        options.listener.clone(),
+    );
     let arenas = budget.arenas.clone();
-    let watch = Watch { meters: Meters::new(env.clone()), pins: Pins::new(env.clone()), gaps: budget.gaps.clone() };
-    let opener = held.as_ref().map_or_else(|| new_opener(&env, dir, &options, budget), |h| h.opener.clone());
-    let (cache, opened) = (opener.cache.clone(), held.as_ref().map(|h| h.tables.clone()).unwrap_or_default());
+    let watch = Watch {
+        meters: Meters::new(env.clone()),
+        pins: Pins::new(env.clone()),
+        gaps: budget.gaps.clone(),
+    };
+    let opener =
+        held.as_ref().map_or_else(|| new_opener(&env, dir, &options, budget), |h| h.opener.clone());
+    let (cache, opened) =
+        (opener.cache.clone(), held.as_ref().map(|h| h.tables.clone()).unwrap_or_default());
     let mut trees = vec![];
     for t in state.trees.values() {
         let tree_options = t.options.with_hooks_of(&TreeOptions::default());
         tree_options.check().map_err(|e| {
-            let words = format!("the manifest has options of the tree {:?} that this build does not take: {e}", t.name);
-            Error::new(ErrorKind::Incompatible, words).in_file(dir.join(manifest_name(manifest_number)))
+            let words = format!(
+                "the manifest has options of the tree {:?} that this build does not take: {e}",
+                t.name
+            );
+            Error::new(ErrorKind::Incompatible, words)
+                .in_file(dir.join(manifest_name(manifest_number)))
         })?;
         let mem = Memtable::empty(&arenas, tree_options.filter_prefix.clone())?;
         let hooked = t.options.check_hooks(&t.name, &tree_options).is_ok();
-        trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener, &opened, &watch)?);
+        trees.push(tree_of(
+            t,
+            tree_options,
+            hooked,
+            MemHandle::new(mem, state.wal_floor),
+            &opener,
+            &opened,
+            &watch,
+        )?);
     }
     if let Some(h) = &mut held {
-        h.hold_tables(trees.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>()).collect())?;
+        h.hold_tables(
+            trees
+                .iter()
+                .flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>())
+                .collect(),
+        )?;
     }
     let names = if options.read_only { vec![] } else { env.list(dir)? };
-    let largest = trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
+    let largest =
+        trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
     let work = Arc::<Work>::default();
     let memory = budget.share(&opener, &work);
     memory.set_trees(trees.len());
@@ -245,7 +307,13 @@ fn open_once(
         }),
         visible: Horizon::new(last_seq),
         store,
-        catalog: Mutex::new(Catalog { state, manifest: None, manifest_number, clean_end, is_replaying: true }),
+        catalog: Mutex::new(Catalog {
+            state,
+            manifest: None,
+            manifest_number,
+            clean_end,
+            is_replaying: true,
+        }),
         trees: RwLock::new(Trees::new(trees)),
         snapshots: Snapshots::default(),
         counters: Counters::default(),
@@ -268,8 +336,11 @@ fn open_once(
     });
     let log = held.as_ref().map_or(&*core.env, |h| h.log());
     let replayed = replay(&core, log)?;
-    if let (Some(h), Some(t)) = (&held, replayed.recovered.torn.as_ref().filter(|t| t.records_beyond > 0)) {
-        // The segment with what is missing may have been given up; then the next manifest does not need it.
+    if let (Some(h), Some(t)) =
+        (&held, replayed.recovered.torn.as_ref().filter(|t| t.records_beyond > 0))
+    {
+        // The segment with what is missing may have been given up; then the next manifest does not
+        // need it.
         let e = Error::corruption(t.reason).at(&t.file, t.offset).block("wal record");
         if !h.is_known(&e) {
             return Err(e);
@@ -280,13 +351,20 @@ fn open_once(
 }
 /// The id of a new Db.
 pub(super) fn new_id(env: &dyn Env) -> u64 {
-    // The high bit makes the number equally long in every manifest, so that equal histories give files of equal length.
+    // The high bit makes the number equally long in every manifest, so that equal histories give
+    // files of equal length.
     env.random() | 1 << 63
 }
 
 /// The state of a Db that is being created.
 fn new_state(env: &dyn Env) -> State {
-    State { id: new_id(env), created_micros: env.wall_micros(), next_file: 1, next_tree: 1, ..State::default() }
+    State {
+        id: new_id(env),
+        created_micros: env.wall_micros(),
+        next_file: 1,
+        next_tree: 1,
+        ..State::default()
+    }
 }
 
 /// A tree as the manifest has it, its files not yet opened.
@@ -318,7 +396,12 @@ fn tree_of(
 
 impl Core {
     /// A tree that has just been created.
-    pub(super) fn new_tree(&self, state: &TreeState, options: TreeOptions, active: Arc<MemHandle>) -> Result<Arc<TreeCore>> {
+    pub(super) fn new_tree(
+        &self,
+        state: &TreeState,
+        options: TreeOptions,
+        active: Arc<MemHandle>,
+    ) -> Result<Arc<TreeCore>> {
         tree_of(state, options, true, active, &self.opener, &HashMap::new(), &self.watch)
     }
 }
@@ -364,7 +447,11 @@ impl Core {
         drop(w);
         self.rebalance();
         let has_flushed = self.counters.flushes.load(Ordering::Relaxed) > 0;
-        let garbage = if self.options.read_only { vec![] } else { garbage(names, &c.state, c.manifest_number) };
+        let garbage = if self.options.read_only {
+            vec![]
+        } else {
+            garbage(names, &c.state, c.manifest_number)
+        };
         if self.options.read_only {
             self.latch_read_only();
         } else if !closed || has_flushed || !garbage.is_empty() {
@@ -373,11 +460,13 @@ impl Core {
                 let before = c.state.wal_floor;
                 c.state.set_wal_floor(before.max(floor));
             }
-            // Not all that it says may be durable, and what was flushed just now stands in no manifest yet.
+            // Not all that it says may be durable, and what was flushed just now stands in no
+            // manifest yet.
             c.clean_end = None;
             self.begin_writing(&mut c)?;
-            // Only now is it sure that the manifest is that of these files, and that it stays: under an older one live tables would be
-            // garbage, and the last edits of the one that was found may not be durable.
+            // Only now is it sure that the manifest is that of these files, and that it stays:
+            // under an older one live tables would be garbage, and the last edits of the one that
+            // was found may not be durable.
             let own = manifest_name(c.manifest_number);
             let mut gone = garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own);
             gone.try_for_each(|n| remove_if_there(&*self.env, &self.dir.join(n)))?;
@@ -400,8 +489,8 @@ impl Core {
     }
 }
 
-/// Removes a `CURRENT.tmp` that a crash left, before another is written: the power may have gone in the middle of its renaming, and then it
-/// is a second name of `CURRENT`.
+/// Removes a `CURRENT.tmp` that a crash left, before another is written: the power may have gone in
+/// the middle of its renaming, and then it is a second name of `CURRENT`.
 fn remove_torn_current(env: &dyn Env, dir: &Path) -> Result<()> {
     remove_if_there(env, &dir.join(CURRENT_NEW))
 }
@@ -414,10 +503,12 @@ fn remove_if_there(env: &dyn Env, file: &Path) -> Result<()> {
     }
 }
 
-/// Which of these names are those of what a crash left behind: tables that the manifest does not name, other manifests, and a `CURRENT.tmp`.
-/// Only names that a Db gives its own files are looked at; whatever else is in the directory stays.
+/// Which of these names are those of what a crash left behind: tables that the manifest does not
+/// name, other manifests, and a `CURRENT.tmp`. Only names that a Db gives its own files are looked
+/// at; whatever else is in the directory stays.
 fn garbage(mut names: Vec<String>, state: &State, manifest: u64) -> Vec<String> {
-    let live: HashSet<u64> = state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
+    let live: HashSet<u64> =
+        state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
     names.retain(|name| match (table_number(name), manifest_number(name)) {
         (Some(id), _) => !live.contains(&id),
         (_, Some(number)) => number != manifest,
@@ -426,8 +517,9 @@ fn garbage(mut names: Vec<String>, state: &State, manifest: u64) -> Vec<String> 
     names
 }
 
-/// Checks that every live table is there, of the length that the manifest says, and not of a newer version: what this build cannot read it
-/// must not change (spec, "Unknown versions"). Whatever else is wrong with a table is met by who reads it.
+/// Checks that every live table is there, of the length that the manifest says, and not of a newer
+/// version: what this build cannot read it must not change (spec, "Unknown versions"). Whatever
+/// else is wrong with a table is met by who reads it.
 fn check_live(env: &dyn Env, dir: &Path, state: &State) -> Result<()> {
     for t in state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables) {
         let path = table_path(dir, t.id);
@@ -460,7 +552,8 @@ fn check_version(env: &dyn Env, path: &Path, id: u64) -> Result<()> {
     }
 }
 
-/// Refuses to make it final that damage has cut off what had been written. What a crash may have left is no such damage.
+/// Refuses to make it final that damage has cut off what had been written. What a crash may have
+/// left is no such damage.
 pub(super) fn check_torn(t: &TornTail) -> Result<()> {
     let Some(proof) = &t.proof else { return Ok(()) };
     let words = format!(

@@ -1,17 +1,23 @@
-//! Back-pressure: writers are slowed smoothly as compaction falls behind, and wait only when every memtable is full.
+//! Back-pressure: writers are slowed smoothly as compaction falls behind, and wait only when every
+//! memtable is full.
 //!
 //! Invariants:
-//! - The delay follows the number of runs ([`pace`](crate::compaction::pace)): a writer is slowed by runs, never stopped.
-//! - When the memtable that is being filled would be full before the one that is being flushed is written, what is missing is spread
-//!   over it beforehand ([`Fill`]): a writer is a little slower for a while instead of standing still at the end.
-//! - Waiting for a memtable, or for memory ([`budget`](super::budget)), ends with the next flush, or with the error of one that lacks space;
-//!   and a flush never waits for writers or compactions, so no history ends in a Db that cannot be written, and none in a writer that waits
-//!   for a full disk.
-//! - Delays are owed and paid in sleeps of at least [`SLEEP`], so that small writes do not each pay a system call; however many
-//!   threads write, they pay one after the other.
-//! - That writers are slowed is told when it begins and when it ends ([`Event::PacingBegun`]), by whoever sets the delay: a write tells nothing.
-//!   Whatever began ends, once: with its cause, with the tree, or with the Db. So what a delay goes by is looked at under the lock that
-//!   keeps its beginning: who was late finds the tree dropped, its memtable flushed, or the Db closed, and begins nothing.
+//! - The delay follows the number of runs ([`pace`](crate::compaction::pace)): a writer is slowed
+//!   by runs, never stopped.
+//! - When the memtable that is being filled would be full before the one that is being flushed is
+//!   written, what is missing is spread over it beforehand ([`Fill`]): a writer is a little slower
+//!   for a while instead of standing still at the end.
+//! - Waiting for a memtable, or for memory ([`budget`](super::budget)), ends with the next flush,
+//!   or with the error of one that lacks space; and a flush never waits for writers or compactions,
+//!   so no history ends in a Db that cannot be written, and none in a writer that waits for a full
+//!   disk.
+//! - Delays are owed and paid in sleeps of at least [`SLEEP`], so that small writes do not each pay
+//!   a system call; however many threads write, they pay one after the other.
+//! - That writers are slowed is told when it begins and when it ends ([`Event::PacingBegun`]), by
+//!   whoever sets the delay: a write tells nothing. Whatever began ends, once: with its cause, with
+//!   the tree, or with the Db. So what a delay goes by is looked at under the lock that keeps its
+//!   beginning: who was late finds the tree dropped, its memtable flushed, or the Db closed, and
+//!   begins nothing.
 
 #[cfg(test)]
 mod tests;
@@ -74,7 +80,8 @@ pub struct Fill {
     flush_per_kib: AtomicU64,
     /// When the flush that runs now began; 0 when none runs.
     flushing_since: AtomicU64,
-    /// When the memtable that is being filled was begun, and how long writers had slept and stood still until then.
+    /// When the memtable that is being filled was begun, and how long writers had slept and stood
+    /// still until then.
     begun: AtomicU64,
     stood: AtomicU64,
 }
@@ -88,12 +95,13 @@ impl Fill {
     /// A flush of `memory` bytes of memtable ended well.
     pub fn flush_ended(&self, now: u64, memory: usize) {
         let took = now.saturating_sub(self.flushing_since.swap(0, Ordering::Relaxed));
-        self.flush_per_kib.store(took.saturating_mul(1024) / memory.max(1) as u64, Ordering::Relaxed);
+        self.flush_per_kib
+            .store(took.saturating_mul(1024) / memory.max(1) as u64, Ordering::Relaxed);
     }
 
-    /// A memtable of `memory` bytes has been begun at `now`. When it may not be full before the flush that runs is done (`wait`), its
-    /// writers are to be slowed by the time that would be missing: what the flush still needs, less what the last one took to fill. Gives
-    /// the delay.
+    /// A memtable of `memory` bytes has been begun at `now`. When it may not be full before the
+    /// flush that runs is done (`wait`), its writers are to be slowed by the time that would be
+    /// missing: what the flush still needs, less what the last one took to fill. Gives the delay.
     fn begin(&self, now: u64, stood: u64, memory: usize, wait: bool) -> u64 {
         let elapsed = now.saturating_sub(self.begun.swap(now, Ordering::Relaxed));
         let idle = stood.saturating_sub(self.stood.swap(stood, Ordering::Relaxed));
@@ -107,7 +115,8 @@ impl Fill {
 }
 
 impl Core {
-    /// Slows the caller, who takes `bytes` of memtables, if compactions or the tree's flushes are behind.
+    /// Slows the caller, who takes `bytes` of memtables, if compactions or the tree's flushes are
+    /// behind.
     #[inline]
     pub fn pace(&self, tree: &TreeCore, bytes: usize) {
         let rate = self.pace.delay().max(tree.fill.nanos_per_kib.load(Ordering::Relaxed));
@@ -134,22 +143,31 @@ impl Core {
         self.watch.meters.record(Timed::Pace, pay);
     }
 
-    /// Sets the delay from the position between the soft and the hard limit of the tree that is furthest behind, after that of `tree` has
-    /// changed: 0 is none, 1 the most. One caller at a time.
+    /// Sets the delay from the position between the soft and the hard limit of the tree that is
+    /// furthest behind, after that of `tree` has changed: 0 is none, 1 the most. One caller at a
+    /// time.
     pub fn set_pace(&self, tree: &TreeCore, pressure: f64) {
-        self.set_delay(&self.pace.nanos_per_kib, delay(pressure), &mut self.pace.slowed.lock(), tree, RUNS);
+        self.set_delay(
+            &self.pace.nanos_per_kib,
+            delay(pressure),
+            &mut self.pace.slowed.lock(),
+            tree,
+            RUNS,
+        );
     }
 
     /// A fresh memtable of `tree` has been begun at `now`, after one of `memory` bytes.
     pub fn begin_fill(&self, tree: &TreeCore, now: u64, memory: usize) {
-        let stood = self.pace.slept.load(Ordering::Relaxed) + self.pace.stalled.load(Ordering::Relaxed);
+        let stood =
+            self.pace.slept.load(Ordering::Relaxed) + self.pace.stalled.load(Ordering::Relaxed);
         let fill = &tree.fill;
         let mut slowed = fill.slowed.lock();
         let rate = fill.begin(now, stood, memory, self.is_full_soon(tree));
         self.set_delay(&fill.nanos_per_kib, rate, &mut slowed, tree, FLUSH);
     }
 
-    /// A memtable of `tree` has been flushed, or the tree is gone: when nobody will wait for a flush any more, nobody is slowed for it.
+    /// A memtable of `tree` has been flushed, or the tree is gone: when nobody will wait for a
+    /// flush any more, nobody is slowed for it.
     pub fn end_fill(&self, tree: &TreeCore) {
         let mut slowed = tree.fill.slowed.lock();
         if !self.is_full_soon(tree) {
@@ -157,8 +175,8 @@ impl Core {
         }
     }
 
-    /// Whether the writers of `tree` will wait for a flush when the memtable is full that they fill now. Without workers they flush themselves,
-    /// and there is nobody to wait for.
+    /// Whether the writers of `tree` will wait for a flush when the memtable is full that they fill
+    /// now. Without workers they flush themselves, and there is nobody to wait for.
     fn is_full_soon(&self, tree: &TreeCore) -> bool {
         let is_full = || tree.view.load_full().sealed.len() >= self.max_sealed;
         self.options.background_threads > 0 && tree.check_live().is_ok() && is_full()
@@ -176,12 +194,20 @@ impl Core {
     }
 
     /// Makes a delay this one, and tells when writers begin to be slowed by it, and when that ends.
-    fn set_delay(&self, delay: &AtomicU64, rate: u64, slowed: &mut Option<Slowed>, tree: &TreeCore, reason: &'static str) {
+    fn set_delay(
+        &self,
+        delay: &AtomicU64,
+        rate: u64,
+        slowed: &mut Option<Slowed>,
+        tree: &TreeCore,
+        reason: &'static str,
+    ) {
         delay.store(rate, Ordering::Relaxed);
         if rate == 0 {
             self.tell_end(slowed);
         } else if slowed.is_none() {
-            let (since, slept) = (self.env.monotonic_nanos(), self.pace.slept.load(Ordering::Relaxed));
+            let (since, slept) =
+                (self.env.monotonic_nanos(), self.pace.slept.load(Ordering::Relaxed));
             *slowed = Some(Slowed { tree: tree.name.clone(), reason, since, slept });
             self.events.note(|| Event::PacingBegun { tree: tree.name.clone(), reason });
         }
@@ -197,15 +223,22 @@ impl Core {
         });
     }
 
-    /// Waits until flushes have ended that a writer of `tree` needs: as long as `is_full` says, of which `reason` is told.
-    pub fn wait_for_flush(&self, tree: &TreeCore, reason: &str, is_full: &dyn Fn() -> bool) -> Result<()> {
+    /// Waits until flushes have ended that a writer of `tree` needs: as long as `is_full` says, of
+    /// which `reason` is told.
+    pub fn wait_for_flush(
+        &self,
+        tree: &TreeCore,
+        reason: &str,
+        is_full: &dyn Fn() -> bool,
+    ) -> Result<()> {
         let from = self.watch.meters.now();
         self.signal_work();
         if self.options.background_threads == 0 {
             match self.work_inline() {
                 Ok(true) => {}
                 Ok(false) => {
-                    // Another caller is flushing this tree: to ask again and again would only keep it from the lock.
+                    // Another caller is flushing this tree: to ask again and again would only keep
+                    // it from the lock.
                     let mut g = self.work.generation.lock();
                     if is_full() {
                         self.work.done.wait_for(&mut g, Duration::from_millis(20));
@@ -218,7 +251,11 @@ impl Core {
             return Ok(());
         }
         // With its own memtables in tables it may still be another tree that holds the memory.
-        let put_off = if tree.view.load_full().sealed.is_empty() { &self.work.put_off } else { &tree.put_off };
+        let put_off = if tree.view.load_full().sealed.is_empty() {
+            &self.work.put_off
+        } else {
+            &tree.put_off
+        };
         let since = put_off.lock().times();
         let told = || (tree.name.clone(), reason.to_owned());
         self.events.note(|| {
@@ -236,7 +273,13 @@ impl Core {
     }
 
     /// Waits as long as `is_full` says, unless there is an error or work has been put off since.
-    fn wait_while(&self, tree: &TreeCore, put_off: &Mutex<PutOff>, since: u64, is_full: &dyn Fn() -> bool) -> Result<()> {
+    fn wait_while(
+        &self,
+        tree: &TreeCore,
+        put_off: &Mutex<PutOff>,
+        since: u64,
+        is_full: &dyn Fn() -> bool,
+    ) -> Result<()> {
         let mut g = self.work.generation.lock();
         while is_full() {
             self.check_writable()?;

@@ -1,14 +1,16 @@
 //! What holds space: readers of states that are no longer current, and long work in progress.
 //!
 //! Invariants:
-//! - Opening an iterator registers nothing. A tree's view is noted here when it is *replaced*, weakly; one that is still alive
-//!   later is held by somebody, and its age is the time since then.
-//! - A table file is noted when it has left the manifest, weakly too. So the sum of those still alive counts each file once, however
-//!   many hold it.
-//! - Long work (a compaction, a checkpoint, …) is a [`Task`] here for as long as it lives, with the files that it is writing.
+//! - Opening an iterator registers nothing. A tree's view is noted here when it is *replaced*,
+//!   weakly; one that is still alive later is held by somebody, and its age is the time since then.
+//! - A table file is noted when it has left the manifest, weakly too. So the sum of those still
+//!   alive counts each file once, however many hold it.
+//! - Long work (a compaction, a checkpoint, …) is a [`Task`] here for as long as it lives, with the
+//!   files that it is writing.
 //!
-//! Not seen here: a [`Value`](crate::Value) of an uncompressed table read through a map keeps that file's blocks on the device even
-//! when the file is gone; and a checkpoint that is done shares its files with the Db by hard links.
+//! Not seen here: a [`Value`](crate::Value) of an uncompressed table read through a map keeps that
+//! file's blocks on the device even when the file is gone; and a checkpoint that is done shares its
+//! files with the Db by hard links.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -21,7 +23,8 @@ use crate::merge::run::TableHandle;
 
 use super::view::{Version, View};
 
-/// How often the epoch is asked to move on before views are counted: what was replaced just now is only garbage then.
+/// How often the epoch is asked to move on before views are counted: what was replaced just now is
+/// only garbage then.
 const NUDGES: usize = 4;
 
 /// Who holds space.
@@ -68,19 +71,20 @@ impl PinKind {
 pub struct Pin {
     /// What it is.
     pub kind: PinKind,
-    /// The name given to the snapshot; of a compaction, the job; of a checkpoint and an export, where it goes; else empty.
+    /// The name given to the snapshot; of a compaction, the job; of a checkpoint and an export,
+    /// where it goes; else empty.
     pub name: String,
     /// The tree; empty when it is all of them.
     pub tree: String,
-    /// Wall clock in microseconds since 1970: of a snapshot and of work, when it began; of a reader, when the state that it reads was
-    /// replaced by a newer one.
+    /// Wall clock in microseconds since 1970: of a snapshot and of work, when it began; of a
+    /// reader, when the state that it reads was replaced by a newer one.
     pub since_micros: u64,
     /// The same as an age in microseconds.
     pub age_micros: u64,
     /// How many hold it: iterators and cursors of one state count together.
     pub holders: usize,
-    /// Bytes of table files that have left the manifest and that this keeps, perhaps together with others. Of a snapshot: what the
-    /// old versions kept for it may take at most.
+    /// Bytes of table files that have left the manifest and that this keeps, perhaps together with
+    /// others. Of a snapshot: what the old versions kept for it may take at most.
     pub bytes: u64,
     /// Bytes of memtables that are in tables already and that this keeps.
     pub memory: u64,
@@ -148,18 +152,28 @@ pub struct Pins {
 impl Pins {
     /// An empty ledger.
     pub fn new(env: Arc<dyn Env>) -> Arc<Pins> {
-        Arc::new(Pins { env, views: Mutex::default(), files: Mutex::default(), tasks: Mutex::default() })
+        Arc::new(Pins {
+            env,
+            views: Mutex::default(),
+            files: Mutex::default(),
+            tasks: Mutex::default(),
+        })
     }
 
     /// Notes a view that is being replaced.
     pub fn replaced(&self, tree: &str, view: &Arc<View>) {
-        let past = PastView { tree: tree.to_owned(), view: Arc::downgrade(view), since_micros: self.env.wall_micros() };
+        let past = PastView {
+            tree: tree.to_owned(),
+            view: Arc::downgrade(view),
+            since_micros: self.env.wall_micros(),
+        };
         let mut views = self.views.lock();
         views.retain(|v| v.view.strong_count() > 0);
         views.push(past);
     }
 
-    /// Notes tables that have left the manifest, and lets their files go when their last reader does.
+    /// Notes tables that have left the manifest, and lets their files go when their last reader
+    /// does.
     pub fn retire<'a>(&self, tree: TreeId, tables: impl IntoIterator<Item = &'a Arc<TableHandle>>) {
         let mut files = self.files.lock();
         files.retain(|(_, t)| t.strong_count() > 0);
@@ -177,9 +191,22 @@ impl Pins {
     }
 
     /// Lists work until what is returned is dropped. `tables` are those that it reads.
-    pub fn begin(&self, kind: PinKind, tree: Option<(TreeId, &str)>, name: String, tables: Vec<Arc<TableHandle>>) -> Arc<Task> {
+    pub fn begin(
+        &self,
+        kind: PinKind,
+        tree: Option<(TreeId, &str)>,
+        name: String,
+        tables: Vec<Arc<TableHandle>>,
+    ) -> Arc<Task> {
         let tree = tree.map(|(id, name)| (id, name.to_owned()));
-        let task = Task { kind, tree, name, since_micros: self.env.wall_micros(), tables, created: Mutex::default() };
+        let task = Task {
+            kind,
+            tree,
+            name,
+            since_micros: self.env.wall_micros(),
+            tables,
+            created: Mutex::default(),
+        };
         let task = Arc::new(task);
         let mut tasks = self.tasks.lock();
         tasks.retain(|t| t.strong_count() > 0);
@@ -204,7 +231,8 @@ impl Pins {
         tasks.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Work and readers, without snapshots. Readers that hold nothing but what is current anyway are left out.
+    /// Work and readers, without snapshots. Readers that hold nothing but what is current anyway
+    /// are left out.
     pub fn list(&self) -> Vec<Pin> {
         nudge();
         let now = self.env.wall_micros();
@@ -221,15 +249,24 @@ impl Pins {
         let mut pins = vec![];
         for t in self.tasks() {
             let tree = t.tree.as_ref().map_or("", |t| &t.1);
-            pins.push(Pin { bytes: obsolete(&t.tables), ..pin(t.kind, &t.name, tree, t.since_micros) });
+            pins.push(Pin {
+                bytes: obsolete(&t.tables),
+                ..pin(t.kind, &t.name, tree, t.since_micros)
+            });
         }
-        let past: Vec<_> = self.views.lock().iter().map(|v| (v.tree.clone(), v.view.clone(), v.since_micros)).collect();
+        let past: Vec<_> = self
+            .views
+            .lock()
+            .iter()
+            .map(|v| (v.tree.clone(), v.view.clone(), v.since_micros))
+            .collect();
         for (tree, view, since) in past {
             let Some(view) = view.upgrade() else { continue };
             // Not counting the one just taken.
             let holders = Arc::strong_count(&view).saturating_sub(1);
             let bytes = obsolete(tables_of(&view.version));
-            let memory = view.memtables().filter(|m| m.is_flushed()).map(|m| m.mem.used() as u64).sum();
+            let memory =
+                view.memtables().filter(|m| m.is_flushed()).map(|m| m.mem.used() as u64).sum();
             if holders > 0 && bytes + memory > 0 {
                 pins.push(Pin { holders, bytes, memory, ..pin(PinKind::Reader, "", &tree, since) });
             }

@@ -1,7 +1,8 @@
 //! Statistics as Prometheus reads them: its text format, version 0.0.4.
 //!
-//! Invariants: every family has one `HELP` and one `TYPE` line, right before all of its samples; counters end in `_total`; times are seconds
-//! and sizes bytes; buckets of histograms are cumulative. No crate is needed for that, so there is no feature either.
+//! Invariants: every family has one `HELP` and one `TYPE` line, right before all of its samples;
+//! counters end in `_total`; times are seconds and sizes bytes; buckets of histograms are
+//! cumulative. No crate is needed for that, so there is no feature either.
 
 use std::fmt::{Display, Write};
 
@@ -47,13 +48,25 @@ impl Text {
     }
 
     /// Samples that differ by one label.
-    fn each(&mut self, (name, kind): (&str, &str), help: &str, label: &str, samples: &[(&str, u64)]) {
+    fn each(
+        &mut self,
+        (name, kind): (&str, &str),
+        help: &str,
+        label: &str,
+        samples: &[(&str, u64)],
+    ) {
         self.family(name, kind, help);
         samples.iter().for_each(|(text, value)| self.sample(name, &[(label, text)], value));
     }
 
     /// A sample for each tree.
-    fn trees(&mut self, (name, kind): (&str, &str), help: &str, trees: &[TreeStats], value: impl Fn(&TreeStats) -> u64) {
+    fn trees(
+        &mut self,
+        (name, kind): (&str, &str),
+        help: &str,
+        trees: &[TreeStats],
+        value: impl Fn(&TreeStats) -> u64,
+    ) {
         let samples: Vec<(&str, u64)> = trees.iter().map(|t| (t.name.as_str(), value(t))).collect();
         self.each((name, kind), help, "tree", &samples);
     }
@@ -64,9 +77,10 @@ fn seconds(nanos: u64) -> f64 {
 }
 
 impl Stats {
-    /// All of it in the text format of Prometheus, version 0.0.4, to be served as `text/plain; version=0.0.4`. Counters begin with the
-    /// opening of the store. What is counted by samples is told as what it stands for, and its help says so; histograms of gets, seeks and
-    /// writes have only those that were timed.
+    /// All of it in the text format of Prometheus, version 0.0.4, to be served as
+    /// `text/plain; version=0.0.4`. Counters begin with the opening of the store. What is counted
+    /// by samples is told as what it stands for, and its help says so; histograms of gets, seeks
+    /// and writes have only those that were timed.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};
@@ -92,46 +106,107 @@ impl Stats {
         t.counter("firn_user_bytes_total", "Bytes of keys and values written.", self.user_bytes);
         t.gauge("firn_sequence_number", "The newest sequence number that may be read.", self.seq);
         t.counter("firn_flushes_total", "Flushes done.", self.flushes);
-        t.counter("firn_flush_bytes_total", "Bytes of tables written by flushes.", self.flush_bytes);
+        t.counter(
+            "firn_flush_bytes_total",
+            "Bytes of tables written by flushes.",
+            self.flush_bytes,
+        );
         t.counter("firn_flush_seconds_total", "Time spent in flushes.", seconds(self.flush_nanos));
         let jobs = [("merge", self.compactions), ("move", self.moves), ("drop", self.drops)];
-        t.each(("firn_compactions_total", "counter"), "Compactions done, by what they do with tables.", "action", &jobs);
-        t.counter("firn_compaction_read_bytes_total", "Bytes of tables read by compactions.", self.compaction_read);
-        t.counter("firn_compaction_written_bytes_total", "Bytes of tables written by compactions.", self.compaction_written);
-        t.counter("firn_compaction_seconds_total", "Time spent in compactions.", seconds(self.compaction_nanos));
+        t.each(
+            ("firn_compactions_total", "counter"),
+            "Compactions done, by what they do with tables.",
+            "action",
+            &jobs,
+        );
+        t.counter(
+            "firn_compaction_read_bytes_total",
+            "Bytes of tables read by compactions.",
+            self.compaction_read,
+        );
+        t.counter(
+            "firn_compaction_written_bytes_total",
+            "Bytes of tables written by compactions.",
+            self.compaction_written,
+        );
+        t.counter(
+            "firn_compaction_seconds_total",
+            "Time spent in compactions.",
+            seconds(self.compaction_nanos),
+        );
         let dropped = [
             ("shadowed", self.dropped_shadowed),
             ("delete", self.dropped_deletes),
             ("covered", self.dropped_covered),
             ("purged", self.dropped_purged),
         ];
-        t.each(("firn_dropped_entries_total", "counter"), "Entries dropped by flushes and compactions.", "why", &dropped);
+        t.each(
+            ("firn_dropped_entries_total", "counter"),
+            "Entries dropped by flushes and compactions.",
+            "why",
+            &dropped,
+        );
         t.counter(
             "firn_paced_seconds_total",
             "Time that writers slept because compactions were behind.",
             seconds(self.paced_nanos),
         );
-        t.counter("firn_stalled_seconds_total", "Time that writers waited for a memtable.", seconds(self.stalled_nanos));
+        t.counter(
+            "firn_stalled_seconds_total",
+            "Time that writers waited for a memtable.",
+            seconds(self.stalled_nanos),
+        );
     }
 
     fn tell_reads(&self, t: &mut Text) {
         let trees = &self.trees;
-        let mut each = |name, help, of: fn(&TreeStats) -> u64| t.trees((name, "counter"), help, trees, of);
+        let mut each =
+            |name, help, of: fn(&TreeStats) -> u64| t.trees((name, "counter"), help, trees, of);
         each("firn_gets_total", "Gets of a key, estimated.", |t| t.reads.gets);
         each("firn_gets_found_total", "Gets that found a value, estimated.", |t| t.reads.found);
-        each("firn_gets_in_memtables_total", "Gets that a memtable answered, estimated.", |t| t.reads.in_memtables);
-        each("firn_filters_asked_total", "Filters of tables that were asked, estimated.", |t| t.reads.filters_asked);
-        each("firn_filters_no_total", "Filters that knew that nothing is there, estimated.", |t| t.reads.filters_no);
-        each("firn_filters_wrong_total", "Filters that let a key pass that is not there, estimated.", |t| {
-            t.reads.filters_wrong
+        each("firn_gets_in_memtables_total", "Gets that a memtable answered, estimated.", |t| {
+            t.reads.in_memtables
         });
-        each("firn_blocks_cached_total", "Blocks that readers found in the cache, estimated.", |t| t.reads.blocks_cached);
-        each("firn_blocks_mapped_total", "Blocks that readers were served from maps, estimated.", |t| t.reads.blocks_mapped);
-        each("firn_blocks_read_total", "Blocks that were read from files for readers.", |t| t.reads.blocks_read);
-        each("firn_read_bytes_total", "Bytes of blocks that were read from files for readers.", |t| t.reads.bytes_read);
+        each("firn_filters_asked_total", "Filters of tables that were asked, estimated.", |t| {
+            t.reads.filters_asked
+        });
+        each("firn_filters_no_total", "Filters that knew that nothing is there, estimated.", |t| {
+            t.reads.filters_no
+        });
+        each(
+            "firn_filters_wrong_total",
+            "Filters that let a key pass that is not there, estimated.",
+            |t| t.reads.filters_wrong,
+        );
+        each(
+            "firn_blocks_cached_total",
+            "Blocks that readers found in the cache, estimated.",
+            |t| t.reads.blocks_cached,
+        );
+        each(
+            "firn_blocks_mapped_total",
+            "Blocks that readers were served from maps, estimated.",
+            |t| t.reads.blocks_mapped,
+        );
+        each("firn_blocks_read_total", "Blocks that were read from files for readers.", |t| {
+            t.reads.blocks_read
+        });
+        each(
+            "firn_read_bytes_total",
+            "Bytes of blocks that were read from files for readers.",
+            |t| t.reads.bytes_read,
+        );
         t.counter("firn_cache_inserts_total", "Blocks put into the cache.", self.cache.inserts);
-        t.counter("firn_cache_evictions_total", "Blocks evicted from the cache.", self.cache.evictions);
-        t.counter("firn_cache_refusals_total", "Blocks not cached because no memory was free in time.", self.cache.refusals);
+        t.counter(
+            "firn_cache_evictions_total",
+            "Blocks evicted from the cache.",
+            self.cache.evictions,
+        );
+        t.counter(
+            "firn_cache_refusals_total",
+            "Blocks not cached because no memory was free in time.",
+            self.cache.refusals,
+        );
         t.gauge("firn_cache_blocks", "Blocks in the cache.", self.cache.frames);
     }
 
@@ -140,9 +215,17 @@ impl Stats {
         let parts = [("memtables", m.memtables), ("cache", m.cache), ("tables", m.tables)];
         t.each(("firn_memory_bytes", "gauge"), "Memory in use, by what it is for.", "part", &parts);
         t.gauge("firn_memory_budget_bytes", "Memory that the user allowed.", m.budget);
-        t.gauge("firn_cache_capacity_bytes", "What the cache may grow to at present.", m.cache_capacity);
+        t.gauge(
+            "firn_cache_capacity_bytes",
+            "What the cache may grow to at present.",
+            m.cache_capacity,
+        );
         t.gauge("firn_log_bytes", "Bytes of log that are kept.", self.wal_bytes);
-        let states = [("live", self.space.live), ("pinned", self.space.pinned), ("writing", self.space.writing)];
+        let states = [
+            ("live", self.space.live),
+            ("pinned", self.space.pinned),
+            ("writing", self.space.writing),
+        ];
         t.each(("firn_space_bytes", "gauge"), "Bytes of table files.", "state", &states);
         let f = &self.files;
         let open = [("store", f.open), ("shared", f.shared_open)];
@@ -153,7 +236,11 @@ impl Stats {
             &open,
         );
         let bound = if f.most == u64::MAX { "+Inf".to_owned() } else { f.most.to_string() };
-        t.gauge("firn_open_files_bound", "How many of those that share the bound may be open.", bound);
+        t.gauge(
+            "firn_open_files_bound",
+            "How many of those that share the bound may be open.",
+            bound,
+        );
         t.counter(
             "firn_files_reopened_total",
             "Files of tables that were opened again, having been closed to stay within the bound.",
@@ -164,24 +251,35 @@ impl Stats {
 
     fn tell_trees(&self, t: &mut Text) {
         let trees = &self.trees;
-        let mut each = |name, help, of: fn(&TreeStats) -> u64| t.trees((name, "gauge"), help, trees, of);
-        each("firn_tree_runs", "Sorted runs of tables, each of which a read may have to look into.", |t| t.runs.len() as u64);
+        let mut each =
+            |name, help, of: fn(&TreeStats) -> u64| t.trees((name, "gauge"), help, trees, of);
+        each(
+            "firn_tree_runs",
+            "Sorted runs of tables, each of which a read may have to look into.",
+            |t| t.runs.len() as u64,
+        );
         each("firn_tree_tables", "Tables.", |t| t.runs.iter().map(|r| r.tables as u64).sum());
         each("firn_tree_bytes", "Bytes of table files.", |t| t.runs.iter().map(|r| r.bytes).sum());
         each("firn_tree_raw_bytes", "Bytes of keys and values in tables, uncompressed.", |t| {
             t.runs.iter().map(|r| r.raw_bytes).sum()
         });
         each("firn_tree_entries", "Entries in tables.", |t| t.runs.iter().map(|r| r.entries).sum());
-        each("firn_tree_deletes", "Deletes among them.", |t| t.runs.iter().map(|r| r.deletes).sum());
+        each("firn_tree_deletes", "Deletes among them.", |t| {
+            t.runs.iter().map(|r| r.deletes).sum()
+        });
         each("firn_tree_memtable_bytes", "Bytes in memtables.", |t| t.memtable_bytes);
-        each("firn_tree_sealed_memtables", "Memtables that wait for their flush.", |t| t.sealed as u64);
+        each("firn_tree_sealed_memtables", "Memtables that wait for their flush.", |t| {
+            t.sealed as u64
+        });
         each("firn_tree_debt_bytes", "Bytes that the policy still wants rewritten.", |t| t.debt);
     }
 
     fn tell_latencies(&self, t: &mut Text) {
         const NAME: &str = "firn_latency_seconds";
         let sampled = self.latencies.sampled;
-        let help = format!("How long operations took; of gets, seeks and writes one in {sampled} is timed.");
+        let help = format!(
+            "How long operations took; of gets, seeks and writes one in {sampled} is timed."
+        );
         t.family(NAME, "histogram", &help);
         for (operation, l) in self.latencies.named() {
             let labels = ("operation", operation);

@@ -1,9 +1,11 @@
 //! The read path of one key: memtables, then runs, newest first, until a version decides.
 //!
 //! Invariants:
-//! - The view is taken before the read point. A lone key whose newest version decides needs no more: what the view lacks is newer than
-//!   the call, and what its memtable has is newer still. Several keys, and operands, are read [at one moment](View::at_one_moment).
-//! - Without operands, the first version that may be seen decides; a range deletion in a newer source hides all older sources.
+//! - The view is taken before the read point. A lone key whose newest version decides needs no
+//!   more: what the view lacks is newer than the call, and what its memtable has is newer still.
+//!   Several keys, and operands, are read [at one moment](View::at_one_moment).
+//! - Without operands, the first version that may be seen decides; a range deletion in a newer
+//!   source hides all older sources.
 //! - The key is hashed once (twice where filters hold prefixes).
 
 use crate::base::cursor::Cursor;
@@ -25,9 +27,11 @@ use super::meters::{Timed, Turn};
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 
-/// Keys of a multi-get whose reads are fetched ahead together: about as many cache misses as a core has in flight.
+/// Keys of a multi-get whose reads are fetched ahead together: about as many cache misses as a core
+/// has in flight.
 const AHEAD: usize = 16;
-/// Keys of a multi-get whose blocks are asked of the device together: about as many reads as make a device fast.
+/// Keys of a multi-get whose blocks are asked of the device together: about as many reads as make a
+/// device fast.
 const TOGETHER: usize = 64;
 
 /// Where the value of a key seems to be: the first table that may have it, and the block.
@@ -110,11 +114,20 @@ impl Core {
             return explain::get(self, tree, key, None);
         }
         let turn = self.watch.meters.begin();
-        if turn.is_none() { self.get_newest(tree, key, &mut ()) } else { self.get_sampled(tree, key, None, turn) }
+        if turn.is_none() {
+            self.get_newest(tree, key, &mut ())
+        } else {
+            self.get_sampled(tree, key, None, turn)
+        }
     }
 
     #[inline]
-    fn get_newest(&self, tree: &TreeCore, key: &[u8], tally: &mut impl Tally) -> Result<Option<Value>> {
+    fn get_newest(
+        &self,
+        tree: &TreeCore,
+        key: &[u8],
+        tally: &mut impl Tally,
+    ) -> Result<Option<Value>> {
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
         // A tree that is dropped is marked before it is emptied.
@@ -130,7 +143,13 @@ impl Core {
     }
 
     #[inline]
-    fn get_of(&self, tree: &TreeCore, key: &[u8], read: Seq, tally: &mut impl Tally) -> Result<Option<Value>> {
+    fn get_of(
+        &self,
+        tree: &TreeCore,
+        key: &[u8],
+        read: Seq,
+        tally: &mut impl Tally,
+    ) -> Result<Option<Value>> {
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
         tree.check_live()?;
@@ -139,7 +158,13 @@ impl Core {
 
     /// A get that is timed or counted.
     #[cold]
-    fn get_sampled(&self, tree: &TreeCore, key: &[u8], read: Option<Seq>, turn: Turn) -> Result<Option<Value>> {
+    fn get_sampled(
+        &self,
+        tree: &TreeCore,
+        key: &[u8],
+        read: Option<Seq>,
+        turn: Turn,
+    ) -> Result<Option<Value>> {
         if !turn.counts() {
             let found = match read {
                 Some(read) => self.get_of(tree, key, read, &mut ()),
@@ -164,11 +189,19 @@ impl Core {
             return explain::get(self, tree, key, Some(read));
         }
         let turn = self.watch.meters.begin();
-        if turn.is_none() { self.get_of(tree, key, read, &mut ()) } else { self.get_sampled(tree, key, Some(read), turn) }
+        if turn.is_none() {
+            self.get_of(tree, key, read, &mut ())
+        } else {
+            self.get_sampled(tree, key, Some(read), turn)
+        }
     }
 
     /// The values of several keys, all of one moment.
-    pub fn multi_get<K: AsRef<[u8]>>(&self, tree: &TreeCore, keys: &[K]) -> Result<Vec<Option<Value>>> {
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        tree: &TreeCore,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
         let guard = epoch::pin();
         let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
         tree.check_live()?;
@@ -201,8 +234,9 @@ impl Core {
     }
 }
 
-/// Finds where the values of `keys` (at most [`TOGETHER`]) seem to be, and asks the device for the blocks that are not cached, so that
-/// it reads them all at once. It changes nothing and may guess wrong.
+/// Finds where the values of `keys` (at most [`TOGETHER`]) seem to be, and asks the device for the
+/// blocks that are not cached, so that it reads them all at once. It changes nothing and may guess
+/// wrong.
 fn locate<'g, K: AsRef<[u8]>>(view: &'g View, keys: &[K], places: &mut [Place<'g>], guard: &Guard) {
     for (place, key) in places.iter_mut().zip(keys) {
         let key = key.as_ref();
@@ -215,8 +249,9 @@ fn locate<'g, K: AsRef<[u8]>>(view: &'g View, keys: &[K], places: &mut [Place<'g
     }
 }
 
-/// Asks the memory for what the reads of `keys` (at most [`AHEAD`]) will look at, step by step for all of them together: a read is a
-/// chain of cache misses, and the chains of different keys can be waited for at once.
+/// Asks the memory for what the reads of `keys` (at most [`AHEAD`]) will look at, step by step for
+/// all of them together: a read is a chain of cache misses, and the chains of different keys can be
+/// waited for at once.
 fn fetch_ahead<K: AsRef<[u8]>>(keys: &[K], places: &[Place<'_>], guard: &Guard) {
     for (table, block) in places.iter().flatten() {
         table.fetch_block(*block, guard);
@@ -247,7 +282,13 @@ enum Found {
 
 /// The value of `key`, operands folded.
 #[inline]
-fn search_all(view: &View, key: &[u8], read: Seq, guard: &Guard, tally: &mut impl Tally) -> Result<Option<Value>> {
+fn search_all(
+    view: &View,
+    key: &[u8],
+    read: Seq,
+    guard: &Guard,
+    tally: &mut impl Tally,
+) -> Result<Option<Value>> {
     match search(view, key, read, guard, tally)? {
         Found::Is(value) => Ok(value),
         Found::Operands => gather(view, key, read, guard),
@@ -255,7 +296,13 @@ fn search_all(view: &View, key: &[u8], read: Seq, guard: &Guard, tally: &mut imp
 }
 
 #[inline]
-fn search(view: &View, key: &[u8], read: Seq, guard: &Guard, tally: &mut impl Tally) -> Result<Found> {
+fn search(
+    view: &View,
+    key: &[u8],
+    read: Seq,
+    guard: &Guard,
+    tally: &mut impl Tally,
+) -> Result<Found> {
     let hash = key_hash(key);
     for m in view.memtables() {
         match ask_memtable(m, key, hash, read, guard)? {
@@ -266,7 +313,8 @@ fn search(view: &View, key: &[u8], read: Seq, guard: &Guard, tally: &mut impl Ta
         }
     }
     tally.is_past_memtables();
-    let hash = if view.options.filter_prefix.is_some() { filter_hash(&view.options, key) } else { hash };
+    let hash =
+        if view.options.filter_prefix.is_some() { filter_hash(&view.options, key) } else { hash };
     for run in &view.version.runs {
         let Some(t) = run.find(key) else { continue };
         match ask_table(t, key, hash, read, guard, tally)? {
@@ -298,7 +346,14 @@ fn ask_memtable(m: &MemHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard) 
 }
 
 #[inline]
-fn ask_table(t: &TableHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard, tally: &mut impl Tally) -> Result<Answer> {
+fn ask_table(
+    t: &TableHandle,
+    key: &[u8],
+    hash: u64,
+    read: Seq,
+    guard: &Guard,
+    tally: &mut impl Tally,
+) -> Result<Answer> {
     let table = t.table()?;
     let cover = match t.meta.range_deletes {
         0 => 0,
@@ -327,8 +382,8 @@ pub(super) fn unknown_kind(key: &[u8], t: Trailer) -> Error {
     Error::corruption(format!("an entry of unknown kind {}", t.0 as u8)).keys(key, key)
 }
 
-/// The versions of one key in one source, newest first, until a base is met; `met` is told of each. True when there is nothing older to look
-/// for.
+/// The versions of one key in one source, newest first, until a base is met; `met` is told of each.
+/// True when there is nothing older to look for.
 pub(super) fn versions(
     c: &mut impl Cursor,
     key: &[u8],
@@ -397,7 +452,8 @@ fn gather(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Va
         done = versions(&mut table.cursor(true), key, read, cover, &mut ops, &mut base, |_| ())?;
     }
     if ops.is_empty() {
-        // The operand that brought the reader here was deleted before the moment of this second look.
+        // The operand that brought the reader here was deleted before the moment of this second
+        // look.
         return Ok(base.map(Value::from));
     }
     ops.reverse();

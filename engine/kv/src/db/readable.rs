@@ -20,10 +20,12 @@ pub trait Source {
     fn walk(&self, tree: &Tree, range: KeyRange) -> Range;
 }
 
-/// Reads of any tree of a store: of the newest state ([`Db`]), of a frozen one ([`Snapshot`](crate::Snapshot)), or in a
-/// [`Transaction`](crate::Transaction). A [`Tree`] has the same methods for itself, without the first argument; they are those of its `Db`.
+/// Reads of any tree of a store: of the newest state ([`Db`]), of a frozen one
+/// ([`Snapshot`](crate::Snapshot)), or in a [`Transaction`](crate::Transaction). A [`Tree`] has the
+/// same methods for itself, without the first argument; they are those of its `Db`.
 ///
-/// So a function that reads is written once for all of them. It takes the reader and the tree; the reader of a tree as it is now is its `Db`:
+/// So a function that reads is written once for all of them. It takes the reader and the tree; the
+/// reader of a tree as it is now is its `Db`:
 ///
 /// ```
 /// use firn_kv::{Db, Readable, Result, Tree, TreeOptions};
@@ -40,11 +42,13 @@ pub trait Source {
 /// # Ok::<(), firn_kv::Error>(())
 /// ```
 ///
-/// Keys and ranges are of any type, so there is no `dyn Readable`. It cannot be implemented elsewhere.
+/// Keys and ranges are of any type, so there is no `dyn Readable`. It cannot be implemented
+/// elsewhere.
 ///
 /// # Errors
-/// Of all methods: corruption and I/O errors of the tables read, errors of the merge hook, `Closed` when the tree was dropped,
-/// `InvalidArgument` for a tree of another store. Iterators give them as items.
+/// Of all methods: corruption and I/O errors of the tables read, errors of the merge hook, `Closed`
+/// when the tree was dropped, `InvalidArgument` for a tree of another store. Iterators give them as
+/// items.
 pub trait Readable: Source {
     /// The value of `key`. The value pins its block or memtable; nothing is copied.
     fn get(&self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
@@ -71,7 +75,8 @@ pub trait Readable: Source {
         self.walk(tree, KeyRange::default())
     }
 
-    /// All keys, in order, from both ends. Of a part: [`range`](Readable::range) with [`Range::keys`].
+    /// All keys, in order, from both ends. Of a part: [`range`](Readable::range) with
+    /// [`Range::keys`].
     fn keys(&self, tree: &Tree) -> Keys {
         self.iter(tree).keys()
     }
@@ -91,7 +96,8 @@ pub trait Readable: Source {
         Ok(self.keys(tree).next().transpose()?.is_none())
     }
 
-    /// How many keys there are. It walks over all of them, some million a second: nobody counts as keys come and go.
+    /// How many keys there are. It walks over all of them, some million a second: nobody counts as
+    /// keys come and go.
     fn len(&self, tree: &Tree) -> Result<u64> {
         self.keys(tree).try_fold(0, |n, key| key.map(|_| n + 1))
     }

@@ -1,23 +1,27 @@
-//! What a reader that opens beside a writer holds: the files that the writer may remove, rename and overwrite meanwhile; and how a reader
-//! follows the writer.
+//! What a reader that opens beside a writer holds: the files that the writer may remove, rename and
+//! overwrite meanwhile; and how a reader follows the writer.
 //!
-//! A reader takes no lock, so while it opens, the writer may merge tables away, give up segments of the log or use them again, and begin
-//! another manifest. So an opening goes in this order: it holds the segments that are there, reads the manifest, opens the tables that it
-//! names, holds the segments that have come since, and then reads the log from what it holds.
+//! A reader takes no lock, so while it opens, the writer may merge tables away, give up segments of
+//! the log or use them again, and begin another manifest. So an opening goes in this order: it
+//! holds the segments that are there, reads the manifest, opens the tables that it names, holds the
+//! segments that have come since, and then reads the log from what it holds.
 //!
 //! Invariants, and why the race ends:
-//! - R1: nothing is read by name that is held. A segment that was removed is still there for who has it open, a table for who has it mapped or
-//!   open: one whose file was closed to keep few open is opened by its name again, known by its footer, and read from its map if it is gone.
-//! - R2: what the manifest needs of the log was given up only after a later manifest said so (W4 of the log). So of the segments that
-//!   were there before the manifest was read none that is missing is needed, and what came later was written after the opening began.
-//! - R3: a segment that is used again gets its new header first. So each read of a segment is followed by one of its header: while that
-//!   is the old one, the bytes read were the segment's own.
-//! - R4: what is open stays open for the next attempt, which opens only what has come since. So an attempt fails only by what the
-//!   writer did to *new* files between the reading of a list and the opening of what stands in it: a table that was written, named, merged
-//!   away and removed.
-//! - R5: what an attempt finds wrong is believed when the next one finds the same: a writer that has removed what is missing does
-//!   not name it any more, and the log is read from behind what it has given up. So there is no limit of attempts, and damage ends them at
-//!   the second.
+//! - R1: nothing is read by name that is held. A segment that was removed is still there for who
+//!   has it open, a table for who has it mapped or open: one whose file was closed to keep few open
+//!   is opened by its name again, known by its footer, and read from its map if it is gone.
+//! - R2: what the manifest needs of the log was given up only after a later manifest said so (W4 of
+//!   the log). So of the segments that were there before the manifest was read none that is missing
+//!   is needed, and what came later was written after the opening began.
+//! - R3: a segment that is used again gets its new header first. So each read of a segment is
+//!   followed by one of its header: while that is the old one, the bytes read were the segment's
+//!   own.
+//! - R4: what is open stays open for the next attempt, which opens only what has come since. So an
+//!   attempt fails only by what the writer did to *new* files between the reading of a list and the
+//!   opening of what stands in it: a table that was written, named, merged away and removed.
+//! - R5: what an attempt finds wrong is believed when the next one finds the same: a writer that
+//!   has removed what is missing does not name it any more, and the log is read from behind what it
+//!   has given up. So there is no limit of attempts, and damage ends them at the second.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -36,13 +40,15 @@ use super::close::Handle;
 type Header = [u8; SEGMENT_HEADER as usize];
 
 impl Db {
-    /// The store as it is now, for a handle that was opened read-only: with this a second process follows the one that writes. The new handle
-    /// sees all that the writer had acknowledged before the call, and trees that have been made since. This handle, and all trees,
-    /// snapshots and iterators that were got from it, stay as they were; drop them when they are not needed any more, because they
-    /// keep files that the writer has removed.
+    /// The store as it is now, for a handle that was opened read-only: with this a second process
+    /// follows the one that writes. The new handle sees all that the writer had acknowledged before
+    /// the call, and trees that have been made since. This handle, and all trees, snapshots and
+    /// iterators that were got from it, stay as they were; drop them when they are not needed any
+    /// more, because they keep files that the writer has removed.
     ///
-    /// It costs what an opening costs but for the tables that are open already: the manifest is read, the tables that have come since are
-    /// opened, and the writer's log is read from where its trees have been flushed, at most about its memory budget. Hooks are handed on. The
+    /// It costs what an opening costs but for the tables that are open already: the manifest is
+    /// read, the tables that have come since are opened, and the writer's log is read from where
+    /// its trees have been flushed, at most about its memory budget. Hooks are handed on. The
     /// memory budget is shared with this handle; memtables are those of each handle.
     ///
     /// ```
@@ -59,8 +65,9 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for a handle that writes, `Incompatible` when another store lies there now, `Closed` when the handle was closed,
-    /// else as [`open_with`](Db::open_with). This handle stays as it is.
+    /// `InvalidArgument` for a handle that writes, `Incompatible` when another store lies there
+    /// now, `Closed` when the handle was closed, else as [`open_with`](Db::open_with). This handle
+    /// stays as it is.
     pub fn refresh(&self) -> Result<Db> {
         let fresh = Handle::new(self.core().refreshed()?);
         fresh.core.events.start()?;
@@ -84,12 +91,19 @@ pub(super) struct Held {
 impl Held {
     /// Holds nothing yet.
     pub fn new(opener: Arc<TableOpener>) -> Held {
-        let log = HeldLog { env: opener.env().clone(), dir: opener.dir.clone(), segments: BTreeMap::new() };
+        let log = HeldLog {
+            env: opener.env().clone(),
+            dir: opener.dir.clone(),
+            segments: BTreeMap::new(),
+        };
         Held { opener, tables: HashMap::new(), log, missing: HashSet::new(), doubted: None }
     }
 
     /// Holds tables that are open already.
-    pub fn with_tables(opener: Arc<TableOpener>, tables: impl Iterator<Item = Arc<TableHandle>>) -> Held {
+    pub fn with_tables(
+        opener: Arc<TableOpener>,
+        tables: impl Iterator<Item = Arc<TableHandle>>,
+    ) -> Held {
         let mut held = Held::new(opener);
         held.tables = open_ones(tables);
         held
@@ -97,7 +111,8 @@ impl Held {
 
     /// Whether an opening that failed with `e` is to begin again: when the writer may be the cause.
     pub fn may_pass(&mut self, e: &Error) -> bool {
-        let is_new = matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) && !self.is_known(e);
+        let is_new =
+            matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) && !self.is_known(e);
         self.doubted = Some(e.to_string());
         is_new
     }
@@ -107,7 +122,8 @@ impl Held {
         self.doubted.as_ref() == Some(&e.to_string())
     }
 
-    /// Holds the segments that are there, before the manifest is read. Those that have gone are let go: the manifest does not need them.
+    /// Holds the segments that are there, before the manifest is read. Those that have gone are let
+    /// go: the manifest does not need them.
     pub fn hold_log(&mut self) -> Result<()> {
         let there: HashSet<u64> = match self.log.listed() {
             // What is to be said of it is for who reads the manifest.
@@ -115,10 +131,13 @@ impl Held {
             listed => listed?.into_iter().collect(),
         };
         let mut held = std::mem::take(&mut self.log.segments);
-        // One that was not begun may be by now, and one that has another length has to be opened again.
+        // One that was not begun may be by now, and one that has another length has to be opened
+        // again.
         held.retain(|number, s| {
             let len = self.log.env.file_len(&self.log.path(*number));
-            there.contains(number) && s.header.is_some() && len.map_or(true, |len| len == s.file.len())
+            there.contains(number)
+                && s.header.is_some()
+                && len.map_or(true, |len| len == s.file.len())
         });
         self.log.segments = held;
         self.log.hold(there)
@@ -127,8 +146,9 @@ impl Held {
     /// Opens these tables, and holds the segments that have come meanwhile.
     ///
     /// # Errors
-    /// `Corruption` when a table is not there, and the last attempt has not missed it: the writer may have merged it away. A table that cannot
-    /// be opened for any other reason is an error to those who read it, and to nobody else.
+    /// `Corruption` when a table is not there, and the last attempt has not missed it: the writer
+    /// may have merged it away. A table that cannot be opened for any other reason is an error to
+    /// those who read it, and to nobody else.
     pub fn hold_tables(&mut self, all: Vec<Arc<TableHandle>>) -> Result<()> {
         let mut gone = Ok(());
         for h in &all {
@@ -172,7 +192,8 @@ impl HeldLog {
         Ok(self.env.list(&self.dir)?.iter().filter_map(|n| segment_number(n)).collect())
     }
 
-    /// Opens those that are not held yet. One that has gone meanwhile is not needed, or the log will have a gap.
+    /// Opens those that are not held yet. One that has gone meanwhile is not needed, or the log
+    /// will have a gap.
     fn hold(&mut self, numbers: impl IntoIterator<Item = u64>) -> Result<()> {
         for number in numbers {
             if self.segments.contains_key(&number) {

@@ -1,18 +1,22 @@
 //! The log at an opening: its records are checked, and their operations put into memtables.
 //!
-//! One thread reads and checks. As soon as there is much, and the Db has threads in the background, others insert: each has trees of its own,
-//! and takes all records in their order. When its memtables take more than its part of the memory budget it flushes some of them, as
-//! writers do. Trees have no hooks yet, so such a table keeps all operands of a merge, has no summary, and no filter where a hook says
-//! what is in it.
+//! One thread reads and checks. As soon as there is much, and the Db has threads in the background,
+//! others insert: each has trees of its own, and takes all records in their order. When its
+//! memtables take more than its part of the memory budget it flushes some of them, as writers do.
+//! Trees have no hooks yet, so such a table keeps all operands of a merge, has no summary, and no
+//! filter where a hook says what is in it.
 //!
 //! Invariants:
-//! - P1: a tree has one thread that inserts into it, so what its memtables hold, how they look, and when they are flushed, depends on the log
-//!   and on what memory there is alone.
+//! - P1: a tree has one thread that inserts into it, so what its memtables hold, how they look, and
+//!   when they are flushed, depends on the log and on what memory there is alone.
 //! - P2: what was read and not inserted takes [`AHEAD`] chunks at most.
-//! - P3: nothing is inserted behind a record that was refused, and no thread is left when the replay ends, however it ends.
-//! - P4: no manifest names the tables that are written here before the log has been read to its end and made durable: the one that the
-//!   opening begins has them all. So a crash in the middle leaves garbage, and the store as it was. Of an opening that fails they are removed.
-//! - P5: a reader writes nothing, so it keeps all that the log holds in memory, whatever that takes; so does an opening whose flushes lack space.
+//! - P3: nothing is inserted behind a record that was refused, and no thread is left when the
+//!   replay ends, however it ends.
+//! - P4: no manifest names the tables that are written here before the log has been read to its end
+//!   and made durable: the one that the opening begins has them all. So a crash in the middle
+//!   leaves garbage, and the store as it was. Of an opening that fails they are removed.
+//! - P5: a reader writes nothing, so it keeps all that the log holds in memory, whatever that
+//!   takes; so does an opening whose flushes lack space.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -38,7 +42,8 @@ use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 use super::write::{cost_of, insert_ops};
 
-/// Bytes of records that one thread inserts while it reads, before others are started. Debug builds start them early, so that tests have some.
+/// Bytes of records that one thread inserts while it reads, before others are started. Debug builds
+/// start them early, so that tests have some.
 const ALONE: u64 = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 20 };
 /// Bytes of records that are handed over together.
 const CHUNK: usize = if cfg!(debug_assertions) { 4 << 10 } else { 1 << 20 };
@@ -113,7 +118,10 @@ impl Inserter {
     }
 
     fn insert_all(&mut self, chunk: &Chunk) -> Result<()> {
-        chunk.records.iter().try_for_each(|(seq, end, at)| self.insert(*seq, *end, &chunk.bytes[at.clone()]))
+        chunk
+            .records
+            .iter()
+            .try_for_each(|(seq, end, at)| self.insert(*seq, *end, &chunk.bytes[at.clone()]))
     }
 
     /// Inserts what a record, which is sound, has for these trees.
@@ -139,7 +147,12 @@ impl Inserter {
             place.make_room(begin, &self.core.arenas)?;
             self.taken += place.taken;
         }
-        let of = |tree| find(&self.trees, tree).map(|i| &self.trees[i]).filter(|p| p.cost > 0).map(|p| &*p.active.mem);
+        let of = |tree| {
+            find(&self.trees, tree)
+                .map(|i| &self.trees[i])
+                .filter(|p| p.cost > 0)
+                .map(|p| &*p.active.mem)
+        };
         let inserted = insert_ops(seq, payload, of);
         debug_assert!(inserted.is_some(), "all operations decoded a moment ago");
         for i in self.touched.drain(..) {
@@ -152,12 +165,13 @@ impl Inserter {
 }
 
 impl Inserter {
-    /// Flushes memtables, before a record that begins here, until they take seven eighths of what they may: those first of which bytes times
-    /// age, in bytes of log, is the largest.
+    /// Flushes memtables, before a record that begins here, until they take seven eighths of what
+    /// they may: those first of which bytes times age, in bytes of log, is the largest.
     #[cold]
     fn flush_some(&mut self, begin: Lsn) -> Result<()> {
         let worth = |p: &Place| p.taken as u128 * begin.saturating_sub(p.start()).max(1) as u128;
-        let mut order: Vec<(u128, usize)> = self.trees.iter().enumerate().map(|(i, p)| (worth(p), i)).collect();
+        let mut order: Vec<(u128, usize)> =
+            self.trees.iter().enumerate().map(|(i, p)| (worth(p), i)).collect();
         order.sort_unstable_by_key(|&(worth, i)| (std::cmp::Reverse(worth), i));
         let (mut left, mut chosen) = (self.taken, vec![]);
         for (_, i) in order {
@@ -180,7 +194,10 @@ impl Inserter {
         // What is left are pages.
         self.most = self.most.max(left + left / 8);
         let flushed = {
-            let locks: Vec<_> = chosen.iter().map(|&i| (&*self.trees[i].tree, self.trees[i].tree.flushing.lock())).collect();
+            let locks: Vec<_> = chosen
+                .iter()
+                .map(|&i| (&*self.trees[i].tree, self.trees[i].tree.flushing.lock()))
+                .collect();
             let together: Vec<_> = locks.iter().map(|(tree, one)| (*tree, one)).collect();
             loop {
                 match self.core.flush_together(&together) {
@@ -219,7 +236,8 @@ fn find(trees: &[Place], tree: TreeId) -> Option<usize> {
 }
 
 impl Place {
-    /// Makes room for the operations of a record that begins here, and enters the memtable that has it.
+    /// Makes room for the operations of a record that begins here, and enters the memtable that has
+    /// it.
     fn make_room(&mut self, begin: Lsn, arenas: &Arc<ArenaPool>) -> Result<()> {
         while !self.active.mem.reserve(self.cost) {
             let view = self.tree.view.load_full();
@@ -245,7 +263,12 @@ impl Place {
 
     /// Where the log begins that its memtables hold.
     fn start(&self) -> Lsn {
-        self.tree.view.load_full().sealed.last().map_or(self.active.start(), |oldest| oldest.start())
+        self.tree
+            .view
+            .load_full()
+            .sealed
+            .last()
+            .map_or(self.active.start(), |oldest| oldest.start())
     }
 
     /// Looks at what the tree's memtables are now.
@@ -333,7 +356,8 @@ impl Crew {
         }
     }
 
-    /// Starts so many threads, which share the trees by what each has taken until now. Trees whose thread can't be started stay with who reads.
+    /// Starts so many threads, which share the trees by what each has taken until now. Trees whose
+    /// thread can't be started stay with who reads.
     fn divide(&mut self, env: &dyn Env, threads: usize) {
         let Crew::Alone(inserter) = self else { return };
         let (core, most) = (inserter.core.clone(), inserter.most);
@@ -348,7 +372,8 @@ impl Crew {
             }
         }
         let (mut helpers, mut rest) = (vec![], vec![]);
-        let each = if most == u64::MAX { most } else { (most / parts.len().max(1) as u64).max(LEAST) };
+        let each =
+            if most == u64::MAX { most } else { (most / parts.len().max(1) as u64).max(LEAST) };
         for (i, (_, part)) in parts.into_iter().enumerate() {
             let queue = Arc::new(Queue::default());
             let (inserter, served) = (Inserter::new(&core, part.clone(), each), queue.clone());
@@ -378,7 +403,9 @@ impl Crew {
         helpers.iter().for_each(|(queue, _)| queue.end());
         let threads = helpers.iter_mut().filter_map(|(_, thread)| thread.take());
         threads.for_each(|thread| thread.join());
-        helpers.iter().try_for_each(|(queue, _)| queue.state.lock().failed.take().map_or(Ok(()), Err))
+        helpers
+            .iter()
+            .try_for_each(|(queue, _)| queue.state.lock().failed.take().map_or(Ok(()), Err))
     }
 }
 
@@ -391,28 +418,41 @@ impl Drop for Crew {
 
 /// Puts the log's operations into memtables, skipping what a tree has in tables already.
 ///
-/// The manifest proves three things of the log: there is one, it reaches as far as any tree was flushed (the log is synced up to there
-/// before the manifest says so), and it names no tree that has not been created yet.
+/// The manifest proves three things of the log: there is one, it reaches as far as any tree was
+/// flushed (the log is synced up to there before the manifest says so), and it names no tree that
+/// has not been created yet.
 ///
-/// A reader's log, read through `env`, may be newer than the manifest that was read. Then operations count up to the first before which
-/// the manifest has changed in what the log does not tell: a tree was made, or tables were loaded, which takes a sequence number. So a
-/// reader sees nothing without what came before it.
+/// A reader's log, read through `env`, may be newer than the manifest that was read. Then
+/// operations count up to the first before which the manifest has changed in what the log does not
+/// tell: a tree was made, or tables were loaded, which takes a sequence number. So a reader sees
+/// nothing without what came before it.
 pub(super) fn replay(core: &Arc<Core>, env: &dyn Env) -> Result<Replayed> {
     let c = core.catalog.lock();
-    let (before, of_trees) =
-        (Before::of(&c.state), |t: &Arc<TreeCore>| (t.clone(), c.state.trees.get(&t.id).map_or(0, |s| s.flushed)));
+    let (before, of_trees) = (Before::of(&c.state), |t: &Arc<TreeCore>| {
+        (t.clone(), c.state.trees.get(&t.id).map_or(0, |s| s.flushed))
+    });
     let trees = core.trees.read().iter().map(of_trees).collect();
     let (first_table, manifest) = (c.state.next_file, c.manifest_number);
     drop(c);
     let replayed = replay_into(core, env, &before, trees, manifest).and_then(|replayed| {
-        let torn = replayed.recovered.torn.as_ref().filter(|_| !core.options.read_only && !core.options.accept_log_loss);
+        let torn = replayed
+            .recovered
+            .torn
+            .as_ref()
+            .filter(|_| !core.options.read_only && !core.options.accept_log_loss);
         torn.map_or(Ok(()), check_torn)?;
         Ok(replayed)
     });
     if replayed.is_err() {
         let c = core.catalog.lock();
-        let made: Vec<u64> =
-            c.state.trees.values().flat_map(|t| t.tables()).map(|t| t.id).filter(|&id| id >= first_table).collect();
+        let made: Vec<u64> = c
+            .state
+            .trees
+            .values()
+            .flat_map(|t| t.tables())
+            .map(|t| t.id)
+            .filter(|&id| id >= first_table)
+            .collect();
         drop(c);
         remove_tables(core, &made);
     }
@@ -433,11 +473,24 @@ impl Before {
     fn of(s: &State) -> Before {
         let durable = s.trees.values().map(|t| t.flushed).max().unwrap_or(0);
         let (writers, wal_floor) = (s.writers.clone(), s.wal_floor);
-        Before { store: s.id, last_seq: s.last_seq, next_tree: s.next_tree, wal_floor, durable, writers }
+        Before {
+            store: s.id,
+            last_seq: s.last_seq,
+            next_tree: s.next_tree,
+            wal_floor,
+            durable,
+            writers,
+        }
     }
 }
 
-fn replay_into(core: &Arc<Core>, env: &dyn Env, state: &Before, trees: Vec<Flushed>, manifest: u64) -> Result<Replayed> {
+fn replay_into(
+    core: &Arc<Core>,
+    env: &dyn Env,
+    state: &Before,
+    trees: Vec<Flushed>,
+    manifest: u64,
+) -> Result<Replayed> {
     let (dir, beside) = (&*core.dir, core.options.read_only);
     let threads = core.options.background_threads;
     let (mut last_seq, mut is_past, mut next_seq) = (0, false, state.last_seq + 1);
@@ -493,8 +546,9 @@ fn replay_into(core: &Arc<Core>, env: &dyn Env, state: &Before, trees: Vec<Flush
     Ok(Replayed { recovered, last_seq })
 }
 
-/// Whether the store has ever had a log. A new Db begins its log before its manifest, and a later opening adds a frame or begins another: so only a
-/// checkpoint that has not been opened yet has none, and its manifest is the first and has one frame. (A new Db of one frame holds nothing.)
+/// Whether the store has ever had a log. A new Db begins its log before its manifest, and a later
+/// opening adds a frame or begins another: so only a checkpoint that has not been opened yet has
+/// none, and its manifest is the first and has one frame. (A new Db of one frame holds nothing.)
 fn had_log(env: &dyn Env, dir: &Path, manifest: u64) -> Result<bool> {
     Ok(manifest > 1 || crate::manifest::read(env, dir, manifest)?.frames.len() > 1)
 }
@@ -511,11 +565,13 @@ fn lost_edits(env: &dyn Env, dir: &Path, manifest: u64, tree: u32) -> Error {
     .block("manifest")
 }
 
-/// An error about the log, or about the manifest where that is what is wrong: when its end is torn and the log misses records, the log
-/// was let go of because of edits that were durable then. A crash tears only what nothing was built on.
+/// An error about the log, or about the manifest where that is what is wrong: when its end is torn
+/// and the log misses records, the log was let go of because of edits that were durable then. A
+/// crash tears only what nothing was built on.
 fn torn_manifest(env: &dyn Env, dir: &Path, manifest: u64, e: Error) -> Error {
     let Ok(log) = crate::manifest::read(env, dir, manifest) else { return e };
-    if log.end == log.len || e.kind() != ErrorKind::Corruption || e.block_kind() == Some("manifest") {
+    if log.end == log.len || e.kind() != ErrorKind::Corruption || e.block_kind() == Some("manifest")
+    {
         return e;
     }
     Error::corruption(format!(

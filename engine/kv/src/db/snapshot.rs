@@ -1,4 +1,5 @@
-//! Snapshots: read points that compactions respect, with a name, so that one can see who holds what back.
+//! Snapshots: read points that compactions respect, with a name, so that one can see who holds what
+//! back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +52,10 @@ impl Snapshots {
         let seq = core.read_point();
         let id = s.last_key_value().map_or(0, |(k, _)| k.1 + 1).max(s.len() as u64);
         let id = (id..).find(|i| !s.contains_key(&(seq, *i))).unwrap_or(id);
-        s.insert((seq, id), Held { name: name.to_owned(), since_micros: core.env.wall_micros(), compares });
+        s.insert(
+            (seq, id),
+            Held { name: name.to_owned(), since_micros: core.env.wall_micros(), compares },
+        );
         (seq, id)
     }
 
@@ -61,12 +65,14 @@ impl Snapshots {
         self.waited_for.swap(false, Ordering::Relaxed)
     }
 
-    /// Keeps new snapshots from being taken until the guard goes: what is dropped meanwhile is seen by none of them.
+    /// Keeps new snapshots from being taken until the guard goes: what is dropped meanwhile is seen
+    /// by none of them.
     pub fn hold_off(&self) -> RwLockWriteGuard<'_, (), rank::Drops> {
         self.drops.write()
     }
 
-    /// Whether a live snapshot may see something whose smallest sequence number is this; then the next one that goes wakes the workers.
+    /// Whether a live snapshot may see something whose smallest sequence number is this; then the
+    /// next one that goes wakes the workers.
     pub fn wait_for(&self, min_seq: Option<Seq>) -> bool {
         let live = self.live.lock();
         let seen = live.last_key_value().is_some_and(|(k, _)| min_seq.is_some_and(|m| k.0 >= m));
@@ -83,7 +89,8 @@ impl Snapshots {
         v
     }
 
-    /// The oldest read point of those who will ask what has changed since: a change before it must not be given a later number.
+    /// The oldest read point of those who will ask what has changed since: a change before it must
+    /// not be given a later number.
     pub fn oldest_compared(&self) -> Option<Seq> {
         self.live.lock().iter().find(|(_, h)| h.compares).map(|(k, _)| k.0)
     }
@@ -91,7 +98,13 @@ impl Snapshots {
     /// All live snapshots.
     pub fn infos(&self) -> Vec<SnapshotInfo> {
         let s = self.live.lock();
-        s.iter().map(|(k, h)| SnapshotInfo { name: h.name.clone(), seq: k.0, since_micros: h.since_micros }).collect()
+        s.iter()
+            .map(|(k, h)| SnapshotInfo {
+                name: h.name.clone(),
+                seq: k.0,
+                since_micros: h.since_micros,
+            })
+            .collect()
     }
 }
 
@@ -122,8 +135,8 @@ impl Drop for ReadPoint {
     }
 }
 
-/// A frozen view of all trees of a Db. While it lives, compactions keep what it can see; drop it when done. What can be read is in
-/// [`Readable`](crate::Readable).
+/// A frozen view of all trees of a Db. While it lives, compactions keep what it can see; drop it
+/// when done. What can be read is in [`Readable`](crate::Readable).
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) point: Arc<ReadPoint>,

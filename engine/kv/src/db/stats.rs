@@ -135,7 +135,8 @@ pub struct Stats {
     pub stalled_nanos: u64,
     /// What reads did: of all trees, those included that were dropped.
     pub reads: ReadStats,
-    /// What the block cache did; of Dbs that share a [`MemoryBudget`](crate::MemoryBudget) that of all of them.
+    /// What the block cache did; of Dbs that share a [`MemoryBudget`](crate::MemoryBudget) that of
+    /// all of them.
     pub cache: CacheStats,
     /// How long operations took.
     pub latencies: Latencies,
@@ -153,12 +154,14 @@ pub struct Stats {
     pub pins: Vec<Pin>,
 }
 
-/// Anonymous memory of a Db in bytes; of Dbs that share a [`MemoryBudget`](crate::MemoryBudget) that of all of them, but for `tables`.
+/// Anonymous memory of a Db in bytes; of Dbs that share a [`MemoryBudget`](crate::MemoryBudget)
+/// that of all of them, but for `tables`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
     /// What the user allowed.
     pub budget: u64,
-    /// Memtables, active and sealed, as far as they are in use, and memory that is kept for the next one.
+    /// Memtables, active and sealed, as far as they are in use, and memory that is kept for the
+    /// next one.
     pub memtables: u64,
     /// Decoded blocks.
     pub cache: u64,
@@ -199,8 +202,8 @@ pub struct TreeStats {
 }
 
 impl TreeStats {
-    /// The declared bound in bytes, by what is known of the live bytes ([`one_copy`](TreeStats::one_copy)); `None` when the policy
-    /// declares none.
+    /// The declared bound in bytes, by what is known of the live bytes
+    /// ([`one_copy`](TreeStats::one_copy)); `None` when the policy declares none.
     pub fn bound_bytes(&self) -> Option<u64> {
         self.bound.map(|b| b.bytes(self.one_copy)).filter(|b| *b < u64::MAX)
     }
@@ -284,10 +287,17 @@ impl Core {
         let trees = self.trees.read().to_vec();
         let (pinned, writing) = (self.watch.pins.pinned_by_tree(), self.writing());
         let sum_of = |of: &BTreeMap<TreeId, u64>, t: &TreeCore| of.get(&t.id).copied().unwrap_or(0);
-        s.trees = trees.iter().map(|t| self.tree_stats(t, sum_of(&pinned, t), sum_of(&writing, t))).collect();
+        s.trees = trees
+            .iter()
+            .map(|t| self.tree_stats(t, sum_of(&pinned, t), sum_of(&writing, t)))
+            .collect();
         s.trees.iter().for_each(|t| s.reads.add(&t.reads));
         let sum = |of: fn(&Space) -> u64| s.trees.iter().map(|t| of(&t.space)).sum();
-        s.space = Space { live: sum(|s| s.live), pinned: pinned.values().sum(), writing: sum(|s| s.writing) };
+        s.space = Space {
+            live: sum(|s| s.live),
+            pinned: pinned.values().sum(),
+            writing: sum(|s| s.writing),
+        };
         s
     }
 
@@ -297,7 +307,8 @@ impl Core {
         let now = self.env.wall_micros();
         let snapshots = self.snapshots.infos();
         let trees = if snapshots.is_empty() { vec![] } else { self.trees.read().to_vec() };
-        let kept: Vec<Kept> = trees.iter().filter_map(|t| Kept::of(&t.view.load_full().version)).collect();
+        let kept: Vec<Kept> =
+            trees.iter().filter_map(|t| Kept::of(&t.view.load_full().version)).collect();
         let read = self.read_point();
         pins.extend(snapshots.into_iter().map(|s| Pin {
             kind: PinKind::Snapshot,
@@ -343,12 +354,18 @@ impl Core {
     fn writing(&self) -> BTreeMap<TreeId, u64> {
         let mut writing = BTreeMap::new();
         for task in self.watch.pins.tasks() {
-            let Some(tree) = task.tree().and_then(|id| self.trees.read().by_id(id).cloned()) else { continue };
+            let Some(tree) = task.tree().and_then(|id| self.trees.read().by_id(id).cloned()) else {
+                continue;
+            };
             // A file whose length is not to be had has just been removed again.
-            let sizes: Vec<(u64, u64)> =
-                task.created().into_iter().map(|id| (id, self.env.file_len(&table_path(&self.dir, id)).unwrap_or(0))).collect();
+            let sizes: Vec<(u64, u64)> = task
+                .created()
+                .into_iter()
+                .map(|id| (id, self.env.file_len(&table_path(&self.dir, id)).unwrap_or(0)))
+                .collect();
             let files = tree.files.lock();
-            let new: u64 = sizes.iter().filter(|(id, _)| !files.handles.contains_key(id)).map(|s| s.1).sum();
+            let new: u64 =
+                sizes.iter().filter(|(id, _)| !files.handles.contains_key(id)).map(|s| s.1).sum();
             *writing.entry(tree.id).or_default() += new;
         }
         writing

@@ -1,4 +1,5 @@
-//! The tables of a tree one by one, with what its summary hook said of each: for layers above that must know what is where without reading it.
+//! The tables of a tree one by one, with what its summary hook said of each: for layers above that
+//! must know what is where without reading it.
 
 use std::sync::Arc;
 
@@ -32,12 +33,14 @@ pub struct TableInfo {
     pub max_seq: Seq,
     /// When it was made, in microseconds since 1970.
     pub created_micros: u64,
-    /// What the [`Summary`](crate::Summary) hook said when it was written; empty where there was none.
+    /// What the [`Summary`](crate::Summary) hook said when it was written; empty where there was
+    /// none.
     pub summary: Vec<u8>,
 }
 
 impl Tree {
-    /// The live tables, newest run first, in a run by key. What is still in memtables is in none of them.
+    /// The live tables, newest run first, in a run by key. What is still in memtables is in none of
+    /// them.
     ///
     /// # Errors
     /// `Closed` when the tree was dropped; corruption and I/O errors of opening tables.

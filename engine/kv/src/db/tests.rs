@@ -1,5 +1,5 @@
-//! What happens when structural calls meet each other, reads and writes at one certain moment: two threads with a pause between, or
-//! the steps of one call written out.
+//! What happens when structural calls meet each other, reads and writes at one certain moment: two
+//! threads with a pause between, or the steps of one call written out.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -46,12 +46,21 @@ impl Merge for Append {
 }
 
 fn options() -> TreeOptions {
-    TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, merge: Some(Arc::new(Append)), ..TreeOptions::default() }
+    TreeOptions {
+        memtable_size: 64 << 10,
+        table_size: 64 << 10,
+        merge: Some(Arc::new(Append)),
+        ..TreeOptions::default()
+    }
 }
 
 fn open_with(env: &MemEnv, threads: usize) -> Db {
-    let options =
-        DbOptions { memory_budget: 4 << 20, wal_segment: 64 << 10, background_threads: threads, ..DbOptions::default() };
+    let options = DbOptions {
+        memory_budget: 4 << 20,
+        wal_segment: 64 << 10,
+        background_threads: threads,
+        ..DbOptions::default()
+    };
     Db::open_in(Arc::new(env.clone()), "/db", options).unwrap()
 }
 
@@ -70,7 +79,10 @@ fn ends(work: impl FnOnce() + Send + 'static) {
         let _ = done.send(());
     });
     let left = wait.recv_timeout(Duration::from_secs(120));
-    assert!(!matches!(left, Err(mpsc::RecvTimeoutError::Timeout)), "the threads wait for each other");
+    assert!(
+        !matches!(left, Err(mpsc::RecvTimeoutError::Timeout)),
+        "the threads wait for each other"
+    );
     thread.join().unwrap();
 }
 
@@ -78,7 +90,8 @@ fn keys(range: Range) -> Vec<Vec<u8>> {
     range.map(|item| item.unwrap().0.to_vec()).collect()
 }
 
-/// An ingestion and a later put, both acknowledged, between the view and the read point of a reader.
+/// An ingestion and a later put, both acknowledged, between the view and the read point of a
+/// reader.
 #[test]
 fn a_reader_that_sees_a_put_sees_the_ingestion_before_it() {
     let both = [b"ingested".to_vec(), b"put".to_vec()];
@@ -130,7 +143,8 @@ fn operands_are_folded_over_the_ingestion_before_them() {
     assert_eq!(tree.get(b"k").unwrap().as_deref(), Some(&b"new+2"[..]));
 }
 
-/// What another thread writes into the range after the deletion stays, whether merges have settled its sequence number or not.
+/// What another thread writes into the range after the deletion stays, whether merges have settled
+/// its sequence number or not.
 #[test]
 fn a_put_after_the_deletion_of_a_dropped_range_stays() {
     for merged in [false, true] {
@@ -151,7 +165,11 @@ fn a_put_after_the_deletion_of_a_dropped_range_stays() {
         }
         tree.handle.core.drop_tables(&tree.core, &older, deletion).unwrap();
         assert_eq!(tree.get(b"b").unwrap().as_deref(), Some(&b"new"[..]), "merged: {merged}");
-        assert_eq!(tree.tables().unwrap().iter().filter(|t| older.contains(&t.id)).count(), 0, "its table has been dropped");
+        assert_eq!(
+            tree.tables().unwrap().iter().filter(|t| older.contains(&t.id)).count(),
+            0,
+            "its table has been dropped"
+        );
     }
 }
 
@@ -216,7 +234,8 @@ fn first_in_first_out_waits_for_snapshots() {
         };
         fill();
         let snapshot = db.snapshot();
-        let seen = |s: &Snapshot| s.range(&tree, ..).map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>();
+        let seen =
+            |s: &Snapshot| s.range(&tree, ..).map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>();
         let before = seen(&snapshot);
         assert!(!before.is_empty());
         fill();
@@ -230,12 +249,17 @@ fn first_in_first_out_waits_for_snapshots() {
     }
 }
 
-/// At a commit tables that hold nothing newer than the snapshot are not read, and of the others filters are asked first.
+/// At a commit tables that hold nothing newer than the snapshot are not read, and of the others
+/// filters are asked first.
 #[test]
 fn validation_reads_no_table_that_cannot_matter() {
     let env = FaultEnv::new(Arc::new(MemEnv::new(1)));
     env.only(&[OpClass::Read]);
-    let db_options = DbOptions { read_mode: crate::ReadMode::Pread, background_threads: 0, ..DbOptions::default() };
+    let db_options = DbOptions {
+        read_mode: crate::ReadMode::Pread,
+        background_threads: 0,
+        ..DbOptions::default()
+    };
     let db = Db::open_in(Arc::new(env.clone()), "/db", db_options).unwrap();
     let tree = db.tree("t", TreeOptions { block_size: 512, ..options() }).unwrap();
     let fill = |from: u32| {
@@ -252,7 +276,8 @@ fn validation_reads_no_table_that_cannot_matter() {
     env.fail_from(env.count(), Fault::Eio);
     tx.commit().unwrap();
     env.heal();
-    // What is newer is found wherever it lies: in memtable and table, a put, a delete and the deletion of a range.
+    // What is newer is found wherever it lies: in memtable and table, a put, a delete and the
+    // deletion of a range.
     for flushed in [false, true] {
         for change in 0..3 {
             let key = 300u32.to_be_bytes();
@@ -272,7 +297,8 @@ fn validation_reads_no_table_that_cannot_matter() {
     }
 }
 
-/// The tree is dropped after the tables of an ingestion, or of a merge, have been written, before they are installed.
+/// The tree is dropped after the tables of an ingestion, or of a merge, have been written, before
+/// they are installed.
 #[test]
 fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
     let env = MemEnv::new(1);
@@ -292,7 +318,9 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
         tree.flush().unwrap();
     }
     let core = &tree.handle.core;
-    let all = |o: &TreeOptions, shape: &Shape, _: &[u64]| Ok(manual(&o.policy, shape, None, true).unwrap());
+    let all = |o: &TreeOptions, shape: &Shape, _: &[u64]| {
+        Ok(manual(&o.policy, shape, None, true).unwrap())
+    };
     let claimed = core.claim_by(&tree.core, tree::Holder::Caller, all).unwrap().unwrap();
     db.drop_tree("t").unwrap();
     let kind = core.run_job(&claimed, &mut || Ok(())).unwrap_err().kind();
@@ -302,7 +330,13 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
     db.tree("u", options()).unwrap().put(b"k", b"v").unwrap();
     drop(tree);
     crate::base::sync::epoch::pin().flush();
-    let tables = || env.list(Path::new("/db")).unwrap().into_iter().filter(|n| n.ends_with(".sst")).collect::<Vec<_>>();
+    let tables = || {
+        env.list(Path::new("/db"))
+            .unwrap()
+            .into_iter()
+            .filter(|n| n.ends_with(".sst"))
+            .collect::<Vec<_>>()
+    };
     for _ in 0..1000 {
         crate::base::sync::epoch::pin().flush();
         std::thread::yield_now();
@@ -331,7 +365,9 @@ fn two_threads_may_drop_or_make_one_tree() {
             for merge in [options().merge, None] {
                 let (db, options) = (&db, TreeOptions { merge: merge.clone(), ..options() });
                 s.spawn(move || match db.tree("t", options) {
-                    Ok(t) => assert!(t.options().merge.is_some() == merge.is_some() || t.core.is_dropped()),
+                    Ok(t) => assert!(
+                        t.options().merge.is_some() == merge.is_some() || t.core.is_dropped()
+                    ),
                     Err(e) => assert_eq!(e.kind(), ErrorKind::Incompatible),
                 });
             }
@@ -347,10 +383,15 @@ fn options_are_changed_beside_ingestions() {
     ends(|| {
         let (db, tree) = open();
         std::thread::scope(|s| {
-            s.spawn(|| (0..300u32).for_each(|i| assert_eq!(tree.ingest([(i.to_be_bytes(), b"v")]).unwrap(), 1)));
+            s.spawn(|| {
+                (0..300u32)
+                    .for_each(|i| assert_eq!(tree.ingest([(i.to_be_bytes(), b"v")]).unwrap(), 1))
+            });
             for size in [64u64, 128] {
                 let db = &db;
-                let set = move || db.tree("t", TreeOptions { table_size: size << 10, ..options() }).unwrap();
+                let set = move || {
+                    db.tree("t", TreeOptions { table_size: size << 10, ..options() }).unwrap()
+                };
                 s.spawn(move || (0..1000).for_each(|_| drop(set())));
             }
         });
@@ -362,7 +403,8 @@ fn options_are_changed_beside_ingestions() {
     });
 }
 
-/// Checkpoints beside a thread that makes trees and writes batches to two of them, flushes, ingests and drops.
+/// Checkpoints beside a thread that makes trees and writes batches to two of them, flushes, ingests
+/// and drops.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn checkpoints_beside_new_trees_open_and_hold_whole_batches() {
@@ -387,7 +429,8 @@ fn checkpoints_beside_new_trees_open_and_hold_whole_batches() {
                     1 => assert_eq!(b.ingest([(b"x", b"y")]).unwrap(), 1),
                     _ => {}
                 }
-                // Some go soon, the others later: how many there are does not grow with how long a checkpoint takes.
+                // Some go soon, the others later: how many there are does not grow with how long a
+                // checkpoint takes.
                 let age = if i % 2 == 0 { 4 } else { 20 };
                 if i > age {
                     db.drop_tree(&format!("b{}", i - age)).unwrap();
@@ -397,12 +440,19 @@ fn checkpoints_beside_new_trees_open_and_hold_whole_batches() {
         for n in 0..60 {
             let dir = format!("/copy{n}");
             db.checkpoint(&dir).unwrap();
-            let copy = Db::open_in(Arc::new(env.clone()), &dir, DbOptions { background_threads: 0, ..DbOptions::default() });
+            let copy = Db::open_in(
+                Arc::new(env.clone()),
+                &dir,
+                DbOptions { background_threads: 0, ..DbOptions::default() },
+            );
             let copy = copy.unwrap_or_else(|e| panic!("checkpoint {n}: {e}"));
             let a = copy.existing_tree("a").unwrap();
             for name in copy.tree_names().iter().filter(|n| n.starts_with('b')) {
                 let b = copy.existing_tree(name).unwrap();
-                let halves = (a.get(name.as_bytes()).unwrap().is_some(), b.get(name.as_bytes()).unwrap().is_some());
+                let halves = (
+                    a.get(name.as_bytes()).unwrap().is_some(),
+                    b.get(name.as_bytes()).unwrap().is_some(),
+                );
                 assert_eq!(halves.0, halves.1, "checkpoint {n}, tree {name}");
             }
         }
@@ -410,8 +460,8 @@ fn checkpoints_beside_new_trees_open_and_hold_whole_batches() {
     });
 }
 
-/// What one look has passed no other passes again: forward and backward, in memtables and tables, behind deletions of keys and of ranges;
-/// and what is put there is met.
+/// What one look has passed no other passes again: forward and backward, in memtables and tables,
+/// behind deletions of keys and of ranges; and what is put there is met.
 #[test]
 fn nobody_walks_twice_over_what_is_deleted() {
     let key = |i: u32| i.to_be_bytes();
@@ -443,7 +493,11 @@ fn nobody_walks_twice_over_what_is_deleted() {
                 };
                 assert_eq!(look(&mut c), to);
                 // A flush leaves nothing behind where a range was deleted: nothing was passed.
-                assert_eq!(leap(&t, forward).is_some(), !(range && flushed), "{range} {flushed} {forward}");
+                assert_eq!(
+                    leap(&t, forward).is_some(),
+                    !(range && flushed),
+                    "{range} {flushed} {forward}"
+                );
                 assert_eq!(look(&mut t.cursor(..).unwrap()), to);
                 t.put(&key(250), b"w").unwrap();
                 assert_eq!(look(&mut c), to);
@@ -475,7 +529,11 @@ fn an_entry_of_unknown_kind_is_damage_to_every_read_recorded_or_not() {
         let recording = db.record_reads();
         let noted = read().unwrap_err();
         drop(recording);
-        assert_eq!((plain.kind(), noted.to_string()), (ErrorKind::Corruption, plain.to_string()), "read {i}");
+        assert_eq!(
+            (plain.kind(), noted.to_string()),
+            (ErrorKind::Corruption, plain.to_string()),
+            "read {i}"
+        );
         assert!(plain.to_string().contains("unknown kind 9"), "read {i}: {plain}");
     }
     assert_eq!(tree.get(b"other").unwrap().as_deref(), Some(&b"v"[..]));
@@ -485,7 +543,12 @@ fn an_entry_of_unknown_kind_is_damage_to_every_read_recorded_or_not() {
 fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
     let env = FaultEnv::new(Arc::new(MemEnv::new(1)));
     env.only(&[OpClass::Spawn]);
-    let db = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { background_threads: 2, ..DbOptions::default() }).unwrap();
+    let db = Db::open_in(
+        Arc::new(env.clone()),
+        "/db",
+        DbOptions { background_threads: 2, ..DbOptions::default() },
+    )
+    .unwrap();
     let tree = db.tree("t", TreeOptions { merge: None, ..options() }).unwrap();
     let core = db.core();
     let mut i = 0u32;

@@ -1,14 +1,17 @@
 //! How much compactions may do: so many bytes a second, or nothing for a while.
 //!
 //! Invariants:
-//! - T1: flushes are neither limited nor paused. Writers wait for them, and memory and log are bounded by them.
-//! - T2: a merge counts what it reads and writes as it goes, whether it comes out or not, and waits while more has been counted than the time
-//!   that has passed allows. Several share one account. Nothing is saved up: after a rest the rate is what it always is. One that fails
-//!   leaves nothing of its inputs to be waited for that it has not read.
-//! - T3: who waits or stands still does so between two steps of a merge, with no lock held, and goes on with flushes where nobody else
-//!   does them. A closing store ends the waiting.
-//! - T4: a pause is in force when every job of the workers has ended or stands still. Without workers a job that has begun is finished:
-//!   the writer whose thread it runs on must not wait for another one's pause.
+//! - T1: flushes are neither limited nor paused. Writers wait for them, and memory and log are
+//!   bounded by them.
+//! - T2: a merge counts what it reads and writes as it goes, whether it comes out or not, and waits
+//!   while more has been counted than the time that has passed allows. Several share one account.
+//!   Nothing is saved up: after a rest the rate is what it always is. One that fails leaves nothing
+//!   of its inputs to be waited for that it has not read.
+//! - T3: who waits or stands still does so between two steps of a merge, with no lock held, and
+//!   goes on with flushes where nobody else does them. A closing store ends the waiting.
+//! - T4: a pause is in force when every job of the workers has ended or stands still. Without
+//!   workers a job that has begun is finished: the writer whose thread it runs on must not wait for
+//!   another one's pause.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +93,8 @@ impl Throttle {
         self.paused.load(Ordering::Relaxed)
     }
 
-    /// Whether there is a pause, and it is in force: who holds a table in the background stands still.
+    /// Whether there is a pause, and it is in force: who holds a table in the background stands
+    /// still.
     pub fn stands_still(&self) -> bool {
         let state = self.state.lock();
         state.pauses > 0 && state.still == state.jobs
@@ -125,7 +129,8 @@ impl Throttle {
     }
 }
 
-/// A merge's account: what it has written since it last looked, and what it has yet to read, by the entries that it passes.
+/// A merge's account: what it has written since it last looked, and what it has yet to read, by the
+/// entries that it passes.
 pub struct Account {
     written: Arc<AtomicU64>,
     unread: u64,
@@ -168,17 +173,25 @@ impl Account {
         self.written.clone()
     }
 
-    /// Bytes since the last call, in which so many entries were passed; all that are left without a number.
+    /// Bytes since the last call, in which so many entries were passed; all that are left without a
+    /// number.
     fn take(&mut self, entries: Option<u64>) -> u64 {
-        let read = entries.map_or(self.unread, |n| n.saturating_mul(self.bytes_per_entry).min(self.unread));
+        let read = entries
+            .map_or(self.unread, |n| n.saturating_mul(self.bytes_per_entry).min(self.unread));
         self.unread -= read;
         read + self.written.swap(0, Ordering::Relaxed)
     }
 }
 
 impl Core {
-    /// Counts what a merge has done while it passed so many entries, and waits until that is allowed; `during` is called while it does.
-    pub(super) fn throttle(&self, account: &mut Account, entries: u64, during: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    /// Counts what a merge has done while it passed so many entries, and waits until that is
+    /// allowed; `during` is called while it does.
+    pub(super) fn throttle(
+        &self,
+        account: &mut Account,
+        entries: u64,
+        during: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         let until = self.throttle.count(self.env.monotonic_nanos(), account.take(Some(entries)));
         loop {
             if self.is_closing() {
@@ -195,7 +208,8 @@ impl Core {
         }
     }
 
-    /// Counts the rest of a merge; whoever comes next waits for it. Of one that is not whole that is what it has written since its last step.
+    /// Counts the rest of a merge; whoever comes next waits for it. Of one that is not whole that
+    /// is what it has written since its last step.
     pub(super) fn settle(&self, account: &mut Account, whole: bool) {
         let entries = (!whole).then_some(0);
         self.throttle.count(self.env.monotonic_nanos(), account.take(entries));
@@ -229,9 +243,11 @@ impl Core {
 }
 
 impl Db {
-    /// From now on compactions of this store, also those that [`Tree::compact`](crate::Tree::compact) runs, may read and write so many bytes a
-    /// second together, `None` for as many as they can: [`DbOptions::background_rate`](crate::DbOptions::background_rate), which is
-    /// where it begins. In force for those that run, too.
+    /// From now on compactions of this store, also those that
+    /// [`Tree::compact`](crate::Tree::compact) runs, may read and write so many bytes a second
+    /// together, `None` for as many as they can:
+    /// [`DbOptions::background_rate`](crate::DbOptions::background_rate), which is where it begins.
+    /// In force for those that run, too.
     ///
     /// ```
     /// use firn_kv::Db;
@@ -250,14 +266,17 @@ impl Db {
         Ok(())
     }
 
-    /// Keeps the store's own compactions from running until the guard is dropped; with several guards, the last one. It returns when none runs:
-    /// those that ran stand still between two steps, and go on later from there.
+    /// Keeps the store's own compactions from running until the guard is dropped; with several
+    /// guards, the last one. It returns when none runs: those that ran stand still between two
+    /// steps, and go on later from there.
     ///
-    /// Flushes go on, because writers wait for them; so do [`Tree::flush`](crate::Tree::flush), checkpoints, ingestions and everything else that
-    /// somebody calls. Runs pile up meanwhile: reads become slower, and writers are slowed down, but never stopped. While it is paused,
-    /// [`wait_idle`](Db::wait_idle) waits for flushes only, and [`Tree::compact`](crate::Tree::compact) is an error of kind `Conflict` where it needs a
-    /// table that a compaction holds which stands still. With `background_threads: 0` nothing stands still; a compaction that runs inside
-    /// another thread's write is waited for.
+    /// Flushes go on, because writers wait for them; so do [`Tree::flush`](crate::Tree::flush),
+    /// checkpoints, ingestions and everything else that somebody calls. Runs pile up meanwhile:
+    /// reads become slower, and writers are slowed down, but never stopped. While it is paused,
+    /// [`wait_idle`](Db::wait_idle) waits for flushes only, and
+    /// [`Tree::compact`](crate::Tree::compact) is an error of kind `Conflict` where it needs a
+    /// table that a compaction holds which stands still. With `background_threads: 0` nothing
+    /// stands still; a compaction that runs inside another thread's write is waited for.
     ///
     /// Not to be called from a hook: it would wait for itself.
     ///

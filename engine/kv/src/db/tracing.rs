@@ -1,4 +1,5 @@
-//! Events of a store as spans and events of the `tracing` crate: a ready [`Listener`], with the feature `tracing`.
+//! Events of a store as spans and events of the `tracing` crate: a ready [`Listener`], with the
+//! feature `tracing`.
 
 use std::collections::HashMap;
 
@@ -9,9 +10,11 @@ use crate::base::sync::Mutex;
 
 /// Tells `tracing` what happens in a store, under the target `firn`.
 ///
-/// A flush, a compaction and a stall are spans (`flush`, `compaction`, `stall`) with the fields known at their begin; what came of them is
-/// an event within the span. Everything else is an event. The store's failures are errors, what lacks space and stalls are warnings,
-/// trees that are opened are debug events, everything else is information. They come from the thread `firn-listener`, soon after.
+/// A flush, a compaction and a stall are spans (`flush`, `compaction`, `stall`) with the fields
+/// known at their begin; what came of them is an event within the span. Everything else is an
+/// event. The store's failures are errors, what lacks space and stalls are warnings, trees that are
+/// opened are debug events, everything else is information. They come from the thread
+/// `firn-listener`, soon after.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -32,7 +35,8 @@ impl TracingListener {
         self.open.lock().entry((kind, which.to_owned())).or_default().push(span);
     }
 
-    /// What came of it, within its span. Where several of a kind are open in one tree, as stalls of many writers are, which of them is all one.
+    /// What came of it, within its span. Where several of a kind are open in one tree, as stalls of
+    /// many writers are, which of them is all one.
     fn end(&self, kind: &'static str, which: &str, came: impl FnOnce()) {
         let key = (kind, which.to_owned());
         let span = {
@@ -57,15 +61,27 @@ impl Listener for TracingListener {
                 let file = file.display();
                 warn!(target: "firn", %file, offset, reason, bytes_beyond, records_beyond, "the log ended early");
             }
-            Event::TreeCreated { tree, id } => info!(target: "firn", tree, id, "a tree has been created"),
-            Event::TreeOpened { tree, options } => debug!(target: "firn", tree, ?options, "a tree has been opened"),
-            Event::TreeDropped { tree, id } => info!(target: "firn", tree, id, "a tree has been dropped"),
-            Event::FlushBegun { tree, memory } => {
-                self.begin("flush", tree, info_span!(target: "firn", parent: None, "flush", tree, memory));
+            Event::TreeCreated { tree, id } => {
+                info!(target: "firn", tree, id, "a tree has been created")
             }
-            Event::FlushEnded { tree, entries, bytes_out, micros, tables, .. } => self.end("flush", tree, || {
-                info!(target: "firn", entries, bytes_out, micros, ?tables, "flushed");
-            }),
+            Event::TreeOpened { tree, options } => {
+                debug!(target: "firn", tree, ?options, "a tree has been opened")
+            }
+            Event::TreeDropped { tree, id } => {
+                info!(target: "firn", tree, id, "a tree has been dropped")
+            }
+            Event::FlushBegun { tree, memory } => {
+                self.begin(
+                    "flush",
+                    tree,
+                    info_span!(target: "firn", parent: None, "flush", tree, memory),
+                );
+            }
+            Event::FlushEnded { tree, entries, bytes_out, micros, tables, .. } => {
+                self.end("flush", tree, || {
+                    info!(target: "firn", entries, bytes_out, micros, ?tables, "flushed");
+                })
+            }
             Event::FlushFailed { tree, error } => {
                 self.end("flush", tree, || warn!(target: "firn", %error, "a flush failed"));
             }
@@ -73,13 +89,27 @@ impl Listener for TracingListener {
                 let span = info_span!(target: "firn", parent: None, "compaction", tree, job, reason, ?inputs, bytes_in, level);
                 self.begin("compaction", &format!("{tree} {job}"), span);
             }
-            Event::CompactionEnded { tree, job, bytes_in, bytes_out, entries_in, entries_out, micros, tables, .. } => {
+            Event::CompactionEnded {
+                tree,
+                job,
+                bytes_in,
+                bytes_out,
+                entries_in,
+                entries_out,
+                micros,
+                tables,
+                ..
+            } => {
                 self.end("compaction", &format!("{tree} {job}"), || {
                     info!(target: "firn", bytes_in, bytes_out, entries_in, entries_out, micros, ?tables, "compacted");
                 });
             }
             Event::CompactionFailed { tree, job, error } => {
-                self.end("compaction", &format!("{tree} {job}"), || warn!(target: "firn", %error, "a compaction failed"));
+                self.end(
+                    "compaction",
+                    &format!("{tree} {job}"),
+                    || warn!(target: "firn", %error, "a compaction failed"),
+                );
             }
             Event::PacingBegun { tree, reason } => {
                 self.begin(
@@ -94,16 +124,34 @@ impl Listener for TracingListener {
                 });
             }
             Event::StallBegun { tree, reason } => {
-                self.begin("stall", tree, info_span!(target: "firn", parent: None, "stall", tree, reason));
+                self.begin(
+                    "stall",
+                    tree,
+                    info_span!(target: "firn", parent: None, "stall", tree, reason),
+                );
             }
             Event::StallEnded { tree, micros, .. } => {
-                self.end("stall", tree, || warn!(target: "firn", micros, "a writer has waited for a memtable"));
+                self.end(
+                    "stall",
+                    tree,
+                    || warn!(target: "firn", micros, "a writer has waited for a memtable"),
+                );
             }
-            Event::Ingested { tree, seq, tables } => info!(target: "firn", tree, seq, ?tables, "tables have been loaded"),
-            Event::TablesDropped { tree, removed } => info!(target: "firn", tree, ?removed, "tables have been dropped"),
-            Event::CheckpointMade { dir } => info!(target: "firn", dir = %dir.display(), "a checkpoint has been made"),
-            Event::PutOff { error } => warn!(target: "firn", %error, "background work lacks something, and is tried again"),
-            Event::Latched { error } => error!(target: "firn", %error, "the store takes no writes from now on"),
+            Event::Ingested { tree, seq, tables } => {
+                info!(target: "firn", tree, seq, ?tables, "tables have been loaded")
+            }
+            Event::TablesDropped { tree, removed } => {
+                info!(target: "firn", tree, ?removed, "tables have been dropped")
+            }
+            Event::CheckpointMade { dir } => {
+                info!(target: "firn", dir = %dir.display(), "a checkpoint has been made")
+            }
+            Event::PutOff { error } => {
+                warn!(target: "firn", %error, "background work lacks something, and is tried again")
+            }
+            Event::Latched { error } => {
+                error!(target: "firn", %error, "the store takes no writes from now on")
+            }
             Event::Missed { events } => warn!(target: "firn", events, "events were missed"),
         }
     }

@@ -1,4 +1,5 @@
-//! One tree inside a Db: its view, its options, its locks. The public handle is [`Tree`](super::Tree).
+//! One tree inside a Db: its view, its options, its locks. The public handle is
+//! [`Tree`](super::Tree).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -39,7 +40,8 @@ pub struct TreeCore {
     pub view: Shared<View>,
     view_lock: Mutex<(), rank::View>,
     pins: Arc<Pins>,
-    /// Held while a memtable of this tree becomes a table: flushes happen oldest first, one at a time.
+    /// Held while a memtable of this tree becomes a table: flushes happen oldest first, one at a
+    /// time.
     pub flushing: Mutex<(), rank::Flushing>,
     /// Where its readers have found nothing.
     pub gaps: Arc<Gaps>,
@@ -83,7 +85,9 @@ impl Files {
     /// Takes up a table that is live from now on, where it is not there yet.
     pub fn take_up(&mut self, meta: Arc<TableMeta>, opener: &Arc<TableOpener>) {
         let Files { handles, reads, .. } = self;
-        handles.entry(meta.id).or_insert_with(|| TableHandle::new(meta, opener.clone(), reads.clone()));
+        handles
+            .entry(meta.id)
+            .or_insert_with(|| TableHandle::new(meta, opener.clone(), reads.clone()));
     }
 }
 
@@ -98,9 +102,22 @@ impl TreeCore {
         watch: &Watch,
     ) -> Result<Arc<TreeCore>> {
         let version = Arc::new(build_version(&Version::default(), state, &files)?);
-        let (name, meters, gaps) = (Arc::from(&*state.name), watch.meters.clone(), Arc::new(Gaps::new(watch.gaps.clone())));
+        let (name, meters, gaps) = (
+            Arc::from(&*state.name),
+            watch.meters.clone(),
+            Arc::new(Gaps::new(watch.gaps.clone())),
+        );
         let (reads, options) = (files.reads.clone(), Arc::new(options));
-        let view = View { active, sealed: vec![], version, options, name, meters, reads, gaps: gaps.clone() };
+        let view = View {
+            active,
+            sealed: vec![],
+            version,
+            options,
+            name,
+            meters,
+            reads,
+            gaps: gaps.clone(),
+        };
         Ok(Arc::new(TreeCore {
             id: state.id,
             name: state.name.clone(),
@@ -132,8 +149,8 @@ impl TreeCore {
         view.active.mem.room_for(cost, view.options.memtable_size, usual)
     }
 
-    /// Makes that room, or, where a copy is made, all that the copy may have (`whole`). The caller keeps everybody from entering the active
-    /// memtable. Nothing happens when that is full.
+    /// Makes that room, or, where a copy is made, all that the copy may have (`whole`). The caller
+    /// keeps everybody from entering the active memtable. Nothing happens when that is full.
     ///
     /// # Errors
     /// `Exhausted` when there is no memory, `InvalidArgument` for adds that fit no memtable.
@@ -197,7 +214,8 @@ impl TreeCore {
         self.hooked.load(Ordering::Acquire)
     }
 
-    /// Hands in the options with their hooks: all that there are when `hooked`. The caller holds the locks of the tree's files and of the log.
+    /// Hands in the options with their hooks: all that there are when `hooked`. The caller holds
+    /// the locks of the tree's files and of the log.
     ///
     /// # Errors
     /// Those of going over the memtables, which are not known to fail.
@@ -220,16 +238,21 @@ impl TreeCore {
     }
 }
 
-/// The runs of a tree from its state and its open files. What has not changed since `before` is taken from there.
+/// The runs of a tree from its state and its open files. What has not changed since `before` is
+/// taken from there.
 ///
 /// # Errors
-/// When a live table has no handle, which only a bug can be the reason of: without it reads would miss what it holds.
+/// When a live table has no handle, which only a bug can be the reason of: without it reads would
+/// miss what it holds.
 pub fn build_version(before: &Version, state: &TreeState, files: &Files) -> Result<Version> {
     let handle = |id: u64| {
         let handle = files.handles.get(&id).cloned();
         debug_assert!(handle.is_some(), "live table {id} has no handle");
         handle.ok_or_else(|| {
-            Error::corruption(format!("the live table {id} of the tree {:?} is not open: this build is at fault", state.name))
+            Error::corruption(format!(
+                "the live table {id} of the tree {:?} is not open: this build is at fault",
+                state.name
+            ))
         })
     };
     let mut there = before.states.iter().enumerate().peekable();
@@ -238,7 +261,9 @@ pub fn build_version(before: &Version, state: &TreeState, files: &Files) -> Resu
         // Both are in the same order.
         while there.next_if(|(_, s)| s.place() < r.place()).is_some() {}
         let (run, shape) = match there.peek() {
-            Some((i, s)) if Arc::ptr_eq(s, r) => (before.runs[*i].clone(), before.shapes[*i].clone()),
+            Some((i, s)) if Arc::ptr_eq(s, r) => {
+                (before.runs[*i].clone(), before.shapes[*i].clone())
+            }
             _ => {
                 let tables = r.tables.iter().map(|t| handle(t.id)).collect::<Result<_>>()?;
                 (Arc::new(Run::new(r.level, r.number, tables)), Arc::new(run_shape(r)))

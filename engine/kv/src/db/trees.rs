@@ -1,6 +1,7 @@
 //! The trees of an open Db, by number and by name, and how they are opened and made.
 //!
-//! Invariant: trees that are made together are one frame of the manifest, so that all of them are there after a crash, or none is.
+//! Invariant: trees that are made together are one frame of the manifest, so that all of them are
+//! there after a crash, or none is.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
@@ -80,16 +81,23 @@ impl Core {
         for (name, options) in wanted {
             options.check()?;
             if name.is_empty() || name.len() > 255 {
-                return Err(Error::invalid(format!("a tree's name has 1 to 255 bytes, this one {}", name.len())));
+                return Err(Error::invalid(format!(
+                    "a tree's name has 1 to 255 bytes, this one {}",
+                    name.len()
+                )));
             }
             if !names.insert(name) {
-                return Err(Error::invalid(format!("the tree {name:?} is asked for twice in one call")));
+                return Err(Error::invalid(format!(
+                    "the tree {name:?} is asked for twice in one call"
+                )));
             }
         }
         let mut trees = vec![None; wanted.len()];
         loop {
             let mut missing = vec![];
-            for (slot, &(name, options)) in trees.iter_mut().zip(wanted).filter(|(slot, _)| slot.is_none()) {
+            for (slot, &(name, options)) in
+                trees.iter_mut().zip(wanted).filter(|(slot, _)| slot.is_none())
+            {
                 let there = self.trees.read().named(name);
                 *slot = there.map_or(Ok(None), |t| self.open_again(t, options))?;
                 if slot.is_none() {
@@ -101,7 +109,11 @@ impl Core {
             }
             // `None` when another thread has made one of them meanwhile, with whatever options.
             if let Some(made) = self.create_trees(&missing)? {
-                trees.iter_mut().filter(|slot| slot.is_none()).zip(made).for_each(|(slot, t)| *slot = Some(t));
+                trees
+                    .iter_mut()
+                    .filter(|slot| slot.is_none())
+                    .zip(made)
+                    .for_each(|(slot, t)| *slot = Some(t));
                 break;
             }
         }
@@ -122,7 +134,8 @@ impl Core {
         }
     }
 
-    /// Makes trees with one edit group of the manifest; `None`, and none made, when there is one of such a name already.
+    /// Makes trees with one edit group of the manifest; `None`, and none made, when there is one of
+    /// such a name already.
     fn create_trees(&self, missing: &[(&str, &TreeOptions)]) -> Result<Option<Vec<Arc<TreeCore>>>> {
         let start = self.sync_log()?;
         let mut c = self.catalog.lock();
@@ -135,7 +148,8 @@ impl Core {
         let first = c.state.next_tree;
         let ids = (0..).map(|n| first.saturating_add(n));
         // First all that can fail: a tree that the manifest knows must be there.
-        let memtables = missing.iter().map(|(_, o)| Memtable::empty(&self.arenas, o.filter_prefix.clone()));
+        let memtables =
+            missing.iter().map(|(_, o)| Memtable::empty(&self.arenas, o.filter_prefix.clone()));
         let memtables = memtables.collect::<Result<Vec<_>>>()?;
         let edits = ids.clone().zip(missing).map(|(id, (name, options))| Edit::CreateTree {
             id,
@@ -147,8 +161,11 @@ impl Core {
         let mut made = vec![];
         for ((id, (name, options)), memtable) in ids.zip(missing).zip(memtables) {
             let state = c.state.trees.get(&id);
-            let state = state.ok_or_else(|| Error::invalid(format!("the tree {name:?} could not be created")))?;
-            let tree = self.new_tree(state, (*options).clone(), MemHandle::new(memtable, start)).map_err(|e| self.latch(e))?;
+            let state = state
+                .ok_or_else(|| Error::invalid(format!("the tree {name:?} could not be created")))?;
+            let tree = self
+                .new_tree(state, (*options).clone(), MemHandle::new(memtable, start))
+                .map_err(|e| self.latch(e))?;
             made.push(tree);
         }
         {
@@ -156,7 +173,9 @@ impl Core {
             made.iter().for_each(|t| trees.add(t.clone()));
             self.memory.set_trees(trees.len());
         }
-        made.iter().for_each(|t| self.events.note(|| Event::TreeCreated { tree: t.name.clone(), id: t.id }));
+        made.iter().for_each(|t| {
+            self.events.note(|| Event::TreeCreated { tree: t.name.clone(), id: t.id })
+        });
         drop(c);
         self.rebalance();
         Ok(Some(made))

@@ -1,14 +1,17 @@
 //! Values that expire: [`TtlTree`], a tree whose puts may have a lifetime, and its hooks.
 //!
-//! It is a layer over [`Tree`] and no option of it: each value has its deadline before it, reads look at the clock of the store's `Env`,
-//! and merges drop what is over. So trees without lifetimes pay nothing, and nobody reads a value without its deadline being looked at.
+//! It is a layer over [`Tree`] and no option of it: each value has its deadline before it, reads
+//! look at the clock of the store's `Env`, and merges drop what is over. So trees without lifetimes
+//! pay nothing, and nobody reads a value without its deadline being looked at.
 //!
 //! Invariants:
-//! - A stored value is 8 bytes, little-endian, of microseconds since 1970, and then what the user gave; [`NEVER`] for those that stay. From
-//!   that time on no read shows it.
-//! - A merge drops what is over only where nothing older of the key can be left: else that would come back. Until then it keeps a deadline,
-//!   one that is over by any clock, and lets the value go. Whole tables of which all is over are dropped unread ([`Purge::gone_at`]).
-//! - Both hooks are named in the manifest, so nobody opens the tree without them by mistake and writes values without a deadline.
+//! - A stored value is 8 bytes, little-endian, of microseconds since 1970, and then what the user
+//!   gave; [`NEVER`] for those that stay. From that time on no read shows it.
+//! - A merge drops what is over only where nothing older of the key can be left: else that would
+//!   come back. Until then it keeps a deadline, one that is over by any clock, and lets the value
+//!   go. Whole tables of which all is over are dropped unread ([`Purge::gone_at`]).
+//! - Both hooks are named in the manifest, so nobody opens the tree without them by mistake and
+//!   writes values without a deadline.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -29,7 +32,8 @@ use super::map::Tree;
 const HEAD: usize = 8;
 /// The deadline of what stays.
 const NEVER: u64 = u64::MAX;
-/// What a merge leaves of a value that has expired, where something older of its key may lie: a deadline that is over by any clock.
+/// What a merge leaves of a value that has expired, where something older of its key may lie: a
+/// deadline that is over by any clock.
 const GONE: [u8; HEAD] = [0; HEAD];
 
 /// The deadline of a stored value; `None` when it is none.
@@ -41,7 +45,8 @@ fn encode(deadline: u64, value: &[u8]) -> Vec<u8> {
     [&deadline.to_le_bytes(), value].concat()
 }
 
-/// A value of a [`TtlTree`]: derefs to what was put. It pins its block or memtable, as a [`Value`] does.
+/// A value of a [`TtlTree`]: derefs to what was put. It pins its block or memtable, as a [`Value`]
+/// does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TtlValue(Value);
 
@@ -68,12 +73,14 @@ impl AsRef<[u8]> for TtlValue {
 
 /// A tree whose values may have a lifetime ([`Db::ttl_tree`]).
 ///
-/// A value is there until its lifetime is over by the clock of the store's [`Env`](crate::env::Env), and for all readers at once: also for
-/// snapshots, transactions and iterators that were made before, though an iterator keeps to the time at which it was made. A clock that is set back
-/// brings back what has not been merged away yet.
+/// A value is there until its lifetime is over by the clock of the store's
+/// [`Env`](crate::env::Env), and for all readers at once: also for snapshots, transactions and
+/// iterators that were made before, though an iterator keeps to the time at which it was made. A
+/// clock that is set back brings back what has not been merged away yet.
 ///
-/// The space of an expired value comes back with merges: the first one that meets it lets the value go and keeps the key; that goes
-/// with the merge that reaches the oldest run, or at once with their table when all of it is over. Nothing is merged for it alone.
+/// The space of an expired value comes back with merges: the first one that meets it lets the value
+/// go and keeps the key; that goes with the merge that reaches the oldest run, or at once with
+/// their table when all of it is over. Nothing is merged for it alone.
 ///
 /// ```
 /// use std::time::Duration;
@@ -93,24 +100,32 @@ pub struct TtlTree {
 }
 
 impl Db {
-    /// The tree `name` of values that may expire, with these options, created when it is not there: as [`tree`](Db::tree) otherwise.
+    /// The tree `name` of values that may expire, with these options, created when it is not there:
+    /// as [`tree`](Db::tree) otherwise.
     ///
     /// # Errors
-    /// As [`tree`](Db::tree): `Incompatible` for a tree that was made without lifetimes. `InvalidArgument` for options with a merge, purge or
-    /// summary hook.
+    /// As [`tree`](Db::tree): `Incompatible` for a tree that was made without lifetimes.
+    /// `InvalidArgument` for options with a merge, purge or summary hook.
     pub fn ttl_tree(&self, name: &str, options: TreeOptions) -> Result<TtlTree> {
         if options.merge.is_some() || options.purge.is_some() || options.summary.is_some() {
-            return Err(Error::invalid("a tree of values that expire has its own purge and summary hooks, and no merge hook"));
+            return Err(Error::invalid(
+                "a tree of values that expire has its own purge and summary hooks, and no merge hook",
+            ));
         }
-        let hooks = TreeOptions { purge: Some(Arc::new(Ttl)), summary: Some(Arc::new(LastDeadline)), ..options };
+        let hooks = TreeOptions {
+            purge: Some(Arc::new(Ttl)),
+            summary: Some(Arc::new(LastDeadline)),
+            ..options
+        };
         Ok(TtlTree { tree: self.tree(name, hooks)? })
     }
 }
 
 impl TtlTree {
-    /// The tree beneath, for all that has nothing to do with values: deletes, flushes, compactions, options, statistics. Its values have their
-    /// deadlines before them: read and written through it, or in snapshots, transactions and batches, they go through
-    /// [`live`](TtlTree::live), [`live_in`](TtlTree::live_in) and [`timed`](TtlTree::timed).
+    /// The tree beneath, for all that has nothing to do with values: deletes, flushes, compactions,
+    /// options, statistics. Its values have their deadlines before them: read and written through
+    /// it, or in snapshots, transactions and batches, they go through [`live`](TtlTree::live),
+    /// [`live_in`](TtlTree::live_in) and [`timed`](TtlTree::timed).
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
@@ -119,7 +134,8 @@ impl TtlTree {
         self.tree.handle.core.env.wall_micros()
     }
 
-    /// What is stored for a value with this lifetime from now on (`None`: for good), to be put into a batch or transaction.
+    /// What is stored for a value with this lifetime from now on (`None`: for good), to be put into
+    /// a batch or transaction.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -135,7 +151,9 @@ impl TtlTree {
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn timed(&self, value: impl AsRef<[u8]>, lifetime: Option<Duration>) -> Vec<u8> {
-        let until = |t: Duration| self.now().saturating_add(u64::try_from(t.as_micros()).unwrap_or(NEVER)).min(NEVER - 1);
+        let until = |t: Duration| {
+            self.now().saturating_add(u64::try_from(t.as_micros()).unwrap_or(NEVER)).min(NEVER - 1)
+        };
         encode(lifetime.map_or(NEVER, until), value.as_ref())
     }
 
@@ -147,7 +165,8 @@ impl TtlTree {
         stored.map_or(Ok(None), |stored| live_at(stored, self.now()))
     }
 
-    /// Of the entries of a walk over the tree, in a snapshot or transaction, those that are live now.
+    /// Of the entries of a walk over the tree, in a snapshot or transaction, those that are live
+    /// now.
     pub fn live_in(&self, entries: Range) -> TtlRange {
         TtlRange { entries, now: self.now() }
     }
@@ -160,11 +179,17 @@ impl TtlTree {
         self.tree.put(key, self.timed(value, None))
     }
 
-    /// Sets `key` to `value` for a time: from its end on there is no value, also none that was there before.
+    /// Sets `key` to `value` for a time: from its end on there is no value, also none that was
+    /// there before.
     ///
     /// # Errors
     /// As [`put`](TtlTree::put).
-    pub fn put_for(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, lifetime: Duration) -> Result<()> {
+    pub fn put_for(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        lifetime: Duration,
+    ) -> Result<()> {
         self.tree.put(key, self.timed(value, Some(lifetime)))
     }
 
@@ -179,7 +204,8 @@ impl TtlTree {
     /// The value of `key`.
     ///
     /// # Errors
-    /// This and all other reads: as [`Tree::get`], and `Corruption` for a value that was written without a deadline.
+    /// This and all other reads: as [`Tree::get`], and `Corruption` for a value that was written
+    /// without a deadline.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<TtlValue>> {
         self.live(self.tree.get(key)?)
     }
@@ -201,7 +227,8 @@ impl TtlTree {
         Ok(self.get(key)?.is_some())
     }
 
-    /// The keys of a range with their values, in order, from both ends. What has expired is stepped over.
+    /// The keys of a range with their values, in order, from both ends. What has expired is stepped
+    /// over.
     pub fn range(&self, range: impl KeyBounds) -> TtlRange {
         self.live_in(self.tree.range(range))
     }
@@ -221,8 +248,9 @@ impl TtlTree {
         self.iter().map(|item| item.map(|(key, _)| key))
     }
 
-    /// The smallest key with its value. It walks over what has expired before it, each time: some 0.1 us a key, until a merge drops those, or
-    /// [`pop_first`](TtlTree::pop_first) takes them out. Where a queue of what expires is looked at without being popped, keys that begin with
+    /// The smallest key with its value. It walks over what has expired before it, each time: some
+    /// 0.1 us a key, until a merge drops those, or [`pop_first`](TtlTree::pop_first) takes them
+    /// out. Where a queue of what expires is looked at without being popped, keys that begin with
     /// the deadline and a [`range`](TtlTree::range) from now on leave out all of that.
     ///
     /// # Errors
@@ -255,7 +283,8 @@ impl TtlTree {
         self.iter().try_fold(0, |n, item| item.map(|_| n + 1))
     }
 
-    /// Takes the smallest key out, as one step: no two callers get the same. What has expired before it goes with it.
+    /// Takes the smallest key out, as one step: no two callers get the same. What has expired
+    /// before it goes with it.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get) and [`put`](TtlTree::put).
@@ -268,7 +297,8 @@ impl TtlTree {
         Ok(None)
     }
 
-    /// Sets `key` to `value` for a time (`None`: for good) unless it has a value. Gives the value that was there and stays.
+    /// Sets `key` to `value` for a time (`None`: for good) unless it has a value. Gives the value
+    /// that was there and stays.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get) and [`put`](TtlTree::put).
@@ -281,8 +311,9 @@ impl TtlTree {
         Ok(self.compare_and_swap(key, None, Some((value.as_ref(), lifetime)))?.err().flatten())
     }
 
-    /// Sets `key` to `new`, a value with its lifetime (`None`: for good), or deletes it, if its value is `old` (`None`: if it has none). When it
-    /// is another one, nothing is written, and that is given as the inner `Err`.
+    /// Sets `key` to `new`, a value with its lifetime (`None`: for good), or deletes it, if its
+    /// value is `old` (`None`: if it has none). When it is another one, nothing is written, and
+    /// that is given as the inner `Err`.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get) and [`put`](TtlTree::put).
@@ -307,8 +338,9 @@ impl TtlTree {
         }
     }
 
-    /// Sets `key` to what `f` makes of its value: a value with its lifetime, or nothing, as one step; `f` is called again when others have
-    /// changed the value meanwhile. Gives the value before.
+    /// Sets `key` to what `f` makes of its value: a value with its lifetime, or nothing, as one
+    /// step; `f` is called again when others have changed the value meanwhile. Gives the value
+    /// before.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get) and [`put`](TtlTree::put).
@@ -333,13 +365,14 @@ impl TtlTree {
 fn live_at(stored: Value, now: u64) -> Result<Option<TtlValue>> {
     match deadline(&stored) {
         Some(deadline) => Ok((deadline > now).then_some(TtlValue(stored))),
-        None => {
-            Err(Error::corruption("a value without a deadline in a tree of values that expire; put it through its `TtlTree`"))
-        }
+        None => Err(Error::corruption(
+            "a value without a deadline in a tree of values that expire; put it through its `TtlTree`",
+        )),
     }
 }
 
-/// An iterator over the live entries of a [`TtlTree`], from both ends, as of the time at which it was made.
+/// An iterator over the live entries of a [`TtlTree`], from both ends, as of the time at which it
+/// was made.
 #[derive(Debug)]
 pub struct TtlRange {
     entries: Range,
@@ -347,9 +380,13 @@ pub struct TtlRange {
 }
 
 impl TtlRange {
-    fn item(&mut self, next: impl Fn(&mut Range) -> Option<Result<(Value, Value)>>) -> Option<Result<(Value, TtlValue)>> {
+    fn item(
+        &mut self,
+        next: impl Fn(&mut Range) -> Option<Result<(Value, Value)>>,
+    ) -> Option<Result<(Value, TtlValue)>> {
         loop {
-            let item = next(&mut self.entries)?.and_then(|(key, stored)| Ok((key, live_at(stored, self.now)?)));
+            let item = next(&mut self.entries)?
+                .and_then(|(key, stored)| Ok((key, live_at(stored, self.now)?)));
             match item {
                 Ok((_, None)) => {}
                 Ok((key, Some(value))) => return Some(Ok((key, value))),
@@ -402,7 +439,8 @@ impl PurgePass for Pass {
             Some(over) if kind == Kind::Put && over <= self.now => match (alone, value == GONE) {
                 (true, _) => Verdict::Drop,
                 (false, true) => Verdict::Keep,
-                // What lies beneath stays hidden, and a clock that is set back shows no key without its value.
+                // What lies beneath stays hidden, and a clock that is set back shows no key without
+                // its value.
                 (false, false) => Verdict::Replace(GONE.to_vec()),
             },
             _ => Verdict::Keep,
@@ -427,7 +465,8 @@ struct Last(u64);
 
 impl SummaryPass for Last {
     fn add(&mut self, _: &[u8], kind: Kind, value: &[u8]) {
-        // A delete is wanted as long as something lies beneath it, which whoever drops the table looks at.
+        // A delete is wanted as long as something lies beneath it, which whoever drops the table
+        // looks at.
         if kind != Kind::Delete {
             self.0 = self.0.max(deadline(value).unwrap_or(NEVER));
         }

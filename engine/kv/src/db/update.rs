@@ -1,7 +1,8 @@
 //! What looks at a tree and then writes to it, as one step that no other writer comes between.
 //!
-//! Invariant: what decides is looked at under the write lock, with every earlier write visible. It is looked at before, too, without the
-//! lock: who is refused waits for nobody, and what is looked at again is in memory then, so that other writers don't wait for a device.
+//! Invariant: what decides is looked at under the write lock, with every earlier write visible. It
+//! is looked at before, too, without the lock: who is refused waits for nobody, and what is looked
+//! at again is in memory then, so that other writers don't wait for a device.
 
 use crate::base::error::Result;
 use crate::memtable::Memtable;
@@ -50,7 +51,8 @@ impl Tree {
         Ok(self.keys().next().transpose()?.is_none())
     }
 
-    /// How many keys there are. It walks over all of them, some million a second: nobody counts as keys come and go.
+    /// How many keys there are. It walks over all of them, some million a second: nobody counts as
+    /// keys come and go.
     ///
     /// # Errors
     /// As [`get`](Tree::get).
@@ -72,8 +74,8 @@ impl Tree {
     /// ```
     ///
     /// # Errors
-    /// As [`get`](Tree::get) and [`delete`](Tree::delete); then nothing was taken, unless the store is read-only since: after a failed sync
-    /// nobody knows.
+    /// As [`get`](Tree::get) and [`delete`](Tree::delete); then nothing was taken, unless the store
+    /// is read-only since: after a failed sync nobody knows.
     pub fn pop_first(&self) -> Result<Option<Entry>> {
         self.pop(true)
     }
@@ -98,7 +100,8 @@ impl Tree {
         Ok(popped)
     }
 
-    /// Sets `key` to `value` unless it has a value. Gives the value that was there and stays; `None` when there was none.
+    /// Sets `key` to `value` unless it has a value. Gives the value that was there and stays;
+    /// `None` when there was none.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};
@@ -110,12 +113,16 @@ impl Tree {
     ///
     /// # Errors
     /// As [`get`](Tree::get) and [`put`](Tree::put).
-    pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Option<Value>> {
+    pub fn insert_if_absent(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<Option<Value>> {
         Ok(self.compare_and_swap(key, None, Some(value.as_ref()))?.err().flatten())
     }
 
-    /// Sets `key` to `new` (`None`: deletes it) if its value is `old` (`None`: if it has none). When it is another one, nothing is written, and
-    /// that is given as the inner `Err`.
+    /// Sets `key` to `new` (`None`: deletes it) if its value is `old` (`None`: if it has none).
+    /// When it is another one, nothing is written, and that is given as the inner `Err`.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};
@@ -142,8 +149,9 @@ impl Tree {
         self.swap(key, old, new)
     }
 
-    /// Sets `key` to what `f` makes of its value (`None`: there is none; it is deleted), as one step. Others may write meanwhile: when they
-    /// have changed the value, `f` is called again with the new one, as often as needed; so it should do nothing else. It may use the store.
+    /// Sets `key` to what `f` makes of its value (`None`: there is none; it is deleted), as one
+    /// step. Others may write meanwhile: when they have changed the value, `f` is called again with
+    /// the new one, as often as needed; so it should do nothing else. It may use the store.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};
@@ -173,7 +181,12 @@ impl Tree {
         }
     }
 
-    fn swap(&self, key: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Result<std::result::Result<(), Option<Value>>> {
+    fn swap(
+        &self,
+        key: &[u8],
+        old: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<std::result::Result<(), Option<Value>>> {
         check_key(key)?;
         check_value(new.unwrap_or_default())?;
         let write = |batch: &mut Batch| match new {

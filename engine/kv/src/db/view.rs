@@ -1,9 +1,11 @@
 //! What a reader of one tree sees at one moment: memtables and runs behind one pointer.
 //!
 //! Invariants:
-//! - A [`View`] never changes; a new one replaces it. Whoever holds one (by epoch or by count) holds its memtables and files.
-//! - Sources are ordered newest first: the active memtable, the sealed ones, the runs. For one key every version in an earlier
-//!   source is newer than all in later ones, so a search stops at the first version it may see.
+//! - A [`View`] never changes; a new one replaces it. Whoever holds one (by epoch or by count)
+//!   holds its memtables and files.
+//! - Sources are ordered newest first: the active memtable, the sealed ones, the runs. For one key
+//!   every version in an earlier source is newer than all in later ones, so a search stops at the
+//!   first version it may see.
 //! - Views of one tree are replaced only under the tree's `view_lock`.
 
 use std::sync::{Arc, OnceLock};
@@ -29,12 +31,13 @@ use super::tree::TreeCore;
 pub struct MemHandle {
     /// The memtable.
     pub mem: Arc<Memtable>,
-    /// Every record of the tree at or after this position is in this memtable or a newer one: where its first record begins, or, as long as
-    /// it has none, where it was made.
+    /// Every record of the tree at or after this position is in this memtable or a newer one: where
+    /// its first record begins, or, as long as it has none, where it was made.
     start: AtomicU64,
     /// Bytes that the budget counts for it.
     pub counted: AtomicU64,
-    /// Set when it is sealed: every record of the tree before this position is in this memtable or older.
+    /// Set when it is sealed: every record of the tree before this position is in this memtable or
+    /// older.
     pub end: OnceLock<Lsn>,
     /// Set with it by writers: the monotonic clock in nanoseconds.
     pub sealed_at: OnceLock<u64>,
@@ -48,11 +51,22 @@ pub struct MemHandle {
 impl MemHandle {
     /// A fresh memtable for records from `start` on.
     pub fn new(mem: Arc<Memtable>, start: Lsn) -> Arc<MemHandle> {
-        let (writers, touched, flushed) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        let (writers, touched, flushed) =
+            (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let (end, sealed_at) = (OnceLock::new(), OnceLock::new());
         let (start, counted) = (AtomicU64::new(start), AtomicU64::new(0));
         let looks = Looks::default();
-        Arc::new(MemHandle { mem, start, counted, end, sealed_at, looks, writers, touched, flushed })
+        Arc::new(MemHandle {
+            mem,
+            start,
+            counted,
+            end,
+            sealed_at,
+            looks,
+            writers,
+            touched,
+            flushed,
+        })
     }
 
     /// The handle of `mem`, which takes the place of this one's memtable.
@@ -63,22 +77,23 @@ impl MemHandle {
         grown
     }
 
-    /// Says that a writer whose record begins at this place in the log will insert here. Called under the write lock, before the memtable is
-    /// sealed. True when it is the first.
+    /// Says that a writer whose record begins at this place in the log will insert here. Called
+    /// under the write lock, before the memtable is sealed. True when it is the first.
     #[inline]
     pub fn enter(&self, at: Lsn) -> bool {
         self.writers.fetch_add(1, Ordering::Relaxed);
         let is_first = !self.is_touched();
         if is_first {
-            // What came between is of other trees: a tree that was not written for long must not ask for that log.
+            // What came between is of other trees: a tree that was not written for long must not
+            // ask for that log.
             self.start.fetch_max(at, Ordering::Relaxed);
             self.touched.store(true, Ordering::Relaxed);
         }
         is_first
     }
 
-    /// Every record of the tree at or after this position is in this memtable or a newer one. Of a memtable that is not sealed, under the
-    /// write lock.
+    /// Every record of the tree at or after this position is in this memtable or a newer one. Of a
+    /// memtable that is not sealed, under the write lock.
     pub fn start(&self) -> Lsn {
         self.start.load(Ordering::Relaxed)
     }
@@ -103,7 +118,8 @@ impl MemHandle {
         self.writers.fetch_sub(1, Ordering::Release);
     }
 
-    /// Waits for the writers of a sealed memtable to finish: they have their place in the log already, so this is short.
+    /// Waits for the writers of a sealed memtable to finish: they have their place in the log
+    /// already, so this is short.
     pub fn settle(&self) {
         while self.writers.load(Ordering::Acquire) != 0 {
             yield_now();
@@ -144,11 +160,17 @@ pub struct View {
 }
 
 impl View {
-    /// The view of `tree` and a read point of one moment: the view has all that may be read at the point, and holds it as long as it
-    /// lives. The view is taken first, because tables that come later may lack versions that a read point before them needs. But what
-    /// enters by a change of the view, as ingested tables do, enters before its number may be read: so the view must still be the same
-    /// one after the read point was taken, else a later write could be seen in its memtable without the ingestion before it.
-    pub fn at_one_moment<'g>(tree: &TreeCore, visible: &Horizon, guard: &'g Guard) -> (&'g View, Seq) {
+    /// The view of `tree` and a read point of one moment: the view has all that may be read at the
+    /// point, and holds it as long as it lives. The view is taken first, because tables that come
+    /// later may lack versions that a read point before them needs. But what enters by a change of
+    /// the view, as ingested tables do, enters before its number may be read: so the view must
+    /// still be the same one after the read point was taken, else a later write could be seen in
+    /// its memtable without the ingestion before it.
+    pub fn at_one_moment<'g>(
+        tree: &TreeCore,
+        visible: &Horizon,
+        guard: &'g Guard,
+    ) -> (&'g View, Seq) {
         loop {
             let view = tree.view.load(guard);
             #[cfg(test)]

@@ -1,20 +1,30 @@
-//! Background work: which thread does what, and the same work done by the caller where there are no threads.
+//! Background work: which thread does what, and the same work done by the caller where there are no
+//! threads.
 //!
 //! Invariants:
-//! - Flushes go before compactions. With two or more threads the first only flushes; with one, a compaction stops for flushes as
-//!   it goes. So a flush always finds someone to do it. Where small tables take the memory ([`Core::is_cluttered`]) all threads but the first
-//!   compact before they flush: there is always something to be flushed there, and each flush would leave less memory to the next.
-//! - The threads that compact give way to all others: a reader or writer has the processor first, then flushes, then compactions.
-//!   Compactions that fall behind for it slow the writers (`pace.rs`), so they catch up.
-//! - A worker that meets an error latches the Db and goes on serving what can be served; it never ends the process.
-//! - Want of space, file descriptors or memory latches nothing: nothing has been installed, the memtable is still there, and the work
-//!   is tried again after [`RETRY`]. Who waits for it gets the error instead of waiting for as long as the disk is full.
-//! - No work that fails keeps other work from being tried: a tree whose flush lacks space not the flushes of others, and a log
-//!   segment that can't be made ready not the flush that would free an old one.
-//! - Without threads the work is done at the end of the write that made it necessary, in tree order: one history, one directory.
-//! - A worker comes when there is something to do and leaves when there has been nothing for a while, so that a store that is small or at
-//!   rest costs no thread. Whoever makes work, or lets time pass that will ([`Core::ages`]), finds it there or calls it
-//!   ([`Core::call_workers`]): `present` is read and changed under the lock of `generation`, so a worker that leaves has seen the last signal.
+//! - Flushes go before compactions. With two or more threads the first only flushes; with one, a
+//!   compaction stops for flushes as it goes. So a flush always finds someone to do it. Where small
+//!   tables take the memory ([`Core::is_cluttered`]) all threads but the first compact before they
+//!   flush: there is always something to be flushed there, and each flush would leave less memory
+//!   to the next.
+//! - The threads that compact give way to all others: a reader or writer has the processor first,
+//!   then flushes, then compactions. Compactions that fall behind for it slow the writers
+//!   (`pace.rs`), so they catch up.
+//! - A worker that meets an error latches the Db and goes on serving what can be served; it never
+//!   ends the process.
+//! - Want of space, file descriptors or memory latches nothing: nothing has been installed, the
+//!   memtable is still there, and the work is tried again after [`RETRY`]. Who waits for it gets
+//!   the error instead of waiting for as long as the disk is full.
+//! - No work that fails keeps other work from being tried: a tree whose flush lacks space not the
+//!   flushes of others, and a log segment that can't be made ready not the flush that would free an
+//!   old one.
+//! - Without threads the work is done at the end of the write that made it necessary, in tree
+//!   order: one history, one directory.
+//! - A worker comes when there is something to do and leaves when there has been nothing for a
+//!   while, so that a store that is small or at rest costs no thread. Whoever makes work, or lets
+//!   time pass that will ([`Core::ages`]), finds it there or calls it ([`Core::call_workers`]):
+//!   `present` is read and changed under the lock of `generation`, so a worker that leaves has seen
+//!   the last signal.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -31,18 +41,20 @@ use super::tree::{Files, TreeCore};
 
 /// How long a worker sleeps when nothing wakes it: bounds how late an age-driven job starts.
 const IDLE: Duration = Duration::from_secs(1);
-/// How often in turn a worker must find nothing to do before it leaves. What is held in reserve has been given up by then.
+/// How often in turn a worker must find nothing to do before it leaves. What is held in reserve has
+/// been given up by then.
 const PATIENCE: u32 = 4;
 /// So many trees are all asked for work each time.
 const FEW: usize = 16;
-/// Memtables of so many bytes at most are flushed with others, so many at most, and not more than a sixteenth of the memory.
+/// Memtables of so many bytes at most are flushed with others, so many at most, and not more than a
+/// sixteenth of the memory.
 const SMALL: usize = 256 << 10;
 const TOGETHER: usize = 64;
 /// How long a worker waits before it tries again what lacked space.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// What came of work on a tree; nothing is wrong when the tree has been dropped meanwhile: whoever did the work may be a writer of another
-/// tree, whose own write has been done.
+/// What came of work on a tree; nothing is wrong when the tree has been dropped meanwhile: whoever
+/// did the work may be a writer of another tree, whose own write has been done.
 fn unless_dropped(tree: &TreeCore, done: Result<bool>) -> Result<bool> {
     match done {
         Err(e) if e.kind() == ErrorKind::Closed && tree.is_dropped() => Ok(true),
@@ -89,7 +101,10 @@ impl Core {
                 gone.join();
             }
             let (core, compacts) = (me.clone(), i > 0 || n == 1);
-            match self.env.spawn(&format!("firn-worker-{i}"), Box::new(move || core.serve(i, compacts))) {
+            match self
+                .env
+                .spawn(&format!("firn-worker-{i}"), Box::new(move || core.serve(i, compacts)))
+            {
                 Ok(t) => *thread = Some(t),
                 Err(e) => {
                     self.work.present.fetch_and(!(1 << i), Ordering::Relaxed);
@@ -107,8 +122,8 @@ impl Core {
         }
     }
 
-    /// Calls workers where one of these trees wants a compaction or will want one when time has passed.
-    /// Takes locks of trees.
+    /// Calls workers where one of these trees wants a compaction or will want one when time has
+    /// passed. Takes locks of trees.
     pub fn call_workers_for<'t>(&self, trees: impl IntoIterator<Item = &'t TreeCore>) {
         let is_due = |t: &TreeCore| self.ages(t) || self.wants(t);
         if !self.has_all_workers() && trees.into_iter().any(is_due) {
@@ -134,10 +149,12 @@ impl Core {
     fn ages(&self, tree: &TreeCore) -> bool {
         let view = tree.view.load_full();
         let o = &view.options;
-        (o.policy.ages() || o.tombstone_age_secs > 0 || o.purge.is_some()) && !view.version.runs.is_empty()
+        (o.policy.ages() || o.tombstone_age_secs > 0 || o.purge.is_some())
+            && !view.version.runs.is_empty()
     }
 
-    /// A worker could not be started. Those who wait for its work hear of it, and the next one to make work calls again.
+    /// A worker could not be started. Those who wait for its work hear of it, and the next one to
+    /// make work calls again.
     fn nobody_comes(&self, e: Error) {
         let ids: Vec<TreeId> = self.work.sealed.lock().iter().copied().collect();
         for t in ids.iter().filter_map(|id| self.trees.read().by_id(*id).cloned()) {
@@ -192,14 +209,18 @@ impl Core {
             if nothing && i == 0 {
                 self.rest(Wal::rest);
             }
-            if idle >= PATIENCE && !self.trees.read().iter().any(|t| self.ages(t)) && self.leave(i, seen) {
+            if idle >= PATIENCE
+                && !self.trees.read().iter().any(|t| self.ages(t))
+                && self.leave(i, seen)
+            {
                 // What has died meanwhile.
                 return self.opener.bury();
             }
         }
     }
 
-    /// Lets the log give up what it holds in reserve, and goes without the memory that the next memtable would get.
+    /// Lets the log give up what it holds in reserve, and goes without the memory that the next
+    /// memtable would get.
     pub(super) fn rest(&self, rest: impl FnOnce(&mut Wal) -> Unneeded) {
         let unneeded = self.write.lock().wal.as_mut().map(rest);
         // What cannot be removed now is removed after the next opening.
@@ -209,8 +230,8 @@ impl Core {
         }
     }
 
-    /// A failure in the background: a full disk or a closing Db is met again by the next try, anything else latches. Whether to try
-    /// again before long.
+    /// A failure in the background: a full disk or a closing Db is met again by the next try,
+    /// anything else latches. Whether to try again before long.
     fn failed(&self, e: Error) -> bool {
         if e.kind() == ErrorKind::Closed || self.check_writable().is_err() {
             return false;
@@ -218,8 +239,8 @@ impl Core {
         self.put_off(e).map_err(|e| self.latch(e)).is_ok()
     }
 
-    /// Takes note of work that could not be done for want of space or other resources, and tells those who wait for it. Any other
-    /// error is handed on.
+    /// Takes note of work that could not be done for want of space or other resources, and tells
+    /// those who wait for it. Any other error is handed on.
     pub fn put_off(&self, e: Error) -> Result<()> {
         if !e.is_transient() {
             return Err(e);
@@ -246,7 +267,8 @@ impl Core {
         if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
             return prepared.map(|()| false);
         }
-        let compacts_first = compacts && self.options.background_threads != 1 && self.is_cluttered();
+        let compacts_first =
+            compacts && self.options.background_threads != 1 && self.is_cluttered();
         let compacted = if compacts_first { self.compact_once() } else { Ok(false) };
         if compacted.as_ref().map_or_else(|e| !e.is_transient(), |&any| any) {
             return compacted;
@@ -261,7 +283,8 @@ impl Core {
         prepared.map(|()| false)
     }
 
-    /// Whether small tables take more than an eighth of the memory by being there. (Of large ones a store may have as many.)
+    /// Whether small tables take more than an eighth of the memory by being there. (Of large ones a
+    /// store may have as many.)
     fn is_cluttered(&self) -> bool {
         self.opener.are_small() && self.opener.of_handles() > self.memory.part() / 8
     }
@@ -280,11 +303,14 @@ impl Core {
                 let size = t.view.load_full().sealed.last().map_or(0, |m| m.mem.used());
                 let is_small = size <= SMALL;
                 bytes += size as u64;
-                if !group.is_empty() && (!is_small || group.len() == TOGETHER || bytes > self.memory.bytes() / 16) {
+                if !group.is_empty()
+                    && (!is_small || group.len() == TOGETHER || bytes > self.memory.bytes() / 16)
+                {
                     break;
                 }
                 at += 1;
-                // Another worker at this tree flushes its memtables in order; this one looks for other work.
+                // Another worker at this tree flushes its memtables in order; this one looks for
+                // other work.
                 group.extend(t.flushing.try_lock().map(|one| (&**t, one)));
                 if !is_small {
                     break;
@@ -297,7 +323,11 @@ impl Core {
                 Err(e) if e.is_transient() => {
                     for (t, one) in &group {
                         // One may find the space that all of them don't.
-                        let alone = if group.len() > 1 { self.flush_oldest_locked(t, one) } else { Err(e.clone()) };
+                        let alone = if group.len() > 1 {
+                            self.flush_oldest_locked(t, one)
+                        } else {
+                            Err(e.clone())
+                        };
                         match alone {
                             Ok(true) => return Ok(true),
                             Ok(false) => {}
@@ -346,7 +376,11 @@ impl Core {
                 Ok(None) => continue,
                 // This tree may want more, and the others were not asked.
                 other => {
-                    self.work.changed.lock().trees.extend(std::iter::once(&t).chain(&order).map(|t| t.id));
+                    self.work
+                        .changed
+                        .lock()
+                        .trees
+                        .extend(std::iter::once(&t).chain(&order).map(|t| t.id));
                     other
                 }
             };
@@ -373,8 +407,9 @@ impl Core {
         lacking.map_or(Ok(false), Err)
     }
 
-    /// The trees whose policies may want something, the one that is furthest behind first. It is left to the caller to ask them. What
-    /// comes of age is found by asking all: few trees each time, more of them once a second.
+    /// The trees whose policies may want something, the one that is furthest behind first. It is
+    /// left to the caller to ask them. What comes of age is found by asking all: few trees each
+    /// time, more of them once a second.
     fn may_want(&self) -> VecDeque<Arc<TreeCore>> {
         let now = self.env.wall_micros() / 1_000_000;
         let trees = self.trees.read();
@@ -427,12 +462,16 @@ impl Core {
         loop {
             self.check_writable()?;
             self.work.put_off.lock().check(since)?;
-            // Before the generation is read: who counted his own signal for a change would never wait.
+            // Before the generation is read: who counted his own signal for a change would never
+            // wait.
             self.signal_work();
             let generation = *self.work.generation.lock();
             let trees = self.trees.read().to_vec();
             let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());
-            if !flushing && (self.throttle.is_paused() || !trees.iter().any(|t| self.is_compacting_or_wants(t))) {
+            if !flushing
+                && (self.throttle.is_paused()
+                    || !trees.iter().any(|t| self.is_compacting_or_wants(t)))
+            {
                 self.opener.bury();
                 return Ok(());
             }
@@ -441,8 +480,8 @@ impl Core {
         }
     }
 
-    /// Whether a job runs anywhere or this tree wants one. Both are asked under the lock under which jobs are claimed: a job that is
-    /// taken in between would be neither.
+    /// Whether a job runs anywhere or this tree wants one. Both are asked under the lock under
+    /// which jobs are claimed: a job that is taken in between would be neither.
     fn is_compacting_or_wants(&self, t: &TreeCore) -> bool {
         let files = t.files.lock();
         self.work.compacting.load(Ordering::Relaxed) > 0 || self.wants_with(t, &files)

@@ -9,8 +9,10 @@
 //! ```
 //! Invariants:
 //! - W1: sequence numbers are consecutive and in log order.
-//! - W2: `visible` only moves over writes that are wholly in their memtables, so a reader sees whole batches.
-//! - W3: a memtable is sealed under the write lock; writers that have a place in the log finish into the one they were given.
+//! - W2: `visible` only moves over writes that are wholly in their memtables, so a reader sees
+//!   whole batches.
+//! - W3: a memtable is sealed under the write lock; writers that have a place in the log finish
+//!   into the one they were given.
 //! - W4: what failed has written nothing, or the Db is latched read-only.
 
 use std::collections::BTreeSet;
@@ -51,15 +53,17 @@ pub struct WriteState {
     pub ops: u64,
     /// Bytes of keys and values (or of encoded batches) written since the Db was opened.
     pub bytes: u64,
-    /// The memtables that need the log, by where they do from: each that was written to and is not in tables yet.
+    /// The memtables that need the log, by where they do from: each that was written to and is not
+    /// in tables yet.
     pub waiting: BTreeSet<(Lsn, TreeId)>,
 }
 
 /// The write lock, held.
 pub type Writing<'a> = MutexGuard<'a, WriteState, rank::Write>;
 
-/// Makes what is to be written, or looks whether it may be, under the write lock and with every earlier write visible. Called again when
-/// the lock had to be given up; an empty batch writes nothing.
+/// Makes what is to be written, or looks whether it may be, under the write lock and with every
+/// earlier write visible. Called again when the lock had to be given up; an empty batch writes
+/// nothing.
 pub type Make<'a> = &'a mut dyn FnMut(&mut Batch) -> Result<()>;
 type Entered<'a> = Vec<(&'a TreeCore, Arc<MemHandle>)>;
 
@@ -80,11 +84,13 @@ impl WriteState {
         }
     }
 
-    /// The position below which no tree needs the log any more, once these memtables are in tables. Under the write lock, because a
-    /// writer has its place in the log before its entry is in the memtable.
+    /// The position below which no tree needs the log any more, once these memtables are in tables.
+    /// Under the write lock, because a writer has its place in the log before its entry is in the
+    /// memtable.
     pub fn wal_floor(&self, flushed: &[(TreeId, &MemHandle)]) -> Lsn {
-        let done =
-            |&&(start, tree): &&(Lsn, TreeId)| flushed.iter().any(|(t, m)| *t == tree && m.is_touched() && m.start() == start);
+        let done = |&&(start, tree): &&(Lsn, TreeId)| {
+            flushed.iter().any(|(t, m)| *t == tree && m.is_touched() && m.start() == start)
+        };
         self.waiting.iter().find(|w| !done(w)).map_or(self.end(), |w| w.0)
     }
 
@@ -113,7 +119,8 @@ impl WriteState {
         bytes > limit || segments > MANY_SEGMENTS
     }
 
-    /// Where the segments end that earlier openings have left, when there are twice as many of them as an opening should find; else 0.
+    /// Where the segments end that earlier openings have left, when there are twice as many of them
+    /// as an opening should find; else 0.
     pub fn inherited_too_many(&self) -> Lsn {
         let (segments, end) = self.wal.as_ref().map_or((0, 0), Wal::inherited);
         if segments > 2 * MANY_SEGMENTS { end } else { 0 }
@@ -156,7 +163,14 @@ impl Writers for Core {
 impl Core {
     /// Writes one point operation.
     #[inline]
-    pub fn write_point(&self, tree: &TreeCore, kind: Kind, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
+    pub fn write_point(
+        &self,
+        tree: &TreeCore,
+        kind: Kind,
+        key: &[u8],
+        value: &[u8],
+        durability: Durability,
+    ) -> Result<()> {
         self.check_process()?;
         check_key(key)?;
         check_value(value)?;
@@ -209,10 +223,13 @@ impl Core {
         self.finish_write(lsn, durability, turn)
     }
 
-    /// Writes a batch and gives the sequence number of its first operation (of an empty one, the newest that may be read).
+    /// Writes a batch and gives the sequence number of its first operation (of an empty one, the
+    /// newest that may be read).
     pub fn write_batch(&self, batch: &Batch, durability: Durability) -> Result<Seq> {
         if batch.is_open() {
-            return self.write_made(Batch::new(), durability, &mut |closed| batch.closed(greatest).map(|b| *closed = b));
+            return self.write_made(Batch::new(), durability, &mut |closed| {
+                batch.closed(greatest).map(|b| *closed = b)
+            });
         }
         if batch.is_empty() {
             return Ok(self.read_point());
@@ -240,8 +257,14 @@ impl Core {
         Ok(turn)
     }
 
-    /// Writes a batch if `check` allows it, under the write lock and with every earlier write visible.
-    pub fn write_checked(&self, mut batch: Batch, durability: Durability, check: &dyn Fn() -> Result<()>) -> Result<Seq> {
+    /// Writes a batch if `check` allows it, under the write lock and with every earlier write
+    /// visible.
+    pub fn write_checked(
+        &self,
+        mut batch: Batch,
+        durability: Durability,
+        check: &dyn Fn() -> Result<()>,
+    ) -> Result<Seq> {
         let open = batch.is_open().then(|| std::mem::take(&mut batch));
         self.write_made(batch, durability, &mut |batch| {
             // Each time: others may have written greater keys while the lock was given up.
@@ -252,8 +275,14 @@ impl Core {
         })
     }
 
-    /// Writes what `make` makes of a batch, as [`write_batch`](Core::write_batch) does: nobody writes between what `make` looks at and that.
-    pub fn write_made(&self, mut batch: Batch, durability: Durability, make: Make<'_>) -> Result<Seq> {
+    /// Writes what `make` makes of a batch, as [`write_batch`](Core::write_batch) does: nobody
+    /// writes between what `make` looks at and that.
+    pub fn write_made(
+        &self,
+        mut batch: Batch,
+        durability: Durability,
+        make: Make<'_>,
+    ) -> Result<Seq> {
         let turn = self.begin_batch(&batch)?;
         let mut w = self.write.lock();
         loop {
@@ -274,16 +303,23 @@ impl Core {
         }
     }
 
-    /// Reserves room for a batch in the memtables of all its trees. Where one lacks it, that is made, for which the lock is given up: then
-    /// another tree's memtable may have been sealed, so all begins anew.
-    fn enter_all<'a, 'b>(&'a self, w: Writing<'a>, batch: &'b Batch) -> Result<(Writing<'a>, Option<Entered<'b>>)> {
+    /// Reserves room for a batch in the memtables of all its trees. Where one lacks it, that is
+    /// made, for which the lock is given up: then another tree's memtable may have been sealed, so
+    /// all begins anew.
+    fn enter_all<'a, 'b>(
+        &'a self,
+        w: Writing<'a>,
+        batch: &'b Batch,
+    ) -> Result<(Writing<'a>, Option<Entered<'b>>)> {
         let mut mems: Entered<'b> = vec![];
         for (tree, cost) in &batch.trees {
             self.check_writable()?;
             tree.check_live()?;
             let active = tree.view.load_full().active.clone();
             if !active.mem.reserve(*cost) {
-                mems.iter().zip(&batch.trees).for_each(|((_, m), (_, cost))| m.mem.unreserve(*cost));
+                mems.iter()
+                    .zip(&batch.trees)
+                    .for_each(|((_, m), (_, cost))| m.mem.unreserve(*cost));
                 return Ok((self.make_room(w, tree, *cost)?, None));
             }
             mems.push((tree, active));
@@ -312,9 +348,14 @@ impl Core {
         if mems.iter().any(|(t, _)| !t.gaps.is_empty()) {
             cut_gaps(&batch.bytes, |tree| of(tree).map(|(t, _)| *t));
         }
-        debug_assert_eq!(inserted, Some(batch.count), "a batch that does not decode as it was encoded");
+        debug_assert_eq!(
+            inserted,
+            Some(batch.count),
+            "a batch that does not decode as it was encoded"
+        );
         if inserted != Some(batch.count) {
-            // Its numbers must become visible all the same, or every later writer would wait for ever; but nobody writes after it.
+            // Its numbers must become visible all the same, or every later writer would wait for
+            // ever; but nobody writes after it.
             self.latch(Error::corruption(
                 "a batch did not decode as it was encoded and is in memory in part: this build is at fault",
             ));
@@ -341,13 +382,17 @@ impl Core {
 
     fn next_seq(&self, w: &WriteState, count: u64) -> Result<Seq> {
         if w.next_seq + count > MAX_SEQ {
-            return Err(Error::new(ErrorKind::ReadOnly, "the store has used up its sequence numbers"));
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the store has used up its sequence numbers",
+            ));
         }
         Ok(w.next_seq)
     }
 
-    /// A failed append that wrote nothing, for want of space or of what the system has to give, can be tried again: that is met only
-    /// where a segment begins. After anything else the log's state is unknown.
+    /// A failed append that wrote nothing, for want of space or of what the system has to give, can
+    /// be tried again: that is met only where a segment begins. After anything else the log's state
+    /// is unknown.
     fn log_failed(&self, e: Error) -> Error {
         if e.is_transient() || e.kind() == ErrorKind::InvalidArgument { e } else { self.latch(e) }
     }
@@ -361,7 +406,8 @@ impl Core {
         }
         self.watch.meters.end(Timed::Write, turn);
         if self.options.background_threads == 0 {
-            // The write is done. Work that lacks space is tried again with the next one, which is refused when all memtables are full.
+            // The write is done. Work that lacks space is tried again with the next one, which is
+            // refused when all memtables are full.
             self.work_inline().map(|_| ()).or_else(|e| {
                 let is_cut_short = e.kind() == ErrorKind::Closed && self.is_closing();
                 if is_cut_short { Ok(()) } else { self.put_off(e) }
@@ -370,8 +416,9 @@ impl Core {
         Ok(())
     }
 
-    /// Makes the log durable up to its present end, and gives that. The manifest may name what is newer than that only: so
-    /// that a power cut leaves what some first writes, creations and drops of trees have made, with nothing missing between.
+    /// Makes the log durable up to its present end, and gives that. The manifest may name what is
+    /// newer than that only: so that a power cut leaves what some first writes, creations and drops
+    /// of trees have made, with nothing missing between.
     pub fn sync_log(&self) -> Result<Lsn> {
         self.check_process()?;
         let end = self.write.lock().end();
@@ -389,7 +436,8 @@ impl Core {
     pub fn seal(&self, w: &WriteState, tree: &TreeCore) -> Result<()> {
         let end = w.end();
         let view = tree.view.load_full();
-        let fresh = MemHandle::new(Memtable::empty(&self.arenas, view.options.filter_prefix.clone())?, end);
+        let fresh =
+            MemHandle::new(Memtable::empty(&self.arenas, view.options.filter_prefix.clone())?, end);
         let held = view.active.mem.used();
         tree.usual.store(held as u64, Ordering::Relaxed);
         let now = self.env.monotonic_nanos();
@@ -409,11 +457,12 @@ impl Core {
     }
 }
 
-/// The greatest key that a tree has an entry of, or a greater one; `None` when it has no entries. Called under the write lock, with every
-/// earlier write in its memtable; no table is read.
+/// The greatest key that a tree has an entry of, or a greater one; `None` when it has no entries.
+/// Called under the write lock, with every earlier write in its memtable; no table is read.
 fn greatest(tree: &TreeCore) -> Result<Option<Vec<u8>>> {
     let view = tree.view.load_full();
-    let tables = view.version.runs.iter().filter_map(|r| r.tables.last()).map(|t| t.meta.last_key.clone());
+    let tables =
+        view.version.runs.iter().filter_map(|r| r.tables.last()).map(|t| t.meta.last_key.clone());
     let mut last = tables.max();
     for m in view.memtables() {
         let mut c = m.mem.cursor();
@@ -434,17 +483,24 @@ fn cut_gaps<'t>(bytes: &[u8], of: impl Fn(TreeId) -> Option<&'t TreeCore>) {
     }
 }
 
-/// Inserts encoded operations into the memtables that `of` names, numbered from `first`. Returns how many there were.
-pub fn insert_ops<'m>(first: Seq, bytes: &[u8], of: impl Fn(u32) -> Option<&'m Memtable>) -> Option<u64> {
+/// Inserts encoded operations into the memtables that `of` names, numbered from `first`. Returns
+/// how many there were.
+pub fn insert_ops<'m>(
+    first: Seq,
+    bytes: &[u8],
+    of: impl Fn(u32) -> Option<&'m Memtable>,
+) -> Option<u64> {
     let mut seq = first;
     for op in Ops::new(bytes) {
         let (tree, op) = op?;
         if let Some(mem) = of(tree) {
             match op {
                 Op::Point { kind, key, value } => mem.add(key, Trailer::new(seq, kind), value),
-                Op::DeleteRange { start, end } => {
-                    mem.add_tombstone(&RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq })
-                }
+                Op::DeleteRange { start, end } => mem.add_tombstone(&RangeTombstone {
+                    start: start.to_vec(),
+                    end: end.to_vec(),
+                    seq,
+                }),
             }
         }
         seq += 1;

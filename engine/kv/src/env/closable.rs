@@ -1,10 +1,14 @@
-//! A file of a table that may be closed while nobody reads it, and is opened again by whoever reads next.
+//! A file of a table that may be closed while nobody reads it, and is opened again by whoever reads
+//! next.
 //!
 //! Invariants:
-//! - Who reads holds the slot's lock, shared, so nobody closes the file under a read; who closes only tries for it.
-//! - What is opened again is the same file, or the read is an error: its length and its end, which has the table's identity, are compared.
-//! - A file that must be *held* may be removed by others while it is needed (a reader beside a writer). It is closed only where a map of it
-//!   holds its content: it is opened again as long as it is there, and read from the map when it is not.
+//! - Who reads holds the slot's lock, shared, so nobody closes the file under a read; who closes
+//!   only tries for it.
+//! - What is opened again is the same file, or the read is an error: its length and its end, which
+//!   has the table's identity, are compared.
+//! - A file that must be *held* may be removed by others while it is needed (a reader beside a
+//!   writer). It is closed only where a map of it holds its content: it is opened again as long as
+//!   it is there, and read from the map when it is not.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -22,7 +26,8 @@ pub(crate) struct Owner {
     pub files: Arc<Files>,
     /// Whether files must be held although others may remove them.
     pub holds: bool,
-    /// Set when the Db has been closed: somebody else may have the directory now, and the file may be gone.
+    /// Set when the Db has been closed: somebody else may have the directory now, and the file may
+    /// be gone.
     pub closed: AtomicBool,
 }
 
@@ -48,8 +53,14 @@ pub(crate) struct ClosableFile {
 }
 
 impl ClosableFile {
-    /// Opens the file at `path`, to be mapped if `map` says so; it is known by its last `end` bytes.
-    pub fn open(owner: &Arc<Owner>, path: &Path, map: bool, end: usize) -> Result<Arc<ClosableFile>> {
+    /// Opens the file at `path`, to be mapped if `map` says so; it is known by its last `end`
+    /// bytes.
+    pub fn open(
+        owner: &Arc<Owner>,
+        path: &Path,
+        map: bool,
+        end: usize,
+    ) -> Result<Arc<ClosableFile>> {
         let mut open = Open::new(owner, path, map)?;
         let len = open.file.len();
         let mut bytes = vec![0; end.min(usize::try_from(len).unwrap_or(end))];
@@ -110,15 +121,18 @@ impl ClosableFile {
             }
         }
         let words = "another file lies here than the table that was opened; put the right one back, and open the store again";
-        Err(self.lost(Error::corruption(words).at(&self.path, self.len - end.len() as u64).block("footer")))
+        Err(self.lost(
+            Error::corruption(words).at(&self.path, self.len - end.len() as u64).block("footer"),
+        ))
     }
 
     /// The error of a file that could not be opened again because of `e`.
     fn lost(&self, e: Error) -> Error {
         match e.kind() {
-            ErrorKind::NotFound | ErrorKind::Corruption if self.owner.closed.load(Ordering::Acquire) => {
-                let words =
-                    "the store has been closed, and a table that is needed had been closed before, to keep few files open";
+            ErrorKind::NotFound | ErrorKind::Corruption
+                if self.owner.closed.load(Ordering::Acquire) =>
+            {
+                let words = "the store has been closed, and a table that is needed had been closed before, to keep few files open";
                 Error::new(ErrorKind::Closed, words).in_file(&self.path)
             }
             ErrorKind::NotFound | ErrorKind::Corruption if self.owner.env.is_forked() => {
@@ -136,7 +150,8 @@ impl ClosableFile {
 
     /// Reads from the map that holds the file.
     fn read_held(&self, map: &dyn FileMap, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let from = usize::try_from(offset).ok().and_then(|from| Some(from..from.checked_add(buf.len())?));
+        let from =
+            usize::try_from(offset).ok().and_then(|from| Some(from..from.checked_add(buf.len())?));
         match from.and_then(|range| map.bytes().get(range)) {
             Some(bytes) => {
                 // One read of the device, not one a page.

@@ -1,13 +1,15 @@
-//! An environment that makes chosen operations of another one fail: for tests of what happens when the nth operation does.
+//! An environment that makes chosen operations of another one fail: for tests of what happens when
+//! the nth operation does.
 //!
-//! What counts as an operation: every call that can fail, on the environment or on a file of it, reads included, numbered from 0
-//! in the order in which they begin ([`FaultEnv::only`] narrows this to some classes). Each is remembered, so that a test can
-//! say which one it made fail.
+//! What counts as an operation: every call that can fail, on the environment or on a file of it,
+//! reads included, numbered from 0 in the order in which they begin ([`FaultEnv::only`] narrows
+//! this to some classes). Each is remembered, so that a test can say which one it made fail.
 //!
 //! Invariants:
-//! - An operation that is made to fail has no effect on the environment inside, with two exceptions: [`Fault::ShortWrite`] writes
-//!   a part, and a failed sync leaves what it should have written undurable for good (with [`super::mem`] inside; any other
-//!   environment does sync, and only the answer is an error).
+//! - An operation that is made to fail has no effect on the environment inside, with two
+//!   exceptions: [`Fault::ShortWrite`] writes a part, and a failed sync leaves what it should have
+//!   written undurable for good (with [`super::mem`] inside; any other environment does sync, and
+//!   only the answer is an error).
 //! - [`Fault::Eintr`] is invisible, because environments repeat interrupted calls.
 
 use std::io;
@@ -22,18 +24,21 @@ use super::mem::{device_error, with_failing_syncs};
 use super::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, Result};
 
-/// How an operation fails. Where a fault makes no sense (a short write of a read), the operation goes through.
+/// How an operation fails. Where a fault makes no sense (a short write of a read), the operation
+/// goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The device fails: any operation.
     Eio,
-    /// The device is full: writes, creations and other changes of directories, and syncs (which may be where blocks are found).
+    /// The device is full: writes, creations and other changes of directories, and syncs (which may
+    /// be where blocks are found).
     Enospc,
     /// Half of the bytes are written, then the device fails: writes.
     ShortWrite,
     /// The call is interrupted by a signal, and repeated: any operation; nothing is seen of it.
     Eintr,
-    /// A sync fails, and the system forgets what it should have written: a later sync succeeds without having written it.
+    /// A sync fails, and the system forgets what it should have written: a later sync succeeds
+    /// without having written it.
     SyncFails,
 }
 
@@ -46,7 +51,8 @@ pub enum OpClass {
     Write,
     /// Syncing a file or a directory.
     Sync,
-    /// Creating, opening for writing, renaming, linking, removing, locking: what changes a directory.
+    /// Creating, opening for writing, renaming, linking, removing, locking: what changes a
+    /// directory.
     Dir,
     /// Starting a thread.
     Spawn,
@@ -70,7 +76,8 @@ impl Fault {
     }
 }
 
-/// An environment that makes chosen operations of another one fail. Clones are handles to the same one. See the [module](self).
+/// An environment that makes chosen operations of another one fail. Clones are handles to the same
+/// one. See the [module](self).
 #[derive(Clone)]
 pub struct FaultEnv {
     inner: Arc<dyn Env>,
@@ -124,7 +131,12 @@ impl Plan {
     }
 
     /// A write of `bytes`: all of them, or as many as the fault leaves.
-    fn write(&self, path: &Arc<Path>, bytes: &[u8], write: impl FnOnce(&[u8]) -> Result<()>) -> Result<()> {
+    fn write(
+        &self,
+        path: &Arc<Path>,
+        bytes: &[u8],
+        write: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<()> {
         let Some(fault) = self.step(OpClass::Write, "write", path) else { return write(bytes) };
         if fault == Fault::ShortWrite {
             write(&bytes[..bytes.len() / 2])?;
@@ -132,9 +144,15 @@ impl Plan {
         Err(Error::io("write", path, fault.error()))
     }
 
-    fn sync(&self, what: &'static str, path: &Arc<Path>, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn sync(
+        &self,
+        what: &'static str,
+        path: &Arc<Path>,
+        sync: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let Some(fault) = self.step(OpClass::Sync, what, path) else { return sync() };
-        // The environment in memory takes note of what is lost now, and fails; the fault's own error is what is reported.
+        // The environment in memory takes note of what is lost now, and fails; the fault's own
+        // error is what is reported.
         let _ = with_failing_syncs(sync);
         Err(Error::io(what, path, fault.error()))
     }
@@ -166,7 +184,8 @@ impl FaultEnv {
         self.plan.0.lock().fault = Some((n, fault, true));
     }
 
-    /// Calls `f` where operation `n` (from 0) begins, before it has any effect: for a process that is to end just there.
+    /// Calls `f` where operation `n` (from 0) begins, before it has any effect: for a process that
+    /// is to end just there.
     pub fn call_at(&self, n: u64, f: impl Fn() + Send + Sync + 'static) {
         self.call_each(move |at| {
             if at == n {
@@ -175,8 +194,8 @@ impl FaultEnv {
         });
     }
 
-    /// Calls `f` where each operation begins, with its number (from 0): for what somebody else does to the files meanwhile. `f` must not
-    /// come back here.
+    /// Calls `f` where each operation begins, with its number (from 0): for what somebody else does
+    /// to the files meanwhile. `f` must not come back here.
     pub fn call_each(&self, f: impl Fn(u64) + Send + Sync + 'static) {
         self.plan.0.lock().call = Some(Arc::new(f));
     }
@@ -186,7 +205,8 @@ impl FaultEnv {
         self.plan.0.lock().fault = None;
     }
 
-    /// Counts, and makes fail, only operations of these classes; with none, all. To be called before the first operation.
+    /// Counts, and makes fail, only operations of these classes; with none, all. To be called
+    /// before the first operation.
     pub fn only(&self, classes: &[OpClass]) {
         self.plan.0.lock().only = classes.to_vec();
     }
@@ -305,7 +325,11 @@ impl Env for FaultEnv {
 
     fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
         let path = self.check(OpClass::Read, "open", file)?;
-        Ok(Arc::new(FaultRead { inner: self.inner.open_read(file, map)?, plan: self.plan.clone(), path }))
+        Ok(Arc::new(FaultRead {
+            inner: self.inner.open_read(file, map)?,
+            plan: self.plan.clone(),
+            path,
+        }))
     }
 
     fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
@@ -325,7 +349,11 @@ impl Env for FaultEnv {
 
     fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
         let path = self.check(OpClass::Dir, "create log", file)?;
-        Ok(Box::new(FaultLog { inner: self.inner.create_log(file, capacity)?, plan: self.plan.clone(), path }))
+        Ok(Box::new(FaultLog {
+            inner: self.inner.create_log(file, capacity)?,
+            plan: self.plan.clone(),
+            path,
+        }))
     }
 
     fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
@@ -335,7 +363,11 @@ impl Env for FaultEnv {
 
     fn rewrite_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
         let path = self.check(OpClass::Dir, "write log again", file)?;
-        Ok(Box::new(FaultLog { inner: self.inner.rewrite_log(file)?, plan: self.plan.clone(), path }))
+        Ok(Box::new(FaultLog {
+            inner: self.inner.rewrite_log(file)?,
+            plan: self.plan.clone(),
+            path,
+        }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -454,7 +486,10 @@ mod tests {
         let count = clean.count();
         assert_eq!(count, 26);
         assert_eq!(clean.describe(0).unwrap(), "create the directory /d");
-        assert_eq!(clean.describe(4).unwrap(), format!("write {}", Path::new("/d").join("log").display()));
+        assert_eq!(
+            clean.describe(4).unwrap(),
+            format!("write {}", Path::new("/d").join("log").display())
+        );
         assert_eq!(clean.describe(count), None);
         for n in 0..count {
             let (_, env) = wrapped();

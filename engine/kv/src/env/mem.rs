@@ -1,22 +1,28 @@
-//! An environment in memory, in two kinds that have their files in common: [`MemEnv::new`] is for tests, deterministic, and exact about what a
-//! crash leaves, public so that the crate's own integration tests, and those of programs built on it, can use it; [`MemEnv::plain`] is for programs
-//! that want a store in memory, and keeps nothing beside what its files hold. What follows is of the first kind.
+//! An environment in memory, in two kinds that have their files in common: [`MemEnv::new`] is for
+//! tests, deterministic, and exact about what a crash leaves, public so that the crate's own
+//! integration tests, and those of programs built on it, can use it; [`MemEnv::plain`] is for
+//! programs that want a store in memory, and keeps nothing beside what its files hold. What follows
+//! is of the first kind.
 //!
 //! What it models:
-//! - A file has its present content and its durable one; `sync` makes the first the second. Between two syncs a power cut leaves,
-//!   for each 512-byte sector, the old or the new content, and any length between the two.
-//! - A directory has its present entries and its durable ones; [`Env::sync_dir`] makes the first the second. Syncing a file does
-//!   *not* make its name durable, and creating a directory does not make that directory's own name durable.
-//! - A sync that fails leaves the bytes it should have written undurable for good, as Linux does: a later sync that succeeds
-//!   does not cover them, unless they are written again.
+//! - A file has its present content and its durable one; `sync` makes the first the second. Between
+//!   two syncs a power cut leaves, for each 512-byte sector, the old or the new content, and any
+//!   length between the two.
+//! - A directory has its present entries and its durable ones; [`Env::sync_dir`] makes the first
+//!   the second. Syncing a file does *not* make its name durable, and creating a directory does not
+//!   make that directory's own name durable.
+//! - A sync that fails leaves the bytes it should have written undurable for good, as Linux does: a
+//!   later sync that succeeds does not cover them, unless they are written again.
 //! - A log file's reserved length is an unsynced change like any other.
 //!
-//! Every operation that changes the disk goes into the journal (once [`MemEnv::start_journal`] has been called), so that the disk
-//! after a crash at any place of a history can be made: [`MemEnv::crash_image`], or [`Crasher`] for all of them in order.
+//! Every operation that changes the disk goes into the journal (once [`MemEnv::start_journal`] has
+//! been called), so that the disk after a crash at any place of a history can be made:
+//! [`MemEnv::crash_image`], or [`Crasher`] for all of them in order.
 //!
-//! Invariants: the disk changes only by `State::commit`; the clock moves only by [`MemEnv::advance`] and `sleep`; random numbers
-//! come from the seed. Threads are real ones. Under `--cfg interleave` threads, sleeps and clock are the scheduler's (`time`), and each
-//! operation is a place where another thread may go on.
+//! Invariants: the disk changes only by `State::commit`; the clock moves only by
+//! [`MemEnv::advance`] and `sleep`; random numbers come from the seed. Threads are real ones. Under
+//! `--cfg interleave` threads, sleeps and clock are the scheduler's (`time`), and each operation is
+//! a place where another thread may go on.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -82,8 +88,8 @@ thread_local! {
     static SYNCS_FAIL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work`, in which every sync of an in-memory environment by this thread fails, and what it should have written stays
-/// undurable.
+/// Runs `work`, in which every sync of an in-memory environment by this thread fails, and what it
+/// should have written stays undurable.
 pub(super) fn with_failing_syncs<T>(work: impl FnOnce() -> T) -> T {
     SYNCS_FAIL.set(true);
     let result = work();
@@ -110,7 +116,16 @@ fn refused(what: &str, path: &Path, kind: io::ErrorKind) -> Error {
 impl State {
     fn new(disk: Disk, seed: u64) -> State {
         let (open, locked) = (HashMap::new(), BTreeSet::new());
-        State { disk, journal: None, open, locked, nanos: 0, rng: Rng(seed), free_space: None, memory: Some(MEMORY) }
+        State {
+            disk,
+            journal: None,
+            open,
+            locked,
+            nanos: 0,
+            rng: Rng(seed),
+            free_space: None,
+            memory: Some(MEMORY),
+        }
     }
 
     fn commit(&mut self, op: Op) {
@@ -125,7 +140,8 @@ impl State {
 
     /// The directory and the last name of a path.
     fn split(&self, what: &str, path: &Path) -> Result<(Ino, String)> {
-        let name = path.file_name().ok_or_else(|| refused(what, path, io::ErrorKind::InvalidInput))?;
+        let name =
+            path.file_name().ok_or_else(|| refused(what, path, io::ErrorKind::InvalidInput))?;
         let dir = self.dir(what, path.parent().unwrap_or(Path::new("/")))?;
         Ok((dir, name.to_string_lossy().into_owned()))
     }
@@ -136,7 +152,9 @@ impl State {
             match part {
                 Component::Normal(name) => names.push(name.to_string_lossy().into_owned()),
                 Component::RootDir | Component::CurDir => {}
-                Component::ParentDir | Component::Prefix(_) => return Err(refused(what, path, io::ErrorKind::InvalidInput)),
+                Component::ParentDir | Component::Prefix(_) => {
+                    return Err(refused(what, path, io::ErrorKind::InvalidInput));
+                }
             }
         }
         Ok(names)
@@ -147,7 +165,9 @@ impl State {
         for name in Self::names(what, path)? {
             at = match self.entry(at, &name) {
                 Some(Entry::Dir(ino)) => ino,
-                Some(Entry::File(_)) => return Err(refused(what, path, io::ErrorKind::NotADirectory)),
+                Some(Entry::File(_)) => {
+                    return Err(refused(what, path, io::ErrorKind::NotADirectory));
+                }
                 None => return Err(refused(what, path, io::ErrorKind::NotFound)),
             };
         }
@@ -203,7 +223,11 @@ impl State {
             assert!(at == 0, "no journal: call start_journal first");
             return (self.disk.clone(), None);
         };
-        assert!(at <= journal.ops.len(), "the journal has {} operations, not {at}", journal.ops.len());
+        assert!(
+            at <= journal.ops.len(),
+            "the journal has {} operations, not {at}",
+            journal.ops.len()
+        );
         let Some(last) = at.checked_sub(1) else { return (journal.checkpoints[0].clone(), None) };
         let from = last / CHECKPOINT_EVERY;
         let mut disk = journal.checkpoints[from].clone();
@@ -224,17 +248,20 @@ impl State {
 }
 
 impl MemEnv {
-    /// An empty disk that holds the root directory only. The seed decides the random numbers. Nothing is recorded yet.
+    /// An empty disk that holds the root directory only. The seed decides the random numbers.
+    /// Nothing is recorded yet.
     pub fn new(seed: u64) -> MemEnv {
         MemEnv { state: Arc::new(Mutex::new(State::new(Disk::new(true), seed))), os: None }
     }
 
-    /// One for programs, and what [`Db::in_memory`](crate::Db::in_memory) lies in: files in memory, and time, sleeps and random numbers as the
-    /// operating system has them. It keeps what its files hold and nothing of what a crash would leave, syncs do nothing, and what is removed is
+    /// One for programs, and what [`Db::in_memory`](crate::Db::in_memory) lies in: files in memory,
+    /// and time, sleeps and random numbers as the operating system has them. It keeps what its
+    /// files hold and nothing of what a crash would leave, syncs do nothing, and what is removed is
     /// gone at once; so there are no crash images of it, and a power cut is the end of it.
     ///
-    /// A store of a million random puts of 108 bytes under a budget of 32 MiB takes 3.1 bytes of memory a byte in it, memtables, cache and what the
-    /// allocator keeps included, where it takes 7.0 in one that makes crash images; a put takes a quarter less CPU.
+    /// A store of a million random puts of 108 bytes under a budget of 32 MiB takes 3.1 bytes of
+    /// memory a byte in it, memtables, cache and what the allocator keeps included, where it takes
+    /// 7.0 in one that makes crash images; a put takes a quarter less CPU.
     pub fn plain() -> MemEnv {
         let mut state = State::new(Disk::new(false), 0);
         // A file that is held in a cache beside would be held twice.
@@ -263,9 +290,10 @@ impl MemEnv {
         Some(self.state.lock().journal.as_ref()?.ops.get(n)?.to_string())
     }
 
-    /// The disk after a crash right after the first `at` recorded operations: a new environment, without locks, open files and
-    /// journal, with the same clock. What survived a power cut is durable in it; after [`Cut::Process`] the unsynced still is
-    /// unsynced. Without a journal, `at` is 0 and the crash is now.
+    /// The disk after a crash right after the first `at` recorded operations: a new environment,
+    /// without locks, open files and journal, with the same clock. What survived a power cut is
+    /// durable in it; after [`Cut::Process`] the unsynced still is unsynced. Without a journal,
+    /// `at` is 0 and the crash is now.
     ///
     /// # Panics
     /// When `at` is more than the journal has, and for a [plain](MemEnv::plain) one.
@@ -281,7 +309,8 @@ impl MemEnv {
         Crasher { env: self.clone(), disk, last, at: 0 }
     }
 
-    /// A copy with its own disk (shared until written), clock and random numbers; without locks, open files and journal.
+    /// A copy with its own disk (shared until written), clock and random numbers; without locks,
+    /// open files and journal.
     pub fn fork(&self) -> MemEnv {
         let disk = self.state.lock().disk.clone();
         self.with_disk(disk.crash(None, &Cut::Process))
@@ -301,7 +330,8 @@ impl MemEnv {
         Ok(st.content(st.file("read", file)?))
     }
 
-    /// Replaces a file's content, or creates it: what a test does to damage one. Durable at once if the file's name is.
+    /// Replaces a file's content, or creates it: what a test does to damage one. Durable at once if
+    /// the file's name is.
     pub fn write_file(&self, file: &Path, bytes: &[u8]) -> Result<()> {
         let mut st = self.state.lock();
         let ino = st.file_or_new("write", file)?;
@@ -336,7 +366,8 @@ impl MemEnv {
         self.state.lock().memory = bytes;
     }
 
-    /// A name leads to this file no more. What a crash may bring back is forgotten when its directory is synced.
+    /// A name leads to this file no more. What a crash may bring back is forgotten when its
+    /// directory is synced.
     fn let_go(&self, st: &mut State, ino: Ino) {
         if self.os.is_some() {
             st.forget(ino);
@@ -349,7 +380,8 @@ impl MemEnv {
     }
 }
 
-/// Makes crash images at each place of a journal in order, without replaying from the beginning: see [`MemEnv::crasher`].
+/// Makes crash images at each place of a journal in order, without replaying from the beginning:
+/// see [`MemEnv::crasher`].
 pub struct Crasher {
     env: MemEnv,
     /// The disk before the last operation.
@@ -371,7 +403,8 @@ impl Crasher {
         self.last.as_ref().map(|op| op.to_string())
     }
 
-    /// How many bytes the last operation wrote to a file: where [`Cut::Torn`] differs from [`Cut::PowerAll`].
+    /// How many bytes the last operation wrote to a file: where [`Cut::Torn`] differs from
+    /// [`Cut::PowerAll`].
     pub fn last_write(&self) -> Option<u64> {
         match self.last.as_deref() {
             Some(Op::Write { bytes, .. }) => Some(bytes.len() as u64),
@@ -409,7 +442,12 @@ impl Handle {
             return self.env.state.lock().disk.write(self.ino, offset, bytes);
         }
         let bytes = bytes.into();
-        self.env.state.lock().commit(Op::Write { ino: self.ino, offset, bytes, path: self.path.clone() });
+        self.env.state.lock().commit(Op::Write {
+            ino: self.ino,
+            offset,
+            bytes,
+            path: self.path.clone(),
+        });
     }
 
     fn sync(&self) -> Result<()> {
@@ -459,7 +497,8 @@ impl ReadFile for MemRead {
     }
 
     fn map(&self) -> Option<Arc<dyn FileMap>> {
-        let content = self.mappable.then(|| self.handle.env.state.lock().content(self.handle.ino))?;
+        let content =
+            self.mappable.then(|| self.handle.env.state.lock().content(self.handle.ino))?;
         Some(Arc::new(content))
     }
 }
@@ -546,7 +585,9 @@ impl Env for MemEnv {
             path.push(&name);
             at = match st.entry(at, &name) {
                 Some(Entry::Dir(ino)) => ino,
-                Some(Entry::File(_)) => return Err(refused(what, dir, io::ErrorKind::NotADirectory)),
+                Some(Entry::File(_)) => {
+                    return Err(refused(what, dir, io::ErrorKind::NotADirectory));
+                }
                 None => {
                     let ino = st.disk.next_ino();
                     st.commit(Op::CreateDir { dir: at, name, ino, path: path.clone() });
@@ -649,12 +690,18 @@ impl Env for MemEnv {
         let ino = st.file("rename", from)?;
         let (source, target) = (st.split("rename", from)?, st.split("rename to", to)?);
         match st.entry(target.0, &target.1) {
-            Some(Entry::Dir(_)) => return Err(refused("rename to", to, io::ErrorKind::IsADirectory)),
+            Some(Entry::Dir(_)) => {
+                return Err(refused("rename to", to, io::ErrorKind::IsADirectory));
+            }
             Some(Entry::File(other)) if other == ino => return Ok(()), // two names of one file: nothing happens
             _ => {}
         }
         let replaced = st.entry(target.0, &target.1);
-        st.commit(Op::Rename { from: source, to: target, paths: (from.to_path_buf(), to.to_path_buf()) });
+        st.commit(Op::Rename {
+            from: source,
+            to: target,
+            paths: (from.to_path_buf(), to.to_path_buf()),
+        });
         if let Some(Entry::File(replaced)) = replaced {
             self.let_go(&mut st, replaced);
         }
@@ -711,11 +758,16 @@ impl Env for MemEnv {
     }
 
     fn wall_micros(&self) -> u64 {
-        self.os.as_ref().map_or_else(|| FIRST_WALL_MICROS + self.monotonic_nanos() / 1000, |os| os.wall_micros())
+        self.os.as_ref().map_or_else(
+            || FIRST_WALL_MICROS + self.monotonic_nanos() / 1000,
+            |os| os.wall_micros(),
+        )
     }
 
     fn monotonic_nanos(&self) -> u64 {
-        self.os.as_ref().map_or_else(|| self.state.lock().nanos + time::passed(), |os| os.monotonic_nanos())
+        self.os
+            .as_ref()
+            .map_or_else(|| self.state.lock().nanos + time::passed(), |os| os.monotonic_nanos())
     }
 
     fn sleep(&self, time: Duration) {

@@ -1,14 +1,15 @@
-//! How much memory this process may use: on Linux the least of the machine's and of the limits of the process's control groups, of
-//! either version.
+//! How much memory this process may use: on Linux the least of the machine's and of the limits of
+//! the process's control groups, of either version.
 //!
-//! Invariant: an answer is never larger than what the system would give; what cannot be found out is not guessed.
+//! Invariant: an answer is never larger than what the system would give; what cannot be found out
+//! is not guessed.
 #![allow(clippy::disallowed_methods)] // a part of `os`, the door that the ban leads to
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The limit in bytes, as it was when this process asked first; `None` where unknown. Half a dozen files say it: many small stores must not
-/// pay for that each.
+/// The limit in bytes, as it was when this process asked first; `None` where unknown. Half a dozen
+/// files say it: many small stores must not pay for that each.
 pub(super) fn limit() -> Option<u64> {
     static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
     *LIMIT.get_or_init(read)
@@ -17,7 +18,9 @@ pub(super) fn limit() -> Option<u64> {
 fn read() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|t| total(&t))?;
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let limits = files(&groups).into_iter().filter_map(|f| std::fs::read_to_string(f).ok()?.trim().parse::<u64>().ok());
+    let limits = files(&groups)
+        .into_iter()
+        .filter_map(|f| std::fs::read_to_string(f).ok()?.trim().parse::<u64>().ok());
     Some(limits.fold(machine, u64::min))
 }
 
@@ -27,16 +30,22 @@ fn total(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The files that may hold a limit for the process of this `/proc/self/cgroup`: those of its groups and of all above them. A container
-/// often sees its own group as the root, where the path that is named here does not exist.
+/// The files that may hold a limit for the process of this `/proc/self/cgroup`: those of its groups
+/// and of all above them. A container often sees its own group as the root, where the path that is
+/// named here does not exist.
 fn files(groups: &str) -> Vec<PathBuf> {
     let mut files = vec![];
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
+        else {
+            continue;
+        };
         let (root, name) = match controllers {
             "" => (Path::new("/sys/fs/cgroup"), "memory.max"),
-            c if c.split(',').any(|c| c == "memory") => (Path::new("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
+            c if c.split(',').any(|c| c == "memory") => {
+                (Path::new("/sys/fs/cgroup/memory"), "memory.limit_in_bytes")
+            }
             _ => continue,
         };
         let below = Path::new(path.trim_start_matches('/'));
@@ -52,7 +61,8 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn limits_are_looked_for_in_all_groups_above() {
-        let paths = |text: &str| files(text).iter().map(|p| p.display().to_string()).collect::<Vec<_>>();
+        let paths =
+            |text: &str| files(text).iter().map(|p| p.display().to_string()).collect::<Vec<_>>();
         assert_eq!(
             paths("9:name=systemd:/\n4:cpu,memory:/a/b\n0::/\n"),
             [

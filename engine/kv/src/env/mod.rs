@@ -1,15 +1,17 @@
 //! Floor 1: the single door to the world: files, clock, threads, randomness.
 //!
 //! Invariants:
-//! - Nothing else in the crate touches `std::fs`, a clock, a thread spawn or a source of randomness (`clippy.toml` holds it).
+//! - Nothing else in the crate touches `std::fs`, a clock, a thread spawn or a source of randomness
+//!   (`clippy.toml` holds it).
 //! - Every error names its file.
-//! - What a call promises to have survived a crash is written on the call; [`mem`] implements exactly that and no more, so
-//!   that its crash images are what a disk may show.
+//! - What a call promises to have survived a crash is written on the call; [`mem`] implements
+//!   exactly that and no more, so that its crash images are what a disk may show.
 //!
 //! `closable` is a file that is opened when it is read, so that few are open at once.
 //!
-//! Three implementations: [`os`] (the real thing), [`mem`] (in memory, records every operation, makes crash images),
-//! [`fault`] (wraps another one and makes its nth operation fail). `map` holds the floor's only `unsafe` code.
+//! Three implementations: [`os`] (the real thing), [`mem`] (in memory, records every operation,
+//! makes crash images), [`fault`] (wraps another one and makes its nth operation fail). `map` holds
+//! the floor's only `unsafe` code.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,14 +35,15 @@ pub trait ReadFile: Send + Sync {
     fn len(&self) -> u64;
     /// Fills `buf` from `offset`. A file that ends before is a corruption error.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
-    /// The whole file as a map, when it was opened for mapping and the environment has maps. It needs the file no more: the file may be
-    /// closed and removed.
+    /// The whole file as a map, when it was opened for mapping and the environment has maps. It
+    /// needs the file no more: the file may be closed and removed.
     fn map(&self) -> Option<Arc<dyn FileMap>>;
-    /// Reads will come at places that no earlier read foretells: the system is to read what it is asked for and nothing beside it, which is
-    /// how maps are anyway. Best effort; says nothing of what may be read.
+    /// Reads will come at places that no earlier read foretells: the system is to read what it is
+    /// asked for and nothing beside it, which is how maps are anyway. Best effort; says nothing of
+    /// what may be read.
     fn at_random(&self) {}
-    /// These bytes will be read soon: the system is to begin with it, and the call does not wait for it. Best effort, for any range;
-    /// errors are met by the read itself.
+    /// These bytes will be read soon: the system is to begin with it, and the call does not wait
+    /// for it. Best effort, for any range; errors are met by the read itself.
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
@@ -50,7 +53,8 @@ pub trait ReadFile: Send + Sync {
     }
 }
 
-/// The bytes of a whole file, which was finished before; they stay as they are as long as this lives.
+/// The bytes of a whole file, which was finished before; they stay as they are as long as this
+/// lives.
 pub trait FileMap: Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
@@ -67,12 +71,14 @@ impl FileMap for Vec<u8> {
     }
 }
 
-/// A new file that grows at its end. What was appended is the operating system's when `append` returns (it survives a process
-/// crash); it survives a power cut once `sync` has returned, and the file's name does once [`Env::sync_dir`] has.
+/// A new file that grows at its end. What was appended is the operating system's when `append`
+/// returns (it survives a process crash); it survives a power cut once `sync` has returned, and the
+/// file's name does once [`Env::sync_dir`] has.
 pub trait WriteFile: Send {
     /// Appends all of `bytes`.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
-    /// Makes content and length durable. After an error the file must be considered lost: never retry.
+    /// Makes content and length durable. After an error the file must be considered lost: never
+    /// retry.
     fn sync(&mut self) -> Result<()>;
     /// Bytes appended so far.
     fn len(&self) -> u64;
@@ -82,21 +88,24 @@ pub trait WriteFile: Send {
     }
 }
 
-/// A file of fixed size whose blocks are reserved before use, written through a shared map where the environment has one.
-/// A recycled file holds stale bytes. Callers keep their writes disjoint; they may come from many threads.
+/// A file of fixed size whose blocks are reserved before use, written through a shared map where
+/// the environment has one. A recycled file holds stale bytes. Callers keep their writes disjoint;
+/// they may come from many threads.
 pub trait LogFile: Send + Sync {
     /// The file's fixed length in bytes.
     fn capacity(&self) -> u64;
-    /// Puts `bytes` at `offset`. They survive a process crash when the call returns. `offset + bytes.len()` must lie within
-    /// the capacity.
+    /// Puts `bytes` at `offset`. They survive a process crash when the call returns.
+    /// `offset + bytes.len()` must lie within the capacity.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Makes everything written so far survive a power cut. After an error: never retry.
     fn sync(&self) -> Result<()>;
-    /// Touches the pages from `offset` on for `len` bytes, so that later writes to them do not fault. Best effort.
+    /// Touches the pages from `offset` on for `len` bytes, so that later writes to them do not
+    /// fault. Best effort.
     fn prepare(&self, offset: u64, len: u64);
-    /// Cuts the file off at `len` bytes, more than none and at most its capacity, which is `len` from now on: what lies behind is given back
-    /// to the device. Takes the file for itself, so nobody writes there meanwhile. What is left is as durable as before; the new length is
-    /// when the file has been synced.
+    /// Cuts the file off at `len` bytes, more than none and at most its capacity, which is `len`
+    /// from now on: what lies behind is given back to the device. Takes the file for itself, so
+    /// nobody writes there meanwhile. What is left is as durable as before; the new length is when
+    /// the file has been synced.
     fn shorten(&mut self, len: u64) -> Result<()>;
 }
 
@@ -121,22 +130,27 @@ pub trait Env: Send + Sync + 'static {
     fn file_len(&self, file: &Path) -> Result<u64>;
     /// Opens a file for reading; with `map`, it can be mapped where that is possible.
     fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>>;
-    /// The whole content; files longer than `cap` are refused as corrupt, before anything is allocated.
+    /// The whole content; files longer than `cap` are refused as corrupt, before anything is
+    /// allocated.
     fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>>;
     /// Creates a file, or empties one that is there.
     fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>>;
     /// Opens a file for appending, creating it when it is not there.
     fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>>;
-    /// Creates a log file of `capacity` bytes, all reserved: a full disk is an error here, not later.
+    /// Creates a log file of `capacity` bytes, all reserved: a full disk is an error here, not
+    /// later.
     fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>>;
-    /// Opens an existing log file for writing again, at its present length, keeping its stale bytes.
+    /// Opens an existing log file for writing again, at its present length, keeping its stale
+    /// bytes.
     fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>>;
-    /// The same to write again what is in it, each byte at its place: a sync may have failed to make it durable. It differs where the bytes
-    /// of the file are not those that were written, as where they are encrypted.
+    /// The same to write again what is in it, each byte at its place: a sync may have failed to
+    /// make it durable. It differs where the bytes of the file are not those that were written, as
+    /// where they are encrypted.
     fn rewrite_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
         self.reuse_log(file)
     }
-    /// Renames a file, replacing what has the new name. Atomic; durable after [`sync_dir`](Env::sync_dir).
+    /// Renames a file, replacing what has the new name. Atomic; durable after
+    /// [`sync_dir`](Env::sync_dir).
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Gives a file a second name.
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()>;
@@ -148,12 +162,13 @@ pub trait Env: Send + Sync + 'static {
     fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>>;
     /// Bytes free to this process on the device of `dir`; `None` where unknown.
     fn free_space(&self, dir: &Path) -> Option<u64>;
-    /// Bytes of memory that this process and its files in the page cache may take: the machine's, or less where a limit is set on the
-    /// process's group. `None` where unknown.
+    /// Bytes of memory that this process and its files in the page cache may take: the machine's,
+    /// or less where a limit is set on the process's group. `None` where unknown.
     fn memory(&self) -> Option<u64> {
         None
     }
-    /// How many files this process may have open at once; `None` where there is no bound, or it is unknown.
+    /// How many files this process may have open at once; `None` where there is no bound, or it is
+    /// unknown.
     fn descriptors(&self) -> Option<u64> {
         None
     }
@@ -166,15 +181,18 @@ pub trait Env: Send + Sync + 'static {
     fn sleep(&self, time: Duration);
     /// Starts a thread.
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>>;
-    /// Lets the calling thread give way to others that want the processor. Best effort, and for good.
+    /// Lets the calling thread give way to others that want the processor. Best effort, and for
+    /// good.
     fn give_way(&self) {}
-    /// Whether this process is a child, made by `fork()`, of the one that made the environment: it has the memory and the open files, but
-    /// none of the threads, and what it writes to the log's map would destroy what the parent writes there. Cheap. Never where the
-    /// system cannot tell (before Linux 4.14, and elsewhere).
+    /// Whether this process is a child, made by `fork()`, of the one that made the environment: it
+    /// has the memory and the open files, but none of the threads, and what it writes to the log's
+    /// map would destroy what the parent writes there. Cheap. Never where the system cannot tell
+    /// (before Linux 4.14, and elsewhere).
     fn is_forked(&self) -> bool {
         false
     }
-    /// A random number from the operating system (or the seed of a test). No two processes may draw from one sequence, also not a process and its
-    /// children that `fork()` made: stores, writers and tables are told apart by such numbers.
+    /// A random number from the operating system (or the seed of a test). No two processes may draw
+    /// from one sequence, also not a process and its children that `fork()` made: stores, writers
+    /// and tables are told apart by such numbers.
     fn random(&self) -> u64;
 }

@@ -1,14 +1,18 @@
 //! The operating system's files, clocks and threads: what a store runs on.
 //!
 //! Invariants:
-//! - A call that was interrupted (`EINTR`) is repeated and a short write is continued: callers never see either.
-//! - A failed sync is reported once and never repeated here: after it the kernel may have marked the lost pages clean.
-//! - A log file has all its blocks before it is mapped, so a full disk is an error of [`Env::create_log`] and not a signal later; where blocks
-//!   can't be reserved it is not mapped, and a full disk is an error of the write (see `system`).
-//! - `read_at` is one `pread` even when the file is mapped, so that a failing device is an error and not a signal.
+//! - A call that was interrupted (`EINTR`) is repeated and a short write is continued: callers
+//!   never see either.
+//! - A failed sync is reported once and never repeated here: after it the kernel may have marked
+//!   the lost pages clean.
+//! - A log file has all its blocks before it is mapped, so a full disk is an error of
+//!   [`Env::create_log`] and not a signal later; where blocks can't be reserved it is not mapped,
+//!   and a full disk is an error of the write (see `system`).
+//! - `read_at` is one `pread` even when the file is mapped, so that a failing device is an error
+//!   and not a signal.
 //!
-//! Syncing a log is `fdatasync` of its descriptor: on Linux that writes the dirty pages of a shared map too; elsewhere the map is
-//! flushed first.
+//! Syncing a log is `fdatasync` of its descriptor: on Linux that writes the dirty pages of a shared
+//! map too; elsewhere the map is flushed first.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // this file is the door that the ban leads to
 
 use std::fs::{File, OpenOptions, TryLockError};
@@ -53,13 +57,16 @@ impl OsEnv {
         Arc::new(OsEnv::with_maps(false))
     }
 
-    /// Gives the file of a log its length, and its blocks where that can be: then it is mapped. `fresh`: it has no content to keep.
+    /// Gives the file of a log its length, and its blocks where that can be: then it is mapped.
+    /// `fresh`: it has no content to keep.
     fn open_log(&self, named: Named, capacity: u64, fresh: bool) -> Result<Box<dyn LogFile>> {
         let len = usize::try_from(capacity).ok().filter(|n| *n > 0);
         let Some(len) = len else {
-            return Err(Error::invalid(format!("a log file cannot have {capacity} bytes")).in_file(&named.path));
+            return Err(Error::invalid(format!("a log file cannot have {capacity} bytes"))
+                .in_file(&named.path));
         };
-        let reserved = system::reserve(&named.file, capacity, fresh).map_err(|e| named.error("reserve the log's space", e))?;
+        let reserved = system::reserve(&named.file, capacity, fresh)
+            .map_err(|e| named.error("reserve the log's space", e))?;
         if !(reserved && self.maps) {
             return Ok(Box::new(PlainLog { named, capacity }));
         }
@@ -93,10 +100,12 @@ impl Named {
     }
 }
 
-/// How often files of tables are closed for something that is to be opened: others may take the descriptors.
+/// How often files of tables are closed for something that is to be opened: others may take the
+/// descriptors.
 const RELIEFS: usize = 10;
 
-/// What `open` opens. Where the system has no descriptor left, files of tables that nobody reads now give some.
+/// What `open` opens. Where the system has no descriptor left, files of tables that nobody reads
+/// now give some.
 fn opened<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..RELIEFS {
         match open() {
@@ -142,22 +151,26 @@ impl ReadFile for OsRead {
 
 /// The error of a read that goes past a file's end.
 pub(super) fn ends_early(file: &Path, offset: u64, wanted: usize) -> Error {
-    Error::corruption(format!("the file ends before the {wanted} bytes that should be there")).at(file, offset)
+    Error::corruption(format!("the file ends before the {wanted} bytes that should be there"))
+        .at(file, offset)
 }
 
 /// The error of a file longer than it can be.
 pub(super) fn too_long(file: &Path, len: u64, cap: u64) -> Error {
-    Error::corruption(format!("the file has {len} bytes, more than the {cap} that it can have")).at(file, cap)
+    Error::corruption(format!("the file has {len} bytes, more than the {cap} that it can have"))
+        .at(file, cap)
 }
 
 /// The error of a log write outside the reserved bytes.
 pub(super) fn past_capacity(file: &Path, offset: u64, len: usize, capacity: u64) -> Error {
-    Error::invalid(format!("a write of {len} bytes does not fit into the log's {capacity}")).at(file, offset)
+    Error::invalid(format!("a write of {len} bytes does not fit into the log's {capacity}"))
+        .at(file, offset)
 }
 
 /// The error of a lock that another holds.
 pub(super) fn already_locked(file: &Path) -> Error {
-    let why = "another process, or another handle in this process, has the store open; close it first";
+    let why =
+        "another process, or another handle in this process, has the store open; close it first";
     Error::new(ErrorKind::Locked, why).in_file(file)
 }
 
@@ -168,7 +181,10 @@ struct OsWrite {
 
 impl WriteFile for OsWrite {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.named.file.write_all(bytes).map_err(|e| self.named.error("append", e).at(&self.named.path, self.len))?;
+        self.named
+            .file
+            .write_all(bytes)
+            .map_err(|e| self.named.error("append", e).at(&self.named.path, self.len))?;
         self.len += bytes.len() as u64;
         Ok(())
     }
@@ -302,7 +318,9 @@ impl Env for OsEnv {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        opened(|| system::open_dir(dir)).and_then(|d| system::sync_dir(&d)).map_err(|e| Error::io("sync the directory", dir, e))
+        opened(|| system::open_dir(dir))
+            .and_then(|d| system::sync_dir(&d))
+            .map_err(|e| Error::io("sync the directory", dir, e))
     }
 
     fn file_len(&self, file: &Path) -> Result<u64> {
@@ -323,7 +341,10 @@ impl Env for OsEnv {
             return Err(too_long(file, len, cap));
         }
         let mut bytes = Vec::with_capacity(len as usize);
-        (&named.file).take(cap.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| named.error("read", e))?;
+        (&named.file)
+            .take(cap.saturating_add(1))
+            .read_to_end(&mut bytes)
+            .map_err(|e| named.error("read", e))?;
         if bytes.len() as u64 > cap {
             return Err(too_long(file, bytes.len() as u64, cap));
         }
@@ -331,23 +352,35 @@ impl Env for OsEnv {
     }
 
     fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        let named = Named::open(OpenOptions::new().write(true).create(true).truncate(true), "create", file)?;
+        let named = Named::open(
+            OpenOptions::new().write(true).create(true).truncate(true),
+            "create",
+            file,
+        )?;
         Ok(Box::new(OsWrite { named, len: 0 }))
     }
 
     fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        let named = Named::open(OpenOptions::new().append(true).create(true), "open for appending", file)?;
+        let named =
+            Named::open(OpenOptions::new().append(true).create(true), "open for appending", file)?;
         let len = named.len()?;
         Ok(Box::new(OsWrite { named, len }))
     }
 
     fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        // A file of that name that is still mapped somewhere keeps its length: it is unlinked, not emptied.
+        // A file of that name that is still mapped somewhere keeps its length: it is unlinked, not
+        // emptied.
         match std::fs::remove_file(file) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::io("replace", file, e)),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("replace", file, e));
+            }
             _ => {}
         }
-        let named = Named::open(OpenOptions::new().read(true).write(true).create_new(true), "create", file)?;
+        let named = Named::open(
+            OpenOptions::new().read(true).write(true).create_new(true),
+            "create",
+            file,
+        )?;
         match self.open_log(named, capacity, true) {
             Ok(log) => Ok(log),
             Err(e) => {
@@ -359,17 +392,20 @@ impl Env for OsEnv {
     }
 
     fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
-        let named = Named::open(OpenOptions::new().read(true).write(true), "open for writing again", file)?;
+        let named =
+            Named::open(OpenOptions::new().read(true).write(true), "open for writing again", file)?;
         let len = named.len()?;
         self.open_log(named, len, false)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        std::fs::rename(from, to).map_err(|e| Error::io(&format!("rename to {}", to.display()), from, e))
+        std::fs::rename(from, to)
+            .map_err(|e| Error::io(&format!("rename to {}", to.display()), from, e))
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        std::fs::hard_link(from, to).map_err(|e| Error::io(&format!("link as {}", to.display()), from, e))
+        std::fs::hard_link(from, to)
+            .map_err(|e| Error::io(&format!("link as {}", to.display()), from, e))
     }
 
     fn remove(&self, file: &Path) -> Result<()> {
@@ -381,7 +417,11 @@ impl Env for OsEnv {
     }
 
     fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
-        let named = Named::open(OpenOptions::new().write(true).create(true).truncate(false), "open the lock", file)?;
+        let named = Named::open(
+            OpenOptions::new().write(true).create(true).truncate(false),
+            "open the lock",
+            file,
+        )?;
         match named.file.try_lock() {
             Ok(()) => Ok(Box::new(OsLock { _file: named.file })),
             Err(TryLockError::WouldBlock) => Err(already_locked(file)),
@@ -403,7 +443,8 @@ impl Env for OsEnv {
 
     fn wall_micros(&self) -> u64 {
         // A clock set before 1970 reads as 1970.
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros() as u64
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros()
+            as u64
     }
 
     #[inline]
@@ -432,8 +473,9 @@ impl Env for OsEnv {
     }
 
     fn random(&self) -> u64 {
-        // The operating system is asked each time: what a process keeps to draw from, as `RandomState` does for each thread, its children made by
-        // `fork()` have too. Only where the system has nothing to give is it that and the clock.
+        // The operating system is asked each time: what a process keeps to draw from, as
+        // `RandomState` does for each thread, its children made by `fork()` have too. Only where
+        // the system has nothing to give is it that and the clock.
         getrandom::u64().unwrap_or_else(|_| RandomState::new().hash_one(SystemTime::now()))
     }
 }

@@ -12,8 +12,8 @@
 //! | free space | `statvfs` | the same | the same | unknown | unknown |
 //! | how many files may be open | `getrlimit` | the same | the same | no bound | unknown |
 //!
-//! Invariant: where a log is not reserved it is not mapped, so a full disk is an error of the write that meets it and never a signal; and nobody
-//! fills it with zeros first.
+//! Invariant: where a log is not reserved it is not mapped, so a full disk is an error of the write
+//! that meets it and never a signal; and nobody fills it with zeros first.
 #![allow(clippy::disallowed_methods)] // a part of `os`, the door that the ban leads to
 
 use std::fs::File;
@@ -85,8 +85,8 @@ pub(super) fn write_all_at(mut file: &File, bytes: &[u8], offset: u64) -> io::Re
     file.write_all(bytes)
 }
 
-/// Gives a file `len` bytes, and all the blocks of them where the system and the file system can: `true` then. `fresh`: it has none yet; one
-/// that is used again has the length.
+/// Gives a file `len` bytes, and all the blocks of them where the system and the file system can:
+/// `true` then. `fresh`: it has none yet; one that is used again has the length.
 pub(super) fn reserve(file: &File, len: u64, fresh: bool) -> io::Result<bool> {
     if blocks(file, len, fresh)? {
         return Ok(true);
@@ -108,7 +108,8 @@ fn blocks(file: &File, len: u64, _fresh: bool) -> io::Result<bool> {
     }
 }
 
-/// `F_PREALLOCATE` counts from the end of the file: one that is used again would get as much behind it.
+/// `F_PREALLOCATE` counts from the end of the file: one that is used again would get as much behind
+/// it.
 #[cfg(target_vendor = "apple")]
 fn blocks(file: &File, len: u64, fresh: bool) -> io::Result<bool> {
     use rustix::io::Errno;
@@ -133,13 +134,19 @@ pub(super) fn sync_data(file: &File) -> io::Result<()> {
     file.sync_data()
 }
 
-/// The same. The standard library asks for `F_FULLFSYNC`, which volumes of the network and of foreign formats refuse as unknown; that is no failed
-/// sync, and the lesser one that they know is all there is.
+/// The same. The standard library asks for `F_FULLFSYNC`, which volumes of the network and of
+/// foreign formats refuse as unknown; that is no failed sync, and the lesser one that they know is
+/// all there is.
 #[cfg(target_vendor = "apple")]
 pub(super) fn sync_data(file: &File) -> io::Result<()> {
     use rustix::io::Errno;
     match file.sync_data() {
-        Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::NOTSUP | Errno::NOTTY | Errno::INVAL)) => {
+        Err(e)
+            if matches!(
+                Errno::from_io_error(&e),
+                Some(Errno::NOTSUP | Errno::NOTTY | Errno::INVAL)
+            ) =>
+        {
             Ok(rustix::fs::fsync(file)?)
         }
         synced => synced,
@@ -184,7 +191,10 @@ pub(super) fn descriptors() -> Option<u64> {
 #[cfg(unix)]
 pub(super) fn is_out_of_descriptors(e: &io::Error) -> bool {
     use rustix::io::Errno;
-    [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).iter().any(|n| e.raw_os_error() == Some(*n))
+    [Errno::MFILE, Errno::NFILE]
+        .map(Errno::raw_os_error)
+        .iter()
+        .any(|n| e.raw_os_error() == Some(*n))
 }
 
 #[cfg(not(unix))]

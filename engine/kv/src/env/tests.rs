@@ -17,7 +17,11 @@ struct TempDir(PathBuf);
 
 impl TempDir {
     fn new(env: &dyn Env) -> TempDir {
-        let dir = std::env::temp_dir().join(format!("firn-env-{}-{:016x}", std::process::id(), env.random()));
+        let dir = std::env::temp_dir().join(format!(
+            "firn-env-{}-{:016x}",
+            std::process::id(),
+            env.random()
+        ));
         std::fs::create_dir(&dir).unwrap();
         TempDir(dir)
     }
@@ -80,7 +84,10 @@ fn files_grow_at_their_end_and_are_read_anywhere() {
             assert_eq!(buf, bytes[4001..9001]);
             r.read_at(20_000, &mut []).unwrap();
             let e = r.read_at(19_000, &mut buf).unwrap_err();
-            assert_eq!((e.kind(), e.file(), e.offset()), (ErrorKind::Corruption, Some(&*path), Some(19_000)));
+            assert_eq!(
+                (e.kind(), e.file(), e.offset()),
+                (ErrorKind::Corruption, Some(&*path), Some(19_000))
+            );
             assert_eq!(r.read_at(1 << 40, &mut buf).unwrap_err().kind(), ErrorKind::Corruption);
         }
         let mut f = env.append(&path).unwrap();
@@ -133,7 +140,9 @@ fn logs_have_a_fixed_size_and_keep_stale_bytes() {
         log.write_at(4_090, b"across a page").unwrap();
         log.write_at(9_996, b"last").unwrap();
         log.write_at(10_000, b"").unwrap();
-        for (offset, bytes) in [(9_997, &b"last"[..]), (10_001, b""), (u64::MAX, b"x"), (10_000, b"x")] {
+        for (offset, bytes) in
+            [(9_997, &b"last"[..]), (10_001, b""), (u64::MAX, b"x"), (10_000, b"x")]
+        {
             assert_eq!(log.write_at(offset, bytes).unwrap_err().kind(), ErrorKind::InvalidArgument);
         }
         log.sync().unwrap();
@@ -146,10 +155,16 @@ fn logs_have_a_fixed_size_and_keep_stale_bytes() {
         log.write_at(4_090, b"ACROSS").unwrap();
         assert_eq!(get(&**env, &to)[4_090..4_103], *b"ACROSS a page");
         assert_eq!(get(&**env, &to)[9_996..], *b"last");
-        assert_eq!(env.create_log(&dir.join("none"), 0).err().unwrap().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            env.create_log(&dir.join("none"), 0).err().unwrap().kind(),
+            ErrorKind::InvalidArgument
+        );
         assert_eq!(env.file_len(&dir.join("none")).unwrap_err().kind(), ErrorKind::NotFound);
         put(&**env, &dir.join("empty"), b"");
-        assert_eq!(env.reuse_log(&dir.join("empty")).err().unwrap().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            env.reuse_log(&dir.join("empty")).err().unwrap().kind(),
+            ErrorKind::InvalidArgument
+        );
     });
 }
 
@@ -177,7 +192,9 @@ fn files_are_mapped_where_that_is_harmless() {
     let (os, plain) = (OsEnv::new(), OsEnv::without_maps());
     let dir = TempDir::new(&*os);
     put(&*os, &dir.0.join("f"), b"bytes");
-    let map = |env: &dyn Env, map| env.open_read(&dir.0.join("f"), map).unwrap().map().map(|m| m.bytes().to_vec());
+    let map = |env: &dyn Env, map| {
+        env.open_read(&dir.0.join("f"), map).unwrap().map().map(|m| m.bytes().to_vec())
+    };
     assert_eq!(map(&*os, true), cfg!(unix).then(|| b"bytes".to_vec()));
     assert_eq!((map(&*os, false), map(&*plain, true)), (None, None));
 }
@@ -272,7 +289,10 @@ fn what_is_not_there_is_not_found_and_the_error_names_it() {
         }
         put(&**env, &dir.join("f"), b"1");
         put(&**env, &dir.join("g"), b"2");
-        assert_eq!(env.hard_link(&dir.join("f"), &dir.join("g")).unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(
+            env.hard_link(&dir.join("f"), &dir.join("g")).unwrap_err().kind(),
+            ErrorKind::Io
+        );
         assert_eq!(env.create_dir_all(&dir.join("f/sub")).unwrap_err().kind(), ErrorKind::Io);
         assert_eq!(env.create(dir).err().unwrap().kind(), ErrorKind::Io);
         assert_eq!(env.remove(dir).unwrap_err().kind(), ErrorKind::Io);

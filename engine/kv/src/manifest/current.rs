@@ -60,7 +60,10 @@ impl Current {
         }
         // Only the first line is promised to look the same in every version.
         let mut lines = lines.lines();
-        let version = lines.next().and_then(|l| l.strip_prefix("firn format ")?.parse::<u32>().ok()).ok_or_else(damaged)?;
+        let version = lines
+            .next()
+            .and_then(|l| l.strip_prefix("firn format ")?.parse::<u32>().ok())
+            .ok_or_else(damaged)?;
         if version != VERSION {
             return Err(Error::newer("the store", version, VERSION));
         }
@@ -72,8 +75,8 @@ impl Current {
     }
 }
 
-/// Tells a directory without a Db from one whose `CURRENT` is lost. A crash while a Db is made leaves at most one manifest, with
-/// nothing in it but an empty state.
+/// Tells a directory without a Db from one whose `CURRENT` is lost. A crash while a Db is made
+/// leaves at most one manifest, with nothing in it but an empty state.
 pub(super) fn lost_current(env: &dyn Env, dir: &Path) -> Result<()> {
     let names = match env.list(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
@@ -82,7 +85,9 @@ pub(super) fn lost_current(env: &dyn Env, dir: &Path) -> Result<()> {
     for number in names.iter().filter_map(|n| manifest_number(n)) {
         let unused = match read(env, dir, number) {
             Ok(log) => log.frames.len() <= 1 && log.replay().map_or(true, |s| s.trees.is_empty()),
-            Err(e) if e.kind() == ErrorKind::Corruption => env.file_len(&dir.join(manifest_name(number)))? < 4096,
+            Err(e) if e.kind() == ErrorKind::Corruption => {
+                env.file_len(&dir.join(manifest_name(number)))? < 4096
+            }
             Err(e) => return Err(e),
         };
         if !unused {

@@ -1,18 +1,21 @@
-//! Going on with the manifest of an earlier opening: its next frame is appended, instead of another manifest begun, which takes two files
-//! and three more syncs.
+//! Going on with the manifest of an earlier opening: its next frame is appended, instead of another
+//! manifest begun, which takes two files and three more syncs.
 //!
-//! Why it is sound (M5). A frame that may not be durable, or that another one may follow only in part, must never get a frame behind it:
-//! after a power cut that would be damage. A mark follows each frame that was synced, so a file that ends with one ends with a durable frame;
-//! a disk that was full cuts a frame off, and does not keep the log from being closed. The mark of the log is asked for too: who closes the log
-//! cleanly does so after the last frame and only if of none it is unknown whether it is durable, and who opens a Db makes a log
-//! segment durable, which ends that, before a frame is written.
+//! Why it is sound (M5). A frame that may not be durable, or that another one may follow only in
+//! part, must never get a frame behind it: after a power cut that would be damage. A mark follows
+//! each frame that was synced, so a file that ends with one ends with a durable frame; a disk that
+//! was full cuts a frame off, and does not keep the log from being closed. The mark of the log is
+//! asked for too: who closes the log cleanly does so after the last frame and only if of none it is
+//! unknown whether it is durable, and who opens a Db makes a log segment durable, which ends that,
+//! before a frame is written.
 
 use std::path::Path;
 
 use super::{FRAME, Log, Manifest, manifest_name};
 use crate::env::Env;
 
-/// Every opening reads the manifest: of one that is longer than this, and mostly edits, reading begins to cost what another would.
+/// Every opening reads the manifest: of one that is longer than this, and mostly edits, reading
+/// begins to cost what another would.
 const SHORT: u64 = 16 << 10;
 
 /// The end of a manifest that can be gone on with, if the log was closed cleanly.
@@ -25,7 +28,8 @@ pub struct CleanEnd {
 }
 
 impl Log {
-    /// Its end, if that is a mark and nothing behind it. `None` for a manifest that is longer than 16 KiB and than twice its snapshot, too.
+    /// Its end, if that is a mark and nothing behind it. `None` for a manifest that is longer than
+    /// 16 KiB and than twice its snapshot, too.
     pub fn clean_end(&self) -> Option<CleanEnd> {
         let first = self.frames.first()?;
         let mark = self.marks.last()?;
@@ -36,8 +40,9 @@ impl Log {
 }
 
 impl Manifest {
-    /// Goes on with a manifest that was left with a clean end, and whose Db's log was closed cleanly. `None` where its file cannot be opened
-    /// or is not the one that was read: then another manifest is begun.
+    /// Goes on with a manifest that was left with a clean end, and whose Db's log was closed
+    /// cleanly. `None` where its file cannot be opened or is not the one that was read: then
+    /// another manifest is begun.
     pub fn go_on(env: &dyn Env, dir: &Path, number: u64, end: CleanEnd) -> Option<Manifest> {
         let path = dir.join(manifest_name(number));
         let file = env.append(&path).ok().filter(|file| file.len() == end.len)?;

@@ -1,10 +1,12 @@
 //! Tagged fields: how everything in a manifest is written, so that versions can add to it.
 //!
-//! A message is a sequence of fields, each `tag varint ‖ length varint ‖ bytes`. A field may be repeated where it is a list. An
-//! *even* tag is required reading: who does not know it must refuse the file. An *odd* tag may be skipped. Numbers are varints
-//! that fill their field, texts are UTF-8, a message in a field is just its bytes.
+//! A message is a sequence of fields, each `tag varint ‖ length varint ‖ bytes`. A field may be
+//! repeated where it is a list. An *even* tag is required reading: who does not know it must refuse
+//! the file. An *odd* tag may be skipped. Numbers are varints that fill their field, texts are
+//! UTF-8, a message in a field is just its bytes.
 //!
-//! Invariants: decoding never panics and allocates nothing that is not backed by bytes that are there.
+//! Invariants: decoding never panics and allocates nothing that is not backed by bytes that are
+//! there.
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -41,7 +43,10 @@ pub(super) struct Field<'a> {
 }
 
 /// The fields of a message; `of` names it in errors.
-pub(super) fn fields<'a>(bytes: &'a [u8], of: &'static str) -> impl Iterator<Item = Result<Field<'a>>> {
+pub(super) fn fields<'a>(
+    bytes: &'a [u8],
+    of: &'static str,
+) -> impl Iterator<Item = Result<Field<'a>>> {
     let mut r = Reader::new(bytes);
     std::iter::from_fn(move || {
         if r.is_empty() {

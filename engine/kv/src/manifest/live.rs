@@ -1,8 +1,10 @@
-//! The state of an open Db, changed by groups of edits that cost by what they change, not by what there is.
+//! The state of an open Db, changed by groups of edits that cost by what they change, not by what
+//! there is.
 //!
 //! Invariants:
 //! - `names` and `tables` are those of the state's trees.
-//! - A group of edits is applied as a whole or not at all, and can be taken back as long as no other came after it.
+//! - A group of edits is applied as a whole or not at all, and can be taken back as long as no
+//!   other came after it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
@@ -101,7 +103,8 @@ impl Live {
             _ => None,
         };
         let (names, tables) = (&self.names, &self.tables);
-        let used = Used { name: &|_, name| names.contains(name), table: &|_, id| tables.contains(&id) };
+        let used =
+            Used { name: &|_, name| names.contains(name), table: &|_, id| tables.contains(&id) };
         self.state.apply_knowing(edit, &used)?;
         match edit {
             Edit::Snapshot(_) => self.learn(),
@@ -134,13 +137,16 @@ impl Live {
     pub fn apply_all(&mut self, edits: &[Edit]) -> Result<Undo> {
         let s = &self.state;
         let touched = edits.iter().filter_map(|e| match e {
-            Edit::CreateTree { id, .. } | Edit::DropTree { id } | Edit::SetOptions { id, .. } => Some(*id),
+            Edit::CreateTree { id, .. } | Edit::DropTree { id } | Edit::SetOptions { id, .. } => {
+                Some(*id)
+            }
             Edit::Tables { tree, .. } => Some(*tree),
             Edit::Snapshot(_) | Edit::Counters { .. } | Edit::LogWriters { .. } => None,
         });
         let trees = touched.map(|id| (id, s.trees.get(&id).cloned())).collect();
         let State { next_file, last_seq, wal_floor, next_tree, .. } = *s;
-        let writers = edits.iter().any(|e| matches!(e, Edit::LogWriters { .. })).then(|| s.writers.clone());
+        let writers =
+            edits.iter().any(|e| matches!(e, Edit::LogWriters { .. })).then(|| s.writers.clone());
         let undo = Undo { next_file, last_seq, wal_floor, next_tree, writers, trees };
         match edits.iter().try_for_each(|e| self.apply(e)) {
             Ok(()) => Ok(undo),
@@ -154,7 +160,8 @@ impl Live {
     /// Takes the last group of edits back.
     pub fn undo(&mut self, undo: Undo) {
         let s = &mut self.state;
-        (s.next_file, s.last_seq, s.wal_floor, s.next_tree) = (undo.next_file, undo.last_seq, undo.wal_floor, undo.next_tree);
+        (s.next_file, s.last_seq, s.wal_floor, s.next_tree) =
+            (undo.next_file, undo.last_seq, undo.wal_floor, undo.next_tree);
         if let Some(writers) = undo.writers {
             s.writers = writers;
         }

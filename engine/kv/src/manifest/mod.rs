@@ -1,7 +1,8 @@
 //! Floor 2: the manifest: which files make up a Db.
 //!
-//! A manifest is a file `MANIFEST-nnnnnn` (its number in at least six digits) that only grows: a snapshot of the [`State`], then
-//! [`Edit`]s. `CURRENT` names the one that counts. All integers are little-endian.
+//! A manifest is a file `MANIFEST-nnnnnn` (its number in at least six digits) that only grows: a
+//! snapshot of the [`State`], then [`Edit`]s. `CURRENT` names the one that counts. All integers are
+//! little-endian.
 //!
 //! Manifest file: a header of 16 bytes, then frames one directly after the other.
 //!
@@ -17,20 +18,25 @@
 //! | 4 | 4 | CRC-32 of the context (manifest number, offset of the frame in the file), bytes 0 to 3, and the payload |
 //! | 8 | … | payload: edits, see [`state`]; none in a mark |
 //!
-//! A *mark*, a frame without payload, is written after a frame has been synced: it proves that what lies before it was durable.
+//! A *mark*, a frame without payload, is written after a frame has been synced: it proves that what
+//! lies before it was durable.
 //!
-//! `CURRENT` is three lines of text, each ended by 0x0a: `firn format 1`, the name of the manifest, and `crc ` with eight lower-case
-//! hexadecimal digits, the CRC-32 (no context) of the two lines before.
+//! `CURRENT` is three lines of text, each ended by 0x0a: `firn format 1`, the name of the manifest,
+//! and `crc ` with eight lower-case hexadecimal digits, the CRC-32 (no context) of the two lines
+//! before.
 //!
 //! Invariants:
 //! - M1: one [`Manifest::append`] is one frame: after a crash all of its edits count or none.
-//! - M2: a frame is synced before `append` returns, and before the next one is written: so at most the last frame can be torn. A
-//!   bad frame with anything sound after it, be it a mark, is corruption; without, it is where the manifest ends. A mark is
-//!   synced with the frame after it only: a bad mark with a sound frame directly after it is passed over.
-//! - M3: `CURRENT` is replaced by a rename, after the manifest that it names is durable, name and content.
+//! - M2: a frame is synced before `append` returns, and before the next one is written: so at most
+//!   the last frame can be torn. A bad frame with anything sound after it, be it a mark, is
+//!   corruption; without, it is where the manifest ends. A mark is synced with the frame after it
+//!   only: a bad mark with a sound frame directly after it is passed over.
+//! - M3: `CURRENT` is replaced by a rename, after the manifest that it names is durable, name and
+//!   content.
 //! - M4: after a failed write or sync nothing more is written.
-//! - M5: who opens a Db for writing goes on with its manifest only where the one before has closed the log cleanly (W7 of the log) and the
-//!   file ends with a mark; otherwise another manifest is begun ([`mod@end`]).
+//! - M5: who opens a Db for writing goes on with its manifest only where the one before has closed
+//!   the log cleanly (W7 of the log) and the file ends with a mark; otherwise another manifest is
+//!   begun ([`mod@end`]).
 //!
 //! Spec: `format-spec/README.md`, "Manifest".
 
@@ -119,20 +125,24 @@ pub struct Manifest {
 debug_by!(Manifest, "Manifest", path, number);
 
 impl Manifest {
-    /// Writes a new manifest that begins with `state`, and makes it the one that counts. All is durable when this returns. The
-    /// manifests before it can then be removed. `number` must be new; the first state of a new Db has no trees, so that what a
-    /// crash leaves of it is not taken for a Db that lost its `CURRENT`.
+    /// Writes a new manifest that begins with `state`, and makes it the one that counts. All is
+    /// durable when this returns. The manifests before it can then be removed. `number` must be
+    /// new; the first state of a new Db has no trees, so that what a crash leaves of it is not
+    /// taken for a Db that lost its `CURRENT`.
     ///
     /// # Errors
-    /// What the environment says. The manifest that counted before may still count then, or this one: keep the files of both.
+    /// What the environment says. The manifest that counted before may still count then, or this
+    /// one: keep the files of both.
     pub fn create(env: &dyn Env, dir: &Path, number: u64, state: &State) -> Result<Manifest> {
         Manifest::prepare(env, dir, number, state)?.make_current(env, dir)
     }
 
-    /// The first half of [`create`](Manifest::create): all that needs space. The manifest does not count yet.
+    /// The first half of [`create`](Manifest::create): all that needs space. The manifest does not
+    /// count yet.
     ///
     /// # Errors
-    /// What the environment says. Nothing has changed then, and what there is of the manifest is removed.
+    /// What the environment says. Nothing has changed then, and what there is of the manifest is
+    /// removed.
     pub fn prepare(env: &dyn Env, dir: &Path, number: u64, state: &State) -> Result<NewManifest> {
         let made = Manifest::write(env, dir, number, state).and_then(|m| {
             write_current(env, dir, number)?;
@@ -160,21 +170,24 @@ impl Manifest {
         Ok(m)
     }
 
-    /// Adds one frame: all of `edits` or, after a crash, none. Durable when this returns. Whoever calls has seen
-    /// [`State::apply`] take the edits.
+    /// Adds one frame: all of `edits` or, after a crash, none. Durable when this returns. Whoever
+    /// calls has seen [`State::apply`] take the edits.
     ///
     /// # Errors
-    /// What the environment says; then whether the edits count is unknown until the Db is opened again (keep the files of the
-    /// states before and after), and every later call fails with the same error. Only when the manifest is
-    /// [torn](Manifest::is_torn) afterwards it is sure that they do not count. `InvalidArgument` when the manifest would become longer
-    /// than 1 GiB: then nothing was written, and smaller edits can follow.
+    /// What the environment says; then whether the edits count is unknown until the Db is opened
+    /// again (keep the files of the states before and after), and every later call fails with the
+    /// same error. Only when the manifest is [torn](Manifest::is_torn) afterwards it is sure that
+    /// they do not count. `InvalidArgument` when the manifest would become longer than 1 GiB: then
+    /// nothing was written, and smaller edits can follow.
     pub fn append(&mut self, edits: &[Edit]) -> Result<()> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
         }
         let payload = state::encode_edits(edits);
         if self.size() + (payload.len() + 2 * FRAME) as u64 > MAX_LEN {
-            return Err(Error::invalid("the manifest would become longer than 1 GiB").in_file(&self.path));
+            return Err(
+                Error::invalid("the manifest would become longer than 1 GiB").in_file(&self.path)
+            );
         }
         if let Err(e) = self.write_frame(&payload) {
             // The frame is not whole, so it does not count, whatever of it is there.
@@ -194,8 +207,8 @@ impl Manifest {
         }
     }
 
-    /// Whether a frame could not be written in full for want of space or the like: nothing can be added, and another manifest must be
-    /// begun with the state before it.
+    /// Whether a frame could not be written in full for want of space or the like: nothing can be
+    /// added, and another manifest must be begun with the state before it.
     pub fn is_torn(&self) -> bool {
         self.torn
     }
@@ -210,7 +223,8 @@ impl Manifest {
         self.file.append(&frame)
     }
 
-    /// Reads the manifest that counts: the state and the manifest's number. `None` in a directory that holds no Db.
+    /// Reads the manifest that counts: the state and the manifest's number. `None` in a directory
+    /// that holds no Db.
     ///
     /// # Errors
     /// As [`find`](Manifest::find).
@@ -221,8 +235,9 @@ impl Manifest {
     /// Reads the manifest that counts. `None` in a directory that holds no Db.
     ///
     /// # Errors
-    /// `Corruption` for damage, for a `CURRENT` that names a manifest that is not there, and for manifests without a `CURRENT`,
-    /// always with the place; `Incompatible` for a newer format version, or newer required fields.
+    /// `Corruption` for damage, for a `CURRENT` that names a manifest that is not there, and for
+    /// manifests without a `CURRENT`, always with the place; `Incompatible` for a newer format
+    /// version, or newer required fields.
     pub fn find(env: &dyn Env, dir: &Path) -> Result<Option<Found>> {
         let Some(number) = current(env, dir)? else {
             return lost_current(env, dir).map(|()| None);
@@ -249,11 +264,12 @@ impl Manifest {
         self.number
     }
 
-    /// Whether it has grown so far beyond its snapshot that a new one should be begun: over 1 MiB, and over four times the snapshot or
-    /// half of what the snapshot leaves below 1 GiB.
+    /// Whether it has grown so far beyond its snapshot that a new one should be begun: over 1 MiB,
+    /// and over four times the snapshot or half of what the snapshot leaves below 1 GiB.
     pub fn is_large(&self) -> bool {
         let room = MAX_LEN.saturating_sub(self.snapshot);
-        self.size() > SMALL && self.size() > self.snapshot.saturating_mul(4).min(self.snapshot + room / 2)
+        self.size() > SMALL
+            && self.size() > self.snapshot.saturating_mul(4).min(self.snapshot + room / 2)
     }
 }
 
@@ -291,7 +307,8 @@ pub struct Log {
     pub frames: Vec<Frame>,
     /// Its marks.
     pub marks: Vec<Frame>,
-    /// Offset after the last sound frame; what lies behind was being written when the machine stopped.
+    /// Offset after the last sound frame; what lies behind was being written when the machine
+    /// stopped.
     pub end: u64,
     /// Length of the file in bytes.
     pub len: u64,
@@ -324,7 +341,8 @@ impl Log {
 /// Reads a manifest, whether `CURRENT` names it or not.
 ///
 /// # Errors
-/// `NotFound`; `Corruption` for damage, with the place; `Incompatible` for a newer format version, or newer required fields.
+/// `NotFound`; `Corruption` for damage, with the place; `Incompatible` for a newer format version,
+/// or newer required fields.
 pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
@@ -332,17 +350,26 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
     let (mut at, mut frames, mut marks, mut mark_is_due) = (HEADER, vec![], vec![], false);
     loop {
         let Some(payload) = frame(&bytes, number, at) else {
-            // Only a mark is not durable before the next frame is written (M2). One that is torn takes nothing with it.
-            let torn_mark = mark_is_due && frame(&bytes, number, at + FRAME).is_some_and(|p| !p.is_empty());
+            // Only a mark is not durable before the next frame is written (M2). One that is torn
+            // takes nothing with it.
+            let torn_mark =
+                mark_is_due && frame(&bytes, number, at + FRAME).is_some_and(|p| !p.is_empty());
             if torn_mark {
                 (at, mark_is_due) = (at + FRAME, false);
                 continue;
             }
             break;
         };
-        let (offset, len, checksum) = (at as u64, (FRAME + payload.len()) as u64, u32_at(&bytes, at + 4));
-        let edits = state::decode_edits(payload).map_err(|e| e.at(&path, offset).block("manifest"))?;
-        if payload.is_empty() { &mut marks } else { &mut frames }.push(Frame { offset, len, checksum, edits });
+        let (offset, len, checksum) =
+            (at as u64, (FRAME + payload.len()) as u64, u32_at(&bytes, at + 4));
+        let edits =
+            state::decode_edits(payload).map_err(|e| e.at(&path, offset).block("manifest"))?;
+        if payload.is_empty() { &mut marks } else { &mut frames }.push(Frame {
+            offset,
+            len,
+            checksum,
+            edits,
+        });
         mark_is_due = !payload.is_empty();
         at += FRAME + payload.len();
     }
@@ -365,15 +392,17 @@ pub struct Gap {
     pub len: u64,
 }
 
-/// Reads all that is sound in a manifest, over damage too: for the tools. [`Log::end`] lies behind the last sound frame. A torn end
-/// is a gap like any other; whether edits behind a gap still fit is for [`State::apply`] to say.
+/// Reads all that is sound in a manifest, over damage too: for the tools. [`Log::end`] lies behind
+/// the last sound frame. A torn end is a gap like any other; whether edits behind a gap still fit
+/// is for [`State::apply`] to say.
 ///
 /// # Errors
 /// `NotFound`, `Incompatible`, and what the environment says; damage is none.
 pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<Gap>)> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
-    let (mut log, mut gaps) = (Log { path, frames: vec![], marks: vec![], end: 0, len: bytes.len() as u64 }, vec![]);
+    let (mut log, mut gaps) =
+        (Log { path, frames: vec![], marks: vec![], end: 0, len: bytes.len() as u64 }, vec![]);
     let mut at = HEADER.min(bytes.len());
     match check_header(&bytes, number) {
         Ok(()) => log.end = HEADER as u64,
@@ -384,7 +413,8 @@ pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<G
         let edits = match frame(&bytes, number, at) {
             Some(payload) => state::decode_edits(payload).map(|e| (e, payload.len())),
             None => {
-                let next = sound_after(&bytes, number, at).filter(|&n| frame(&bytes, number, n).is_some());
+                let next =
+                    sound_after(&bytes, number, at).filter(|&n| frame(&bytes, number, n).is_some());
                 let next = next.unwrap_or(bytes.len());
                 gaps.push(Gap { offset: at as u64, len: (next - at) as u64 });
                 at = next;
@@ -393,7 +423,12 @@ pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<G
         };
         let (edits, len) = edits.map_err(|e| e.at(&log.path, at as u64).block("manifest"))?;
         let frames = if len == 0 { &mut log.marks } else { &mut log.frames };
-        frames.push(Frame { offset: at as u64, len: (FRAME + len) as u64, checksum: u32_at(&bytes, at + 4), edits });
+        frames.push(Frame {
+            offset: at as u64,
+            len: (FRAME + len) as u64,
+            checksum: u32_at(&bytes, at + 4),
+            edits,
+        });
         at += FRAME + len;
         log.end = at as u64;
     }
@@ -401,7 +436,9 @@ pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<G
 }
 
 fn check_header(bytes: &[u8], number: u64) -> Result<()> {
-    let header = bytes.get(..HEADER).filter(|h| h[..8] == MAGIC && u32_at(h, 12) == checksum(number, 0, &[&h[..12]]));
+    let header = bytes
+        .get(..HEADER)
+        .filter(|h| h[..8] == MAGIC && u32_at(h, 12) == checksum(number, 0, &[&h[..12]]));
     let header = header.ok_or_else(|| {
         Error::corruption(
             "the header of the manifest is damaged; restore it from a copy, or rebuild it with `sstable-dump repair`",
@@ -413,8 +450,8 @@ fn check_header(bytes: &[u8], number: u64) -> Result<()> {
     }
 }
 
-/// The number of the manifest that `bytes` are the beginning of, whatever the file is called: the one below a million that its header's
-/// checksum was made with.
+/// The number of the manifest that `bytes` are the beginning of, whatever the file is called: the
+/// one below a million that its header's checksum was made with.
 pub fn own_number(bytes: &[u8]) -> Option<u64> {
     let header = bytes.get(..HEADER).filter(|h| h[..8] == MAGIC)?;
     (1..1_000_000).find(|&n| u32_at(header, 12) == checksum(n, 0, &[&header[..12]]))
@@ -428,7 +465,8 @@ fn frame(bytes: &[u8], number: u64, at: usize) -> Option<&[u8]> {
     (u32_at(head, 4) == checksum(number, at as u64, &[&head[..4], payload])).then_some(payload)
 }
 
-/// Offset of a sound frame behind the bad one at `bad`. Bytes that would take too long to search count as one.
+/// Offset of a sound frame behind the bad one at `bad`. Bytes that would take too long to search
+/// count as one.
 fn sound_after(bytes: &[u8], number: u64, bad: usize) -> Option<usize> {
     let mut budget = SEARCH;
     for at in bad + 1..bytes.len().saturating_sub(FRAME - 1) {

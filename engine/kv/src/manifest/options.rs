@@ -1,15 +1,18 @@
-//! The part of [`TreeOptions`] that belongs to a tree's files, as kept in the manifest: all data, and the names of the hooks.
+//! The part of [`TreeOptions`] that belongs to a tree's files, as kept in the manifest: all data,
+//! and the names of the hooks.
 //!
-//! A tree's options are a message (see `fields`): 2 compression (one byte per level), 4 filter (one byte per
-//! level), 6 block size, 8 table size, 10 memtable size, 12 policy, 14 longest age of a tombstone in seconds; and where the tree
-//! has them the names of its hooks: 16 merge, 18 purge, 20 summary, 22 filter prefix.
+//! A tree's options are a message (see `fields`): 2 compression (one byte per level), 4 filter (one
+//! byte per level), 6 block size, 8 table size, 10 memtable size, 12 policy, 14 longest age of a
+//! tombstone in seconds; and where the tree has them the names of its hooks: 16 merge, 18 purge, 20
+//! summary, 22 filter prefix.
 //!
-//! A policy is a message of 2 its name and one field 4 per parameter, in the order in which the policy declares them
-//! ([`Description`]); a parameter is a message of 2 its name and 4 its value: a varint; a fraction is an IEEE double of 8 bytes,
-//! little-endian; a list is zigzag varints; a choice is its number, and is not written where that is 0.
+//! A policy is a message of 2 its name and one field 4 per parameter, in the order in which the
+//! policy declares them ([`Description`]); a parameter is a message of 2 its name and 4 its value:
+//! a varint; a fraction is an IEEE double of 8 bytes, little-endian; a list is zigzag varints; a
+//! choice is its number, and is not written where that is 0.
 //!
-//! Invariants: what was written is read back equal; an unknown policy, parameter, compression or filter is `Incompatible`, never
-//! guessed at.
+//! Invariants: what was written is read back equal; an unknown policy, parameter, compression or
+//! filter is `Incompatible`, never guessed at.
 
 use super::fields::{Field, Writer, fields, need};
 use crate::base::coding::{Reader, put_varint};
@@ -88,12 +91,17 @@ impl PersistedOptions {
             ("summary", &self.summary, &now.summary),
             ("filter prefix", &self.filter_prefix, &now.filter_prefix),
         ];
-        let quoted = |name: &Option<String>| name.as_ref().map_or("none".to_owned(), |n| format!("{n:?}"));
+        let quoted =
+            |name: &Option<String>| name.as_ref().map_or("none".to_owned(), |n| format!("{n:?}"));
         match hooks.into_iter().find(|(_, kept, given)| kept != given) {
             None => Ok(()),
             Some((what, kept, given)) => Err(Error::new(
                 ErrorKind::Incompatible,
-                format!("tree {tree:?} was written with {what} hook {}; the one given now is {}", quoted(kept), quoted(given)),
+                format!(
+                    "tree {tree:?} was written with {what} hook {}; the one given now is {}",
+                    quoted(kept),
+                    quoted(given)
+                ),
             )),
         }
     }
@@ -106,7 +114,9 @@ impl PersistedOptions {
         w.number(10, self.memtable_size);
         w.message(12, |w| encode_policy(&self.policy, w));
         w.number(14, self.tombstone_age_secs);
-        for (tag, name) in [(16, &self.merge), (18, &self.purge), (20, &self.summary), (22, &self.filter_prefix)] {
+        for (tag, name) in
+            [(16, &self.merge), (18, &self.purge), (20, &self.summary), (22, &self.filter_prefix)]
+        {
             if let Some(name) = name {
                 w.bytes(tag, name.as_bytes());
             }
@@ -169,7 +179,10 @@ fn each<T>(f: &Field<'_>, what: &str, known: impl Fn(u8) -> Option<T>) -> Result
 }
 
 fn newer(what: &str) -> Error {
-    Error::new(ErrorKind::Incompatible, format!("unknown {what}: the store was written by a newer version, use a newer build"))
+    Error::new(
+        ErrorKind::Incompatible,
+        format!("unknown {what}: the store was written by a newer version, use a newer build"),
+    )
 }
 
 fn encode_policy(p: &Policy, w: &mut Writer) {
@@ -186,7 +199,9 @@ fn encode_policy(p: &Policy, w: &mut Writer) {
                 Value::Double(x) => w.bytes(4, &x.to_le_bytes()),
                 Value::List(list) => {
                     let mut bytes = vec![];
-                    list.iter().for_each(|&n| put_varint(&mut bytes, u64::from(((n << 1) ^ (n >> 31)) as u32)));
+                    list.iter().for_each(|&n| {
+                        put_varint(&mut bytes, u64::from(((n << 1) ^ (n >> 31)) as u32))
+                    });
                     w.bytes(4, &bytes);
                 }
             }
@@ -205,11 +220,13 @@ fn decode_policy(bytes: &[u8]) -> Result<Policy> {
         }
     }
     let name = need(name, "policy", "name")?;
-    let policy = Policy::named(&name).ok_or_else(|| newer(&format!("compaction policy {name:?}")))?;
+    let policy =
+        Policy::named(&name).ok_or_else(|| newer(&format!("compaction policy {name:?}")))?;
     let mut values = vec![];
     for param in policy.params {
         // Each is taken once.
-        let field = given.iter().position(|(name, _)| name == param.name).map(|i| given.swap_remove(i).1);
+        let field =
+            given.iter().position(|(name, _)| name == param.name).map(|i| given.swap_remove(i).1);
         let field = match (field, param.kind) {
             (None, Kind::Choice(_)) => None,
             (field, _) => Some(need(field, "policy", param.name)?),
@@ -219,12 +236,16 @@ fn decode_policy(bytes: &[u8]) -> Result<Policy> {
     if let Some((parameter, _)) = given.first() {
         return Err(newer(&format!("parameter {parameter:?} of compaction policy {name:?}")));
     }
-    Policy::of(&name, &values).ok_or_else(|| Error::corruption(format!("a number of compaction policy {name:?} is too large")))
+    Policy::of(&name, &values).ok_or_else(|| {
+        Error::corruption(format!("a number of compaction policy {name:?} is too large"))
+    })
 }
 
 fn decode_value(f: &Field<'_>, param: &Param, policy: &str) -> Result<Value> {
     Ok(match param.kind {
-        Kind::Number { .. } | Kind::Bytes { .. } | Kind::Seconds { .. } => Value::Number(f.number()?),
+        Kind::Number { .. } | Kind::Bytes { .. } | Kind::Seconds { .. } => {
+            Value::Number(f.number()?)
+        }
         Kind::Factor { .. } => Value::Double(f64::from_le_bytes(f.fixed()?)),
         Kind::Choice(names) => match f.number()? {
             n if n < names.len() as u64 => Value::Number(n),

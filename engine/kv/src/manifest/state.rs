@@ -18,11 +18,12 @@
 //! | counters | 2 next file, 4 last seq, 6 WAL floor |
 //! | log writers | 2 log writer (repeated) |
 //!
-//! Invariants of [`State`]: tree ids and names are unique and ids lie below `next_tree`; runs are ordered by level ascending,
-//! then number descending, and are not empty; the tables of a run are sorted by first key and disjoint in user keys; table ids
-//! are unique over the whole Db and lie below `next_file`; no table has a sequence number above `last_seq`, which is one (56 bits);
-//! file numbers and log positions are at most 2⁶²; no counter ever goes back. [`State::apply`] refuses an edit that
-//! would break one, and then leaves the state as it was.
+//! Invariants of [`State`]: tree ids and names are unique and ids lie below `next_tree`; runs are
+//! ordered by level ascending, then number descending, and are not empty; the tables of a run are
+//! sorted by first key and disjoint in user keys; table ids are unique over the whole Db and lie
+//! below `next_file`; no table has a sequence number above `last_seq`, which is one (56 bits); file
+//! numbers and log positions are at most 2⁶²; no counter ever goes back. [`State::apply`] refuses
+//! an edit that would break one, and then leaves the state as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -53,8 +54,8 @@ pub struct State {
     pub wal_floor: u64,
     /// The id of the next new tree.
     pub next_tree: TreeId,
-    /// Who wrote the log's segments that are still there, by number of their first segments. A segment with records of anybody else is
-    /// none of this Db's log.
+    /// Who wrote the log's segments that are still there, by number of their first segments. A
+    /// segment with records of anybody else is none of this Db's log.
     pub writers: Vec<LogWriter>,
     /// The trees.
     pub trees: BTreeMap<TreeId, TreeState>,
@@ -115,8 +116,8 @@ pub struct TableMeta {
     pub max_seq: Seq,
     /// When it was made, in microseconds since 1970.
     pub created_micros: u64,
-    /// When the newest of its entries was flushed, in microseconds since 1970: of a flushed table the same as `created_micros`, of a
-    /// merged one the largest of its inputs.
+    /// When the newest of its entries was flushed, in microseconds since 1970: of a flushed table
+    /// the same as `created_micros`, of a merged one the largest of its inputs.
     pub newest_micros: u64,
     /// The sequence number of all its entries, when it was ingested; 0 when they have their own.
     pub ingested_seq: Seq,
@@ -127,7 +128,11 @@ pub struct TableMeta {
 impl fmt::Debug for TableMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "table {} [{} .. {}]", self.id, Shown(&self.first_key), Shown(&self.last_key))?;
-        write!(f, " seq {}..{} {} bytes, {} raw,", self.min_seq, self.max_seq, self.size, self.raw_bytes)?;
+        write!(
+            f,
+            " seq {}..{} {} bytes, {} raw,",
+            self.min_seq, self.max_seq, self.size, self.raw_bytes
+        )?;
         write!(f, " {} entries, {} deletes, {} merges,", self.entries, self.deletes, self.merges)?;
         write!(f, " {} range deletes, created {}", self.range_deletes, self.created_micros)?;
         if let Some(t) = self.oldest_tombstone_micros {
@@ -210,16 +215,26 @@ fn unfit(what: impl fmt::Display) -> Error {
 impl RunState {
     fn check(&self) -> Result<()> {
         if self.tables.is_empty() {
-            return Err(unfit(format_args!("run {} on level {} is empty", self.number, self.level)));
+            return Err(unfit(format_args!(
+                "run {} on level {} is empty",
+                self.number, self.level
+            )));
         }
-        let lifted = |t: &TableMeta| t.ingested_seq > 0 && (t.min_seq, t.max_seq) != (t.ingested_seq, t.ingested_seq);
-        if let Some(t) = self.tables.iter().find(|t| t.first_key > t.last_key || t.min_seq > t.max_seq || lifted(t)) {
+        let lifted = |t: &TableMeta| {
+            t.ingested_seq > 0 && (t.min_seq, t.max_seq) != (t.ingested_seq, t.ingested_seq)
+        };
+        if let Some(t) = self
+            .tables
+            .iter()
+            .find(|t| t.first_key > t.last_key || t.min_seq > t.max_seq || lifted(t))
+        {
             return Err(unfit(format_args!("bounds of {t:?}")));
         }
         match self.tables.windows(2).find(|w| w[0].last_key >= w[1].first_key) {
-            Some(w) => {
-                Err(unfit(format_args!("in run {} on level {} {:?} overlaps {:?}", self.number, self.level, w[0], w[1])))
-            }
+            Some(w) => Err(unfit(format_args!(
+                "in run {} on level {} {:?} overlaps {:?}",
+                self.number, self.level, w[0], w[1]
+            ))),
             None => Ok(()),
         }
     }
@@ -249,13 +264,19 @@ impl TreeState {
             }
         }
         if let Some(id) = gone.first() {
-            return Err(unfit(format_args!("table {id} is removed from tree {:?}, which has no such table", self.name)));
+            return Err(unfit(format_args!(
+                "table {id} is removed from tree {:?}, which has no such table",
+                self.name
+            )));
         }
         for a in added {
-            let i = runs.iter().position(|r| r.level == a.level && r.number == a.run).unwrap_or_else(|| {
-                runs.push(Arc::new(RunState { level: a.level, number: a.run, tables: vec![] }));
-                runs.len() - 1
-            });
+            let i = runs
+                .iter()
+                .position(|r| r.level == a.level && r.number == a.run)
+                .unwrap_or_else(|| {
+                    runs.push(Arc::new(RunState { level: a.level, number: a.run, tables: vec![] }));
+                    runs.len() - 1
+                });
             Arc::make_mut(&mut runs[i]).tables.push(a.table.clone());
         }
         runs.retain(|r| !r.tables.is_empty());
@@ -287,7 +308,9 @@ impl State {
     pub fn apply(&mut self, edit: &Edit) -> Result<()> {
         let used = Used {
             name: &|state, name| state.trees.values().any(|t| t.name == name),
-            table: &|state, id| state.trees.values().flat_map(TreeState::tables).any(|t| t.id == id),
+            table: &|state, id| {
+                state.trees.values().flat_map(TreeState::tables).any(|t| t.id == id)
+            },
         };
         self.apply_knowing(edit, &used)
     }
@@ -301,10 +324,18 @@ impl State {
             }
             Edit::CreateTree { id, name, options, flushed } => {
                 if *id < self.next_tree || *id == NO_TREE || (used.name)(self, name) {
-                    return Err(unfit(format_args!("the id or the name of the new tree {id}, {name:?}, was used before")));
+                    return Err(unfit(format_args!(
+                        "the id or the name of the new tree {id}, {name:?}, was used before"
+                    )));
                 }
                 self.next_tree = id + 1;
-                let tree = TreeState { id: *id, name: name.clone(), options: options.clone(), flushed: *flushed, runs: vec![] };
+                let tree = TreeState {
+                    id: *id,
+                    name: name.clone(),
+                    options: options.clone(),
+                    flushed: *flushed,
+                    runs: vec![],
+                };
                 self.trees.insert(*id, tree);
             }
             Edit::DropTree { id } => {
@@ -312,7 +343,9 @@ impl State {
                 self.trees.remove(id);
             }
             Edit::SetOptions { id, options } => self.tree(*id)?.options = options.clone(),
-            Edit::Tables { tree, removed, added, flushed } => self.apply_tables(*tree, removed, added, *flushed, used)?,
+            Edit::Tables { tree, removed, added, flushed } => {
+                self.apply_tables(*tree, removed, added, *flushed, used)?
+            }
             Edit::Counters { next_file, last_seq, wal_floor } => {
                 self.next_file = self.next_file.max(*next_file);
                 self.last_seq = self.last_seq.max(*last_seq);
@@ -350,7 +383,9 @@ impl State {
             return Err(unfit(format_args!("table {id} is added and there already")));
         }
         let (next_file, last_seq) =
-            added.iter().fold((self.next_file, self.last_seq), |(n, s), a| (n.max(a.table.id + 1), s.max(a.table.max_seq)));
+            added.iter().fold((self.next_file, self.last_seq), |(n, s), a| {
+                (n.max(a.table.id + 1), s.max(a.table.max_seq))
+            });
         (self.next_file, self.last_seq) = (next_file, last_seq);
         let tree = self.tree(id)?;
         tree.runs = runs;
@@ -366,22 +401,33 @@ impl State {
         let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
         let positions = self.trees.values().map(|t| t.flushed);
         check_writers(&self.writers)?;
-        if self.last_seq > MAX_SEQ || positions.chain([self.wal_floor, self.next_file]).any(|n| n > MAX_NUMBER) {
+        if self.last_seq > MAX_SEQ
+            || positions.chain([self.wal_floor, self.next_file]).any(|n| n > MAX_NUMBER)
+        {
             return Err(unfit("a counter is out of bounds"));
         }
         for (id, tree) in &self.trees {
             if *id != tree.id || *id >= self.next_tree || !names.insert(&tree.name) {
-                return Err(unfit(format_args!("the id or the name of tree {id}, {:?}", tree.name)));
+                return Err(unfit(format_args!(
+                    "the id or the name of tree {id}, {:?}",
+                    tree.name
+                )));
             }
             tree.runs.iter().try_for_each(|r| r.check())?;
             if !tree.runs.is_sorted_by(|a, b| a.place() < b.place()) {
                 return Err(unfit(format_args!("the order of the runs of tree {:?}", tree.name)));
             }
             if let Some(t) = tree.tables().find(|t| t.max_seq > self.last_seq) {
-                return Err(unfit(format_args!("table {} has a sequence number not given out yet", t.id)));
+                return Err(unfit(format_args!(
+                    "table {} has a sequence number not given out yet",
+                    t.id
+                )));
             }
             if let Some(t) = tree.tables().find(|t| t.id >= self.next_file || !ids.insert(t.id)) {
-                return Err(unfit(format_args!("table {} is there twice or has a number not given out yet", t.id)));
+                return Err(unfit(format_args!(
+                    "table {} is there twice or has a number not given out yet",
+                    t.id
+                )));
             }
         }
         Ok(())
@@ -405,7 +451,8 @@ impl State {
 
     fn decode(bytes: &[u8]) -> Result<State> {
         const OF: &str = "state";
-        let (mut id, mut created, mut next_file, mut last_seq, mut floor, mut next_tree) = (None, None, None, None, None, None);
+        let (mut id, mut created, mut next_file, mut last_seq, mut floor, mut next_tree) =
+            (None, None, None, None, None, None);
         let (mut trees, mut writers, mut parent) = (BTreeMap::new(), vec![], None);
         for f in fields(bytes, OF) {
             let f = f?;
@@ -443,8 +490,13 @@ impl State {
 
 fn check_writers(writers: &[LogWriter]) -> Result<()> {
     let starts = |w: &[LogWriter]| w[0].from < w[1].from && w[0].base <= w[1].base;
-    let bounded = writers.iter().all(|w| w.from > 0 && w.from <= MAX_NUMBER && w.base <= MAX_NUMBER);
-    if bounded && writers.windows(2).all(starts) { Ok(()) } else { Err(unfit("the writers of the log are not in order")) }
+    let bounded =
+        writers.iter().all(|w| w.from > 0 && w.from <= MAX_NUMBER && w.base <= MAX_NUMBER);
+    if bounded && writers.windows(2).all(starts) {
+        Ok(())
+    } else {
+        Err(unfit("the writers of the log are not in order"))
+    }
 }
 
 fn encode_writer(w: &mut Writer, writer: &LogWriter) {
@@ -465,7 +517,11 @@ fn decode_writer(bytes: &[u8]) -> Result<LogWriter> {
             _ => f.unknown()?,
         }
     }
-    Ok(LogWriter { from: need(from, OF, "first segment")?, base: need(base, OF, "base")?, id: need(id, OF, "id")? })
+    Ok(LogWriter {
+        from: need(from, OF, "first segment")?,
+        base: need(base, OF, "base")?,
+        id: need(id, OF, "id")?,
+    })
 }
 
 fn encode_tree(w: &mut Writer, id: TreeId, name: &str, options: &PersistedOptions, flushed: u64) {
@@ -489,7 +545,8 @@ impl TreeState {
 
     fn decode(bytes: &[u8]) -> Result<TreeState> {
         const OF: &str = "tree";
-        let (mut id, mut name, mut options, mut flushed, mut runs) = (None, None, None, None, vec![]);
+        let (mut id, mut name, mut options, mut flushed, mut runs) =
+            (None, None, None, None, vec![]);
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {
@@ -523,7 +580,11 @@ impl RunState {
                 _ => f.unknown()?,
             }
         }
-        Ok(RunState { level: need(level, "run", "level")?, number: need(number, "run", "number")?, tables })
+        Ok(RunState {
+            level: need(level, "run", "level")?,
+            number: need(number, "run", "number")?,
+            tables,
+        })
     }
 }
 
@@ -570,7 +631,8 @@ impl TableMeta {
             "time of the newest entry",
         ];
         let mut numbers = [None; 13];
-        let (mut first, mut last, mut tombstone, mut ingested, mut identity) = (None, None, None, None, None);
+        let (mut first, mut last, mut tombstone, mut ingested, mut identity) =
+            (None, None, None, None, None);
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {
@@ -618,7 +680,11 @@ impl AddedTable {
                 _ => f.unknown()?,
             }
         }
-        Ok(AddedTable { level: need(level, OF, "level")?, run: need(run, OF, "run")?, table: need(table, OF, "table")? })
+        Ok(AddedTable {
+            level: need(level, OF, "level")?,
+            run: need(run, OF, "run")?,
+            table: need(table, OF, "table")?,
+        })
     }
 }
 
@@ -652,7 +718,9 @@ impl Edit {
                 w.number(6, *wal_floor);
             }),
             Edit::LogWriters { writers } => {
-                w.message(14, |w| writers.iter().for_each(|writer| w.message(2, |w| encode_writer(w, writer))));
+                w.message(14, |w| {
+                    writers.iter().for_each(|writer| w.message(2, |w| encode_writer(w, writer)))
+                });
             }
         }
     }

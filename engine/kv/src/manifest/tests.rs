@@ -1,4 +1,5 @@
-//! The manifest against its promises: what was appended comes back, torn frames vanish, damage is found.
+//! The manifest against its promises: what was appended comes back, torn frames vanish, damage is
+//! found.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,19 +29,20 @@ fn load(env: &TestEnv) -> Result<Option<(State, u64)>> {
 
 /// Any policy with any values, within their bounds or not.
 fn policies() -> impl Strategy<Value = Policy> {
-    (prop::sample::select(Policy::ALL.to_vec()), any::<Vec<i32>>(), any::<[u32; 8]>(), any::<f64>()).prop_map(
-        |(policy, list, n, x)| {
+    (prop::sample::select(Policy::ALL.to_vec()), any::<Vec<i32>>(), any::<[u32; 8]>(), any::<f64>())
+        .prop_map(|(policy, list, n, x)| {
             let value = |(i, param): (usize, &Param)| match param.kind {
                 Kind::Number { .. } => policy::Value::Number(n[i].into()),
-                Kind::Bytes { .. } | Kind::Seconds { .. } => policy::Value::Number(u64::from(n[i]) << (n[i] % 32)),
+                Kind::Bytes { .. } | Kind::Seconds { .. } => {
+                    policy::Value::Number(u64::from(n[i]) << (n[i] % 32))
+                }
                 Kind::Factor { .. } => policy::Value::Double(if x.is_nan() { 0.0 } else { x }),
                 Kind::List { .. } => policy::Value::List(list.clone()),
                 Kind::Choice(names) => policy::Value::Number(n[i] as u64 % names.len() as u64),
             };
             let values: Vec<_> = policy.params.iter().enumerate().map(value).collect();
             Policy::of(policy.name, &values).unwrap()
-        },
-    )
+        })
 }
 
 fn names() -> impl Strategy<Value = Option<String>> {
@@ -49,10 +51,11 @@ fn names() -> impl Strategy<Value = Option<String>> {
 
 fn tree_options() -> impl Strategy<Value = PersistedOptions> {
     let compression = prop::sample::select(vec![Compression::None, Compression::Lz4]);
-    let filter = prop::sample::select(vec![FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]);
+    let filter =
+        prop::sample::select(vec![FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]);
     let levels = (prop::collection::vec(compression, 1..8), prop::collection::vec(filter, 1..8));
-    (levels, policies(), any::<[u64; 4]>(), (names(), names(), names(), names())).prop_map(|(l, policy, n, h)| {
-        PersistedOptions {
+    (levels, policies(), any::<[u64; 4]>(), (names(), names(), names(), names())).prop_map(
+        |(l, policy, n, h)| PersistedOptions {
             compression: l.0,
             filter: l.1,
             block_size: n[0],
@@ -64,8 +67,8 @@ fn tree_options() -> impl Strategy<Value = PersistedOptions> {
             purge: h.1,
             summary: h.2,
             filter_prefix: h.3,
-        }
-    })
+        },
+    )
 }
 
 fn table(id: u64, first: u8, last: u8, n: &[u64; 9]) -> Arc<TableMeta> {
@@ -127,8 +130,17 @@ fn edit(state: &State, step: &Step) -> Option<Edit> {
         Step::Flush(i, n, m) => {
             let tree = pick(i)?;
             let run = state.next_file;
-            let added = (0..*n).map(|k| AddedTable { level: 0, run, table: table(run + k as u64, 2 * k, 2 * k + 1, m) });
-            Edit::Tables { tree, removed: vec![], added: added.collect(), flushed: Some(state.trees[&tree].flushed + 8) }
+            let added = (0..*n).map(|k| AddedTable {
+                level: 0,
+                run,
+                table: table(run + k as u64, 2 * k, 2 * k + 1, m),
+            });
+            Edit::Tables {
+                tree,
+                removed: vec![],
+                added: added.collect(),
+                flushed: Some(state.trees[&tree].flushed + 8),
+            }
         }
         Step::Move(i, t, level) => {
             let tree = pick(i)?;
@@ -153,8 +165,16 @@ fn edit(state: &State, step: &Step) -> Option<Edit> {
 
 /// Writes a history; the states after each frame, and the manifest's length then.
 fn history(env: &TestEnv, groups: &[Vec<Step>]) -> Vec<(State, u64)> {
-    let writers = vec![LogWriter { from: 2, id: 9, base: 8 }, LogWriter { from: 3, id: u64::MAX, base: 8 }];
-    let mut state = State { id: 77, parent: Some(76), writers, created_micros: 5, next_file: 3, ..State::default() };
+    let writers =
+        vec![LogWriter { from: 2, id: 9, base: 8 }, LogWriter { from: 3, id: u64::MAX, base: 8 }];
+    let mut state = State {
+        id: 77,
+        parent: Some(76),
+        writers,
+        created_micros: 5,
+        next_file: 3,
+        ..State::default()
+    };
     let mut m = Manifest::create(env, &dir(), 1, &state).unwrap();
     let mut states = vec![(state.clone(), m.size())];
     for g in groups {
@@ -233,7 +253,10 @@ fn sample(env: &TestEnv) -> Vec<(State, u64)> {
         vec![Step::Create(options.clone()), Step::Create(options.clone())],
         vec![Step::Flush(0, 3, n), Step::Counters(100, 200, 64)],
         vec![Step::Flush(0, 1, n)],
-        vec![Step::Move(0, 0, 2), Step::SetOptions(0, PersistedOptions { block_size: 1, ..options })],
+        vec![
+            Step::Move(0, 0, 2),
+            Step::SetOptions(0, PersistedOptions { block_size: 1, ..options }),
+        ],
         vec![Step::Drop(0)],
         vec![Step::Opened(7, 1), Step::Counters(200, 300, 128)],
     ];
@@ -254,7 +277,9 @@ fn a_manifest_cut_at_any_byte_gives_the_frames_before_or_an_error() {
             let want = states.iter().rev().find(|s| s.1 - FRAME as u64 <= cut as u64);
             match (load(&env), want) {
                 (Ok(Some((state, 1))), Some(want)) => assert_eq!(state, want.0, "cut at {cut}"),
-                (Err(e), None) => assert!(e.kind() == ErrorKind::Corruption && e.file() == Some(&path()), "{e}"),
+                (Err(e), None) => {
+                    assert!(e.kind() == ErrorKind::Corruption && e.file() == Some(&path()), "{e}")
+                }
                 (got, _) => panic!("cut at {cut}: {got:?}"),
             }
         }
@@ -276,7 +301,11 @@ fn every_flipped_bit_is_found_or_harmless() {
                     harmless += 1;
                 }
                 Err(e) => {
-                    assert_eq!((e.kind(), e.file()), (ErrorKind::Corruption, Some(file.as_path())), "{e}");
+                    assert_eq!(
+                        (e.kind(), e.file()),
+                        (ErrorKind::Corruption, Some(file.as_path())),
+                        "{e}"
+                    );
                     assert!(e.offset().is_some() && e.block_kind().is_some());
                 }
             }
@@ -284,7 +313,11 @@ fn every_flipped_bit_is_found_or_harmless() {
         }
     }
     let marks = read(&env, &dir(), 1).unwrap().frames.len();
-    assert_eq!(harmless, 8 * FRAME * marks, "marks hold nothing, and a sound frame behind one proves as much");
+    assert_eq!(
+        harmless,
+        8 * FRAME * marks,
+        "marks hold nothing, and a sound frame behind one proves as much"
+    );
 }
 
 #[test]
@@ -369,10 +402,30 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
         Edit::Tables { tree: 0, removed: vec![], added: vec![], flushed: Some(0) },
         Edit::DropTree { id: 9 },
         Edit::SetOptions { id: 9, options: state.trees[&0].options.clone() },
-        Edit::CreateTree { id: 0, name: "x".into(), options: state.trees[&0].options.clone(), flushed: 0 },
-        Edit::CreateTree { id: 9, name: "tree 1".into(), options: state.trees[&0].options.clone(), flushed: 0 },
-        Edit::LogWriters { writers: vec![LogWriter { from: 3, id: 1, base: 8 }, LogWriter { from: 3, id: 2, base: 8 }] },
-        Edit::LogWriters { writers: vec![LogWriter { from: 3, id: 1, base: 8 }, LogWriter { from: 4, id: 2, base: 0 }] },
+        Edit::CreateTree {
+            id: 0,
+            name: "x".into(),
+            options: state.trees[&0].options.clone(),
+            flushed: 0,
+        },
+        Edit::CreateTree {
+            id: 9,
+            name: "tree 1".into(),
+            options: state.trees[&0].options.clone(),
+            flushed: 0,
+        },
+        Edit::LogWriters {
+            writers: vec![
+                LogWriter { from: 3, id: 1, base: 8 },
+                LogWriter { from: 3, id: 2, base: 8 },
+            ],
+        },
+        Edit::LogWriters {
+            writers: vec![
+                LogWriter { from: 3, id: 1, base: 8 },
+                LogWriter { from: 4, id: 2, base: 0 },
+            ],
+        },
         Edit::LogWriters { writers: vec![LogWriter::default()] },
     ];
     for e in &bad {
@@ -397,7 +450,9 @@ fn a_group_of_edits_counts_as_a_whole_or_is_taken_back() {
     let before = sample(&env)[4].0.clone();
     let mut live = Live::new(before.clone());
     let opened = edit(&before, &Step::Opened(9, 1)).unwrap();
-    let undo = live.apply_all(&[opened.clone(), edit(&before, &Step::Counters(700, 800, 900)).unwrap()]).unwrap();
+    let undo = live
+        .apply_all(&[opened.clone(), edit(&before, &Step::Counters(700, 800, 900)).unwrap()])
+        .unwrap();
     assert!(live.writers != before.writers && live.last_seq == 800);
     live.undo(undo);
     assert_eq!(*live, before);
@@ -424,7 +479,10 @@ fn another_writer_goes_on_behind_a_mark_that_ends_the_file_and_nowhere_else() {
             m.append(&opened(state)).unwrap();
             let mut state = state.clone();
             state.apply(&opened(&state)[0]).unwrap();
-            assert_eq!((load(&env).unwrap(), m.size()), (Some((state, 1)), env.bytes(&path()).len() as u64));
+            assert_eq!(
+                (load(&env).unwrap(), m.size()),
+                (Some((state, 1)), env.bytes(&path()).len() as u64)
+            );
             assert!(Manifest::find(&env, &dir()).unwrap().unwrap().end.is_some() && !m.is_large());
             // It is another file by now.
             assert!(Manifest::go_on(&env, &dir(), 1, end).is_none());
@@ -451,7 +509,13 @@ fn a_long_manifest_is_not_gone_on_with() {
     let (first, size) = longest(&State::default());
     assert!(first < 100 && (16 << 10..17 << 10).contains(&size), "{first} {size}");
     let options = PersistedOptions::of(&TreeOptions::default());
-    let tree = |id| TreeState { id, name: format!("tree {id}"), options: options.clone(), flushed: 0, runs: vec![] };
+    let tree = |id| TreeState {
+        id,
+        name: format!("tree {id}"),
+        options: options.clone(),
+        flushed: 0,
+        runs: vec![],
+    };
     let trees = (0..300).map(|id| (id, tree(id))).collect();
     let (first, size) = longest(&State { trees, next_tree: 300, ..State::default() });
     assert!(first > 20 << 10 && (2 * first..2 * first + 100).contains(&size), "{first} {size}");
@@ -464,11 +528,17 @@ fn hooks_are_compared_by_name() {
         fn name(&self) -> &str {
             "concat"
         }
-        fn fold(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> Result<crate::base::hooks::Folded> {
+        fn fold(
+            &self,
+            _: &[u8],
+            _: Option<&[u8]>,
+            _: &[&[u8]],
+        ) -> Result<crate::base::hooks::Folded> {
             Ok(crate::base::hooks::Folded::Absent)
         }
     }
-    let with = TreeOptions { merge: Some(Arc::new(Concat)), block_size: 777, ..TreeOptions::default() };
+    let with =
+        TreeOptions { merge: Some(Arc::new(Concat)), block_size: 777, ..TreeOptions::default() };
     let kept = PersistedOptions::of(&with);
     assert_eq!(kept.merge.as_deref(), Some("concat"));
     assert!(kept.check_hooks("t", &with).is_ok());
@@ -483,7 +553,12 @@ fn hooks_are_compared_by_name() {
 fn counters_out_of_bounds_are_refused() {
     assert_eq!(manifest_number("MANIFEST-000007"), Some(7));
     assert_eq!(manifest_number("MANIFEST-18446744073709551615"), None);
-    let sound = State { next_file: 1 << 62, last_seq: crate::base::key::MAX_SEQ, wal_floor: 1 << 62, ..State::default() };
+    let sound = State {
+        next_file: 1 << 62,
+        last_seq: crate::base::key::MAX_SEQ,
+        wal_floor: 1 << 62,
+        ..State::default()
+    };
     sound.check().unwrap();
     for bad in [
         State { last_seq: sound.last_seq + 1, ..sound.clone() },

@@ -1,11 +1,14 @@
 //! Walking a memtable that others are adding to.
 //!
 //! Invariants (beside C1 to C5 of [`base::cursor`](crate::base::cursor)):
-//! - M1: on entering a leaf the cursor copies and sorts the leaf's slots and notes the leaf that follows: one picture (S2 of the
-//!   skiplist). It goes on at that follower, whose bound is above all that was copied, whatever is split meanwhile; so every
-//!   entry that was there when the cursor entered the leaf is met exactly once, in order. Later ones may or may not be met.
-//! - M2: backwards, the leaf before is searched by the bound of the current one, and entered below that bound.
-//! - M3: `slots` are in order of their heads, and those that share the head `at.sorted` are sorted. The cursor stands on one of these.
+//! - M1: on entering a leaf the cursor copies and sorts the leaf's slots and notes the leaf that
+//!   follows: one picture (S2 of the skiplist). It goes on at that follower, whose bound is above
+//!   all that was copied, whatever is split meanwhile; so every entry that was there when the
+//!   cursor entered the leaf is met exactly once, in order. Later ones may or may not be met.
+//! - M2: backwards, the leaf before is searched by the bound of the current one, and entered below
+//!   that bound.
+//! - M3: `slots` are in order of their heads, and those that share the head `at.sorted` are sorted.
+//!   The cursor stands on one of these.
 
 use super::arena::{Body, Entry, LEAF, Leaf, Record, Ref, word};
 use super::skiplist::{SkipList, SortSlot, Spot, Target};
@@ -18,7 +21,8 @@ use std::sync::Arc;
 /// How many entries ahead are asked into the cache while walking.
 const AHEAD: usize = 6;
 
-/// A cursor over a memtable, which it keeps alive. It meets every entry that was added before it was positioned.
+/// A cursor over a memtable, which it keeps alive. It meets every entry that was added before it
+/// was positioned.
 pub struct MemCursor {
     table: Arc<Memtable>,
     /// The entries of the current leaf. Empty when the cursor is invalid.
@@ -44,8 +48,14 @@ fn load(list: &SkipList, slots: &mut Vec<SortSlot>, leaf: &Leaf, body: &Body) ->
     Place { low: leaf.low, next: body.next(), prefix: body.prefix as usize, sorted: None }
 }
 
-/// Copies the leaf of a target; with the number of slots that come before the target, of which those with its head are sorted.
-fn load_at(list: &SkipList, slots: &mut Vec<SortSlot>, spot: &Spot<'_>, target: &Target<'_>) -> (Place, usize) {
+/// Copies the leaf of a target; with the number of slots that come before the target, of which
+/// those with its head are sorted.
+fn load_at(
+    list: &SkipList,
+    slots: &mut Vec<SortSlot>,
+    spot: &Spot<'_>,
+    target: &Target<'_>,
+) -> (Place, usize) {
     let at = load(list, slots, spot.leaf, spot.body);
     let head = word(target.key, at.prefix);
     list.sort_ties(slots, head);
@@ -57,7 +67,8 @@ impl MemCursor {
         MemCursor { table, slots: Vec::with_capacity(LEAF), pos: 0, at: Place::default() }
     }
 
-    /// The value of the entry, kept beyond the cursor without a copy. Only while the cursor is valid.
+    /// The value of the entry, kept beyond the cursor without a copy. Only while the cursor is
+    /// valid.
     pub fn pin(&self) -> MemValue {
         MemValue { table: self.table.clone(), entry: self.slots[self.pos].entry }
     }

@@ -1,13 +1,16 @@
 //! The range deletions of a memtable: asked by every read, added to at any time.
 //!
-//! The newest few are a list; older ones are in immutable [`Deletions`], layers of which each is larger than the one behind it. When the
-//! list has grown to [`TAIL`], it becomes a layer together with all layers that are not larger. So an add costs O(log² n) on average, and a
-//! question a binary search in each of O(log n) layers.
+//! The newest few are a list; older ones are in immutable [`Deletions`], layers of which each is
+//! larger than the one behind it. When the list has grown to [`TAIL`], it becomes a layer together
+//! with all layers that are not larger. So an add costs O(log² n) on average, and a question a
+//! binary search in each of O(log n) layers.
 //!
 //! Invariants:
-//! - L1: the layers hold the first `merged` deletions of the list, each in one of them; the list goes on holding them too.
-//! - L2: a reader takes the newest of the list first and the layers second. What the layers lack is in the list at or before what it took, so
-//!   it walks down to `merged`; what they have beyond that was added since, and does no harm.
+//! - L1: the layers hold the first `merged` deletions of the list, each in one of them; the list
+//!   goes on holding them too.
+//! - L2: a reader takes the newest of the list first and the layers second. What the layers lack is
+//!   in the list at or before what it took, so it walks down to `merged`; what they have beyond
+//!   that was added since, and does no harm.
 //! - L3: readers wait for nobody. Adds wait for each other.
 
 use super::arena::{Arena, AtomicRef, Ref, Tombstone};
@@ -46,7 +49,11 @@ struct Layer {
 
 impl RangeDeletes {
     pub fn new() -> Self {
-        RangeDeletes { newest: AtomicRef::new(None), layers: Shared::new(Arc::default()), adding: Mutex::new(()) }
+        RangeDeletes {
+            newest: AtomicRef::new(None),
+            layers: Shared::new(Arc::default()),
+            adding: Mutex::new(()),
+        }
     }
 
     /// The same deletions, of a copy of their arena. Nobody adds any meanwhile.
@@ -82,17 +89,32 @@ impl RangeDeletes {
         }
     }
 
-    /// The newest deletion of `key` that a reader at `read` sees; for the price of one load where there are none.
+    /// The newest deletion of `key` that a reader at `read` sees; for the price of one load where
+    /// there are none.
     #[inline]
-    pub fn newest_covering(&self, arena: &Arena, key: &[u8], read: Seq, guard: &Guard) -> Option<Seq> {
+    pub fn newest_covering(
+        &self,
+        arena: &Arena,
+        key: &[u8],
+        read: Seq,
+        guard: &Guard,
+    ) -> Option<Seq> {
         let newest = self.newest.load()?;
         self.search(arena, newest, key, read, guard)
     }
 
     #[inline(never)]
-    fn search(&self, arena: &Arena, newest: Ref<Tombstone>, key: &[u8], read: Seq, guard: &Guard) -> Option<Seq> {
+    fn search(
+        &self,
+        arena: &Arena,
+        newest: Ref<Tombstone>,
+        key: &[u8],
+        read: Seq,
+        guard: &Guard,
+    ) -> Option<Seq> {
         let layers = self.layers.load(guard);
-        let listed = list(arena, newest, layers.merged).filter(|&(start, end, seq)| seq <= read && start <= key && key < end);
+        let listed = list(arena, newest, layers.merged)
+            .filter(|&(start, end, seq)| seq <= read && start <= key && key < end);
         let listed = listed.map(|t| t.2).max();
         layers.sets.iter().filter_map(|l| l.set.newest_covering(key, read)).max().max(listed)
     }
@@ -147,7 +169,11 @@ impl Layers {
 }
 
 /// The deletions of the list from `newest` down to the one that `merged` come before.
-fn list(arena: &Arena, newest: Ref<Tombstone>, merged: u32) -> impl Iterator<Item = (&[u8], &[u8], Seq)> {
+fn list(
+    arena: &Arena,
+    newest: Ref<Tombstone>,
+    merged: u32,
+) -> impl Iterator<Item = (&[u8], &[u8], Seq)> {
     let there = std::iter::successors(Some(arena.get(newest)), |t| t.next.map(|n| arena.get(n)));
     there.take_while(move |t| t.before >= merged).map(|t| {
         let e = arena.entry(t.entry);

@@ -1,9 +1,10 @@
-//! A blocked Bloom filter over the keys of a memtable: most reads of a key that is not there end here, for one cache line instead
-//! of a search.
+//! A blocked Bloom filter over the keys of a memtable: most reads of a key that is not there end
+//! here, for one cache line instead of a search.
 //!
-//! Invariants: a key whose add has returned is found by every reader that knows of it; bits are only ever set. Each key has four
-//! bits in one 64-bit word (Putze, Sanders and Singler, "Cache-, hash- and space-efficient Bloom filters", 2007). With 8 bits a key
-//! about one miss in twenty goes on to the search.
+//! Invariants: a key whose add has returned is found by every reader that knows of it; bits are
+//! only ever set. Each key has four bits in one 64-bit word (Putze, Sanders and Singler, "Cache-,
+//! hash- and space-efficient Bloom filters", 2007). With 8 bits a key about one miss in twenty goes
+//! on to the search.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -33,7 +34,8 @@ impl KeyFilter {
         8 * capacity.div_ceil(BYTES_PER_WORD).max(1)
     }
 
-    /// Takes a key's hash in. Whoever publishes the key after this with Release publishes the bits with it.
+    /// Takes a key's hash in. Whoever publishes the key after this with Release publishes the bits
+    /// with it.
     #[inline]
     pub fn add(&self, hash: u64) {
         let (word, bits) = place(hash, self.0.len());

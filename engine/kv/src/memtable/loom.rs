@@ -1,5 +1,5 @@
-//! Interleavings of readers and writers, enumerated by loom on leaves of two entries and two levels of links.
-//! `RUSTFLAGS="--cfg loom" cargo test -p firn-kv --lib --release memtable::loom`
+//! Interleavings of readers and writers, enumerated by loom on leaves of two entries and two levels
+//! of links. `RUSTFLAGS="--cfg loom" cargo test -p firn-kv --lib --release memtable::loom`
 
 use super::*;
 use crate::base::cursor::Cursor;
@@ -54,8 +54,8 @@ fn holds(met: &[u8], keys: &[u8]) {
     assert!(keys.iter().all(|k| met.contains(k)), "{met:?} lacks some of {keys:?}");
 }
 
-/// One writer adds `new` to a table of `old`, while a reader looks and walks. The writer goes first by default, for loom finds
-/// the other orders from loads that come after stores.
+/// One writer adds `new` to a table of `old`, while a reader looks and walks. The writer goes first
+/// by default, for loom finds the other orders from loads that come after stores.
 fn beside_a_reader(old: &'static [u8], new: &'static [u8], forward: bool) {
     model(move || {
         let t = table(old);
@@ -139,7 +139,8 @@ fn two_writers_and_a_reader() {
     });
 }
 
-/// A writer that has said that it is done, a reader, and a copy: the copy has what was written, and goes its own way.
+/// A writer that has said that it is done, a reader, and a copy: the copy has what was written, and
+/// goes its own way.
 #[test]
 fn a_copy_has_what_was_there() {
     use crate::base::sync::{AtomicU32, Ordering};
@@ -188,12 +189,15 @@ fn range_tombstones_are_seen_by_their_writer() {
     });
 }
 
-/// Two writers of which one makes a layer, or both do, beside a reader: what was there before is seen at every moment.
+/// Two writers of which one makes a layer, or both do, beside a reader: what was there before is
+/// seen at every moment.
 #[test]
 fn range_tombstones_are_merged_beside_readers() {
     crate::base::sync::model(2, || {
         let t = table(&[]);
-        let add = |t: &Memtable, seq| t.add_tombstone(&RangeTombstone { start: vec![1], end: vec![3], seq });
+        let add = |t: &Memtable, seq| {
+            t.add_tombstone(&RangeTombstone { start: vec![1], end: vec![3], seq })
+        };
         add(&t, 5);
         let writers = [6, 7].map(|seq| {
             let t = t.clone();
@@ -204,7 +208,10 @@ fn range_tombstones_are_merged_beside_readers() {
         });
         assert_eq!(t.newest_covering(&[2], 5, &pin()), Some(5));
         writers.into_iter().for_each(|w| w.join().unwrap());
-        assert_eq!([5, 6, 7, 8].map(|read| t.newest_covering(&[2], read, &pin())), [Some(5), Some(6), Some(7), Some(7)]);
+        assert_eq!(
+            [5, 6, 7, 8].map(|read| t.newest_covering(&[2], read, &pin())),
+            [Some(5), Some(6), Some(7), Some(7)]
+        );
         assert_eq!(t.fragments(&[5]).covering(&[2]).unwrap().seqs, [7, 5]);
     });
 }

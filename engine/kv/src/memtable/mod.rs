@@ -1,19 +1,23 @@
 //! The memtable: the newest writes of a tree, sorted, in memory that grows up to a bound.
 //!
-//! Entries are kept in a concurrent blocked skiplist (`skiplist`) over an arena (`arena`) that is recycled ([`pool`]); range
-//! deletions in layers beside it (`deletes`).
+//! Entries are kept in a concurrent blocked skiplist (`skiplist`) over an arena (`arena`) that is
+//! recycled ([`pool`]); range deletions in layers beside it (`deletes`).
 //!
-//! A memtable begins [empty](Memtable::empty), with half a KiB, and its owner makes [room](Memtable::room_for) as it is written: in place, up
-//! to the capacity, a piece at a time; then by a [copy](Memtable::grown) of eight times the capacity, up to 2 MiB, and then of all that it may
-//! ever have. So little is copied, one that is never written costs next to nothing, and only large ones take much address space. What
-//! has not been made room for is not touched, and only pieces of large ones get huge pages.
+//! A memtable begins [empty](Memtable::empty), with half a KiB, and its owner makes
+//! [room](Memtable::room_for) as it is written: in place, up to the capacity, a piece at a time;
+//! then by a [copy](Memtable::grown) of eight times the capacity, up to 2 MiB, and then of all that
+//! it may ever have. So little is copied, one that is never written costs next to nothing, and only
+//! large ones take much address space. What has not been made room for is not touched, and only
+//! pieces of large ones get huge pages.
 //!
 //! Invariants:
-//! - T1: adds run concurrently with each other and with readers. Readers take no lock, wait for nobody and retry nothing.
+//! - T1: adds run concurrently with each other and with readers. Readers take no lock, wait for
+//!   nobody and retry nothing.
 //! - T2: what an `add` that has returned put in is seen by every read that starts afterwards.
-//! - T3: an add within what was reserved never runs out of room: [`Memtable::cost`] covers the splits that the add will ever cause,
-//!   the bodies that splits leave behind included. (A split takes `SPLIT` bytes at most and leaves two leaves of half the
-//!   entries, so half a leaf of adds pays for the next; a leaf begun by a sequential load is paid for by its own adds.)
+//! - T3: an add within what was reserved never runs out of room: [`Memtable::cost`] covers the
+//!   splits that the add will ever cause, the bodies that splits leave behind included. (A split
+//!   takes `SPLIT` bytes at most and leaves two leaves of half the entries, so half a leaf of adds
+//!   pays for the next; a leaf begun by a sequential load is paid for by its own adds.)
 //! - T4: no two entries have the same key and trailer, for sequence numbers are given out once.
 
 mod arena;
@@ -61,7 +65,8 @@ pub const MIN_CAPACITY: usize = 64 << 10;
 /// The largest capacity, in bytes: references have 32 bits.
 pub const MAX_CAPACITY: usize = (u32::MAX as usize) & !0xffff;
 
-/// An ordered map from (key, trailer) to values in a bounded amount of memory. Everything takes `&self`.
+/// An ordered map from (key, trailer) to values in a bounded amount of memory. Everything takes
+/// `&self`.
 pub struct Memtable {
     list: SkipList,
     filter: KeyFilter,
@@ -116,13 +121,17 @@ impl Prefixes {
 }
 
 impl Memtable {
-    /// A memtable of `capacity` bytes, [`MIN_CAPACITY`] to [`MAX_CAPACITY`], that may use all of them; its memory from the pool.
+    /// A memtable of `capacity` bytes, [`MIN_CAPACITY`] to [`MAX_CAPACITY`], that may use all of
+    /// them; its memory from the pool.
     ///
     /// # Errors
-    /// `InvalidArgument` for a capacity out of bounds, `Exhausted` when the operating system gives no memory.
+    /// `InvalidArgument` for a capacity out of bounds, `Exhausted` when the operating system gives
+    /// no memory.
     pub fn new(pool: &Arc<ArenaPool>, capacity: usize) -> Result<Arc<Memtable>> {
         if !(MIN_CAPACITY..=MAX_CAPACITY).contains(&capacity) {
-            return Err(Error::invalid(format!("a memtable holds {MIN_CAPACITY} to {MAX_CAPACITY} bytes, not {capacity}")));
+            return Err(Error::invalid(format!(
+                "a memtable holds {MIN_CAPACITY} to {MAX_CAPACITY} bytes, not {capacity}"
+            )));
         }
         let (lease, filter) = Self::parts(pool.lease(capacity)?, capacity, false);
         let t = Self::of(SkipList::new(Arena::new(lease)), filter, None, capacity);
@@ -130,26 +139,38 @@ impl Memtable {
         Ok(Arc::new(t))
     }
 
-    /// An empty memtable that takes nothing before it has grown, with a filter that can tell which prefixes of keys are there.
+    /// An empty memtable that takes nothing before it has grown, with a filter that can tell which
+    /// prefixes of keys are there.
     ///
     /// # Errors
     /// `Exhausted` when there is no memory.
-    pub fn empty(pool: &Arc<ArenaPool>, prefix: Option<Arc<dyn FilterPrefix>>) -> Result<Arc<Memtable>> {
-        let (lease, filter) = Self::parts(pool.lease_exact(arena::FIRST_NODES)?, 0, prefix.is_some());
+    pub fn empty(
+        pool: &Arc<ArenaPool>,
+        prefix: Option<Arc<dyn FilterPrefix>>,
+    ) -> Result<Arc<Memtable>> {
+        let (lease, filter) =
+            Self::parts(pool.lease_exact(arena::FIRST_NODES)?, 0, prefix.is_some());
         Ok(Arc::new(Self::of(SkipList::new(Arena::new(lease)), filter, prefix, 0)))
     }
 
-    /// The filter for a memtable of this capacity, and the memory that counts it. A filter takes at most as many prefixes as keys.
+    /// The filter for a memtable of this capacity, and the memory that counts it. A filter takes at
+    /// most as many prefixes as keys.
     fn parts(lease: Lease, capacity: usize, with_prefixes: bool) -> (Lease, KeyFilter) {
         let filter = KeyFilter::new(if with_prefixes { 2 * capacity } else { capacity });
         (lease.with(filter.memory()), filter)
     }
 
-    fn of(list: SkipList, filter: KeyFilter, prefix: Option<Arc<dyn FilterPrefix>>, capacity: usize) -> Memtable {
+    fn of(
+        list: SkipList,
+        filter: KeyFilter,
+        prefix: Option<Arc<dyn FilterPrefix>>,
+        capacity: usize,
+    ) -> Memtable {
         Memtable {
             list,
             filter,
-            prefixes: prefix.map_or_else(OnceLock::new, |hook| Prefixes { hook, filter: None }.into()),
+            prefixes: prefix
+                .map_or_else(OnceLock::new, |hook| Prefixes { hook, filter: None }.into()),
             capacity,
             room: AtomicUsize::new(0),
             reserved: AtomicUsize::new(EMPTY),
@@ -158,8 +179,9 @@ impl Memtable {
         }
     }
 
-    /// What makes room for adds of this cost, for which [`reserve`](Self::reserve) found none, in a tree whose memtables may have
-    /// `memtable_size` bytes and where the one before held `before`. An empty one may become as large as the adds demand.
+    /// What makes room for adds of this cost, for which [`reserve`](Self::reserve) found none, in a
+    /// tree whose memtables may have `memtable_size` bytes and where the one before held `before`.
+    /// An empty one may become as large as the adds demand.
     pub fn room_for(&self, cost: usize, memtable_size: usize, before: usize) -> Room {
         let need = self.list.arena().used().saturating_add(cost);
         let reserved = self.reserved.load(Relaxed).saturating_add(cost);
@@ -198,29 +220,41 @@ impl Memtable {
         need.next_multiple_of(piece).min(capacity)
     }
 
-    /// By how much [`taken`](Self::taken) rises when such room is made, at most; what an empty one takes is not counted by anybody.
+    /// By how much [`taken`](Self::taken) rises when such room is made, at most; what an empty one
+    /// takes is not counted by anybody.
     pub fn price(&self, room: Room, cost: usize, whole: bool) -> usize {
         match room {
             Room::Full => 0,
             Room::Extend(bytes) => bytes.saturating_sub(self.room.load(Relaxed)),
             Room::Grow(capacity) => {
-                let filter = KeyFilter::memory_for(if self.prefixes.get().is_some() { 2 * capacity } else { capacity });
+                let filter = KeyFilter::memory_for(if self.prefixes.get().is_some() {
+                    2 * capacity
+                } else {
+                    capacity
+                });
                 let room = self.room_of(capacity, cost, whole);
-                let arena = if arena::Mapping::is_small(pool::mapped(capacity)) { pool::mapped(capacity) } else { room };
+                let arena = if arena::Mapping::is_small(pool::mapped(capacity)) {
+                    pool::mapped(capacity)
+                } else {
+                    room
+                };
                 (arena + filter).saturating_sub(if self.capacity == 0 { 0 } else { self.taken() })
             }
         }
     }
 
-    /// A memtable with the same entries, of this capacity, with room for adds of this cost; or with all the room that it may ever have
-    /// (`whole`), and then in memory that is resident already, if the pool has some. Nobody may add to this one meanwhile or later, and
-    /// who has added must have said so to the caller (Release, Acquire).
+    /// A memtable with the same entries, of this capacity, with room for adds of this cost; or with
+    /// all the room that it may ever have (`whole`), and then in memory that is resident already,
+    /// if the pool has some. Nobody may add to this one meanwhile or later, and who has added must
+    /// have said so to the caller (Release, Acquire).
     ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn grown(&self, capacity: usize, cost: usize, whole: bool) -> Result<Arc<Memtable>> {
         if capacity > MAX_CAPACITY {
-            return Err(Error::invalid(format!("a memtable holds {MAX_CAPACITY} bytes at most, not {capacity}")));
+            return Err(Error::invalid(format!(
+                "a memtable holds {MAX_CAPACITY} bytes at most, not {capacity}"
+            )));
         }
         let arena = self.list.arena();
         let prefix = self.prefixes.get().map(|p| p.hook.clone());
@@ -240,14 +274,14 @@ impl Memtable {
         Ok(Arc::new(t))
     }
 
-    /// The capacity of a memtable of `memtable_size` bytes that is made because the one before has no room for adds of this cost: they
-    /// must fit, however large they are.
+    /// The capacity of a memtable of `memtable_size` bytes that is made because the one before has
+    /// no room for adds of this cost: they must fit, however large they are.
     pub fn capacity_for(memtable_size: usize, cost: usize) -> usize {
         memtable_size.max(cost + cost / 8 + MIN_CAPACITY)
     }
 
-    /// Upper bound of the arena bytes that adding such an entry can take, its share of splits and of what they leave behind
-    /// included. For a range tombstone: the lengths of its two keys.
+    /// Upper bound of the arena bytes that adding such an entry can take, its share of splits and
+    /// of what they leave behind included. For a range tombstone: the lengths of its two keys.
     #[inline]
     pub fn cost(key_len: usize, value_len: usize) -> usize {
         const SHARE: usize = arena::SPLIT.div_ceil(LEAF / 2);
@@ -255,12 +289,18 @@ impl Memtable {
         arena::record_size(key_len, value_len) + SHARE
     }
 
-    /// Reserves room for adds whose costs sum up to `bytes`; `false`, and nothing reserved, when there is none: when the room is in use,
-    /// or the capacity could be exceeded without bound. After a success those adds cannot fail.
+    /// Reserves room for adds whose costs sum up to `bytes`; `false`, and nothing reserved, when
+    /// there is none: when the room is in use, or the capacity could be exceeded without bound.
+    /// After a success those adds cannot fail.
     pub fn reserve(&self, bytes: usize) -> bool {
         let limit = pool::mapped(self.capacity);
         self.list.arena().used().saturating_add(bytes) <= self.room.load(Relaxed)
-            && self.reserved.fetch_update(Relaxed, Relaxed, |r| r.checked_add(bytes).filter(|&sum| sum <= limit)).is_ok()
+            && self
+                .reserved
+                .fetch_update(Relaxed, Relaxed, |r| {
+                    r.checked_add(bytes).filter(|&sum| sum <= limit)
+                })
+                .is_ok()
     }
 
     /// Takes back a reservation of which nothing was added.
@@ -268,7 +308,8 @@ impl Memtable {
         self.reserved.fetch_sub(bytes, Relaxed);
     }
 
-    /// Adds a point entry, for which room has been reserved. Concurrent. Panics when more is added than the memory holds.
+    /// Adds a point entry, for which room has been reserved. Concurrent. Panics when more is added
+    /// than the memory holds.
     #[inline]
     pub fn add(&self, key: &[u8], trailer: Trailer, value: &[u8]) {
         if trailer.0 as u8 == Kind::Delete as u8 {
@@ -292,38 +333,44 @@ impl Memtable {
         self.range_deletes.add(self.list.arena(), t);
     }
 
-    /// The newest range deletion of `key` that a reader at `read` sees; for the price of one load where there are none.
+    /// The newest range deletion of `key` that a reader at `read` sees; for the price of one load
+    /// where there are none.
     #[inline]
     pub fn newest_covering(&self, key: &[u8], read: Seq, guard: &Guard) -> Option<Seq> {
         self.range_deletes.newest_covering(self.list.arena(), key, read, guard)
     }
 
-    /// The range deletions added so far, in a few sets: about as many as the logarithm of their number.
+    /// The range deletions added so far, in a few sets: about as many as the logarithm of their
+    /// number.
     pub fn deletions(&self) -> Vec<Arc<Deletions>> {
         self.range_deletes.sets(self.list.arena())
     }
 
-    /// The range deletions added so far, as readers at these snapshots (ascending) and of the newest state need them.
+    /// The range deletions added so far, as readers at these snapshots (ascending) and of the
+    /// newest state need them.
     pub fn fragments(&self, snapshots: &[Seq]) -> Fragments {
         self.range_deletes.fragments(self.list.arena(), snapshots)
     }
 
-    /// Whether there may be an entry of a key with this [hash](key_hash). `false` is right for every key whose add was published
-    /// to the caller.
+    /// Whether there may be an entry of a key with this [hash](key_hash). `false` is right for
+    /// every key whose add was published to the caller.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
         self.filter.may_contain(hash)
     }
 
-    /// Whether there may be an entry of a key whose prefix has this [hash](key_hash). `false` is as right as that of
-    /// [`may_contain`](Self::may_contain).
+    /// Whether there may be an entry of a key whose prefix has this [hash](key_hash). `false` is as
+    /// right as that of [`may_contain`](Self::may_contain).
     #[inline]
     pub fn may_contain_prefix(&self, hash: u64) -> bool {
-        self.prefixes.get().is_none_or(|p| p.filter.as_ref().unwrap_or(&self.filter).may_contain(hash))
+        self.prefixes
+            .get()
+            .is_none_or(|p| p.filter.as_ref().unwrap_or(&self.filter).may_contain(hash))
     }
 
-    /// From now on it can be asked for prefixes, those of all that is in it included: for a memtable that was filled before anybody knew
-    /// the hook, as that of a log that is replayed. Takes as long as a scan. No add may run meanwhile.
+    /// From now on it can be asked for prefixes, those of all that is in it included: for a
+    /// memtable that was filled before anybody knew the hook, as that of a log that is replayed.
+    /// Takes as long as a scan. No add may run meanwhile.
     ///
     /// # Errors
     /// Those of its cursor, which has none.
@@ -354,7 +401,8 @@ impl Memtable {
         MemCursor::new(self.clone())
     }
 
-    /// Keeps a value that was found here, without a copy. Panics if it was found in another memtable.
+    /// Keeps a value that was found here, without a copy. Panics if it was found in another
+    /// memtable.
     pub fn pin(self: &Arc<Self>, found: &Found<'_>) -> MemValue {
         assert!(self.list.arena().owns(found.value), "a value of another memtable");
         MemValue { table: self.clone(), entry: found.entry }
@@ -382,11 +430,13 @@ impl Memtable {
 
     /// Bytes of memory in use.
     pub fn used(&self) -> usize {
-        let prefixes = self.prefixes.get().and_then(|p| p.filter.as_ref()).map_or(0, KeyFilter::memory);
+        let prefixes =
+            self.prefixes.get().and_then(|p| p.filter.as_ref()).map_or(0, KeyFilter::memory);
         self.list.arena().used() + self.filter.memory() + prefixes + self.range_deletes.memory()
     }
 
-    /// Bytes of memory that it takes from what memtables may have: the room that it was given, and its filter.
+    /// Bytes of memory that it takes from what memtables may have: the room that it was given, and
+    /// its filter.
     pub fn taken(&self) -> usize {
         self.list.arena().lease().bytes()
     }

@@ -1,8 +1,10 @@
-//! Recycling of arena memory: the first touch of a page is the dearest thing on a virtual machine, so mappings are kept.
+//! Recycling of arena memory: the first touch of a page is the dearest thing on a virtual machine,
+//! so mappings are kept.
 //!
-//! Invariants: a mapping is leased to one arena at a time and comes back when that is dropped; at most `max_spares` idle mappings
-//! are kept, the smallest going first, of equal ones the oldest; `bytes` counts what may be resident of every mapping that exists,
-//! leased or spare: what its arenas were allowed to fill; and what memtables have beside their arenas.
+//! Invariants: a mapping is leased to one arena at a time and comes back when that is dropped; at
+//! most `max_spares` idle mappings are kept, the smallest going first, of equal ones the oldest;
+//! `bytes` counts what may be resident of every mapping that exists, leased or spare: what its
+//! arenas were allowed to fill; and what memtables have beside their arenas.
 
 use super::arena::Mapping;
 use crate::base::error::Result;
@@ -38,7 +40,8 @@ impl ArenaPool {
         Arc::new(ArenaPool { max_spares, spares: Mutex::new(vec![]), bytes: AtomicUsize::new(0) })
     }
 
-    /// Bytes of all mappings that may be resident, in use and idle, and of the filters of memtables.
+    /// Bytes of all mappings that may be resident, in use and idle, and of the filters of
+    /// memtables.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
@@ -48,8 +51,8 @@ impl ArenaPool {
         self.spares.lock().iter().map(Held::touched).sum()
     }
 
-    /// Makes sure that a spare mapping for this capacity is there, resident: call it in the background, ahead of need. Does
-    /// nothing when there is one, or when the pool may keep none.
+    /// Makes sure that a spare mapping for this capacity is there, resident: call it in the
+    /// background, ahead of need. Does nothing when there is one, or when the pool may keep none.
     ///
     /// # Errors
     /// `Exhausted` when the operating system gives no memory.
@@ -86,7 +89,11 @@ impl ArenaPool {
 
     /// As [`lease`](Self::lease), of which nothing is resident.
     pub(super) fn lease_fresh(self: &Arc<Self>, capacity: usize) -> Result<Lease> {
-        Ok(Lease { held: Some(self.map(capacity, mapped(capacity))?), beside: 0, pool: self.clone() })
+        Ok(Lease {
+            held: Some(self.map(capacity, mapped(capacity))?),
+            beside: 0,
+            pool: self.clone(),
+        })
     }
 
     /// Memory for so many bytes and no more.
@@ -115,7 +122,8 @@ impl ArenaPool {
         let surplus = {
             let mut spares = self.spares.lock();
             // The newest last, for it is the likeliest to be in the processor's cache.
-            let smallest = |spares: &Vec<Held>| (0..spares.len()).min_by_key(|&i| spares[i].touched());
+            let smallest =
+                |spares: &Vec<Held>| (0..spares.len()).min_by_key(|&i| spares[i].touched());
             spares.push(held);
             let surplus = if spares.len() > self.max_spares { smallest(&spares) } else { None };
             surplus.map(|i| spares.remove(i))
@@ -126,8 +134,9 @@ impl ArenaPool {
     }
 }
 
-/// How much address space stands behind a capacity: twice as much, because what is reserved for splits that might happen exceeds
-/// what does happen; pages beyond the capacity are as good as never touched. 4 GiB - 64 KiB at most.
+/// How much address space stands behind a capacity: twice as much, because what is reserved for
+/// splits that might happen exceeds what does happen; pages beyond the capacity are as good as
+/// never touched. 4 GiB - 64 KiB at most.
 pub(super) fn mapped(capacity: usize) -> usize {
     capacity.saturating_mul(2).min(u32::MAX as usize & !0xffff)
 }
@@ -142,7 +151,9 @@ pub(super) struct Lease {
 
 impl Lease {
     fn held(&self) -> &Held {
-        self.held.as_ref().unwrap_or_else(|| unreachable!("a lease holds its mapping until it is dropped"))
+        self.held
+            .as_ref()
+            .unwrap_or_else(|| unreachable!("a lease holds its mapping until it is dropped"))
     }
 
     #[cfg(not(loom))]

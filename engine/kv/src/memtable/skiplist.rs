@@ -1,19 +1,24 @@
 //! A blocked, concurrent skiplist: leaves of a few dozen entries, skip links over the leaves.
 //!
 //! Invariants:
-//! - S1: leaves are never removed and a leaf's low bound never changes. The entries at or above the bound of a leaf and below that
-//!   of the leaf that follows it (by the body's `next`, the truth) are in that leaf, each once. A bound is a (key, trailer) pair, so
-//!   the versions of one key may span leaves.
-//! - S2: a body is a consistent picture: its slots are all entries of `[low, next.low)` that were added before it was loaded. A
-//!   split publishes the upper half's leaf and the lower half's body with **one** store, so a reader sees both or neither.
-//! - S3: skip links (level 0 too) are hints that may lag behind; a search ends by following `next` to the right leaf.
-//!   A leaf is linked at a level only after the levels below.
+//! - S1: leaves are never removed and a leaf's low bound never changes. The entries at or above the
+//!   bound of a leaf and below that of the leaf that follows it (by the body's `next`, the truth)
+//!   are in that leaf, each once. A bound is a (key, trailer) pair, so the versions of one key may
+//!   span leaves.
+//! - S2: a body is a consistent picture: its slots are all entries of `[low, next.low)` that were
+//!   added before it was loaded. A split publishes the upper half's leaf and the lower half's body
+//!   with **one** store, so a reader sees both or neither.
+//! - S3: skip links (level 0 too) are hints that may lag behind; a search ends by following `next`
+//!   to the right leaf. A leaf is linked at a level only after the levels below.
 //! - S4: every key of a body's range shares its `prefix` bytes, for ranges only narrow.
 //! - S5: the shape depends only on the order of the inserts when one thread does them.
 //!
-//! Readers take no lock and never retry: they load a body once. Writers lock the one leaf that they change.
+//! Readers take no lock and never retry: they load a body once. Writers lock the one leaf that they
+//! change.
 
-use super::arena::{Arena, Body, Entry, LEAF, Leaf, Locked, MAX_HEIGHT, Record, Ref, Tower, before, word};
+use super::arena::{
+    Arena, Body, Entry, LEAF, Leaf, Locked, MAX_HEIGHT, Record, Ref, Tower, before, word,
+};
 use super::pool::Lease;
 use super::sync::atomic::AtomicU32;
 use super::sync::atomic::Ordering::Relaxed;
@@ -62,7 +67,8 @@ impl SkipList {
         SkipList { arena, first, height: AtomicU32::new(1) }
     }
 
-    /// A list with the same entries in the same shape, in other memory. Nobody adds to this one meanwhile ([`Arena::copied`]).
+    /// A list with the same entries in the same shape, in other memory. Nobody adds to this one
+    /// meanwhile ([`Arena::copied`]).
     ///
     /// # Errors
     /// Those of the arena.
@@ -101,7 +107,10 @@ impl SkipList {
             let body = locked.body();
             // The search may have been overtaken by a split.
             match body.next() {
-                Some(next) if Some(next) != spot.right && self.bound_le(self.arena.get(next), &target, 0).0 => {
+                Some(next)
+                    if Some(next) != spot.right
+                        && self.bound_le(self.arena.get(next), &target, 0).0 =>
+                {
                     drop(locked);
                     spot = self.settle(self.arena.get(next), &target, None);
                 }
@@ -127,7 +136,10 @@ impl SkipList {
         for (&h, &r) in slots.heads.iter().zip(slots.entries.iter()) {
             if h == head {
                 let e = self.arena.entry(r);
-                if e.key() == key && e.trailer() <= at && best.is_none_or(|(_, b)| b.trailer() < e.trailer()) {
+                if e.key() == key
+                    && e.trailer() <= at
+                    && best.is_none_or(|(_, b)| b.trailer() < e.trailer())
+                {
                     best = Some((r, e));
                 }
             }
@@ -135,7 +147,8 @@ impl SkipList {
         if best.is_some() {
             return best;
         }
-        // An older version may open the leaf that follows (S1); its bound is then the newest of those.
+        // An older version may open the leaf that follows (S1); its bound is then the newest of
+        // those.
         let right = self.arena.get(spot.right?);
         if right.word != target.word {
             return None;
@@ -174,11 +187,13 @@ impl SkipList {
         }
     }
 
-    /// Follows skip links from the top down to `bottom`: the last leaf on that level whose bound is at or before the target,
-    /// and the leaf after it, if it was compared. `passed` is told the leaf where each level was left.
+    /// Follows skip links from the top down to `bottom`: the last leaf on that level whose bound is
+    /// at or before the target, and the leaf after it, if it was compared. `passed` is told the
+    /// leaf where each level was left.
     ///
-    /// Leaves between two bounds share with the target what both bounds share with it: `left` and `rest` keep these lengths
-    /// (of keys padded with zeros), so that comparisons start behind them and seldom touch a key's own bytes.
+    /// Leaves between two bounds share with the target what both bounds share with it: `left` and
+    /// `rest` keep these lengths (of keys padded with zeros), so that comparisons start behind them
+    /// and seldom touch a key's own bytes.
     #[inline]
     fn descend<'a>(
         &'a self,
@@ -193,7 +208,9 @@ impl SkipList {
         loop {
             if level == 0 {
                 leaf.prefetch_body(&self.arena);
-            } else if let Some(below) = leaf.link(level - 1, &self.arena).and_then(|link| link.load()) {
+            } else if let Some(below) =
+                leaf.link(level - 1, &self.arena).and_then(|link| link.load())
+            {
                 self.arena.prefetch_node(below);
             }
             if let Some(link) = leaf.link(level, &self.arena)
@@ -216,9 +233,15 @@ impl SkipList {
         }
     }
 
-    /// Follows the truth from `leaf` to the leaf of the target. `right` is a leaf known to be behind the target.
+    /// Follows the truth from `leaf` to the leaf of the target. `right` is a leaf known to be
+    /// behind the target.
     #[inline]
-    fn settle<'a>(&'a self, mut leaf: &'a Leaf, target: &Target<'_>, right: Option<Ref<Leaf>>) -> Spot<'a> {
+    fn settle<'a>(
+        &'a self,
+        mut leaf: &'a Leaf,
+        target: &Target<'_>,
+        right: Option<Ref<Leaf>>,
+    ) -> Spot<'a> {
         loop {
             let body = leaf.body(&self.arena);
             match body.next() {
@@ -234,8 +257,8 @@ impl SkipList {
         }
     }
 
-    /// Whether the leaf's bound is at or before the target, and how many bytes the two keys share at least, counted in keys
-    /// padded with zeros. They are known to share `known`.
+    /// Whether the leaf's bound is at or before the target, and how many bytes the two keys share
+    /// at least, counted in keys padded with zeros. They are known to share `known`.
     #[inline]
     fn bound_le(&self, leaf: &Leaf, target: &Target<'_>, known: usize) -> (bool, usize) {
         if leaf.word != target.word {
@@ -270,12 +293,19 @@ impl SkipList {
         }
     }
 
-    /// Puts the slots of a body into `out`, in order of their heads. Those with one head are left to [`sort_ties`](Self::sort_ties): that
-    /// takes their entries, which lie anywhere in memory, and most are not asked for.
+    /// Puts the slots of a body into `out`, in order of their heads. Those with one head are left
+    /// to [`sort_ties`](Self::sort_ties): that takes their entries, which lie anywhere in memory,
+    /// and most are not asked for.
     pub fn sort_heads_into(&self, out: &mut Vec<SortSlot>, body: &Body) {
         let slots = body.slots();
         out.clear();
-        out.extend(slots.heads.iter().zip(slots.entries.iter()).map(|(&head, &entry)| SortSlot { head, entry }));
+        out.extend(
+            slots
+                .heads
+                .iter()
+                .zip(slots.entries.iter())
+                .map(|(&head, &entry)| SortSlot { head, entry }),
+        );
         insertion_sort(out, |a, b| a.head < b.head);
     }
 
@@ -296,11 +326,13 @@ impl SkipList {
 
     #[inline]
     fn slot_before(&self, a: &SortSlot, b: &SortSlot) -> bool {
-        a.head < b.head || a.head == b.head && before(&self.arena.entry(a.entry), &self.arena.entry(b.entry))
+        a.head < b.head
+            || a.head == b.head && before(&self.arena.entry(a.entry), &self.arena.entry(b.entry))
     }
 
-    /// How many of a body's sorted slots come before the target, which must lie in the body's range (so that it shares `prefix`).
-    /// Only those with the target's head must be sorted wholly, others by their heads.
+    /// How many of a body's sorted slots come before the target, which must lie in the body's range
+    /// (so that it shares `prefix`). Only those with the target's head must be sorted wholly,
+    /// others by their heads.
     pub fn rank(&self, slots: &[SortSlot], prefix: usize, target: &Target<'_>) -> usize {
         let head = word(target.key, prefix);
         slots.partition_point(|s| {
@@ -319,7 +351,8 @@ impl SkipList {
         let new = SortSlot { head: word(self.arena.entry(entry).key(), prefix), entry };
         let mut all = [new; LEAF + 1];
         let slots = body.slots();
-        for (s, (&head, &entry)) in all.iter_mut().zip(slots.heads.iter().zip(slots.entries.iter())) {
+        for (s, (&head, &entry)) in all.iter_mut().zip(slots.heads.iter().zip(slots.entries.iter()))
+        {
             *s = SortSlot { head, entry };
         }
         self.sort(&mut all);
@@ -329,13 +362,19 @@ impl SkipList {
 
         let low = upper[0].entry;
         let key = self.arena.entry(low).key();
-        let shared_right =
-            next.and_then(|n| self.arena.get(n).low).map_or(0, |r| common_prefix(key, self.arena.entry(r).key()));
+        let shared_right = next
+            .and_then(|n| self.arena.get(n).low)
+            .map_or(0, |r| common_prefix(key, self.arena.entry(r).key()));
         let shared_left = leaf.low.map_or(0, |r| common_prefix(key, self.arena.entry(r).key()));
         let height = height_of(entry);
         let tower = Tower::needed(height).then(|| self.arena.alloc(Tower::new()));
-        // The neighbour's bound, or in the first leaf any entry, tells what this bound's surroundings share.
-        let near = if leaf.low.is_some() { shared_left } else { common_prefix(key, self.arena.entry(lower[0].entry).key()) };
+        // The neighbour's bound, or in the first leaf any entry, tells what this bound's
+        // surroundings share.
+        let near = if leaf.low.is_some() {
+            shared_left
+        } else {
+            common_prefix(key, self.arena.entry(lower[0].entry).key())
+        };
         let right_body = self.make_body(prefix, shared_right, next, upper);
         let right = self.arena.alloc(Leaf::new(Some((low, key)), near, right_body, next, tower));
         let keep = append && shared_left < prefix + REHEAD;
@@ -347,12 +386,22 @@ impl SkipList {
         }
     }
 
-    /// A body for sorted slots whose heads are taken after `prefix` bytes, in a range that shares `shared`.
-    fn make_body(&self, prefix: usize, shared: usize, next: Option<Ref<Leaf>>, slots: &[SortSlot]) -> Ref<Body> {
-        // Touching all the keys pays only when the heads have lost much of their power to tell keys apart.
+    /// A body for sorted slots whose heads are taken after `prefix` bytes, in a range that shares
+    /// `shared`.
+    fn make_body(
+        &self,
+        prefix: usize,
+        shared: usize,
+        next: Option<Ref<Leaf>>,
+        slots: &[SortSlot],
+    ) -> Ref<Body> {
+        // Touching all the keys pays only when the heads have lost much of their power to tell keys
+        // apart.
         let again = shared >= prefix + REHEAD;
         let prefix = if again { shared } else { prefix };
-        let head = |s: &SortSlot| if again { word(self.arena.entry(s.entry).key(), prefix) } else { s.head };
+        let head = |s: &SortSlot| {
+            if again { word(self.arena.entry(s.entry).key(), prefix) } else { s.head }
+        };
         self.arena.alloc(Body::new(prefix, next, slots.iter().map(|s| (head(s), s.entry))))
     }
 
@@ -416,8 +465,8 @@ fn same_bytes(a: u64, b: u64) -> usize {
     ((a ^ b).leading_zeros() / 8) as usize
 }
 
-/// The height of the leaf that this entry's insert makes: 1, and one more with probability 1/3 each. A hash of the entry's place,
-/// so that the same history gives the same heights.
+/// The height of the leaf that this entry's insert makes: 1, and one more with probability 1/3
+/// each. A hash of the entry's place, so that the same history gives the same heights.
 fn height_of(entry: Ref<Record>) -> usize {
     let mut x = (entry.ordinal() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let mut height = 1;

@@ -56,12 +56,18 @@ fn check(t: &Arc<Memtable>, oracle: &Oracle, probes: &[Vec<u8>]) {
             let want = oracle.range(from.clone()..).next().map(row);
             let found = t.get(key, read);
             let visible = want.clone().filter(|w| w.0 == *key);
-            assert_eq!(found.map(|f| (f.trailer, f.value.to_vec())), visible.map(|(_, t, v)| (t, v)));
+            assert_eq!(
+                found.map(|f| (f.trailer, f.value.to_vec())),
+                visible.map(|(_, t, v)| (t, v))
+            );
             c.seek(key, Trailer::at(read)).unwrap();
             assert_eq!(here(&c), want);
             c.prev().unwrap();
             if want.is_some() {
-                assert_eq!(here(&c), oracle.range((Unbounded, Excluded(from))).next_back().map(row));
+                assert_eq!(
+                    here(&c),
+                    oracle.range((Unbounded, Excluded(from))).next_back().map(row)
+                );
             }
         }
         c.seek_before(key).unwrap();
@@ -172,7 +178,13 @@ fn extreme_entries() {
     for (i, len) in [65_534, 65_535, 65_536, MAX_KEY_LEN - 1, MAX_KEY_LEN].into_iter().enumerate() {
         let key = [&vec![b'k'; len - 1][..], b"x"].concat();
         for value in [0, 9, 65_534, 65_535] {
-            add(&t, &mut oracle, &key, Trailer::new(1000 + 5 * value + i as u64, Kind::Put), &vec![b'v'; value as usize]);
+            add(
+                &t,
+                &mut oracle,
+                &key,
+                Trailer::new(1000 + 5 * value + i as u64, Kind::Put),
+                &vec![b'v'; value as usize],
+            );
         }
         probes.push(key);
     }
@@ -221,7 +233,9 @@ fn reservations_cover_what_adds_take() {
         seed ^= seed << 17;
         seed
     };
-    for (round, (key_len, value_len)) in [(16, 100), (8, 0), (16, 100), (8, 0), (9, 3000)].into_iter().enumerate() {
+    for (round, (key_len, value_len)) in
+        [(16, 100), (8, 0), (16, 100), (8, 0), (9, 3000)].into_iter().enumerate()
+    {
         // The pool gives the last round's memory, as dirty as it was left.
         let t = Memtable::new(&pool, capacity).unwrap();
         let mut n = 0u64;
@@ -270,7 +284,10 @@ fn the_pool_keeps_what_it_may() {
     let filters = 6 * other.filter.memory() / 2;
     assert_eq!((pool.bytes(), pool.spare_bytes()), (6 * MIN_CAPACITY + filters, 0));
     drop(tables);
-    assert_eq!((pool.bytes(), pool.spare_bytes()), (4 * MIN_CAPACITY + other.filter.memory(), 2 * MIN_CAPACITY));
+    assert_eq!(
+        (pool.bytes(), pool.spare_bytes()),
+        (4 * MIN_CAPACITY + other.filter.memory(), 2 * MIN_CAPACITY)
+    );
     drop(other);
     assert_eq!((pool.bytes(), pool.spare_bytes()), (3 * MIN_CAPACITY, 3 * MIN_CAPACITY));
     pool.trim();
@@ -304,7 +321,8 @@ fn a_memtable_grows_from_nothing_and_keeps_what_it_has() {
         n += 1;
         let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
         let one = RangeTombstone { start: key.to_vec(), end: [&key[..], b"x"].concat(), seq: n };
-        let cost = Memtable::cost(8, 100) + if n.is_multiple_of(64) { Memtable::cost(8, 9) } else { 0 };
+        let cost =
+            Memtable::cost(8, 100) + if n.is_multiple_of(64) { Memtable::cost(8, 9) } else { 0 };
         let small = t.clone();
         let most_taken = t.taken() + t.price(t.room_for(cost, most, 0), cost, false);
         if !make_room(&mut t, cost, most) {
@@ -330,18 +348,24 @@ fn a_memtable_grows_from_nothing_and_keeps_what_it_has() {
         assert!(t.taken() <= most_taken, "the price was said before");
         // One piece, and the smallest arena.
         assert!(
-            t.taken() <= 2 * (t.used() + cost) + arena::Mapping::piece(2 * t.capacity()) + (8 << 10),
+            t.taken()
+                <= 2 * (t.used() + cost) + arena::Mapping::piece(2 * t.capacity()) + (8 << 10),
             "{} {}",
             t.taken(),
             t.used()
         );
     }
     assert!(t.used() > most / 2, "{}", t.used());
-    let expected: &[usize] = if cfg!(miri) { &[4 << 10, MIN_CAPACITY] } else { &[4 << 10, 32 << 10, 256 << 10, most] };
+    let expected: &[usize] =
+        if cfg!(miri) { &[4 << 10, MIN_CAPACITY] } else { &[4 << 10, 32 << 10, 256 << 10, most] };
     assert_eq!(capacities, expected);
     let probes: Vec<_> = oracle.keys().map(|k| k.0.clone()).step_by(oracle.len() / 20).collect();
     check(&t, &oracle, &probes);
-    assert!(oracle.keys().all(|(k, _)| t.may_contain(key_hash(k)) && t.may_contain_prefix(key_hash(&k[..2]))));
+    assert!(
+        oracle
+            .keys()
+            .all(|(k, _)| t.may_contain(key_hash(k)) && t.may_contain_prefix(key_hash(&k[..2])))
+    );
     // Whoever still reads the smaller one finds what it had.
     let (small, at) = before.unwrap();
     assert_eq!(small.entries(), at - 1);
@@ -381,10 +405,15 @@ fn range_tombstones() {
         t.add_tombstone(&one);
         all.push(one);
         let want: Deletions = all.iter().collect();
-        for (key, read) in (0..110).flat_map(|k| [MAX_SEQ, 200 - k as u64, 199 - k as u64].map(|read| ([k], read))) {
+        for (key, read) in
+            (0..110).flat_map(|k| [MAX_SEQ, 200 - k as u64, 199 - k as u64].map(|read| ([k], read)))
+        {
             let newest = want.newest_covering(&key, read);
             assert_eq!(t.newest_covering(&key, read, &pin()), newest);
-            assert_eq!(t.deletions().iter().filter_map(|d| d.newest_covering(&key, read)).max(), newest);
+            assert_eq!(
+                t.deletions().iter().filter_map(|d| d.newest_covering(&key, read)).max(),
+                newest
+            );
         }
         assert!(t.deletions().len() <= 6, "{}", t.deletions().len());
     }
@@ -392,8 +421,8 @@ fn range_tombstones() {
     assert_eq!((t.range_deletes(), t.entries(), t.is_empty()), (100, 0, false));
 }
 
-/// Four writers with interleaving keys beside readers in both directions: what a writer had finished when a read began is seen,
-/// order holds, nothing comes twice.
+/// Four writers with interleaving keys beside readers in both directions: what a writer had
+/// finished when a read began is seen, order holds, nothing comes twice.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn writers_and_readers_at_once() {
@@ -424,7 +453,8 @@ fn writers_and_readers_at_once() {
             let (t, done) = (&t, &done);
             s.spawn(move || {
                 loop {
-                    let before: Vec<u64> = done.iter().map(|d| d.load(std::sync::atomic::Ordering::Acquire)).collect();
+                    let before: Vec<u64> =
+                        done.iter().map(|d| d.load(std::sync::atomic::Ordering::Acquire)).collect();
                     for (w, &n) in before.iter().enumerate() {
                         for i in n.saturating_sub(50)..n {
                             let found = t.get(&key(w as u64, i), seq(w as u64, i)).unwrap();
@@ -442,9 +472,17 @@ fn writers_and_readers_at_once() {
                     while c.valid() {
                         if let Some((k, at)) = &last {
                             let order = crate::base::key::compare(k, *at, c.key(), c.trailer());
-                            assert_eq!(order, if forward { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater });
+                            assert_eq!(
+                                order,
+                                if forward {
+                                    std::cmp::Ordering::Less
+                                } else {
+                                    std::cmp::Ordering::Greater
+                                }
+                            );
                         }
-                        let (w, i) = ((c.trailer().seq() - 1) % WRITERS, (c.trailer().seq() - 1) / WRITERS);
+                        let (w, i) =
+                            ((c.trailer().seq() - 1) % WRITERS, (c.trailer().seq() - 1) / WRITERS);
                         assert_eq!((c.key(), c.value()), (&key(w, i)[..], &i.to_le_bytes()[..]));
                         met[w as usize] += (i < before[w as usize]) as u64;
                         last = Some((c.key().to_vec(), c.trailer()));
@@ -460,7 +498,10 @@ fn writers_and_readers_at_once() {
     });
     let mut oracle = Oracle::new();
     for (w, i) in (0..WRITERS).flat_map(|w| (0..each).map(move |i| (w, i))) {
-        oracle.insert((key(w, i), Reverse(Trailer::new(seq(w, i), Kind::Put))), i.to_le_bytes().to_vec());
+        oracle.insert(
+            (key(w, i), Reverse(Trailer::new(seq(w, i), Kind::Put))),
+            i.to_le_bytes().to_vec(),
+        );
     }
     check(&t, &oracle, &[vec![0x80], vec![0x80, 1], vec![0x80, 3], vec![0x80; 20]]);
     let all = oracle.range((Included((vec![], Reverse(Trailer::NEWEST))), Unbounded)).count();
@@ -477,8 +518,15 @@ fn tombstones_beside_readers() {
             let t = &t;
             s.spawn(move || {
                 for i in 0..n {
-                    t.add_tombstone(&RangeTombstone { start: vec![w as u8], end: vec![w as u8 + 1], seq: 1 + i * 2 + w });
-                    assert!(t.newest_covering(&[w as u8], MAX_SEQ, &pin()) >= Some(1 + i * 2 + w), "its own write");
+                    t.add_tombstone(&RangeTombstone {
+                        start: vec![w as u8],
+                        end: vec![w as u8 + 1],
+                        seq: 1 + i * 2 + w,
+                    });
+                    assert!(
+                        t.newest_covering(&[w as u8], MAX_SEQ, &pin()) >= Some(1 + i * 2 + w),
+                        "its own write"
+                    );
                 }
             });
         }
@@ -493,7 +541,11 @@ fn the_same_history_has_the_same_shape() {
     let build = || {
         let t = table(1 << 20);
         for i in 0..if cfg!(miri) { 60 } else { 3000u64 } {
-            t.add(&i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), Trailer::new(i, Kind::Put), b"v");
+            t.add(
+                &i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(),
+                Trailer::new(i, Kind::Put),
+                b"v",
+            );
         }
         (t.used(), t.list.heights())
     };
@@ -515,7 +567,8 @@ impl FilterPrefix for First {
 fn prefixes_are_known_whether_the_hook_came_first_or_last() {
     let hook: Arc<dyn FilterPrefix> = Arc::new(First(4));
     let pool = ArenaPool::new(1);
-    let early = Memtable::empty(&pool, Some(hook.clone())).unwrap().grown(1 << 20, 1 << 20, false).unwrap();
+    let early =
+        Memtable::empty(&pool, Some(hook.clone())).unwrap().grown(1 << 20, 1 << 20, false).unwrap();
     let late = Memtable::new(&pool, 1 << 20).unwrap();
     let key = |i: u32| [&i.to_be_bytes()[..], b"/name"].concat();
     let hash = |i: u32| key_hash(&i.to_be_bytes());
@@ -527,12 +580,17 @@ fn prefixes_are_known_whether_the_hook_came_first_or_last() {
     };
     fill(&early, 0, 3000);
     fill(&late, 0, 2000);
-    assert!((0..9000).all(|i| late.may_contain_prefix(hash(i))), "what nobody asked for is not denied");
+    assert!(
+        (0..9000).all(|i| late.may_contain_prefix(hash(i))),
+        "what nobody asked for is not denied"
+    );
     late.learn_prefixes(hook.clone()).unwrap();
     late.learn_prefixes(hook).unwrap();
     fill(&late, 2000, 3000);
     for t in [early, late] {
-        assert!((0..3000).all(|i| t.may_contain_prefix(hash(i)) && t.may_contain(key_hash(&key(i)))));
+        assert!(
+            (0..3000).all(|i| t.may_contain_prefix(hash(i)) && t.may_contain(key_hash(&key(i))))
+        );
         let wrong = (3000..9000).filter(|i| t.may_contain_prefix(hash(*i))).count();
         assert!(wrong < 600, "{wrong} of 6,000");
     }

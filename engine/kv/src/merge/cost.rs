@@ -1,4 +1,5 @@
-//! What a read did with its sources, in numbers: what it skipped and why, what it looked at, and what it passed on the way.
+//! What a read did with its sources, in numbers: what it skipped and why, what it looked at, and
+//! what it passed on the way.
 
 use crate::base::key::{Kind, Seq, Trailer};
 

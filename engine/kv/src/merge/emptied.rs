@@ -1,21 +1,29 @@
-//! Stretches that the deletes of a memtable have emptied: its flush writes one range deletion for each.
+//! Stretches that the deletes of a memtable have emptied: its flush writes one range deletion for
+//! each.
 //!
-//! Whoever deletes one key after the other leaves a delete for each, over an older put of it: the first reader behind a million of them would
-//! pass two million entries. The worker that flushes the memtable passes them instead, once, and leaves a range deletion; readers leap
-//! over that, and neither the deletes nor what lies beneath in later merges has to be kept.
+//! Whoever deletes one key after the other leaves a delete for each, over an older put of it: the
+//! first reader behind a million of them would pass two million entries. The worker that flushes
+//! the memtable passes them instead, once, and leaves a range deletion; readers leap over that, and
+//! neither the deletes nor what lies beneath in later merges has to be kept.
 //!
 //! Invariants:
-//! - E1: in `[start, end)` nothing is to be seen at the read point, neither in the memtable nor in anything older. The sequence number of
-//!   the range deletion is the largest that the memtable has in there, range deletions included, up to the read point. Behind it the stretch
-//!   does not change any more: so no reader at or after that number misses anything, and readers before it don't see the deletion.
-//! - E2: operands that the hook folds to nothing end a stretch. A later operand is folded over them, and must find them.
-//! - E3: nothing older has an entry in there with this number or a larger one: a newer source decides for all older ones. Tables that were
-//!   loaded while the memtable took writes can have, and keep the deletes as they are.
+//! - E1: in `[start, end)` nothing is to be seen at the read point, neither in the memtable nor in
+//!   anything older. The sequence number of the range deletion is the largest that the memtable has
+//!   in there, range deletions included, up to the read point. Behind it the stretch does not
+//!   change any more: so no reader at or after that number misses anything, and readers before it
+//!   don't see the deletion.
+//! - E2: operands that the hook folds to nothing end a stretch. A later operand is folded over
+//!   them, and must find them.
+//! - E3: nothing older has an entry in there with this number or a larger one: a newer source
+//!   decides for all older ones. Tables that were loaded while the memtable took writes can have,
+//!   and keep the deletes as they are.
 //! - E4: both bounds are keys of the memtable, so its tables cover no more keys than without.
-//! - E5: the deletes that were asked about and lie in no stretch are few steps from something to be seen.
+//! - E5: the deletes that were asked about and lie in no stretch are few steps from something to be
+//!   seen.
 //!
-//! Readers who want to know what has changed *since* a moment, as transactions do, would take the range deletion for a change of all that it
-//! covers. So the read point is that of the oldest of them: whoever comes later sees the deletion as old as it is.
+//! Readers who want to know what has changed *since* a moment, as transactions do, would take the
+//! range deletion for a change of all that it covers. So the read point is that of the oldest of
+//! them: whoever comes later sees the deletion as old as it is.
 
 use std::sync::Arc;
 
@@ -32,11 +40,13 @@ use super::run::{Run, RunCursor};
 use super::shadow::{Cover, Shadow};
 use super::visible::{KeyRange, Visible};
 
-/// How many entries a stretch spares a reader at least, and how many deletes a memtable must have to be searched. Debug builds take short ones,
-/// so that the short histories of tests have some (but for those of the golden files, which have few deletes in any build).
+/// How many entries a stretch spares a reader at least, and how many deletes a memtable must have
+/// to be searched. Debug builds take short ones, so that the short histories of tests have some
+/// (but for those of the golden files, which have few deletes in any build).
 const ENOUGH: u64 = if cfg!(debug_assertions) { 2 } else { 32 };
 const MANY: u64 = if cfg!(debug_assertions) { 16 } else { 32 };
-/// How many deletes are left out at most between two that are asked about, where most lie among keys that are there.
+/// How many deletes are left out at most between two that are asked about, where most lie among
+/// keys that are there.
 const FAR: u32 = 256;
 
 /// Nothing is to be seen in `[deletion.start, deletion.end)`.
@@ -48,8 +58,8 @@ pub struct Stretch {
     pub steps: u64,
 }
 
-/// What the deletes in `mem` have emptied: nothing of it is to be seen at the read point in `memtables`, of which it is one, and in the runs,
-/// which are older. In key order, apart.
+/// What the deletes in `mem` have emptied: nothing of it is to be seen at the read point in
+/// `memtables`, of which it is one, and in the runs, which are older. In key order, apart.
 ///
 /// What cannot be read keeps its deletes.
 pub fn emptied(
@@ -91,10 +101,12 @@ impl<'a> Search<'a> {
         let (mut walk, mut look) = (mem.cursor(), mem.cursor());
         walk.first()?;
         look.last()?;
-        let range = KeyRange { from: walk.key().to_vec(), until: Some([look.key(), &[0]].concat()) };
+        let range =
+            KeyRange { from: walk.key().to_vec(), until: Some([look.key(), &[0]].concat()) };
         let (from, until) = (range.from.as_slice(), range.until.as_deref());
         let mut sources: Vec<Source> = memtables.iter().map(|m| Source::Mem(m.cursor())).collect();
-        let mut shadows: Vec<Cover> = memtables.iter().flat_map(|m| m.deletions()).map(Cover::Mem).collect();
+        let mut shadows: Vec<Cover> =
+            memtables.iter().flat_map(|m| m.deletions()).map(Cover::Mem).collect();
         for run in older.iter().filter(|r| r.overlaps(from, until)) {
             sources.push(Source::Run(RunCursor::new(run.clone(), true)));
             if run.has_range_deletes(from, until) {
@@ -119,15 +131,17 @@ impl<'a> Search<'a> {
                 continue;
             }
             let (stretch, last) = self.ask(stride > 1)?;
-            (stride, wait) = if stretch.is_some() { (1, 0) } else { (FAR.min(2 * stride), FAR.min(2 * stride)) };
+            (stride, wait) =
+                if stretch.is_some() { (1, 0) } else { (FAR.min(2 * stride), FAR.min(2 * stride)) };
             found.extend(stretch);
             self.walk.seek(&last, Trailer(0))?;
         }
         Ok(())
     }
 
-    /// The stretch around the delete on which the walk stands, if it is worth it, and the last key of the memtable about which all has been said
-    /// with it. Deletes before it were left out where `back`.
+    /// The stretch around the delete on which the walk stands, if it is worth it, and the last key
+    /// of the memtable about which all has been said with it. Deletes before it were left out where
+    /// `back`.
     fn ask(&mut self, back: bool) -> Result<(Option<Stretch>, Vec<u8>)> {
         let mut start = self.walk.key().to_vec();
         self.seen.forget_passed();
@@ -172,7 +186,9 @@ impl<'a> Search<'a> {
     /// Whether all tables that reach into `[start, end)` are older than `seq` (E3).
     fn is_newest(&self, start: &[u8], end: &[u8], seq: Seq) -> bool {
         self.older.iter().all(|run| {
-            let mut there = run.tables[run.lower_bound(start)..].iter().take_while(|t| t.meta.first_key.as_slice() < end);
+            let mut there = run.tables[run.lower_bound(start)..]
+                .iter()
+                .take_while(|t| t.meta.first_key.as_slice() < end);
             there.all(|t| t.meta.max_seq < seq)
         })
     }

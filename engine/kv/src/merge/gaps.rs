@@ -1,21 +1,27 @@
-//! What readers have learnt of a tree: stretches of keys in which there is nothing to be seen, so that nobody walks through them again.
+//! What readers have learnt of a tree: stretches of keys in which there is nothing to be seen, so
+//! that nobody walks through them again.
 //!
-//! A queue deletes at its head what it once put there, and each look for the first key would pass all those deletes. A reader that has passed
-//! many notes the stretch as a *gap*, and later readers leap over it. It does not matter why nothing is there.
+//! A queue deletes at its head what it once put there, and each look for the first key would pass
+//! all those deletes. A reader that has passed many notes the stretch as a *gap*, and later readers
+//! leap over it. It does not matter why nothing is there.
 //!
 //! Invariants:
-//! - G1: a sure gap holds for every reader at its `since` or later. A writer that has inserted an entry other than a deletion cuts the gaps
-//!   at its key before the entry can be seen; deletions of any kind take nothing away from a gap.
-//! - G2: a writer that took its sequence number before a gap was noted may miss it. So a gap is noted with the last number that was given
-//!   out, while no other could be: all later writers cut it. It is only *tried* until a reader at that number or later has found it empty;
-//!   where nobody was writing, that is the reader that notes it.
-//! - G3: what a reader finds at its read point is so whatever the state of memtables and tables: its view has all that may be read there.
-//! - G4: sure gaps are in order and apart. A tree has as much memory for them as it and the other trees leave of what is there for all
-//!   ([`Room`]), and `FLOOR` in any case; who needs more forgets a quarter, what spares readers least. Tried ones are at most `MOST_TRIED`,
-//!   and no bound is longer than `LONGEST`.
+//! - G1: a sure gap holds for every reader at its `since` or later. A writer that has inserted an
+//!   entry other than a deletion cuts the gaps at its key before the entry can be seen; deletions
+//!   of any kind take nothing away from a gap.
+//! - G2: a writer that took its sequence number before a gap was noted may miss it. So a gap is
+//!   noted with the last number that was given out, while no other could be: all later writers cut
+//!   it. It is only *tried* until a reader at that number or later has found it empty; where nobody
+//!   was writing, that is the reader that notes it.
+//! - G3: what a reader finds at its read point is so whatever the state of memtables and tables:
+//!   its view has all that may be read there.
+//! - G4: sure gaps are in order and apart. A tree has as much memory for them as it and the other
+//!   trees leave of what is there for all ([`Room`]), and `FLOOR` in any case; who needs more
+//!   forgets a quarter, what spares readers least. Tried ones are at most `MOST_TRIED`, and no
+//!   bound is longer than `LONGEST`.
 //!
-//! A queue has one gap, so thousands of queues in one tree have thousands. A change copies no more than the way to it
-//! (`base/version_map.rs`), and readers keep the version that they hold.
+//! A queue has one gap, so thousands of queues in one tree have thousands. A change copies no more
+//! than the way to it (`base/version_map.rs`), and readers keep the version that they hold.
 
 use std::sync::atomic::AtomicU64 as Number;
 use std::sync::{Arc, OnceLock, Weak};
@@ -30,15 +36,18 @@ use crate::base::version_map::{Key, VersionMap};
 const MOST_TRIED: usize = 64;
 /// The longest key that a gap begins or ends with, in bytes.
 pub const LONGEST: usize = 1 << 10;
-/// How many entries a reader passes before that is worth noting. Debug builds note at once, so that the short histories of tests meet gaps.
+/// How many entries a reader passes before that is worth noting. Debug builds note at once, so that
+/// the short histories of tests meet gaps.
 pub const WORTH: u64 = if cfg!(debug_assertions) { 1 } else { 64 };
 
-/// What a sure gap takes beside the bytes of its bounds: a node, two counted slices, and what an allocator rounds up.
+/// What a sure gap takes beside the bytes of its bounds: a node, two counted slices, and what an
+/// allocator rounds up.
 const NODE: u64 = 160;
 /// What there is for all trees at least: a few hundred gaps.
 const LEAST: u64 = 128 << 10;
 
-/// What a tree may have in any case, however much others have that are not read or written any more: some eighty gaps.
+/// What a tree may have in any case, however much others have that are not read or written any
+/// more: some eighty gaps.
 const FLOOR: u64 = 16 << 10;
 
 /// Memory that the gaps of many trees share.
@@ -55,8 +64,8 @@ impl Room {
         Arc::new(Room { bytes: bytes.max(LEAST), used: Number::new(0) })
     }
 
-    /// What a tree may use that uses so much now: half of what others leave, or a little. So `n` trees that want more come to one part of `n + 1`
-    /// each.
+    /// What a tree may use that uses so much now: half of what others leave, or a little. So `n`
+    /// trees that want more come to one part of `n + 1` each.
     fn part(&self, own: u64) -> u64 {
         let others = self.used.load(Ordering::Relaxed).saturating_sub(own);
         (self.bytes.saturating_sub(others) / 2).max(FLOOR)
@@ -69,7 +78,8 @@ impl Room {
 
 /// The writers of a Db.
 pub trait Writers: Send + Sync {
-    /// Calls `f` with the last sequence number that was given out, while no other is. Does nothing when somebody is just at it.
+    /// Calls `f` with the last sequence number that was given out, while no other is. Does nothing
+    /// when somebody is just at it.
     fn hold(&self, f: &mut dyn FnMut(Seq));
 }
 
@@ -102,7 +112,8 @@ struct Known {
 struct Rest {
     until: Key,
     since: Seq,
-    /// How many entries a reader is spared, roughly: cuts halve it, and what is not worth noting any more is forgotten.
+    /// How many entries a reader is spared, roughly: cuts halve it, and what is not worth noting
+    /// any more is forgotten.
     steps: u64,
 }
 
@@ -146,7 +157,9 @@ impl Gap {
 
     /// What is left without `[first, until)`.
     fn without(&self, first: &[u8], until: &[u8]) -> impl Iterator<Item = Gap> {
-        let part = |first: &[u8], until: &[u8]| Gap::new(first, until, self.rest.since, self.rest.steps / 2);
+        let part = |first: &[u8], until: &[u8]| {
+            Gap::new(first, until, self.rest.since, self.rest.steps / 2)
+        };
         let left = (*self.first < *first).then(|| part(&self.first, first));
         let right = (*until < *self.rest.until).then(|| part(until, &self.rest.until));
         left.into_iter().chain(right).filter(|g| g.rest.steps >= WORTH)
@@ -194,7 +207,8 @@ impl Known {
         self.sure.remove(&gap.first);
     }
 
-    /// Takes a sure gap in, as one with those that it meets or touches: what holds for all of it holds since the last of them.
+    /// Takes a sure gap in, as one with those that it meets or touches: what holds for all of it
+    /// holds since the last of them.
     fn add(&mut self, mut gap: Gap) {
         while let Some(other) = self.last_near(&gap.first, &gap.rest.until).map(Gap::of) {
             let is_first = other.first <= gap.first;
@@ -208,7 +222,8 @@ impl Known {
                 steps: gap.rest.steps.saturating_add(other.rest.steps),
             };
             if is_first {
-                // Those before lie apart. It is replaced below, without being taken out first: that happens to a queue's again and again.
+                // Those before lie apart. It is replaced below, without being taken out first: that
+                // happens to a queue's again and again.
                 break;
             }
         }
@@ -234,7 +249,8 @@ impl Known {
         self.tried.drain(..self.tried.len().saturating_sub(MOST_TRIED));
     }
 
-    /// Forgets what spares readers least, of equal ones the oldest, until a quarter of `most` is free.
+    /// Forgets what spares readers least, of equal ones the oldest, until a quarter of `most` is
+    /// free.
     #[cold]
     fn forget_least(&mut self, most: u64) {
         let mut all: Vec<Gap> = self.sure.iter().map(Gap::of).collect();
@@ -263,7 +279,8 @@ impl Gaps {
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // Whoever took a number after a gap was noted sees it: numbers are taken under a lock that is held while gaps are noted.
+        // Whoever took a number after a gap was noted sees it: numbers are taken under a lock that
+        // is held while gaps are noted.
         self.count.load(Ordering::Relaxed) == 0
     }
 
@@ -292,25 +309,37 @@ impl Gaps {
         self.replace(next);
     }
 
-    /// Puts into `to` where a reader at `read` leaves the gap around `key`: going forward at the first key behind it, backward before its
-    /// first key. False when no gap is known there.
+    /// Puts into `to` where a reader at `read` leaves the gap around `key`: going forward at the
+    /// first key behind it, backward before its first key. False when no gap is known there.
     pub fn leap(&self, key: &[u8], forward: bool, read: Seq, to: &mut Vec<u8>) -> bool {
         self.look(read, to, forward, |known| known.around(key))
     }
 
-    /// Puts into `to` where the last gap at `key` or before ends for a reader at `read`. False when there is none.
+    /// Puts into `to` where the last gap at `key` or before ends for a reader at `read`. False when
+    /// there is none.
     pub fn end_before(&self, key: &[u8], read: Seq, to: &mut Vec<u8>) -> bool {
         self.look(read, to, true, |known| known.at_or_before(key))
     }
 
-    /// Puts into `to` where the gap that `find` gives ends, or where it begins, for a reader at `read`. False when there is none.
+    /// Puts into `to` where the gap that `find` gives ends, or where it begins, for a reader at
+    /// `read`. False when there is none.
     #[inline]
-    fn look(&self, read: Seq, to: &mut Vec<u8>, end: bool, find: impl FnOnce(&Known) -> Option<(&Key, &Rest)>) -> bool {
+    fn look(
+        &self,
+        read: Seq,
+        to: &mut Vec<u8>,
+        end: bool,
+        find: impl FnOnce(&Known) -> Option<(&Key, &Rest)>,
+    ) -> bool {
         if self.is_empty() {
             return false;
         }
         let guard = epoch::pin();
-        let Some((first, rest)) = find(self.known.load(&guard)).filter(|(_, rest)| rest.since <= read) else { return false };
+        let Some((first, rest)) =
+            find(self.known.load(&guard)).filter(|(_, rest)| rest.since <= read)
+        else {
+            return false;
+        };
         to.clear();
         to.extend_from_slice(if end { &rest.until } else { first });
         true
@@ -320,7 +349,10 @@ impl Gaps {
     #[cold]
     pub fn learn(&self, first: &[u8], until: &[u8], read: Seq, steps: u64) {
         let Some(writers) = self.writers.get().and_then(Weak::upgrade) else { return };
-        if first >= until || first.len().max(until.len()) > LONGEST || self.prove(first, until, read, steps) {
+        if first >= until
+            || first.len().max(until.len()) > LONGEST
+            || self.prove(first, until, read, steps)
+        {
             return;
         }
         writers.hold(&mut |last| {
@@ -336,7 +368,8 @@ impl Gaps {
         });
     }
 
-    /// There is nothing in `[first, until)` for readers at `since` or later, and passing it would take so many steps. Only while nobody writes.
+    /// There is nothing in `[first, until)` for readers at `since` or later, and passing it would
+    /// take so many steps. Only while nobody writes.
     pub fn note(&self, first: &[u8], until: &[u8], since: Seq, steps: u64) {
         if first < until && first.len().max(until.len()) <= LONGEST {
             let _one = self.changing.lock();
@@ -356,7 +389,8 @@ impl Gaps {
         for g in &proven {
             next.add(Gap::new(first.max(&g.first), until.min(&g.rest.until), read, steps));
         }
-        let done = next.around(first).is_some_and(|(_, rest)| *until <= *rest.until && rest.since <= read);
+        let done =
+            next.around(first).is_some_and(|(_, rest)| *until <= *rest.until && rest.since <= read);
         if !proven.is_empty() {
             self.replace(next);
         }

@@ -2,8 +2,9 @@
 //!
 //! Invariants:
 //! - Outputs are sorted and disjoint in user keys; all versions of a key go to one table.
-//! - A range deletion is cut where the outputs are cut: at the successor of the last key of a table, so that the bounds of
-//!   neighbouring tables never touch, no key falls between them, and every bound is a key itself.
+//! - A range deletion is cut where the outputs are cut: at the successor of the last key of a
+//!   table, so that the bounds of neighbouring tables never touch, no key falls between them, and
+//!   every bound is a key itself.
 //! - A block that nothing else overlaps is copied as it is stored: no less is kept, only sooner.
 //! - Every output is synced when it is reported; nothing is installed here.
 
@@ -20,22 +21,26 @@ use crate::cache::FrameRef;
 use crate::compaction::Cuts;
 use crate::sstable::{TableFacts, TableWriter, WholeBlock};
 
-/// About so many bytes of output at most lie between two calls of [`Outputs::progress`], and [`STEP`] entries of the input. What is not cut is a
-/// block that is copied, and the merge operands of one key.
+/// About so many bytes of output at most lie between two calls of [`Outputs::progress`], and
+/// [`STEP`] entries of the input. What is not cut is a block that is copied, and the merge operands
+/// of one key.
 const STEP_BYTES: u64 = 256 << 10;
 
 /// Makes the writers of a job's outputs and may stop the job.
 pub trait Outputs {
     /// A writer for the next output table.
     fn create(&mut self) -> Result<TableWriter>;
-    /// Called now and then, with the entries of the input passed since, whether they came out or not; an error stops the job.
+    /// Called now and then, with the entries of the input passed since, whether they came out or
+    /// not; an error stops the job.
     fn progress(&mut self, entries: u64) -> Result<()>;
-    /// Called after an entry has been added by itself (not with a copied block) to the table made last.
+    /// Called after an entry has been added by itself (not with a copied block) to the table made
+    /// last.
     #[inline]
     fn added(&mut self, key: &[u8], trailer: Trailer) {
         let _ = (key, trailer);
     }
-    /// Table `id` is whole and on disk; `frames` are those of its blocks for which the cache had room, by their numbers.
+    /// Table `id` is whole and on disk; `frames` are those of its blocks for which the cache had
+    /// room, by their numbers.
     fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
         let _ = (id, frames);
     }
@@ -54,8 +59,8 @@ pub struct Made {
     pub dropped: Dropped,
 }
 
-/// A table is not cut for its size before it has this many bytes for each byte of its bounds, which the manifest repeats: else small
-/// tables of long keys make a manifest as large as the data.
+/// A table is not cut for its size before it has this many bytes for each byte of its bounds, which
+/// the manifest repeats: else small tables of long keys make a manifest as large as the data.
 const BYTES_PER_BOUND: u64 = 8;
 
 /// Where the output is cut.
@@ -65,7 +70,8 @@ struct Cutter<'a> {
 }
 
 impl Cutter<'_> {
-    /// Whether a table of `size` bytes, whose first and last key have `bounds` bytes together, must end before `key`.
+    /// Whether a table of `size` bytes, whose first and last key have `bounds` bytes together, must
+    /// end before `key`.
     fn cut_before(&mut self, key: &[u8], size: u64, bounds: usize) -> bool {
         let from = self.next;
         while self.cuts.at.get(self.next).is_some_and(|b| &**b <= key) {
@@ -80,8 +86,8 @@ impl Cutter<'_> {
     }
 }
 
-/// Merges `sources` (newest first) into output tables; blocks that nothing else overlaps are copied. `oldest_tombstone` is the wall
-/// clock in microseconds of the oldest deletion among them.
+/// Merges `sources` (newest first) into output tables; blocks that nothing else overlaps are
+/// copied. `oldest_tombstone` is the wall clock in microseconds of the oldest deletion among them.
 ///
 /// # Errors
 /// Those of the sources and of `outputs`.
@@ -107,7 +113,8 @@ pub fn run<O: Outputs>(
     }
 }
 
-/// As [`run`], entry by entry, for an input that is merged already: user keys ascending, newest first.
+/// As [`run`], entry by entry, for an input that is merged already: user keys ascending, newest
+/// first.
 ///
 /// # Errors
 /// Those of the input and of `outputs`.
@@ -141,9 +148,19 @@ struct Output<'a, O> {
 }
 
 impl<'a, O: Outputs> Output<'a, O> {
-    fn new(rules: &Rules, cuts: &'a Cuts, oldest_tombstone: Option<u64>, outputs: &'a mut O) -> Self {
+    fn new(
+        rules: &Rules,
+        cuts: &'a Cuts,
+        oldest_tombstone: Option<u64>,
+        outputs: &'a mut O,
+    ) -> Self {
         Output {
-            tombstones: retain_tombstones(&rules.tombstones, &rules.snapshots, &rules.beneath, rules.settle),
+            tombstones: retain_tombstones(
+                &rules.tombstones,
+                &rules.snapshots,
+                &rules.beneath,
+                rules.settle,
+            ),
             oldest_tombstone,
             cutter: Cutter { cuts, next: 0 },
             outputs,
@@ -160,7 +177,11 @@ impl<'a, O: Outputs> Output<'a, O> {
     fn writer(&mut self, key: &[u8]) -> Result<&mut TableWriter> {
         if let Some(w) = &self.writer
             && self.last != key
-            && self.cutter.cut_before(key, w.estimated_size(), w.first_key().len() + self.last.len())
+            && self.cutter.cut_before(
+                key,
+                w.estimated_size(),
+                w.first_key().len() + self.last.len(),
+            )
             && let Some(w) = self.writer.take()
         {
             // `key` is greater than the last, so there is a successor.
@@ -249,13 +270,19 @@ impl<'a, O: Outputs> Output<'a, O> {
     }
 }
 
-fn finish<O: Outputs>(mut w: TableWriter, tombstones: &Fragments, oldest: Option<u64>, outputs: &mut O) -> Result<TableFacts> {
+fn finish<O: Outputs>(
+    mut w: TableWriter,
+    tombstones: &Fragments,
+    oldest: Option<u64>,
+    outputs: &mut O,
+) -> Result<TableFacts> {
     let last = w.last_key().to_vec();
     w.set_tombstones(tombstones, oldest);
     let (mut facts, frames) = w.finish_warm()?;
     outputs.finished(facts.id, frames);
-    // The end of a range deletion is not covered by it. Of one that was cut behind the last key that key is the exact bound, of any
-    // other that ends in a zero byte what is before it: so the bounds of neighbouring tables never touch.
+    // The end of a range deletion is not covered by it. Of one that was cut behind the last key
+    // that key is the exact bound, of any other that ends in a zero byte what is before it: so the
+    // bounds of neighbouring tables never touch.
     if let Some(f) = tombstones.as_slice().last()
         && f.end > last
     {
@@ -268,14 +295,17 @@ fn finish<O: Outputs>(mut w: TableWriter, tombstones: &Fragments, oldest: Option
     Ok(facts)
 }
 
-/// One set of range deletions out of several: what readers at these snapshots (ascending) and of the newest state need of them.
+/// One set of range deletions out of several: what readers at these snapshots (ascending) and of
+/// the newest state need of them.
 pub fn unite(sources: &[Arc<Fragments>], snapshots: &[Seq]) -> Arc<Fragments> {
     match sources {
         [] => Arc::default(),
         [one] => one.clone(),
         _ => {
             let all = sources.iter().flat_map(|f| f.as_slice());
-            let all = all.flat_map(|f| f.seqs.iter().map(|&seq| (f.start.as_slice(), f.end.as_slice(), seq)));
+            let all = all.flat_map(|f| {
+                f.seqs.iter().map(|&seq| (f.start.as_slice(), f.end.as_slice(), seq))
+            });
             Arc::new(Deletions::build(all).fragments(snapshots))
         }
     }

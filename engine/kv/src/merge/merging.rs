@@ -1,13 +1,14 @@
 //! k sorted cursors as one.
 //!
 //! Invariants:
-//! - `order[..live]` lists the valid children with the heads of their keys, by their current entry: ascending when walking
-//!   forward, descending backward. Ties cannot happen: two sources never hold the same (key, trailer).
+//! - `order[..live]` lists the valid children with the heads of their keys, by their current entry:
+//!   ascending when walking forward, descending backward. Ties cannot happen: two sources never
+//!   hold the same (key, trailer).
 //! - Children are given newest first.
 //! - Turning around costs one seek per child.
 //!
-//! A step moves the winner and lets it sink to its place. As long as the winner stays the winner that is one comparison of two
-//! 8-byte heads; keys are touched only where heads are equal.
+//! A step moves the winner and lets it sink to its place. As long as the winner stays the winner
+//! that is one comparison of two 8-byte heads; keys are touched only where heads are equal.
 
 use std::cmp::Ordering;
 
@@ -31,7 +32,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// Passes over whole blocks of deletes whose keys lie on this side of `limit`. True when it moved.
+    /// Passes over whole blocks of deletes whose keys lie on this side of `limit`. True when it
+    /// moved.
     pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
         match self {
             Source::Mem(_) => Ok(false),
@@ -39,8 +41,9 @@ impl Source {
         }
     }
 
-    /// Passes over all entries older than `seq` up to the first one that is not, or that lies beyond `edge`: at or after it going
-    /// forward, before it going backward. Gives the number of steps.
+    /// Passes over all entries older than `seq` up to the first one that is not, or that lies
+    /// beyond `edge`: at or after it going forward, before it going backward. Gives the number of
+    /// steps.
     pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         match self {
             Source::Run(c) => c.pass_older(seq, forward, edge),
@@ -243,7 +246,9 @@ impl<C: Cursor> Merging<C> {
         let at = self.current().trailer();
         let done = if forward {
             // Just after the current entry: trailers descend, so the next smaller one.
-            self.position(true, |c| if at.0 == 0 { c.seek(&key, Trailer(0)) } else { c.seek(&key, Trailer(at.0 - 1)) })
+            self.position(true, |c| {
+                if at.0 == 0 { c.seek(&key, Trailer(0)) } else { c.seek(&key, Trailer(at.0 - 1)) }
+            })
         } else {
             // Newer versions of the same key come before it; then smaller keys.
             self.position(false, |c| {
@@ -263,13 +268,17 @@ impl Merging<Source> {
         self.live > 0 && matches!(self.current(), Source::Run(c) if c.is_at_start())
     }
 
-    /// The block of a table at whose start the merge stands, when no other child has a key in it and it is one that can be copied.
+    /// The block of a table at whose start the merge stands, when no other child has a key in it
+    /// and it is one that can be copied.
     #[inline]
     pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
         let [winner, others @ ..] = &self.order[..self.live] else { return None };
         let Source::Run(c) = &self.children[winner.child as usize] else { return None };
         let block = c.whole_block()?;
-        others.first().is_none_or(|r| self.children[r.child as usize].key() > block.separator()).then_some(block)
+        others
+            .first()
+            .is_none_or(|r| self.children[r.child as usize].key() > block.separator())
+            .then_some(block)
     }
 
     /// To the first entry behind the block that [`whole_block`](Self::whole_block) gave.
@@ -280,7 +289,8 @@ impl Merging<Source> {
         })
     }
 
-    /// Passes over whole blocks of deletes that no other child has an entry in. `bound` ends what is of interest.
+    /// Passes over whole blocks of deletes that no other child has an entry in. `bound` ends what
+    /// is of interest.
     pub fn pass_deletes(&mut self, forward: bool, bound: Option<&[u8]>) -> Result<()> {
         let [winner, others @ ..] = &self.order[..self.live] else { return Ok(()) };
         let mut limit = std::mem::take(&mut self.turn);
@@ -300,7 +310,8 @@ impl Merging<Source> {
         self.rearrange(moved)
     }
 
-    /// Passes over all entries of all children that are older than `seq`: see [`Source::pass_older`].
+    /// Passes over all entries of all children that are older than `seq`: see
+    /// [`Source::pass_older`].
     pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         let mut steps = Ok(0);
         for r in &self.order[..self.live] {

@@ -1,11 +1,13 @@
-//! Floor 3: many sorted sources as one: a run of tables, a merge of runs, and what of it a reader may see.
+//! Floor 3: many sorted sources as one: a run of tables, a merge of runs, and what of it a reader
+//! may see.
 //!
 //! - [`run`]: tables that are sorted and disjoint, walked as one cursor; opened when first needed.
 //! - [`merging`]: k cursors as one, every version of every key.
 //! - [`shadow`]: which range deletions cover a key.
 //! - [`gaps`]: where readers have found nothing, so that others need not look.
 //! - [`visible`]: the newest version of each key at a read point, folded and without deletions.
-//! - [`emptied`]: where the deletes of a memtable leave nothing, so that range deletions can stand for them.
+//! - [`emptied`]: where the deletes of a memtable leave nothing, so that range deletions can stand
+//!   for them.
 //! - [`retain`]: the versions that a flush or a compaction must keep.
 //! - [`job`]: writes the tables of a flush or a compaction.
 //! - [`value`]: a value that pins what holds it.

@@ -1,16 +1,21 @@
 //! Which versions a flush or a compaction must keep.
 //!
-//! Snapshots cut the sequence numbers into *stripes*: two versions lie in one stripe when no snapshot can see the older without
-//! the newer. Invariants of what comes out:
-//! - R1: a reader at any live snapshot, or at the newest state, sees the same through the output as through the input.
-//! - R2: of one stripe at most one version of a key survives (more only where merge operands cannot be combined).
-//! - R3: a delete survives only while an older table outside the job may hold its key, or a snapshot may see what it hides.
-//! - R4: a put that every reader sees, and under which nothing older lies anywhere, loses its sequence number (becomes 0). Not
-//!   where a range deletion of the input covers its key: an older one that is kept for its other keys would hide the put then.
+//! Snapshots cut the sequence numbers into *stripes*: two versions lie in one stripe when no
+//! snapshot can see the older without the newer. Invariants of what comes out:
+//! - R1: a reader at any live snapshot, or at the newest state, sees the same through the output as
+//!   through the input.
+//! - R2: of one stripe at most one version of a key survives (more only where merge operands cannot
+//!   be combined).
+//! - R3: a delete survives only while an older table outside the job may hold its key, or a
+//!   snapshot may see what it hides.
+//! - R4: a put that every reader sees, and under which nothing older lies anywhere, loses its
+//!   sequence number (becomes 0). Not where a range deletion of the input covers its key: an older
+//!   one that is kept for its other keys would hide the put then.
 //! - R5: order is kept: user key ascending, newest first.
 //!
-//! A block of puts that no other input and no range deletion overlaps needs no judging: [`Retain::whole_block`] gives it as it is. Its puts
-//! keep their sequence numbers, which hides and uncovers nothing.
+//! A block of puts that no other input and no range deletion overlaps needs no judging:
+//! [`Retain::whole_block`] gives it as it is. Its puts keep their sequence numbers, which hides and
+//! uncovers nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -52,12 +57,17 @@ impl Beneath {
 
     /// Whether no run can hold a key in `[start, end)`.
     pub fn is_range_alone(&self, start: &[u8], end: &[u8]) -> bool {
-        let reaches_in = |run: &Run| run.tables.get(run.lower_bound(start)).is_some_and(|t| t.meta.first_key.as_slice() < end);
+        let reaches_in = |run: &Run| {
+            run.tables
+                .get(run.lower_bound(start))
+                .is_some_and(|t| t.meta.first_key.as_slice() < end)
+        };
         !self.runs.iter().any(|(run, _)| reaches_in(run))
     }
 }
 
-/// All tables of a tree outside of a job: whether any may hold something older than an entry that speaks for a range of keys.
+/// All tables of a tree outside of a job: whether any may hold something older than an entry that
+/// speaks for a range of keys.
 pub struct Outside {
     runs: Vec<Arc<Run>>,
     filter: Option<Arc<dyn FilterPrefix>>,
@@ -71,8 +81,8 @@ impl Outside {
         Outside { runs, filter }
     }
 
-    /// Whether any table may hold a key in `[from, until)` that was written up to `seq`. A newer table may: keys of one
-    /// table are not all of one age.
+    /// Whether any table may hold a key in `[from, until)` that was written up to `seq`. A newer
+    /// table may: keys of one table are not all of one age.
     pub fn may_hold_older(&self, from: &[u8], until: &[u8], seq: Seq) -> bool {
         let shared = self.filter.as_ref().and_then(|f| f.shared_len(from, until));
         let hash = shared.map(|n| key_hash(&from[..n]));
@@ -80,7 +90,8 @@ impl Outside {
             let there = run.tables[run.lower_bound(from)..].iter();
             let mut there = there.take_while(|t| t.meta.first_key.as_slice() < until);
             // What can't be opened may hold anything.
-            let may_contain = |t: &TableHandle, hash| t.table().map_or(true, |table| table.may_contain(hash));
+            let may_contain =
+                |t: &TableHandle, hash| t.table().map_or(true, |table| table.may_contain(hash));
             there.any(|t| t.meta.min_seq <= seq && hash.is_none_or(|h| may_contain(t, h)))
         })
     }
@@ -100,7 +111,8 @@ pub struct Rules {
     pub merge: Option<Arc<dyn Merge>>,
     /// The purge hook's pass.
     pub purge: Option<Box<dyn PurgePass>>,
-    /// Whether sequence numbers may be dropped and purges asked: not in flushes, where nothing is known beneath.
+    /// Whether sequence numbers may be dropped and purges asked: not in flushes, where nothing is
+    /// known beneath.
     pub settle: bool,
 }
 
@@ -146,13 +158,15 @@ enum Shown {
 pub enum Advanced {
     /// To an entry that survives.
     Entry,
-    /// To none yet, though much of the input was passed: between two entries that do, or before the first or the end.
+    /// To none yet, though much of the input was passed: between two entries that do, or before the
+    /// first or the end.
     NotYet,
     /// To the end.
     End,
 }
 
-/// After so many entries of the input that do not survive, or survive with others, [`Retain::advance`] comes back.
+/// After so many entries of the input that do not survive, or survive with others,
+/// [`Retain::advance`] comes back.
 pub const STEP: u64 = 1024;
 
 /// The surviving entries of a sorted input.
@@ -180,7 +194,8 @@ impl<C> std::fmt::Debug for Retain<C> {
     }
 }
 
-/// The end of the stripe of `seq`: the oldest snapshot that sees it, or [`MAX_SEQ`] when only the newest state does.
+/// The end of the stripe of `seq`: the oldest snapshot that sees it, or [`MAX_SEQ`] when only the
+/// newest state does.
 fn stripe(snapshots: &[Seq], seq: Seq) -> Seq {
     let i = snapshots.partition_point(|&s| s < seq);
     snapshots.get(i).copied().unwrap_or(MAX_SEQ)
@@ -230,7 +245,8 @@ impl<C: Cursor> Retain<C> {
         self.dropped
     }
 
-    /// Entries of the input that it has left behind since [`take_passed`](Self::take_passed) was called.
+    /// Entries of the input that it has left behind since [`take_passed`](Self::take_passed) was
+    /// called.
     #[inline]
     pub fn passed(&self) -> u64 {
         self.passed
@@ -265,8 +281,8 @@ impl<C: Cursor> Retain<C> {
         Ok(())
     }
 
-    /// To the next surviving entry; not so far when [`STEP`] entries have been passed on the way since
-    /// [`take_passed`](Self::take_passed).
+    /// To the next surviving entry; not so far when [`STEP`] entries have been passed on the way
+    /// since [`take_passed`](Self::take_passed).
     pub fn advance(&mut self) -> Result<Advanced> {
         self.leave()?;
         loop {
@@ -307,7 +323,8 @@ impl<C: Cursor> Retain<C> {
         self.rules.tombstones.newest_covering(&self.key, stripe).unwrap_or(0)
     }
 
-    /// Judges the entry under the input cursor: true when it is to be shown, else the cursor has moved on.
+    /// Judges the entry under the input cursor: true when it is to be shown, else the cursor has
+    /// moved on.
     fn judge(&mut self) -> Result<bool> {
         let t = self.input.trailer();
         let stripe = stripe(&self.rules.snapshots, t.seq());
@@ -340,7 +357,10 @@ impl<C: Cursor> Retain<C> {
                 }
             }
             Some(Kind::Put) => self.hides = Some(stripe),
-            None => return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8)).keys(&self.key, &self.key)),
+            None => {
+                return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8))
+                    .keys(&self.key, &self.key));
+            }
         }
         self.purge(t, stripe, oldest)
     }
@@ -362,7 +382,8 @@ impl<C: Cursor> Retain<C> {
         if !self.rules.settle {
             return Ok(true);
         }
-        // What a snapshot makes this job keep of the key lies beneath too, though no other table has it.
+        // What a snapshot makes this job keep of the key lies beneath too, though no other table
+        // has it.
         let mut alone = oldest && self.rules.beneath.is_alone(&self.key);
         let mut reaches = false;
         if let Some(purge) = &mut self.rules.purge
@@ -435,13 +456,17 @@ impl<C: Cursor> Retain<C> {
         Ok(())
     }
 
-    /// Queues the one entry that operands (newest first) and their base fold to. False when the hook refuses.
+    /// Queues the one entry that operands (newest first) and their base fold to. False when the
+    /// hook refuses.
     fn fold(&mut self, operands: &[Held], base: &Base, bottom: bool) -> bool {
         let values: Vec<Vec<u8>> = operands.iter().rev().map(|(_, v)| v.clone()).collect();
         let under = if let Base::Put((_, v)) = base { Some(v.as_slice()) } else { None };
-        let Ok(folded) = fold(self.rules.merge.as_deref(), &self.key, under, &values) else { return false };
+        let Ok(folded) = fold(self.rules.merge.as_deref(), &self.key, under, &values) else {
+            return false;
+        };
         let seq = operands.first().map_or(0, |(t, _)| t.seq());
-        self.dropped.shadowed += operands.len() as u64 - 1 + matches!(base, Base::Put(_) | Base::Delete(_)) as u64;
+        self.dropped.shadowed +=
+            operands.len() as u64 - 1 + matches!(base, Base::Put(_) | Base::Delete(_)) as u64;
         match folded {
             Folded::Value(v) => {
                 let seq = if bottom && self.may_lose_seq() { 0 } else { seq };
@@ -458,7 +483,9 @@ impl<C: Cursor> Retain<C> {
         let mut oldest_first: Vec<Held> = vec![];
         for (t, v) in operands.into_iter().rev() {
             let joined = match (&self.rules.merge, oldest_first.last()) {
-                (Some(m), Some((_, older))) => m.combine(&self.key, older, &v).filter(|joined| joined.len() <= MAX_VALUE_LEN),
+                (Some(m), Some((_, older))) => {
+                    m.combine(&self.key, older, &v).filter(|joined| joined.len() <= MAX_VALUE_LEN)
+                }
                 _ => None,
             };
             match (joined, oldest_first.last_mut()) {
@@ -474,8 +501,9 @@ impl<C: Cursor> Retain<C> {
 }
 
 impl Retain<Merging<Source>> {
-    /// Leaves the current entry. A block, when all of it survives as it is and nothing comes in between: either it is taken, and then
-    /// [`pass_block`](Self::pass_block) must follow, or [`advance`](Self::advance) shows its entries.
+    /// Leaves the current entry. A block, when all of it survives as it is and nothing comes in
+    /// between: either it is taken, and then [`pass_block`](Self::pass_block) must follow, or
+    /// [`advance`](Self::advance) shows its entries.
     #[inline]
     pub fn whole_block(&mut self) -> Result<Option<WholeBlock<'_>>> {
         self.leave()?;
@@ -489,8 +517,10 @@ impl Retain<Merging<Source>> {
             return None;
         }
         let tombstones = &self.rules.tombstones;
-        let free =
-            |b: &WholeBlock<'_>| b.first_key() != self.key.as_slice() && !tombstones.touches(b.first_key(), b.separator());
+        let free = |b: &WholeBlock<'_>| {
+            b.first_key() != self.key.as_slice()
+                && !tombstones.touches(b.first_key(), b.separator())
+        };
         self.input.whole_block().filter(free)
     }
 
@@ -501,9 +531,14 @@ impl Retain<Merging<Source>> {
     }
 }
 
-/// The range deletions that must survive: those that some reader may still need because a snapshot sees what they hide, or
-/// because something older lies beneath.
-pub fn retain_tombstones(tombstones: &Fragments, snapshots: &[Seq], beneath: &Beneath, settle: bool) -> Fragments {
+/// The range deletions that must survive: those that some reader may still need because a snapshot
+/// sees what they hide, or because something older lies beneath.
+pub fn retain_tombstones(
+    tombstones: &Fragments,
+    snapshots: &[Seq],
+    beneath: &Beneath,
+    settle: bool,
+) -> Fragments {
     let mut out = vec![];
     for f in tombstones.as_slice() {
         let alone = settle && beneath.is_range_alone(&f.start, &f.end);

@@ -1,13 +1,16 @@
 //! Tables that are opened when first needed, and runs of them.
 //!
 //! Invariants:
-//! - A [`Run`]'s tables are sorted by key and disjoint in user keys; all versions of a key lie in one table.
-//! - A [`TableHandle`] keeps its file alive: the file is removed after the last handle has gone, if it was made
-//!   obsolete before and the Db is still open; else the next open removes it.
-//! - The last handle may go in any thread, a reader's too. To unmap and remove a large file takes tens of milliseconds, so where
-//!   there are workers it is only put on their list ([`TableOpener::bury`]).
-//! - Opening a table costs by its index and filter, and happens on first use, so opening a Db costs by its live files. What was opened keeps them;
-//!   its file may be closed and opened again (`env::closable`), by name: so long as there is a handle the name leads to it.
+//! - A [`Run`]'s tables are sorted by key and disjoint in user keys; all versions of a key lie in
+//!   one table.
+//! - A [`TableHandle`] keeps its file alive: the file is removed after the last handle has gone, if
+//!   it was made obsolete before and the Db is still open; else the next open removes it.
+//! - The last handle may go in any thread, a reader's too. To unmap and remove a large file takes
+//!   tens of milliseconds, so where there are workers it is only put on their list
+//!   ([`TableOpener::bury`]).
+//! - Opening a table costs by its index and filter, and happens on first use, so opening a Db costs
+//!   by its live files. What was opened keeps them; its file may be closed and opened again
+//!   (`env::closable`), by name: so long as there is a handle the name leads to it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -31,8 +34,9 @@ use crate::sstable::{Maps, Properties, Table, TableCursor, WholeBlock};
 use super::traced::Traced;
 use super::value::Value;
 
-/// Bytes of memory that a live table takes beside what is read when it is opened: its facts and its keys, in the manifest's state, in its
-/// run and for policies; its file and its name. As measured of small ones, the allocator's own included.
+/// Bytes of memory that a live table takes beside what is read when it is opened: its facts and its
+/// keys, in the manifest's state, in its run and for policies; its file and its name. As measured
+/// of small ones, the allocator's own included.
 pub const HANDLE: u64 = 2 << 10;
 
 /// A file to be removed, and what still maps it.
@@ -61,7 +65,8 @@ pub struct TableOpener {
     dead: Mutex<Vec<Dead>>,
     /// Bytes of memory of open tables that have a handle: indexes, filters and the like.
     opened: AtomicU64,
-    /// Tables that have been written and opened, so that no reader waits for it, and have no handle yet.
+    /// Tables that have been written and opened, so that no reader waits for it, and have no handle
+    /// yet.
     ready: Mutex<HashMap<u64, Arc<Table>>>,
 }
 
@@ -69,12 +74,27 @@ debug_by!(TableOpener, "TableOpener", dir);
 
 impl TableOpener {
     /// Opens tables of the Db in `dir`, as `options` say.
-    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, options: &DbOptions) -> TableOpener {
+    pub fn new(
+        env: Arc<dyn Env>,
+        dir: &Path,
+        cache: Arc<Cache>,
+        options: &DbOptions,
+    ) -> TableOpener {
         let mode = options.read_mode;
-        let most_mapped = if mode == ReadMode::Auto { env.memory().map_or(0, |bytes| bytes / 2) } else { u64::MAX };
-        let bound = options.open_files.clone().unwrap_or_else(|| OpenFiles::of_process(env.descriptors()));
+        let most_mapped = if mode == ReadMode::Auto {
+            env.memory().map_or(0, |bytes| bytes / 2)
+        } else {
+            u64::MAX
+        };
+        let bound =
+            options.open_files.clone().unwrap_or_else(|| OpenFiles::of_process(env.descriptors()));
         TableOpener {
-            owner: Arc::new(Owner { env, files: Files::new(bound), holds: options.read_only, closed: AtomicBool::new(false) }),
+            owner: Arc::new(Owner {
+                env,
+                files: Files::new(bound),
+                holds: options.read_only,
+                closed: AtomicBool::new(false),
+            }),
             dir: dir.to_path_buf(),
             cache,
             mode,
@@ -144,12 +164,14 @@ impl TableOpener {
         self.handles.load(Ordering::Relaxed) * HANDLE
     }
 
-    /// Whether tables are small on average: less than a hundred times what they take by being there.
+    /// Whether tables are small on average: less than a hundred times what they take by being
+    /// there.
     pub fn are_small(&self) -> bool {
         self.live.load(Ordering::Relaxed) < 100 * self.of_handles()
     }
 
-    /// Bytes of memory of the tables that have a handle: that, and of those that are open indexes, filters and the like.
+    /// Bytes of memory of the tables that have a handle: that, and of those that are open indexes,
+    /// filters and the like.
     pub fn memory(&self) -> u64 {
         self.of_handles() + self.opened.load(Ordering::Relaxed)
     }
@@ -160,7 +182,8 @@ impl TableOpener {
         Table::open_with(file, &path, id, self.cache.clone(), ingested, self.maps.clone())
     }
 
-    /// Whether somebody calls [`bury`](Self::bury) from time to time from now on: otherwise whoever drops a handle last removes the file.
+    /// Whether somebody calls [`bury`](Self::bury) from time to time from now on: otherwise whoever
+    /// drops a handle last removes the file.
     pub fn attend(&self, attended: bool) {
         self.attended.store(attended, Ordering::Release);
     }
@@ -183,7 +206,10 @@ impl TableOpener {
 }
 
 fn closed() -> Error {
-    Error::new(ErrorKind::Closed, "the store has been closed, and a table that is needed was not open yet")
+    Error::new(
+        ErrorKind::Closed,
+        "the store has been closed, and a table that is needed was not open yet",
+    )
 }
 
 /// The name of a table's file.
@@ -198,8 +224,8 @@ pub fn missing_table(dir: &Path, m: &TableMeta) -> Error {
     Error::corruption(words).at(table_path(dir, m.id), 0).keys(&m.first_key, &m.last_key)
 }
 
-/// What a table is that lies where the manifest tells of another one: one of another store, of a clone or of another time. `None` when it is
-/// the right one.
+/// What a table is that lies where the manifest tells of another one: one of another store, of a
+/// clone or of another time. `None` when it is the right one.
 pub fn stranger(m: &TableMeta, t: &Table) -> Option<String> {
     let other = || {
         (!has_facts_of(m, t.properties()))
@@ -210,12 +236,14 @@ pub fn stranger(m: &TableMeta, t: &Table) -> Option<String> {
 
 fn has_facts_of(m: &TableMeta, p: &Properties) -> bool {
     let seqs = m.ingested_seq > 0 || (m.min_seq, m.max_seq) == (p.min_seq, p.max_seq);
-    let counts = (m.entries, m.deletes, m.merges, m.range_deletes) == (p.entries, p.deletes, p.merges, p.range_deletes);
+    let counts = (m.entries, m.deletes, m.merges, m.range_deletes)
+        == (p.entries, p.deletes, p.merges, p.range_deletes);
     seqs && counts && same_bounds(m, p)
 }
 
-/// Whether manifest and properties tell of the same bounds. Of a table with range deletions the properties may tell of their end, which
-/// they do not cover, and the manifest of the last key before it.
+/// Whether manifest and properties tell of the same bounds. Of a table with range deletions the
+/// properties may tell of their end, which they do not cover, and the manifest of the last key
+/// before it.
 pub fn same_bounds(m: &TableMeta, p: &Properties) -> bool {
     let before_end = || m.range_deletes > 0 && successor(&m.last_key).as_ref() == Some(&p.last_key);
     m.first_key == p.first_key && (m.last_key == p.last_key || before_end())
@@ -238,9 +266,14 @@ debug_by!(TableHandle, "TableHandle", meta);
 
 impl TableHandle {
     /// A handle for the table with these facts; open, when the table has been made ready.
-    pub fn new(meta: Arc<TableMeta>, opener: Arc<TableOpener>, reads: Arc<ReadCounters>) -> Arc<TableHandle> {
+    pub fn new(
+        meta: Arc<TableMeta>,
+        opener: Arc<TableOpener>,
+        reads: Arc<ReadCounters>,
+    ) -> Arc<TableHandle> {
         let ready = opener.ready.lock().remove(&meta.id);
-        let table = ready.map_or_else(OnceLock::new, |table| OnceLock::from(counted(table, &reads)));
+        let table =
+            ready.map_or_else(OnceLock::new, |table| OnceLock::from(counted(table, &reads)));
         let (obsolete, filter) = (AtomicBool::new(false), AtomicBool::new(true));
         opener.resized(meta.size, 0);
         opener.handles.fetch_add(1, Ordering::Relaxed);
@@ -264,10 +297,11 @@ impl TableHandle {
 
     #[cold]
     fn open(&self) -> Result<&Arc<Table>> {
-        let opened = self.opener.open(self.meta.id, self.meta.ingested_seq).map_err(|e| match e.kind() {
-            ErrorKind::NotFound => missing_table(&self.opener.dir, &self.meta),
-            _ => e.keys(&self.meta.first_key, &self.meta.last_key),
-        });
+        let opened =
+            self.opener.open(self.meta.id, self.meta.ingested_seq).map_err(|e| match e.kind() {
+                ErrorKind::NotFound => missing_table(&self.opener.dir, &self.meta),
+                _ => e.keys(&self.meta.first_key, &self.meta.last_key),
+            });
         let own = opened.and_then(|t| self.check_own(&t).map(|()| t));
         // Whoever has the directory now may have removed the file.
         let mut table = own.map_err(|e| if self.opener.is_closed() { closed() } else { e })?;
@@ -288,7 +322,8 @@ impl TableHandle {
         Ok(table)
     }
 
-    /// Checks that the file holds the table that the manifest tells of, and not one of another Db under its name.
+    /// Checks that the file holds the table that the manifest tells of, and not one of another Db
+    /// under its name.
     fn check_own(&self, table: &Table) -> Result<()> {
         let m = &self.meta;
         let Some(what) = stranger(m, table) else { return Ok(()) };
@@ -296,7 +331,10 @@ impl TableHandle {
             "{what}, and not the one that the manifest tells of; put the right file here, or save the rest with `sstable-dump salvage`"
         );
         let footer = table.size().saturating_sub(FOOTER as u64);
-        Err(Error::corruption(words).at(self.path(), footer).block("footer").keys(&m.first_key, &m.last_key))
+        Err(Error::corruption(words)
+            .at(self.path(), footer)
+            .block("footer")
+            .keys(&m.first_key, &m.last_key))
     }
 
     /// Whether the filter may be asked from now on, if the table is opened later than now.
@@ -326,7 +364,8 @@ impl TableHandle {
 
     /// Whether the table may hold keys in `[start, end]`; `None` is unbounded.
     pub fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
-        start.is_none_or(|s| self.meta.last_key.as_slice() >= s) && end.is_none_or(|e| self.meta.first_key.as_slice() <= e)
+        start.is_none_or(|s| self.meta.last_key.as_slice() >= s)
+            && end.is_none_or(|e| self.meta.first_key.as_slice() <= e)
     }
 }
 
@@ -365,7 +404,8 @@ pub struct Run {
     /// Its tables, sorted.
     pub tables: Vec<Arc<TableHandle>>,
     last_heads: Vec<u64>,
-    /// How many tables with range deletions come before each table, and after the last; empty when there are none.
+    /// How many tables with range deletions come before each table, and after the last; empty when
+    /// there are none.
     with_range_deletes: Vec<u32>,
     newest_range_delete: Seq,
     has_deletes: bool,
@@ -387,8 +427,21 @@ impl Run {
             with_range_deletes.extend(tables.iter().scan(0, count));
         }
         let has_deletes = tables.iter().any(|t| t.meta.deletes > 0);
-        let newest_range_delete = tables.iter().filter(|t| t.meta.range_deletes > 0).map(|t| t.meta.max_seq).max().unwrap_or(0);
-        Run { level, number, tables, last_heads, with_range_deletes, newest_range_delete, has_deletes }
+        let newest_range_delete = tables
+            .iter()
+            .filter(|t| t.meta.range_deletes > 0)
+            .map(|t| t.meta.max_seq)
+            .max()
+            .unwrap_or(0);
+        Run {
+            level,
+            number,
+            tables,
+            last_heads,
+            with_range_deletes,
+            newest_range_delete,
+            has_deletes,
+        }
     }
 
     /// No range deletion of its tables has a larger sequence number.
@@ -401,19 +454,24 @@ impl Run {
         self.has_deletes
     }
 
-    /// Whether a table of the run may hold keys in `[from, until]`; `None` is unbounded. Looks at two tables at most: the facts of each lie
-    /// somewhere else in memory.
+    /// Whether a table of the run may hold keys in `[from, until]`; `None` is unbounded. Looks at
+    /// two tables at most: the facts of each lie somewhere else in memory.
     pub fn overlaps(&self, from: &[u8], until: Option<&[u8]>) -> bool {
         let first = if from.is_empty() { 0 } else { self.lower_bound(from) };
-        self.tables.get(first).is_some_and(|t| until.is_none_or(|u| t.meta.first_key.as_slice() <= u))
+        self.tables
+            .get(first)
+            .is_some_and(|t| until.is_none_or(|u| t.meta.first_key.as_slice() <= u))
     }
 
-    /// Whether a table of the run may hold a key with the filter hash `hash` in `[from, until]`; `None` is unbounded.
+    /// Whether a table of the run may hold a key with the filter hash `hash` in `[from, until]`;
+    /// `None` is unbounded.
     ///
     /// # Errors
     /// Those of opening a table.
     pub fn may_contain(&self, hash: u64, from: &[u8], until: Option<&[u8]>) -> Result<bool> {
-        for t in self.tables[self.lower_bound(from)..].iter().take_while(|t| t.overlaps(None, until)) {
+        for t in
+            self.tables[self.lower_bound(from)..].iter().take_while(|t| t.overlaps(None, until))
+        {
             if t.table()?.may_contain(hash) {
                 return Ok(true);
             }
@@ -421,14 +479,18 @@ impl Run {
         Ok(false)
     }
 
-    /// Whether a table that may hold keys in `[from, until]` has range deletions; `None` is unbounded.
+    /// Whether a table that may hold keys in `[from, until]` has range deletions; `None` is
+    /// unbounded.
     pub fn has_range_deletes(&self, from: &[u8], until: Option<&[u8]>) -> bool {
         let Some(all) = self.with_range_deletes.last() else { return false };
-        let behind = until.map_or(*all, |u| self.with_range_deletes[self.tables.len().min(self.lower_bound(u) + 1)]);
+        let behind = until.map_or(*all, |u| {
+            self.with_range_deletes[self.tables.len().min(self.lower_bound(u) + 1)]
+        });
         behind > self.with_range_deletes[self.lower_bound(from)]
     }
 
-    /// The newest range deletion over `key` that a reader at `read` sees, and a stretch around it of which it is told.
+    /// The newest range deletion over `key` that a reader at `read` sees, and a stretch around it
+    /// of which it is told.
     ///
     /// # Errors
     /// Those of opening a table.
@@ -444,7 +506,10 @@ impl Run {
             };
             return Ok(Stretch { from, until: first, newest: None });
         };
-        let (first, behind) = (t.meta.first_key.as_slice(), self.tables.get(at + 1).map(|t| t.meta.first_key.as_slice()));
+        let (first, behind) = (
+            t.meta.first_key.as_slice(),
+            self.tables.get(at + 1).map(|t| t.meta.first_key.as_slice()),
+        );
         if t.meta.range_deletes == 0 {
             return Ok(Stretch { from: first, until: behind, newest: None });
         }
@@ -460,8 +525,8 @@ impl Run {
         if self.last_heads.get(i) == Some(&h) { self.lower_bound_among(i, h, key) } else { i }
     }
 
-    /// The same among the tables from the `from`-th on, of which the first has a last key with the head `h`. All may have: where keys share
-    /// a long beginning.
+    /// The same among the tables from the `from`-th on, of which the first has a last key with the
+    /// head `h`. All may have: where keys share a long beginning.
     fn lower_bound_among(&self, from: usize, h: u64, key: &[u8]) -> usize {
         let same = self.last_heads[from..].partition_point(|&l| l == h);
         from + self.tables[from..from + same].partition_point(|t| t.meta.last_key.as_slice() < key)
@@ -485,7 +550,8 @@ impl Run {
     }
 }
 
-/// Whether `key` lies on this side of `edge`: before it going forward, at or after it going backward.
+/// Whether `key` lies on this side of `edge`: before it going forward, at or after it going
+/// backward.
 #[inline]
 pub fn is_inside(key: &[u8], forward: bool, edge: Option<&[u8]>) -> bool {
     edge.is_none_or(|e| (key < e) == forward)
@@ -504,8 +570,9 @@ pub struct RunPlace {
 
 /// A cursor over a run: the cursor of the table it stands in, and the way to its neighbours.
 ///
-/// It may stand in for a source that counts what is done with it. Then it never has a table, which is what each move looks at first: a walk that
-/// nobody records pays nothing for those that somebody does.
+/// It may stand in for a source that counts what is done with it. Then it never has a table, which
+/// is what each move looks at first: a walk that nobody records pays nothing for those that
+/// somebody does.
 pub struct RunCursor {
     run: Arc<Run>,
     at: usize,
@@ -613,8 +680,9 @@ impl RunCursor {
         Ok(moved)
     }
 
-    /// Passes over all entries older than `seq` up to the first one that is not, or that lies beyond `edge`: at or after it going
-    /// forward, before it going backward. Tables that hold nothing newer are not read. Gives the number of steps.
+    /// Passes over all entries older than `seq` up to the first one that is not, or that lies
+    /// beyond `edge`: at or after it going forward, before it going backward. Tables that hold
+    /// nothing newer are not read. Gives the number of steps.
     pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         if let Some(t) = &mut self.traced {
             return t.pass_older(seq, forward, edge);
@@ -634,15 +702,26 @@ impl RunCursor {
                 after.iter().position(|t| ends(t) || !older(t)).map(|i| self.at + i)
             } else {
                 let begins = |t: &Arc<TableHandle>| !is_inside(&t.meta.first_key, false, edge);
-                if begins(&after[0]) { Some(self.at) } else { before.iter().rposition(|t| begins(t) || !older(t)) }
+                if begins(&after[0]) {
+                    Some(self.at)
+                } else {
+                    before.iter().rposition(|t| begins(t) || !older(t))
+                }
             };
             self.jump(stop, seq, forward, edge)?;
         }
         Ok(steps)
     }
 
-    /// To the edge in table `stop` if all of that table is older than `seq`, else to where the table begins.
-    fn jump(&mut self, stop: Option<usize>, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<()> {
+    /// To the edge in table `stop` if all of that table is older than `seq`, else to where the
+    /// table begins.
+    fn jump(
+        &mut self,
+        stop: Option<usize>,
+        seq: Seq,
+        forward: bool,
+        edge: Option<&[u8]>,
+    ) -> Result<()> {
         let Some(i) = stop else {
             self.table = None;
             return Ok(());
@@ -659,7 +738,8 @@ impl RunCursor {
         if forward { self.skip_forward() } else { self.skip_backward() }
     }
 
-    /// When the block it stands in holds only puts of distinct keys: a bound on their sequence numbers.
+    /// When the block it stands in holds only puts of distinct keys: a bound on their sequence
+    /// numbers.
     #[inline]
     pub fn plain_up_to(&self) -> Option<Seq> {
         self.table.as_ref().and_then(|t| t.plain_up_to())
@@ -724,7 +804,11 @@ impl Cursor for RunCursor {
             && let Some(table) = self.run.tables.get(i).and_then(|t| t.opened())
         {
             let guard = epoch::pin();
-            if step == 1 { table.fetch_block(block, &guard) } else { table.fetch_entry(block, key, &guard) }
+            if step == 1 {
+                table.fetch_block(block, &guard)
+            } else {
+                table.fetch_entry(block, key, &guard)
+            }
         }
     }
 
@@ -743,7 +827,8 @@ impl Cursor for RunCursor {
         if let Some(t) = &mut self.traced {
             return t.seek_before(key);
         }
-        // A table that begins at the key or behind it has nothing before it, and need not be opened.
+        // A table that begins at the key or behind it has nothing before it, and need not be
+        // opened.
         let tables = &self.run.tables;
         let i = self.run.lower_bound(key);
         let inside = tables.get(i).is_some_and(|t| t.meta.first_key.as_slice() < key);

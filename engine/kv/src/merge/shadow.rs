@@ -1,6 +1,8 @@
-//! Which range deletions cover a key: the answers of several sources, remembered for the neighbourhood of the last key asked.
+//! Which range deletions cover a key: the answers of several sources, remembered for the
+//! neighbourhood of the last key asked.
 //!
-//! Invariant: `known` is right for every key in `[from, until)`; asking about a key in it costs two comparisons at most.
+//! Invariant: `known` is right for every key in `[from, until)`; asking about a key in it costs two
+//! comparisons at most.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -75,7 +77,9 @@ impl Shadow {
         if self.sources.is_empty() {
             return Ok(None);
         }
-        let inside = self.asked && self.from.as_slice() <= key && self.until.as_deref().is_none_or(|u| key < u);
+        let inside = self.asked
+            && self.from.as_slice() <= key
+            && self.until.as_deref().is_none_or(|u| key < u);
         if !inside {
             self.ask(key)?;
         }
@@ -87,7 +91,8 @@ impl Shadow {
         &self.from
     }
 
-    /// The end of the stretch for which the last answer holds; `None` when it holds to the end of all keys.
+    /// The end of the stretch for which the last answer holds; `None` when it holds to the end of
+    /// all keys.
     pub fn until(&self) -> Option<&[u8]> {
         self.until.as_deref()
     }
@@ -97,7 +102,8 @@ impl Shadow {
         let mut until: Option<&[u8]> = None;
         let mut known = None;
         for (newest, source) in &self.sources {
-            // What all others have is older than what covers the key: where those begin and end is all the same.
+            // What all others have is older than what covers the key: where those begin and end is
+            // all the same.
             if known >= Some(*newest) {
                 break;
             }

@@ -1,7 +1,8 @@
 //! A source that counts what is done with it, for reads whose cost is recorded.
 //!
 //! Invariants:
-//! - It moves exactly as the source within it does, but that no block is walked unchecked: so every entry that is met is counted.
+//! - It moves exactly as the source within it does, but that no block is walked unchecked: so every
+//!   entry that is met is counted.
 //! - What is called cached was in the cache before the read looked at that part of the table.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,12 +58,21 @@ impl Blocks {
             (first, table.cached_blocks(first..(until.map_or(last, at) + 2).min(last + 1)))
         });
         let was_closed = t.opened().is_none();
-        self.noted.insert(t.meta.id, Noted { handle: t.clone(), was_closed, first, cached, visited: BTreeSet::new() });
+        self.noted.insert(
+            t.meta.id,
+            Noted { handle: t.clone(), was_closed, first, cached, visited: BTreeSet::new() },
+        );
     }
 
     /// The read stands in this block.
     pub fn visit(&mut self, t: &Arc<TableHandle>, block: usize) {
-        let new = || Noted { handle: t.clone(), was_closed: false, first: block, cached: vec![], visited: BTreeSet::new() };
+        let new = || Noted {
+            handle: t.clone(),
+            was_closed: false,
+            first: block,
+            cached: vec![],
+            visited: BTreeSet::new(),
+        };
         self.noted.entry(t.meta.id).or_insert_with(new).visited.insert(block);
     }
 
@@ -72,14 +82,19 @@ impl Blocks {
         opened.map(|(id, _)| *id).collect()
     }
 
-    /// The read has just moved by more than a step: what it has brought into the cache on its way counts as looked at.
+    /// The read has just moved by more than a step: what it has brought into the cache on its way
+    /// counts as looked at.
     pub fn note_loaded(&mut self) {
         for noted in self.noted.values_mut() {
             let Some(table) = noted.handle.opened() else { continue };
             let known = if noted.was_closed { table.blocks().len() } else { noted.cached.len() };
             let range = noted.first..noted.first + known;
             let now = table.cached_blocks(range.clone());
-            let loaded: Vec<usize> = range.zip(now).filter(|(i, now)| *now && !noted.was_cached(*i)).map(|(i, _)| i).collect();
+            let loaded: Vec<usize> = range
+                .zip(now)
+                .filter(|(i, now)| *now && !noted.was_cached(*i))
+                .map(|(i, _)| i)
+                .collect();
             noted.visited.extend(loaded);
         }
     }
@@ -87,7 +102,11 @@ impl Blocks {
     /// What was looked at.
     pub fn read(&self) -> Vec<BlockRead> {
         let opened = self.noted.values().filter_map(|n| Some((n, n.handle.opened()?)));
-        opened.flat_map(|(n, table)| n.visited.iter().map(move |&i| block_read(table, i, n.was_cached(i)))).collect()
+        opened
+            .flat_map(|(n, table)| {
+                n.visited.iter().map(move |&i| block_read(table, i, n.was_cached(i)))
+            })
+            .collect()
     }
 }
 
@@ -98,7 +117,13 @@ fn block_read(table: &Table, i: usize, cached: bool) -> BlockRead {
         (_, true) => Origin::Cache,
         _ => Origin::File,
     };
-    BlockRead { table: table.id(), offset, stored, decompressed: origin == Origin::File && !raw, origin }
+    BlockRead {
+        table: table.id(),
+        offset,
+        stored,
+        decompressed: origin == Origin::File && !raw,
+        origin,
+    }
 }
 
 /// What is counted of one source while it is walked.
@@ -117,7 +142,12 @@ impl Count {
     /// What was done with the source until now.
     pub fn told(&self) -> SourceCost {
         let tables = self.tables.iter().map(|(id, e)| (*id, *e)).collect();
-        SourceCost { opened: self.blocks.opened(), blocks: self.blocks.read(), tables, ..self.cost.clone() }
+        SourceCost {
+            opened: self.blocks.opened(),
+            blocks: self.blocks.read(),
+            tables,
+            ..self.cost.clone()
+        }
     }
 
     fn entries(&mut self, table: Option<u64>, count: impl Fn(&mut Entries)) {
@@ -151,7 +181,12 @@ debug_by!(Traced, "Traced", inner);
 
 impl Traced {
     /// `inner`, counted into `count`; `shadow` are all range deletions that the reader is under.
-    pub(crate) fn new(inner: Source, count: Arc<Mutex<Count, rank::Counted>>, shadow: Shadow, walk: Arc<Walk>) -> Traced {
+    pub(crate) fn new(
+        inner: Source,
+        count: Arc<Mutex<Count, rank::Counted>>,
+        shadow: Shadow,
+        walk: Arc<Walk>,
+    ) -> Traced {
         Traced { inner, count, shadow, walk }
     }
 
@@ -159,7 +194,8 @@ impl Traced {
         if let Source::Run(c) = &self.inner { Some(c) } else { None }
     }
 
-    /// Moves the source, and counts the entry that it comes to. Nothing is counted where `to` says that it did not move.
+    /// Moves the source, and counts the entry that it comes to. Nothing is counted where `to` says
+    /// that it did not move.
     fn step(&mut self, to: impl FnOnce(&mut Source) -> Result<bool>) -> Result<bool> {
         let from = self.walk.env.monotonic_nanos();
         let done = to(&mut self.inner);
@@ -168,7 +204,9 @@ impl Traced {
         let cover = if counts { self.shadow.covering(self.inner.key())?.unwrap_or(0) } else { 0 };
         let mut count = self.count.lock();
         count.cost.nanos += took;
-        let place = self.run().and_then(|c| Some((c.run().tables.get(c.place()?.table)?, c.place()?.block)));
+        let place = self
+            .run()
+            .and_then(|c| Some((c.run().tables.get(c.place()?.table)?, c.place()?.block)));
         if let Some((table, block)) = place {
             count.blocks.visit(table, block);
         }
@@ -188,7 +226,8 @@ impl Traced {
         self.go(to)
     }
 
-    /// Moves a cursor over a run by more than an entry, and counts into `which` what it did not look at.
+    /// Moves a cursor over a run by more than an entry, and counts into `which` what it did not
+    /// look at.
     fn leap(
         &mut self,
         forward: bool,
@@ -221,7 +260,10 @@ impl Traced {
             return self.leap(forward, |e| &mut e.leapt_covered, pass).map(u64::from);
         }
         let mut steps = 0;
-        while self.inner.valid() && self.inner.trailer().seq() < seq && is_inside(self.inner.key(), forward, edge) {
+        while self.inner.valid()
+            && self.inner.trailer().seq() < seq
+            && is_inside(self.inner.key(), forward, edge)
+        {
             self.go(|s| if forward { s.next() } else { s.prev() })?;
             steps += 1;
         }
@@ -235,7 +277,8 @@ impl Traced {
     }
 }
 
-/// How many entries of which tables lie strictly between two places of a run; `None` is the end that the cursor ran off.
+/// How many entries of which tables lie strictly between two places of a run; `None` is the end
+/// that the cursor ran off.
 fn between(run: &Run, from: RunPlace, to: Option<RunPlace>, forward: bool) -> Vec<(u64, u64)> {
     let (low, high) = if forward { (Some(from), to) } else { (to, Some(from)) };
     let first = low.map_or(0, |p| p.table);
@@ -251,7 +294,9 @@ fn between(run: &Run, from: RunPlace, to: Option<RunPlace>, forward: bool) -> Ve
 
 /// How many entries of a table lie before a place in it.
 fn rank(t: &TableHandle, p: RunPlace) -> u64 {
-    let before = t.opened().map_or(0, |table| table.blocks().take(p.block).map(|b| u64::from(b.entries)).sum());
+    let before = t
+        .opened()
+        .map_or(0, |table| table.blocks().take(p.block).map(|b| u64::from(b.entries)).sum());
     before + p.entry as u64
 }
 

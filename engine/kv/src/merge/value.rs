@@ -1,4 +1,5 @@
-//! A value as readers get it: bytes, and a handle on whatever keeps them in place. Nothing is copied unless asked.
+//! A value as readers get it: bytes, and a handle on whatever keeps them in place. Nothing is
+//! copied unless asked.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -10,8 +11,9 @@ use crate::base::key::Shown;
 use crate::memtable::MemValue;
 use crate::sstable::TableValue;
 
-/// A value (or a key) read from the store. Derefs to `[u8]`; while it lives, the block or memtable that holds the bytes stays in
-/// memory, so keep many of them only as long as needed, or copy with `to_vec` (or `Vec::from`, which takes the bytes over where it can).
+/// A value (or a key) read from the store. Derefs to `[u8]`; while it lives, the block or memtable
+/// that holds the bytes stays in memory, so keep many of them only as long as needed, or copy with
+/// `to_vec` (or `Vec::from`, which takes the bytes over where it can).
 ///
 /// It compares, sorts and hashes as its bytes do, so it is looked up by `&[u8]` in maps and sets.
 #[derive(Clone)]
@@ -141,7 +143,13 @@ mod tests {
     #[test]
     fn a_value_is_its_bytes() {
         let v = |b: &[u8]| Value::from(b);
-        assert!(v(b"a") == b"a" && v(b"a") == *b"a" && v(b"a") == "a" && v(b"a") == b"a".to_vec() && b"a"[..] == v(b"a"));
+        assert!(
+            v(b"a") == b"a"
+                && v(b"a") == *b"a"
+                && v(b"a") == "a"
+                && v(b"a") == b"a".to_vec()
+                && b"a"[..] == v(b"a")
+        );
         assert!("a" == v(b"a") && v(b"a") != "b" && v(b"a") < v(b"a\0") && v(b"b") > v(b"a\xff"));
         let set: HashSet<Value> = [v(b"x"), v(b"y"), v(b"x")].into();
         assert!(set.len() == 2 && set.contains(&b"x"[..]) && !set.contains(&b"z"[..]));

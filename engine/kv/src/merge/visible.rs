@@ -1,14 +1,19 @@
-//! What a reader sees of a merge: the newest version of each key at a read point, operands folded, deletions left out.
+//! What a reader sees of a merge: the newest version of each key at a read point, operands folded,
+//! deletions left out.
 //!
 //! Invariants:
 //! - Only keys in `[from, until)` are shown.
-//! - `At::Entry`: the inner cursor stands on the entry that is shown, and key and value are read from it in place.
-//! - `At::Held`: key and value are held here. After a step forward the inner cursor stands behind the first entries of the key,
-//!   maybe on older versions of it; after a step backward it stands before all of them.
-//! - A block that is *plain* (puts of distinct keys) of a lone source whose entries are all at or before the read point needs no
-//!   checks at all: that is the path of a scan over a compacted tree.
-//! - A *walk* passes what is not to be shown, up to a key that is, or the end. All keys from where it was noted to begin up to there show
-//!   nothing at the read point, whatever their entries are; only operands, which a hook may fold to nothing, end a walk.
+//! - `At::Entry`: the inner cursor stands on the entry that is shown, and key and value are read
+//!   from it in place.
+//! - `At::Held`: key and value are held here. After a step forward the inner cursor stands behind
+//!   the first entries of the key, maybe on older versions of it; after a step backward it stands
+//!   before all of them.
+//! - A block that is *plain* (puts of distinct keys) of a lone source whose entries are all at or
+//!   before the read point needs no checks at all: that is the path of a scan over a compacted
+//!   tree.
+//! - A *walk* passes what is not to be shown, up to a key that is, or the end. All keys from where
+//!   it was noted to begin up to there show nothing at the read point, whatever their entries are;
+//!   only operands, which a hook may fold to nothing, end a walk.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -153,8 +158,15 @@ pub struct Visible {
 debug_by!(Visible, "Visible", read);
 
 impl Visible {
-    /// What a reader at `read` sees in `range` of `sources` (newest first). The cursor starts nowhere.
-    pub fn new(mut sources: Vec<Source>, read: Seq, shadow: Shadow, merge: Option<Arc<dyn Merge>>, range: KeyRange) -> Visible {
+    /// What a reader at `read` sees in `range` of `sources` (newest first). The cursor starts
+    /// nowhere.
+    pub fn new(
+        mut sources: Vec<Source>,
+        read: Seq,
+        shadow: Shadow,
+        merge: Option<Arc<dyn Merge>>,
+        range: KeyRange,
+    ) -> Visible {
         let trusting = sources.len() == 1 && shadow.is_empty();
         let inner = match sources.len() {
             1 => Inner::One(Box::new(sources.remove(0))),
@@ -185,7 +197,8 @@ impl Visible {
         }
     }
 
-    /// The same, which counts the keys that it shows. Its sources are none that are walked unchecked.
+    /// The same, which counts the keys that it shows. Its sources are none that are walked
+    /// unchecked.
     pub fn counting(self, shown: Arc<AtomicU64>) -> Visible {
         Visible { shown: Some(shown), ..self }
     }
@@ -197,19 +210,20 @@ impl Visible {
         }
     }
 
-    /// From now on it leaps over what others have found empty, and notes what it finds empty itself.
+    /// From now on it leaps over what others have found empty, and notes what it finds empty
+    /// itself.
     pub fn use_gaps(&mut self, gaps: Arc<Gaps>) {
         self.gaps = Some(gaps);
     }
 
-    /// From now on it notes what it finds empty however little that is, and gives up a walk after about `most` steps: there it stands
-    /// nowhere. It is good for one walk then.
+    /// From now on it notes what it finds empty however little that is, and gives up a walk after
+    /// about `most` steps: there it stands nowhere. It is good for one walk then.
     pub fn look_no_further(&mut self, most: u64) {
         (self.worth, self.most) = (PATIENCE.into(), most);
     }
 
-    /// How many entries it has passed in walks that were long, roughly, and whether operands that a hook folds to nothing were among them, since
-    /// [`forget_passed`](Self::forget_passed).
+    /// How many entries it has passed in walks that were long, roughly, and whether operands that a
+    /// hook folds to nothing were among them, since [`forget_passed`](Self::forget_passed).
     pub fn passed(&self) -> (u64, bool) {
         (self.passed, self.folded_away)
     }
@@ -255,7 +269,8 @@ impl Visible {
         self.settle_forward()
     }
 
-    /// To the first key of the range at or behind `end`, where a gap ends: what it finds empty from there on is noted as one with that.
+    /// To the first key of the range at or behind `end`, where a gap ends: what it finds empty from
+    /// there on is noted as one with that.
     pub fn seek_behind(&mut self, end: &[u8]) -> Result<()> {
         self.start.clear();
         self.start.extend_from_slice(end);
@@ -370,7 +385,9 @@ impl Visible {
     #[inline]
     fn plain(&self) -> bool {
         match &self.inner {
-            Inner::One(s) => matches!(&**s, Source::Run(r) if r.plain_up_to().is_some_and(|s| s <= self.read)),
+            Inner::One(s) => {
+                matches!(&**s, Source::Run(r) if r.plain_up_to().is_some_and(|s| s <= self.read))
+            }
             Inner::Many(_) => false,
         }
     }
@@ -448,7 +465,8 @@ impl Visible {
                 self.hold_key();
                 if !self.leap(&mut walk, true)? {
                     let ends = [self.shadow.until(), self.range.until.as_deref()];
-                    walk.steps += self.inner.pass_older(s, true, ends.into_iter().flatten().min())?;
+                    walk.steps +=
+                        self.inner.pass_older(s, true, ends.into_iter().flatten().min())?;
                 }
                 continue;
             }
@@ -478,7 +496,12 @@ impl Visible {
                     }
                     self.skip_held()?;
                 }
-                None => return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8))),
+                None => {
+                    return Err(Error::corruption(format!(
+                        "an entry of unknown kind {}",
+                        t.0 as u8
+                    )));
+                }
             }
         }
         self.end_walk(&walk, true, false);
@@ -511,7 +534,8 @@ impl Visible {
         self.fold(base)
     }
 
-    /// Folds `self.operands` (oldest first) over `base` into `self.value`. True when the key has a value.
+    /// Folds `self.operands` (oldest first) over `base` into `self.value`. True when the key has a
+    /// value.
     fn fold(&mut self, base: Option<Vec<u8>>) -> Result<bool> {
         let folded = fold(self.merge.as_deref(), &self.key, base.as_deref(), &self.operands)?;
         Ok(match folded {
@@ -546,14 +570,19 @@ impl Visible {
             let cover = self.shadow.covering(&self.key)?.unwrap_or(0);
             if each!(&self.inner, c => c.trailer()).seq() < cover {
                 if !self.leap(&mut walk, false)? {
-                    walk.steps += self.inner.pass_older(cover, false, Some(self.shadow.from().max(&self.range.from)))?;
+                    walk.steps += self.inner.pass_older(
+                        cover,
+                        false,
+                        Some(self.shadow.from().max(&self.range.from)),
+                    )?;
                 }
                 continue;
             }
             // Versions come oldest first: a newer one replaces what was gathered from older ones.
             let (mut present, mut versions, mut merged) = (false, 0, false);
             self.operands.clear();
-            while each!(&self.inner, c => c.valid() && c.head() == h && c.key() == self.key.as_slice()) {
+            while each!(&self.inner, c => c.valid() && c.head() == h && c.key() == self.key.as_slice())
+            {
                 versions += 1;
                 if versions > PATIENCE {
                     present = self.newest_of_held(cover)?;
@@ -576,7 +605,12 @@ impl Visible {
                             present = false;
                         }
                         Some(Kind::Merge) => self.operands.push(value.to_vec()),
-                        None => return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8))),
+                        None => {
+                            return Err(Error::corruption(format!(
+                                "an entry of unknown kind {}",
+                                t.0 as u8
+                            )));
+                        }
                     }
                 }
                 each!(&mut self.inner, c => c.prev())?;
@@ -594,7 +628,10 @@ impl Visible {
                 self.note_shown();
                 return Ok(());
             }
-            if !merged && !self.pass(&mut walk, false)? && walk.steps.is_multiple_of(PATIENCE.into()) {
+            if !merged
+                && !self.pass(&mut walk, false)?
+                && walk.steps.is_multiple_of(PATIENCE.into())
+            {
                 self.inner.pass_deletes(false, Some(&self.range.from))?;
             }
         }
@@ -602,13 +639,15 @@ impl Visible {
         Ok(())
     }
 
-    /// Puts the value of the held key into `self.value`, given the newest range deletion of it, and the inner cursor before all its versions.
-    /// True when it has one. Costs two seeks, however many versions there are.
+    /// Puts the value of the held key into `self.value`, given the newest range deletion of it, and
+    /// the inner cursor before all its versions. True when it has one. Costs two seeks, however
+    /// many versions there are.
     fn newest_of_held(&mut self, cover: Seq) -> Result<bool> {
         let at = Trailer::at(self.read);
         each!(&mut self.inner, c => c.seek(&self.key, at))?;
         let mut present = false;
-        if each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice() && c.trailer().seq() >= cover) {
+        if each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice() && c.trailer().seq() >= cover)
+        {
             let t = each!(&self.inner, c => c.trailer());
             match t.kind() {
                 Some(Kind::Put) => {
@@ -619,7 +658,12 @@ impl Visible {
                 }
                 Some(Kind::Delete) => {}
                 Some(Kind::Merge) => present = self.fold_forward()?,
-                None => return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8))),
+                None => {
+                    return Err(Error::corruption(format!(
+                        "an entry of unknown kind {}",
+                        t.0 as u8
+                    )));
+                }
             }
         }
         each!(&mut self.inner, c => c.seek_before(&self.key))?;
@@ -628,7 +672,12 @@ impl Visible {
 }
 
 /// Folds operands (oldest first) over a base by the tree's hook.
-pub fn fold(merge: Option<&dyn Merge>, key: &[u8], base: Option<&[u8]>, operands: &[Vec<u8>]) -> Result<Folded> {
+pub fn fold(
+    merge: Option<&dyn Merge>,
+    key: &[u8],
+    base: Option<&[u8]>,
+    operands: &[Vec<u8>],
+) -> Result<Folded> {
     let Some(merge) = merge else {
         let words = "the tree holds merge operands; open it with its merge hook";
         return Err(Error::new(ErrorKind::Incompatible, words).keys(key, key));

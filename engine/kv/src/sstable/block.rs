@@ -13,16 +13,19 @@
 //!     entries: [(seq - base) << 2 | kind - 1, in `width` bytes] [varint length of the key after the prefix]
 //!              [the key's bytes after prefix and head] [value, up to the next offset]
 //! ```
-//! Entries are in the engine's order: user key ascending, then newest first. Heads are therefore ascending; equal heads are settled by the
-//! rest of the keys when both keys have 8 bytes or more after the prefix, otherwise by their lengths, then by the trailers, larger first.
+//! Entries are in the engine's order: user key ascending, then newest first. Heads are therefore
+//! ascending; equal heads are settled by the rest of the keys when both keys have 8 bytes or more
+//! after the prefix, otherwise by their lengths, then by the trailers, larger first.
 //!
-//! - PLAIN: all entries are puts, no user key occurs twice in the block, and none goes on from or into a neighbouring block.
+//! - PLAIN: all entries are puts, no user key occurs twice in the block, and none goes on from or
+//!   into a neighbouring block.
 //! - WIDE: the entries take more than 65,535 bytes: a block of one large entry.
 //!
 //! Invariants of the builder:
-//! - B1: [`BlockBuilder::fit`] is never less than what [`BlockBuilder::finish`] then writes, so a block that was cut in time fits its
-//!   frame.
-//! - B2: at most [`MAX_RAW_KEYS`] bytes of keys are gathered before a block is cut, however well they share a prefix.
+//! - B1: [`BlockBuilder::fit`] is never less than what [`BlockBuilder::finish`] then writes, so a
+//!   block that was cut in time fits its frame.
+//! - B2: at most [`MAX_RAW_KEYS`] bytes of keys are gathered before a block is cut, however well
+//!   they share a prefix.
 
 use crate::base::coding::{put_varint, varint_len};
 use crate::base::key::{Kind, Trailer, common_prefix, head};
@@ -37,11 +40,13 @@ pub(crate) const PLAIN: u8 = 2;
 pub(crate) const WIDE: u8 = 4;
 /// The longest prefix that is shared; of longer keys the rest is in their entries.
 const MAX_PREFIX: usize = u16::MAX as usize;
-/// A block is cut when its keys, prefix and all, take this much: what the builder holds of long keys.
+/// A block is cut when its keys, prefix and all, take this much: what the builder holds of long
+/// keys.
 pub(crate) const MAX_RAW_KEYS: usize = 8 << 20;
 
-/// What counts of a block's decoded size against the size that blocks aim for: of the prefix, which is there once, no more than a quarter
-/// of that. Else a block of keys that share a long one would have one entry, and each entry the prefix.
+/// What counts of a block's decoded size against the size that blocks aim for: of the prefix, which
+/// is there once, no more than a quarter of that. Else a block of keys that share a long one would
+/// have one entry, and each entry the prefix.
 #[inline]
 pub(crate) fn counted(size: usize, prefix: usize, aim: usize) -> usize {
     size - prefix.saturating_sub(aim / 4)
@@ -136,8 +141,11 @@ impl BlockBuilder {
             (key.len().min(MAX_PREFIX), 0)
         } else {
             let prefix = common_prefix(self.key(0), key).min(self.prefix);
-            let bytes =
-                if prefix == self.prefix { self.key_bytes } else { (0..n).map(|i| key_cost(self.key(i).len() - prefix)).sum() };
+            let bytes = if prefix == self.prefix {
+                self.key_bytes
+            } else {
+                (0..n).map(|i| key_cost(self.key(i).len() - prefix)).sum()
+            };
             (prefix, bytes)
         };
         let key_bytes = key_bytes + key_cost(key.len() - prefix);
@@ -181,16 +189,20 @@ impl BlockBuilder {
         self.trailers.push(trailer);
     }
 
-    /// Writes the block into `out` (replacing what is there) and starts the next one. `alone` says that neither the first key goes on
-    /// from the block before nor the last one into the block behind.
+    /// Writes the block into `out` (replacing what is there) and starts the next one. `alone` says
+    /// that neither the first key goes on from the block before nor the last one into the block
+    /// behind.
     pub fn finish(&mut self, alone: bool, out: &mut Vec<u8>) -> BlockFacts {
         let n = self.trailers.len();
         let plain = alone && !self.repeats && self.puts == n;
         let width = if self.uniform { 0 } else { width_of(self.max_seq - self.min_seq) };
         let entries = self.key_bytes + self.values.len() + n * width;
         let wide = entries > u16::MAX as usize;
-        let flags = if self.uniform { UNIFORM } else { 0 } | if plain { PLAIN } else { 0 } | if wide { WIDE } else { 0 };
-        let base = if self.uniform { self.trailers.first().map_or(0, |t| t.0) } else { self.min_seq };
+        let flags = if self.uniform { UNIFORM } else { 0 }
+            | if plain { PLAIN } else { 0 }
+            | if wide { WIDE } else { 0 };
+        let base =
+            if self.uniform { self.trailers.first().map_or(0, |t| t.0) } else { self.min_seq };
         out.clear();
         out.reserve(HEADER + 12 * (n + 1) + self.prefix + entries);
         out.extend_from_slice(&(n as u32).to_le_bytes());

@@ -1,9 +1,11 @@
-//! A data block that goes from one table into another as it is: what a compaction does with blocks that nothing overlaps.
+//! A data block that goes from one table into another as it is: what a compaction does with blocks
+//! that nothing overlaps.
 //!
-//! Invariants: only a *plain* block is copied (puts of distinct keys, none of which goes on in a neighbour), so its flags and its index
-//! entry hold in the other table too; only the checksum, which knows file and offset, is made anew. The stored bytes are checked against
-//! the old checksum on the way, so a copy never makes rot look sound, and the keys at the block's ends against its separator, so the
-//! new index is in order.
+//! Invariants: only a *plain* block is copied (puts of distinct keys, none of which goes on in a
+//! neighbour), so its flags and its index entry hold in the other table too; only the checksum,
+//! which knows file and offset, is made anew. The stored bytes are checked against the old checksum
+//! on the way, so a copy never makes rot look sound, and the keys at the block's ends against its
+//! separator, so the new index is in order.
 
 use super::format::Stored;
 use super::index::{BlockInfo, PLAIN};
@@ -25,11 +27,24 @@ pub struct WholeBlock<'a> {
 debug_by!(WholeBlock<'_>, "WholeBlock", number);
 
 impl<'a> WholeBlock<'a> {
-    /// Block `number` of `table`, whose decoded form and first key are given; `None` when it is not one that can be copied.
-    pub(super) fn new(table: &'a Table, number: usize, decoded: Block<'a>, first: &'a [u8]) -> Option<WholeBlock<'a>> {
-        let plain = table.index.flags(number) & PLAIN != 0 && decoded.is_plain() && decoded.len() > 0;
+    /// Block `number` of `table`, whose decoded form and first key are given; `None` when it is not
+    /// one that can be copied.
+    pub(super) fn new(
+        table: &'a Table,
+        number: usize,
+        decoded: Block<'a>,
+        first: &'a [u8],
+    ) -> Option<WholeBlock<'a>> {
+        let plain =
+            table.index.flags(number) & PLAIN != 0 && decoded.is_plain() && decoded.len() > 0;
         // The entries of an ingested table have a sequence number that is not in the file.
-        (plain && table.lift() == 0).then(|| WholeBlock { table, number, decoded, first, info: table.index.info(number) })
+        (plain && table.lift() == 0).then(|| WholeBlock {
+            table,
+            number,
+            decoded,
+            first,
+            info: table.index.info(number),
+        })
     }
 
     /// The first key.
@@ -79,15 +94,19 @@ impl<'a> WholeBlock<'a> {
         (entry.trailer, entry.value)
     }
 
-    /// Checks that the block's first and last key are where the index says that they are: the separator goes into the copy's index as it
-    /// is, and order there is what every search relies on. `key` is scratch space.
+    /// Checks that the block's first and last key are where the index says that they are: the
+    /// separator goes into the copy's index as it is, and order there is what every search relies
+    /// on. `key` is scratch space.
     ///
     /// # Errors
     /// `Corruption`.
     pub(super) fn check_bounds(&self, key: &mut Vec<u8>) -> Result<()> {
         self.decoded.key_into(self.len() - 1, key);
         if self.first > key.as_slice() || key.as_slice() > self.separator() {
-            let e = self.table.place(self.number).corrupt("a block that ends behind its separator, or before it begins");
+            let e = self
+                .table
+                .place(self.number)
+                .corrupt("a block that ends behind its separator, or before it begins");
             return Err(e.keys(self.separator(), key));
         }
         Ok(())

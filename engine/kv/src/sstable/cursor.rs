@@ -1,10 +1,10 @@
 //! Walks the point entries of one table, in both directions.
 //!
 //! Invariants beyond those of [`Cursor`]:
-//! - R1: while the cursor is valid, `key` holds the whole user key of the entry: the block's prefix is written once per block, head and
-//!   rest once per step. Nothing else is copied.
-//! - R2: the block's bytes are held by the cursor (a frame of the cache, the map of the file, or the cursor's own buffer), so what it hands
-//!   out stays where it is until the cursor moves.
+//! - R1: while the cursor is valid, `key` holds the whole user key of the entry: the block's prefix
+//!   is written once per block, head and rest once per step. Nothing else is copied.
+//! - R2: the block's bytes are held by the cursor (a frame of the cache, the map of the file, or
+//!   the cursor's own buffer), so what it hands out stays where it is until the cursor moves.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ impl Source {
     }
 }
 
-/// Asks the memory for the block that a walk comes to next while it walks this one, step by step: blocks lie scattered, so the processor does
-/// not foresee them.
+/// Asks the memory for the block that a walk comes to next while it walks this one, step by step:
+/// blocks lie scattered, so the processor does not foresee them.
 #[derive(Default)]
 pub(super) struct Ahead {
     /// Where that block begins; 0 when it is not known.
@@ -161,7 +161,8 @@ impl TableCursor {
         };
         self.shape = block.shape();
         self.ahead.at = 0;
-        let prefix = Block::resume(self.source.bytes(&self.buffer, &self.table), self.shape).prefix();
+        let prefix =
+            Block::resume(self.source.bytes(&self.buffer, &self.table), self.shape).prefix();
         if self.key.len() < prefix.len() + 8 {
             self.key.resize(prefix.len() + 64, 0);
         }
@@ -247,21 +248,24 @@ impl TableCursor {
         Ok(())
     }
 
-    /// When all entries of the current block are puts, and no user key of it occurs twice, here or in a neighbouring block: a bound on
-    /// their sequence numbers. A reader at or above it sees every entry of the block and needs to look at no trailer. `None` otherwise,
-    /// and while the cursor is invalid.
+    /// When all entries of the current block are puts, and no user key of it occurs twice, here or
+    /// in a neighbouring block: a bound on their sequence numbers. A reader at or above it sees
+    /// every entry of the block and needs to look at no trailer. `None` otherwise, and while the
+    /// cursor is invalid.
     pub fn plain_up_to(&self) -> Option<Seq> {
         let block = self.view();
         if self.table.lift() != 0 {
             return self.valid.then(|| self.table.lift());
         }
-        (self.valid && block.is_plain())
-            .then(|| block.uniform().map_or(self.table.properties().max_seq, |trailer| trailer.seq()))
+        (self.valid && block.is_plain()).then(|| {
+            block.uniform().map_or(self.table.properties().max_seq, |trailer| trailer.seq())
+        })
     }
 
-    /// Passes over the current block and those that follow in the direction of the walk, as long as they hold nothing but deletes and all
-    /// of their keys lie on this side of `limit`, and stands on the next entry then. Nothing of what is passed over is seen by any reader,
-    /// but what an older table has of those keys must not be either. False when the cursor stays where it is.
+    /// Passes over the current block and those that follow in the direction of the walk, as long as
+    /// they hold nothing but deletes and all of their keys lie on this side of `limit`, and stands
+    /// on the next entry then. Nothing of what is passed over is seen by any reader, but what an
+    /// older table has of those keys must not be either. False when the cursor stays where it is.
     pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
         if !self.valid || self.fertile || !self.table.index.is_dense(self.block) {
             return Ok(false);
@@ -269,7 +273,10 @@ impl TableCursor {
         let blocks = self.table.index.len();
         let end = limit.map(|key| self.table.index.find(key));
         let (from, mut i) = (self.block, self.block);
-        while i < blocks && end.is_none_or(|e| if forward { i < e } else { i > e }) && self.is_barren(i)? {
+        while i < blocks
+            && end.is_none_or(|e| if forward { i < e } else { i > e })
+            && self.is_barren(i)?
+        {
             i = if forward { i + 1 } else { i.wrapping_sub(1) };
         }
         self.valid = i == from;
@@ -280,7 +287,8 @@ impl TableCursor {
         Ok(i != from)
     }
 
-    /// Whether block `i` holds nothing but deletes. May make it the current block, and the cursor invalid.
+    /// Whether block `i` holds nothing but deletes. May make it the current block, and the cursor
+    /// invalid.
     fn is_barren(&mut self, i: usize) -> Result<bool> {
         if !self.table.index.is_dense(i) || self.table.index.is_barren(i) {
             return Ok(self.table.index.is_dense(i));
@@ -307,7 +315,11 @@ impl TableCursor {
     /// The current block, when the cursor stands at its start and it is one that can be copied.
     #[inline]
     pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
-        if self.is_at_start() { WholeBlock::new(&self.table, self.block, self.view(), self.key()) } else { None }
+        if self.is_at_start() {
+            WholeBlock::new(&self.table, self.block, self.view(), self.key())
+        } else {
+            None
+        }
     }
 
     /// To the first entry behind the current block.
@@ -315,7 +327,8 @@ impl TableCursor {
         if self.valid { self.settle(self.shape.len()) } else { Ok(()) }
     }
 
-    /// The value, held beyond the cursor's next step. Costs a copy only when the block is in the cursor's own buffer.
+    /// The value, held beyond the cursor's next step. Costs a copy only when the block is in the
+    /// cursor's own buffer.
     pub fn pin_value(&self) -> TableValue {
         let value = self.value.clone();
         match &self.source {

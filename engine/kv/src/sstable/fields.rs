@@ -1,7 +1,9 @@
-//! The fields of a block, one by one, as the specification names them: for tools that show a file as it is.
+//! The fields of a block, one by one, as the specification names them: for tools that show a file
+//! as it is.
 //!
-//! Everything here goes through the decoders that reading goes through, so what these accept is what a [`Table`](super::Table) accepts.
-//! Bytes are those of a decompressed block ([`Stored::to_vec`](super::format::Stored::to_vec)); an error says what is wrong with them.
+//! Everything here goes through the decoders that reading goes through, so what these accept is
+//! what a [`Table`](super::Table) accepts. Bytes are those of a decompressed block
+//! ([`Stored::to_vec`](super::format::Stored::to_vec)); an error says what is wrong with them.
 //! Spec: `format-spec/README.md`, "Tables", and the `.ksy` files beside it.
 
 use super::filter::Filter;
@@ -101,12 +103,19 @@ pub struct IndexRow {
     pub flags: u8,
 }
 
-/// Reads the index block of a table with `data_len` bytes of data blocks. What is wrong, if it is not sound.
+/// Reads the index block of a table with `data_len` bytes of data blocks. What is wrong, if it is
+/// not sound.
 pub fn index_block(raw: &[u8], data_len: u64) -> Result<IndexBlock, &'static str> {
     let index = Index::decode(raw, data_len).ok_or("an index that cannot be read")?;
     let row = |i| {
         let ((offset, len), flags) = (index.place(i), index.flags(i));
-        IndexRow { separator: index.suffix(i).to_vec(), offset, len: len as u64, entries: index.entries(i), flags }
+        IndexRow {
+            separator: index.suffix(i).to_vec(),
+            offset,
+            len: len as u64,
+            entries: index.entries(i),
+            flags,
+        }
     };
     Ok(IndexBlock { prefix: index.prefix().to_vec(), rows: (0..index.len()).map(row).collect() })
 }
@@ -130,7 +139,13 @@ pub struct FilterBlock {
 pub fn filter_block(raw: &[u8]) -> Result<FilterBlock, &'static str> {
     let f = Filter::decode(raw)?;
     let (kind, fingerprints) = (f.kind() as u8, f.fingerprints());
-    Ok(FilterBlock { kind, segment_len: f.segment, seed: f.seed, segments_len: f.count, fingerprints })
+    Ok(FilterBlock {
+        kind,
+        segment_len: f.segment,
+        seed: f.seed,
+        segments_len: f.count,
+        fingerprints,
+    })
 }
 
 /// Reads a tombstone block. What is wrong, if it is not sound.
@@ -157,13 +172,21 @@ mod tests {
 
     #[test]
     fn properties_keep_their_order_and_types() {
-        let p = Properties { entries: 300, writer: "me".into(), last_key: vec![0xff], ..Properties::default() };
+        let p = Properties {
+            entries: 300,
+            writer: "me".into(),
+            last_key: vec![0xff],
+            ..Properties::default()
+        };
         let raw = p.encode();
         let pairs = properties_block(&raw).unwrap();
         assert!(pairs.is_sorted_by(|a, b| a.0 < b.0));
         let get = |name: &[u8]| pairs.iter().find(|p| p.0 == name).map(|p| p.1);
         assert_eq!(get(b"entries"), Some(Property::Number(300)));
-        assert_eq!((get(b"writer"), get(b"keys.last")), (Some(Property::Text("me")), Some(Property::Bytes(&[0xff]))));
+        assert_eq!(
+            (get(b"writer"), get(b"keys.last")),
+            (Some(Property::Text("me")), Some(Property::Bytes(&[0xff])))
+        );
         assert_eq!(properties_block(&raw[..raw.len() - 1]), Err("properties that cannot be read"));
     }
 }

@@ -1,4 +1,5 @@
-//! The filter of a table: a binary fuse filter over the hashes of its keys (or of their filter prefixes).
+//! The filter of a table: a binary fuse filter over the hashes of its keys (or of their filter
+//! prefixes).
 //!
 //! Filter block, little-endian:
 //! ```text
@@ -10,12 +11,14 @@
 //! 20  u32  number of fingerprints: segment_count_length + 2 * segment_length
 //! 24       fingerprints, u8 or u16
 //! ```
-//! A hash `k` may be in the set when, with `h = mix(k + seed)` (`mix`: the finalizer of MurmurHash3, 64 bits) and
-//! `a = (h * segment_count_length) >> 64`, `b = (a + segment_length) ^ ((h >> 18) & (segment_length - 1))`,
-//! `c = (a + 2 * segment_length) ^ (h & (segment_length - 1))`, the fingerprints at `a`, `b` and `c` XOR to the lowest bits of `h ^ (h >> 32)`.
+//! A hash `k` may be in the set when, with `h = mix(k + seed)` (`mix`: the finalizer of
+//! MurmurHash3, 64 bits) and `a = (h * segment_count_length) >> 64`,
+//! `b = (a + segment_length) ^ ((h >> 18) & (segment_length - 1))`, `c = (a + 2 * segment_length) ^
+//! (h & (segment_length - 1))`, the fingerprints at `a`, `b` and `c` XOR to the lowest bits of
+//! `h ^ (h >> 32)`.
 //!
-//! Invariants: [`Filter::decode`] accepts only sizes for which `a`, `b` and `c` are in bounds for every `h`: segments are aligned to
-//! their length, so XOR with less than that stays inside one.
+//! Invariants: [`Filter::decode`] accepts only sizes for which `a`, `b` and `c` are in bounds for
+//! every `h`: segments are aligned to their length, so XOR with less than that stays inside one.
 
 use xorf::{BinaryFuse8, BinaryFuse16, Filter as _};
 
@@ -57,22 +60,31 @@ pub(crate) fn build(kind: FilterKind, hashes: &mut Vec<u64>) -> Option<Vec<u8>> 
         FilterKind::None => None,
         FilterKind::Fuse8 => {
             let f = retry(hashes, |h| BinaryFuse8::try_from(h).ok())?;
-            let mut out =
-                header(kind, f.descriptor.seed, [f.descriptor.segment_length, f.descriptor.segment_count_length], f.len());
+            let mut out = header(
+                kind,
+                f.descriptor.seed,
+                [f.descriptor.segment_length, f.descriptor.segment_count_length],
+                f.len(),
+            );
             out.extend_from_slice(&f.fingerprints);
             Some(out)
         }
         FilterKind::Fuse16 => {
             let f = retry(hashes, |h| BinaryFuse16::try_from(h).ok())?;
-            let mut out =
-                header(kind, f.descriptor.seed, [f.descriptor.segment_length, f.descriptor.segment_count_length], f.len());
+            let mut out = header(
+                kind,
+                f.descriptor.seed,
+                [f.descriptor.segment_length, f.descriptor.segment_count_length],
+                f.len(),
+            );
             f.fingerprints.iter().for_each(|p| out.extend_from_slice(&p.to_le_bytes()));
             Some(out)
         }
     }
 }
 
-/// Construction draws new seeds by itself; what makes it fail for good is repeats, so they are taken out only then.
+/// Construction draws new seeds by itself; what makes it fail for good is repeats, so they are
+/// taken out only then.
 fn retry<T>(hashes: &mut Vec<u64>, make: impl Fn(&[u64]) -> Option<T>) -> Option<T> {
     make(hashes).or_else(|| {
         hashes.sort_unstable();
@@ -97,16 +109,22 @@ impl Filter {
         if b.len() < HEADER || b[1..4] != [0; 3] {
             return Err("a filter that is cut off");
         }
-        let (segment, seed, count, prints) = (u32_at(b, 4), u64_at(b, 8), u32_at(b, 16), u32_at(b, 20));
+        let (segment, seed, count, prints) =
+            (u32_at(b, 4), u64_at(b, 8), u32_at(b, 16), u32_at(b, 20));
         let need = count as u64 + 2 * segment as u64;
-        let sound = segment.is_power_of_two() && count >= segment && count.is_multiple_of(segment) && prints as u64 == need;
+        let sound = segment.is_power_of_two()
+            && count >= segment
+            && count.is_multiple_of(segment)
+            && prints as u64 == need;
         let body = &b[HEADER..];
         if !sound || body.len() as u64 != need * b[0] as u64 {
             return Err("a filter whose sizes do not fit together");
         }
         let prints = match b[0] {
             1 => Prints::Narrow(body.into()),
-            2 => Prints::Wide(body.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect()),
+            2 => Prints::Wide(
+                body.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect(),
+            ),
             _ => return Err("a filter of unknown kind"),
         };
         Ok(Filter { seed, segment, count, prints })
@@ -169,7 +187,8 @@ mod tests {
             for (kind, most) in [(FilterKind::Fuse8, 0.006), (FilterKind::Fuse16, 0.0004)] {
                 let f = Filter::decode(&build(kind, &mut hashes(n)).unwrap()).unwrap();
                 assert!(hashes(n).into_iter().all(|h| f.may_contain(h)), "{n} {kind:?}");
-                let wrong = (n..n + 50_000).filter(|i| f.may_contain(key_hash(&i.to_le_bytes()))).count();
+                let wrong =
+                    (n..n + 50_000).filter(|i| f.may_contain(key_hash(&i.to_le_bytes()))).count();
                 assert!(n < 10 || (wrong as f64) < 50_000.0 * most, "{n} {kind:?} {wrong}");
             }
         }

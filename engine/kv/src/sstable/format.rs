@@ -1,8 +1,8 @@
 //! The table file as a sequence of physical blocks, and its footer. All integers little-endian.
 //!
-//! A file is: data blocks in key order, then an optional filter block, an optional tombstone block, the index block, the properties
-//! block, then the footer. Blocks follow each other without gaps from offset 0, so a file whose index is lost can be walked by the blocks'
-//! headers alone.
+//! A file is: data blocks in key order, then an optional filter block, an optional tombstone block,
+//! the index block, the properties block, then the footer. Blocks follow each other without gaps
+//! from offset 0, so a file whose index is lost can be walked by the blocks' headers alone.
 //!
 //! A physical block is a header of 24 bytes and then `stored_len` bytes:
 //! ```text
@@ -32,9 +32,11 @@
 //! ```
 //! Invariants:
 //! - F1: every byte of a file is covered by a checksum that knows its file and offset.
-//! - F2: nothing is allocated for a declared length before it is known to be within the file, within the kind's cap, and (LZ4 cannot
-//!   shrink more than 255-fold) within 255 times the stored bytes.
-//! - F3: the version and the magic stay the last 12 bytes in every later version, so that a newer file is refused as newer.
+//! - F2: nothing is allocated for a declared length before it is known to be within the file,
+//!   within the kind's cap, and (LZ4 cannot shrink more than 255-fold) within 255 times the stored
+//!   bytes.
+//! - F3: the version and the magic stay the last 12 bytes in every later version, so that a newer
+//!   file is refused as newer.
 
 use std::path::Path;
 
@@ -87,9 +89,15 @@ impl BlockKind {
 
     /// The kind with this number.
     pub fn from_u8(b: u8) -> Option<BlockKind> {
-        [BlockKind::Data, BlockKind::Index, BlockKind::Filter, BlockKind::Tombstones, BlockKind::Properties]
-            .into_iter()
-            .find(|&k| k as u8 == b)
+        [
+            BlockKind::Data,
+            BlockKind::Index,
+            BlockKind::Filter,
+            BlockKind::Tombstones,
+            BlockKind::Properties,
+        ]
+        .into_iter()
+        .find(|&k| k as u8 == b)
     }
 
     fn cap(self) -> usize {
@@ -151,8 +159,14 @@ pub struct Stored<'a> {
 debug_by!(Stored<'_>, "Stored", raw_len, codec);
 
 impl<'a> Stored<'a> {
-    /// Checks the block of `kind` that fills `block` and lies at `offset` of file `id`. What is wrong, if it is not sound.
-    pub fn check(block: &'a [u8], kind: BlockKind, id: u64, offset: u64) -> Result<Stored<'a>, &'static str> {
+    /// Checks the block of `kind` that fills `block` and lies at `offset` of file `id`. What is
+    /// wrong, if it is not sound.
+    pub fn check(
+        block: &'a [u8],
+        kind: BlockKind,
+        id: u64,
+        offset: u64,
+    ) -> Result<Stored<'a>, &'static str> {
         let h = BlockHeader::read(block)?;
         let bytes = &block[BLOCK_HEADER..];
         if bytes.len() != h.stored_len {
@@ -175,7 +189,12 @@ impl<'a> Stored<'a> {
                 out.copy_from_slice(self.bytes);
                 Ok(())
             }
-            Compression::Lz4 if lz4_flex::block::decompress_into(self.bytes, out).is_ok_and(|n| n == self.raw_len) => Ok(()),
+            Compression::Lz4
+                if lz4_flex::block::decompress_into(self.bytes, out)
+                    .is_ok_and(|n| n == self.raw_len) =>
+            {
+                Ok(())
+            }
             _ => Err("a block that does not decompress"),
         }
     }
@@ -200,8 +219,8 @@ impl Packer {
         Packer { id, table: Default::default(), packed: vec![] }
     }
 
-    /// Appends `raw` as a physical block to `out`, whose end is at `offset` of the file. Returns how many bytes that took, and whether
-    /// the block is stored as it is.
+    /// Appends `raw` as a physical block to `out`, whose end is at `offset` of the file. Returns
+    /// how many bytes that took, and whether the block is stored as it is.
     ///
     /// # Errors
     /// `InvalidArgument` when the block is too large for the format.
@@ -214,18 +233,24 @@ impl Packer {
         raw: &[u8],
     ) -> Result<(u32, bool)> {
         if raw.len() > kind.cap().min(u32::MAX as usize - BLOCK_HEADER) {
-            return Err(Error::invalid(format!("a {} block of {} bytes is too large for a table", kind.name(), raw.len())));
+            return Err(Error::invalid(format!(
+                "a {} block of {} bytes is too large for a table",
+                kind.name(),
+                raw.len()
+            )));
         }
         let packed = if codec == Compression::Lz4 { self.shrink(raw) } else { None };
         let (codec, stored) = match packed {
             Some(n) => (Compression::Lz4, &self.packed[..n]),
             None => (Compression::None, raw),
         };
-        let len = self.seal(out, offset, kind, &Stored { raw_len: raw.len(), codec, bytes: stored });
+        let len =
+            self.seal(out, offset, kind, &Stored { raw_len: raw.len(), codec, bytes: stored });
         Ok((len, packed.is_none()))
     }
 
-    /// Appends bytes that are stored as they are to be, with their header. Returns how many bytes that took.
+    /// Appends bytes that are stored as they are to be, with their header. Returns how many bytes
+    /// that took.
     pub fn seal(&self, out: &mut Vec<u8>, offset: u64, kind: BlockKind, block: &Stored<'_>) -> u32 {
         let mut h = [0; BLOCK_HEADER];
         h[..4].copy_from_slice(&BLOCK_MAGIC);
@@ -246,12 +271,14 @@ impl Packer {
         if self.packed.len() < bound {
             self.packed.resize(bound, 0);
         }
-        let n = lz4_flex::block::compress_into_with_table(raw, &mut self.packed, &mut self.table).ok()?;
+        let n = lz4_flex::block::compress_into_with_table(raw, &mut self.packed, &mut self.table)
+            .ok()?;
         (n <= raw.len() - raw.len() / 8).then_some(n)
     }
 }
 
-/// The footer. Lengths are those of physical blocks, headers included, and 0 where there is no such block.
+/// The footer. Lengths are those of physical blocks, headers included, and 0 where there is no such
+/// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
     /// The file's number.
@@ -296,7 +323,10 @@ impl Footer {
         let mut f = [0; FOOTER];
         f[..8].copy_from_slice(&self.id.to_le_bytes());
         f[8..16].copy_from_slice(&self.data_len.to_le_bytes());
-        for (i, v) in [self.filter_len, self.tombstones_len, self.index_len, self.properties_len].into_iter().enumerate() {
+        for (i, v) in [self.filter_len, self.tombstones_len, self.index_len, self.properties_len]
+            .into_iter()
+            .enumerate()
+        {
             f[16 + 4 * i..20 + 4 * i].copy_from_slice(&v.to_le_bytes());
         }
         f[32..40].copy_from_slice(&(self.offset() + FOOTER as u64).to_le_bytes());
@@ -308,7 +338,8 @@ impl Footer {
         f
     }
 
-    /// The number of the table that these bytes are the sound footer of, at `offset`, whatever the file is called.
+    /// The number of the table that these bytes are the sound footer of, at `offset`, whatever the
+    /// file is called.
     pub fn own_id(f: &[u8; FOOTER], offset: u64) -> Option<u64> {
         let id = u64_at(f, 0);
         Footer::decode(f, Path::new(""), id, offset).is_ok().then_some(id)
@@ -317,7 +348,8 @@ impl Footer {
     /// Reads the footer `f` of file `id` at `offset`.
     ///
     /// # Errors
-    /// `Incompatible` for a newer version, `Corruption` for anything else that is not the footer of this file at this place.
+    /// `Incompatible` for a newer version, `Corruption` for anything else that is not the footer of
+    /// this file at this place.
     pub fn decode(f: &[u8; FOOTER], path: &Path, id: u64, offset: u64) -> Result<Footer> {
         let bad = |what: &str| Error::corruption(what).at(path, offset).block("footer");
         if f[64..] != FILE_MAGIC {
@@ -325,7 +357,9 @@ impl Footer {
         }
         let version = u32_at(f, 60);
         if version > VERSION {
-            return Err(Error::newer("the table", version, VERSION).at(path, offset).block("footer"));
+            return Err(Error::newer("the table", version, VERSION)
+                .at(path, offset)
+                .block("footer"));
         }
         let footer = Footer {
             id: u64_at(f, 0),
@@ -345,7 +379,10 @@ impl Footer {
         if footer.id != id {
             return Err(bad(&format!("this is table {}, not table {id}", footer.id)));
         }
-        if footer.data_len > offset || footer.offset() != offset || u64_at(f, 32) != offset + FOOTER as u64 {
+        if footer.data_len > offset
+            || footer.offset() != offset
+            || u64_at(f, 32) != offset + FOOTER as u64
+        {
             return Err(bad("the file has another length than its footer says"));
         }
         Ok(footer)

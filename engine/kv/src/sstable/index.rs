@@ -10,14 +10,17 @@
 //!                 u8 flags: 1 PLAIN, 2 DENSE (more than half of the entries are deletes), 4 CONTINUES (the next block begins with a
 //!                 version of the key that this one ends with), 8 RAW (stored without compression)
 //! ```
-//! The offset of a block is the sum of the lengths before it. A block's separator is at or above its last user key and below the first one of
-//! the next block; when the block CONTINUES it is that key, so neighbouring separators may then be equal. Separators never go down.
+//! The offset of a block is the sum of the lengths before it. A block's separator is at or above
+//! its last user key and below the first one of the next block; when the block CONTINUES it is that
+//! key, so neighbouring separators may then be equal. Separators never go down.
 //!
 //! Invariants in memory:
-//! - I1: heads are the 8 bytes after the common prefix; searching touches nothing else unless heads are equal.
+//! - I1: heads are the 8 bytes after the common prefix; searching touches nothing else unless heads
+//!   are equal.
 //! - I2: every block lies within the file's data; [`Index::decode`] refuses anything else.
-//! - I3: a block is marked *barren* after it has been found to hold nothing but deletes. The mark is not in the file: it is learnt, so that
-//!   a cursor passes over the block the next time without decoding it.
+//! - I3: a block is marked *barren* after it has been found to hold nothing but deletes. The mark
+//!   is not in the file: it is learnt, so that a cursor passes over the block the next time without
+//!   decoding it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,7 +46,8 @@ pub(crate) struct IndexBuilder {
     rows: Vec<(u32, u32, u8)>,
 }
 
-/// A short key at or above `last` and below `next`, which must be larger; written to the end of `out`.
+/// A short key at or above `last` and below `next`, which must be larger; written to the end of
+/// `out`.
 fn put_separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
     let c = common_prefix(last, next);
     if c >= last.len() || c >= next.len() {
@@ -96,9 +100,14 @@ impl IndexBuilder {
 
     /// The index block.
     pub fn finish(&self) -> Vec<u8> {
-        let separator = |i: usize| &self.separators[if i == 0 { 0 } else { self.ends[i - 1] }..self.ends[i]];
+        let separator =
+            |i: usize| &self.separators[if i == 0 { 0 } else { self.ends[i - 1] }..self.ends[i]];
         let n = self.rows.len();
-        let prefix = if n == 0 { &[] } else { &separator(0)[..common_prefix(separator(0), separator(n - 1))] };
+        let prefix = if n == 0 {
+            &[]
+        } else {
+            &separator(0)[..common_prefix(separator(0), separator(n - 1))]
+        };
         let mut out = Vec::with_capacity(self.estimate() + 32);
         put_varint(&mut out, n as u64);
         put_bytes(&mut out, prefix);
@@ -140,7 +149,8 @@ const GROUP: usize = 64;
 pub(crate) struct Index {
     prefix: Box<[u8]>,
     heads: Box<[u64]>,
-    /// The last head of each group of [`GROUP`]: few enough to stay in the processor's nearest cache.
+    /// The last head of each group of [`GROUP`]: few enough to stay in the processor's nearest
+    /// cache.
     tops: Box<[u64]>,
     /// Where each block begins, and where the last one ends.
     offsets: Box<[u64]>,
@@ -154,7 +164,8 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Reads an index block of a table with `data_len` bytes of data blocks; `None` when it is not sound.
+    /// Reads an index block of a table with `data_len` bytes of data blocks; `None` when it is not
+    /// sound.
     pub fn decode(block: &[u8], data_len: u64) -> Option<Index> {
         Index::parse(block, data_len).filter(|i| i.end() == data_len)
     }
@@ -166,7 +177,8 @@ impl Index {
         let prefix = r.bytes().filter(|p| p.len() <= MAX_KEY_LEN)?;
         let mut heads = Vec::with_capacity(n);
         let mut offsets = Vec::with_capacity(n + 1);
-        let (mut entries, mut flags, mut ends) = (Vec::with_capacity(n), Vec::with_capacity(n), Vec::with_capacity(n));
+        let (mut entries, mut flags, mut ends) =
+            (Vec::with_capacity(n), Vec::with_capacity(n), Vec::with_capacity(n));
         let mut suffixes: Vec<u8> = Vec::with_capacity(block.len().saturating_sub(4 * n));
         let mut at = 0u64;
         let mut last: &[u8] = &[];
@@ -220,8 +232,8 @@ impl Index {
         &self.suffixes[start..self.ends[i] as usize]
     }
 
-    /// The first block whose separator is not below `key`: where the newest version of `key` is, if it is here at all. `len()` when there
-    /// is none.
+    /// The first block whose separator is not below `key`: where the newest version of `key` is, if
+    /// it is here at all. `len()` when there is none.
     #[inline]
     pub fn find(&self, key: &[u8]) -> usize {
         let Some(suffix) = key.strip_prefix(&*self.prefix) else {
@@ -230,7 +242,8 @@ impl Index {
         let h = head(suffix);
         let start = (GROUP * lower_bound(&self.tops, h)).min(self.heads.len());
         let group = &self.heads[start..self.heads.len().min(start + GROUP)];
-        // All lines of the group at once, so that the steps in it do not wait for one after the other.
+        // All lines of the group at once, so that the steps in it do not wait for one after the
+        // other.
         for line in group.chunks(8) {
             fetch_line(line.as_ptr().cast());
         }
@@ -273,16 +286,20 @@ impl Index {
         self.flags[i]
     }
 
-    /// Whether most of block `i` is deletes, and no key of it goes on in a neighbour: only such a block can be barren.
+    /// Whether most of block `i` is deletes, and no key of it goes on in a neighbour: only such a
+    /// block can be barren.
     #[inline]
     pub fn is_dense(&self, i: usize) -> bool {
-        self.flags[i] & (DENSE | CONTINUES) == DENSE && (i == 0 || self.flags[i - 1] & CONTINUES == 0)
+        self.flags[i] & (DENSE | CONTINUES) == DENSE
+            && (i == 0 || self.flags[i - 1] & CONTINUES == 0)
     }
 
     /// Whether block `i` is known to be barren.
     #[inline]
     pub fn is_barren(&self, i: usize) -> bool {
-        self.barren.get(i / 64).is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (i % 64) != 0)
+        self.barren
+            .get(i / 64)
+            .is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (i % 64) != 0)
     }
 
     /// Marks block `i` as barren.
@@ -333,7 +350,8 @@ impl Index {
     }
 }
 
-/// The data blocks that a decoded index block tells of, which begins at `end` of its file at the latest; `None` when it is not sound.
+/// The data blocks that a decoded index block tells of, which begins at `end` of its file at the
+/// latest; `None` when it is not sound.
 pub fn decode(block: &[u8], end: u64) -> Option<Vec<BlockInfo>> {
     let index = Index::parse(block, end)?;
     Some((0..index.len()).map(|i| index.info(i)).collect())

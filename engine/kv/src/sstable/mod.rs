@@ -1,11 +1,14 @@
 //! Floor 2: sorted tables on disk: written once front to back, then only read.
 //!
-//! [`TableWriter`] writes a file ([`mod@format`]: blocks with context-bound checksums; `block`: entries laid out for search; `index`,
-//! `filter`, `tombstones`, `properties`), [`Table`] answers point reads and hands out [`TableCursor`]s, [`Table::verify`] checks a
-//! file against itself, [`walk`] finds the blocks of a file whose index may be lost. `search` is the module's one room for `unsafe`.
+//! [`TableWriter`] writes a file ([`mod@format`]: blocks with context-bound checksums; `block`:
+//! entries laid out for search; `index`, `filter`, `tombstones`, `properties`), [`Table`] answers
+//! point reads and hands out [`TableCursor`]s, [`Table::verify`] checks a file against itself,
+//! [`walk`] finds the blocks of a file whose index may be lost. `search` is the module's one room
+//! for `unsafe`.
 //!
-//! Invariants: a table never changes once it is finished; whatever its bytes have become, reading gives the right answer or an error that
-//! names the place. Spec: `format-spec/README.md`, "Tables".
+//! Invariants: a table never changes once it is finished; whatever its bytes have become, reading
+//! gives the right answer or an error that names the place. Spec: `format-spec/README.md`,
+//! "Tables".
 
 mod block;
 mod copy;

@@ -1,7 +1,8 @@
 //! What a table knows about itself.
 //!
-//! Properties block: pairs of `varint length, name, varint length, value`, names ascending. Values are varints unless said otherwise.
-//! Readers skip names that they do not know; a missing one has its default (zero, empty, none). Names:
+//! Properties block: pairs of `varint length, name, varint length, value`, names ascending. Values
+//! are varints unless said otherwise. Readers skip names that they do not know; a missing one has
+//! its default (zero, empty, none). Names:
 //! ```text
 //! block.size        decoded size that blocks aimed for     keys.first, keys.last   bytes: bounds of all keys, range tombstones
 //! compression       0 none, 1 LZ4                                                   included (their end counts as a key)
@@ -65,7 +66,8 @@ pub struct Properties {
     pub summary_bytes: Vec<u8>,
     /// Lower bound of all keys.
     pub first_key: Vec<u8>,
-    /// Upper bound of all keys; the end of the last range tombstone when that is larger than every key.
+    /// Upper bound of all keys; the end of the last range tombstone when that is larger than every
+    /// key.
     pub last_key: Vec<u8>,
     /// Level the table was written for.
     pub level: u64,
@@ -145,7 +147,11 @@ impl Properties {
 
     /// Reads a properties block; `None` when it is not sound.
     pub fn decode(block: &[u8]) -> Option<Properties> {
-        let mut p = Properties { filter: FilterKind::None, compression: Compression::None, ..Properties::default() };
+        let mut p = Properties {
+            filter: FilterKind::None,
+            compression: Compression::None,
+            ..Properties::default()
+        };
         let mut r = Reader::new(block);
         let mut last: &[u8] = &[];
         while !r.is_empty() {
@@ -168,7 +174,9 @@ impl Properties {
         match name {
             b"block.size" => self.block_size = number()?,
             b"compression" => {
-                self.compression = [Compression::None, Compression::Lz4].get(usize::try_from(number()?).ok()?).copied()?
+                self.compression = [Compression::None, Compression::Lz4]
+                    .get(usize::try_from(number()?).ok()?)
+                    .copied()?
             }
             b"created.micros" => self.created_micros = number()?,
             b"data.blocks" => self.data_blocks = number()?,
@@ -202,7 +210,8 @@ impl Properties {
         Some(())
     }
 
-    /// The pairs of a properties block, in order, with those names that are known; `None` when it is not sound.
+    /// The pairs of a properties block, in order, with those names that are known; `None` when it
+    /// is not sound.
     pub(crate) fn pairs(block: &[u8]) -> Option<Vec<(&[u8], Property<'_>)>> {
         let known = Properties::decode(block)?;
         let numbers: Vec<&str> = known.numbers().iter().map(|n| n.0).collect();
@@ -212,9 +221,9 @@ impl Properties {
             let (name, value) = (r.bytes()?, r.bytes()?);
             let property = match std::str::from_utf8(name) {
                 Ok(n) if numbers.contains(&n) => Property::Number(Reader::new(value).varint()?),
-                Ok("hook.filter_prefix" | "hook.merge" | "hook.purge" | "hook.summary" | "writer") => {
-                    Property::Text(std::str::from_utf8(value).ok()?)
-                }
+                Ok(
+                    "hook.filter_prefix" | "hook.merge" | "hook.purge" | "hook.summary" | "writer",
+                ) => Property::Text(std::str::from_utf8(value).ok()?),
                 _ => Property::Bytes(value),
             };
             pairs.push((name, property));

@@ -1,17 +1,22 @@
-//! The search in a decoded block, and in any sorted array of heads: the module's one room for `unsafe`.
+//! The search in a decoded block, and in any sorted array of heads: the module's one room for
+//! `unsafe`.
 //!
-//! [`Block`] is a view of a block's decoded bytes (layout: [`block`](super::block)). Nothing is parsed beyond the 16-byte header.
+//! [`Block`] is a view of a block's decoded bytes (layout: [`block`](super::block)). Nothing is
+//! parsed beyond the 16-byte header.
 //!
 //! Invariants:
-//! - S1: a [`Shape`] is only made by [`Block::new`], which checks that header, heads, offsets and prefix lie within `end` bytes, and a
-//!   [`Block`] only exists over at least `end` bytes. So a head or an offset with an index below `n` (`n + 1`) is in bounds whatever the
-//!   bytes say.
-//! - S2: what offsets and entries *say* is never trusted for memory safety: entries are cut out with checked slicing. Even bytes that
-//!   change after their validation (a map whose device rots) can give a wrong answer at worst, never an access out of bounds.
-//! - S3: after [`Block::validate`] every entry decodes, so the fallbacks for entries that don't are never taken.
+//! - S1: a [`Shape`] is only made by [`Block::new`], which checks that header, heads, offsets and
+//!   prefix lie within `end` bytes, and a [`Block`] only exists over at least `end` bytes. So a
+//!   head or an offset with an index below `n` (`n + 1`) is in bounds whatever the bytes say.
+//! - S2: what offsets and entries *say* is never trusted for memory safety: entries are cut out
+//!   with checked slicing. Even bytes that change after their validation (a map whose device rots)
+//!   can give a wrong answer at worst, never an access out of bounds.
+//! - S3: after [`Block::validate`] every entry decodes, so the fallbacks for entries that don't are
+//!   never taken.
 //!
-//! The only `unsafe` is the unchecked read of heads inside the two branchless binary searches, where bounds checks would cost as much as
-//! the search (both keep `base + half - 1 < n` by construction, and `n` heads are in bounds by S1 or by the slice's own length).
+//! The only `unsafe` is the unchecked read of heads inside the two branchless binary searches,
+//! where bounds checks would cost as much as the search (both keep `base + half - 1 < n` by
+//! construction, and `n` heads are in bounds by S1 or by the slice's own length).
 
 #![allow(unsafe_code)]
 
@@ -33,7 +38,8 @@ pub(crate) fn lower_bound(heads: &[u64], h: u64) -> usize {
     }
     while len > 1 {
         let half = len / 2;
-        // SAFETY: base + len <= heads.len() holds at the start and after each step, and 1 <= half < len.
+        // SAFETY: base + len <= heads.len() holds at the start and after each step, and 1 <= half <
+        // len.
         let below = unsafe { *heads.get_unchecked(base + half - 1) } < h;
         base = select_unpredictable(below, base + half, base);
         len -= half;
@@ -41,8 +47,9 @@ pub(crate) fn lower_bound(heads: &[u64], h: u64) -> usize {
     base + (heads[base] < h) as usize
 }
 
-/// Asks for the lines of a block that a search touches (header, heads, offsets and prefix of a block of 4 KiB) all at once, so that the steps of
-/// the binary search do not wait for one line after the other.
+/// Asks for the lines of a block that a search touches (header, heads, offsets and prefix of a
+/// block of 4 KiB) all at once, so that the steps of the binary search do not wait for one line
+/// after the other.
 #[inline]
 pub(crate) fn prefetch(block: &[u8]) {
     for line in 0..7 {
@@ -98,7 +105,8 @@ impl Entry<'_> {
     }
 }
 
-const NO_ENTRY: Entry<'static> = Entry { trailer: Trailer(0), suffix_len: 0, rest: &[], value: &[], end: 0 };
+const NO_ENTRY: Entry<'static> =
+    Entry { trailer: Trailer(0), suffix_len: 0, rest: &[], value: &[], end: 0 };
 
 /// A view of a decoded block.
 #[derive(Clone, Copy)]
@@ -108,7 +116,8 @@ pub(crate) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// A view of `bytes`; `None` when header, heads, offsets and prefix do not fit. Costs one cache line.
+    /// A view of `bytes`; `None` when header, heads, offsets and prefix do not fit. Costs one cache
+    /// line.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Option<Block<'a>> {
         let header = bytes.get(..HEADER)?;
@@ -117,14 +126,19 @@ impl<'a> Block<'a> {
         let flags = header[6];
         let offset_len = if flags & WIDE != 0 { 4 } else { 2 };
         let end = HEADER + 8 * n + offset_len * (n + 1) + prefix_len;
-        let shape = Shape { n, prefix_len, end, flags, width: header[7] as usize, base: u64_at(header, 8) };
+        let shape =
+            Shape { n, prefix_len, end, flags, width: header[7] as usize, base: u64_at(header, 8) };
         (end <= bytes.len() && bytes.len() <= u32::MAX as usize).then_some(Block { bytes, shape })
     }
 
     /// The view whose shape was kept; an empty one when `bytes` is too short for it.
     #[inline]
     pub fn resume(bytes: &'a [u8], shape: Shape) -> Block<'a> {
-        if shape.end <= bytes.len() { Block { bytes, shape } } else { Block { bytes: &[], shape: Shape::default() } }
+        if shape.end <= bytes.len() {
+            Block { bytes, shape }
+        } else {
+            Block { bytes: &[], shape: Shape::default() }
+        }
     }
 
     #[inline]
@@ -164,10 +178,14 @@ impl<'a> Block<'a> {
         (self.shape.flags, self.shape.width, self.shape.base)
     }
 
-    /// Where entry `i` begins, counted from the start of the entries (`i` may be `n`), and its trailer's code.
+    /// Where entry `i` begins, counted from the start of the entries (`i` may be `n`), and its
+    /// trailer's code.
     pub fn place_and_code(&self, i: usize) -> (usize, u64) {
         let start = self.offset(i);
-        (start - self.shape.end, if self.shape.width == 0 || i >= self.shape.n { 0 } else { self.code(start) })
+        (
+            start - self.shape.end,
+            if self.shape.width == 0 || i >= self.shape.n { 0 } else { self.code(start) },
+        )
     }
 
     /// The head of entry `i`: the 8 bytes after the prefix. 0 beyond the end.
@@ -195,7 +213,11 @@ impl<'a> Block<'a> {
         let width = self.shape.width.clamp(1, 8);
         match self.bytes.get(start..start + 8) {
             Some(word) => u64_at(word, 0) & u64::MAX >> (64 - 8 * width),
-            None => self.bytes[start.min(self.bytes.len())..].iter().take(width).rev().fold(0, |v, &b| v << 8 | b as u64),
+            None => self.bytes[start.min(self.bytes.len())..]
+                .iter()
+                .take(width)
+                .rev()
+                .fold(0, |v, &b| v << 8 | b as u64),
         }
     }
 
@@ -249,8 +271,10 @@ impl<'a> Block<'a> {
         }
         // SAFETY: S1: n heads of 8 bytes lie within `bytes` from HEADER on.
         let heads = unsafe { self.bytes.as_ptr().add(HEADER) };
-        // SAFETY: called with i < n only, so the 8 bytes at 8 * i are within those heads; no alignment is assumed.
-        let at = |i: usize| u64::from_le(unsafe { heads.add(8 * i).cast::<u64>().read_unaligned() });
+        // SAFETY: called with i < n only, so the 8 bytes at 8 * i are within those heads; no
+        // alignment is assumed.
+        let at =
+            |i: usize| u64::from_le(unsafe { heads.add(8 * i).cast::<u64>().read_unaligned() });
         let (mut base, mut len) = (0, n);
         while len > 1 {
             let half = len / 2;
@@ -316,17 +340,22 @@ impl<'a> Block<'a> {
         (low, low < end && Self::settle(&self.entry(low), suffix).is_eq())
     }
 
-    /// Checks everything that the accessors rely on: offsets, lengths, kinds, and the order of the heads. What is wrong, if it is not
-    /// sound.
+    /// Checks everything that the accessors rely on: offsets, lengths, kinds, and the order of the
+    /// heads. What is wrong, if it is not sound.
     pub fn validate(&self) -> Result<(), &'static str> {
         let s = &self.shape;
         if s.n == 0 {
             return Err("a block without entries");
         }
-        if s.flags & !(UNIFORM | PLAIN | WIDE) != 0 || s.width > 8 || (s.flags & UNIFORM != 0) != (s.width == 0) {
+        if s.flags & !(UNIFORM | PLAIN | WIDE) != 0
+            || s.width > 8
+            || (s.flags & UNIFORM != 0) != (s.width == 0)
+        {
             return Err("unknown block flags");
         }
-        if (s.width > 0 && s.base > MAX_SEQ) || (s.flags & UNIFORM != 0 && Trailer(s.base).kind().is_none()) {
+        if (s.width > 0 && s.base > MAX_SEQ)
+            || (s.flags & UNIFORM != 0 && Trailer(s.base).kind().is_none())
+        {
             return Err("a sequence number or kind out of bounds");
         }
         if self.offset(0) != s.end || self.offset(s.n) != self.bytes.len() {
@@ -347,7 +376,9 @@ impl<'a> Block<'a> {
             if s.width > 0 && s.base + (self.code(self.offset(i)) >> 2) > MAX_SEQ {
                 return Err("a sequence number out of bounds");
             }
-            if e.trailer.kind().is_none() || (s.flags & PLAIN != 0 && e.trailer.kind() != Some(Kind::Put)) {
+            if e.trailer.kind().is_none()
+                || (s.flags & PLAIN != 0 && e.trailer.kind() != Some(Kind::Put))
+            {
                 return Err("an entry of the wrong kind");
             }
         }

@@ -1,8 +1,9 @@
-//! Asks the device for the blocks that a walk is coming to, so that it reads them while others are looked at.
+//! Asks the device for the blocks that a walk is coming to, so that it reads them while others are
+//! looked at.
 //!
-//! Invariants: nothing is asked for before a walk has gone on for some blocks, unless it was known from the start to be long: a seek
-//! reads the blocks that it stands in and no others; what is asked for lies among the table's blocks, and no more than [`MOST`] of it
-//! ahead of the walk.
+//! Invariants: nothing is asked for before a walk has gone on for some blocks, unless it was known
+//! from the start to be long: a seek reads the blocks that it stands in and no others; what is
+//! asked for lies among the table's blocks, and no more than [`MOST`] of it ahead of the walk.
 
 use super::table::Table;
 
@@ -117,11 +118,17 @@ mod tests {
     /// A table of some 4 MiB.
     fn table() -> (Arc<Noting>, Arc<Table>) {
         let (env, path) = (MemEnv::new(1), Path::new("/t"));
-        let options = TableOptions { block_size: 4032, compression: Compression::None, ..TableOptions::default() };
+        let options = TableOptions {
+            block_size: 4032,
+            compression: Compression::None,
+            ..TableOptions::default()
+        };
         let mut w = TableWriter::new(env.create(path).unwrap(), path, 3, options);
-        (0..40_000u32).for_each(|i| w.add(&i.to_be_bytes(), Trailer::new(1, Kind::Put), &[7; 100]).unwrap());
+        (0..40_000u32)
+            .for_each(|i| w.add(&i.to_be_bytes(), Trailer::new(1, Kind::Put), &[7; 100]).unwrap());
         w.finish().unwrap();
-        let file = Arc::new(Noting { file: env.open_read(path, false).unwrap(), asked: Mutex::default() });
+        let file =
+            Arc::new(Noting { file: env.open_read(path, false).unwrap(), asked: Mutex::default() });
         (file.clone(), Table::open(file, path, 3, Cache::new(64 << 10)).unwrap())
     }
 

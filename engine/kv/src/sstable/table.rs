@@ -1,14 +1,19 @@
 //! Reads one table file: point reads, and the blocks for cursors.
 //!
 //! Invariants:
-//! - T1: index, filter, tombstones and properties are read when the table is opened and stay in memory; [`Table::memory`] counts them.
-//! - T2: a decoded block is validated (checksum, then structure) once, when it is decoded or first met in the map, before anything else
-//!   sees it. A block that fails is an error each time it is wanted, never a wrong answer.
-//! - T3: a block that is stored as it is, in a mapped file, is served from the map and not cached, as long as [`Maps`] say so; every
-//!   other block is decoded into a frame of the cache, to which the slot with the block's number leads.
-//! - T4: a block that is not in memory costs one read of the device, whether it is served from the map or decoded.
+//! - T1: index, filter, tombstones and properties are read when the table is opened and stay in
+//!   memory; [`Table::memory`] counts them.
+//! - T2: a decoded block is validated (checksum, then structure) once, when it is decoded or first
+//!   met in the map, before anything else sees it. A block that fails is an error each time it is
+//!   wanted, never a wrong answer.
+//! - T3: a block that is stored as it is, in a mapped file, is served from the map and not cached,
+//!   as long as [`Maps`] say so; every other block is decoded into a frame of the cache, to which
+//!   the slot with the block's number leads.
+//! - T4: a block that is not in memory costs one read of the device, whether it is served from the
+//!   map or decoded.
 //!
-//! The path of a point read is: index (one binary search over 8-byte heads), slot, block (one binary search), entry.
+//! The path of a point read is: index (one binary search over 8-byte heads), slot, block (one
+//! binary search), entry.
 
 use std::cell::Cell;
 use std::ops::{Deref, Range};
@@ -61,7 +66,8 @@ pub struct Table {
 
 debug_by!(Table, "Table", id, path);
 
-/// What the maps of a Db's tables are used for. Shared by its tables, because it may change while they are open.
+/// What the maps of a Db's tables are used for. Shared by its tables, because it may change while
+/// they are open.
 #[derive(Debug)]
 pub struct Maps {
     /// Blocks that are stored as they are are served from the map.
@@ -98,10 +104,18 @@ impl Place<'_> {
         Error::corruption(what).at(self.path, self.offset).block(self.kind.name())
     }
 
-    /// Checks the block's bytes, which are in `map` or else read into a buffer, and gives them to `f`.
-    pub fn stored<R>(&self, map: Option<&[u8]>, f: impl FnOnce(Stored<'_>) -> Result<R, &'static str>) -> Result<R> {
-        let check =
-            |block: &[u8]| Stored::check(block, self.kind, self.id, self.offset).and_then(f).map_err(|e| self.corrupt(e));
+    /// Checks the block's bytes, which are in `map` or else read into a buffer, and gives them to
+    /// `f`.
+    pub fn stored<R>(
+        &self,
+        map: Option<&[u8]>,
+        f: impl FnOnce(Stored<'_>) -> Result<R, &'static str>,
+    ) -> Result<R> {
+        let check = |block: &[u8]| {
+            Stored::check(block, self.kind, self.id, self.offset)
+                .and_then(f)
+                .map_err(|e| self.corrupt(e))
+        };
         let end = self.offset.saturating_add(self.len as u64);
         if end > self.file.len() {
             return Err(self.corrupt("a block beyond the end of the file"));
@@ -123,7 +137,10 @@ impl Place<'_> {
 
     /// The same with the decompressed bytes, read in one piece.
     pub fn raw<R>(&self, f: impl FnOnce(&[u8]) -> Result<R, &'static str>) -> Result<R> {
-        self.stored(None, |s| if s.codec == Compression::None { f(s.bytes) } else { f(&s.to_vec()?) })
+        self.stored(
+            None,
+            |s| if s.codec == Compression::None { f(s.bytes) } else { f(&s.to_vec()?) },
+        )
     }
 }
 
@@ -139,9 +156,11 @@ fn validate(raw: &[u8]) -> Result<(), &'static str> {
     Block::new(raw).ok_or("a data block that is cut off")?.validate()
 }
 
-/// The entries of a decoded data block, for tools that walk a file by its blocks' [headers](super::format::BlockHeader) alone. What is
-/// wrong, if the block is not sound.
-pub fn block_entries(raw: &[u8]) -> Result<impl Iterator<Item = (Vec<u8>, Trailer, &[u8])>, &'static str> {
+/// The entries of a decoded data block, for tools that walk a file by its blocks'
+/// [headers](super::format::BlockHeader) alone. What is wrong, if the block is not sound.
+pub fn block_entries(
+    raw: &[u8],
+) -> Result<impl Iterator<Item = (Vec<u8>, Trailer, &[u8])>, &'static str> {
     validate(raw)?;
     let block = Block::new(raw).ok_or("a data block that is cut off")?;
     Ok((0..block.len()).map(move |i| {
@@ -198,10 +217,15 @@ impl Hit<'_> {
     }
 }
 
-/// A part of what has been checked: entries lie in their blocks, or the block would not have been decoded.
+/// A part of what has been checked: entries lie in their blocks, or the block would not have been
+/// decoded.
 #[inline]
 pub(super) fn part(bytes: &[u8], range: Range<usize>) -> &[u8] {
-    debug_assert!(range.start <= range.end && range.end <= bytes.len(), "{range:?} of {} bytes", bytes.len());
+    debug_assert!(
+        range.start <= range.end && range.end <= bytes.len(),
+        "{range:?} of {} bytes",
+        bytes.len()
+    );
     bytes.get(range).unwrap_or_default()
 }
 
@@ -242,21 +266,34 @@ impl Deref for TableValue {
 }
 
 impl Table {
-    /// Opens the table `id`, which `file` must be; `path` is for errors. Reads footer, properties, index, filter and tombstones: nothing
-    /// that grows with the data but those.
+    /// Opens the table `id`, which `file` must be; `path` is for errors. Reads footer, properties,
+    /// index, filter and tombstones: nothing that grows with the data but those.
     ///
     /// # Errors
-    /// `Corruption` with the place for anything that is not sound, `Incompatible` for a newer format, whatever the file says.
-    pub fn open(file: Arc<dyn ReadFile>, path: &Path, id: u64, cache: Arc<Cache>) -> Result<Arc<Table>> {
+    /// `Corruption` with the place for anything that is not sound, `Incompatible` for a newer
+    /// format, whatever the file says.
+    pub fn open(
+        file: Arc<dyn ReadFile>,
+        path: &Path,
+        id: u64,
+        cache: Arc<Cache>,
+    ) -> Result<Arc<Table>> {
         Self::open_ingested(file, path, id, cache, 0)
     }
 
-    /// The same for a table that was ingested: its entries are puts of distinct keys, written without sequence numbers, and all of them
-    /// have `seq`, which only the manifest knows. 0 is for other tables.
+    /// The same for a table that was ingested: its entries are puts of distinct keys, written
+    /// without sequence numbers, and all of them have `seq`, which only the manifest knows. 0 is
+    /// for other tables.
     ///
     /// # Errors
     /// As [`open`](Table::open).
-    pub fn open_ingested(file: Arc<dyn ReadFile>, path: &Path, id: u64, cache: Arc<Cache>, seq: Seq) -> Result<Arc<Table>> {
+    pub fn open_ingested(
+        file: Arc<dyn ReadFile>,
+        path: &Path,
+        id: u64,
+        cache: Arc<Cache>,
+        seq: Seq,
+    ) -> Result<Arc<Table>> {
         Self::open_with(file, path, id, cache, seq, Maps::new(true))
     }
 
@@ -273,12 +310,21 @@ impl Table {
         maps: Arc<Maps>,
     ) -> Result<Arc<Table>> {
         let Some(offset) = file.len().checked_sub(FOOTER as u64) else {
-            return Err(Error::corruption("too short for a table file").at(path, 0).block("footer"));
+            return Err(Error::corruption("too short for a table file")
+                .at(path, 0)
+                .block("footer"));
         };
         let mut f = [0; FOOTER];
         file.read_at(offset, &mut f)?;
         let footer = Footer::decode(&f, path, id, offset)?;
-        let part = |kind, offset, len: u32| Place { file: &*file, path, id, kind, offset, len: len as usize };
+        let part = |kind, offset, len: u32| Place {
+            file: &*file,
+            path,
+            id,
+            kind,
+            offset,
+            len: len as usize,
+        };
         let properties = part(BlockKind::Properties, footer.properties_at(), footer.properties_len)
             .raw(|b| Properties::decode(b).ok_or("properties that cannot be read"))?;
         let index = part(BlockKind::Index, footer.index_at(), footer.index_len)
@@ -294,8 +340,13 @@ impl Table {
                 .map(Arc::new)?,
         };
         let map = if index.any_raw() || maps.decode { file.map() } else { None };
-        let mapped = index.any_raw() && map.as_ref().is_some_and(|m| m.bytes().len() as u64 >= footer.data_len);
-        let checked = if mapped { (0..index.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect() } else { Box::default() };
+        let mapped = index.any_raw()
+            && map.as_ref().is_some_and(|m| m.bytes().len() as u64 >= footer.data_len);
+        let checked = if mapped {
+            (0..index.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect()
+        } else {
+            Box::default()
+        };
         let slots = Arc::new(Slots::new(index.len()));
         let path = path.to_path_buf();
         Ok(Arc::new(Table {
@@ -324,7 +375,8 @@ impl Table {
         self.reads = reads;
     }
 
-    /// Counts where the search of `key`, which is looked at, will find its block. One that has to be read is counted by who reads it.
+    /// Counts where the search of `key`, which is looked at, will find its block. One that has to
+    /// be read is counted by who reads it.
     pub fn count_search(&self, key: &[u8], guard: &Guard) {
         let i = self.index.find(key);
         if i < self.index.len() && (self.is_mapped(i) || self.slots.peek(i, guard).is_some()) {
@@ -343,19 +395,26 @@ impl Table {
         self.filter_forgotten |= self.filter.take().is_some();
     }
 
-    /// Whether the table may hold a key with this hash (of the key, or of its filter prefix); `false` is always right. True without a
-    /// filter.
+    /// Whether the table may hold a key with this hash (of the key, or of its filter prefix);
+    /// `false` is always right. True without a filter.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
         self.filter.as_ref().is_none_or(|f| f.may_contain(hash))
     }
 
-    /// The newest version of `key` that a reader at `read` sees. With a hash the filter is asked first; `None` when it was already.
+    /// The newest version of `key` that a reader at `read` sees. With a hash the filter is asked
+    /// first; `None` when it was already.
     ///
     /// # Errors
     /// `Corruption` with the place, when the block that must hold the key cannot be used.
     #[inline]
-    pub fn get<'g>(&'g self, key: &[u8], hash: Option<u64>, read: Seq, guard: &'g Guard) -> Result<Option<Hit<'g>>> {
+    pub fn get<'g>(
+        &'g self,
+        key: &[u8],
+        hash: Option<u64>,
+        read: Seq,
+        guard: &'g Guard,
+    ) -> Result<Option<Hit<'g>>> {
         if hash.is_some_and(|h| !self.may_contain(h)) {
             return Ok(None);
         }
@@ -372,21 +431,23 @@ impl Table {
         Ok(hit)
     }
 
-    /// The block that may hold `key`, and asks the memory for its slot: the first of three steps by which a read's cache misses can be
-    /// fetched ahead. None of them changes anything or fails.
+    /// The block that may hold `key`, and asks the memory for its slot: the first of three steps by
+    /// which a read's cache misses can be fetched ahead. None of them changes anything or fails.
     pub fn locate(&self, key: &[u8]) -> Option<usize> {
         let i = self.index.find(key);
         self.slots.prefetch(i);
         (i < self.index.len()).then_some(i)
     }
 
-    /// Where block `i` begins in memory if it is cached, else 0: a hint for [`Ahead`](super::cursor::Ahead).
+    /// Where block `i` begins in memory if it is cached, else 0: a hint for
+    /// [`Ahead`](super::cursor::Ahead).
     #[inline]
     pub(super) fn address(&self, i: usize) -> usize {
         self.slots.address(i)
     }
 
-    /// Asks the device for block `i`, unless it is cached or served from the map: a read of it will not have to wait as long.
+    /// Asks the device for block `i`, unless it is cached or served from the map: a read of it will
+    /// not have to wait as long.
     pub fn ask_device(&self, i: usize, guard: &Guard) {
         if !self.is_mapped(i) && self.slots.peek(i, guard).is_none() {
             let (offset, len) = self.index.place(i);
@@ -419,9 +480,16 @@ impl Table {
         self.lift
     }
 
-    /// The newest version of `key` at or below `at` in block `i`, and whether all of the block is before that place.
+    /// The newest version of `key` at or below `at` in block `i`, and whether all of the block is
+    /// before that place.
     #[inline]
-    fn find_in<'g>(&'g self, i: usize, held: Held<'g>, key: &[u8], at: Trailer) -> Result<(Option<Hit<'g>>, bool)> {
+    fn find_in<'g>(
+        &'g self,
+        i: usize,
+        held: Held<'g>,
+        key: &[u8],
+        at: Trailer,
+    ) -> Result<(Option<Hit<'g>>, bool)> {
         prefetch(held.bytes());
         let Some(block) = Block::new(held.bytes()) else {
             return Err(self.place(i).corrupt("a data block that is cut off"));
@@ -438,21 +506,34 @@ impl Table {
         Ok((Some(Hit { trailer, table: self, block: i, held, value }), false))
     }
 
-    /// Goes on behind block `i`, whose last key goes on in the next one and which has nothing at or after `(key, at)`.
+    /// Goes on behind block `i`, whose last key goes on in the next one and which has nothing at or
+    /// after `(key, at)`.
     #[cold]
-    fn get_in_run<'g>(&'g self, i: usize, key: &[u8], at: Trailer, guard: &'g Guard) -> Result<Option<Hit<'g>>> {
+    fn get_in_run<'g>(
+        &'g self,
+        i: usize,
+        key: &[u8],
+        at: Trailer,
+        guard: &'g Guard,
+    ) -> Result<Option<Hit<'g>>> {
         let i = self.seek_run(i + 1, |b| {
             let held = self.block(b, guard)?;
-            let block = Block::new(held.bytes()).ok_or_else(|| self.place(b).corrupt("a data block that is cut off"))?;
+            let block = Block::new(held.bytes())
+                .ok_or_else(|| self.place(b).corrupt("a data block that is cut off"))?;
             Ok(block.seek(key, at).0 == block.len())
         })?;
         let held = self.block(i, guard)?;
         Ok(self.find_in(i, held, key, at)?.0)
     }
 
-    /// The first block from `low` on that is not wholly `before` a target, within the run of blocks that go on into each other; the run's
-    /// last block when there is none. A binary search, because a key may have a great many versions.
-    pub(super) fn seek_run(&self, mut low: usize, mut before: impl FnMut(usize) -> Result<bool>) -> Result<usize> {
+    /// The first block from `low` on that is not wholly `before` a target, within the run of blocks
+    /// that go on into each other; the run's last block when there is none. A binary search,
+    /// because a key may have a great many versions.
+    pub(super) fn seek_run(
+        &self,
+        mut low: usize,
+        mut before: impl FnMut(usize) -> Result<bool>,
+    ) -> Result<usize> {
         let mut high = self.index.last_of_run(low);
         while low < high {
             let mid = low + (high - low) / 2;
@@ -479,7 +560,14 @@ impl Table {
 
     pub(super) fn place(&self, i: usize) -> Place<'_> {
         let (offset, len) = self.index.place(i);
-        Place { file: &*self.file, path: &self.path, id: self.id, kind: BlockKind::Data, offset, len }
+        Place {
+            file: &*self.file,
+            path: &self.path,
+            id: self.id,
+            kind: BlockKind::Data,
+            offset,
+            len,
+        }
     }
 
     /// Whether block `i` is served from the map.
@@ -513,8 +601,8 @@ impl Table {
         }
     }
 
-    /// Where the stored bytes of block `i`, which must be one that [`is_mapped`](Self::is_mapped), lie in the map. They are checked when
-    /// the block is met for the first time.
+    /// Where the stored bytes of block `i`, which must be one that [`is_mapped`](Self::is_mapped),
+    /// lie in the map. They are checked when the block is met for the first time.
     #[inline]
     pub(super) fn mapped_block(&self, i: usize) -> Result<Range<usize>> {
         let (word, bit) = (&self.checked[i / 64], 1 << (i % 64));
@@ -533,7 +621,8 @@ impl Table {
         Ok(offset as usize + BLOCK_HEADER..offset as usize + len)
     }
 
-    /// The frame of block `i` when it is cached. Without `warm` the frame counts as no hotter for it.
+    /// The frame of block `i` when it is cached. Without `warm` the frame counts as no hotter for
+    /// it.
     pub(super) fn cached(&self, i: usize, warm: bool) -> Option<FrameRef> {
         let guard = epoch::pin();
         let frame = if warm { self.slots.get(i, &guard) } else { self.slots.peek(i, &guard) };
@@ -565,8 +654,14 @@ impl Table {
         }
     }
 
-    /// Decodes block `i` into `buffer`, which becomes exactly as long as the block; gives how it is stored.
-    pub(super) fn load_into(&self, i: usize, map: Option<&[u8]>, buffer: &mut Vec<u8>) -> Result<Compression> {
+    /// Decodes block `i` into `buffer`, which becomes exactly as long as the block; gives how it is
+    /// stored.
+    pub(super) fn load_into(
+        &self,
+        i: usize,
+        map: Option<&[u8]>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Compression> {
         self.place(i).stored(map, |s| {
             buffer.resize(s.raw_len, 0);
             s.unpack(buffer)?;
@@ -579,7 +674,10 @@ impl Table {
     pub(super) fn map_value(&self, i: usize, value: Range<u32>) -> TableValue {
         let start = self.index.place(i).0 + BLOCK_HEADER as u64;
         match &self.map {
-            Some(map) => TableValue(Owner::Map(map.clone(), start + value.start as u64..start + value.end as u64)),
+            Some(map) => TableValue(Owner::Map(
+                map.clone(),
+                start + value.start as u64..start + value.end as u64,
+            )),
             None => TableValue::copy(&[]),
         }
     }
@@ -631,14 +729,21 @@ impl Table {
         self.file.len()
     }
 
-    /// Bytes of memory pinned by index, filter, tombstones, properties and slots, not counting cached blocks.
+    /// Bytes of memory pinned by index, filter, tombstones, properties and slots, not counting
+    /// cached blocks.
     pub fn memory(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, Filter::memory);
         let blocks = 8 * self.index.len() + 8 * self.checked.len();
-        size_of::<Table>() + self.index.memory() + filter + blocks + self.tombstones.memory() + self.properties.memory()
+        size_of::<Table>()
+            + self.index.memory()
+            + filter
+            + blocks
+            + self.tombstones.memory()
+            + self.properties.memory()
     }
 
-    /// Roughly where in the file `key` is: the offset of the block that may hold it, the end of the data when there is none.
+    /// Roughly where in the file `key` is: the offset of the block that may hold it, the end of the
+    /// data when there is none.
     pub fn offset_of(&self, key: &[u8]) -> u64 {
         let i = self.index.find(key);
         if i < self.index.len() { self.index.place(i).0 } else { self.index.end() }
@@ -649,8 +754,8 @@ impl Table {
         (0..self.index.len()).map(|i| self.index.info(i))
     }
 
-    /// A cursor over the point entries. With `fill_cache`, blocks that are not cached become so; without, they are decoded into a buffer
-    /// of the cursor's own.
+    /// A cursor over the point entries. With `fill_cache`, blocks that are not cached become so;
+    /// without, they are decoded into a buffer of the cursor's own.
     pub fn cursor(self: &Arc<Self>, fill_cache: bool) -> TableCursor {
         TableCursor::new(self.clone(), fill_cache)
     }

@@ -74,11 +74,20 @@ fn open(bytes: &[u8], map: bool) -> Result<Arc<Table>> {
     open_as(bytes.to_vec(), map, ID)
 }
 
-fn write(options: &TableOptions, entries: &[Entry], tombstones: &Fragments) -> (Vec<u8>, TableFacts) {
+fn write(
+    options: &TableOptions,
+    entries: &[Entry],
+    tombstones: &Fragments,
+) -> (Vec<u8>, TableFacts) {
     write_as(ID, options, entries, tombstones)
 }
 
-fn write_as(id: u64, options: &TableOptions, entries: &[Entry], tombstones: &Fragments) -> (Vec<u8>, TableFacts) {
+fn write_as(
+    id: u64,
+    options: &TableOptions,
+    entries: &[Entry],
+    tombstones: &Fragments,
+) -> (Vec<u8>, TableFacts) {
     let disk = Disk::default();
     let mut w = TableWriter::new(Box::new(disk.clone()), path(), id, options.clone());
     for (k, t, v) in entries {
@@ -90,7 +99,9 @@ fn write_as(id: u64, options: &TableOptions, entries: &[Entry], tombstones: &Fra
     let facts = w.finish().unwrap();
     let bytes = disk.0.lock().unwrap().clone();
     assert_eq!(facts.size, bytes.len() as u64);
-    assert!(options.compression == Compression::Lz4 || estimate + 4096 + facts.size / 4 > facts.size);
+    assert!(
+        options.compression == Compression::Lz4 || estimate + 4096 + facts.size / 4 > facts.size
+    );
     (bytes, facts)
 }
 
@@ -147,7 +158,11 @@ fn keys() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(0u8..3, 0..14),
         prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..24),
         any::<[u8; 16]>().prop_map(|k| k.to_vec()),
-        (0u16..200).prop_map(|i| [b"a long prefix that all of these share/".as_slice(), &i.to_be_bytes()].concat()),
+        (0u16..200).prop_map(|i| [
+            b"a long prefix that all of these share/".as_slice(),
+            &i.to_be_bytes()
+        ]
+        .concat()),
         (0u16..50).prop_map(|i| i.to_be_bytes().to_vec()),
     ]
 }
@@ -162,12 +177,20 @@ fn values() -> impl Strategy<Value = Vec<u8>> {
 
 fn entries() -> impl Strategy<Value = Vec<Entry>> {
     let seqs = prop_oneof![Just(1u64), Just(3), Just(200), Just(1 << 55)];
-    let some = (prop::collection::vec((keys(), prop_oneof![4 => 1usize..3, 1 => 1usize..200]), 0..60), seqs, any::<bool>());
+    let some = (
+        prop::collection::vec((keys(), prop_oneof![4 => 1usize..3, 1 => 1usize..200]), 0..60),
+        seqs,
+        any::<bool>(),
+    );
     some.prop_flat_map(|(keys, stride, one_seq)| {
         let mut all = vec![];
         for (i, (key, versions)) in keys.into_iter().enumerate() {
             for v in 0..if one_seq { 1 } else { versions } {
-                let seq = if one_seq { 9 } else { (i as u64 * 211 + v as u64).wrapping_mul(stride) & ((1 << 56) - 1) };
+                let seq = if one_seq {
+                    9
+                } else {
+                    (i as u64 * 211 + v as u64).wrapping_mul(stride) & ((1 << 56) - 1)
+                };
                 all.push((Just(key.clone()), Just(seq), kinds(), values()));
             }
         }
@@ -176,7 +199,9 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
     .prop_map(|all| {
         let mut all: Vec<Entry> = all
             .into_iter()
-            .map(|(k, s, kind, v)| (k, Trailer::new(s, kind), if kind == Kind::Delete { vec![] } else { v }))
+            .map(|(k, s, kind, v)| {
+                (k, Trailer::new(s, kind), if kind == Kind::Delete { vec![] } else { v })
+            })
             .collect();
         all.sort_by(|a, b| compare(&a.0, a.1, &b.0, b.1));
         all.dedup_by(|a, b| a.0 == b.0 && a.1 == b.1);
@@ -185,9 +210,15 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
 }
 
 fn options() -> impl Strategy<Value = TableOptions> {
-    let filter = prop::sample::select(vec![FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]);
-    (prop::sample::select(vec![512, 700, 4032, 65_536]), any::<bool>(), filter, prop::option::of(0usize..5)).prop_map(
-        |(block_size, lz4, filter, prefix)| TableOptions {
+    let filter =
+        prop::sample::select(vec![FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]);
+    (
+        prop::sample::select(vec![512, 700, 4032, 65_536]),
+        any::<bool>(),
+        filter,
+        prop::option::of(0usize..5),
+    )
+        .prop_map(|(block_size, lz4, filter, prefix)| TableOptions {
             block_size,
             compression: if lz4 { Compression::Lz4 } else { Compression::None },
             filter,
@@ -198,8 +229,7 @@ fn options() -> impl Strategy<Value = TableOptions> {
             tree: 3,
             level: 2,
             ..TableOptions::default()
-        },
-    )
+        })
 }
 
 fn hash_of(options: &TableOptions, key: &[u8]) -> u64 {
@@ -308,13 +338,20 @@ proptest! {
 
 #[test]
 fn keys_that_share_a_long_beginning_share_blocks() {
-    let row: Vec<u8> = (0..60_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let entry = |i: u32| ([&row[..], &i.to_be_bytes()].concat(), Trailer::new(7, Kind::Put), vec![b'v'; 10]);
+    let row: Vec<u8> =
+        (0..60_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let entry = |i: u32| {
+        ([&row[..], &i.to_be_bytes()].concat(), Trailer::new(7, Kind::Put), vec![b'v'; 10])
+    };
     let entries: Vec<Entry> = (0..300).map(entry).collect();
     let (bytes, facts) = write(&TableOptions::default(), &entries, &Fragments::default());
     let table = open(&bytes, true).unwrap();
     let blocks = table.blocks().count();
-    assert!(blocks <= 5 && bytes.len() < (blocks + 2) * 65_536, "{blocks} blocks, {} bytes", bytes.len());
+    assert!(
+        blocks <= 5 && bytes.len() < (blocks + 2) * 65_536,
+        "{blocks} blocks, {} bytes",
+        bytes.len()
+    );
     assert_eq!(facts.entries, 300);
     let mut c = table.cursor(false);
     c.first().unwrap();
@@ -331,7 +368,10 @@ fn a_file_can_be_walked_without_its_index() {
     let (mut at, mut found, mut kinds) = (0, vec![], vec![]);
     while let Ok(h) = format::BlockHeader::read(&bytes[at..]) {
         let end = at + format::BLOCK_HEADER + h.stored_len;
-        let raw = format::Stored::check(&bytes[at..end], h.kind, ID, at as u64).unwrap().to_vec().unwrap();
+        let raw = format::Stored::check(&bytes[at..end], h.kind, ID, at as u64)
+            .unwrap()
+            .to_vec()
+            .unwrap();
         if h.kind == format::BlockKind::Data {
             found.extend(block_entries(&raw).unwrap().map(|(k, t, v)| (k, t, v.to_vec())));
         } else {
@@ -355,7 +395,11 @@ fn small(n: u32) -> Vec<Entry> {
 
 fn some_tombstones() -> Fragments {
     let t = |a: &str, z: &str, seq| RangeTombstone { start: a.into(), end: z.into(), seq };
-    Fragments::build(vec![t("key00003", "key00020", 2000), t("key00010", "zzz", 50), t("a", "b", 3)])
+    Fragments::build(vec![
+        t("key00003", "key00020", 2000),
+        t("key00010", "zzz", 50),
+        t("a", "b", 3),
+    ])
 }
 
 /// Everything a reader can ask of a table.
@@ -384,14 +428,20 @@ fn every_flipped_bit_is_found() {
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_placed(&read_everything(damaged, bit % 3 == 0).expect_err("a flipped bit goes unnoticed"));
+            assert_placed(
+                &read_everything(damaged, bit % 3 == 0).expect_err("a flipped bit goes unnoticed"),
+            );
         }
     }
 }
 
 #[test]
 fn every_truncation_is_found() {
-    let (bytes, _) = write(&TableOptions { block_size: 512, ..TableOptions::default() }, &small(60), &some_tombstones());
+    let (bytes, _) = write(
+        &TableOptions { block_size: 512, ..TableOptions::default() },
+        &small(60),
+        &some_tombstones(),
+    );
     for len in 0..bytes.len() {
         assert_placed(&open(&bytes[..len], len % 2 == 0).expect_err("a truncated file opens"));
     }
@@ -399,7 +449,9 @@ fn every_truncation_is_found() {
 
 #[test]
 fn a_damaged_block_spares_the_others() {
-    for (map, compression) in [(true, Compression::None), (false, Compression::None), (true, Compression::Lz4)] {
+    for (map, compression) in
+        [(true, Compression::None), (false, Compression::None), (true, Compression::Lz4)]
+    {
         let options = TableOptions { block_size: 512, compression, ..TableOptions::default() };
         let entries = small(200);
         let (mut bytes, _) = write(&options, &entries, &Fragments::default());
@@ -415,7 +467,10 @@ fn a_damaged_block_spares_the_others() {
                     good += 1;
                 }
                 Err(e) => {
-                    assert_eq!((e.offset(), e.block_kind(), e.file()), (Some(bad.offset), Some("data"), Some(path())));
+                    assert_eq!(
+                        (e.offset(), e.block_kind(), e.file()),
+                        (Some(bad.offset), Some("data"), Some(path()))
+                    );
                     errors += 1;
                 }
             }
@@ -437,9 +492,11 @@ fn a_damaged_block_spares_the_others() {
 
 #[test]
 fn blocks_in_the_wrong_place_are_refused() {
-    let options = TableOptions { block_size: 512, compression: Compression::None, ..TableOptions::default() };
-    let entries: Vec<Entry> =
-        (0..60).map(|i| (format!("k{i:03}").into_bytes(), Trailer::new(1, Kind::Put), vec![7; 100])).collect();
+    let options =
+        TableOptions { block_size: 512, compression: Compression::None, ..TableOptions::default() };
+    let entries: Vec<Entry> = (0..60)
+        .map(|i| (format!("k{i:03}").into_bytes(), Trailer::new(1, Kind::Put), vec![7; 100]))
+        .collect();
     let (bytes, _) = write(&options, &entries, &Fragments::default());
     let blocks: Vec<BlockInfo> = open(&bytes, true).unwrap().blocks().collect();
     let pair = blocks.windows(2).find(|w| w[0].len == w[1].len).unwrap();
@@ -454,7 +511,9 @@ fn blocks_in_the_wrong_place_are_refused() {
     let mut mixed = bytes.clone();
     mixed[a.offset as usize..][..len].copy_from_slice(&other[a.offset as usize..][..len]);
     assert_placed(&read_all(&open(&mixed, false).unwrap(), true).unwrap_err());
-    assert!(open_as(other, true, ID).err().unwrap().message().contains("this is table 8, not table 7"));
+    assert!(
+        open_as(other, true, ID).err().unwrap().message().contains("this is table 8, not table 7")
+    );
 }
 
 #[test]
@@ -464,7 +523,11 @@ fn a_newer_version_is_incompatible() {
     bytes[at] = 2;
     let e = open(&bytes, true).err().unwrap();
     assert_eq!(e.kind(), ErrorKind::Incompatible);
-    assert!(e.message().contains("version 2, of a newer version") && e.message().contains("reads version 1"), "{e}");
+    assert!(
+        e.message().contains("version 2, of a newer version")
+            && e.message().contains("reads version 1"),
+        "{e}"
+    );
 }
 
 /// The content of the only block of `kind` changed, and the checksum made sound again.
@@ -475,7 +538,8 @@ fn resealed(mut bytes: Vec<u8>, kind: format::BlockKind, change: impl Fn(&mut [u
     }
     let end = at + format::BLOCK_HEADER + u32_at(&bytes, at + 8) as usize;
     change(&mut bytes[at + format::BLOCK_HEADER..end]);
-    let crc = checksum(ID, at as u64, &[&bytes[at..at + 20], &bytes[at + format::BLOCK_HEADER..end]]);
+    let crc =
+        checksum(ID, at as u64, &[&bytes[at..at + 20], &bytes[at + format::BLOCK_HEADER..end]]);
     bytes[at + 20..at + 24].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
@@ -485,7 +549,8 @@ fn verification_finds_flags_and_kinds_that_are_only_told_wrongly() {
     let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
     let (bytes, _) = write(&options, &small(3), &Fragments::default());
     assert!(open(&bytes, false).unwrap().verify(None, |_| ()).is_ok());
-    let not_raw = resealed(bytes.clone(), format::BlockKind::Index, |b| b[b.len() - 1] &= !index::RAW);
+    let not_raw =
+        resealed(bytes.clone(), format::BlockKind::Index, |b| b[b.len() - 1] &= !index::RAW);
     let wider = resealed(bytes, format::BlockKind::Properties, |b| {
         let at = b.windows(7).position(|w| w == b"\x06filter").unwrap();
         b[at + 8] = 2;
@@ -518,9 +583,11 @@ fn entries_out_of_order_are_refused() {
 
 #[test]
 fn a_block_is_copied_only_where_its_separator_is_true() {
-    let entries: Vec<Entry> =
-        (0..60).map(|i| (format!("k{i:03}").into_bytes(), Trailer::new(1, Kind::Put), vec![7; 100])).collect();
-    let options = TableOptions { block_size: 512, compression: Compression::None, ..TableOptions::default() };
+    let entries: Vec<Entry> = (0..60)
+        .map(|i| (format!("k{i:03}").into_bytes(), Trailer::new(1, Kind::Put), vec![7; 100]))
+        .collect();
+    let options =
+        TableOptions { block_size: 512, compression: Compression::None, ..TableOptions::default() };
     let copy_all = |bytes: &[u8]| -> Result<Vec<u8>> {
         let table = open(bytes, true)?;
         let disk = Disk::default();
@@ -545,8 +612,12 @@ fn a_block_is_copied_only_where_its_separator_is_true() {
     let (sound, _) = write(&options, &entries, &Fragments::default());
     assert_eq!(open(&sound, true).unwrap().blocks().nth(2).unwrap().separator, b"k011");
     assert_eq!(read_all(&open(&copy_all(&sound).unwrap(), true).unwrap(), false).unwrap(), entries);
-    // Tables whose index, in order as it is, tells of blocks that end before or behind where they do.
-    for (from, to, what) in [(b"\x0211", b"\x0209", "ends behind its separator"), (b"\x0211", b"\x0213", "out of order")] {
+    // Tables whose index, in order as it is, tells of blocks that end before or behind where they
+    // do.
+    for (from, to, what) in [
+        (b"\x0211", b"\x0209", "ends behind its separator"),
+        (b"\x0211", b"\x0213", "out of order"),
+    ] {
         let lying = resealed(sound.clone(), format::BlockKind::Index, |b| {
             let at = b.windows(3).position(|w| w == from).unwrap();
             b[at..at + 3].copy_from_slice(to);
@@ -577,9 +648,21 @@ fn bounds_and_counts_include_the_tombstones() {
 #[test]
 fn a_key_with_versions_over_many_blocks() {
     let mut entries: Vec<Entry> = vec![(b"a".to_vec(), Trailer::new(1, Kind::Put), vec![0; 300])];
-    entries.extend((0..5000u64).rev().map(|s| (b"hot".to_vec(), Trailer::new(s + 1, Kind::Merge), s.to_le_bytes().to_vec())));
-    entries.extend((0..5000u64).rev().map(|s| (b"hotter".to_vec(), Trailer::new(s + 1, Kind::Put), s.to_le_bytes().to_vec())));
-    let (bytes, _) = write(&TableOptions { block_size: 512, ..TableOptions::default() }, &entries, &Fragments::default());
+    entries.extend(
+        (0..5000u64)
+            .rev()
+            .map(|s| (b"hot".to_vec(), Trailer::new(s + 1, Kind::Merge), s.to_le_bytes().to_vec())),
+    );
+    entries.extend(
+        (0..5000u64).rev().map(|s| {
+            (b"hotter".to_vec(), Trailer::new(s + 1, Kind::Put), s.to_le_bytes().to_vec())
+        }),
+    );
+    let (bytes, _) = write(
+        &TableOptions { block_size: 512, ..TableOptions::default() },
+        &entries,
+        &Fragments::default(),
+    );
     let table = open(&bytes, true).unwrap();
     table.verify(None, |_| {}).unwrap();
     let guard = epoch::pin();

@@ -5,7 +5,8 @@
 //! per fragment: varint length of the start, start, varint length of the end, end,
 //!               varint number of sequence numbers, at least 1; the newest as a varint, each older one as its distance from the one before
 //! ```
-//! Invariants: fragments are sorted, disjoint and not empty, sequence numbers strictly go down; [`decode`] refuses anything else.
+//! Invariants: fragments are sorted, disjoint and not empty, sequence numbers strictly go down;
+//! [`decode`] refuses anything else.
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQ, Seq};
@@ -40,7 +41,8 @@ pub fn decode(block: &[u8]) -> Option<Fragments> {
         let mut seqs = Vec::with_capacity(count);
         for i in 0..count {
             let v = r.varint()?;
-            let seq = if i == 0 { v } else { seqs[i - 1] - Some(v).filter(|&v| v <= seqs[i - 1])? };
+            let seq =
+                if i == 0 { v } else { seqs[i - 1] - Some(v).filter(|&v| v <= seqs[i - 1])? };
             seqs.push(Some(seq).filter(|&s: &Seq| s <= MAX_SEQ)?);
         }
         fragments.push(Fragment { start: start.to_vec(), end: end.to_vec(), seqs });

@@ -1,8 +1,10 @@
-//! Reads a whole table and checks it against itself, past every cache and map: to the first error, or past it to all of them.
+//! Reads a whole table and checks it against itself, past every cache and map: to the first error,
+//! or past it to all of them.
 //!
-//! Checked: every block's checksum and structure; the order of all entries across blocks; that the index's separators, counts and flags
-//! agree with the blocks; that the filter is of the kind that the properties tell of and knows every key; that all counts and bounds in
-//! the properties are those of the entries.
+//! Checked: every block's checksum and structure; the order of all entries across blocks; that the
+//! index's separators, counts and flags agree with the blocks; that the filter is of the kind that
+//! the properties tell of and knows every key; that all counts and bounds in the properties are
+//! those of the entries.
 
 use std::ops::ControlFlow;
 
@@ -42,12 +44,17 @@ struct Walk<'a> {
 }
 
 impl Table {
-    /// Checks the whole file. `prefix` is the tree's filter prefix: without it the filter of a table that was written with one is not
-    /// checked. `progress` is told how many bytes of the file each step read.
+    /// Checks the whole file. `prefix` is the tree's filter prefix: without it the filter of a
+    /// table that was written with one is not checked. `progress` is told how many bytes of the
+    /// file each step read.
     ///
     /// # Errors
     /// `Corruption` with the place of the first thing that is wrong; whatever the file says.
-    pub fn verify(&self, prefix: Option<&dyn FilterPrefix>, progress: impl FnMut(u64)) -> Result<VerifyReport> {
+    pub fn verify(
+        &self,
+        prefix: Option<&dyn FilterPrefix>,
+        progress: impl FnMut(u64),
+    ) -> Result<VerifyReport> {
         let mut first = None;
         let report = self.verify_each(prefix, progress, &mut |e| {
             first = Some(e);
@@ -56,15 +63,17 @@ impl Table {
         first.map_or(Ok(report), Err)
     }
 
-    /// As [`verify`](Table::verify), but goes on after an error for as long as `found` says so. Errors about a data block name the
-    /// keys that it held. Counts and bounds are compared with the properties only when every block could be read.
+    /// As [`verify`](Table::verify), but goes on after an error for as long as `found` says so.
+    /// Errors about a data block name the keys that it held. Counts and bounds are compared with
+    /// the properties only when every block could be read.
     pub fn verify_each(
         &self,
         prefix: Option<&dyn FilterPrefix>,
         mut progress: impl FnMut(u64),
         found: &mut dyn FnMut(Error) -> ControlFlow<()>,
     ) -> VerifyReport {
-        let filter_checked = self.filter.is_some() && prefix.map_or("", |p| p.name()) == self.properties().filter_prefix;
+        let filter_checked = self.filter.is_some()
+            && prefix.map_or("", |p| p.name()) == self.properties().filter_prefix;
         let mut walk = Walk {
             prefix,
             seen: Properties { min_seq: Seq::MAX, ..Properties::default() },
@@ -109,12 +118,14 @@ impl Table {
     fn verify_codec(&self, i: usize, codec: Compression) -> Result<()> {
         match (codec == Compression::None) == self.index.info(i).raw {
             true => Ok(()),
-            false => Err(self.place(i).corrupt("a block of another compression than the index says")),
+            false => {
+                Err(self.place(i).corrupt("a block of another compression than the index says"))
+            }
         }
     }
 
-    /// An error about block `i`, with the keys that the block may hold where the error names none: behind the separator before it,
-    /// up to its own.
+    /// An error about block `i`, with the keys that the block may hold where the error names none:
+    /// behind the separator before it, up to its own.
     pub(super) fn with_keys(&self, i: usize, e: Error) -> Error {
         if e.key_range().is_some() || e.kind() != ErrorKind::Corruption {
             return e;
@@ -131,7 +142,8 @@ impl Table {
         let block = Block::new(raw).ok_or_else(|| bad("a data block that is cut off"))?;
         let info = self.index.info(i);
         let before = i.checked_sub(1).map(|b| self.index.info(b));
-        let (mut deletes, mut puts, mut repeats) = (0, 0, before.as_ref().is_some_and(|b| b.continues) || info.continues);
+        let (mut deletes, mut puts, mut repeats) =
+            (0, 0, before.as_ref().is_some_and(|b| b.continues) || info.continues);
         for pos in 0..block.len() {
             let e = block.entry(pos);
             block.key_into(pos, &mut walk.key);
@@ -139,11 +151,18 @@ impl Table {
             if !walk.first && compare(&walk.last, walk.last_trailer, &walk.key, e.trailer).is_ge() {
                 return Err(bad("entries out of order").keys(&walk.last, &walk.key));
             }
-            if pos == 0 && before.as_ref().is_some_and(|b| b.continues != again || (!again && b.separator >= walk.key)) {
-                return Err(bad("a block that begins before the index says").keys(&walk.key, &walk.key));
+            if pos == 0
+                && before
+                    .as_ref()
+                    .is_some_and(|b| b.continues != again || (!again && b.separator >= walk.key))
+            {
+                return Err(
+                    bad("a block that begins before the index says").keys(&walk.key, &walk.key)
+                );
             }
             repeats |= again;
-            let hashed = walk.prefix.map_or(walk.key.len(), |p| p.prefix_len(&walk.key).min(walk.key.len()));
+            let hashed =
+                walk.prefix.map_or(walk.key.len(), |p| p.prefix_len(&walk.key).min(walk.key.len()));
             if filter && !self.may_contain(key_hash(&walk.key[..hashed])) {
                 return Err(bad("a key that the filter denies").keys(&walk.key, &walk.key));
             }
@@ -154,10 +173,14 @@ impl Table {
         let n = block.len() as u64;
         let plain = !repeats && puts == n;
         if walk.last > info.separator || (info.continues && walk.last != info.separator) {
-            return Err(bad("a block that ends behind its separator").keys(&info.separator, &walk.last));
+            return Err(
+                bad("a block that ends behind its separator").keys(&info.separator, &walk.last)
+            );
         }
-        let sound =
-            info.entries as u64 == n && info.dense == (2 * deletes > n) && info.plain == plain && block.is_plain() == plain;
+        let sound = info.entries as u64 == n
+            && info.dense == (2 * deletes > n)
+            && info.plain == plain
+            && block.is_plain() == plain;
         if !sound {
             return Err(bad("a block that is not what the index says"));
         }
@@ -166,7 +189,9 @@ impl Table {
 
     fn verify_properties(&self, mut walk: Walk<'_>) -> Result<()> {
         let (p, seen) = (self.properties(), &mut walk.seen);
-        if let (Some(a), Some(z)) = (self.tombstones().as_slice().first(), self.tombstones().as_slice().last()) {
+        if let (Some(a), Some(z)) =
+            (self.tombstones().as_slice().first(), self.tombstones().as_slice().last())
+        {
             if walk.first || a.start < seen.first_key {
                 seen.first_key = a.start.clone();
             }
@@ -197,15 +222,21 @@ impl Table {
         for (what, told, found) in same {
             if told != found {
                 let m = format!("the properties tell of {told} {what}, the table has {found}");
-                return Err(Error::corruption(m).at(&self.path, self.index.end()).block("properties"));
+                return Err(Error::corruption(m)
+                    .at(&self.path, self.index.end())
+                    .block("properties"));
             }
         }
-        if !self.filter_forgotten && p.filter != self.filter.as_ref().map_or(FilterKind::None, |f| f.kind()) {
-            let e = Error::corruption("the table's filter is not the one that the properties tell of");
+        if !self.filter_forgotten
+            && p.filter != self.filter.as_ref().map_or(FilterKind::None, |f| f.kind())
+        {
+            let e =
+                Error::corruption("the table's filter is not the one that the properties tell of");
             return Err(e.at(&self.path, self.index.end()).block("properties"));
         }
         if p.first_key != seen.first_key || p.last_key != walk.last {
-            let e = Error::corruption("the table's bounds are not what the properties tell").at(&self.path, self.index.end());
+            let e = Error::corruption("the table's bounds are not what the properties tell")
+                .at(&self.path, self.index.end());
             return Err(e.block("properties").keys(&seen.first_key, &walk.last));
         }
         Ok(())

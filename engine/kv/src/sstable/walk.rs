@@ -1,8 +1,10 @@
-//! Walks a table file by its blocks' headers alone: for a file whose footer or index is lost, and to find every damage at once.
+//! Walks a table file by its blocks' headers alone: for a file whose footer or index is lost, and
+//! to find every damage at once.
 //!
-//! Invariants: every block handed out has passed its checksum, which knows file and offset; the pieces follow each other without gaps
-//! from the first byte of the file to its last; nothing is allocated beyond [`MAX_BLOCK`]; the walk takes time linear in the file's
-//! length, also over bytes made to look like blocks (see `budget`).
+//! Invariants: every block handed out has passed its checksum, which knows file and offset; the
+//! pieces follow each other without gaps from the first byte of the file to its last; nothing is
+//! allocated beyond [`MAX_BLOCK`]; the walk takes time linear in the file's length, also over bytes
+//! made to look like blocks (see `budget`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -115,7 +117,9 @@ impl Walk {
         }
         self.file.read_at(offset, &mut h)?;
         Ok(BlockHeader::read(&h).and_then(|h| match h.stored_len.max(h.raw_len) {
-            _ if h.stored_len as u64 > left - BLOCK_HEADER as u64 => Err("a block that runs past the end of the file"),
+            _ if h.stored_len as u64 > left - BLOCK_HEADER as u64 => {
+                Err("a block that runs past the end of the file")
+            }
             n if n > MAX_BLOCK => Err("a block too large to be read"),
             _ => Ok(h),
         }))
@@ -139,7 +143,9 @@ impl Walk {
             self.file.read_at(offset, &mut chunk)?;
             let places = chunk.len() - BLOCK_HEADER + 1;
             for place in 0..places {
-                if !chunk[place..].starts_with(b"FnB1") || BlockHeader::read(&chunk[place..]).is_err() {
+                if !chunk[place..].starts_with(b"FnB1")
+                    || BlockHeader::read(&chunk[place..]).is_err()
+                {
                     continue;
                 }
                 let at = offset + place as u64;
@@ -183,12 +189,18 @@ impl Walk {
             },
             Err(reason) => reason,
         };
-        // A header is believed when another block, or the footer, begins where it says that its own ends.
+        // A header is believed when another block, or the footer, begins where it says that its own
+        // ends.
         if let Ok(h) = header {
             let next = offset + (BLOCK_HEADER + h.stored_len) as u64;
             if next == end || self.header(next)?.is_ok() {
                 self.offset = next;
-                return Ok(Some(Piece::Damage { offset, len: next - offset, reason, header: Some(h) }));
+                return Ok(Some(Piece::Damage {
+                    offset,
+                    len: next - offset,
+                    reason,
+                    header: Some(h),
+                }));
             }
         }
         self.offset = self.find(offset + 1)?;
@@ -201,7 +213,9 @@ impl Walk {
     /// `Corruption` for a block that does not decompress.
     pub fn raw(&self, offset: u64, header: BlockHeader) -> Result<Vec<u8>> {
         let bad = |what| Error::corruption(what).at(&self.path, offset).block(header.kind.name());
-        Stored::check(&self.block, header.kind, self.id, offset).and_then(|s| s.to_vec()).map_err(bad)
+        Stored::check(&self.block, header.kind, self.id, offset)
+            .and_then(|s| s.to_vec())
+            .map_err(bad)
     }
 }
 
@@ -216,15 +230,22 @@ mod tests {
 
     fn table(env: &dyn Env) -> Vec<u8> {
         let path = Path::new("/00000003.sst");
-        let mut w =
-            TableWriter::new(env.create(path).unwrap(), path, 3, TableOptions { block_size: 512, ..Default::default() });
-        (0..200u32).for_each(|i| w.add(&i.to_be_bytes(), Trailer::new(i as u64, Kind::Put), &[i as u8; 20]).unwrap());
+        let mut w = TableWriter::new(
+            env.create(path).unwrap(),
+            path,
+            3,
+            TableOptions { block_size: 512, ..Default::default() },
+        );
+        (0..200u32).for_each(|i| {
+            w.add(&i.to_be_bytes(), Trailer::new(i as u64, Kind::Put), &[i as u8; 20]).unwrap()
+        });
         w.finish().unwrap();
         env.read_all(path, 1 << 20).unwrap()
     }
 
     proptest! {
-        /// Whatever is done to a file, the pieces are its bytes without gaps, and blocks that were not touched are found.
+        /// Whatever is done to a file, the pieces are its bytes without gaps, and blocks that were
+        /// not touched are found.
         #[test]
         fn pieces_are_the_whole_file(at in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 0..4), cut in 0usize..400) {
             let env = MemEnv::new(1);

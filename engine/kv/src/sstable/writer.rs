@@ -1,12 +1,15 @@
 //! Writes one table file, front to back.
 //!
 //! Invariants:
-//! - W1: entries are taken strictly in order (user key ascending, newest first); anything else is refused and nothing is added.
-//! - W2: a block is cut before the entry that would make it larger than `block_size`, of a shared prefix no more than a quarter of that
-//!   [counted]; an entry that is larger by itself gets a block of its own.
-//! - W3: a block is only finished when its successor's first key is known, which is what the flags PLAIN and CONTINUES tell of.
-//! - W4: a block that is [copied](TableWriter::copy) cuts the one in the making. At most one block in [`SHORT_EVERY`] is cut before it is
-//!   half full.
+//! - W1: entries are taken strictly in order (user key ascending, newest first); anything else is
+//!   refused and nothing is added.
+//! - W2: a block is cut before the entry that would make it larger than `block_size`, of a shared
+//!   prefix no more than a quarter of that [counted]; an entry that is larger by itself gets a
+//!   block of its own.
+//! - W3: a block is only finished when its successor's first key is known, which is what the flags
+//!   PLAIN and CONTINUES tell of.
+//! - W4: a block that is [copied](TableWriter::copy) cuts the one in the making. At most one block
+//!   in [`SHORT_EVERY`] is cut before it is half full.
 //! - W5: after an error the writer must be dropped; the file is not a table.
 
 use std::fmt;
@@ -40,7 +43,8 @@ pub struct TableOptions {
     pub tree: TreeId,
     /// Level that it is written for.
     pub level: u8,
-    /// Decoded size that blocks aim for, in bytes: 512 to 65,536. A prefix that all keys of a block share counts up to a quarter of it.
+    /// Decoded size that blocks aim for, in bytes: 512 to 65,536. A prefix that all keys of a block
+    /// share counts up to a quarter of it.
     pub block_size: usize,
     /// How blocks are stored.
     pub compression: Compression,
@@ -61,8 +65,8 @@ pub struct TableOptions {
 }
 
 impl TableOptions {
-    /// A decoded block in a frame of the cache, if that is wanted and there is room. A block that is stored as it is will be served
-    /// from the map.
+    /// A decoded block in a frame of the cache, if that is wanted and there is room. A block that
+    /// is stored as it is will be served from the map.
     fn keep(&self, raw: bool, bytes: &[u8]) -> Option<FrameRef> {
         let mut frame = self.warm.as_ref().filter(|_| !raw)?.spare(bytes.len())?;
         frame.copy_from_slice(bytes);
@@ -122,7 +126,8 @@ pub struct TableFacts {
     pub range_deletes: u64,
     /// Lower bound of all keys, range tombstones included.
     pub first_key: Vec<u8>,
-    /// Upper bound of all keys; the end of the last range tombstone when that is larger than every key.
+    /// Upper bound of all keys; the end of the last range tombstone when that is larger than every
+    /// key.
     pub last_key: Vec<u8>,
     /// Smallest sequence number.
     pub min_seq: Seq,
@@ -136,7 +141,8 @@ pub struct TableFacts {
 
 /// Bytes gathered before they are handed to the file.
 const BUFFER: usize = 256 << 10;
-/// A block less than half full is cut, so that the next one can be copied, only where so many blocks have come since the last such one.
+/// A block less than half full is cut, so that the next one can be copied, only where so many
+/// blocks have come since the last such one.
 const SHORT_EVERY: usize = 8;
 
 /// Writes one table file.
@@ -173,7 +179,10 @@ impl TableWriter {
             block_size: options.block_size as u64,
             compression: options.compression,
             created_micros: options.created_micros,
-            filter_prefix: options.filter_prefix.as_ref().map_or(String::new(), |h| h.name().to_owned()),
+            filter_prefix: options
+                .filter_prefix
+                .as_ref()
+                .map_or(String::new(), |h| h.name().to_owned()),
             merge: options.merge.clone(),
             purge: options.purge.clone(),
             summary: options.summary.as_ref().map_or(String::new(), |h| h.name().to_owned()),
@@ -208,24 +217,34 @@ impl TableWriter {
     /// Adds an entry, which must come after the one before.
     ///
     /// # Errors
-    /// `InvalidArgument` for an entry out of order or out of bounds (it is not added); whatever the file says.
+    /// `InvalidArgument` for an entry out of order or out of bounds (it is not added); whatever the
+    /// file says.
     pub fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
         let Some(kind) = trailer.kind() else { return Err(Error::invalid("an entry of no kind")) };
         if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
-            return Err(Error::invalid(format!("an entry with a key of {} and a value of {} bytes", key.len(), value.len())));
+            return Err(Error::invalid(format!(
+                "an entry with a key of {} and a value of {} bytes",
+                key.len(),
+                value.len()
+            )));
         }
         let mut repeats = false;
         if let Some((last, last_trailer)) = self.block.last() {
             match compare(last, last_trailer, key, trailer) {
                 std::cmp::Ordering::Less => repeats = last == key,
-                _ => return Err(Error::invalid("entries out of order").in_file(&self.path).keys(last, key)),
+                _ => {
+                    return Err(Error::invalid("entries out of order")
+                        .in_file(&self.path)
+                        .keys(last, key));
+                }
             }
         } else {
             self.begin(key)?;
         }
         let mut fit = self.block.fit(key, trailer, value.len());
         let aim = self.options.block_size;
-        let full = counted(fit.size, fit.prefix, aim) > aim || self.block.raw_keys() + key.len() > MAX_RAW_KEYS;
+        let full = counted(fit.size, fit.prefix, aim) > aim
+            || self.block.raw_keys() + key.len() > MAX_RAW_KEYS;
         if full && !self.block.is_empty() {
             self.cut(Some(key))?;
             fit = self.block.fit(key, trailer, value.len());
@@ -238,13 +257,15 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Checks that a block may begin with `key`: behind all keys so far, and behind the separator of the block before, which may lie
-    /// behind that block's keys.
+    /// Checks that a block may begin with `key`: behind all keys so far, and behind the separator
+    /// of the block before, which may lie behind that block's keys.
     fn begin(&mut self, key: &[u8]) -> Result<()> {
         if self.props.entries == 0 {
             self.props.first_key = key.to_vec();
         } else if self.last_key() >= key || self.index.last_separator() >= Some(key) {
-            return Err(Error::invalid("entries out of order").in_file(&self.path).keys(self.last_key(), key));
+            return Err(Error::invalid("entries out of order")
+                .in_file(&self.path)
+                .keys(self.last_key(), key));
         }
         Ok(())
     }
@@ -254,19 +275,25 @@ impl TableWriter {
         if self.options.filter == FilterKind::None {
             return;
         }
-        let hashed = self.options.filter_prefix.as_ref().map_or(key.len(), |h| h.prefix_len(key).min(key.len()));
+        let hashed = self
+            .options
+            .filter_prefix
+            .as_ref()
+            .map_or(key.len(), |h| h.prefix_len(key).min(key.len()));
         let hash = key_hash(&key[..hashed]);
         if self.hashes.last() != Some(&hash) {
             self.hashes.push(hash);
         }
     }
 
-    /// Adds all entries of `block`, which must come after the entry before, by copying it as it is stored. False, and nothing is added,
-    /// where its entries should rather be added one by one: it is stored in another way or cut to another size than this table's
-    /// blocks, or the block in the making is too small to be cut.
+    /// Adds all entries of `block`, which must come after the entry before, by copying it as it is
+    /// stored. False, and nothing is added, where its entries should rather be added one by one: it
+    /// is stored in another way or cut to another size than this table's blocks, or the block in
+    /// the making is too small to be cut.
     ///
     /// # Errors
-    /// `InvalidArgument` when the block is out of order, `Corruption` when its bytes are not sound; whatever the file says.
+    /// `InvalidArgument` when the block is out of order, `Corruption` when its bytes are not sound;
+    /// whatever the file says.
     pub fn copy(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
         let (aim, half) = (self.options.block_size, self.options.block_size / 2);
         let size = counted(block.size(), block.prefix_len(), aim);
@@ -289,7 +316,9 @@ impl TableWriter {
             self.filter_key(&key);
         }
         let (offset, out, packer) = (self.offset(), &mut self.out, &self.packer);
-        let (len, raw) = block.stored(|s| (packer.seal(out, offset, BlockKind::Data, &s), s.codec == Compression::None))?;
+        let (len, raw) = block.stored(|s| {
+            (packer.seal(out, offset, BlockKind::Data, &s), s.codec == Compression::None)
+        })?;
         let number = self.index.len() as u32;
         self.frames.extend(self.options.keep(raw, block.bytes()).map(|f| (number, f)));
         let flags = PLAIN | if raw { RAW } else { 0 };
@@ -327,9 +356,17 @@ impl TableWriter {
         let last = last.to_vec();
         let facts = self.block.finish(!continues && !self.continued, &mut self.raw);
         let offset = self.offset();
-        let (len, raw) = self.packer.pack(&mut self.out, offset, BlockKind::Data, self.options.compression, &self.raw)?;
+        let (len, raw) = self.packer.pack(
+            &mut self.out,
+            offset,
+            BlockKind::Data,
+            self.options.compression,
+            &self.raw,
+        )?;
         let mut flags = 0;
-        for (flag, set) in [(PLAIN, facts.plain), (DENSE, facts.dense), (CONTINUES, continues), (RAW, raw)] {
+        for (flag, set) in
+            [(PLAIN, facts.plain), (DENSE, facts.dense), (CONTINUES, continues), (RAW, raw)]
+        {
             flags |= if set { flag } else { 0 };
         }
         let number = self.index.len() as u32;
@@ -354,14 +391,15 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Sets the table's range tombstones, and the wall clock in microseconds of the oldest deletion that the table will hold, point
-    /// deletes included.
+    /// Sets the table's range tombstones, and the wall clock in microseconds of the oldest deletion
+    /// that the table will hold, point deletes included.
     pub fn set_tombstones(&mut self, fragments: &Fragments, oldest_tombstone_micros: Option<u64>) {
         self.tombstones = fragments.clone();
         self.props.oldest_tombstone_micros = oldest_tombstone_micros;
     }
 
-    /// Roughly how long the file would be if it were finished now; the block in the making is counted before compression.
+    /// Roughly how long the file would be if it were finished now; the block in the making is
+    /// counted before compression.
     pub fn estimated_size(&self) -> u64 {
         let filter = self.hashes.len() * 9 / 8 * self.options.filter as usize;
         self.offset() + (self.block.raw_size() + filter + self.index.estimate()) as u64 + 1024
@@ -385,14 +423,19 @@ impl TableWriter {
         self.finish_warm().map(|(facts, _)| facts)
     }
 
-    /// The same; gives the blocks for which the cache had room too, by their numbers, for [`Table::adopt`](super::Table::adopt).
+    /// The same; gives the blocks for which the cache had room too, by their numbers, for
+    /// [`Table::adopt`](super::Table::adopt).
     ///
     /// # Errors
     /// As [`finish`](Self::finish).
     pub fn finish_warm(mut self) -> Result<(TableFacts, Vec<(u32, FrameRef)>)> {
         self.cut(None)?;
         let data_len = self.offset();
-        let filter = if self.hashes.is_empty() { None } else { filter::build(self.options.filter, &mut self.hashes) };
+        let filter = if self.hashes.is_empty() {
+            None
+        } else {
+            filter::build(self.options.filter, &mut self.hashes)
+        };
         self.props.filter = if filter.is_some() { self.options.filter } else { FilterKind::None };
         self.props.filter_keys = if filter.is_some() { self.hashes.len() as u64 } else { 0 };
         let filter_len = match filter {
@@ -409,7 +452,8 @@ impl TableWriter {
         let index_len = self.put(BlockKind::Index, self.options.compression, &index)?;
         self.complete_properties()?;
         let properties = self.props.encode();
-        let properties_len = self.put(BlockKind::Properties, self.options.compression, &properties)?;
+        let properties_len =
+            self.put(BlockKind::Properties, self.options.compression, &properties)?;
         let footer = Footer {
             id: self.id,
             data_len,
@@ -439,7 +483,9 @@ impl TableWriter {
         if let Some(s) = self.summary.take() {
             p.summary_bytes = s.finish();
             if p.summary_bytes.len() > 64 << 10 {
-                return Err(Error::invalid("a summary hook gave more than 64 KiB").in_file(&self.path));
+                return Err(
+                    Error::invalid("a summary hook gave more than 64 KiB").in_file(&self.path)
+                );
             }
         }
         let fragments = self.tombstones.as_slice();
@@ -459,8 +505,8 @@ impl TableWriter {
         if p.entries + p.range_deletes == 0 {
             p.min_seq = 0;
         }
-        // A job knows how old the oldest deletion of its inputs is, not which table it comes to: one without any must not look
-        // overdue to the policies.
+        // A job knows how old the oldest deletion of its inputs is, not which table it comes to:
+        // one without any must not look overdue to the policies.
         if p.deletes + p.range_deletes == 0 {
             p.oldest_tombstone_micros = None;
         }

@@ -1,7 +1,8 @@
 //! The bytes of a WAL segment.
 //!
-//! All integers are little-endian. A segment is a header of 80 bytes and then records, one directly after the other, each starting
-//! at a multiple of 8. The record at position `lsn` starts at file offset `80 + (lsn − base)`.
+//! All integers are little-endian. A segment is a header of 80 bytes and then records, one directly
+//! after the other, each starting at a multiple of 8. The record at position `lsn` starts at file
+//! offset `80 + (lsn − base)`.
 //!
 //! Segment header:
 //!
@@ -32,9 +33,10 @@
 //! | 24 | 8 | synced: position below which the log was known durable when this record was written |
 //! | 32 | … | payload, then 0 to 7 bytes of padding that nobody looks at |
 //!
-//! Invariants: a segment's number and a record's offset are in the record's checksum, so bytes of another segment, or of an earlier life of
-//! the same file, never pass for a record; nor do those of another writer's segment of the same number, by `generation`, which the
-//! checksum covers and which tells such bytes apart from damage before any checksum is computed.
+//! Invariants: a segment's number and a record's offset are in the record's checksum, so bytes of
+//! another segment, or of an earlier life of the same file, never pass for a record; nor do those
+//! of another writer's segment of the same number, by `generation`, which the checksum covers and
+//! which tells such bytes apart from damage before any checksum is computed.
 
 use super::Lsn;
 use crate::base::checksum::checksum;
@@ -106,14 +108,16 @@ impl SegmentHeader {
         b
     }
 
-    /// The number of the segment that these bytes are the sound header of, whatever the file is called.
+    /// The number of the segment that these bytes are the sound header of, whatever the file is
+    /// called.
     pub fn own_number(b: &[u8; SEGMENT_HEADER as usize]) -> Option<u64> {
         let number = u64_at(b, 16);
         matches!(SegmentHeader::decode(number, b), Ok(Some(_)) | Err(_)).then_some(number)
     }
 
-    /// Reads the header of the segment that the file's name calls `number`. `None` when these bytes are no such header: a file
-    /// that was never used, one that still shows an earlier life, or damage.
+    /// Reads the header of the segment that the file's name calls `number`. `None` when these bytes
+    /// are no such header: a file that was never used, one that still shows an earlier life, or
+    /// damage.
     ///
     /// # Errors
     /// `Incompatible` for a sound header of a newer format version.
@@ -123,11 +127,18 @@ impl SegmentHeader {
         }
         let version = u32_at(b, 8);
         if version != VERSION {
-            return Err(Error::newer("the log segment", version, VERSION).block("wal segment header"));
+            return Err(
+                Error::newer("the log segment", version, VERSION).block("wal segment header")
+            );
         }
         let base = u64_at(b, 24);
         let len = u64::from(u32_at(b, 12));
-        if len != SEGMENT_HEADER || u64_at(b, 16) != number || number == 0 || base >= MAX_LSN || !base.is_multiple_of(8) {
+        if len != SEGMENT_HEADER
+            || u64_at(b, 16) != number
+            || number == 0
+            || base >= MAX_LSN
+            || !base.is_multiple_of(8)
+        {
             return Ok(None);
         }
         Ok(Some(SegmentHeader {
@@ -186,12 +197,19 @@ pub fn record_size(len: usize) -> u64 {
     (RECORD_HEADER + len as u64).next_multiple_of(8)
 }
 
-/// Records that fill `len` bytes (a multiple of 8, at least 32) at `offset` of a segment, where records have been lost: they say nothing
-/// about any tree, so that a log in which some are missing can be read on. `seq` and `synced` are those of a record before.
+/// Records that fill `len` bytes (a multiple of 8, at least 32) at `offset` of a segment, where
+/// records have been lost: they say nothing about any tree, so that a log in which some are missing
+/// can be read on. `seq` and `synced` are those of a record before.
 ///
 /// # Errors
 /// `InvalidArgument` for a length that records cannot fill.
-pub fn filler(segment: &SegmentHeader, offset: u64, len: u64, seq: Seq, synced: Lsn) -> Result<Vec<u8>> {
+pub fn filler(
+    segment: &SegmentHeader,
+    offset: u64,
+    len: u64,
+    seq: Seq,
+    synced: Lsn,
+) -> Result<Vec<u8>> {
     if len < RECORD_HEADER || !len.is_multiple_of(8) {
         return Err(Error::invalid(format!("no record fills {len} bytes")));
     }
@@ -204,7 +222,14 @@ pub fn filler(segment: &SegmentHeader, offset: u64, len: u64, seq: Seq, synced: 
         let payload = filler_payload((size - RECORD_HEADER) as usize);
         let kind = if payload.is_empty() { MARK } else { DATA };
         let seq = if kind == MARK { 0 } else { seq };
-        let h = RecordHeader { crc: 0, len: payload.len() as u32, generation: segment.generation(), kind, seq, synced };
+        let h = RecordHeader {
+            crc: 0,
+            len: payload.len() as u32,
+            generation: segment.generation(),
+            kind,
+            seq,
+            synced,
+        };
         out.extend_from_slice(&h.encode_without_crc());
         out.extend_from_slice(&payload);
         let crc = checksum(segment.number, offset + at as u64, &[&out[at + 4..]]);
@@ -217,12 +242,17 @@ pub fn filler(segment: &SegmentHeader, offset: u64, len: u64, seq: Seq, synced: 
 /// Longer gaps are filled by several records.
 const LARGEST_FILLER: u64 = 1 << 20;
 
-/// A payload of at most `room` bytes, and more than `room - 8`: a put in a tree whose number no tree can have.
+/// A payload of at most `room` bytes, and more than `room - 8`: a put in a tree whose number no
+/// tree can have.
 fn filler_payload(room: usize) -> Vec<u8> {
     let mut payload = vec![];
     for value in (0..room.saturating_sub(7)).rev() {
         payload.clear();
-        encode(&mut payload, NO_TREE, Op::Point { kind: Kind::Put, key: b"", value: &vec![0; value] });
+        encode(
+            &mut payload,
+            NO_TREE,
+            Op::Point { kind: Kind::Put, key: b"", value: &vec![0; value] },
+        );
         if payload.len() <= room {
             break;
         }
@@ -237,9 +267,17 @@ mod tests {
 
     #[test]
     fn fillers_fill_exactly_and_say_nothing() {
-        let large = (LARGEST_FILLER - 40..LARGEST_FILLER + 80).chain(3 * LARGEST_FILLER..3 * LARGEST_FILLER + 80);
-        let segment =
-            SegmentHeader { number: 7, base: 0, synced: 0, previous: 0, capacity: 1 << 20, store: 1, writer: u64::MAX - 2 };
+        let large = (LARGEST_FILLER - 40..LARGEST_FILLER + 80)
+            .chain(3 * LARGEST_FILLER..3 * LARGEST_FILLER + 80);
+        let segment = SegmentHeader {
+            number: 7,
+            base: 0,
+            synced: 0,
+            previous: 0,
+            capacity: 1 << 20,
+            store: 1,
+            writer: u64::MAX - 2,
+        };
         for len in (RECORD_HEADER..700).chain(large).filter(|n| n.is_multiple_of(8)) {
             let bytes = filler(&segment, 640, len, 5, 8).unwrap();
             assert_eq!(bytes.len() as u64, len);
@@ -247,7 +285,14 @@ mod tests {
             while at < bytes.len() {
                 let h = RecordHeader::decode(&bytes[at..]);
                 let payload = &bytes[at + RECORD_HEADER as usize..][..h.len as usize];
-                assert_eq!(h.crc, checksum(7, 640 + at as u64, &[&bytes[at + 4..at + RECORD_HEADER as usize], payload]));
+                assert_eq!(
+                    h.crc,
+                    checksum(
+                        7,
+                        640 + at as u64,
+                        &[&bytes[at + 4..at + RECORD_HEADER as usize], payload]
+                    )
+                );
                 assert_eq!((h.generation, h.kind == MARK), (4, payload.is_empty()));
                 assert!(Ops::new(payload).all(|op| op.is_some_and(|(tree, _)| tree == NO_TREE)));
                 at += record_size(payload.len()) as usize;

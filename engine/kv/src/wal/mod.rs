@@ -1,30 +1,38 @@
 //! Floor 2: the write-ahead log: one per Db, shared by all its trees.
 //!
-//! A position in the log is an [`Lsn`]: a byte position in one endless log. The log is cut into *segments*, files of fixed
-//! capacity whose blocks are reserved before use. Where memory is plenty they are recycled while the log grows: a retired segment is
-//! renamed and overwritten, and its stale bytes stay in it until then. Otherwise it is removed, and what the system has not written
-//! of it by then is never written. Bytes are described in [`mod@format`]; writing is in [`writer`], durability in [`syncer`],
-//! reading in [`reader`], deciding where the log ends in [`recovery`].
+//! A position in the log is an [`Lsn`]: a byte position in one endless log. The log is cut into
+//! *segments*, files of fixed capacity whose blocks are reserved before use. Where memory is plenty
+//! they are recycled while the log grows: a retired segment is renamed and overwritten, and its
+//! stale bytes stay in it until then. Otherwise it is removed, and what the system has not written
+//! of it by then is never written. Bytes are described in [`mod@format`]; writing is in [`writer`],
+//! durability in [`syncer`], reading in [`reader`], deciding where the log ends in [`recovery`].
 //!
 //! Invariants, numbered so that code can point at them:
-//! - W1: segment numbers only grow, over the whole life of a Db, and a segment's name is durable before a record is written into
-//!   it. So no record of one generation can ever be met in a file that is about to hold another writer's records of the same
-//!   generation.
-//! - W2: a segment ends where the next one begins: the base of a segment voids whatever segments of lower number hold at or
-//!   after that position. So records beyond a gap never come back to life once a new writer has started.
-//! - W3: a record's `synced` never lies beyond what was durable when the record was written. A record that lies damaged below
-//!   the `synced` of a sound later record had been durable: that is corruption, everything else is the end of the log.
-//! - W4: what lies below a position given to [`Wal::retire`] is never read again; the manifest says so durably before.
+//! - W1: segment numbers only grow, over the whole life of a Db, and a segment's name is durable
+//!   before a record is written into it. So no record of one generation can ever be met in a file
+//!   that is about to hold another writer's records of the same generation.
+//! - W2: a segment ends where the next one begins: the base of a segment voids whatever segments of
+//!   lower number hold at or after that position. So records beyond a gap never come back to life
+//!   once a new writer has started.
+//! - W3: a record's `synced` never lies beyond what was durable when the record was written. A
+//!   record that lies damaged below the `synced` of a sound later record had been durable: that is
+//!   corruption, everything else is the end of the log.
+//! - W4: what lies below a position given to [`Wal::retire`] is never read again; the manifest says
+//!   so durably before.
 //! - W5: after a sync has failed no later one reports success.
-//! - W6: the manifest knows each writer and the segment that it began with before the writer appends anything, and that segment is
-//!   durable before the manifest is and stays as long as the log is read from where it begins. So a segment with records of any other
-//!   writer is none of this log: it is a clone's or another store's, or the manifest is older than it.
-//! - W7: a log was closed cleanly when its newest file, the one of the highest number, ends with a mark whose `synced` is the mark's own
-//!   position. Then all before the mark had been durable when it was written (W3), and nothing lies behind it: neither in this file, nor in
-//!   another. So an opening looks nowhere else. No crash can leave such a mark while something was appended after it: the writer that
-//!   wrote it appends nothing more ([`Wal::close`] takes it), and any other begins a segment of a higher number, whose name is durable before
-//!   its first record (W1). The mark takes no place in the log: the next writer begins where the mark stands, and voids it (W2). So it
-//!   need not be durable itself; a log that lost it to a power cut ends in the same place, and is looked through as any other.
+//! - W6: the manifest knows each writer and the segment that it began with before the writer
+//!   appends anything, and that segment is durable before the manifest is and stays as long as the
+//!   log is read from where it begins. So a segment with records of any other writer is none of
+//!   this log: it is a clone's or another store's, or the manifest is older than it.
+//! - W7: a log was closed cleanly when its newest file, the one of the highest number, ends with a
+//!   mark whose `synced` is the mark's own position. Then all before the mark had been durable when
+//!   it was written (W3), and nothing lies behind it: neither in this file, nor in another. So an
+//!   opening looks nowhere else. No crash can leave such a mark while something was appended after
+//!   it: the writer that wrote it appends nothing more ([`Wal::close`] takes it), and any other
+//!   begins a segment of a higher number, whose name is durable before its first record (W1). The
+//!   mark takes no place in the log: the next writer begins where the mark stands, and voids it
+//!   (W2). So it need not be durable itself; a log that lost it to a power cut ends in the same
+//!   place, and is looked through as any other.
 //!
 //! Spec: `format-spec/README.md`, "Write-ahead log".
 
@@ -44,7 +52,8 @@ mod tests;
 
 pub use reader::{Damage, Item, Record, SegmentReader};
 pub use recovery::{
-    Known, Recovered, SegmentInfo, TornTail, Visit, kept, live_bytes, recover, recover_known, segments, writers,
+    Known, Recovered, SegmentInfo, TornTail, Visit, kept, live_bytes, recover, recover_known,
+    segments, writers,
 };
 pub use syncer::Syncer;
 pub use writer::{PrepareJob, Unneeded, Wal};

@@ -1,13 +1,16 @@
 //! Reading one segment, sound or not: what recovery and the dump tools walk.
 //!
-//! Invariants: every record handed out has passed its checksum; damage is skipped to the next sound record of this segment, in
-//! steps of 8 bytes; nothing is allocated beyond the length of the file; the walk takes time linear in the file's length, also
-//! over bytes made to look like records (see `budget`).
+//! Invariants: every record handed out has passed its checksum; damage is skipped to the next sound
+//! record of this segment, in steps of 8 bytes; nothing is allocated beyond the length of the file;
+//! the walk takes time linear in the file's length, also over bytes made to look like records (see
+//! `budget`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::format::{DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, generation, record_size};
+use super::format::{
+    DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, generation, record_size,
+};
 use super::{Lsn, segment_path};
 use crate::base::checksum::checksum;
 use crate::base::coding::u32_at;
@@ -51,7 +54,8 @@ pub struct Record<'a> {
 pub struct Damage {
     /// Offset in the file.
     pub offset: u64,
-    /// Bytes up to the next sound record; without one, up to where the damaged record would have ended.
+    /// Bytes up to the next sound record; without one, up to where the damaged record would have
+    /// ended.
     pub len: u64,
     /// What is wrong.
     pub reason: &'static str,
@@ -129,28 +133,40 @@ impl SegmentReader {
             return Ok(None);
         }
         Ok(match self.check(at)? {
-            Check::Sound(h) if h.kind == MARK && h.len == 0 && h.synced == base + (at - SEGMENT_HEADER) => Some(at),
+            Check::Sound(h)
+                if h.kind == MARK && h.len == 0 && h.synced == base + (at - SEGMENT_HEADER) =>
+            {
+                Some(at)
+            }
             _ => None,
         })
     }
 
-    /// The same where it is known who wrote the segment, if it was used at all: without a sound header only that writer's records count.
+    /// The same where it is known who wrote the segment, if it was used at all: without a sound
+    /// header only that writer's records count.
     ///
     /// # Errors
     /// As [`open`](SegmentReader::open).
-    pub(super) fn open_of(env: &dyn Env, dir: &Path, number: u64, writer: Option<u64>) -> Result<SegmentReader> {
+    pub(super) fn open_of(
+        env: &dyn Env,
+        dir: &Path,
+        number: u64,
+        writer: Option<u64>,
+    ) -> Result<SegmentReader> {
         let mut r = SegmentReader::open(env, dir, number)?;
         r.generation = r.generation.or(writer.map(|w| generation(w, number)));
         Ok(r)
     }
 
-    /// Bytes by which the file is shorter than when the segment was begun: it has been cut off, or the machine stopped before its length was
-    /// durable. 0 where the log was closed cleanly, and without a header.
+    /// Bytes by which the file is shorter than when the segment was begun: it has been cut off, or
+    /// the machine stopped before its length was durable. 0 where the log was closed cleanly, and
+    /// without a header.
     ///
     /// # Errors
     /// As [`next`](SegmentReader::next).
     pub fn cut_off(&mut self) -> Result<u64> {
-        let missing = self.header.as_ref().map_or(0, |h| h.capacity.saturating_sub(self.file.len()));
+        let missing =
+            self.header.as_ref().map_or(0, |h| h.capacity.saturating_sub(self.file.len()));
         if missing > 0 && self.closed_at()?.is_some() { Ok(0) } else { Ok(missing) }
     }
 
@@ -186,7 +202,9 @@ impl SegmentReader {
 
     /// `len` bytes at `offset`; `None` when the file ends before.
     pub(super) fn bytes(&mut self, offset: u64, len: u64) -> Result<Option<&[u8]>> {
-        let Some(end) = offset.checked_add(len).filter(|&e| e <= self.file.len()) else { return Ok(None) };
+        let Some(end) = offset.checked_add(len).filter(|&e| e <= self.file.len()) else {
+            return Ok(None);
+        };
         if offset < self.start || end > self.start + self.buffer.len() as u64 {
             let n = len.max(CHUNK).min(self.file.len() - offset);
             // Emptied first, so that a failed read leaves no bytes that pass for the file's.
@@ -210,7 +228,8 @@ impl SegmentReader {
         if !owned || h.kind == 0 {
             return Ok(Check::Blank);
         }
-        // Who does not know whose records to expect cannot tell damage from bytes of an earlier life.
+        // Who does not know whose records to expect cannot tell damage from bytes of an earlier
+        // life.
         let expected = self.generation.is_some();
         let bad = |len, reason| if expected { Check::Bad(len, reason) } else { Check::Blank };
         let (len, size) = (h.len as usize, record_size(h.len as usize));
@@ -227,7 +246,10 @@ impl SegmentReader {
         if h.kind != DATA && h.kind != MARK {
             return Err(Error::new(
                 ErrorKind::Incompatible,
-                format!("a log record of unknown kind {}: a newer version wrote it, use a newer build", h.kind),
+                format!(
+                    "a log record of unknown kind {}: a newer version wrote it, use a newer build",
+                    h.kind
+                ),
             )
             .at(&self.path, offset)
             .block("wal record"));
@@ -246,7 +268,8 @@ impl SegmentReader {
             let Some(b) = self.bytes(offset, left.min(CHUNK))? else { return Ok(None) };
             let places = (b.len() - RECORD_HEADER as usize) / 8 + 1;
             let owned = |at| generation.is_none_or(|g| u32_at(b, at + 8) == g);
-            let place = (0..places).find(|p| matches!(u32_at(b, 8 * p + 12), DATA | MARK) && owned(8 * p));
+            let place =
+                (0..places).find(|p| matches!(u32_at(b, 8 * p + 12), DATA | MARK) && owned(8 * p));
             let Some(place) = place else {
                 offset += 8 * places as u64;
                 continue;
@@ -265,8 +288,8 @@ impl SegmentReader {
         }
     }
 
-    /// The record at the very place where the walk stands; in its place what is wrong there, or `None` for the end of the
-    /// segment. The walk stays where it is then.
+    /// The record at the very place where the walk stands; in its place what is wrong there, or
+    /// `None` for the end of the segment. The walk stays where it is then.
     pub(super) fn here(&mut self) -> Result<Result<Record<'_>, Option<&'static str>>> {
         match self.check(self.offset)? {
             Check::Sound(h) => self.record(self.offset, h).map(Ok),
@@ -275,8 +298,9 @@ impl SegmentReader {
         }
     }
 
-    /// Whether at the very place where the walk stands there is a sound record of this number and place that another writer wrote: a part
-    /// of another file, since no two writers of one log share a number.
+    /// Whether at the very place where the walk stands there is a sound record of this number and
+    /// place that another writer wrote: a part of another file, since no two writers of one log
+    /// share a number.
     pub(super) fn is_foreign_here(&mut self) -> Result<bool> {
         let own = std::mem::take(&mut self.generation);
         let found = self.check(self.offset);
@@ -287,7 +311,8 @@ impl SegmentReader {
     /// The next record or the next damage; `None` at the clean end of the segment.
     ///
     /// # Errors
-    /// `Incompatible` for a sound record of a kind that this build does not know; what the environment says.
+    /// `Incompatible` for a sound record of a kind that this build does not know; what the
+    /// environment says.
     #[allow(clippy::should_implement_trait)] // it lends its buffer
     pub fn next(&mut self) -> Result<Option<Item<'_>>> {
         let offset = self.offset;
@@ -308,7 +333,9 @@ impl SegmentReader {
         let lsn = self.header.as_ref().map(|s| s.base + (offset - SEGMENT_HEADER));
         let path = self.path.clone();
         let bytes = self.bytes(offset, RECORD_HEADER + h.len as u64)?;
-        let bytes = bytes.ok_or_else(|| Error::corruption("the file became shorter").at(path, offset).block("wal record"))?;
+        let bytes = bytes.ok_or_else(|| {
+            Error::corruption("the file became shorter").at(path, offset).block("wal record")
+        })?;
         Ok(Record {
             lsn,
             offset,

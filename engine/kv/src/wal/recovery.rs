@@ -1,19 +1,23 @@
 //! Where the log ends after a crash, and whether what is missing had been durable.
 //!
-//! The segments of a directory are put in order by W2: a segment ends where one of higher number begins, and one whose whole
-//! range is taken by later ones is void. Records are then read from the wanted position on. At the first place that holds no
-//! sound record the log ends, unless a later record or segment header, in this segment or one of higher number, says by its
-//! `synced` that the place had been durable: then it is corruption.
+//! The segments of a directory are put in order by W2: a segment ends where one of higher number
+//! begins, and one whose whole range is taken by later ones is void. Records are then read from the
+//! wanted position on. At the first place that holds no sound record the log ends, unless a later
+//! record or segment header, in this segment or one of higher number, says by its `synced` that the
+//! place had been durable: then it is corruption.
 //!
-//! What the manifest knows of the log ([`Known`]) is held against it: a segment with records of a writer that the manifest does not know is
-//! none of this log (W6), and one that it knows to have been begun must be there.
+//! What the manifest knows of the log ([`Known`]) is held against it: a segment with records of a
+//! writer that the manifest does not know is none of this log (W6), and one that it knows to have
+//! been begun must be there.
 //!
-//! Invariants: what is visited is a prefix of what was appended, without gaps, and holds everything that was synced; before a
-//! place is called corrupt or damaged it is read a second time, because a reader beside a live writer may have met a record half
-//! written; nothing is written. Behind a log that was closed cleanly nothing is looked for (W7).
+//! Invariants: what is visited is a prefix of what was appended, without gaps, and holds everything
+//! that was synced; before a place is called corrupt or damaged it is read a second time, because a
+//! reader beside a live writer may have met a record half written; nothing is written. Behind a log
+//! that was closed cleanly nothing is looked for (W7).
 //!
-//! Records that lie beyond the end were being written when the machine stopped, and go with what was torn. Where the torn place can be
-//! proven to be damage instead (`rot`), they were acknowledged: [`TornTail::proof`] says so, and who opens the store decides.
+//! Records that lie beyond the end were being written when the machine stopped, and go with what
+//! was torn. Where the torn place can be proven to be damage instead (`rot`), they were
+//! acknowledged: [`TornTail::proof`] says so, and who opens the store decides.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +36,8 @@ pub type Visit<'a> = dyn FnMut(Seq, Lsn, &[u8]) -> Result<()> + 'a;
 /// What recovery found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// Position after the last record, at least the one asked for: a new writer starts here ([`Wal::create`](super::Wal::create)).
+    /// Position after the last record, at least the one asked for: a new writer starts here
+    /// ([`Wal::create`](super::Wal::create)).
     pub end: Lsn,
     /// Position below which the log itself proves that it had been durable; at most `end`.
     pub durable: Lsn,
@@ -42,7 +47,8 @@ pub struct Recovered {
     pub last_number: u64,
     /// Records visited.
     pub records: u64,
-    /// What was given up: bytes of a record that was being written, or records beyond a gap. `None` after a clean end.
+    /// What was given up: bytes of a record that was being written, or records beyond a gap. `None`
+    /// after a clean end.
     pub torn: Option<TornTail>,
     /// All segment files, ascending by number.
     pub segments: Vec<SegmentInfo>,
@@ -57,15 +63,18 @@ pub struct TornTail {
     pub offset: u64,
     /// What is wrong there.
     pub reason: &'static str,
-    /// Bytes of sound records that lie beyond and are given up, because something before them is missing.
+    /// Bytes of sound records that lie beyond and are given up, because something before them is
+    /// missing.
     pub bytes_beyond: u64,
     /// The number of those records.
     pub records_beyond: u64,
-    /// Bytes by which the file is shorter than when its segment was begun, see [`SegmentInfo::cut`]: more may be lost than was being written.
+    /// Bytes by which the file is shorter than when its segment was begun, see
+    /// [`SegmentInfo::cut`]: more may be lost than was being written.
     pub cut: u64,
     /// The number of operations in them.
     pub operations_beyond: u64,
-    /// What proves that this is not what a crash left, but damage to what had been written: then the records beyond were lost with it.
+    /// What proves that this is not what a crash left, but damage to what had been written: then
+    /// the records beyond were lost with it.
     pub proof: Option<String>,
 }
 
@@ -80,8 +89,9 @@ pub struct SegmentInfo {
     pub end: Lsn,
     /// Length of the file in bytes.
     pub capacity: u64,
-    /// Bytes by which it is shorter than when the segment was begun: it has been cut off, or the machine stopped before its length was
-    /// durable. 0 in all other files, those that end with the mark of a clean close among them.
+    /// Bytes by which it is shorter than when the segment was begun: it has been cut off, or the
+    /// machine stopped before its length was durable. 0 in all other files, those that end with the
+    /// mark of a clean close among them.
     pub cut: u64,
     /// Offset of that mark (W7).
     closed_at: Option<u64>,
@@ -90,7 +100,14 @@ pub struct SegmentInfo {
 impl SegmentInfo {
     /// A segment that a writer has filled up to `end`, or one that it fills, where that is `None`.
     pub fn written(number: u64, base: Option<Lsn>, end: Option<Lsn>, capacity: u64) -> SegmentInfo {
-        SegmentInfo { number, base, end: end.unwrap_or(Lsn::MAX), capacity, cut: 0, closed_at: None }
+        SegmentInfo {
+            number,
+            base,
+            end: end.unwrap_or(Lsn::MAX),
+            capacity,
+            cut: 0,
+            closed_at: None,
+        }
     }
 }
 
@@ -111,7 +128,8 @@ pub struct Known<'a> {
     pub store: u64,
     /// The log had been durable below this position: so far some tree has been flushed.
     pub durable: Lsn,
-    /// Who wrote its segments, by number of their first ones; `None` where nobody can say, and every segment counts.
+    /// Who wrote its segments, by number of their first ones; `None` where nobody can say, and
+    /// every segment counts.
     pub writers: Option<&'a [LogWriter]>,
 }
 
@@ -165,8 +183,9 @@ struct Beyond {
     next: Option<u64>,
 }
 
-/// All segment files in `dir`, ascending, with their headers' bases; `end` is not known yet. An opening that came to nothing leaves a
-/// segment of its own without records, which counts as one that was never used.
+/// All segment files in `dir`, ascending, with their headers' bases; `end` is not known yet. An
+/// opening that came to nothing leaves a segment of its own without records, which counts as one
+/// that was never used.
 fn list(env: &dyn Env, dir: &Path, known: &Known<'_>) -> Result<Vec<SegmentInfo>> {
     let mut numbers: Vec<u64> = env.list(dir)?.iter().filter_map(|n| segment_number(n)).collect();
     numbers.sort_unstable();
@@ -185,15 +204,19 @@ fn list(env: &dyn Env, dir: &Path, known: &Known<'_>) -> Result<Vec<SegmentInfo>
         let own = header.as_ref().filter(|_| stranger.is_none());
         let (base, capacity) = (own.map(|h| h.base), r.file_len());
         let closed_at = own.map_or(Ok(None), |_| r.closed_at())?;
-        let cut = own.filter(|_| closed_at.is_none()).map_or(0, |h| h.capacity.saturating_sub(capacity));
+        let cut =
+            own.filter(|_| closed_at.is_none()).map_or(0, |h| h.capacity.saturating_sub(capacity));
         segments.push(SegmentInfo { number, base, end: 0, capacity, cut, closed_at });
     }
     Ok(segments)
 }
 
-/// That the segment is there in which the newest writer began, while the log is read from before that place (W6).
+/// That the segment is there in which the newest writer began, while the log is read from before
+/// that place (W6).
 fn check_begun(dir: &Path, segments: &[SegmentInfo], from: Lsn, known: &Known<'_>) -> Result<()> {
-    let Some(w) = known.writers.and_then(|w| w.last()).filter(|w| from <= w.base) else { return Ok(()) };
+    let Some(w) = known.writers.and_then(|w| w.last()).filter(|w| from <= w.base) else {
+        return Ok(());
+    };
     let what = match segments.iter().find(|s| s.number == w.from) {
         Some(s) if s.base.is_some() => return Ok(()),
         Some(_) => "has a damaged header",
@@ -204,11 +227,14 @@ fn check_begun(dir: &Path, segments: &[SegmentInfo], from: Lsn, known: &Known<'_
          can be read with `sstable-dump salvage`",
         w.from, w.base
     );
-    Err(Error::corruption(words).at(super::segment_path(dir, w.from), 0).block("wal segment header"))
+    Err(Error::corruption(words)
+        .at(super::segment_path(dir, w.from), 0)
+        .block("wal segment header"))
 }
 
-/// All segment files in `dir`, ascending, each with the position that its records end before ([`SegmentInfo::end`]; the last one's is
-/// the largest there is, and 0 stands for segments that hold nothing that counts): for the tools.
+/// All segment files in `dir`, ascending, each with the position that its records end before
+/// ([`SegmentInfo::end`]; the last one's is the largest there is, and 0 stands for segments that
+/// hold nothing that counts): for the tools.
 ///
 /// # Errors
 /// `Incompatible` for a newer format version; what the environment says.
@@ -218,7 +244,8 @@ pub fn segments(env: &dyn Env, dir: &Path) -> Result<Vec<SegmentInfo>> {
     Ok(segments)
 }
 
-/// Who wrote the segments in `dir` that count: what the manifest of a store with this log has to say.
+/// Who wrote the segments in `dir` that count: what the manifest of a store with this log has to
+/// say.
 ///
 /// # Errors
 /// As [`segments`].
@@ -246,27 +273,38 @@ fn bound(segments: &mut [SegmentInfo], end: Lsn) {
     }
 }
 
-/// Reads the log in `dir` from position `from` on, where a record began or the log ended, and shows every record to
-/// `visit`.
+/// Reads the log in `dir` from position `from` on, where a record began or the log ended, and shows
+/// every record to `visit`.
 ///
-/// A log of which nothing reaches `from` ends there: that is what a power cut leaves when tables were made durable and the log
-/// was not. The Db creates its first segment before its first manifest; a Db without any segment has lost its log.
+/// A log of which nothing reaches `from` ends there: that is what a power cut leaves when tables
+/// were made durable and the log was not. The Db creates its first segment before its first
+/// manifest; a Db without any segment has lost its log.
 ///
 /// # Errors
-/// `Corruption` for damage to what had been durable, naming the place, and for a `from` of 2⁶² or more; `Incompatible` for a newer
-/// format version; what `visit` and the environment say.
+/// `Corruption` for damage to what had been durable, naming the place, and for a `from` of 2⁶² or
+/// more; `Incompatible` for a newer format version; what `visit` and the environment say.
 pub fn recover(env: &dyn Env, dir: &Path, from: Lsn, visit: &mut Visit<'_>) -> Result<Recovered> {
     recover_known(env, dir, from, &Known::default(), visit)
 }
 
-/// The same where the manifest tells of the log: one that ends below what had been durable is corrupt, and so is one with a segment of
-/// somebody else, or without the one that the newest writer began with.
+/// The same where the manifest tells of the log: one that ends below what had been durable is
+/// corrupt, and so is one with a segment of somebody else, or without the one that the newest
+/// writer began with.
 ///
 /// # Errors
 /// As [`recover`].
-pub fn recover_known(env: &dyn Env, dir: &Path, from: Lsn, known: &Known<'_>, visit: &mut Visit<'_>) -> Result<Recovered> {
+pub fn recover_known(
+    env: &dyn Env,
+    dir: &Path,
+    from: Lsn,
+    known: &Known<'_>,
+    visit: &mut Visit<'_>,
+) -> Result<Recovered> {
     if from >= MAX_LSN {
-        return Err(Error::corruption(format!("the log is to be read from {from}, which is no position")).in_file(dir));
+        return Err(Error::corruption(format!(
+            "the log is to be read from {from}, which is no position"
+        ))
+        .in_file(dir));
     }
     let (mut segments, durable) = (list(env, dir, known)?, known.durable);
     check_begun(dir, &segments, from, known)?;
@@ -277,7 +315,8 @@ pub fn recover_known(env: &dyn Env, dir: &Path, from: Lsn, known: &Known<'_>, vi
         let stop = read(env, dir, known, &segments, pos, &mut records, &mut proven, visit)?;
         pos = stop.pos;
         let closed = stop.closed && stop.segment == segments.len().checked_sub(1);
-        let mut beyond = if closed { Beyond::default() } else { beyond(env, dir, known, &segments, &stop)? };
+        let mut beyond =
+            if closed { Beyond::default() } else { beyond(env, dir, known, &segments, &stop)? };
         beyond.synced = beyond.synced.max(durable);
         if beyond.synced > pos && doubted != Some(pos) {
             doubted = Some(pos);
@@ -292,24 +331,46 @@ pub fn recover_known(env: &dyn Env, dir: &Path, from: Lsn, known: &Known<'_>, vi
                 let e = corruption(pos, beyond.synced, Some("a segment with a damaged header"));
                 return Err(e.at(super::segment_path(dir, number), 0).block("wal segment header"));
             }
-            return Err(corruption(pos, beyond.synced, stop.reason).at(file, offset).block("wal record"));
+            return Err(corruption(pos, beyond.synced, stop.reason)
+                .at(file, offset)
+                .block("wal record"));
         }
-        let proof = if beyond.records > 0 { proof(env, dir, known, &segments, &stop, beyond.next)? } else { None };
+        let proof = if beyond.records > 0 {
+            proof(env, dir, known, &segments, &stop, beyond.next)?
+        } else {
+            None
+        };
         if proof.is_some() && doubted != Some(pos) {
             doubted = Some(pos);
             continue;
         }
         bound(&mut segments, pos);
-        // Cut off one mark behind the end: closed cleanly, and then the power went before the mark was on the device.
-        let cut = stop.segment.map(|i| &segments[i]).filter(|s| s.capacity != stop.offset + RECORD_HEADER).map_or(0, |s| s.cut);
+        // Cut off one mark behind the end: closed cleanly, and then the power went before the mark
+        // was on the device.
+        let cut = stop
+            .segment
+            .map(|i| &segments[i])
+            .filter(|s| s.capacity != stop.offset + RECORD_HEADER)
+            .map_or(0, |s| s.cut);
         let reason = match stop.reason {
-            None | Some(PAST_END) if cut > 0 => Some("the end of a file that is shorter than when the segment was begun"),
+            None | Some(PAST_END) if cut > 0 => {
+                Some("the end of a file that is shorter than when the segment was begun")
+            }
             None if beyond.records > 0 => Some("records whose predecessors never reached the disk"),
             reason => reason,
         };
-        let (bytes_beyond, records_beyond, operations_beyond) = (beyond.bytes, beyond.records, beyond.operations);
-        let torn =
-            reason.map(|reason| TornTail { file, offset, reason, bytes_beyond, records_beyond, cut, operations_beyond, proof });
+        let (bytes_beyond, records_beyond, operations_beyond) =
+            (beyond.bytes, beyond.records, beyond.operations);
+        let torn = reason.map(|reason| TornTail {
+            file,
+            offset,
+            reason,
+            bytes_beyond,
+            records_beyond,
+            cut,
+            operations_beyond,
+            proof,
+        });
         let durable = proven.max(beyond.synced).min(pos);
         return Ok(Recovered { end: pos, durable, closed, last_number, records, torn, segments });
     }
@@ -347,18 +408,30 @@ fn proof(
     }
 }
 
-/// Where the log ends cleanly, and yet too early: the segment that goes on there, if it was used and its header is gone.
-fn lost_header(env: &dyn Env, dir: &Path, known: &Known<'_>, segments: &[SegmentInfo], stop: &Stop) -> Result<Option<u64>> {
+/// Where the log ends cleanly, and yet too early: the segment that goes on there, if it was used
+/// and its header is gone.
+fn lost_header(
+    env: &dyn Env,
+    dir: &Path,
+    known: &Known<'_>,
+    segments: &[SegmentInfo],
+    stop: &Stop,
+) -> Result<Option<u64>> {
     if stop.segment.is_some() && stop.reason.is_some() {
         return Ok(None);
     }
-    // Where not one segment has what is to be read, some header is gone; but spares that were never begun have none either.
+    // Where not one segment has what is to be read, some header is gone; but spares that were never
+    // begun have none either.
     let mut any = None;
     for s in segments.iter().skip(stop.segment.map_or(0, |i| i + 1)).filter(|s| s.base.is_none()) {
         let mut reader = known.open(env, dir, s.number)?;
         let is_missed = stop.segment.is_none() && reader.header().is_none();
-        let is_blank = reader.bytes(0, SEGMENT_HEADER)?.is_some_and(|header| header.iter().all(|&b| b == 0));
-        if is_missed && !is_blank || s.capacity < SEGMENT_HEADER || matches!(reader.next()?, Some(Item::Record(_))) {
+        let is_blank =
+            reader.bytes(0, SEGMENT_HEADER)?.is_some_and(|header| header.iter().all(|&b| b == 0));
+        if is_missed && !is_blank
+            || s.capacity < SEGMENT_HEADER
+            || matches!(reader.next()?, Some(Item::Record(_)))
+        {
             return Ok(Some(s.number));
         }
         any = any.or(Some(s.number).filter(|_| is_missed));
@@ -366,8 +439,8 @@ fn lost_header(env: &dyn Env, dir: &Path, known: &Known<'_>, segments: &[Segment
     Ok(any)
 }
 
-/// Visits records from `pos` on, through as many segments as they fill, up to the first place without one; `proven` becomes the
-/// highest position that any of them knows to be durable.
+/// Visits records from `pos` on, through as many segments as they fill, up to the first place
+/// without one; `proven` becomes the highest position that any of them knows to be durable.
 #[allow(clippy::too_many_arguments)] // where to read, what is known, and what comes of it
 fn read(
     env: &dyn Env,
@@ -418,7 +491,13 @@ fn read(
 }
 
 /// Walks what lies beyond the place where reading stopped.
-fn beyond(env: &dyn Env, dir: &Path, known: &Known<'_>, segments: &[SegmentInfo], stop: &Stop) -> Result<Beyond> {
+fn beyond(
+    env: &dyn Env,
+    dir: &Path,
+    known: &Known<'_>,
+    segments: &[SegmentInfo],
+    stop: &Stop,
+) -> Result<Beyond> {
     let mut b = Beyond::default();
     for (i, s) in segments.iter().enumerate().skip(stop.segment.unwrap_or(0)) {
         let mut reader = known.open(env, dir, s.number)?;

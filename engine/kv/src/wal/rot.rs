@@ -1,10 +1,13 @@
-//! Whether the place where the log ends was damaged after it had been written, or may be what a crash left.
+//! Whether the place where the log ends was damaged after it had been written, or may be what a
+//! crash left.
 //!
-//! A power cut keeps any set of the sectors that were not synced, each as it was at some moment. So sound records behind a place without
-//! one prove nothing: the sectors of that place may never have been written. Two things do prove damage:
-//! - a **sound record begins in the sector in which the place lies**, behind all of it: that sector was written after the place was;
-//! - **one bit, turned over, makes the checksum match**. Of the bytes that a crash leaves, one in 2³² would pass for each bit tried, and
-//!   no more are tried than [`MOST`] bytes have.
+//! A power cut keeps any set of the sectors that were not synced, each as it was at some moment. So
+//! sound records behind a place without one prove nothing: the sectors of that place may never have
+//! been written. Two things do prove damage:
+//! - a **sound record begins in the sector in which the place lies**, behind all of it: that sector
+//!   was written after the place was;
+//! - **one bit, turned over, makes the checksum match**. Of the bytes that a crash leaves, one in
+//!   2³² would pass for each bit tried, and no more are tried than [`MOST`] bytes have.
 //!
 //! Invariant: nothing is written; bounded work.
 
@@ -16,12 +19,13 @@ use crate::base::error::Result;
 
 /// A device writes so many bytes whole or not at all.
 const SECTOR: u64 = 512;
-/// The longest payload in which a bit is looked for: 2¹⁷ bits, so that of the crashes that leave a record torn and a later one whole,
-/// one in 32,768 at most could be taken for damage.
+/// The longest payload in which a bit is looked for: 2¹⁷ bits, so that of the crashes that leave a
+/// record torn and a later one whole, one in 32,768 at most could be taken for damage.
 const MOST: usize = 16 << 10;
 
-/// What proves that the bytes at `offset`, where a record has to begin, have been damaged; `next` is where the next sound record of the
-/// segment begins, and without one `end` is where the next segment goes on. `None` when a crash may have left them.
+/// What proves that the bytes at `offset`, where a record has to begin, have been damaged; `next`
+/// is where the next sound record of the segment begins, and without one `end` is where the next
+/// segment goes on. `None` when a crash may have left them.
 pub(super) fn of_record(
     reader: &mut SegmentReader,
     offset: u64,
@@ -29,17 +33,27 @@ pub(super) fn of_record(
     end: Option<u64>,
 ) -> Result<Option<String>> {
     if next.is_some_and(|next| offset / SECTOR == next / SECTOR) {
-        return Ok(Some("a sound record behind it begins in the same sector, which was written later".into()));
+        return Ok(Some(
+            "a sound record behind it begins in the same sector, which was written later".into(),
+        ));
     }
-    let (number, left) = (reader.number(), reader.file_len().saturating_sub(offset + RECORD_HEADER));
-    let Some(head) = reader.bytes(offset, RECORD_HEADER)?.map(RecordHeader::decode) else { return Ok(None) };
+    let (number, left) =
+        (reader.number(), reader.file_len().saturating_sub(offset + RECORD_HEADER));
+    let Some(head) = reader.bytes(offset, RECORD_HEADER)?.map(RecordHeader::decode) else {
+        return Ok(None);
+    };
     // The length as it stands there, and every one that is a bit off and leads to the next record.
-    let fits = |len: &u32| next.or(end).is_some_and(|next| offset + record_size(*len as usize) == next);
+    let fits =
+        |len: &u32| next.or(end).is_some_and(|next| offset + record_size(*len as usize) == next);
     let other = (0..u32::BITS).map(|bit| head.len ^ (1 << bit)).filter(fits);
-    for len in std::iter::once(head.len).chain(other).filter(|&len| len as usize <= MOST && u64::from(len) <= left) {
+    for len in std::iter::once(head.len)
+        .chain(other)
+        .filter(|&len| len as usize <= MOST && u64::from(len) <= left)
+    {
         let Some(bytes) = reader.bytes(offset, RECORD_HEADER + u64::from(len))? else { continue };
         let told = RecordHeader { len, ..head }.encode_without_crc();
-        let off = checksum(number, offset, &[&told[4..], &bytes[RECORD_HEADER as usize..]]) ^ head.crc;
+        let off =
+            checksum(number, offset, &[&told[4..], &bytes[RECORD_HEADER as usize..]]) ^ head.crc;
         let turned = (head.len ^ len).trailing_zeros();
         let found = match len == head.len {
             true => bit(off, bytes.len()),
@@ -58,11 +72,14 @@ pub(super) fn of_header(reader: &mut SegmentReader) -> Result<Option<String>> {
     let Some(bytes) = reader.bytes(0, SEGMENT_HEADER)? else { return Ok(None) };
     let (body, crc) = bytes.split_at(SEGMENT_HEADER as usize - 4);
     let off = checksum(number, 0, &[body]) ^ u32_at(crc, 0);
-    let last = off.is_power_of_two().then(|| (body.len() + off.trailing_zeros() as usize / 8, off.trailing_zeros() % 8));
+    let last = off
+        .is_power_of_two()
+        .then(|| (body.len() + off.trailing_zeros() as usize / 8, off.trailing_zeros() % 8));
     Ok(last.or_else(|| bit_of(off, body.len())).map(|found| words(0, found)))
 }
 
-/// The bit of a record of `len` bytes by whose turn its checksum is off by `off`: of the checksum itself, or of what it covers.
+/// The bit of a record of `len` bytes by whose turn its checksum is off by `off`: of the checksum
+/// itself, or of what it covers.
 fn bit(off: u32, len: usize) -> Option<(usize, u32)> {
     if off.is_power_of_two() {
         return Some((off.trailing_zeros() as usize / 8, off.trailing_zeros() % 8));
@@ -71,5 +88,8 @@ fn bit(off: u32, len: usize) -> Option<(usize, u32)> {
 }
 
 fn words(offset: u64, (byte, bit): (usize, u32)) -> String {
-    format!("with bit {bit} of the byte at {} turned over its checksum matches", offset + byte as u64)
+    format!(
+        "with bit {bit} of the byte at {} turned over its checksum matches",
+        offset + byte as u64
+    )
 }

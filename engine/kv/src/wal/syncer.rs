@@ -1,9 +1,10 @@
 //! Durability of the log: group commit.
 //!
-//! Invariants: `synced` only grows, and only after every file with bytes below it has been synced; at most one thread syncs at a
-//! time and covers everything appended when it began, so the others wait for one sync at most beside their own; after a failure
-//! every call fails with the first cause and nothing is synced again (W5), because the operating system may have dropped the
-//! very pages that it failed to write.
+//! Invariants: `synced` only grows, and only after every file with bytes below it has been synced;
+//! at most one thread syncs at a time and covers everything appended when it began, so the others
+//! wait for one sync at most beside their own; after a failure every call fails with the first
+//! cause and nothing is synced again (W5), because the operating system may have dropped the very
+//! pages that it failed to write.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use crate::base::error::{Error, Result};
 use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, rank};
 use crate::env::LogFile;
 
-/// Makes the log durable up to a position. Shared by all writing threads; see [`Wal::syncer`](super::Wal::syncer).
+/// Makes the log durable up to a position. Shared by all writing threads; see
+/// [`Wal::syncer`](super::Wal::syncer).
 pub struct Syncer {
     appended: AtomicU64,
     synced: AtomicU64,
@@ -48,7 +50,8 @@ impl Syncer {
         }
     }
 
-    /// The log goes on in this file from `base` on. Called before anything is published beyond `base`.
+    /// The log goes on in this file from `base` on. Called before anything is published beyond
+    /// `base`.
     pub(super) fn add(&self, number: u64, base: Lsn, file: Arc<dyn LogFile>) {
         self.state.lock().files.push(Unsynced { number, base, file });
     }
@@ -75,11 +78,12 @@ impl Syncer {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Returns when everything below `lsn` is durable. Threads that call at the same time share one sync.
+    /// Returns when everything below `lsn` is durable. Threads that call at the same time share one
+    /// sync.
     ///
     /// # Errors
-    /// The cause of the first sync that failed: then, and on every later call, whatever the position. `InvalidArgument` for a
-    /// position that has not been written yet.
+    /// The cause of the first sync that failed: then, and on every later call, whatever the
+    /// position. `InvalidArgument` for a position that has not been written yet.
     pub fn sync(&self, lsn: Lsn) -> Result<()> {
         if self.synced() >= lsn && !self.failed.load(Ordering::Acquire) {
             return Ok(());
@@ -98,9 +102,12 @@ impl Syncer {
             }
             let target = self.appended.load(Ordering::Acquire);
             if lsn > target {
-                return Err(Error::invalid(format!("position {lsn} lies beyond the end of the log, {target}")));
+                return Err(Error::invalid(format!(
+                    "position {lsn} lies beyond the end of the log, {target}"
+                )));
             }
-            let files: Vec<_> = state.files.iter().filter(|f| f.base < target).map(|f| f.file.clone()).collect();
+            let files: Vec<_> =
+                state.files.iter().filter(|f| f.base < target).map(|f| f.file.clone()).collect();
             state.syncing = true;
             drop(state);
             let result = files.iter().try_for_each(|f| f.sync());
@@ -114,7 +121,9 @@ impl Syncer {
                 }
                 Err(e) => {
                     self.failed.store(true, Ordering::Release);
-                    state.cause = Some(e.context("the write-ahead log could not be made durable; reopen the store"));
+                    state.cause = Some(e.context(
+                        "the write-ahead log could not be made durable; reopen the store",
+                    ));
                 }
             }
             self.done.notify_all();

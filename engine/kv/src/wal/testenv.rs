@@ -1,5 +1,5 @@
-//! A small environment for tests: files in memory, nothing else. What was synced is kept beside what was written, so that a test
-//! can show what a power cut leaves.
+//! A small environment for tests: files in memory, nothing else. What was synced is kept beside
+//! what was written, so that a test can show what a power cut leaves.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -108,7 +108,8 @@ impl ReadFile for Handle {
 
 impl TestEnv {
     pub fn put(&self, path: &Path, bytes: Vec<u8>) {
-        let file = File { synced: Mutex::new(bytes.clone()), now: Mutex::new(bytes), ..File::default() };
+        let file =
+            File { synced: Mutex::new(bytes.clone()), now: Mutex::new(bytes), ..File::default() };
         lock(&self.files).insert(path.to_path_buf(), Arc::new(file));
     }
     pub fn file(&self, path: &Path) -> Arc<File> {
@@ -144,7 +145,11 @@ impl Env for TestEnv {
     }
     fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
         let bytes = lock(&self.handle(file)?.file.now).clone();
-        if bytes.len() as u64 > cap { Err(Error::corruption("too long").in_file(file)) } else { Ok(bytes) }
+        if bytes.len() as u64 > cap {
+            Err(Error::corruption("too long").in_file(file))
+        } else {
+            Ok(bytes)
+        }
     }
     fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
         self.put(file, vec![]);

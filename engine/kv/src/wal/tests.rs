@@ -137,7 +137,12 @@ impl Model {
     fn reopen(&mut self, env: TestEnv, whole: bool) {
         let (r, seen) = replay(&env, self.floor_lsn()).unwrap();
         let k = self.floor + seen.len();
-        assert!(k >= self.synced && k <= self.all.len(), "{k} of {}, synced {}", self.all.len(), self.synced);
+        assert!(
+            k >= self.synced && k <= self.all.len(),
+            "{k} of {}, synced {}",
+            self.all.len(),
+            self.synced
+        );
         assert_eq!(seen, self.all[self.floor..k]);
         assert!(!whole || (r.end == self.wal.end() && r.torn.is_none() && k == self.all.len()));
         self.all.truncate(k);
@@ -301,15 +306,23 @@ fn a_closed_log_has_no_reserve_and_nothing_is_read_twice() {
     let path = dir().join(segment_name(1));
     let len = SEGMENT_HEADER + all[2].1 + RECORD_HEADER;
     assert_eq!(env.bytes(&path).len() as u64, len);
-    // The header when the files are listed and when they are read, the mark when they are listed, and all once.
+    // The header when the files are listed and when they are read, the mark when they are listed,
+    // and all once.
     let (read, opened) = reading(&env);
-    assert!(read <= len + SEGMENT_HEADER + RECORD_HEADER && opened == 2, "{read} of {len}, {opened} opened");
-    // A new writer syncs its own segment only, and one that writes nothing has nothing to sync when it closes.
+    assert!(
+        read <= len + SEGMENT_HEADER + RECORD_HEADER && opened == 2,
+        "{read} of {len}, {opened} opened"
+    );
+    // A new writer syncs its own segment only, and one that writes nothing has nothing to sync when
+    // it closes.
     let (r, _) = replay(&env, 0).unwrap();
     let syncs = env.syncs.load(Ordering::Relaxed);
     Wal::create(Arc::new(env.clone()), &dir(), STORE, &r, SEGMENT).unwrap().close().unwrap();
     assert_eq!(env.syncs.load(Ordering::Relaxed), syncs + 1);
-    assert_eq!(env.bytes(&dir().join(segment_name(2))).len() as u64, SEGMENT_HEADER + RECORD_HEADER);
+    assert_eq!(
+        env.bytes(&dir().join(segment_name(2))).len() as u64,
+        SEGMENT_HEADER + RECORD_HEADER
+    );
     let (again, seen) = replay(&env, 0).unwrap();
     assert_eq!((again.end, again.closed, again.torn, seen), (all[2].1, true, None, all));
 }
@@ -321,7 +334,8 @@ fn the_mark_of_a_close_is_trusted_only_where_nothing_can_lie_behind_it() {
     wal.close().unwrap();
     let (first, end) = (dir().join(segment_name(1)), all[1].1);
     let ending = |env: &TestEnv| replay(env, 0).unwrap().0;
-    // A power cut after which the mark never reached the device: the log ends in the same place, and nothing of it is missing.
+    // A power cut after which the mark never reached the device: the log ends in the same place,
+    // and nothing of it is missing.
     let lost = image(&env);
     let at = env.bytes(&first).len() - RECORD_HEADER as usize;
     lost.file(&first).now.lock().unwrap()[at..].fill(0);
@@ -330,9 +344,13 @@ fn the_mark_of_a_close_is_trusted_only_where_nothing_can_lie_behind_it() {
     for mark in [true, false] {
         let image = image(if mark { &env } else { &lost });
         image.file(&first).now.lock().unwrap().resize(SEGMENT as usize, 0);
-        assert_eq!((ending(&image).end, ending(&image).torn), (if mark { end + RECORD_HEADER } else { end }, None));
+        assert_eq!(
+            (ending(&image).end, ending(&image).torn),
+            (if mark { end + RECORD_HEADER } else { end }, None)
+        );
     }
-    // A record of a later segment is looked for and found, whatever the mark says: here its header is damaged, and it had been durable.
+    // A record of a later segment is looked for and found, whatever the mark says: here its header
+    // is damaged, and it had been durable.
     let mut next = open(&env, 0);
     next.append(3, &[b"three"]).unwrap();
     next.syncer().sync(next.end()).unwrap();
@@ -353,7 +371,10 @@ fn a_torn_tail_ends_the_log_and_damage_before_synced_bytes_does_not() {
     let (r, seen) = replay(&env, 0).unwrap();
     assert_eq!(seen, all[..2]);
     let torn = r.torn.unwrap();
-    assert_eq!((r.end, torn.offset, torn.records_beyond, &torn.file), (all[1].1, third as u64, 0, &path));
+    assert_eq!(
+        (r.end, torn.offset, torn.records_beyond, &torn.file),
+        (all[1].1, third as u64, 0, &path)
+    );
     flip(&env, &path, third + 40, 0);
     // A gap before unsynced records: they are given up and counted.
     flip(&env, &path, 80 + 40, 0);
@@ -366,7 +387,10 @@ fn a_torn_tail_ends_the_log_and_damage_before_synced_bytes_does_not() {
     wal.append(4, &[b"later"]).unwrap();
     flip(&env, &path, 80 + 40, 0);
     let e = replay(&env, 0).unwrap_err();
-    assert_eq!((e.kind(), e.file(), e.offset()), (ErrorKind::Corruption, Some(path.as_path()), Some(80)));
+    assert_eq!(
+        (e.kind(), e.file(), e.offset()),
+        (ErrorKind::Corruption, Some(path.as_path()), Some(80))
+    );
     assert!(e.to_string().contains("salvage"), "{e}");
     // Nobody needs the first record any more.
     assert_eq!(replay(&env, all[0].1).unwrap().1.len(), 3);
@@ -390,12 +414,14 @@ fn damage_before_unsynced_records_is_told_from_what_a_crash_leaves() {
     let path = dir().join(segment_name(1));
     let at = |record: usize| SEGMENT_HEADER as usize + all[record - 1].1 as usize;
     let proof = |env: &TestEnv| replay(env, 0).unwrap().0.torn.and_then(|t| t.proof);
-    // Bits all over a record of three sectors and of the last one of a segment; in padding nobody looks.
+    // Bits all over a record of three sectors and of the last one of a segment; in padding nobody
+    // looks.
     for (record, len) in [(1, 1000), (2, 700)] {
         for bit in (0..8 * (RECORD_HEADER as usize + len)).step_by(13) {
             flip(&env, &path, at(record) + bit / 8, bit as u8 % 8);
             let words = proof(&env).unwrap_or_else(|| panic!("bit {bit} of record {record}"));
-            let place = format!("with bit {} of the byte at {} turned over", bit % 8, at(record) + bit / 8);
+            let place =
+                format!("with bit {} of the byte at {} turned over", bit % 8, at(record) + bit / 8);
             assert!(words.starts_with(&place), "{words}, not {place}");
             flip(&env, &path, at(record) + bit / 8, bit as u8 % 8);
         }
@@ -407,7 +433,8 @@ fn damage_before_unsynced_records_is_told_from_what_a_crash_leaves() {
         flip(&env, &dir().join(segment_name(2)), bit / 8, bit as u8 % 8);
     }
     assert_eq!(proof(&env), None);
-    // Sectors that never reached the disk, whatever they show instead: of an earlier life, or nothing.
+    // Sectors that never reached the disk, whatever they show instead: of an earlier life, or
+    // nothing.
     for stale in [0, 0x5a] {
         for sectors in 1..8u32 {
             let image = image(&env);
@@ -508,7 +535,9 @@ fn many_threads_share_syncs_across_segments() {
 fn arguments_and_versions_are_checked() {
     let env = TestEnv::default();
     for (from, size) in [(4, SEGMENT), (8, 100)] {
-        let e = Wal::create(Arc::new(env.clone()), &dir(), STORE, &replay(&env, from).unwrap().0, size).err();
+        let e =
+            Wal::create(Arc::new(env.clone()), &dir(), STORE, &replay(&env, from).unwrap().0, size)
+                .err();
         assert_eq!(e.map(|e| e.kind()), Some(ErrorKind::InvalidArgument));
     }
     let (mut wal, _) = written(&env, &[10]);
@@ -516,7 +545,11 @@ fn arguments_and_versions_are_checked() {
     let stop = recover(&env, &dir(), 0, &mut |_, _, _| Err(Error::invalid("enough")));
     assert_eq!(stop.unwrap_err().message(), "enough");
     for from in [1 << 62, u64::MAX] {
-        assert_eq!(replay(&env, from).unwrap_err().kind(), ErrorKind::Corruption, "found by fuzzing: the walk did not end");
+        assert_eq!(
+            replay(&env, from).unwrap_err().kind(),
+            ErrorKind::Corruption,
+            "found by fuzzing: the walk did not end"
+        );
     }
     let path = dir().join(segment_name(1));
     {
@@ -536,7 +569,15 @@ fn names() {
     assert_eq!(segment_name(7), "00000007.wal");
     assert_eq!(segment_number("00000007.wal"), Some(7));
     assert_eq!(segment_number("123456789.wal"), Some(123_456_789));
-    for bad in ["7.wal", "000000007.wal", "+0000007.wal", "00000007.sst", "0000000x.wal", ".wal", "18446744073709551615.wal"] {
+    for bad in [
+        "7.wal",
+        "000000007.wal",
+        "+0000007.wal",
+        "00000007.sst",
+        "0000000x.wal",
+        ".wal",
+        "18446744073709551615.wal",
+    ] {
         assert_eq!(segment_number(bad), None, "{bad}");
     }
 }

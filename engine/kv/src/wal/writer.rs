@@ -1,14 +1,17 @@
 //! Appending to the log.
 //!
-//! Invariants: a record lies in one segment; `append` neither allocates nor makes a system call unless it starts a segment or
-//! touches fresh pages; what could not be appended leaves the end of the log where it was. Numbers of segments are handed out
-//! once (W1); the directory is synced before a new segment is used, so that only its content is left to [`Syncer::sync`].
+//! Invariants: a record lies in one segment; `append` neither allocates nor makes a system call
+//! unless it starts a segment or touches fresh pages; what could not be appended leaves the end of
+//! the log where it was. Numbers of segments are handed out once (W1); the directory is synced
+//! before a new segment is used, so that only its content is left to [`Syncer::sync`].
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::format::{DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, record_size};
+use super::format::{
+    DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, record_size,
+};
 use super::recovery::{Recovered, SegmentInfo, kept, live_bytes};
 use super::syncer::Syncer;
 use super::{Lsn, segment_path};
@@ -20,23 +23,24 @@ use crate::env::{Env, LogFile};
 
 /// Retired segments kept for recycling; more are removed.
 pub(super) const MAX_SPARES: usize = 2;
-/// A writer's first segment has this many bytes, and each one twice as many as the one before, up to the size that was asked for: the
-/// log of a store that is hardly written stays small.
+/// A writer's first segment has this many bytes, and each one twice as many as the one before, up
+/// to the size that was asked for: the log of a store that is hardly written stays small.
 const FIRST: u64 = 256 << 10;
-/// Where memory is short, no segment is larger: they are given up one by one, and nothing else takes their pages out of memory
-/// unwritten.
+/// Where memory is short, no segment is larger: they are given up one by one, and nothing else
+/// takes their pages out of memory unwritten.
 const LARGEST_WHERE_SHORT: u64 = 16 << 20;
-/// Memory is short when it is less than this many segments: then retired ones are not kept, for their dirty pages would be written,
-/// evicted, and read back before they are overwritten.
+/// Memory is short when it is less than this many segments: then retired ones are not kept, for
+/// their dirty pages would be written, evicted, and read back before they are overwritten.
 const ROOM_FOR_SPARES: u64 = 24;
-/// Nanoseconds: a segment that took longer to fill is not followed by one that is touched as a whole, as its stale pages would be
-/// written back before they are overwritten.
+/// Nanoseconds: a segment that took longer to fill is not followed by one that is touched as a
+/// whole, as its stale pages would be written back before they are overwritten.
 const FAST: u64 = 4_000_000_000;
 /// Pages are touched this many bytes at a time, ahead of the writes.
 const PREPARE: u64 = 1 << 20;
 /// Payloads up to this length are put together in a buffer and written with one call.
 const SMALL: usize = 8192;
-/// In the buffer the header's bytes 4 to 31 follow the checksum's context, so that all that is checked is one slice.
+/// In the buffer the header's bytes 4 to 31 follow the checksum's context, so that all that is
+/// checked is one slice.
 const CONTEXT: usize = 16;
 const HEADER: usize = RECORD_HEADER as usize;
 
@@ -62,7 +66,8 @@ pub struct Wal {
     /// When the current segment was begun, and how long the one before took to fill; nanoseconds.
     began: u64,
     fill_time: u64,
-    /// Where the log ended at the last [`rest`](Wal::rest), and where it must end before anything is kept in reserve again.
+    /// Where the log ended at the last [`rest`](Wal::rest), and where it must end before anything
+    /// is kept in reserve again.
     rested: Lsn,
     reserve_from: Lsn,
     slot: Arc<Mutex<Slot, rank::Segment>>,
@@ -118,8 +123,8 @@ struct Source {
 }
 
 impl Source {
-    /// Creates or recycles the file, and makes its name durable (W1). What there is of it after a failure is removed, so that trying
-    /// again and again takes no more and more space.
+    /// Creates or recycles the file, and makes its name durable (W1). What there is of it after a
+    /// failure is removed, so that trying again and again takes no more and more space.
     fn open(&self) -> Result<Arc<dyn LogFile>> {
         let path = segment_path(&self.dir, self.number);
         let spare = self.spare.map(|spare| segment_path(&self.dir, spare));
@@ -143,11 +148,12 @@ impl Source {
 }
 
 impl PrepareJob {
-    /// Creates or recycles the file, makes its name durable and touches its pages: all of them where the log grows fast, unless `stop`
-    /// says that nobody wants them any more.
+    /// Creates or recycles the file, makes its name durable and touches its pages: all of them
+    /// where the log grows fast, unless `stop` says that nobody wants them any more.
     ///
     /// # Errors
-    /// What the environment says. The log goes on without: it makes the next segment itself when it needs one.
+    /// What the environment says. The log goes on without: it makes the next segment itself when it
+    /// needs one.
     pub fn run(self, stop: &dyn Fn() -> bool) -> Result<()> {
         let file = self.source.open()?;
         let until = if self.touch { file.capacity() } else { file.capacity().min(PREPARE) };
@@ -168,7 +174,8 @@ impl Drop for PrepareJob {
     }
 }
 
-/// Segment files that nobody needs: to be removed without the write mutex, because to let go of a large file takes milliseconds.
+/// Segment files that nobody needs: to be removed without the write mutex, because to let go of a
+/// large file takes milliseconds.
 #[must_use]
 pub struct Unneeded {
     env: Arc<dyn Env>,
@@ -183,7 +190,8 @@ impl Unneeded {
     /// Removes them. What of them the system has not written yet is never written.
     ///
     /// # Errors
-    /// What the environment says of the first that could not be removed; all are tried. What stays is removed by a later opening.
+    /// What the environment says of the first that could not be removed; all are tried. What stays
+    /// is removed by a later opening.
     pub fn remove(self) -> Result<()> {
         let mut all = Ok(());
         for &number in &self.numbers {
@@ -194,15 +202,23 @@ impl Unneeded {
 }
 
 impl Wal {
-    /// Starts a writer where recovery found the end of the log, in a new segment with a number of its own. `segment_size` is in
-    /// bytes and at least 4,096. What recovery read may have been in the operating system's hands only: it is made durable
-    /// first (`secure`), and so is the new segment, before this returns (W3). The old segments are kept until [`retire`](Wal::retire).
-    /// `store` is the store's id; the writer draws a number of its own, which the caller makes durable ([`writer`](Wal::writer)) before
-    /// anything is appended (W6). In an empty directory [`recover`](super::recover) finds an empty log to start from.
+    /// Starts a writer where recovery found the end of the log, in a new segment with a number of
+    /// its own. `segment_size` is in bytes and at least 4,096. What recovery read may have been in
+    /// the operating system's hands only: it is made durable first (`secure`), and so is the new
+    /// segment, before this returns (W3). The old segments are kept until [`retire`](Wal::retire).
+    /// `store` is the store's id; the writer draws a number of its own, which the caller makes
+    /// durable ([`writer`](Wal::writer)) before anything is appended (W6). In an empty directory
+    /// [`recover`](super::recover) finds an empty log to start from.
     ///
     /// # Errors
     /// `InvalidArgument` for arguments out of bounds, and what the environment says.
-    pub fn create(env: Arc<dyn Env>, dir: &Path, store: u64, after: &Recovered, segment_size: u64) -> Result<Wal> {
+    pub fn create(
+        env: Arc<dyn Env>,
+        dir: &Path,
+        store: u64,
+        after: &Recovered,
+        segment_size: u64,
+    ) -> Result<Wal> {
         let (number, start) = (after.last_number.saturating_add(1), after.end);
         if !start.is_multiple_of(8) || segment_size < 4096 {
             return Err(Error::invalid(format!(
@@ -213,9 +229,11 @@ impl Wal {
             secure(&*env, &segment_path(dir, s.number), s, after.durable)?;
         }
         let recycle = env.memory().is_none_or(|bytes| bytes / ROOM_FOR_SPARES >= segment_size);
-        let segment_size = if recycle { segment_size } else { segment_size.min(LARGEST_WHERE_SHORT) };
+        let segment_size =
+            if recycle { segment_size } else { segment_size.min(LARGEST_WHERE_SHORT) };
         let capacity = segment_size.min(FIRST);
-        let source = Source { env: env.clone(), dir: dir.to_path_buf(), number, spare: None, capacity };
+        let source =
+            Source { env: env.clone(), dir: dir.to_path_buf(), number, spare: None, capacity };
         let ready = Ready { number, file: source.open()?, prepared: 0 };
         let syncer = Arc::new(Syncer::new(start));
         let writer = LogWriter { from: number, id: env.random(), base: start };
@@ -245,13 +263,15 @@ impl Wal {
         })
     }
 
-    /// Appends one record whose payload is `parts` one after the other; returns the position after it. `seq` is the sequence
-    /// number of its first operation. The record survives a crash of the process when this returns, and a power cut once
-    /// [`Syncer::sync`] has returned for that position.
+    /// Appends one record whose payload is `parts` one after the other; returns the position after
+    /// it. `seq` is the sequence number of its first operation. The record survives a crash of the
+    /// process when this returns, and a power cut once [`Syncer::sync`] has returned for that
+    /// position.
     ///
     /// # Errors
-    /// `InvalidArgument` for a payload over [`MAX_BATCH_LEN`] or a number over [`MAX_SEQ`]; else what the environment says
-    /// (a full disk is met only where a segment starts). Nothing has been appended then.
+    /// `InvalidArgument` for a payload over [`MAX_BATCH_LEN`] or a number over [`MAX_SEQ`]; else
+    /// what the environment says (a full disk is met only where a segment starts). Nothing has been
+    /// appended then.
     #[inline]
     pub fn append(&mut self, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
         self.put(DATA, seq, parts)
@@ -260,7 +280,9 @@ impl Wal {
     fn put(&mut self, kind: u32, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
         let len: usize = parts.iter().map(|p| p.len()).sum();
         if len > MAX_BATCH_LEN || seq > MAX_SEQ {
-            return Err(Error::invalid(format!("a log record of {len} bytes at sequence number {seq} is out of bounds")));
+            return Err(Error::invalid(format!(
+                "a log record of {len} bytes at sequence number {seq} is out of bounds"
+            )));
         }
         let size = record_size(len);
         if self.current.offset + size > self.current.capacity {
@@ -269,12 +291,20 @@ impl Wal {
         let c = &mut self.current;
         if c.offset + size > c.prepared {
             // A small segment in quarters: a store with little in it touches little.
-            let to = (c.offset + size).next_multiple_of(PREPARE.min(c.capacity.next_multiple_of(16 << 10) / 4)).min(c.capacity);
+            let to = (c.offset + size)
+                .next_multiple_of(PREPARE.min(c.capacity.next_multiple_of(16 << 10) / 4))
+                .min(c.capacity);
             c.file.prepare(c.prepared, to - c.prepared);
             c.prepared = to;
         }
-        let header =
-            RecordHeader { crc: 0, len: len as u32, generation: c.generation, kind, seq, synced: self.syncer.synced() };
+        let header = RecordHeader {
+            crc: 0,
+            len: len as u32,
+            generation: c.generation,
+            kind,
+            seq,
+            synced: self.syncer.synced(),
+        };
         let header = header.encode_without_crc();
         if len <= SMALL {
             self.write_small(header, parts, len)?;
@@ -287,7 +317,8 @@ impl Wal {
         Ok(self.end)
     }
 
-    /// Context, header and payload in one buffer: one pass for the checksum, one copy into the file.
+    /// Context, header and payload in one buffer: one pass for the checksum, one copy into the
+    /// file.
     #[inline]
     fn write_small(&mut self, header: [u8; HEADER], parts: &[&[u8]], len: usize) -> Result<()> {
         let c = &self.current;
@@ -328,7 +359,9 @@ impl Wal {
     fn rotate(&mut self, size: u64) -> Result<()> {
         let need = SEGMENT_HEADER + size;
         let mut ready = self.slot.lock().ready.take();
-        if let Some(r) = ready.take_if(|r| r.number < self.current.number || r.file.capacity() < need) {
+        if let Some(r) =
+            ready.take_if(|r| r.number < self.current.number || r.file.capacity() < need)
+        {
             self.put_by(r.number, r.file.capacity());
         }
         let ready = match ready {
@@ -341,9 +374,20 @@ impl Wal {
                 Ready { number: source.number, file: source.open()?, prepared: 0 }
             }
         };
-        let next = begin(ready, self.end, self.current.number, (self.store, self.writer.id), &self.syncer)?;
+        let next = begin(
+            ready,
+            self.end,
+            self.current.number,
+            (self.store, self.writer.id),
+            &self.syncer,
+        )?;
         let full = std::mem::replace(&mut self.current, next);
-        self.old.push_back(SegmentInfo::written(full.number, Some(full.base), Some(self.end), full.capacity));
+        self.old.push_back(SegmentInfo::written(
+            full.number,
+            Some(full.base),
+            Some(self.end),
+            full.capacity,
+        ));
         let now = self.env.monotonic_nanos();
         self.fill_time = now.saturating_sub(self.began);
         self.began = now;
@@ -352,7 +396,10 @@ impl Wal {
 
     /// Bytes of the segment after the current one.
     fn next_size(&self) -> u64 {
-        self.current.capacity.saturating_mul(2).clamp(self.segment_size.min(FIRST), self.segment_size)
+        self.current
+            .capacity
+            .saturating_mul(2)
+            .clamp(self.segment_size.min(FIRST), self.segment_size)
     }
 
     /// A segment that is not needed now: a spare, or to be removed.
@@ -378,8 +425,8 @@ impl Wal {
         Source { env: self.env.clone(), dir: self.dir.clone(), number, spare, capacity }
     }
 
-    /// The job of making the next segment ready, to be run by a background worker without the write mutex. `None` when one is
-    /// ready or being made ready, and while the log hardly grows.
+    /// The job of making the next segment ready, to be run by a background worker without the write
+    /// mutex. `None` when one is ready or being made ready, and while the log hardly grows.
     pub fn prepare_next(&mut self) -> Option<PrepareJob> {
         if self.end < self.reserve_from {
             return None;
@@ -396,14 +443,15 @@ impl Wal {
         Some(PrepareJob { source, touch, slot: self.slot.clone() })
     }
 
-    /// Calls `f`, which must not come back to the log, when a segment is full and no next one was made ready: it is time for somebody to
-    /// do so.
+    /// Calls `f`, which must not come back to the log, when a segment is full and no next one was
+    /// made ready: it is time for somebody to do so.
     pub fn call_when_it_grows(&mut self, f: Box<dyn Fn() + Send>) {
         self.grows = Some(f);
     }
 
-    /// To be called now and then while there is nothing else to do: when nothing has been appended since the last call, what is held in
-    /// reserve is given up, so that a store at rest takes no more space than it needs and stale pages are not written back.
+    /// To be called now and then while there is nothing else to do: when nothing has been appended
+    /// since the last call, what is held in reserve is given up, so that a store at rest takes no
+    /// more space than it needs and stale pages are not written back.
     pub fn rest(&mut self) -> Unneeded {
         if self.rested == self.end {
             self.give_up_reserve()
@@ -413,7 +461,8 @@ impl Wal {
         }
     }
 
-    /// Spares, and the segment that was made ready. The next are made when the log has grown by the eighth part of one.
+    /// Spares, and the segment that was made ready. The next are made when the log has grown by the
+    /// eighth part of one.
     pub fn give_up_reserve(&mut self) -> Unneeded {
         self.reserve_from = self.end + self.segment_size / 8;
         let ready = self.slot.lock().ready.take();
@@ -453,13 +502,15 @@ impl Wal {
         live_bytes(&self.old) + (self.end - self.current.base)
     }
 
-    /// Says that nothing below `lsn` will be asked for again: of the segments that lie wholly below some become spares, to be renamed
-    /// and used again, and the others are given back to be removed. The caller has made that durable before (W4).
+    /// Says that nothing below `lsn` will be asked for again: of the segments that lie wholly below
+    /// some become spares, to be renamed and used again, and the others are given back to be
+    /// removed. The caller has made that durable before (W4).
     pub fn retire(&mut self, lsn: Lsn) -> Unneeded {
         let mut i = 0;
         while i < self.old.len() {
             let s = &self.old[i];
-            // A writer's first segment stays while the log is read from where it begins, though it be empty (W6).
+            // A writer's first segment stays while the log is read from where it begins, though it
+            // be empty (W6).
             if s.end > lsn || (s.number == self.writer.from && self.writer.base >= lsn) {
                 i += 1;
             } else if let Some(s) = self.old.remove(i) {
@@ -470,8 +521,9 @@ impl Wal {
         self.unneeded(None)
     }
 
-    /// Ends the log for good: makes it durable, adds a mark that says so (W7), by which any later damage to the log is told from a torn
-    /// tail, and gives back what was reserved behind the mark and beside it. One sync, or none where all was durable.
+    /// Ends the log for good: makes it durable, adds a mark that says so (W7), by which any later
+    /// damage to the log is told from a torn tail, and gives back what was reserved behind the mark
+    /// and beside it. One sync, or none where all was durable.
     ///
     /// # Errors
     /// As [`append`](Wal::append) and [`Syncer::sync`], and those of shortening and removing files.
@@ -479,15 +531,18 @@ impl Wal {
         self.syncer.sync(self.end)?;
         self.put(MARK, 0, &[])?;
         self.syncer.let_go();
-        // Nobody else holds the file now. Were it otherwise, it would keep its length, and the next opening would look through it.
+        // Nobody else holds the file now. Were it otherwise, it would keep its length, and the next
+        // opening would look through it.
         let end = self.current.offset;
-        let shortened = Arc::get_mut(&mut self.current.file).map_or(Ok(()), |file| file.shorten(end));
+        let shortened =
+            Arc::get_mut(&mut self.current.file).map_or(Ok(()), |file| file.shorten(end));
         shortened.and(self.give_up_reserve().remove())
     }
 }
 
-/// Makes the records of a segment durable, of which some lie above `durable`. Of those a sync may have failed in an earlier life, and then
-/// the operating system shows them but takes them for written: so they are written again.
+/// Makes the records of a segment durable, of which some lie above `durable`. Of those a sync may
+/// have failed in an earlier life, and then the operating system shows them but takes them for
+/// written: so they are written again.
 fn secure(env: &dyn Env, path: &Path, s: &SegmentInfo, durable: Lsn) -> Result<()> {
     let log = env.rewrite_log(path)?;
     let base = s.base.unwrap_or(s.end);
@@ -510,11 +565,26 @@ fn secure(env: &dyn Env, path: &Path, s: &SegmentInfo, durable: Lsn) -> Result<(
 }
 
 /// Writes a segment's header and makes it known to the syncer.
-fn begin(ready: Ready, base: Lsn, previous: u64, (store, writer): (u64, u64), syncer: &Syncer) -> Result<Current> {
+fn begin(
+    ready: Ready,
+    base: Lsn,
+    previous: u64,
+    (store, writer): (u64, u64),
+    syncer: &Syncer,
+) -> Result<Current> {
     let Ready { number, file, prepared } = ready;
     let capacity = file.capacity();
-    let header = SegmentHeader { number, base, synced: syncer.synced(), previous, capacity, store, writer };
+    let header =
+        SegmentHeader { number, base, synced: syncer.synced(), previous, capacity, store, writer };
     file.write_at(0, &header.encode())?;
     syncer.add(number, base, file.clone());
-    Ok(Current { number, generation: header.generation(), base, file, capacity, offset: SEGMENT_HEADER, prepared })
+    Ok(Current {
+        number,
+        generation: header.generation(),
+        base,
+        file,
+        capacity,
+        offset: SEGMENT_HEADER,
+        prepared,
+    })
 }

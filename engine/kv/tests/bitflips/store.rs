@@ -1,7 +1,9 @@
-//! A small but whole store for the bit flips: every kind of file, block and record that a store can have, in a few kilobytes each.
+//! A small but whole store for the bit flips: every kind of file, block and record that a store can
+//! have, in a few kilobytes each.
 //!
-//! [`build`] gives two disks of one history: one where the process died with the store open, its last records not synced, and one
-//! where the store was closed. [`Sound::contents`] says what is to be read, also when the log ends earlier.
+//! [`build`] gives two disks of one history: one where the process died with the store open, its
+//! last records not synced, and one where the store was closed. [`Sound::contents`] says what is to
+//! be read, also when the log ends earlier.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,14 +13,18 @@ use firn_kv::MemEnv;
 use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::wal::{Item, SegmentReader, segment_number, segments};
-use firn_kv::{Compression, Db, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, ReadMode, Result, TreeOptions};
+use firn_kv::{
+    Compression, Db, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, ReadMode,
+    Result, TreeOptions,
+};
 
 /// The directory of the store.
 pub const DIR: &str = "/db";
 /// Its trees.
 pub const TREES: [&str; 5] = ["raw", "packed", "rows", "logged", "late"];
-/// Of the zeros that a log segment is made of, so many bytes are kept behind its last record. What is read of a segment depends on the
-/// file's length, not on the length that it once had; so the cut files stand for the whole ones and take less time.
+/// Of the zeros that a log segment is made of, so many bytes are kept behind its last record. What
+/// is read of a segment depends on the file's length, not on the length that it once had; so the
+/// cut files stand for the whole ones and take less time.
 const ZEROS: usize = 256;
 
 /// All keys and values, by tree.
@@ -50,9 +56,18 @@ impl FilterPrefix for Four {
 
 /// The options of a tree.
 pub fn tree_options(name: &str) -> TreeOptions {
-    let small = TreeOptions { block_size: 512, memtable_size: 64 << 10, table_size: 64 << 10, ..TreeOptions::default() };
+    let small = TreeOptions {
+        block_size: 512,
+        memtable_size: 64 << 10,
+        table_size: 64 << 10,
+        ..TreeOptions::default()
+    };
     match name {
-        "raw" => TreeOptions { compression: vec![Compression::None], filter: vec![FilterKind::Fuse16], ..small },
+        "raw" => TreeOptions {
+            compression: vec![Compression::None],
+            filter: vec![FilterKind::Fuse16],
+            ..small
+        },
         "packed" => TreeOptions { merge: Some(Arc::new(Join)), ..small },
         "rows" => TreeOptions { filter_prefix: Some(Arc::new(Four)), ..small },
         _ => TreeOptions { filter: vec![FilterKind::None], ..small },
@@ -73,7 +88,8 @@ pub fn open(env: &MemEnv, read_mode: ReadMode) -> Result<Db> {
     Db::open_in(Arc::new(env.clone()), DIR, options)
 }
 
-/// Everything in the store, read in every way there is; the ways must agree. `trees` are those that are read.
+/// Everything in the store, read in every way there is; the ways must agree. `trees` are those that
+/// are read.
 pub fn read(db: &Db, trees: &[&str], known: &Contents) -> Result<Contents> {
     let mut all = Contents::new();
     let names = db.tree_names();
@@ -82,7 +98,11 @@ pub fn read(db: &Db, trees: &[&str], known: &Contents) -> Result<Contents> {
         let mut there = BTreeMap::new();
         for item in tree.iter() {
             let (k, v) = item?;
-            assert!(there.insert(k.to_vec(), v.to_vec()).is_none(), "{name}: {} twice", k.escape_ascii());
+            assert!(
+                there.insert(k.to_vec(), v.to_vec()).is_none(),
+                "{name}: {} twice",
+                k.escape_ascii()
+            );
         }
         let mut back = vec![];
         for item in tree.iter().rev() {
@@ -92,7 +112,12 @@ pub fn read(db: &Db, trees: &[&str], known: &Contents) -> Result<Contents> {
         back.reverse();
         assert!(back.into_iter().eq(there.clone()), "{name}: backward is not forward");
         for key in known.get(name).into_iter().flatten().map(|(k, _)| k).chain(there.keys()) {
-            assert_eq!(tree.get(key)?.as_deref(), there.get(key).map(Vec::as_slice), "{name}: {}", key.escape_ascii());
+            assert_eq!(
+                tree.get(key)?.as_deref(),
+                there.get(key).map(Vec::as_slice),
+                "{name}: {}",
+                key.escape_ascii()
+            );
         }
         all.insert(name.to_owned(), there);
     }
@@ -127,7 +152,8 @@ impl Sound {
             bytes.truncate((end + ZEROS).next_multiple_of(8).min(bytes.len()));
             env.write_file(&file, &bytes).unwrap();
         }
-        let files = env.files().into_iter().map(|f| (f.clone(), env.read_file(&f).unwrap())).collect();
+        let files =
+            env.files().into_iter().map(|f| (f.clone(), env.read_file(&f).unwrap())).collect();
         let (state, _) = Manifest::load(&env, Path::new(DIR)).unwrap().unwrap();
         let log = records(&env).into_iter().filter(|r| r.lsn >= state.wal_floor).collect();
         Sound { env, files, log, states }
@@ -135,7 +161,12 @@ impl Sound {
 
     /// What the store holds when its log ends before `record`; all of it without.
     pub fn contents(&self, record: Option<&LogRecord>) -> &Contents {
-        let before = self.log.iter().filter(|r| !r.mark && record.is_some_and(|e| r.lsn >= e.lsn)).map(|r| r.seq).min();
+        let before = self
+            .log
+            .iter()
+            .filter(|r| !r.mark && record.is_some_and(|e| r.lsn >= e.lsn))
+            .map(|r| r.seq)
+            .min();
         self.states.range(..before.unwrap_or(Seq::MAX)).next_back().unwrap().1
     }
 }
@@ -159,7 +190,13 @@ fn records(env: &MemEnv) -> Vec<LogRecord> {
             let bytes = start..start + 32 + r.payload.len();
             // The mark of a clean close is void where the next writer begins at its position.
             if r.lsn.unwrap() < s.end {
-                all.push(LogRecord { file: file.clone(), bytes, lsn: r.lsn.unwrap(), seq: r.seq, mark: r.mark });
+                all.push(LogRecord {
+                    file: file.clone(),
+                    bytes,
+                    lsn: r.lsn.unwrap(),
+                    seq: r.seq,
+                    mark: r.mark,
+                });
             }
         }
     }
@@ -173,7 +210,8 @@ pub fn flushed(env: &MemEnv) -> u64 {
     state.trees.values().map(|t| t.flushed).max().unwrap()
 }
 
-/// How far the manifest and the sound bytes of a damaged log still prove the log to have been durable.
+/// How far the manifest and the sound bytes of a damaged log still prove the log to have been
+/// durable.
 pub fn proven(env: &MemEnv) -> u64 {
     let mut synced = flushed(env);
     for number in env.files().iter().filter_map(|f| segment(f)) {
@@ -198,7 +236,12 @@ fn value(i: u32, words: &str) -> Vec<u8> {
 
 /// Opens the store as its owner does, and its trees.
 fn owner(env: &MemEnv) -> (Db, Vec<firn_kv::Tree>) {
-    let options = DbOptions { memory_budget: 1 << 20, background_threads: 0, wal_segment: 64 << 10, ..DbOptions::default() };
+    let options = DbOptions {
+        memory_budget: 1 << 20,
+        background_threads: 0,
+        wal_segment: 64 << 10,
+        ..DbOptions::default()
+    };
     let db = Db::open_in(Arc::new(env.clone()), DIR, options).unwrap();
     let trees = TREES[..4].iter().map(|n| db.tree(n, tree_options(n)).unwrap()).collect();
     (db, trees)
@@ -251,7 +294,9 @@ fn tables(env: &MemEnv) {
         if round == 0 {
             (0..18).for_each(|i| t[0].put(&key(i), &value(i, "raw")).unwrap());
             (0..24).for_each(|i| t[1].put(&key(i), &value(i, "packed packed packed")).unwrap());
-            (0..12).for_each(|i| t[2].put(format!("row{}.{i}", i / 3).as_bytes(), &value(i, "cell")).unwrap());
+            (0..12).for_each(|i| {
+                t[2].put(format!("row{}.{i}", i / 3).as_bytes(), &value(i, "cell")).unwrap()
+            });
         }
         if round == 1 {
             t[1].delete_range(&key(4)..&key(9)).unwrap();

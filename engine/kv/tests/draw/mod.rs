@@ -1,4 +1,5 @@
-//! Options drawn at random, within their bounds but on the side of what is small: tables and memtables that few operations fill.
+//! Options drawn at random, within their bounds but on the side of what is small: tables and
+//! memtables that few operations fill.
 
 // Each test that takes this module in uses a part of it.
 #![allow(dead_code)]
@@ -22,7 +23,15 @@ pub fn tree(rng: &mut Rng) -> TreeOptions {
     use FilterKind::{Fuse8, Fuse16};
     TreeOptions {
         compression: one(rng, &[vec![Lz4], vec![None], vec![None, Lz4], vec![Lz4, None]]),
-        filter: one(rng, &[vec![Fuse8], vec![Fuse16], vec![FilterKind::None], vec![Fuse16, FilterKind::None, Fuse8]]),
+        filter: one(
+            rng,
+            &[
+                vec![Fuse8],
+                vec![Fuse16],
+                vec![FilterKind::None],
+                vec![Fuse16, FilterKind::None, Fuse8],
+            ],
+        ),
         block_size: one(rng, &[512, 512, 1000, 4032, 16_384, 65_536]),
         table_size: (64 << 10) << rng.below(3),
         memtable_size: (64 << 10) << if rng.one_in(3) { rng.below(4) } else { 0 },

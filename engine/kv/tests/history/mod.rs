@@ -1,7 +1,8 @@
-//! Seeded histories over a few trees, run beside a model of what each operation leaves: what the tests of crashes and of faults
-//! have in common.
+//! Seeded histories over a few trees, run beside a model of what each operation leaves: what the
+//! tests of crashes and of faults have in common.
 //!
-//! Invariant: a step is one operation that happens as a whole or not at all; `states[k]` is what the first `k` steps leave.
+//! Invariant: a step is one operation that happens as a whole or not at all; `states[k]` is what
+//! the first `k` steps leave.
 
 // Each test that takes this module in uses a part of it.
 #![allow(dead_code)]
@@ -13,8 +14,8 @@ use std::sync::Arc;
 use firn_kv::Env;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, Durability, ErrorKind, FilterKind, Folded, Merge, Movement, OpenFiles, Policy, Result,
-    Snapshot, Tree, TreeOptions,
+    Batch, Compression, Db, DbOptions, Durability, ErrorKind, FilterKind, Folded, Merge, Movement,
+    OpenFiles, Policy, Result, Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -73,7 +74,8 @@ pub enum Step {
     Copy(&'static str, &'static str, u32),
     /// Other options for a tree that is open.
     Options(&'static str, u64),
-    /// Takes a snapshot with a name, which stays until the store closes or as many have been taken after it.
+    /// Takes a snapshot with a name, which stays until the store closes or as many have been taken
+    /// after it.
     Snapshot,
     Reopen,
 }
@@ -114,9 +116,18 @@ pub fn db_options() -> DbOptions {
 pub fn tree_options(name: &str) -> TreeOptions {
     let policy = match name {
         "a" => Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: 4.0 }),
-        "b" => Policy::Leveled(Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, movement: Movement::default() }),
+        "b" => Policy::Leveled(Leveled {
+            level0_runs: 2,
+            ratio: 2,
+            base: 64 << 10,
+            movement: Movement::default(),
+        }),
         "c" => Policy::LazyLeveled(LazyLeveled { ratio: 2 }),
-        _ => Policy::Unified(Unified { scaling: vec![2, -2], target_table: 64 << 10, base_shards: 2 }),
+        _ => Policy::Unified(Unified {
+            scaling: vec![2, -2],
+            target_table: 64 << 10,
+            base_shards: 2,
+        }),
     };
     TreeOptions {
         compression: if name == "a" { vec![Compression::None] } else { vec![Compression::Lz4] },
@@ -133,14 +144,20 @@ pub fn tree_options(name: &str) -> TreeOptions {
 impl Change {
     pub fn tree(&self) -> &'static str {
         match self {
-            Change::Put(t, ..) | Change::Delete(t, _) | Change::Merge(t, ..) | Change::DeleteRange(t, ..) => t,
+            Change::Put(t, ..)
+            | Change::Delete(t, _)
+            | Change::Merge(t, ..)
+            | Change::DeleteRange(t, ..) => t,
         }
     }
 
     /// The key, or the first one.
     fn key(&self) -> &[u8] {
         match self {
-            Change::Put(_, k, _) | Change::Delete(_, k) | Change::Merge(_, k, _) | Change::DeleteRange(_, k, _) => k,
+            Change::Put(_, k, _)
+            | Change::Delete(_, k)
+            | Change::Merge(_, k, _)
+            | Change::DeleteRange(_, k, _) => k,
         }
     }
 
@@ -167,7 +184,9 @@ impl One {
         match self {
             One::PopFirst => drop(map.pop_first()),
             One::PopLast => drop(map.pop_last()),
-            One::InsertIfAbsent(k, v) => drop(map.entry(k.clone()).or_insert_with(|| v.as_slice().into())),
+            One::InsertIfAbsent(k, v) => {
+                drop(map.entry(k.clone()).or_insert_with(|| v.as_slice().into()))
+            }
             One::CompareAndSwap(k, Some(v)) => drop(map.insert(k.clone(), v.as_slice().into())),
             One::CompareAndSwap(k, None) => drop(map.remove(k)),
             One::Update(k, more) => match updated(map.get(k).map(|v| &v[..]), more) {
@@ -185,7 +204,11 @@ impl One {
             One::CompareAndSwap(k, new) => {
                 let old = tree.get(k)?;
                 let swapped = tree.compare_and_swap(k, old.as_deref(), new.as_deref())?;
-                assert!(swapped.is_ok(), "nobody else writes, and {} was another value", k.escape_ascii());
+                assert!(
+                    swapped.is_ok(),
+                    "nobody else writes, and {} was another value",
+                    k.escape_ascii()
+                );
                 Ok(())
             }
             One::Update(k, more) => {
@@ -213,23 +236,28 @@ impl Step {
                 let pairs = pairs.iter().map(|(k, v)| (k.clone(), v.as_slice().into()));
                 Arc::make_mut(trees.get_mut(t).unwrap()).extend(pairs);
             }
-            Step::DropRange(t, a, z) => {
-                Change::DeleteRange(t, a.clone(), z.clone()).apply(Arc::make_mut(trees.get_mut(t).unwrap()))
-            }
+            Step::DropRange(t, a, z) => Change::DeleteRange(t, a.clone(), z.clone())
+                .apply(Arc::make_mut(trees.get_mut(t).unwrap())),
             Step::Copy(from, to, _) => {
                 let pairs = trees[from].clone();
-                Arc::make_mut(trees.get_mut(to).unwrap()).extend(pairs.iter().map(|(k, v)| (k.clone(), v.clone())));
+                Arc::make_mut(trees.get_mut(to).unwrap())
+                    .extend(pairs.iter().map(|(k, v)| (k.clone(), v.clone())));
             }
             _ => {}
         }
     }
 
-    /// Whether all that was written so far, and the step itself, survives a power cut once it has returned; `before` is what was there.
-    /// (A flush makes durable what its tree had been given, so it isn't one of these.)
+    /// Whether all that was written so far, and the step itself, survives a power cut once it has
+    /// returned; `before` is what was there. (A flush makes durable what its tree had been given,
+    /// so it isn't one of these.)
     pub fn is_durable(&self, before: &Trees) -> bool {
         match self {
             Step::Write(_, durability) => *durability == Durability::Power,
-            Step::One(..) | Step::Flush(_) | Step::Compact(_) | Step::Options(..) | Step::Snapshot => false,
+            Step::One(..)
+            | Step::Flush(_)
+            | Step::Compact(_)
+            | Step::Options(..)
+            | Step::Snapshot => false,
             // Of nothing no table is made.
             Step::Copy(from, ..) => !before[from].is_empty(),
             _ => true,
@@ -241,7 +269,9 @@ impl Step {
         match self {
             Step::Write(changes, _) => changes.iter().any(|c| c.tree() == tree),
             Step::Create(names) => names.contains(&tree),
-            Step::One(t, _) | Step::Ingest(t, _) | Step::DropRange(t, ..) | Step::Copy(_, t, _) => *t == tree,
+            Step::One(t, _) | Step::Ingest(t, _) | Step::DropRange(t, ..) | Step::Copy(_, t, _) => {
+                *t == tree
+            }
             _ => false,
         }
     }
@@ -297,7 +327,9 @@ fn one(rng: &mut Rng) -> One {
 pub fn step(rng: &mut Rng, trees: &Trees, n: u32) -> Step {
     let names: Vec<_> = trees.keys().copied().collect();
     let missing: Vec<_> = NAMES.into_iter().filter(|t| !trees.contains_key(t)).collect();
-    let Some(&tree) = rng.choose(&names) else { return Step::Create(vec![NAMES[rng.below(4) as usize]]) };
+    let Some(&tree) = rng.choose(&names) else {
+        return Step::Create(vec![NAMES[rng.below(4) as usize]]);
+    };
     match rng.below(60) {
         0..=3 => Step::Flush(tree),
         4 => Step::Compact(tree),
@@ -308,7 +340,8 @@ pub fn step(rng: &mut Rng, trees: &Trees, n: u32) -> Step {
         11 if rng.one_in(2) => Step::Checkpoint(n),
         12 => Step::Reopen,
         13 => {
-            let pairs: BTreeMap<_, _> = (0..1 + rng.below(12)).map(|_| (key(rng), value(rng))).collect();
+            let pairs: BTreeMap<_, _> =
+                (0..1 + rng.below(12)).map(|_| (key(rng), value(rng))).collect();
             Step::Ingest(tree, pairs.into_iter().collect())
         }
         14 if rng.one_in(2) => {
@@ -392,7 +425,9 @@ impl Store {
         match step {
             Step::Open | Step::Reopen => {
                 // What has latched a store was told when it happened.
-                let closed = self.close().or_else(|e| if e.kind() == ErrorKind::ReadOnly { Ok(()) } else { Err(e) });
+                let closed = self
+                    .close()
+                    .or_else(|e| if e.kind() == ErrorKind::ReadOnly { Ok(()) } else { Err(e) });
                 *self = Store::open_with(self.env.clone(), DIR, self.options.clone())?;
                 closed
             }
@@ -416,7 +451,9 @@ impl Store {
                 Ok(())
             }
             Step::Checkpoint(n) => self.db().checkpoint(checkpoint_dir(*n)),
-            Step::Ingest(t, pairs) => self.tree(t).ingest(pairs.iter().map(|(k, v)| (k, v))).map(|_| ()),
+            Step::Ingest(t, pairs) => {
+                self.tree(t).ingest(pairs.iter().map(|(k, v)| (k, v))).map(|_| ())
+            }
             Step::DropRange(t, a, z) => self.tree(t).drop_range(a..z),
             Step::Copy(from, to, n) => self.copy(from, to, &export_file(*n)),
             Step::Options(t, seed) => {
@@ -453,7 +490,9 @@ impl Store {
             ([Change::Put(t, k, v)], d) => self.tree(t).with(d).put(k, v),
             ([Change::Delete(t, k)], Durability::Process) => self.tree(t).delete(k),
             ([Change::Merge(t, k, v)], Durability::Process) => self.tree(t).merge(k, v),
-            ([Change::DeleteRange(t, a, z)], Durability::Process) => self.tree(t).delete_range(a..z),
+            ([Change::DeleteRange(t, a, z)], Durability::Process) => {
+                self.tree(t).delete_range(a..z)
+            }
             _ if changes.iter().all(|c| matches!(c, Change::Put(..) | Change::Delete(..))) => {
                 self.db().with(durability).transact(|tx| {
                     changes.iter().try_for_each(|c| match c {
@@ -482,7 +521,10 @@ impl Store {
     pub fn content(&self) -> Result<Content> {
         let mut all = vec![];
         for tree in self.open.as_ref().unwrap().1.values() {
-            let entries = tree.iter().map(|i| i.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect::<Result<_>>()?;
+            let entries = tree
+                .iter()
+                .map(|i| i.map(|(k, v)| (k.to_vec(), v.to_vec())))
+                .collect::<Result<_>>()?;
             all.push((tree.name().to_string(), entries));
         }
         Ok(all)
@@ -526,7 +568,9 @@ pub fn difference(content: &Content, trees: &Trees) -> String {
             let (g, w) = (got.get(k), map.get(k));
             if g.map(|v| &v[..]) != w.map(|v| &v[..]) {
                 let words = |v: Option<&[u8]>| {
-                    v.map_or("nothing".into(), |v| format!("{} bytes {}", v.len(), v[..v.len().min(24)].escape_ascii()))
+                    v.map_or("nothing".into(), |v| {
+                        format!("{} bytes {}", v.len(), v[..v.len().min(24)].escape_ascii())
+                    })
                 };
                 let (g, w) = (words(g.map(|v| &v[..])), words(w.map(|v| &v[..])));
                 return format!("tree {name}, key {}: {g} instead of {w}", k.escape_ascii());

@@ -26,7 +26,14 @@ impl Caller {
 
     pub(super) fn one_step_call(&mut self, op: &Op) -> Option<()> {
         let a = &op.args;
-        let writes = [Kind::PopFirst, Kind::PopLast, Kind::InsertIfAbsent, Kind::Swap, Kind::Update, Kind::Clear];
+        let writes = [
+            Kind::PopFirst,
+            Kind::PopLast,
+            Kind::InsertIfAbsent,
+            Kind::Swap,
+            Kind::Update,
+            Kind::Clear,
+        ];
         if !writes.contains(&op.kind) && ![Kind::First, Kind::Last, Kind::Len].contains(&op.kind) {
             return None;
         }
@@ -64,19 +71,23 @@ impl Caller {
                 let new = piece.map(|p| bytes_of(p, 20));
                 let was = pieces(old.as_ref());
                 self.step(op, h, Change::Swap(k, was.clone(), piece), || {
-                    Ok(match t.tree.compare_and_swap(key(a[1]), old.as_deref(), new.as_deref())? {
-                        Ok(()) => {
-                            let change = piece.map_or(Change::Delete(k), |p| Change::Put(k, p));
-                            What::Commit(vec![Look::Get(h, k, was)], vec![(h, change)])
-                        }
-                        Err(found) => What::Look(vec![Look::Get(h, k, pieces(found.as_ref()))]),
-                    })
+                    Ok(
+                        match t.tree.compare_and_swap(key(a[1]), old.as_deref(), new.as_deref())? {
+                            Ok(()) => {
+                                let change = piece.map_or(Change::Delete(k), |p| Change::Put(k, p));
+                                What::Commit(vec![Look::Get(h, k, was)], vec![(h, change)])
+                            }
+                            Err(found) => What::Look(vec![Look::Get(h, k, pieces(found.as_ref()))]),
+                        },
+                    )
                 });
             }
             Kind::Update => {
                 let piece = self.record.piece();
                 self.step(op, h, Change::Append(k, piece), || {
-                    let append = |old: Option<&[u8]>| Some([old.unwrap_or_default(), &bytes_of(piece, 12)].concat());
+                    let append = |old: Option<&[u8]>| {
+                        Some([old.unwrap_or_default(), &bytes_of(piece, 12)].concat())
+                    };
                     let updated = t.tree.update(key(a[1]), append)?;
                     let look = Look::Get(h, k, pieces(updated.old.as_ref()));
                     Ok(What::Commit(vec![look], vec![(h, Change::Append(k, piece))]))
@@ -87,13 +98,16 @@ impl Caller {
                 self.write(op, vec![(h, all)], false, || t.tree.clear());
             }
             Kind::Len => self.look(op, h, || {
-                // The length of a state that nobody else sees says little; so it is that of one that is seen.
+                // The length of a state that nobody else sees says little; so it is that of one
+                // that is seen.
                 let (n, all) = (t.tree.keys(), t.tree.iter());
                 let keys = n.map(|k| k.map(|k| key_of(&k))).collect::<Result<Vec<Key>>>()?;
                 assert!(keys.is_sorted() && keys.len() <= KEYS);
                 assert!(t.tree.len()? <= KEYS as u64);
                 let _ = t.tree.is_empty()?;
-                let pairs = all.map(|i| i.map(|(k, v)| (key_of(&k), pieces_of(&v)))).collect::<Result<_>>()?;
+                let pairs = all
+                    .map(|i| i.map(|(k, v)| (key_of(&k), pieces_of(&v))))
+                    .collect::<Result<_>>()?;
                 Ok(Look::Range(h, 0, KEYS as Key, pairs))
             }),
             _ => {

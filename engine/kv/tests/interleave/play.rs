@@ -1,6 +1,7 @@
 //! Plays a program by a schedule, and judges what came.
 //!
-//! All of it runs as threads of the scheduler: opening, the program's threads, the store's workers, closing, and opening again.
+//! All of it runs as threads of the scheduler: opening, the program's threads, the store's workers,
+//! closing, and opening again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,10 +9,12 @@ use std::sync::Arc;
 use firn_interleave::{Plan, Report};
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, Folded, Merge, OpenFiles, Range, Readable, Result, Snapshot,
-    Transaction, Tree, TreeOptions,
+    Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, Folded, Merge, OpenFiles, Range,
+    Readable, Result, Snapshot, Transaction, Tree, TreeOptions,
 };
-use firn_testkit::linear::{Change, Handle, KEYS, Key, Look, Name, Pairs, Piece, Recovered, What, check};
+use firn_testkit::linear::{
+    Change, Handle, KEYS, Key, Look, Name, Pairs, Piece, Recovered, What, check,
+};
 
 use crate::program::{AT_START, FOLDS, Kind, NAMES, Op, Program, SLOTS};
 use crate::record::{Image, Record, bytes_of, key, key_of, pieces_of};
@@ -52,11 +55,16 @@ pub fn play(program: &Arc<Program>, plan_seed: u64) -> std::result::Result<Playe
     let mut fresh = Program::clone(program);
     fresh.db.open_files = fresh.db.open_files.map(|f| OpenFiles::new(f.most()));
     let (mine, p) = (record.clone(), Arc::new(fresh));
-    let report = firn_interleave::run(Plan::of(plan_seed, MAX_STEPS), move || everything(&p, &mine));
+    let report =
+        firn_interleave::run(Plan::of(plan_seed, MAX_STEPS), move || everything(&p, &mine));
     let report = report.map_err(|e| {
         let log = record.0.lock();
-        let open: Vec<String> =
-            log.calls.iter().filter(|c| c.end.is_none()).map(|c| format!("  thread {}: {}", c.thread, c.words)).collect();
+        let open: Vec<String> = log
+            .calls
+            .iter()
+            .filter(|c| c.end.is_none())
+            .map(|c| format!("  thread {}: {}", c.thread, c.words))
+            .collect();
         format!("{e}\ncalls that had not returned:\n{}", open.join("\n"))
     })?;
     let log = record.0.lock();
@@ -73,12 +81,14 @@ fn everything(program: &Arc<Program>, record: &Record) {
     let env = MemEnv::new(program.seed);
     let main = program.threads.len();
     let open = |env: &MemEnv, dir: &str, options: &DbOptions| {
-        Db::open_in(Arc::new(env.clone()), dir, options.clone()).unwrap_or_else(|e| panic!("{dir} cannot be opened: {e}"))
+        Db::open_in(Arc::new(env.clone()), dir, options.clone())
+            .unwrap_or_else(|e| panic!("{dir} cannot be opened: {e}"))
     };
     {
         let db = open(&env, DIR, &program.db);
         let mut first = Caller::new(main, db.clone(), program.clone(), record.clone(), env.clone());
-        (0..AT_START).for_each(|name| first.call(&Op { kind: Kind::Create, args: vec![name as u32] }));
+        (0..AT_START)
+            .for_each(|name| first.call(&Op { kind: Kind::Create, args: vec![name as u32] }));
         program.before.iter().for_each(|op| first.call(op));
         let threads: Vec<_> = program
             .threads
@@ -109,12 +119,17 @@ fn everything(program: &Arc<Program>, record: &Record) {
         check_copies(program, record, &env);
     }
     // Closed, and opened with other threads: the same state, and sound.
-    let options = DbOptions { background_threads: (program.seed % 2) as usize, ..program.db.clone() };
+    let options =
+        DbOptions { background_threads: (program.seed % 2) as usize, ..program.db.clone() };
     {
         let db = open(&env, DIR, &options);
         let caller = Caller::new(main, db.clone(), program.clone(), record.clone(), env.clone());
         caller.look_at_all("after closing and opening", &db);
-        assert!(db.torn_log().is_none(), "the log of a store that was closed is torn: {:?}", db.torn_log());
+        assert!(
+            db.torn_log().is_none(),
+            "the log of a store that was closed is torn: {:?}",
+            db.torn_log()
+        );
         let verified = db.verify(|_, _| {}).unwrap_or_else(|e| panic!("verify: {e}"));
         assert!(verified.errors.is_empty(), "verify after opening again: {:?}", verified.errors);
     }
@@ -129,7 +144,8 @@ fn everything(program: &Arc<Program>, record: &Record) {
         let db = open(&env, DIR, &none);
         let whole = whole(program, &db);
         drop(db);
-        let recovered = Recovered { from: image.from, until: image.until, power: image.power, whole };
+        let recovered =
+            Recovered { from: image.from, until: image.until, power: image.power, whole };
         if let Err(words) = check(&calls, Some(&recovered)) {
             panic!("after {} {words}", if image.power { "a power cut" } else { "a crash" });
         }
@@ -152,11 +168,16 @@ fn check_copies(program: &Program, record: &Record, env: &MemEnv) {
     if exports.is_empty() {
         return;
     }
-    let db = Db::open_in(Arc::new(env.clone()), "/scratch", none).unwrap_or_else(|e| panic!("scratch: {e}"));
+    let db = Db::open_in(Arc::new(env.clone()), "/scratch", none)
+        .unwrap_or_else(|e| panic!("scratch: {e}"));
     for (n, (call, handle, from, to)) in exports.into_iter().enumerate() {
-        let tree = db.tree(&format!("{n}"), TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() });
+        let tree = db.tree(
+            &format!("{n}"),
+            TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() },
+        );
         let tree = tree.unwrap_or_else(|e| panic!("scratch: {e}"));
-        tree.import(format!("/export-{call}")).unwrap_or_else(|e| panic!("what was exported cannot be imported: {e}"));
+        tree.import(format!("/export-{call}"))
+            .unwrap_or_else(|e| panic!("what was exported cannot be imported: {e}"));
         let pairs = pairs(tree.iter());
         for (importer, _, into) in imports.iter().filter(|i| i.1 == call) {
             let mut log = record.0.lock();
@@ -181,8 +202,13 @@ fn pairs(range: Range) -> Pairs {
 /// All that a store holds.
 fn whole(program: &Program, db: &Db) -> Vec<(Name, Pairs)> {
     let read = |name: &String| {
-        let n = NAMES.iter().position(|k| k == name).unwrap_or_else(|| panic!("a tree {name:?} that nobody made"));
-        let tree = db.tree(name, options_of(program, n, 0)).unwrap_or_else(|e| panic!("tree {name:?}: {e}"));
+        let n = NAMES
+            .iter()
+            .position(|k| k == name)
+            .unwrap_or_else(|| panic!("a tree {name:?} that nobody made"));
+        let tree = db
+            .tree(name, options_of(program, n, 0))
+            .unwrap_or_else(|e| panic!("tree {name:?}: {e}"));
         let up = pairs(tree.iter());
         let mut down = pairs_back(tree.iter());
         down.reverse();
@@ -304,7 +330,8 @@ impl Caller {
         }
     }
 
-    /// Notes a call around `work`, which says what it has done. Until then it may have done `intent`.
+    /// Notes a call around `work`, which says what it has done. Until then it may have done
+    /// `intent`.
     fn note(&self, op: &Op, intent: What, durable: bool, work: impl FnOnce() -> What) -> usize {
         let call = self.record.begin(self.thread, op.to_string(), intent);
         let what = work();
@@ -312,7 +339,13 @@ impl Caller {
         call
     }
 
-    fn write(&self, op: &Op, changes: Vec<(Handle, Change)>, durable: bool, work: impl FnOnce() -> Result<()>) {
+    fn write(
+        &self,
+        op: &Op,
+        changes: Vec<(Handle, Change)>,
+        durable: bool,
+        work: impl FnOnce() -> Result<()>,
+    ) {
         let handles: Vec<Handle> = changes.iter().map(|c| c.0).collect();
         let what = What::Write(changes);
         let durable = durable || self.program.db.durability == Durability::Power;
@@ -320,11 +353,15 @@ impl Caller {
     }
 
     fn look(&self, op: &Op, handle: Handle, work: impl FnOnce() -> Result<Look>) {
-        self.note(op, What::Nothing, false, || or_closed(work().map(|l| What::Look(vec![l])), &[handle]));
+        self.note(op, What::Nothing, false, || {
+            or_closed(work().map(|l| What::Look(vec![l])), &[handle])
+        });
     }
 
     fn nothing(&self, op: &Op, handle: Handle, durable: bool, work: impl FnOnce() -> Result<()>) {
-        self.note(op, What::Nothing, durable, || or_closed(work().map(|()| What::Nothing), &[handle]));
+        self.note(op, What::Nothing, durable, || {
+            or_closed(work().map(|()| What::Nothing), &[handle])
+        });
     }
 
     fn bind(&mut self, name: u32, tree: Tree, handle: Handle) {
@@ -336,9 +373,11 @@ impl Caller {
         let t = self.held(op.args[0])?;
         let (k, v) = (key(op.args[1]), bytes_of(piece, len));
         let power = op.kind == Kind::PutPower;
-        self.write(op, vec![(t.handle, Change::Put(op.args[1] as Key, piece))], power, || match power {
-            true => t.tree.with(Durability::Power).put(&k, &v),
-            false => t.tree.put(&k, &v),
+        self.write(op, vec![(t.handle, Change::Put(op.args[1] as Key, piece))], power, || {
+            match power {
+                true => t.tree.with(Durability::Power).put(&k, &v),
+                false => t.tree.put(&k, &v),
+            }
         });
         Some(())
     }
@@ -359,22 +398,31 @@ impl Caller {
             Kind::Put | Kind::PutPower => self.put(op, self.record.piece(), a[2])?,
             Kind::Delete => {
                 let t = self.held(a[0])?;
-                self.write(op, vec![(t.handle, Change::Delete(a[1] as Key))], false, || t.tree.delete(&key(a[1])));
+                self.write(op, vec![(t.handle, Change::Delete(a[1] as Key))], false, || {
+                    t.tree.delete(&key(a[1]))
+                });
             }
             Kind::Merge => {
                 let (t, piece) = (self.held(FOLDS)?, self.record.piece());
                 let change = Change::Append(a[0] as Key, piece);
-                self.write(op, vec![(t.handle, change)], false, || t.tree.merge(&key(a[0]), &bytes_of(piece, a[1])));
+                self.write(op, vec![(t.handle, change)], false, || {
+                    t.tree.merge(&key(a[0]), &bytes_of(piece, a[1]))
+                });
             }
             Kind::DeleteRange | Kind::DropRange => {
                 let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
                 let (k, z) = (key(from.into()), key(to.into()));
                 // Durable when its flush is done.
                 let drops = op.kind == Kind::DropRange;
-                self.write(op, vec![(t.handle, Change::DeleteRange(from, to))], drops && from < to, || match drops {
-                    true => t.tree.drop_range(&k..&z),
-                    false => t.tree.delete_range(&k..&z),
-                });
+                self.write(
+                    op,
+                    vec![(t.handle, Change::DeleteRange(from, to))],
+                    drops && from < to,
+                    || match drops {
+                        true => t.tree.drop_range(&k..&z),
+                        false => t.tree.delete_range(&k..&z),
+                    },
+                );
             }
             Kind::Batch | Kind::BatchDelete => {
                 let (t, u) = (self.held(a[0])?, self.held(a[2])?);
@@ -407,7 +455,8 @@ impl Caller {
             Kind::Ingest => {
                 let (t, piece) = (self.held(a[0])?, self.record.piece());
                 let keys = a[1]..(a[1] + a[2]).min(KEYS as u32);
-                let changes: Vec<_> = keys.clone().map(|k| (t.handle, Change::Put(k as Key, piece))).collect();
+                let changes: Vec<_> =
+                    keys.clone().map(|k| (t.handle, Change::Put(k as Key, piece))).collect();
                 let what = What::Write(changes);
                 self.note(op, what.clone(), true, || {
                     match t.tree.ingest(keys.map(|k| (key(k), bytes_of(piece, 50)))) {
@@ -428,18 +477,23 @@ impl Caller {
         match op.kind {
             Kind::Get => {
                 let t = self.held(a[0])?;
-                self.look(op, t.handle, || Ok(Look::Get(t.handle, a[1] as Key, value(t.tree.get(&key(a[1]))?))));
+                self.look(op, t.handle, || {
+                    Ok(Look::Get(t.handle, a[1] as Key, value(t.tree.get(&key(a[1]))?)))
+                });
             }
             Kind::Contains => {
                 let t = self.held(a[0])?;
-                self.look(op, t.handle, || Ok(Look::Contains(t.handle, a[1] as Key, t.tree.contains(&key(a[1]))?)));
+                self.look(op, t.handle, || {
+                    Ok(Look::Contains(t.handle, a[1] as Key, t.tree.contains(&key(a[1]))?))
+                });
             }
             Kind::MultiGet => {
                 let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
                 self.look(op, t.handle, || {
                     let keys: Vec<_> = (from..to).map(|k| key(k.into())).collect();
                     let values = t.tree.multi_get(&keys)?;
-                    let pairs = (from..to).zip(values).filter_map(|(k, v)| Some((k, value(v)?))).collect();
+                    let pairs =
+                        (from..to).zip(values).filter_map(|(k, v)| Some((k, value(v)?))).collect();
                     Ok(Look::Range(t.handle, from, to, pairs))
                 });
             }
@@ -457,8 +511,10 @@ impl Caller {
                         _ => t.tree.range(key(from.into())..key(to.into())),
                     };
                     let back = op.kind == Kind::RangeBack;
-                    let items: Result<Vec<_>> = if back { range.rev().collect() } else { range.collect() };
-                    let mut pairs: Pairs = items?.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
+                    let items: Result<Vec<_>> =
+                        if back { range.rev().collect() } else { range.collect() };
+                    let mut pairs: Pairs =
+                        items?.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
                     if back {
                         pairs.reverse();
                     }
@@ -489,11 +545,13 @@ impl Caller {
                 let t = self.held(a[0])?;
                 let from = self.record.0.lock().exports.first()?.0;
                 let mut done = false;
-                let call = self.note(op, What::Nothing, true, || match t.tree.import(format!("/export-{from}")) {
-                    Err(e) if e.kind() == ErrorKind::Conflict => What::Nothing,
-                    other => {
-                        done = other.is_ok();
-                        or_closed(other.map(|_| What::Write(vec![])), &[t.handle])
+                let call = self.note(op, What::Nothing, true, || {
+                    match t.tree.import(format!("/export-{from}")) {
+                        Err(e) if e.kind() == ErrorKind::Conflict => What::Nothing,
+                        other => {
+                            done = other.is_ok();
+                            or_closed(other.map(|_| What::Write(vec![])), &[t.handle])
+                        }
                     }
                 });
                 if done {
@@ -518,15 +576,20 @@ impl Caller {
                     });
                     What::Look(vec![])
                 });
-                self.snapshots[slot] = Some(Taken { snapshot: snapshot?, call, at: self.record.now() });
+                self.snapshots[slot] =
+                    Some(Taken { snapshot: snapshot?, call, at: self.record.now() });
             }
             Kind::SnapshotGet | Kind::SnapshotContains => {
                 let (t, s) = (self.held(a[1])?, self.snapshots[slot].as_ref()?);
                 let seen = match op.kind {
-                    Kind::SnapshotGet => {
-                        s.snapshot.get(&t.tree, &key(a[2])).map(|v| Look::Get(t.handle, a[2] as Key, v.map(|v| pieces_of(&v))))
-                    }
-                    _ => s.snapshot.contains(&t.tree, &key(a[2])).map(|yes| Look::Contains(t.handle, a[2] as Key, yes)),
+                    Kind::SnapshotGet => s
+                        .snapshot
+                        .get(&t.tree, &key(a[2]))
+                        .map(|v| Look::Get(t.handle, a[2] as Key, v.map(|v| pieces_of(&v)))),
+                    _ => s
+                        .snapshot
+                        .contains(&t.tree, &key(a[2]))
+                        .map(|yes| Look::Contains(t.handle, a[2] as Key, yes)),
                 };
                 self.saw_at(s.call, s.at, &t, seen);
             }
@@ -537,14 +600,20 @@ impl Caller {
                     _ => bounds(a[2], a[3]),
                 };
                 let bytes = key(from.into())..key(to.into());
-                let items =
-                    |range: Range| -> Result<Pairs> { range.map(|i| i.map(|(k, v)| (key_of(&k), pieces_of(&v)))).collect() };
+                let items = |range: Range| -> Result<Pairs> {
+                    range.map(|i| i.map(|(k, v)| (key_of(&k), pieces_of(&v)))).collect()
+                };
                 let seen = match op.kind {
                     Kind::SnapshotRange => items(s.snapshot.range(&t.tree, bytes)),
                     Kind::SnapshotPrefix => items(s.snapshot.prefix(&t.tree, &key(a[2])[..1])),
                     _ => s.snapshot.cursor(&t.tree, bytes).and_then(|c| walk(c, a[2] % 2 == 0)),
                 };
-                self.saw_at(s.call, s.at, &t, seen.map(|pairs| Look::Range(t.handle, from, to, pairs)));
+                self.saw_at(
+                    s.call,
+                    s.at,
+                    &t,
+                    seen.map(|pairs| Look::Range(t.handle, from, to, pairs)),
+                );
             }
             Kind::SnapshotDrop => self.snapshots[slot] = None,
             Kind::IterOpen => {
@@ -555,7 +624,8 @@ impl Caller {
                     range = Some(t.tree.iter());
                     What::Look(vec![])
                 });
-                self.walks[slot] = Some(Walk { range: range?, call, handle: t.handle, seen: vec![], done: false });
+                self.walks[slot] =
+                    Some(Walk { range: range?, call, handle: t.handle, seen: vec![], done: false });
             }
             Kind::IterStep => {
                 let w = self.walks[slot].as_mut()?;
@@ -586,7 +656,13 @@ impl Caller {
                     tx = Some(self.db.transaction());
                     What::Look(vec![])
                 });
-                self.txs[slot] = Some(Tx { tx: tx?, call, at: self.record.now(), reads: vec![], writes: vec![] });
+                self.txs[slot] = Some(Tx {
+                    tx: tx?,
+                    call,
+                    at: self.record.now(),
+                    reads: vec![],
+                    writes: vec![],
+                });
             }
             Kind::TxGet | Kind::TxRange | Kind::TxPut | Kind::TxDelete => {
                 let t = self.held(a[1])?;
@@ -600,8 +676,12 @@ impl Caller {
                 if power {
                     x.tx = x.tx.with(Durability::Power);
                 }
-                let handles: Vec<Handle> =
-                    x.writes.iter().map(|w| w.0).chain(x.reads.iter().filter_map(Look::handle)).collect();
+                let handles: Vec<Handle> = x
+                    .writes
+                    .iter()
+                    .map(|w| w.0)
+                    .chain(x.reads.iter().filter_map(Look::handle))
+                    .collect();
                 let what = match x.writes.is_empty() {
                     true => What::Nothing,
                     false => What::Commit(x.reads, x.writes),
@@ -618,7 +698,8 @@ impl Caller {
         Some(())
     }
 
-    /// Something that was seen of the state of an earlier call, through a handle that may be younger.
+    /// Something that was seen of the state of an earlier call, through a handle that may be
+    /// younger.
     fn saw_at(&self, call: usize, at: u64, t: &Held, seen: Result<Look>) {
         match seen {
             // The tree may be younger than the snapshot; when it was dropped shows elsewhere.
@@ -632,9 +713,10 @@ impl Caller {
     fn in_tx(&self, op: &Op, t: &Held, x: &mut Tx) {
         let a = &op.args;
         let own = |x: &Tx, from: Key, to: Key| {
-            x.writes
-                .iter()
-                .any(|(h, c)| *h == t.handle && matches!(c, Change::Put(k, _) | Change::Delete(k) if (from..to).contains(k)))
+            x.writes.iter().any(|(h, c)| {
+                *h == t.handle
+                    && matches!(c, Change::Put(k, _) | Change::Delete(k) if (from..to).contains(k))
+            })
         };
         let look = match op.kind {
             Kind::TxGet => x.tx.get(&t.tree, &key(a[2])).map(|v| {
@@ -647,7 +729,8 @@ impl Caller {
                 let limit = if a[3] % 2 == 0 { 1 } else { KEYS };
                 let items = x.tx.range(&t.tree, key(from.into())..key(to.into())).take(limit);
                 items.collect::<Result<Vec<_>>>().map(|items| {
-                    let pairs: Pairs = items.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
+                    let pairs: Pairs =
+                        items.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
                     if pairs.len() == limit {
                         to = pairs.last().map_or(to, |(k, _)| k + 1);
                     }
@@ -662,13 +745,15 @@ impl Caller {
                 return;
             }
             _ => {
-                x.tx.delete(&t.tree, &key(a[2])).unwrap_or_else(|e| panic!("a delete in a transaction: {e}"));
+                x.tx.delete(&t.tree, &key(a[2]))
+                    .unwrap_or_else(|e| panic!("a delete in a transaction: {e}"));
                 x.writes.push((t.handle, Change::Delete(a[2] as Key)));
                 return;
             }
         };
         match look {
-            // What it wrote itself shows in what it reads: that is judged where there is one thread.
+            // What it wrote itself shows in what it reads: that is judged where there is one
+            // thread.
             Ok((from, to, look)) if t.since < x.at && !own(x, from, to) => {
                 self.record.saw(x.call, look.clone());
                 x.reads.push(look);
@@ -695,7 +780,12 @@ impl Caller {
                     match done {
                         Err(e) if e.kind() == ErrorKind::Conflict => What::Nothing,
                         other => or_closed(
-                            other.map(|()| What::Commit(vec![Look::Get(t.handle, k, seen.take())], vec![change])),
+                            other.map(|()| {
+                                What::Commit(
+                                    vec![Look::Get(t.handle, k, seen.take())],
+                                    vec![change],
+                                )
+                            }),
                             &[t.handle],
                         ),
                     }
@@ -711,7 +801,9 @@ impl Caller {
             }
             Kind::CompactRange => {
                 let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
-                self.nothing(op, t.handle, false, || or_paused(t.tree.compact_range(&key(from.into())..=&key(to.into()))));
+                self.nothing(op, t.handle, false, || {
+                    or_paused(t.tree.compact_range(&key(from.into())..=&key(to.into())))
+                });
             }
             Kind::WaitIdle => {
                 self.nothing(op, 0, false, || self.db.wait_idle());
@@ -767,13 +859,18 @@ impl Caller {
             Kind::Tables => {
                 let t = self.held(a[0])?;
                 self.nothing(op, t.handle, false, || {
-                    t.tree.tables()?.iter().for_each(|i| assert!(i.first_key <= i.last_key, "{i:?}"));
+                    t.tree
+                        .tables()?
+                        .iter()
+                        .for_each(|i| assert!(i.first_key <= i.last_key, "{i:?}"));
                     Ok(())
                 });
             }
             Kind::Size => {
                 let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
-                self.nothing(op, t.handle, false, || t.tree.approximate_size(&key(from.into())..&key(to.into())).map(drop));
+                self.nothing(op, t.handle, false, || {
+                    t.tree.approximate_size(&key(from.into())..&key(to.into())).map(drop)
+                });
             }
             Kind::Create | Kind::Options => {
                 let variant = if op.kind == Kind::Options { a[1] } else { 0 };
@@ -782,7 +879,8 @@ impl Caller {
                     return None;
                 }
                 let mut made = None;
-                // A new one is durable, options of one that is there need not be; who can say which it was?
+                // A new one is durable, options of one that is there need not be; who can say which
+                // it was?
                 let durable = self.thread == self.program.threads.len();
                 self.note(op, What::Create(name as Name, handle), durable, || {
                     let options = options_of(&self.program, name as usize, variant);
@@ -801,30 +899,36 @@ impl Caller {
             Kind::Open => {
                 let (name, handle) = (a[0], self.record.handle());
                 let mut made = None;
-                self.note(op, What::Nothing, false, || match self.db.existing_tree(NAMES[name as usize]) {
-                    Ok(tree) => {
-                        made = Some(tree);
-                        What::Open(name as Name, handle)
+                self.note(op, What::Nothing, false, || {
+                    match self.db.existing_tree(NAMES[name as usize]) {
+                        Ok(tree) => {
+                            made = Some(tree);
+                            What::Open(name as Name, handle)
+                        }
+                        Err(e) if e.kind() == ErrorKind::NotFound => What::Missing(name as Name),
+                        Err(e) if is_store_closed(&e) => What::Nothing,
+                        Err(e) => panic!("an error: {e}"),
                     }
-                    Err(e) if e.kind() == ErrorKind::NotFound => What::Missing(name as Name),
-                    Err(e) if is_store_closed(&e) => What::Nothing,
-                    Err(e) => panic!("an error: {e}"),
                 });
                 self.bind(name, made?, handle);
             }
             Kind::Drop => {
                 let name = a[0] as Name;
-                self.note(op, What::Drop(name), true, || match self.db.drop_tree(NAMES[name as usize]) {
-                    Ok(()) => What::Drop(name),
-                    Err(e) if is_store_closed(&e) => What::Nothing,
-                    Err(e) if e.kind() == ErrorKind::NotFound => What::Missing(name),
-                    Err(e) => panic!("an error: {e}"),
+                self.note(op, What::Drop(name), true, || {
+                    match self.db.drop_tree(NAMES[name as usize]) {
+                        Ok(()) => What::Drop(name),
+                        Err(e) if is_store_closed(&e) => What::Nothing,
+                        Err(e) if e.kind() == ErrorKind::NotFound => What::Missing(name),
+                        Err(e) => panic!("an error: {e}"),
+                    }
                 });
             }
             Kind::Names => {
                 self.note(op, What::Nothing, false, || {
                     let names = self.db.tree_names();
-                    let number = |n: &String| NAMES.iter().position(|k| k == n).unwrap_or_else(|| panic!("a tree {n:?}"));
+                    let number = |n: &String| {
+                        NAMES.iter().position(|k| k == n).unwrap_or_else(|| panic!("a tree {n:?}"))
+                    };
                     What::Look(vec![Look::Names(names.iter().map(|n| number(n) as Name).collect())])
                 });
             }
@@ -848,8 +952,9 @@ impl Caller {
 }
 
 impl Caller {
-    /// Closes the store beside all that others do. The first who does opens it again at once, beside all old handles: what others have been
-    /// told is there, and stays, whatever they still try.
+    /// Closes the store beside all that others do. The first who does opens it again at once,
+    /// beside all old handles: what others have been told is there, and stays, whatever they still
+    /// try.
     fn close(&mut self, op: &Op) {
         self.note(op, What::Nothing, false, || {
             self.db.close().unwrap_or_else(|e| panic!("closing: {e}"));
@@ -859,8 +964,13 @@ impl Caller {
             return;
         }
         let options = DbOptions { background_threads: 0, ..self.program.db.clone() };
-        let db = Db::open_in(Arc::new(self.env.clone()), DIR, options).unwrap_or_else(|e| panic!("opening again: {e}"));
-        assert!(db.torn_log().is_none(), "the log of a store that was closed is torn: {:?}", db.torn_log());
+        let db = Db::open_in(Arc::new(self.env.clone()), DIR, options)
+            .unwrap_or_else(|e| panic!("opening again: {e}"));
+        assert!(
+            db.torn_log().is_none(),
+            "the log of a store that was closed is torn: {:?}",
+            db.torn_log()
+        );
         self.look_at_all("the state after a close", &db);
         for name in db.tree_names() {
             let tree = db.existing_tree(&name).unwrap_or_else(|e| panic!("tree {name:?}: {e}"));

@@ -1,7 +1,8 @@
-//! Programs: a few threads with a few calls each, as data that can be printed, read again and made smaller.
+//! Programs: a few threads with a few calls each, as data that can be printed, read again and made
+//! smaller.
 //!
-//! A program is drawn from a seed with its options. Each draws which kinds of calls it has, too, so that rare ones meet each other often
-//! in some ("swarm testing", Groce et al.).
+//! A program is drawn from a seed with its options. Each draws which kinds of calls it has, too, so
+//! that rare ones meet each other often in some ("swarm testing", Groce et al.).
 
 use std::fmt;
 
@@ -11,7 +12,8 @@ use firn_testkit::rng::Rng;
 
 use crate::draw;
 
-/// The names that trees can have; the first three are there at the start, and the third folds what is merged.
+/// The names that trees can have; the first three are there at the start, and the third folds what
+/// is merged.
 pub const NAMES: [&str; 5] = ["a", "b", "folds", "d", "e"];
 /// Trees at the start.
 pub const AT_START: usize = 3;
@@ -150,13 +152,16 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program of a seed. Every third one is narrow: a few kinds of calls on one tree, which meet far more often than calls of many
-    /// kinds on many trees do.
+    /// The program of a seed. Every third one is narrow: a few kinds of calls on one tree, which
+    /// meet far more often than calls of many kinds on many trees do.
     pub fn of(seed: u64) -> Program {
         let mut rng = Rng::new(seed ^ 0x0f1f_2f3f);
         let narrow = seed % 3 == 0;
         let share = if narrow { 1 } else { rng.range(2..7) };
-        let kinds: Vec<_> = KINDS.iter().filter(|k| matches!(k.0, Kind::Put | Kind::Get) || rng.below(10) < share).collect();
+        let kinds: Vec<_> = KINDS
+            .iter()
+            .filter(|k| matches!(k.0, Kind::Put | Kind::Get) || rng.below(10) < share)
+            .collect();
         let mut drawn = |n: u64| -> Vec<Op> {
             let sum = kinds.iter().map(|k| k.2).sum();
             let one = |rng: &mut Rng| {
@@ -171,8 +176,11 @@ impl Program {
             (0..n).map(|_| one(&mut rng)).collect()
         };
         let before = drawn(6);
-        let before = before.into_iter().filter(|o| matches!(o.kind, Kind::Put | Kind::Merge | Kind::Flush | Kind::Ingest));
-        let before = before.filter(|o| o.args.first().is_none_or(|t| (*t as usize) < AT_START)).collect();
+        let before = before
+            .into_iter()
+            .filter(|o| matches!(o.kind, Kind::Put | Kind::Merge | Kind::Flush | Kind::Ingest));
+        let before =
+            before.filter(|o| o.args.first().is_none_or(|t| (*t as usize) < AT_START)).collect();
         let mut lengths = Rng::new(seed);
         let threads = (0..lengths.range(2..5)).map(|_| drawn(lengths.range(3..11))).collect();
         Program::with(seed, before, threads)
@@ -192,8 +200,10 @@ impl Program {
     pub fn parse(text: &str) -> Program {
         let (mut seed, mut before, mut threads) = (0, vec![], vec![]);
         for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
-            let (head, rest) = line.split_once(':').unwrap_or_else(|| panic!("no colon in {line:?}"));
-            let ops = || rest.split(',').map(str::trim).filter(|o| !o.is_empty()).map(parse_op).collect();
+            let (head, rest) =
+                line.split_once(':').unwrap_or_else(|| panic!("no colon in {line:?}"));
+            let ops =
+                || rest.split(',').map(str::trim).filter(|o| !o.is_empty()).map(parse_op).collect();
             match head {
                 "seed" => seed = rest.trim().parse().unwrap_or_else(|e| panic!("{line:?}: {e}")),
                 "before" => before = ops(),
@@ -242,9 +252,16 @@ impl Program {
 fn parse_op(text: &str) -> Op {
     let mut words = text.split_whitespace();
     let word = words.next().unwrap_or_default();
-    let (kind, _, _, args) = KINDS.iter().find(|k| k.1 == word).unwrap_or_else(|| panic!("there is no call {word:?}"));
-    let given: Vec<u32> = words.map(|w| w.parse().unwrap_or_else(|e| panic!("{text:?}: {e}"))).collect();
-    assert!(given.len() == args.len(), "{text:?} has {} arguments instead of {}", given.len(), args.len());
+    let (kind, _, _, args) =
+        KINDS.iter().find(|k| k.1 == word).unwrap_or_else(|| panic!("there is no call {word:?}"));
+    let given: Vec<u32> =
+        words.map(|w| w.parse().unwrap_or_else(|e| panic!("{text:?}: {e}"))).collect();
+    assert!(
+        given.len() == args.len(),
+        "{text:?} has {} arguments instead of {}",
+        given.len(),
+        args.len()
+    );
     Op { kind: *kind, args: given }
 }
 

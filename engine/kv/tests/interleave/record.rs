@@ -1,4 +1,5 @@
-//! What the threads of a program called and what came, with the times; and how keys and values are written.
+//! What the threads of a program called and what came, with the times; and how keys and values are
+//! written.
 
 use std::sync::Arc;
 
@@ -30,7 +31,8 @@ pub struct Log {
     pieces: Piece,
 }
 
-/// The record of a run. Its lock is invisible to the scheduler on purpose: it must not order anything.
+/// The record of a run. Its lock is invisible to the scheduler on purpose: it must not order
+/// anything.
 #[derive(Clone, Default)]
 pub struct Record(pub Arc<Mutex<Log>>);
 
@@ -53,7 +55,8 @@ impl Record {
         let mut log = self.0.lock();
         let c = &mut log.calls[call];
         // What has done nothing keeps nothing.
-        let durable = durable && matches!(what, What::Create(..) | What::Drop(_) | What::Write(_) | What::Commit(..));
+        let durable = durable
+            && matches!(what, What::Create(..) | What::Drop(_) | What::Write(_) | What::Commit(..));
         (c.end, c.what, c.durable) = (Some(end), what, durable.then_some(end));
     }
 
@@ -106,7 +109,8 @@ pub fn pieces_of(mut value: &[u8]) -> Vec<Piece> {
     while let Some((head, _)) = value.split_first_chunk::<HEADER>() {
         let piece = u16::from_le_bytes([head[0], head[1]]);
         let len = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
-        let whole = value.get(HEADER..len).is_some_and(|filler| filler.iter().all(|b| *b == piece as u8));
+        let whole =
+            value.get(HEADER..len).is_some_and(|filler| filler.iter().all(|b| *b == piece as u8));
         assert!(whole, "a value that nobody wrote: piece {piece} of {len} bytes, cut or garbled");
         pieces.push(piece);
         value = &value[len..];

@@ -1,4 +1,5 @@
-//! Steps that move much at once: ingestion, export and import, ranges dropped whole, and the listing of tables.
+//! Steps that move much at once: ingestion, export and import, ranges dropped whole, and the
+//! listing of tables.
 
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -18,9 +19,12 @@ pub(super) struct Exported {
 
 impl Runner<'_> {
     pub(super) fn ingest(&mut self, t: &Tree, tree: usize, pairs: &[(Key, Filler)]) -> Outcome {
-        let pairs: Vec<(&[u8], Arc<[u8]>)> = pairs.iter().map(|(k, v)| (&k[..], v.bytes().into())).collect();
+        let pairs: Vec<(&[u8], Arc<[u8]>)> =
+            pairs.iter().map(|(k, v)| (&k[..], v.bytes().into())).collect();
         let n = t.ingest(pairs.iter().map(|(k, v)| (*k, v)))?;
-        ensure(n == pairs.len() as u64, || format!("{n} pairs were loaded instead of {}", pairs.len()))?;
+        ensure(n == pairs.len() as u64, || {
+            format!("{n} pairs were loaded instead of {}", pairs.len())
+        })?;
         self.oracle.load(tree, pairs.iter().cloned());
         if let [.., (last, value)] = &pairs[..] {
             // Nothing of what is refused half-way is there.
@@ -35,8 +39,14 @@ impl Runner<'_> {
         let file = self.place.dir.with_extension(format!("export{}", self.copies));
         let pairs = self.items(tree, span, None);
         let n = t.export(span.bounds(), &file)?;
-        ensure(n == pairs.len() as u64, || format!("{n} pairs were exported instead of {}", pairs.len()))?;
-        refused("a file that is there", t.export(span.bounds(), &file), ErrorKind::InvalidArgument)?;
+        ensure(n == pairs.len() as u64, || {
+            format!("{n} pairs were exported instead of {}", pairs.len())
+        })?;
+        refused(
+            "a file that is there",
+            t.export(span.bounds(), &file),
+            ErrorKind::InvalidArgument,
+        )?;
         if let Some(old) = self.exports[slot].replace(Exported { file, pairs }) {
             self.place.env.remove(&old.file)?;
         }
@@ -47,7 +57,9 @@ impl Runner<'_> {
     pub(super) fn import(&mut self, t: &Tree, tree: usize, slot: usize) -> Outcome {
         let Some(from) = &self.exports[slot] else { return Ok(()) };
         let n = t.import(&from.file)?;
-        ensure(n == from.pairs.len() as u64, || format!("{n} pairs were imported instead of {}", from.pairs.len()))?;
+        ensure(n == from.pairs.len() as u64, || {
+            format!("{n} pairs were imported instead of {}", from.pairs.len())
+        })?;
         self.oracle.load(tree, from.pairs.iter().map(|(k, v)| (&k[..], v.as_slice().into())));
         Ok(())
     }
@@ -61,8 +73,13 @@ impl Runner<'_> {
 
     pub(super) fn drop_range(&mut self, t: &Tree, tree: usize, from: &Key, to: &Key) -> Outcome {
         t.drop_range(from..to)?;
-        self.oracle
-            .write(tree, &Write::DeleteRange(Span { from: Bound::Included(from.clone()), to: Bound::Excluded(to.clone()) }));
+        self.oracle.write(
+            tree,
+            &Write::DeleteRange(Span {
+                from: Bound::Included(from.clone()),
+                to: Bound::Excluded(to.clone()),
+            }),
+        );
         Ok(())
     }
 
@@ -75,25 +92,35 @@ impl Runner<'_> {
             ensure(table.max_seq <= self.oracle.now() && table.bytes > 0, words)?;
         }
         for pair in tables.windows(2) {
-            let fine = (pair[0].level, pair[0].run) != (pair[1].level, pair[1].run) || pair[0].last_key <= pair[1].first_key;
+            let fine = (pair[0].level, pair[0].run) != (pair[1].level, pair[1].run)
+                || pair[0].last_key <= pair[1].first_key;
             ensure(fine, || format!("tables of one run that overlap: {pair:?}"))?;
         }
         if self.setup.db.background_threads == 0 {
             let stats = self.db()?.stats();
             let stats = stats.trees.iter().find(|s| s.name == tree_name(tree));
-            let runs =
-                stats.map(|s| s.runs.iter().map(|r| (r.number, r.level, r.tables, r.bytes, r.entries)).collect::<Vec<_>>());
+            let runs = stats.map(|s| {
+                s.runs
+                    .iter()
+                    .map(|r| (r.number, r.level, r.tables, r.bytes, r.entries))
+                    .collect::<Vec<_>>()
+            });
             let listed = tables.chunk_by(|a, b| (a.level, a.run) == (b.level, b.run)).map(|run| {
                 let sum = |of: fn(&firn_kv::TableInfo) -> u64| run.iter().map(of).sum();
                 (run[0].run, run[0].level, run.len(), sum(|t| t.bytes), sum(|t| t.entries))
             });
             let listed: Vec<_> = listed.collect();
-            ensure(runs.as_ref() == Some(&listed), || format!("runs {runs:?}, and tables listed of {listed:?}"))?;
+            ensure(runs.as_ref() == Some(&listed), || {
+                format!("runs {runs:?}, and tables listed of {listed:?}")
+            })?;
         }
         t.flush()?;
         let tables = t.tables()?;
         let all = self.items(tree, &Span::all(), None);
-        let lost = all.iter().map(|(k, _)| k).find(|k| tables.iter().all(|t| **k < t.first_key || **k > t.last_key));
+        let lost = all
+            .iter()
+            .map(|(k, _)| k)
+            .find(|k| tables.iter().all(|t| **k < t.first_key || **k > t.last_key));
         ensure(lost.is_none(), || format!("a key that lies in no table after a flush: {lost:?}"))
     }
 }

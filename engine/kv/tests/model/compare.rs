@@ -22,7 +22,12 @@ pub fn show(bytes: Option<&[u8]>) -> String {
     match bytes {
         None => "nothing".into(),
         Some(b) if b.len() <= 40 => format!("\"{}\"", b.escape_ascii()),
-        Some(b) => format!("\"{}…{}\" ({} bytes)", b[..16].escape_ascii(), b[b.len() - 8..].escape_ascii(), b.len()),
+        Some(b) => format!(
+            "\"{}…{}\" ({} bytes)",
+            b[..16].escape_ascii(),
+            b[b.len() - 8..].escape_ascii(),
+            b.len()
+        ),
     }
 }
 
@@ -34,10 +39,18 @@ pub type Pair<'a> = (&'a [u8], &'a [u8]);
 
 pub fn same_pair(what: &str, got: Option<Pair<'_>>, want: Option<Pair<'_>>) -> Outcome {
     same(&format!("{what}, key"), got.map(|p| p.0), want.map(|p| p.0))?;
-    same(&format!("{what}, value of {}", show(want.map(|p| p.0))), got.map(|p| p.1), want.map(|p| p.1))
+    same(
+        &format!("{what}, value of {}", show(want.map(|p| p.0))),
+        got.map(|p| p.1),
+        want.map(|p| p.1),
+    )
 }
 
-pub fn same_item(what: &str, got: Option<firn_kv::Result<(Value, Value)>>, want: Option<Pair<'_>>) -> Outcome {
+pub fn same_item(
+    what: &str,
+    got: Option<firn_kv::Result<(Value, Value)>>,
+    want: Option<Pair<'_>>,
+) -> Outcome {
     let got = got.transpose()?;
     same_pair(what, got.as_ref().map(|(k, v)| (&**k, &**v)), want)
 }
@@ -45,6 +58,8 @@ pub fn same_item(what: &str, got: Option<firn_kv::Result<(Value, Value)>>, want:
 pub fn refused<T>(what: &str, got: firn_kv::Result<T>, kind: ErrorKind) -> Outcome {
     match got {
         Ok(_) => Err(Failure(format!("{what} was not refused"))),
-        Err(e) => ensure(e.kind() == kind, || format!("{what}: expected an error of kind {kind:?}, got {e}")),
+        Err(e) => ensure(e.kind() == kind, || {
+            format!("{what}: expected an error of kind {kind:?}, got {e}")
+        }),
     }
 }

@@ -1,7 +1,10 @@
-//! The hooks of the model's trees: three ways to fold, filters of prefixes, summaries, and a purge that nobody can see.
+//! The hooks of the model's trees: three ways to fold, filters of prefixes, summaries, and a purge
+//! that nobody can see.
 
 use firn_kv::internals::base::key::Kind;
-use firn_kv::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Result, Summary, SummaryPass, Verdict};
+use firn_kv::{
+    FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Result, Summary, SummaryPass, Verdict,
+};
 
 /// The last 300 bytes of all that was put and merged. Operands combine.
 pub struct Tail;
@@ -23,7 +26,8 @@ impl Merge for Tail {
     }
 }
 
-/// The sum of all bytes modulo 16, as so many bytes; a key whose sum is 0 has no value. Operands do not combine.
+/// The sum of all bytes modulo 16, as so many bytes; a key whose sum is 0 has no value. Operands do
+/// not combine.
 pub struct Sum;
 
 pub fn sum(base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
@@ -76,7 +80,8 @@ impl SummaryPass for Counting {
     }
 }
 
-/// The largest of all that was put and merged: the one hook here that can tell that older tables do not matter.
+/// The largest of all that was put and merged: the one hook here that can tell that older tables do
+/// not matter.
 pub struct Largest;
 
 pub fn largest(base: Option<&[u8]>, operands: &[&[u8]]) -> Vec<u8> {
@@ -101,7 +106,8 @@ impl Merge for Largest {
         Some(older.max(newer).to_vec())
     }
     fn decided(&self, _: &[u8], newest: &[&[u8]], older_summary: &[u8]) -> bool {
-        // A table that holds puts or deletes ends the fold, so it must be looked into, small as they may be.
+        // A table that holds puts or deletes ends the fold, so it must be looked into, small as
+        // they may be.
         let [1, most @ ..] = older_summary else { return false };
         newest.iter().any(|v| shown(v) > most)
     }
@@ -133,8 +139,8 @@ impl SummaryPass for LargestSoFar {
     }
 }
 
-/// Purges what no reader can tell from what was there: deletes with nothing beneath, and puts replaced by themselves.
-/// (What expires and does vanish: `tests/hooks.rs`.)
+/// Purges what no reader can tell from what was there: deletes with nothing beneath, and puts
+/// replaced by themselves. (What expires and does vanish: `tests/hooks.rs`.)
 pub struct Unseen;
 
 impl Purge for Unseen {

@@ -24,7 +24,9 @@ impl Runner<'_> {
                 let want = if *back { all.last() } else { all.first() };
                 let got = if *back { t.pop_last()? } else { t.pop_first()? };
                 let got = got.map(|(k, v)| (k.to_vec(), v.to_vec()));
-                ensure(got.as_ref() == want, || format!("popped another key: {:?}", got.as_ref().map(|g| g.0.escape_ascii())))?;
+                ensure(got.as_ref() == want, || {
+                    format!("popped another key: {:?}", got.as_ref().map(|g| g.0.escape_ascii()))
+                })?;
                 if let Some((key, _)) = got {
                     self.oracle.set(n, &key, None);
                 }
@@ -39,7 +41,8 @@ impl Runner<'_> {
             }
             Op::Swap { key, right, value, .. } => {
                 let was = there(self, key);
-                let old = if *right { was.clone() } else { was.as_ref().map_or(Some(vec![7]), |_| None) };
+                let old =
+                    if *right { was.clone() } else { was.as_ref().map_or(Some(vec![7]), |_| None) };
                 let new = value.map(|v| v.bytes());
                 match t.compare_and_swap(key, old.as_deref(), new.as_deref())? {
                     Ok(()) => {
@@ -54,9 +57,15 @@ impl Runner<'_> {
             }
             Op::Update { key, value, .. } => {
                 let was = there(self, key);
-                let new = value.map(|v| [was.as_deref().map_or(&b"-"[..], |w| &w[..w.len().min(3)]), &v.bytes()].concat());
-                let updated =
-                    t.update(key, |old| value.map(|v| [old.map_or(&b"-"[..], |w| &w[..w.len().min(3)]), &v.bytes()].concat()))?;
+                let new = value.map(|v| {
+                    [was.as_deref().map_or(&b"-"[..], |w| &w[..w.len().min(3)]), &v.bytes()]
+                        .concat()
+                });
+                let updated = t.update(key, |old| {
+                    value.map(|v| {
+                        [old.map_or(&b"-"[..], |w| &w[..w.len().min(3)]), &v.bytes()].concat()
+                    })
+                })?;
                 same("the old value of an update", updated.old.as_deref(), was.as_deref())?;
                 same("the new value of an update", updated.new.as_deref(), new.as_deref())?;
                 self.oracle.set(n, key, new.map(Into::into));

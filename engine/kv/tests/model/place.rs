@@ -27,10 +27,20 @@ pub struct Place {
 impl Place {
     pub fn new(setup: &Setup) -> Place {
         if setup.os {
-            return Place { mem: None, os: true, env: over(setup, OsEnv::new()), dir: fresh_dir(setup.seed) };
+            return Place {
+                mem: None,
+                os: true,
+                env: over(setup, OsEnv::new()),
+                dir: fresh_dir(setup.seed),
+            };
         }
         if setup.plain {
-            return Place { mem: None, os: false, env: over(setup, Arc::new(MemEnv::plain())), dir: "/db".into() };
+            return Place {
+                mem: None,
+                os: false,
+                env: over(setup, Arc::new(MemEnv::plain())),
+                dir: "/db".into(),
+            };
         }
         let mem = MemEnv::new(setup.seed);
         mem.set_memory(setup.memory);
@@ -38,7 +48,12 @@ impl Place {
     }
 
     pub fn of_image(setup: &Setup, mem: MemEnv) -> Place {
-        Place { env: over(setup, Arc::new(mem.clone())), mem: Some(mem), os: false, dir: "/db".into() }
+        Place {
+            env: over(setup, Arc::new(mem.clone())),
+            mem: Some(mem),
+            os: false,
+            dir: "/db".into(),
+        }
     }
 
     /// What a crash leaves, where that can be had.

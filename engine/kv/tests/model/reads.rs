@@ -43,26 +43,39 @@ impl Runner<'_> {
     pub(super) fn edges(&self, t: &Tree, tree: usize, at: Option<usize>) -> Outcome {
         let all = self.items(tree, &Span::all(), at);
         let pair = |p: Option<&(Key, Vec<u8>)>| p.map(|(k, v)| (k.clone(), v.clone()));
-        let own = |e: Option<(firn_kv::Value, firn_kv::Value)>| e.map(|(k, v)| (k.to_vec(), v.to_vec()));
+        let own =
+            |e: Option<(firn_kv::Value, firn_kv::Value)>| e.map(|(k, v)| (k.to_vec(), v.to_vec()));
         let db = self.db()?;
         let (first, last, len, is_empty, mut keys) = match (self.snapshot(at).0, all.len() % 2) {
             (Some(s), _) => (s.first(t)?, s.last(t)?, s.len(t)?, s.is_empty(t)?, s.keys(t)),
             (None, 0) => (t.first()?, t.last()?, t.len()?, t.is_empty()?, t.keys()),
             (None, _) => (db.first(t)?, db.last(t)?, db.len(t)?, db.is_empty(t)?, db.keys(t)),
         };
-        ensure(own(first) == pair(all.first()) && own(last) == pair(all.last()), || "another first or last key".into())?;
-        ensure(len == all.len() as u64 && is_empty == all.is_empty(), || format!("{len} keys where {} are", all.len()))?;
+        ensure(own(first) == pair(all.first()) && own(last) == pair(all.last()), || {
+            "another first or last key".into()
+        })?;
+        ensure(len == all.len() as u64 && is_empty == all.is_empty(), || {
+            format!("{len} keys where {} are", all.len())
+        })?;
         let mut left: std::collections::VecDeque<_> = all.iter().map(|(k, _)| k).collect();
         for step in 0..=all.len() {
-            let (got, want) = if step % 3 == 0 { (keys.next_back(), left.pop_back()) } else { (keys.next(), left.pop_front()) };
-            ensure(got.transpose()?.as_deref() == want.map(Vec::as_slice), || "keys are others".into())?;
+            let (got, want) = if step % 3 == 0 {
+                (keys.next_back(), left.pop_back())
+            } else {
+                (keys.next(), left.pop_front())
+            };
+            ensure(got.transpose()?.as_deref() == want.map(Vec::as_slice), || {
+                "keys are others".into()
+            })?;
         }
         Ok(())
     }
 
     pub(super) fn multi_get(&self, t: &Tree, tree: usize, keys: &[Key]) -> Outcome {
         let got = t.multi_get(keys)?;
-        ensure(got.len() == keys.len(), || format!("{} answers for {} keys", got.len(), keys.len()))?;
+        ensure(got.len() == keys.len(), || {
+            format!("{} answers for {} keys", got.len(), keys.len())
+        })?;
         for (k, v) in keys.iter().zip(got) {
             same("multi_get", v.as_deref(), self.oracle.get(tree, k, self.oracle.now()))?;
         }
@@ -102,7 +115,15 @@ impl Runner<'_> {
         Ok(())
     }
 
-    pub(super) fn prefix(&self, t: &Tree, tree: usize, prefix: &[u8], ends: Ends, limit: usize, at: Option<usize>) -> Outcome {
+    pub(super) fn prefix(
+        &self,
+        t: &Tree,
+        tree: usize,
+        prefix: &[u8],
+        ends: Ends,
+        limit: usize,
+        at: Option<usize>,
+    ) -> Outcome {
         let got = self.snapshot(at).0.map_or_else(|| t.prefix(prefix), |s| s.prefix(t, prefix));
         let end = prefix.iter().rposition(|b| *b != 0xff).map(|i| {
             let mut end = prefix[..=i].to_vec();
@@ -114,7 +135,13 @@ impl Runner<'_> {
         self.scan(tree, &span, got, ends, limit, at)
     }
 
-    pub(super) fn walker(&self, t: &Tree, tree: usize, span: &Span, at: Option<usize>) -> Outcome<Walker> {
+    pub(super) fn walker(
+        &self,
+        t: &Tree,
+        tree: usize,
+        span: &Span,
+        at: Option<usize>,
+    ) -> Outcome<Walker> {
         let cursor = match self.snapshot(at).0 {
             Some(s) => s.cursor(t, span.bounds())?,
             None => t.cursor(span.bounds())?,

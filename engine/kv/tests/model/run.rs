@@ -5,7 +5,10 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use firn_kv::internals::env::mem::Cut;
-use firn_kv::{Batch, BatchOp, Cursor, Db, Durability, ErrorKind, Range, Readable, Snapshot, Transaction, Tree, TreeOptions};
+use firn_kv::{
+    Batch, BatchOp, Cursor, Db, Durability, ErrorKind, Range, Readable, Snapshot, Transaction,
+    Tree, TreeOptions,
+};
 use firn_testkit::history::{Key, Op, SLOTS, TREES, Write};
 use firn_testkit::oracle::{self, Oracle};
 
@@ -39,7 +42,8 @@ struct Walker {
     at: Option<usize>,
 }
 
-/// An open snapshot and the time that it sees. Iterators and cursors opened on it keep it (`pins`) after its own end.
+/// An open snapshot and the time that it sees. Iterators and cursors opened on it keep it (`pins`)
+/// after its own end.
 struct Frozen {
     snapshot: Snapshot,
     time: u64,
@@ -68,7 +72,8 @@ pub struct Runner<'a> {
     variants: [u64; TREES],
     /// The snapshots that have been taken, and which of them have a name.
     taken: Vec<(Weak<()>, bool)>,
-    /// How many checkpoints and exports there have been: a crash may bring an old one back, so each has a name of its own.
+    /// How many checkpoints and exports there have been: a crash may bring an old one back, so each
+    /// has a name of its own.
     copies: usize,
     exports: [Option<bulk::Exported>; SLOTS],
     place: Place,
@@ -86,7 +91,16 @@ impl<'a> Runner<'a> {
     pub fn new(setup: &'a Setup) -> Runner<'a> {
         let (open, oracle, place) = (Open::default(), Oracle::default(), Place::new(setup));
         let exports = Default::default();
-        Runner { setup, open, oracle, variants: [0; TREES], taken: vec![], copies: 0, exports, place }
+        Runner {
+            setup,
+            open,
+            oracle,
+            variants: [0; TREES],
+            taken: vec![],
+            copies: 0,
+            exports,
+            place,
+        }
     }
 
     /// Opens the store and its trees.
@@ -103,7 +117,8 @@ impl<'a> Runner<'a> {
                 ]
                 .contains(&true);
                 let name = tree_name(tree);
-                self.open.trees[tree] = Some(if hooked { db.tree(&name, options)? } else { db.existing_tree(&name)? });
+                self.open.trees[tree] =
+                    Some(if hooked { db.tree(&name, options)? } else { db.existing_tree(&name)? });
             }
         }
         self.open.db = Some(db);
@@ -132,7 +147,8 @@ impl<'a> Runner<'a> {
         open
     }
 
-    /// Closes the store and opens it again beside all that is left of it: that tells that it is closed, or goes on with what it holds.
+    /// Closes the store and opens it again beside all that is left of it: that tells that it is
+    /// closed, or goes on with what it holds.
     fn reopen(&mut self) -> Outcome {
         let mut old = self.let_go();
         let db = old.db.take().ok_or_else(|| Failure("the store is closed".into()))?;
@@ -145,11 +161,19 @@ impl<'a> Runner<'a> {
             refused("flushing a closed store", t.flush(), ErrorKind::Closed)?;
             refused("merging a closed store", t.compact(), ErrorKind::Closed)?;
             for f in old.snapshots.iter().flatten() {
-                refused("a snapshot of a closed store", f.snapshot.get(t, b"1"), ErrorKind::Closed)?;
+                refused(
+                    "a snapshot of a closed store",
+                    f.snapshot.get(t, b"1"),
+                    ErrorKind::Closed,
+                )?;
             }
         }
         refused("a checkpoint of a closed store", db.checkpoint("/nowhere"), ErrorKind::Closed)?;
-        refused("a tree of a closed store", db.tree("new", TreeOptions::default()), ErrorKind::Closed)?;
+        refused(
+            "a tree of a closed store",
+            db.tree("new", TreeOptions::default()),
+            ErrorKind::Closed,
+        )?;
         // Files go from beneath what is left.
         self.open.trees.iter().flatten().try_for_each(Tree::compact)?;
         for it in old.iters.iter_mut().flatten() {
@@ -245,9 +269,11 @@ impl<'a> Runner<'a> {
             Op::CreateTree { tree } => self.create_tree(*tree),
             Op::DropTree { tree } => self.drop_tree(*tree),
             Op::ChangeOptions { tree, variant } => self.change_options(*tree, *variant),
-            Op::Pop { .. } | Op::InsertIfAbsent { .. } | Op::Swap { .. } | Op::Update { .. } | Op::Clear { .. } => {
-                self.one_step(op)
-            }
+            Op::Pop { .. }
+            | Op::InsertIfAbsent { .. }
+            | Op::Swap { .. }
+            | Op::Update { .. }
+            | Op::Clear { .. } => self.one_step(op),
             op => self.read_step(op),
         }
     }
@@ -277,7 +303,11 @@ impl<'a> Runner<'a> {
             return Err(Failure(format!("nobody does {op:?}")));
         };
         let Some(t) = self.open.trees[*tree].clone() else {
-            return refused("a tree that is not there", self.db()?.existing_tree(&tree_name(*tree)), ErrorKind::NotFound);
+            return refused(
+                "a tree that is not there",
+                self.db()?.existing_tree(&tree_name(*tree)),
+                ErrorKind::NotFound,
+            );
         };
         let n = *tree;
         match op {
@@ -289,12 +319,15 @@ impl<'a> Runner<'a> {
                 let got = self.range(&t, span, *at);
                 self.scan(n, span, got, *ends, *limit, *at)
             }
-            Op::Prefix { prefix, ends, limit, at, .. } => self.prefix(&t, n, prefix, *ends, *limit, *at),
+            Op::Prefix { prefix, ends, limit, at, .. } => {
+                self.prefix(&t, n, prefix, *ends, *limit, *at)
+            }
             Op::Walk { span, moves, at, .. } => self.walker(&t, n, span, *at)?.walk(moves),
             Op::FullScan { .. } => self.full_scan(n),
             Op::OpenIter { slot, span, at, .. } => {
                 let left = self.items(n, span, *at).into();
-                self.open.iters[*slot] = Some(Iter { range: self.range(&t, span, *at), _pins: self.pins(*at), left });
+                self.open.iters[*slot] =
+                    Some(Iter { range: self.range(&t, span, *at), _pins: self.pins(*at), left });
                 Ok(())
             }
             Op::OpenCursor { slot, span, at, .. } => {
@@ -322,7 +355,9 @@ impl<'a> Runner<'a> {
             Write::Delete(k) => t.delete(k)?,
             Write::DeleteRange(span) => t.delete_range(span.bounds())?,
             Write::Merge(k, v) if HOOKED[tree] => t.merge(k, &v.bytes())?,
-            Write::Merge(k, v) => return refused("an operand", t.merge(k, &v.bytes()), ErrorKind::InvalidArgument),
+            Write::Merge(k, v) => {
+                return refused("an operand", t.merge(k, &v.bytes()), ErrorKind::InvalidArgument);
+            }
         }
         self.oracle.write(tree, write);
         Ok(())
@@ -342,20 +377,29 @@ impl<'a> Runner<'a> {
             n += usize::from(!matches!(write, Write::DeleteRange(span) if span.is_empty()));
         }
         let told = batch.iter().map(|op| match op {
-            BatchOp::Put { tree, key, .. } | BatchOp::Delete { tree, key } | BatchOp::Merge { tree, key, .. } => (tree, key),
+            BatchOp::Put { tree, key, .. }
+            | BatchOp::Delete { tree, key }
+            | BatchOp::Merge { tree, key, .. } => (tree, key),
             BatchOp::DeleteRange { tree, start, .. } => (tree, start),
             other => panic!("{other:?}"),
         });
-        let there = writes.iter().filter(|(t, _)| self.open.trees[*t].is_some()).filter_map(|(t, w)| match w {
-            Write::Put(k, _) | Write::Delete(k) | Write::Merge(k, _) => Some((tree_name(*t), Some(k))),
-            Write::DeleteRange(span) => (!span.is_empty()).then(|| (tree_name(*t), None)),
-        });
+        let there = writes.iter().filter(|(t, _)| self.open.trees[*t].is_some()).filter_map(
+            |(t, w)| match w {
+                Write::Put(k, _) | Write::Delete(k) | Write::Merge(k, _) => {
+                    Some((tree_name(*t), Some(k)))
+                }
+                Write::DeleteRange(span) => (!span.is_empty()).then(|| (tree_name(*t), None)),
+            },
+        );
         for ((tree, key), (wanted_tree, wanted)) in told.zip(there) {
-            ensure(tree == wanted_tree && wanted.is_none_or(|k| k == key), || "a batch that tells other operations".into())?;
+            ensure(tree == wanted_tree && wanted.is_none_or(|k| k == key), || {
+                "a batch that tells other operations".into()
+            })?;
         }
-        ensure(batch.len() == n && batch.is_empty() == (n == 0) && (batch.size() > 0) == (n > 0), || {
-            format!("a batch of {n} writes says {} and {} bytes", batch.len(), batch.size())
-        })?;
+        ensure(
+            batch.len() == n && batch.is_empty() == (n == 0) && (batch.size() > 0) == (n > 0),
+            || format!("a batch of {n} writes says {} and {} bytes", batch.len(), batch.size()),
+        )?;
         let db = self.db()?;
         if power {
             db.with(Durability::Power).write(batch)?
@@ -369,10 +413,13 @@ impl<'a> Runner<'a> {
     }
 
     fn take_snapshot(&mut self, slot: usize, named: bool) -> Outcome {
-        let snapshot = if named { self.db()?.snapshot_named(SNAPSHOT) } else { self.db()?.snapshot() };
+        let snapshot =
+            if named { self.db()?.snapshot_named(SNAPSHOT) } else { self.db()?.snapshot() };
         self.drop_snapshot(slot);
         let time = self.oracle.hold();
-        ensure(snapshot.seq() == time, || format!("a snapshot at {} where {time} was expected", snapshot.seq()))?;
+        ensure(snapshot.seq() == time, || {
+            format!("a snapshot at {} where {time} was expected", snapshot.seq())
+        })?;
         let pins = Rc::new(());
         self.taken.retain(|t| t.0.strong_count() > 0);
         self.taken.push((Rc::downgrade(&pins), named));
@@ -388,15 +435,23 @@ impl<'a> Runner<'a> {
 
     fn create_tree(&mut self, tree: usize) -> Outcome {
         // Together with all that are there.
-        let all: Vec<usize> = (0..self.open.trees.len()).filter(|&t| t == tree || self.open.trees[t].is_some()).collect();
+        let all: Vec<usize> = (0..self.open.trees.len())
+            .filter(|&t| t == tree || self.open.trees[t].is_some())
+            .collect();
         let options = |t: usize| (tree_name(t), self.setup.tree_options(t, self.variants[t]));
         let opened = self.db()?.trees(all.iter().map(|&t| options(t)))?;
-        refused("a tree twice", self.db()?.trees([tree, tree].map(options)), ErrorKind::InvalidArgument)?;
+        refused(
+            "a tree twice",
+            self.db()?.trees([tree, tree].map(options)),
+            ErrorKind::InvalidArgument,
+        )?;
         if !self.oracle.has(tree) {
             self.oracle.create(tree, self.setup.fold_of(tree));
         }
         for (t, opened) in all.into_iter().zip(opened) {
-            ensure(opened.name() == tree_name(t), || format!("the tree {} in place of {}", opened.name(), tree_name(t)))?;
+            ensure(opened.name() == tree_name(t), || {
+                format!("the tree {} in place of {}", opened.name(), tree_name(t))
+            })?;
             self.open.trees[t] = Some(opened);
         }
         Ok(())
@@ -405,7 +460,11 @@ impl<'a> Runner<'a> {
     fn drop_tree(&mut self, tree: usize) -> Outcome {
         let name = tree_name(tree);
         let Some(t) = self.open.trees[tree].take() else {
-            return refused("dropping a tree that is not there", self.db()?.drop_tree(&name), ErrorKind::NotFound);
+            return refused(
+                "dropping a tree that is not there",
+                self.db()?.drop_tree(&name),
+                ErrorKind::NotFound,
+            );
         };
         for slot in 0..SLOTS {
             if let Some((_, tx)) = self.open.transactions[slot].take() {
@@ -435,7 +494,9 @@ impl<'a> Runner<'a> {
             };
             ensure(t.options().policy == policy, || "the policy was not changed".into())?;
             let (name, names) = (t.name(), t.db().tree_names());
-            ensure(names.iter().any(|n| n == name), || format!("the tree {name} is not among {names:?}"))?;
+            ensure(names.iter().any(|n| n == name), || {
+                format!("the tree {name} is not among {names:?}")
+            })?;
         }
         Ok(())
     }

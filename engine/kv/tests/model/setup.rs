@@ -1,4 +1,5 @@
-//! What a history runs under: options of the store and of its trees, hooks, and where it lies, all drawn from the history's seed.
+//! What a history runs under: options of the store and of its trees, hooks, and where it lies, all
+//! drawn from the history's seed.
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ pub struct Setup {
     pub plain: bool,
     /// Encrypted.
     pub encrypted: bool,
-    /// How much memory the machine seems to have; below some size logs and tables are treated otherwise.
+    /// How much memory the machine seems to have; below some size logs and tables are treated
+    /// otherwise.
     pub memory: Option<u64>,
     pub db: DbOptions,
     /// Memtables and tables that a history does not fill.
@@ -68,7 +70,10 @@ impl Setup {
 
     /// The options of a tree, drawn anew for each variant. The hooks stay what they are.
     pub fn tree_options(&self, tree: usize, variant: u64) -> TreeOptions {
-        let mut rng = Rng::new(self.seed.wrapping_mul(64).wrapping_add(variant).wrapping_mul(TREES as u64) + tree as u64);
+        let mut rng = Rng::new(
+            self.seed.wrapping_mul(64).wrapping_add(variant).wrapping_mul(TREES as u64)
+                + tree as u64,
+        );
         let mut o = draw::tree(&mut rng);
         if self.roomy {
             (o.memtable_size, o.table_size) = (2 << 20, 1 << 20);
@@ -111,9 +116,23 @@ fn every_choice_is_drawn() {
     let mut met = BTreeSet::new();
     for seed in 1..=100 {
         let s = Setup::of(seed);
-        let db = (s.db.background_threads.min(1), s.db.read_mode, s.db.durability, s.os, s.memory.is_some());
-        met.extend([format!("threads {}", db.0), format!("{:?}", db.1), format!("{:?}", db.2), format!("os {}", db.3)]);
-        met.extend([format!("short of memory {}", db.4), format!("roomy {}, early {}, purges {}", s.roomy, s.early, s.purges)]);
+        let db = (
+            s.db.background_threads.min(1),
+            s.db.read_mode,
+            s.db.durability,
+            s.os,
+            s.memory.is_some(),
+        );
+        met.extend([
+            format!("threads {}", db.0),
+            format!("{:?}", db.1),
+            format!("{:?}", db.2),
+            format!("os {}", db.3),
+        ]);
+        met.extend([
+            format!("short of memory {}", db.4),
+            format!("roomy {}, early {}, purges {}", s.roomy, s.early, s.purges),
+        ]);
         met.insert(format!("event log {}", s.db.event_log));
         met.insert(format!("few files {}", s.db.open_files.is_some()));
         met.extend([format!("plain {}", s.plain), format!("encrypted {}", s.encrypted)]);
@@ -121,13 +140,23 @@ fn every_choice_is_drawn() {
             let o = s.tree_options(tree, 0);
             assert!(o.check().is_ok(), "{o:?}");
             met.insert(o.policy.description().name.to_owned());
-            met.extend([format!("{:?}", o.compression), format!("{:?}", o.filter), format!("blocks of {}", o.block_size)]);
-            met.extend([format!("prefixes {}", s.prefixes[tree]), format!("counts {}", s.counts[tree])]);
+            met.extend([
+                format!("{:?}", o.compression),
+                format!("{:?}", o.filter),
+                format!("blocks of {}", o.block_size),
+            ]);
+            met.extend([
+                format!("prefixes {}", s.prefixes[tree]),
+                format!("counts {}", s.counts[tree]),
+            ]);
             let again = s.tree_options(tree, 7);
-            assert!(format!("{again:?}") != format!("{o:?}") && again.merge.is_some() == o.merge.is_some());
+            assert!(
+                format!("{again:?}") != format!("{o:?}")
+                    && again.merge.is_some() == o.merge.is_some()
+            );
         }
     }
-    // Both of each yes or no, three ways to read, all policies, four compressions and filters each, five sizes of blocks, and
-    // most of the eight kinds of stores.
+    // Both of each yes or no, three ways to read, all policies, four compressions and filters each,
+    // five sizes of blocks, and most of the eight kinds of stores.
     assert!(met.len() >= 2 * 11 + 3 + Policy::ALL.len() + 4 + 4 + 5 + 4, "{met:?}");
 }

@@ -1,6 +1,8 @@
-//! Threads at the same time: each writer owns a range of keys in all trees and keeps a map of its own; now and then all stop, and the
-//! store must hold what the maps say together. Meanwhile a reader sees snapshots that do not change, and batches whole, and another
-//! thread changes options, makes and drops trees, checks, opens readers, and takes checkpoints, which hold batches whole too.
+//! Threads at the same time: each writer owns a range of keys in all trees and keeps a map of its
+//! own; now and then all stop, and the store must hold what the maps say together. Meanwhile a
+//! reader sees snapshots that do not change, and batches whole, and another thread changes options,
+//! makes and drops trees, checks, opens readers, and takes checkpoints, which hold batches whole
+//! too.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,7 +84,8 @@ impl Writer<'_> {
                 own.retain(|o, _| *o < k || *o >= end);
             }
             13 => {
-                // The same in the trees without hooks: a reader must never see one without the other.
+                // The same in the trees without hooks: a reader must never see one without the
+                // other.
                 let k = key(self.thread, KEYS);
                 let mut batch = Batch::new();
                 // What a batch has forgotten is not written.
@@ -110,7 +113,12 @@ impl Writer<'_> {
             18 if self.rng.one_in(20) => self.move_out_and_in(tree, n)?,
             _ => {
                 let got = t.get(&k)?;
-                assert_eq!(got.as_deref(), own.get(&k).map(Vec::as_slice), "tree {tree}, key {}", k.escape_ascii());
+                assert_eq!(
+                    got.as_deref(),
+                    own.get(&k).map(Vec::as_slice),
+                    "tree {tree}, key {}",
+                    k.escape_ascii()
+                );
             }
         }
         Ok(())
@@ -148,15 +156,19 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Exports a part of what it owns, deletes that, and imports it again: nothing has changed then.
+    /// Exports a part of what it owns, deletes that, and imports it again: nothing has changed
+    /// then.
     fn move_out_and_in(&mut self, tree: usize, n: u64) -> firn_kv::Result<()> {
-        let (t, from, to) = (&self.trees[tree], key(self.thread, n), key(self.thread, (n + 40).min(KEYS)));
+        let (t, from, to) =
+            (&self.trees[tree], key(self.thread, n), key(self.thread, (n + 40).min(KEYS)));
         let file = self.place.dir.with_extension(format!("moved{}", self.thread));
         let count = t.export(from.clone()..to.clone(), &file)?;
         assert_eq!(count, self.own[tree].range(from.clone()..to.clone()).count() as u64);
         t.delete_range(&from..&to)?;
         match t.import(&file) {
-            Err(e) if e.kind() == ErrorKind::Conflict => self.own[tree].retain(|k, _| *k < from || *k >= to),
+            Err(e) if e.kind() == ErrorKind::Conflict => {
+                self.own[tree].retain(|k, _| *k < from || *k >= to)
+            }
             done => assert_eq!(done?, count),
         }
         self.place.env.remove(&file)
@@ -172,17 +184,33 @@ fn whole(what: &str, get: impl Fn(usize, &[u8]) -> Option<Vec<u8>>) {
 }
 
 /// A cursor finds its place in a snapshot from either side.
-fn seek(snapshot: &Snapshot, t: &Tree, all: &[(firn_kv::Value, firn_kv::Value)], at: &[u8]) -> firn_kv::Result<()> {
+fn seek(
+    snapshot: &Snapshot,
+    t: &Tree,
+    all: &[(firn_kv::Value, firn_kv::Value)],
+    at: &[u8],
+) -> firn_kv::Result<()> {
     let i = all.partition_point(|(k, _)| &k[..] < at);
     let mut c = snapshot.cursor(t, ..)?;
     c.seek(at)?;
-    assert_eq!(c.valid().then(|| c.key()), all.get(i).map(|(k, _)| &k[..]), "a seek in tree {}", t.name());
+    assert_eq!(
+        c.valid().then(|| c.key()),
+        all.get(i).map(|(k, _)| &k[..]),
+        "a seek in tree {}",
+        t.name()
+    );
     c.seek_before(at)?;
-    assert_eq!(c.valid().then(|| c.key()), all[..i].last().map(|(k, _)| &k[..]), "a seek before in tree {}", t.name());
+    assert_eq!(
+        c.valid().then(|| c.key()),
+        all[..i].last().map(|(k, _)| &k[..]),
+        "a seek before in tree {}",
+        t.name()
+    );
     Ok(())
 }
 
-/// Reads beside the writers until they are done: keys ascend, both directions and a cursor agree, batches are whole.
+/// Reads beside the writers until they are done: keys ascend, both directions and a cursor agree,
+/// batches are whole.
 fn read(db: &Db, trees: &[Tree], done: &AtomicBool) {
     let cursor = |snapshot: &Snapshot, t: &Tree| -> firn_kv::Result<usize> {
         let mut c = snapshot.cursor(t, ..)?;
@@ -206,10 +234,20 @@ fn read(db: &Db, trees: &[Tree], done: &AtomicBool) {
             backward.reverse();
             assert!(forward.is_sorted_by(|a, b| *a.0 < *b.0));
             assert!(forward == backward, "a snapshot of tree {} changed", t.name());
-            assert_eq!(cursor(&snapshot, t).unwrap(), forward.len(), "a cursor over tree {}", t.name());
+            assert_eq!(
+                cursor(&snapshot, t).unwrap(),
+                forward.len(),
+                "a cursor over tree {}",
+                t.name()
+            );
             seek(&snapshot, t, &forward, &key(1, seen % KEYS)).unwrap();
             let of_first = forward.iter().filter(|(k, _)| k.starts_with(b"0-")).count();
-            assert_eq!(snapshot.prefix(t, b"0-").count(), of_first, "a prefix of tree {}", t.name());
+            assert_eq!(
+                snapshot.prefix(t, b"0-").count(),
+                of_first,
+                "a prefix of tree {}",
+                t.name()
+            );
             let keys: Vec<_> = forward.iter().map(|(k, _)| k.to_vec()).collect();
             assert!(keys.iter().all(|k| snapshot.contains(t, k).unwrap()));
             assert_eq!(t.multi_get(&keys).unwrap().len(), keys.len());
@@ -218,7 +256,14 @@ fn read(db: &Db, trees: &[Tree], done: &AtomicBool) {
 }
 
 /// Calls that concern the whole store, beside the writers until they are done.
-fn rearrange(setup: &Setup, place: &Place, db: &Db, trees: &[Tree], done: &AtomicBool, mut rng: Rng) {
+fn rearrange(
+    setup: &Setup,
+    place: &Place,
+    db: &Db,
+    trees: &[Tree],
+    done: &AtomicBool,
+    mut rng: Rng,
+) {
     let mut n = 0;
     while !done.load(Ordering::Relaxed) {
         n += 1;
@@ -227,7 +272,8 @@ fn rearrange(setup: &Setup, place: &Place, db: &Db, trees: &[Tree], done: &Atomi
         match rng.below(10) {
             0 => {
                 // Nobody else changes options.
-                let changed = db.tree(&name(tree), setup.tree_options(tree, rng.below(20))).unwrap();
+                let changed =
+                    db.tree(&name(tree), setup.tree_options(tree, rng.below(20))).unwrap();
                 assert_eq!(t.options().policy, changed.options().policy);
                 let options = setup.tree_options(tree, rng.below(20));
                 t.set_options(options.clone()).unwrap();
@@ -281,7 +327,9 @@ fn read_only(setup: &Setup, place: &Place) {
     let db = Db::open_in(place.env.clone(), &place.dir, options).unwrap();
     let (from, db) = (db.stats().seq, db.refresh().unwrap());
     assert!(db.is_read_only() && db.stats().seq >= from);
-    whole("a reader", |t, k| db.existing_tree(&name(t)).unwrap().get(k).unwrap().map(|v| v.to_vec()));
+    whole("a reader", |t, k| {
+        db.existing_tree(&name(t)).unwrap().get(k).unwrap().map(|v| v.to_vec())
+    });
 }
 
 /// A checkpoint opens, and holds batches whole.
@@ -308,10 +356,17 @@ fn checkpoint(setup: &Setup, place: &Place, db: &Db, n: u64) {
 
 fn compare(trees: &[Tree], owns: &[Own], when: &str) {
     for (tree, t) in trees.iter().enumerate() {
-        let got: Vec<_> = t.iter().map(Result::unwrap).map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
+        let got: Vec<_> =
+            t.iter().map(Result::unwrap).map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
         let want: Vec<_> = owns.iter().flat_map(|o| o[tree].clone()).collect();
-        let at = got.iter().zip(&want).position(|(g, w)| g != w).unwrap_or(got.len().min(want.len()));
-        assert!(got == want, "{when}, tree {tree}, item {at}: expected {:?}, got {:?}", want.get(at), got.get(at));
+        let at =
+            got.iter().zip(&want).position(|(g, w)| g != w).unwrap_or(got.len().min(want.len()));
+        assert!(
+            got == want,
+            "{when}, tree {tree}, item {at}: expected {:?}, got {:?}",
+            want.get(at),
+            got.get(at)
+        );
     }
 }
 
@@ -352,7 +407,8 @@ fn play(seed: u64, steps: u64) {
 /// Seeds of this remainder, so many writes of each thread in each round.
 fn test(share: u64) {
     let first = crate::number("FIRN_MODEL_SEED", 1) as u64;
-    let more = crate::number("FIRN_MODEL_OPS", crate::DEFAULT_OPS).div_ceil(crate::DEFAULT_OPS) as u64;
+    let more =
+        crate::number("FIRN_MODEL_OPS", crate::DEFAULT_OPS).div_ceil(crate::DEFAULT_OPS) as u64;
     (0..3 * more).for_each(|n| play(first + n * 3 + share, 1000));
 }
 

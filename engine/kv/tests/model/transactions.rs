@@ -20,7 +20,9 @@ impl Runner<'_> {
                 Ok(())
             }
             Op::Commit { slot, power } => self.commit(*slot, *power),
-            Op::Retry { tree, key, value, disturb } => self.retry(*tree, key, &value.bytes(), *disturb),
+            Op::Retry { tree, key, value, disturb } => {
+                self.retry(*tree, key, &value.bytes(), *disturb)
+            }
             op => self.in_transaction(op),
         }
     }
@@ -51,7 +53,11 @@ impl Runner<'_> {
         else {
             return Err(Failure(format!("nobody does {op:?}")));
         };
-        let (Some(t), Some((tx, model))) = (&self.open.trees[*tree], &mut self.open.transactions[*slot]) else { return Ok(()) };
+        let (Some(t), Some((tx, model))) =
+            (&self.open.trees[*tree], &mut self.open.transactions[*slot])
+        else {
+            return Ok(());
+        };
         match op {
             Op::TxGet { key, .. } => {
                 let want = model.get(&self.oracle, *tree, key);
@@ -89,8 +95,15 @@ impl Runner<'_> {
         }
     }
 
-    /// Reads and replaces a key in the retrying loop; `disturb`: somebody writes the key during the first try.
-    pub(super) fn retry(&mut self, tree: usize, key: &[u8], value: &[u8], disturb: bool) -> Outcome {
+    /// Reads and replaces a key in the retrying loop; `disturb`: somebody writes the key during the
+    /// first try.
+    pub(super) fn retry(
+        &mut self,
+        tree: usize,
+        key: &[u8],
+        value: &[u8],
+        disturb: bool,
+    ) -> Outcome {
         let Some(t) = &self.open.trees[tree] else { return Ok(()) };
         let mut tries = 0;
         let seen = self.db()?.transact(|tx| {

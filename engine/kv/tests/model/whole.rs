@@ -1,4 +1,5 @@
-//! Steps that concern the whole store: crashes, checkpoints, other openings of it, what it says of itself, what it refuses.
+//! Steps that concern the whole store: crashes, checkpoints, other openings of it, what it says of
+//! itself, what it refuses.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +19,13 @@ impl Runner<'_> {
         if self.setup.db.background_threads == 0 {
             let stats = self.db()?.stats();
             let name = tree_name(tree);
-            let all: u64 = stats.trees.iter().filter(|t| t.name == name).flat_map(|t| &t.runs).map(|r| r.bytes).sum();
+            let all: u64 = stats
+                .trees
+                .iter()
+                .filter(|t| t.name == name)
+                .flat_map(|t| &t.runs)
+                .map(|r| r.bytes)
+                .sum();
             ensure(size <= all, || format!("a range of {size} bytes in tables of {all}"))?;
         }
         Ok(())
@@ -30,8 +37,11 @@ impl Runner<'_> {
         refused("a long end", t.delete_range(..&long), ErrorKind::InvalidArgument)?;
         let again = Db::open_in(self.place.env.clone(), &self.place.dir, self.setup.db.clone());
         refused("a second open", again, ErrorKind::Locked)?;
-        let foreign =
-            Db::open_in(Arc::new(MemEnv::new(1)), "/other", DbOptions { background_threads: 0, ..self.setup.db.clone() })?;
+        let foreign = Db::open_in(
+            Arc::new(MemEnv::new(1)),
+            "/other",
+            DbOptions { background_threads: 0, ..self.setup.db.clone() },
+        )?;
         let mut batch = Batch::new();
         batch.put(t, b"", b"")?;
         refused("another store's tree", foreign.write(batch), ErrorKind::InvalidArgument)?;
@@ -42,7 +52,11 @@ impl Runner<'_> {
         let mut other = self.setup.tree_options(tree, 0);
         other.merge = self.setup.tree_options(5 - tree.max(2), 0).merge;
         if HOOKED[tree] {
-            refused("another hook", self.db()?.tree(&tree_name(tree), other), ErrorKind::Incompatible)?;
+            refused(
+                "another hook",
+                self.db()?.tree(&tree_name(tree), other),
+                ErrorKind::Incompatible,
+            )?;
         }
         Ok(())
     }
@@ -60,21 +74,29 @@ impl Runner<'_> {
         let told = stats.snapshots.iter().filter(|s| s.name == SNAPSHOT).count();
         ensure(told == named, || format!("{told} snapshots have a name, expected {named}"))?;
         let holds = taken + self.open.transactions.iter().flatten().count();
-        ensure(stats.snapshots.len() == holds, || format!("{} snapshots, expected {holds}", stats.snapshots.len()))?;
+        ensure(stats.snapshots.len() == holds, || {
+            format!("{} snapshots, expected {holds}", stats.snapshots.len())
+        })?;
         for t in &stats.trees {
             for r in &t.runs {
-                ensure(r.tables > 0 && r.bytes > 0, || format!("an empty run in {}: {r:?}", t.name))?;
+                ensure(r.tables > 0 && r.bytes > 0, || {
+                    format!("an empty run in {}: {r:?}", t.name)
+                })?;
                 ensure(r.deletes <= r.entries, || format!("more deletes than entries: {r:?}"))?;
             }
         }
-        ensure(stats.memory.budget == self.setup.db.memory_budget as u64, || "another memory budget".into())
+        ensure(stats.memory.budget == self.setup.db.memory_budget as u64, || {
+            "another memory budget".into()
+        })
     }
 
     pub(super) fn verify(&self) -> Outcome {
         let mut last = (0, 0);
         let found = self.db()?.verify(|done, all| last = (done, all))?;
         ensure(found.errors.is_empty(), || format!("verify found {:?}", found.errors))?;
-        ensure(last.0 == last.1 && found.bytes == last.0, || format!("verify read {} of {} bytes", last.0, last.1))
+        ensure(last.0 == last.1 && found.bytes == last.0, || {
+            format!("verify read {} of {} bytes", last.0, last.1)
+        })
     }
 
     /// The store stops as by a crash, and another is opened on what that leaves.
@@ -94,7 +116,8 @@ impl Runner<'_> {
         let result = self.look_at_copy(&dir);
         let env = &self.place.env;
         for name in env.list(&dir)? {
-            // A table that its last reader has let go may be removed by then: readers go when the epoch does.
+            // A table that its last reader has let go may be removed by then: readers go when the
+            // epoch does.
             match env.remove(&dir.join(name)) {
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e.into()),
                 _ => {}
@@ -107,11 +130,15 @@ impl Runner<'_> {
     pub(super) fn look_at_copy(&self, dir: &Path) -> Outcome {
         let db = Db::open_in(self.place.env.clone(), dir, self.setup.db.clone())?;
         let trees = self.same_store("checkpoint", &db)?;
-        ensure(db.stats().seq == self.oracle.now(), || "a checkpoint with another sequence number".into())?;
+        ensure(db.stats().seq == self.oracle.now(), || {
+            "a checkpoint with another sequence number".into()
+        })?;
         if let Some((t, n)) = trees.iter().zip(0..).next() {
             t.put(b"only in the copy", b"")?;
             t.compact()?;
-            ensure(t.contains(b"only in the copy")?, || format!("a write to the copy of tree {n} was lost"))?;
+            ensure(t.contains(b"only in the copy")?, || {
+                format!("a write to the copy of tree {n} was lost")
+            })?;
         }
         Ok(())
     }
@@ -120,7 +147,9 @@ impl Runner<'_> {
         let options = DbOptions { read_only: true, ..self.setup.db.clone() };
         let db = Db::open_in(self.place.env.clone(), &self.place.dir, options)?;
         let trees = self.same_store("read-only", &db)?;
-        ensure(db.is_read_only() && !self.db()?.is_read_only(), || "which store is read-only was told wrongly".into())?;
+        ensure(db.is_read_only() && !self.db()?.is_read_only(), || {
+            "which store is read-only was told wrongly".into()
+        })?;
         // Hooks are handed on.
         let again = db.refresh()?;
         for before in &trees {
@@ -128,21 +157,26 @@ impl Runner<'_> {
             let same = t.iter().map(|i| i.ok()).eq(before.iter().map(|i| i.ok()));
             ensure(same, || format!("tree {name} is another one after a refresh of nothing new"))?;
         }
-        trees.iter().try_for_each(|t| refused("a write to a read-only store", t.put(b"k", b""), ErrorKind::ReadOnly))
+        trees.iter().try_for_each(|t| {
+            refused("a write to a read-only store", t.put(b"k", b""), ErrorKind::ReadOnly)
+        })
     }
 
     /// Compares another store with the present state.
     pub(super) fn same_store(&self, what: &str, db: &Db) -> Outcome<Vec<Tree>> {
         let mut trees = vec![];
         for tree in (0..TREES).filter(|t| self.oracle.has(*t)) {
-            let t = db.tree(&tree_name(tree), self.setup.tree_options(tree, self.variants[tree]))?;
+            let t =
+                db.tree(&tree_name(tree), self.setup.tree_options(tree, self.variants[tree]))?;
             for ends in [Ends::Front, Ends::Back] {
                 self.scan(tree, &Span::all(), t.iter(), ends, usize::MAX, None)
                     .map_err(|Failure(words)| Failure(format!("{what}, tree {tree}: {words}")))?;
             }
             trees.push(t);
         }
-        ensure(db.tree_names().len() == trees.len(), || format!("{what}: trees {:?}", db.tree_names()))?;
+        ensure(db.tree_names().len() == trees.len(), || {
+            format!("{what}: trees {:?}", db.tree_names())
+        })?;
         Ok(trees)
     }
 }

@@ -25,10 +25,21 @@ fn the_reads_of_an_operation_are_summed_up() {
         assert!(tree.get(key(450)).unwrap().is_some());
         cx.sum()
     });
-    assert_eq!((cost.reads, cost.found, cost.memtables, cost.blocks_read, cost.blocks_cached), (1, 1, 0, 1, 0), "{cost:?}");
-    assert!(cost.bytes_read > 0 && cost.tables_opened >= 1 && cost.runs >= 1 && cost.entries >= 1, "{cost:?}");
+    assert_eq!(
+        (cost.reads, cost.found, cost.memtables, cost.blocks_read, cost.blocks_cached),
+        (1, 1, 0, 1, 0),
+        "{cost:?}"
+    );
+    assert!(
+        cost.bytes_read > 0 && cost.tables_opened >= 1 && cost.runs >= 1 && cost.entries >= 1,
+        "{cost:?}"
+    );
     let again = db.with_context(|cx| (tree.get(key(450)).unwrap(), cx.sum())).1;
-    assert_eq!((again.blocks_read, again.bytes_read, again.blocks_cached, again.tables_opened), (0, 0, 1, 0), "{again:?}");
+    assert_eq!(
+        (again.blocks_read, again.bytes_read, again.blocks_cached, again.tables_opened),
+        (0, 0, 1, 0),
+        "{again:?}"
+    );
     let none = db.with_context(|cx| (tree.get(key(7000)).unwrap(), cx.sum())).1;
     assert_eq!((none.found, none.entries), (0, 0), "{none:?}");
 

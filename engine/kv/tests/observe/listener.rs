@@ -1,4 +1,5 @@
-//! The listener is told what the event log is told and more, may use the store, and hurts it in no way.
+//! The listener is told what the event log is told and more, may use the store, and hurts it in no
+//! way.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -44,15 +45,26 @@ fn what_happens_is_told_in_order() {
     let expected = "Opened TreeCreated TreeOpened FlushBegun FlushEnded FlushBegun FlushEnded CompactionBegun CompactionEnded \
                     CheckpointMade TreeDropped";
     assert_eq!(names.join(" "), expected);
-    let Event::FlushEnded { tree, entries, tables: flushed, .. } = &events[4] else { unreachable!() };
+    let Event::FlushEnded { tree, entries, tables: flushed, .. } = &events[4] else {
+        unreachable!()
+    };
     assert_eq!((tree.as_str(), *entries, flushed.len()), ("t", 100, 1));
-    let Event::CompactionBegun { inputs, bytes_in: begun, job: first, .. } = &events[7] else { unreachable!() };
-    let Event::CompactionEnded { removed, bytes_in, entries_in, tables, job, .. } = &events[8] else { unreachable!() };
+    let Event::CompactionBegun { inputs, bytes_in: begun, job: first, .. } = &events[7] else {
+        unreachable!()
+    };
+    let Event::CompactionEnded { removed, bytes_in, entries_in, tables, job, .. } = &events[8]
+    else {
+        unreachable!()
+    };
     assert_eq!((inputs, begun, first, 200), (removed, bytes_in, job, *entries_in));
-    assert!(inputs.len() == 2 && inputs.contains(&flushed[0]) && tables.len() == 1 && *begun > 0, "{events:?}");
+    assert!(
+        inputs.len() == 2 && inputs.contains(&flushed[0]) && tables.len() == 1 && *begun > 0,
+        "{events:?}"
+    );
     // The log has those of them that are no beginnings, in the same order.
     let log = String::from_utf8(env.read_file("db/EVENTS.jsonl".as_ref()).unwrap()).unwrap();
-    let lines: Vec<serde_json::Value> = log.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let lines: Vec<serde_json::Value> =
+        log.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let logged: Vec<&str> = lines.iter().map(|l| l["event"].as_str().unwrap()).collect();
     assert_eq!(logged.join(" "), "open tree tree flush flush compaction checkpoint tree dropped");
     assert_eq!(lines[5]["removed"].as_array().unwrap().len(), 2);
@@ -76,7 +88,9 @@ impl Listener for Meddler {
         tree.get(key(1)).unwrap();
         tree.put("told", name(event)).unwrap();
         // What its own doings tell would never end.
-        if seen.len() < 200 && matches!(event, Event::FlushEnded { .. } | Event::CompactionEnded { .. }) {
+        if seen.len() < 200
+            && matches!(event, Event::FlushEnded { .. } | Event::CompactionEnded { .. })
+        {
             tree.flush().unwrap();
             tree.compact_range("a".."b").unwrap();
             db.tree("another", TreeOptions::default()).unwrap();
@@ -89,9 +103,16 @@ fn a_listener_may_use_the_store() {
     for background_threads in [0, 2] {
         let meddler = Arc::new(Meddler::default());
         let listener: Arc<dyn Listener> = meddler.clone();
-        let options = DbOptions { background_threads, listener: Some(listener), memory_budget: 1 << 20, ..options() };
+        let options = DbOptions {
+            background_threads,
+            listener: Some(listener),
+            memory_budget: 1 << 20,
+            ..options()
+        };
         let (_env, db) = super::open(options);
-        let tree = db.tree("t", TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() }).unwrap();
+        let tree = db
+            .tree("t", TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() })
+            .unwrap();
         assert!(meddler.store.set(Mutex::new(Some((db.clone(), tree.clone())))).is_ok());
         (0..20_000).for_each(|n| tree.put(key(n % 3000), [7; 100]).unwrap());
         tree.compact().unwrap();
@@ -101,8 +122,14 @@ fn a_listener_may_use_the_store() {
         drop((held, tree, db));
         let seen = meddler.seen.lock().unwrap();
         let count = |what| seen.iter().filter(|(name, _)| name == what).count();
-        assert!(count("FlushEnded") > 3 && count("CompactionEnded") > 0, "{background_threads}: {seen:?}");
-        assert!(seen.iter().all(|(_, who)| *who == seen[0].1 && *who != thread::current().id()), "one thread, and its own");
+        assert!(
+            count("FlushEnded") > 3 && count("CompactionEnded") > 0,
+            "{background_threads}: {seen:?}"
+        );
+        assert!(
+            seen.iter().all(|(_, who)| *who == seen[0].1 && *who != thread::current().id()),
+            "one thread, and its own"
+        );
     }
 }
 
@@ -140,7 +167,8 @@ fn failures_are_told_and_what_begins_ends() {
     env.heal();
     tree.flush().unwrap();
     drop((tree, db));
-    let names: Vec<String> = told.iter().map(|e| name(&e)).filter(|n| n.starts_with("Flush")).collect();
+    let names: Vec<String> =
+        told.iter().map(|e| name(&e)).filter(|n| n.starts_with("Flush")).collect();
     assert_eq!(names, ["FlushBegun", "FlushFailed", "FlushBegun", "FlushEnded"]);
 }
 
@@ -160,7 +188,8 @@ fn a_listener_that_is_too_slow_is_told_how_much_it_missed_and_nobody_waits_for_i
     drop(go);
     drop(db);
     let events: Vec<Event> = told.iter().collect();
-    let missed: u64 = events.iter().map(|e| if let Event::Missed { events, .. } = e { *events } else { 0 }).sum();
+    let missed: u64 =
+        events.iter().map(|e| if let Event::Missed { events, .. } = e { *events } else { 0 }).sum();
     let heard = events.iter().filter(|e| !matches!(e, Event::Missed { .. })).count();
     assert!(missed > 0 && heard > 4000, "{missed} {heard}");
     assert_eq!(heard as u64 + missed, all);
@@ -200,7 +229,12 @@ fn the_listener_of_a_reader_hears_of_each_opening() {
     let writer = Db::open_in(env.clone(), "db", options()).unwrap();
     let (tell, told) = told();
     let listener = Arc::new(move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap());
-    let reader = Db::open_in(env, "db", DbOptions { read_only: true, listener: Some(listener), ..options() }).unwrap();
+    let reader = Db::open_in(
+        env,
+        "db",
+        DbOptions { read_only: true, listener: Some(listener), ..options() },
+    )
+    .unwrap();
     let fresh = reader.refresh().unwrap();
     drop((reader, fresh, writer));
     assert_eq!(told.iter().map(|e| name(&e)).collect::<Vec<_>>(), ["Opened", "Opened"]);
@@ -224,8 +258,10 @@ fn pacing_is_told_when_it_begins_and_when_it_ends() {
     tree.compact().unwrap();
     drop((tree, db));
     let events: Vec<Event> = told.iter().filter(|e| name(e).starts_with("Pacing")).collect();
-    let [Event::PacingBegun { tree: first, reason, .. }, Event::PacingEnded { tree, reason: ended, micros, slept_micros, .. }] =
-        &events[..]
+    let [
+        Event::PacingBegun { tree: first, reason, .. },
+        Event::PacingEnded { tree, reason: ended, micros, slept_micros, .. },
+    ] = &events[..]
     else {
         panic!("{events:?}")
     };

@@ -18,7 +18,8 @@ fn of(tree: &Tree) -> ReadStats {
     tree.db().stats().trees.iter().find(|t| t.name == tree.name()).unwrap().reads
 }
 
-/// Whether an estimate of what was done `n` times is as near as one that looks at one in [`EACH`] can be.
+/// Whether an estimate of what was done `n` times is as near as one that looks at one in [`EACH`]
+/// can be.
 fn about(n: u64, estimate: u64) -> bool {
     estimate.is_multiple_of(EACH) && estimate.abs_diff(n) <= EACH
 }
@@ -34,7 +35,9 @@ fn filled(db: &Db, name: &str, keys: std::ops::Range<u64>) -> Tree {
 fn blocks_of(env: &MemEnv, tree: &Tree) -> u64 {
     let blocks = |id: u64| {
         let path = table_path(Path::new("db"), id);
-        let table = Table::open(env.open_read(&path, false).unwrap(), &path, id, Cache::new(1 << 20)).unwrap();
+        let table =
+            Table::open(env.open_read(&path, false).unwrap(), &path, id, Cache::new(1 << 20))
+                .unwrap();
         table.blocks().len() as u64
     };
     tree.tables().unwrap().iter().map(|t| blocks(t.id)).sum()
@@ -49,10 +52,16 @@ fn gets_filters_and_blocks_are_counted_by_tree_and_as_a_whole() {
         assert!(a.get(key(n % 1000)).unwrap().is_some());
     }
     let reads = of(&a);
-    assert!(about(10_000, reads.gets) && reads.found == reads.gets && reads.in_memtables == 0, "{reads:?}");
+    assert!(
+        about(10_000, reads.gets) && reads.found == reads.gets && reads.in_memtables == 0,
+        "{reads:?}"
+    );
     assert_eq!((reads.filters_asked, reads.filters_no, reads.filters_wrong), (reads.gets, 0, 0));
     // What a flush has written is in the cache already.
-    assert_eq!((reads.blocks_cached, reads.blocks_read, reads.hit_rate()), (reads.gets, 0, Some(1.0)));
+    assert_eq!(
+        (reads.blocks_cached, reads.blocks_read, reads.hit_rate()),
+        (reads.gets, 0, Some(1.0))
+    );
     assert_eq!(of(&b), ReadStats::default());
 
     // Keys between those that are there: the filters know, but for some.
@@ -86,7 +95,10 @@ fn a_block_that_is_not_in_memory_is_counted_once_for_each_read_of_its_file() {
     assert_eq!(scanned.blocks_read, blocks);
     assert!(scanned.bytes_read > 0 && scanned.gets == 0, "{scanned:?}");
     (0..1000).for_each(|n| assert!(tree.get(key(n)).unwrap().is_some()));
-    assert_eq!((of(&tree).blocks_read, of(&tree).bytes_read), (scanned.blocks_read, scanned.bytes_read));
+    assert_eq!(
+        (of(&tree).blocks_read, of(&tree).bytes_read),
+        (scanned.blocks_read, scanned.bytes_read)
+    );
     // Merges are no readers.
     tree.compact().unwrap();
     assert_eq!(of(&tree).blocks_read, blocks);
@@ -100,7 +112,11 @@ fn walks_snapshots_and_gets_of_several_keys_are_counted() {
     let walks = 40 * EACH / blocks;
     (0..walks).for_each(|_| assert_eq!(tree.iter().count(), 1000));
     let walked = of(&tree);
-    assert!(about(walks * blocks, walked.blocks_cached) && walked.gets == 0, "{walked:?} {}", walks * blocks);
+    assert!(
+        about(walks * blocks, walked.blocks_cached) && walked.gets == 0,
+        "{walked:?} {}",
+        walks * blocks
+    );
 
     let snapshot = db.snapshot();
     (0..10 * EACH).for_each(|n| assert!(snapshot.get(&tree, key(n % 1000)).unwrap().is_some()));

@@ -1,4 +1,5 @@
-//! The statistics as Prometheus reads them, read as it does: by a checker of the text format's rules.
+//! The statistics as Prometheus reads them, read as it does: by a checker of the text format's
+//! rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,22 +45,32 @@ fn sample(line: &str) -> (Series, f64) {
 /// All samples of a text that keeps to the rules.
 fn read(text: &str) -> BTreeMap<Series, f64> {
     assert!(text.ends_with('\n'));
-    let (mut all, mut families, mut now) = (BTreeMap::new(), BTreeSet::new(), (String::new(), String::new()));
+    let (mut all, mut families, mut now) =
+        (BTreeMap::new(), BTreeSet::new(), (String::new(), String::new()));
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if let Some(help) = line.strip_prefix("# HELP ") {
             let (name, help) = help.split_once(' ').expect("a help has words");
-            let kind = lines.next().and_then(|l| l.strip_prefix("# TYPE ")).expect("the type comes next");
+            let kind =
+                lines.next().and_then(|l| l.strip_prefix("# TYPE ")).expect("the type comes next");
             let kind = kind.strip_prefix(name).expect("of the same family").trim();
-            assert!(["counter", "gauge", "histogram"].contains(&kind) && !help.is_empty(), "{line}");
+            assert!(
+                ["counter", "gauge", "histogram"].contains(&kind) && !help.is_empty(),
+                "{line}"
+            );
             assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
-            assert!(name.starts_with("firn_") && families.insert(name.to_owned()), "{name} comes twice");
+            assert!(
+                name.starts_with("firn_") && families.insert(name.to_owned()),
+                "{name} comes twice"
+            );
             now = (name.to_owned(), kind.to_owned());
             continue;
         }
         let (series, value) = sample(line);
-        let own = series.0.strip_prefix(&now.0).unwrap_or_else(|| panic!("{line} is not of {}", now.0));
-        let parts: &[&str] = if now.1 == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+        let own =
+            series.0.strip_prefix(&now.0).unwrap_or_else(|| panic!("{line} is not of {}", now.0));
+        let parts: &[&str] =
+            if now.1 == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
         assert!(parts.contains(&own) && value >= 0.0, "{line}");
         assert!(all.insert(series, value).is_none(), "{line} comes twice");
     }
@@ -81,10 +92,14 @@ fn the_text_keeps_to_the_format_and_says_what_the_statistics_say() {
         tree.flush().unwrap();
     }
     tree.compact().unwrap();
-    (0..3000).for_each(|n| drop((tree.get(key(n)).unwrap(), tree.get([key(n), key(n)].concat()).unwrap())));
+    (0..3000).for_each(|n| {
+        drop((tree.get(key(n)).unwrap(), tree.get([key(n), key(n)].concat()).unwrap()))
+    });
     let stats = db.stats();
     let all = read(&stats.prometheus());
-    let is = |name: &str, labels: &[(&str, &str)], value: f64| assert_eq!(all[&series(name, labels)], value, "{name}");
+    let is = |name: &str, labels: &[(&str, &str)], value: f64| {
+        assert_eq!(all[&series(name, labels)], value, "{name}")
+    };
     is("firn_operations_written_total", &[], stats.ops_written as f64);
     is("firn_flushes_total", &[], 3.0);
     is("firn_compactions_total", &[("action", "merge")], 1.0);
@@ -113,17 +128,39 @@ fn histograms_are_cumulative_and_agree_with_the_quantiles() {
     let stats = db.stats();
     let all = read(&stats.prometheus());
     for (operation, l) in stats.latencies.named() {
-        let at = |le: &str| all[&series("firn_latency_seconds_bucket", &[("operation", operation), ("le", le)])] as u64;
-        let counts: Vec<u64> = Latency::BOUNDS.iter().map(|b| at(&(*b as f64 / 1e9).to_string())).collect();
-        assert!(counts.is_sorted() && counts.iter().all(|c| *c <= l.timed), "{operation}: {counts:?} of {}", l.timed);
+        let at = |le: &str| {
+            all[&series("firn_latency_seconds_bucket", &[("operation", operation), ("le", le)])]
+                as u64
+        };
+        let counts: Vec<u64> =
+            Latency::BOUNDS.iter().map(|b| at(&(*b as f64 / 1e9).to_string())).collect();
+        assert!(
+            counts.is_sorted() && counts.iter().all(|c| *c <= l.timed),
+            "{operation}: {counts:?} of {}",
+            l.timed
+        );
         assert_eq!(at("+Inf"), l.timed);
-        assert_eq!(all[&series("firn_latency_seconds_count", &[("operation", operation)])] as u64, l.timed);
+        assert_eq!(
+            all[&series("firn_latency_seconds_count", &[("operation", operation)])] as u64,
+            l.timed
+        );
         for (bound, count) in Latency::BOUNDS.iter().zip(&counts) {
             let half = l.timed.div_ceil(2);
-            assert!(l.timed == 0 || l.p50 > *bound || *count >= half, "{operation}: half took {} ns; {counts:?}", l.p50);
-            assert!(l.max > *bound || *count == l.timed, "{operation}: all took at most {} ns; {counts:?}", l.max);
+            assert!(
+                l.timed == 0 || l.p50 > *bound || *count >= half,
+                "{operation}: half took {} ns; {counts:?}",
+                l.p50
+            );
+            assert!(
+                l.max > *bound || *count == l.timed,
+                "{operation}: all took at most {} ns; {counts:?}",
+                l.max
+            );
         }
-        assert!(l.sum <= l.max.saturating_mul(l.timed) && (l.sum > 0) == (l.max > 0), "{operation}: {l:?}");
+        assert!(
+            l.sum <= l.max.saturating_mul(l.timed) && (l.sum > 0) == (l.max > 0),
+            "{operation}: {l:?}"
+        );
     }
     assert!(Latency::BOUNDS.is_sorted_by(|a, b| a < b));
 }

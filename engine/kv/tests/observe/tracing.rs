@@ -1,4 +1,5 @@
-//! What `tracing` is told: spans of flushes and compactions with their events, from a subscriber of this test's own.
+//! What `tracing` is told: spans of flushes and compactions with their events, from a subscriber of
+//! this test's own.
 
 use std::fmt::{Debug, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,7 +74,10 @@ impl Subscriber for Told {
 fn flushes_and_compactions_are_spans() {
     let told = Told::default();
     tracing::subscriber::set_global_default(told.clone()).unwrap();
-    let (_env, db) = super::open(DbOptions { listener: Some(Arc::new(TracingListener::default())), ..options() });
+    let (_env, db) = super::open(DbOptions {
+        listener: Some(Arc::new(TracingListener::default())),
+        ..options()
+    });
     let tree = db.tree("t", piling()).unwrap();
     for round in 0..2 {
         (0..100).for_each(|n| tree.put(key(2 * n + round), "value").unwrap());
@@ -87,9 +91,11 @@ fn flushes_and_compactions_are_spans() {
     starts(1, "INFO message=a tree has been created tree=\"t\" id=1");
     starts(2, "DEBUG message=a tree has been opened tree=\"t\"");
     let mut at = 3;
-    for (id, name, came) in
-        [(1, "flush", "flushed entries=100"), (2, "flush", "flushed entries=100"), (3, "compaction", "compacted")]
-    {
+    for (id, name, came) in [
+        (1, "flush", "flushed entries=100"),
+        (2, "flush", "flushed entries=100"),
+        (3, "compaction", "compacted"),
+    ] {
         starts(at, &format!("new {id} {name} tree=\"t\""));
         starts(at + 1, &format!("enter {id}"));
         starts(at + 2, &format!("INFO message={came}"));

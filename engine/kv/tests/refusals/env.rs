@@ -1,4 +1,5 @@
-//! An environment in memory that refuses operations by a rule, as a system does that lacks something.
+//! An environment in memory that refuses operations by a rule, as a system does that lacks
+//! something.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +12,8 @@ use firn_kv::{Error, Result};
 use firn_testkit::as_inside;
 use parking_lot::Mutex;
 
-/// What is being refused: an operation (`create`, `append`, `open`, `log`, `sync_dir`, `rename`, `link`, `write`, `sync`) on a file.
+/// What is being refused: an operation (`create`, `append`, `open`, `log`, `sync_dir`, `rename`,
+/// `link`, `write`, `sync`) on a file.
 pub type Rule = Box<dyn FnMut(&str, &Path) -> Option<io::Error> + Send>;
 
 /// An environment that refuses operations by a rule.

@@ -6,8 +6,11 @@ use super::*;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const PLAN: Plan<'_> =
-    Plan { floors: &[("base", 0), ("env", 1), ("wal", 1), ("db", 2)], neighbours: &[("wal", "env")], rings: "" };
+const PLAN: Plan<'_> = Plan {
+    floors: &[("base", 0), ("env", 1), ("wal", 1), ("db", 2)],
+    neighbours: &[("wal", "env")],
+    rings: "",
+};
 
 fn checked_with(plan: &Plan<'_>, files: &[(&str, &str)]) -> Result<(usize, usize), String> {
     static N: AtomicU32 = AtomicU32::new(0);
@@ -91,12 +94,18 @@ fn upwards_and_sideways_is_wrong() {
         "fn a() {}\n\n#[cfg(test)]\nmod tests {\n fn b() {}\n}\n\nfn c() { crate::db::go() }",
     ] {
         let e = checked(&[("base/key.rs", text)]).expect_err(text);
-        assert!(e.contains("base/key.rs: base imports") && e.contains("lower floor"), "{text}: {e}");
+        assert!(
+            e.contains("base/key.rs: base imports") && e.contains("lower floor"),
+            "{text}: {e}"
+        );
     }
     assert!(checked(&[("env.rs", "use super::db;")]).unwrap_err().contains("env imports db"));
     assert!(checked(&[("env.rs", "use crate::wal;")]).unwrap_err().contains("env imports wal"));
-    let elsewhere =
-        [("base/mod.rs", "#[path = \"../deep/odd.rs\"] mod key;"), ("deep/odd.rs", "use crate::db;"), ("base/key.rs", "")];
+    let elsewhere = [
+        ("base/mod.rs", "#[path = \"../deep/odd.rs\"] mod key;"),
+        ("deep/odd.rs", "use crate::db;"),
+        ("base/key.rs", ""),
+    ];
     assert!(checked(&elsewhere).unwrap_err().contains("deep/odd.rs: base imports db"));
 }
 
@@ -104,26 +113,63 @@ fn upwards_and_sideways_is_wrong() {
 fn a_reexport_carries_nothing_up() {
     // `base` may name `wal` where it is a neighbour; what `wal` has from `db` is still from `db`.
     let plan = Plan { neighbours: &[("base", "wal"), ("wal", "db")], ..PLAN };
-    let files = [("wal/mod.rs", "pub use crate::db::Db; pub fn g() {}"), ("base/key.rs", "use crate::wal::Db;")];
+    let files = [
+        ("wal/mod.rs", "pub use crate::db::Db; pub fn g() {}"),
+        ("base/key.rs", "use crate::wal::Db;"),
+    ];
     let e = checked_with(&plan, &files).unwrap_err();
     assert!(e.contains("base/key.rs: base imports db (crate::wal::Db)"), "{e}");
-    let globs = [("wal/mod.rs", "pub use crate::db::*;"), ("base/key.rs", "use crate::wal; fn f(db: &wal::Db) {}")];
+    let globs = [
+        ("wal/mod.rs", "pub use crate::db::*;"),
+        ("base/key.rs", "use crate::wal; fn f(db: &wal::Db) {}"),
+    ];
     assert!(checked_with(&plan, &globs).unwrap_err().contains("base imports db (wal::Db)"));
 }
 
 #[test]
 fn rooms_without_floors_and_names_without_rooms_are_wrong() {
-    let rogue = |text| checked(&[("lib.rs", "mod base; mod env; mod wal; mod db; mod rogue;"), ("rogue/mod.rs", text)]);
+    let rogue = |text| {
+        checked(&[
+            ("lib.rs", "mod base; mod env; mod wal; mod db; mod rogue;"),
+            ("rogue/mod.rs", text),
+        ])
+    };
     assert!(rogue("use crate::db;").unwrap_err().contains("the room rogue has no floor"));
     assert!(rogue("").unwrap_err().contains("rogue/mod.rs: the room rogue has no floor"));
-    assert!(checked(&[("rogue.rs", "")]).unwrap_err().contains("rogue.rs: no module leads to this file"));
-    assert!(checked(&[("rogue/deep/file.rs", "")]).unwrap_err().contains("rogue/deep/file.rs: no module leads"));
+    assert!(
+        checked(&[("rogue.rs", "")])
+            .unwrap_err()
+            .contains("rogue.rs: no module leads to this file")
+    );
+    assert!(
+        checked(&[("rogue/deep/file.rs", "")])
+            .unwrap_err()
+            .contains("rogue/deep/file.rs: no module leads")
+    );
     assert!(checked(&[("base/a.rs", "")]).unwrap_err().contains("base/a.rs: no module leads"));
-    assert!(checked(&[("base/key.rs", "use crate::Db;")]).unwrap_err().contains("crate::Db is of no room"));
-    assert!(checked(&[("base/key.rs", "use super::super::Db;")]).unwrap_err().contains("super::super::Db is of no room"));
-    assert!(checked(&[("base/key.rs", "use crate::*;")]).unwrap_err().contains("crate is of no room"));
-    assert!(checked(&[("base/key.rs", "use crate::other::thing;")]).unwrap_err().contains("crate::other::thing is of no room"));
-    assert!(checked(&[("base/key.rs", "no words")]).unwrap_err().contains("base/key.rs: it does not open"));
+    assert!(
+        checked(&[("base/key.rs", "use crate::Db;")])
+            .unwrap_err()
+            .contains("crate::Db is of no room")
+    );
+    assert!(
+        checked(&[("base/key.rs", "use super::super::Db;")])
+            .unwrap_err()
+            .contains("super::super::Db is of no room")
+    );
+    assert!(
+        checked(&[("base/key.rs", "use crate::*;")]).unwrap_err().contains("crate is of no room")
+    );
+    assert!(
+        checked(&[("base/key.rs", "use crate::other::thing;")])
+            .unwrap_err()
+            .contains("crate::other::thing is of no room")
+    );
+    assert!(
+        checked(&[("base/key.rs", "no words")])
+            .unwrap_err()
+            .contains("base/key.rs: it does not open")
+    );
     assert!(checked(&[("base/mod.rs", "mod away;")]).unwrap_err().contains("mod away has no file"));
     assert!(checked(&[("base/key.rs", "fn {")]).unwrap_err().contains("base/key.rs: "));
     let e = check(Path::new(env!("CARGO_MANIFEST_DIR")).join("src").as_path(), &PLAN).unwrap_err();
@@ -148,10 +194,22 @@ fn files_of_a_room_that_use_each_other_are_a_ring() {
     assert_eq!(base("", a, b, "", "# why\nbase/a.rs\nbase/b.rs\n"), Ok((9, 0)));
     let e = base("", a, "pub fn g() {}", "", "base/a.rs\nbase/b.rs").unwrap_err();
     assert_eq!(e, "a ring in the list is gone or another:\nbase/a.rs\nbase/b.rs");
-    let e = base("", a, b, "use super::a::A; pub struct C;", "base/a.rs\nbase/b.rs\nbase/c.rs").unwrap_err();
-    assert!(e.contains("not in the list:\nbase/a.rs\nbase/b.rs\n ") && e.contains("gone or another"), "{e}");
-    assert_eq!(base("", "pub struct A;", b, "use super::b::g; use super::a::A;", ""), Ok((9, 0)), "an order");
-    assert_eq!(base("", a, "pub fn g() {} #[cfg(test)] mod tests { use crate::base::a::A; }", "", ""), Ok((9, 0)), "of tests");
+    let e = base("", a, b, "use super::a::A; pub struct C;", "base/a.rs\nbase/b.rs\nbase/c.rs")
+        .unwrap_err();
+    assert!(
+        e.contains("not in the list:\nbase/a.rs\nbase/b.rs\n ") && e.contains("gone or another"),
+        "{e}"
+    );
+    assert_eq!(
+        base("", "pub struct A;", b, "use super::b::g; use super::a::A;", ""),
+        Ok((9, 0)),
+        "an order"
+    );
+    assert_eq!(
+        base("", a, "pub fn g() {} #[cfg(test)] mod tests { use crate::base::a::A; }", "", ""),
+        Ok((9, 0)),
+        "of tests"
+    );
 }
 
 #[test]
@@ -162,13 +220,27 @@ fn a_door_hides_no_ring_and_makes_none() {
         Ok((9, 0)),
         "only what is behind the door counts"
     );
-    let e = base(door, "pub struct A; fn f() { crate::base::g() }", "pub fn g(a: super::A) {}", "", "").unwrap_err();
+    let e =
+        base(door, "pub struct A; fn f() { crate::base::g() }", "pub fn g(a: super::A) {}", "", "")
+            .unwrap_err();
     assert!(
-        e.contains("base/a.rs uses crate::base::g of base/b.rs") && e.contains("base/b.rs uses super::A of base/a.rs"),
+        e.contains("base/a.rs uses crate::base::g of base/b.rs")
+            && e.contains("base/b.rs uses super::A of base/a.rs"),
         "{e}"
     );
-    let e = base("pub use a::A; pub struct Own(A);", "pub struct A; fn f(own: super::Own) {}", "", "", "").unwrap_err();
-    assert!(e.contains("base/a.rs uses super::Own of base/mod.rs") && e.contains("base/mod.rs uses A of base/a.rs"), "{e}");
+    let e = base(
+        "pub use a::A; pub struct Own(A);",
+        "pub struct A; fn f(own: super::Own) {}",
+        "",
+        "",
+        "",
+    )
+    .unwrap_err();
+    assert!(
+        e.contains("base/a.rs uses super::Own of base/mod.rs")
+            && e.contains("base/mod.rs uses A of base/a.rs"),
+        "{e}"
+    );
 }
 
 #[test]
@@ -176,16 +248,32 @@ fn methods_of_a_type_in_other_files_count() {
     let a = "pub struct A; impl A { pub fn start(&self) { self.go_on() } }";
     let b = "use super::a::A; impl A { pub fn go_on(&self) {} }";
     assert!(base("", a, b, "", "").unwrap_err().contains("base/a.rs uses .go_on() of base/b.rs"));
-    assert!(base("", &a.replace("self.go_on()", "print!(\"{}\", self.go_on())"), b, "", "").is_err());
+    assert!(
+        base("", &a.replace("self.go_on()", "print!(\"{}\", self.go_on())"), b, "", "").is_err()
+    );
     assert_eq!(base("", &a.replace("go_on", "other"), b, "", ""), Ok((9, 0)));
-    assert_eq!(base("", &a.replace("go_on()", "go_on(1)"), b, "", ""), Ok((9, 0)), "of other arguments");
-    assert_eq!(base("", a, b, "pub struct C; impl C { fn go_on(&self) {} }", ""), Ok((9, 0)), "of two nobody knows which");
+    assert_eq!(
+        base("", &a.replace("go_on()", "go_on(1)"), b, "", ""),
+        Ok((9, 0)),
+        "of other arguments"
+    );
+    assert_eq!(
+        base("", a, b, "pub struct C; impl C { fn go_on(&self) {} }", ""),
+        Ok((9, 0)),
+        "of two nobody knows which"
+    );
 }
 
 #[test]
 fn without_floors_all_files_are_of_one_room() {
     let plan = Plan::default();
-    let files = |env| [("env.rs", env), ("db/mod.rs", "use crate::env::y; pub struct Db;"), ("base/key.rs", "use crate::Db;")];
+    let files = |env| {
+        [
+            ("env.rs", env),
+            ("db/mod.rs", "use crate::env::y; pub struct Db;"),
+            ("base/key.rs", "use crate::Db;"),
+        ]
+    };
     assert_eq!(checked_with(&plan, &files("pub fn y() {}")), Ok((6, 0)));
     let e = checked_with(&plan, &files("pub fn y() { crate::db::Db; }")).unwrap_err();
     assert!(e.starts_with("a ring that is not in the list:\ndb/mod.rs\nenv.rs\n"), "{e}");

@@ -1,9 +1,12 @@
-//! Draws histories from seeds: how often each kind of step comes, and with which keys, ranges and values.
+//! Draws histories from seeds: how often each kind of step comes, and with which keys, ranges and
+//! values.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::{Ends, Filler, Key, Kind, LONGEST_KEY, Move, Op, SLOTS, Span, Step, TREES, WEIGHTS, Write};
+use super::{
+    Ends, Filler, Key, Kind, LONGEST_KEY, Move, Op, SLOTS, Span, Step, TREES, WEIGHTS, Write,
+};
 use crate::rng::Rng;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +35,8 @@ pub struct History {
 }
 
 impl History {
-    /// The history of this seed. `hooked` says which trees take merge operands. No tree is there at the start.
+    /// The history of this seed. `hooked` says which trees take merge operands. No tree is there at
+    /// the start.
     pub fn new(seed: u64, hooked: [bool; TREES]) -> History {
         let mut rng = Rng::new(seed);
         let all = [Space::Tiny, Space::Prefixed, Space::Odd, Space::Growing, Space::Wide];
@@ -42,7 +46,19 @@ impl History {
         let no = [false; SLOTS];
         let alive = [false; TREES];
         let (snapshots, iters, cursors, transactions, exports) = (no, no, no, no, no);
-        History { rng, spaces, hooked, alive, snapshots, iters, cursors, transactions, exports, grown: 0, sum }
+        History {
+            rng,
+            spaces,
+            hooked,
+            alive,
+            snapshots,
+            iters,
+            cursors,
+            transactions,
+            exports,
+            grown: 0,
+            sum,
+        }
     }
 
     fn key(&mut self, tree: usize) -> Key {
@@ -57,12 +73,26 @@ impl History {
             }
             Space::Odd => {
                 if r.one_in(2000) {
-                    // About where 16 bits end, too: shorter lengths and shared prefixes are kept in so many.
-                    let len = r.choose(&[65_534, 65_535, 65_536, 65_543, LONGEST_KEY - 1, LONGEST_KEY, LONGEST_KEY]);
-                    return vec![*r.choose(&[0, b'k', 0xff]).unwrap_or(&0); *len.unwrap_or(&LONGEST_KEY)];
+                    // About where 16 bits end, too: shorter lengths and shared prefixes are kept in
+                    // so many.
+                    let len = r.choose(&[
+                        65_534,
+                        65_535,
+                        65_536,
+                        65_543,
+                        LONGEST_KEY - 1,
+                        LONGEST_KEY,
+                        LONGEST_KEY,
+                    ]);
+                    return vec![
+                        *r.choose(&[0, b'k', 0xff]).unwrap_or(&0);
+                        *len.unwrap_or(&LONGEST_KEY)
+                    ];
                 }
                 let len = if r.one_in(10) { r.below(11) } else { r.below(5) };
-                (0..len).map(|_| *r.choose(&[0, 0, 1, b'a', 0xfe, 0xff, 0xff]).unwrap_or(&0)).collect()
+                (0..len)
+                    .map(|_| *r.choose(&[0, 0, 1, b'a', 0xfe, 0xff, 0xff]).unwrap_or(&0))
+                    .collect()
             }
             Space::Growing => {
                 let back = if r.one_in(3) { r.below(800) } else { r.below(10) };
@@ -182,8 +212,9 @@ impl History {
         }
     }
 
-    /// A span to be deleted: one without an end only now and then. What ends with the greatest key of all takes two operations, for which
-    /// nobody here could tell the time: so none ends with one of the greatest length, or has no end where such keys are drawn.
+    /// A span to be deleted: one without an end only now and then. What ends with the greatest key
+    /// of all takes two operations, for which nobody here could tell the time: so none ends with
+    /// one of the greatest length, or has no end where such keys are drawn.
     fn deleted_span(&mut self, tree: usize) -> Span {
         let (a, b) = self.two_keys(tree);
         let rare = self.rng.below(40);
@@ -236,14 +267,24 @@ impl History {
         }
         let no = |slots: [bool; SLOTS]| !slots.contains(&true);
         match kind {
-            Kind::SnapshotGet | Kind::SnapshotScan | Kind::SnapshotWalk | Kind::SnapshotEdges | Kind::DropSnapshot
+            Kind::SnapshotGet
+            | Kind::SnapshotScan
+            | Kind::SnapshotWalk
+            | Kind::SnapshotEdges
+            | Kind::DropSnapshot
                 if no(self.snapshots) =>
             {
                 Kind::TakeSnapshot
             }
             Kind::StepIter | Kind::CloseIter if no(self.iters) => Kind::OpenIter,
             Kind::MoveCursor | Kind::CloseCursor if no(self.cursors) => Kind::OpenCursor,
-            Kind::TxGet | Kind::TxScan | Kind::TxPut | Kind::TxDelete | Kind::TxDeleteRange | Kind::Commit | Kind::Abort
+            Kind::TxGet
+            | Kind::TxScan
+            | Kind::TxPut
+            | Kind::TxDelete
+            | Kind::TxDeleteRange
+            | Kind::Commit
+            | Kind::Abort
                 if no(self.transactions) =>
             {
                 Kind::Begin
@@ -262,13 +303,25 @@ impl History {
     fn op(&mut self, kind: Kind) -> Op {
         use Kind as K;
         match kind {
-            K::Put | K::PutLarge | K::PutPower | K::Delete | K::DeleteRange | K::Merge | K::Batch | K::BatchPower => {
-                self.write_op(kind)
+            K::Put
+            | K::PutLarge
+            | K::PutPower
+            | K::Delete
+            | K::DeleteRange
+            | K::Merge
+            | K::Batch
+            | K::BatchPower => self.write_op(kind),
+            K::Begin | K::TxGet | K::TxScan | K::TxPut | K::TxDelete | K::TxDeleteRange => {
+                self.tx_op(kind)
             }
-            K::Begin | K::TxGet | K::TxScan | K::TxPut | K::TxDelete | K::TxDeleteRange => self.tx_op(kind),
             K::Commit | K::Abort | K::Retry => self.tx_op(kind),
             K::Pop | K::InsertIfAbsent | K::Swap | K::Update | K::Clear => self.step_op(kind),
-            K::OpenIter | K::StepIter | K::CloseIter | K::OpenCursor | K::MoveCursor | K::CloseCursor => self.open_op(kind),
+            K::OpenIter
+            | K::StepIter
+            | K::CloseIter
+            | K::OpenCursor
+            | K::MoveCursor
+            | K::CloseCursor => self.open_op(kind),
             K::TakeSnapshot | K::TakeNamed | K::DropSnapshot => self.snapshot_op(kind),
             K::Ingest | K::Export | K::Import | K::DropRange => self.bulk_op(kind),
             K::Reopen | K::Crash | K::PowerCut | K::CreateTree | K::DropTree => self.life_op(kind),
@@ -333,30 +386,42 @@ impl History {
             }
             Kind::TxGet => Op::TxGet { slot, tree, key },
             Kind::TxScan => {
-                let limit = if self.rng.one_in(3) { usize::MAX } else { self.rng.below(5) as usize };
+                let limit =
+                    if self.rng.one_in(3) { usize::MAX } else { self.rng.below(5) as usize };
                 Op::TxScan { slot, tree, span: self.span(tree), back: self.rng.one_in(3), limit }
             }
             Kind::TxPut => Op::TxPut { slot, tree, key, value: self.value() },
             Kind::TxDelete => Op::TxDelete { slot, tree, key },
             Kind::TxDeleteRange => Op::TxDeleteRange { slot, tree, span: self.deleted_span(tree) },
-            Kind::Retry => Op::Retry { tree, key, value: self.value(), disturb: self.rng.one_in(2) },
+            Kind::Retry => {
+                Op::Retry { tree, key, value: self.value(), disturb: self.rng.one_in(2) }
+            }
             _ => {
                 self.transactions[slot] = false;
-                if kind == Kind::Abort { Op::Abort { slot } } else { Op::Commit { slot, power: self.rng.one_in(20) } }
+                if kind == Kind::Abort {
+                    Op::Abort { slot }
+                } else {
+                    Op::Commit { slot, power: self.rng.one_in(20) }
+                }
             }
         }
     }
 
     fn open_op(&mut self, kind: Kind) -> Op {
         let tree = self.tree();
-        let (iter, cursor) = (self.filled(|h| h.iters).unwrap_or(0), self.filled(|h| h.cursors).unwrap_or(0));
+        let (iter, cursor) =
+            (self.filled(|h| h.iters).unwrap_or(0), self.filled(|h| h.cursors).unwrap_or(0));
         match kind {
             Kind::OpenIter => {
                 let slot = self.slot();
                 self.iters[slot] = true;
                 Op::OpenIter { slot, tree, span: self.span(tree), at: self.maybe_at() }
             }
-            Kind::StepIter => Op::StepIter { slot: iter, front: self.rng.below(6) as usize, back: self.rng.below(6) as usize },
+            Kind::StepIter => Op::StepIter {
+                slot: iter,
+                front: self.rng.below(6) as usize,
+                back: self.rng.below(6) as usize,
+            },
             Kind::CloseIter => {
                 self.iters[iter] = false;
                 Op::CloseIter { slot: iter }
@@ -391,7 +456,8 @@ impl History {
             Kind::Ingest => {
                 // Now and then none, or enough for several tables.
                 let n = if self.rng.one_in(12) { 400 } else { self.rng.below(30) };
-                let pairs: BTreeMap<Key, Filler> = (0..n).map(|_| (self.key(tree), self.value())).collect();
+                let pairs: BTreeMap<Key, Filler> =
+                    (0..n).map(|_| (self.key(tree), self.value())).collect();
                 Op::Ingest { tree, pairs: pairs.into_iter().collect() }
             }
             Kind::Export => {
@@ -411,7 +477,8 @@ impl History {
         match kind {
             Kind::CreateTree => {
                 let i = self.rng.below(TREES as u64) as usize;
-                let tree = (0..TREES).map(|n| (i + n) % TREES).find(|&n| !self.alive[n]).unwrap_or(i);
+                let tree =
+                    (0..TREES).map(|n| (i + n) % TREES).find(|&n| !self.alive[n]).unwrap_or(i);
                 self.alive[tree] = true;
                 Op::CreateTree { tree }
             }
@@ -426,7 +493,9 @@ impl History {
                 match kind {
                     Kind::Reopen => Op::Reopen,
                     Kind::Crash => Op::Crash,
-                    _ => Op::PowerCut { seed: if self.rng.one_in(2) { None } else { Some(self.rng.next_u64()) } },
+                    _ => Op::PowerCut {
+                        seed: if self.rng.one_in(2) { None } else { Some(self.rng.next_u64()) },
+                    },
                 }
             }
         }
@@ -436,7 +505,9 @@ impl History {
         let snapshot = self.filled(|h| h.snapshots);
         match kind {
             Kind::Get => Op::Get { tree, key: self.key(tree), at: None },
-            Kind::SnapshotGet if self.rng.one_in(4) => Op::Contains { tree, key: self.key(tree), at: snapshot },
+            Kind::SnapshotGet if self.rng.one_in(4) => {
+                Op::Contains { tree, key: self.key(tree), at: snapshot }
+            }
             Kind::SnapshotGet => Op::Get { tree, key: self.key(tree), at: snapshot },
             Kind::Contains => Op::Contains { tree, key: self.key(tree), at: None },
             Kind::MultiGet => {
@@ -445,11 +516,23 @@ impl History {
             }
             Kind::SnapshotScan if self.rng.one_in(4) => {
                 let ends = self.ends(kind);
-                Op::Prefix { tree, prefix: self.prefix(tree), ends, limit: self.limit(), at: snapshot }
+                Op::Prefix {
+                    tree,
+                    prefix: self.prefix(tree),
+                    ends,
+                    limit: self.limit(),
+                    at: snapshot,
+                }
             }
             Kind::Forward | Kind::Backward | Kind::BothEnds | Kind::SnapshotScan => {
                 let at = if kind == Kind::SnapshotScan { snapshot } else { None };
-                Op::Scan { tree, span: self.span(tree), ends: self.ends(kind), limit: self.limit(), at }
+                Op::Scan {
+                    tree,
+                    span: self.span(tree),
+                    ends: self.ends(kind),
+                    limit: self.limit(),
+                    at,
+                }
             }
             Kind::Prefix | Kind::PrefixBack | Kind::PrefixBoth => {
                 let ends = self.ends(kind);
@@ -457,8 +540,12 @@ impl History {
             }
             Kind::Edges => Op::Edges { tree, at: None },
             Kind::SnapshotEdges => Op::Edges { tree, at: snapshot },
-            Kind::Walk => Op::Walk { tree, span: self.span(tree), moves: self.moves(tree), at: None },
-            Kind::SnapshotWalk => Op::Walk { tree, span: self.span(tree), moves: self.moves(tree), at: snapshot },
+            Kind::Walk => {
+                Op::Walk { tree, span: self.span(tree), moves: self.moves(tree), at: None }
+            }
+            Kind::SnapshotWalk => {
+                Op::Walk { tree, span: self.span(tree), moves: self.moves(tree), at: snapshot }
+            }
             Kind::FullScan => Op::FullScan { tree },
             Kind::Flush => Op::Flush { tree },
             Kind::Compact => Op::Compact { tree },

@@ -1,13 +1,16 @@
 //! Histories: random but repeatable sequences of operations on a store of a few trees.
 //!
 //! Invariants:
-//! - A history depends on its seed alone, so a failure is replayed from the seed and the number of the step.
-//! - Every step means something in every state (a read of a snapshot that is not there does nothing), so a history stays one when
-//!   steps are taken out of it, and a failing one can be made smaller.
+//! - A history depends on its seed alone, so a failure is replayed from the seed and the number of
+//!   the step.
+//! - Every step means something in every state (a read of a snapshot that is not there does
+//!   nothing), so a history stays one when steps are taken out of it, and a failing one can be made
+//!   smaller.
 //! - Nothing here knows the store that is tested: steps are plain data.
 //!
-//! Each tree has a key space of its own, chosen by the seed: few keys that collide all the time, long keys with one shared prefix,
-//! odd bytes of any length (the empty key, zeros, 0xff, the longest key there may be), a growing sequence, and keys spread wide.
+//! Each tree has a key space of its own, chosen by the seed: few keys that collide all the time,
+//! long keys with one shared prefix, odd bytes of any length (the empty key, zeros, 0xff, the
+//! longest key there may be), a growing sequence, and keys spread wide.
 
 use std::fmt;
 use std::ops::Bound;
@@ -22,7 +25,8 @@ pub use script::Script;
 
 /// How many trees a history uses at most.
 pub const TREES: usize = 4;
-/// How many snapshots, iterators, cursors, transactions and exported files there are at most, of each.
+/// How many snapshots, iterators, cursors, transactions and exported files there are at most, of
+/// each.
 pub const SLOTS: usize = 3;
 /// The longest key that histories use.
 pub const LONGEST_KEY: usize = (512 << 10) - 1;
@@ -93,7 +97,9 @@ impl Span {
             (Bound::Excluded(a), Bound::Excluded(b)) => {
                 a >= b || (b.len() == a.len() + 1 && b.starts_with(a) && b.ends_with(&[0]))
             }
-            (Bound::Included(a), Bound::Excluded(b)) | (Bound::Excluded(a), Bound::Included(b)) => a >= b,
+            (Bound::Included(a), Bound::Excluded(b)) | (Bound::Excluded(a), Bound::Included(b)) => {
+                a >= b
+            }
             (Bound::Unbounded, Bound::Excluded(b)) => b.is_empty(),
             _ => false,
         }
@@ -134,7 +140,8 @@ pub enum Move {
     Prev,
 }
 
-/// What a step does. `tree`, `slot`: which of the [`TREES`] and [`SLOTS`]. `at`: the snapshot that is read, or the present.
+/// What a step does. `tree`, `slot`: which of the [`TREES`] and [`SLOTS`]. `at`: the snapshot that
+/// is read, or the present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Op {
@@ -247,7 +254,12 @@ fn show(key: &[u8]) -> String {
     if key.len() <= 24 {
         return format!("\"{}\"", key.escape_ascii());
     }
-    format!("\"{}…{}\" ({} bytes)", key[..4].escape_ascii(), key[key.len() - 12..].escape_ascii(), key.len())
+    format!(
+        "\"{}…{}\" ({} bytes)",
+        key[..4].escape_ascii(),
+        key[key.len() - 12..].escape_ascii(),
+        key.len()
+    )
 }
 
 impl fmt::Debug for Write {
@@ -292,7 +304,9 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_history_and_every_kind_occurs() {
         let steps: Vec<Step> = History::new(3, [false, false, true, true]).take(60_000).collect();
-        assert!(steps.iter().eq(History::new(3, [false, false, true, true]).take(60_000).collect::<Vec<_>>().iter()));
+        assert!(steps.iter().eq(
+            History::new(3, [false, false, true, true]).take(60_000).collect::<Vec<_>>().iter()
+        ));
         for (kind, _) in WEIGHTS {
             assert!(steps.iter().any(|s| s.kind == *kind), "{kind:?}");
         }
@@ -306,7 +320,10 @@ mod tests {
         assert!(span(Excluded(k("a")), Excluded(k("a\0"))).is_empty());
         assert!(!span(Excluded(k("a")), Included(k("a\0"))).is_empty());
         assert!(!span(Included(k("a")), Included(k("a"))).is_empty());
-        assert!(span(Included(k("b")), Excluded(k("a"))).is_empty() && span(Unbounded, Excluded(vec![])).is_empty());
+        assert!(
+            span(Included(k("b")), Excluded(k("a"))).is_empty()
+                && span(Unbounded, Excluded(vec![])).is_empty()
+        );
         assert!(Span::all().contains(b"") && !span(Excluded(vec![]), Unbounded).contains(b""));
     }
 }

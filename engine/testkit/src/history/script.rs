@@ -1,5 +1,5 @@
-//! Histories as text: a failing one is printed as a script, and a script is played again. A line is a step: its word, and its arguments
-//! one behind the other. What is read back is what was written.
+//! Histories as text: a failing one is printed as a script, and a script is played again. A line is
+//! a step: its word, and its arguments one behind the other. What is read back is what was written.
 
 use std::fmt::{self, Write as _};
 use std::ops::Bound;
@@ -17,7 +17,8 @@ pub struct Script {
 }
 
 impl Script {
-    /// Reads what [`Display`](fmt::Display) wrote. Empty lines and those that begin with `#` say nothing.
+    /// Reads what [`Display`](fmt::Display) wrote. Empty lines and those that begin with `#` say
+    /// nothing.
     ///
     /// # Errors
     /// The line that is none, and why.
@@ -197,7 +198,8 @@ impl<A: Argument, B: Argument> Argument for (A, B) {
     }
 }
 
-/// Letters, digits and what is between words as they are, other bytes as `%hh`; of a byte that comes often `%hh*n;`. In quotes.
+/// Letters, digits and what is between words as they are, other bytes as `%hh`; of a byte that
+/// comes often `%hh*n;`. In quotes.
 impl Argument for Key {
     fn put(&self, out: &mut String) {
         out.push_str(" \"");
@@ -205,7 +207,9 @@ impl Argument for Key {
             let b = same[0];
             match same.len() {
                 n @ 8.. => out.push_str(&format!("%{b:02x}*{n};")),
-                n if b.is_ascii_alphanumeric() || b"-_.".contains(&b) => (0..n).for_each(|_| out.push(b.into())),
+                n if b.is_ascii_alphanumeric() || b"-_.".contains(&b) => {
+                    (0..n).for_each(|_| out.push(b.into()))
+                }
                 n => out.push_str(&format!("%{b:02x}").repeat(n)),
             }
         }
@@ -213,8 +217,10 @@ impl Argument for Key {
     }
     fn take(words: &mut SplitWhitespace<'_>) -> Result<Key, String> {
         let word = next(words)?;
-        let text =
-            word.strip_prefix('"').and_then(|w| w.strip_suffix('"')).ok_or_else(|| format!("{word} is no key in quotes"))?;
+        let text = word
+            .strip_prefix('"')
+            .and_then(|w| w.strip_suffix('"'))
+            .ok_or_else(|| format!("{word} is no key in quotes"))?;
         let mut parts = text.split('%');
         let mut key = parts.next().unwrap_or("").as_bytes().to_vec();
         for part in parts {
@@ -367,15 +373,24 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let steps = History::new(3, [false, false, true, true]).take(60_000).map(|s| s.op).collect();
+        let steps =
+            History::new(3, [false, false, true, true]).take(60_000).map(|s| s.op).collect();
         let script = Script { seed: 3, steps };
         let text = script.to_string();
         assert!(Script::parse(&text).as_ref() == Ok(&script));
         // A key of 512 KiB is no line of 512 KiB.
-        let keys = vec![vec![], vec![0; LONGEST_KEY], b" %\"*;\n".to_vec(), [b"-".repeat(9), b"8;".to_vec()].concat()];
+        let keys = vec![
+            vec![],
+            vec![0; LONGEST_KEY],
+            b" %\"*;\n".to_vec(),
+            [b"-".repeat(9), b"8;".to_vec()].concat(),
+        ];
         let script = Script { seed: 0, steps: vec![Op::MultiGet { tree: 1, keys }] };
         let text = script.to_string();
-        assert!(Script::parse(&format!("# why\n\n{text}")) == Ok(script) && text.len() < 120, "{text}");
+        assert!(
+            Script::parse(&format!("# why\n\n{text}")) == Ok(script) && text.len() < 120,
+            "{text}"
+        );
     }
 
     #[test]

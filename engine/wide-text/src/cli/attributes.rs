@@ -1,4 +1,5 @@
-//! What `create` and `update` can say of keyspaces and column families: attributes as they were written, and what they mean.
+//! What `create` and `update` can say of keyspaces and column families: attributes as they were
+//! written, and what they mean.
 
 use std::collections::BTreeMap;
 
@@ -27,10 +28,14 @@ pub enum Value {
 }
 
 /// The attributes of keyspaces, and what their values are.
-pub const KEYSPACE: [(&str, What); 3] =
-    [("placement_strategy", What::PlacementStrategy), ("strategy_options", What::Options), ("durable_writes", What::Boolean)];
+pub const KEYSPACE: [(&str, What); 3] = [
+    ("placement_strategy", What::PlacementStrategy),
+    ("strategy_options", What::Options),
+    ("durable_writes", What::Boolean),
+];
 
-/// The attributes of column families, and what their values are. Those about memtables mean nothing any more.
+/// The attributes of column families, and what their values are. Those about memtables mean nothing
+/// any more.
 pub const FAMILY: [(&str, What); 20] = [
     ("column_type", What::ColumnType),
     ("comparator", What::Class),
@@ -65,7 +70,10 @@ pub const METADATA: [(&str, What); 5] = [
 
 /// What a name of `table` has for a value; [`What::AttributeValue`] for a name that isn't in it.
 pub(super) fn value_of(table: &[(&str, What)], name: &str) -> What {
-    table.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(What::AttributeValue, |(_, what)| *what)
+    table
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(name))
+        .map_or(What::AttributeValue, |(_, what)| *what)
 }
 
 /// What a statement says of a keyspace; `None` where it says nothing.
@@ -168,16 +176,22 @@ impl FamilyChange {
                 "subcomparator" => change.subcomparator = Some(a.text()?.to_owned()),
                 "comment" => change.comment = Some(a.text()?.to_owned()),
                 "read_repair_chance" => change.read_repair_chance = Some(a.chance()?),
-                "dclocal_read_repair_chance" => change.dclocal_read_repair_chance = Some(a.chance()?),
+                "dclocal_read_repair_chance" => {
+                    change.dclocal_read_repair_chance = Some(a.chance()?)
+                }
                 "gc_grace" => change.gc_grace = Some(a.integer()?),
                 "column_metadata" => change.column_metadata = Some(a.columns()?),
-                "default_validation_class" => change.default_validation_class = Some(a.text()?.to_owned()),
+                "default_validation_class" => {
+                    change.default_validation_class = Some(a.text()?.to_owned())
+                }
                 "min_compaction_threshold" => change.min_compaction_threshold = Some(a.integer()?),
                 "max_compaction_threshold" => change.max_compaction_threshold = Some(a.integer()?),
                 "replicate_on_write" => change.replicate_on_write = Some(a.boolean()?),
                 "key_validation_class" => change.key_validation_class = Some(a.text()?.to_owned()),
                 "compaction_strategy" => change.compaction_strategy = Some(a.text()?.to_owned()),
-                "compaction_strategy_options" => change.compaction_strategy_options = Some(a.options()?),
+                "compaction_strategy_options" => {
+                    change.compaction_strategy_options = Some(a.options()?)
+                }
                 "compression_options" => change.compression_options = Some(a.options()?),
                 "bloom_filter_fp_chance" => change.bloom_filter_fp_chance = Some(a.chance()?),
                 "caching" => change.caching = Some(a.text()?.to_owned()),
@@ -214,8 +228,12 @@ impl Attribute {
     fn parsed<T: std::str::FromStr>(&self, expected: &str) -> Result<T, Failure> {
         let text = self.text()?;
         text.trim().parse().map_err(|_| {
-            let historical = format!("java.lang.NumberFormatException: For input string: \"{text}\"");
-            Failure::new(format!("{} takes {expected}, and '{text}' is none", self.name), historical)
+            let historical =
+                format!("java.lang.NumberFormatException: For input string: \"{text}\"");
+            Failure::new(
+                format!("{} takes {expected}, and '{text}' is none", self.name),
+                historical,
+            )
         })
     }
 
@@ -229,8 +247,10 @@ impl Attribute {
         if (0.0..=1.0).contains(&chance) {
             return Ok(chance);
         }
-        let historical =
-            format!("java.lang.RuntimeException: Error: {} must be between 0 and 1.", self.name.to_ascii_lowercase());
+        let historical = format!(
+            "java.lang.RuntimeException: Error: {} must be between 0 and 1.",
+            self.name.to_ascii_lowercase()
+        );
         Err(Failure::new(format!("{} must be between 0 and 1", self.name), historical))
     }
 
@@ -247,23 +267,33 @@ impl Attribute {
     }
 
     fn columns(&self) -> Result<Vec<ColumnChange>, Failure> {
-        let Value::List(list) = &self.value else { return Err(self.wrong("a list such as [{column_name: a}]")) };
+        let Value::List(list) = &self.value else {
+            return Err(self.wrong("a list such as [{column_name: a}]"));
+        };
         list.iter().map(|v| self.column(v)).collect()
     }
 
     fn column(&self, value: &Value) -> Result<ColumnChange, Failure> {
-        let Value::Map(pairs) = value else { return Err(self.wrong("a list of maps such as [{column_name: a}]")) };
+        let Value::Map(pairs) = value else {
+            return Err(self.wrong("a list of maps such as [{column_name: a}]"));
+        };
         let (mut column, mut named) = (ColumnChange::default(), false);
         for (key, value) in pairs {
-            let text =
-                || value.text().map(str::to_owned).ok_or_else(|| Failure::same(format!("{key} takes a word or a string")));
+            let text = || {
+                value
+                    .text()
+                    .map(str::to_owned)
+                    .ok_or_else(|| Failure::same(format!("{key} takes a word or a string")))
+            };
             match key.to_ascii_lowercase().as_str() {
                 "column_name" => (column.name, named) = (text()?, true),
                 "validation_class" => column.validation_class = Some(text()?),
                 "index_type" => column.index = Some(index_type(&text()?)?),
                 "index_name" => column.index_name = Some(text()?),
                 "index_options" => {
-                    let options = value.options().ok_or_else(|| Failure::same(format!("{key} takes a map")))?;
+                    let options = value
+                        .options()
+                        .ok_or_else(|| Failure::same(format!("{key} takes a map")))?;
                     column.index_options = Some(options);
                 }
                 _ => return Err(unsupported(key, value)),
@@ -284,7 +314,10 @@ impl Attribute {
 }
 
 fn unsupported(key: &str, value: &Value) -> Failure {
-    let text = format!("Unsupported column_metadata pair given => {key}: {}", value.text().unwrap_or("{…}"));
+    let text = format!(
+        "Unsupported column_metadata pair given => {key}: {}",
+        value.text().unwrap_or("{…}")
+    );
     Failure::new(text.clone(), format!("java.lang.RuntimeException: {text}"))
 }
 
@@ -306,7 +339,9 @@ impl Value {
     fn options(&self) -> Option<BTreeMap<String, String>> {
         match self {
             Value::Text(text) => text.eq_ignore_ascii_case("null").then(BTreeMap::new),
-            Value::Map(pairs) => pairs.iter().map(|(k, v)| Some((k.clone(), v.text()?.to_owned()))).collect(),
+            Value::Map(pairs) => {
+                pairs.iter().map(|(k, v)| Some((k.clone(), v.text()?.to_owned()))).collect()
+            }
             Value::List(maps) => {
                 let maps: Option<Vec<_>> = maps.iter().map(Value::options).collect();
                 Some(maps?.into_iter().flatten().collect())

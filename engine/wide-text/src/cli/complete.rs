@@ -1,4 +1,5 @@
-//! Completion: what could stand at the cursor. It asks the parser what it would take there, so it knows the whole language.
+//! Completion: what could stand at the cursor. It asks the parser what it would take there, so it
+//! knows the whole language.
 
 use super::attributes;
 use super::lex::{self, Kind, Stop};
@@ -24,7 +25,8 @@ pub struct Completion {
     pub candidates: Vec<String>,
 }
 
-/// The functions that say a type, which are also short names of types, and the types, in the order in which they are listed.
+/// The functions that say a type, which are also short names of types, and the types, in the order
+/// in which they are listed.
 pub const FUNCTIONS: [(&str, &str); 9] = [
     ("bytes", "BytesType"),
     ("integer", "IntegerType"),
@@ -56,7 +58,8 @@ const TYPES: [&str; 15] = [
 ];
 
 /// The consistency levels, in the order in which they are listed.
-pub const LEVELS: [&str; 8] = ["ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM", "ANY"];
+pub const LEVELS: [&str; 8] =
+    ["ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM", "ANY"];
 
 /// What could stand at the end of `before`, the text in front of the cursor.
 pub fn complete(before: &str, names: &Names) -> Completion {
@@ -86,7 +89,8 @@ pub fn complete(before: &str, names: &Names) -> Completion {
             Expected::Word(_) | Expected::Sign(_) => {}
         }
     }
-    let fits = |c: &str| c.get(..partial.len()).is_some_and(|head| head.eq_ignore_ascii_case(partial));
+    let fits =
+        |c: &str| c.get(..partial.len()).is_some_and(|head| head.eq_ignore_ascii_case(partial));
     candidates.retain(|c| fits(c));
     candidates.sort();
     candidates.dedup();
@@ -107,8 +111,12 @@ impl Names {
             What::ColumnType => known(&["Standard", "Super"]),
             What::Boolean => known(&["false", "true"]),
             What::Caching => known(&["ALL", "KEYS_ONLY", "NONE", "ROWS_ONLY"]),
-            What::PlacementStrategy => known(&["LocalStrategy", "NetworkTopologyStrategy", "SimpleStrategy"]),
-            What::CompactionStrategy => known(&["LeveledCompactionStrategy", "SizeTieredCompactionStrategy"]),
+            What::PlacementStrategy => {
+                known(&["LocalStrategy", "NetworkTopologyStrategy", "SimpleStrategy"])
+            }
+            What::CompactionStrategy => {
+                known(&["LeveledCompactionStrategy", "SizeTieredCompactionStrategy"])
+            }
             What::IndexType => known(&["KEYS"]),
             What::Level => known(&LEVELS),
             What::Assumption => known(&["comparator", "keys", "sub_comparator", "validator"]),
@@ -116,7 +124,10 @@ impl Names {
                 if !quoted {
                     known(&FUNCTIONS.map(|(name, _)| name));
                 }
-                let columns = self.families.iter().find(|(name, _)| what == What::Column && Some(name.as_str()) == family);
+                let columns = self
+                    .families
+                    .iter()
+                    .find(|(name, _)| what == What::Column && Some(name.as_str()) == family);
                 out.extend(columns.into_iter().flat_map(|(_, columns)| columns.iter().cloned()));
             }
             _ => {}

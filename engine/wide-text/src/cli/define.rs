@@ -12,11 +12,16 @@ use super::terms::Wrapped;
 
 const NETWORK_TOPOLOGY: &str = "org.apache.cassandra.locator.NetworkTopologyStrategy";
 
-/// A keyspace as `create keyspace` says it. Strictly, one that says nothing is spread over data centres, as in 2012.
+/// A keyspace as `create keyspace` says it. Strictly, one that says nothing is spread over data
+/// centres, as in 2012.
 pub(super) fn new_keyspace(d: &Definition, strict: bool) -> Result<KsDef, Failure> {
     let base = KsDef::new(&d.name);
     let base = if strict {
-        KsDef { strategy_class: NETWORK_TOPOLOGY.to_owned(), strategy_options: BTreeMap::new(), ..base }
+        KsDef {
+            strategy_class: NETWORK_TOPOLOGY.to_owned(),
+            strategy_options: BTreeMap::new(),
+            ..base
+        }
     } else {
         base
     };
@@ -45,14 +50,24 @@ pub(super) fn changed_keyspace(mut def: KsDef, attributes: &[Attribute]) -> Resu
 }
 
 /// A family with what attributes say. Notices for the user go to `out`.
-pub(super) fn family(session: &Session, mut def: CfDef, attributes: &[Attribute], out: &mut String) -> Result<CfDef, Failure> {
+pub(super) fn family(
+    session: &Session,
+    mut def: CfDef,
+    attributes: &[Attribute],
+    out: &mut String,
+) -> Result<CfDef, Failure> {
     let change = FamilyChange::new(attributes)?;
     if let Some(columns) = &change.column_metadata {
         // In 2012 names were read when the list was met, with the types that were known by then.
-        let at = attributes.iter().rposition(|a| a.name.eq_ignore_ascii_case("column_metadata")).unwrap_or(attributes.len());
-        let known = if session.strict { FamilyChange::new(&attributes[..at])? } else { change.clone() };
+        let at = attributes
+            .iter()
+            .rposition(|a| a.name.eq_ignore_ascii_case("column_metadata"))
+            .unwrap_or(attributes.len());
+        let known =
+            if session.strict { FamilyChange::new(&attributes[..at])? } else { change.clone() };
         let t = name_type(session, &def, &known, out)?;
-        let default = change.default_validation_class.as_ref().unwrap_or(&def.default_validation_class);
+        let default =
+            change.default_validation_class.as_ref().unwrap_or(&def.default_validation_class);
         let columns = columns.iter().map(|c| column(session, &t, default, c));
         def.column_metadata = columns.collect::<Result<_, _>>()?;
     }
@@ -83,21 +98,39 @@ fn set<T>(field: &mut T, said: Option<T>) {
 }
 
 /// The type of the names in `column_metadata`.
-fn name_type(session: &Session, def: &CfDef, known: &FamilyChange, out: &mut String) -> Result<Type, Failure> {
+fn name_type(
+    session: &Session,
+    def: &CfDef,
+    known: &FamilyChange,
+    out: &mut String,
+) -> Result<Type, Failure> {
     let column_type = known.column_type.as_ref().unwrap_or(&def.column_type);
     let comparator = known.comparator.as_ref().unwrap_or(&def.comparator_type);
     let class = if column_type == "Super" {
-        known.subcomparator.as_ref().or(def.subcomparator_type.as_ref()).map(String::as_str).unwrap_or_else(|| {
-            out.push_str(&format!("Notice: defaulting to BytesType subcomparator for '{}'\n", def.name));
-            "BytesType"
-        })
+        known
+            .subcomparator
+            .as_ref()
+            .or(def.subcomparator_type.as_ref())
+            .map(String::as_str)
+            .unwrap_or_else(|| {
+                out.push_str(&format!(
+                    "Notice: defaulting to BytesType subcomparator for '{}'\n",
+                    def.name
+                ));
+                "BytesType"
+            })
     } else {
         comparator
     };
     session.type_called(class)
 }
 
-fn column(session: &Session, t: &Type, default: &str, c: &ColumnChange) -> Result<ColumnDef, Failure> {
+fn column(
+    session: &Session,
+    t: &Type,
+    default: &str,
+    c: &ColumnChange,
+) -> Result<ColumnDef, Failure> {
     let name = session.read(t, &c.name, Wrapped::Twice)?;
     let validation_class = match &c.validation_class {
         Some(class) => class.clone(),

@@ -1,5 +1,6 @@
-//! Results to text, exactly as the command of 2012 printed them (model 2.10, 6.17). Pure functions over plain data:
-//! names and values come as text, so nothing here knows types or the store. Every text ends with a line end.
+//! Results to text, exactly as the command of 2012 printed them (model 2.10, 6.17). Pure functions
+//! over plain data: names and values come as text, so nothing here knows types or the store. Every
+//! text ends with a line end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -91,7 +92,8 @@ pub fn rows(out: &mut String, rows: &[Row]) {
         let _ = writeln!(out, "-------------------\nRowKey: {}", row.key);
         row.cells.iter().for_each(|c| cell(out, c));
     }
-    let _ = writeln!(out, "\n{} Row{} Returned.", rows.len(), if rows.len() > 1 { "s" } else { "" });
+    let _ =
+        writeln!(out, "\n{} Row{} Returned.", rows.len(), if rows.len() > 1 { "s" } else { "" });
 }
 
 /// What ends the answer of `get`, `set` and `list`.
@@ -111,7 +113,10 @@ pub fn default_limits(out: &mut String, rows: bool, columns: bool) {
 
 /// What follows a change of the schema.
 pub fn schema_changed(out: &mut String, schema_id: &str) {
-    let _ = writeln!(out, "{schema_id}\nWaiting for schema agreement...\n... schemas agree across the cluster");
+    let _ = writeln!(
+        out,
+        "{schema_id}\nWaiting for schema agreement...\n... schemas agree across the cluster"
+    );
 }
 
 /// The prompt of a session in a keyspace, or in none.
@@ -157,7 +162,8 @@ fn number(n: f64) -> String {
 }
 
 fn pairs(options: &BTreeMap<String, String>) -> String {
-    let list: Vec<String> = options.iter().map(|(k, v)| format!("{} : {}", quoted(k), quoted(v))).collect();
+    let list: Vec<String> =
+        options.iter().map(|(k, v)| format!("{} : {}", quoted(k), quoted(v))).collect();
     format!("{{{}}}", list.join(", "))
 }
 
@@ -166,13 +172,24 @@ pub fn schema(out: &mut String, keyspaces: &[KsDef], namer: &Namer<'_>) {
     for keyspace in keyspaces {
         let own_name = name(&keyspace.name);
         let _ = write!(out, "create keyspace {own_name}");
-        let _ = write!(out, "\n  with placement_strategy = {}", quoted(short(&keyspace.strategy_class, LOCATOR)));
+        let _ = write!(
+            out,
+            "\n  with placement_strategy = {}",
+            quoted(short(&keyspace.strategy_class, LOCATOR))
+        );
         if !keyspace.strategy_options.is_empty() {
-            let list: Vec<String> =
-                keyspace.strategy_options.iter().map(|(k, v)| format!("{} : {}", name(k), name(v))).collect();
+            let list: Vec<String> = keyspace
+                .strategy_options
+                .iter()
+                .map(|(k, v)| format!("{} : {}", name(k), name(v)))
+                .collect();
             let _ = write!(out, "\n  and strategy_options = {{{}}}", list.join(", "));
         }
-        let _ = write!(out, "\n  and durable_writes = {};\n\nuse {own_name};\n\n", keyspace.durable_writes);
+        let _ = write!(
+            out,
+            "\n  and durable_writes = {};\n\nuse {own_name};\n\n",
+            keyspace.durable_writes
+        );
         keyspace.cf_defs.iter().for_each(|f| family_statement(out, f, namer));
         out.push('\n');
     }
@@ -181,13 +198,18 @@ pub fn schema(out: &mut String, keyspaces: &[KsDef], namer: &Namer<'_>) {
 
 /// A name as a statement has it: in quotes where it isn't a word.
 fn name(text: &str) -> String {
-    let word = text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(super::lex::in_word);
+    let word = text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(super::lex::in_word);
     if word { text.to_owned() } else { quoted(text) }
 }
 
 fn family_statement(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
     // As the servers print it, though a name may begin with a digit.
-    let shown = if f.name.starts_with(|c: char| c.is_ascii_digit()) { quoted(&f.name) } else { name(&f.name) };
+    let shown = if f.name.starts_with(|c: char| c.is_ascii_digit()) {
+        quoted(&f.name)
+    } else {
+        name(&f.name)
+    };
     let _ = write!(out, "create column family {shown}");
     let mut first = true;
     let mut attribute = |name: &str, value: &str| {
@@ -220,18 +242,26 @@ fn family_statement(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
         attribute("comment", &quoted(&f.comment));
     }
     if !f.column_metadata.is_empty() {
-        let columns: Vec<String> = f.column_metadata.iter().map(|c| column_statement(c, &namer(f, &c.name))).collect();
+        let columns: Vec<String> =
+            f.column_metadata.iter().map(|c| column_statement(c, &namer(f, &c.name))).collect();
         attribute("column_metadata", &format!("[\n{}]", columns.join(",\n")));
     }
     // What is not said is the default, which compresses.
-    let compression = if f.compression_options.is_empty() { "null".to_owned() } else { pairs(&f.compression_options) };
+    let compression = if f.compression_options.is_empty() {
+        "null".to_owned()
+    } else {
+        pairs(&f.compression_options)
+    };
     attribute("compression_options", &compression);
     out.push_str(";\n\n");
 }
 
 fn column_statement(c: &ColumnDef, text: &str) -> String {
-    let mut out =
-        format!("    {{column_name : {},\n    validation_class : {}", quoted(text), name_of_class(&c.validation_class));
+    let mut out = format!(
+        "    {{column_name : {},\n    validation_class : {}",
+        quoted(text),
+        name_of_class(&c.validation_class)
+    );
     if let Some(name) = &c.index_name {
         let _ = write!(out, ",\n    index_name : {}", quoted(name));
     }
@@ -255,7 +285,8 @@ pub fn describe_keyspace(out: &mut String, keyspace: &KsDef, namer: &Namer<'_>) 
     let _ = writeln!(out, "Keyspace: {}:", keyspace.name);
     let _ = writeln!(out, "  Replication Strategy: {}", keyspace.strategy_class);
     let _ = writeln!(out, "  Durable Writes: {}", keyspace.durable_writes);
-    let list: Vec<String> = keyspace.strategy_options.iter().map(|(k, v)| format!("{k}:{v}")).collect();
+    let list: Vec<String> =
+        keyspace.strategy_options.iter().map(|(k, v)| format!("{k}:{v}")).collect();
     let _ = writeln!(out, "    Options: [{}]", list.join(", "));
     let _ = writeln!(out, "  Column Families:");
     keyspace.cf_defs.iter().for_each(|f| describe_family(out, f, namer));
@@ -276,7 +307,10 @@ pub fn describe_family(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
     let sub = f.subcomparator_type.as_ref().map_or(String::new(), |sub| format!("/{sub}"));
     line("Columns sorted by", &format!("{}{sub}", f.comparator_type));
     line("GC grace seconds", &f.gc_grace_seconds.to_string());
-    line("Compaction min/max thresholds", &format!("{}/{}", f.min_compaction_threshold, f.max_compaction_threshold));
+    line(
+        "Compaction min/max thresholds",
+        &format!("{}/{}", f.min_compaction_threshold, f.max_compaction_threshold),
+    );
     line("Read repair chance", &number(f.read_repair_chance));
     line("DC Local Read repair chance", &number(f.dclocal_read_repair_chance));
     line("Replicate on write", &f.replicate_on_write.to_string());
@@ -305,7 +339,11 @@ fn describe_options(out: &mut String, title: &str, options: &BTreeMap<String, St
 }
 
 fn describe_column(out: &mut String, c: &ColumnDef, text: &str) {
-    let _ = writeln!(out, "        Column Name: {text}\n          Validation Class: {}", c.validation_class);
+    let _ = writeln!(
+        out,
+        "        Column Name: {text}\n          Validation Class: {}",
+        c.validation_class
+    );
     if let Some(name) = &c.index_name {
         let _ = writeln!(out, "          Index Name: {name}");
     }
@@ -315,8 +353,16 @@ fn describe_column(out: &mut String, c: &ColumnDef, text: &str) {
 }
 
 /// What `describe cluster` prints; `versions` are those of the schema, and who has each.
-pub fn cluster(out: &mut String, snitch: &str, partitioner: &str, versions: &BTreeMap<String, Vec<String>>) {
-    let _ = writeln!(out, "Cluster Information:\n   Snitch: {snitch}\n   Partitioner: {partitioner}\n   Schema versions: ");
+pub fn cluster(
+    out: &mut String,
+    snitch: &str,
+    partitioner: &str,
+    versions: &BTreeMap<String, Vec<String>>,
+) {
+    let _ = writeln!(
+        out,
+        "Cluster Information:\n   Snitch: {snitch}\n   Partitioner: {partitioner}\n   Schema versions: "
+    );
     for (version, addresses) in versions {
         let _ = writeln!(out, "\t{version}: [{}]\n", addresses.join(", "));
     }

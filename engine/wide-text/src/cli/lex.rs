@@ -1,4 +1,5 @@
-//! Text to tokens. A token remembers where it stands; lines and columns are counted only when an error needs them.
+//! Text to tokens. A token remembers where it stands; lines and columns are counted only when an
+//! error needs them.
 
 use super::split::Source;
 use super::syntax::SyntaxError;
@@ -34,7 +35,8 @@ pub struct Token {
 }
 
 /// The signs of the language, longer ones first.
-pub const SIGNS: [&str; 17] = [">=", "<=", "=", "<", ">", "[", "]", "{", "}", "(", ")", ":", ",", ".", "/", "?", ";"];
+pub const SIGNS: [&str; 17] =
+    [">=", "<=", "=", "<", ">", "[", "]", "{", "}", "(", ")", ":", ",", ".", "/", "?", ";"];
 
 const SIGNS_TEXT: &str = "a word, a number, a string or a sign of the language";
 
@@ -43,7 +45,8 @@ pub(super) fn in_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-/// Whether a character is nothing but space: what comes with text that was copied from a page is space too.
+/// Whether a character is nothing but space: what comes with text that was copied from a page is
+/// space too.
 pub(super) fn blank(c: char) -> bool {
     c.is_whitespace() || c == '\u{feff}'
 }
@@ -81,7 +84,9 @@ fn error(source: &Source, at: usize, stop: &Stop) -> SyntaxError {
         Stop::Character => (format!("'{}'", met.escape_debug()), SIGNS_TEXT.to_owned()),
         Stop::OpenString => ("a string without an end".to_owned(), format!("a closing {met}")),
         Stop::OpenComment => ("a comment without an end".to_owned(), "a closing */".to_owned()),
-        Stop::Escape => ("an escape that is no character".to_owned(), "\\xHH or \\uHHHH".to_owned()),
+        Stop::Escape => {
+            ("an escape that is no character".to_owned(), "\\xHH or \\uHHHH".to_owned())
+        }
         Stop::Number => ("digits and points".to_owned(), "a number or an address".to_owned()),
     };
     let short = format!("unexpected \"{met}\" for `{}`.", source.one_line());
@@ -112,7 +117,8 @@ pub(super) fn tokens(text: &str) -> (Vec<Token>, Option<(usize, Stop)>) {
             },
             '\'' | '"' => string(rest, c),
             '-' if rest[1..].starts_with(|c: char| c.is_ascii_digit()) => {
-                let length = 1 + rest[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - 1);
+                let length =
+                    1 + rest[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - 1);
                 number(rest, Kind::Integer, length)
             }
             c if c.is_ascii_alphanumeric() => word_or_number(rest),
@@ -155,10 +161,14 @@ fn word_or_number(rest: &str) -> Result<(Kind, String, usize), Stop> {
     number(rest, kind, end)
 }
 
-/// A number that ends at `end`, where nothing of a word may follow: whether `--` begins a comment would depend on what a number is,
-/// and the splitter does not know numbers.
+/// A number that ends at `end`, where nothing of a word may follow: whether `--` begins a comment
+/// would depend on what a number is, and the splitter does not know numbers.
 fn number(rest: &str, kind: Kind, end: usize) -> Result<(Kind, String, usize), Stop> {
-    if rest[end..].starts_with(in_word) { Err(Stop::Number) } else { Ok((kind, rest[..end].to_owned(), end)) }
+    if rest[end..].starts_with(in_word) {
+        Err(Stop::Number)
+    } else {
+        Ok((kind, rest[..end].to_owned(), end))
+    }
 }
 
 /// A string in quotes, its escapes resolved.
@@ -181,7 +191,8 @@ fn string(rest: &str, quote: char) -> Result<(Kind, String, usize), Stop> {
                     't' => text.push('\t'),
                     'v' => text.push('\u{b}'),
                     '0' => text.push('\0'),
-                    // After `\` the digits are ASCII or there are none, so `at + 2` is a boundary of characters.
+                    // After `\` the digits are ASCII or there are none, so `at + 2` is a boundary
+                    // of characters.
                     'x' | 'u' => match hexadecimal(&rest[at + 2..], e) {
                         Some((c, digits)) => {
                             text.push(c);
@@ -198,8 +209,8 @@ fn string(rest: &str, quote: char) -> Result<(Kind, String, usize), Stop> {
     Err(Stop::OpenString)
 }
 
-/// The character that `\xHH`, `\uHHHH` or a pair of surrogates `\uHHHH\uHHHH` stands for, and how many characters it takes after the
-/// first letter.
+/// The character that `\xHH`, `\uHHHH` or a pair of surrogates `\uHHHH\uHHHH` stands for, and how
+/// many characters it takes after the first letter.
 fn hexadecimal(rest: &str, letter: char) -> Option<(char, usize)> {
     let number = |s: &str, digits: usize| {
         let s = s.get(..digits)?;

@@ -1,10 +1,12 @@
-//! The language of `cassandra-cli` (model 2.10): statements in, the texts that the command of 2012 printed out.
+//! The language of `cassandra-cli` (model 2.10): statements in, the texts that the command of 2012
+//! printed out.
 //!
-//! A text passes through [`split`] (statements end at `;`), [`lex`] (tokens) and [`parse()`] (a [`Statement`]). None of these knows
-//! the store, and none panics on any text. The language is in `grammar.md` beside this file.
+//! A text passes through [`split`] (statements end at `;`), [`lex`] (tokens) and [`parse()`] (a
+//! [`Statement`]). None of these knows the store, and none panics on any text. The language is in
+//! `grammar.md` beside this file.
 //!
-//! Two voices: *lenient*, which takes what people mean, and *strict*, which answers what the server of 1.1.12 answered. A
-//! [`SyntaxError`] and a [`Failure`] carry both texts.
+//! Two voices: *lenient*, which takes what people mean, and *strict*, which answers what the server
+//! of 1.1.12 answered. A [`SyntaxError`] and a [`Failure`] carry both texts.
 
 pub mod ast;
 pub mod attributes;

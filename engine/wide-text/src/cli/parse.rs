@@ -1,7 +1,7 @@
 //! Tokens to a [`Statement`], by recursive descent; the grammar is in `grammar.md`.
 //!
-//! The parser notes what it would take at the place where it stands. An error message lists it, and completion offers it, so neither
-//! can forget an alternative.
+//! The parser notes what it would take at the place where it stands. An error message lists it, and
+//! completion offers it, so neither can forget an alternative.
 
 use super::ast::{Condition, Definition, Operator, Path, Statement, Term};
 use super::attributes::{self, Attribute, Value};
@@ -16,8 +16,18 @@ use super::syntax::{Expected, MAX_DEPTH, MAX_STATEMENT, SyntaxError, What, alter
 /// When it is none: line, column, what was met and what was expected.
 pub fn parse(source: &Source) -> Result<Statement, SyntaxError> {
     if source.text.len() > MAX_STATEMENT {
-        let (met, most) = (format!("a statement of {} bytes", source.text.len()), format!("at most {MAX_STATEMENT}"));
-        return Err(SyntaxError::new(source, 0, met, most, 0, "the statement is too long".to_owned()));
+        let (met, most) = (
+            format!("a statement of {} bytes", source.text.len()),
+            format!("at most {MAX_STATEMENT}"),
+        );
+        return Err(SyntaxError::new(
+            source,
+            0,
+            met,
+            most,
+            0,
+            "the statement is too long".to_owned(),
+        ));
     }
     let tokens = lex::lex(source)?;
     let mut parser = Parser::new(&tokens);
@@ -27,7 +37,8 @@ pub fn parse(source: &Source) -> Result<Statement, SyntaxError> {
 /// What the parser would take after these tokens, and the column family that they name.
 pub(super) fn expected_after(tokens: &[Token]) -> (Vec<Expected>, Option<String>) {
     let mut parser = Parser::new(tokens);
-    // The notes are about the place where the parser stands, whether the statement is whole there or not.
+    // The notes are about the place where the parser stands, whether the statement is whole there
+    // or not.
     let _ = parser.statement();
     (if parser.at == tokens.len() { parser.expected } else { Vec::new() }, parser.family)
 }
@@ -75,7 +86,9 @@ impl<'a> Parser<'a> {
 
     fn error(&self, source: &Source, miss: Miss) -> SyntaxError {
         let end = source.text.trim_end().len();
-        let (at, raw) = self.peek().map_or((end, "<EOF>"), |t| (t.start, source.text.get(t.start..t.end).unwrap_or_default()));
+        let (at, raw) = self.peek().map_or((end, "<EOF>"), |t| {
+            (t.start, source.text.get(t.start..t.end).unwrap_or_default())
+        });
         let met = match self.peek() {
             None => "the end of the statement".to_owned(),
             Some(t) if t.kind == Kind::Text => "a string".to_owned(),
@@ -102,10 +115,12 @@ impl<'a> Parser<'a> {
         SyntaxError::new(source, at, met, expected, place, short)
     }
 
-    /// What the parser of 2012 said of a token that it could not match: it tried to go on without that token, or as if the one expected had
-    /// stood before it.
+    /// What the parser of 2012 said of a token that it could not match: it tried to go on without
+    /// that token, or as if the one expected had stood before it.
     fn mismatch(&self, name: &str, raw: &str) -> String {
-        let is_expected = |t: &Token| wanted(name).is_some_and(|w| w.kind == t.kind && w.text.eq_ignore_ascii_case(&t.text));
+        let is_expected = |t: &Token| {
+            wanted(name).is_some_and(|w| w.kind == t.kind && w.text.eq_ignore_ascii_case(&t.text))
+        };
         let is_at_end = name == "EOF" && self.at + 1 == self.tokens.len();
         if is_at_end || self.tokens.get(self.at + 1).is_some_and(is_expected) {
             return format!("extraneous input '{raw}' expecting {name}");
@@ -125,7 +140,8 @@ impl<'a> Parser<'a> {
     /// Takes this word of the language if it comes next.
     fn word(&mut self, word: &'static str) -> bool {
         self.expected.push(Expected::Word(word));
-        let here = self.peek().is_some_and(|t| t.kind == Kind::Word && t.text.eq_ignore_ascii_case(word));
+        let here =
+            self.peek().is_some_and(|t| t.kind == Kind::Word && t.text.eq_ignore_ascii_case(word));
         if here {
             self.advance();
         }
@@ -169,7 +185,8 @@ impl<'a> Parser<'a> {
         Ok(name)
     }
 
-    /// A whole number that isn't negative and fits a signed number of four bytes, as limits and times did.
+    /// A whole number that isn't negative and fits a signed number of four bytes, as limits and
+    /// times did.
     fn count(&mut self) -> Parsed<u32> {
         let digits = self.peek().filter(|t| t.kind == Kind::Integer && !t.text.starts_with('-'));
         match digits.map(|t| t.text.parse::<i32>()) {
@@ -190,8 +207,11 @@ impl<'a> Parser<'a> {
     }
 
     fn statement(&mut self) -> Parsed<Statement> {
-        if self.at == self.tokens.len() || self.peek().is_some_and(|t| t.kind == Kind::Sign && t.text == ";") {
-            // Nothing is a statement too, but for completion it is the place where every statement begins.
+        if self.at == self.tokens.len()
+            || self.peek().is_some_and(|t| t.kind == Kind::Sign && t.text == ";")
+        {
+            // Nothing is a statement too, but for completion it is the place where every statement
+            // begins.
             let begins = STATEMENTS.iter().map(|word| Expected::Word(word));
             self.expected.extend(begins.chain([Expected::Sign("?")]));
             if self.at == self.tokens.len() {
@@ -228,7 +248,9 @@ impl<'a> Parser<'a> {
             "show" => self.show(),
             "truncate" => Ok(Statement::Truncate(self.family()?)),
             "update" => self.update(),
-            "use" => Ok(Statement::Use { keyspace: self.name(What::Keyspace)?, login: self.login()? }),
+            "use" => {
+                Ok(Statement::Use { keyspace: self.name(What::Keyspace)?, login: self.login()? })
+            }
             _ => Ok(Statement::Exit),
         }
     }
@@ -246,7 +268,8 @@ impl<'a> Parser<'a> {
 
     fn login(&mut self) -> Parsed<Option<(String, String)>> {
         let Some(user) = self.any(What::User, &[Kind::Word]) else { return Ok(None) };
-        let password = self.any(What::Password, &[Kind::Text]).ok_or(Miss::Token("StringLiteral"))?;
+        let password =
+            self.any(What::Password, &[Kind::Text]).ok_or(Miss::Token("StringLiteral"))?;
         Ok(Some((user, password)))
     }
 
@@ -267,21 +290,31 @@ impl<'a> Parser<'a> {
             return Ok(Statement::Help(None));
         }
         // The longest run of words that is a topic's name.
-        let best = Topic::ALL.iter().filter(|t| self.begins_with(t.words())).max_by_key(|t| t.words().len());
+        let best = Topic::ALL
+            .iter()
+            .filter(|t| self.begins_with(t.words()))
+            .max_by_key(|t| t.words().len());
         if let Some(topic) = best {
             let length = topic.words().len();
             self.at += length;
             self.expected.clear();
-            let longer = Topic::ALL.iter().map(|t| t.words()).filter(|w| w.len() > length && w[..length] == *topic.words());
+            let longer = Topic::ALL
+                .iter()
+                .map(|t| t.words())
+                .filter(|w| w.len() > length && w[..length] == *topic.words());
             self.expected.extend(longer.map(|w| Expected::Word(w[length])));
             return Ok(Statement::Help(Some(*topic)));
         }
         let mut depth = 0;
-        while Topic::ALL.iter().any(|t| t.words().len() > depth && self.begins_with(&t.words()[..=depth])) {
+        while Topic::ALL
+            .iter()
+            .any(|t| t.words().len() > depth && self.begins_with(&t.words()[..=depth]))
+        {
             depth += 1;
         }
         let fitting = |t: &&Topic| t.words().len() > depth && self.begins_with(&t.words()[..depth]);
-        let next: Vec<Expected> = Topic::ALL.iter().filter(fitting).map(|t| Expected::Word(t.words()[depth])).collect();
+        let next: Vec<Expected> =
+            Topic::ALL.iter().filter(fitting).map(|t| Expected::Word(t.words()[depth])).collect();
         self.at += depth;
         self.expected = next;
         Err(Miss::Set)
@@ -289,7 +322,11 @@ impl<'a> Parser<'a> {
 
     fn begins_with(&self, words: &[&str]) -> bool {
         let rest = self.tokens.get(self.at..).unwrap_or_default();
-        rest.len() >= words.len() && words.iter().zip(rest).all(|(w, t)| t.kind == Kind::Word && t.text.eq_ignore_ascii_case(w))
+        rest.len() >= words.len()
+            && words
+                .iter()
+                .zip(rest)
+                .all(|(w, t)| t.kind == Kind::Word && t.text.eq_ignore_ascii_case(w))
     }
 
     fn show(&mut self) -> Parsed<Statement> {
@@ -319,7 +356,9 @@ impl<'a> Parser<'a> {
 
     fn create(&mut self) -> Parsed<Statement> {
         if self.word("keyspace") {
-            Ok(Statement::CreateKeyspace(self.definition(What::NewKeyspace, What::KeyspaceAttribute)?))
+            Ok(Statement::CreateKeyspace(
+                self.definition(What::NewKeyspace, What::KeyspaceAttribute)?,
+            ))
         } else if self.word("column") {
             self.need_word("family", "FAMILY")?;
             Ok(Statement::CreateFamily(self.definition(What::NewFamily, What::FamilyAttribute)?))
@@ -360,8 +399,11 @@ impl<'a> Parser<'a> {
         if attribute == What::FamilyAttribute {
             self.family = Some(name.clone());
         }
-        let table: &[(&str, What)] =
-            if attribute == What::KeyspaceAttribute { &attributes::KEYSPACE } else { &attributes::FAMILY };
+        let table: &[(&str, What)] = if attribute == What::KeyspaceAttribute {
+            &attributes::KEYSPACE
+        } else {
+            &attributes::FAMILY
+        };
         let mut attributes = Vec::new();
         while self.word("with") || self.word("and") {
             let name = self.any(attribute, &[Kind::Word]).ok_or(Miss::Token("Identifier"))?;
@@ -410,7 +452,11 @@ impl<'a> Parser<'a> {
             let columns = what == What::Columns;
             let key = self.name(if columns { What::MetadataKey } else { What::OptionName })?;
             self.need_sign(":", "':'")?;
-            let inner = if columns { attributes::value_of(&attributes::METADATA, &key) } else { What::AttributeValue };
+            let inner = if columns {
+                attributes::value_of(&attributes::METADATA, &key)
+            } else {
+                What::AttributeValue
+            };
             pairs.push((key, self.value(inner, depth + 1)?));
             if self.sign("}") {
                 return Ok(Value::Map(pairs));
@@ -471,8 +517,13 @@ impl<'a> Parser<'a> {
     }
 
     fn condition(&mut self) -> Parsed<Condition> {
-        const OPERATORS: [(&str, Operator); 5] =
-            [("=", Operator::Eq), (">=", Operator::Gte), (">", Operator::Gt), ("<=", Operator::Lte), ("<", Operator::Lt)];
+        const OPERATORS: [(&str, Operator); 5] = [
+            ("=", Operator::Eq),
+            (">=", Operator::Gte),
+            (">", Operator::Gt),
+            ("<=", Operator::Lte),
+            ("<", Operator::Lt),
+        ];
         let column = self.term(What::Column)?;
         let operator = OPERATORS.iter().find(|(sign, _)| self.sign(sign)).ok_or(Miss::Set)?.1;
         Ok(Condition { column, operator, value: self.term(What::Value)? })

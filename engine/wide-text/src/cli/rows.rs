@@ -1,8 +1,8 @@
 //! The part of a session that reads and writes rows.
 
 use firn_wide::{
-    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Error, IndexClause, IndexExpression, IndexOperator,
-    KeyRange, KeySlice, SlicePredicate, SliceRange, Type,
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Error, IndexClause,
+    IndexExpression, IndexOperator, KeyRange, KeySlice, SlicePredicate, SliceRange, Type,
 };
 
 use super::ast::{Condition, Operator, Path, Term};
@@ -22,7 +22,13 @@ fn wrong_path() -> Failure {
 }
 
 impl Session {
-    pub(super) fn get(&mut self, path: &Path, shown_as: Option<&str>, limit: Option<u32>, out: &mut String) -> Run {
+    pub(super) fn get(
+        &mut self,
+        path: &Path,
+        shown_as: Option<&str>,
+        limit: Option<u32>,
+        out: &mut String,
+    ) -> Run {
         let begin = self.wide.timestamp();
         let family = self.family(&path.family)?;
         let types = self.types(&family);
@@ -33,7 +39,11 @@ impl Session {
         let limit = limit.map_or(WHOLE_ROW, u32::cast_signed);
         let mut names = Vec::new();
         for (i, name) in path.columns.iter().enumerate() {
-            names.push(self.bytes(name, if i == 0 { types.comparator() } else { types.subcomparator() }, Wrapped::Once)?);
+            names.push(self.bytes(
+                name,
+                if i == 0 { types.comparator() } else { types.subcomparator() },
+                Wrapped::Once,
+            )?);
         }
         let mut names = names.into_iter();
         let parent = ColumnParent::new(family.name());
@@ -46,7 +56,11 @@ impl Session {
             (Some(super_column), Some(name)) => (Some(super_column), name),
         };
         let inside = super_column.is_some();
-        let path = ColumnPath { column_family: family.name().to_owned(), super_column, column: Some(column.clone()) };
+        let path = ColumnPath {
+            column_family: family.name().to_owned(),
+            super_column,
+            column: Some(column.clone()),
+        };
         let learnt = match self.chosen()?.get(&key, &path) {
             Err(Error::NotFound) => {
                 out.push_str("Value was not found\n");
@@ -56,7 +70,9 @@ impl Session {
             Ok(found) => {
                 let mut cell = types.cell(&found, inside);
                 let shown = shown_as.map(|name| self.shown_type(name)).transpose()?;
-                if let (Some(t), format::Cell::Column(c), Some(raw)) = (&shown, &mut cell, found.column()) {
+                if let (Some(t), format::Cell::Column(c), Some(raw)) =
+                    (&shown, &mut cell, found.column())
+                {
                     c.value = terms::text(t, &raw.value, self.strict);
                 }
                 format::cell(out, &cell);
@@ -71,11 +87,23 @@ impl Session {
     }
 
     fn shown_type(&self, name: &str) -> Run<Type> {
-        terms::named_type(self.wide.registry(), name)
-            .ok_or_else(|| Failure::same(format!("Unknown comparator '{name}'. Available functions: {}.", terms::functions())))
+        terms::named_type(self.wide.registry(), name).ok_or_else(|| {
+            Failure::same(format!(
+                "Unknown comparator '{name}'. Available functions: {}.",
+                terms::functions()
+            ))
+        })
     }
 
-    fn get_slice(&self, types: &Types<'_>, key: &[u8], parent: ColumnParent, limit: i32, begin: i64, out: &mut String) -> Run {
+    fn get_slice(
+        &self,
+        types: &Types<'_>,
+        key: &[u8],
+        parent: ColumnParent,
+        limit: i32,
+        begin: i64,
+        out: &mut String,
+    ) -> Run {
         let predicate = SlicePredicate::from(SliceRange { count: limit, ..SliceRange::default() });
         let cells = self.chosen()?.get_slice(key, &parent, &predicate).map_err(refused)?;
         let inside = parent.super_column.is_some();
@@ -85,7 +113,13 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn get_where(&self, family: &str, conditions: &[Condition], limit: Option<u32>, out: &mut String) -> Run {
+    pub(super) fn get_where(
+        &self,
+        family: &str,
+        conditions: &[Condition],
+        limit: Option<u32>,
+        out: &mut String,
+    ) -> Run {
         let begin = self.wide.timestamp();
         let family = self.family(family)?;
         let types = self.types(&family);
@@ -93,7 +127,8 @@ impl Session {
         for c in conditions {
             let column_name = self.bytes(&c.column, types.comparator(), Wrapped::Twice)?;
             let (t, of_column) = types.validator(&column_name);
-            let value = self.bytes(&c.value, t, if of_column { Wrapped::Thrice } else { Wrapped::Once })?;
+            let value =
+                self.bytes(&c.value, t, if of_column { Wrapped::Thrice } else { Wrapped::Once })?;
             let op = match c.operator {
                 Operator::Eq => IndexOperator::Eq,
                 Operator::Gte => IndexOperator::Gte,
@@ -106,10 +141,17 @@ impl Session {
         if limit == Some(0) {
             return Err(Failure::same("LIMIT should be greater than zero."));
         }
-        let clause = IndexClause { expressions, start_key: Vec::new(), count: limit.map_or(DEFAULT_LIMIT, u32::cast_signed) };
+        let clause = IndexClause {
+            expressions,
+            start_key: Vec::new(),
+            count: limit.map_or(DEFAULT_LIMIT, u32::cast_signed),
+        };
         let predicate = SlicePredicate::from(SliceRange::default());
         let parent = ColumnParent::new(family.name());
-        let found = self.chosen()?.get_indexed_slices(&parent, &clause, &predicate).map_err(refused_plainly)?;
+        let found = self
+            .chosen()?
+            .get_indexed_slices(&parent, &clause, &predicate)
+            .map_err(refused_plainly)?;
         self.rows(&types, &found, begin, out);
         Ok(())
     }
@@ -129,21 +171,30 @@ impl Session {
             return Err(Failure::same(format!("Invalid limit {bad}")));
         }
         format::default_limits(out, rows.is_none(), columns.is_none());
-        // The command of 2012 read these keys as bytes unless told otherwise, whatever the schema said.
-        let t = if self.strict { types.assumed_keys().unwrap_or(&terms::BYTES) } else { types.keys() };
-        let key = |text: Option<&str>| text.map_or(Ok(Vec::new()), |text| self.read(t, text, Wrapped::Once));
+        // The command of 2012 read these keys as bytes unless told otherwise, whatever the schema
+        // said.
+        let t =
+            if self.strict { types.assumed_keys().unwrap_or(&terms::BYTES) } else { types.keys() };
+        let key = |text: Option<&str>| {
+            text.map_or(Ok(Vec::new()), |text| self.read(t, text, Wrapped::Once))
+        };
         let range = KeyRange::keys(key(start)?, key(end)?).count(rows.unwrap_or(DEFAULT_LIMIT));
         let count = columns.unwrap_or(DEFAULT_LIMIT);
-        let predicate = SlicePredicate::from(SliceRange { reversed, count, ..SliceRange::default() });
+        let predicate =
+            SlicePredicate::from(SliceRange { reversed, count, ..SliceRange::default() });
         let parent = ColumnParent::new(family.name());
-        let found = self.chosen()?.get_range_slices(&parent, &predicate, &range).map_err(refused)?;
+        let found =
+            self.chosen()?.get_range_slices(&parent, &predicate, &range).map_err(refused)?;
         self.rows(&types, &found, begin, out);
         Ok(())
     }
 
     fn rows(&self, types: &Types<'_>, found: &[KeySlice], begin: i64, out: &mut String) {
-        let cells = |row: &KeySlice| row.columns.iter().map(|c: &ColumnOrSuperColumn| types.cell(c, false)).collect();
-        let rows: Vec<Row> = found.iter().map(|r| Row { key: types.key_text(&r.key), cells: cells(r) }).collect();
+        let cells = |row: &KeySlice| {
+            row.columns.iter().map(|c: &ColumnOrSuperColumn| types.cell(c, false)).collect()
+        };
+        let rows: Vec<Row> =
+            found.iter().map(|r| Row { key: types.key_text(&r.key), cells: cells(r) }).collect();
         format::rows(out, &rows);
         self.elapsed(begin, out);
     }
@@ -154,7 +205,9 @@ impl Session {
         let mut parent = ColumnParent::new(family.name());
         match &path.columns[..] {
             [] => {}
-            [name] => parent = parent.super_column(self.bytes(name, types.comparator(), Wrapped::Once)?),
+            [name] => {
+                parent = parent.super_column(self.bytes(name, types.comparator(), Wrapped::Once)?)
+            }
             _ => return Err(wrong_path()),
         }
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
@@ -167,25 +220,45 @@ impl Session {
         format::elapsed(out, micros.max(0).cast_unsigned() / 1000);
     }
 
-    pub(super) fn set(&mut self, path: &Path, value: &Term, ttl: Option<u32>, out: &mut String) -> Run {
+    pub(super) fn set(
+        &mut self,
+        path: &Path,
+        value: &Term,
+        ttl: Option<u32>,
+        out: &mut String,
+    ) -> Run {
         let begin = self.wide.timestamp();
         let family = self.family(&path.family)?;
         let types = self.types(&family);
         let mut parent = ColumnParent::new(family.name());
         let name = match &path.columns[..] {
-            [] => return Err(Failure::same("No column name specified, (type 'help;' or '?' for help on syntax).")),
+            [] => {
+                return Err(Failure::same(
+                    "No column name specified, (type 'help;' or '?' for help on syntax).",
+                ));
+            }
             [_] if family.is_super() => {
-                return Err(Failure::same(format!("Column family {} may only contain SuperColumns", family.name())));
+                return Err(Failure::same(format!(
+                    "Column family {} may only contain SuperColumns",
+                    family.name()
+                )));
             }
             [name] => self.bytes(name, types.comparator(), Wrapped::Once)?,
             [super_column, name, ..] => {
-                parent = parent.super_column(self.bytes(super_column, types.comparator(), Wrapped::Once)?);
+                parent = parent.super_column(self.bytes(
+                    super_column,
+                    types.comparator(),
+                    Wrapped::Once,
+                )?);
                 self.bytes(name, types.subcomparator(), Wrapped::Once)?
             }
         };
         let (t, of_column) = types.validator(&name);
         if !self.strict && family.is_counter() {
-            return Err(Failure::same(format!("{} holds counters: use 'incr' or 'decr'", family.name())));
+            return Err(Failure::same(format!(
+                "{} holds counters: use 'incr' or 'decr'",
+                family.name()
+            )));
         }
         let (learnt, value) = match value {
             Term::Call { function, argument } => {
@@ -198,7 +271,12 @@ impl Session {
             }
         };
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
-        let column = Column { name, value, timestamp: self.wide.timestamp(), ttl: ttl.map(u32::cast_signed) };
+        let column = Column {
+            name,
+            value,
+            timestamp: self.wide.timestamp(),
+            ttl: ttl.map(u32::cast_signed),
+        };
         let done = self.chosen()?.insert(&key, &parent, &column).map_err(refused);
         // The command of 2012 learnt from what was refused, too.
         if let Some(t) = learnt.filter(|_| self.strict || done.is_ok()) {
@@ -219,7 +297,11 @@ impl Session {
             [] => return Err(wrong_path()),
             [name] => self.bytes(name, types.comparator(), Wrapped::Once)?,
             [super_column, name, ..] => {
-                parent = parent.super_column(self.bytes(super_column, types.comparator(), Wrapped::Once)?);
+                parent = parent.super_column(self.bytes(
+                    super_column,
+                    types.comparator(),
+                    Wrapped::Once,
+                )?);
                 self.bytes(name, types.subcomparator(), Wrapped::Once)?
             }
         };
@@ -239,7 +321,8 @@ impl Session {
                 at = if family.is_super() { at.super_column(name) } else { at.column(name) };
             }
             [super_column, name, ..] => {
-                at = at.super_column(self.bytes(super_column, types.comparator(), Wrapped::Once)?);
+                at =
+                    at.super_column(self.bytes(super_column, types.comparator(), Wrapped::Once)?);
                 at = at.column(self.bytes(name, types.subcomparator(), Wrapped::Once)?);
             }
         }

@@ -1,8 +1,9 @@
 //! A session: runs statements against a store, as cassandra-cli did (model 2.10).
 //!
-//! It holds what the command held: the chosen keyspace, assumptions about types, what functions taught about columns. *Strict* is the
-//! command of 1.1.12, its refusals and its stale memory of dropped families included; *lenient* (model 2.10, 6.17,
-//! 6.18) takes text where bytes are expected and it is not hexadecimal, and a column without `validation_class` takes the family's
+//! It holds what the command held: the chosen keyspace, assumptions about types, what functions
+//! taught about columns. *Strict* is the command of 1.1.12, its refusals and its stale memory of
+//! dropped families included; *lenient* (model 2.10, 6.17, 6.18) takes text where bytes are
+//! expected and it is not hexadecimal, and a column without `validation_class` takes the family's
 //! default.
 
 use std::collections::BTreeMap;
@@ -38,13 +39,17 @@ pub struct Session {
     keyspace: Option<Keyspace>,
     /// By keyspace and family.
     assumed: BTreeMap<(String, String), Assumed>,
-    /// Families that this session dropped and, strictly, still believes in until it asks for the schema again.
+    /// Families that this session dropped and, strictly, still believes in until it asks for the
+    /// schema again.
     ghosts: Vec<Arc<Family>>,
 }
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("keyspace", &self.keyspace).field("strict", &self.strict).finish_non_exhaustive()
+        f.debug_struct("Session")
+            .field("keyspace", &self.keyspace)
+            .field("strict", &self.strict)
+            .finish_non_exhaustive()
     }
 }
 
@@ -53,7 +58,9 @@ pub(super) type Run<T = ()> = Result<T, Failure>;
 /// A refusal of the server, as most statements printed it: with the exception after it.
 pub(super) fn refused(e: Error) -> Failure {
     match e {
-        Error::InvalidRequest(why) => Failure::new(why.clone(), format!("{why}\nInvalidRequestException(why:{why})")),
+        Error::InvalidRequest(why) => {
+            Failure::new(why.clone(), format!("{why}\nInvalidRequestException(why:{why})"))
+        }
         other => Failure::same(other.to_string()),
     }
 }
@@ -84,8 +91,11 @@ impl Session {
         let schema = self.wide.schema();
         let keyspaces = schema.keyspaces().map(|k| k.name().to_owned()).collect();
         let chosen = self.keyspace_name().and_then(|name| schema.keyspace(name).ok());
-        let columns = |f: &Family| f.columns().map(|c| terms::text(f.cell_comparator(), c.name(), self.strict)).collect();
-        let families = chosen.map(|k| k.families().map(|f| (f.name().to_owned(), columns(f))).collect());
+        let columns = |f: &Family| {
+            f.columns().map(|c| terms::text(f.cell_comparator(), c.name(), self.strict)).collect()
+        };
+        let families =
+            chosen.map(|k| k.families().map(|f| (f.name().to_owned(), columns(f))).collect());
         Names { keyspaces, families: families.unwrap_or_default() }
     }
 
@@ -98,7 +108,10 @@ impl Session {
     pub fn run(&mut self, source: &Source) -> Answer {
         match super::parse(source) {
             Ok(statement) => self.execute(&statement),
-            Err(e) => Answer { failure: Some(Failure::new(e.to_string(), e.historical())), ..Answer::default() },
+            Err(e) => Answer {
+                failure: Some(Failure::new(e.to_string(), e.historical())),
+                ..Answer::default()
+            },
         }
     }
 
@@ -125,13 +138,17 @@ impl Session {
             Statement::ShowApiVersion => line(out, self.wide.describe_version()),
             Statement::ShowKeyspaces => {
                 let namer = |f: &CfDef, name: &[u8]| self.described_name(f, name);
-                self.wide.describe_keyspaces().iter().for_each(|k| format::describe_keyspace(out, k, &namer));
+                self.wide
+                    .describe_keyspaces()
+                    .iter()
+                    .for_each(|k| format::describe_keyspace(out, k, &namer));
                 Ok(())
             }
             Statement::ShowSchema(keyspace) => self.show_schema(keyspace.as_deref(), out),
             Statement::Describe(name) => self.describe(name.as_deref(), out),
             Statement::DescribeCluster => {
-                let (snitch, partitioner) = (self.wide.describe_snitch(), self.wide.describe_partitioner());
+                let (snitch, partitioner) =
+                    (self.wide.describe_snitch(), self.wide.describe_partitioner());
                 format::cluster(out, snitch, &partitioner, &self.wide.describe_schema_versions());
                 Ok(())
             }
@@ -142,11 +159,17 @@ impl Session {
             Statement::UpdateFamily(d) => self.update_family(d, out),
             Statement::DropFamily(name) => self.drop_family(name, out),
             Statement::DropIndex { family, column } => self.drop_index(family, column, out),
-            Statement::Get { path, shown_as, limit } => self.get(path, shown_as.as_deref(), *limit, out),
-            Statement::GetWhere { family, conditions, limit } => self.get_where(family, conditions, *limit, out),
+            Statement::Get { path, shown_as, limit } => {
+                self.get(path, shown_as.as_deref(), *limit, out)
+            }
+            Statement::GetWhere { family, conditions, limit } => {
+                self.get_where(family, conditions, *limit, out)
+            }
             Statement::Set { path, value, ttl } => self.set(path, value, *ttl, out),
             Statement::Increment { path, by } => self.add(path, *by, "incremented", out),
-            Statement::Decrement { path, by } => self.add(path, by.wrapping_neg(), "decremented", out),
+            Statement::Decrement { path, by } => {
+                self.add(path, by.wrapping_neg(), "decremented", out)
+            }
             Statement::Delete(path) => self.delete(path, out),
             Statement::Count(path) => self.count(path, out),
             Statement::List { family, start, end, limit, columns, reversed } => {
@@ -167,7 +190,10 @@ impl Session {
 
     pub(super) fn chosen(&self) -> Run<&Keyspace> {
         self.keyspace.as_ref().ok_or_else(|| {
-            Failure::new("no keyspace is chosen: 'use KEYSPACE;' chooses one", "Not authenticated to a working keyspace.")
+            Failure::new(
+                "no keyspace is chosen: 'use KEYSPACE;' chooses one",
+                "Not authenticated to a working keyspace.",
+            )
         })
     }
 
@@ -193,7 +219,8 @@ impl Session {
             return Ok(family.clone());
         }
         let ghosts = self.ghosts.iter().filter(|g| g.keyspace() == keyspace);
-        let mut alike = there.families().chain(ghosts).filter(|f| f.name().eq_ignore_ascii_case(name));
+        let mut alike =
+            there.families().chain(ghosts).filter(|f| f.name().eq_ignore_ascii_case(name));
         match (alike.next(), alike.next()) {
             (Some(only), None) => Ok(only.clone()),
             _ => Err(Failure::same(format!("{name} not found in current keyspace."))),
@@ -233,14 +260,19 @@ impl Session {
     pub(super) fn bytes(&self, term: &Term, t: &Type, wrapped: Wrapped) -> Run<Vec<u8>> {
         match term {
             Term::Text(text) => self.read(t, text, wrapped),
-            Term::Call { function, argument } => self.call(function, argument.as_deref()).map(|(_, bytes)| bytes),
+            Term::Call { function, argument } => {
+                self.call(function, argument.as_deref()).map(|(_, bytes)| bytes)
+            }
         }
     }
 
     /// The type that a function says, and what it makes of its argument.
     pub(super) fn call(&self, function: &str, argument: Option<&str>) -> Run<(Type, Vec<u8>)> {
         let t = terms::function_type(self.wide.registry(), function).ok_or_else(|| {
-            Failure::same(format!("Function '{function}' not found. Available functions: {}.", terms::functions()))
+            Failure::same(format!(
+                "Function '{function}' not found. Available functions: {}.",
+                terms::functions()
+            ))
         })?;
         let bytes = match (argument.filter(|a| !a.is_empty()), &t) {
             (Some(text), _) => self.read(&t, text, Wrapped::Twice)?,
@@ -249,7 +281,10 @@ impl Session {
             (None, Type::Bytes) => Vec::new(),
             (None, _) => {
                 let text = format!("Argument for '{function}' could not be empty.");
-                return Err(Failure::new(text.clone(), format!("java.lang.RuntimeException: {text}")));
+                return Err(Failure::new(
+                    text.clone(),
+                    format!("java.lang.RuntimeException: {text}"),
+                ));
             }
         };
         Ok((t, bytes))
@@ -297,14 +332,19 @@ impl Session {
         let mut all = self.wide.describe_keyspaces();
         all.retain(|k| name.as_ref().is_none_or(|name| *name == k.name));
         format::schema(out, &all, &|f, bytes| {
-            self.name_type(f).map_or_else(|| terms::hexadecimal(bytes), |t| t.to_text(bytes, Wording::Cli))
+            self.name_type(f)
+                .map_or_else(|| terms::hexadecimal(bytes), |t| t.to_text(bytes, Wording::Cli))
         });
         Ok(())
     }
 
     /// The type of the names of cells.
     fn name_type(&self, f: &CfDef) -> Option<Type> {
-        let class = if f.column_type == "Super" { f.subcomparator_type.as_deref()? } else { &f.comparator_type };
+        let class = if f.column_type == "Super" {
+            f.subcomparator_type.as_deref()?
+        } else {
+            &f.comparator_type
+        };
         Type::parse(class, self.wide.registry()).ok()
     }
 
@@ -320,9 +360,11 @@ impl Session {
     fn describe(&self, name: Option<&str>, out: &mut String) -> Run {
         let namer = |f: &CfDef, name: &[u8]| self.described_name(f, name);
         let Some(name) = name else {
-            let text = "Authenticate to a Keyspace, before using `describe` or `describe <column_family>`";
-            let chosen =
-                self.keyspace_name().ok_or_else(|| Failure::new("no keyspace is chosen: 'use KEYSPACE;' chooses one", text))?;
+            let text =
+                "Authenticate to a Keyspace, before using `describe` or `describe <column_family>`";
+            let chosen = self.keyspace_name().ok_or_else(|| {
+                Failure::new("no keyspace is chosen: 'use KEYSPACE;' chooses one", text)
+            })?;
             let keyspace = self.wide.describe_keyspace(chosen).map_err(refused_plainly)?;
             format::describe_keyspace(out, &keyspace, &namer);
             return Ok(());
@@ -339,13 +381,16 @@ impl Session {
             )));
         }
         let Ok(family) = self.family(name) else {
-            return Err(Failure::same(format!("Sorry, no Keyspace nor ColumnFamily was found with name: {name}")));
+            return Err(Failure::same(format!(
+                "Sorry, no Keyspace nor ColumnFamily was found with name: {name}"
+            )));
         };
         format::describe_family(out, family.def(), &namer);
         Ok(())
     }
 
-    /// After a change of the schema: says so, and forgets what the command of 2012 forgot when it asked for the keyspace anew.
+    /// After a change of the schema: says so, and forgets what the command of 2012 forgot when it
+    /// asked for the keyspace anew.
     fn changed(&mut self, version: uuid::Uuid, keyspace: &str, out: &mut String) -> Run {
         format::schema_changed(out, &version.to_string());
         if self.strict {
@@ -361,7 +406,10 @@ impl Session {
     fn refused_definition(&self, e: Error) -> Failure {
         let why = terms::message(e);
         if why.starts_with(NO_SUCH_TYPE) {
-            return Failure::new(format!("{why}; there are {}", self.wide.registry().names().join(", ")), why);
+            return Failure::new(
+                format!("{why}; there are {}", self.wide.registry().names().join(", ")),
+                why,
+            );
         }
         Failure::same(why)
     }
@@ -395,14 +443,16 @@ impl Session {
     fn create_family(&mut self, d: &Definition, out: &mut String) -> Run {
         let keyspace = self.chosen()?.name().to_owned();
         let def = define::family(self, CfDef::new(&keyspace, &d.name), &d.attributes, out)?;
-        let version = self.wide.system_add_column_family(&def).map_err(|e| self.refused_definition(e))?;
+        let version =
+            self.wide.system_add_column_family(&def).map_err(|e| self.refused_definition(e))?;
         self.changed(version, &keyspace, out)
     }
 
     fn update_family(&mut self, d: &Definition, out: &mut String) -> Run {
         let family = self.family(&d.name)?;
         let def = define::family(self, family.def().clone(), &d.attributes, out)?;
-        let version = self.wide.system_update_column_family(&def).map_err(|e| self.refused_definition(e))?;
+        let version =
+            self.wide.system_update_column_family(&def).map_err(|e| self.refused_definition(e))?;
         // What the definition says now counts, not what functions said before.
         self.assumptions(&family).columns.clear();
         self.changed(version, family.keyspace(), out)
@@ -410,7 +460,10 @@ impl Session {
 
     fn drop_family(&mut self, name: &str, out: &mut String) -> Run {
         let family = self.family(name)?;
-        let version = self.wide.system_drop_column_family(family.keyspace(), family.name()).map_err(refused)?;
+        let version = self
+            .wide
+            .system_drop_column_family(family.keyspace(), family.name())
+            .map_err(refused)?;
         format::schema_changed(out, &version.to_string());
         if self.strict {
             self.ghosts.push(family);
@@ -425,7 +478,10 @@ impl Session {
         let name = self.read(family.cell_comparator(), column, Wrapped::Once)?;
         let mut def = family.def().clone();
         let Some(found) = def.column_metadata.iter_mut().find(|c| c.name == name) else {
-            let text = format!("Column '{column}' definition was not found in ColumnFamily '{}'.", family.name());
+            let text = format!(
+                "Column '{column}' definition was not found in ColumnFamily '{}'.",
+                family.name()
+            );
             return Err(Failure::same(text));
         };
         if found.index_type.take().is_none() {
@@ -447,7 +503,10 @@ pub(super) fn line(out: &mut String, text: &str) -> Run {
 fn consistency_level(level: &str, out: &mut String) -> Run {
     let level = level.to_ascii_uppercase();
     if !LEVELS.contains(&level.as_str()) {
-        return Err(Failure::same(format!("'{level}' is invalid. Available: {}", LEVELS.join(", "))));
+        return Err(Failure::same(format!(
+            "'{level}' is invalid. Available: {}",
+            LEVELS.join(", ")
+        )));
     }
     line(out, &format!("Consistency level is set to '{level}'."))
 }

@@ -1,7 +1,8 @@
-//! Cuts a text into statements: a statement ends at a `;` outside strings and comments, also after several lines.
+//! Cuts a text into statements: a statement ends at a `;` outside strings and comments, also after
+//! several lines.
 //!
-//! A line that holds nothing but `?`, `help`, `exit` or `quit` is a statement without a `;`. What the splitter takes for a string or a
-//! comment is what the lexer takes for one.
+//! A line that holds nothing but `?`, `help`, `exit` or `quit` is a statement without a `;`. What
+//! the splitter takes for a string or a comment is what the lexer takes for one.
 
 use super::lex::{blank, in_word};
 
@@ -30,13 +31,14 @@ impl Source {
         (self.line + lines, if lines == 0 { self.column + last } else { last + 1 })
     }
 
-    /// The statement as the command of 2012 saw it: its lines without blanks around them and without those that are comments, joined
-    /// by single blanks.
+    /// The statement as the command of 2012 saw it: its lines without blanks around them and
+    /// without those that are comments, joined by single blanks.
     pub fn one_line(&self) -> String {
         join(&self.text)
     }
 
-    /// Where the character at byte `at` stands in [`one_line`](Source::one_line), in characters from 0.
+    /// Where the character at byte `at` stands in [`one_line`](Source::one_line), in characters
+    /// from 0.
     pub fn offset_in_one_line(&self, at: usize) -> usize {
         let before = self.text.get(..at).unwrap_or(&self.text);
         let start = before.rfind('\n').map_or(0, |i| i + 1);
@@ -47,7 +49,8 @@ impl Source {
 }
 
 fn join(lines: &str) -> String {
-    let kept: Vec<&str> = lines.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("--")).collect();
+    let kept: Vec<&str> =
+        lines.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("--")).collect();
     kept.join(" ")
 }
 
@@ -91,7 +94,16 @@ impl Splitter {
     /// A splitter at the beginning of a text.
     pub fn new() -> Splitter {
         let (state, origin) = (State::Before, (1, 1));
-        Splitter { text: String::new(), seen: 0, state, begun: false, start: 0, line: 1, column: 1, origin }
+        Splitter {
+            text: String::new(),
+            seen: 0,
+            state,
+            begun: false,
+            start: 0,
+            line: 1,
+            column: 1,
+            origin,
+        }
     }
 
     /// Adds text; a piece ends where it likes.
@@ -103,7 +115,8 @@ impl Splitter {
     pub fn next_statement(&mut self) -> Option<Source> {
         while let Some(c) = self.text[self.seen..].chars().next() {
             let rest = &self.text[self.seen..];
-            // Two characters decide about a comment, and the whole line about a word that is a statement by itself.
+            // Two characters decide about a comment, and the whole line about a word that is a
+            // statement by itself.
             if matches!(c, '-' | '/' | '*') && rest.len() == 1 {
                 return None;
             }
@@ -124,7 +137,11 @@ impl Splitter {
     /// Whether a statement has begun and not ended: the shell then asks for more.
     pub fn pending(&self) -> bool {
         let commented = matches!(self.state, State::Line | State::Block);
-        if commented { self.begun } else { self.state != State::Before || !self.text[self.seen..].trim().is_empty() }
+        if commented {
+            self.begun
+        } else {
+            self.state != State::Before || !self.text[self.seen..].trim().is_empty()
+        }
     }
 
     /// How many bytes wait for their statement's end.
@@ -209,7 +226,8 @@ impl Splitter {
 
     fn advance(&mut self, c: char) {
         self.seen += c.len_utf8();
-        (self.line, self.column) = if c == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
+        (self.line, self.column) =
+            if c == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
     }
 
     fn take_line(&mut self, length: usize) -> Source {
@@ -248,11 +266,19 @@ enum Lone {
 fn lone_word(rest: &str) -> Lone {
     const WORDS: [&str; 4] = ["?", "help", "exit", "quit"];
     let Some(end) = rest.bytes().take(LONGEST_LONE_LINE).position(|b| b == b'\n') else {
-        let word = if rest.len() < LONGEST_LONE_LINE { rest.trim_end().to_ascii_lowercase() } else { return Lone::No };
+        let word = if rest.len() < LONGEST_LONE_LINE {
+            rest.trim_end().to_ascii_lowercase()
+        } else {
+            return Lone::No;
+        };
         return if WORDS.iter().any(|w| w.starts_with(&word)) { Lone::Maybe } else { Lone::No };
     };
     let word = rest[..end].trim();
-    if WORDS.iter().any(|w| w.eq_ignore_ascii_case(word)) { Lone::Yes(word.len()) } else { Lone::No }
+    if WORDS.iter().any(|w| w.eq_ignore_ascii_case(word)) {
+        Lone::Yes(word.len())
+    } else {
+        Lone::No
+    }
 }
 
 /// Every statement of a text; the last may lack its `;`.

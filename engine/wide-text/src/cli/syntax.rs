@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::split::Source;
 
-/// The longest statement, in bytes: the largest value a request of the article's era could carry, written as hex, fits.
+/// The longest statement, in bytes: the largest value a request of the article's era could carry,
+/// written as hex, fits.
 pub const MAX_STATEMENT: usize = 32 << 20;
 
 /// How deep the value of an attribute may be nested.
@@ -146,20 +147,40 @@ pub struct SyntaxError {
 }
 
 impl SyntaxError {
-    /// The message of 2012, without line and column: `Syntax error at position 4: …`, where positions count from 0 in the statement
-    /// as one line.
+    /// The message of 2012, without line and column: `Syntax error at position 4: …`, where
+    /// positions count from 0 in the statement as one line.
     pub fn historical(&self) -> &str {
         &self.historical
     }
 
-    /// An error at byte `at` of the statement. `short` is the message of 2012, which names the position of byte `place`.
-    pub(super) fn new(source: &Source, at: usize, met: String, expected: String, place: usize, short: String) -> SyntaxError {
+    /// An error at byte `at` of the statement. `short` is the message of 2012, which names the
+    /// position of byte `place`.
+    pub(super) fn new(
+        source: &Source,
+        at: usize,
+        met: String,
+        expected: String,
+        place: usize,
+        short: String,
+    ) -> SyntaxError {
         let place = source.offset_in_one_line(place);
-        SyntaxError::said(source, at, met, expected, format!("Syntax error at position {place}: {short}"))
+        SyntaxError::said(
+            source,
+            at,
+            met,
+            expected,
+            format!("Syntax error at position {place}: {short}"),
+        )
     }
 
     /// The same, where the message of 2012 named no position.
-    pub(super) fn said(source: &Source, at: usize, met: String, expected: String, historical: String) -> SyntaxError {
+    pub(super) fn said(
+        source: &Source,
+        at: usize,
+        met: String,
+        expected: String,
+        historical: String,
+    ) -> SyntaxError {
         let (line, column) = source.position(at);
         SyntaxError { line, column, met, expected, historical }
     }
@@ -167,7 +188,11 @@ impl SyntaxError {
 
 impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: met {}, expected {}", self.line, self.column, self.met, self.expected)
+        write!(
+            f,
+            "line {}, column {}: met {}, expected {}",
+            self.line, self.column, self.met, self.expected
+        )
     }
 }
 

@@ -1,4 +1,5 @@
-//! Texts of statements to bytes and back, by the family's types, by what the session assumes and by functions.
+//! Texts of statements to bytes and back, by the family's types, by what the session assumes and by
+//! functions.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,9 @@ impl Wrapped {
             Wrapped::Not => message.to_owned(),
             Wrapped::Once => format!("{exception}: {message}"),
             Wrapped::Twice => format!("java.lang.RuntimeException: {exception}: {message}"),
-            Wrapped::Thrice => format!("java.lang.RuntimeException: java.lang.RuntimeException: {exception}: {message}"),
+            Wrapped::Thrice => format!(
+                "java.lang.RuntimeException: java.lang.RuntimeException: {exception}: {message}"
+            ),
         }
     }
 
@@ -61,7 +64,8 @@ pub(super) struct Fresh<'a> {
 }
 
 impl Fresh<'_> {
-    /// A version 1 UUID; a random node and sequence tell it from those of other stores, and from another of the same time.
+    /// A version 1 UUID; a random node and sequence tell it from those of other stores, and from
+    /// another of the same time.
     fn uuid_at(&self, micros: i64) -> [u8; 16] {
         // A node that is no card's address has this bit.
         const NO_CARD: u64 = 1 << 40;
@@ -90,30 +94,47 @@ impl TimeSource for Fresh<'_> {
     }
 }
 
-/// The bytes of a text. Leniently, what is not hexadecimal where bytes are expected stands for its own characters.
-pub(super) fn bytes(t: &Type, text: &str, strict: bool, source: &mut Fresh<'_>, wrapped: Wrapped) -> Result<Vec<u8>, Failure> {
+/// The bytes of a text. Leniently, what is not hexadecimal where bytes are expected stands for its
+/// own characters.
+pub(super) fn bytes(
+    t: &Type,
+    text: &str,
+    strict: bool,
+    source: &mut Fresh<'_>,
+    wrapped: Wrapped,
+) -> Result<Vec<u8>, Failure> {
     if t.is_counter() {
         // The exception of hexadecimal digits, which one place fewer caught.
-        return hex_to_bytes(text)
-            .map_err(|e| Failure::new(e.0.clone(), wrapped.less().text("java.lang.NumberFormatException", &e.0)));
+        return hex_to_bytes(text).map_err(|e| {
+            Failure::new(e.0.clone(), wrapped.less().text("java.lang.NumberFormatException", &e.0))
+        });
     }
     let mut out = Vec::new();
     match t.from_text(text, Wording::Cli, source, &mut out) {
         Ok(()) => Ok(out),
         Err(_) if !strict && *t == Type::Bytes => Ok(text.as_bytes().to_owned()),
-        Err(e) => Err(Failure::new(e.0.clone(), wrapped.text("org.apache.cassandra.db.marshal.MarshalException", &e.0))),
+        Err(e) => Err(Failure::new(
+            e.0.clone(),
+            wrapped.text("org.apache.cassandra.db.marshal.MarshalException", &e.0),
+        )),
     }
 }
 
-/// The text of bytes. Leniently, where bytes are expected those that are the characters of a text are shown as that text, unless it
-/// would be read as hexadecimal, so that what is shown can be written; and characters of texts that would move a terminal's cursor are
-/// shown as escapes.
+/// The text of bytes. Leniently, where bytes are expected those that are the characters of a text
+/// are shown as that text, unless it would be read as hexadecimal, so that what is shown can be
+/// written; and characters of texts that would move a terminal's cursor are shown as escapes.
 pub(super) fn text(t: &Type, bytes: &[u8], strict: bool) -> String {
     if strict {
         return t.to_text(bytes, Wording::Cli);
     }
     match std::str::from_utf8(bytes) {
-        Ok(text) if *t == Type::Bytes && !text.chars().any(char::is_control) && hex_to_bytes(text).is_err() => text.to_owned(),
+        Ok(text)
+            if *t == Type::Bytes
+                && !text.chars().any(char::is_control)
+                && hex_to_bytes(text).is_err() =>
+        {
+            text.to_owned()
+        }
         _ => visible(t.to_text(bytes, Wording::Cli)),
     }
 }
@@ -187,7 +208,8 @@ impl Types<'_> {
 
     /// The type of names in super columns.
     pub fn subcomparator(&self) -> &Type {
-        let known = self.assumed.and_then(|a| a.subcomparator.as_ref()).or(self.family.subcomparator());
+        let known =
+            self.assumed.and_then(|a| a.subcomparator.as_ref()).or(self.family.subcomparator());
         known.unwrap_or(&BYTES)
     }
 
@@ -199,7 +221,12 @@ impl Types<'_> {
         if let Some(c) = self.family.column(column) {
             return (c.validator(), true);
         }
-        (self.assumed.and_then(|a| a.validator.as_ref()).unwrap_or(self.family.default_validator()), false)
+        (
+            self.assumed
+                .and_then(|a| a.validator.as_ref())
+                .unwrap_or(self.family.default_validator()),
+            false,
+        )
     }
 
     fn text(&self, t: &Type, bytes: &[u8]) -> String {
@@ -219,13 +246,16 @@ impl Types<'_> {
 
     /// A cell with its texts; `inside` a super column or not.
     pub fn cell(&self, cell: &ColumnOrSuperColumn, inside: bool) -> Cell {
-        let name = |name: &[u8], inside: bool| self.text(if inside { self.subcomparator() } else { self.comparator() }, name);
+        let name = |name: &[u8], inside: bool| {
+            self.text(if inside { self.subcomparator() } else { self.comparator() }, name)
+        };
         match cell {
             ColumnOrSuperColumn::Column(c) => Cell::Column(self.column(c, inside)),
             ColumnOrSuperColumn::CounterColumn(c) => Cell::Counter(name(&c.name, inside), c.value),
-            ColumnOrSuperColumn::SuperColumn(s) => {
-                Cell::Super(name(&s.name, false), s.columns.iter().map(|c| self.column(c, true)).collect())
-            }
+            ColumnOrSuperColumn::SuperColumn(s) => Cell::Super(
+                name(&s.name, false),
+                s.columns.iter().map(|c| self.column(c, true)).collect(),
+            ),
             ColumnOrSuperColumn::CounterSuperColumn(s) => {
                 let counters = s.columns.iter().map(|c| (name(&c.name, true), c.value)).collect();
                 Cell::CounterSuper(name(&s.name, false), counters)

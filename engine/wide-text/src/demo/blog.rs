@@ -1,10 +1,14 @@
-//! The article's blog (A18 to A24): its storage-conf.xml, all that it shows of its four families, and its three queries.
+//! The article's blog (A18 to A24): its storage-conf.xml, all that it shows of its four families,
+//! and its three queries.
 //!
-//! Where the article says `...`, texts are made up. Its `__notag__` has two columns of one name, `timeuuid_2b`, which would be one column:
-//! here each post has a name of its own, the same in the row of each of its tags.
+//! Where the article says `...`, texts are made up. Its `__notag__` has two columns of one name,
+//! `timeuuid_2b`, which would be one column: here each post has a name of its own, the same in the
+//! row of each of its tags.
 
 use firn_wide::uuids::{micros_of, time_uuid};
-use firn_wide::{ColumnFamily, ColumnOrSuperColumn, Error, Keyspace, Result, Row, Type, Wide, Wording};
+use firn_wide::{
+    ColumnFamily, ColumnOrSuperColumn, Error, Keyspace, Result, Row, Type, Wide, Wording,
+};
 use uuid::Uuid;
 
 use super::Story;
@@ -34,7 +38,16 @@ const POSTS: &[([&str; 5], i64)] = &[
         ],
         1_250_558_004,
     ),
-    (["another-cool-guitar", "Another cool guitar", "this one is cooler still", "Arin Sarkissian", "guitar,"], 1_250_561_604),
+    (
+        [
+            "another-cool-guitar",
+            "Another cool guitar",
+            "this one is cooler still",
+            "Arin Sarkissian",
+            "guitar,",
+        ],
+        1_250_561_604,
+    ),
     (
         [
             "scream-is-the-best-movie-ever",
@@ -49,7 +62,15 @@ const POSTS: &[([&str; 5], i64)] = &[
 
 /// Slug, commenter, address, text; second. The newer one of a post is written first.
 const COMMENTS: &[([&str; 4], i64)] = &[
-    (["scream-is-the-best-movie-ever", "Some Dude", "sd@example.com", "be nice Joe Blow this isnt youtube"], 1_250_557_004),
+    (
+        [
+            "scream-is-the-best-movie-ever",
+            "Some Dude",
+            "sd@example.com",
+            "be nice Joe Blow this isnt youtube",
+        ],
+        1_250_557_004,
+    ),
     (
         [
             "scream-is-the-best-movie-ever",
@@ -59,11 +80,14 @@ const COMMENTS: &[([&str; 4], i64)] = &[
         ],
         1_250_438_004,
     ),
-    (["i-got-a-new-guitar", "Johnny Guitar", "guitardude@example.com", "nice axe dawg..."], 1_250_438_004),
+    (
+        ["i-got-a-new-guitar", "Johnny Guitar", "guitardude@example.com", "nice axe dawg..."],
+        1_250_438_004,
+    ),
 ];
 
-/// Makes the keyspace `BloggyAppy` from the article's storage-conf.xml, loads its data, and tells what is there and how the article's three
-/// queries are answered.
+/// Makes the keyspace `BloggyAppy` from the article's storage-conf.xml, loads its data, and tells
+/// what is there and how the article's three queries are answered.
 ///
 /// # Errors
 /// `InvalidRequest` when there is such a keyspace already; errors of the engine.
@@ -103,7 +127,13 @@ fn define(wide: &Wide, story: &mut Story) -> Result<()> {
             let sub = sub.map(|s| format!(", their columns by {}", short(s))).unwrap_or_default();
             let of = if sub.is_empty() { "columns" } else { "super columns" };
             let order = short(&family.comparator_type);
-            story.line(1, format!("{:<11} {:<8} {of} sorted by {order}{sub}", family.name, family.column_type));
+            story.line(
+                1,
+                format!(
+                    "{:<11} {:<8} {of} sorted by {order}{sub}",
+                    family.name, family.column_type
+                ),
+            );
         }
     }
     Ok(())
@@ -123,19 +153,33 @@ fn load(blog: &Keyspace) -> Result<()> {
     for ([slug, commenter, email, comment], second) in COMMENTS {
         let row = blog.family("Comments")?.row(*slug).super_column(at(*second));
         let mut batch = blog.batch();
-        batch.insert(&row, "commenter", *commenter).insert(&row, "email", *email).insert(&row, "comment", *comment);
+        batch
+            .insert(&row, "commenter", *commenter)
+            .insert(&row, "email", *email)
+            .insert(&row, "comment", *comment);
         batch.insert(&row, "commentTime", second.to_string());
         batch.commit()?;
     }
     Ok(())
 }
 
-/// A post, and its slug in the row of each of its tags and in that of all posts: together or not at all.
-fn publish(blog: &Keyspace, [slug, title, body, author, list]: &[&str; 5], second: i64) -> Result<()> {
+/// A post, and its slug in the row of each of its tags and in that of all posts: together or not at
+/// all.
+fn publish(
+    blog: &Keyspace,
+    [slug, title, body, author, list]: &[&str; 5],
+    second: i64,
+) -> Result<()> {
     let (entry, tagged) = (blog.family("BlogEntries")?.row(*slug), blog.family("TaggedPosts")?);
     let mut batch = blog.batch();
-    batch.insert(&entry, "title", *title).insert(&entry, "body", *body).insert(&entry, "author", *author);
-    batch.insert(&entry, "tags", *list).insert(&entry, "pubDate", second.to_string()).insert(&entry, "slug", *slug);
+    batch
+        .insert(&entry, "title", *title)
+        .insert(&entry, "body", *body)
+        .insert(&entry, "author", *author);
+    batch
+        .insert(&entry, "tags", *list)
+        .insert(&entry, "pubDate", second.to_string())
+        .insert(&entry, "slug", *slug);
     for tag in tags(list).chain([ALL]) {
         batch.insert(&tagged.row(tag), at(second), *slug);
     }
@@ -160,7 +204,9 @@ fn date(second: i64) -> String {
 fn name_text(name: &[u8]) -> (String, Option<String>) {
     let uuid = <[u8; 16]>::try_from(name).ok();
     match uuid.and_then(|u| Some((u, micros_of(u)?))) {
-        Some((uuid, micros)) => (Uuid::from_bytes(uuid).to_string(), Some(date(micros.div_euclid(1_000_000)))),
+        Some((uuid, micros)) => {
+            (Uuid::from_bytes(uuid).to_string(), Some(date(micros.div_euclid(1_000_000))))
+        }
         None => (String::from_utf8_lossy(name).into_owned(), None),
     }
 }
@@ -178,13 +224,17 @@ fn show_family(family: &ColumnFamily, story: &mut Story) -> Result<()> {
                 ColumnOrSuperColumn::SuperColumn(s) => {
                     story.line(2, format!("{name} : {{{when}"));
                     for c in &s.columns {
-                        let (name, value) = (String::from_utf8_lossy(&c.name), String::from_utf8_lossy(&c.value));
+                        let (name, value) =
+                            (String::from_utf8_lossy(&c.name), String::from_utf8_lossy(&c.value));
                         story.line(3, format!("{name}: \"{value}\","));
                     }
                     story.line(2, "},");
                 }
                 other => {
-                    let value = other.column().map(|c| String::from_utf8_lossy(&c.value)).unwrap_or_default();
+                    let value = other
+                        .column()
+                        .map(|c| String::from_utf8_lossy(&c.value))
+                        .unwrap_or_default();
                     story.line(2, format!("{name}: \"{value}\",{when}"));
                 }
             }
@@ -224,12 +274,17 @@ fn last_posts(blog: &Keyspace, tag: &str, story: &mut Story) -> Result<()> {
         story.line(1, format!("4. Read that row: {}", names(&entry)?));
         let by = text(&entry, "author")?;
         let author = authors.row(&by);
-        story.line(1, format!("5. Its author, {by}, is a key of Authors. Read that row: {}", names(&author)?));
+        story.line(
+            1,
+            format!("5. Its author, {by}, is a key of Authors. Read that row: {}", names(&author)?),
+        );
         let list = text(&entry, "tags")?;
         let split = tags(&list).collect::<Vec<_>>().join(" + ");
         story.line(1, format!("6. Now there are the post and its author; 7. its tags, \"{list}\", are split: {split}"));
         story.line(1, "8. So here is all of it but its comments:");
-        let published: i64 = text(&entry, "pubDate")?.parse().map_err(|e| Error::Corrupt(format!("{slug}: pubDate: {e}")))?;
+        let published: i64 = text(&entry, "pubDate")?
+            .parse()
+            .map_err(|e| Error::Corrupt(format!("{slug}: pubDate: {e}")))?;
         story.line(2, format!("| {}", text(&entry, "title")?));
         story.line(2, format!("| by {by} (@{}), {}", text(&author, "twitter")?, date(published)));
         story.line(2, format!("| {}", text(&entry, "body")?));
@@ -239,7 +294,13 @@ fn last_posts(blog: &Keyspace, tag: &str, story: &mut Story) -> Result<()> {
 
 fn comments(blog: &Keyspace, slug: &str, story: &mut Story) -> Result<()> {
     for comment in blog.family("Comments")?.row(slug).slice().super_columns()? {
-        let value = |name: &str| comment.columns.iter().find(|c| c.name == name.as_bytes()).map(|c| c.value_as::<String>());
+        let value = |name: &str| {
+            comment
+                .columns
+                .iter()
+                .find(|c| c.name == name.as_bytes())
+                .map(|c| c.value_as::<String>())
+        };
         if let (Some(who), Some(said)) = (value("commenter"), value("comment")) {
             let when = name_text(&comment.name).1.unwrap_or_default();
             story.line(0, format!("{when}  {}: {}", who?, said?));

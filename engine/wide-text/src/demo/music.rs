@@ -1,4 +1,5 @@
-//! The music site of the answer about likes (L1 to L10): its statements as written, likes in its seven steps, and many users at once.
+//! The music site of the answer about likes (L1 to L10): its statements as written, likes in its
+//! seven steps, and many users at once.
 
 use std::sync::Arc;
 
@@ -10,8 +11,9 @@ use uuid::Uuid;
 use super::Story;
 use crate::cli::{Session, Splitter};
 
-/// A keyspace, and in it the families of the answer, in its own words. cassandra-cli would refuse the last statement: its names are in no
-/// type of text, and its columns have no class. Here they are text, and counters like the rest of the family.
+/// A keyspace, and in it the families of the answer, in its own words. cassandra-cli would refuse
+/// the last statement: its names are in no type of text, and its columns have no class. Here they
+/// are text, and counters like the rest of the family.
 pub const SCHEMA: &str = include_str!("music.txt");
 
 const USERS: [&str; 4] = ["arin", "bob", "eve", "joey"];
@@ -31,7 +33,9 @@ enum Opinion {
 
 impl Opinion {
     fn of(value: &[u8]) -> Option<Opinion> {
-        [Opinion::Dislike, Opinion::Like, Opinion::Favourite].into_iter().find(|&o| value == [o as u8])
+        [Opinion::Dislike, Opinion::Like, Opinion::Favourite]
+            .into_iter()
+            .find(|&o| value == [o as u8])
     }
 
     /// The counter of `song_data` that counts it.
@@ -57,7 +61,8 @@ fn song(n: usize) -> [u8; 16] {
     id(100 + n)
 }
 
-/// Makes the keyspace `Music` by the answer's statements, and tells how users like and dislike songs, one at a time and many at once.
+/// Makes the keyspace `Music` by the answer's statements, and tells how users like and dislike
+/// songs, one at a time and many at once.
 ///
 /// # Errors
 /// `InvalidRequest` when there is such a keyspace already; errors of the engine.
@@ -83,7 +88,10 @@ pub fn songs(wide: &Wide, env: Arc<dyn Env>) -> Result<String> {
     crowd(&music)?;
     story.line(0, "");
     story.line(0, counters(&music, 0)?);
-    story.line(0, format!("The likes of {} users, and {} views.", USERS.len(), 2 * USERS.len() * ROUNDS * 4));
+    story.line(
+        0,
+        format!("The likes of {} users, and {} views.", USERS.len(), 2 * USERS.len() * ROUNDS * 4),
+    );
 
     story.part("By index");
     questions(&music, &mut story)?;
@@ -105,25 +113,40 @@ fn define(wide: &Wide, env: Arc<dyn Env>, story: &mut Story) -> Result<()> {
 }
 
 fn load(music: &Keyspace) -> Result<()> {
-    let (users, songs, comments) = (music.family("users")?, music.family("songs")?, music.family("comments")?);
+    let (users, songs, comments) =
+        (music.family("users")?, music.family("songs")?, music.family("comments")?);
     let mut batch = music.batch();
     for (n, name) in USERS.iter().enumerate() {
         batch.insert(&users.row(user(n)), "user_name", *name);
     }
     for (n, title) in SONGS.iter().enumerate() {
-        batch.insert(&songs.row(song(n)), "title", *title).insert(&songs.row(song(n)), "user_name", USERS[n]);
+        batch.insert(&songs.row(song(n)), "title", *title).insert(
+            &songs.row(song(n)),
+            "user_name",
+            USERS[n],
+        );
     }
     for (n, (who, text)) in COMMENTS.iter().enumerate() {
         let row = comments.row(id(200 + n));
-        batch.insert(&row, "user", user(*who)).insert(&row, "song", song(0)).insert(&row, "comment", *text);
+        batch
+            .insert(&row, "user", user(*who))
+            .insert(&row, "song", song(0))
+            .insert(&row, "comment", *text);
         batch.insert(&row, "timestamp", 1_300_000_000_000 + n as i64 * 1000);
     }
     batch.commit()
 }
 
-/// Says what a user thinks of a song, in the answer's steps, alone with the rows of both. Whether it was news, and the steps in words.
-fn say(music: &Keyspace, user: [u8; 16], song: [u8; 16], opinion: Opinion) -> Result<(bool, Vec<String>)> {
-    let (said, data) = (music.family("user_likes")?.row(user), music.family("song_data")?.row(song));
+/// Says what a user thinks of a song, in the answer's steps, alone with the rows of both. Whether
+/// it was news, and the steps in words.
+fn say(
+    music: &Keyspace,
+    user: [u8; 16],
+    song: [u8; 16],
+    opinion: Opinion,
+) -> Result<(bool, Vec<String>)> {
+    let (said, data) =
+        (music.family("user_likes")?.row(user), music.family("song_data")?.row(song));
     music.update(&[user, song], |batch| {
         let before = said.get(song)?.and_then(|c| Opinion::of(&c.value));
         let (what, told) = (opinion.counter(), before.map_or("nothing", Opinion::counter));
@@ -161,8 +184,11 @@ fn crowd(music: &Keyspace) -> Result<()> {
     };
     #[allow(clippy::disallowed_methods, reason = "they stand for an application's users")]
     std::thread::scope(|threads| {
-        let running: Vec<_> = (0..2 * USERS.len()).map(|n| threads.spawn(move || work(n % USERS.len()))).collect();
-        running.into_iter().try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        let running: Vec<_> =
+            (0..2 * USERS.len()).map(|n| threads.spawn(move || work(n % USERS.len()))).collect();
+        running
+            .into_iter()
+            .try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
 }
 
@@ -176,7 +202,13 @@ fn counters(music: &Keyspace, n: usize) -> Result<String> {
 fn questions(music: &Keyspace, story: &mut Story) -> Result<()> {
     let users = music.family("users")?;
     for found in users.find().eq("user_name", "bob").rows()? {
-        story.line(0, format!("users where user_name = bob: {}", <Uuid as FromBytes>::from_bytes(&found.key)?));
+        story.line(
+            0,
+            format!(
+                "users where user_name = bob: {}",
+                <Uuid as FromBytes>::from_bytes(&found.key)?
+            ),
+        );
     }
     for found in music.family("songs")?.find().eq("user_name", "arin").rows()? {
         let title: Option<String> = music.family("songs")?.row(&found.key).value("title")?;
@@ -188,7 +220,8 @@ fn questions(music: &Keyspace, story: &mut Story) -> Result<()> {
     for comment in rows {
         let row = music.family("comments")?.row(&comment.key);
         let who: Vec<u8> = row.value("user")?.unwrap_or_default();
-        let (name, said): (Option<String>, Option<String>) = (users.row(who).value("user_name")?, row.value("comment")?);
+        let (name, said): (Option<String>, Option<String>) =
+            (users.row(who).value("user_name")?, row.value("comment")?);
         story.line(1, format!("{}: {}", name.unwrap_or_default(), said.unwrap_or_default()));
     }
     Ok(())

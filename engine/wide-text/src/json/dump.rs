@@ -1,5 +1,6 @@
-//! Rows as Cassandra's `sstabledump` prints them (model 5.1), in the form that 3.x gives families (model 2.12): a column of a Standard
-//! family is a row whose clustering is its name, a super column a row whose columns are elements of a map without a name.
+//! Rows as Cassandra's `sstabledump` prints them (model 5.1), in the form that 3.x gives families
+//! (model 2.12): a column of a Standard family is a row whose clustering is its name, a super
+//! column a row whose columns are elements of a map without a name.
 
 use std::io::{self, Write};
 
@@ -48,14 +49,31 @@ impl<W: Write> Dump<W> {
     pub fn new(family: Described, times: Times, now: i64, out: W) -> Dump<W> {
         let mut emit = Emit::new(out);
         emit.open(b'[');
-        Dump { family, times, now, emit, partition: vec![], rows: false, row: vec![], cells: false, name: vec![] }
+        Dump {
+            family,
+            times,
+            now,
+            emit,
+            partition: vec![],
+            rows: false,
+            row: vec![],
+            cells: false,
+            name: vec![],
+        }
     }
 
-    /// Prints an entry: the partition part of its key, the partition's key, its place and what it says.
+    /// Prints an entry: the partition part of its key, the partition's key, its place and what it
+    /// says.
     ///
     /// # Errors
     /// Errors of the output, and `Corrupt`.
-    pub fn entry(&mut self, partition: &[u8], key: &[u8], place: &Place<'_>, body: &Body<'_>) -> Result<(), Failure> {
+    pub fn entry(
+        &mut self,
+        partition: &[u8],
+        key: &[u8],
+        place: &Place<'_>,
+        body: &Body<'_>,
+    ) -> Result<(), Failure> {
         if self.partition != partition {
             self.leave_partition();
             self.partition.extend_from_slice(partition);
@@ -176,7 +194,9 @@ impl<W: Write> Dump<W> {
 
     fn deletion(&mut self, d: &Deletion) -> io::Result<()> {
         let (marked, local) = (self.micros(d.timestamp), self.second(d.local));
-        self.emit.raw(&format!(", \"deletion_info\": {{\"marked_deleted\": {marked}, \"local_delete_time\": {local}}}"));
+        self.emit.raw(&format!(
+            ", \"deletion_info\": {{\"marked_deleted\": {marked}, \"local_delete_time\": {local}}}"
+        ));
         Ok(())
     }
 
@@ -237,7 +257,10 @@ impl<W: Write> Dump<W> {
 }
 
 fn damaged(place: &[u8]) -> firn_wide::Error {
-    firn_wide::Error::Corrupt(format!("the bound of a deleted range can't be read: \"{}\"", place.escape_ascii()))
+    firn_wide::Error::Corrupt(format!(
+        "the bound of a deleted range can't be read: \"{}\"",
+        place.escape_ascii()
+    ))
 }
 
 /// `2009-08-16T15:53:24` in the years 1 to 9999.

@@ -18,7 +18,8 @@ use crate::text;
 /// What is written of each column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
-    /// Triples of name, value and timestamp, with times to live, tombstones and deletions: all that there is to a family.
+    /// Triples of name, value and timestamp, with times to live, tombstones and deletions: all that
+    /// there is to a family.
     Full,
     /// Names and values of what is alive.
     Short,
@@ -72,7 +73,8 @@ struct Export<'a, W: Write> {
 /// Writes families of a keyspace, all of one moment. Without names: every family.
 ///
 /// # Errors
-/// `InvalidRequest` for a family that is not there, or that holds what the notation can't say; errors of the store and of `out`.
+/// `InvalidRequest` for a family that is not there, or that holds what the notation can't say;
+/// errors of the store and of `out`.
 pub fn export<W: Write>(
     wide: &Wide,
     keyspace: &str,
@@ -84,7 +86,10 @@ pub fn export<W: Write>(
     let chosen: Vec<Arc<Family>> = if families.is_empty() {
         schema.keyspace(keyspace)?.families().cloned().collect()
     } else {
-        families.iter().map(|f| schema.family(keyspace, f).cloned()).collect::<firn_wide::Result<_>>()?
+        families
+            .iter()
+            .map(|f| schema.family(keyspace, f).cloned())
+            .collect::<firn_wide::Result<_>>()?
     };
     let view = wide.store().view();
     let mut emit = Emit::new(out);
@@ -115,7 +120,9 @@ pub fn export<W: Write>(
 
 impl<W: Write> Export<'_, W> {
     fn family(&mut self, wide: &Wide, view: &View) -> Result<(), Failure> {
-        let Some(family) = wide.store().family(self.def.id()) else { return Err(Error::NotFound.into()) };
+        let Some(family) = wide.store().family(self.def.id()) else {
+            return Err(Error::NotFound.into());
+        };
         let slice = if self.notation == Notation::Full { Slice::all().raw() } else { Slice::all() };
         let mut reader = view.scan(&family, &Partitions::all(), &slice)?;
         while reader.next_partition()? {
@@ -136,7 +143,12 @@ impl<W: Write> Export<'_, W> {
         Ok(())
     }
 
-    fn item(&mut self, layout: &firn_wide::internals::key::Layout, place: &Place<'_>, body: &Body<'_>) -> Result<(), Failure> {
+    fn item(
+        &mut self,
+        layout: &firn_wide::internals::key::Layout,
+        place: &Place<'_>,
+        body: &Body<'_>,
+    ) -> Result<(), Failure> {
         self.open_row()?;
         if !place.row.is_empty() && self.super_column != place.row {
             self.close_super_column();
@@ -174,7 +186,11 @@ impl<W: Write> Export<'_, W> {
         Ok(())
     }
 
-    fn open_super_column(&mut self, layout: &firn_wide::internals::key::Layout, row: &[u8]) -> Result<(), Failure> {
+    fn open_super_column(
+        &mut self,
+        layout: &firn_wide::internals::key::Layout,
+        row: &[u8],
+    ) -> Result<(), Failure> {
         self.super_column.extend_from_slice(row);
         let mut parts = vec![];
         layout.clustering_of(row, &mut parts)?;
@@ -223,14 +239,18 @@ impl<W: Write> Export<'_, W> {
         self.emit.quote(&name)?;
         let rest = match cell.state {
             State::Live(_) => String::new(),
-            State::Expiring { ttl, expires, .. } => format!(", \"ttl\": {ttl}, \"expires\": {expires}"),
+            State::Expiring { ttl, expires, .. } => {
+                format!(", \"ttl\": {ttl}, \"expires\": {expires}")
+            }
             State::Tombstone { deleted } => format!(", \"deleted\": {deleted}"),
             State::Counter(n) => format!(", \"counter\": {n}"),
         };
         let value = match cell.state {
             State::Live(value) => Some(value),
             // What has expired has no value, whether compactions have cut it yet or not.
-            State::Expiring { value, expires, .. } => Some(if expires <= self.now { &[][..] } else { value }),
+            State::Expiring { value, expires, .. } => {
+                Some(if expires <= self.now { &[][..] } else { value })
+            }
             State::Tombstone { .. } | State::Counter(_) => None,
         };
         if let Some(value) = value {
@@ -246,7 +266,13 @@ impl<W: Write> Export<'_, W> {
 ///
 /// # Errors
 /// `InvalidRequest` for a family that is not there; errors of the store and of `out`.
-pub fn dump<W: Write>(wide: &Wide, keyspace: &str, family: &str, times: Times, out: &mut W) -> Result<Counts, Failure> {
+pub fn dump<W: Write>(
+    wide: &Wide,
+    keyspace: &str,
+    family: &str,
+    times: Times,
+    out: &mut W,
+) -> Result<Counts, Failure> {
     let def = wide.schema().family(keyspace, family)?.clone();
     let Some(cells) = wide.store().family(def.id()) else { return Err(Error::NotFound.into()) };
     let described = Described { def, layout: cells.layout().clone() };

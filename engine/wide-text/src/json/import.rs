@@ -9,8 +9,9 @@
 //! listed       ::= "{" name: …, attribute* "}" | "{" name: …, value: "{" (column | deletion)* "}" "}"
 //! attribute    ::= name, value, timestamp, ttl, expires, deleted, counter
 //! ```
-//! A super column is in the full form when its `value` is an object. A colon may be left out before an object. Columns may also come
-//! alone, for a row that is named elsewhere ([`ImportOptions::row`]): as members, as `listed`, or as a list of those.
+//! A super column is in the full form when its `value` is an object. A colon may be left out before
+//! an object. Columns may also come alone, for a row that is named elsewhere
+//! ([`ImportOptions::row`]): as members, as `listed`, or as a list of those.
 
 use std::io::Read;
 
@@ -28,7 +29,8 @@ use crate::text::{self, Ticks};
 pub struct ImportOptions {
     /// Takes the document's rows, whatever family they are said to be of.
     pub family: Option<String>,
-    /// The document is columns of this row of [`family`](ImportOptions::family), which must be named then; a text of the key's type.
+    /// The document is columns of this row of [`family`](ImportOptions::family), which must be
+    /// named then; a text of the key's type.
     pub row: Option<String>,
     /// Of columns that have none; a fresh one for each row when it is `None`.
     pub timestamp: Option<i64>,
@@ -40,15 +42,22 @@ pub struct ImportOptions {
 
 impl Default for ImportOptions {
     fn default() -> Self {
-        ImportOptions { family: None, row: None, timestamp: None, chunk: 10_000, durability: Durability::Process }
+        ImportOptions {
+            family: None,
+            row: None,
+            timestamp: None,
+            chunk: 10_000,
+            durability: Durability::Process,
+        }
     }
 }
 
-/// Reads a document into families of a keyspace, which must be there. `watch` is told, after each row, of the bytes that were read
-/// and of what was written.
+/// Reads a document into families of a keyspace, which must be there. `watch` is told, after each
+/// row, of the bytes that were read and of what was written.
 ///
 /// # Errors
-/// What is wrong with the document, with its line; what the families refuse; errors of the store. Chunks before it are written then.
+/// What is wrong with the document, with its line; what the families refuse; errors of the store.
+/// Chunks before it are written then.
 pub fn import<R: Read>(
     keyspace: &Keyspace,
     source: R,
@@ -56,7 +65,14 @@ pub fn import<R: Read>(
     watch: &mut dyn FnMut(u64, Counts),
 ) -> Result<Counts, Failure> {
     let times = Ticks(keyspace.wide().timestamp());
-    let mut import = Import { lexer: Lexer::new(source), keyspace, options, times, watch, counts: Counts::default() };
+    let mut import = Import {
+        lexer: Lexer::new(source),
+        keyspace,
+        options,
+        times,
+        watch,
+        counts: Counts::default(),
+    };
     match &options.row {
         Some(key) => import.columns_alone(key)?,
         None => import.document()?,
@@ -161,14 +177,18 @@ impl<R: Read> Import<'_, R> {
         if word == Word::Sign(b',') && !*first {
             word = self.lexer.next()?;
         } else if word == Word::Text && !*first && !self.lexer.after_line_end() {
-            return Err(self.lexer.wrong(format!("a comma is missing before {:?}", shortened(self.lexer.text()))));
+            return Err(self
+                .lexer
+                .wrong(format!("a comma is missing before {:?}", shortened(self.lexer.text()))));
         }
         *first = false;
         match word {
             w if w == end => Ok(false),
             Word::Text => Ok(true),
             Word::End => Err(self.lexer.wrong("the text ends before everything is closed with }")),
-            Word::Sign(c) => Err(self.lexer.wrong(format!("here should be a name, not {:?}", char::from(c)))),
+            Word::Sign(c) => {
+                Err(self.lexer.wrong(format!("here should be a name, not {:?}", char::from(c))))
+            }
         }
     }
 
@@ -195,7 +215,8 @@ impl<R: Read> Import<'_, R> {
         while self.member(CLOSE, &mut first)? {
             key.clear();
             let of = chunks.family().key_validator();
-            text::read(of, self.lexer.text(), &mut self.times, &mut key).map_err(|e| self.lexer.wrong(format!("key: {e}")))?;
+            text::read(of, self.lexer.text(), &mut self.times, &mut key)
+                .map_err(|e| self.lexer.wrong(format!("key: {e}")))?;
             chunks.row(&key).map_err(|e| self.refused(e))?;
             self.expect_colon()?;
             let timestamp = self.options.timestamp.unwrap_or_else(|| chunks.timestamp());
@@ -203,7 +224,11 @@ impl<R: Read> Import<'_, R> {
             match self.lexer.next()? {
                 OPEN => self.columns(&mut row, CLOSE)?,
                 LIST => self.listed(&mut row, LIST_END)?,
-                _ => return Err(self.lexer.wrong("a row is an object: { … }, or a list of columns: [ … ]")),
+                _ => {
+                    return Err(self
+                        .lexer
+                        .wrong("a row is an object: { … }, or a list of columns: [ … ]"));
+                }
             }
             (self.watch)(self.lexer.read(), self.counts + chunks.counts());
         }
@@ -240,7 +265,8 @@ impl<R: Read> Import<'_, R> {
                 return Ok(());
             }
             let mut nothing_yet = true;
-            if word != OPEN || !self.member(CLOSE, &mut nothing_yet)? || self.lexer.text() != "name" {
+            if word != OPEN || !self.member(CLOSE, &mut nothing_yet)? || self.lexer.text() != "name"
+            {
                 return Err(self
                     .lexer
                     .wrong("a column that has no name before it is an object that begins with its name: {name: …, …}"));
@@ -269,7 +295,9 @@ impl<R: Read> Import<'_, R> {
         row.super_column = Some(name);
         let mut first = false;
         if !self.member(CLOSE, &mut first)? || self.lexer.text() != "value" {
-            return Err(self.lexer.wrong("a super column has a name and a value, and nothing else"));
+            return Err(self
+                .lexer
+                .wrong("a super column has a name and a value, and nothing else"));
         }
         self.expect_colon()?;
         self.expect_open("the value of a super column")?;
@@ -324,19 +352,29 @@ impl<R: Read> Import<'_, R> {
             return Err(self.lexer.wrong("here should be a number"));
         }
         let text = self.lexer.text();
-        text.parse().map_err(|_| self.lexer.wrong(format!("here should be a whole number, not {:?}", shortened(text))))
+        text.parse().map_err(|_| {
+            self.lexer.wrong(format!("here should be a whole number, not {:?}", shortened(text)))
+        })
     }
 
-    /// The attributes of a column, or of a deletion (no row); `first`: nothing of the object was read but its bracket.
-    fn attributes(&mut self, row: Option<&Row<'_>>, mut first: bool) -> Result<Attributes, Failure> {
+    /// The attributes of a column, or of a deletion (no row); `first`: nothing of the object was
+    /// read but its bracket.
+    fn attributes(
+        &mut self,
+        row: Option<&Row<'_>>,
+        mut first: bool,
+    ) -> Result<Attributes, Failure> {
         let mut all = Attributes::default();
         while self.member(CLOSE, &mut first)? {
             let attribute = self.lexer.text().to_owned();
             let known = ["timestamp", "deleted", "name", "value", "ttl", "expires", "counter"];
             let allowed = if row.is_some() { &known[..] } else { &known[..2] };
             if !allowed.contains(&&*attribute) {
-                let (what, names) = (if row.is_some() { "column" } else { "deletion" }, allowed.join(", "));
-                return Err(self.lexer.wrong(format!("a {what} has no {:?}: only {names}", shortened(&attribute))));
+                let (what, names) =
+                    (if row.is_some() { "column" } else { "deletion" }, allowed.join(", "));
+                return Err(self
+                    .lexer
+                    .wrong(format!("a {what} has no {:?}: only {names}", shortened(&attribute))));
             }
             self.expect_colon()?;
             match (&*attribute, row) {
@@ -369,7 +407,11 @@ impl<R: Read> Import<'_, R> {
         let mut name = vec![];
         let read = text::read(of, written, &mut self.times, &mut name);
         read.map_err(|e| self.lexer.wrong(format!("name: {e}")))?;
-        if name == expected { Ok(()) } else { Err(self.lexer.wrong("the name is another than the one before the colon")) }
+        if name == expected {
+            Ok(())
+        } else {
+            Err(self.lexer.wrong("the name is another than the one before the colon"))
+        }
     }
 
     fn super_column(&mut self, row: &mut Row<'_>) -> Result<(), Failure> {
@@ -407,19 +449,27 @@ impl<R: Read> Import<'_, R> {
     }
 
     /// What comes behind `value: {`.
-    fn full_super_column(&mut self, row: &mut Row<'_>, mut name: Option<String>) -> Result<(), Failure> {
+    fn full_super_column(
+        &mut self,
+        row: &mut Row<'_>,
+        mut name: Option<String>,
+    ) -> Result<(), Failure> {
         self.columns(row, CLOSE)?;
         let mut first = false;
         while self.member(CLOSE, &mut first)? {
             let again = self.lexer.text() == "name" && name.is_none();
             self.expect_colon()?;
             if !again || self.lexer.next()? != Word::Text {
-                return Err(self.lexer.wrong("a super column has a name and a value, and nothing else"));
+                return Err(self
+                    .lexer
+                    .wrong("a super column has a name and a value, and nothing else"));
             }
             name = Some(self.lexer.text().to_owned());
         }
         match (&name, &row.super_column) {
-            (Some(written), Some(expected)) => self.same_name(row.chunks.family().comparator(), written, expected),
+            (Some(written), Some(expected)) => {
+                self.same_name(row.chunks.family().comparator(), written, expected)
+            }
             _ => Ok(()),
         }
     }
@@ -438,30 +488,67 @@ impl<R: Read> Import<'_, R> {
     fn name_column(&mut self, row: &mut Row<'_>, name: &str) -> Result<(), Failure> {
         row.name.clear();
         let of = row.chunks.family().cell_comparator();
-        text::read(of, name, &mut self.times, &mut row.name).map_err(|e| self.lexer.wrong(format!("name: {e}")))
+        text::read(of, name, &mut self.times, &mut row.name)
+            .map_err(|e| self.lexer.wrong(format!("name: {e}")))
     }
 
     fn put(&mut self, row: &mut Row<'_>, a: Attributes) -> Result<(), Failure> {
         let timestamp = a.timestamp.unwrap_or(row.timestamp);
         let counts = row.chunks.family().is_counter();
         let state = match &a {
-            Attributes { deleted: Some(deleted), value: None, counter: None, ttl: None, expires: None, .. } => {
-                State::Tombstone { deleted: *deleted }
-            }
-            Attributes { counter: Some(n), value: None, deleted: None, ttl: None, expires: None, .. } => State::Counter(*n),
+            Attributes {
+                deleted: Some(deleted),
+                value: None,
+                counter: None,
+                ttl: None,
+                expires: None,
+                ..
+            } => State::Tombstone { deleted: *deleted },
+            Attributes {
+                counter: Some(n),
+                value: None,
+                deleted: None,
+                ttl: None,
+                expires: None,
+                ..
+            } => State::Counter(*n),
             // The bytes of a counter are its number.
-            Attributes { value: Some(value), counter: None, deleted: None, ttl: None, expires: None, .. } if counts => {
+            Attributes {
+                value: Some(value),
+                counter: None,
+                deleted: None,
+                ttl: None,
+                expires: None,
+                ..
+            } if counts => {
                 let n = value.as_slice().try_into().map(i64::from_be_bytes);
                 State::Counter(n.map_err(|_| self.lexer.wrong("a counter is a whole number"))?)
             }
-            Attributes { value: Some(value), counter: None, deleted: None, ttl: None, expires: None, .. } => State::Live(value),
-            Attributes { value: Some(value), counter: None, deleted: None, ttl: Some(ttl), expires, .. } => {
-                let ttl = u32::try_from(*ttl).map_err(|_| self.lexer.wrong("ttl is out of range"))?;
-                let expires = expires.unwrap_or_else(|| row.chunks.now().saturating_add(i64::from(ttl)));
+            Attributes {
+                value: Some(value),
+                counter: None,
+                deleted: None,
+                ttl: None,
+                expires: None,
+                ..
+            } => State::Live(value),
+            Attributes {
+                value: Some(value),
+                counter: None,
+                deleted: None,
+                ttl: Some(ttl),
+                expires,
+                ..
+            } => {
+                let ttl =
+                    u32::try_from(*ttl).map_err(|_| self.lexer.wrong("ttl is out of range"))?;
+                let expires =
+                    expires.unwrap_or_else(|| row.chunks.now().saturating_add(i64::from(ttl)));
                 State::Expiring { value, ttl, expires }
             }
             _ => {
-                let why = "a column has a value (and may have ttl and expires), or deleted, or a counter";
+                let why =
+                    "a column has a value (and may have ttl and expires), or deleted, or a counter";
                 return Err(self.lexer.wrong(why));
             }
         };
@@ -473,7 +560,9 @@ impl<R: Read> Import<'_, R> {
         self.expect_open("a deletion")?;
         let a = self.attributes(None, true)?;
         let (Some(timestamp), Some(local)) = (a.timestamp, a.deleted) else {
-            return Err(self.lexer.wrong("a deletion has a timestamp, and deleted: the second when it was made"));
+            return Err(self
+                .lexer
+                .wrong("a deletion has a timestamp, and deleted: the second when it was made"));
         };
         let deletion = Deletion { timestamp, local };
         row.chunks.delete(row.super_column.as_deref(), deletion).map_err(|e| self.refused(e))
@@ -481,5 +570,9 @@ impl<R: Read> Import<'_, R> {
 }
 
 fn shortened(text: &str) -> String {
-    if text.chars().count() <= 40 { text.into() } else { text.chars().take(40).chain(['…']).collect() }
+    if text.chars().count() <= 40 {
+        text.into()
+    } else {
+        text.chars().take(40).chain(['…']).collect()
+    }
 }

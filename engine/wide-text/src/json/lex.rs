@@ -1,10 +1,12 @@
-//! The words of relaxed JSON, one after the other: what the article's listings are written in, and strict JSON.
+//! The words of relaxed JSON, one after the other: what the article's listings are written in, and
+//! strict JSON.
 //!
-//! Beyond JSON: keys and values without quotes (to the end of the line, `,`, `:`, `=`, a bracket or a comment), quotes of either kind,
-//! `=` for `:`, comments (`// …`, `/* … */`), and lines of dots that say that something is left out. In a value without quotes a comma
-//! is part of the text unless a name follows it, or nothing, and so is `:` or `=` with a letter, a digit or a slash right behind it.
-//! Commas may be missing at the end of a line, or be too many at the end of a list; that is the reader's to judge, which is told where
-//! lines end.
+//! Beyond JSON: keys and values without quotes (to the end of the line, `,`, `:`, `=`, a bracket or
+//! a comment), quotes of either kind, `=` for `:`, comments (`// …`, `/* … */`), and lines of dots
+//! that say that something is left out. In a value without quotes a comma is part of the text
+//! unless a name follows it, or nothing, and so is `:` or `=` with a letter, a digit or a slash
+//! right behind it. Commas may be missing at the end of a line, or be too many at the end of a
+//! list; that is the reader's to judge, which is told where lines end.
 
 use std::io::{ErrorKind, Read};
 
@@ -262,7 +264,9 @@ impl<R: Read> Lexer<R> {
     fn checked(&mut self) -> Result<Word, Failure> {
         if std::str::from_utf8(&self.text).is_err() {
             self.text.clear();
-            return Err(self.wrong("a text that is not UTF-8; write other bytes as 0x and hexadecimal digits"));
+            return Err(self.wrong(
+                "a text that is not UTF-8; write other bytes as 0x and hexadecimal digits",
+            ));
         }
         Ok(Word::Text)
     }
@@ -278,7 +282,9 @@ impl<R: Read> Lexer<R> {
             b'f' => '\u{c}',
             b'"' | b'\'' | b'\\' | b'/' => char::from(b),
             b'u' => self.unicode()?,
-            other => return Err(self.wrong(format!("the unknown escape \\{}", other.escape_ascii()))),
+            other => {
+                return Err(self.wrong(format!("the unknown escape \\{}", other.escape_ascii())));
+            }
         };
         self.push(c.encode_utf8(&mut [0; 4]).as_bytes())
     }
@@ -287,7 +293,9 @@ impl<R: Read> Lexer<R> {
         let mut n = 0;
         for _ in 0..4 {
             let digit = self.byte()?.and_then(|b| char::from(b).to_digit(16));
-            let Some(digit) = digit else { return Err(self.wrong("\\u without four hexadecimal digits behind it")) };
+            let Some(digit) = digit else {
+                return Err(self.wrong("\\u without four hexadecimal digits behind it"));
+            };
             self.take();
             n = n << 4 | digit;
         }
@@ -313,8 +321,13 @@ impl<R: Read> Lexer<R> {
     fn bare(&mut self) -> Result<Word, Failure> {
         self.text.clear();
         loop {
-            match self.run(|b| matches!(b, b',' | b':' | b'=' | b'{' | b'}' | b'[' | b']' | b'/'))? {
-                Some(b'/') if !matches!(self.second()?, Some(b'/' | b'*')) || !self.text.ends_with(b" ") => {
+            match self
+                .run(|b| matches!(b, b',' | b':' | b'=' | b'{' | b'}' | b'[' | b']' | b'/'))?
+            {
+                Some(b'/')
+                    if !matches!(self.second()?, Some(b'/' | b'*'))
+                        || !self.text.ends_with(b" ") =>
+                {
                     self.take();
                     self.push(b"/")?;
                 }
@@ -324,7 +337,10 @@ impl<R: Read> Lexer<R> {
                 }
                 // A time, an address.
                 Some(b @ (b':' | b'='))
-                    if self.is_value && self.second()?.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'/') =>
+                    if self.is_value
+                        && self
+                            .second()?
+                            .is_some_and(|b| b.is_ascii_alphanumeric() || b == b'/') =>
                 {
                     self.take();
                     self.push(&[b])?;
@@ -336,7 +352,8 @@ impl<R: Read> Lexer<R> {
         self.checked()
     }
 
-    /// Whether the comma that is next belongs to the value that it is in: there is more text behind it, and that text is no name.
+    /// Whether the comma that is next belongs to the value that it is in: there is more text behind
+    /// it, and that text is no name.
     fn comma_is_text(&mut self) -> Result<bool, Failure> {
         let (mut least, mut blank) = (64, true);
         loop {
@@ -346,7 +363,9 @@ impl<R: Read> Lexer<R> {
                     (b' ' | b'\t' | b'\r', _) => {}
                     (b'\n' | b',' | b'}' | b']', _) => return Ok(!blank),
                     (b':' | b'=' | b'{' | b'[', _) => return Ok(false),
-                    (b'"' | b'\'', _) | (b'/', Some(b'/' | b'*')) | (b'.', Some(b'.')) if blank => return Ok(false),
+                    (b'"' | b'\'', _) | (b'/', Some(b'/' | b'*')) | (b'.', Some(b'.')) if blank => {
+                        return Ok(false);
+                    }
                     (b'/', Some(b'/' | b'*')) if bytes[i - 1] == b' ' => return Ok(true),
                     _ => blank = false,
                 }

@@ -1,7 +1,8 @@
 //! Families as JSON, out and in (model 1.1), and as `sstabledump` shows tables (model 5.1).
 //!
-//! - [`export`], [`import`]: the article's two notations. The full one holds all that there is to a family, so that an empty family
-//!   that it is read into is the same in every read and gives the same text again:
+//! - [`export`], [`import`]: the article's two notations. The full one holds all that there is to a
+//!   family, so that an empty family that it is read into is the same in every read and gives the
+//!   same text again:
 //!   ```text
 //!   {"UserProfile": {
 //!     "phatduckk": {
@@ -10,16 +11,17 @@
 //!       "phone": {"name": "phone", "timestamp": 9, "deleted": 1250558004},            a tombstone
 //!       "visit": {"name": "visit", "value": "x", "timestamp": 9, "ttl": 60, "expires": 1250558064}}}}
 //!   ```
-//!   A super column is `{"name": …, "value": {its deletion and columns}}`, a counter `{"name": …, "counter": n, "timestamp": …}`. What a
-//!   deletion covers, and the value of what has expired, is not written: it can't be read any more. The short notation holds names and
-//!   values of what is alive.
+//!   A super column is `{"name": …, "value": {its deletion and columns}}`, a counter
+//!   `{"name": …, "counter": n, "timestamp": …}`. What a deletion covers, and the value of what has
+//!   expired, is not written: it can't be read any more. The short notation holds names and values
+//!   of what is alive.
 //! - [`bytes_of`]: a text as the bytes of a type, for whoever has rows from elsewhere.
 //! - [`Dump`]: rows as `sstabledump` prints them.
 //!
 //! Nothing here grows with what is read or written, but a chunk of rows and the longest text.
 //!
-//! How bytes become text: text types and `BytesType` as they are where that is text, other types as CQL writes them, and what
-//! that would not give back exactly as `0x` and hexadecimal digits.
+//! How bytes become text: text types and `BytesType` as they are where that is text, other types as
+//! CQL writes them, and what that would not give back exactly as `0x` and hexadecimal digits.
 
 mod dump;
 mod emit;
@@ -62,7 +64,9 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Syntax { line, column, why } => write!(f, "line {line}, column {column}: {why}"),
+            Failure::Syntax { line, column, why } => {
+                write!(f, "line {line}, column {column}: {why}")
+            }
             Failure::Io(e) => e.fmt(f),
             Failure::Data(e) => e.fmt(f),
         }
@@ -91,7 +95,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// The bytes of a type that a text means; of text types and `BytesType` the text itself, byte for byte.
+/// The bytes of a type that a text means; of text types and `BytesType` the text itself, byte for
+/// byte.
 ///
 /// # Errors
 /// `InvalidRequest` for a text that isn't of the type.

@@ -1,7 +1,9 @@
-//! Makes well-formed what printed copies of `storage-conf.xml` got wrong: blanks after `<` and `</`, and between `/` and `>`.
+//! Makes well-formed what printed copies of `storage-conf.xml` got wrong: blanks after `<` and
+//! `</`, and between `/` and `>`.
 //!
-//! Nothing is added or lost: such blanks move behind the name or before the slash, so positions in messages stay right to a few columns.
-//! Comments, CDATA sections, processing instructions, attribute values and text stay as they are. The text may be anything.
+//! Nothing is added or lost: such blanks move behind the name or before the slash, so positions in
+//! messages stay right to a few columns. Comments, CDATA sections, processing instructions,
+//! attribute values and text stay as they are. The text may be anything.
 
 /// The same document with its tags put right.
 pub fn tidy(text: &str) -> String {
@@ -22,7 +24,8 @@ pub fn tidy(text: &str) -> String {
     out
 }
 
-/// Where a comment, a CDATA section, a processing instruction or a declaration that begins here ends; `None` for a tag.
+/// Where a comment, a CDATA section, a processing instruction or a declaration that begins here
+/// ends; `None` for a tag.
 fn opaque_end(rest: &str) -> Option<usize> {
     let closing = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"), ("<!", ">")];
     let (opening, closing) = closing.into_iter().find(|(opening, _)| rest.starts_with(opening))?;
@@ -39,7 +42,8 @@ fn tidy_tag<'a>(rest: &'a str, out: &mut String) -> &'a str {
         out.push('/');
         rest = blanks(after, &mut moved);
     }
-    let name = rest.find(|c: char| c.is_ascii_whitespace() || "/>=<\"'".contains(c)).unwrap_or(rest.len());
+    let name =
+        rest.find(|c: char| c.is_ascii_whitespace() || "/>=<\"'".contains(c)).unwrap_or(rest.len());
     out.push_str(&rest[..name]);
     out.push_str(&moved);
     rest = &rest[name..];

@@ -1,7 +1,9 @@
-//! `storage-conf.xml`, the configuration of the article's era (model 1.2, 2.9): keyspaces, and a few settings of the store.
+//! `storage-conf.xml`, the configuration of the article's era (model 1.2, 2.9): keyspaces, and a
+//! few settings of the store.
 //!
-//! A document is a `Storage`, or one of its parts: a `Keyspaces` or a `Keyspace`, as the article prints it. Blanks in odd places of
-//! tags are put right first (module `blanks`). What is not known, or means nothing here, is a [`Note`], not an error.
+//! A document is a `Storage`, or one of its parts: a `Keyspaces` or a `Keyspace`, as the article
+//! prints it. Blanks in odd places of tags are put right first (module `blanks`). What is not
+//! known, or means nothing here, is a [`Note`], not an error.
 
 mod blanks;
 mod settings;
@@ -47,8 +49,8 @@ impl StorageConf {
     /// Reads a document whose outermost element is a `Storage`, a `Keyspaces` or a `Keyspace`.
     ///
     /// # Errors
-    /// `Configuration`: with line and column, what is wrong with the XML or with a definition; of a comparator that is not known, also
-    /// which ones are.
+    /// `Configuration`: with line and column, what is wrong with the XML or with a definition; of a
+    /// comparator that is not known, also which ones are.
     pub fn parse(text: &str, registry: &Arc<Registry>) -> Result<StorageConf> {
         let tidy = check_len(text).map(blanks::tidy)?;
         let document = document(&tidy, 0)?;
@@ -64,17 +66,29 @@ impl StorageConf {
     ///
     /// # Errors
     /// As [`StorageConf::parse`].
-    pub fn parse_families(text: &str, keyspace: &str, registry: &Arc<Registry>) -> Result<Vec<CfDef>> {
+    pub fn parse_families(
+        text: &str,
+        keyspace: &str,
+        registry: &Arc<Registry>,
+    ) -> Result<Vec<CfDef>> {
         const OPENING: &str = "<Keyspace>";
         let tidy = format!("{OPENING}{}</Keyspace>", check_len(text).map(blanks::tidy)?);
         let document = document(&tidy, OPENING.len() as u32)?;
-        let reader = &mut Reader { registry, document: &document, shift: OPENING.len() as u32, notes: Vec::new() };
+        let reader = &mut Reader {
+            registry,
+            document: &document,
+            shift: OPENING.len() as u32,
+            notes: Vec::new(),
+        };
         let mut def = KsDef::new(keyspace);
         let mut schema = Schema::new(Arc::clone(registry));
         schema = schema.add_keyspace(&def).map_err(configuration)?;
         for node in document.root_element().children().filter(Node::is_element) {
             if !node.has_tag_name("ColumnFamily") {
-                return Err(reader.error(node, format_args!("{} is not a ColumnFamily", node.tag_name().name())));
+                return Err(reader.error(
+                    node,
+                    format_args!("{} is not a ColumnFamily", node.tag_name().name()),
+                ));
             }
             let family = reader.family(node, keyspace, Settings::default().gc_grace_seconds)?;
             schema = schema.add_family(&family).map_err(|e| reader.error(node, e))?;
@@ -99,15 +113,20 @@ impl StorageConf {
             "Keyspaces" => keyspaces.extend(reader.parts(root, "Keyspace")),
             "Keyspace" => keyspaces.push(root),
             other => {
-                return Err(
-                    reader.error(root, format_args!("a storage-conf.xml is a Storage, Keyspaces or Keyspace, not {other}"))
-                );
+                return Err(reader.error(
+                    root,
+                    format_args!(
+                        "a storage-conf.xml is a Storage, Keyspaces or Keyspace, not {other}"
+                    ),
+                ));
             }
         }
         let mut schema = Schema::new(Arc::clone(reader.registry));
         for node in keyspaces {
             let def = reader.keyspace(node, &self.settings)?;
-            schema = schema.add_keyspace(&KsDef { cf_defs: Vec::new(), ..def.clone() }).map_err(|e| reader.error(node, e))?;
+            schema = schema
+                .add_keyspace(&KsDef { cf_defs: Vec::new(), ..def.clone() })
+                .map_err(|e| reader.error(node, e))?;
             let families = node.children().filter(|n| n.has_tag_name("ColumnFamily"));
             for (node, family) in families.zip(&def.cf_defs) {
                 schema = schema.add_family(family).map_err(|e| reader.error(node, e))?;
@@ -120,7 +139,10 @@ impl StorageConf {
 
 fn check_len(text: &str) -> Result<&str> {
     if text.len() > MAX_LEN {
-        return Err(Error::Configuration(format!("storage-conf.xml has {} bytes; at most {MAX_LEN} are read", text.len())));
+        return Err(Error::Configuration(format!(
+            "storage-conf.xml has {} bytes; at most {MAX_LEN} are read",
+            text.len()
+        )));
     }
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
@@ -131,7 +153,8 @@ fn configuration(e: Error) -> Error {
 
 /// Parses; `shift` columns of the first line are not the user's.
 fn document(text: &str, shift: u32) -> Result<Document<'_>> {
-    let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
+    let options =
+        ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(|e| {
         let at = e.pos();
         // The parser's own text ends with the position.
@@ -143,7 +166,11 @@ fn document(text: &str, shift: u32) -> Result<Document<'_>> {
 }
 
 fn text_of(node: Node<'_, '_>) -> String {
-    node.children().filter_map(|n| if n.is_text() { n.text() } else { None }).collect::<String>().trim().to_owned()
+    node.children()
+        .filter_map(|n| if n.is_text() { n.text() } else { None })
+        .collect::<String>()
+        .trim()
+        .to_owned()
 }
 
 struct Reader<'a> {
@@ -168,21 +195,32 @@ impl Reader<'_> {
 
     /// The elements in this one, all of which should have this name; notes on the others.
     fn parts<'d, 'i>(&mut self, node: Node<'d, 'i>, name: &str) -> Vec<Node<'d, 'i>> {
-        let (parts, others): (Vec<_>, Vec<_>) = node.children().filter(Node::is_element).partition(|n| n.has_tag_name(name));
+        let (parts, others): (Vec<_>, Vec<_>) =
+            node.children().filter(Node::is_element).partition(|n| n.has_tag_name(name));
         for other in others {
-            self.note(other, format!("{} is not known in {}", other.tag_name().name(), node.tag_name().name()));
+            self.note(
+                other,
+                format!("{} is not known in {}", other.tag_name().name(), node.tag_name().name()),
+            );
         }
         parts
     }
 
     /// The number in an element, within these bounds.
-    fn number<T: FromStr + PartialOrd + Display>(&self, node: Node<'_, '_>, bounds: RangeInclusive<T>) -> Result<T> {
+    fn number<T: FromStr + PartialOrd + Display>(
+        &self,
+        node: Node<'_, '_>,
+        bounds: RangeInclusive<T>,
+    ) -> Result<T> {
         let text = text_of(node);
         match text.parse::<T>() {
             Ok(number) if bounds.contains(&number) => Ok(number),
             _ => {
                 let (name, from, to) = (node.tag_name().name(), bounds.start(), bounds.end());
-                Err(self.error(node, format_args!("{name} is a number from {from} to {to}, not {text:?}")))
+                Err(self.error(
+                    node,
+                    format_args!("{name} is a number from {from} to {to}, not {text:?}"),
+                ))
             }
         }
     }
@@ -192,16 +230,22 @@ impl Reader<'_> {
             return Err(self.error(node, "Table name attribute is required"));
         };
         if name.eq_ignore_ascii_case("system") {
-            return Err(self.error(node, "'system' is a reserved table name for Cassandra internals"));
+            return Err(
+                self.error(node, "'system' is a reserved table name for Cassandra internals")
+            );
         }
         let mut def = KsDef::new(name);
         let mut factor = settings.replication_factor;
         for part in node.children().filter(Node::is_element) {
             match part.tag_name().name() {
-                "ColumnFamily" => def.cf_defs.push(self.family(part, name, settings.gc_grace_seconds)?),
+                "ColumnFamily" => {
+                    def.cf_defs.push(self.family(part, name, settings.gc_grace_seconds)?)
+                }
                 "ReplicaPlacementStrategy" => def.strategy_class = text_of(part),
                 "ReplicationFactor" => factor = self.number(part, 1..=u32::MAX)?,
-                "EndPointSnitch" => self.note(part, "EndPointSnitch has no effect on one node of Firn".into()),
+                "EndPointSnitch" => {
+                    self.note(part, "EndPointSnitch has no effect on one node of Firn".into())
+                }
                 other => self.note(part, format!("{other} is not known in Keyspace")),
             }
         }
@@ -213,20 +257,31 @@ impl Reader<'_> {
         Ok(def)
     }
 
-    fn family(&mut self, node: Node<'_, '_>, keyspace: &str, gc_grace_seconds: i32) -> Result<CfDef> {
+    fn family(
+        &mut self,
+        node: Node<'_, '_>,
+        keyspace: &str,
+        gc_grace_seconds: i32,
+    ) -> Result<CfDef> {
         let Some(name) = node.attribute("Name") else {
             return Err(self.error(node, "ColumnFamily name attribute is required"));
         };
         let mut def = CfDef { gc_grace_seconds, ..CfDef::new(keyspace, name) };
         if let Some(given) = node.attribute("ColumnType") {
-            let known = ["Standard", "Super"].into_iter().find(|known| known.eq_ignore_ascii_case(given));
+            let known =
+                ["Standard", "Super"].into_iter().find(|known| known.eq_ignore_ascii_case(given));
             let Some(known) = known else {
-                return Err(self.error(node, format_args!("ColumnFamily {name} has invalid type {given}")));
+                return Err(
+                    self.error(node, format_args!("ColumnFamily {name} has invalid type {given}"))
+                );
             };
             def.column_type = known.into();
         }
         if node.has_attribute("ColumnSort") {
-            return Err(self.error(node, "ColumnSort is no longer an accepted attribute.  Use CompareWith instead."));
+            return Err(self.error(
+                node,
+                "ColumnSort is no longer an accepted attribute.  Use CompareWith instead.",
+            ));
         }
         def.comparator_type = self.comparator(node, "CompareWith")?;
         if def.column_type == "Super" {
@@ -256,7 +311,12 @@ impl Reader<'_> {
             Ok(_) => Ok(given.to_owned()),
             Err(unknown) => {
                 let (class, known) = (unknown.class, unknown.known.join(", "));
-                Err(self.error(node, format_args!("Unable to load class {class} for {attribute} attribute; there are {known}")))
+                Err(self.error(
+                    node,
+                    format_args!(
+                        "Unable to load class {class} for {attribute} attribute; there are {known}"
+                    ),
+                ))
             }
         }
     }
@@ -273,9 +333,15 @@ impl Reader<'_> {
                 | "RowsCached"
                 | "KeyCacheSavePeriodInSeconds"
                 | "RowCacheSavePeriodInSeconds") => {
-                    self.note(node, format!("{known} of ColumnFamily {} has no effect on Firn", def.name));
+                    self.note(
+                        node,
+                        format!("{known} of ColumnFamily {} has no effect on Firn", def.name),
+                    );
                 }
-                other => self.note(node, format!("attribute {other} of ColumnFamily {} is not known", def.name)),
+                other => self.note(
+                    node,
+                    format!("attribute {other} of ColumnFamily {} is not known", def.name),
+                ),
             }
         }
     }

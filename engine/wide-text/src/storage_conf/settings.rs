@@ -124,7 +124,12 @@ pub(super) struct Sync {
 
 impl Settings {
     /// Takes one element of `Storage`.
-    pub(super) fn read(&mut self, reader: &mut Reader<'_>, sync: &mut Sync, node: Node<'_, '_>) -> Result<()> {
+    pub(super) fn read(
+        &mut self,
+        reader: &mut Reader<'_>,
+        sync: &mut Sync,
+        node: Node<'_, '_>,
+    ) -> Result<()> {
         match node.tag_name().name() {
             "ClusterName" => self.cluster_name = text_of(node),
             "Partitioner" => self.partitioner = some_text(node),
@@ -138,9 +143,15 @@ impl Settings {
             "RpcTimeoutInMillis" => self.rpc_timeout_ms = reader.number(node, 0..=u64::MAX)?,
             "ThriftAddress" => self.thrift_address = some_text(node),
             "ThriftPort" => self.thrift_port = reader.number(node, 1..=u16::MAX)?,
-            "ThriftFramedTransport" => self.thrift_framed_transport = text_of(node).eq_ignore_ascii_case("true"),
-            "ColumnIndexSizeInKB" => self.column_index_size_kb = reader.number(node, 1..=u32::MAX)?,
-            "MemtableSizeInMB" | "MemtableThroughputInMB" => self.memtable_size_mb = reader.number(node, 1..=1 << 20)?,
+            "ThriftFramedTransport" => {
+                self.thrift_framed_transport = text_of(node).eq_ignore_ascii_case("true")
+            }
+            "ColumnIndexSizeInKB" => {
+                self.column_index_size_kb = reader.number(node, 1..=u32::MAX)?
+            }
+            "MemtableSizeInMB" | "MemtableThroughputInMB" => {
+                self.memtable_size_mb = reader.number(node, 1..=1 << 20)?
+            }
             "MemtableObjectCountInMillions" | "MemtableOperationsInMillions" => {
                 self.memtable_object_count_millions = reader.number(node, 1e-6..=1e9)?;
             }
@@ -148,11 +159,20 @@ impl Settings {
             "CommitLogSync" => match text_of(node).to_ascii_lowercase().as_str() {
                 "batch" => sync.batch = true,
                 "periodic" => sync.batch = false,
-                other => return Err(reader.error(node, format_args!("CommitLogSync is periodic or batch, not {other:?}"))),
+                other => {
+                    return Err(reader.error(
+                        node,
+                        format_args!("CommitLogSync is periodic or batch, not {other:?}"),
+                    ));
+                }
             },
             "CommitLogSyncPeriodInMS" => sync.period_ms = Some(reader.number(node, 1..=u64::MAX)?),
-            "CommitLogSyncBatchWindowInMS" => sync.window_ms = Some(reader.number(node, 0.0..=1e9)?),
-            name if WITHOUT_EFFECT.contains(&name) => reader.note(node, format!("{name} has no effect on one node of Firn")),
+            "CommitLogSyncBatchWindowInMS" => {
+                sync.window_ms = Some(reader.number(node, 0.0..=1e9)?)
+            }
+            name if WITHOUT_EFFECT.contains(&name) => {
+                reader.note(node, format!("{name} has no effect on one node of Firn"))
+            }
             name => reader.note(node, format!("{name} is not known")),
         }
         Ok(())
@@ -166,7 +186,8 @@ impl Settings {
         };
     }
 
-    /// These options with what is said of partitioner, cluster name, `CommitLogSync` and `MemtableSizeInMB`.
+    /// These options with what is said of partitioner, cluster name, `CommitLogSync` and
+    /// `MemtableSizeInMB`.
     ///
     /// ```
     /// use firn_wide::{Options, Wide};

@@ -30,8 +30,9 @@ use super::read::ColumnReader;
 use super::value::{FromBytes, ToBytes};
 use super::write::refused;
 use super::{
-    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, IndexClause, IndexExpression,
-    IndexOperator, KeyRange, KeySlice, Keyspace, Mutation, RowMutation, SlicePredicate, SliceRange, SuperColumn,
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, IndexClause,
+    IndexExpression, IndexOperator, KeyRange, KeySlice, Keyspace, Mutation, RowMutation,
+    SlicePredicate, SliceRange, SuperColumn,
 };
 use crate::base::error::{Error, Result, invalid};
 use crate::store::{PurgeReport, View};
@@ -61,7 +62,13 @@ impl ColumnFamily {
 
     /// The row of this key, whether there is anything in it or not.
     pub fn row(&self, key: impl ToBytes) -> Row {
-        Row { family: self.clone(), key: key.to_bytes().into_owned(), super_column: None, timestamp: None, ttl: None }
+        Row {
+            family: self.clone(),
+            key: key.to_bytes().into_owned(),
+            super_column: None,
+            timestamp: None,
+            ttl: None,
+        }
     }
 
     /// All rows, in the order of the partitioner, to be narrowed down.
@@ -95,7 +102,10 @@ impl ColumnFamily {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn find(&self) -> Find {
-        Find { family: self.clone(), clause: IndexClause { count: i32::MAX, ..IndexClause::new([]) } }
+        Find {
+            family: self.clone(),
+            clause: IndexClause { count: i32::MAX, ..IndexClause::new([]) },
+        }
     }
 
     /// Removes all rows.
@@ -106,7 +116,8 @@ impl ColumnFamily {
         self.keyspace.truncate(&self.name)
     }
 
-    /// Says of each of its tables which tombstones and expired cells it holds, and what keeps them from being purged.
+    /// Says of each of its tables which tombstones and expired cells it holds, and what keeps them
+    /// from being purged.
     ///
     /// # Errors
     /// `InvalidRequest` when it has been dropped; errors of the engine.
@@ -115,8 +126,8 @@ impl ColumnFamily {
         self.keyspace.store().purge_report(&table.cells, table.def.gc_grace())
     }
 
-    /// Builds the index on a column anew, which frees it of entries that it holds in vain. Queries by it are refused meanwhile; writes
-    /// go on.
+    /// Builds the index on a column anew, which frees it of entries that it holds in vain. Queries
+    /// by it are refused meanwhile; writes go on.
     ///
     /// # Errors
     /// `InvalidRequest` when there is no index on the column; errors of the engine.
@@ -125,7 +136,10 @@ impl ColumnFamily {
         let name = column.to_bytes();
         let Some(index) = table.index(&name) else {
             let name = table.def.comparator().to_text(&name, Wording::Cli);
-            return Err(invalid(format!("there is no index on the column {name} of {}", self.name)));
+            return Err(invalid(format!(
+                "there is no index on the column {name} of {}",
+                self.name
+            )));
         };
         self.keyspace.store().rebuild_index(&table.cells, index.id)
     }
@@ -135,7 +149,8 @@ impl ColumnFamily {
     }
 }
 
-/// A row of a column family, or one of its super columns. Cheap to make: nothing is looked up until it is read or written.
+/// A row of a column family, or one of its super columns. Cheap to make: nothing is looked up until
+/// it is read or written.
 ///
 /// Writes take the store's clock as timestamp, unless [`at`](Row::at) says another.
 #[derive(Clone, Debug)]
@@ -202,7 +217,11 @@ impl Row {
     /// # Errors
     /// As [`Keyspace::add`].
     pub fn add(&self, name: impl ToBytes, delta: i64) -> Result<()> {
-        self.family.keyspace.add(&self.key, &self.parent(), &CounterColumn::new(name.to_bytes(), delta))
+        self.family.keyspace.add(
+            &self.key,
+            &self.parent(),
+            &CounterColumn::new(name.to_bytes(), delta),
+        )
     }
 
     /// A column; `None` when it isn't there.
@@ -306,14 +325,17 @@ impl Slice {
         self
     }
 
-    /// The columns, read as they are asked for: of one state, in memory that doesn't grow with the row.
+    /// The columns, read as they are asked for: of one state, in memory that doesn't grow with the
+    /// row.
     ///
     /// # Errors
-    /// As [`Keyspace::get_slice`]; `InvalidRequest` for the rows of a Super family, whose columns are in super columns, and for counters.
+    /// As [`Keyspace::get_slice`]; `InvalidRequest` for the rows of a Super family, whose columns
+    /// are in super columns, and for counters.
     pub fn columns(self) -> Result<Columns> {
         let row = &self.row;
         let table = row.family.keyspace.table(&row.family.name)?;
-        ColumnReader::new(row.family.keyspace.store(), table, &row.key, &row.parent(), &self.range).map(Columns)
+        ColumnReader::new(row.family.keyspace.store(), table, &row.key, &row.parent(), &self.range)
+            .map(Columns)
     }
 
     /// The super columns.
@@ -366,7 +388,8 @@ impl Iterator for Columns {
     }
 }
 
-/// Rows of a family, with the columns of each that are asked for. Ranges of keys go by the partitioner's order.
+/// Rows of a family, with the columns of each that are asked for. Ranges of keys go by the
+/// partitioner's order.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Rows {
@@ -394,8 +417,8 @@ impl Rows {
         self
     }
 
-    /// The rows, read as they are asked for: of one state, which is kept for as long as the iterator lives, in memory that grows with one
-    /// row only. Those without columns are left out.
+    /// The rows, read as they are asked for: of one state, which is kept for as long as the
+    /// iterator lives, in memory that grows with one row only. Those without columns are left out.
     ///
     /// # Errors
     /// As [`Keyspace::get_range_slices`].
@@ -422,7 +445,8 @@ impl Iterator for RowIter {
     }
 }
 
-/// Rows by what is in their columns. At least one column that is to equal a value must have an index.
+/// Rows by what is in their columns. At least one column that is to equal a value must have an
+/// index.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Find {
@@ -472,7 +496,11 @@ impl Find {
     /// # Errors
     /// As [`Keyspace::get_indexed_slices`].
     pub fn rows(self) -> Result<Vec<KeySlice>> {
-        self.family.keyspace.get_indexed_slices(&self.family.parent(), &self.clause, &SlicePredicate::all())
+        self.family.keyspace.get_indexed_slices(
+            &self.family.parent(),
+            &self.clause,
+            &SlicePredicate::all(),
+        )
     }
 }
 
@@ -511,9 +539,9 @@ impl Keyspace {
         Batch { keyspace: self.clone(), timestamp: self.wide.timestamp(), rows: vec![] }
     }
 
-    /// Reads rows and writes them with nobody else writing to them in between: all that `work` puts into the batch is written when it
-    /// returns, or nothing after an error. It may read anything, but must not write otherwise, and the batch may concern rows with
-    /// these keys only.
+    /// Reads rows and writes them with nobody else writing to them in between: all that `work` puts
+    /// into the batch is written when it returns, or nothing after an error. It may read anything,
+    /// but must not write otherwise, and the batch may concern rows with these keys only.
     ///
     /// ```
     /// # use firn_wide::{CfDef, KsDef, Wide};
@@ -534,8 +562,13 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// Those of `work`, `InvalidRequest` for a row of another key; else as [`batch_mutate`](Keyspace::batch_mutate).
-    pub fn update<T>(&self, keys: &[impl ToBytes], work: impl FnOnce(&mut Batch) -> Result<T>) -> Result<T> {
+    /// Those of `work`, `InvalidRequest` for a row of another key; else as
+    /// [`batch_mutate`](Keyspace::batch_mutate).
+    pub fn update<T>(
+        &self,
+        keys: &[impl ToBytes],
+        work: impl FnOnce(&mut Batch) -> Result<T>,
+    ) -> Result<T> {
         let keys: Vec<_> = keys.iter().map(ToBytes::to_bytes).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|k| &**k).collect();
         let alone = |_: &View| {
@@ -550,7 +583,9 @@ impl Keyspace {
 impl Batch {
     fn push(&mut self, row: &Row, mutation: Mutation) {
         match self.rows.last_mut() {
-            Some(last) if last.key == row.key && last.column_family == *row.family.name => last.mutations.push(mutation),
+            Some(last) if last.key == row.key && last.column_family == *row.family.name => {
+                last.mutations.push(mutation)
+            }
             _ => self.rows.push(RowMutation::new(row.key.clone(), &*row.family.name, [mutation])),
         }
     }
@@ -589,7 +624,10 @@ impl Batch {
 
     fn push_deletion(&mut self, row: &Row, predicate: Option<SlicePredicate>) -> &mut Batch {
         let timestamp = Some(row.timestamp.unwrap_or(self.timestamp));
-        self.push(row, Deletion { timestamp, super_column: row.super_column.clone(), predicate }.into());
+        self.push(
+            row,
+            Deletion { timestamp, super_column: row.super_column.clone(), predicate }.into(),
+        );
         self
     }
 

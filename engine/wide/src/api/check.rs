@@ -1,8 +1,9 @@
-//! What is refused before anything is read or written, with the texts of the article's servers (model 2.1, 2.4, 2.5, 2.7, 2.8, 6).
+//! What is refused before anything is read or written, with the texts of the article's servers
+//! (model 2.1, 2.4, 2.5, 2.7, 2.8, 6).
 
 use super::data::{
-    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, Deletion, IndexExpression, IndexOperator, SlicePredicate,
-    SliceRange, check_ttl,
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, Deletion, IndexExpression,
+    IndexOperator, SlicePredicate, SliceRange, check_ttl,
 };
 use super::state::Table;
 use crate::base::error::{Error, Result, invalid};
@@ -11,7 +12,8 @@ use crate::types::{Type, Wording};
 /// The longest key, name, and value that is indexed or compared in an index clause, in bytes.
 pub const MAX_SHORT: usize = 65_535;
 
-/// Why bytes are no value of a type, in the words of the article's servers where the newest have others (model 6.12).
+/// Why bytes are no value of a type, in the words of the article's servers where the newest have
+/// others (model 6.12).
 fn validate(t: &Type, bytes: &[u8]) -> std::result::Result<(), String> {
     t.validate(bytes).map_err(|why| match t {
         Type::TimeUuid if why.0.starts_with("UUID") => format!("Time{why}"),
@@ -30,7 +32,10 @@ pub fn key(table: &Table, key: &[u8]) -> Result<()> {
         return Err(invalid("Key may not be empty"));
     }
     if key.len() > MAX_SHORT {
-        return Err(invalid(format!("Key length of {} is longer than maximum of {MAX_SHORT}", key.len())));
+        return Err(invalid(format!(
+            "Key length of {} is longer than maximum of {MAX_SHORT}",
+            key.len()
+        )));
     }
     check_type(table.def.key_validator(), key)
 }
@@ -46,16 +51,25 @@ fn name(t: &Type, name: &[u8]) -> Result<()> {
 }
 
 /// Names of what lies in a super column (when one is given), else in the row.
-fn names<'a>(table: &Table, super_column: Option<&[u8]>, names: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
+fn names<'a>(
+    table: &Table,
+    super_column: Option<&[u8]>,
+    names: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<()> {
     if let Some(super_column) = super_column {
         if super_column.len() > MAX_SHORT {
-            return Err(invalid(format!("supercolumn name length must not be greater than {MAX_SHORT}")));
+            return Err(invalid(format!(
+                "supercolumn name length must not be greater than {MAX_SHORT}"
+            )));
         }
         if super_column.is_empty() {
             return Err(invalid("supercolumn name must not be empty"));
         }
         if !table.def.is_super() {
-            return Err(invalid(format!("supercolumn parameter is invalid for standard CF {}", table.def.name())));
+            return Err(invalid(format!(
+                "supercolumn parameter is invalid for standard CF {}",
+                table.def.name()
+            )));
         }
     }
     names.into_iter().try_for_each(|n| name(table.name_type(super_column.is_some()), n))
@@ -64,8 +78,14 @@ fn names<'a>(table: &Table, super_column: Option<&[u8]>, names: impl IntoIterato
 /// Refuses a plain operation on counters, or the other way round.
 pub fn kind(table: &Table, counters: bool) -> Result<()> {
     match (table.def.is_counter(), counters) {
-        (true, false) => Err(invalid(format!("invalid operation for commutative columnfamily {}", table.def.name()))),
-        (false, true) => Err(invalid(format!("invalid operation for non commutative columnfamily {}", table.def.name()))),
+        (true, false) => Err(invalid(format!(
+            "invalid operation for commutative columnfamily {}",
+            table.def.name()
+        ))),
+        (false, true) => Err(invalid(format!(
+            "invalid operation for non commutative columnfamily {}",
+            table.def.name()
+        ))),
         _ => Ok(()),
     }
 }
@@ -74,7 +94,10 @@ pub fn kind(table: &Table, counters: bool) -> Result<()> {
 pub fn parent(table: &Table, parent: &ColumnParent) -> Result<()> {
     let Some(super_column) = &parent.super_column else { return Ok(()) };
     if !table.def.is_super() {
-        return Err(invalid(format!("columnfamily alone is required for standard CF {}", table.def.name())));
+        return Err(invalid(format!(
+            "columnfamily alone is required for standard CF {}",
+            table.def.name()
+        )));
     }
     names(table, None, [&**super_column])
 }
@@ -82,7 +105,10 @@ pub fn parent(table: &Table, parent: &ColumnParent) -> Result<()> {
 /// What has columns, not super columns.
 pub fn columns(table: &Table, parent: &ColumnParent) -> Result<()> {
     if table.def.is_super() && parent.super_column.is_none() {
-        return Err(invalid(format!("supercolumn parameter is not optional for super CF {}", table.def.name())));
+        return Err(invalid(format!(
+            "supercolumn parameter is not optional for super CF {}",
+            table.def.name()
+        )));
     }
     Ok(())
 }
@@ -91,7 +117,10 @@ pub fn columns(table: &Table, parent: &ColumnParent) -> Result<()> {
 pub fn write(table: &Table, to: &ColumnParent, column: &[u8]) -> Result<()> {
     parent(table, to)?;
     if table.def.is_super() && to.super_column.is_none() {
-        return Err(invalid(format!("missing mandatory super column name for super CF {}", table.def.name())));
+        return Err(invalid(format!(
+            "missing mandatory super column name for super CF {}",
+            table.def.name()
+        )));
     }
     names(table, to.super_column.as_deref(), [column])
 }
@@ -99,9 +128,18 @@ pub fn write(table: &Table, to: &ColumnParent, column: &[u8]) -> Result<()> {
 /// The path of one column or super column.
 pub fn path(table: &Table, super_column: Option<&[u8]>, column: Option<&[u8]>) -> Result<()> {
     match (table.def.is_super(), super_column, column) {
-        (false, Some(_), _) => Err(invalid(format!("supercolumn parameter is invalid for standard CF {}", table.def.name()))),
-        (false, None, None) => Err(invalid(format!("column parameter is not optional for standard CF {}", table.def.name()))),
-        (true, None, _) => Err(invalid(format!("supercolumn parameter is not optional for super CF {}", table.def.name()))),
+        (false, Some(_), _) => Err(invalid(format!(
+            "supercolumn parameter is invalid for standard CF {}",
+            table.def.name()
+        ))),
+        (false, None, None) => Err(invalid(format!(
+            "column parameter is not optional for standard CF {}",
+            table.def.name()
+        ))),
+        (true, None, _) => Err(invalid(format!(
+            "supercolumn parameter is not optional for super CF {}",
+            table.def.name()
+        ))),
         _ => path_names(table, super_column, column),
     }
 }
@@ -110,7 +148,10 @@ pub fn path(table: &Table, super_column: Option<&[u8]>, column: Option<&[u8]>) -
 pub fn path_or_parent(table: &Table, path: &ColumnPath) -> Result<()> {
     let (super_column, column) = (path.super_column.as_deref(), path.column.as_deref());
     match (table.def.is_super(), super_column, column) {
-        (false, Some(_), _) => Err(invalid(format!("supercolumn may not be specified for standard CF {}", table.def.name()))),
+        (false, Some(_), _) => Err(invalid(format!(
+            "supercolumn may not be specified for standard CF {}",
+            table.def.name()
+        ))),
         (true, None, Some(_)) => Err(invalid(format!(
             "A column cannot be specified without specifying a super column for removal on super CF {}",
             table.def.name()
@@ -130,8 +171,13 @@ pub fn column(table: &Table, column: &Column, in_super_column: bool) -> Result<(
     let known = table.def.column(&column.name);
     let validator = known.map_or(table.def.default_validator(), |c| c.validator());
     if let Err(why) = validate(validator, &column.value) {
-        let (def, name) = (&table.def, table.name_type(in_super_column).to_text(&column.name, Wording::Cli));
-        return Err(invalid(format!("({why}) [{}][{}][{name}] failed validation", def.keyspace(), def.name())));
+        let (def, name) =
+            (&table.def, table.name_type(in_super_column).to_text(&column.name, Wording::Cli));
+        return Err(invalid(format!(
+            "({why}) [{}][{}][{name}] failed validation",
+            def.keyspace(),
+            def.name()
+        )));
     }
     match known.and_then(|c| c.index()) {
         Some(index) if column.value.len() > MAX_SHORT => Err(invalid(format!(
@@ -185,12 +231,16 @@ pub fn deletion(table: &Table, deletion: &Deletion) -> Result<()> {
     names(table, None, super_column)?;
     match &deletion.predicate {
         Some(SlicePredicate::Names(n)) => names(table, super_column, n.iter().map(|n| &**n))?,
-        Some(SlicePredicate::Range(_)) => return Err(invalid("Deletion does not yet support SliceRange predicates.")),
+        Some(SlicePredicate::Range(_)) => {
+            return Err(invalid("Deletion does not yet support SliceRange predicates."));
+        }
         None => {}
     }
     if !table.def.is_counter() && deletion.timestamp.is_none() {
         let name = table.def.name();
-        return Err(invalid(format!("Deletion timestamp is not optional for non commutative column family {name}")));
+        return Err(invalid(format!(
+            "Deletion timestamp is not optional for non commutative column family {name}"
+        )));
     }
     Ok(())
 }
@@ -232,7 +282,10 @@ pub fn clause(table: &Table, expressions: &[IndexExpression], count: i32) -> Res
         return Err(invalid("index clause list may not be empty"));
     }
     filter(table, expressions)?;
-    if !expressions.iter().any(|e| e.op == IndexOperator::Eq && table.index(&e.column_name).is_some()) {
+    if !expressions
+        .iter()
+        .any(|e| e.op == IndexOperator::Eq && table.index(&e.column_name).is_some())
+    {
         return Err(invalid("No indexed columns present in index clause with operator EQ"));
     }
     // The article's servers end the conversation here.
@@ -249,13 +302,18 @@ pub fn filter(table: &Table, expressions: &[IndexExpression]) -> Result<()> {
     }
     for e in expressions {
         let fails = |what: &str, why: &dyn std::fmt::Display| {
-            invalid(format!("[{}]=[{}] failed {what} validation ({why})", hex(&e.column_name), hex(&e.value)))
+            invalid(format!(
+                "[{}]=[{}] failed {what} validation ({why})",
+                hex(&e.column_name),
+                hex(&e.value)
+            ))
         };
         validate(table.def.comparator(), &e.column_name).map_err(|why| fails("name", &why))?;
         if e.value.len() > MAX_SHORT {
             return Err(invalid("Index expression values may not be larger than 64K"));
         }
-        validate(table.def.validator(&e.column_name), &e.value).map_err(|why| fails("value", &why))?;
+        validate(table.def.validator(&e.column_name), &e.value)
+            .map_err(|why| fails("value", &why))?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Rows of columns into a family, in atomic chunks.
 //!
-//! A chunk is one call of the store's: all of it or nothing. Its partitions are put into the order of their tokens, in which the
-//! store writes them fastest.
+//! A chunk is one call of the store's: all of it or nothing. Its partitions are put into the order
+//! of their tokens, in which the store writes them fastest.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -64,7 +64,8 @@ impl std::ops::AddAssign for Counts {
 /// # Ok::<(), firn_wide::Error>(())
 /// ```
 ///
-/// What is refused was never written, but chunks before it may have been. What was not [flushed](Chunks::flush) is not written.
+/// What is refused was never written, but chunks before it may have been. What was not
+/// [flushed](Chunks::flush) is not written.
 pub struct Chunks {
     store: Store,
     table: Arc<Table>,
@@ -92,7 +93,12 @@ impl Chunks {
     ///
     /// # Errors
     /// `InvalidRequest` when there is no such family.
-    pub fn new(keyspace: &Keyspace, family: &str, limit: usize, durability: Durability) -> Result<Chunks> {
+    pub fn new(
+        keyspace: &Keyspace,
+        family: &str,
+        limit: usize,
+        durability: Durability,
+    ) -> Result<Chunks> {
         Ok(Chunks {
             store: keyspace.store().clone(),
             table: keyspace.table(family)?,
@@ -168,8 +174,9 @@ impl Chunks {
         self.used += 1;
     }
 
-    /// Writes a record as a row, or as a super column of one, with a timestamp of now. Never split over chunks; when it is refused, or one of
-    /// its columns is an error, nothing of it is written.
+    /// Writes a record as a row, or as a super column of one, with a timestamp of now. Never split
+    /// over chunks; when it is refused, or one of its columns is an error, nothing of it is
+    /// written.
     ///
     /// # Errors
     /// As [`row`](Chunks::row) and [`cell`](Chunks::cell), and the first error among the columns.
@@ -197,7 +204,8 @@ impl Chunks {
     /// Writes a column of the row: of a super column when one is named.
     ///
     /// # Errors
-    /// `InvalidRequest` with the texts of an insert; the errors of [`flush`](Chunks::flush), when the row goes over into another chunk.
+    /// `InvalidRequest` with the texts of an insert; the errors of [`flush`](Chunks::flush), when
+    /// the row goes over into another chunk.
     pub fn cell(&mut self, super_column: Option<&[u8]>, name: &[u8], cell: Cell<'_>) -> Result<()> {
         self.make_room()?;
         self.put(super_column, name, cell)
@@ -276,7 +284,11 @@ fn check_value(table: &Table, in_super_column: bool, name: &[u8], value: &[u8]) 
     let validator = known.map_or(def.default_validator(), |c| c.validator());
     if let Err(why) = validator.validate(value) {
         let name = table.name_type(in_super_column).to_text(name, Wording::Cli);
-        return Err(invalid(format!("({why}) [{}][{}][{name}] failed validation", def.keyspace(), def.name())));
+        return Err(invalid(format!(
+            "({why}) [{}][{}][{name}] failed validation",
+            def.keyspace(),
+            def.name()
+        )));
     }
     match known.and_then(|c| c.index()) {
         Some(index) if value.len() > MAX_SHORT => Err(invalid(format!(

@@ -1,7 +1,9 @@
-//! The structures of the operations, as Thrift's interface 19 names them (model 2.6), as plain data.
+//! The structures of the operations, as Thrift's interface 19 names them (model 2.6), as plain
+//! data.
 //!
-//! What Thrift can say but nobody can mean, such as a mutation that is both a write and a deletion, has no value here. Who decodes a wire
-//! format builds these by the `from_parts` functions, which refuse such things with the texts of the article's servers.
+//! What Thrift can say but nobody can mean, such as a mutation that is both a write and a deletion,
+//! has no value here. Who decodes a wire format builds these by the `from_parts` functions, which
+//! refuse such things with the texts of the article's servers.
 
 use crate::base::error::{Result, invalid};
 
@@ -39,7 +41,12 @@ impl Column {
     ///
     /// # Errors
     /// `InvalidRequest` when they are.
-    pub fn from_parts(name: Vec<u8>, value: Option<Vec<u8>>, timestamp: Option<i64>, ttl: Option<i32>) -> Result<Column> {
+    pub fn from_parts(
+        name: Vec<u8>,
+        value: Option<Vec<u8>>,
+        timestamp: Option<i64>,
+        ttl: Option<i32>,
+    ) -> Result<Column> {
         check_ttl(ttl)?;
         let value = value.ok_or_else(|| invalid("Column value is required"))?;
         let timestamp = timestamp.ok_or_else(|| invalid("Column timestamp is required"))?;
@@ -54,7 +61,9 @@ pub const MAX_TTL: i32 = 20 * 365 * 24 * 3600;
 pub(super) fn check_ttl(ttl: Option<i32>) -> Result<()> {
     match ttl {
         Some(..=0) => Err(invalid("ttl must be positive")),
-        Some(ttl) if ttl > MAX_TTL => Err(invalid(format!("ttl is too large. requested ({ttl}) maximum ({MAX_TTL})"))),
+        Some(ttl) if ttl > MAX_TTL => {
+            Err(invalid(format!("ttl is too large. requested ({ttl}) maximum ({MAX_TTL})")))
+        }
         _ => Ok(()),
     }
 }
@@ -190,7 +199,8 @@ impl From<CounterSuperColumn> for ColumnOrSuperColumn {
     }
 }
 
-/// Where columns or super columns lie in a row: in the family itself, or in one of its super columns.
+/// Where columns or super columns lie in a row: in the family itself, or in one of its super
+/// columns.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnParent {
     /// The family.
@@ -263,12 +273,19 @@ impl SlicePredicate {
     ///
     /// # Errors
     /// `InvalidRequest` unless one and only one is there.
-    pub fn from_parts(names: Option<Vec<Vec<u8>>>, range: Option<SliceRange>) -> Result<SlicePredicate> {
+    pub fn from_parts(
+        names: Option<Vec<Vec<u8>>>,
+        range: Option<SliceRange>,
+    ) -> Result<SlicePredicate> {
         match (names, range) {
             (Some(names), None) => Ok(SlicePredicate::Names(names)),
             (None, Some(range)) => Ok(SlicePredicate::Range(range)),
-            (None, None) => Err(invalid("predicate column_names and slice_range may not both be null")),
-            (Some(_), Some(_)) => Err(invalid("predicate column_names and slice_range may not both be present")),
+            (None, None) => {
+                Err(invalid("predicate column_names and slice_range may not both be null"))
+            }
+            (Some(_), Some(_)) => {
+                Err(invalid("predicate column_names and slice_range may not both be present"))
+            }
         }
     }
 }
@@ -318,7 +335,8 @@ pub struct KeyRange {
     pub end: KeyBound,
     /// How many rows to return at most; positive.
     pub count: i32,
-    /// Only rows for which all of these hold. Columns are looked at whether they are asked for or not.
+    /// Only rows for which all of these hold. Columns are looked at whether they are asked for or
+    /// not.
     pub row_filter: Vec<IndexExpression>,
 }
 
@@ -327,8 +345,8 @@ pub struct KeyRange {
 pub enum KeyBound {
     /// This key, which is in the range. Empty: no bound.
     Key(Vec<u8>),
-    /// A token, in the partitioner's notation. One that begins a range isn't in it, one that ends a range is; a range between tokens of which
-    /// the first is not smaller goes round the ring.
+    /// A token, in the partitioner's notation. One that begins a range isn't in it, one that ends a
+    /// range is; a range between tokens of which the first is not smaller goes round the ring.
     Token(String),
 }
 
@@ -342,12 +360,22 @@ impl Default for KeyRange {
 impl KeyRange {
     /// The first 100 rows from `start` to `end`, both in it; empty is no bound.
     pub fn keys(start: impl Into<Vec<u8>>, end: impl Into<Vec<u8>>) -> KeyRange {
-        KeyRange { start: KeyBound::Key(start.into()), end: KeyBound::Key(end.into()), count: 100, row_filter: vec![] }
+        KeyRange {
+            start: KeyBound::Key(start.into()),
+            end: KeyBound::Key(end.into()),
+            count: 100,
+            row_filter: vec![],
+        }
     }
 
     /// The first 100 rows after token `start`, up to token `end`.
     pub fn tokens(start: impl Into<String>, end: impl Into<String>) -> KeyRange {
-        KeyRange { start: KeyBound::Token(start.into()), end: KeyBound::Token(end.into()), count: 100, row_filter: vec![] }
+        KeyRange {
+            start: KeyBound::Token(start.into()),
+            end: KeyBound::Token(end.into()),
+            count: 100,
+            row_filter: vec![],
+        }
     }
 
     /// The same, with at most this many rows.
@@ -376,9 +404,16 @@ impl KeyRange {
         let bound = |key: Option<Vec<u8>>, token: Option<String>| match (key, token) {
             (Some(key), None) => Ok(KeyBound::Key(key)),
             (None, Some(token)) => Ok(KeyBound::Token(token)),
-            _ => Err(invalid("exactly one each of {start key, start token} and {end key, end token} must be specified")),
+            _ => Err(invalid(
+                "exactly one each of {start key, start token} and {end key, end token} must be specified",
+            )),
         };
-        Ok(KeyRange { start: bound(start_key, start_token)?, end: bound(end_key, end_token)?, count, row_filter })
+        Ok(KeyRange {
+            start: bound(start_key, start_token)?,
+            end: bound(end_key, end_token)?,
+            count,
+            row_filter,
+        })
     }
 }
 
@@ -425,7 +460,8 @@ impl IndexOperator {
     }
 }
 
-/// What is to hold of a row: its column compared with a value, in the type of the column's values. A row without the column doesn't match.
+/// What is to hold of a row: its column compared with a value, in the type of the column's values.
+/// A row without the column doesn't match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IndexExpression {
     /// The column.
@@ -438,7 +474,11 @@ pub struct IndexExpression {
 
 impl IndexExpression {
     /// The column compared with the value.
-    pub fn new(column_name: impl Into<Vec<u8>>, op: IndexOperator, value: impl Into<Vec<u8>>) -> IndexExpression {
+    pub fn new(
+        column_name: impl Into<Vec<u8>>,
+        op: IndexOperator,
+        value: impl Into<Vec<u8>>,
+    ) -> IndexExpression {
         IndexExpression { column_name: column_name.into(), op, value: value.into() }
     }
 }
@@ -475,11 +515,16 @@ impl Mutation {
     ///
     /// # Errors
     /// `InvalidRequest` unless one and only one is there.
-    pub fn from_parts(write: Option<ColumnOrSuperColumn>, deletion: Option<Deletion>) -> Result<Mutation> {
+    pub fn from_parts(
+        write: Option<ColumnOrSuperColumn>,
+        deletion: Option<Deletion>,
+    ) -> Result<Mutation> {
         match (write, deletion) {
             (Some(write), None) => Ok(Mutation::Write(write)),
             (None, Some(deletion)) => Ok(Mutation::Delete(deletion)),
-            _ => Err(invalid("mutation must have one and only one of column_or_supercolumn or deletion")),
+            _ => Err(invalid(
+                "mutation must have one and only one of column_or_supercolumn or deletion",
+            )),
         }
     }
 }
@@ -528,7 +573,8 @@ impl Deletion {
     /// From a decoded structure, in which the predicate has two members.
     ///
     /// # Errors
-    /// `InvalidRequest` for a predicate that has neither. (One with a range is refused when it is used.)
+    /// `InvalidRequest` for a predicate that has neither. (One with a range is refused when it is
+    /// used.)
     pub fn from_parts(
         timestamp: Option<i64>,
         super_column: Option<Vec<u8>>,
@@ -539,7 +585,9 @@ impl Deletion {
             Some((Some(names), None)) => Some(SlicePredicate::Names(names)),
             Some((_, Some(range))) => Some(SlicePredicate::Range(range)),
             Some((None, None)) => {
-                return Err(invalid("A SlicePredicate must be given a list of Columns, a SliceRange, or both"));
+                return Err(invalid(
+                    "A SlicePredicate must be given a list of Columns, a SliceRange, or both",
+                ));
             }
         };
         Ok(Deletion { timestamp, super_column, predicate })

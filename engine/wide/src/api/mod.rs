@@ -1,12 +1,14 @@
-//! Floor 3: the operations of the article's era over the [`store`], in the form of Thrift's interface 19 (Cassandra 1.1,
-//! model 2.6), and beside them an idiomatic [builder](ColumnFamily).
+//! Floor 3: the operations of the article's era over the [`store`], in the form of Thrift's
+//! interface 19 (Cassandra 1.1, model 2.6), and beside them an idiomatic [builder](ColumnFamily).
 //!
 //! - [`Wide`]: the open database: definitions (`system_*`) and what describes it (`describe_*`).
 //! - [`Keyspace`]: what `set_keyspace` chooses: reads and writes.
-//! - [`ColumnFamily`], [`Row`], [`Batch`], [`Find`]: what a Rust developer reaches for first. [`Chunks`]: many rows at once.
+//! - [`ColumnFamily`], [`Row`], [`Batch`], [`Find`]: what a Rust developer reaches for first.
+//!   [`Chunks`]: many rows at once.
 //!
 //! Invariants:
-//! - A call that is refused has written nothing. A call's writes, over rows and families, become visible and durable together.
+//! - A call that is refused has written nothing. A call's writes, over rows and families, become
+//!   visible and durable together.
 //! - What one call returns is of one state.
 //! - Every call works with the definitions of the moment when it began.
 //!
@@ -70,14 +72,16 @@ const CLUSTER_NAME: &[u8] = b"wide/cluster_name";
 /// How a database is opened.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How row keys are spread: the partitioner's class name, short or in full. It is fixed when the database is created, and must be the same
-    /// later. `None`: what the database has; a new one gets `Murmur3Partitioner`.
+    /// How row keys are spread: the partitioner's class name, short or in full. It is fixed when
+    /// the database is created, and must be the same later. `None`: what the database has; a new
+    /// one gets `Murmur3Partitioner`.
     pub partitioner: Option<String>,
     /// What `describe_cluster_name` says. `None`: what it is; of a new database `Firn`.
     pub cluster_name: Option<String>,
     /// What a write waits for.
     pub durability: Durability,
-    /// Memory that each family may fill before it is written to a table, in bytes, 64 KiB to 2 GiB. `None`: the engine's 64 MiB.
+    /// Memory that each family may fill before it is written to a table, in bytes, 64 KiB to 2 GiB.
+    /// `None`: the engine's 64 MiB.
     pub memtable_size: Option<usize>,
     /// The types that definitions can name, custom comparators among them.
     pub registry: Arc<Registry>,
@@ -116,8 +120,9 @@ impl Wide {
     /// Opens the database in `dir` in this way.
     ///
     /// # Errors
-    /// `Configuration` when the database has another partitioner, or its definitions name a comparator that the registry lacks; `Corrupt` when
-    /// its records can't be read; errors of the engine.
+    /// `Configuration` when the database has another partitioner, or its definitions name a
+    /// comparator that the registry lacks; `Corrupt` when its records can't be read; errors of the
+    /// engine.
     pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
         Wide::open_in(OsEnv::new(), dir, options)
     }
@@ -129,7 +134,8 @@ impl Wide {
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
         let store = Store::open_in(env, dir, options.store)?;
         let partitioner = fixed_partitioner(&store, options.partitioner.as_deref())?;
-        let cluster_name = kept_text(&store, CLUSTER_NAME, options.cluster_name.as_deref())?.unwrap_or_else(|| "Firn".into());
+        let cluster_name = kept_text(&store, CLUSTER_NAME, options.cluster_name.as_deref())?
+            .unwrap_or_else(|| "Firn".into());
         let schema = stored_schema(&store, options.registry.clone())?;
         if !store.db().is_read_only() {
             drop_orphans(&store, &schema)?;
@@ -148,9 +154,11 @@ impl Wide {
         Ok(Wide { shared, store })
     }
 
-    /// The same database, by a handle whose work can be stopped: what reads through it, or builds an index, ends with [`Error::Stopped`] at its next
-    /// cell as soon as `stop` is true. A definition that is stopped while it builds an index leaves all as it was. What only writes is not
-    /// stopped. Keyspaces that this handle gives are like it. Whoever sets `stop` sets it back.
+    /// The same database, by a handle whose work can be stopped: what reads through it, or builds
+    /// an index, ends with [`Error::Stopped`] at its next cell as soon as `stop` is true. A
+    /// definition that is stopped while it builds an index leaves all as it was. What only writes
+    /// is not stopped. Keyspaces that this handle gives are like it. Whoever sets `stop` sets it
+    /// back.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -173,8 +181,9 @@ impl Wide {
         Wide { shared: self.shared.clone(), store: self.store.stoppable(stop) }
     }
 
-    /// Closes the database for all its handles, and says whether all that was written is safe: [`firn_kv::Db::close`]. Dropping the last handle
-    /// closes it too, and keeps the error to itself.
+    /// Closes the database for all its handles, and says whether all that was written is safe:
+    /// [`firn_kv::Db::close`]. Dropping the last handle closes it too, and keeps the error to
+    /// itself.
     ///
     /// ```
     /// use firn_wide::Wide;
@@ -201,8 +210,9 @@ impl Wide {
         Ok(Keyspace { wide: self.clone(), name: name.into() })
     }
 
-    /// All definitions, as they are now, resolved: for tools, and without promises ([`internals::schema`](crate::internals::schema)).
-    /// An application asks [`describe_keyspace`](Wide::describe_keyspace).
+    /// All definitions, as they are now, resolved: for tools, and without promises
+    /// ([`internals::schema`](crate::internals::schema)). An application asks
+    /// [`describe_keyspace`](Wide::describe_keyspace).
     pub fn schema(&self) -> Schema {
         self.state().schema.clone()
     }
@@ -253,11 +263,14 @@ impl Wide {
 
 impl std::fmt::Debug for Wide {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Wide").field("cluster_name", &self.shared.cluster_name).finish_non_exhaustive()
+        f.debug_struct("Wide")
+            .field("cluster_name", &self.shared.cluster_name)
+            .finish_non_exhaustive()
     }
 }
 
-/// A keyspace: reads and writes of its families' rows. Cheap to clone. Calls fail once the keyspace has been dropped.
+/// A keyspace: reads and writes of its families' rows. Cheap to clone. Calls fail once the keyspace
+/// has been dropped.
 #[derive(Clone, Debug)]
 pub struct Keyspace {
     wide: Wide,
@@ -296,10 +309,10 @@ impl Keyspace {
 /// The text on record under a key: the given one, which is recorded where there is none or another.
 fn kept_text(store: &Store, key: &[u8], given: Option<&str>) -> Result<Option<String>> {
     let kept = store.schema_tree().get(key)?;
-    let kept = kept
-        .map(|v| std::str::from_utf8(&v).map(str::to_owned))
-        .transpose()
-        .map_err(|_| Error::Corrupt(format!("system.schema, record {}: not UTF-8", key.escape_ascii())))?;
+    let kept =
+        kept.map(|v| std::str::from_utf8(&v).map(str::to_owned)).transpose().map_err(|_| {
+            Error::Corrupt(format!("system.schema, record {}: not UTF-8", key.escape_ascii()))
+        })?;
     if let Some(given) = given
         && kept.as_deref() != Some(given)
     {
@@ -310,7 +323,8 @@ fn kept_text(store: &Store, key: &[u8], given: Option<&str>) -> Result<Option<St
 
 /// The partitioner that the database has, or gets now.
 fn fixed_partitioner(store: &Store, given: Option<&str>) -> Result<Partitioner> {
-    let parse = |name: &str| Partitioner::parse(name).map_err(|why| Error::Configuration(why.to_string()));
+    let parse =
+        |name: &str| Partitioner::parse(name).map_err(|why| Error::Configuration(why.to_string()));
     let wanted = given.map(parse).transpose()?;
     let Some(kept) = kept_text(store, PARTITIONER, None)? else {
         let partitioner = wanted.unwrap_or_default();
@@ -338,7 +352,9 @@ fn drop_orphans(store: &Store, schema: &Schema) -> Result<()> {
     let defined = |tree| match tree {
         TreeName::Schema => true,
         TreeName::Family(id) => schema.family_by_id(id).is_some(),
-        TreeName::Index(id) => schema.families().any(|f| f.indexes().any(|(_, index)| index.id == id)),
+        TreeName::Index(id) => {
+            schema.families().any(|f| f.indexes().any(|(_, index)| index.id == id))
+        }
     };
     // What is left lost its definition: nobody can say here what it is.
     store.drop_undefined(0..FOREIGN_IDS, defined).map(|_left| ())

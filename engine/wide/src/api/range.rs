@@ -1,7 +1,7 @@
 //! Reads of rows by ranges of keys and tokens, and by indexes (model 2.4, 2.5).
 //!
-//! A filter looks at the whole row: a column need not be asked for to be compared (Cassandra 1.1 compared only what was read, so that
-//! such filters found nothing; model 6.5).
+//! A filter looks at the whole row: a column need not be asked for to be compared (Cassandra 1.1
+//! compared only what was read, so that such filters found nothing; model 6.5).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -9,18 +9,24 @@ use std::sync::Arc;
 use super::read::{Selection, read_row, read_slice};
 use super::state::Table;
 use super::{
-    ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyBound, KeyRange, KeySlice, Keyspace, SlicePredicate,
-    SliceRange, check,
+    ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyBound, KeyRange, KeySlice,
+    Keyspace, SlicePredicate, SliceRange, check,
 };
 use crate::base::error::{Result, invalid};
 use crate::ring::{Partitioner, Token};
 use crate::store::{Partitions, Reader, Slice, View};
 
-/// How many entries of each index that could drive a query are looked at to choose the one with fewest.
+/// How many entries of each index that could drive a query are looked at to choose the one with
+/// fewest.
 const PROBE: usize = 128;
 
-/// The partitions of a key range, in the order in which they are read: two ranges when it goes round the ring.
-fn key_ranges(table: &Table, partitioner: Partitioner, range: &KeyRange) -> Result<Vec<Partitions>> {
+/// The partitions of a key range, in the order in which they are read: two ranges when it goes
+/// round the ring.
+fn key_ranges(
+    table: &Table,
+    partitioner: Partitioner,
+    range: &KeyRange,
+) -> Result<Vec<Partitions>> {
     let partition = |key: &[u8]| -> Result<Vec<u8>> {
         let mut out = vec![];
         table.layout().put_partition(key, &mut out)?;
@@ -30,25 +36,35 @@ fn key_ranges(table: &Table, partitioner: Partitioner, range: &KeyRange) -> Resu
         Ok(if key.is_empty() { Bound::Unbounded } else { Bound::Included(partition(key)?) })
     };
     let (start, end) = match (&range.start, &range.end) {
-        (KeyBound::Token(start), KeyBound::Token(end)) => return token_ranges(partitioner, start, end),
-        (KeyBound::Token(_), KeyBound::Key(_)) => return Err(invalid("start token + end key is not a supported key range")),
+        (KeyBound::Token(start), KeyBound::Token(end)) => {
+            return token_ranges(partitioner, start, end);
+        }
+        (KeyBound::Token(_), KeyBound::Key(_)) => {
+            return Err(invalid("start token + end key is not a supported key range"));
+        }
         (KeyBound::Key(start), KeyBound::Key(end)) => (from(start)?, from(end)?),
-        (KeyBound::Key(start), KeyBound::Token(end)) => (from(start)?, until_token(partitioner, token(partitioner, end)?)),
+        (KeyBound::Key(start), KeyBound::Token(end)) => {
+            (from(start)?, until_token(partitioner, token(partitioner, end)?))
+        }
     };
     let partitions = Partitions { from: start, until: end };
     if let (Bound::Included(from), Some(until)) = (&partitions.from, end_of(&partitions))
         && *from >= until
     {
-        return Err(invalid(match (&range.end, partitioner.preserves_order(), partitioner == Partitioner::Random) {
-            (KeyBound::Token(_), _, _) => "Start key's token sorts after end token",
-            (_, true, _) => "start key must sort before (or equal to) finish key in your partitioner!",
-            (_, _, true) => {
-                "start key's md5 sorts after end key's md5.  this is not allowed; you probably should not specify end key at all, under RandomPartitioner"
-            }
-            _ => {
-                "start key's token sorts after end key's token.  this is not allowed; you probably should not specify end key at all except with an ordered partitioner"
-            }
-        }));
+        return Err(invalid(
+            match (&range.end, partitioner.preserves_order(), partitioner == Partitioner::Random) {
+                (KeyBound::Token(_), _, _) => "Start key's token sorts after end token",
+                (_, true, _) => {
+                    "start key must sort before (or equal to) finish key in your partitioner!"
+                }
+                (_, _, true) => {
+                    "start key's md5 sorts after end key's md5.  this is not allowed; you probably should not specify end key at all, under RandomPartitioner"
+                }
+                _ => {
+                    "start key's token sorts after end key's token.  this is not allowed; you probably should not specify end key at all except with an ordered partitioner"
+                }
+            },
+        ));
     }
     Ok(vec![partitions])
 }
@@ -62,7 +78,10 @@ pub fn token_ranges(partitioner: Partitioner, start: &str, end: &str) -> Result<
     if !goes_round {
         return Ok(vec![Partitions { from, until }]);
     }
-    Ok(vec![Partitions { from, until: Bound::Unbounded }, Partitions { from: Bound::Unbounded, until }])
+    Ok(vec![
+        Partitions { from, until: Bound::Unbounded },
+        Partitions { from: Bound::Unbounded, until },
+    ])
 }
 
 /// The smallest token as text: before all keys, and as the end of a range after all of them.
@@ -76,7 +95,11 @@ pub fn minimum_token(partitioner: Partitioner) -> &'static str {
 
 /// The token that a text means; none for the smallest.
 fn token(partitioner: Partitioner, text: &str) -> Result<Option<Token>> {
-    if text == minimum_token(partitioner) { Ok(None) } else { Ok(Some(partitioner.parse_token(text)?)) }
+    if text == minimum_token(partitioner) {
+        Ok(None)
+    } else {
+        Ok(Some(partitioner.parse_token(text)?))
+    }
 }
 
 fn after_token(partitioner: Partitioner, token: &Token) -> Vec<u8> {
@@ -145,7 +168,8 @@ impl<'a> Filter<'a> {
         Ok(true)
     }
 
-    /// The index, and the value in it, that finds the fewest rows; none when no expression asks an index for one value.
+    /// The index, and the value in it, that finds the fewest rows; none when no expression asks an
+    /// index for one value.
     fn driver(&self, view: &View) -> Result<Option<(u32, &'a [u8])>> {
         let equal = self.terms.iter().filter(|(_, e)| e.op == IndexOperator::Eq);
         let mut candidates = vec![];
@@ -184,13 +208,17 @@ struct Query<'a> {
 
 impl Query<'_> {
     fn row(&self, view: &View, key: &[u8]) -> Result<KeySlice> {
-        Ok(KeySlice { key: key.to_vec(), columns: read_row(self.table, self.parent, &self.selection, view, key)? })
+        Ok(KeySlice {
+            key: key.to_vec(),
+            columns: read_row(self.table, self.parent, &self.selection, view, key)?,
+        })
     }
 
     /// Goes through all partitions of a range.
     fn scan(&self, view: &View, range: &Partitions, out: &mut Vec<KeySlice>) -> Result<()> {
         let rows = Slice::rows();
-        let slice = if let Selection::Slice { slice, .. } = &self.selection { slice } else { &rows };
+        let slice =
+            if let Selection::Slice { slice, .. } = &self.selection { slice } else { &rows };
         let mut reader = view.scan(&self.table.cells, range, slice)?;
         while out.len() < self.count && reader.next_partition()? {
             if !self.filter.matches(view, reader.key())? {
@@ -198,7 +226,8 @@ impl Query<'_> {
             }
             out.push(match &self.selection {
                 Selection::Slice { slice, count } => {
-                    let columns = read_slice(self.table, self.parent, &mut reader, *count, slice.reverse)?;
+                    let columns =
+                        read_slice(self.table, self.parent, &mut reader, *count, slice.reverse)?;
                     KeySlice { key: reader.key().to_vec(), columns }
                 }
                 _ => self.row(view, reader.key())?,
@@ -245,7 +274,12 @@ pub struct RowReader {
 }
 
 impl RowReader {
-    pub fn new(keyspace: &Keyspace, parent: &ColumnParent, columns: &SliceRange, range: &KeyRange) -> Result<RowReader> {
+    pub fn new(
+        keyspace: &Keyspace,
+        parent: &ColumnParent,
+        columns: &SliceRange,
+        range: &KeyRange,
+    ) -> Result<RowReader> {
         let table = keyspace.table(&parent.column_family)?;
         let mut ranges = key_ranges(&table, keyspace.wide.shared.partitioner, range)?;
         ranges.reverse();
@@ -287,11 +321,18 @@ impl Keyspace {
     ) -> Result<Query<'a>> {
         let selection = Selection::new(table, parent, predicate)?;
         check::filter(table, filter)?;
-        Ok(Query { table, parent, selection, filter: Filter::new(table, filter)?, count: usize::try_from(count).unwrap_or(0) })
+        Ok(Query {
+            table,
+            parent,
+            selection,
+            filter: Filter::new(table, filter)?,
+            count: usize::try_from(count).unwrap_or(0),
+        })
     }
 
-    /// Rows of a range, in the order of the partitioner. A deleted row comes without columns for as long as anything is stored of it, as does
-    /// one that has none of the columns that are asked for.
+    /// Rows of a range, in the order of the partitioner. A deleted row comes without columns for as
+    /// long as anything is stored of it, as does one that has none of the columns that are asked
+    /// for.
     ///
     /// # Errors
     /// `InvalidRequest` for a request that can't be; errors of the engine.
@@ -325,13 +366,19 @@ impl Keyspace {
         Ok(out)
     }
 
-    /// Up to `range.count` columns of the rows of a range, which come whole but for the first and the last: the row that the range's first key
-    /// names (or with tokens the first row) is read from `start_column` on, so that the next page begins where this one ended.
-    /// Rows without columns are left out.
+    /// Up to `range.count` columns of the rows of a range, which come whole but for the first and
+    /// the last: the row that the range's first key names (or with tokens the first row) is read
+    /// from `start_column` on, so that the next page begins where this one ended. Rows without
+    /// columns are left out.
     ///
     /// # Errors
     /// As [`get_range_slices`](Keyspace::get_range_slices).
-    pub fn get_paged_slice(&self, column_family: &str, range: &KeyRange, start_column: &[u8]) -> Result<Vec<KeySlice>> {
+    pub fn get_paged_slice(
+        &self,
+        column_family: &str,
+        range: &KeyRange,
+        start_column: &[u8],
+    ) -> Result<Vec<KeySlice>> {
         let table = self.table(column_family)?;
         let parent = ColumnParent::new(column_family);
         let selection = |start: &[u8], count| {
@@ -361,7 +408,13 @@ impl Keyspace {
                 let columns = if is_first && !start_column.is_empty() {
                     read_row(&table, &parent, &selection(start_column, left)?, &view, reader.key())?
                 } else {
-                    read_slice(&table, &parent, &mut reader, usize::try_from(left).unwrap_or(0), false)?
+                    read_slice(
+                        &table,
+                        &parent,
+                        &mut reader,
+                        usize::try_from(left).unwrap_or(0),
+                        false,
+                    )?
                 };
                 left -= i32::try_from(columns.len()).unwrap_or(left);
                 if !columns.is_empty() {
@@ -374,7 +427,8 @@ impl Keyspace {
 
     /// The rows that an index clause means, in the order of the partitioner.
     ///
-    /// Of several indexed columns that are to equal a value the one that finds the fewest rows drives; the rest filters.
+    /// Of several indexed columns that are to equal a value the one that finds the fewest rows
+    /// drives; the rest filters.
     ///
     /// # Errors
     /// As [`get_range_slices`](Keyspace::get_range_slices).
@@ -404,7 +458,13 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`get_range_slices`](Keyspace::get_range_slices).
-    pub fn get_key_range(&self, column_family: &str, start: &[u8], finish: &[u8], count: i32) -> Result<Vec<Vec<u8>>> {
+    pub fn get_key_range(
+        &self,
+        column_family: &str,
+        start: &[u8],
+        finish: &[u8],
+        count: i32,
+    ) -> Result<Vec<Vec<u8>>> {
         let table = self.table(column_family)?;
         let range = KeyRange::keys(start, finish);
         let mut out = vec![];

@@ -1,12 +1,13 @@
-//! Reads of rows whose keys are known: `get`, `get_slice`, `get_count` and their forms for many keys (model 2.4).
+//! Reads of rows whose keys are known: `get`, `get_slice`, `get_count` and their forms for many
+//! keys (model 2.4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::state::Table;
 use super::{
-    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, CounterSuperColumn, Keyspace, SlicePredicate,
-    SliceRange, SuperColumn, check,
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, CounterSuperColumn,
+    Keyspace, SlicePredicate, SliceRange, SuperColumn, check,
 };
 use crate::base::error::Result;
 use crate::cell::Cell;
@@ -25,7 +26,11 @@ pub enum Selection {
 
 impl Selection {
     /// Checks and translates a predicate.
-    pub fn new(table: &Table, parent: &ColumnParent, predicate: &SlicePredicate) -> Result<Selection> {
+    pub fn new(
+        table: &Table,
+        parent: &ColumnParent,
+        predicate: &SlicePredicate,
+    ) -> Result<Selection> {
         check::parent(table, parent)?;
         check::predicate(table, parent, predicate)?;
         let super_column = parent.super_column.as_deref();
@@ -33,7 +38,10 @@ impl Selection {
             SlicePredicate::Names(names) => names,
             SlicePredicate::Range(range) => {
                 let slice = range_slice(table, super_column, range)?;
-                return Ok(Selection::Slice { slice, count: usize::try_from(range.count).unwrap_or(0) });
+                return Ok(Selection::Slice {
+                    slice,
+                    count: usize::try_from(range.count).unwrap_or(0),
+                });
             }
         };
         let layout = table.layout();
@@ -79,10 +87,12 @@ fn super_column_slice(layout: &Layout, name: &[u8]) -> Result<Slice> {
 /// The slice of a range of names, be they of columns or of super columns.
 fn range_slice(table: &Table, super_column: Option<&[u8]>, range: &SliceRange) -> Result<Slice> {
     let layout = table.layout();
-    let (low, high) = if range.reversed { (&range.finish, &range.start) } else { (&range.start, &range.finish) };
+    let (low, high) =
+        if range.reversed { (&range.finish, &range.start) } else { (&range.start, &range.finish) };
     let mut slice = match super_column {
         Some(s) => super_column_slice(layout, s)?,
-        // Families have no static cells; from the very start, a deletion of the row is met on the way.
+        // Families have no static cells; from the very start, a deletion of the row is met on the
+        // way.
         None => Slice::all(),
     };
     slice.reverse = range.reversed;
@@ -115,7 +125,11 @@ fn one(layout: &Layout, name: &[u8], cell: Cell<'_>) -> Result<ColumnOrSuperColu
 }
 
 /// Reads up to `count` columns of the reader's partition.
-fn read_columns(layout: &Layout, reader: &mut Reader, count: usize) -> Result<Vec<ColumnOrSuperColumn>> {
+fn read_columns(
+    layout: &Layout,
+    reader: &mut Reader,
+    count: usize,
+) -> Result<Vec<ColumnOrSuperColumn>> {
     let mut out = Vec::with_capacity(count.min(16));
     while out.len() < count
         && let Some(item) = reader.next()?
@@ -127,8 +141,14 @@ fn read_columns(layout: &Layout, reader: &mut Reader, count: usize) -> Result<Ve
     Ok(out)
 }
 
-/// Reads up to `count` super columns of the reader's partition. Their columns are in order whichever way the reader goes.
-fn read_super_columns(table: &Table, reader: &mut Reader, count: usize, reversed: bool) -> Result<Vec<ColumnOrSuperColumn>> {
+/// Reads up to `count` super columns of the reader's partition. Their columns are in order
+/// whichever way the reader goes.
+fn read_super_columns(
+    table: &Table,
+    reader: &mut Reader,
+    count: usize,
+    reversed: bool,
+) -> Result<Vec<ColumnOrSuperColumn>> {
     let layout = table.layout();
     let mut out: Vec<ColumnOrSuperColumn> = vec![];
     while count > 0
@@ -148,8 +168,13 @@ fn read_super_columns(table: &Table, reader: &mut Reader, count: usize, reversed
             });
         }
         match (out.last_mut(), one(layout, item.place.name, cell)?) {
-            (Some(ColumnOrSuperColumn::SuperColumn(s)), ColumnOrSuperColumn::Column(c)) => s.columns.push(c),
-            (Some(ColumnOrSuperColumn::CounterSuperColumn(s)), ColumnOrSuperColumn::CounterColumn(c)) => s.columns.push(c),
+            (Some(ColumnOrSuperColumn::SuperColumn(s)), ColumnOrSuperColumn::Column(c)) => {
+                s.columns.push(c)
+            }
+            (
+                Some(ColumnOrSuperColumn::CounterSuperColumn(s)),
+                ColumnOrSuperColumn::CounterColumn(c),
+            ) => s.columns.push(c),
             _ => {}
         }
     }
@@ -189,14 +214,23 @@ pub fn read_row(
     key: &[u8],
 ) -> Result<Vec<ColumnOrSuperColumn>> {
     match selection {
-        Selection::Slice { slice, count } => {
-            read_slice(table, parent, &mut view.read(&table.cells, key, slice)?, *count, slice.reverse)
-        }
+        Selection::Slice { slice, count } => read_slice(
+            table,
+            parent,
+            &mut view.read(&table.cells, key, slice)?,
+            *count,
+            slice.reverse,
+        ),
         Selection::Cells(places) => cells(table, places, view.get_many(&table.cells, key, places)?),
         Selection::SuperColumns(slices) => {
             let mut out = vec![];
             for slice in slices {
-                out.append(&mut read_super_columns(table, &mut view.read(&table.cells, key, slice)?, 1, false)?);
+                out.append(&mut read_super_columns(
+                    table,
+                    &mut view.read(&table.cells, key, slice)?,
+                    1,
+                    false,
+                )?);
             }
             Ok(out)
         }
@@ -212,15 +246,25 @@ fn read_row_now(
     key: &[u8],
 ) -> Result<Vec<ColumnOrSuperColumn>> {
     match selection {
-        Selection::Slice { slice, count } => {
-            read_slice(table, parent, &mut store.read(&table.cells, key, slice)?, *count, slice.reverse)
+        Selection::Slice { slice, count } => read_slice(
+            table,
+            parent,
+            &mut store.read(&table.cells, key, slice)?,
+            *count,
+            slice.reverse,
+        ),
+        Selection::Cells(places) => {
+            cells(table, places, store.get_many(&table.cells, key, places)?)
         }
-        Selection::Cells(places) => cells(table, places, store.get_many(&table.cells, key, places)?),
         Selection::SuperColumns(_) => read_row(table, parent, selection, &store.view(), key),
     }
 }
 
-fn cells(table: &Table, places: &[Vec<u8>], found: Vec<Option<crate::store::CellValue>>) -> Result<Vec<ColumnOrSuperColumn>> {
+fn cells(
+    table: &Table,
+    places: &[Vec<u8>],
+    found: Vec<Option<crate::store::CellValue>>,
+) -> Result<Vec<ColumnOrSuperColumn>> {
     let layout = table.layout();
     let mut out = vec![];
     for (place, cell) in places.iter().zip(&found) {
@@ -234,13 +278,25 @@ fn cells(table: &Table, places: &[Vec<u8>], found: Vec<Option<crate::store::Cell
 }
 
 /// Counts what [`read_row`] would return.
-fn count_row(table: &Table, parent: &ColumnParent, selection: &Selection, view: &View, key: &[u8]) -> Result<i32> {
+fn count_row(
+    table: &Table,
+    parent: &ColumnParent,
+    selection: &Selection,
+    view: &View,
+    key: &[u8],
+) -> Result<i32> {
     let n = match selection {
         Selection::Slice { slice, count } => {
             let mut reader = view.read(&table.cells, key, slice)?;
-            if Selection::of_super_columns(table, parent) { reader.count_rows(*count)? } else { reader.count_cells(*count)? }
+            if Selection::of_super_columns(table, parent) {
+                reader.count_rows(*count)?
+            } else {
+                reader.count_cells(*count)?
+            }
         }
-        Selection::Cells(places) => view.get_many(&table.cells, key, places)?.iter().flatten().count(),
+        Selection::Cells(places) => {
+            view.get_many(&table.cells, key, places)?.iter().flatten().count()
+        }
         Selection::SuperColumns(slices) => {
             let mut n = 0;
             for slice in slices {
@@ -296,7 +352,8 @@ impl Keyspace {
     /// One column or super column.
     ///
     /// # Errors
-    /// `NotFound` when it isn't there; `InvalidRequest` for a path that can't be; errors of the engine.
+    /// `NotFound` when it isn't there; `InvalidRequest` for a path that can't be; errors of the
+    /// engine.
     pub fn get(&self, key: &[u8], path: &ColumnPath) -> Result<ColumnOrSuperColumn> {
         let table = self.table(&path.column_family)?;
         let (super_column, name) = (path.super_column.as_deref(), path.column.as_deref());
@@ -315,11 +372,17 @@ impl Keyspace {
         one(layout, &place[layout.row_len(&place)?..place.len() - 1], cell.cell())
     }
 
-    /// Columns or super columns of one row, in the order of their names (or the reverse, if asked for). Those that aren't there are left out.
+    /// Columns or super columns of one row, in the order of their names (or the reverse, if asked
+    /// for). Those that aren't there are left out.
     ///
     /// # Errors
     /// `InvalidRequest` for a request that can't be; errors of the engine.
-    pub fn get_slice(&self, key: &[u8], parent: &ColumnParent, predicate: &SlicePredicate) -> Result<Vec<ColumnOrSuperColumn>> {
+    pub fn get_slice(
+        &self,
+        key: &[u8],
+        parent: &ColumnParent,
+        predicate: &SlicePredicate,
+    ) -> Result<Vec<ColumnOrSuperColumn>> {
         let table = self.table(&parent.column_family)?;
         let selection = Selection::new(&table, parent, predicate)?;
         check::key(&table, key)?;
@@ -343,7 +406,12 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`get_slice`](Keyspace::get_slice).
-    pub fn get_count(&self, key: &[u8], parent: &ColumnParent, predicate: &SlicePredicate) -> Result<i32> {
+    pub fn get_count(
+        &self,
+        key: &[u8],
+        parent: &ColumnParent,
+        predicate: &SlicePredicate,
+    ) -> Result<i32> {
         let counts = self.for_keys(&[key], parent, predicate, count_row)?;
         Ok(counts.into_values().next().unwrap_or(0))
     }
@@ -376,15 +444,22 @@ impl Keyspace {
         keys.iter().map(|k| read(k.as_ref())).collect()
     }
 
-    /// One column of several rows, by their keys, as in Cassandra 0.4: rows without it are left out.
+    /// One column of several rows, by their keys, as in Cassandra 0.4: rows without it are left
+    /// out.
     ///
     /// # Errors
     /// As [`get`](Keyspace::get), except `NotFound`.
-    pub fn multiget(&self, keys: &[impl AsRef<[u8]>], path: &ColumnPath) -> Result<BTreeMap<Vec<u8>, ColumnOrSuperColumn>> {
+    pub fn multiget(
+        &self,
+        keys: &[impl AsRef<[u8]>],
+        path: &ColumnPath,
+    ) -> Result<BTreeMap<Vec<u8>, ColumnOrSuperColumn>> {
         let table = self.table(&path.column_family)?;
         check::path(&table, path.super_column.as_deref(), path.column.as_deref())?;
         let (parent, name) = match (&path.super_column, &path.column) {
-            (Some(s), Some(c)) => (ColumnParent::new(&path.column_family).super_column(s.clone()), c),
+            (Some(s), Some(c)) => {
+                (ColumnParent::new(&path.column_family).super_column(s.clone()), c)
+            }
             (Some(n), None) | (None, Some(n)) => (ColumnParent::new(&path.column_family), n),
             (None, None) => return Ok(BTreeMap::new()),
         };

@@ -1,4 +1,5 @@
-//! What is open: the schema with the store's handles of its families, replaced as a whole when a definition changes.
+//! What is open: the schema with the store's handles of its families, replaced as a whole when a
+//! definition changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,13 +39,19 @@ impl Table {
 /// The definitions of one moment, open.
 pub struct State {
     pub schema: Schema,
-    /// By keyspace and name: looked up by each call, and cheaper in order than by hashing two names.
+    /// By keyspace and name: looked up by each call, and cheaper in order than by hashing two
+    /// names.
     tables: BTreeMap<String, BTreeMap<String, Arc<Table>>>,
 }
 
 impl State {
     /// Opens all families of the schema. What is open already stays; new indexes are built.
-    pub fn open(schema: Schema, store: &Store, partitioner: Partitioner, memtable_size: usize) -> Result<State> {
+    pub fn open(
+        schema: Schema,
+        store: &Store,
+        partitioner: Partitioner,
+        memtable_size: usize,
+    ) -> Result<State> {
         let defs = schema.keyspaces().flat_map(|k| k.families());
         let specs = defs.map(|def| spec(def, store, partitioner, memtable_size)).collect();
         let mut opened = store.open_families(specs)?.into_iter();
@@ -60,7 +67,10 @@ impl State {
 
     /// The family of this name.
     pub fn table(&self, keyspace: &str, name: &str) -> Result<&Arc<Table>> {
-        let families = self.tables.get(keyspace).ok_or_else(|| invalid(format!("Keyspace {keyspace} does not exist")))?;
+        let families = self
+            .tables
+            .get(keyspace)
+            .ok_or_else(|| invalid(format!("Keyspace {keyspace} does not exist")))?;
         if name.is_empty() {
             return Err(invalid("non-empty columnfamily is required"));
         }
@@ -68,12 +78,19 @@ impl State {
     }
 }
 
-fn spec(def: &schema::Family, store: &Store, partitioner: Partitioner, memtable_size: usize) -> FamilySpec {
+fn spec(
+    def: &schema::Family,
+    store: &Store,
+    partitioner: Partitioner,
+    memtable_size: usize,
+) -> FamilySpec {
     let layout = match (store.family(def.id()), def.subcomparator()) {
         // A comparator changes only to one that sorts and codes what is there alike.
         (Some(open), _) => open.layout().clone(),
         (None, None) => Layout::standard(partitioner, def.comparator().clone()),
-        (None, Some(sub)) => Layout::super_columns(partitioner, def.comparator().clone(), sub.clone()),
+        (None, Some(sub)) => {
+            Layout::super_columns(partitioner, def.comparator().clone(), sub.clone())
+        }
     };
     let indexes = def.indexes().map(|(column, index)| IndexSpec {
         id: index.id,

@@ -1,7 +1,8 @@
 //! Definitions and descriptions: `system_*` and `describe_*`.
 //!
-//! Families are created and indexes built before their definitions are recorded, durably, and seen: one that can't be built is refused, and a
-//! crash leaves trees that the next opening drops. What is dropped is unseen before its data goes.
+//! Families are created and indexes built before their definitions are recorded, durably, and seen:
+//! one that can't be built is refused, and a crash leaves trees that the next opening drops. What
+//! is dropped is unseen before its data goes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,13 +31,14 @@ impl Wide {
         let diff = before.schema.diff(&schema);
         let store = &self.store;
         diff.added_families.iter().try_for_each(|f| store.check_new(f.id()))?;
-        let after = match State::open(schema, store, self.shared.partitioner, self.shared.memtable_size) {
-            Ok(after) => after,
-            Err(e) => {
-                self.take_back(&before, &diff);
-                return Err(e);
-            }
-        };
+        let after =
+            match State::open(schema, store, self.shared.partitioner, self.shared.memtable_size) {
+                Ok(after) => after,
+                Err(e) => {
+                    self.take_back(&before, &diff);
+                    return Err(e);
+                }
+            };
         let mut batch = Batch::new();
         for (key, value) in &diff.records {
             match value {
@@ -63,14 +65,20 @@ impl Wide {
         Ok(version)
     }
 
-    /// Makes the open families those of the definitions of before again, as far as it can be done: the reason why not is told already. Nobody stops
-    /// this.
+    /// Makes the open families those of the definitions of before again, as far as it can be done:
+    /// the reason why not is told already. Nobody stops this.
     fn take_back(&self, before: &State, diff: &Diff) {
         let store = self.store.unstoppable();
         for family in diff.added_families.iter().filter(|f| store.family(f.id()).is_some()) {
             store.drop_family(family.id()).ok();
         }
-        State::open(before.schema.clone(), &store, self.shared.partitioner, self.shared.memtable_size).ok();
+        State::open(
+            before.schema.clone(),
+            &store,
+            self.shared.partitioner,
+            self.shared.memtable_size,
+        )
+        .ok();
     }
 
     /// Adds a keyspace with its families. The new schema version.
@@ -84,7 +92,8 @@ impl Wide {
     /// Changes a keyspace's own attributes. The new schema version.
     ///
     /// # Errors
-    /// As [`system_add_keyspace`](Wide::system_add_keyspace); it must be there, and `cf_defs` must be empty.
+    /// As [`system_add_keyspace`](Wide::system_add_keyspace); it must be there, and `cf_defs` must
+    /// be empty.
     pub fn system_update_keyspace(&self, def: &KsDef) -> Result<Uuid> {
         self.change(|s| s.update_keyspace(def))
     }
@@ -105,11 +114,13 @@ impl Wide {
         self.change(|s| s.add_family(def))
     }
 
-    /// Makes a family's definition this one. Returns when new indexes have been built over what is there. The new schema version.
+    /// Makes a family's definition this one. Returns when new indexes have been built over what is
+    /// there. The new schema version.
     ///
     /// # Errors
-    /// As [`system_add_keyspace`](Wide::system_add_keyspace); `InvalidRequest` also for what can't change, and `Stopped`, by a
-    /// [`stoppable`](Wide::stoppable) handle: the definition is what it was then, and of the index nothing is left.
+    /// As [`system_add_keyspace`](Wide::system_add_keyspace); `InvalidRequest` also for what can't
+    /// change, and `Stopped`, by a [`stoppable`](Wide::stoppable) handle: the definition is what it
+    /// was then, and of the index nothing is left.
     pub fn system_update_column_family(&self, def: &CfDef) -> Result<Uuid> {
         self.change(|s| s.update_family(def))
     }
@@ -167,7 +178,11 @@ impl Wide {
     pub fn describe_ring(&self, keyspace: &str) -> Result<Vec<TokenRange>> {
         self.state().schema.keyspace(keyspace)?;
         let token = minimum_token(self.shared.partitioner).to_owned();
-        Ok(vec![TokenRange { start_token: token.clone(), end_token: token, endpoints: vec![ENDPOINT.into()] }])
+        Ok(vec![TokenRange {
+            start_token: token.clone(),
+            end_token: token,
+            endpoints: vec![ENDPOINT.into()],
+        }])
     }
 
     /// The one node by its token.
@@ -177,10 +192,12 @@ impl Wide {
 }
 
 impl Keyspace {
-    /// Tokens that divide the rows after `start_token`, up to `end_token`, into parts of about this many rows, with both of these.
+    /// Tokens that divide the rows after `start_token`, up to `end_token`, into parts of about this
+    /// many rows, with both of these.
     ///
     /// # Errors
-    /// `InvalidRequest` for a family that isn't there, or tokens that are none; errors of the engine. It reads all keys of the range.
+    /// `InvalidRequest` for a family that isn't there, or tokens that are none; errors of the
+    /// engine. It reads all keys of the range.
     pub fn describe_splits(
         &self,
         column_family: &str,

@@ -107,7 +107,9 @@ impl FromBytes for String {
 
 impl FromBytes for Uuid {
     fn from_bytes(bytes: &[u8]) -> Result<Uuid> {
-        Uuid::from_slice(bytes).map_err(|_| invalid(format!("expected the 16 bytes of a UUID, there are {}", bytes.len())))
+        Uuid::from_slice(bytes).map_err(|_| {
+            invalid(format!("expected the 16 bytes of a UUID, there are {}", bytes.len()))
+        })
     }
 }
 

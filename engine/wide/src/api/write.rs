@@ -1,4 +1,5 @@
-//! Writes: `insert`, `add`, `remove`, `remove_counter`, `batch_mutate`, `truncate` (model 2.3, 2.7, 2.8).
+//! Writes: `insert`, `add`, `remove`, `remove_counter`, `batch_mutate`, `truncate` (model 2.3, 2.7,
+//! 2.8).
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -8,8 +9,8 @@ use firn_kv::{Durability, ErrorKind};
 
 use super::state::Table;
 use super::{
-    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, Keyspace, Mutation, RowMutation,
-    SlicePredicate, check,
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, Keyspace,
+    Mutation, RowMutation, SlicePredicate, check,
 };
 use crate::base::error::{Error, Result, invalid};
 use crate::store;
@@ -51,14 +52,23 @@ impl Writer<'_> {
     fn write(&mut self, write: &ColumnOrSuperColumn) -> Result<()> {
         match write {
             ColumnOrSuperColumn::Column(c) => self.column(None, c),
-            ColumnOrSuperColumn::SuperColumn(s) => s.columns.iter().try_for_each(|c| self.column(Some(&s.name), c)),
+            ColumnOrSuperColumn::SuperColumn(s) => {
+                s.columns.iter().try_for_each(|c| self.column(Some(&s.name), c))
+            }
             ColumnOrSuperColumn::CounterColumn(c) => self.counter(None, c),
-            ColumnOrSuperColumn::CounterSuperColumn(s) => s.columns.iter().try_for_each(|c| self.counter(Some(&s.name), c)),
+            ColumnOrSuperColumn::CounterSuperColumn(s) => {
+                s.columns.iter().try_for_each(|c| self.counter(Some(&s.name), c))
+            }
         }
     }
 
     /// Deletes a column, a super column or the row.
-    fn delete(&mut self, super_column: Option<&[u8]>, name: Option<&[u8]>, timestamp: i64) -> Result<()> {
+    fn delete(
+        &mut self,
+        super_column: Option<&[u8]>,
+        name: Option<&[u8]>,
+        timestamp: i64,
+    ) -> Result<()> {
         let cells = &self.table.cells;
         match (super_column, name) {
             (_, Some(name)) => {
@@ -80,17 +90,19 @@ impl Writer<'_> {
     fn deletion(&mut self, d: &Deletion, timestamp: i64) -> Result<()> {
         let super_column = d.super_column.as_deref();
         match &d.predicate {
-            Some(SlicePredicate::Names(names)) => names.iter().try_for_each(|name| match super_column {
-                None if self.table.def.is_super() => self.delete(Some(name), None, timestamp),
-                _ => self.delete(super_column, Some(name), timestamp),
-            }),
+            Some(SlicePredicate::Names(names)) => {
+                names.iter().try_for_each(|name| match super_column {
+                    None if self.table.def.is_super() => self.delete(Some(name), None, timestamp),
+                    _ => self.delete(super_column, Some(name), timestamp),
+                })
+            }
             _ => self.delete(super_column, None, timestamp),
         }
     }
 }
 
-/// What the engine refuses before it writes is the caller's: keys and names always fit, but not in every form that a custom comparator may
-/// give them.
+/// What the engine refuses before it writes is the caller's: keys and names always fit, but not in
+/// every form that a custom comparator may give them.
 pub fn refused(e: Error) -> Error {
     match e {
         Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => {
@@ -119,12 +131,15 @@ impl Keyspace {
         place.clear();
         table.layout().put_cell(super_column.as_slice(), &column.name, &mut place)?;
         let durability = self.wide.shared.durability;
-        self.store().put(&table.cells, key, &place, column.timestamp, &column.value, durability).map_err(refused)?;
+        self.store()
+            .put(&table.cells, key, &place, column.timestamp, &column.value, durability)
+            .map_err(refused)?;
         PLACE.set(place);
         Ok(())
     }
 
-    /// Adds to a counter, wrapping at 64 bits. Not idempotent: repeated after an error it may count twice.
+    /// Adds to a counter, wrapping at 64 bits. Not idempotent: repeated after an error it may count
+    /// twice.
     ///
     /// # Errors
     /// As [`insert`](Keyspace::insert).
@@ -136,7 +151,8 @@ impl Keyspace {
         self.write_one(&table, key, |w| w.counter(parent.super_column.as_deref(), column))
     }
 
-    /// Deletes a column, a super column or a row, by its path: all that was written there with a timestamp up to this one.
+    /// Deletes a column, a super column or a row, by its path: all that was written there with a
+    /// timestamp up to this one.
     ///
     /// # Errors
     /// As [`insert`](Keyspace::insert).
@@ -144,7 +160,8 @@ impl Keyspace {
         self.remove_from(key, path, timestamp, false)
     }
 
-    /// Removes a counter, a super column or a row of counters. What is added afterwards counts from 0.
+    /// Removes a counter, a super column or a row of counters. What is added afterwards counts
+    /// from 0.
     ///
     /// # Errors
     /// As [`insert`](Keyspace::insert).
@@ -152,21 +169,35 @@ impl Keyspace {
         self.remove_from(key, path, self.wide.timestamp(), true)
     }
 
-    fn remove_from(&self, key: &[u8], path: &ColumnPath, timestamp: i64, counters: bool) -> Result<()> {
+    fn remove_from(
+        &self,
+        key: &[u8],
+        path: &ColumnPath,
+        timestamp: i64,
+        counters: bool,
+    ) -> Result<()> {
         let table = self.table(&path.column_family)?;
         check::kind(&table, counters)?;
         check::key(&table, key)?;
         check::path_or_parent(&table, path)?;
-        self.write_one(&table, key, |w| w.delete(path.super_column.as_deref(), path.column.as_deref(), timestamp))
+        self.write_one(&table, key, |w| {
+            w.delete(path.super_column.as_deref(), path.column.as_deref(), timestamp)
+        })
     }
 
-    fn write_one(&self, table: &Table, key: &[u8], work: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
+    fn write_one(
+        &self,
+        table: &Table,
+        key: &[u8],
+        work: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+    ) -> Result<()> {
         let (mut mutation, mut place) = (store::Mutation::new(key), Vec::with_capacity(64));
         work(&mut Writer { mutation: &mut mutation, table, place: &mut place })?;
         self.apply(std::slice::from_ref(&mutation))
     }
 
-    /// Changes rows of several families: all of it or, after an error, nothing, for readers and after a crash.
+    /// Changes rows of several families: all of it or, after an error, nothing, for readers and
+    /// after a crash.
     ///
     /// # Errors
     /// As [`insert`](Keyspace::insert).
@@ -204,9 +235,10 @@ impl Keyspace {
             for mutation in &row.mutations {
                 match mutation {
                     Mutation::Write(write) => writer.write(write)?,
-                    Mutation::Delete(d) => {
-                        writer.deletion(d, d.timestamp.filter(|_| !table.def.is_counter()).unwrap_or(timestamp))?
-                    }
+                    Mutation::Delete(d) => writer.deletion(
+                        d,
+                        d.timestamp.filter(|_| !table.def.is_counter()).unwrap_or(timestamp),
+                    )?,
                 }
             }
         }
@@ -221,7 +253,8 @@ impl Keyspace {
     /// Removes all rows of a family. What is written later counts, whatever its timestamps.
     ///
     /// # Errors
-    /// `InvalidRequest` when there is no such family (Cassandra 1.1 said nothing then); errors of the engine.
+    /// `InvalidRequest` when there is no such family (Cassandra 1.1 said nothing then); errors of
+    /// the engine.
     pub fn truncate(&self, column_family: &str) -> Result<()> {
         let table = self.table(column_family)?;
         self.store().truncate(&table.cells)?;

@@ -1,4 +1,5 @@
-//! The errors of the data model: the exceptions of the article's era with their texts, and what the engine beneath says.
+//! The errors of the data model: the exceptions of the article's era with their texts, and what the
+//! engine beneath says.
 
 use std::fmt;
 
@@ -13,7 +14,8 @@ pub enum Error {
     NotFound,
     /// `InvalidRequestException`: the request can't be right, with the reason. Nothing was written.
     InvalidRequest(String),
-    /// A configuration that can't be used (`storage-conf.xml`, an unknown comparator), with the reason.
+    /// A configuration that can't be used (`storage-conf.xml`, an unknown comparator), with the
+    /// reason.
     Configuration(String),
     /// The store holds bytes that this version can't understand: where, and what.
     Corrupt(String),

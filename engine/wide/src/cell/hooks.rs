@@ -1,11 +1,15 @@
-//! What the engine must know of cells: how counters add up, what compactions may forget, facts per table, what filters hold.
+//! What the engine must know of cells: how counters add up, what compactions may forget, facts per
+//! table, what filters hold.
 //!
-//! Forgetting (model 2.3) relies on what the store guarantees: nothing is written that loses against what is there already. So what a
-//! deletion covers was always written before it, and once nothing older than the deletion is left outside of a compaction, the
-//! compaction may drop the deletion together with all that it covers.
+//! Forgetting (model 2.3) relies on what the store guarantees: nothing is written that loses
+//! against what is there already. So what a deletion covers was always written before it, and once
+//! nothing older than the deletion is left outside of a compaction, the compaction may drop the
+//! deletion together with all that it covers.
 
 use firn_kv::Kind;
-use firn_kv::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict};
+use firn_kv::{
+    FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict,
+};
 
 use crate::key::{BEYOND, is_inside, partition_len};
 
@@ -40,9 +44,9 @@ impl Merge for CounterMerge {
 
     fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
         let folded = sum(base.into_iter().chain(operands.iter().copied()));
-        folded
-            .map(Folded::Value)
-            .ok_or_else(|| firn_kv::Error::corruption("a counter's value or increment is none").keys(key, key))
+        folded.map(Folded::Value).ok_or_else(|| {
+            firn_kv::Error::corruption("a counter's value or increment is none").keys(key, key)
+        })
     }
 
     fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
@@ -77,12 +81,14 @@ impl FilterPrefix for PartitionPrefix {
     fn shared_len(&self, from: &[u8], until: &[u8]) -> Option<usize> {
         let len = partition_len(from, self.token_len)?;
         let last = *until.get(len)?;
-        let whole = until.starts_with(&from[..len]) && (last < BEYOND || (last == BEYOND && until.len() == len + 1));
+        let whole = until.starts_with(&from[..len])
+            && (last < BEYOND || (last == BEYOND && until.len() == len + 1));
         (whole && from.len() > len).then_some(len)
     }
 }
 
-/// Lets go what nobody can miss: what has expired, tombstones and deletions past grace, and what a deletion covers.
+/// Lets go what nobody can miss: what has expired, tombstones and deletions past grace, and what a
+/// deletion covers.
 #[derive(Debug)]
 pub struct StoredPurge {
     /// How long tombstones are kept, in seconds.
@@ -99,7 +105,13 @@ impl Purge for StoredPurge {
     fn start(&self, job: PurgeJob) -> Box<dyn PurgePass> {
         let now = (job.now_micros / 1_000_000) as i64;
         let before = now.saturating_sub(self.gc_grace);
-        Box::new(Pass { now, before, token_len: self.token_len, containers: vec![], ranges: vec![] })
+        Box::new(Pass {
+            now,
+            before,
+            token_len: self.token_len,
+            containers: vec![],
+            ranges: vec![],
+        })
     }
 
     fn gone_at(&self, summary: &[u8]) -> Option<u64> {
@@ -131,7 +143,10 @@ struct Pass {
 impl Pass {
     fn is_covered(&self, key: &[u8], timestamp: i64) -> bool {
         self.containers.iter().any(|(_, t)| timestamp <= *t)
-            || self.ranges.iter().any(|r| timestamp <= r.timestamp && *r.start <= *key && key < &*r.end)
+            || self
+                .ranges
+                .iter()
+                .any(|r| timestamp <= r.timestamp && *r.start <= *key && key < &*r.end)
     }
 
     /// Leaves the containers that `key` isn't in.
@@ -140,7 +155,8 @@ impl Pass {
             self.containers.pop();
         }
         if let Some(r) = self.ranges.first()
-            && partition_len(&r.start, self.token_len).is_none_or(|n| !is_inside(key, &r.start[..n]))
+            && partition_len(&r.start, self.token_len)
+                .is_none_or(|n| !is_inside(key, &r.start[..n]))
         {
             self.ranges.clear();
         }
@@ -148,9 +164,17 @@ impl Pass {
 
     fn note_range(&mut self, key: &[u8], deletion: Deletion, start_len: usize) {
         let Some(n) = partition_len(key, self.token_len) else { return };
-        let Some((start, end)) = key.get(n + 1..).and_then(|bounds| bounds.split_at_checked(start_len)) else { return };
+        let Some((start, end)) =
+            key.get(n + 1..).and_then(|bounds| bounds.split_at_checked(start_len))
+        else {
+            return;
+        };
         let full = |bound: &[u8]| [&key[..n], bound].concat();
-        self.ranges.push(Range { start: full(start), end: full(end), timestamp: deletion.timestamp });
+        self.ranges.push(Range {
+            start: full(start),
+            end: full(end),
+            timestamp: deletion.timestamp,
+        });
     }
 
     fn past_grace(&self, second: i64) -> bool {
@@ -168,7 +192,11 @@ impl Pass {
                     return Verdict::Keep;
                 }
                 let mut cut = vec![];
-                Cell { timestamp: cell.timestamp, state: State::Expiring { value: &[], ttl, expires } }.encode(&mut cut);
+                Cell {
+                    timestamp: cell.timestamp,
+                    state: State::Expiring { value: &[], ttl, expires },
+                }
+                .encode(&mut cut);
                 Verdict::Replace(cut)
             }
             _ => Verdict::Keep,
@@ -217,12 +245,14 @@ impl PurgePass for Pass {
 #[derive(Debug)]
 pub struct StoredFacts;
 
-/// What is known of the cells and deletions of one table without reading it. All zero bounds are of no meaning while `entries` is 0.
+/// What is known of the cells and deletions of one table without reading it. All zero bounds are of
+/// no meaning while `entries` is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Cells and deletions.
     pub entries: u64,
-    /// Tombstones of cells, deletions of containers, and cells with a time to live: what grows droppable.
+    /// Tombstones of cells, deletions of containers, and cells with a time to live: what grows
+    /// droppable.
     pub droppable: u64,
     /// Smallest timestamp.
     pub min_timestamp: i64,
@@ -247,7 +277,10 @@ impl Facts {
     /// Reads the stored form; `None` when it isn't one.
     pub fn decode(bytes: &[u8]) -> Option<Facts> {
         let (words, rest) = bytes.as_chunks::<8>();
-        let [entries, droppable, min_timestamp, max_timestamp, min_local, max_local] = *words else { return None };
+        let [entries, droppable, min_timestamp, max_timestamp, min_local, max_local] = *words
+        else {
+            return None;
+        };
         let n = i64::from_le_bytes;
         rest.is_empty().then(|| Facts {
             entries: u64::from_le_bytes(entries),

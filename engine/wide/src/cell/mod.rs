@@ -1,8 +1,8 @@
-//! Floor 1: what a column family stores: cells and deletions, how they are coded, which of two wins, and what compactions may forget.
-//! Pure functions over bytes.
+//! Floor 1: what a column family stores: cells and deletions, how they are coded, which of two
+//! wins, and what compactions may forget. Pure functions over bytes.
 //!
-//! A stored value is `flags u8 | timestamp i64 LE |` and then, by the low four bits of the flags (the other bits are 0; they leave
-//! room for a version):
+//! A stored value is `flags u8 | timestamp i64 LE |` and then, by the low four bits of the flags
+//! (the other bits are 0; they leave room for a version):
 //!
 //! | kind | what | after the timestamp |
 //! |---|---|---|
@@ -13,7 +13,8 @@
 //! | 5 | deletion of a range of rows | second of deletion i64 LE, length of the start bound u32 LE |
 //! | 6 | counter | sum i64 LE |
 //!
-//! Invariants: [`reconcile`] gives the same winner in whatever order and grouping cells are compared, and never asks a clock.
+//! Invariants: [`reconcile`] gives the same winner in whatever order and grouping cells are
+//! compared, and never asks a clock.
 
 mod hooks;
 mod reconcile;
@@ -106,7 +107,11 @@ impl<'a> Cell<'a> {
 
     /// Seconds that are left of a time to live.
     pub fn remaining(&self, now: i64) -> Option<i64> {
-        if let State::Expiring { expires, .. } = self.state { Some(expires.saturating_sub(now).max(0)) } else { None }
+        if let State::Expiring { expires, .. } = self.state {
+            Some(expires.saturating_sub(now).max(0))
+        } else {
+            None
+        }
     }
 
     /// Appends the stored form.
@@ -126,15 +131,19 @@ impl<'a> Cell<'a> {
                 out.extend_from_slice(&ttl.to_le_bytes());
                 out.extend_from_slice(&expires.to_le_bytes());
             }
-            State::Tombstone { deleted: n } | State::Counter(n) => out.extend_from_slice(&n.to_le_bytes()),
+            State::Tombstone { deleted: n } | State::Counter(n) => {
+                out.extend_from_slice(&n.to_le_bytes())
+            }
         }
         out.extend_from_slice(value);
     }
 }
 
-/// The deletion of a whole container: of a partition, a row (super column), a complex column, or a range of rows.
+/// The deletion of a whole container: of a partition, a row (super column), a complex column, or a
+/// range of rows.
 ///
-/// Of two, the one with the larger timestamp counts, and at equal timestamps the one of the later second: the order of this type.
+/// Of two, the one with the larger timestamp counts, and at equal timestamps the one of the later
+/// second: the order of this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deletion {
     /// Everything in the container with a timestamp up to this one is dead (`markedForDeleteAt`).
@@ -155,7 +164,8 @@ impl Deletion {
         self.encode_as(DELETION, out);
     }
 
-    /// Appends the stored form of a deletion of a range whose start bound has this length in the key.
+    /// Appends the stored form of a deletion of a range whose start bound has this length in the
+    /// key.
     pub fn encode_range(&self, start_len: u32, out: &mut Vec<u8>) {
         self.encode_as(RANGE, out);
         out.extend_from_slice(&start_len.to_le_bytes());
@@ -238,7 +248,10 @@ impl<'a> Stored<'a> {
     pub fn beats(&self, other: &Stored<'_>) -> bool {
         match (self, other) {
             (Stored::Cell(a), Stored::Cell(b)) => reconcile::wins(a, b),
-            (Stored::Deletion(a) | Stored::Range(a, _), Stored::Deletion(b) | Stored::Range(b, _)) => a > b,
+            (
+                Stored::Deletion(a) | Stored::Range(a, _),
+                Stored::Deletion(b) | Stored::Range(b, _),
+            ) => a > b,
             // Keys of cells and of deletions differ; damage is overwritten by what is sound.
             _ => true,
         }
@@ -248,7 +261,11 @@ impl<'a> Stored<'a> {
 #[cold]
 fn corrupt(bytes: &[u8]) -> Error {
     let head = &bytes[..bytes.len().min(9)];
-    Error::Corrupt(format!("a stored value of {} bytes that begins with \"{}\" is no cell", bytes.len(), head.escape_ascii()))
+    Error::Corrupt(format!(
+        "a stored value of {} bytes that begins with \"{}\" is no cell",
+        bytes.len(),
+        head.escape_ascii()
+    ))
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! Which of two cells of one name wins (model 2.2, the rule of 4.0): the larger timestamp; then a tombstone over an expiring cell over a
-//! plain one; of two tombstones or two expiring cells the one with the later second; then the larger value, bytes unsigned.
+//! Which of two cells of one name wins (model 2.2, the rule of 4.0): the larger timestamp; then a
+//! tombstone over an expiring cell over a plain one; of two tombstones or two expiring cells the
+//! one with the later second; then the larger value, bytes unsigned.
 //!
-//! What the rule leaves open (equal but for the time to live) is settled by the longer time to live, so that order never matters.
+//! What the rule leaves open (equal but for the time to live) is settled by the longer time to
+//! live, so that order never matters.
 
 use super::{Cell, State};
 
@@ -18,7 +20,12 @@ fn rank(cell: &Cell<'_>) -> (u8, i64) {
 pub(super) fn wins(a: &Cell<'_>, b: &Cell<'_>) -> bool {
     let by_rank = || rank(a).cmp(&rank(b));
     let by_value = || a.value().cmp(b.value());
-    let order = a.timestamp.cmp(&b.timestamp).then_with(by_rank).then_with(by_value).then_with(|| a.ttl().cmp(&b.ttl()));
+    let order = a
+        .timestamp
+        .cmp(&b.timestamp)
+        .then_with(by_rank)
+        .then_with(by_value)
+        .then_with(|| a.ttl().cmp(&b.ttl()));
     order.then_with(|| a.counter().cmp(&b.counter())).is_gt()
 }
 
@@ -38,7 +45,11 @@ mod tests {
             let mut states: Vec<State<'static>> = values.into_iter().map(State::Live).collect();
             states.extend([7, 8].map(|deleted| State::Tombstone { deleted }));
             for value in [&b"a"[..], b"b"] {
-                states.extend([(3, 7), (4, 7), (3, 8)].map(|(ttl, expires)| State::Expiring { value, ttl, expires }));
+                states.extend([(3, 7), (4, 7), (3, 8)].map(|(ttl, expires)| State::Expiring {
+                    value,
+                    ttl,
+                    expires,
+                }));
             }
             all.extend(states.into_iter().map(|state| Cell { timestamp, state }));
         }
@@ -62,7 +73,9 @@ mod tests {
     #[test]
     fn ties_follow_the_rule_of_4_0() {
         let at = |state| Cell { timestamp: 5, state };
-        let beats = |a: State<'static>, b: State<'static>| assert_eq!(reconcile(at(a), at(b)), at(a), "{a:?} against {b:?}");
+        let beats = |a: State<'static>, b: State<'static>| {
+            assert_eq!(reconcile(at(a), at(b)), at(a), "{a:?} against {b:?}")
+        };
         let expiring = |value, expires| State::Expiring { value, ttl: 10, expires };
         beats(State::Tombstone { deleted: 1 }, State::Live(b"zz"));
         beats(State::Tombstone { deleted: 1 }, expiring(b"zz", 99));

@@ -1,4 +1,5 @@
-//! One family's layout: its partitioner and the types of its clusterings and names, between what clients send and places.
+//! One family's layout: its partitioner and the types of its clusterings and names, between what
+//! clients send and places.
 
 use crate::base::error::{Error, Result, invalid};
 use crate::ring::Partitioner;
@@ -12,7 +13,8 @@ use super::{AFTER, BEFORE, DELETION, END, ROWS, STATIC, partition_len};
 pub enum Names {
     /// Values of a type: the columns of a Standard family, the subcolumns of a Super family.
     Typed(Type),
-    /// Numbers of a table's columns, two bytes; the empty name is the row's marker. Cells may have a path.
+    /// Numbers of a table's columns, two bytes; the empty name is the row's marker. Cells may have
+    /// a path.
     Columns,
 }
 
@@ -71,7 +73,11 @@ impl Layout {
     }
 
     /// A Super family: the super column is the row.
-    pub fn super_columns(partitioner: Partitioner, comparator: Type, subcomparator: Type) -> Layout {
+    pub fn super_columns(
+        partitioner: Partitioner,
+        comparator: Type,
+        subcomparator: Type,
+    ) -> Layout {
         Layout { partitioner, clustering: vec![comparator], names: Names::Typed(subcomparator) }
     }
 
@@ -134,8 +140,8 @@ impl Layout {
         partition_len(key, self.token_len()).ok_or_else(|| damaged("partition", key))
     }
 
-    /// Appends the place of a row, which all places in it begin with; values that are left out at its end are null. Of a Standard family: of
-    /// all its cells.
+    /// Appends the place of a row, which all places in it begin with; values that are left out at
+    /// its end are null. Of a Standard family: of all its cells.
     ///
     /// # Errors
     /// `InvalidRequest` for a value that isn't one of its type.
@@ -195,7 +201,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Appends a bound between rows: before or after all rows whose clustering begins with these values.
+    /// Appends a bound between rows: before or after all rows whose clustering begins with these
+    /// values.
     ///
     /// # Errors
     /// As [`put_row`](Layout::put_row).
@@ -209,7 +216,13 @@ impl Layout {
     ///
     /// # Errors
     /// As [`put_row`](Layout::put_row).
-    pub fn put_name_bound(&self, clustering: &[&[u8]], name: &[u8], after: bool, out: &mut Vec<u8>) -> Result<()> {
+    pub fn put_name_bound(
+        &self,
+        clustering: &[&[u8]],
+        name: &[u8],
+        after: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         self.put_cell(clustering, name, out)?;
         if after {
             // Everything of the name continues its END with less.
@@ -240,11 +253,16 @@ impl Layout {
     ///
     /// # Errors
     /// `Corrupt` when it can't be read.
-    pub(crate) fn clustering_component<'p>(&self, place: &'p [u8], number: usize) -> Result<&'p [u8]> {
+    pub(crate) fn clustering_component<'p>(
+        &self,
+        place: &'p [u8],
+        number: usize,
+    ) -> Result<&'p [u8]> {
         let mut rest = place.get(1..).unwrap_or_default();
         for (n, t) in self.clustering.iter().enumerate() {
             let len = t.component_len(rest).ok_or_else(|| damaged("row", place))?;
-            let (component, after) = rest.split_at_checked(len).ok_or_else(|| damaged("row", place))?;
+            let (component, after) =
+                rest.split_at_checked(len).ok_or_else(|| damaged("row", place))?;
             if n == number {
                 return Ok(component);
             }
@@ -253,7 +271,8 @@ impl Layout {
         Err(damaged("row", place))
     }
 
-    /// Length of a cell's place without its path; `None` where cells have no paths, and for places that are not of a cell.
+    /// Length of a cell's place without its path; `None` where cells have no paths, and for places
+    /// that are not of a cell.
     pub(crate) fn find_column(&self, place: &[u8]) -> Option<usize> {
         let row = match place.first() {
             Some(&STATIC) => 1,

@@ -1,4 +1,5 @@
-//! Floor 1: the layout of keys: where a cell or a deletion of a partition lies in a family's tree (model 2.1, 2.12).
+//! Floor 1: the layout of keys: where a cell or a deletion of a partition lies in a family's tree
+//! (model 2.1, 2.12).
 //!
 //! ```text
 //! key        ::= partition place
@@ -14,9 +15,10 @@
 //! ```
 //! Invariants:
 //! - Keys sort as what they name does, and a deletion sorts before everything that it covers.
-//! - The partition part is found in any key without knowing types ([`partition_len`]), a deletion's container is its key without the
-//!   last byte, and what lies in a container continues it with a byte below [`BEYOND`]. (The escaped form of a key may be a
-//!   prefix of another's, which then continues with 0xFE.)
+//! - The partition part is found in any key without knowing types ([`partition_len`]), a deletion's
+//!   container is its key without the last byte, and what lies in a container continues it with a
+//!   byte below [`BEYOND`]. (The escaped form of a key may be a prefix of another's, which then
+//!   continues with 0xFE.)
 //! - No bytes make a function of this module panic.
 
 mod layout;
@@ -26,7 +28,8 @@ pub use layout::{Layout, Names, Place};
 use crate::types::NEXT;
 use crate::types::escape::escaped_len;
 
-/// Section of the deletion of a partition; the last byte of a row's and a complex column's deletion.
+/// Section of the deletion of a partition; the last byte of a row's and a complex column's
+/// deletion.
 pub const DELETION: u8 = 0x20;
 /// Section of the deletions of ranges.
 pub const RANGES: u8 = 0x24;
@@ -43,7 +46,8 @@ pub const BEFORE: u8 = 0x20;
 /// Ends a bound that lies after all rows with its components.
 pub const AFTER: u8 = 0x60;
 
-/// Length of the partition part at the start of `key`, for tokens of this many bytes; `None` when it has none.
+/// Length of the partition part at the start of `key`, for tokens of this many bytes; `None` when
+/// it has none.
 #[inline]
 pub fn partition_len(key: &[u8], token_len: usize) -> Option<usize> {
     if key.get(token_len) != Some(&NEXT) {

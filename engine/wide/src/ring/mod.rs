@@ -1,7 +1,8 @@
 //! Floor 0: partitioners: the token of a key, which orders the partitions of a family (model 2.4).
 //!
-//! A partition part of a key begins with the token: 8 bytes for Murmur3 (sign flipped), 16 for Random, none for the order-preserving ones,
-//! where the key that follows is the order. `CollatingOrderPreservingPartitioner` is known by name and refused: its order is that of one
+//! A partition part of a key begins with the token: 8 bytes for Murmur3 (sign flipped), 16 for
+//! Random, none for the order-preserving ones, where the key that follows is the order.
+//! `CollatingOrderPreservingPartitioner` is known by name and refused: its order is that of one
 //! Java version's English collation tables, which no short rule gives.
 
 mod murmur3;
@@ -61,8 +62,12 @@ impl fmt::Display for Partitioner {
 }
 
 impl Partitioner {
-    const ALL: [Partitioner; 4] =
-        [Partitioner::Murmur3, Partitioner::Random, Partitioner::ByteOrdered, Partitioner::OrderPreserving];
+    const ALL: [Partitioner; 4] = [
+        Partitioner::Murmur3,
+        Partitioner::Random,
+        Partitioner::ByteOrdered,
+        Partitioner::OrderPreserving,
+    ];
 
     /// The partitioner of this class name, with or without its package.
     ///
@@ -139,7 +144,8 @@ impl Partitioner {
         Ok(())
     }
 
-    /// Appends a bound that lies before (or after) every partition of this token: bytes to compare partition parts with.
+    /// Appends a bound that lies before (or after) every partition of this token: bytes to compare
+    /// partition parts with.
     pub fn put_token_bound(self, token: &Token, after: bool, out: &mut Vec<u8>) {
         match token {
             Token::Long(n) => put_long(*n, out),
@@ -179,11 +185,14 @@ impl Partitioner {
     /// What the bytes of a token say as the end of a range.
     ///
     /// # Errors
-    /// Bytes that are none of [`token_type`](Partitioner::token_type), or none at all where that is a number.
+    /// Bytes that are none of [`token_type`](Partitioner::token_type), or none at all where that is
+    /// a number.
     pub fn read_token(self, bytes: &[u8]) -> Result<TokenEnd, TypeError> {
         let wrong = || TypeError(format!("{} bytes are no token of {}", bytes.len(), self.name()));
         let token = match self {
-            Partitioner::Murmur3 => Token::Long(bytes.try_into().map(i64::from_be_bytes).map_err(|_| wrong())?),
+            Partitioner::Murmur3 => {
+                Token::Long(bytes.try_into().map(i64::from_be_bytes).map_err(|_| wrong())?)
+            }
             Partitioner::Random if bytes.is_empty() => return Err(wrong()),
             Partitioner::Random => {
                 let n = BigInt::from_signed_bytes_be(bytes);
@@ -204,7 +213,8 @@ impl Partitioner {
         })
     }
 
-    /// The token that a text means: a decimal number, hex (ByteOrdered), the key itself (OrderPreserving).
+    /// The token that a text means: a decimal number, hex (ByteOrdered), the key itself
+    /// (OrderPreserving).
     ///
     /// # Errors
     /// Another text.
@@ -216,7 +226,9 @@ impl Partitioner {
                 let n: u128 = text.parse().map_err(|_| wrong())?;
                 Token::Big(Some(n).filter(|n| *n <= 1 << 127).ok_or_else(wrong)?)
             }
-            Partitioner::ByteOrdered => Token::Key(crate::types::hex_to_bytes(text).map_err(|_| wrong())?),
+            Partitioner::ByteOrdered => {
+                Token::Key(crate::types::hex_to_bytes(text).map_err(|_| wrong())?)
+            }
             Partitioner::OrderPreserving => Token::Key(text.as_bytes().to_vec()),
         })
     }
@@ -224,7 +236,9 @@ impl Partitioner {
     /// A token as text; [`parse_token`](Partitioner::parse_token) reads it.
     pub fn token_text(self, token: &Token) -> String {
         match (self, token) {
-            (Partitioner::OrderPreserving, Token::Key(key)) => String::from_utf8_lossy(key).into_owned(),
+            (Partitioner::OrderPreserving, Token::Key(key)) => {
+                String::from_utf8_lossy(key).into_owned()
+            }
             (_, other) => other.to_string(),
         }
     }

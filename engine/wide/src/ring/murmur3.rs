@@ -1,10 +1,11 @@
-//! Cassandra's variant of MurmurHash3 x64 128 with seed 0: in the last, incomplete block bytes are taken as signed.
+//! Cassandra's variant of MurmurHash3 x64 128 with seed 0: in the last, incomplete block bytes are
+//! taken as signed.
 
 const C1: u64 = 0x87C3_7B91_1142_53D5;
 const C2: u64 = 0x4CF5_AD43_2745_937F;
 
-/// The token of a key: the first half of the hash. `i64::MIN` is no token of a key: the empty key has it, as the smallest of all,
-/// and a hash that is it becomes `i64::MAX`.
+/// The token of a key: the first half of the hash. `i64::MIN` is no token of a key: the empty key
+/// has it, as the smallest of all, and a hash that is it becomes `i64::MAX`.
 #[inline]
 pub(super) fn token(key: &[u8]) -> i64 {
     if key.is_empty() {

@@ -10,8 +10,8 @@ use super::{Keyspace, Schema, rules};
 use crate::base::error::Result;
 use crate::base::error::invalid;
 
-/// The numbers of a family that is defined now: those it has, and new ones. An index whose values change their type is a new one,
-/// since it must be built anew.
+/// The numbers of a family that is defined now: those it has, and new ones. An index whose values
+/// change their type is a new one, since it must be built anew.
 struct NewNumbers<'a> {
     present: Option<&'a Family>,
     next: &'a mut u32,
@@ -20,7 +20,9 @@ struct NewNumbers<'a> {
 impl NewNumbers<'_> {
     fn take(&mut self) -> Result<u32> {
         let id = *self.next;
-        *self.next = id.checked_add(1).ok_or_else(|| invalid("there are no more numbers for families and indexes"))?;
+        *self.next = id
+            .checked_add(1)
+            .ok_or_else(|| invalid("there are no more numbers for families and indexes"))?;
         Ok(id)
     }
 }
@@ -34,8 +36,14 @@ impl Numbers for NewNumbers<'_> {
     }
 
     fn index(&mut self, column: &[u8], validator: &Type, def: &ColumnDef) -> Result<u32> {
-        let had = self.present.and_then(|f| f.column(column)).filter(|c| c.validator() == validator).and_then(|c| c.index());
-        match had.filter(|index| Some(index.kind) == def.index_type && index.options == def.index_options) {
+        let had = self
+            .present
+            .and_then(|f| f.column(column))
+            .filter(|c| c.validator() == validator)
+            .and_then(|c| c.index());
+        match had.filter(|index| {
+            Some(index.kind) == def.index_type && index.options == def.index_options
+        }) {
             Some(index) => Ok(index.id),
             None => self.take(),
         }
@@ -46,7 +54,8 @@ impl Schema {
     /// With this keyspace and its families.
     ///
     /// # Errors
-    /// `InvalidRequest` with the reason: a name that is taken or can't be one, or whatever is wrong with a family.
+    /// `InvalidRequest` with the reason: a name that is taken or can't be one, or whatever is wrong
+    /// with a family.
     pub fn add_keyspace(&self, def: &KsDef) -> Result<Schema> {
         rules::check_unique(&def.name, self.keyspaces().map(|k| k.name()))?;
         let mut schema = self.clone();
@@ -59,12 +68,15 @@ impl Schema {
         });
         for family in &def.cf_defs {
             if family.keyspace.is_empty() {
-                schema = schema.add_family(&CfDef { keyspace: def.name.clone(), ..family.clone() })?;
+                schema =
+                    schema.add_family(&CfDef { keyspace: def.name.clone(), ..family.clone() })?;
             } else if family.keyspace == def.name {
                 schema = schema.add_family(family)?;
             } else {
                 let name = &family.name;
-                return Err(invalid(format!("CfDef ({name}) had a keyspace definition that did not match KsDef")));
+                return Err(invalid(format!(
+                    "CfDef ({name}) had a keyspace definition that did not match KsDef"
+                )));
             }
         }
         Ok(schema)
@@ -113,36 +125,51 @@ impl Schema {
         rules::check_modifiable(&def.keyspace)?;
         let (keyspace, name) = (&def.keyspace, &def.name);
         let Ok(present) = self.keyspace(keyspace) else {
-            return Err(invalid(format!("Cannot add column family '{name}' to non existing keyspace '{keyspace}'.")));
+            return Err(invalid(format!(
+                "Cannot add column family '{name}' to non existing keyspace '{keyspace}'."
+            )));
         };
-        // The servers look at the definition, index names included, before they look whether there is such a family already.
+        // The servers look at the definition, index names included, before they look whether there
+        // is such a family already.
         let namesake = present.family(name).map(|f| &**f);
         let mut schema = self.clone();
         let around = self.around(present, namesake, name);
-        let family = family::resolve(def, &around, &mut NewNumbers { present: None, next: &mut schema.next_id })?;
+        let family = family::resolve(
+            def,
+            &around,
+            &mut NewNumbers { present: None, next: &mut schema.next_id },
+        )?;
         if namesake.is_some() {
-            return Err(invalid(format!("Cannot add already existing column family '{name}' to keyspace '{keyspace}'.")));
+            return Err(invalid(format!(
+                "Cannot add already existing column family '{name}' to keyspace '{keyspace}'."
+            )));
         }
         schema.put_family(present, family);
         Ok(schema)
     }
 
-    /// With another definition of a family; begin with its [`Family::def`], since it is all replaced.
+    /// With another definition of a family; begin with its [`Family::def`], since it is all
+    /// replaced.
     ///
     /// # Errors
-    /// `InvalidRequest` with the reason: no such family, another id, other sorts of rows, an order of names that is not compatible, or
-    /// a definition that can't be.
+    /// `InvalidRequest` with the reason: no such family, another id, other sorts of rows, an order
+    /// of names that is not compatible, or a definition that can't be.
     pub fn update_family(&self, def: &CfDef) -> Result<Schema> {
         rules::check_modifiable(&def.keyspace)?;
         let (keyspace, name) = (&def.keyspace, &def.name);
         let found = self.keyspace(keyspace).ok().and_then(|k| Some((k, k.family(name)?)));
         let Some((present, family)) = found else {
-            return Err(invalid(format!("Cannot update non existing column family '{name}' in keyspace '{keyspace}'.")));
+            return Err(invalid(format!(
+                "Cannot update non existing column family '{name}' in keyspace '{keyspace}'."
+            )));
         };
         if let Some(id) = def.id
             && id != family.id()
         {
-            return Err(invalid(format!("Column family ID mismatch (found {id}; expected {})", family.id())));
+            return Err(invalid(format!(
+                "Column family ID mismatch (found {id}; expected {})",
+                family.id()
+            )));
         }
         let mut schema = self.clone();
         let around = self.around(present, Some(family), name);
@@ -162,19 +189,33 @@ impl Schema {
         let mut changed = match self.keyspaces.get(keyspace) {
             Some(present) => Keyspace::clone(present),
             None => {
-                return Err(invalid(format!("Cannot drop column family '{name}' from non existing keyspace '{keyspace}'.")));
+                return Err(invalid(format!(
+                    "Cannot drop column family '{name}' from non existing keyspace '{keyspace}'."
+                )));
             }
         };
         if changed.families.remove(name).is_none() {
-            return Err(invalid(format!("Cannot drop non existing column family '{name}' in keyspace '{keyspace}'.")));
+            return Err(invalid(format!(
+                "Cannot drop non existing column family '{name}' in keyspace '{keyspace}'."
+            )));
         }
         let mut schema = self.clone();
         schema.put(changed);
         Ok(schema)
     }
 
-    fn around<'a>(&'a self, keyspace: &'a Keyspace, present: Option<&'a Family>, name: &str) -> Surroundings<'a> {
-        Surroundings { registry: &self.registry, present, index_names: keyspace.index_names(name), is_stored: false }
+    fn around<'a>(
+        &'a self,
+        keyspace: &'a Keyspace,
+        present: Option<&'a Family>,
+        name: &str,
+    ) -> Surroundings<'a> {
+        Surroundings {
+            registry: &self.registry,
+            present,
+            index_names: keyspace.index_names(name),
+            is_stored: false,
+        }
     }
 
     fn put(&mut self, keyspace: Keyspace) {
@@ -217,7 +258,11 @@ impl Schema {
                 Some(_) => {}
             }
         }
-        diff.dropped_families = old.iter().filter(|(id, _)| !new.contains_key(id)).map(|(_, f)| Arc::clone(f)).collect();
+        diff.dropped_families = old
+            .iter()
+            .filter(|(id, _)| !new.contains_key(id))
+            .map(|(_, f)| Arc::clone(f))
+            .collect();
         let (had, has) = (index_ids(self), index_ids(newer));
         for family in new.values() {
             let added = family.indexes().filter(|(_, index)| !had.contains(&index.id));
@@ -226,9 +271,16 @@ impl Schema {
         diff.dropped_indexes = had.difference(&has).copied().collect();
         let before: BTreeMap<_, _> = self.records().into_iter().collect();
         let mut after: BTreeMap<_, _> = newer.records().into_iter().collect();
-        let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), None)).collect::<Vec<_>>();
+        let gone = before
+            .keys()
+            .filter(|key| !after.contains_key(*key))
+            .map(|key| (key.clone(), None))
+            .collect::<Vec<_>>();
         after.retain(|key, value| before.get(key) != Some(value));
-        diff.records = gone.into_iter().chain(after.into_iter().map(|(key, value)| (key, Some(value)))).collect();
+        diff.records = gone
+            .into_iter()
+            .chain(after.into_iter().map(|(key, value)| (key, Some(value))))
+            .collect();
         diff.records.sort();
         diff
     }

@@ -1,8 +1,9 @@
-//! Definitions as clients give and get them: Thrift's `KsDef`, `CfDef` and `ColumnDef` (model 2.6) and cassandra-cli's
-//! attributes (model 2.10).
+//! Definitions as clients give and get them: Thrift's `KsDef`, `CfDef` and `ColumnDef` (model 2.6)
+//! and cassandra-cli's attributes (model 2.10).
 //!
-//! Plain data, types by their names. What an unset Thrift field means is what `new` gives: the values that 1.1.12 shows for a family
-//! that was created with nothing but a name. [`super::Schema`] checks them and resolves the names.
+//! Plain data, types by their names. What an unset Thrift field means is what `new` gives: the
+//! values that 1.1.12 shows for a family that was created with nothing but a name.
+//! [`super::Schema`] checks them and resolves the names.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 pub struct KsDef {
     /// 1 to 48 letters, digits and underscores; unique whatever the case.
     pub name: String,
-    /// The class that places replicas; a name without a dot is one of Cassandra's own. Kept for clients: there is one copy here.
+    /// The class that places replicas; a name without a dot is one of Cassandra's own. Kept for
+    /// clients: there is one copy here.
     pub strategy_class: String,
     /// Its options, such as `replication_factor`.
     pub strategy_options: BTreeMap<String, String>,
@@ -38,7 +40,8 @@ impl KsDef {
 
 /// A column family.
 ///
-/// Its serialised form is part of the stored records ([`super::Schema::records`]): a change of fields is a new version of the format.
+/// Its serialised form is part of the stored records ([`super::Schema::records`]): a change of
+/// fields is a new version of the format.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CfDef {
@@ -50,11 +53,13 @@ pub struct CfDef {
     pub column_type: String,
     /// The type of the names of columns, or of super columns.
     pub comparator_type: String,
-    /// The type of the names within super columns; `None` in a super family means `BytesType`, a standard family must have none.
+    /// The type of the names within super columns; `None` in a super family means `BytesType`, a
+    /// standard family must have none.
     pub subcomparator_type: Option<String>,
     /// For people.
     pub comment: String,
-    /// The columns about which something is known. A name that stands twice counts as it stands last.
+    /// The columns about which something is known. A name that stands twice counts as it stands
+    /// last.
     pub column_metadata: Vec<ColumnDef>,
     /// The type of values; `CounterColumnType` makes a family of counters.
     pub default_validation_class: String,
@@ -63,7 +68,8 @@ pub struct CfDef {
     /// What CQL 2 calls the key.
     #[serde(with = "hex_option")]
     pub key_alias: Option<Vec<u8>>,
-    /// The family's number: given by the schema, never reused. On an update it must be the family's, where it is set.
+    /// The family's number: given by the schema, never reused. On an update it must be the
+    /// family's, where it is set.
     pub id: Option<u32>,
     /// Seconds for which deletions are remembered; not negative.
     pub gc_grace_seconds: i32,
@@ -71,9 +77,11 @@ pub struct CfDef {
     pub read_repair_chance: f64,
     /// 0 to 1. Kept for clients.
     pub dclocal_read_repair_chance: f64,
-    /// At least 2: files of about a size that make a merge. (4 with the other's 32 means what the engine finds best.)
+    /// At least 2: files of about a size that make a merge. (4 with the other's 32 means what the
+    /// engine finds best.)
     pub min_compaction_threshold: i32,
-    /// At least the smaller one: files in one merge at most. 0, no automatic compaction, is what the engine finds best too.
+    /// At least the smaller one: files in one merge at most. 0, no automatic compaction, is what
+    /// the engine finds best too.
     pub max_compaction_threshold: i32,
     /// Kept for clients: counters here have one copy.
     pub replicate_on_write: bool,
@@ -81,7 +89,8 @@ pub struct CfDef {
     pub compaction_strategy: String,
     /// Its options, of which `sstable_size_in_mb` has an effect.
     pub compaction_strategy_options: BTreeMap<String, String>,
-    /// `sstable_compression` and its options: every compressor means LZ4, none that blocks are stored as they are.
+    /// `sstable_compression` and its options: every compressor means LZ4, none that blocks are
+    /// stored as they are.
     pub compression_options: BTreeMap<String, String>,
     /// Above 0, at most 1. `None`: as the engine finds best.
     pub bloom_filter_fp_chance: Option<f64>,
@@ -110,7 +119,8 @@ impl CfDef {
             min_compaction_threshold: 4,
             max_compaction_threshold: 32,
             replicate_on_write: true,
-            compaction_strategy: "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy".into(),
+            compaction_strategy: "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy"
+                .into(),
             compaction_strategy_options: BTreeMap::new(),
             compression_options: BTreeMap::from([(
                 "sstable_compression".into(),
@@ -231,7 +241,8 @@ mod hex_option {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Vec<u8>>, D::Error> {
         let Some(text) = Option::<String>::deserialize(d)? else { return Ok(None) };
-        let bytes = super::hex::from_text(&text).ok_or_else(|| de::Error::custom(format!("not hexadecimal: {text:?}")))?;
+        let bytes = super::hex::from_text(&text)
+            .ok_or_else(|| de::Error::custom(format!("not hexadecimal: {text:?}")))?;
         Ok(Some(bytes))
     }
 }

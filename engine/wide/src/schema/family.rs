@@ -1,7 +1,8 @@
-//! A column family as the rest of Firn sees it: its definition checked, its types resolved, its numbers given.
+//! A column family as the rest of Firn sees it: its definition checked, its types resolved, its
+//! numbers given.
 //!
-//! Invariants: everything that [`CfDef`] says is consistent (model 2.5, 2.8, 2.11, 6); class names are written in full; a
-//! column stands once; every index has a name and a number.
+//! Invariants: everything that [`CfDef`] says is consistent (model 2.5, 2.8, 2.11, 6); class names
+//! are written in full; a column stands once; every index has a name and a number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +13,8 @@ use crate::base::error::Result;
 use crate::base::error::invalid;
 use crate::types::Wording;
 
-/// What a family's rows are made of, with the types that order them. CQL tables, with partition key, clustering, static and regular
-/// columns, are the kind that is to come.
+/// What a family's rows are made of, with the types that order them. CQL tables, with partition
+/// key, clustering, static and regular columns, are the kind that is to come.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -50,7 +51,8 @@ impl Column {
         &self.validator
     }
 
-    /// Its index. On counters there is none: a definition of one is accepted and kept, as 1.1.12 did, but nothing is looked up by it.
+    /// Its index. On counters there is none: a definition of one is accepted and kept, as 1.1.12
+    /// did, but nothing is looked up by it.
     pub fn index(&self) -> Option<&Index> {
         self.index.as_ref()
     }
@@ -156,7 +158,9 @@ impl Family {
         if self.columns.is_empty() {
             return None;
         }
-        self.columns.get(name).or_else(|| self.columns.get(&typing::respelled(self.cell_comparator(), name)?))
+        self.columns
+            .get(name)
+            .or_else(|| self.columns.get(&typing::respelled(self.cell_comparator(), name)?))
     }
 
     /// The type of the values of this column.
@@ -201,19 +205,24 @@ pub struct Surroundings<'a> {
     pub present: Option<&'a Family>,
     /// The names of indexes of the other families of the keyspace.
     pub index_names: BTreeSet<&'a str>,
-    /// Whether the definition comes from the store. The indexes in it have names, also those that were given none; and such names may be longer
-    /// than those that may be given.
+    /// Whether the definition comes from the store. The indexes in it have names, also those that
+    /// were given none; and such names may be longer than those that may be given.
     pub is_stored: bool,
 }
 
 /// Checks a definition and makes the family of it.
-pub fn resolve(def: &CfDef, around: &Surroundings<'_>, numbers: &mut dyn Numbers) -> Result<Family> {
+pub fn resolve(
+    def: &CfDef,
+    around: &Surroundings<'_>,
+    numbers: &mut dyn Numbers,
+) -> Result<Family> {
     let mut def = def.clone();
     rules::check_attributes(&mut def)?;
     let kind = resolve_kind(&mut def, around.registry)?;
     let default_validator = parse_in_place(&mut def.default_validation_class, around.registry)?;
     let key_validator = parse_in_place(&mut def.key_validation_class, around.registry)?;
-    let mut family = Family { id: 0, def, kind, default_validator, key_validator, columns: BTreeMap::new() };
+    let mut family =
+        Family { id: 0, def, kind, default_validator, key_validator, columns: BTreeMap::new() };
     if family.key_validator.is_counter() {
         return Err(invalid("CounterColumnType is not a valid key validator"));
     }
@@ -229,7 +238,10 @@ pub fn resolve(def: &CfDef, around: &Surroundings<'_>, numbers: &mut dyn Numbers
             }
             _ => None,
         };
-        family.columns.insert(column.name.clone(), Column { name: column.name.clone(), validator: validator.clone(), index });
+        family.columns.insert(
+            column.name.clone(),
+            Column { name: column.name.clone(), validator: validator.clone(), index },
+        );
     }
     family.def.id = Some(family.id);
     family.def.column_metadata = metadata.into_iter().map(|(column, _)| column).collect();
@@ -251,7 +263,10 @@ fn resolve_kind(def: &mut CfDef, registry: &Registry) -> Result<Kind> {
         ("Standard", None) => Ok(Kind::Standard { comparator }),
         ("Standard", Some(given)) => {
             let given = typing::parse(given, registry)?.full_name();
-            Err(invalid(format!("Subcolumn comparator ({given}) is invalid for standard column family {}", def.name)))
+            Err(invalid(format!(
+                "Subcolumn comparator ({given}) is invalid for standard column family {}",
+                def.name
+            )))
         }
         ("Super", given) => {
             let subcomparator = typing::parse(given.as_deref().unwrap_or("BytesType"), registry)?;
@@ -265,8 +280,12 @@ fn resolve_kind(def: &mut CfDef, registry: &Registry) -> Result<Kind> {
     }
 }
 
-/// The columns with their types, each once, its name as it is stored; in the order of the definition.
-fn resolve_metadata(family: &mut Family, around: &Surroundings<'_>) -> Result<Vec<(ColumnDef, Type)>> {
+/// The columns with their types, each once, its name as it is stored; in the order of the
+/// definition.
+fn resolve_metadata(
+    family: &mut Family,
+    around: &Surroundings<'_>,
+) -> Result<Vec<(ColumnDef, Type)>> {
     let mut metadata: Vec<(ColumnDef, Type)> = Vec::new();
     let mut places: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     for mut column in std::mem::take(&mut family.def.column_metadata) {
@@ -286,14 +305,22 @@ fn resolve_metadata(family: &mut Family, around: &Surroundings<'_>) -> Result<Ve
     Ok(metadata)
 }
 
-/// Indexes without a name take the one they have, or `<family>_<column>_idx`. One that has a name keeps it.
-fn default_index_names(family: &Family, metadata: &mut [(ColumnDef, Type)], around: &Surroundings<'_>) -> Result<()> {
+/// Indexes without a name take the one they have, or `<family>_<column>_idx`. One that has a name
+/// keeps it.
+fn default_index_names(
+    family: &Family,
+    metadata: &mut [(ColumnDef, Type)],
+    around: &Surroundings<'_>,
+) -> Result<()> {
     for (column, _) in metadata.iter_mut().filter(|(c, _)| c.index_type.is_some()) {
-        let had =
-            around.present.and_then(|f| f.def.column_metadata.iter().find(|c| c.name == column.name)?.index_name.as_deref());
+        let had = around.present.and_then(|f| {
+            f.def.column_metadata.iter().find(|c| c.name == column.name)?.index_name.as_deref()
+        });
         match (had, &column.index_name) {
             (Some(had), Some(given)) if had != given => {
-                return Err(invalid(format!("Can't modify index name: was '{had}' changed to '{given}'.")));
+                return Err(invalid(format!(
+                    "Can't modify index name: was '{had}' changed to '{given}'."
+                )));
             }
             (Some(had), _) => column.index_name = Some(had.to_owned()),
             (None, Some(given)) if given.len() > rules::MAX_NAME_LEN && !around.is_stored => {
@@ -301,8 +328,11 @@ fn default_index_names(family: &Family, metadata: &mut [(ColumnDef, Type)], arou
             }
             (None, Some(_)) => {}
             (None, None) => {
-                let mut name =
-                    format!("{}_{}_idx", family.name(), family.cell_comparator().to_text(&column.name, Wording::Cli));
+                let mut name = format!(
+                    "{}_{}_idx",
+                    family.name(),
+                    family.cell_comparator().to_text(&column.name, Wording::Cli)
+                );
                 name.retain(|c| c.is_ascii_alphanumeric() || c == '_');
                 column.index_name = Some(name);
             }
@@ -311,7 +341,11 @@ fn default_index_names(family: &Family, metadata: &mut [(ColumnDef, Type)], arou
     Ok(())
 }
 
-fn check_columns(family: &Family, metadata: &[(ColumnDef, Type)], around: &Surroundings<'_>) -> Result<()> {
+fn check_columns(
+    family: &Family,
+    metadata: &[(ColumnDef, Type)],
+    around: &Surroundings<'_>,
+) -> Result<()> {
     let mut index_names = around.index_names.clone();
     for (column, validator) in metadata {
         if validator.is_counter() != family.is_counter() {
@@ -351,16 +385,21 @@ fn check_index(family: &Family, column: &ColumnDef, kind: IndexType) -> Result<(
     match (kind, column.index_options.get("class_name")) {
         (IndexType::Keys, _) => Ok(()),
         (IndexType::Custom, None) => Err(invalid("Required index option missing: class_name")),
-        (IndexType::Custom, Some(class)) => Err(invalid(format!("Unable to find custom indexer class '{class}'"))),
-        (IndexType::Composites, _) => {
-            Err(invalid("COMPOSITES indexes are on CQL tables only; KEYS is the index of a column family"))
+        (IndexType::Custom, Some(class)) => {
+            Err(invalid(format!("Unable to find custom indexer class '{class}'")))
         }
+        (IndexType::Composites, _) => Err(invalid(
+            "COMPOSITES indexes are on CQL tables only; KEYS is the index of a column family",
+        )),
     }
 }
 
-/// Refuses what would make another family of it: other sorts of rows, another order of names, counters or not.
+/// Refuses what would make another family of it: other sorts of rows, another order of names,
+/// counters or not.
 pub fn check_compatible(new: &Family, old: &Family) -> Result<()> {
-    if std::mem::discriminant(&new.kind) != std::mem::discriminant(&old.kind) || new.is_counter() != old.is_counter() {
+    if std::mem::discriminant(&new.kind) != std::mem::discriminant(&old.kind)
+        || new.is_counter() != old.is_counter()
+    {
         return Err(invalid("types do not match."));
     }
     if !typing::is_compatible(new.comparator(), old.comparator()) {

@@ -1,13 +1,15 @@
-//! Floor 1: the schema: which keyspaces, column families, columns and indexes there are (model 2.5, 2.6, 2.9 to 2.11, 6).
+//! Floor 1: the schema: which keyspaces, column families, columns and indexes there are (model 2.5,
+//! 2.6, 2.9 to 2.11, 6).
 //!
 //! - [`KsDef`], [`CfDef`], [`ColumnDef`]: definitions as clients give and get them, types by name.
-//! - [`Schema`]: what is defined, checked and resolved: [`Keyspace`], [`Family`], [`Column`], [`Index`]. It never changes: every change
-//!   makes a new one or refuses with the text of the article's servers. A store keeps the present one behind an `Arc`.
+//! - [`Schema`]: what is defined, checked and resolved: [`Keyspace`], [`Family`], [`Column`],
+//!   [`Index`]. It never changes: every change makes a new one or refuses with the text of the
+//!   article's servers. A store keeps the present one behind an `Arc`.
 //! - [`Schema::records`], [`Schema::from_records`], [`Schema::diff`]: the stored form.
 //!
-//! Invariants of a [`Schema`]: keyspaces are unique whatever the case; names of indexes are unique in a keyspace; the numbers of
-//! families and indexes are unique, below the next one to be given, and never reused, so that what is dropped and created again is
-//! another thing.
+//! Invariants of a [`Schema`]: keyspaces are unique whatever the case; names of indexes are unique
+//! in a keyspace; the numbers of families and indexes are unique, below the next one to be given,
+//! and never reused, so that what is dropped and created again is another thing.
 
 mod change;
 mod def;
@@ -36,7 +38,8 @@ use crate::base::error::invalid;
 
 const FIRST_ID: u32 = 1;
 
-/// Families and indexes with this number or a larger one are not this schema's: tables of CQL, which keep their own records.
+/// Families and indexes with this number or a larger one are not this schema's: tables of CQL,
+/// which keep their own records.
 pub const FOREIGN_IDS: u32 = 1 << 31;
 
 /// All definitions, at one moment. A clone shares its keyspaces.
@@ -100,13 +103,19 @@ impl Keyspace {
     /// The names of the indexes of all families but this one.
     fn index_names(&self, except: &str) -> BTreeSet<&str> {
         let others = self.families().filter(|f| f.name() != except);
-        others.flat_map(|f| f.def().column_metadata.iter()).filter_map(|c| c.index_name.as_deref()).collect()
+        others
+            .flat_map(|f| f.def().column_metadata.iter())
+            .filter_map(|c| c.index_name.as_deref())
+            .collect()
     }
 }
 
 impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Schema").field("next_id", &self.next_id).field("keyspaces", &self.keyspaces).finish_non_exhaustive()
+        f.debug_struct("Schema")
+            .field("next_id", &self.next_id)
+            .field("keyspaces", &self.keyspaces)
+            .finish_non_exhaustive()
     }
 }
 
@@ -168,7 +177,8 @@ impl Schema {
         uuid::Builder::from_md5_bytes(digest.finalize().into()).into_uuid()
     }
 
-    /// All records, by key: what [`Schema::from_records`] makes this schema of. A schema in which nothing was ever defined has none.
+    /// All records, by key: what [`Schema::from_records`] makes this schema of. A schema in which
+    /// nothing was ever defined has none.
     pub fn records(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         if self.keyspaces.is_empty() && self.next_id == FIRST_ID {
             return Vec::new();
@@ -180,11 +190,12 @@ impl Schema {
         records
     }
 
-    /// The schema that these records describe. They are all those of the tree whose key begins with [`RECORD_PREFIX`].
+    /// The schema that these records describe. They are all those of the tree whose key begins with
+    /// [`RECORD_PREFIX`].
     ///
     /// # Errors
-    /// `Corrupt` with the name of the record that can't be read or contradicts another one; `Configuration` when a custom type that
-    /// a family names is not in the registry.
+    /// `Corrupt` with the name of the record that can't be read or contradicts another one;
+    /// `Configuration` when a custom type that a family names is not in the registry.
     pub fn from_records<'a>(
         registry: Arc<Registry>,
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,

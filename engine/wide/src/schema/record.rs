@@ -1,12 +1,13 @@
-//! The stored form of the schema: JSON records in the kv tree `system.schema`, written in the batch of what they describe.
+//! The stored form of the schema: JSON records in the kv tree `system.schema`, written in the batch
+//! of what they describe.
 //!
 //! - `schema/head`: `{"format":1,"next_id":n}`, the number that the next family or index gets;
 //! - `schema/keyspace/<name>`: a keyspace's own attributes;
-//! - `schema/family/<id, 10 digits>`: a family's definition ([`CfDef`], classes in full) and the numbers of its indexes by the
-//!   hexadecimal name of their column.
+//! - `schema/family/<id, 10 digits>`: a family's definition ([`CfDef`], classes in full) and the
+//!   numbers of its indexes by the hexadecimal name of their column.
 //!
-//! Each names the version of its format. Nothing read is trusted: what does not parse, does not satisfy the rules or does not fit
-//! together is [`Error::Corrupt`] with the record's name.
+//! Each names the version of its format. Nothing read is trusted: what does not parse, does not
+//! satisfy the rules or does not fit together is [`Error::Corrupt`] with the record's name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,7 +68,10 @@ impl Numbers for &FamilyRecord {
 
     fn index(&mut self, column: &[u8], _: &Type, _: &ColumnDef) -> Result<u32> {
         let column = hex::to_text(column);
-        self.indexes.get(&column).copied().ok_or_else(|| Error::Corrupt(format!("the index on column {column} has no number")))
+        self.indexes
+            .get(&column)
+            .copied()
+            .ok_or_else(|| Error::Corrupt(format!("the index on column {column} has no number")))
     }
 }
 
@@ -93,8 +97,10 @@ pub fn keyspace(keyspace: &Keyspace) -> Record {
 
 /// The record of a family.
 pub fn family(family: &Family) -> Record {
-    let indexes = family.indexes().map(|(column, index)| (hex::to_text(column.name()), index.id)).collect();
-    let value = FamilyRecord { format: FORMAT, id: family.id(), definition: family.def().clone(), indexes };
+    let indexes =
+        family.indexes().map(|(column, index)| (hex::to_text(column.name()), index.id)).collect();
+    let value =
+        FamilyRecord { format: FORMAT, id: family.id(), definition: family.def().clone(), indexes };
     record(family_key(family.id()), &value)
 }
 
@@ -103,7 +109,8 @@ fn family_key(id: u32) -> String {
 }
 
 fn record(key: String, value: &impl Serialize) -> Record {
-    // Strings, whole numbers, finite fractions and maps by strings: there is nothing that could fail.
+    // Strings, whole numbers, finite fractions and maps by strings: there is nothing that could
+    // fail.
     (key.into_bytes(), serde_json::to_vec(value).unwrap_or_default())
 }
 
@@ -117,14 +124,19 @@ fn read<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T> {
         let format = versioned.format;
         return Err(corrupt(
             key,
-            format_args!("its format is {format}; this version of Firn reads {FORMAT}. Use the version that wrote it"),
+            format_args!(
+                "its format is {format}; this version of Firn reads {FORMAT}. Use the version that wrote it"
+            ),
         ));
     }
     serde_json::from_slice(value).map_err(|e| corrupt(key, e))
 }
 
 /// The schema that these records describe; none at all are an empty one.
-pub fn load<'a>(registry: Arc<Registry>, records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Result<Schema> {
+pub fn load<'a>(
+    registry: Arc<Registry>,
+    records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+) -> Result<Schema> {
     let mut schema = Schema::new(registry);
     let (mut head, mut families) = (None, Vec::new());
     let mut any = false;
@@ -168,7 +180,8 @@ fn add_keyspace(schema: &mut Schema, key: &str, name: &str, record: KeyspaceReco
         families: BTreeMap::new(),
     };
     keyspace.check().map_err(|e| corrupt(key, e))?;
-    rules::check_unique(&keyspace.name, schema.keyspaces().map(|k| k.name())).map_err(|e| corrupt(key, e))?;
+    rules::check_unique(&keyspace.name, schema.keyspaces().map(|k| k.name()))
+        .map_err(|e| corrupt(key, e))?;
     schema.keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
     Ok(())
 }
@@ -176,18 +189,26 @@ fn add_keyspace(schema: &mut Schema, key: &str, name: &str, record: KeyspaceReco
 fn add_family(schema: &mut Schema, record: &FamilyRecord, ids: &mut BTreeSet<u32>) -> Result<()> {
     let key = family_key(record.id);
     let Some(keyspace) = schema.keyspaces.get_mut(&record.definition.keyspace) else {
-        return Err(corrupt(&key, format_args!("its keyspace {:?} has no record", record.definition.keyspace)));
+        return Err(corrupt(
+            &key,
+            format_args!("its keyspace {:?} has no record", record.definition.keyspace),
+        ));
     };
     if keyspace.families.contains_key(&record.definition.name) {
-        return Err(corrupt(&key, format_args!("there are two families {:?}", record.definition.name)));
+        return Err(corrupt(
+            &key,
+            format_args!("there are two families {:?}", record.definition.name),
+        ));
     }
     let index_names = keyspace.index_names(&record.definition.name);
-    let around = Surroundings { registry: &schema.registry, present: None, index_names, is_stored: true };
+    let around =
+        Surroundings { registry: &schema.registry, present: None, index_names, is_stored: true };
     check_types(&key, &record.definition, &schema.registry)?;
-    let family = family::resolve(&record.definition, &around, &mut &*record).map_err(|e| match e {
-        Error::Corrupt(what) => corrupt(&key, what),
-        other => corrupt(&key, other),
-    })?;
+    let family =
+        family::resolve(&record.definition, &around, &mut &*record).map_err(|e| match e {
+            Error::Corrupt(what) => corrupt(&key, what),
+            other => corrupt(&key, other),
+        })?;
     for id in std::iter::once(family.id()).chain(family.indexes().map(|(_, index)| index.id)) {
         if id >= schema.next_id || !ids.insert(id) {
             return Err(corrupt(&key, format_args!("the number {id} was never given, or twice")));
@@ -200,10 +221,14 @@ fn add_family(schema: &mut Schema, record: &FamilyRecord, ids: &mut BTreeSet<u32
 /// Types that are not there are not damage: whoever opens the store has not said what they are.
 fn check_types(key: &str, def: &CfDef, registry: &Registry) -> Result<()> {
     let own = [&def.comparator_type, &def.default_validation_class, &def.key_validation_class];
-    let classes = own.into_iter().chain(&def.subcomparator_type).chain(def.column_metadata.iter().map(|c| &c.validation_class));
+    let classes = own
+        .into_iter()
+        .chain(&def.subcomparator_type)
+        .chain(def.column_metadata.iter().map(|c| &c.validation_class));
     for class in classes {
         if let Err(unknown) = typing::lookup(class, registry) {
-            let (keyspace, name, class, known) = (&def.keyspace, &def.name, unknown.class, unknown.known.join(", "));
+            let (keyspace, name, class, known) =
+                (&def.keyspace, &def.name, unknown.class, unknown.known.join(", "));
             return Err(Error::Configuration(format!(
                 "column family {name} of keyspace {keyspace} is of the type {class}, which must be registered before the store is \
                  opened; there are {known} (system.schema, record {key})"

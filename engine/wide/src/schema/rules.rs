@@ -1,4 +1,5 @@
-//! The rules that need nothing but the definition itself: names, numbers, classes (model 2.10, 2.11, 6), with their texts.
+//! The rules that need nothing but the definition itself: names, numbers, classes (model 2.10,
+//! 2.11, 6), with their texts.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +73,9 @@ pub fn check_keyspace(def: &KsDef) -> Result<String> {
     const PACKAGE: &str = "org.apache.cassandra.locator.";
     check_name("Keyspace", &def.name)?;
     let given = def.strategy_class.strip_prefix(PACKAGE).unwrap_or(&def.strategy_class);
-    let Some((strategy, _)) = STRATEGIES.iter().find(|(name, old)| *name == given || *old == Some(given)) else {
+    let Some((strategy, _)) =
+        STRATEGIES.iter().find(|(name, old)| *name == given || *old == Some(given))
+    else {
         let name = full_name(PACKAGE, &def.strategy_class);
         return Err(invalid(format!("Unable to find replication strategy class '{name}'")));
     };
@@ -80,14 +83,20 @@ pub fn check_keyspace(def: &KsDef) -> Result<String> {
     match *strategy {
         "NetworkTopologyStrategy" => {
             if def.strategy_options.contains_key(FACTOR) {
-                return Err(invalid("replication_factor is an option for SimpleStrategy, not NetworkTopologyStrategy"));
+                return Err(invalid(
+                    "replication_factor is an option for SimpleStrategy, not NetworkTopologyStrategy",
+                ));
             }
             def.strategy_options.values().try_for_each(|v| check_factor(v))?;
         }
         "LocalStrategy" => {}
         _ => match def.strategy_options.get(FACTOR) {
             Some(factor) => check_factor(factor)?,
-            None => return Err(invalid(format!("{strategy} requires a replication_factor strategy option."))),
+            None => {
+                return Err(invalid(format!(
+                    "{strategy} requires a replication_factor strategy option."
+                )));
+            }
         },
     }
     Ok(format!("{PACKAGE}{strategy}"))
@@ -96,7 +105,9 @@ pub fn check_keyspace(def: &KsDef) -> Result<String> {
 fn check_factor(text: &str) -> Result<()> {
     match text.trim().parse::<i32>() {
         Ok(factor) if factor >= 0 => Ok(()),
-        Ok(factor) => Err(invalid(format!("Replication factor must be non-negative; found {factor}"))),
+        Ok(factor) => {
+            Err(invalid(format!("Replication factor must be non-negative; found {factor}")))
+        }
         Err(_) => Err(invalid(format!("Replication factor must be numeric; found {text}"))),
     }
 }
@@ -105,17 +116,26 @@ fn check_factor(text: &str) -> Result<()> {
 pub fn check_attributes(def: &mut CfDef) -> Result<()> {
     check_name("ColumnFamily", &def.name)?;
     if def.gc_grace_seconds < 0 {
-        return Err(invalid(format!("gc_grace_seconds must not be negative (got {})", def.gc_grace_seconds)));
+        return Err(invalid(format!(
+            "gc_grace_seconds must not be negative (got {})",
+            def.gc_grace_seconds
+        )));
     }
     check_chance("read_repair_chance", def.read_repair_chance)?;
     check_chance("dclocal_read_repair_chance", def.dclocal_read_repair_chance)?;
     if let Some(chance) = def.bloom_filter_fp_chance
         && !(chance > 0.0 && chance <= 1.0)
     {
-        return Err(invalid(format!("bloom_filter_fp_chance must be larger than 0 and at most 1 (got {chance})")));
+        return Err(invalid(format!(
+            "bloom_filter_fp_chance must be larger than 0 and at most 1 (got {chance})"
+        )));
     }
     if !CACHING.contains(&&*def.caching) {
-        return Err(invalid(format!("{} not found, available types: {}.", def.caching, CACHING.join(", "))));
+        return Err(invalid(format!(
+            "{} not found, available types: {}.",
+            def.caching,
+            CACHING.join(", ")
+        )));
     }
     if let Some(alias) = &def.key_alias
         && std::str::from_utf8(alias).is_err()
@@ -124,9 +144,13 @@ pub fn check_attributes(def: &mut CfDef) -> Result<()> {
     }
     check_thresholds(def)?;
     const PACKAGE: &str = "org.apache.cassandra.db.compaction.";
-    def.compaction_strategy = class(PACKAGE, &COMPACTIONS, &def.compaction_strategy).ok_or_else(|| {
-        invalid(format!("Unable to find compaction strategy class '{}'", full_name(PACKAGE, &def.compaction_strategy)))
-    })?;
+    def.compaction_strategy =
+        class(PACKAGE, &COMPACTIONS, &def.compaction_strategy).ok_or_else(|| {
+            invalid(format!(
+                "Unable to find compaction strategy class '{}'",
+                full_name(PACKAGE, &def.compaction_strategy)
+            ))
+        })?;
     check_compression(&mut def.compression_options)
 }
 
@@ -143,7 +167,9 @@ fn check_thresholds(def: &CfDef) -> Result<()> {
         return Ok(());
     }
     if min <= 1 {
-        return Err(invalid(format!("Min compaction threshold cannot be less than 2 (got {min}).")));
+        return Err(invalid(format!(
+            "Min compaction threshold cannot be less than 2 (got {min})."
+        )));
     }
     if min > max {
         return Err(invalid(format!(
@@ -158,8 +184,9 @@ fn check_compression(options: &mut BTreeMap<String, String>) -> Result<()> {
     const PACKAGE: &str = "org.apache.cassandra.io.compress.";
     let Some(name) = options.get_mut("sstable_compression") else { return Ok(()) };
     if !name.is_empty() {
-        *name = class(PACKAGE, &COMPRESSORS, name)
-            .ok_or_else(|| invalid(format!("Could not create Compression for type {}", full_name(PACKAGE, name))))?;
+        *name = class(PACKAGE, &COMPRESSORS, name).ok_or_else(|| {
+            invalid(format!("Could not create Compression for type {}", full_name(PACKAGE, name)))
+        })?;
     }
     Ok(())
 }

@@ -7,7 +7,8 @@
 //! | `compression_options` | none, or no compressor: blocks as they are; every compressor means LZ4 |
 //! | `bloom_filter_fp_chance` | 1: no filter; below 0.0039: the larger one |
 //!
-//! The other attributes are kept and shown only. Invariant: whatever was defined, what is made of it is within the engine's bounds.
+//! The other attributes are kept and shown only. Invariant: whatever was defined, what is made of
+//! it is within the engine's bounds.
 
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
@@ -28,7 +29,10 @@ impl Family {
     pub fn tree(&self) -> TreeOptions {
         let (def, mut options) = (self.def(), TreeOptions::default());
         if def.compaction_strategy.ends_with("LeveledCompactionStrategy") {
-            let size = def.compaction_strategy_options.get("sstable_size_in_mb").and_then(|text| text.parse().ok());
+            let size = def
+                .compaction_strategy_options
+                .get("sstable_size_in_mb")
+                .and_then(|text| text.parse().ok());
             (options.policy, options.table_size) = leveled(size.unwrap_or(TABLE_MB), FANOUT);
         } else if def.max_compaction_threshold != 0 {
             let threshold = |n: i32| n.max(0).unsigned_abs();
@@ -38,7 +42,9 @@ impl Family {
         if def.compression_options.get("sstable_compression").is_none_or(String::is_empty) {
             options.compression = vec![Compression::None];
         }
-        options.filter = def.bloom_filter_fp_chance.map_or(options.filter, |chance| vec![filter_of_chance(chance)]);
+        options.filter = def
+            .bloom_filter_fp_chance
+            .map_or(options.filter, |chance| vec![filter_of_chance(chance)]);
         options
     }
 }
@@ -52,7 +58,8 @@ pub fn filter_of_chance(chance: f64) -> FilterKind {
     }
 }
 
-/// The policy of size-tiered thresholds and `bucket_high`: the engine's own at the servers' defaults.
+/// The policy of size-tiered thresholds and `bucket_high`: the engine's own at the servers'
+/// defaults.
 pub fn size_tiered(min: u32, max: u32, bucket_high: f64) -> Policy {
     if (min, max, bucket_high) == (4, 32, BUCKET_HIGH) {
         return Policy::default();
@@ -61,7 +68,8 @@ pub fn size_tiered(min: u32, max: u32, bucket_high: f64) -> Policy {
     Policy::from(Tiered { min_runs: min, max_runs: max.max(min), bucket }).clamped()
 }
 
-/// The policy of leveled tables of so many MiB, `fanout` of them in level 1, and the size of tables in bytes.
+/// The policy of leveled tables of so many MiB, `fanout` of them in level 1, and the size of tables
+/// in bytes.
 pub fn leveled(table_mb: u64, fanout: u64) -> (Policy, u64) {
     let (table, fanout) = (table_mb.clamp(1, 1 << 20) << 20, fanout.clamp(2, 64));
     (Leveled { ratio: fanout as u32, base: fanout * table, ..Leveled::default() }.into(), table)
@@ -87,36 +95,60 @@ mod tests {
     #[test]
     fn the_default_is_the_engines() {
         let (tree, default) = (tree(family()), TreeOptions::default());
-        assert_eq!((tree.policy, tree.compression, tree.filter), (default.policy, default.compression, default.filter));
+        assert_eq!(
+            (tree.policy, tree.compression, tree.filter),
+            (default.policy, default.compression, default.filter)
+        );
     }
 
     #[test]
     fn attributes_become_options() {
-        let thresholds = |min, max| CfDef { min_compaction_threshold: min, max_compaction_threshold: max, ..family() };
-        assert!(matches!(tree(thresholds(3, 5)).policy, Policy::Tiered(Tiered { min_runs: 3, max_runs: 5, .. })));
+        let thresholds = |min, max| CfDef {
+            min_compaction_threshold: min,
+            max_compaction_threshold: max,
+            ..family()
+        };
+        assert!(matches!(
+            tree(thresholds(3, 5)).policy,
+            Policy::Tiered(Tiered { min_runs: 3, max_runs: 5, .. })
+        ));
         assert_eq!(tree(thresholds(-7, 0)).policy, Policy::default());
 
         let leveled = CfDef { compaction_strategy: "LeveledCompactionStrategy".into(), ..family() };
         let options = BTreeMap::from([("sstable_size_in_mb".to_owned(), "8".to_owned())]);
         let small = tree(CfDef { compaction_strategy_options: options, ..leveled.clone() });
         assert_eq!(small.table_size, 8 << 20);
-        assert!(matches!(small.policy, Policy::Leveled(Leveled { ratio: 10, base, .. }) if base == 80 << 20));
+        assert!(
+            matches!(small.policy, Policy::Leveled(Leveled { ratio: 10, base, .. }) if base == 80 << 20)
+        );
         assert_eq!(tree(leveled).table_size, 160 << 20);
 
-        assert_eq!(tree(CfDef { compression_options: BTreeMap::new(), ..family() }).compression, [Compression::None]);
-        let chance = |chance| tree(CfDef { bloom_filter_fp_chance: Some(chance), ..family() }).filter;
-        assert_eq!([chance(1.0), chance(0.01), chance(0.001)], [[FilterKind::None], [FilterKind::Fuse8], [FilterKind::Fuse16]]);
+        assert_eq!(
+            tree(CfDef { compression_options: BTreeMap::new(), ..family() }).compression,
+            [Compression::None]
+        );
+        let chance =
+            |chance| tree(CfDef { bloom_filter_fp_chance: Some(chance), ..family() }).filter;
+        assert_eq!(
+            [chance(1.0), chance(0.01), chance(0.001)],
+            [[FilterKind::None], [FilterKind::Fuse8], [FilterKind::Fuse16]]
+        );
     }
 
     #[test]
     fn whatever_is_defined_is_within_the_engines_bounds() {
         for strategy in ["SizeTieredCompactionStrategy", "LeveledCompactionStrategy"] {
             for size in ["0", "1", "160", "-1", "18446744073709551615", "x", ""] {
-                for (min, max) in [(2, 2), (4, 32), (2, i32::MAX), (i32::MAX, i32::MAX), (63, 65), (i32::MIN, 0)] {
+                for (min, max) in
+                    [(2, 2), (4, 32), (2, i32::MAX), (i32::MAX, i32::MAX), (63, 65), (i32::MIN, 0)]
+                {
                     for chance in [None, Some(f64::MIN_POSITIVE), Some(0.5), Some(1.0)] {
                         let def = CfDef {
                             compaction_strategy: strategy.into(),
-                            compaction_strategy_options: BTreeMap::from([("sstable_size_in_mb".into(), size.into())]),
+                            compaction_strategy_options: BTreeMap::from([(
+                                "sstable_size_in_mb".into(),
+                                size.into(),
+                            )]),
                             min_compaction_threshold: min,
                             max_compaction_threshold: max,
                             bloom_filter_fp_chance: chance,

@@ -34,7 +34,9 @@ pub fn lookup(text: &str, registry: &Registry) -> std::result::Result<Type, Unkn
 pub fn check_name(comparator: &Type, name: &[u8]) -> Result<()> {
     match comparator {
         _ if comparator.validate(name).is_ok() => Ok(()),
-        Type::Long | Type::Date => Err(invalid(format!("A long is exactly 8 bytes: {}", name.len()))),
+        Type::Long | Type::Date => {
+            Err(invalid(format!("A long is exactly 8 bytes: {}", name.len())))
+        }
         _ => {
             let (name, comparator) = (hex::to_text(name), comparator.full_name());
             Err(invalid(format!("Column name {name} is not valid for comparator {comparator}")))
@@ -53,7 +55,9 @@ pub fn respelled(comparator: &Type, name: &[u8]) -> Option<Vec<u8>> {
     (spelling != name).then_some(spelling)
 }
 
-/// Whether what is sorted by `old` is sorted by `new` too, in the same bytes, and every name valid in it.
+/// Whether what is sorted by `old` is sorted by `new` too, in the same bytes, and every name valid
+/// in it.
 pub fn is_compatible(new: &Type, old: &Type) -> bool {
-    new == old || matches!((new, old), (Type::Bytes, Type::Utf8 | Type::Ascii) | (Type::Utf8, Type::Ascii))
+    new == old
+        || matches!((new, old), (Type::Bytes, Type::Utf8 | Type::Ascii) | (Type::Utf8, Type::Ascii))
 }

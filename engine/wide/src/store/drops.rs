@@ -1,10 +1,12 @@
 //! What an opening may drop: notes of what was being dropped, and trees that no definition names.
 //!
 //! Invariants:
-//! - The batch that takes a definition away notes what it defined; the note goes when the data has gone.
-//! - A family's tree without a definition is dropped when it is noted, or when it holds nothing: its definition was never recorded then. Any
-//!   other one says that its definition was lost, with a record or with a page of the tree of definitions. It is left alone, and no new
-//!   family gets it: its definition can be found again, its data can't.
+//! - The batch that takes a definition away notes what it defined; the note goes when the data has
+//!   gone.
+//! - A family's tree without a definition is dropped when it is noted, or when it holds nothing:
+//!   its definition was never recorded then. Any other one says that its definition was lost, with
+//!   a record or with a page of the tree of definitions. It is left alone, and no new family gets
+//!   it: its definition can be found again, its data can't.
 
 use std::ops::Range;
 
@@ -38,7 +40,8 @@ impl Store {
         Ok(batch.put(self.schema_tree(), &note(of), &[])?)
     }
 
-    /// Adds to a batch that such a note is not needed any more: all of it has gone, or is there again.
+    /// Adds to a batch that such a note is not needed any more: all of it has gone, or is there
+    /// again.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -54,13 +57,17 @@ impl Store {
         Ok(self.schema_tree().contains(&note(of))?)
     }
 
-    /// Drops what a crash left of families and indexes whose numbers are in `numbers` and which are not `defined`: trees of families that were
-    /// being dropped or made, and trees of indexes, which can be built again. Gives the trees that are left because their definitions were
-    /// lost.
+    /// Drops what a crash left of families and indexes whose numbers are in `numbers` and which are
+    /// not `defined`: trees of families that were being dropped or made, and trees of indexes,
+    /// which can be built again. Gives the trees that are left because their definitions were lost.
     ///
     /// # Errors
     /// Errors of the engine.
-    pub fn drop_undefined(&self, numbers: Range<u32>, defined: impl Fn(TreeName) -> bool) -> Result<Vec<TreeName>> {
+    pub fn drop_undefined(
+        &self,
+        numbers: Range<u32>,
+        defined: impl Fn(TreeName) -> bool,
+    ) -> Result<Vec<TreeName>> {
         let of_family = |id| !numbers.contains(&id) || defined(TreeName::Family(id));
         let found = undefined(self.db(), Some(self.schema_tree()), of_family)?;
         for (name, id) in found.unfinished {
@@ -81,7 +88,8 @@ impl Store {
     /// That no data is there of a family that is about to be made.
     ///
     /// # Errors
-    /// `Corrupt` when there is: the number was given before, and the definition that it was given to was lost.
+    /// `Corrupt` when there is: the number was given before, and the definition that it was given
+    /// to was lost.
     pub fn check_new(&self, id: u32) -> Result<()> {
         let name = TreeName::Family(id).to_string();
         if self.family(id).is_some() || is_empty(self.db(), &name)? {
@@ -103,8 +111,13 @@ pub(super) struct Undefined {
     pub lost: Vec<(String, u32)>,
 }
 
-/// Those of the families that are not `defined`, by the notes of the tree of definitions, where it is there.
-pub(super) fn undefined(db: &Db, schema: Option<&Tree>, is_defined: impl Fn(u32) -> bool) -> Result<Undefined> {
+/// Those of the families that are not `defined`, by the notes of the tree of definitions, where it
+/// is there.
+pub(super) fn undefined(
+    db: &Db,
+    schema: Option<&Tree>,
+    is_defined: impl Fn(u32) -> bool,
+) -> Result<Undefined> {
     let mut all = Undefined::default();
     for name in db.tree_names() {
         // Most are defined, and need no look into them.
@@ -113,7 +126,8 @@ pub(super) fn undefined(db: &Db, schema: Option<&Tree>, is_defined: impl Fn(u32)
             continue;
         }
         let was_dropped = |schema: &Tree| schema.contains(&note(Dropped::Family(id)));
-        let unfinished = is_empty(db, &name)? || schema.map(was_dropped).transpose()?.unwrap_or(false);
+        let unfinished =
+            is_empty(db, &name)? || schema.map(was_dropped).transpose()?.unwrap_or(false);
         let of = if unfinished { &mut all.unfinished } else { &mut all.lost };
         of.push((name, id));
     }

@@ -1,11 +1,14 @@
 //! One column family as it is open: its tree, its indexes, and what kinds of deletions it may hold.
 //!
 //! Invariants:
-//! - A kind of deletion that is anywhere in the tree has its flag set, here and in the schema tree: the flag is set before the first such
-//!   deletion is committed, and recorded in the same batch. Readers look at the flags after they have taken their state.
-//! - A family belongs to the store that opened it. It is marked as dropped before writers who hold a stripe are waited for, and its tree
-//!   goes after that: who has found it open under a stripe may write.
-//! - Indexes are read by writers under a stripe's lock; [`Family::set_indexes`] takes all of those locks once.
+//! - A kind of deletion that is anywhere in the tree has its flag set, here and in the schema tree:
+//!   the flag is set before the first such deletion is committed, and recorded in the same batch.
+//!   Readers look at the flags after they have taken their state.
+//! - A family belongs to the store that opened it. It is marked as dropped before writers who hold
+//!   a stripe are waited for, and its tree goes after that: who has found it open under a stripe
+//!   may write.
+//! - Indexes are read by writers under a stripe's lock; [`Family::set_indexes`] takes all of those
+//!   locks once.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
@@ -95,7 +98,8 @@ impl Family {
     /// Whether it is an open family of this store.
     #[inline]
     pub(super) fn is_of(&self, store: &Arc<Shared>) -> bool {
-        std::ptr::eq(self.0.owner.as_ptr(), Arc::as_ptr(store)) && !self.0.dropped.load(Ordering::Acquire)
+        std::ptr::eq(self.0.owner.as_ptr(), Arc::as_ptr(store))
+            && !self.0.dropped.load(Ordering::Acquire)
     }
 
     #[inline]

@@ -1,8 +1,8 @@
-//! The hooks of the store's trees, in one place: for the store, which opens its trees with them, and for the tools that save stores, which write
-//! their names.
+//! The hooks of the store's trees, in one place: for the store, which opens its trees with them,
+//! and for the tools that save stores, which write their names.
 //!
-//! Invariant: what names a tree's hooks is that it is a family's or an index's, whether its cells are counters, and how long tokens are; how
-//! long tombstones are kept is no part of any name.
+//! Invariant: what names a tree's hooks is that it is a family's or an index's, whether its cells
+//! are counters, and how long tokens are; how long tombstones are kept is no part of any name.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use firn_kv::{FilterKind, TreeOptions};
 
 use crate::cell::{CounterMerge, PartitionPrefix, StoredFacts, StoredPurge};
 
-/// The options `tree` with the hooks of a family's or CQL table's tree: `counter` says whether its cells are counters, `token_len` how many
-/// bytes a token has, `gc_grace` for how many seconds tombstones are kept.
+/// The options `tree` with the hooks of a family's or CQL table's tree: `counter` says whether its
+/// cells are counters, `token_len` how many bytes a token has, `gc_grace` for how many seconds
+/// tombstones are kept.
 ///
 /// ```
 /// use firn_wide::internals::store::hooks;
@@ -34,5 +35,9 @@ pub fn family(tree: TreeOptions, counter: bool, token_len: usize, gc_grace: i64)
 pub fn index() -> TreeOptions {
     // Entries are only ever met in scans; one that has expired needs no grace.
     let purge = StoredPurge { gc_grace: 0, token_len: 0 };
-    TreeOptions { filter: vec![FilterKind::None], purge: Some(Arc::new(purge)), ..TreeOptions::default() }
+    TreeOptions {
+        filter: vec![FilterKind::None],
+        purge: Some(Arc::new(purge)),
+        ..TreeOptions::default()
+    }
 }

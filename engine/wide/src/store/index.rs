@@ -1,10 +1,12 @@
-//! Indexes over parts of columns (model 2.5, 3): written with the data, built over what is there, and read.
+//! Indexes over parts of columns (model 2.5, 3): written with the data, built over what is there,
+//! and read.
 //!
-//! What an entry's key is made of is in [`indexed`](super::indexed). Its value is the cell's without the bytes, so that it expires with the
-//! cell.
+//! What an entry's key is made of is in [`indexed`](super::indexed). Its value is the cell's
+//! without the bytes, so that it expires with the cell.
 //!
-//! Invariants: entries are written in the batch of their cell, under the stripe's lock; every live cell has its entry. There may be entries
-//! whose cell has another value, or is dead: each is checked when it is read.
+//! Invariants: entries are written in the batch of their cell, under the stripe's lock; every live
+//! cell has its entry. There may be entries whose cell has another value, or is dead: each is
+//! checked when it is read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +36,9 @@ pub(super) fn built_record(id: u32) -> Vec<u8> {
 /// Whether a stored value is a cell with a value, of now or of before it expired.
 fn valued(stored: &[u8]) -> Result<Option<Cell<'_>>> {
     match Stored::decode(stored)? {
-        Stored::Cell(cell @ Cell { state: State::Live(_) | State::Expiring { .. }, .. }) => Ok(Some(cell)),
+        Stored::Cell(cell @ Cell { state: State::Live(_) | State::Expiring { .. }, .. }) => {
+            Ok(Some(cell))
+        }
         _ => Ok(None),
     }
 }
@@ -44,13 +48,23 @@ fn find<'a>(indexes: &'a Indexes, spec: &IndexSpec) -> Option<&'a Arc<Index>> {
 }
 
 /// Those of `specs` that are not there, whose trees [`take_indexes`](Store::take_indexes) wants.
-pub(super) fn new_indexes<'a>(there: &Indexes, specs: &'a [IndexSpec]) -> impl Iterator<Item = &'a IndexSpec> {
+pub(super) fn new_indexes<'a>(
+    there: &Indexes,
+    specs: &'a [IndexSpec],
+) -> impl Iterator<Item = &'a IndexSpec> {
     specs.iter().filter(|spec| find(there, spec).is_none())
 }
 
 impl Store {
-    /// Makes a family's indexes, which were `before`, those of `specs`: drops others, builds new ones, whose trees are given in their order.
-    pub(super) fn take_indexes(&self, family: &Family, before: &Indexes, specs: &[IndexSpec], trees: Vec<Tree>) -> Result<()> {
+    /// Makes a family's indexes, which were `before`, those of `specs`: drops others, builds new
+    /// ones, whose trees are given in their order.
+    pub(super) fn take_indexes(
+        &self,
+        family: &Family,
+        before: &Indexes,
+        specs: &[IndexSpec],
+        trees: Vec<Tree>,
+    ) -> Result<()> {
         let mut trees = trees.into_iter();
         let mut after = vec![];
         for spec in specs {
@@ -75,14 +89,16 @@ impl Store {
             self.0.db.drop_tree(&TreeName::Index(index.spec.id).to_string())?;
         }
         // A reader has nothing to build with: its queries say that the index is not there yet.
-        let unbuilt = |i: &&Arc<Index>| !self.db().is_read_only() && !i.built.load(Ordering::Acquire);
+        let unbuilt =
+            |i: &&Arc<Index>| !self.db().is_read_only() && !i.built.load(Ordering::Acquire);
         for index in after.iter().filter(unbuilt) {
             self.build(family, index)?;
         }
         Ok(())
     }
 
-    /// Drops what is left of an index that no family has: a crash came before its definition was recorded, or after that was gone.
+    /// Drops what is left of an index that no family has: a crash came before its definition was
+    /// recorded, or after that was gone.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -99,8 +115,9 @@ impl Store {
     /// Builds an index anew, which frees it of what it holds in vain. It doesn't answer meanwhile.
     ///
     /// # Errors
-    /// `InvalidRequest` when the family has no such index; errors of the engine. `Stopped`, by a [`stoppable`](Store::stoppable) handle: it doesn't
-    /// answer then until this is called again, or the store is opened again.
+    /// `InvalidRequest` when the family has no such index; errors of the engine. `Stopped`, by a
+    /// [`stoppable`](Store::stoppable) handle: it doesn't answer then until this is called again,
+    /// or the store is opened again.
     pub fn rebuild_index(&self, family: &Family, index: u32) -> Result<()> {
         let index = self.index_of(family, index)?;
         {
@@ -114,7 +131,8 @@ impl Store {
         self.build(family, &index)
     }
 
-    /// Adds the entries of all cells that were there before the index; writers add theirs meanwhile.
+    /// Adds the entries of all cells that were there before the index; writers add theirs
+    /// meanwhile.
     fn build(&self, family: &Family, index: &Index) -> Result<()> {
         let view = self.view();
         let mut reader = view.scan(family, &Partitions::all(), &Slice::all())?;
@@ -137,7 +155,14 @@ impl Store {
         Ok(())
     }
 
-    fn build_entry(&self, family: &Family, index: &Index, key: &[u8], full: &[u8], ends: Ends) -> Result<()> {
+    fn build_entry(
+        &self,
+        family: &Family,
+        index: &Index,
+        key: &[u8],
+        full: &[u8],
+        ends: Ends,
+    ) -> Result<()> {
         let _held = self.0.stripes.lock(std::iter::once(key));
         let Some(stored) = family.tree().get(full)? else { return Ok(()) };
         let Some(cell) = valued(&stored)? else { return Ok(()) };
@@ -146,8 +171,15 @@ impl Store {
         Ok(self.0.db.with(Durability::Process).write(batch)?)
     }
 
-    /// Takes the cell that is at a key out of the indexes where it has another entry than the one that is about to take its place may have.
-    pub(super) fn unindex(&self, family: &Family, key: &[u8], partition: usize, batch: &mut Batch) -> Result<()> {
+    /// Takes the cell that is at a key out of the indexes where it has another entry than the one
+    /// that is about to take its place may have.
+    pub(super) fn unindex(
+        &self,
+        family: &Family,
+        key: &[u8],
+        partition: usize,
+        batch: &mut Batch,
+    ) -> Result<()> {
         let mut stored = None;
         for index in family.indexes().iter().filter(|i| i.is_by_value()) {
             let Some(ends) = index.row_end(family.layout(), key, partition) else { continue };
@@ -181,7 +213,8 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the entries of a cell that is written. Of a tombstone: takes out what [`unindex`](Store::unindex) did not look for.
+    /// Adds the entries of a cell that is written. Of a tombstone: takes out what
+    /// [`unindex`](Store::unindex) did not look for.
     pub(super) fn index_cell(
         &self,
         family: &Family,
@@ -227,11 +260,29 @@ impl Store {
         let mut cursor = At::Then(&snapshot).cursor(&index.tree, start..end)?;
         cursor.first()?;
         let (store, family, hit) = (self.clone(), family.clone(), vec![]);
-        Ok(IndexScan { store, family, snapshot, index, cursor, prefix, tail, looked: false, hit, key: vec![] })
+        Ok(IndexScan {
+            store,
+            family,
+            snapshot,
+            index,
+            cursor,
+            prefix,
+            tail,
+            looked: false,
+            hit,
+            key: vec![],
+        })
     }
 }
 
-fn put_entry(family: &Family, index: &Index, key: &[u8], ends: Ends, cell: Cell<'_>, batch: &mut Batch) -> Result<()> {
+fn put_entry(
+    family: &Family,
+    index: &Index,
+    key: &[u8],
+    ends: Ends,
+    cell: Cell<'_>,
+    batch: &mut Batch,
+) -> Result<()> {
     let state = match cell.state {
         State::Expiring { ttl, expires, .. } => State::Expiring { value: &[], ttl, expires },
         _ => State::Live(&[]),
@@ -244,12 +295,22 @@ fn put_entry(family: &Family, index: &Index, key: &[u8], ends: Ends, cell: Cell<
             true => format!("value of size {}: with its primary key it", cell.value().len()),
             false => "this primary key: what is looked for and the key itself".to_owned(),
         };
-        return Err(invalid(format!("Cannot index {what} takes {} bytes (maximum allowed size={MAX_KEY_LEN})", entry.len())));
+        return Err(invalid(format!(
+            "Cannot index {what} takes {} bytes (maximum allowed size={MAX_KEY_LEN})",
+            entry.len()
+        )));
     }
     Ok(batch.put(&index.tree, &entry, &stored)?)
 }
 
-fn delete_entry(family: &Family, index: &Index, key: &[u8], ends: Ends, value: &[u8], batch: &mut Batch) -> Result<()> {
+fn delete_entry(
+    family: &Family,
+    index: &Index,
+    key: &[u8],
+    ends: Ends,
+    value: &[u8],
+    batch: &mut Batch,
+) -> Result<()> {
     let entry = index.entry(family.layout(), key, ends, value)?;
     // A cell that was dead before the index was built may be too long for one, and has none.
     if entry.len() > MAX_KEY_LEN {
@@ -271,7 +332,8 @@ pub struct IndexScan {
     tail: Vec<u8>,
     /// Whether the entry under the cursor has been looked at.
     looked: bool,
-    /// Where one row may have several entries: prefix, partition and row of the last hit, while the cursor is on one of its entries.
+    /// Where one row may have several entries: prefix, partition and row of the last hit, while the
+    /// cursor is on one of its entries.
     hit: Vec<u8>,
     key: Vec<u8>,
 }
@@ -289,8 +351,8 @@ pub struct Hit<'a> {
     pub key: &'a [u8],
     /// Its partition part.
     pub partition: &'a [u8],
-    /// The place of the row, which the places of its cells begin with. Of an index over a column of the partition key it is empty: all that
-    /// the partition has is found.
+    /// The place of the row, which the places of its cells begin with. Of an index over a column of
+    /// the partition key it is empty: all that the partition has is found.
     pub row: &'a [u8],
 }
 
@@ -314,14 +376,23 @@ impl IndexScan {
             let ends = self.index.ends_in_entry(layout, rest)?;
             full.clear();
             self.index.cell_of(rest, ends, &self.tail, &mut full)?;
-            let cell = self.store.get_full(At::Then(&self.snapshot), &self.family, &full, ends.partition)?;
+            let cell = self.store.get_full(
+                At::Then(&self.snapshot),
+                &self.family,
+                &full,
+                ends.partition,
+            )?;
             let Some(cell) = cell else { continue };
             prefix.clear();
             self.index.put_prefix(layout, &full, ends, cell.value(), &mut prefix)?;
             if prefix == self.prefix {
                 self.key.clear();
                 layout.key_of(&full[..ends.partition], &mut self.key)?;
-                let row = if let IndexPart::Partition(_) = self.index.spec.part { ends.partition } else { ends.row };
+                let row = if let IndexPart::Partition(_) = self.index.spec.part {
+                    ends.partition
+                } else {
+                    ends.row
+                };
                 if self.index.has_tails() {
                     self.hit = [&self.prefix, &full[..row]].concat();
                 }
@@ -331,8 +402,8 @@ impl IndexScan {
         }
     }
 
-    /// Goes on behind a row: what [`next`](IndexScan::next) shows then comes after the row with this place in the partition of `key`, or,
-    /// where `row` is empty, after the whole partition.
+    /// Goes on behind a row: what [`next`](IndexScan::next) shows then comes after the row with
+    /// this place in the partition of `key`, or, where `row` is empty, after the whole partition.
     ///
     /// # Errors
     /// `InvalidRequest` for a key that can't be one; errors of the engine.
@@ -369,6 +440,8 @@ impl IndexScan {
     fn rest(&self) -> Result<&[u8]> {
         let entry = self.cursor.key();
         let rest = entry.strip_prefix(&*self.prefix);
-        rest.ok_or_else(|| Error::Corrupt(format!("an index entry that can't be: \"{}\"", entry.escape_ascii())))
+        rest.ok_or_else(|| {
+            Error::Corrupt(format!("an index entry that can't be: \"{}\"", entry.escape_ascii()))
+        })
     }
 }

@@ -1,10 +1,13 @@
 //! What of a column an index is over, and which entries a cell has in it.
 //!
-//! An entry's key is `prefix partition row tail` (format-spec, "Indexes and records"). The prefix is what is looked for: `component(value) 38`,
-//! of an entry of a map `component(path) component(value) 38`. The tail is empty where prefix and row tell which cell it is; where a row may
-//! have several cells with one prefix, it is the cell's place behind the row and the column's name.
+//! An entry's key is `prefix partition row tail` (format-spec, "Indexes and records"). The prefix
+//! is what is looked for: `component(value) 38`, of an entry of a map
+//! `component(path) component(value) 38`. The tail is empty where prefix and row tell which cell it
+//! is; where a row may have several cells with one prefix, it is the cell's place behind the row
+//! and the column's name.
 //!
-//! Invariant: an entry says of which cell it is, and every indexed cell has an entry of its own, which expires with it.
+//! Invariant: an entry says of which cell it is, and every indexed cell has an entry of its own,
+//! which expires with it.
 
 use std::sync::atomic::AtomicBool;
 
@@ -38,15 +41,17 @@ pub enum IndexPart {
     Path,
     /// The values of its elements: of a map or list.
     Element,
-    /// Path and value of its elements together: the entries of a map. What is looked for is a tuple of both, each with its length as an
-    /// `i32` before it.
+    /// Path and value of its elements together: the entries of a map. What is looked for is a tuple
+    /// of both, each with its length as an `i32` before it.
     Entry {
         /// The type of the paths; that of the values is the index's.
         path: Type,
     },
-    /// The clustering column of this number. The index's type is that of the layout, reversed where that is.
+    /// The clustering column of this number. The index's type is that of the layout, reversed where
+    /// that is.
     Clustering(usize),
-    /// The column of this number of a composite partition key, whose parts are `<u16 length><bytes><0>`.
+    /// The column of this number of a composite partition key, whose parts are
+    /// `<u16 length><bytes><0>`.
     Partition(usize),
 }
 
@@ -54,8 +59,8 @@ pub enum IndexPart {
 pub(super) struct Index {
     pub spec: IndexSpec,
     pub tree: Tree,
-    /// The end of the places of its rows' cells up to their path: the column's name. Empty for columns of the key, which all cells of a row
-    /// tell of.
+    /// The end of the places of its rows' cells up to their path: the column's name. Empty for
+    /// columns of the key, which all cells of a row tell of.
     pub name: Vec<u8>,
     /// Whether it has been built over what was there before it.
     pub built: AtomicBool,
@@ -78,7 +83,10 @@ impl Index {
     /// Whether several cells of a row may have the same prefix, so that entries have a tail.
     #[inline]
     pub fn has_tails(&self) -> bool {
-        matches!(self.spec.part, IndexPart::Element | IndexPart::Clustering(_) | IndexPart::Partition(_))
+        matches!(
+            self.spec.part,
+            IndexPart::Element | IndexPart::Clustering(_) | IndexPart::Partition(_)
+        )
     }
 
     /// Whether it is about the cell with this key, and where its row ends.
@@ -87,7 +95,11 @@ impl Index {
         let place = key.get(partition..)?;
         let row = if self.spec.part == IndexPart::Value {
             let row = place.strip_suffix(&*self.name)?;
-            let whole = if self.spec.is_static { row == [STATIC] } else { layout.find_row(row) == Some(row.len()) };
+            let whole = if self.spec.is_static {
+                row == [STATIC]
+            } else {
+                layout.find_row(row) == Some(row.len())
+            };
             whole.then_some(row.len())
         } else {
             self.row_of_part(layout, place)
@@ -120,8 +132,16 @@ impl Index {
     }
 
     /// Appends what the entry of a cell begins with.
-    pub fn put_prefix(&self, layout: &Layout, key: &[u8], ends: Ends, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let path = || key[ends.row + self.name.len()..].split_last().map_or(&[][..], |(_, path)| path);
+    pub fn put_prefix(
+        &self,
+        layout: &Layout,
+        key: &[u8],
+        ends: Ends,
+        value: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let path =
+            || key[ends.row + self.name.len()..].split_last().map_or(&[][..], |(_, path)| path);
         match self.spec.part {
             IndexPart::Value | IndexPart::Element => self.spec.value.put_component(value, out)?,
             IndexPart::Path => out.extend_from_slice(path()),
@@ -129,12 +149,14 @@ impl Index {
                 out.extend_from_slice(path());
                 self.spec.value.put_component(value, out)?;
             }
-            IndexPart::Clustering(n) => out.extend_from_slice(layout.clustering_component(&key[ends.partition..], n)?),
+            IndexPart::Clustering(n) => {
+                out.extend_from_slice(layout.clustering_component(&key[ends.partition..], n)?)
+            }
             IndexPart::Partition(n) => {
                 let mut whole = vec![];
                 layout.key_of(&key[..ends.partition], &mut whole)?;
-                let part =
-                    part_of_key(&whole, n).ok_or_else(|| invalid(format!("the key has no part {n}, which is indexed")))?;
+                let part = part_of_key(&whole, n)
+                    .ok_or_else(|| invalid(format!("the key has no part {n}, which is indexed")))?;
                 self.spec.value.put_component(part, out)?;
             }
         }
@@ -153,14 +175,16 @@ impl Index {
         Ok(entry)
     }
 
-    /// What the entries begin with that are looked for, and the tail that their cells have when they don't say it.
+    /// What the entries begin with that are looked for, and the tail that their cells have when
+    /// they don't say it.
     pub fn sought(&self, value: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
         let mut prefix = vec![];
         let mut tail = vec![];
         match &self.spec.part {
             IndexPart::Entry { path } => {
-                let (key, value) =
-                    pair(value).ok_or_else(|| invalid("a key and a value are looked for by an index of entries"))?;
+                let (key, value) = pair(value).ok_or_else(|| {
+                    invalid("a key and a value are looked for by an index of entries")
+                })?;
                 path.put_component(key, &mut prefix)?;
                 tail = [&prefix, &[END][..]].concat();
                 self.spec.value.put_component(value, &mut prefix)?;
@@ -178,7 +202,10 @@ impl Index {
     pub fn cell_of(&self, rest: &[u8], ends: Ends, tail: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let own = &rest[ends.row..];
         if self.has_tails() == own.is_empty() {
-            return Err(Error::Corrupt(format!("an index entry that can't be: \"…{}\"", rest.escape_ascii())));
+            return Err(Error::Corrupt(format!(
+                "an index entry that can't be: \"…{}\"",
+                rest.escape_ascii()
+            )));
         }
         out.extend_from_slice(&rest[..ends.row]);
         out.extend_from_slice(&self.name);
@@ -218,11 +245,15 @@ mod tests {
     #[test]
     fn parts_of_keys_and_tuples_are_found_or_refused() {
         let key = b"\0\x02ab\0\0\0\0\0\x01c\0";
-        assert_eq!([0, 1, 2, 3].map(|n| part_of_key(key, n)), [Some(&b"ab"[..]), Some(b""), Some(b"c"), None]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|n| part_of_key(key, n)),
+            [Some(&b"ab"[..]), Some(b""), Some(b"c"), None]
+        );
         assert_eq!(part_of_key(b"\0\x05ab", 0), None);
         assert_eq!(part_of_key(b"\0\x01a\x01\0\x01b\0", 1), None);
         assert_eq!(pair(b"\0\0\0\x01k\0\0\0\0"), Some((&b"k"[..], &b""[..])));
-        for bad in [&b""[..], b"\0\0\0\x01k", b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\x01k\0\0\0\0x"] {
+        for bad in [&b""[..], b"\0\0\0\x01k", b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\x01k\0\0\0\0x"]
+        {
             assert_eq!(pair(bad), None);
         }
     }

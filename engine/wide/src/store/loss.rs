@@ -1,7 +1,9 @@
-//! What has to be put right in a store that lost data, so that what is left is not read wrongly: for the tools that save stores.
+//! What has to be put right in a store that lost data, so that what is left is not read wrongly:
+//! for the tools that save stores.
 //!
-//! Invariants: afterwards each index that may lack entries is built anew at the next opening; readers look for every kind of deletion, and
-//! writers at what is there, wherever the records that spare them the look may be lost.
+//! Invariants: afterwards each index that may lack entries is built anew at the next opening;
+//! readers look for every kind of deletion, and writers at what is there, wherever the records that
+//! spare them the look may be lost.
 
 use firn_kv::{Batch, Db, Durability, ErrorKind, TreeOptions};
 
@@ -11,8 +13,9 @@ use super::{SCHEMA_TREE, drops, kind_record, stripes};
 use crate::base::error::{Error, Result};
 use crate::cell::Stored;
 
-/// The trees that hold data of a family or table and that no definition tells of, by `is_defined` of their numbers. What was being dropped when
-/// the program ended is none of them: the next opening drops it.
+/// The trees that hold data of a family or table and that no definition tells of, by `is_defined`
+/// of their numbers. What was being dropped when the program ended is none of them: the next
+/// opening drops it.
 ///
 /// # Errors
 /// Errors of the engine.
@@ -21,13 +24,19 @@ pub fn undefined(db: &Db, is_defined: impl Fn(u32) -> bool) -> Result<Vec<String
         Err(e) if e.kind() == ErrorKind::NotFound => None,
         schema => Some(schema?),
     };
-    Ok(drops::undefined(db, schema.as_ref(), is_defined)?.lost.into_iter().map(|(name, _)| name).collect())
+    Ok(drops::undefined(db, schema.as_ref(), is_defined)?
+        .lost
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect())
 }
 
 /// What is said of such a tree, and what to do.
 pub fn words_of_undefined(tree: &str) -> (String, String) {
     (
-        format!("tree {tree} has no definition: it holds data of a table or column family that nothing tells of any more"),
+        format!(
+            "tree {tree} has no definition: it holds data of a table or column family that nothing tells of any more"
+        ),
         format!(
             "go back to a copy of the store that has the definition, or read what is there as bytes: `firn scan --tree {tree}`; no opening \
              removes it"
@@ -35,8 +44,8 @@ pub fn words_of_undefined(tree: &str) -> (String, String) {
     )
 }
 
-/// Takes away the records that these indexes have been built (`None`: that any has): they are built when the store is opened next. Gives
-/// their numbers.
+/// Takes away the records that these indexes have been built (`None`: that any has): they are built
+/// when the store is opened next. Gives their numbers.
 ///
 /// # Errors
 /// Errors of the engine.
@@ -45,8 +54,10 @@ pub fn forget_built(db: &Db, indexes: Option<&[u32]>) -> Result<Vec<u32>> {
     let numbers: Vec<u32> = match indexes {
         Some(some) => some.to_vec(),
         None => {
-            let all: Vec<_> =
-                schema.prefix(&built_record(0)[..6]).map(|r| r.map(|(k, _)| k.to_vec())).collect::<firn_kv::Result<_>>()?;
+            let all: Vec<_> = schema
+                .prefix(&built_record(0)[..6])
+                .map(|r| r.map(|(k, _)| k.to_vec()))
+                .collect::<firn_kv::Result<_>>()?;
             all.iter().filter_map(|k| Some(u32::from_be_bytes(k[6..].try_into().ok()?))).collect()
         }
     };
@@ -62,8 +73,9 @@ pub fn forget_built(db: &Db, indexes: Option<&[u32]>) -> Result<Vec<u32>> {
     Ok(gone)
 }
 
-/// Writes the records anew that the store keeps about these families (their numbers, and their trees' options with all hooks): that there
-/// may be deletions of every kind, and bounds of timestamps above all that is stored.
+/// Writes the records anew that the store keeps about these families (their numbers, and their
+/// trees' options with all hooks): that there may be deletions of every kind, and bounds of
+/// timestamps above all that is stored.
 ///
 /// # Errors
 /// `Corrupt` for entries that are none of a family; errors of the engine.
@@ -77,7 +89,8 @@ pub fn renew_records(db: &Db, families: Vec<(u32, String, TreeOptions)>) -> Resu
         }
         for entry in db.tree(&name, options)?.iter() {
             let (_, value) = entry?;
-            let stored = Stored::decode(&value).map_err(|e| Error::Corrupt(format!("tree {name}: {e}")))?;
+            let stored =
+                Stored::decode(&value).map_err(|e| Error::Corrupt(format!("tree {name}: {e}")))?;
             newest = newest.max(stored.timestamp());
         }
     }

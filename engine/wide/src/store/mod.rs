@@ -1,16 +1,19 @@
-//! Floor 2: one open store: families, writes of mutations, reads of partitions, indexes. Bytes of keys are those of [`key`](crate::key),
-//! values those of [`cell`](crate::cell).
+//! Floor 2: one open store: families, writes of mutations, reads of partitions, indexes. Bytes of
+//! keys are those of [`key`](crate::key), values those of [`cell`](crate::cell).
 //!
-//! One engine [`Db`] holds everything: a tree `system.schema` (whose keys that begin with a zero byte are the store's own), a tree
-//! `cf-<id>` per family, a tree `ix-<id>` per index.
+//! One engine [`Db`] holds everything: a tree `system.schema` (whose keys that begin with a zero
+//! byte are the store's own), a tree `cf-<id>` per family, a tree `ix-<id>` per index.
 //!
 //! Invariants:
 //! - A call's mutations are one engine batch: readers and crashes see all of them or none.
-//! - **What is stored later wins.** A write locks the stripes of its partitions. What is newer than every timestamp that its stripe has
-//!   seen needs no look at what is there; everything else is compared with what is there under the lock, and isn't written when it
-//!   loses, be it against the cell or deletion of its key or against a deletion that covers it. So the newest version of a key is the one
-//!   that counts, reads never compare versions, and compactions may rely on it that a deletion is newer than all that it covers.
-//! - A stripe's bound on record is at least as large as every timestamp that was written to its partitions.
+//! - **What is stored later wins.** A write locks the stripes of its partitions. What is newer than
+//!   every timestamp that its stripe has seen needs no look at what is there; everything else is
+//!   compared with what is there under the lock, and isn't written when it loses, be it against the
+//!   cell or deletion of its key or against a deletion that covers it. So the newest version of a
+//!   key is the one that counts, reads never compare versions, and compactions may rely on it that
+//!   a deletion is newer than all that it covers.
+//! - A stripe's bound on record is at least as large as every timestamp that was written to its
+//!   partitions.
 
 mod clock;
 mod drops;
@@ -70,7 +73,10 @@ pub struct StoreOptions {
 
 impl std::fmt::Debug for StoreOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StoreOptions").field("db", &self.db).field("has_clock", &self.clock.is_some()).finish()
+        f.debug_struct("StoreOptions")
+            .field("db", &self.db)
+            .field("has_clock", &self.clock.is_some())
+            .finish()
     }
 }
 
@@ -106,22 +112,36 @@ impl Store {
     ///
     /// # Errors
     /// As [`open`](Store::open).
-    pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
+    pub fn open_in(
+        env: Arc<dyn Env>,
+        dir: impl AsRef<Path>,
+        options: StoreOptions,
+    ) -> Result<Store> {
         let clock = options.clock.unwrap_or_else(|| Arc::new(EnvClock(env.clone())));
         let db = Db::open_in(env.clone(), dir, options.db)?;
         let schema = db.tree(SCHEMA_TREE, TreeOptions::default())?;
         let stripes = Stripes::load(&schema)?;
-        let shared = Shared { env, db, schema, clock, ticker: Ticker::default(), stripes, families: RwLock::default() };
+        let shared = Shared {
+            env,
+            db,
+            schema,
+            clock,
+            ticker: Ticker::default(),
+            stripes,
+            families: RwLock::default(),
+        };
         Ok(Store(Arc::new(shared), None))
     }
 
-    /// The same store, by a handle whose work can be stopped: what reads through it, be it a reader that it has given or the building of an index,
-    /// ends with [`Error::Stopped`] at its next cell as soon as `stop` is true. Writes are not stopped. Whoever sets it sets it back.
+    /// The same store, by a handle whose work can be stopped: what reads through it, be it a reader
+    /// that it has given or the building of an index, ends with [`Error::Stopped`] at its next cell
+    /// as soon as `stop` is true. Writes are not stopped. Whoever sets it sets it back.
     pub fn stoppable(&self, stop: Arc<AtomicBool>) -> Store {
         Store(self.0.clone(), Some(stop))
     }
 
-    /// The same store, by a handle that nobody stops, whatever this one is: for what takes back a work that was stopped.
+    /// The same store, by a handle that nobody stops, whatever this one is: for what takes back a
+    /// work that was stopped.
     pub fn unstoppable(&self) -> Store {
         Store(self.0.clone(), None)
     }
@@ -135,7 +155,8 @@ impl Store {
         }
     }
 
-    /// Closes the store for all its handles, and says whether all that was written is safe: [`Db::close`].
+    /// Closes the store for all its handles, and says whether all that was written is safe:
+    /// [`Db::close`].
     ///
     /// # Errors
     /// As [`Db::close`].
@@ -158,7 +179,11 @@ impl Store {
     /// # Errors
     /// Errors of the engine.
     pub fn records(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let all = self.0.schema.prefix(prefix).map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())));
+        let all = self
+            .0
+            .schema
+            .prefix(prefix)
+            .map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())));
         Ok(all.collect::<firn_kv::Result<_>>()?)
     }
 
@@ -167,7 +192,8 @@ impl Store {
         self.0.ticker.next(self.0.clock.micros())
     }
 
-    /// Random bits of the environment that the store was opened in: for identities, not for secrets.
+    /// Random bits of the environment that the store was opened in: for identities, not for
+    /// secrets.
     pub fn random(&self) -> u64 {
         self.0.env.random()
     }
@@ -177,32 +203,43 @@ impl Store {
         self.0.clock.micros().div_euclid(1_000_000)
     }
 
-    /// Opens a family, creating it when it is not there. For a family that is open already, its indexes, grace and tree options become those
-    /// of `spec`. Returns when all indexes have been built; others may write meanwhile.
+    /// Opens a family, creating it when it is not there. For a family that is open already, its
+    /// indexes, grace and tree options become those of `spec`. Returns when all indexes have been
+    /// built; others may write meanwhile.
     ///
     /// # Errors
-    /// `InvalidRequest` when an open family has another layout or kind of cells; errors of the engine. `Stopped`, by a
-    /// [`stoppable`](Store::stoppable) handle: then an index that is new is not built, and does not answer; who leaves it out of the `spec` of another
-    /// call drops it, and another opening builds it.
+    /// `InvalidRequest` when an open family has another layout or kind of cells; errors of the
+    /// engine. `Stopped`, by a [`stoppable`](Store::stoppable) handle: then an index that is new is
+    /// not built, and does not answer; who leaves it out of the `spec` of another call drops it,
+    /// and another opening builds it.
     pub fn open_family(&self, spec: FamilySpec) -> Result<Family> {
         let id = spec.id;
         self.open_families(vec![spec])?.pop().ok_or_else(|| not_open(id))
     }
 
-    /// Opens families in the order given, as [`open_family`](Store::open_family) does: any number for the price of one, for those that are not there
-    /// are created at once, all with their indexes or none.
+    /// Opens families in the order given, as [`open_family`](Store::open_family) does: any number
+    /// for the price of one, for those that are not there are created at once, all with their
+    /// indexes or none.
     ///
     /// # Errors
-    /// Those of [`open_family`](Store::open_family), and `InvalidRequest` for a number that is there twice. Some may have been opened then, and
-    /// new ones are empty: [`family`](Store::family) knows them.
+    /// Those of [`open_family`](Store::open_family), and `InvalidRequest` for a number that is
+    /// there twice. Some may have been opened then, and new ones are empty:
+    /// [`family`](Store::family) knows them.
     pub fn open_families(&self, specs: Vec<FamilySpec>) -> Result<Vec<Family>> {
         if specs.iter().any(|spec| spec.counter && !spec.indexes.is_empty()) {
             return Err(invalid("a family of counters can't have indexes"));
         }
-        let before: Vec<Indexes> =
-            specs.iter().map(|spec| self.family(spec.id).map_or_else(Indexes::default, |f| f.indexes())).collect();
+        let before: Vec<Indexes> = specs
+            .iter()
+            .map(|spec| self.family(spec.id).map_or_else(Indexes::default, |f| f.indexes()))
+            .collect();
         let wanted = specs.iter().zip(&before).flat_map(|(spec, before)| {
-            let options = hooks::family(spec.tree.clone(), spec.counter, spec.layout.token_len(), spec.gc_grace.into());
+            let options = hooks::family(
+                spec.tree.clone(),
+                spec.counter,
+                spec.layout.token_len(),
+                spec.gc_grace.into(),
+            );
             let new = new_indexes(before, &spec.indexes);
             let indexes = new.map(|index| (TreeName::Index(index.id).to_string(), hooks::index()));
             std::iter::once((TreeName::Family(spec.id).to_string(), options)).chain(indexes)
@@ -215,9 +252,12 @@ impl Store {
         for (spec, before) in specs.iter().zip(&before) {
             let tree = trees.next().ok_or_else(|| not_open(spec.id))?;
             families.push(self.take_up(spec, tree)?);
-            of_indexes.push(trees.by_ref().take(new_indexes(before, &spec.indexes).count()).collect());
+            of_indexes
+                .push(trees.by_ref().take(new_indexes(before, &spec.indexes).count()).collect());
         }
-        for (((family, spec), before), trees) in families.iter().zip(&specs).zip(&before).zip(of_indexes) {
+        for (((family, spec), before), trees) in
+            families.iter().zip(&specs).zip(&before).zip(of_indexes)
+        {
             self.take_indexes(family, before, &spec.indexes, trees)?;
         }
         Ok(families)
@@ -289,15 +329,18 @@ impl Store {
         Ok(self.0.db.write(batch)?)
     }
 
-    /// Removes all that a family holds, at once. Writes that come later count, whatever their timestamps.
+    /// Removes all that a family holds, at once. Writes that come later count, whatever their
+    /// timestamps.
     ///
     /// # Errors
-    /// `InvalidRequest` for a family that has been dropped or belongs to another store; errors of the engine.
+    /// `InvalidRequest` for a family that has been dropped or belongs to another store; errors of
+    /// the engine.
     pub fn truncate(&self, family: &Family) -> Result<()> {
         let _all = self.0.stripes.lock_all();
         self.check_open(family)?;
         let mut batch = Batch::new();
-        for tree in std::iter::once(&family.0.tree).chain(family.indexes().iter().map(|i| &i.tree)) {
+        for tree in std::iter::once(&family.0.tree).chain(family.indexes().iter().map(|i| &i.tree))
+        {
             batch.delete_range(tree, ..)?;
         }
         Ok(self.0.db.with(Durability::Process).write(batch)?)
@@ -334,5 +377,7 @@ fn foreign(family: &Family) -> Error {
 /// A recorded number.
 fn number(bytes: &[u8]) -> Result<i64> {
     let n = bytes.try_into().map(i64::from_le_bytes);
-    n.map_err(|_| Error::Corrupt(format!("a record of the store has {} bytes instead of 8", bytes.len())))
+    n.map_err(|_| {
+        Error::Corrupt(format!("a record of the store has {} bytes instead of 8", bytes.len()))
+    })
 }

@@ -4,7 +4,8 @@ use crate::cell::{Cell, Deletion, State};
 
 use super::family::Family;
 
-/// Operations on one partition key, over several families. Their order doesn't matter: at equal timestamps deletions win.
+/// Operations on one partition key, over several families. Their order doesn't matter: at equal
+/// timestamps deletions win.
 #[derive(Clone, Debug)]
 pub struct Mutation {
     pub(super) key: Vec<u8>,
@@ -37,7 +38,8 @@ pub(super) enum OpKind {
     Add { delta: i64 },
     /// What another store's counter had come to, with its timestamp.
     AddCell,
-    /// A deletion of the container at the place; with the server's second, when `local` is not given.
+    /// A deletion of the container at the place; with the server's second, when `local` is not
+    /// given.
     Container { what: Container, local: Option<i64> },
 }
 
@@ -76,12 +78,25 @@ impl Mutation {
     }
 
     /// Writes a value.
-    pub fn put(&mut self, family: &Family, place: &[u8], timestamp: i64, value: &[u8]) -> &mut Self {
+    pub fn put(
+        &mut self,
+        family: &Family,
+        place: &[u8],
+        timestamp: i64,
+        value: &[u8],
+    ) -> &mut Self {
         self.put_cell(family, place, Cell { timestamp, state: State::Live(value) })
     }
 
     /// Writes a value that lives for `ttl` seconds from when it is written.
-    pub fn put_ttl(&mut self, family: &Family, place: &[u8], timestamp: i64, value: &[u8], ttl: u32) -> &mut Self {
+    pub fn put_ttl(
+        &mut self,
+        family: &Family,
+        place: &[u8],
+        timestamp: i64,
+        value: &[u8],
+        ttl: u32,
+    ) -> &mut Self {
         self.push(family, OpKind::Expiring { ttl }, timestamp, place, value)
     }
 
@@ -115,7 +130,13 @@ impl Mutation {
     }
 
     /// Deletes the rows between two bounds.
-    pub fn delete_range(&mut self, family: &Family, start: &[u8], end: &[u8], timestamp: i64) -> &mut Self {
+    pub fn delete_range(
+        &mut self,
+        family: &Family,
+        start: &[u8],
+        end: &[u8],
+        timestamp: i64,
+    ) -> &mut Self {
         self.container(family, Container::Range, timestamp, start, end, None)
     }
 
@@ -124,8 +145,9 @@ impl Mutation {
         self.container(family, Container::Complex, timestamp, place, &[], None)
     }
 
-    /// As [`delete_partition`](Self::delete_partition) (`row` is empty) or [`delete_row`](Self::delete_row), with its second of deletion: for
-    /// what comes from another store.
+    /// As [`delete_partition`](Self::delete_partition) (`row` is empty) or
+    /// [`delete_row`](Self::delete_row), with its second of deletion: for what comes from another
+    /// store.
     pub fn delete_as(&mut self, family: &Family, row: &[u8], deletion: Deletion) -> &mut Self {
         let what = if row.is_empty() { Container::Partition } else { Container::Row };
         self.container(family, what, deletion.timestamp, row, &[], Some(deletion.local))
@@ -143,12 +165,26 @@ impl Mutation {
         self.push(f, OpKind::Container { what, local }, timestamp, place, value)
     }
 
-    fn push(&mut self, family: &Family, kind: OpKind, timestamp: i64, place: &[u8], value: &[u8]) -> &mut Self {
+    fn push(
+        &mut self,
+        family: &Family,
+        kind: OpKind,
+        timestamp: i64,
+        place: &[u8],
+        value: &[u8],
+    ) -> &mut Self {
         let value = self.add_bytes(value);
         self.push_op(family, kind, timestamp, place, value)
     }
 
-    fn push_op(&mut self, family: &Family, kind: OpKind, timestamp: i64, place: &[u8], value: (usize, usize)) -> &mut Self {
+    fn push_op(
+        &mut self,
+        family: &Family,
+        kind: OpKind,
+        timestamp: i64,
+        place: &[u8],
+        value: (usize, usize),
+    ) -> &mut Self {
         let place = self.add_bytes(place);
         let known = self.families.iter().rposition(|f| std::sync::Arc::ptr_eq(&f.0, &family.0));
         let family = known.unwrap_or_else(|| {

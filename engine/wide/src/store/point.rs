@@ -27,7 +27,8 @@ pub(super) fn with_key<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     done
 }
 
-/// A live cell that has been read. Holds on to the block or memtable that has its bytes, so keep many of them only for as long as needed.
+/// A live cell that has been read. Holds on to the block or memtable that has its bytes, so keep
+/// many of them only for as long as needed.
 #[derive(Clone, Debug)]
 pub struct CellValue {
     stored: Value,
@@ -79,7 +80,13 @@ fn newer(a: Option<i64>, b: Option<i64>) -> Option<i64> {
 
 impl Store {
     /// The newest deletion of a container that covers the place `key[partition..]`, its own aside.
-    pub(super) fn covering(&self, at: At<'_>, family: &Family, key: &[u8], partition: usize) -> Result<Option<i64>> {
+    pub(super) fn covering(
+        &self,
+        at: At<'_>,
+        family: &Family,
+        key: &[u8],
+        partition: usize,
+    ) -> Result<Option<i64>> {
         let kinds = family.kinds();
         if kinds == 0 {
             return Ok(None);
@@ -118,10 +125,17 @@ impl Store {
         Ok(newest)
     }
 
-    fn covering_range(&self, at: At<'_>, family: &Family, key: &[u8], partition: usize) -> Result<Option<i64>> {
+    fn covering_range(
+        &self,
+        at: At<'_>,
+        family: &Family,
+        key: &[u8],
+        partition: usize,
+    ) -> Result<Option<i64>> {
         let (head, place) = key.split_at(partition);
         let bound = |section: u8| [head, &[section]].concat();
-        let mut cursor = at.cursor(family.tree(), bound(RANGES_SECTION)..bound(RANGES_SECTION + 1))?;
+        let mut cursor =
+            at.cursor(family.tree(), bound(RANGES_SECTION)..bound(RANGES_SECTION + 1))?;
         let mut newest = None;
         cursor.first()?;
         while cursor.valid() {
@@ -137,7 +151,13 @@ impl Store {
         Ok(newest)
     }
 
-    pub(super) fn get_at(&self, at: At<'_>, family: &Family, key: &[u8], place: &[u8]) -> Result<Option<CellValue>> {
+    pub(super) fn get_at(
+        &self,
+        at: At<'_>,
+        family: &Family,
+        key: &[u8],
+        place: &[u8],
+    ) -> Result<Option<CellValue>> {
         with_key(|full| {
             family.layout().put_partition(key, full)?;
             let partition = full.len();
@@ -146,8 +166,15 @@ impl Store {
         })
     }
 
-    /// The live cell with this key. Deletions are looked at first: what is then found was alive in between, or is.
-    pub(super) fn get_full(&self, at: At<'_>, family: &Family, key: &[u8], partition: usize) -> Result<Option<CellValue>> {
+    /// The live cell with this key. Deletions are looked at first: what is then found was alive in
+    /// between, or is.
+    pub(super) fn get_full(
+        &self,
+        at: At<'_>,
+        family: &Family,
+        key: &[u8],
+        partition: usize,
+    ) -> Result<Option<CellValue>> {
         let covered = self.covering(at, family, key, partition)?;
         let Some(stored) = at.get(family.tree(), key)? else { return Ok(None) };
         self.live(stored, covered)
@@ -180,7 +207,8 @@ impl Store {
             if family.kinds() != 0 {
                 return self.view().get_many(family, key, places);
             }
-            let live = |stored: Option<Value>| stored.map_or(Ok(None), |stored| self.live(stored, None));
+            let live =
+                |stored: Option<Value>| stored.map_or(Ok(None), |stored| self.live(stored, None));
             return found.into_iter().map(live).collect();
         }
         places.iter().map(|p| self.get_full(at, family, &full(p), partition.len())).collect()
@@ -188,13 +216,20 @@ impl Store {
 }
 
 /// Start, end (as places) and deletion of a range's entry.
-pub(super) fn range_at<'a>(key: &'a [u8], partition: usize, value: &[u8]) -> Result<(&'a [u8], &'a [u8], Deletion)> {
+pub(super) fn range_at<'a>(
+    key: &'a [u8],
+    partition: usize,
+    value: &[u8],
+) -> Result<(&'a [u8], &'a [u8], Deletion)> {
     let bounds = key.get(partition + 1..).unwrap_or_default();
     match Stored::decode(value)? {
         Stored::Range(deletion, len) if len <= bounds.len() => {
             let (start, end) = bounds.split_at(len);
             Ok((start, end, deletion))
         }
-        _ => Err(Error::Corrupt(format!("no deletion of a range at the key \"{}\"", key.escape_ascii()))),
+        _ => Err(Error::Corrupt(format!(
+            "no deletion of a range at the key \"{}\"",
+            key.escape_ascii()
+        ))),
     }
 }

@@ -1,8 +1,9 @@
-//! What keeps a family's tombstones and expired cells from being purged (model 2.3, 5.3): a report from what is known of each table, without
-//! reading them.
+//! What keeps a family's tombstones and expired cells from being purged (model 2.3, 5.3): a report
+//! from what is known of each table, without reading them.
 //!
-//! A compaction purges what is past its grace when nothing older can be left beneath it: not in a table outside of the compaction, and not
-//! for a snapshot. Memtables only hold what is newer than every table, so they block nothing; what is in them is not in the report.
+//! A compaction purges what is past its grace when nothing older can be left beneath it: not in a
+//! table outside of the compaction, and not for a snapshot. Memtables only hold what is newer than
+//! every table, so they block nothing; what is in them is not in the report.
 
 use firn_kv::{Pin, PinKind, SnapshotInfo, TableInfo};
 
@@ -24,7 +25,8 @@ pub struct PurgeReport {
     pub memtable_bytes: u64,
     /// The tables, newest run first.
     pub tables: Vec<TablePurge>,
-    /// What keeps the files of tables that were merged already: readers of old states, and work in progress.
+    /// What keeps the files of tables that were merged already: readers of old states, and work in
+    /// progress.
     pub holders: Vec<Pin>,
 }
 
@@ -38,12 +40,14 @@ pub struct TablePurge {
     pub level: u8,
     /// Bytes of its file.
     pub bytes: u64,
-    /// What is in it. `None` when nobody knows: a program that does not know of families has written it from the log. The next compaction
-    /// of this table will know.
+    /// What is in it. `None` when nobody knows: a program that does not know of families has
+    /// written it from the log. The next compaction of this table will know.
     pub facts: Option<Facts>,
-    /// How far its tombstones and cells with a time to live are past their grace; `Some` when nobody knows.
+    /// How far its tombstones and cells with a time to live are past their grace; `Some` when
+    /// nobody knows.
     pub grace: Grace,
-    /// What may lie beneath them elsewhere. Empty: the next compaction of this table purges what is past grace.
+    /// What may lie beneath them elsewhere. Empty: the next compaction of this table purges what is
+    /// past grace.
     pub blocked_by: Vec<Blocker>,
 }
 
@@ -52,8 +56,9 @@ pub struct TablePurge {
 pub enum Grace {
     /// It holds no tombstone, no deletion, and nothing that expires.
     Nothing,
-    /// No tombstone may go before this second since 1970. (A cell with a time to live may go earlier, as soon as it has expired, where
-    /// that time was longer than the grace, which counts from its writing.)
+    /// No tombstone may go before this second since 1970. (A cell with a time to live may go
+    /// earlier, as soon as it has expired, where that time was longer than the grace, which counts
+    /// from its writing.)
     Until(i64),
     /// Some may go; of the rest the facts don't say when.
     Some,
@@ -64,7 +69,8 @@ pub enum Grace {
 /// Something outside of a table that may hold what its tombstones hide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocker {
-    /// A table of another run, with keys in the same range and something that was written earlier. A compaction of both purges.
+    /// A table of another run, with keys in the same range and something that was written earlier.
+    /// A compaction of both purges.
     Table {
         /// Number of its file.
         id: u64,
@@ -76,32 +82,49 @@ pub enum Blocker {
 }
 
 impl TablePurge {
-    /// The share of what is in it that could go some day: tombstones, deletions, and cells with a time to live; 0 when
-    /// nobody knows.
+    /// The share of what is in it that could go some day: tombstones, deletions, and cells with a
+    /// time to live; 0 when nobody knows.
     pub fn droppable_ratio(&self) -> f64 {
         self.facts.map_or(0.0, |f| f.droppable as f64 / f.entries.max(1) as f64)
     }
 }
 
 impl Store {
-    /// Says of each table of a family what it could lose, and why it has not yet. `gc_grace` is in seconds.
+    /// Says of each table of a family what it could lose, and why it has not yet. `gc_grace` is in
+    /// seconds.
     ///
     /// # Errors
-    /// `InvalidRequest` when the family has been dropped; `Corrupt` when a table's facts can't be read; errors of the engine.
+    /// `InvalidRequest` when the family has been dropped; `Corrupt` when a table's facts can't be
+    /// read; errors of the engine.
     pub fn purge_report(&self, family: &Family, gc_grace: i64) -> Result<PurgeReport> {
         self.check_open(family)?;
         let tree = family.tree();
         let infos = tree.tables()?;
-        let all = infos.iter().map(|t| Ok((t, facts_of(t)?))).collect::<Result<Vec<(&TableInfo, Option<Facts>)>>>()?;
+        let all = infos
+            .iter()
+            .map(|t| Ok((t, facts_of(t)?)))
+            .collect::<Result<Vec<(&TableInfo, Option<Facts>)>>>()?;
         let (stats, now) = (self.db().stats(), self.now());
         let of_table = |(table, facts): &(&TableInfo, Option<Facts>)| {
             let grace = facts.as_ref().map_or(Grace::Some, |f| grace(f, now, gc_grace));
-            let blocked_by = if grace == Grace::Nothing { vec![] } else { blockers(table, &all, &stats.snapshots) };
-            TablePurge { id: table.id, level: table.level, bytes: table.bytes, facts: *facts, grace, blocked_by }
+            let blocked_by = if grace == Grace::Nothing {
+                vec![]
+            } else {
+                blockers(table, &all, &stats.snapshots)
+            };
+            TablePurge {
+                id: table.id,
+                level: table.level,
+                bytes: table.bytes,
+                facts: *facts,
+                grace,
+                blocked_by,
+            }
         };
         let tables = all.iter().map(of_table).collect();
         let own = stats.trees.iter().find(|t| t.name == tree.name());
-        let holds = |pin: &Pin| pin.kind != PinKind::Snapshot && pin.bytes > 0 && pin.tree == tree.name();
+        let holds =
+            |pin: &Pin| pin.kind != PinKind::Snapshot && pin.bytes > 0 && pin.tree == tree.name();
         Ok(PurgeReport {
             now,
             gc_grace,
@@ -117,9 +140,13 @@ fn facts_of(table: &TableInfo) -> Result<Option<Facts>> {
     if table.summary.is_empty() {
         return Ok(None);
     }
-    Facts::decode(&table.summary)
-        .map(Some)
-        .ok_or_else(|| Error::Corrupt(format!("table {:08}.sst: its facts have {} bytes", table.id, table.summary.len())))
+    Facts::decode(&table.summary).map(Some).ok_or_else(|| {
+        Error::Corrupt(format!(
+            "table {:08}.sst: its facts have {} bytes",
+            table.id,
+            table.summary.len()
+        ))
+    })
 }
 
 fn grace(facts: &Facts, now: i64, gc_grace: i64) -> Grace {
@@ -133,8 +160,13 @@ fn grace(facts: &Facts, now: i64, gc_grace: i64) -> Grace {
     }
 }
 
-/// What the engine asks before it lets a tombstone go: who outside may hold something older under the same keys.
-fn blockers(table: &TableInfo, all: &[(&TableInfo, Option<Facts>)], snapshots: &[SnapshotInfo]) -> Vec<Blocker> {
+/// What the engine asks before it lets a tombstone go: who outside may hold something older under
+/// the same keys.
+fn blockers(
+    table: &TableInfo,
+    all: &[(&TableInfo, Option<Facts>)],
+    snapshots: &[SnapshotInfo],
+) -> Vec<Blocker> {
     let may_hold_older = |other: &TableInfo| {
         (other.level, other.run) != (table.level, table.run)
             && other.min_seq <= table.max_seq
@@ -142,7 +174,10 @@ fn blockers(table: &TableInfo, all: &[(&TableInfo, Option<Facts>)], snapshots: &
             && table.first_key <= other.last_key
     };
     let tables = all.iter().filter(|(other, _)| may_hold_older(other));
-    let tables = tables.map(|(other, facts)| Blocker::Table { id: other.id, min_timestamp: facts.map(|f| f.min_timestamp) });
+    let tables = tables.map(|(other, facts)| Blocker::Table {
+        id: other.id,
+        min_timestamp: facts.map(|f| f.min_timestamp),
+    });
     let snapshots = snapshots.iter().filter(|s| s.seq < table.max_seq);
     tables.chain(snapshots.cloned().map(Blocker::Snapshot)).collect()
 }

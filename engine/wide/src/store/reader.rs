@@ -1,9 +1,11 @@
 //! A stream over the cells of a slice of one partition, or of many.
 //!
 //! Invariants:
-//! - Going forward, deletions are met before what they cover; where a slice begins further on, they are fetched first. Going backward, a
-//!   partition's deletions are fetched before its first cell, a row's and a complex column's when one of their cells is met.
-//! - `row` and `column` are the prefixes of the last place met, `row_deleted` and `column_deleted` what covers them.
+//! - Going forward, deletions are met before what they cover; where a slice begins further on, they
+//!   are fetched first. Going backward, a partition's deletions are fetched before its first cell,
+//!   a row's and a complex column's when one of their cells is met.
+//! - `row` and `column` are the prefixes of the last place met, `row_deleted` and `column_deleted`
+//!   what covers them.
 //! - Memory does not grow with what is read, but for the deleted ranges of one partition.
 
 use std::cell::OnceCell;
@@ -88,8 +90,8 @@ enum State {
     Done,
 }
 
-/// Reads a slice of one partition, or of many: [`next_partition`](Reader::next_partition) goes from one to the next,
-/// [`next`](Reader::next) from cell to cell. Lends what it shows.
+/// Reads a slice of one partition, or of many: [`next_partition`](Reader::next_partition) goes from
+/// one to the next, [`next`](Reader::next) from cell to cell. Lends what it shows.
 ///
 /// After an error nothing comes any more.
 pub struct Reader {
@@ -122,7 +124,13 @@ impl std::fmt::Debug for Reader {
 }
 
 impl Store {
-    pub(super) fn read_at(&self, at: At<'_>, family: &Family, key: &[u8], slice: &Slice) -> Result<Reader> {
+    pub(super) fn read_at(
+        &self,
+        at: At<'_>,
+        family: &Family,
+        key: &[u8],
+        slice: &Slice,
+    ) -> Result<Reader> {
         let mut partition = Vec::with_capacity(key.len() + 32);
         family.layout().put_partition(key, &mut partition)?;
         let len = partition.len();
@@ -132,13 +140,23 @@ impl Store {
             until.extend_from_slice(&partition);
             until.extend_from_slice(if slice.until.is_empty() { &[BEYOND] } else { &slice.until });
             partition.extend_from_slice(if is_whole { &[DELETION] } else { &slice.from });
-            let reader = self.reader(at, family, (Bound::Included(&*partition), Bound::Excluded(&**until)), slice)?;
+            let reader = self.reader(
+                at,
+                family,
+                (Bound::Included(&*partition), Bound::Excluded(&**until)),
+                slice,
+            )?;
             if is_whole || reader.kinds == 0 {
                 return Ok(reader);
             }
             partition.truncate(len);
             partition.push(DELETION);
-            self.reader(at, family, (Bound::Included(&*partition), Bound::Excluded(&**until)), slice)
+            self.reader(
+                at,
+                family,
+                (Bound::Included(&*partition), Bound::Excluded(&**until)),
+                slice,
+            )
         })?;
         partition.truncate(len);
         reader.partition = partition;
@@ -147,7 +165,13 @@ impl Store {
         Ok(reader)
     }
 
-    pub(super) fn scan_at(&self, at: At<'_>, family: &Family, range: &Partitions, slice: &Slice) -> Result<Reader> {
+    pub(super) fn scan_at(
+        &self,
+        at: At<'_>,
+        family: &Family,
+        range: &Partitions,
+        slice: &Slice,
+    ) -> Result<Reader> {
         // A bound is a partition part or a token: all that it begins goes on with less than BEYOND.
         let after = |b: &Vec<u8>| [b, &[BEYOND][..]].concat();
         let from = match &range.from {
@@ -160,12 +184,23 @@ impl Store {
             Bound::Excluded(b) => Bound::Excluded(b.clone()),
             Bound::Unbounded => Bound::Unbounded,
         };
-        let mut reader = self.reader(at, family, (from.as_ref().map(|b| &**b), until.as_ref().map(|b| &**b)), slice)?;
+        let mut reader = self.reader(
+            at,
+            family,
+            (from.as_ref().map(|b| &**b), until.as_ref().map(|b| &**b)),
+            slice,
+        )?;
         reader.scans = true;
         Ok(reader)
     }
 
-    fn reader(&self, at: At<'_>, family: &Family, range: (Bound<&[u8]>, Bound<&[u8]>), slice: &Slice) -> Result<Reader> {
+    fn reader(
+        &self,
+        at: At<'_>,
+        family: &Family,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+        slice: &Slice,
+    ) -> Result<Reader> {
         let fetches = |kinds: u8| slice.reverse && kinds & (ROWS | COMPLEX) != 0;
         let mut snapshot = if let At::Then(s) = at { Some(s.clone()) } else { None };
         let mut cursor = at.cursor(family.tree(), range)?;
@@ -203,12 +238,15 @@ impl Store {
 
 fn misplaced(key: &[u8]) -> Error {
     let head = &key[..key.len().min(64)];
-    Error::Corrupt(format!("a cell or deletion lies where it can't be, at the key \"{}\"", head.escape_ascii()))
+    Error::Corrupt(format!(
+        "a cell or deletion lies where it can't be, at the key \"{}\"",
+        head.escape_ascii()
+    ))
 }
 
 impl Reader {
-    /// To the next partition of a scan. False after the last one. A partition is one when anything at all is stored of it, be it
-    /// deleted or outside of the slice.
+    /// To the next partition of a scan. False after the last one. A partition is one when anything
+    /// at all is stored of it, be it deleted or outside of the slice.
     ///
     /// # Errors
     /// Errors of the engine, and `Corrupt`.
@@ -239,7 +277,9 @@ impl Reader {
     fn leave(&mut self) -> Result<()> {
         if !self.slice.reverse {
             for _ in 0..PATIENCE {
-                if !self.cursor.valid() || !crate::key::is_inside(self.cursor.key(), &self.partition) {
+                if !self.cursor.valid()
+                    || !crate::key::is_inside(self.cursor.key(), &self.partition)
+                {
                     return Ok(());
                 }
                 self.cursor.next()?;
@@ -255,7 +295,8 @@ impl Reader {
         Ok(self.cursor.seek(&self.seek)?)
     }
 
-    /// Goes to the beginning of the slice in the partition. `at_first`: the cursor stands on the partition's first entry.
+    /// Goes to the beginning of the slice in the partition. `at_first`: the cursor stands on the
+    /// partition's first entry.
     fn enter(&mut self, at_first: bool) -> Result<()> {
         (self.deleted, self.row_deleted, self.column_deleted) = (None, None, None);
         self.ranges.clear();
@@ -289,7 +330,11 @@ impl Reader {
         if slice.reverse {
             self.seek.clear();
             self.seek.extend_from_slice(&self.partition);
-            self.seek.extend_from_slice(if slice.until.is_empty() { &[BEYOND] } else { &slice.until });
+            self.seek.extend_from_slice(if slice.until.is_empty() {
+                &[BEYOND]
+            } else {
+                &slice.until
+            });
             return Ok(self.cursor.seek_before(&self.seek)?);
         }
         self.load_containers(&slice.from)?;
@@ -305,7 +350,10 @@ impl Reader {
     fn load_head(&mut self) -> Result<()> {
         while self.cursor.valid() && self.cursor.key().starts_with(&self.partition) {
             match self.cursor.key().get(self.partition.len()) {
-                Some(&DELETION) => self.deleted = self.deleted.max(Some(Stored::decode(self.cursor.value())?.timestamp())),
+                Some(&DELETION) => {
+                    self.deleted =
+                        self.deleted.max(Some(Stored::decode(self.cursor.value())?.timestamp()))
+                }
                 Some(&RANGES_SECTION) => self.note_range()?,
                 _ => break,
             }
@@ -315,7 +363,8 @@ impl Reader {
     }
 
     fn note_range(&mut self) -> Result<()> {
-        let (start, end, deletion) = range_at(self.cursor.key(), self.partition.len(), self.cursor.value())?;
+        let (start, end, deletion) =
+            range_at(self.cursor.key(), self.partition.len(), self.cursor.value())?;
         self.ranges.push((start.to_vec(), end.to_vec(), deletion.timestamp));
         Ok(())
     }
@@ -326,7 +375,8 @@ impl Reader {
         // Only deletions that lie before the slice: others are met.
         let within = |container: Option<usize>| container.filter(|&n| from.len() > n);
         let row = within(layout.find_row(from));
-        let column = if self.kinds & COMPLEX == 0 { None } else { within(layout.find_column(from)) };
+        let column =
+            if self.kinds & COMPLEX == 0 { None } else { within(layout.find_column(from)) };
         if self.kinds & ROWS != 0
             && let Some(n) = row
         {
@@ -365,7 +415,8 @@ impl Reader {
     }
 
     fn covered_by_range(&self) -> Option<i64> {
-        let covering = self.ranges.iter().filter(|(start, end, _)| **start <= *self.row && *self.row < **end);
+        let covering =
+            self.ranges.iter().filter(|(start, end, _)| **start <= *self.row && *self.row < **end);
         covering.map(|(_, _, timestamp)| *timestamp).max()
     }
 
@@ -406,7 +457,8 @@ impl Reader {
         if let Found::Complex(row, name) | Found::Cell(row, name) = found {
             place.name = &at[row..row + name];
             let path = &at[row + name + 1..];
-            place.path = path.split_last().filter(|(_, path)| !path.is_empty()).map(|(_, path)| path);
+            place.path =
+                path.split_last().filter(|(_, path)| !path.is_empty()).map(|(_, path)| path);
         }
         let body = match (Stored::decode(value)?, found) {
             (Stored::Cell(cell), Found::Cell(..)) => Body::Cell(cell),
@@ -436,14 +488,22 @@ impl Reader {
                 return Ok(None);
             }
             let Some(place) = key.get(self.partition.len()..) else { return Err(misplaced(key)) };
-            // The other end of the cursor's range ends the slice, except where it ranges over many partitions.
-            let beyond =
-                if self.slice.reverse { place < &*self.slice.from } else { self.scans && !self.slice.is_before_end(place) };
+            // The other end of the cursor's range ends the slice, except where it ranges over many
+            // partitions.
+            let beyond = if self.slice.reverse {
+                place < &*self.slice.from
+            } else {
+                self.scans && !self.slice.is_before_end(place)
+            };
             if beyond {
                 return Ok(None);
             }
-            let usual = self.kinds == 0 && !self.slice.raw && !self.row.is_empty() && place.starts_with(&self.row);
-            let found = if usual { self.look_at_cell(key, place, self.row.len())? } else { self.look()? };
+            let usual = self.kinds == 0
+                && !self.slice.raw
+                && !self.row.is_empty()
+                && place.starts_with(&self.row);
+            let found =
+                if usual { self.look_at_cell(key, place, self.row.len())? } else { self.look()? };
             if let Some(found) = found {
                 let new_row = !std::mem::replace(&mut self.row_shown, true);
                 self.state = State::Shown;
@@ -454,11 +514,14 @@ impl Reader {
         Ok(None)
     }
 
-    /// Takes in the cell under the cursor, at a place in a row of this length, which no deletion covers.
+    /// Takes in the cell under the cursor, at a place in a row of this length, which no deletion
+    /// covers.
     #[inline]
     fn look_at_cell(&self, key: &[u8], place: &[u8], row: usize) -> Result<Option<Found>> {
         let name = self.family.layout().name_len(&place[row..])?;
-        let Stored::Cell(cell) = Stored::decode(self.cursor.value())? else { return Err(misplaced(key)) };
+        let Stored::Cell(cell) = Stored::decode(self.cursor.value())? else {
+            return Err(misplaced(key));
+        };
         let is_live = match cell.state {
             // Only what expires needs the clock.
             CellState::Expiring { expires, .. } => expires > self.now(),
@@ -485,7 +548,8 @@ impl Reader {
             Some(&(STATIC | ROWS_SECTION)) => self.look_into_row(),
             Some(&DELETION) => {
                 if forward {
-                    self.deleted = self.deleted.max(Some(Stored::decode(self.cursor.value())?.timestamp()));
+                    self.deleted =
+                        self.deleted.max(Some(Stored::decode(self.cursor.value())?.timestamp()));
                 }
                 Ok(raw.then_some(Found::Partition))
             }
@@ -528,14 +592,17 @@ impl Reader {
         if self.slice.raw {
             return Ok(Some(Found::Cell(row, name)));
         }
-        if covered.is_some_and(|t| Stored::decode(self.cursor.value()).is_ok_and(|s| s.timestamp() <= t)) {
+        if covered
+            .is_some_and(|t| Stored::decode(self.cursor.value()).is_ok_and(|s| s.timestamp() <= t))
+        {
             return Ok(None);
         }
         let key = self.cursor.key();
         self.look_at_cell(key, &key[at..], row)
     }
 
-    /// Looks at what covers the complex column of the place under the cursor, when it is another than before.
+    /// Looks at what covers the complex column of the place under the cursor, when it is another
+    /// than before.
     fn enter_column(&mut self, len: usize) -> Result<()> {
         let place = &self.cursor.key()[self.partition.len()..];
         if *self.column == place[..len] {
@@ -552,7 +619,8 @@ impl Reader {
         Ok(())
     }
 
-    /// The length of the row at the start of the place under the cursor; looks at what covers it when it is another than before.
+    /// The length of the row at the start of the place under the cursor; looks at what covers it
+    /// when it is another than before.
     fn enter_row(&mut self) -> Result<usize> {
         let place = &self.cursor.key()[self.partition.len()..];
         if !self.row.is_empty() && place.starts_with(&self.row) {
@@ -577,7 +645,8 @@ impl Reader {
         Ok(len)
     }
 
-    /// Leaves the row (super column) of the cell that was shown last, so that [`next`](Self::next) gives the first of another.
+    /// Leaves the row (super column) of the cell that was shown last, so that [`next`](Self::next)
+    /// gives the first of another.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -589,7 +658,9 @@ impl Reader {
         for _ in 0..PATIENCE {
             self.step()?;
             // The next partition may have a row of the same clustering.
-            let place = Some(&self.cursor).filter(|c| c.valid()).and_then(|c| c.key().strip_prefix(&*self.partition));
+            let place = Some(&self.cursor)
+                .filter(|c| c.valid())
+                .and_then(|c| c.key().strip_prefix(&*self.partition));
             if !place.is_some_and(|place| place.starts_with(&self.row)) {
                 self.state = State::Fresh;
                 return Ok(());
@@ -621,7 +692,8 @@ impl Reader {
         Ok(n)
     }
 
-    /// Counts the rows (super columns) with live cells in what is left of the partition, up to `limit`.
+    /// Counts the rows (super columns) with live cells in what is left of the partition, up to
+    /// `limit`.
     ///
     /// # Errors
     /// As [`next`](Self::next).

@@ -4,7 +4,8 @@ use std::ops::Bound;
 
 use crate::key::{RANGES, ROWS, STATIC};
 
-/// A part of a partition: the places in `[from, until)`, and how they are read. Bounds are ascending whichever way it is read.
+/// A part of a partition: the places in `[from, until)`, and how they are read. Bounds are
+/// ascending whichever way it is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
     /// First place; empty for the partition's start.
@@ -48,7 +49,8 @@ impl Slice {
         Slice { raw: true, ..self }
     }
 
-    /// Whether it begins before all cells, so that the partition's own deletions are met on the way.
+    /// Whether it begins before all cells, so that the partition's own deletions are met on the
+    /// way.
     pub(super) fn is_from_start(&self) -> bool {
         self.from.first().is_none_or(|&b| b <= RANGES)
     }

@@ -1,7 +1,8 @@
-//! 256 locks over the partitions, each with the largest timestamp that was written to a partition of its.
+//! 256 locks over the partitions, each with the largest timestamp that was written to a partition
+//! of its.
 //!
-//! Invariants: stripes are locked in ascending order; the bound on record (in the schema tree, raised in steps) is never below `newest`
-//! of anything committed.
+//! Invariants: stripes are locked in ascending order; the bound on record (in the schema tree,
+//! raised in steps) is never below `newest` of anything committed.
 
 use firn_kv::{Batch, Tree};
 use parking_lot::{Mutex, MutexGuard};
@@ -56,7 +57,8 @@ impl Stripes {
         Ok(Stripes((0..COUNT).map(stripe).collect::<Result<_>>()?))
     }
 
-    /// The stripe of a row. The bounds that are stored are those of stripes, so this may not change.
+    /// The stripe of a row. The bounds that are stored are those of stripes, so this may not
+    /// change.
     #[inline]
     pub fn of(key: &[u8]) -> usize {
         xxhash_rust::xxh3::xxh3_64(key) as usize % COUNT

@@ -1,7 +1,7 @@
 //! The names of a store's trees in the engine.
 //!
-//! Invariant: of two names one never stands for the other's tree, and a name that is not of this form is nobody's here: trees of other names
-//! are left alone.
+//! Invariant: of two names one never stands for the other's tree, and a name that is not of this
+//! form is nobody's here: trees of other names are left alone.
 
 use std::fmt;
 
@@ -35,7 +35,9 @@ impl TreeName {
         let number = |prefix: &str| name.strip_prefix(prefix)?.parse().ok();
         match name {
             SCHEMA_TREE => Some(TreeName::Schema),
-            _ => number(FAMILY).map(TreeName::Family).or_else(|| number(INDEX).map(TreeName::Index)),
+            _ => {
+                number(FAMILY).map(TreeName::Family).or_else(|| number(INDEX).map(TreeName::Index))
+            }
         }
     }
 }

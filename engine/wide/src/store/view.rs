@@ -34,8 +34,8 @@ impl At<'_> {
     }
 }
 
-/// One state of all families that is read: a frozen one, or the newest at each look. While a frozen one lives, compactions keep what it can
-/// see; drop it when done. Cheap to clone.
+/// One state of all families that is read: a frozen one, or the newest at each look. While a frozen
+/// one lives, compactions keep what it can see; drop it when done. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct View {
     store: Store,
@@ -91,10 +91,12 @@ macro_rules! reads {
                 $store.scan_at($at, family, range, slice)
             }
 
-            /// The rows whose indexed column has this value, from the partition of a key on, in the order of tokens.
+            /// The rows whose indexed column has this value, from the partition of a key on, in the
+            /// order of tokens.
             ///
             /// # Errors
-            /// `InvalidRequest` when the family has no such index, or it is being built; else as [`get`](Self::get).
+            /// `InvalidRequest` when the family has no such index, or it is being built; else as
+            /// [`get`](Self::get).
             pub fn index(&$self, family: &Family, index: u32, value: &[u8], from: Option<&[u8]>) -> Result<IndexScan> {
                 $store.index_at($at, family, index, value, from)
             }

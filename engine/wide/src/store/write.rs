@@ -1,9 +1,10 @@
 //! Writing mutations.
 //!
-//! Under the locks of the stripes concerned: each operation becomes an entry with its full key and stored value; of several for one key
-//! the winner stays; what may lose against what is there is compared with it (see the [module](super)); the rest is one engine batch, in
-//! this order:
-//! 1. physical deletions of what lies under a container that is deleted, when nothing in it can be newer,
+//! Under the locks of the stripes concerned: each operation becomes an entry with its full key and
+//! stored value; of several for one key the winner stays; what may lose against what is there is
+//! compared with it (see the [module](super)); the rest is one engine batch, in this order:
+//! 1. physical deletions of what lies under a container that is deleted, when nothing in it can be
+//!    newer,
 //! 2. cells,
 //! 3. deletions, so that they are newer than all that they cover,
 //! 4. counters, whose deletions come last.
@@ -24,7 +25,8 @@ use super::stripes::{Held, Stripes};
 use super::view::{At, View};
 use super::{Store, kind_record};
 
-/// Up to this many entries under a deleted container are left to reads and compactions to pass over.
+/// Up to this many entries under a deleted container are left to reads and compactions to pass
+/// over.
 const FEW: usize = 64;
 /// Values up to this length are put behind their key in a buffer that the thread keeps.
 const SHORT: usize = 16 << 10;
@@ -72,7 +74,12 @@ impl Plan<'_> {
 }
 
 /// The key range that the container of a deletion with this key covers.
-fn container_range(key: &[u8], partition: usize, what: Container, value: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
+fn container_range(
+    key: &[u8],
+    partition: usize,
+    what: Container,
+    value: &[u8],
+) -> Result<(Vec<u8>, Vec<u8>)> {
     if what == Container::Range {
         let (start, end, _) = super::point::range_at(key, partition, value)?;
         return Ok(([&key[..partition], start].concat(), [&key[..partition], end].concat()));
@@ -85,8 +92,8 @@ impl Store {
     /// Writes mutations: all of them or, after an error, none.
     ///
     /// # Errors
-    /// `InvalidRequest` for an operation that its family doesn't take, a range whose bounds are not in order, a family that has been
-    /// dropped; errors of the engine.
+    /// `InvalidRequest` for an operation that its family doesn't take, a range whose bounds are not
+    /// in order, a family that has been dropped; errors of the engine.
     pub fn apply(&self, mutations: &[Mutation], durability: Durability) -> Result<()> {
         if let Some(mut held) = self.0.stripes.lock(mutations.iter().map(Mutation::key)) {
             self.commit(&mut held, mutations)?;
@@ -94,11 +101,12 @@ impl Store {
         self.sync_if(durability)
     }
 
-    /// Reads and writes partitions with nobody else writing to them in between: `work` sees their state and says what to write, which may
-    /// concern these partitions only.
+    /// Reads and writes partitions with nobody else writing to them in between: `work` sees their
+    /// state and says what to write, which may concern these partitions only.
     ///
     /// # Errors
-    /// Those of `work` (nothing is written then), `InvalidRequest` for a mutation of another partition; else as [`apply`](Store::apply).
+    /// Those of `work` (nothing is written then), `InvalidRequest` for a mutation of another
+    /// partition; else as [`apply`](Store::apply).
     pub fn update<T>(
         &self,
         keys: &[&[u8]],
@@ -143,7 +151,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes one value: what [`apply`](Store::apply) does with a mutation of one [`put`](Mutation::put).
+    /// Writes one value: what [`apply`](Store::apply) does with a mutation of one
+    /// [`put`](Mutation::put).
     ///
     /// # Errors
     /// As [`apply`](Store::apply).
@@ -158,8 +167,10 @@ impl Store {
     ) -> Result<()> {
         let cell = Cell { timestamp, state: State::Live(value) };
         if let Some(mut held) = self.0.stripes.lock(std::iter::once(key)) {
-            let short =
-                value.len() <= SHORT && self.commit_cell(&mut held, family, key, place, timestamp, |out| cell.encode(out))?;
+            let short = value.len() <= SHORT
+                && self.commit_cell(&mut held, family, key, place, timestamp, |out| {
+                    cell.encode(out)
+                })?;
             if !short {
                 let mut m = Mutation::new(key);
                 m.put(family, place, timestamp, value);
@@ -175,10 +186,13 @@ impl Store {
         if op.kind != OpKind::Cell || value.len() > SHORT {
             return Ok(false);
         }
-        self.commit_cell(held, family, &m.key, m.bytes_at(op.place), op.timestamp, |out| out.extend_from_slice(value))
+        self.commit_cell(held, family, &m.key, m.bytes_at(op.place), op.timestamp, |out| {
+            out.extend_from_slice(value)
+        })
     }
 
-    /// The short way for one cell that is newer than everything in its stripe. False when it must go the long one.
+    /// The short way for one cell that is newer than everything in its stripe. False when it must
+    /// go the long one.
     #[inline]
     fn commit_cell(
         &self,
@@ -191,7 +205,8 @@ impl Store {
     ) -> Result<bool> {
         self.check_open(family)?;
         let stripe = Stripes::of(key);
-        let newer = held.newest(stripe).is_some_and(|n| timestamp > n) && held.is_within(stripe, timestamp);
+        let newer =
+            held.newest(stripe).is_some_and(|n| timestamp > n) && held.is_within(stripe, timestamp);
         if !newer || family.is_counter() || family.has_indexes() {
             return Ok(false);
         }
@@ -209,9 +224,15 @@ impl Store {
     /// Full keys and stored values, the winners of each key.
     fn plan<'a>(&self, held: &mut Held<'_>, mutations: &'a [Mutation]) -> Result<Plan<'a>> {
         let count = mutations.iter().map(|m| m.ops.len()).sum();
-        let bytes = mutations.iter().map(|m| m.bytes.len() + m.ops.len() * (m.key.len() + 48)).sum();
-        let now = if mutations.iter().flat_map(|m| &m.ops).any(Op::asks_for_time) { self.0.clock.micros() } else { 0 };
-        let mut plan = Plan { entries: Vec::with_capacity(count), bytes: Vec::with_capacity(bytes), now };
+        let bytes =
+            mutations.iter().map(|m| m.bytes.len() + m.ops.len() * (m.key.len() + 48)).sum();
+        let now = if mutations.iter().flat_map(|m| &m.ops).any(Op::asks_for_time) {
+            self.0.clock.micros()
+        } else {
+            0
+        };
+        let mut plan =
+            Plan { entries: Vec::with_capacity(count), bytes: Vec::with_capacity(bytes), now };
         let mut partition: Vec<u8> = vec![];
         for m in mutations {
             let newest = held.newest(Stripes::of(&m.key)).unwrap_or(i64::MAX);
@@ -299,8 +320,15 @@ impl Store {
         Ok(kinds)
     }
 
-    /// Removes what lies under a deletion when nothing there can be newer and it is much; takes the cells that it meets out of the indexes.
-    fn erase_beneath(&self, plan: &Plan<'_>, e: &Entry<'_>, what: Container, batch: &mut Batch) -> Result<()> {
+    /// Removes what lies under a deletion when nothing there can be newer and it is much; takes the
+    /// cells that it meets out of the indexes.
+    fn erase_beneath(
+        &self,
+        plan: &Plan<'_>,
+        e: &Entry<'_>,
+        what: Container,
+        batch: &mut Batch,
+    ) -> Result<()> {
         let indexed = e.family.has_indexes();
         if !e.none_newer && !indexed {
             return Ok(());
@@ -367,7 +395,10 @@ impl Op {
     }
 
     fn asks_for_time(&self) -> bool {
-        !matches!(self.kind, OpKind::Cell | OpKind::AddCell | OpKind::Container { local: Some(_), .. })
+        !matches!(
+            self.kind,
+            OpKind::Cell | OpKind::AddCell | OpKind::Container { local: Some(_), .. }
+        )
     }
 }
 
@@ -379,7 +410,14 @@ impl Mutation {
 }
 
 impl<'a> Plan<'a> {
-    fn add(&mut self, m: &Mutation, op: &Op, family: &'a Family, partition: &[u8], newest: i64) -> Result<()> {
+    fn add(
+        &mut self,
+        m: &Mutation,
+        op: &Op,
+        family: &'a Family,
+        partition: &[u8],
+        newest: i64,
+    ) -> Result<()> {
         let place = m.bytes_at(op.place);
         let key = self.bytes.len();
         self.bytes.extend_from_slice(partition);
@@ -388,7 +426,9 @@ impl<'a> Plan<'a> {
                 return Err(invalid("invalid operation for a family of counters: a plain value"));
             }
             OpKind::Add { .. } | OpKind::AddCell if !family.is_counter() => {
-                return Err(invalid("invalid operation for a family of plain values: an increment"));
+                return Err(invalid(
+                    "invalid operation for a family of plain values: an increment",
+                ));
             }
             OpKind::Delete if family.is_counter() => Kind::RemoveCounter,
             OpKind::Add { .. } | OpKind::AddCell => Kind::Add,
@@ -408,7 +448,9 @@ impl<'a> Plan<'a> {
         }
         self.bytes.extend_from_slice(place);
         match op.kind {
-            OpKind::Container { what: Container::Range, .. } => self.bytes.extend_from_slice(m.bytes_at(op.value)),
+            OpKind::Container { what: Container::Range, .. } => {
+                self.bytes.extend_from_slice(m.bytes_at(op.value))
+            }
             OpKind::Container { .. } => self.bytes.push(DELETION),
             _ => {}
         }
@@ -417,7 +459,16 @@ impl<'a> Plan<'a> {
         let (key, value) = ((key, value), (value, self.bytes.len()));
         let timestamp = op.timestamp;
         let (newest, none_newer) = (timestamp > newest, timestamp >= newest);
-        self.entries.push(Entry { family, kind, timestamp, newest, none_newer, partition: partition.len(), key, value });
+        self.entries.push(Entry {
+            family,
+            kind,
+            timestamp,
+            newest,
+            none_newer,
+            partition: partition.len(),
+            key,
+            value,
+        });
         Ok(())
     }
 
@@ -426,11 +477,19 @@ impl<'a> Plan<'a> {
         match op.kind {
             OpKind::Cell | OpKind::AddCell => self.bytes.extend_from_slice(m.bytes_at(op.value)),
             OpKind::Expiring { ttl } => {
-                let state = State::Expiring { value: m.bytes_at(op.value), ttl, expires: now.saturating_add(ttl as i64) };
+                let state = State::Expiring {
+                    value: m.bytes_at(op.value),
+                    ttl,
+                    expires: now.saturating_add(ttl as i64),
+                };
                 Cell { timestamp, state }.encode(&mut self.bytes);
             }
-            OpKind::Delete => Cell { timestamp, state: State::Tombstone { deleted: now } }.encode(&mut self.bytes),
-            OpKind::Add { delta } => Cell { timestamp: self.now, state: State::Counter(delta) }.encode(&mut self.bytes),
+            OpKind::Delete => {
+                Cell { timestamp, state: State::Tombstone { deleted: now } }.encode(&mut self.bytes)
+            }
+            OpKind::Add { delta } => {
+                Cell { timestamp: self.now, state: State::Counter(delta) }.encode(&mut self.bytes)
+            }
             OpKind::Container { what, local } => {
                 let deletion = Deletion { timestamp, local: local.unwrap_or(now) };
                 match what {
@@ -446,13 +505,16 @@ impl<'a> Plan<'a> {
         let id = |e: &Entry<'_>| Arc::as_ptr(&e.family.0) as usize;
         let Plan { entries, bytes, .. } = self;
         let key = |e: &Entry<'_>| &bytes[e.key.0..e.key.1];
-        let order = |a: &Entry<'_>, b: &Entry<'_>| id(a).cmp(&id(b)).then_with(|| key(a).cmp(key(b)));
+        let order =
+            |a: &Entry<'_>, b: &Entry<'_>| id(a).cmp(&id(b)).then_with(|| key(a).cmp(key(b)));
         if entries.is_sorted_by(|a, b| order(a, b).is_lt()) {
             return;
         }
         entries.sort_by(order);
         entries.dedup_by(|later, kept| {
-            let same = order(later, kept).is_eq() && kept.kind == later.kind && !matches!(kept.kind, Kind::Add);
+            let same = order(later, kept).is_eq()
+                && kept.kind == later.kind
+                && !matches!(kept.kind, Kind::Add);
             let value = |e: &Entry<'_>| Stored::decode(&bytes[e.value.0..e.value.1]).ok();
             if same && value(later).zip(value(kept)).is_some_and(|(l, k)| l.beats(&k)) {
                 std::mem::swap(later, kept);

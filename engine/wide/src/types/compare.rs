@@ -6,8 +6,8 @@ use super::encode::{double_form, float_form};
 use super::{Type, uuids};
 
 impl Type {
-    /// The order of two valid values; the empty one is before all others (after them in a reversed type). Values that are not valid
-    /// order by their bytes.
+    /// The order of two valid values; the empty one is before all others (after them in a reversed
+    /// type). Values that are not valid order by their bytes.
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         if let Type::Reversed(inner) = self {
             return inner.compare(b, a);
@@ -16,7 +16,9 @@ impl Type {
             return a.len().cmp(&b.len());
         }
         match self {
-            Type::Bytes | Type::Ascii | Type::Utf8 | Type::Inet | Type::Duration | Type::Empty => a.cmp(b),
+            Type::Bytes | Type::Ascii | Type::Utf8 | Type::Inet | Type::Duration | Type::Empty => {
+                a.cmp(b)
+            }
             Type::Date | Type::Time | Type::SimpleDate => a.cmp(b),
             Type::Long | Type::Timestamp | Type::Counter => by(a, b, i64::from_be_bytes),
             Type::Int32 => by(a, b, i32::from_be_bytes),

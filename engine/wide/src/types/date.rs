@@ -1,4 +1,5 @@
-//! Dates and times of day as text: the proleptic Gregorian calendar, always in UTC where no zone is written.
+//! Dates and times of day as text: the proleptic Gregorian calendar, always in UTC where no zone is
+//! written.
 
 /// Days from 1970-01-01 to a day of the proleptic Gregorian calendar.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
@@ -20,9 +21,9 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, of_year - (153 * shifted + 2) / 5 + 1)
 }
 
-/// The time that is a duration (months, days, nanoseconds) after another one, both in milliseconds since 1970: the months first, where a
-/// day that the month doesn't have becomes its last one, then days and time, without what is less than a millisecond. `None`: none that 64
-/// bits could tell.
+/// The time that is a duration (months, days, nanoseconds) after another one, both in milliseconds
+/// since 1970: the months first, where a day that the month doesn't have becomes its last one, then
+/// days and time, without what is less than a millisecond. `None`: none that 64 bits could tell.
 pub fn after(millis: i64, duration: (i64, i64, i64)) -> Option<i64> {
     const DAY: i64 = 86_400_000;
     let (months, days, nanos) = duration;
@@ -98,13 +99,17 @@ impl Reader<'_> {
     }
 }
 
-/// Milliseconds since 1970 of a text like `2011-02-03 04:05:06.789+0100`: `T` or a blank before the time, which may be missing,
-/// as may seconds, fraction and zone.
+/// Milliseconds since 1970 of a text like `2011-02-03 04:05:06.789+0100`: `T` or a blank before the
+/// time, which may be missing, as may seconds, fraction and zone.
 pub(super) fn timestamp(text: &str) -> Option<i64> {
     let mut r = Reader(text);
     let mut seconds = r.date()? * 86_400;
     let mut nanos = 0;
-    if r.eat('T') || (r.0.starts_with(' ') && r.0[1..].starts_with(|c: char| c.is_ascii_digit()) && r.eat(' ')) {
+    if r.eat('T')
+        || (r.0.starts_with(' ')
+            && r.0[1..].starts_with(|c: char| c.is_ascii_digit())
+            && r.eat(' '))
+    {
         seconds += r.below(24)? * 3600;
         seconds += r.eat(':').then(|| r.below(60))?? * 60;
         if r.eat(':') {
@@ -140,7 +145,8 @@ pub(super) fn date_text(days: i64) -> String {
     format!("{sign}{:04}-{m:02}-{d:02}", y.abs())
 }
 
-/// `2009-08-16 15:53:24+0000`, as cassandra-cli prints; with `.mmmZ` at the end instead when `precise`, as newer tools do.
+/// `2009-08-16 15:53:24+0000`, as cassandra-cli prints; with `.mmmZ` at the end instead when
+/// `precise`, as newer tools do.
 pub(super) fn timestamp_text(millis: i64, precise: bool) -> String {
     let (days, left) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
     let (h, m, s, ms) = (left / 3_600_000, left / 60_000 % 60, left / 1000 % 60, left % 1000);

@@ -1,12 +1,16 @@
-//! Decimals: `<4-byte scale><integer>`, their byte-comparable form with base-100 exponent and mantissa (OSS50; model 2.1), and text.
+//! Decimals: `<4-byte scale><integer>`, their byte-comparable form with base-100 exponent and
+//! mantissa (OSS50; model 2.1), and text.
 //!
-//! A header byte holds the sign and the length of the exponent, the exponent follows (turned round for negative numbers), then the
-//! mantissa in [0.01, 1) as digits of base 100, each with 0x80 added, and 00. The digits of a negative mantissa are rounded down,
-//! so that all after the first are positive. Zero is the single byte 80. An integer of no bytes counts as zero, as no server can read it.
+//! A header byte holds the sign and the length of the exponent, the exponent follows (turned round
+//! for negative numbers), then the mantissa in [0.01, 1) as digits of base 100, each with 0x80
+//! added, and 00. The digits of a negative mantissa are rounded down, so that all after the first
+//! are positive. Zero is the single byte 80. An integer of no bytes counts as zero, as no server
+//! can read it.
 
 use num_bigint::{BigInt, BigUint, Sign};
 
-/// A positive power of ten is spelled out in zeros up to this many digits; beyond, the scale is negative.
+/// A positive power of ten is spelled out in zeros up to this many digits; beyond, the scale is
+/// negative.
 const PLAIN_ZEROS: i64 = 20;
 
 fn parts(value: &[u8]) -> Option<(i64, BigInt)> {
@@ -73,7 +77,10 @@ pub(super) fn take(form: &[u8], out: &mut Vec<u8>) -> Option<()> {
         return Some(());
     }
     let (negative, len, below) = header(*form.first()?)?;
-    let raw = form.get(1..1 + len)?.iter().fold(if below { -1i64 } else { 0 }, |n, &b| n << 8 | i64::from(b));
+    let raw = form
+        .get(1..1 + len)?
+        .iter()
+        .fold(if below { -1i64 } else { 0 }, |n, &b| n << 8 | i64::from(b));
     let exponent = if negative { raw.checked_neg()? } else { raw };
     let mantissa = form.get(1 + len..form.len() - 1)?;
     let last = mantissa.len().checked_sub(1)?;
@@ -91,15 +98,21 @@ pub(super) fn take(form: &[u8], out: &mut Vec<u8>) -> Option<()> {
         return None;
     }
     let magnitude = BigUint::from_radix_be(&digits, 100)?;
-    spell(scale, BigInt::from_biguint(if negative { Sign::Minus } else { Sign::Plus }, magnitude), out)
+    spell(
+        scale,
+        BigInt::from_biguint(if negative { Sign::Minus } else { Sign::Plus }, magnitude),
+        out,
+    )
 }
 
-/// Appends a decimal without zeros at the end of its fraction; whole numbers without an exponent up to [`PLAIN_ZEROS`] zeros.
+/// Appends a decimal without zeros at the end of its fraction; whole numbers without an exponent up
+/// to [`PLAIN_ZEROS`] zeros.
 fn spell(mut scale: i64, mut integer: BigInt, out: &mut Vec<u8>) -> Option<()> {
     if integer.magnitude().bits() == 0 {
         scale = 0;
     } else {
-        // The form holds at most one zero at the end (base 100), and none of the mantissa's digits is lost.
+        // The form holds at most one zero at the end (base 100), and none of the mantissa's digits
+        // is lost.
         while &integer % 10u8 == BigInt::ZERO {
             integer /= 10u8;
             scale -= 1;
@@ -109,7 +122,8 @@ fn spell(mut scale: i64, mut integer: BigInt, out: &mut Vec<u8>) -> Option<()> {
         integer *= BigInt::from(10u8).pow(scale.unsigned_abs() as u32);
         scale = 0;
     }
-    // At the two ends of the range of scales the zeros are needed to reach a scale that can be written.
+    // At the two ends of the range of scales the zeros are needed to reach a scale that can be
+    // written.
     if scale < i64::from(i32::MIN) {
         let zeros = u32::try_from(i64::from(i32::MIN) - scale).ok().filter(|z| *z <= 1 << 20)?;
         integer *= BigInt::from(10u8).pow(zeros);
@@ -139,7 +153,8 @@ pub(super) fn from_text(text: &str, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// As Java's `BigDecimal.toString`: plain while the exponent is at least -6 and not positive, else scientific.
+/// As Java's `BigDecimal.toString`: plain while the exponent is at least -6 and not positive, else
+/// scientific.
 pub(super) fn to_text(value: &[u8]) -> Option<String> {
     let (scale, integer) = parts(value)?;
     let digits = integer.magnitude().to_string();
@@ -200,9 +215,13 @@ mod tests {
 
     #[test]
     fn text_as_java_writes_it() {
-        for (text, wanted) in
-            [("1.50", "1.50"), ("-0.001", "-0.001"), ("1e3", "1E+3"), ("0.0000001", "1E-7"), ("-12e9", "-1.2E+10")]
-        {
+        for (text, wanted) in [
+            ("1.50", "1.50"),
+            ("-0.001", "-0.001"),
+            ("1e3", "1E+3"),
+            ("0.0000001", "1E-7"),
+            ("-12e9", "-1.2E+10"),
+        ] {
             assert_eq!(to_text(&value(text)).unwrap(), wanted);
         }
         assert!(from_text("NaN", &mut vec![]).is_none());

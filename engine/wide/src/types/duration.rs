@@ -1,4 +1,5 @@
-//! Durations: months, days and nanoseconds, each a zigzag varint (model 3); text in the three spellings of CQL.
+//! Durations: months, days and nanoseconds, each a zigzag varint (model 3); text in the three
+//! spellings of CQL.
 
 use super::TypeError;
 
@@ -18,9 +19,13 @@ pub fn parse(value: &[u8]) -> Result<Parts, TypeError> {
     let mut rest = value;
     let mut parts = [0; 3];
     for (part, (name, bits)) in parts.iter_mut().zip(NAMES) {
-        *part = take(&mut rest).ok_or_else(|| TypeError(format!("Not enough bytes to read the {name} of a duration")))?;
+        *part = take(&mut rest).ok_or_else(|| {
+            TypeError(format!("Not enough bytes to read the {name} of a duration"))
+        })?;
         if bits == 32 && i32::try_from(*part).is_err() {
-            return super::error(format!("The duration {name} must be a 32 bits integer but was: {part}"));
+            return super::error(format!(
+                "The duration {name} must be a 32 bits integer but was: {part}"
+            ));
         }
     }
     let [months, days, nanos] = parts;
@@ -72,8 +77,8 @@ const UNITS: [Unit; 10] = [
     ("ns", "nanoseconds", (0, 0, 1)),
 ];
 
-/// The duration of a text: `1h30m`, `P1Y2M3DT4H`, `P2W`, `P0001-02-03T04:05:06`, a `-` before all. Units come from the largest to the smallest,
-/// each once.
+/// The duration of a text: `1h30m`, `P1Y2M3DT4H`, `P2W`, `P0001-02-03T04:05:06`, a `-` before all.
+/// Units come from the largest to the smallest, each once.
 ///
 /// # Errors
 /// `Unable to convert '…' to a duration`, or what is wrong with a unit or a sum.
@@ -97,14 +102,22 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds so many of the unit with this number in [`UNITS`], which must come after those that were added.
+    /// Adds so many of the unit with this number in [`UNITS`], which must come after those that
+    /// were added.
     fn add(&mut self, n: i128, unit: usize) -> Result<(), TypeError> {
         let name = |i: usize| UNITS[i].1;
         if unit + 1 == self.last {
-            return super::error(format!("Invalid duration. The {} are specified multiple times", name(unit)));
+            return super::error(format!(
+                "Invalid duration. The {} are specified multiple times",
+                name(unit)
+            ));
         }
         if unit < self.last {
-            return super::error(format!("Invalid duration. The {} should be after {}", name(self.last - 1), name(unit)));
+            return super::error(format!(
+                "Invalid duration. The {} should be after {}",
+                name(self.last - 1),
+                name(unit)
+            ));
         }
         self.last = unit + 1;
         let worth = UNITS[unit].2;
@@ -119,7 +132,10 @@ impl Sum {
             // The servers name the same bound of nanoseconds too, which are 64 bits.
             let fits = sum.filter(|sum| what == "nanoseconds" || i32::try_from(*sum).is_ok());
             *part = fits.ok_or_else(|| {
-                TypeError(format!("Invalid duration. The total number of {what} must be less or equal to {}", i32::MAX))
+                TypeError(format!(
+                    "Invalid duration. The total number of {what} must be less or equal to {}",
+                    i32::MAX
+                ))
             })?;
         }
         Ok(())
@@ -207,7 +223,14 @@ pub(super) fn to_text((months, days, nanos): Parts) -> String {
     put(months.unsigned_abs() % 12, "mo");
     put(days.unsigned_abs(), "d");
     let mut left = nanos.unsigned_abs();
-    for (unit, worth) in [("h", 3600 * NANOS), ("m", 60 * NANOS), ("s", NANOS), ("ms", 1_000_000), ("us", 1000), ("ns", 1)] {
+    for (unit, worth) in [
+        ("h", 3600 * NANOS),
+        ("m", 60 * NANOS),
+        ("s", NANOS),
+        ("ms", 1_000_000),
+        ("us", 1000),
+        ("ns", 1),
+    ] {
         put(left / worth as u64, unit);
         left %= worth as u64;
     }

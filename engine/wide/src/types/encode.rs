@@ -1,4 +1,5 @@
-//! The byte-comparable form of values (OSS50; model 2.1), and components: forms with the separator that a sequence puts before them.
+//! The byte-comparable form of values (OSS50; model 2.1), and components: forms with the separator
+//! that a sequence puts before them.
 
 use super::escape::{escaped_len, masked_len, put_escaped, unescape};
 use super::{Malformed, Type, TypeError, decimal, nested, uuids, varint};
@@ -21,12 +22,15 @@ impl Type {
     /// Appends the byte-comparable form of a valid value.
     ///
     /// # Errors
-    /// A value of the wrong length, and the empty value where only [`put_component`](Type::put_component) can say it (types other than
-    /// bytes and text). What was appended until then stays.
+    /// A value of the wrong length, and the empty value where only
+    /// [`put_component`](Type::put_component) can say it (types other than bytes and text). What
+    /// was appended until then stays.
     #[inline]
     pub fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
         match self {
-            Type::Bytes | Type::Utf8 | Type::Ascii | Type::Inet | Type::Duration | Type::Empty => put_escaped(value, out),
+            Type::Bytes | Type::Utf8 | Type::Ascii | Type::Inet | Type::Duration | Type::Empty => {
+                put_escaped(value, out)
+            }
             Type::Long => varint::put_long(i64::from_be_bytes(self.exact(value)?), out),
             Type::TimeUuid => out.extend_from_slice(&uuids::time_form(self.exact(value)?)),
             Type::Uuid => out.extend_from_slice(&uuids::uuid_form(self.exact(value)?)),
@@ -39,12 +43,18 @@ impl Type {
         match self {
             Type::LexicalUuid => out.extend_from_slice(&uuids::lexical_form(self.exact(value)?)),
             Type::Timestamp | Type::Counter => {
-                out.extend_from_slice(&(u64::from_be_bytes(self.exact(value)?) ^ TOP64).to_be_bytes());
+                out.extend_from_slice(
+                    &(u64::from_be_bytes(self.exact(value)?) ^ TOP64).to_be_bytes(),
+                );
             }
             Type::Date | Type::Time => out.extend_from_slice(&self.exact::<8>(value)?),
             Type::SimpleDate => out.extend_from_slice(&self.exact::<4>(value)?),
-            Type::Int32 => out.extend_from_slice(&(u32::from_be_bytes(self.exact(value)?) ^ TOP).to_be_bytes()),
-            Type::Short => out.extend_from_slice(&(u16::from_be_bytes(self.exact(value)?) ^ 0x8000).to_be_bytes()),
+            Type::Int32 => {
+                out.extend_from_slice(&(u32::from_be_bytes(self.exact(value)?) ^ TOP).to_be_bytes())
+            }
+            Type::Short => out.extend_from_slice(
+                &(u16::from_be_bytes(self.exact(value)?) ^ 0x8000).to_be_bytes(),
+            ),
             Type::Byte => out.push(self.exact::<1>(value)?[0] ^ 0x80),
             Type::Boolean => out.push(u8::from(self.exact::<1>(value)? != [0])),
             Type::Float => out.extend_from_slice(&float_form(self.exact(value)?)),
@@ -95,9 +105,13 @@ impl Type {
     #[inline]
     pub fn form_len(&self, bytes: &[u8]) -> Option<usize> {
         let len = match self {
-            Type::Bytes | Type::Utf8 | Type::Ascii | Type::Inet | Type::Duration | Type::Empty | Type::Custom(_) => {
-                escaped_len(bytes)?
-            }
+            Type::Bytes
+            | Type::Utf8
+            | Type::Ascii
+            | Type::Inet
+            | Type::Duration
+            | Type::Empty
+            | Type::Custom(_) => escaped_len(bytes)?,
             Type::Long => varint::long_len(bytes)?,
             Type::TimeUuid | Type::Uuid | Type::LexicalUuid => 16,
             Type::Date | Type::Time | Type::Timestamp | Type::Counter | Type::Double => 8,
@@ -114,9 +128,13 @@ impl Type {
 
     fn inverted_len(&self, bytes: &[u8]) -> Option<usize> {
         match self {
-            Type::Bytes | Type::Utf8 | Type::Ascii | Type::Inet | Type::Duration | Type::Empty | Type::Custom(_) => {
-                masked_len::<0xFF>(bytes)
-            }
+            Type::Bytes
+            | Type::Utf8
+            | Type::Ascii
+            | Type::Inet
+            | Type::Duration
+            | Type::Empty
+            | Type::Custom(_) => masked_len::<0xFF>(bytes),
             Type::Long => varint::long_len(&[!*bytes.first()?, bytes.get(1).map_or(0, |b| !b)]),
             _ => self.form_len(&bytes.iter().map(|b| !b).collect::<Vec<_>>()),
         }
@@ -153,14 +171,18 @@ impl Type {
             }
             Type::Date | Type::Time | Type::SimpleDate => out.extend_from_slice(form),
             Type::Boolean => out.push(form.first().copied().filter(|b| *b <= 1)?),
-            Type::Float | Type::Double if form[0] & 0x80 == 0 => out.extend(form.iter().map(|b| !b)),
+            Type::Float | Type::Double if form[0] & 0x80 == 0 => {
+                out.extend(form.iter().map(|b| !b))
+            }
             Type::Float | Type::Double => {
                 out.push(form[0] ^ 0x80);
                 out.extend_from_slice(&form[1..]);
             }
             Type::Integer => varint::take_integer(form, out)?,
             Type::Decimal => decimal::take(form, out)?,
-            Type::Reversed(inner) => inner.decode_form(&form.iter().map(|b| !b).collect::<Vec<_>>(), out)?,
+            Type::Reversed(inner) => {
+                inner.decode_form(&form.iter().map(|b| !b).collect::<Vec<_>>(), out)?
+            }
             Type::Custom(c) => {
                 let mut raw = vec![];
                 if !unescape(form, &mut raw) {
@@ -173,7 +195,8 @@ impl Type {
         Some(())
     }
 
-    /// Appends a value as a component of a sequence: a separator, then its form; only a separator when it is empty.
+    /// Appends a value as a component of a sequence: a separator, then its form; only a separator
+    /// when it is empty.
     ///
     /// # Errors
     /// As [`encode`](Type::encode).
@@ -222,7 +245,11 @@ impl Type {
     /// # Errors
     /// Bytes that are no component.
     #[inline]
-    pub(crate) fn whole_component(&self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, Malformed> {
+    pub(crate) fn whole_component(
+        &self,
+        mut bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Malformed> {
         if let (Type::Bytes | Type::Utf8 | Type::Ascii, [NEXT, form @ ..]) = (self, bytes) {
             // Such a form must end where the bytes end: its length isn't searched for first.
             return if unescape(form, out) { Ok(true) } else { Err(Malformed) };

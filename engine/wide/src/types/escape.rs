@@ -1,8 +1,10 @@
-//! Bytes in a form that sorts like them and tells where it ends (OSS50; model 2.1): a run of n zeros is written as 00 FE.. (n − 1 times) FF,
-//! and 00 ends the whole; zeros at the very end are 00 FE.. (n times) with nothing after them.
+//! Bytes in a form that sorts like them and tells where it ends (OSS50; model 2.1): a run of n
+//! zeros is written as 00 FE.. (n − 1 times) FF, and 00 ends the whole; zeros at the very end are
+//! 00 FE.. (n times) with nothing after them.
 //!
-//! What follows in a key is never FE or FF, so the end is where a zero, and the FEs behind it, meet another byte. An inverted form
-//! (a reversed type) is the same with every bit flipped; `MASK` is then FF, and what follows is never 00 or 01.
+//! What follows in a key is never FE or FF, so the end is where a zero, and the FEs behind it, meet
+//! another byte. An inverted form (a reversed type) is the same with every bit flipped; `MASK` is
+//! then FF, and what follows is never 00 or 01.
 
 /// Appends the escaped form.
 #[inline]
@@ -76,7 +78,10 @@ mod tests {
     }
 
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
-        prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xFE), Just(0xFF), any::<u8>()], 0..9)
+        prop::collection::vec(
+            prop_oneof![Just(0u8), Just(1), Just(0xFE), Just(0xFF), any::<u8>()],
+            0..9,
+        )
     }
 
     #[test]

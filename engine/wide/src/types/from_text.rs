@@ -1,4 +1,5 @@
-//! Values from text, as cassandra-cli and CQL read it. The empty text is the empty value, but for text types, where it is the same.
+//! Values from text, as cassandra-cli and CQL read it. The empty text is the empty value, but for
+//! text types, where it is the same.
 
 use std::net::IpAddr;
 
@@ -30,7 +31,8 @@ pub trait TimeSource {
 /// The bytes of a hex text, in either case.
 ///
 /// # Errors
-/// An odd length (`An hex string representing bytes must have an even length`) or another digit (`Non-hex characters in <text>`).
+/// An odd length (`An hex string representing bytes must have an even
+/// length`) or another digit (`Non-hex characters in <text>`).
 pub fn hex_to_bytes(text: &str) -> Result<Vec<u8>, TypeError> {
     if !text.len().is_multiple_of(2) {
         return error("An hex string representing bytes must have an even length");
@@ -63,21 +65,32 @@ impl Type {
                 Ok(bytes) => out.extend(bytes),
                 Err(_) => return error(format!("cannot parse '{text}' as hex bytes")),
             },
-            Type::Long | Type::Counter => {
-                out.extend(text.parse::<i64>().map_err(|_| cannot("long", text, wording))?.to_be_bytes())
-            }
-            Type::Int32 => out.extend(text.parse::<i32>().map_err(|_| cannot("int", text, wording))?.to_be_bytes()),
-            Type::Short => out.extend(text.parse::<i16>().map_err(|_| cannot("short", text, wording))?.to_be_bytes()),
-            Type::Byte => out.extend(text.parse::<i8>().map_err(|_| cannot("byte", text, wording))?.to_be_bytes()),
+            Type::Long | Type::Counter => out.extend(
+                text.parse::<i64>().map_err(|_| cannot("long", text, wording))?.to_be_bytes(),
+            ),
+            Type::Int32 => out.extend(
+                text.parse::<i32>().map_err(|_| cannot("int", text, wording))?.to_be_bytes(),
+            ),
+            Type::Short => out.extend(
+                text.parse::<i16>().map_err(|_| cannot("short", text, wording))?.to_be_bytes(),
+            ),
+            Type::Byte => out.extend(
+                text.parse::<i8>().map_err(|_| cannot("byte", text, wording))?.to_be_bytes(),
+            ),
             Type::Integer => {
-                let parsed = text.parse::<BigInt>().map_err(|_| TypeError(format!("unable to make int from '{text}'")))?;
+                let parsed = text
+                    .parse::<BigInt>()
+                    .map_err(|_| TypeError(format!("unable to make int from '{text}'")))?;
                 out.extend(parsed.to_signed_bytes_be());
             }
-            Type::Float => out.extend(float::<f32>(text).ok_or_else(|| cannot("float", text, wording))?.to_be_bytes()),
-            Type::Double => out.extend(float::<f64>(text).ok_or_else(|| cannot("double", text, wording))?.to_be_bytes()),
-            Type::Decimal => {
-                decimal::from_text(text, out).ok_or_else(|| TypeError(format!("unable to make BigDecimal from '{text}'")))?
-            }
+            Type::Float => out.extend(
+                float::<f32>(text).ok_or_else(|| cannot("float", text, wording))?.to_be_bytes(),
+            ),
+            Type::Double => out.extend(
+                float::<f64>(text).ok_or_else(|| cannot("double", text, wording))?.to_be_bytes(),
+            ),
+            Type::Decimal => decimal::from_text(text, out)
+                .ok_or_else(|| TypeError(format!("unable to make BigDecimal from '{text}'")))?,
             Type::Boolean => match text.to_ascii_lowercase().as_str() {
                 "true" => out.push(1),
                 "false" => out.push(0),
@@ -98,9 +111,15 @@ impl Type {
         out: &mut Vec<u8>,
     ) -> Result<(), TypeError> {
         match self {
-            Type::LexicalUuid | Type::TimeUuid | Type::Uuid => out.extend(self.uuid(text, wording, source)?),
+            Type::LexicalUuid | Type::TimeUuid | Type::Uuid => {
+                out.extend(self.uuid(text, wording, source)?)
+            }
             Type::Date | Type::Timestamp => {
-                let millis = if text.eq_ignore_ascii_case("now") { Some(source.millis()) } else { moment(text) };
+                let millis = if text.eq_ignore_ascii_case("now") {
+                    Some(source.millis())
+                } else {
+                    moment(text)
+                };
                 out.extend(millis.ok_or_else(|| not_a_date(text, wording))?.to_be_bytes());
             }
             Type::SimpleDate => out.extend(simple_date(text)?.to_be_bytes()),
@@ -122,10 +141,21 @@ impl Type {
         Ok(())
     }
 
-    fn uuid(&self, text: &str, wording: Wording, source: &mut dyn TimeSource) -> Result<[u8; 16], TypeError> {
-        let written = || (text.len() == 36).then(|| text.parse::<uuid::Uuid>().ok()).flatten().map(uuid::Uuid::into_bytes);
+    fn uuid(
+        &self,
+        text: &str,
+        wording: Wording,
+        source: &mut dyn TimeSource,
+    ) -> Result<[u8; 16], TypeError> {
+        let written = || {
+            (text.len() == 36)
+                .then(|| text.parse::<uuid::Uuid>().ok())
+                .flatten()
+                .map(uuid::Uuid::into_bytes)
+        };
         if *self == Type::LexicalUuid {
-            return written().ok_or_else(|| TypeError(format!("unable to make UUID from '{text}'")));
+            return written()
+                .ok_or_else(|| TypeError(format!("unable to make UUID from '{text}'")));
         }
         if let Some(uuid) = written() {
             return match (self, uuids::version(uuid)) {
@@ -139,8 +169,12 @@ impl Type {
         match (moment(text), wording, self) {
             (Some(millis), ..) => Ok(source.time_uuid_at(millis)),
             (None, Wording::Cli, Type::TimeUuid) => Err(not_a_date(text, wording)),
-            (None, Wording::Cli, _) => error(format!("unable to coerce '{text}' to version 1 UUID")),
-            (None, Wording::Cql, Type::TimeUuid) => error(format!("Unknown timeuuid representation: {text}")),
+            (None, Wording::Cli, _) => {
+                error(format!("unable to coerce '{text}' to version 1 UUID"))
+            }
+            (None, Wording::Cql, Type::TimeUuid) => {
+                error(format!("Unknown timeuuid representation: {text}"))
+            }
             (None, Wording::Cql, _) => error(format!("Unable to make UUID from '{text}'")),
         }
     }
@@ -176,10 +210,14 @@ fn float<F: std::str::FromStr>(text: &str) -> Option<F> {
     if body_ok { text.parse().ok() } else { None }
 }
 
-/// An address in digits, of version 6 in brackets too. One of version 4 may have fewer parts than four, of which the last stands for the rest:
-/// `10.1` is 10.0.0.1.
+/// An address in digits, of version 6 in brackets too. One of version 4 may have fewer parts than
+/// four, of which the last stands for the rest: `10.1` is 10.0.0.1.
 fn address(text: &str) -> Option<IpAddr> {
-    let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).filter(|t| t.contains(':')).unwrap_or(text);
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|t| t.strip_suffix(']'))
+        .filter(|t| t.contains(':'))
+        .unwrap_or(text);
     if let Ok(address) = bare.parse() {
         return Some(address);
     }
@@ -206,7 +244,9 @@ fn moment(text: &str) -> Option<i64> {
 fn simple_date(text: &str) -> Result<u32, TypeError> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
-        return text.parse().map_err(|_| TypeError(format!("Unable to make unsigned int (for date) from: '{text}'")));
+        return text.parse().map_err(|_| {
+            TypeError(format!("Unable to make unsigned int (for date) from: '{text}'"))
+        });
     }
     let days = date::date(text).and_then(|d| u32::try_from(d + (1 << 31)).ok());
     days.ok_or_else(|| TypeError(format!("Unable to coerce '{text}' to a formatted date (long)")))
@@ -216,13 +256,16 @@ fn time_of_day(text: &str) -> Result<i64, TypeError> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
         let nanos = text.parse().ok().filter(|n| (0..86_400_000_000_000).contains(n));
-        return nanos.ok_or_else(|| TypeError(format!("Unable to make long (for time) from: '{text}'")));
+        return nanos
+            .ok_or_else(|| TypeError(format!("Unable to make long (for time) from: '{text}'")));
     }
-    date::time(text).ok_or_else(|| TypeError(format!("(TimeType) Unable to coerce '{text}' to a formatted time (long)")))
+    date::time(text).ok_or_else(|| {
+        TypeError(format!("(TimeType) Unable to coerce '{text}' to a formatted time (long)"))
+    })
 }
 
-/// Components between colons (`\:` is a colon of a component); a last `!` or `_` puts the composite after or before all that begin
-/// like it.
+/// Components between colons (`\:` is a colon of a component); a last `!` or `_` puts the composite
+/// after or before all that begin like it.
 fn composite(
     types: &[Type],
     text: &str,
@@ -240,12 +283,17 @@ fn composite(
         parts.pop();
     }
     if parts.len() > types.len() {
-        return error(format!("a composite of {} components can't have {}", types.len(), parts.len()));
+        return error(format!(
+            "a composite of {} components can't have {}",
+            types.len(),
+            parts.len()
+        ));
     }
     for (i, (of, part)) in types.iter().zip(&parts).enumerate() {
         let mut value = vec![];
         of.from_text(part, wording, source, &mut value)?;
-        let len = u16::try_from(value.len()).map_err(|_| TypeError(format!("component {i} is longer than 65535 bytes")))?;
+        let len = u16::try_from(value.len())
+            .map_err(|_| TypeError(format!("component {i} is longer than 65535 bytes")))?;
         out.extend(len.to_be_bytes());
         out.extend(value);
         out.push(if i + 1 == parts.len() { end } else { 0 });

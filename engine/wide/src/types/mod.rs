@@ -1,21 +1,27 @@
-//! Floor 0: the types of keys, names and values (model 2.1): validation with the texts of the servers, order, the byte-comparable form
-//! that keys are made of, text.
+//! Floor 0: the types of keys, names and values (model 2.1): validation with the texts of the
+//! servers, order, the byte-comparable form that keys are made of, text.
 //!
 //! Invariants:
-//! - `encode(a) < encode(b)` exactly when `a < b`; forms are prefix-free when one of the separators of a sequence (0x20..=0x60) follows.
-//! - Values that compare equal have one form, and `decode` gives one spelling back: the shortest varint, decimals without zeros at the
-//!   end of the fraction, `00`/`01` for booleans, `7fc00000` for every NaN, tuples without nulls at the end.
+//! - `encode(a) < encode(b)` exactly when `a < b`; forms are prefix-free when one of the separators
+//!   of a sequence (0x20..=0x60) follows.
+//! - Values that compare equal have one form, and `decode` gives one spelling back: the shortest
+//!   varint, decimals without zeros at the end of the fraction, `00`/`01` for booleans, `7fc00000`
+//!   for every NaN, tuples without nulls at the end.
 //! - No bytes and no text make a function of this module panic.
 //!
 //! Where versions of the servers differ, the newest is followed, but:
-//! - UTF-8 is strict (the servers accept surrogates, overlong zeros and code points beyond U+10FFFF);
-//! - a value that breaks off inside a collection or a duration is refused with a plain text, where the servers fail with an internal error;
+//! - UTF-8 is strict (the servers accept surrogates, overlong zeros and code points beyond
+//!   U+10FFFF);
+//! - a value that breaks off inside a collection or a duration is refused with a plain text, where
+//!   the servers fail with an internal error;
 //! - booleans order by being zero (1.1.12: by the signed byte);
-//! - decimals are checked as 4.0 checks them, and any scale and an integer of no bytes (a zero) can be ordered;
+//! - decimals are checked as 4.0 checks them, and any scale and an integer of no bytes (a zero) can
+//!   be ordered;
 //! - `LexicalUUIDType` keeps the text of 1.1.12, which no newer server was asked for;
 //! - text may be read with the wordings of either time ([`Wording`]).
 //!
-//! Time-uuids with equal timestamps order by their low bytes, signed (0.7 and later); text orders by its bytes (0.6 and later).
+//! Time-uuids with equal timestamps order by their low bytes, signed (0.7 and later); text orders
+//! by its bytes (0.6 and later).
 
 mod compare;
 mod date;
@@ -102,7 +108,8 @@ pub enum Type {
     Set(Arc<Type>),
     /// `MapType`, frozen: keys and values in turns.
     Map(Arc<(Type, Type)>),
-    /// `TupleType`: `<4-byte length><bytes>` for each component, length -1 for null; components at the end may be missing.
+    /// `TupleType`: `<4-byte length><bytes>` for each component, length -1 for null; components at
+    /// the end may be missing.
     Tuple(Arc<[Type]>),
     /// `UserType`: a tuple with names.
     Udt(Arc<UserType>),

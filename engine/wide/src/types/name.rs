@@ -35,8 +35,16 @@ pub(super) const SIMPLE: &[(Type, &str, &str)] = &[
 ];
 
 /// Types with parameters.
-pub(super) const PARAMETRIC: [&str; 8] =
-    ["CompositeType", "ReversedType", "ListType", "SetType", "MapType", "TupleType", "UserType", "FrozenType"];
+pub(super) const PARAMETRIC: [&str; 8] = [
+    "CompositeType",
+    "ReversedType",
+    "ListType",
+    "SetType",
+    "MapType",
+    "TupleType",
+    "UserType",
+    "FrozenType",
+];
 
 /// Deeper nesting than this is refused.
 const MAX_DEPTH: usize = 32;
@@ -47,11 +55,14 @@ pub(super) fn with_package(class: &str) -> String {
 }
 
 impl Type {
-    /// The type that a class-like name means: `UTF8Type`, `org.apache.cassandra.db.marshal.UTF8Type`,
-    /// `CompositeType(LongType,ReversedType(UTF8Type))`, or a registered comparator. Blanks are ignored.
+    /// The type that a class-like name means: `UTF8Type`,
+    /// `org.apache.cassandra.db.marshal.UTF8Type`,
+    /// `CompositeType(LongType,ReversedType(UTF8Type))`, or a registered comparator. Blanks are
+    /// ignored.
     ///
     /// # Errors
-    /// `Unable to load class <full name>` with the names that exist; what is wrong with the parameters.
+    /// `Unable to load class <full name>` with the names that exist; what is wrong with the
+    /// parameters.
     pub fn parse(text: &str, registry: &Registry) -> Result<Type, TypeError> {
         let mut parser = Parser { rest: text.trim(), registry, depth: 0 };
         let parsed = parser.one()?;
@@ -74,7 +85,8 @@ impl Type {
         self.class_name("")
     }
 
-    /// The class-like name with Cassandra's package on every built-in class, as definitions hold it.
+    /// The class-like name with Cassandra's package on every built-in class, as definitions hold
+    /// it.
     pub fn full_name(&self) -> String {
         self.class_name(PACKAGE)
     }
@@ -92,16 +104,28 @@ impl Type {
             Type::Map(of) => many("MapType", &[of.0.clone(), of.1.clone()]),
             Type::Tuple(of) => many("TupleType", of),
             Type::Udt(u) => {
-                let fields = u.fields.iter().map(|(n, t)| format!(",{}:{}", hex(n.as_bytes()), t.class_name(package)));
-                format!("{package}UserType({},{}{})", u.keyspace, hex(u.name.as_bytes()), fields.collect::<String>())
+                let fields = u
+                    .fields
+                    .iter()
+                    .map(|(n, t)| format!(",{}:{}", hex(n.as_bytes()), t.class_name(package)));
+                format!(
+                    "{package}UserType({},{}{})",
+                    u.keyspace,
+                    hex(u.name.as_bytes()),
+                    fields.collect::<String>()
+                )
             }
             Type::Custom(c) if package.is_empty() => c.0.name().to_owned(),
             Type::Custom(c) => with_package(c.0.name()),
-            simple => SIMPLE.iter().find(|s| s.0 == *simple).map_or(String::new(), |s| format!("{package}{}", s.1)),
+            simple => SIMPLE
+                .iter()
+                .find(|s| s.0 == *simple)
+                .map_or(String::new(), |s| format!("{package}{}", s.1)),
         }
     }
 
-    /// CQL's name: `text`, `frozen<list<int>>`, `tuple<int, text>`; a class that CQL has no word for, in quotes.
+    /// CQL's name: `text`, `frozen<list<int>>`, `tuple<int, text>`; a class that CQL has no word
+    /// for, in quotes.
     pub fn cql_name(&self) -> String {
         match self {
             Type::Reversed(of) => of.cql_name(),
@@ -114,7 +138,9 @@ impl Type {
             }
             Type::Udt(u) => format!("frozen<{}>", u.name),
             Type::Composite(_) | Type::Custom(_) => format!("'{}'", self.full_name()),
-            simple => SIMPLE.iter().find(|s| s.0 == *simple).map_or(String::new(), |s| s.2.to_owned()),
+            simple => {
+                SIMPLE.iter().find(|s| s.0 == *simple).map_or(String::new(), |s| s.2.to_owned())
+            }
         }
     }
 }
@@ -132,7 +158,9 @@ struct Parser<'a> {
 impl<'a> Parser<'a> {
     fn word(&mut self) -> &'a str {
         let rest = self.rest.trim_start();
-        let end = rest.find(|c: char| !(c.is_alphanumeric() || "._-$+&".contains(c))).unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !(c.is_alphanumeric() || "._-$+&".contains(c)))
+            .unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         self.rest = after;
         word
@@ -163,15 +191,18 @@ impl<'a> Parser<'a> {
             if self.depth > MAX_DEPTH {
                 return error(format!("types may be nested at most {MAX_DEPTH} deep"));
             }
-            let parsed = if short == "UserType" { self.user_type() } else { self.parametric(short) };
+            let parsed =
+                if short == "UserType" { self.user_type() } else { self.parametric(short) };
             self.depth -= 1;
             return parsed;
         }
         match self.registry.get(class) {
             Some(custom) => Ok(Type::Custom(custom.clone())),
-            None => {
-                error(format!("Unable to load class {}; known are {}", with_package(class), self.registry.names().join(", ")))
-            }
+            None => error(format!(
+                "Unable to load class {}; known are {}",
+                with_package(class),
+                self.registry.names().join(", ")
+            )),
         }
     }
 
@@ -184,7 +215,9 @@ impl<'a> Parser<'a> {
                     break;
                 }
                 if !self.eat(',') {
-                    return error(format!("Syntax error in the parameters of {class}: expected ',' or ')'"));
+                    return error(format!(
+                        "Syntax error in the parameters of {class}: expected ',' or ')'"
+                    ));
                 }
             }
         }
@@ -214,8 +247,15 @@ impl<'a> Parser<'a> {
 
     /// `(keyspace,hex of the name,hex of a field:type,…)`.
     fn user_type(&mut self) -> Result<Type, TypeError> {
-        let wrong = || TypeError("Syntax error in the parameters of UserType: expected (keyspace,name,field:type,…)".into());
-        let text = |word: &str| super::hex_to_bytes(word).ok().and_then(|b| String::from_utf8(b).ok()).ok_or_else(wrong);
+        let wrong = || {
+            TypeError(
+                "Syntax error in the parameters of UserType: expected (keyspace,name,field:type,…)"
+                    .into(),
+            )
+        };
+        let text = |word: &str| {
+            super::hex_to_bytes(word).ok().and_then(|b| String::from_utf8(b).ok()).ok_or_else(wrong)
+        };
         if !self.eat('(') {
             return Err(wrong());
         }

@@ -1,4 +1,5 @@
-//! Types made of other types: composites, collections, tuples. Their forms are sequences of components.
+//! Types made of other types: composites, collections, tuples. Their forms are sequences of
+//! components.
 
 use super::encode::NULL;
 use super::{Malformed, Type, TypeError, error};
@@ -10,9 +11,11 @@ const BEFORE: u8 = 0x20;
 /// Ends a composite that lies after all that begin like it.
 const AFTER: u8 = 0x60;
 
-// ---------------------------------------------------------------------------------------------- what clients send
+// ----------------------------------------------------------------------------------------------
+// what clients send
 
-/// The components of a composite with their end bytes; the reason when it is broken. Component `i` has type `types[i]`.
+/// The components of a composite with their end bytes; the reason when it is broken. Component `i`
+/// has type `types[i]`.
 pub(super) fn composite(
     types: &[Type],
     value: &[u8],
@@ -24,15 +27,20 @@ pub(super) fn composite(
         let Some((len, after)) = rest.split_first_chunk::<2>() else {
             return error(format!("Not enough bytes to read value size of component {i}"));
         };
-        let Some((part, after)) = after.split_at_checked(usize::from(u16::from_be_bytes(*len))) else {
+        let Some((part, after)) = after.split_at_checked(usize::from(u16::from_be_bytes(*len)))
+        else {
             return error(format!("Not enough bytes to read value of component {i}"));
         };
         of.validate(part)?;
         let Some((&end, after)) = after.split_first() else {
-            return error(format!("Not enough bytes to read the end-of-component byte of component{i}"));
+            return error(format!(
+                "Not enough bytes to read the end-of-component byte of component{i}"
+            ));
         };
         if end != 0 && !after.is_empty() {
-            return error(format!("Invalid bytes remaining after an end-of-component at component{i}"));
+            return error(format!(
+                "Invalid bytes remaining after an end-of-component at component{i}"
+            ));
         }
         each(of, part, end as i8)?;
         (rest, i) = (after, i + 1);
@@ -112,7 +120,9 @@ fn fields(of: &Type) -> Box<dyn Iterator<Item = &Type> + '_> {
 pub(super) fn validate(of: &Type, value: &[u8]) -> Result<(), TypeError> {
     match of {
         Type::Composite(types) => composite(types, value, |_, _, _| Ok(())),
-        Type::Tuple(_) | Type::Udt(_) => tuple(&mut fields(of), value, |t, part| part.map_or(Ok(()), |p| t.validate(p))),
+        Type::Tuple(_) | Type::Udt(_) => {
+            tuple(&mut fields(of), value, |t, part| part.map_or(Ok(()), |p| t.validate(p)))
+        }
         _ => elements(of, value, |t, part| match part {
             Some(p) => t.validate(p),
             None => error("null is not supported inside collections"),
@@ -120,7 +130,8 @@ pub(super) fn validate(of: &Type, value: &[u8]) -> Result<(), TypeError> {
     }
 }
 
-// ---------------------------------------------------------------------------------------------- forms
+// ----------------------------------------------------------------------------------------------
+// forms
 
 pub(super) fn encode(of: &Type, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
     let mut put = |t: &Type, part: Option<&[u8]>| match part {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::name::with_package;
 use super::{Malformed, TypeError};
 
-/// A type that an embedder brings. What it says must not change for as long as data of it is stored.
+/// A type that an embedder brings. What it says must not change for as long as data of it is
+/// stored.
 pub trait Comparator: Send + Sync {
     /// The name of its class, with or without a package.
     fn name(&self) -> &str;
@@ -18,8 +19,8 @@ pub trait Comparator: Send + Sync {
     /// The reason.
     fn validate(&self, value: &[u8]) -> Result<(), TypeError>;
 
-    /// Appends bytes that sort (unsigned, shorter first) as the valid value (never empty) does. They are escaped afterwards, so that
-    /// they need not be prefix-free.
+    /// Appends bytes that sort (unsigned, shorter first) as the valid value (never empty) does.
+    /// They are escaped afterwards, so that they need not be prefix-free.
     ///
     /// # Errors
     /// When the value is invalid.
@@ -35,7 +36,10 @@ pub trait Comparator: Send + Sync {
     ///
     /// # Errors
     /// When it means none.
-    #[expect(clippy::wrong_self_convention, reason = "the type is what reads, the text what is read")]
+    #[expect(
+        clippy::wrong_self_convention,
+        reason = "the type is what reads, the text what is read"
+    )]
     fn from_text(&self, text: &str, out: &mut Vec<u8>) -> Result<(), TypeError>;
 
     /// The value as text.
@@ -72,7 +76,8 @@ impl Registry {
         Registry::default()
     }
 
-    /// Adds a comparator, found by its name; one without a package also with Cassandra's. Built-in names can't be taken.
+    /// Adds a comparator, found by its name; one without a package also with Cassandra's. Built-in
+    /// names can't be taken.
     pub fn register(&mut self, comparator: Arc<dyn Comparator>) {
         self.custom.insert(with_package(comparator.name()), Custom(comparator));
     }
@@ -84,7 +89,11 @@ impl Registry {
 
     /// The names that exist: the built-in ones without their package, then the registered ones.
     pub fn names(&self) -> Vec<String> {
-        let built_in = super::name::SIMPLE.iter().map(|s| s.1).chain(super::name::PARAMETRIC).map(str::to_owned);
+        let built_in = super::name::SIMPLE
+            .iter()
+            .map(|s| s.1)
+            .chain(super::name::PARAMETRIC)
+            .map(str::to_owned);
         built_in.chain(self.custom.values().map(|c| c.0.name().to_owned())).collect()
     }
 }

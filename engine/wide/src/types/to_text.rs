@@ -7,8 +7,9 @@ use num_bigint::BigInt;
 use super::{Type, TypeError, Wording, date, decimal, duration, name::hex, nested};
 
 impl Type {
-    /// A value as text; [`from_text`](Type::from_text) reads it (collections, tuples and user types excepted). Bytes that are not a
-    /// value are written in hex. `wording` tells how timestamps look: `2009-08-16 15:53:24+0000` or `2009-08-16 15:53:24.000Z`.
+    /// A value as text; [`from_text`](Type::from_text) reads it (collections, tuples and user types
+    /// excepted). Bytes that are not a value are written in hex. `wording` tells how timestamps
+    /// look: `2009-08-16 15:53:24+0000` or `2009-08-16 15:53:24.000Z`.
     pub fn to_text(&self, value: &[u8], wording: Wording) -> String {
         if let Type::Custom(c) = self {
             return c.0.to_text(value);
@@ -28,19 +29,25 @@ impl Type {
             Type::Int32 => i32::from_be_bytes(value.try_into().ok()?).to_string(),
             Type::Short => i16::from_be_bytes(value.try_into().ok()?).to_string(),
             Type::Byte => i8::from_be_bytes(value.try_into().ok()?).to_string(),
-            Type::LexicalUuid | Type::TimeUuid | Type::Uuid => uuid::Uuid::from_slice(value).ok()?.to_string(),
-            Type::Date | Type::Timestamp => {
-                date::timestamp_text(i64::from_be_bytes(value.try_into().ok()?), wording == Wording::Cql)
+            Type::LexicalUuid | Type::TimeUuid | Type::Uuid => {
+                uuid::Uuid::from_slice(value).ok()?.to_string()
             }
-            Type::SimpleDate => date::date_text(i64::from(u32::from_be_bytes(value.try_into().ok()?)) - (1 << 31)),
+            Type::Date | Type::Timestamp => date::timestamp_text(
+                i64::from_be_bytes(value.try_into().ok()?),
+                wording == Wording::Cql,
+            ),
+            Type::SimpleDate => {
+                date::date_text(i64::from(u32::from_be_bytes(value.try_into().ok()?)) - (1 << 31))
+            }
             Type::Time => {
                 let nanos = i64::from_be_bytes(value.try_into().ok()?);
                 (0..86_400_000_000_000).contains(&nanos).then(|| date::time_text(nanos))?
             }
             Type::Boolean => <[u8; 1]>::try_from(value).ok().map(|v| (v != [0]).to_string())?,
-            Type::Float => {
-                float(f64::from(f32::from_be_bytes(value.try_into().ok()?)), f32::from_be_bytes(value.try_into().ok()?))
-            }
+            Type::Float => float(
+                f64::from(f32::from_be_bytes(value.try_into().ok()?)),
+                f32::from_be_bytes(value.try_into().ok()?),
+            ),
             Type::Double => {
                 let v = f64::from_be_bytes(value.try_into().ok()?);
                 float(v, v)
@@ -60,7 +67,8 @@ impl Type {
     }
 }
 
-/// As Java's `Double.toString` writes it, with the digits that `shown` needs to be told from its neighbours.
+/// As Java's `Double.toString` writes it, with the digits that `shown` needs to be told from its
+/// neighbours.
 fn float<F: std::fmt::Display + std::fmt::LowerExp>(size: f64, shown: F) -> String {
     if size.is_nan() {
         return "NaN".into();
@@ -103,10 +111,13 @@ fn part_text(t: &Type, part: Option<&[u8]>, wording: Wording) -> String {
 
 fn tuple(types: &mut dyn Iterator<Item = &Type>, value: &[u8], wording: Wording) -> Option<String> {
     let mut parts = vec![];
-    let each = |t: &Type, part: Option<&[u8]>| -> Result<(), TypeError> {
-        parts.push(part.map_or("@".into(), |p| t.to_text(p, wording).replace(':', "\\:").replace('@', "\\@")));
-        Ok(())
-    };
+    let each =
+        |t: &Type, part: Option<&[u8]>| -> Result<(), TypeError> {
+            parts.push(part.map_or("@".into(), |p| {
+                t.to_text(p, wording).replace(':', "\\:").replace('@', "\\@")
+            }));
+            Ok(())
+        };
     nested::tuple(types, value, each).ok()?;
     Some(parts.join(":"))
 }

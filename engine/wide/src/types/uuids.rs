@@ -1,6 +1,7 @@
 //! Uuids: their byte-comparable forms, and time-uuids made from and turned into times.
 //!
-//! A time-uuid holds a 60-bit count of 100 ns since 15 October 1582 and a clock sequence and node of 64 bits (model 2.1).
+//! A time-uuid holds a 60-bit count of 100 ns since 15 October 1582 and a clock sequence and node
+//! of 64 bits (model 2.1).
 
 use super::encode::flip_tops;
 
@@ -74,10 +75,11 @@ pub fn version(uuid: [u8; 16]) -> u8 {
     uuid[6] >> 4
 }
 
-/// A version 1 uuid of a time in microseconds since 1970 and `ticks` (0 to 9) of 100 ns beyond it. Of `clock_sequence` 14 bits are used,
-/// of `node` 48. Times outside the years 1582 to 5236 wrap.
+/// A version 1 uuid of a time in microseconds since 1970 and `ticks` (0 to 9) of 100 ns beyond it.
+/// Of `clock_sequence` 14 bits are used, of `node` 48. Times outside the years 1582 to 5236 wrap.
 pub fn time_uuid(micros: i64, ticks: u8, clock_sequence: u16, node: u64) -> [u8; 16] {
-    let low = 0x8000_0000_0000_0000 | u64::from(clock_sequence & 0x3FFF) << 48 | node & 0xFFFF_FFFF_FFFF;
+    let low =
+        0x8000_0000_0000_0000 | u64::from(clock_sequence & 0x3FFF) << 48 | node & 0xFFFF_FFFF_FFFF;
     of_count(count(micros, ticks), low)
 }
 
@@ -134,7 +136,10 @@ mod tests {
         assert!(time_form(min) <= time_form(made) && time_form(made) <= time_form(max));
         assert!(time_form(max) < time_form(min_time_uuid(1_234_567_890_124)));
         assert_eq!(micros_of(of("cc520882-9507-44fb-8fc9-b349ecdee658")), None);
-        assert_eq!(uuid::Uuid::from_bytes(min_time_uuid(0)).to_string(), "13814000-1dd2-11b2-8080-808080808080");
+        assert_eq!(
+            uuid::Uuid::from_bytes(min_time_uuid(0)).to_string(),
+            "13814000-1dd2-11b2-8080-808080808080"
+        );
     }
 
     proptest! {

@@ -9,10 +9,14 @@ impl Type {
     /// The text that the servers answer with.
     pub fn validate(&self, value: &[u8]) -> Result<(), TypeError> {
         let n = value.len();
-        let of_length = |len: usize, text: &str| if n == len || n == 0 { Ok(()) } else { error(format!("{text} ({n})")) };
+        let of_length = |len: usize, text: &str| {
+            if n == len || n == 0 { Ok(()) } else { error(format!("{text} ({n})")) }
+        };
         match self {
             Type::Bytes | Type::Integer => Ok(()),
-            Type::Utf8 => std::str::from_utf8(value).map(|_| ()).or_else(|_| error("String didn't validate.")),
+            Type::Utf8 => {
+                std::str::from_utf8(value).map(|_| ()).or_else(|_| error("String didn't validate."))
+            }
             Type::Ascii => match value.iter().find(|b| !b.is_ascii()) {
                 Some(&b) => error(format!("Invalid byte for ascii: {}", b as i8)),
                 None => Ok(()),
@@ -28,7 +32,9 @@ impl Type {
             Type::TimeUuid => {
                 of_length(16, "UUID should be 16 or 0 bytes")?;
                 match value.try_into() {
-                    Ok(uuid) if uuids::version(uuid) != 1 => error("Invalid version for TimeUUID type."),
+                    Ok(uuid) if uuids::version(uuid) != 1 => {
+                        error("Invalid version for TimeUUID type.")
+                    }
                     _ => Ok(()),
                 }
             }
@@ -40,7 +46,9 @@ impl Type {
             Type::Boolean => of_length(1, "Expected 1 or 0 byte value"),
             Type::Float => of_length(4, "Expected 4 or 0 byte value for a float"),
             Type::Double => of_length(8, "Expected 8 or 0 byte value for a double"),
-            Type::Decimal if (1..4).contains(&n) => error(format!("Expected 0 or at least 4 bytes ({n})")),
+            Type::Decimal if (1..4).contains(&n) => {
+                error(format!("Expected 0 or at least 4 bytes ({n})"))
+            }
             Type::Decimal => Ok(()),
             Type::Inet if matches!(n, 0 | 4 | 16) => Ok(()),
             Type::Inet => error(format!("Expected 4 or 16 byte inetaddress; got {}", hex(value))),

@@ -1,5 +1,6 @@
-//! The signed varint of OSS50 (model 2.1): first bit the inverted sign, then the number of further bytes in unary, then the value;
-//! a negative value is the inverted form of its complement. And the full form of integers of seven bytes and more.
+//! The signed varint of OSS50 (model 2.1): first bit the inverted sign, then the number of further
+//! bytes in unary, then the value; a negative value is the inverted form of its complement. And the
+//! full form of integers of seven bytes and more.
 
 /// Appends the form of a 64-bit integer: 1 to 9 bytes.
 #[inline]
@@ -7,7 +8,8 @@ pub(super) fn put_long(value: i64, out: &mut Vec<u8>) {
     let mask = (value >> 63) as u64;
     let bits = value as u64 ^ mask;
     let used = 64 - bits.leading_zeros() as usize;
-    // A first byte holds 6 bits, every further one adds 7; the ninth byte needs no end of the unary number.
+    // A first byte holds 6 bits, every further one adds 7; the ninth byte needs no end of the unary
+    // number.
     let more = if used <= 6 { 0 } else { ((used - 6).div_ceil(7)).min(8) };
     let total = 8 * (more + 1);
     let ones = ((1u128 << (more + 1)) - 1) << (total - (more + 1));
@@ -15,7 +17,8 @@ pub(super) fn put_long(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&form.to_be_bytes()[16 - total / 8..]);
 }
 
-/// Length of the form that begins with these bytes; `None` when it needs a second byte that is missing.
+/// Length of the form that begins with these bytes; `None` when it needs a second byte that is
+/// missing.
 #[inline]
 pub(super) fn long_len(bytes: &[u8]) -> Option<usize> {
     let first = *bytes.first()?;
@@ -39,7 +42,8 @@ pub(super) fn take_long(bytes: &[u8]) -> Option<(i64, usize)> {
     Some((if negative { !bits } else { bits }, len))
 }
 
-/// The shortest two's complement spelling of an integer: leading sign-only bytes go, one byte at least stays.
+/// The shortest two's complement spelling of an integer: leading sign-only bytes go, one byte at
+/// least stays.
 pub(super) fn minimal(mut bytes: &[u8]) -> &[u8] {
     while let [sign @ (0 | 0xFF), next, ..] = *bytes {
         if (sign ^ next) & 0x80 != 0 {
@@ -76,7 +80,8 @@ pub(super) fn put_integer(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// Length of the form of an integer, the number of its bytes before the integer's own, and whether it is negative; full form only.
+/// Length of the form of an integer, the number of its bytes before the integer's own, and whether
+/// it is negative; full form only.
 fn full_len(bytes: &[u8]) -> Option<(usize, usize, bool)> {
     let negative = *bytes.first()? == 0;
     let flip = if negative { 0xFF } else { 0 };

@@ -1,4 +1,5 @@
-//! A comparator of a user: text without regard to the case of letters, so that names have several spellings.
+//! A comparator of a user: text without regard to the case of letters, so that names have several
+//! spellings.
 
 use std::sync::Arc;
 

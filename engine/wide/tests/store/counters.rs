@@ -110,7 +110,11 @@ fn counters_and_values_do_not_mix() {
         m.add(&f, &place, 1);
         with(&mut m);
         assert!(store.apply(&[m], Durability::Process).is_err());
-        assert_eq!(value(&store, &f, b"k", &place), None, "nothing is written when a part is refused");
+        assert_eq!(
+            value(&store, &f, b"k", &place),
+            None,
+            "nothing is written when a part is refused"
+        );
     };
     refused(&|m| _ = m.put(&f, &place, 1, b"v"));
     refused(&|m| _ = m.add(&g, &place, 1));

@@ -1,5 +1,5 @@
-//! After a crash at any place of a history, each call is there with all its rows and families, or not at all; and what is there wins and
-//! loses as before.
+//! After a crash at any place of a history, each call is there with all its rows and families, or
+//! not at all; and what is there wins and loses as before.
 
 use std::sync::Arc;
 
@@ -13,8 +13,13 @@ use super::{column, options, spec, standard};
 const CALLS: i64 = 60;
 
 fn families(store: &Store) -> Option<[firn_wide::internals::store::Family; 2]> {
-    let index =
-        IndexSpec { id: 9, is_static: false, name: b"n".to_vec(), part: IndexPart::Value, value: firn_wide::Type::Bytes };
+    let index = IndexSpec {
+        id: 9,
+        is_static: false,
+        name: b"n".to_vec(),
+        part: IndexPart::Value,
+        value: firn_wide::Type::Bytes,
+    };
     let first = FamilySpec { indexes: vec![index], ..spec(1, standard()) };
     Some([store.open_family(first).ok()?, store.open_family(spec(2, standard())).ok()?])
 }
@@ -31,11 +36,18 @@ fn history(env: &MemEnv, seed: u64) {
                 if call % 7 == 0 {
                     m.delete_partition(&f, call - 1);
                 }
-                m.put(&f, &column(&f, b"n"), call, &call.to_be_bytes()).put(&g, &column(&g, b"n"), call, &call.to_be_bytes());
+                m.put(&f, &column(&f, b"n"), call, &call.to_be_bytes()).put(
+                    &g,
+                    &column(&g, b"n"),
+                    call,
+                    &call.to_be_bytes(),
+                );
                 m
             })
             .collect();
-        store.apply(&mutations, if rng.one_in(3) { Durability::Power } else { Durability::Process }).unwrap();
+        store
+            .apply(&mutations, if rng.one_in(3) { Durability::Power } else { Durability::Process })
+            .unwrap();
         if rng.one_in(20) {
             f.tree().flush().unwrap();
         }
@@ -67,7 +79,11 @@ fn a_call_is_whole_or_absent_after_a_crash_anywhere() {
             let store = Store::open_in(Arc::new(image.clone()), "/store", options()).unwrap();
             let [f, g] = families(&store).unwrap();
             let n = value(&store, &f, b"a");
-            assert!([value(&store, &f, b"b"), value(&store, &g, b"a"), value(&store, &g, b"b")].iter().all(|v| *v == n));
+            assert!(
+                [value(&store, &f, b"b"), value(&store, &g, b"a"), value(&store, &g, b"b")]
+                    .iter()
+                    .all(|v| *v == n)
+            );
             seen.insert(n);
             let mut hits = 0;
             let mut scan = store.index(&f, 9, &n.to_be_bytes(), None).unwrap();

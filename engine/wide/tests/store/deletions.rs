@@ -1,4 +1,5 @@
-//! Deletions of containers: how far they reach, what they cost, when they may be forgotten; expiry; truncation.
+//! Deletions of containers: how far they reach, what they cost, when they may be forgotten; expiry;
+//! truncation.
 
 use std::time::Duration;
 
@@ -68,7 +69,11 @@ fn a_deletion_is_forgotten_when_newer_tables_hold_newer_cells_only() {
     f.tree().compact_range(&marker..=&marker).unwrap();
     assert!(!f.tree().contains(&marker).unwrap());
     let mut reader = store.read(&f, b"k", &Slice::all()).unwrap();
-    assert_eq!(reader.count_cells(10).unwrap(), 1, "what lost against the deletion was not written");
+    assert_eq!(
+        reader.count_cells(10).unwrap(),
+        1,
+        "what lost against the deletion was not written"
+    );
 }
 
 #[test]
@@ -123,7 +128,11 @@ fn within_one_call_the_deletion_wins_at_equal_timestamps() {
     let f = store.open_family(spec(1, super_columns())).unwrap();
     let (a, b, c) = (cell(&f, b"x", b"a"), cell(&f, b"y", b"b"), cell(&f, b"z", b"c"));
     write(&store, b"k", |m| {
-        m.delete(&f, &a, 5).put(&f, &a, 5, b"1").put(&f, &b, 5, b"2").delete_row(&f, &row(&f, b"y"), 5);
+        m.delete(&f, &a, 5).put(&f, &a, 5, b"1").put(&f, &b, 5, b"2").delete_row(
+            &f,
+            &row(&f, b"y"),
+            5,
+        );
         m.put(&f, &c, 5, b"3").put(&f, &c, 6, b"4").put(&f, &c, 4, b"5");
     });
     let found: Vec<_> = store.get_many(&f, b"k", &[&a, &b, &c]).unwrap();
@@ -166,7 +175,8 @@ fn raw_readers_show_deletions_and_dead_cells() {
     f.layout().put_bound(&[b"c"], true, &mut bounds.1).unwrap();
     put(&store, &f, b"k", &cell(&f, b"b", b"n"), 1);
     write(&store, b"k", |m| {
-        m.delete_as(&f, &[], Deletion { timestamp: 3, local: 77 }).delete_range(&f, &bounds.0, &bounds.1, 4);
+        m.delete_as(&f, &[], Deletion { timestamp: 3, local: 77 })
+            .delete_range(&f, &bounds.0, &bounds.1, 4);
         m.delete_row(&f, &row(&f, b"b"), 5).delete(&f, &cell(&f, b"b", b"o"), 9);
     });
     let mut seen = vec![];
@@ -178,12 +188,19 @@ fn raw_readers_show_deletions_and_dead_cells() {
                 assert_eq!((start, end), (&*bounds.0, &*bounds.1));
                 format!("range {}", deletion.timestamp)
             }
-            Body::RowDeletion(d) => format!("row {} {}", item.place.row.escape_ascii(), d.timestamp),
+            Body::RowDeletion(d) => {
+                format!("row {} {}", item.place.row.escape_ascii(), d.timestamp)
+            }
             Body::ComplexDeletion(_) => "complex".to_string(),
-            Body::Cell(c) => format!("{} {} {}", item.place.name.escape_ascii(), c.timestamp, c.is_live(0)),
+            Body::Cell(c) => {
+                format!("{} {} {}", item.place.name.escape_ascii(), c.timestamp, c.is_live(0))
+            }
         });
     }
-    assert_eq!(seen, ["partition 3 77", "range 4", "row @b\\x00 5", "@n\\x00 1 true", "@o\\x00 9 false"]);
+    assert_eq!(
+        seen,
+        ["partition 3 77", "range 4", "row @b\\x00 5", "@n\\x00 1 true", "@o\\x00 9 false"]
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Families are those of their store: what is dropped, or another store's, is refused whichever way a write takes.
+//! Families are those of their store: what is dropped, or another store's, is refused whichever way
+//! a write takes.
 
 use firn_kv::Durability;
 use firn_kv::MemEnv;
@@ -62,7 +63,9 @@ fn a_dropped_family_is_refused_by_the_short_way_too() {
 #[test]
 fn truncation_removes_the_greatest_keys_too() {
     let store = open(&MemEnv::new(1));
-    let family = store.open_family(spec(1, Layout::standard(Partitioner::ByteOrdered, Type::Bytes))).unwrap();
+    let family = store
+        .open_family(spec(1, Layout::standard(Partitioner::ByteOrdered, Type::Bytes)))
+        .unwrap();
     let greatest = [0xff; 100];
     store.put(&family, &greatest, &column(&family, b"c"), 1, b"v", Durability::Process).unwrap();
     put(&store, &family, 1).unwrap();

@@ -1,4 +1,5 @@
-//! Indexes: they find exactly the rows whose column has the value, whatever was written, deleted, expired, and by whom.
+//! Indexes: they find exactly the rows whose column has the value, whatever was written, deleted,
+//! expired, and by whom.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,14 +8,22 @@ use firn_kv::Durability;
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::Type;
-use firn_wide::internals::store::{Family, FamilySpec, IndexPart, IndexSpec, Mutation, Partitions, Slice, Store};
+use firn_wide::internals::store::{
+    Family, FamilySpec, IndexPart, IndexSpec, Mutation, Partitions, Slice, Store,
+};
 
 use super::{cell, column, open, row, spec, standard, table};
 
 const COLUMN: &[u8] = b"city";
 
 fn index(id: u32, name: &[u8]) -> IndexSpec {
-    IndexSpec { id, is_static: false, name: name.to_vec(), part: IndexPart::Value, value: Type::Bytes }
+    IndexSpec {
+        id,
+        is_static: false,
+        name: name.to_vec(),
+        part: IndexPart::Value,
+        value: Type::Bytes,
+    }
 }
 
 fn indexed() -> FamilySpec {
@@ -148,7 +157,9 @@ fn rows_of_a_table_are_found_one_by_one_and_from_a_key_on() {
     let env = MemEnv::new(5);
     let store = open(&env);
     let name = [0, 1];
-    let f = store.open_family(FamilySpec { indexes: vec![index(9, &name)], ..spec(1, table()) }).unwrap();
+    let f = store
+        .open_family(FamilySpec { indexes: vec![index(9, &name)], ..spec(1, table()) })
+        .unwrap();
     for key in 0..4u8 {
         let mut m = Mutation::new(&[key]);
         for r in 0..100u8 {

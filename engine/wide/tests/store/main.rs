@@ -20,7 +20,12 @@ use firn_wide::internals::store::{Family, FamilySpec, Store};
 use firn_wide::{Partitioner, StoreOptions, Type};
 
 fn options() -> StoreOptions {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+    let db = DbOptions {
+        background_threads: 0,
+        memory_budget: 8 << 20,
+        wal_segment: 256 << 10,
+        ..DbOptions::default()
+    };
     StoreOptions { db, clock: None }
 }
 
@@ -30,7 +35,12 @@ fn open(env: &MemEnv) -> Store {
 
 fn spec(id: u32, layout: Layout) -> FamilySpec {
     let policy = Policy::Tiered(Tiered { min_runs: 4, max_runs: 8, bucket: 3.0 });
-    let tree = TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, policy, ..TreeOptions::default() };
+    let tree = TreeOptions {
+        memtable_size: 64 << 10,
+        table_size: 64 << 10,
+        policy,
+        ..TreeOptions::default()
+    };
     FamilySpec { id, layout, counter: false, gc_grace: 864_000, indexes: vec![], tree }
 }
 

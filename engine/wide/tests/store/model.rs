@@ -1,4 +1,5 @@
-//! The same operations in any order, with flushes, compactions and reopenings anywhere, read the same.
+//! The same operations in any order, with flushes, compactions and reopenings anywhere, read the
+//! same.
 
 use std::time::Duration;
 
@@ -78,7 +79,8 @@ fn any_order_of_arrival_reads_the_same() {
     }
 }
 
-/// Time passes, writes are late by less than the grace, and compactions forget what they may: no reader can tell.
+/// Time passes, writes are late by less than the grace, and compactions forget what they may: no
+/// reader can tell.
 fn forgets(seed: u64, policy: Policy, value_len: usize, count: usize) -> u64 {
     const GRACE: u64 = 30;
     let mut rng = Rng::new(seed);
@@ -120,7 +122,8 @@ fn forgets(seed: u64, policy: Policy, value_len: usize, count: usize) -> u64 {
 #[test]
 fn what_compactions_forget_nobody_misses() {
     let tiered = Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: 2.0 });
-    let leveled = Policy::Leveled(Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, ..Leveled::default() });
+    let leveled =
+        Policy::Leveled(Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, ..Leveled::default() });
     let mut purged = 0;
     for seed in 0..20 {
         purged += forgets(seed, tiered.clone(), 3, 400);

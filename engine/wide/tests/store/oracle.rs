@@ -1,4 +1,5 @@
-//! What a family holds, the simple way: every operation ever made, and the rules of the model (2.2, 2.3) applied to all of them at each read.
+//! What a family holds, the simple way: every operation ever made, and the rules of the model (2.2,
+//! 2.3) applied to all of them at each read.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +80,9 @@ impl Oracle {
         let live = cells.into_iter().filter(|(place, (t, _))| !dead(place, *t));
         live.filter_map(|(place, (t, held))| match held {
             Held::Live(v) => Some((place.clone(), v.clone(), t, None)),
-            Held::Expiring(v, ttl, expires) if *expires > now => Some((place.clone(), v.clone(), t, Some(*ttl))),
+            Held::Expiring(v, ttl, expires) if *expires > now => {
+                Some((place.clone(), v.clone(), t, Some(*ttl)))
+            }
             _ => None,
         })
         .collect()
@@ -94,9 +97,11 @@ pub fn mutate(m: &mut Mutation, f: &Family, s: &Step) {
             let state = State::Expiring { value, ttl: *ttl, expires: *expires };
             m.put_cell(f, place, Cell { timestamp: s.timestamp, state })
         }
-        Do::Cell(place, Held::Tombstone(deleted)) => {
-            m.put_cell(f, place, Cell { timestamp: s.timestamp, state: State::Tombstone { deleted: *deleted } })
-        }
+        Do::Cell(place, Held::Tombstone(deleted)) => m.put_cell(
+            f,
+            place,
+            Cell { timestamp: s.timestamp, state: State::Tombstone { deleted: *deleted } },
+        ),
         Do::Partition => m.delete_partition(f, s.timestamp),
         Do::Row(row) => m.delete_row(f, row, s.timestamp),
         Do::Complex(column) => m.delete_complex(f, column, s.timestamp),
@@ -206,7 +211,13 @@ fn slice_in(f: &Family, rng: &mut Rng) -> Slice {
     Slice::between(bound(rng), bound(rng))
 }
 
-fn check_slice(reads: &dyn Fn(u8, &Slice) -> Reader, f: &Family, key: u8, want: &[Shown], slice: &Slice) {
+fn check_slice(
+    reads: &dyn Fn(u8, &Slice) -> Reader,
+    f: &Family,
+    key: u8,
+    want: &[Shown],
+    slice: &Slice,
+) {
     let inside = |p: &Vec<u8>| *p >= slice.from && (slice.until.is_empty() || *p < slice.until);
     let mut want: Vec<Shown> = want.iter().filter(|(p, ..)| inside(p)).cloned().collect();
     assert_eq!(drain(&mut reads(key, slice)), want, "{slice:?}");
@@ -233,7 +244,11 @@ pub fn check(store: &Store, f: &Family, oracle: &Oracle, rng: &mut Rng, now: i64
     let view = store.view();
     let by_view = rng.one_in(2);
     let reads = |key: u8, slice: &Slice| {
-        if by_view { view.read(f, &[key], slice).unwrap() } else { store.read(f, &[key], slice).unwrap() }
+        if by_view {
+            view.read(f, &[key], slice).unwrap()
+        } else {
+            store.read(f, &[key], slice).unwrap()
+        }
     };
     let mut all = vec![];
     for key in 0..3u8 {
@@ -247,8 +262,13 @@ pub fn check(store: &Store, f: &Family, oracle: &Oracle, rng: &mut Rng, now: i64
         for (place, found) in places.iter().zip(many) {
             let want = want.iter().find(|(p, ..)| p == place).map(|(_, v, t, _)| (v.clone(), *t));
             assert_eq!(found.map(|c| (c.value().to_vec(), c.cell().timestamp)), want, "{place:?}");
-            let one = if by_view { view.get(f, &[key], place) } else { store.get(f, &[key], place) };
-            assert_eq!(one.unwrap().map(|c| (c.value().to_vec(), c.cell().timestamp)), want, "{place:?}");
+            let one =
+                if by_view { view.get(f, &[key], place) } else { store.get(f, &[key], place) };
+            assert_eq!(
+                one.unwrap().map(|c| (c.value().to_vec(), c.cell().timestamp)),
+                want,
+                "{place:?}"
+            );
         }
         all.push((vec![key], want));
     }
@@ -264,7 +284,8 @@ pub fn check(store: &Store, f: &Family, oracle: &Oracle, rng: &mut Rng, now: i64
             let mut cells = if rng.one_in(5) { vec![] } else { drain(&mut reader) };
             if !cells.is_empty() {
                 let (_, want) = all.iter().find(|(k, _)| *k == key).unwrap();
-                let mut want: Vec<Shown> = want.iter().filter(|(p, ..)| inside(p)).cloned().collect();
+                let mut want: Vec<Shown> =
+                    want.iter().filter(|(p, ..)| inside(p)).cloned().collect();
                 if back {
                     cells.reverse();
                 }

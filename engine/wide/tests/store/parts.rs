@@ -1,5 +1,6 @@
-//! Indexes over collections and key columns: they find exactly the rows that reading everything finds, each once and in order, whatever was
-//! written, deleted, expired, compacted, reopened and built anew.
+//! Indexes over collections and key columns: they find exactly the rows that reading everything
+//! finds, each once and in order, whatever was written, deleted, expired, compacted, reopened and
+//! built anew.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,7 +36,13 @@ fn indexes() -> Vec<IndexSpec> {
         (0, false, IndexPart::Partition(0)),
         (0, false, IndexPart::Partition(1)),
     ];
-    let number = |(id, (n, is_static, part))| IndexSpec { id, is_static, name: vec![0, n], part, value: Type::Bytes };
+    let number = |(id, (n, is_static, part))| IndexSpec {
+        id,
+        is_static,
+        name: vec![0, n],
+        part,
+        value: Type::Bytes,
+    };
     (20..).zip(columns).map(number).collect()
 }
 
@@ -72,7 +79,9 @@ fn wanted(f: &Family, oracle: &Oracle, index: &IndexSpec, now: i64) -> BTreeSet<
                 IndexPart::Value => (of_column && path.is_none()).then(|| value.clone()),
                 IndexPart::Path => path.filter(|_| of_column),
                 IndexPart::Element => path.filter(|_| of_column).map(|_| value.clone()),
-                IndexPart::Entry { .. } => path.filter(|_| of_column).map(|path| tuple(&path, &value)),
+                IndexPart::Entry { .. } => {
+                    path.filter(|_| of_column).map(|path| tuple(&path, &value))
+                }
                 IndexPart::Clustering(_) => (!is_static).then(|| {
                     let mut all = vec![];
                     f.layout().clustering_of(&row[1..], &mut all).unwrap();
@@ -87,7 +96,14 @@ fn wanted(f: &Family, oracle: &Oracle, index: &IndexSpec, now: i64) -> BTreeSet<
     out
 }
 
-fn find(store: &Store, f: &Family, index: u32, value: &[u8], from: Option<&[u8]>, after: Option<&Found>) -> Vec<Found> {
+fn find(
+    store: &Store,
+    f: &Family,
+    index: u32,
+    value: &[u8],
+    from: Option<&[u8]>,
+    after: Option<&Found>,
+) -> Vec<Found> {
     let mut scan = store.index(f, index, value, from).unwrap();
     let mut found = vec![];
     if let Some((_, key, row)) = after {
@@ -110,17 +126,31 @@ fn check(store: &Store, f: &Family, oracle: &Oracle, now: i64) -> usize {
         let wanted = wanted(f, oracle, &index, now);
         let mut values: BTreeSet<Vec<u8>> = wanted.iter().map(|(value, _)| value.clone()).collect();
         // What is not there now, but may have been.
-        values.extend([vec![], vec![0], vec![3], b"a".to_vec(), b"bx".to_vec()].map(|v| match index.part {
-            IndexPart::Entry { .. } => tuple(&[1], &v),
-            _ => v,
+        values.extend([vec![], vec![0], vec![3], b"a".to_vec(), b"bx".to_vec()].map(|v| {
+            match index.part {
+                IndexPart::Entry { .. } => tuple(&[1], &v),
+                _ => v,
+            }
         }));
         for value in values {
-            let want: Vec<Found> = wanted.iter().filter(|(v, _)| *v == value).map(|(_, found)| found.clone()).collect();
+            let want: Vec<Found> = wanted
+                .iter()
+                .filter(|(v, _)| *v == value)
+                .map(|(_, found)| found.clone())
+                .collect();
             assert_eq!(find(store, f, index.id, &value, None, None), want, "{index:?} {value:?}");
             for (n, hit) in want.iter().enumerate() {
-                assert_eq!(find(store, f, index.id, &value, None, Some(hit)), want[n + 1..], "{index:?} {value:?} {hit:?}");
+                assert_eq!(
+                    find(store, f, index.id, &value, None, Some(hit)),
+                    want[n + 1..],
+                    "{index:?} {value:?} {hit:?}"
+                );
                 let first = want.iter().position(|(p, ..)| *p == hit.0).unwrap();
-                assert_eq!(find(store, f, index.id, &value, Some(&hit.1), None), want[first..], "{index:?} {value:?} {hit:?}");
+                assert_eq!(
+                    find(store, f, index.id, &value, Some(&hit.1), None),
+                    want[first..],
+                    "{index:?} {value:?} {hit:?}"
+                );
             }
             count += want.len();
         }
@@ -205,7 +235,8 @@ fn an_index_over_elements_is_built_while_others_write() {
     let mut oracle = Oracle::default();
     let second = now(&env);
     let mut random = |rng: &mut Rng, n: usize| -> Vec<Step> {
-        let all: Vec<Step> = (0..n).map(|i| step(&f, rng, second + i as i64 / 8, second, 1)).collect();
+        let all: Vec<Step> =
+            (0..n).map(|i| step(&f, rng, second + i as i64 / 8, second, 1)).collect();
         oracle.steps.extend(all.iter().cloned());
         all
     };
@@ -265,7 +296,12 @@ fn a_value_twice_is_one_hit_until_both_are_gone() {
     assert_eq!((hits(), entries(&store, 23)), (1, 2));
     // The whole collection anew: its deletion and its elements in one call.
     apply(&|m| {
-        m.delete_complex(&f, &cell(&f, &[2], &[0, 2]), 9).put(&f, &element(&f, 2, &[1]), 10, b"same");
+        m.delete_complex(&f, &cell(&f, &[2], &[0, 2]), 9).put(
+            &f,
+            &element(&f, 2, &[1]),
+            10,
+            b"same",
+        );
     });
     assert_eq!((hits(), entries(&store, 23)), (1, 2));
     assert_eq!(find(&store, &f, 22, &[0], None, None).len(), 1);
@@ -276,7 +312,11 @@ fn a_value_twice_is_one_hit_until_both_are_gone() {
     apply(&|m| {
         m.delete_partition(&f, 12);
     });
-    assert_eq!((20..31).map(|id| entries(&store, id)).sum::<usize>(), 0, "nothing is left in any index");
+    assert_eq!(
+        (20..31).map(|id| entries(&store, id)).sum::<usize>(),
+        0,
+        "nothing is left in any index"
+    );
 }
 
 #[test]
@@ -284,7 +324,14 @@ fn what_an_index_cannot_be_asked_or_told_is_refused() {
     let env = MemEnv::new(5);
     let store = open(&env);
     let f = store.open_family(with_indexes()).unwrap();
-    assert!(store.index(&f, 24, b"no tuple", None).err().unwrap().to_string().contains("a key and a value"));
+    assert!(
+        store
+            .index(&f, 24, b"no tuple", None)
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("a key and a value")
+    );
     let mut m = Mutation::new(b"no composite");
     m.put(&f, &cell(&f, &[1], &[0, 1]), 5, b"v");
     assert!(store.apply(&[m], Durability::Process).is_err());
@@ -303,6 +350,7 @@ fn entries_of_elements_expire_with_them() {
     assert_eq!((hits(23, b"v"), hits(22, &[1]), hits(28, &[2]), entries(&store, 23)), (2, 2, 1, 3));
     env.advance(Duration::from_secs(11));
     assert_eq!((hits(23, b"v"), hits(22, &[1]), hits(28, &[2])), (1, 0, 0));
-    (20..31).for_each(|id| store.db().existing_tree(&format!("ix-{id}")).unwrap().compact().unwrap());
+    (20..31)
+        .for_each(|id| store.db().existing_tree(&format!("ix-{id}")).unwrap().compact().unwrap());
     assert_eq!((entries(&store, 22), entries(&store, 23), entries(&store, 28)), (1, 1, 1));
 }

@@ -37,10 +37,20 @@ fn tombstones_wait_for_their_grace_and_for_what_lies_beneath() {
     let r = report(&store, &f);
     assert_eq!((r.now, r.gc_grace, r.tree.as_str(), r.holders.len()), (now, GRACE, "cf-1", 0));
     let [expiring, deleted, live] = &r.tables[..] else { panic!("{:?}", r.tables) };
-    assert_eq!((expiring.grace, &expiring.blocked_by[..]), (Grace::Until(now + 60 + GRACE + 1), &[][..]), "other keys");
+    assert_eq!(
+        (expiring.grace, &expiring.blocked_by[..]),
+        (Grace::Until(now + 60 + GRACE + 1), &[][..]),
+        "other keys"
+    );
     let beneath = Blocker::Table { id: live.id, min_timestamp: Some(7) };
-    assert_eq!((deleted.grace, &deleted.blocked_by[..]), (Grace::Until(now + GRACE + 1), &[beneath][..]));
-    assert_eq!((live.grace, live.blocked_by.len(), live.facts.unwrap().entries), (Grace::Nothing, 0, 1));
+    assert_eq!(
+        (deleted.grace, &deleted.blocked_by[..]),
+        (Grace::Until(now + GRACE + 1), &[beneath][..])
+    );
+    assert_eq!(
+        (live.grace, live.blocked_by.len(), live.facts.unwrap().entries),
+        (Grace::Nothing, 0, 1)
+    );
     assert_eq!((live.droppable_ratio(), deleted.droppable_ratio()), (0.0, 1.0));
 
     // One second before the time of the report nothing goes, then it does.
@@ -52,7 +62,10 @@ fn tombstones_wait_for_their_grace_and_for_what_lies_beneath() {
     assert_eq!(report(&store, &f).tables[0].grace, Grace::Some);
     f.tree().compact().unwrap();
     assert!(f.tree().iter().next().is_none());
-    assert!(report(&store, &f).tables.is_empty(), "what was expired went by the time of its writing");
+    assert!(
+        report(&store, &f).tables.is_empty(),
+        "what was expired went by the time of its writing"
+    );
 }
 
 #[test]
@@ -99,12 +112,16 @@ fn what_others_have_written_is_not_known_and_gets_known() {
     m.put(&f, &column(&f, b"a"), 5, b"x");
     store.apply(&[m], Durability::Process).unwrap();
     drop((f, store));
-    let db = firn_kv::Db::open_in(std::sync::Arc::new(env.clone()), "/store", super::options().db).unwrap();
+    let db = firn_kv::Db::open_in(std::sync::Arc::new(env.clone()), "/store", super::options().db)
+        .unwrap();
     db.existing_tree("cf-1").unwrap().flush().unwrap();
     drop(db);
     let store = open(&env);
     let f = store.open_family(spec(1, standard())).unwrap();
-    assert_eq!((report(&store, &f).tables[0].facts, report(&store, &f).tables[0].grace), (None, Grace::Some));
+    assert_eq!(
+        (report(&store, &f).tables[0].facts, report(&store, &f).tables[0].grace),
+        (None, Grace::Some)
+    );
     f.tree().compact().unwrap();
     assert_eq!(report(&store, &f).tables[0].facts.map(|f| f.entries), Some(1));
 }

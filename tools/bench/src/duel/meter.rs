@@ -1,6 +1,7 @@
 //! Times two ways of doing something by turns, so that what else the machine does falls on both.
 //!
-//! Invariant: a ratio is the median over rounds of the one's time by the other's in the same round; who comes first alternates.
+//! Invariant: a ratio is the median over rounds of the one's time by the other's in the same round;
+//! who comes first alternates.
 
 use firn_tools::io::Watch;
 use firn_tools::output::{Done, Progress};
@@ -32,7 +33,12 @@ fn median(mut values: Vec<f64>) -> f64 {
 impl Meter {
     /// For `rounds` rounds of `each` operations each way.
     pub fn new(what: &str, rounds: u64, each: u64) -> Meter {
-        Meter { progress: Progress::operations(what, Some(rounds * each)), each, ours: vec![], beside: vec![] }
+        Meter {
+            progress: Progress::operations(what, Some(rounds * each)),
+            each,
+            ours: vec![],
+            beside: vec![],
+        }
     }
 
     fn time(&self, work: impl FnOnce() -> Done) -> Done<f64> {

@@ -1,4 +1,5 @@
-//! Two ways of doing the same, measured by turns: [`Meter`] times, [`Report`] prints. The benches of the models above the engine use it.
+//! Two ways of doing the same, measured by turns: [`Meter`] times, [`Report`] prints. The benches
+//! of the models above the engine use it.
 
 mod meter;
 mod report;

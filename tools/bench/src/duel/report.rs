@@ -32,7 +32,13 @@ pub struct Report {
 
 impl Report {
     /// Takes a measurement in.
-    pub fn add(&mut self, what: impl Into<String>, beside: &'static str, duel: Duel, aim: Option<f64>) {
+    pub fn add(
+        &mut self,
+        what: impl Into<String>,
+        beside: &'static str,
+        duel: Duel,
+        aim: Option<f64>,
+    ) {
         self.lines.push(Line { what: what.into(), beside, duel, aim });
     }
 
@@ -51,7 +57,15 @@ impl Report {
             let ratio = format!("{:.2}", l.duel.ratio);
             row(
                 &mut t,
-                [l.what.clone(), time(l.duel.ours), l.beside.into(), time(l.duel.beside), ratio, aim, judgement.into()],
+                [
+                    l.what.clone(),
+                    time(l.duel.ours),
+                    l.beside.into(),
+                    time(l.duel.beside),
+                    ratio,
+                    aim,
+                    judgement.into(),
+                ],
             );
         }
         writeln!(out, "{head}\n")?;

@@ -1,6 +1,8 @@
-//! `firn bench --model cql`: what statements cost on a fresh store, beside the operations on columns that do the same.
+//! `firn bench --model cql`: what statements cost on a fresh store, beside the operations on
+//! columns that do the same.
 //!
-//! Invariant: what is read is checked, so that nothing is fast by doing nothing; a wrong answer ends the bench with a failure.
+//! Invariant: what is read is checked, so that nothing is fast by doing nothing; a wrong answer
+//! ends the bench with a failure.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,8 +11,8 @@ use firn_cql::internals::syntax::parse;
 use firn_cql::{Prepared, Run, Session};
 use firn_kv::DbOptions;
 use firn_wide::{
-    CfDef, Column, ColumnOrSuperColumn, ColumnParent, Keyspace, KsDef, Mutation, Options, RowMutation, SlicePredicate,
-    StoreOptions, Wide,
+    CfDef, Column, ColumnOrSuperColumn, ColumnParent, Keyspace, KsDef, Mutation, Options,
+    RowMutation, SlicePredicate, StoreOptions, Wide,
 };
 use firn_workload::process::Usage;
 use serde_json::json;
@@ -59,7 +61,11 @@ fn any(n: u64, below: u64) -> u64 {
 impl Bench {
     fn open(dir: &Path, args: &ModelBenchArgs) -> Done<Bench> {
         let memory_budget = usize::try_from(args.engine.budget).unwrap_or(usize::MAX);
-        let db = DbOptions { memory_budget, durability: args.engine.durability.into(), ..DbOptions::default() };
+        let db = DbOptions {
+            memory_budget,
+            durability: args.engine.durability.into(),
+            ..DbOptions::default()
+        };
         db.check()?;
         let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
         let wide = Wide::open_with(dir, options).map_err(refused)?;
@@ -83,7 +89,10 @@ impl Bench {
     }
 
     fn insert(&self, statement: &Prepared, n: u64) -> Done {
-        self.session.run(statement, (id(n), TEXT, TEXT, (n % 1000) as i32), &Run::default()).map(|_| ()).map_err(refused)
+        self.session
+            .run(statement, (id(n), TEXT, TEXT, (n % 1000) as i32), &Run::default())
+            .map(|_| ())
+            .map_err(refused)
     }
 
     /// The cells that the statement writes, as columns of a family.
@@ -91,10 +100,16 @@ impl Bench {
         let timestamp = self.keyspace.wide().store().timestamp();
         let number = ((n % 1000) as i32).to_be_bytes();
         // A family has no column without a name: the row's marker is one of a letter.
-        let cells: [(&[u8], &[u8]); 4] = [(b"-", b""), (b"a", TEXT.as_bytes()), (b"b", TEXT.as_bytes()), (b"n", &number)];
-        let cells =
-            cells.map(|(name, value)| Mutation::Write(ColumnOrSuperColumn::Column(Column::new(name, value, timestamp))));
-        let row = RowMutation { key: id(n).to_be_bytes().to_vec(), column_family: "Rows".into(), mutations: cells.into() };
+        let cells: [(&[u8], &[u8]); 4] =
+            [(b"-", b""), (b"a", TEXT.as_bytes()), (b"b", TEXT.as_bytes()), (b"n", &number)];
+        let cells = cells.map(|(name, value)| {
+            Mutation::Write(ColumnOrSuperColumn::Column(Column::new(name, value, timestamp)))
+        });
+        let row = RowMutation {
+            key: id(n).to_be_bytes().to_vec(),
+            column_family: "Rows".into(),
+            mutations: cells.into(),
+        };
         self.keyspace.batch_mutate(&[row]).map_err(refused)
     }
 
@@ -108,7 +123,12 @@ impl Bench {
                 || all.clone().try_for_each(|n| self.insert_beside(n)),
             )?;
         }
-        report.add("prepared INSERT of 4 columns", "batch_mutate() of its cells", meter.done(), Some(2.0));
+        report.add(
+            "prepared INSERT of 4 columns",
+            "batch_mutate() of its cells",
+            meter.done(),
+            Some(2.0),
+        );
         Ok(self.session.engine().store().db().wait_idle()?)
     }
 
@@ -117,23 +137,33 @@ impl Bench {
         let (parent, all, how) = (ColumnParent::new("Rows"), SlicePredicate::all(), Run::default());
         let mut meter = Meter::new("SELECT rows", ROUNDS, EACH);
         for round in 0..ROUNDS {
-            let rows: Vec<u64> = (0..EACH).map(|i| any(seed + round * EACH + i, self.rows)).collect();
+            let rows: Vec<u64> =
+                (0..EACH).map(|i| any(seed + round * EACH + i, self.rows)).collect();
             let ours = || {
                 rows.iter().try_for_each(|n| {
                     let rows = self.session.run(&statement, (id(*n),), &how).map_err(refused)?;
-                    let number: Option<i32> = rows.row(0).map(|r| r.at(3)).transpose().map_err(refused)?;
+                    let number: Option<i32> =
+                        rows.row(0).map(|r| r.at(3)).transpose().map_err(refused)?;
                     expect("the number of a row", number, Some((n % 1000) as i32))
                 })
             };
             let beside = || {
                 rows.iter().try_for_each(|n| {
-                    let columns = self.keyspace.get_slice(&id(*n).to_be_bytes(), &parent, &all).map_err(refused)?;
+                    let columns = self
+                        .keyspace
+                        .get_slice(&id(*n).to_be_bytes(), &parent, &all)
+                        .map_err(refused)?;
                     expect("columns of a row", columns.len(), 4)
                 })
             };
             meter.round(ours, beside)?;
         }
-        report.add(format!("prepared SELECT by key, {state}"), "get_slice() of its cells", meter.done(), Some(2.0));
+        report.add(
+            format!("prepared SELECT by key, {state}"),
+            "get_slice() of its cells",
+            meter.done(),
+            Some(2.0),
+        );
         Ok(())
     }
 
@@ -142,8 +172,11 @@ impl Bench {
         let (statement, how) = (self.prepare(SELECT)?, Run::default());
         let mut meter = Meter::new("SELECT rows by text", ROUNDS, EACH);
         for round in 0..ROUNDS {
-            let rows: Vec<u64> = (0..EACH).map(|i| any((1 << 40) + round * EACH + i, self.rows)).collect();
-            let one = |found: Result<firn_cql::Rows, firn_cql::Error>| expect("rows", found.map_err(refused)?.len(), 1);
+            let rows: Vec<u64> =
+                (0..EACH).map(|i| any((1 << 40) + round * EACH + i, self.rows)).collect();
+            let one = |found: Result<firn_cql::Rows, firn_cql::Error>| {
+                expect("rows", found.map_err(refused)?.len(), 1)
+            };
             meter.round(
                 || rows.iter().try_for_each(|n| one(self.session.execute(SELECT, (id(*n),)))),
                 || rows.iter().try_for_each(|n| one(self.session.run(&statement, (id(*n),), &how))),
@@ -156,7 +189,9 @@ impl Bench {
             parse(INSERT).map_err(refused)?;
         }
         let each = watch.nanos() / rounds;
-        report.notes.push(format!("Parsing `{INSERT}` takes {}; at most 2 us is the aim.", nanos(each)));
+        report
+            .notes
+            .push(format!("Parsing `{INSERT}` takes {}; at most 2 us is the aim.", nanos(each)));
         Ok(())
     }
 
@@ -212,9 +247,10 @@ impl Bench {
         let after = Usage::now().map_or(0, |u| u.rss_anon);
         report.add("a row of a scan with a filter", "of one without", meter.done(), None);
         let grown = bytes(after.saturating_sub(before));
-        report
-            .notes
-            .push(format!("Six scans in pages of {PAGE} rows: the process had {} before, {grown} more after.", bytes(before)));
+        report.notes.push(format!(
+            "Six scans in pages of {PAGE} rows: the process had {} before, {grown} more after.",
+            bytes(before)
+        ));
         Ok(())
     }
 
@@ -250,6 +286,7 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     bench.texts(&mut report)?;
     bench.elements(&mut report)?;
     bench.scans(&mut report)?;
-    let head = format!("{} rows of 4 columns; memory {}", count(args.rows), bytes(args.engine.budget));
+    let head =
+        format!("{} rows of 4 columns; memory {}", count(args.rows), bytes(args.engine.budget));
     report.print(setting, "cql", &head, json!({ "rows": args.rows, "budget": args.engine.budget }))
 }

@@ -1,6 +1,8 @@
-//! `firn bench`: the benches of the engine (`firn-bench`), and beside them those of the data model and of CQL.
+//! `firn bench`: the benches of the engine (`firn-bench`), and beside them those of the data model
+//! and of CQL.
 //!
-//! [`wide`] and [`cql`] measure two ways by turns: what they do, and what the layer beneath takes for the same.
+//! [`wide`] and [`cql`] measure two ways by turns: what they do, and what the layer beneath takes
+//! for the same.
 
 mod cql;
 mod wide;
@@ -57,11 +59,14 @@ enum Model {
 }
 
 impl Model {
-    /// What the command line calls the bench, and the options that it takes; of the engine's each has its own.
+    /// What the command line calls the bench, and the options that it takes; of the engine's each
+    /// has its own.
     fn bench(self) -> Option<(&'static str, &'static [&'static str])> {
         match self {
             Model::Kv => None,
-            Model::Wide => Some(("--model wide", &["rows", "columns", "budget", "durability", "seed"])),
+            Model::Wide => {
+                Some(("--model wide", &["rows", "columns", "budget", "durability", "seed"]))
+            }
             Model::Cql => Some(("--model cql", &["rows", "budget", "durability"])),
         }
     }
@@ -70,10 +75,15 @@ impl Model {
 /// What is in the data model of a bench's store that no bench has made.
 fn foreign_keyspace(dir: &Path) -> Done<Option<String>> {
     let db = DbOptions { create: false, read_only: true, ..DbOptions::default() };
-    let options = firn_wide::Options { store: StoreOptions { db, clock: None }, ..Default::default() };
-    let keyspaces = Wide::open_with(dir, options).map_err(|e| wide_failure(e, dir))?.describe_keyspaces();
+    let options =
+        firn_wide::Options { store: StoreOptions { db, clock: None }, ..Default::default() };
+    let keyspaces =
+        Wide::open_with(dir, options).map_err(|e| wide_failure(e, dir))?.describe_keyspaces();
     let ours = [wide::KEYSPACE, cql::KEYSPACE, cql::BESIDE];
-    Ok(keyspaces.iter().find(|k| !ours.contains(&k.name.as_str())).map(|k| format!("the keyspace {:?}", k.name)))
+    Ok(keyspaces
+        .iter()
+        .find(|k| !ours.contains(&k.name.as_str()))
+        .map(|k| format!("the keyspace {:?}", k.name)))
 }
 
 const MODEL_STORES: ModelStores = ModelStores {
@@ -86,7 +96,9 @@ const MODEL_STORES: ModelStores = ModelStores {
 pub fn run(global: &Global, args: &ModelBenchArgs, given: &[String]) -> Done {
     let setting = Setting { store: &global.store, models: Some(MODEL_STORES) };
     let given: Vec<String> = given.iter().filter(|option| *option != "model").cloned().collect();
-    let Some((name, takes)) = args.model.bench() else { return firn_bench::run(&setting, &args.engine, &given) };
+    let Some((name, takes)) = args.model.bench() else {
+        return firn_bench::run(&setting, &args.engine, &given);
+    };
     if !args.engine.workloads.is_empty() {
         return Err(not_alone(name));
     }

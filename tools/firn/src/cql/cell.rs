@@ -1,4 +1,5 @@
-//! Values as the shell shows them, which is as cqlsh does: texts without quotes unless they are part of something, floats with few digits.
+//! Values as the shell shows them, which is as cqlsh does: texts without quotes unless they are
+//! part of something, floats with few digits.
 
 use firn_cql::internals::values::split;
 use firn_cql::quote_if_needed;
@@ -16,18 +17,27 @@ pub fn cell(of: &Type, bytes: Option<&[u8]>) -> String {
 fn show(of: &Type, bytes: Option<&[u8]>, inside: bool) -> String {
     let Some(bytes) = bytes else { return "null".into() };
     let of = of.unreversed();
-    let quoted = |text: String| if inside { format!("'{}'", text.replace('\'', "''")) } else { text };
+    let quoted =
+        |text: String| if inside { format!("'{}'", text.replace('\'', "''")) } else { text };
     match of {
-        _ if of.validate(bytes).is_err() => firn_cql::internals::values::literal(&Type::Bytes, Some(bytes)),
+        _ if of.validate(bytes).is_err() => {
+            firn_cql::internals::values::literal(&Type::Bytes, Some(bytes))
+        }
         Type::Utf8 | Type::Ascii => quoted(escaped(&String::from_utf8_lossy(bytes))),
         Type::Bytes => firn_cql::internals::values::literal(of, Some(bytes)),
-        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => many(of, bytes),
+        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
+            many(of, bytes)
+        }
         _ if bytes.is_empty() => quoted(String::new()),
         Type::Boolean => if bytes == [0] { "False" } else { "True" }.into(),
-        Type::Float => of_bytes(bytes).map_or_else(String::new, |b| float(f32::from_be_bytes(b).into(), FLOAT_DIGITS)),
-        Type::Double => of_bytes(bytes).map_or_else(String::new, |b| float(f64::from_be_bytes(b), DOUBLE_DIGITS)),
+        Type::Float => of_bytes(bytes)
+            .map_or_else(String::new, |b| float(f32::from_be_bytes(b).into(), FLOAT_DIGITS)),
+        Type::Double => of_bytes(bytes)
+            .map_or_else(String::new, |b| float(f64::from_be_bytes(b), DOUBLE_DIGITS)),
         Type::Timestamp | Type::Date => quoted(micros(of.to_text(bytes, Wording::Cql))),
-        Type::SimpleDate | Type::Time | Type::Inet | Type::Custom(_) => quoted(of.to_text(bytes, Wording::Cql)),
+        Type::SimpleDate | Type::Time | Type::Inet | Type::Custom(_) => {
+            quoted(of.to_text(bytes, Wording::Cql))
+        }
         _ => of.to_text(bytes, Wording::Cql),
     }
 }
@@ -59,8 +69,9 @@ fn micros(text: String) -> String {
     format!("{day}.{digits:0<6}+0000")
 }
 
-/// As cqlsh writes numbers: `digits` behind the point of those from 1 on, fewer of small ones, but no more than tell the number from its
-/// neighbours; with an exponent where it is very small or large.
+/// As cqlsh writes numbers: `digits` behind the point of those from 1 on, fewer of small ones, but
+/// no more than tell the number from its neighbours; with an exponent where it is very small or
+/// large.
 fn float(n: f64, digits: i32) -> String {
     if n.is_nan() {
         return "NaN".into();
@@ -74,7 +85,9 @@ fn float(n: f64, digits: i32) -> String {
     let rough = n.abs().log10().trunc() as i32;
     let significant = if (-4..digits).contains(&rough) { digits + rough + 1 } else { digits };
     let shortest = format!("{n:e}");
-    let needed = shortest.split_once('e').map_or(0, |(m, _)| m.bytes().filter(u8::is_ascii_digit).count() as i32);
+    let needed = shortest
+        .split_once('e')
+        .map_or(0, |(m, _)| m.bytes().filter(u8::is_ascii_digit).count() as i32);
     let significant = significant.clamp(1, needed.max(1));
     let scientific = format!("{n:.0$e}", (significant - 1) as usize);
     let (mantissa, power) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -85,7 +98,12 @@ fn float(n: f64, digits: i32) -> String {
     };
     // With an exponent as `%g` would, but for whole numbers whose zeros are known.
     if power < -4 || power >= digits {
-        return format!("{}e{}{:02}", trimmed(mantissa), if power < 0 { '-' } else { '+' }, power.abs());
+        return format!(
+            "{}e{}{:02}",
+            trimmed(mantissa),
+            if power < 0 { '-' } else { '+' },
+            power.abs()
+        );
     }
     trimmed(&format!("{n:.0$}", (significant - 1 - power).max(0) as usize))
 }
@@ -98,7 +116,9 @@ fn many(of: &Type, bytes: &[u8]) -> String {
     match of {
         Type::Set(e) => format!("{{{}}}", all(e)),
         Type::Map(kv) => {
-            let pair = |p: &[Option<&[u8]>]| format!("{}: {}", show(&kv.0, p[0], true), show(&kv.1, p[1], true));
+            let pair = |p: &[Option<&[u8]>]| {
+                format!("{}: {}", show(&kv.0, p[0], true), show(&kv.1, p[1], true))
+            };
             format!("{{{}}}", parts.chunks_exact(2).map(pair).collect::<Vec<_>>().join(", "))
         }
         Type::Tuple(types) => {
@@ -106,8 +126,13 @@ fn many(of: &Type, bytes: &[u8]) -> String {
             format!("({})", parts.join(", "))
         }
         Type::Udt(udt) => {
-            let field = |(i, (name, of)): (usize, &(String, Type))| format!("{}: {}", quote_if_needed(name), part(i, of));
-            format!("{{{}}}", udt.fields.iter().enumerate().map(field).collect::<Vec<_>>().join(", "))
+            let field = |(i, (name, of)): (usize, &(String, Type))| {
+                format!("{}: {}", quote_if_needed(name), part(i, of))
+            };
+            format!(
+                "{{{}}}",
+                udt.fields.iter().enumerate().map(field).collect::<Vec<_>>().join(", ")
+            )
         }
         Type::List(e) => format!("[{}]", all(e)),
         other => firn_cql::internals::values::literal(other, Some(bytes)),
@@ -121,12 +146,38 @@ mod tests {
 
     #[test]
     fn floats_have_few_digits() {
-        let floats = [0.0, 1.5, 0.1, 0.000123456, 123456.789, 1e30, -2.5e-7, 100000.0, 12345.678, f64::NAN, f64::NEG_INFINITY];
+        let floats = [
+            0.0,
+            1.5,
+            0.1,
+            0.000123456,
+            123456.789,
+            1e30,
+            -2.5e-7,
+            100000.0,
+            12345.678,
+            f64::NAN,
+            f64::NEG_INFINITY,
+        ];
         let shown: Vec<_> = floats.iter().map(|n| float(*n, FLOAT_DIGITS)).collect();
-        let wanted =
-            ["0", "1.5", "0.1", "0.000123", "1.2346e+05", "1e+30", "-2.5e-07", "1e+05", "12345.678", "NaN", "-Infinity"];
+        let wanted = [
+            "0",
+            "1.5",
+            "0.1",
+            "0.000123",
+            "1.2346e+05",
+            "1e+30",
+            "-2.5e-07",
+            "1e+05",
+            "12345.678",
+            "NaN",
+            "-Infinity",
+        ];
         assert_eq!(shown, wanted);
-        assert_eq!([float(0.1, DOUBLE_DIGITS), float(123456.789, DOUBLE_DIGITS)], ["0.1", "123456.789"]);
+        assert_eq!(
+            [float(0.1, DOUBLE_DIGITS), float(123456.789, DOUBLE_DIGITS)],
+            ["0.1", "123456.789"]
+        );
         assert_eq!(float(1_250_558_004.0, DOUBLE_DIGITS), "1250558004");
     }
 
@@ -139,8 +190,14 @@ mod tests {
         let tuple = Type::Tuple([Type::Int32, Type::Inet, Type::Boolean].into());
         let bytes = put_tuple(&[Some(vec![0, 0, 0, 7]), Some(vec![127, 0, 0, 1])]).unwrap();
         assert_eq!(cell(&tuple, Some(&bytes)), "(7, '127.0.0.1', null)");
-        assert_eq!(cell(&Type::Timestamp, Some(&1_250_558_004_007_i64.to_be_bytes())), "2009-08-18 01:13:24.007000+0000");
+        assert_eq!(
+            cell(&Type::Timestamp, Some(&1_250_558_004_007_i64.to_be_bytes())),
+            "2009-08-18 01:13:24.007000+0000"
+        );
         assert_eq!(cell(&Type::Bytes, Some(b"\x00\xff")), "0x00ff");
-        assert_eq!((cell(&Type::Int32, None), cell(&Type::Int32, Some(b""))), ("null".into(), String::new()));
+        assert_eq!(
+            (cell(&Type::Int32, None), cell(&Type::Int32, Some(b""))),
+            ("null".into(), String::new())
+        );
     }
 }

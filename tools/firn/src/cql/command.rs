@@ -100,7 +100,9 @@ pub fn parse(text: &str) -> Result<Option<Command>, String> {
         }
         "SOURCE" => match words.next() {
             Some((file, true)) => Command::Source(file.into()),
-            _ => return Err("SOURCE takes the name of a file in quotes: SOURCE 'schema.cql'".into()),
+            _ => {
+                return Err("SOURCE takes the name of a file in quotes: SOURCE 'schema.cql'".into());
+            }
         },
         "COPY" => Command::Copy(Box::new(Copy::parse(&mut words)?)),
         "EXPAND" => Command::Expand(match words.next() {
@@ -145,13 +147,29 @@ mod tests {
 
     #[test]
     fn commands_are_told_from_statements() {
-        assert_eq!(parse("help create table"), Ok(Some(Command::Help(Some("create table".into())))));
+        assert_eq!(
+            parse("help create table"),
+            Ok(Some(Command::Help(Some("create table".into()))))
+        );
         assert_eq!(parse("SOURCE 'a''b.cql'"), Ok(Some(Command::Source("a'b.cql".into()))));
         assert_eq!(parse("paging 50"), Ok(Some(Command::Paging(Some(Paging::Rows(50))))));
         assert_eq!(parse("Expand on"), Ok(Some(Command::Expand(Some(true)))));
-        assert_eq!((parse("consistency"), parse("exit")), (Ok(Some(Command::Consistency(None))), Ok(Some(Command::Exit))));
-        assert_eq!((parse("SELECT * FROM t"), parse("'help'"), parse("")), (Ok(None), Ok(None), Ok(None)));
-        for bad in ["source schema.cql", "paging maybe", "paging 0", "expand on on", "show host", "exit now"] {
+        assert_eq!(
+            (parse("consistency"), parse("exit")),
+            (Ok(Some(Command::Consistency(None))), Ok(Some(Command::Exit)))
+        );
+        assert_eq!(
+            (parse("SELECT * FROM t"), parse("'help'"), parse("")),
+            (Ok(None), Ok(None), Ok(None))
+        );
+        for bad in [
+            "source schema.cql",
+            "paging maybe",
+            "paging 0",
+            "expand on on",
+            "show host",
+            "exit now",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

@@ -1,4 +1,5 @@
-//! Completion: what could stand at the cursor. It asks the parser what it would take there, so it knows the whole language.
+//! Completion: what could stand at the cursor. It asks the parser what it would take there, so it
+//! knows the whole language.
 
 use firn_cql::internals::catalog::{Keyspace, Table};
 use firn_cql::internals::syntax::lexer::{Bad, Lexer, Tok, Token};
@@ -6,9 +7,20 @@ use firn_cql::internals::syntax::{parse, quote_type_if_needed};
 use firn_cql::{Script, Session, quote_if_needed};
 
 /// Words that begin a command of the shell.
-const COMMANDS: [&str; 10] =
-    ["CLEAR", "CONSISTENCY", "COPY", "EXIT", "EXPAND", "HELP", "PAGING", "QUIT", "SHOW VERSION", "SOURCE"];
-/// A reserved word that no rule of the grammar takes: the parser says what it would rather have there.
+const COMMANDS: [&str; 10] = [
+    "CLEAR",
+    "CONSISTENCY",
+    "COPY",
+    "EXIT",
+    "EXPAND",
+    "HELP",
+    "PAGING",
+    "QUIT",
+    "SHOW VERSION",
+    "SOURCE",
+];
+/// A reserved word that no rule of the grammar takes: the parser says what it would rather have
+/// there.
 const NOWHERE: &str = " NORECURSIVE";
 
 /// What could replace the text from an offset on up to the end of `before`.
@@ -19,7 +31,14 @@ pub fn complete(before: &str, session: &Session) -> (usize, Vec<String>) {
     let text = &before[from..];
     let mut tokens = tokens(text);
     let start = match tokens.last() {
-        Some(t) if matches!(t.kind, Tok::Bad(Bad::Str | Bad::DollarStr | Bad::Quoted | Bad::Comment)) => return nothing,
+        Some(t)
+            if matches!(
+                t.kind,
+                Tok::Bad(Bad::Str | Bad::DollarStr | Bad::Quoted | Bad::Comment)
+            ) =>
+        {
+            return nothing;
+        }
         Some(t) if t.end as usize == text.len() && matches!(t.kind, Tok::Ident | Tok::Kw(_)) => {
             let start = t.start as usize;
             tokens.pop();
@@ -39,7 +58,10 @@ pub fn complete(before: &str, session: &Session) -> (usize, Vec<String>) {
         _ => {}
     }
     described(text, &tokens, session, &mut found);
-    found.retain(|c| c.len() >= partial.len() && c.as_bytes()[..partial.len()].eq_ignore_ascii_case(partial.as_bytes()));
+    found.retain(|c| {
+        c.len() >= partial.len()
+            && c.as_bytes()[..partial.len()].eq_ignore_ascii_case(partial.as_bytes())
+    });
     found.sort_unstable();
     found.dedup();
     (from + start, found)
@@ -59,7 +81,8 @@ fn name_of(text: &str, token: &Token) -> String {
     }
 }
 
-/// Adds what can be described. Any name could follow there, so the parser expects nothing in particular.
+/// Adds what can be described. Any name could follow there, so the parser expects nothing in
+/// particular.
 fn described(text: &str, tokens: &[Token], session: &Session, out: &mut Vec<String>) {
     let words: Vec<String> = tokens.iter().map(|t| name_of(text, t)).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -67,7 +90,9 @@ fn described(text: &str, tokens: &[Token], session: &Session, out: &mut Vec<Stri
     match rest {
         [] => {
             out.extend(DESCRIBED.map(str::to_owned));
-            ["a keyspace", "a table", "an index"].iter().for_each(|what| candidates(what, text, tokens, session, out));
+            ["a keyspace", "a table", "an index"]
+                .iter()
+                .for_each(|what| candidates(what, text, tokens, session, out));
         }
         ["keyspace"] => candidates("a keyspace", text, tokens, session, out),
         ["table" | "columnfamily", ..] => candidates("a table", text, tokens, session, out),
@@ -88,7 +113,13 @@ fn candidates(what: &str, text: &str, tokens: &[Token], session: &Session, out: 
         "a table" => match tokens {
             [.., home, dot] if dot.kind == Tok::Dot => {
                 let home = name_of(text, home);
-                out.extend(catalog.keyspace(&home).iter().flat_map(|k| k.tables()).map(|t| quoted(&t.name)));
+                out.extend(
+                    catalog
+                        .keyspace(&home)
+                        .iter()
+                        .flat_map(|k| k.tables())
+                        .map(|t| quoted(&t.name)),
+                );
             }
             _ => {
                 out.extend(chosen().iter().flat_map(|k| k.tables()).map(|t| quoted(&t.name)));
@@ -97,33 +128,68 @@ fn candidates(what: &str, text: &str, tokens: &[Token], session: &Session, out: 
         },
         "a column" | "something to select" => {
             let named: Vec<String> = tokens.iter().map(|t| name_of(text, t)).collect();
-            let all: Vec<&Table> = catalog.keyspaces().flat_map(|k| k.tables()).map(|t| &**t).collect();
-            let mut tables: Vec<&Table> = all.into_iter().filter(|t| named.contains(&t.name)).collect();
+            let all: Vec<&Table> =
+                catalog.keyspaces().flat_map(|k| k.tables()).map(|t| &**t).collect();
+            let mut tables: Vec<&Table> =
+                all.into_iter().filter(|t| named.contains(&t.name)).collect();
             if tables.is_empty() {
-                tables.extend(chosen().into_iter().flat_map(|k: &std::sync::Arc<Keyspace>| k.tables()).map(|t| &**t));
+                tables.extend(
+                    chosen()
+                        .into_iter()
+                        .flat_map(|k: &std::sync::Arc<Keyspace>| k.tables())
+                        .map(|t| &**t),
+                );
             }
             out.extend(tables.iter().flat_map(|t| t.columns()).map(|c| quoted(&c.name)));
         }
-        "an index" => out.extend(chosen().iter().flat_map(|k| k.tables()).flat_map(|t| t.indexes()).map(|i| quoted(&i.name))),
+        "an index" => out.extend(
+            chosen()
+                .iter()
+                .flat_map(|k| k.tables())
+                .flat_map(|t| t.indexes())
+                .map(|i| quoted(&i.name)),
+        ),
         "a statement" => out.extend(STATEMENTS.map(str::to_owned)),
         "a native type" => out.extend(TYPES.map(str::to_owned)),
         "a type" => {
-            out.extend(TYPES.iter().chain(&["frozen<", "list<", "map<", "set<", "tuple<"]).map(|t| (*t).to_owned()));
+            out.extend(
+                TYPES
+                    .iter()
+                    .chain(&["frozen<", "list<", "map<", "set<", "tuple<"])
+                    .map(|t| (*t).to_owned()),
+            );
             candidates("a user type", text, tokens, session, out);
         }
         "a user type" => {
-            out.extend(chosen().iter().flat_map(|k| k.types()).map(|t| quote_type_if_needed(&t.name).into_owned()));
+            out.extend(
+                chosen()
+                    .iter()
+                    .flat_map(|k| k.types())
+                    .map(|t| quote_type_if_needed(&t.name).into_owned()),
+            );
         }
         word if word.bytes().all(|b| b.is_ascii_uppercase()) => out.push(word.to_owned()),
         _ => {}
     }
 }
 
-const DESCRIBED: [&str; 10] =
-    ["CLUSTER", "FULL SCHEMA", "INDEX", "KEYSPACE", "KEYSPACES", "SCHEMA", "TABLE", "TABLES", "TYPE", "TYPES"];
+const DESCRIBED: [&str; 10] = [
+    "CLUSTER",
+    "FULL SCHEMA",
+    "INDEX",
+    "KEYSPACE",
+    "KEYSPACES",
+    "SCHEMA",
+    "TABLE",
+    "TABLES",
+    "TYPE",
+    "TYPES",
+];
 
-const STATEMENTS: [&str; 11] =
-    ["ALTER", "BEGIN", "CREATE", "DELETE", "DESCRIBE", "DROP", "INSERT", "SELECT", "TRUNCATE", "UPDATE", "USE"];
+const STATEMENTS: [&str; 11] = [
+    "ALTER", "BEGIN", "CREATE", "DELETE", "DESCRIBE", "DROP", "INSERT", "SELECT", "TRUNCATE",
+    "UPDATE", "USE",
+];
 
 const TYPES: [&str; 21] = [
     "ascii",

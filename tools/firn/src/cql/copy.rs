@@ -1,8 +1,9 @@
 //! `COPY`: rows out of a file into a table, and back.
 //!
-//! Invariants: a batch is written whole or not at all, batches in the order of the file; a cell that can't be a value of its column is an error
-//! that names file and line, with all before its batch written; what `COPY TO` writes, `COPY FROM` with the same options reads as the same
-//! rows, where no text is the one that stands for null.
+//! Invariants: a batch is written whole or not at all, batches in the order of the file; a cell
+//! that can't be a value of its column is an error that names file and line, with all before its
+//! batch written; what `COPY TO` writes, `COPY FROM` with the same options reads as the same rows,
+//! where no text is the one that stands for null.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -74,7 +75,9 @@ impl Default for How {
 fn name(word: Option<(String, bool)>) -> Result<String, String> {
     match word {
         Some((word, true)) => Ok(word),
-        Some((word, false)) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => Ok(word.to_ascii_lowercase()),
+        Some((word, false)) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+            Ok(word.to_ascii_lowercase())
+        }
         Some((word, _)) => Err(format!("a name was expected, not '{word}'")),
         None => Err("a name was expected; COPY table (columns) FROM 'file' is the form".into()),
     }
@@ -87,12 +90,14 @@ impl How {
             [one] => Ok(*one),
             _ => Err(format!("{option} is one character, not '{value}'")),
         };
-        let number = || value.parse::<u64>().map_err(|_| format!("{option} is a number, not '{value}'"));
+        let number =
+            || value.parse::<u64>().map_err(|_| format!("{option} is a number, not '{value}'"));
         match option {
             "HEADER" => {
                 let known = [("true", true), ("yes", true), ("false", false), ("no", false)];
                 let found = known.iter().find(|(w, _)| w.eq_ignore_ascii_case(value));
-                self.header = found.ok_or_else(|| format!("HEADER is true or false, not '{value}'"))?.1;
+                self.header =
+                    found.ok_or_else(|| format!("HEADER is true or false, not '{value}'"))?.1;
             }
             "DELIMITER" => self.delimiter = sign()?,
             "QUOTE" => self.quote = sign()?,
@@ -102,12 +107,20 @@ impl How {
             "SKIPROWS" => self.skip = number()?,
             "MAXROWS" => self.max = number()?,
             "FORMAT" => {
-                let known = [("csv", Format::Csv), ("tsv", Format::Tsv), ("json", Format::Json), ("deb822", Format::Deb822)];
+                let known = [
+                    ("csv", Format::Csv),
+                    ("tsv", Format::Tsv),
+                    ("json", Format::Json),
+                    ("deb822", Format::Deb822),
+                ];
                 let found = known.iter().find(|(w, _)| w.eq_ignore_ascii_case(value));
-                self.format = found.ok_or_else(|| format!("FORMAT is csv, tsv, json or deb822, not '{value}'"))?.1;
+                self.format = found
+                    .ok_or_else(|| format!("FORMAT is csv, tsv, json or deb822, not '{value}'"))?
+                    .1;
             }
             _ => {
-                let known = "HEADER, DELIMITER, QUOTE, ESCAPE, NULL, CHUNKSIZE, SKIPROWS, MAXROWS, FORMAT";
+                let known =
+                    "HEADER, DELIMITER, QUOTE, ESCAPE, NULL, CHUNKSIZE, SKIPROWS, MAXROWS, FORMAT";
                 return Err(format!("there is no option {option}; there are {known}"));
             }
         }
@@ -117,7 +130,9 @@ impl How {
     /// A text as the writer takes it.
     fn escaped<'t>(&self, text: &'t str) -> Cow<'t, [u8]> {
         match self.escape.map(char::from) {
-            Some(escape) => Cow::Owned(text.replace(escape, &format!("{escape}{escape}")).into_bytes()),
+            Some(escape) => {
+                Cow::Owned(text.replace(escape, &format!("{escape}{escape}")).into_bytes())
+            }
             None => Cow::Borrowed(text.as_bytes()),
         }
     }
@@ -143,11 +158,17 @@ impl Copy {
         }
         let is_into_table = words.eat("FROM");
         if !is_into_table && !words.eat("TO") {
-            return Err("FROM or TO was expected; COPY table (columns) FROM 'file' is the form".into());
+            return Err(
+                "FROM or TO was expected; COPY table (columns) FROM 'file' is the form".into()
+            );
         }
         let file = match words.next() {
             Some((file, true)) => Some(PathBuf::from(file)),
-            Some((w, false)) if w.eq_ignore_ascii_case(if is_into_table { "STDIN" } else { "STDOUT" }) => None,
+            Some((w, false))
+                if w.eq_ignore_ascii_case(if is_into_table { "STDIN" } else { "STDOUT" }) =>
+            {
+                None
+            }
             _ => return Err("the name of a file in quotes was expected, or STDIN or STDOUT".into()),
         };
         let mut how = How::default();
@@ -173,10 +194,16 @@ impl Copy {
         let catalog = session.engine().fresh_catalog().map_err(|e| Failure::new(e.to_string()))?;
         let current = session.keyspace();
         let keyspace = self.keyspace.as_deref().or(current.as_deref());
-        let keyspace = keyspace
-            .ok_or_else(|| Failure::with_next("no keyspace is chosen", "USE one, or name it: COPY keyspace.table …"))?;
+        let keyspace = keyspace.ok_or_else(|| {
+            Failure::with_next(
+                "no keyspace is chosen",
+                "USE one, or name it: COPY keyspace.table …",
+            )
+        })?;
         let found = catalog.keyspace(keyspace).and_then(|k| k.table(&self.table)).cloned();
-        found.ok_or_else(|| Failure::new(format!("there is no table {} in the keyspace {keyspace}", self.table)))
+        found.ok_or_else(|| {
+            Failure::new(format!("there is no table {} in the keyspace {keyspace}", self.table))
+        })
     }
 
     /// The columns by their names.
@@ -191,7 +218,11 @@ impl Copy {
     /// Carries it out and says how it went.
     pub fn run(&self, session: &Session, out: &mut dyn Write) -> Done {
         let table = self.table(session)?;
-        if self.is_into_table { self.read(session, &table) } else { self.write(session, &table, out) }
+        if self.is_into_table {
+            self.read(session, &table)
+        } else {
+            self.write(session, &table, out)
+        }
     }
 
     fn write(&self, session: &Session, table: &Table, out: &mut dyn Write) -> Done {
@@ -210,7 +241,10 @@ impl Copy {
             None => out,
         };
         let mut builder = WriterBuilder::new();
-        builder.delimiter(self.how.delimiter).quote(self.how.quote).quote_style(QuoteStyle::Necessary);
+        builder
+            .delimiter(self.how.delimiter)
+            .quote(self.how.quote)
+            .quote_style(QuoteStyle::Necessary);
         if let Some(escape) = self.how.escape {
             // The writer escapes quotes only, and readers know escapes within quotes only.
             builder.double_quote(false).escape(escape).quote_style(QuoteStyle::Always);
@@ -241,7 +275,10 @@ impl Copy {
             }
             if interrupt::is_set() {
                 writer.flush()?;
-                return Err(Failure::new(format!("it was stopped: {} are written", things(rows, "row", "rows"))));
+                return Err(Failure::new(format!(
+                    "it was stopped: {} are written",
+                    things(rows, "row", "rows")
+                )));
             }
         }
         writer.flush()?;
@@ -273,13 +310,16 @@ impl Copy {
         let (mut source, names) = Cells::open(self, &path, input, table)?;
         let types = self.types(table, &names)?;
         let order = marker_order(table, &names);
-        let mut target = Target::new(session, table, &names, self.how.chunk).map_err(|e| Failure::new(e.to_string()))?;
+        let mut target = Target::new(session, table, &names, self.how.chunk)
+            .map_err(|e| Failure::new(e.to_string()))?;
         let watch = Watch::start();
         let mut rows = Loading { path: &path, progress, read, watch, target: &mut target };
         let (mut line, mut cells) = (0, vec![None; names.len()]);
         let mut skip = self.how.skip;
         let mut taken = 0;
-        while taken < self.how.max && source.next(&mut line, &mut cells).map_err(|why| rows.stop(why))? {
+        while taken < self.how.max
+            && source.next(&mut line, &mut cells).map_err(|why| rows.stop(why))?
+        {
             if skip > 0 {
                 skip -= 1;
                 continue;
@@ -291,7 +331,10 @@ impl Copy {
             }
             for &i in &order {
                 let bound = self.bound(&types[i], cells[i].as_deref());
-                rows.target.cells.push(bound.map_err(|why| rows.stop((line, format!("column {}: {why}", names[i]))))?);
+                rows.target.cells.push(
+                    bound
+                        .map_err(|why| rows.stop((line, format!("column {}: {why}", names[i]))))?,
+                );
             }
             rows.add(line)?;
         }
@@ -303,14 +346,19 @@ impl Copy {
         Ok(())
     }
 
-    /// What a cell binds. Nothing is known of a cell that is missing or stands for null: its column stays as it is.
+    /// What a cell binds. Nothing is known of a cell that is missing or stands for null: its column
+    /// stays as it is.
     fn bound(&self, of: &Type, cell: Option<&[u8]>) -> Result<Bound, String> {
         let is_json = self.how.format == Format::Json;
         // JSON has its own null, and an empty text is one there.
-        let stands_for_null = |c: &[u8]| c == self.how.null.as_bytes() && !(is_json && c.is_empty());
+        let stands_for_null =
+            |c: &[u8]| c == self.how.null.as_bytes() && !(is_json && c.is_empty());
         let Some(cell) = cell.filter(|c| !stands_for_null(c)) else { return Ok(Bound::Unset) };
         let text = std::str::from_utf8(cell).map_err(|_| "the cell is not UTF-8".to_owned())?;
-        let has_parts = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_));
+        let has_parts = matches!(
+            of,
+            Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_)
+        );
         // A text may hold a literal of CQL, as cells of other formats do.
         if is_json
             && has_parts
@@ -318,7 +366,9 @@ impl Copy {
         {
             match from_json(of, value) {
                 Ok(value) => return Ok(value),
-                Err(why) => return from_plain(of, text).map(Bound::Bytes).map_err(|_| why.to_string()),
+                Err(why) => {
+                    return from_plain(of, text).map(Bound::Bytes).map_err(|_| why.to_string());
+                }
             }
         }
         from_plain(of, text).map(Bound::Bytes).map_err(|e| e.to_string())
@@ -368,12 +418,19 @@ impl Cells {
         let how = &copy.how;
         if how.format != Format::Csv {
             let trouble = |t| match t {
-                Trouble::Bad { line, why } => Failure::new(format!("{}:{line}: {why}", path.display())),
+                Trouble::Bad { line, why } => {
+                    Failure::new(format!("{}:{line}: {why}", path.display()))
+                }
                 Trouble::Io(e) => Failure::file("read", path, &e),
             };
             let reader = FieldReader::new(input, how.format, true, false).map_err(trouble)?;
             let (fields, left_out) = (Fields::default(), BTreeSet::new());
-            let source = CellSource::Named { reader: Box::new(reader), fields, names: names.clone(), left_out };
+            let source = CellSource::Named {
+                reader: Box::new(reader),
+                fields,
+                names: names.clone(),
+                left_out,
+            };
             return Ok((Cells { source, width: names.len() }, names));
         }
         let mut builder = ReaderBuilder::new();
@@ -381,11 +438,16 @@ impl Cells {
         builder.double_quote(how.escape.is_none()).escape(how.escape);
         let mut reader = builder.from_reader(input);
         if how.header && copy.columns.is_empty() {
-            let head = reader.headers().map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+            let head =
+                reader.headers().map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
             names = head.iter().map(str::to_owned).collect();
             if let Some(unknown) = names.iter().find(|n| table.column(n).is_none()) {
                 let next = "name the columns in the order of the file: COPY table (a, b, …) FROM …";
-                let what = format!("{}:1: the head names {unknown:?}, which is no column of {}", path.display(), table.name);
+                let what = format!(
+                    "{}:1: the head names {unknown:?}, which is no column of {}",
+                    path.display(),
+                    table.name
+                );
                 return Err(Failure::with_next(what, next));
             }
         }
@@ -402,7 +464,10 @@ impl Cells {
                     .map_err(|e| (e.position().map_or(0, csv::Position::line), e.to_string()))?;
                 *line = record.position().map_or(0, csv::Position::line);
                 if good && record.len() != self.width {
-                    return Err((*line, format!("{} cells, but {} columns", record.len(), self.width)));
+                    return Err((
+                        *line,
+                        format!("{} cells, but {} columns", record.len(), self.width),
+                    ));
                 }
                 for (cell, text) in cells.iter_mut().zip(record.iter()) {
                     let cell = cell.get_or_insert_default();
@@ -442,7 +507,8 @@ impl Cells {
 
 /// Whether a field is a column's: of the same name, where case and `-` for `_` make no difference.
 fn is_field(column: &str, field: &[u8]) -> bool {
-    let same = |(a, b): (u8, &u8)| a == *b || a == b.to_ascii_lowercase() || (a == b'_' && *b == b'-');
+    let same =
+        |(a, b): (u8, &u8)| a == *b || a == b.to_ascii_lowercase() || (a == b'_' && *b == b'-');
     column.len() == field.len() && column.bytes().zip(field).all(same)
 }
 
@@ -458,7 +524,8 @@ struct Target<'a> {
     written: u64,
 }
 
-/// The columns in the order of the markers of the statement that writes a row: counters are before the key.
+/// The columns in the order of the markers of the statement that writes a row: counters are before
+/// the key.
 fn marker_order(table: &Table, names: &[String]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..names.len()).collect();
     if table.is_counter() {
@@ -475,34 +542,56 @@ fn is_key(table: &Table, name: &str) -> bool {
 fn row_statement(table: &Table, names: &[String]) -> (String, &'static str) {
     if !table.is_counter() {
         let markers = vec!["?"; names.len()].join(", ");
-        return (format!("INSERT INTO {} ({}) VALUES ({markers})", place(table), quoted(names)), "UNLOGGED");
+        return (
+            format!("INSERT INTO {} ({}) VALUES ({markers})", place(table), quoted(names)),
+            "UNLOGGED",
+        );
     }
-    let (keys, counters): (Vec<&String>, Vec<&String>) = names.iter().partition(|n| is_key(table, n));
-    let added: Vec<_> = counters.iter().map(|n| format!("{0} = {0} + ?", quote_if_needed(n))).collect();
+    let (keys, counters): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|n| is_key(table, n));
+    let added: Vec<_> =
+        counters.iter().map(|n| format!("{0} = {0} + ?", quote_if_needed(n))).collect();
     let keys: Vec<_> = keys.iter().map(|n| format!("{} = ?", quote_if_needed(n))).collect();
-    (format!("UPDATE {} SET {} WHERE {}", place(table), added.join(", "), keys.join(" AND ")), "COUNTER")
+    (
+        format!("UPDATE {} SET {} WHERE {}", place(table), added.join(", "), keys.join(" AND ")),
+        "COUNTER",
+    )
 }
 
 impl Target<'_> {
-    fn new<'a>(session: &'a Session, table: &Table, names: &[String], chunk: usize) -> firn_cql::Result<Target<'a>> {
+    fn new<'a>(
+        session: &'a Session,
+        table: &Table,
+        names: &[String],
+        chunk: usize,
+    ) -> firn_cql::Result<Target<'a>> {
         let (statement, kind) = row_statement(table, names);
         let chunk = chunk.min(MARKERS / names.len().max(1)).max(1);
         let one = session.prepare(&statement)?;
-        let batch = session.prepare(&format!("BEGIN {kind} BATCH {} APPLY BATCH", format!("{statement}; ").repeat(chunk)))?;
+        let batch = session.prepare(&format!(
+            "BEGIN {kind} BATCH {} APPLY BATCH",
+            format!("{statement}; ").repeat(chunk)
+        ))?;
         let (cells, lines) = (vec![], vec![]);
         Ok(Target { session, one, batch, chunk, width: names.len(), cells, lines, written: 0 })
     }
 
-    /// Writes what is waiting. Of a batch that is refused, rows are written one by one up to the one to blame.
+    /// Writes what is waiting. Of a batch that is refused, rows are written one by one up to the
+    /// one to blame.
     fn flush(&mut self) -> Result<(), Bad> {
         let (cells, lines) = (std::mem::take(&mut self.cells), std::mem::take(&mut self.lines));
         let rows = lines.len();
-        if rows == self.chunk && rows > 1 && self.session.run(&self.batch, &cells, &Run::default()).is_ok() {
+        if rows == self.chunk
+            && rows > 1
+            && self.session.run(&self.batch, &cells, &Run::default()).is_ok()
+        {
             self.written += rows as u64;
             return Ok(());
         }
         for (row, line) in cells.chunks_exact(self.width).zip(lines) {
-            self.session.run(&self.one, row.to_vec(), &Run::default()).map_err(|e| (line, e.to_string()))?;
+            self.session
+                .run(&self.one, row.to_vec(), &Run::default())
+                .map_err(|e| (line, e.to_string()))?;
             self.written += 1;
         }
         Ok(())
@@ -528,14 +617,20 @@ impl Loading<'_, '_> {
         self.target.flush().map_err(|why| self.stop(why))?;
         self.progress.at(self.read.get());
         let rate = self.target.written as f64 / self.watch.seconds().max(1e-9);
-        self.progress.say(format!("{} at {}/s", things(self.target.written, "row", "rows"), output::rate(rate)));
+        self.progress.say(format!(
+            "{} at {}/s",
+            things(self.target.written, "row", "rows"),
+            output::rate(rate)
+        ));
         Ok(())
     }
 
     /// A bad line ends it.
     fn stop(&self, (line, why): Bad) -> Failure {
         let written = things(self.target.written, "row is", "rows are");
-        let next = format!("{written} written; correct the line and copy the file again, or go on behind it WITH SKIPROWS");
+        let next = format!(
+            "{written} written; correct the line and copy the file again, or go on behind it WITH SKIPROWS"
+        );
         Failure::with_next(format!("{}:{line}: {why}", self.path.display()), next)
     }
 }

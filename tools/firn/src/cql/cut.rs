@@ -1,4 +1,5 @@
-//! Cuts text into statements of CQL, which `;` ends, and commands of the shell, which the end of the line ends too.
+//! Cuts text into statements of CQL, which `;` ends, and commands of the shell, which the end of
+//! the line ends too.
 //!
 //! Invariant: no more than what is waiting for its end is kept, whatever is fed.
 
@@ -6,8 +7,21 @@ use firn_cql::Script;
 use firn_cql::internals::syntax::lexer::{Lexer, Tok};
 
 /// Words that begin a command of the shell that ends with its line.
-const COMMANDS: [&str; 13] =
-    ["HELP", "DESCRIBE", "DESC", "SOURCE", "EXPAND", "PAGING", "SHOW", "CLEAR", "CLS", "EXIT", "QUIT", "CONSISTENCY", "?"];
+const COMMANDS: [&str; 13] = [
+    "HELP",
+    "DESCRIBE",
+    "DESC",
+    "SOURCE",
+    "EXPAND",
+    "PAGING",
+    "SHOW",
+    "CLEAR",
+    "CLS",
+    "EXIT",
+    "QUIT",
+    "CONSISTENCY",
+    "?",
+];
 
 /// A statement or command with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +98,11 @@ impl Cutter {
             self.at + piece.end
         };
         self.advance(start);
-        let source = Source { text: self.text[start..end].trim_end().to_owned(), line: self.line, column: self.column };
+        let source = Source {
+            text: self.text[start..end].trim_end().to_owned(),
+            line: self.line,
+            column: self.column,
+        };
         self.advance(end);
         Some(source)
     }
@@ -123,7 +141,10 @@ mod tests {
     #[test]
     fn statements_end_with_a_semicolon_and_commands_with_their_line() {
         assert_eq!(cut(&["USE a; USE\n b;\n\n"]), ["1:1 USE a", "1:8 USE\n b"]);
-        assert_eq!(cut(&["help\nUSE a;desc tables; exit"]), ["1:1 help", "2:1 USE a", "2:7 desc tables", "2:20 exit"]);
+        assert_eq!(
+            cut(&["help\nUSE a;desc tables; exit"]),
+            ["1:1 help", "2:1 USE a", "2:7 desc tables", "2:20 exit"]
+        );
         assert_eq!(cut(&["source 'a;b' // c\nUSE x"]), ["1:1 source 'a;b' // c", "2:1 USE x"]);
         assert_eq!(cut(&["// a remark\n", "USE\n", "x // ;\n", ";\n"]), ["2:1 USE\nx"]);
         assert_eq!(

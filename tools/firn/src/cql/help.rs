@@ -52,7 +52,12 @@ const STATEMENTS: [Topic; 25] = [
         "Changes its options.",
         "ALTER KEYSPACE shop WITH durable_writes = false;",
     ),
-    ("DROP KEYSPACE", "DROP KEYSPACE [IF EXISTS] name", "Removes it with all its tables.", "DROP KEYSPACE shop;"),
+    (
+        "DROP KEYSPACE",
+        "DROP KEYSPACE [IF EXISTS] name",
+        "Removes it with all its tables.",
+        "DROP KEYSPACE shop;",
+    ),
     ("USE", "USE keyspace", "Chooses the keyspace of names without one.", "USE shop;"),
     (
         "CREATE TABLE",
@@ -66,7 +71,12 @@ const STATEMENTS: [Topic; 25] = [
         "Adds and drops columns, renames clustering columns, changes options.",
         "ALTER TABLE posts ADD body text;",
     ),
-    ("DROP TABLE", "DROP TABLE [IF EXISTS] name", "Removes a table with its rows.", "DROP TABLE posts;"),
+    (
+        "DROP TABLE",
+        "DROP TABLE [IF EXISTS] name",
+        "Removes a table with its rows.",
+        "DROP TABLE posts;",
+    ),
     ("TRUNCATE", "TRUNCATE [TABLE] name", "Removes all rows.", "TRUNCATE posts;"),
     (
         "CREATE INDEX",
@@ -74,7 +84,12 @@ const STATEMENTS: [Topic; 25] = [
         "Finds rows by a column that is not of the key.",
         "CREATE INDEX ON users (country);",
     ),
-    ("DROP INDEX", "DROP INDEX [IF EXISTS] name", "Removes it; the rows stay.", "DROP INDEX users_country_idx;"),
+    (
+        "DROP INDEX",
+        "DROP INDEX [IF EXISTS] name",
+        "Removes it; the rows stay.",
+        "DROP INDEX users_country_idx;",
+    ),
     (
         "CREATE TYPE",
         "CREATE TYPE [IF NOT EXISTS] name (field type, …)",
@@ -87,7 +102,12 @@ const STATEMENTS: [Topic; 25] = [
         "Adds or renames fields.",
         "ALTER TYPE address ADD country text;",
     ),
-    ("DROP TYPE", "DROP TYPE [IF EXISTS] name", "Removes it, unless a table uses it.", "DROP TYPE address;"),
+    (
+        "DROP TYPE",
+        "DROP TYPE [IF EXISTS] name",
+        "Removes it, unless a table uses it.",
+        "DROP TYPE address;",
+    ),
     (
         "TYPES",
         "ascii bigint blob boolean counter date decimal double duration float inet int smallint text time timestamp\n  timeuuid tinyint uuid varchar varint list<t> set<t> map<k, v> tuple<…> frozen<t>",
@@ -133,7 +153,12 @@ const COMMANDS: [Topic; 11] = [
         "Definitions, as the statements that make them. DESC is short for it.",
         "DESCRIBE TABLE users;",
     ),
-    ("SOURCE", "SOURCE 'file'", "Runs the statements of a file; the first that fails ends it.", "SOURCE 'schema.cql'"),
+    (
+        "SOURCE",
+        "SOURCE 'file'",
+        "Runs the statements of a file; the first that fails ends it.",
+        "SOURCE 'schema.cql'",
+    ),
     (
         "COPY",
         "COPY table [(columns)] FROM 'file' | STDIN [WITH option = value AND …]\n  COPY table [(columns)] TO 'file' | STDOUT [WITH …]",
@@ -154,7 +179,12 @@ const COMMANDS: [Topic; 11] = [
         "PAGING 50",
     ),
     ("SHOW VERSION", "SHOW VERSION", "Which versions these are.", "SHOW VERSION"),
-    ("CONSISTENCY", "CONSISTENCY [level]", "Every level is the same: there is one node.", "CONSISTENCY QUORUM"),
+    (
+        "CONSISTENCY",
+        "CONSISTENCY [level]",
+        "Every level is the same: there is one node.",
+        "CONSISTENCY QUORUM",
+    ),
     ("CLEAR", "CLEAR", "Empties the screen.", "CLEAR"),
     ("HELP", "HELP [topic]", "This.", "HELP UPDATE"),
     ("EXIT", "EXIT", "Leaves; QUIT and Ctrl-D do, too.", "EXIT"),
@@ -170,7 +200,8 @@ fn names(topics: &[Topic]) -> String {
     out.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// What there is to say about a topic, or which topics there are; an error when there is none of this name.
+/// What there is to say about a topic, or which topics there are; an error when there is none of
+/// this name.
 pub fn text(topic: Option<&str>) -> Result<String, String> {
     let list = || {
         format!(
@@ -183,7 +214,11 @@ pub fn text(topic: Option<&str>) -> Result<String, String> {
     let wanted = topic.split_whitespace().collect::<Vec<_>>().join(" ").to_ascii_uppercase();
     let all = || STATEMENTS.iter().chain(&COMMANDS);
     let exact: Vec<_> = all().filter(|t| t.0 == wanted).collect();
-    let found = if exact.is_empty() { all().filter(|t| t.0.split(' ').any(|w| w == wanted)).collect() } else { exact };
+    let found = if exact.is_empty() {
+        all().filter(|t| t.0.split(' ').any(|w| w == wanted)).collect()
+    } else {
+        exact
+    };
     if found.is_empty() {
         return Err(format!("there is no help on {topic}; HELP lists what there is"));
     }
@@ -201,8 +236,9 @@ mod tests {
     fn every_example_is_a_statement_or_a_command() {
         for topic in STATEMENTS.iter().chain(&COMMANDS) {
             let example = topic.3;
-            let is_command =
-                command::parse(example.trim_end_matches(';')).unwrap_or_else(|e| panic!("{example}: {e}")).is_some();
+            let is_command = command::parse(example.trim_end_matches(';'))
+                .unwrap_or_else(|e| panic!("{example}: {e}"))
+                .is_some();
             let good = Script::new(example).all(|p| p.parse().is_ok());
             assert!(is_command || good, "{example}");
             assert!(text(Some(topic.0)).unwrap().contains(example));

@@ -1,7 +1,7 @@
 //! `firn cql`: CQL against a store of this machine, as a shell or as a script.
 //!
-//! Invariants: a script stops at the first statement that fails unless told otherwise; rows go to standard output page by page, why a statement
-//! failed to standard error, with its place.
+//! Invariants: a script stops at the first statement that fails unless told otherwise; rows go to
+//! standard output page by page, why a statement failed to standard error, with its place.
 
 mod cell;
 mod command;
@@ -51,11 +51,18 @@ pub struct CqlArgs {
     echo: bool,
 }
 
-/// The size of a log segment. Each open begins a new one: a few statements get a small one, what may load much does not.
+/// The size of a log segment. Each open begins a new one: a few statements get a small one, what
+/// may load much does not.
 fn wal_segment(args: &CqlArgs) -> u64 {
-    let loads =
-        |text: &str| text.split_whitespace().any(|w| w.eq_ignore_ascii_case("copy") || w.eq_ignore_ascii_case("source"));
-    if args.statements.execute.as_deref().is_some_and(|text| !loads(text)) { 1 << 20 } else { 16 << 20 }
+    let loads = |text: &str| {
+        text.split_whitespace()
+            .any(|w| w.eq_ignore_ascii_case("copy") || w.eq_ignore_ascii_case("source"))
+    };
+    if args.statements.execute.as_deref().is_some_and(|text| !loads(text)) {
+        1 << 20
+    } else {
+        16 << 20
+    }
 }
 
 /// Runs `firn cql`.
@@ -71,11 +78,16 @@ pub fn run(global: &Global, args: &CqlArgs) -> Done {
             if awaited.is_some() {
                 global.tell_empty();
             }
-            Failure::with_next(e.to_string(), "`DESCRIBE KEYSPACES` lists them, `CREATE KEYSPACE` makes one")
+            Failure::with_next(
+                e.to_string(),
+                "`DESCRIBE KEYSPACES` lists them, `CREATE KEYSPACE` makes one",
+            )
         };
         session.execute(&format!("USE {}", quote_if_needed(name)), ()).map_err(failed)?;
     }
-    let shell = |typed: bool| Shell::new(session, global, awaited, typed, args.continue_on_error, args.echo);
+    let shell = |typed: bool| {
+        Shell::new(session, global, awaited, typed, args.continue_on_error, args.echo)
+    };
     let (name, input) = match args.statements.origin()? {
         Origin::Terminal => return shell(true).converse(),
         Origin::Text(name, input) => (name, input),

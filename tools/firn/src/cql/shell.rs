@@ -43,7 +43,8 @@ pub enum Outcome {
 pub struct Shell {
     session: Session,
     global: Global,
-    /// How the store is to be opened when a keyspace is made: until then the session is with an empty database.
+    /// How the store is to be opened when a keyspace is made: until then the session is with an
+    /// empty database.
     awaited: Option<DbOptions>,
     look: Look,
     style: Style,
@@ -59,13 +60,34 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// For a terminal (`typed`) or a script; `go_on` after statements that fail. With `awaited` the session is with an empty database, and
-    /// the store is opened in this way when a keyspace is made.
-    pub fn new(session: Session, global: &Global, awaited: Option<DbOptions>, typed: bool, go_on: bool, echo: bool) -> Shell {
+    /// For a terminal (`typed`) or a script; `go_on` after statements that fail. With `awaited` the
+    /// session is with an empty database, and the store is opened in this way when a keyspace is
+    /// made.
+    pub fn new(
+        session: Session,
+        global: &Global,
+        awaited: Option<DbOptions>,
+        typed: bool,
+        go_on: bool,
+        echo: bool,
+    ) -> Shell {
         let look = if global.store.json { Look::Json } else { Look::Table };
         let page = if typed { TERMINAL_PAGE } else { PAGE };
         let (style, global) = (global.style(), global.clone());
-        Shell { session, global, awaited, look, style, typed, go_on, echo, page, paged: true, depth: 0, failed: false }
+        Shell {
+            session,
+            global,
+            awaited,
+            look,
+            style,
+            typed,
+            go_on,
+            echo,
+            page,
+            paged: true,
+            depth: 0,
+            failed: false,
+        }
     }
 
     /// Whether any statement failed.
@@ -87,17 +109,24 @@ impl Shell {
             let chunk = input.fill_buf().map_err(failed)?;
             ended = chunk.is_empty();
             // Whole lines are fed, so that no character and no comment is cut.
-            let taken = if ended { 0 } else { chunk.iter().rposition(|b| *b == b'\n').map_or(chunk.len(), |i| i + 1) };
+            let taken = if ended {
+                0
+            } else {
+                chunk.iter().rposition(|b| *b == b'\n').map_or(chunk.len(), |i| i + 1)
+            };
             let whole = ended || chunk[..taken].last() == Some(&b'\n');
             rest.extend_from_slice(&chunk[..taken]);
             input.consume(taken);
             if rest.len() + cutter.waiting() > MAX_STATEMENT {
-                return Err(Failure::new(format!("{name}: a statement is longer than {MAX_STATEMENT} bytes")));
+                return Err(Failure::new(format!(
+                    "{name}: a statement is longer than {MAX_STATEMENT} bytes"
+                )));
             }
             if !whole {
                 continue;
             }
-            let text = std::str::from_utf8(&rest).map_err(|_| Failure::new(format!("{name}: the text is not UTF-8")))?;
+            let text = std::str::from_utf8(&rest)
+                .map_err(|_| Failure::new(format!("{name}: the text is not UTF-8")))?;
             cutter.feed(text);
             rest.clear();
             while let Some(source) = cutter.next(ended) {
@@ -201,7 +230,9 @@ impl Shell {
                 match done {
                     Ok(()) => {}
                     Err(Failure::Failed { what, next }) => {
-                        let next = next.map_or(String::new(), |n| format!("\n{} {n}", self.style.bold(" next:")));
+                        let next = next.map_or(String::new(), |n| {
+                            format!("\n{} {n}", self.style.bold(" next:"))
+                        });
                         return Ok(self.complain(source, file, "", &format!("{what}{next}")));
                     }
                     Err(other) => return Err(other),
@@ -225,25 +256,42 @@ impl Shell {
                     false => eprintln!("paging is off"),
                 }
             }
-            Command::ShowVersion => println!("[firn {} | CQL spec 3.4.5]", env!("CARGO_PKG_VERSION")),
+            Command::ShowVersion => {
+                println!("[firn {} | CQL spec 3.4.5]", env!("CARGO_PKG_VERSION"))
+            }
             Command::Clear if self.typed => print!("\x1b[2J\x1b[H"),
             Command::Clear => {}
             Command::Exit => return Ok(Outcome::Leave),
-            Command::Consistency(_) => eprintln!("there is one node: what it has written, every read finds, at every level"),
+            Command::Consistency(_) => eprintln!(
+                "there is one node: what it has written, every read finds, at every level"
+            ),
         }
         Ok(Outcome::Good)
     }
 
     fn source(&mut self, path: &Path, source: &Source, file: Option<&str>) -> Done<Outcome> {
         if self.depth == MAX_DEPTH {
-            return Ok(self.complain(source, file, "", &format!("files may SOURCE each other {MAX_DEPTH} deep")));
+            return Ok(self.complain(
+                source,
+                file,
+                "",
+                &format!("files may SOURCE each other {MAX_DEPTH} deep"),
+            ));
         }
         let input = match Input::open(path) {
             Ok(input) => input,
-            Err(e) => return Ok(self.complain(source, file, "", &format!("cannot read {}: {e}", path.display()))),
+            Err(e) => {
+                return Ok(self.complain(
+                    source,
+                    file,
+                    "",
+                    &format!("cannot read {}: {e}", path.display()),
+                ));
+            }
         };
         self.depth += 1;
-        let outcome = self.script(&path.display().to_string(), BufReader::with_capacity(64 << 10, input));
+        let outcome =
+            self.script(&path.display().to_string(), BufReader::with_capacity(64 << 10, input));
         self.depth -= 1;
         // EXIT ends the file that it stands in.
         outcome.map(|o| if o == Outcome::Leave { Outcome::Good } else { o })
@@ -263,8 +311,17 @@ impl Shell {
                     error.hint = help.map(str::to_owned);
                     self.point(source, file, class, &error);
                 }
-                (None, help) if self.look == Look::Json => complain_json(class, &e.text(), help, file, source.line, None),
-                (None, Some(help)) => return self.complain(source, file, class, &format!("{}\nhint: {help}", e.text())),
+                (None, help) if self.look == Look::Json => {
+                    complain_json(class, &e.text(), help, file, source.line, None)
+                }
+                (None, Some(help)) => {
+                    return self.complain(
+                        source,
+                        file,
+                        class,
+                        &format!("{}\nhint: {help}", e.text()),
+                    );
+                }
                 (None, None) => return self.complain(source, file, class, &e.text()),
             },
         }
@@ -279,11 +336,21 @@ impl Shell {
             (Some(_), line) => (source.line + line - 1, error.column),
         };
         if self.look == Look::Json {
-            return complain_json(class, &error.to_string(), error.hint.as_deref(), file, line, Some(column));
+            return complain_json(
+                class,
+                &error.to_string(),
+                error.hint.as_deref(),
+                file,
+                line,
+                Some(column),
+            );
         }
         let pretty = error.pretty();
-        let words = pretty.strip_prefix(&format!("line {}:{} ", error.line, error.column)).unwrap_or(&pretty);
-        let place = file.map_or(format!("line {line}:{column}"), |f| format!("{f}:{line}:{column}"));
+        let words = pretty
+            .strip_prefix(&format!("line {}:{} ", error.line, error.column))
+            .unwrap_or(&pretty);
+        let place =
+            file.map_or(format!("line {line}:{column}"), |f| format!("{f}:{line}:{column}"));
         eprintln!("{place}: {} {words}", self.style.error(format!("{class}:")));
     }
 
@@ -299,7 +366,14 @@ impl Shell {
     }
 }
 
-fn complain_json(class: &str, why: &str, hint: Option<&str>, file: Option<&str>, line: u32, column: Option<u32>) {
+fn complain_json(
+    class: &str,
+    why: &str,
+    hint: Option<&str>,
+    file: Option<&str>,
+    line: u32,
+    column: Option<u32>,
+) {
     let error = json!({"class": class, "message": why, "hint": hint, "file": file, "line": line, "column": column});
     eprintln!("{}", json!({"error": error}));
 }
@@ -307,10 +381,25 @@ fn complain_json(class: &str, why: &str, hint: Option<&str>, file: Option<&str>,
 /// The name or constant of a statement that the words of an error are about.
 fn blamed(statement: &str, why: &str) -> Option<(usize, usize)> {
     let words: Vec<&str> = why.split_whitespace().collect();
-    let about =
-        ["name", "column", "table", "type", "keyspace", "function", "constant", "identifier", "Keyspace", "Column", "Table"];
+    let about = [
+        "name",
+        "column",
+        "table",
+        "type",
+        "keyspace",
+        "function",
+        "constant",
+        "identifier",
+        "Keyspace",
+        "Column",
+        "Table",
+    ];
     let bare = |w: &str| w.trim_matches(|c: char| !c.is_alphanumeric() && c != '_').to_owned();
-    let mut named = words.windows(2).filter(|w| about.contains(&w[0])).map(|w| bare(w[1])).filter(|w| !w.is_empty());
+    let mut named = words
+        .windows(2)
+        .filter(|w| about.contains(&w[0]))
+        .map(|w| bare(w[1]))
+        .filter(|w| !w.is_empty());
     named.find_map(|name| {
         let last = name.rsplit('.').next().unwrap_or(&name).to_lowercase();
         let mut lexer = Lexer::new(statement, 0);
@@ -373,10 +462,15 @@ mod tests {
 
     #[test]
     fn errors_point_at_what_they_name() {
-        let at = |statement: &str, why: &str| blamed(statement, why).map(|(a, b)| statement[a..b].to_owned());
+        let at = |statement: &str, why: &str| {
+            blamed(statement, why).map(|(a, b)| statement[a..b].to_owned())
+        };
         assert_eq!(at("SELECT nope FROM t", "Undefined column name nope"), Some("nope".into()));
         assert_eq!(
-            at("INSERT INTO t (k) VALUES ('a')", "Invalid STRING constant (a) for \"k\" of type int"),
+            at(
+                "INSERT INTO t (k) VALUES ('a')",
+                "Invalid STRING constant (a) for \"k\" of type int"
+            ),
             Some("'a'".into())
         );
         assert_eq!(at("SELECT * FROM x.T", "table x.t does not exist"), Some("T".into()));

@@ -1,4 +1,5 @@
-//! Results as the shell prints them: a table as cqlsh draws it, rows as lists of their columns, a JSON object a row, definitions as text.
+//! Results as the shell prints them: a table as cqlsh draws it, rows as lists of their columns, a
+//! JSON object a row, definitions as text.
 //!
 //! Invariant: values are cut only for a terminal, and what was cut is said.
 
@@ -49,7 +50,8 @@ fn pad(text: &str, width: usize, left: bool) -> String {
 /// The narrowest column of a table whose values are cut.
 const NARROWEST: usize = 10;
 
-/// Widths of columns with which a line has room: the widest ones give way, down to [`NARROWEST`]. `None` where that is not enough.
+/// Widths of columns with which a line has room: the widest ones give way, down to [`NARROWEST`].
+/// `None` where that is not enough.
 fn fit(widths: &[usize], room: Option<usize>) -> Option<Vec<usize>> {
     let Some(room) = room else { return Some(widths.to_vec()) };
     // A blank before the line, and " | " between its columns.
@@ -86,15 +88,25 @@ fn cells(row: Row<'_>) -> Vec<String> {
 
 /// A row as one line of JSON, in the order of its columns.
 pub fn object(row: Row<'_>) -> String {
-    let member =
-        |(i, c): (usize, &firn_cql::ColumnSpec)| format!("{}: {}", serde_json::json!(c.name), json(&c.of.of, row.bytes(i)));
+    let member = |(i, c): (usize, &firn_cql::ColumnSpec)| {
+        format!("{}: {}", serde_json::json!(c.name), json(&c.of.of, row.bytes(i)))
+    };
     format!("{{{}}}", row.columns().iter().enumerate().map(member).collect::<Vec<_>>().join(", "))
 }
 
 impl Printer {
     /// For one result.
     pub fn new(look: Look, style: Style, room: Option<usize>) -> Printer {
-        Printer { look, style, rows: 0, room, widths: vec![], is_cut: false, is_text: false, is_condition: false }
+        Printer {
+            look,
+            style,
+            rows: 0,
+            room,
+            widths: vec![],
+            is_cut: false,
+            is_text: false,
+            is_condition: false,
+        }
     }
 
     /// Prints a page.
@@ -102,7 +114,8 @@ impl Printer {
         if *page.kind() != Kind::Rows {
             return Ok(());
         }
-        self.is_text = page.columns().first().is_some_and(|c| c.keyspace == "system" && c.table == "describe");
+        self.is_text =
+            page.columns().first().is_some_and(|c| c.keyspace == "system" && c.table == "describe");
         self.is_condition = page.columns().first().is_some_and(|c| c.name == "[applied]");
         match self.look {
             Look::Json => page.iter().try_for_each(|row| writeln!(out, "{}", object(row)))?,
@@ -132,14 +145,16 @@ impl Printer {
         };
         self.is_cut |= widths != self.widths;
         if first {
-            let head: Vec<_> = names.iter().zip(&widths).map(|(n, w)| pad(&cut(n, *w), *w, true)).collect();
+            let head: Vec<_> =
+                names.iter().zip(&widths).map(|(n, w)| pad(&cut(n, *w), *w, true)).collect();
             let rule: Vec<_> = widths.iter().map(|w| "-".repeat(w + 2)).collect();
             let rule = rule.join("+");
             let rule = &rule[..self.room.map_or(rule.len(), |room| room.min(rule.len()))];
             writeln!(out, "\n {}\n{rule}", self.style.heading(head.join(" | ").trim_end()))?;
         }
         for line in &lines {
-            let line: Vec<_> = line.iter().zip(&widths).map(|(t, w)| pad(&cut(t, *w), *w, false)).collect();
+            let line: Vec<_> =
+                line.iter().zip(&widths).map(|(t, w)| pad(&cut(t, *w), *w, false)).collect();
             writeln!(out, " {}", line.join(" | "))?;
         }
         Ok(())
@@ -150,8 +165,13 @@ impl Printer {
         for (i, row) in page.iter().enumerate() {
             let texts = cells(row);
             let values = texts.iter().map(|t| t.width()).max().unwrap_or(0);
-            writeln!(out, "\n{}", self.style.heading(format!("@ Row {}", self.rows + i as u64 + 1)))?;
-            let values = (values + 2).min(self.room.map_or(usize::MAX, |room| room.saturating_sub(names + 3).max(1)));
+            writeln!(
+                out,
+                "\n{}",
+                self.style.heading(format!("@ Row {}", self.rows + i as u64 + 1))
+            )?;
+            let values = (values + 2)
+                .min(self.room.map_or(usize::MAX, |room| room.saturating_sub(names + 3).max(1)));
             writeln!(out, "{}+{}", "-".repeat(names + 2), "-".repeat(values))?;
             for (column, text) in page.columns().iter().zip(&texts) {
                 writeln!(out, " {} | {text}", pad(&column.name, names, true))?;
@@ -166,7 +186,11 @@ impl Printer {
             (Kind::Rows, Look::Table | Look::Expanded) if self.is_text => Ok(()),
             (Kind::Rows, Look::Table | Look::Expanded) if self.is_condition => writeln!(out),
             (Kind::Rows, Look::Table | Look::Expanded) => {
-                let cut = if self.is_cut { ", cut to the terminal's width: EXPAND ON shows all of them" } else { "" };
+                let cut = if self.is_cut {
+                    ", cut to the terminal's width: EXPAND ON shows all of them"
+                } else {
+                    ""
+                };
                 writeln!(out, "\n({} rows{cut})", self.rows)
             }
             _ => Ok(()),
@@ -179,12 +203,18 @@ fn described(page: &Rows, out: &mut dyn Write) -> io::Result<()> {
     let text = |row: Row<'_>, name: &str| row.get::<String>(name).unwrap_or_default();
     let has = |name: &str| page.columns().iter().any(|c| c.name == name);
     if has("create_statement") {
-        return page.iter().try_for_each(|row| writeln!(out, "\n{}", text(row, "create_statement")));
+        return page
+            .iter()
+            .try_for_each(|row| writeln!(out, "\n{}", text(row, "create_statement")));
     }
     if !has("keyspace_name") {
         let line = |(c, t): (&firn_cql::ColumnSpec, String)| format!("{}: {t}", c.name);
         return page.iter().try_for_each(|row| {
-            writeln!(out, "\n{}", row.columns().iter().zip(cells(row)).map(line).collect::<Vec<_>>().join("\n"))
+            writeln!(
+                out,
+                "\n{}",
+                row.columns().iter().zip(cells(row)).map(line).collect::<Vec<_>>().join("\n")
+            )
         });
     }
     let mut keyspace = String::new();

@@ -28,7 +28,8 @@ struct OfTree<'a> {
     last: Option<&'a ReadCost>,
 }
 
-/// How `firn compact` is asked for what a read read: of a range only that, of a tree of cells the whole tree.
+/// How `firn compact` is asked for what a read read: of a range only that, of a tree of cells the
+/// whole tree.
 fn compact(read: &ReadCost) -> String {
     let tree = shell::quote(&read.tree);
     let (from, until) = match &read.of {
@@ -37,7 +38,11 @@ fn compact(read: &ReadCost) -> String {
     };
     match (std::str::from_utf8(from), std::str::from_utf8(until)) {
         (Ok(from), Ok(until)) if !from.chars().chain(until.chars()).any(char::is_control) => {
-            format!("firn compact --tree {tree} --from {} --to {}", shell::quote(from), shell::quote(until))
+            format!(
+                "firn compact --tree {tree} --from {} --to {}",
+                shell::quote(from),
+                shell::quote(until)
+            )
         }
         _ => {
             let hex = firn_tools::escape::hex;
@@ -59,7 +64,8 @@ pub fn lines(told: &Told) -> Vec<String> {
         let t = trees.entry(&read.cost.tree).or_default();
         t.reads += 1;
         t.found += read.cost.found;
-        t.searched += read.cost.sources.iter().filter(|s| is_run(s) && s.skipped.is_none()).count() as u64;
+        t.searched +=
+            read.cost.sources.iter().filter(|s| is_run(s) && s.skipped.is_none()).count() as u64;
         t.sum.add(&read.cost.total());
         for (id, e) in read.cost.sources.iter().flat_map(|s| &s.tables) {
             t.tables.entry(*id).or_default().add(e);
@@ -80,7 +86,8 @@ fn of_tree(t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
     let (e, found, tree) = (&t.sum.entries, t.found, &last.tree);
     let stands_out = |n: u64| n > MANY_PASSED.1 && n > MANY_PASSED.0 * found;
     let place = |of: fn(&Entries) -> u64| {
-        at_most(&t.tables, of).map_or_else(|| "all in memtables".to_owned(), |most| format!("most: {most}"))
+        at_most(&t.tables, of)
+            .map_or_else(|| "all in memtables".to_owned(), |most| format!("most: {most}"))
     };
     let compact = || format!("`{}`", compact(last));
     let mut said = vec![];
@@ -102,13 +109,25 @@ fn of_tree(t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
         ));
     }
     if t.searched > MANY_RUNS * t.reads {
-        said.push(format!("searched {} in {} of {tree}: {} leaves one", runs(t.searched), reads(t.reads), compact()));
+        said.push(format!(
+            "searched {} in {} of {tree}: {} leaves one",
+            runs(t.searched),
+            reads(t.reads),
+            compact()
+        ));
     }
     if stands_out(e.unseen) {
-        said.push(format!("passed {} of {tree} that came after the read began", things(e.unseen, "entry", "entries")));
+        said.push(format!(
+            "passed {} of {tree} that came after the read began",
+            things(e.unseen, "entry", "entries")
+        ));
     }
     if e.operands > MANY_OPERANDS * found.max(1) {
-        said.push(format!("folded {} of {tree}: {} leaves one value", things(e.operands, "operand", "operands"), compact()));
+        said.push(format!(
+            "folded {} of {tree}: {} leaves one value",
+            things(e.operands, "operand", "operands"),
+            compact()
+        ));
     }
     if t.dead > MANY_PASSED.1 && t.dead * 2 > t.cells {
         said.push(format!(

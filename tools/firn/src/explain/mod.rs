@@ -1,7 +1,9 @@
-//! `firn explain`: what one read cost, and why: which memtables and runs were there, what was skipped and by what, which blocks were read
-//! from where, what was passed on the way; and what could be done about it.
+//! `firn explain`: what one read cost, and why: which memtables and runs were there, what was
+//! skipped and by what, which blocks were read from where, what was passed on the way; and what
+//! could be done about it.
 //!
-//! Invariant: what is told was recorded while the read was made, by the store that was opened for it: so a first read finds nothing cached.
+//! Invariant: what is told was recorded while the read was made, by the store that was opened for
+//! it: so a first read finds nothing cached.
 
 mod advice;
 mod show;
@@ -85,7 +87,8 @@ struct Told {
 /// One read of the engine.
 struct Read {
     cost: ReadCost,
-    /// In a tree of cells: how many lie in what was read, and how many of them are deletions, deleted or expired.
+    /// In a tree of cells: how many lie in what was read, and how many of them are deletions,
+    /// deleted or expired.
     cells: Option<(u64, u64)>,
 }
 
@@ -125,11 +128,15 @@ fn of_statement(global: &Global, args: &ExplainArgs, text: &str) -> Done<Told> {
         session.execute(&format!("USE {}", quote_if_needed(name)), ()).map_err(refused)?;
     }
     if !matches!(parse(text).map_err(|e| refused(e.into()))?.statement, Statement::Select(_)) {
-        return Err(Failure::with_next("this statement does not read: only SELECT can be explained", "`firn cql -e` runs it"));
+        return Err(Failure::with_next(
+            "this statement does not read: only SELECT can be explained",
+            "`firn cql -e` runs it",
+        ));
     }
     let how = Run { page_size: Some(args.limit.max(1)), ..Run::default() };
     let db = session.engine().store().db();
-    let (rows, recorded) = record(db, args, || session.execute_as(text, (), &how).map_err(refused))?;
+    let (rows, recorded) =
+        record(db, args, || session.execute_as(text, (), &how).map_err(refused))?;
     let names = Names::of_session(&session);
     told(db, recorded, names, Some(rows.len()))
 }
@@ -182,7 +189,8 @@ fn told(db: &Db, recorded: Recorded, names: Names, rows: Option<usize>) -> Done<
     Ok(Told { rows, reads, more: recorded.more, names })
 }
 
-/// How many cells lie in a range, and how many of those are dead: they stay until their grace is over, and are passed by each read.
+/// How many cells lie in a range, and how many of those are dead: they stay until their grace is
+/// over, and are passed by each read.
 fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<(u64, u64)>> {
     let ReadOf::Range { from, until } = of else { return Ok(None) };
     let now = firn_kv::OsEnv::new().wall_micros() as i64 / 1_000_000;
@@ -212,7 +220,9 @@ fn part(read: &ReadCost, names: &Names) -> Option<String> {
 
 /// What was read, in words.
 fn subject(read: &ReadCost, names: &Names) -> String {
-    let tree = names.of_tree(&read.tree).map_or_else(|| format!("tree {}", read.tree), |n| format!("{n} (tree {})", read.tree));
+    let tree = names
+        .of_tree(&read.tree)
+        .map_or_else(|| format!("tree {}", read.tree), |n| format!("{n} (tree {})", read.tree));
     let of = |key: &[u8]| names.partition(&read.tree, key);
     let part = part(read, names).map_or_else(String::new, |part| format!(", {part}"));
     match &read.of {
@@ -225,7 +235,8 @@ fn subject(read: &ReadCost, names: &Names) -> String {
             None if names.of_tree(&read.tree).is_some() => format!("partitions of {tree}"),
             None => {
                 let from = if from.is_empty() { "the first".into() } else { words(from) };
-                let until = until.as_ref().map_or("the last".into(), |u| format!("before {}", words(u)));
+                let until =
+                    until.as_ref().map_or("the last".into(), |u| format!("before {}", words(u)));
                 format!("keys of {tree} from {from} to {until}")
             }
         },

@@ -49,12 +49,16 @@ fn entries(e: &Entries) -> Vec<String> {
 fn parts(c: &SourceCost) -> Vec<String> {
     let mut all = vec![];
     if !c.opened.is_empty() {
-        all.push(format!("{} opened (index and filter read)", things(c.opened.len() as u64, "table", "tables")));
+        all.push(format!(
+            "{} opened (index and filter read)",
+            things(c.opened.len() as u64, "table", "tables")
+        ));
     }
     if !c.filters.is_empty() {
         let maybe = c.filters.iter().filter(|f| f.maybe).count();
         let wrong = c.filters.iter().filter(|f| f.right == Some(false)).count() as u64;
-        let wrongly = if wrong > 0 { format!(", {} of them wrongly", count(wrong)) } else { String::new() };
+        let wrongly =
+            if wrong > 0 { format!(", {} of them wrongly", count(wrong)) } else { String::new() };
         let no = count((c.filters.len() - maybe) as u64);
         all.push(format!(
             "{} asked: {no} no, {} maybe{wrongly}",
@@ -63,12 +67,20 @@ fn parts(c: &SourceCost) -> Vec<String> {
         ));
     }
     let from = |origin| c.blocks.iter().filter(move |b| b.origin == origin);
-    for (origin, name) in [(Origin::Cache, "the cache"), (Origin::File, "the file"), (Origin::Map, "the map of the file")] {
+    for (origin, name) in [
+        (Origin::Cache, "the cache"),
+        (Origin::File, "the file"),
+        (Origin::Map, "the map of the file"),
+    ] {
         let n = from(origin).count() as u64;
         if n > 0 {
             let stored = bytes(from(origin).map(|b| b.stored).sum());
             let unpacked = from(origin).filter(|b| b.decompressed).count() as u64;
-            let unpacked = if unpacked > 0 { format!(", {} decompressed", count(unpacked)) } else { String::new() };
+            let unpacked = if unpacked > 0 {
+                format!(", {} decompressed", count(unpacked))
+            } else {
+                String::new()
+            };
             all.push(format!("{} from {name} ({stored}{unpacked})", things(n, "block", "blocks")));
         }
     }
@@ -86,7 +98,12 @@ fn read(style: Style, out: &mut impl Write, r: &Read, told: &Told) -> io::Result
         ReadOf::Key(_) => "found".into(),
         ReadOf::Range { .. } => format!("{} found", things(cost.found, "key", "keys")),
     };
-    writeln!(out, "{}: {found} in {}", style.heading(subject(cost, &told.names)), nanos(cost.nanos))?;
+    writeln!(
+        out,
+        "{}: {found} in {}",
+        style.heading(subject(cost, &told.names)),
+        nanos(cost.nanos)
+    )?;
     let last = cost.sources.len().saturating_sub(1);
     for (i, s) in cost.sources.iter().enumerate() {
         let (branch, under) = if i == last { ("└─", "  ") } else { ("├─", "│ ") };
@@ -138,7 +155,13 @@ pub fn print(style: Style, out: &mut impl Write, told: &Told) -> io::Result<()> 
         writeln!(out, "{}", style.heading("All together:"))?;
         for (tree, (n, sum)) in sums(told) {
             let tree = told.names.of_tree(tree).unwrap_or(tree);
-            writeln!(out, "   {tree}: {} in {}, {}", things(n, "read", "reads"), nanos(sum.nanos), parts(&sum).join(", "))?;
+            writeln!(
+                out,
+                "   {tree}: {} in {}, {}",
+                things(n, "read", "reads"),
+                nanos(sum.nanos),
+                parts(&sum).join(", ")
+            )?;
         }
         if told.more > 0 {
             writeln!(out, "   and {} that were not recorded", things(told.more, "read", "reads"))?;
@@ -177,7 +200,8 @@ fn source_json(c: &SourceCost) -> Map<String, Value> {
     });
     let mut o = entries_json(&c.entries);
     o.insert("opened".into(), json!(c.opened));
-    let filters = c.filters.iter().map(|f| json!({"table": f.table, "maybe": f.maybe, "right": f.right}));
+    let filters =
+        c.filters.iter().map(|f| json!({"table": f.table, "maybe": f.maybe, "right": f.right}));
     o.insert("filters".into(), filters.collect());
     o.insert("blocks".into(), c.blocks.iter().map(block).collect());
     o.insert("tables".into(), tables.collect());

@@ -6,7 +6,8 @@ use firn_kv::{Db, Error, Range, Readable, Snapshot, Tree, Value};
 
 use super::expected::{Change, Expected, Keys, Shard, touched};
 use super::layout::{
-    ACCOUNTS, BANK, COUNTS, DEPOSIT, NAMES, PARTS, ROWS, SUMS, TREES, TWINS, Version, account, key, number, parse, value,
+    ACCOUNTS, BANK, COUNTS, DEPOSIT, NAMES, PARTS, ROWS, SUMS, TREES, TWINS, Version, account, key,
+    number, parse, value,
 };
 use super::tables::Tables;
 
@@ -48,7 +49,11 @@ fn name(tree: usize, shard: u32, index: u32) -> String {
 }
 
 fn written(tree: usize, version: u64) -> String {
-    if tree == SUMS { format!("the number {version}") } else { format!("what {} wrote", Version(version)) }
+    if tree == SUMS {
+        format!("the number {version}")
+    } else {
+        format!("what {} wrote", Version(version))
+    }
 }
 
 fn found(tree: usize, bytes: &[u8]) -> String {
@@ -60,7 +65,14 @@ fn found(tree: usize, bytes: &[u8]) -> String {
 }
 
 /// Compares the value of one key.
-pub fn check_value(what: &str, tree: usize, shard: u32, index: u32, expected: Option<u64>, got: Option<&[u8]>) -> Checked {
+pub fn check_value(
+    what: &str,
+    tree: usize,
+    shard: u32,
+    index: u32,
+    expected: Option<u64>,
+    got: Option<&[u8]>,
+) -> Checked {
     let right = expected.map(|v| value(tree, shard, index, v));
     if right.as_deref() == got {
         return Ok(());
@@ -91,15 +103,23 @@ pub fn check_walk(
             continue;
         }
         let is = match parse(&k) {
-            Some((shard, index)) => format!("{} with {}", name(tree, shard, index), found(tree, &v)),
+            Some((shard, index)) => {
+                format!("{} with {}", name(tree, shard, index), found(tree, &v))
+            }
             None => format!("a key of {} bytes that nobody wrote", k.len()),
         };
-        let should =
-            at.map_or_else(|| "the end".to_owned(), |(s, i, v)| format!("{} with {}", name(tree, s, i), written(tree, v)));
+        let should = at.map_or_else(
+            || "the end".to_owned(),
+            |(s, i, v)| format!("{} with {}", name(tree, s, i), written(tree, v)),
+        );
         return wrong(format!("{what}: next should be {should}, and is {is}"));
     }
     match expected.next() {
-        Some((s, i, v)) => wrong(format!("{what}: {} with {} is missing at the end", name(tree, s, i), written(tree, v))),
+        Some((s, i, v)) => wrong(format!(
+            "{what}: {} with {} is missing at the end",
+            name(tree, s, i),
+            written(tree, v)
+        )),
         None => Ok(n),
     }
 }
@@ -133,7 +153,9 @@ impl Known {
     pub fn check_all(&self, what: &str, expected: &Expected) -> Checked<u64> {
         let mut n = 0;
         for (t, tree) in self.trees.iter().enumerate() {
-            let all = (0..).zip(&expected.shards).flat_map(|(shard, s): (u32, &Shard)| of_shard(shard, &s[t]));
+            let all = (0..)
+                .zip(&expected.shards)
+                .flat_map(|(shard, s): (u32, &Shard)| of_shard(shard, &s[t]));
             n += check_walk(what, t, tree.iter(), all)?;
         }
         for (shard, s) in (0..).zip(&expected.shards) {
@@ -171,8 +193,14 @@ impl Known {
     }
 }
 
-/// Settles what became of a step that was begun and not done: the store has all of it or nothing. Applies it where it is there.
-pub fn settle(known: &Known, expected: &mut Expected, changes: &[Change], step: Version) -> Checked<bool> {
+/// Settles what became of a step that was begun and not done: the store has all of it or nothing.
+/// Applies it where it is there.
+pub fn settle(
+    known: &Known,
+    expected: &mut Expected,
+    changes: &[Change],
+    step: Version,
+) -> Checked<bool> {
     let mut after = touched(changes, |shard| expected.shards.get(shard as usize));
     for c in changes {
         if let Some(shard) = after.get_mut(&c.shard()) {
@@ -183,7 +211,8 @@ pub fn settle(known: &Known, expected: &mut Expected, changes: &[Change], step: 
     for (shard, new) in &after {
         let old = &expected.shards[*shard as usize];
         for t in 0..PARTS {
-            let indexes = old[t].keys().chain(new[t].keys()).collect::<std::collections::BTreeSet<_>>();
+            let indexes =
+                old[t].keys().chain(new[t].keys()).collect::<std::collections::BTreeSet<_>>();
             for &&index in indexes.iter().filter(|i| old[t].get(i) != new[t].get(i)) {
                 if known.is(t, *shard, index, new[t].get(&index).copied())? {
                     with = Some(name(t, *shard, index));
@@ -199,7 +228,9 @@ pub fn settle(known: &Known, expected: &mut Expected, changes: &[Change], step: 
         }
     }
     if let (Some(a), Some(b)) = (&with, &without) {
-        return wrong(format!("after opening, half of {step} is there: {a} is changed, and {b} is not"));
+        return wrong(format!(
+            "after opening, half of {step} is there: {a} is changed, and {b} is not"
+        ));
     }
     if with.is_some() {
         for (shard, new) in after {
@@ -210,7 +241,13 @@ pub fn settle(known: &Known, expected: &mut Expected, changes: &[Change], step: 
 }
 
 /// Compares the twins, as a snapshot sees them from some key on: what batches wrote alike is alike.
-pub fn check_twins(what: &str, snapshot: &Snapshot, trees: &[Tree], from: &[u8], most: usize) -> Checked {
+pub fn check_twins(
+    what: &str,
+    snapshot: &Snapshot,
+    trees: &[Tree],
+    from: &[u8],
+    most: usize,
+) -> Checked {
     let walk = |t: usize| -> Range { snapshot.range(&trees[TWINS[t]], from..) };
     let (mut a, mut b) = (walk(0), walk(1));
     for _ in 0..most {
@@ -227,7 +264,11 @@ pub fn check_twins(what: &str, snapshot: &Snapshot, trees: &[Tree], from: &[u8],
                         },
                     )
                 };
-                return wrong(format!("{what}: half a batch: one twin has {}, the other {}", say(x), say(y)));
+                return wrong(format!(
+                    "{what}: half a batch: one twin has {}, the other {}",
+                    say(x),
+                    say(y)
+                ));
             }
         }
     }
@@ -238,11 +279,16 @@ pub fn check_twins(what: &str, snapshot: &Snapshot, trees: &[Tree], from: &[u8],
 pub fn check_bank(what: &str, snapshot: &Snapshot, bank: &Tree) -> Checked {
     let mut sum = 0i64;
     for n in 0..ACCOUNTS {
-        let Some(v) = snapshot.get(bank, &account(n))? else { return wrong(format!("{what}: account {n} is gone")) };
+        let Some(v) = snapshot.get(bank, &account(n))? else {
+            return wrong(format!("{what}: account {n} is gone"));
+        };
         sum += number(&v)? as i64;
     }
     if sum != ACCOUNTS as i64 * DEPOSIT {
-        return wrong(format!("{what}: the accounts hold {sum}, and should hold {}", ACCOUNTS as i64 * DEPOSIT));
+        return wrong(format!(
+            "{what}: the accounts hold {sum}, and should hold {}",
+            ACCOUNTS as i64 * DEPOSIT
+        ));
     }
     Ok(())
 }
@@ -268,9 +314,19 @@ pub fn check_shared(what: &str, db: &Db, trees: &[Tree]) -> Checked {
 /// Checks that a value of a tree that comes and goes is one that was written for this key.
 pub fn check_scratch(what: &str, k: &[u8], v: &[u8]) -> Checked {
     let (shard, index) = match parse(k) {
-        Some(of) if Version::of(v).is_some_and(|version| value(0, of.0, of.1, version.0) == v) => return Ok(()),
+        Some(of) if Version::of(v).is_some_and(|version| value(0, of.0, of.1, version.0) == v) => {
+            return Ok(());
+        }
         Some(of) => of,
-        None => return wrong(format!("{what}: a tree that comes and goes has a key of {} bytes that nobody wrote", k.len())),
+        None => {
+            return wrong(format!(
+                "{what}: a tree that comes and goes has a key of {} bytes that nobody wrote",
+                k.len()
+            ));
+        }
     };
-    wrong(format!("{what}: a tree that comes and goes has, for shard {shard} key {index}, {}", found(0, v)))
+    wrong(format!(
+        "{what}: a tree that comes and goes has, for shard {shard} key {index}, {}",
+        found(0, v)
+    ))
 }

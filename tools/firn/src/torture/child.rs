@@ -1,7 +1,9 @@
-//! The process that is killed: opens the store, compares all of it with what is expected, and lets the threads of a cycle loose on it.
+//! The process that is killed: opens the store, compares all of it with what is expected, and lets
+//! the threads of a cycle loose on it.
 //!
-//! Invariants: the expected state on disk is replaced only after the whole store has been compared with it, and after the journals that
-//! go on from it exist. So a kill at any moment, opening included, leaves an expected state with its journals.
+//! Invariants: the expected state on disk is replaced only after the whole store has been compared
+//! with it, and after the journals that go on from it exist. So a kill at any moment, opening
+//! included, leaves an expected state with its journals.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,10 +50,13 @@ pub fn run(settings: &Settings, dir: &Path, cycle: u64) -> Checked {
         Err(Trouble::Failed(e)) => return wrong(format!("opening failed: {e}")),
         other => other?,
     };
-    tell(json!({ "event": "open", "millis": (watch.seconds() * 1000.0) as u64, "keys": keys, "counts": opened.counts }));
+    tell(
+        json!({ "event": "open", "millis": (watch.seconds() * 1000.0) as u64, "keys": keys, "counts": opened.counts }),
+    );
     let expected = opened.expected;
-    let journals: Vec<Journal> =
-        (0..plan.threads).map(|t| Journal::create(&*plain, dir, cycle, t)).collect::<Result<_, _>>()?;
+    let journals: Vec<Journal> = (0..plan.threads)
+        .map(|t| Journal::create(&*plain, dir, cycle, t))
+        .collect::<Result<_, _>>()?;
     expected.save(&*plain, dir)?;
     if opened.before > 0 {
         journal::remove(&*plain, dir, opened.before, settings.threads);
@@ -106,7 +111,8 @@ fn open(
         let space = settings.space(&settings.plan(before));
         for thread in 0..space.threads {
             let progress = journal::read(plain, dir, before, thread)?;
-            let refused: std::collections::BTreeSet<u64> = progress.refused.iter().copied().collect();
+            let refused: std::collections::BTreeSet<u64> =
+                progress.refused.iter().copied().collect();
             for number in 0..progress.done {
                 let step = space.step(thread, number);
                 if refused.contains(&number) {
@@ -117,7 +123,10 @@ fn open(
                 *counts.entry(step.kind()).or_insert(0) += 1;
             }
             if progress.begun > progress.done {
-                open.push((Version::new(before, thread, progress.done), space.step(thread, progress.done)));
+                open.push((
+                    Version::new(before, thread, progress.done),
+                    space.step(thread, progress.done),
+                ));
             }
         }
     }
@@ -188,18 +197,24 @@ fn threads(
         }
         handles
             .into_iter()
-            .map(|h| h.join().unwrap_or_else(|_| wrong("a thread panicked; what it said stands above")))
+            .map(|h| {
+                h.join().unwrap_or_else(|_| wrong("a thread panicked; what it said stands above"))
+            })
             .collect()
     }))
 }
 
-/// Closes a store that nobody killed; before it, makes the copy with which the next cycle goes on, if it is to.
+/// Closes a store that nobody killed; before it, makes the copy with which the next cycle goes on,
+/// if it is to.
 fn close(shared: Arc<Shared>, plan: &Plan, dir: &Path) -> Checked {
     let db = shared.db.clone();
     let latched = db.sync().is_err();
     if plan.failing.is_none() {
         if latched {
-            return wrong(format!("the store takes no writes, though nothing has failed: {:?}", db.sync().err()));
+            return wrong(format!(
+                "the store takes no writes, though nothing has failed: {:?}",
+                db.sync().err()
+            ));
         }
         db.wait_idle()?;
         let found = db.verify(|_, _| {})?;
@@ -209,7 +224,9 @@ fn close(shared: Arc<Shared>, plan: &Plan, dir: &Path) -> Checked {
     } else if !latched {
         // What was refused for want of space must be taken now that there is some.
         match db.wait_idle() {
-            Err(e) if e.kind() == ErrorKind::NoSpace => return wrong(format!("there is space again, but: {e}")),
+            Err(e) if e.kind() == ErrorKind::NoSpace => {
+                return wrong(format!("there is space again, but: {e}"));
+            }
             _ => {}
         }
     }
@@ -221,9 +238,14 @@ fn close(shared: Arc<Shared>, plan: &Plan, dir: &Path) -> Checked {
     }
     let closed = db.close();
     if closed.is_err() != latched {
-        return wrong(format!("the store takes {} writes, and closing it gave {closed:?}", if latched { "no" } else { "" }));
+        return wrong(format!(
+            "the store takes {} writes, and closing it gave {closed:?}",
+            if latched { "no" } else { "" }
+        ));
     }
     drop(shared);
-    tell(json!({ "event": "closed", "latched": latched, "failing": plan.failing.as_ref().map(|f| f.fault != Fault::Enospc) }));
+    tell(
+        json!({ "event": "closed", "latched": latched, "failing": plan.failing.as_ref().map(|f| f.fault != Fault::Enospc) }),
+    );
     Ok(())
 }

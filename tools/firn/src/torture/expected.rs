@@ -1,7 +1,8 @@
 //! The expected state: of each key of each shard its version, kept beside the store.
 //!
-//! Invariants: the file is replaced by a rename, so it is always one that was written whole; it says with which cycle's journals it
-//! goes on, so that the state after a kill is the file and what those journals say (`journal`).
+//! Invariants: the file is replaced by a rename, so it is always one that was written whole; it
+//! says with which cycle's journals it goes on, so that the state after a kill is the file and what
+//! those journals say (`journal`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use firn_kv::{Error, Result};
 
 use super::layout::{PARTS, ROWS};
 
-/// Versions of the keys of one shard of one tree, by the number of the key. In the tree of sums, the numbers themselves.
+/// Versions of the keys of one shard of one tree, by the number of the key. In the tree of sums,
+/// the numbers themselves.
 pub type Keys = BTreeMap<u32, u64>;
 /// One shard in all trees and tables.
 pub type Shard = [Keys; PARTS];
@@ -60,7 +62,8 @@ impl Change {
                 *n = n.wrapping_add(by);
             }
             Change::UnsetRange { tree, from, to, .. } => {
-                let gone: Vec<u32> = shard[tree].range(from..to.max(from)).map(|(i, _)| *i).collect();
+                let gone: Vec<u32> =
+                    shard[tree].range(from..to.max(from)).map(|(i, _)| *i).collect();
                 gone.iter().for_each(|i| {
                     shard[tree].remove(i);
                 });
@@ -70,7 +73,10 @@ impl Change {
 }
 
 /// Copies of the shards that some changes are about.
-pub fn touched<'a>(changes: &[Change], shard: impl Fn(u32) -> Option<&'a Shard>) -> BTreeMap<u32, Shard> {
+pub fn touched<'a>(
+    changes: &[Change],
+    shard: impl Fn(u32) -> Option<&'a Shard>,
+) -> BTreeMap<u32, Shard> {
     changes.iter().filter_map(|c| Some((c.shard(), shard(c.shard())?.clone()))).collect()
 }
 
@@ -104,7 +110,8 @@ impl Expected {
             return Ok(Expected::empty(shards));
         }
         let bytes = env.read_all(&path, LARGEST)?;
-        let damaged = || Error::invalid("this is no expected state; begin a new directory").in_file(&path);
+        let damaged =
+            || Error::invalid("this is no expected state; begin a new directory").in_file(&path);
         let Some((head, mut rest)) = bytes.split_first_chunk::<8>() else { return Err(damaged()) };
         let mut number = || -> Option<u64> {
             let (n, after) = rest.split_first_chunk::<8>()?;
@@ -164,7 +171,10 @@ mod tests {
         let mut e = Expected::empty(3);
         let set = |index, version| Change::Set { tree: 0, shard: 1, index, version };
         e.apply(&[set(1, 10), set(2, 20), set(3, 30), set(4, 40)]);
-        e.apply(&[Change::Unset { tree: 0, shard: 1, index: 4 }, Change::UnsetRange { tree: 0, shard: 1, from: 2, to: 3 }]);
+        e.apply(&[
+            Change::Unset { tree: 0, shard: 1, index: 4 },
+            Change::UnsetRange { tree: 0, shard: 1, from: 2, to: 3 },
+        ]);
         e.apply(&[
             Change::Add { tree: 2, shard: 2, index: 9, by: u64::MAX },
             Change::Add { tree: 2, shard: 2, index: 9, by: 3 },

@@ -1,9 +1,10 @@
 //! How far each thread has got, in a file that outlives its process.
 //!
-//! Steps are computed from their numbers, so all that must be kept is which one was begun last, which one was done last, and which ones
-//! the store refused. The file is written through a map, without a system call, and what was written is there after a SIGKILL.
-//! Invariant: a step is *begun* before its first call of the store, and *done* after the store has acknowledged it. So of a killed
-//! thread at most one step is open, and the store holds all of it or nothing.
+//! Steps are computed from their numbers, so all that must be kept is which one was begun last,
+//! which one was done last, and which ones the store refused. The file is written through a map,
+//! without a system call, and what was written is there after a SIGKILL. Invariant: a step is
+//! *begun* before its first call of the store, and *done* after the store has acknowledged it. So
+//! of a killed thread at most one step is open, and the store holds all of it or nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,7 +42,10 @@ fn path(dir: &Path, cycle: u64, thread: u64) -> PathBuf {
 impl Journal {
     /// A new journal.
     pub fn create(env: &dyn Env, dir: &Path, cycle: u64, thread: u64) -> Result<Journal> {
-        Ok(Journal { file: Arc::from(env.create_log(&path(dir, cycle, thread), CAPACITY)?), refused: 0 })
+        Ok(Journal {
+            file: Arc::from(env.create_log(&path(dir, cycle, thread), CAPACITY)?),
+            refused: 0,
+        })
     }
 
     fn write(&self, at: u64, n: u64) -> Result<()> {
@@ -79,7 +83,12 @@ pub fn read(env: &dyn Env, dir: &Path, cycle: u64, thread: u64) -> Result<Progre
         return Ok(Progress::default());
     }
     let bytes = env.read_all(&path, CAPACITY)?;
-    let number = |at: u64| bytes.get(at as usize..).and_then(|b| b.first_chunk::<8>()).map_or(0, |b| u64::from_le_bytes(*b));
+    let number = |at: u64| {
+        bytes
+            .get(at as usize..)
+            .and_then(|b| b.first_chunk::<8>())
+            .map_or(0, |b| u64::from_le_bytes(*b))
+    };
     let refused = (0..number(REFUSALS)).map(|i| number(FIRST + 8 * i)).collect();
     Ok(Progress { begun: number(BEGUN), done: number(DONE), refused })
 }
@@ -108,6 +117,9 @@ mod tests {
         j.begin(1).unwrap();
         assert!(j.refuse(1).unwrap());
         j.begin(2).unwrap();
-        assert_eq!(read(&env, dir, 1, 0).unwrap(), Progress { begun: 3, done: 2, refused: vec![1] });
+        assert_eq!(
+            read(&env, dir, 1, 0).unwrap(),
+            Progress { begun: 3, done: 2, refused: vec![1] }
+        );
     }
 }

@@ -1,8 +1,10 @@
 //! What the stores under torture hold: trees, keys and values, all computed from numbers.
 //!
-//! A key belongs to a *shard*, and a shard belongs to one thread at a time, which therefore knows exactly what the shard holds. Shards lie
-//! between each other's, so tables, runs and memtables mix the keys of all threads. A value is computed from its key and its
-//! *version*: the number of the step that wrote it. So the expected state is one number a key, and a wrong value says where it came from.
+//! A key belongs to a *shard*, and a shard belongs to one thread at a time, which therefore knows
+//! exactly what the shard holds. Shards lie between each other's, so tables, runs and memtables mix
+//! the keys of all threads. A value is computed from its key and its *version*: the number of the
+//! step that wrote it. So the expected state is one number a key, and a wrong value says where it
+//! came from.
 
 use std::sync::Arc;
 
@@ -52,11 +54,18 @@ impl Version {
 
 impl std::fmt::Display for Version {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cycle {} thread {} step {}", self.0 >> 40, self.0 >> 32 & 0xff, self.0 & 0xffff_ffff)
+        write!(
+            f,
+            "cycle {} thread {} step {}",
+            self.0 >> 40,
+            self.0 >> 32 & 0xff,
+            self.0 & 0xffff_ffff
+        )
     }
 }
 
-/// What comes between shard and number in the keys of a shard: nothing, a few bytes, or more than heads of blocks can tell apart.
+/// What comes between shard and number in the keys of a shard: nothing, a few bytes, or more than
+/// heads of blocks can tell apart.
 fn middle(shard: u32) -> &'static [u8] {
     match shard % 4 {
         0 => b"",
@@ -139,7 +148,9 @@ impl Merge for Adds {
 
 /// A number as stored.
 pub fn number(bytes: &[u8]) -> Result<u64> {
-    let bytes = bytes.try_into().map_err(|_| Error::invalid(format!("a number has 8 bytes, this one {}", bytes.len())))?;
+    let bytes = bytes
+        .try_into()
+        .map_err(|_| Error::invalid(format!("a number has 8 bytes, this one {}", bytes.len())))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
@@ -165,7 +176,10 @@ mod tests {
             assert!(keys.iter().zip(0..).all(|(k, i)| parse(k) == Some((shard, i))));
             assert!(keys.last() < Some(&key(shard + 1, 0)));
         }
-        assert_eq!((parse(b""), parse(b"\0\0\0\0\0"), parse(b"\0\0\0\0\0\x01x")), (None, None, None));
+        assert_eq!(
+            (parse(b""), parse(b"\0\0\0\0\0"), parse(b"\0\0\0\0\0\x01x")),
+            (None, None, None)
+        );
     }
 
     #[test]

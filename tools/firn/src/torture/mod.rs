@@ -1,12 +1,15 @@
-//! `firn torture`: a store under random work, killed at random moments, and compared with what it should hold.
+//! `firn torture`: a store under random work, killed at random moments, and compared with what it
+//! should hold.
 //!
-//! `supervise` starts a process for each cycle (`child`), kills it, and reports; `plan` draws what a cycle is like; `steps` what its threads
-//! do; `work` does it; `journal` and `expected` outlive the process, and `check` compares.
+//! `supervise` starts a process for each cycle (`child`), kills it, and reports; `plan` draws what
+//! a cycle is like; `steps` what its threads do; `work` does it; `journal` and `expected` outlive
+//! the process, and `check` compares.
 //!
-//! What is checked: at each opening every key of every tree whose content is known, byte for byte, so nothing acknowledged is lost, nothing
-//! is invented, and what was begun and not acknowledged is there whole or not at all; while threads work, each of their reads, ranges,
-//! cursors and snapshots; batches and transactions of all threads by invariants (two trees that are always alike, a sum of money); and
-//! checkpoints, made beside everything else, by opening them.
+//! What is checked: at each opening every key of every tree whose content is known, byte for byte,
+//! so nothing acknowledged is lost, nothing is invented, and what was begun and not acknowledged is
+//! there whole or not at all; while threads work, each of their reads, ranges, cursors and
+//! snapshots; batches and transactions of all threads by invariants (two trees that are always
+//! alike, a sum of money); and checkpoints, made beside everything else, by opening them.
 
 mod check;
 mod child;
@@ -107,7 +110,8 @@ pub fn run(global: &Global, args: &TortureArgs) -> Done {
     }
 }
 
-/// The settings of the run in `dir`: those that it was begun with, or those given now for a new one.
+/// The settings of the run in `dir`: those that it was begun with, or those given now for a new
+/// one.
 fn settings(env: &dyn Env, dir: &Path, args: &TortureArgs) -> Done<Settings> {
     let path = dir.join("torture.json");
     if env.file_len(&path).is_ok() {

@@ -1,10 +1,13 @@
-//! What a cycle is like: options, threads, how it ends, what fails. Drawn from the seed and the cycle's number.
+//! What a cycle is like: options, threads, how it ends, what fails. Drawn from the seed and the
+//! cycle's number.
 
 use std::fmt;
 
 use clap::ValueEnum;
 use firn_kv::internals::env::fault::{Fault, OpClass};
-use firn_kv::{Compression, DbOptions, Durability, FilterKind, OpenFiles, Policy, ReadMode, TreeOptions};
+use firn_kv::{
+    Compression, DbOptions, Durability, FilterKind, OpenFiles, Policy, ReadMode, TreeOptions,
+};
 use firn_workload::rng::{Rng, mix};
 use serde_json::{Value, json};
 
@@ -44,7 +47,8 @@ pub struct Settings {
 pub enum End {
     /// The threads stop after so many milliseconds, and the store is closed.
     Close { millis: u64 },
-    /// SIGKILL so many milliseconds after the threads have begun, or after the process has, so that openings are killed too.
+    /// SIGKILL so many milliseconds after the threads have begun, or after the process has, so that
+    /// openings are killed too.
     Kill { millis: u64, opening: bool },
     /// The process dies where its nth operation on files begins.
     DieAt { operation: u64 },
@@ -78,7 +82,8 @@ pub struct Plan {
     pub failing: Option<Failing>,
     /// Which operations count for `DieAt` and `failing`; all where empty.
     pub counted: Vec<OpClass>,
-    /// A cycle that closes the store makes a checkpoint at its end, and the next one goes on with that.
+    /// A cycle that closes the store makes a checkpoint at its end, and the next one goes on with
+    /// that.
     pub restore: bool,
 }
 
@@ -129,7 +134,8 @@ fn db_options(rng: &mut Rng) -> DbOptions {
 impl Settings {
     /// As kept beside the store.
     pub fn to_json(&self) -> Value {
-        let faults = self.faults.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+        let faults =
+            self.faults.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
         json!({
             "firn_torture": 1, "seed": self.seed, "shards": self.shards, "keys": self.keys, "threads": self.threads,
             "millis": self.millis, "faults": faults,
@@ -140,7 +146,10 @@ impl Settings {
     pub fn from_json(v: &Value) -> Option<Settings> {
         let small = |name: &str| u32::try_from(v.get(name)?.as_u64()?).ok();
         Some(Settings {
-            seed: v.get("seed").filter(|_| v.get("firn_torture").is_some_and(|n| n == 1))?.as_u64()?,
+            seed: v
+                .get("seed")
+                .filter(|_| v.get("firn_torture").is_some_and(|n| n == 1))?
+                .as_u64()?,
             shards: small("shards")?,
             keys: small("keys")?,
             threads: v.get("threads")?.as_u64()?,
@@ -176,16 +185,28 @@ impl Settings {
         let kinds: &[Fault] = match self.faults {
             Faults::None => &[],
             Faults::Full => &[Fault::Enospc],
-            Faults::All => &[Fault::Enospc, Fault::Enospc, Fault::Eio, Fault::ShortWrite, Fault::SyncFails],
+            Faults::All => {
+                &[Fault::Enospc, Fault::Enospc, Fault::Eio, Fault::ShortWrite, Fault::SyncFails]
+            }
         };
         let (dice, from, lasting) = (rng.below(4), sized(rng, 1, 5000), rng.below(millis.max(1)));
         let fault = *kinds.get(rng.below(kinds.len().max(1) as u64) as usize)?;
-        (dice == 0).then_some(Failing { fault, from, millis: if fault == Fault::Enospc { lasting } else { 0 } })
+        (dice == 0).then_some(Failing {
+            fault,
+            from,
+            millis: if fault == Fault::Enospc { lasting } else { 0 },
+        })
     }
 
     /// What the steps of a cycle are drawn from.
     pub fn space(&self, plan: &Plan) -> Space {
-        Space { seed: self.seed, cycle: plan.cycle, threads: plan.threads, shards: self.shards, keys: self.keys }
+        Space {
+            seed: self.seed,
+            cycle: plan.cycle,
+            threads: plan.threads,
+            shards: self.shards,
+            keys: self.keys,
+        }
     }
 }
 
@@ -194,7 +215,11 @@ impl fmt::Display for End {
         match self {
             End::Close { millis } => write!(f, "closed after {millis} ms"),
             End::Kill { millis, opening } => {
-                write!(f, "killed after {millis} ms{}", if *opening { " of opening and working" } else { "" })
+                write!(
+                    f,
+                    "killed after {millis} ms{}",
+                    if *opening { " of opening and working" } else { "" }
+                )
             }
             End::DieAt { operation } => write!(f, "dies at operation {operation} on files"),
         }
@@ -224,7 +249,14 @@ mod tests {
 
     #[test]
     fn plans_repeat_and_are_within_bounds() {
-        let s = Settings { seed: 9, shards: 16, keys: 100, threads: 4, millis: 1000, faults: Faults::All };
+        let s = Settings {
+            seed: 9,
+            shards: 16,
+            keys: 100,
+            threads: 4,
+            millis: 1000,
+            faults: Faults::All,
+        };
         for cycle in 1..3000 {
             let plan = s.plan(cycle);
             plan.db.check().unwrap();

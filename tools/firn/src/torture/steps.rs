@@ -1,5 +1,6 @@
-//! What a thread does, step by step. A step is computed from seed, cycle, thread and its number, and from nothing else: what a killed
-//! thread was doing is known from the number that it left in its journal.
+//! What a thread does, step by step. A step is computed from seed, cycle, thread and its number,
+//! and from nothing else: what a killed thread was doing is known from the number that it left in
+//! its journal.
 
 use firn_workload::rng::{Rng, mix};
 
@@ -27,7 +28,8 @@ pub enum How {
     DropRange,
     /// By `ingest`.
     Ingest,
-    /// By `export` of what is there, a deletion of it, and an `import`: nothing is changed in the end.
+    /// By `export` of what is there, a deletion of it, and an `import`: nothing is changed in the
+    /// end.
     ExportImport,
     /// A row, by a statement.
     Row,
@@ -235,10 +237,14 @@ impl Space {
         let plain = PLAIN[rng.below(2) as usize];
         match how {
             How::Row => vec![self.single(rng, ROWS, shard, version)],
-            How::RowNew => vec![Change::SetNew { shard, index: self.index(rng), version: version.0 }],
+            How::RowNew => {
+                vec![Change::SetNew { shard, index: self.index(rng), version: version.0 }]
+            }
             How::RowBatch => {
-                // Two changes of one row in one batch have one timestamp, so that the kind decides and not the order.
-                let mut indexes: Vec<u32> = (0..2 + rng.below(20)).map(|_| self.index(rng)).collect();
+                // Two changes of one row in one batch have one timestamp, so that the kind decides
+                // and not the order.
+                let mut indexes: Vec<u32> =
+                    (0..2 + rng.below(20)).map(|_| self.index(rng)).collect();
                 indexes.sort_unstable();
                 indexes.dedup();
                 let change = |index| match rng.below(4) {
@@ -252,7 +258,12 @@ impl Space {
                 vec![Change::UnsetRange { tree: ROWS, shard, from, to }]
             }
             How::OneStep => vec![self.single(rng, plain, shard, version)],
-            How::Count => vec![Change::Add { tree: COUNTS, shard, index: self.index(rng), by: rng.bits() >> 50 }],
+            How::Count => vec![Change::Add {
+                tree: COUNTS,
+                shard,
+                index: self.index(rng),
+                by: rng.bits() >> 50,
+            }],
             How::Single | How::SingleSynced => vec![self.single(rng, tree, shard, version)],
             How::Batch | How::BatchSynced | How::Transaction => {
                 let most = if rng.below(50) == 0 { 300 } else { 12 };
@@ -262,7 +273,12 @@ impl Space {
                         // Transactions have no operands.
                         0 => match self.single(rng, tree, shard, version) {
                             Change::Add { shard, index, .. } if how == How::Transaction => {
-                                changes.push(Change::Set { tree, shard, index, version: version.0 });
+                                changes.push(Change::Set {
+                                    tree,
+                                    shard,
+                                    index,
+                                    version: version.0,
+                                });
                             }
                             change => changes.push(change),
                         },
@@ -306,7 +322,9 @@ impl Space {
 /// The same change in the other twin.
 fn twin(change: &Change) -> Change {
     let mut other = change.clone();
-    if let Change::Set { tree, .. } | Change::Unset { tree, .. } | Change::UnsetRange { tree, .. } = &mut other {
+    if let Change::Set { tree, .. } | Change::Unset { tree, .. } | Change::UnsetRange { tree, .. } =
+        &mut other
+    {
         *tree = TWINS[1];
     }
     other
@@ -328,7 +346,11 @@ mod tests {
             match step {
                 Step::Write { how, changes } => {
                     hows.insert(how);
-                    assert!(changes.iter().all(|c| c.shard() < 16 && u64::from(c.shard()) % 3 == thread));
+                    assert!(
+                        changes
+                            .iter()
+                            .all(|c| c.shard() < 16 && u64::from(c.shard()) % 3 == thread)
+                    );
                 }
                 Step::Look { look, shard, .. } => {
                     looks.insert(look);

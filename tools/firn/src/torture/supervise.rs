@@ -1,4 +1,5 @@
-//! The process that kills: starts one for each cycle, ends it as planned, takes down what it tells, and reports.
+//! The process that kills: starts one for each cycle, ends it as planned, takes down what it tells,
+//! and reports.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -83,7 +84,11 @@ pub fn run(global: &Global, args: &TortureArgs, settings: &Settings, env: &dyn E
             tally.restored += 1;
         }
         progress.at(watch.seconds() as u64);
-        progress.say(format!("cycle {cycle}: {} kills, {} steps", tally.kills(), count(tally.steps())));
+        progress.say(format!(
+            "cycle {cycle}: {} kills, {} steps",
+            tally.kills(),
+            count(tally.steps())
+        ));
     }
     drop(progress);
     report(global, settings, &tally, watch.seconds(), None)
@@ -105,7 +110,8 @@ fn keep_number(env: &dyn Env, dir: &Path, cycle: u64) -> Done {
     Ok(env.rename(&fresh, &dir.join("cycle"))?)
 }
 
-/// Puts right what a supervisor left that was ended itself between a restored copy and its taking the store's place.
+/// Puts right what a supervisor left that was ended itself between a restored copy and its taking
+/// the store's place.
 fn adopt(env: &dyn Env, dir: &Path) -> Done {
     let (store, next) = (dir.join(STORE), dir.join(NEXT));
     if env.list(&next).is_ok() {
@@ -137,7 +143,11 @@ fn spawn(dir: &Path, cycle: u64) -> Done<(Child, Receiver<Value>)> {
     if let Some(out) = child.stdout.take() {
         let lines = move || {
             // The last line of a killed process may be half of one.
-            for v in BufReader::new(out).lines().map_while(Result::ok).filter_map(|l| serde_json::from_str(&l).ok()) {
+            for v in BufReader::new(out)
+                .lines()
+                .map_while(Result::ok)
+                .filter_map(|l| serde_json::from_str(&l).ok())
+            {
                 let _ = send.send(v);
             }
         };
@@ -161,10 +171,13 @@ fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut Tally) -> Done<Told> {
     // Of each thread: how many steps it has done, and since when.
     let mut threads: Vec<(u64, u64)> = vec![(u64::MAX, 0); plan.threads as usize];
     let status: ExitStatus = loop {
-        match lines.recv_timeout(Duration::from_millis(kill_at.saturating_sub(now()).clamp(1, 50))) {
+        match lines.recv_timeout(Duration::from_millis(kill_at.saturating_sub(now()).clamp(1, 50)))
+        {
             Ok(line) => {
                 take_down(&line, &mut told, tally);
-                if let (Some("start"), End::Kill { millis, opening: false }) = (line["event"].as_str(), plan.end) {
+                if let (Some("start"), End::Kill { millis, opening: false }) =
+                    (line["event"].as_str(), plan.end)
+                {
                     kill_at = now() + millis;
                 }
                 continue;
@@ -215,16 +228,29 @@ fn take_down(line: &Value, told: &mut Told, tally: &mut Tally) {
 }
 
 /// Whether a thread has been at one step for too long.
-fn hangs(cycle: &Cycle<'_>, told: &Told, threads: &mut [(u64, u64)], now: u64, patience: u64) -> Done<Option<String>> {
+fn hangs(
+    cycle: &Cycle<'_>,
+    told: &Told,
+    threads: &mut [(u64, u64)],
+    now: u64,
+    patience: u64,
+) -> Done<Option<String>> {
     let Cycle { env, dir, settings, plan } = cycle;
     for (t, (done, since)) in (0u64..).zip(threads.iter_mut()) {
-        let progress = if told.started { journal::read(*env, dir, plan.cycle, t)? } else { journal::Progress::default() };
+        let progress = if told.started {
+            journal::read(*env, dir, plan.cycle, t)?
+        } else {
+            journal::Progress::default()
+        };
         if *done != progress.done {
             (*done, *since) = (progress.done, now);
         } else if now - *since > patience {
             let step = settings.space(plan).step(t, progress.done);
-            let at =
-                if told.started { format!("thread {t} at step {}, {step:?}", progress.done) } else { "opening".to_owned() };
+            let at = if told.started {
+                format!("thread {t} at step {}, {step:?}", progress.done)
+            } else {
+                "opening".to_owned()
+            };
             return Ok(Some(format!("nothing has happened for {} s: {at}", patience / 1000)));
         }
     }
@@ -245,7 +271,8 @@ fn judge(plan: &Plan, status: ExitStatus, told: &mut Told, tally: &mut Tally) {
         }
         told.restore = false;
     } else {
-        told.wrong = Some(format!("the process ended unasked: {status}; what it said stands above"));
+        told.wrong =
+            Some(format!("the process ended unasked: {status}; what it said stands above"));
     }
 }
 
@@ -265,7 +292,11 @@ fn failed(global: &Global, cycle: &Cycle<'_>, what: &str, tally: &Tally, seconds
     env.create(&dir.join("failure.txt"))?.append(text.as_bytes())?;
     report(global, settings, tally, seconds, Some((what, plan)))?;
     if !global.store.json {
-        eprintln!("{} kept as it is; the cycle's plan stands in {}", dir.display(), dir.join("failure.txt").display());
+        eprintln!(
+            "{} kept as it is; the cycle's plan stands in {}",
+            dir.display(),
+            dir.join("failure.txt").display()
+        );
         eprintln!(
             "again: firn --db NEW torture --cycles {} --seed {} --threads {} --keys {} --shards {} --millis {} --faults {}",
             plan.cycle,
@@ -280,11 +311,20 @@ fn failed(global: &Global, cycle: &Cycle<'_>, what: &str, tally: &Tally, seconds
     Err(Failure::Found)
 }
 
-fn report(global: &Global, settings: &Settings, t: &Tally, seconds: f64, failure: Option<(&str, &Plan)>) -> Done {
+fn report(
+    global: &Global,
+    settings: &Settings,
+    t: &Tally,
+    seconds: f64,
+    failure: Option<(&str, &Plan)>,
+) -> Done {
     let mut out = stdout();
     let mut openings = t.openings.clone();
     openings.sort_unstable();
-    let (median, longest) = (openings.get(openings.len() / 2).copied().unwrap_or(0), openings.last().copied().unwrap_or(0));
+    let (median, longest) = (
+        openings.get(openings.len() / 2).copied().unwrap_or(0),
+        openings.last().copied().unwrap_or(0),
+    );
     if global.store.json {
         let v = json!({
             "settings": settings.to_json(), "seconds": seconds, "cycles": t.cycles,
@@ -332,8 +372,16 @@ fn report(global: &Global, settings: &Settings, t: &Tally, seconds: f64, failure
     }
     write!(out, "{}", output::print_table(&table, style))?;
     match failure {
-        None => writeln!(out, "{}: nothing acknowledged was lost, nothing wrong was read", style.good("all is well"))?,
-        Some((what, plan)) => writeln!(out, "{}\n{what}\n{plan}", style.bad(format!("wrong, in cycle {}", plan.cycle)))?,
+        None => writeln!(
+            out,
+            "{}: nothing acknowledged was lost, nothing wrong was read",
+            style.good("all is well")
+        )?,
+        Some((what, plan)) => writeln!(
+            out,
+            "{}\n{what}\n{plan}",
+            style.bad(format!("wrong, in cycle {}", plan.cycle))
+        )?,
     }
     Ok(out.flush()?)
 }

@@ -1,6 +1,8 @@
-//! The CQL tables of a store under torture: rows with collections and an index, counters, and a table that comes and goes.
+//! The CQL tables of a store under torture: rows with collections and an index, counters, and a
+//! table that comes and goes.
 //!
-//! A row's columns are all computed from its version, as a value's bytes are, so a row that was torn or mixed is seen by itself.
+//! A row's columns are all computed from its version, as a value's bytes are, so a row that was
+//! torn or mixed is seen by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,15 +18,14 @@ use super::check::{Checked, Trouble, wrong};
 use super::expected::{Change, Keys};
 use super::layout::{COUNTS, NAMES, ROWS, Version};
 
-const KEYSPACE: &str =
-    "CREATE KEYSPACE IF NOT EXISTS torture WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS torture WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 const ROWS_TABLE: &str = "CREATE TABLE IF NOT EXISTS torture.rows (shard int, idx int, version bigint, n int, note text, tags set<int>, \
      parts map<int, text>, PRIMARY KEY (shard, idx))";
 const INDEX: &str = "CREATE INDEX IF NOT EXISTS rows_n ON torture.rows (n)";
-const COUNTS_TABLE: &str =
-    "CREATE TABLE IF NOT EXISTS torture.counts (shard int, idx int, c counter, PRIMARY KEY (shard, idx))";
+const COUNTS_TABLE: &str = "CREATE TABLE IF NOT EXISTS torture.counts (shard int, idx int, c counter, PRIMARY KEY (shard, idx))";
 /// The table that comes and goes.
-const GUEST: &str = "CREATE TABLE IF NOT EXISTS torture.guest (id bigint PRIMARY KEY, version bigint, n int)";
+const GUEST: &str =
+    "CREATE TABLE IF NOT EXISTS torture.guest (id bigint PRIMARY KEY, version bigint, n int)";
 
 /// The tables, with the statements that are used of them.
 pub struct Tables {
@@ -48,7 +49,11 @@ fn failed(e: firn_cql::Error) -> Trouble {
 }
 
 /// What a row of a version holds.
-fn columns(shard: u32, index: u32, version: u64) -> (i32, String, BTreeSet<i32>, BTreeMap<i32, String>) {
+fn columns(
+    shard: u32,
+    index: u32,
+    version: u64,
+) -> (i32, String, BTreeSet<i32>, BTreeMap<i32, String>) {
     let seed = mix(version ^ u64::from(shard) << 40 ^ u64::from(index) << 8);
     let tags = (0..seed % 5).map(|i| (seed >> (8 * i)) as u8 as i32).collect();
     let parts = (0..seed >> 8 & 3).map(|i| (i as i32, format!("part {i} of {version}"))).collect();
@@ -74,9 +79,15 @@ impl Tables {
             insert: prepare(insert)?,
             insert_new: prepare(&format!("{insert} IF NOT EXISTS"))?,
             delete: prepare("DELETE FROM torture.rows WHERE shard = ? AND idx = ?")?,
-            delete_range: prepare("DELETE FROM torture.rows WHERE shard = ? AND idx >= ? AND idx < ?")?,
-            select: prepare("SELECT idx, version, n, note, tags, parts FROM torture.rows WHERE shard = ?")?,
-            select_one: prepare("SELECT idx, version, n, note, tags, parts FROM torture.rows WHERE shard = ? AND idx = ?")?,
+            delete_range: prepare(
+                "DELETE FROM torture.rows WHERE shard = ? AND idx >= ? AND idx < ?",
+            )?,
+            select: prepare(
+                "SELECT idx, version, n, note, tags, parts FROM torture.rows WHERE shard = ?",
+            )?,
+            select_one: prepare(
+                "SELECT idx, version, n, note, tags, parts FROM torture.rows WHERE shard = ? AND idx = ?",
+            )?,
             by_index: prepare("SELECT idx FROM torture.rows WHERE shard = ? AND n = ?")?,
             count: prepare("UPDATE torture.counts SET c = c + ? WHERE shard = ? AND idx = ?")?,
             counts: prepare("SELECT idx, c FROM torture.counts WHERE shard = ?")?,
@@ -94,7 +105,9 @@ impl Tables {
             }
             _ => "'UnifiedCompactionStrategy'".to_owned(),
         };
-        self.execute(&format!("ALTER TABLE torture.rows WITH compaction = {{'class': {compaction}}}"))?;
+        self.execute(&format!(
+            "ALTER TABLE torture.rows WITH compaction = {{'class': {compaction}}}"
+        ))?;
         Ok(())
     }
 
@@ -109,7 +122,9 @@ impl Tables {
     /// Flushes and merges the tables.
     pub fn compact(&self, rng: &mut Rng) -> Checked {
         let db = self.session.engine().store().db().clone();
-        let is_ours = |n: &&String| matches!(TreeName::parse(n), Some(TreeName::Family(_) | TreeName::Index(_)));
+        let is_ours = |n: &&String| {
+            matches!(TreeName::parse(n), Some(TreeName::Family(_) | TreeName::Index(_)))
+        };
         for name in db.tree_names().iter().filter(is_ours) {
             let Ok(tree) = db.existing_tree(name) else { continue };
             let done = if rng.below(4) == 0 { tree.compact() } else { tree.flush() };
@@ -130,20 +145,30 @@ impl Tables {
             return Ok(());
         };
         match *one {
-            Change::Set { shard, index, version, .. } => self.run(&self.insert, row(shard, index, version))?,
-            Change::SetNew { shard, index, version } => self.run(&self.insert_new, row(shard, index, version))?,
-            Change::Unset { shard, index, .. } => self.run(&self.delete, (shard as i32, index as i32))?,
+            Change::Set { shard, index, version, .. } => {
+                self.run(&self.insert, row(shard, index, version))?
+            }
+            Change::SetNew { shard, index, version } => {
+                self.run(&self.insert_new, row(shard, index, version))?
+            }
+            Change::Unset { shard, index, .. } => {
+                self.run(&self.delete, (shard as i32, index as i32))?
+            }
             Change::UnsetRange { shard, from, to, .. } => {
                 self.run(&self.delete_range, (shard as i32, from as i32, to as i32))?
             }
-            Change::Add { shard, index, by, .. } => self.run(&self.count, (by as i64, shard as i32, index as i32))?,
+            Change::Add { shard, index, by, .. } => {
+                self.run(&self.count, (by as i64, shard as i32, index as i32))?
+            }
         };
         Ok(())
     }
 
     /// The same, of an insert that only does something where there is no row.
     pub fn write_new(&self, change: &Change, is_new: bool) -> Checked {
-        let Change::SetNew { shard, index, version } = *change else { return self.write(std::slice::from_ref(change)) };
+        let Change::SetNew { shard, index, version } = *change else {
+            return self.write(std::slice::from_ref(change));
+        };
         let rows = self.run(&self.insert_new, row(shard, index, version))?;
         let applied: bool = rows.row(0).map_or(Ok(false), |r| r.at(0)).map_err(failed)?;
         if applied != is_new {
@@ -157,7 +182,10 @@ impl Tables {
     /// The version of a row.
     pub fn version(&self, what: &str, shard: u32, index: u32) -> Checked<Option<u64>> {
         let rows = self.run(&self.select_one, (shard as i32, index as i32))?;
-        rows.row(0).map(|r| parsed(what, shard, &r)).transpose().map(|of| of.map(|(_, version)| version))
+        rows.row(0)
+            .map(|r| parsed(what, shard, &r))
+            .transpose()
+            .map(|of| of.map(|(_, version)| version))
     }
 
     /// The sum of a counter.
@@ -183,12 +211,19 @@ impl Tables {
     /// Compares what the index finds with what is expected.
     pub fn check_index(&self, shard: u32, rows: &Keys, n: i32) -> Checked {
         let found = self.run(&self.by_index, (shard as i32, n))?;
-        let mut found = found.iter().map(|r| r.at::<i32>(0)).collect::<firn_cql::Result<Vec<i32>>>().map_err(failed)?;
+        let mut found = found
+            .iter()
+            .map(|r| r.at::<i32>(0))
+            .collect::<firn_cql::Result<Vec<i32>>>()
+            .map_err(failed)?;
         found.sort_unstable();
-        let right = rows.iter().filter(|(i, v)| columns(shard, **i, **v).0 == n).map(|(i, _)| *i as i32);
+        let right =
+            rows.iter().filter(|(i, v)| columns(shard, **i, **v).0 == n).map(|(i, _)| *i as i32);
         if !right.clone().eq(found.iter().copied()) {
             let right: Vec<i32> = right.collect();
-            return wrong(format!("the index finds of shard {shard}, n = {n}, the rows {found:?}, and should find {right:?}"));
+            return wrong(format!(
+                "the index finds of shard {shard}, n = {n}, the rows {found:?}, and should find {right:?}"
+            ));
         }
         Ok(())
     }
@@ -205,7 +240,11 @@ impl Tables {
             5 | 6 => format!("SELECT version FROM torture.guest WHERE id = {id}"),
             7 => format!("DELETE FROM torture.guest WHERE id = {id}"),
             8 | 9 => GUEST.to_owned(),
-            _ => format!("INSERT INTO torture.guest (id, version, n) VALUES ({id}, {}, {})", version.0, id % 10),
+            _ => format!(
+                "INSERT INTO torture.guest (id, version, n) VALUES ({id}, {}, {})",
+                version.0,
+                id % 10
+            ),
         };
         match self.session.execute(&statement, ()) {
             // It is not there, or somebody else was quicker.
@@ -238,12 +277,18 @@ fn text(change: &Change) -> String {
                 parts.join(", "),
             )
         }
-        Change::Unset { shard, index, .. } => format!("DELETE FROM torture.rows WHERE shard = {shard} AND idx = {index}; "),
+        Change::Unset { shard, index, .. } => {
+            format!("DELETE FROM torture.rows WHERE shard = {shard} AND idx = {index}; ")
+        }
         Change::UnsetRange { shard, from, to, .. } => {
-            format!("DELETE FROM torture.rows WHERE shard = {shard} AND idx >= {from} AND idx < {to}; ")
+            format!(
+                "DELETE FROM torture.rows WHERE shard = {shard} AND idx >= {from} AND idx < {to}; "
+            )
         }
         Change::Add { shard, index, by, .. } => {
-            format!("UPDATE torture.counts SET c = c + {by} WHERE shard = {shard} AND idx = {index}; ")
+            format!(
+                "UPDATE torture.counts SET c = c + {by} WHERE shard = {shard} AND idx = {index}; "
+            )
         }
     }
 }
@@ -253,7 +298,9 @@ type Read = (i32, Option<i64>, Option<i32>, Option<String>, BTreeSet<i32>, BTree
 
 /// Number and version of a row, all of whose columns are of that version.
 fn parsed(what: &str, shard: u32, r: &Row<'_>) -> Checked<(u32, u64)> {
-    let read = || -> firn_cql::Result<Read> { Ok((r.at(0)?, r.at(1)?, r.at(2)?, r.at(3)?, r.at(4)?, r.at(5)?)) };
+    let read = || -> firn_cql::Result<Read> {
+        Ok((r.at(0)?, r.at(1)?, r.at(2)?, r.at(3)?, r.at(4)?, r.at(5)?))
+    };
     let (index, version, n, note, tags, parts) = read().map_err(failed)?;
     let index = index as u32;
     if let (Some(version), Some(n), Some(note)) = (version, n, &note)
@@ -261,7 +308,10 @@ fn parsed(what: &str, shard: u32, r: &Row<'_>) -> Checked<(u32, u64)> {
     {
         return Ok((index, version as u64));
     }
-    let is = version.map_or_else(|| "no version".to_owned(), |v| format!("the version of {}", Version(v as u64)));
+    let is = version.map_or_else(
+        || "no version".to_owned(),
+        |v| format!("the version of {}", Version(v as u64)),
+    );
     wrong(format!(
         "{what}: row {index} of shard {shard} has {is}, and other columns than that wrote: n {n:?}, note {note:?}, tags {tags:?}, parts {parts:?}"
     ))
@@ -280,7 +330,12 @@ fn differ(what: &str, table: usize, shard: u32, expected: &Keys, found: &[(u32, 
             (None, None) => return Ok(()),
             (a, b) if a == b => {}
             (a, b) => {
-                return wrong(format!("{what}: {} shard {shard}: next should be {}, and is {}", NAMES[table], say(a), say(b)));
+                return wrong(format!(
+                    "{what}: {} shard {shard}: next should be {}, and is {}",
+                    NAMES[table],
+                    say(a),
+                    say(b)
+                ));
             }
         }
     }

@@ -1,4 +1,5 @@
-//! One thread of a cycle: takes its steps, keeps its journal, and compares all that it reads with what it knows.
+//! One thread of a cycle: takes its steps, keeps its journal, and compares all that it reads with
+//! what it knows.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,16 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_kv::Env;
-use firn_kv::{Batch, Db, DbOptions, Durability, Error, ErrorKind, Readable, Snapshot, Tree, TreeOptions};
+use firn_kv::{
+    Batch, Db, DbOptions, Durability, Error, ErrorKind, Readable, Snapshot, Tree, TreeOptions,
+};
 use firn_workload::rng::Rng;
 
 use super::check::{
-    Checked, Known, Trouble, check_bank, check_scratch, check_shared, check_twins, check_value, check_walk, of_shard,
-    shard_range, trees, wrong,
+    Checked, Known, Trouble, check_bank, check_scratch, check_shared, check_twins, check_value,
+    check_walk, of_shard, shard_range, trees, wrong,
 };
 use super::expected::{Change, Keys, Shard, touched};
 use super::journal::Journal;
-use super::layout::{ACCOUNTS, BANK, COUNTS, NAMES, ROWS, SCRATCH, SUMS, TREES, Version, account, key, number, value};
+use super::layout::{
+    ACCOUNTS, BANK, COUNTS, NAMES, ROWS, SCRATCH, SUMS, TREES, Version, account, key, number, value,
+};
 use super::plan::tree_options;
 use super::steps::{How, Look, Space, Step};
 use super::tables::{self, Tables};
@@ -67,13 +72,21 @@ impl Shared {
     }
 
     fn tables(&self) -> Checked<&Tables> {
-        self.known.tables.as_ref().map_or_else(|| wrong("the store was opened without its tables"), Ok)
+        self.known
+            .tables
+            .as_ref()
+            .map_or_else(|| wrong("the store was opened without its tables"), Ok)
     }
 }
 
 impl Worker {
     /// A thread with the shards that it is to write.
-    pub fn new(shared: Arc<Shared>, thread: u64, journal: Journal, shards: BTreeMap<u32, Shard>) -> Worker {
+    pub fn new(
+        shared: Arc<Shared>,
+        thread: u64,
+        journal: Journal,
+        shards: BTreeMap<u32, Shard>,
+    ) -> Worker {
         Worker { shared, thread, journal, shards, held: vec![] }
     }
 
@@ -92,12 +105,18 @@ impl Worker {
                 }
                 Err(Trouble::Failed(e)) if self.shared.failing => match self.refused(&e, &step) {
                     // A disk that is full for a while. What was refused can be asked for again.
-                    true if self.journal.refuse(number)? => self.shared.env.sleep(std::time::Duration::from_millis(1)),
+                    true if self.journal.refuse(number)? => {
+                        self.shared.env.sleep(std::time::Duration::from_millis(1))
+                    }
                     // What became of the step is seen at the next opening.
                     _ => return self.look_again(step.open()),
                 },
-                Err(Trouble::Failed(e)) => return wrong(format!("{}: {step:?} failed: {e}", self.at(number))),
-                Err(Trouble::Wrong(words)) => return wrong(format!("{}: {words}", self.at(number))),
+                Err(Trouble::Failed(e)) => {
+                    return wrong(format!("{}: {step:?} failed: {e}", self.at(number)));
+                }
+                Err(Trouble::Wrong(words)) => {
+                    return wrong(format!("{}: {words}", self.at(number)));
+                }
             }
             self.release(number)?;
         }
@@ -118,11 +137,13 @@ impl Worker {
         }
     }
 
-    /// After a failure that may have ended all writing: what was acknowledged is still read, but for what was being written.
+    /// After a failure that may have ended all writing: what was acknowledged is still read, but
+    /// for what was being written.
     fn look_again(&self, open: &[Change]) -> Checked {
         for (shard, expected) in &self.shards {
             if open.iter().all(|c| c.shard() != *shard) {
-                match self.shared.known.check_shard("after a failure of the disk", *shard, expected) {
+                match self.shared.known.check_shard("after a failure of the disk", *shard, expected)
+                {
                     // Reading may fail, too, where the disk does.
                     Err(Trouble::Failed(e)) if e.kind() != ErrorKind::Corruption => {}
                     other => other?,
@@ -146,15 +167,21 @@ impl Worker {
 
     /// Compares the snapshots whose time has come with what was there when they were taken.
     fn release(&mut self, number: u64) -> Checked {
-        let (due, held) = std::mem::take(&mut self.held).into_iter().partition(|h| h.until <= number);
+        let (due, held) =
+            std::mem::take(&mut self.held).into_iter().partition(|h| h.until <= number);
         self.held = held;
         for h in due {
             let Held { snapshot, tree, shard, keys, .. } = h;
             let walk = snapshot.range(&self.shared.trees()[tree], shard_range(shard));
             match check_walk("in a snapshot", tree, walk, of_shard(shard, &keys)) {
-                Err(Trouble::Failed(e)) if self.shared.failing && e.kind() != ErrorKind::Corruption => {}
-                Err(Trouble::Failed(e)) => return wrong(format!("{}: reading a snapshot failed: {e}", self.at(number))),
-                Err(Trouble::Wrong(words)) => return wrong(format!("{}: {words}", self.at(number))),
+                Err(Trouble::Failed(e))
+                    if self.shared.failing && e.kind() != ErrorKind::Corruption => {}
+                Err(Trouble::Failed(e)) => {
+                    return wrong(format!("{}: reading a snapshot failed: {e}", self.at(number)));
+                }
+                Err(Trouble::Wrong(words)) => {
+                    return wrong(format!("{}: {words}", self.at(number)));
+                }
                 Ok(_) => {}
             }
         }
@@ -164,7 +191,9 @@ impl Worker {
     fn take(&mut self, step: &Step, number: u64) -> Checked {
         match step {
             Step::Write { how, changes } => self.write(*how, changes),
-            Step::Look { look, tree, shard, draw } => self.look(*look, *tree, *shard, Rng::new(*draw, 1), number),
+            Step::Look { look, tree, shard, draw } => {
+                self.look(*look, *tree, *shard, Rng::new(*draw, 1), number)
+            }
         }
     }
 
@@ -177,9 +206,14 @@ impl Worker {
                     let v = value(*tree, *shard, *index, *version);
                     s.trees()[*tree].with(Durability::Power).put(&key(*shard, *index), &v)?;
                 }
-                other => s.db.with(Durability::Power).write(batch(s.trees(), std::slice::from_ref(other))?)?,
+                other => {
+                    s.db.with(Durability::Power)
+                        .write(batch(s.trees(), std::slice::from_ref(other))?)?
+                }
             },
-            (How::BatchSynced, _) => s.db.with(Durability::Power).write(batch(s.trees(), changes)?)?,
+            (How::BatchSynced, _) => {
+                s.db.with(Durability::Power).write(batch(s.trees(), changes)?)?
+            }
             (How::Transaction, _) => self.transaction(changes)?,
             (How::OneStep, [change]) => self.one_step(change)?,
             (How::DeleteRange, [Change::UnsetRange { tree, shard, from, to }]) => {
@@ -212,17 +246,19 @@ impl Worker {
                 }
             }
             (How::RowNew, [change]) => {
-                let is_new =
-                    matches!(change, Change::SetNew { shard, index, .. } if !self.keys(ROWS, *shard).contains_key(index));
+                let is_new = matches!(change, Change::SetNew { shard, index, .. } if !self.keys(ROWS, *shard).contains_key(index));
                 s.tables()?.write_new(change, is_new)?;
             }
-            (How::Row | How::RowBatch | How::RowRange | How::Count, _) => s.tables()?.write(changes)?,
+            (How::Row | How::RowBatch | How::RowRange | How::Count, _) => {
+                s.tables()?.write(changes)?
+            }
             _ => s.db.write(batch(s.trees(), changes)?)?,
         }
         Ok(())
     }
 
-    /// Writes a change by a call that looks at the value first, which must be the one that is expected: nobody else writes it.
+    /// Writes a change by a call that looks at the value first, which must be the one that is
+    /// expected: nobody else writes it.
     fn one_step(&self, change: &Change) -> Checked {
         let (tree, shard, index, new) = match change {
             Change::Set { tree, shard, index, version } => {
@@ -239,7 +275,9 @@ impl Worker {
             (_, None) => {
                 let found = t.get(&k)?;
                 if t.compare_and_swap(&k, found.as_deref(), None)?.is_err() {
-                    return wrong(format!("somebody else has written key {index} of shard {shard}"));
+                    return wrong(format!(
+                        "somebody else has written key {index} of shard {shard}"
+                    ));
                 }
                 found
             }
@@ -247,19 +285,25 @@ impl Worker {
         check_value("in one step", tree, shard, index, expected, found.as_deref())
     }
 
-    /// Writes changes by a transaction, which reads them first. Nobody else writes these keys, so it never conflicts.
+    /// Writes changes by a transaction, which reads them first. Nobody else writes these keys, so
+    /// it never conflicts.
     fn transaction(&self, changes: &[Change]) -> Checked {
         let s = &*self.shared;
         let mut shards = touched(changes, |shard| self.shards.get(&shard));
         let mut tx = s.db.transaction();
         for c in changes {
-            let (Change::Set { tree, shard, index, .. } | Change::Unset { tree, shard, index }) = c else { continue };
+            let (Change::Set { tree, shard, index, .. } | Change::Unset { tree, shard, index }) = c
+            else {
+                continue;
+            };
             let k = key(*shard, *index);
             let got = tx.get(&s.trees()[*tree], &k)?;
             let expected = shards.get(shard).and_then(|s| s[*tree].get(index)).copied();
             check_value("in a transaction", *tree, *shard, *index, expected, got.as_deref())?;
             match c {
-                Change::Set { version, .. } => tx.put(&s.trees()[*tree], &k, &value(*tree, *shard, *index, *version))?,
+                Change::Set { version, .. } => {
+                    tx.put(&s.trees()[*tree], &k, &value(*tree, *shard, *index, *version))?
+                }
                 _ => tx.delete(&s.trees()[*tree], &k)?,
             }
             if let Some(shard) = shards.get_mut(shard) {
@@ -281,15 +325,26 @@ impl Worker {
             Look::Get => {
                 let (k, expected) = (key(shard, index), keys.get(&index).copied());
                 if rng.below(4) == 0 && t.contains(&k)? != expected.is_some() {
-                    return wrong(format!("contains: {} shard {shard} key {index}: expected {expected:?}", NAMES[tree]));
+                    return wrong(format!(
+                        "contains: {} shard {shard} key {index}: expected {expected:?}",
+                        NAMES[tree]
+                    ));
                 }
                 check_value("get", tree, shard, index, expected, t.get(&k)?.as_deref())?;
             }
             Look::MultiGet => {
-                let indexes: Vec<u32> = (0..1 + rng.below(40)).map(|_| s.space.index(&mut rng)).collect();
+                let indexes: Vec<u32> =
+                    (0..1 + rng.below(40)).map(|_| s.space.index(&mut rng)).collect();
                 let asked: Vec<Vec<u8>> = indexes.iter().map(|i| key(shard, *i)).collect();
                 for (i, got) in indexes.iter().zip(t.multi_get(&asked)?) {
-                    check_value("multi_get", tree, shard, *i, keys.get(i).copied(), got.as_deref())?;
+                    check_value(
+                        "multi_get",
+                        tree,
+                        shard,
+                        *i,
+                        keys.get(i).copied(),
+                        got.as_deref(),
+                    )?;
                 }
             }
             Look::Range => {
@@ -300,32 +355,54 @@ impl Worker {
                 check_walk("range backward", tree, t.range(span).rev(), back.into_iter().rev())?;
             }
             Look::Prefix => {
-                check_walk("prefix", tree, t.prefix(&(shard as u16).to_be_bytes()), of_shard(shard, keys))?;
+                check_walk(
+                    "prefix",
+                    tree,
+                    t.prefix(&(shard as u16).to_be_bytes()),
+                    of_shard(shard, keys),
+                )?;
             }
             Look::Cursor => cursor(t, tree, shard, keys, &mut rng, &s.space)?,
             Look::Snapshot => {
-                let snapshot = if rng.below(2) == 0 { s.db.snapshot() } else { s.db.snapshot_named("held by torture") };
+                let snapshot = if rng.below(2) == 0 {
+                    s.db.snapshot()
+                } else {
+                    s.db.snapshot_named("held by torture")
+                };
                 let keys = keys.clone();
                 if self.held.len() < 4 {
-                    self.held.push(Held { snapshot, tree, shard, keys, until: number + 1 + rng.below(3000) });
+                    self.held.push(Held {
+                        snapshot,
+                        tree,
+                        shard,
+                        keys,
+                        until: number + 1 + rng.below(3000),
+                    });
                 }
             }
             Look::Walk => walk(t, tree, &key(shard, index))?,
-            Look::Twins => check_twins("twins", &s.db.snapshot(), s.trees(), &key(shard, index), 500)?,
+            Look::Twins => {
+                check_twins("twins", &s.db.snapshot(), s.trees(), &key(shard, index), 500)?
+            }
             Look::Transfer => transfer(&s, &mut rng)?,
             Look::Bank => check_bank("bank", &s.db.snapshot(), &s.bank)?,
             Look::Stats => {
                 let stats = s.db.stats();
                 let names = s.db.tree_names();
-                if NAMES[..TREES].iter().any(|n| !names.iter().any(|m| m == n)) || stats.trees.len() < TREES {
+                if NAMES[..TREES].iter().any(|n| !names.iter().any(|m| m == n))
+                    || stats.trees.len() < TREES
+                {
                     return wrong(format!("stats: trees are missing: {names:?}"));
                 }
                 t.tables()?;
             }
             Look::Verify => {
                 let found = s.db.verify(|_, _| {})?;
-                // An error here is not one of the disk: a failing operation is an error of the call.
-                if let Some(e) = found.errors.first().filter(|e| !s.failing || e.kind() == ErrorKind::Corruption) {
+                // An error here is not one of the disk: a failing operation is an error of the
+                // call.
+                if let Some(e) =
+                    found.errors.first().filter(|e| !s.failing || e.kind() == ErrorKind::Corruption)
+                {
                     return wrong(format!("verify: {e}"));
                 }
             }
@@ -338,7 +415,11 @@ impl Worker {
             Look::CompactRange => t.compact_range(&span.start..=&span.end)?,
             Look::Options => {
                 let options = tree_options(&mut rng, tree);
-                if rng.below(2) == 0 { t.set_options(options)? } else { s.db.tree(NAMES[tree], options).map(drop)? }
+                if rng.below(2) == 0 {
+                    t.set_options(options)?
+                } else {
+                    s.db.tree(NAMES[tree], options).map(drop)?
+                }
             }
             Look::Checkpoint => self.checkpoint(&mut rng)?,
             Look::ReadOnly => {
@@ -347,8 +428,15 @@ impl Worker {
                 let known = Known { trees: opened(&other)?, tables: None };
                 known.check_shard("opened for reading, beside", shard, &self.shards[&shard])?;
             }
-            Look::Rows => s.tables()?.check_shard("select", shard, self.keys(ROWS, shard), self.keys(COUNTS, shard))?,
-            Look::RowIndex => s.tables()?.check_index(shard, self.keys(ROWS, shard), rng.below(32) as i32)?,
+            Look::Rows => s.tables()?.check_shard(
+                "select",
+                shard,
+                self.keys(ROWS, shard),
+                self.keys(COUNTS, shard),
+            )?,
+            Look::RowIndex => {
+                s.tables()?.check_index(shard, self.keys(ROWS, shard), rng.below(32) as i32)?
+            }
             Look::RowCompact => s.tables()?.compact(&mut rng)?,
             Look::RowAlter => s.tables()?.alter(&mut rng)?,
             Look::Guest => s.tables()?.guest(&mut rng, self.at(number))?,
@@ -402,8 +490,12 @@ fn single(trees: &[Tree], change: &Change) -> Checked {
             trees[*tree].put(&key(*shard, *index), &value(*tree, *shard, *index, *version))?;
         }
         Change::Unset { tree, shard, index } => trees[*tree].delete(&key(*shard, *index))?,
-        Change::Add { shard, index, by, .. } => trees[SUMS].merge(&key(*shard, *index), &by.to_le_bytes())?,
-        Change::UnsetRange { tree, shard, from, to } => trees[*tree].delete_range(&key(*shard, *from)..&key(*shard, *to))?,
+        Change::Add { shard, index, by, .. } => {
+            trees[SUMS].merge(&key(*shard, *index), &by.to_le_bytes())?
+        }
+        Change::UnsetRange { tree, shard, from, to } => {
+            trees[*tree].delete_range(&key(*shard, *from)..&key(*shard, *to))?
+        }
         Change::SetNew { .. } => return wrong("rows are not written to trees"),
     }
     Ok(())
@@ -414,10 +506,18 @@ fn batch(trees: &[Tree], changes: &[Change]) -> Checked<Batch> {
     for c in changes {
         match c {
             Change::Set { tree, shard, index, version } => {
-                b.put(&trees[*tree], &key(*shard, *index), &value(*tree, *shard, *index, *version))?;
+                b.put(
+                    &trees[*tree],
+                    &key(*shard, *index),
+                    &value(*tree, *shard, *index, *version),
+                )?;
             }
-            Change::Unset { tree, shard, index } => b.delete(&trees[*tree], &key(*shard, *index))?,
-            Change::Add { shard, index, by, .. } => b.merge(&trees[SUMS], &key(*shard, *index), &by.to_le_bytes())?,
+            Change::Unset { tree, shard, index } => {
+                b.delete(&trees[*tree], &key(*shard, *index))?
+            }
+            Change::Add { shard, index, by, .. } => {
+                b.merge(&trees[SUMS], &key(*shard, *index), &by.to_le_bytes())?
+            }
             Change::UnsetRange { tree, shard, from, to } => {
                 b.delete_range(&trees[*tree], &key(*shard, *from)..&key(*shard, *to))?;
             }
@@ -467,8 +567,15 @@ fn cursor(t: &Tree, tree: usize, shard: u32, keys: &Keys, rng: &mut Rng, space: 
             }
             None if !c.valid() => {}
             _ => {
-                let is = if c.valid() { format!("at a key of {} bytes", c.key().len()) } else { "nowhere".to_owned() };
-                return wrong(format!("cursor: {} shard {shard}: should be at {at:?}, and is {is}", NAMES[tree]));
+                let is = if c.valid() {
+                    format!("at a key of {} bytes", c.key().len())
+                } else {
+                    "nowhere".to_owned()
+                };
+                return wrong(format!(
+                    "cursor: {} shard {shard}: should be at {at:?}, and is {is}",
+                    NAMES[tree]
+                ));
             }
         }
     }
@@ -493,7 +600,8 @@ fn walk(t: &Tree, tree: usize, from: &[u8]) -> Checked {
 
 /// Moves money between two accounts; where another thread was quicker, not.
 fn transfer(s: &Shared, rng: &mut Rng) -> Checked {
-    let (a, b, amount) = (account(rng.below(ACCOUNTS)), account(rng.below(ACCOUNTS)), rng.below(100));
+    let (a, b, amount) =
+        (account(rng.below(ACCOUNTS)), account(rng.below(ACCOUNTS)), rng.below(100));
     let mut tx = s.db.transaction();
     let (Some(from), Some(to)) = (tx.get(&s.bank, &a)?, tx.get(&s.bank, &b)?) else {
         return wrong(format!("an account of {BANK} is gone"));
@@ -508,7 +616,8 @@ fn transfer(s: &Shared, rng: &mut Rng) -> Checked {
     }
 }
 
-/// Writes, fills or drops a tree that comes and goes. What is dropped meanwhile may answer that it is closed, and nothing else.
+/// Writes, fills or drops a tree that comes and goes. What is dropped meanwhile may answer that it
+/// is closed, and nothing else.
 fn scratch(s: &Shared, look: Look, shard: u32, version: Version, rng: &mut Rng) -> Checked {
     let which = rng.below(SCRATCH.len() as u64) as usize;
     let name = SCRATCH[which];
@@ -522,10 +631,15 @@ fn scratch(s: &Shared, look: Look, shard: u32, version: Version, rng: &mut Rng) 
     }
     let drops = s.drops[which].load(Ordering::SeqCst);
     let mut work = || -> Result<(Tree, Vec<u32>), Error> {
-        let options = TreeOptions { memtable_size: 256 << 10, table_size: 256 << 10, ..TreeOptions::default() };
+        let options = TreeOptions {
+            memtable_size: 256 << 10,
+            table_size: 256 << 10,
+            ..TreeOptions::default()
+        };
         let tree = s.db.tree(name, options)?;
         let from = s.space.keys + rng.below(500) as u32 * 8;
-        let indexes: Vec<u32> = if look == Look::ScratchIngest { (from..from + 40).collect() } else { vec![from] };
+        let indexes: Vec<u32> =
+            if look == Look::ScratchIngest { (from..from + 40).collect() } else { vec![from] };
         let pair = |i: &u32| (key(shard, *i), value(0, shard, *i, version.0));
         if look == Look::ScratchIngest {
             tree.ingest(indexes.iter().map(pair))?;
@@ -545,7 +659,14 @@ fn scratch(s: &Shared, look: Look, shard: u32, version: Version, rng: &mut Rng) 
             got => got?,
         };
         if s.drops[which].load(Ordering::SeqCst) == drops {
-            check_value("in a tree that comes and goes", 0, shard, i, Some(version.0), got.as_deref())?;
+            check_value(
+                "in a tree that comes and goes",
+                0,
+                shard,
+                i,
+                Some(version.0),
+                got.as_deref(),
+            )?;
         }
     }
     Ok(())

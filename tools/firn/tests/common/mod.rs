@@ -19,7 +19,10 @@ impl Temp {
     /// `kind` is the test file's, `name` the test's.
     pub fn new(kind: &str, name: &str) -> Temp {
         let dir = std::env::temp_dir().join(format!("firn-{kind}-{name}-{}", std::process::id()));
-        assert!(IN_USE.lock().unwrap().insert(dir.clone()), "two tests have the name {kind} {name}");
+        assert!(
+            IN_USE.lock().unwrap().insert(dir.clone()),
+            "two tests have the name {kind} {name}"
+        );
         fs::remove_dir_all(&dir).ok();
         fs::create_dir_all(&dir).unwrap();
         Temp(dir)
@@ -42,7 +45,8 @@ impl Temp {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_vec();
-        let feeder = std::thread::Builder::new().spawn(move || stdin.write_all(&input).ok()).unwrap();
+        let feeder =
+            std::thread::Builder::new().spawn(move || stdin.write_all(&input).ok()).unwrap();
         let done = child.wait_with_output().unwrap();
         feeder.join().unwrap();
         done
@@ -79,7 +83,9 @@ impl Ran {
     #[track_caller]
     pub fn said(self, code: i32, parts: &[&str]) -> String {
         assert_eq!(self.0, code, "{}{}", self.1, self.2);
-        parts.iter().for_each(|part| assert!(self.2.contains(part), "{part:?} is not in\n{}", self.2));
+        parts
+            .iter()
+            .for_each(|part| assert!(self.2.contains(part), "{part:?} is not in\n{}", self.2));
         self.1
     }
 }

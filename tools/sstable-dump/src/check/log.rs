@@ -1,6 +1,7 @@
 //! The log of a store, and one segment by itself.
 //!
-//! Invariant: what recovery would give up or refuse is said with the numbers, and a file that is not there by its own name.
+//! Invariant: what recovery would give up or refuse is said with the numbers, and a file that is
+//! not there by its own name.
 
 use std::path::Path;
 
@@ -8,7 +9,9 @@ use firn_kv::Env;
 use firn_kv::internals::base::ops::Ops;
 use firn_kv::internals::manifest::State;
 use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
-use firn_kv::internals::wal::{Item, Recovered, SegmentReader, TornTail, recover_known, segment_name, segments};
+use firn_kv::internals::wal::{
+    Item, Recovered, SegmentReader, TornTail, recover_known, segment_name, segments,
+};
 use firn_kv::{Error, Result};
 use firn_tools::output::{Done, things};
 
@@ -32,7 +35,12 @@ fn sound_segments(env: &dyn Env, dir: &Path) -> Result<Vec<Sound>> {
     for info in segments(env, dir)? {
         let mut reader = SegmentReader::open(env, dir, info.number)?;
         if let Some(header) = reader.header().cloned() {
-            all.push(Sound { header, len: reader.file_len(), cut: reader.cut_off()?, end: info.end });
+            all.push(Sound {
+                header,
+                len: reader.file_len(),
+                cut: reader.cut_off()?,
+                end: info.end,
+            });
         }
     }
     Ok(all)
@@ -43,13 +51,16 @@ pub fn check(names: &Names, dir: &Path, state: &State, f: &mut Findings) {
     if let Err(e) = check_files(names, dir, state, f) {
         f.add(e);
     }
-    let recovered = recover_known(names, dir, state.wal_floor, &known(state), &mut |_, _, payload| {
-        f.records += 1;
-        match Ops::new(payload).all(|op| op.is_some()) {
-            true => Ok(()),
-            false => Err(Error::corruption("a log record with a sound checksum holds no sound operations")),
-        }
-    });
+    let recovered =
+        recover_known(names, dir, state.wal_floor, &known(state), &mut |_, _, payload| {
+            f.records += 1;
+            match Ops::new(payload).all(|op| op.is_some()) {
+                true => Ok(()),
+                false => Err(Error::corruption(
+                    "a log record with a sound checksum holds no sound operations",
+                )),
+            }
+        });
     match recovered {
         Ok(Recovered { end, torn: Some(t), .. }) => check_torn(names, dir, end, &t, f),
         Ok(_) => {}
@@ -74,7 +85,11 @@ fn check_files(names: &Names, dir: &Path, state: &State, f: &mut Findings) -> Re
                 things(s.len, "byte", "bytes"),
                 s.header.capacity
             );
-            f.add(Error::corruption(words).at(dir.join(segment_name(s.header.number)), s.len).block("wal segment"));
+            f.add(
+                Error::corruption(words)
+                    .at(dir.join(segment_name(s.header.number)), s.len)
+                    .block("wal segment"),
+            );
         }
     }
     for s in &needed {
@@ -82,13 +97,19 @@ fn check_files(names: &Names, dir: &Path, state: &State, f: &mut Findings) -> Re
         let there = all.iter().any(|o| o.header.number == before);
         if before > 0 && base > state.wal_floor && !there {
             let name = segment_name(before);
-            let holds = names.holds(&name).map_or(String::new(), |held| format!(" (the file of this name holds {held})"));
-            let words = format!("the segment is missing{holds}: it had the log up to position {base}");
+            let holds = names
+                .holds(&name)
+                .map_or(String::new(), |held| format!(" (the file of this name holds {held})"));
+            let words =
+                format!("the segment is missing{holds}: it had the log up to position {base}");
             f.add_as(Kind::Missing, Error::corruption(words).in_file(dir.join(name)));
         }
     }
     if let Some(n) = logcopy::lost_end(names, dir)? {
-        f.add_as(Kind::Missing, Error::corruption(logcopy::LOST_END).in_file(dir.join(segment_name(n))));
+        f.add_as(
+            Kind::Missing,
+            Error::corruption(logcopy::LOST_END).in_file(dir.join(segment_name(n))),
+        );
     }
     Ok(())
 }
@@ -116,7 +137,11 @@ fn check_torn(names: &Names, dir: &Path, end: u64, t: &TornTail, f: &mut Finding
         }
     });
     let saves = match copied {
-        Ok(_) => format!("salvage saves {} of them with {}", records, things(ops, "operation", "operations")),
+        Ok(_) => format!(
+            "salvage saves {} of them with {}",
+            records,
+            things(ops, "operation", "operations")
+        ),
         Err(e) => format!("what salvage would save of them is not known: {e}"),
     };
     let words = format!(
@@ -140,7 +165,9 @@ pub fn check_segment(env: &dyn Env, path: &Path, number: u64, mut f: Findings) -
                 synced = synced.max(rec.synced);
                 last = Some(rec.offset);
                 if !rec.mark && !Ops::new(rec.payload).all(|op| op.is_some()) {
-                    let e = Error::corruption("a log record with a sound checksum holds no sound operations");
+                    let e = Error::corruption(
+                        "a log record with a sound checksum holds no sound operations",
+                    );
                     f.add(e.at(path, rec.offset).block("wal record"));
                 }
             }
@@ -149,19 +176,31 @@ pub fn check_segment(env: &dyn Env, path: &Path, number: u64, mut f: Findings) -
     }
     f.bytes = len;
     match &header {
-        None if f.records > 0 => f.add(Error::corruption("the header is damaged").at(path, 0).block("wal segment header")),
+        None if f.records > 0 => f.add(
+            Error::corruption("the header is damaged").at(path, 0).block("wal segment header"),
+        ),
         None => f.notes.push(format!("{}: never used, or not under this name", path.display())),
         Some(h) => {
             if r.cut_off()? > 0 {
-                let words = format!("the file has been cut off: it has {len} of its {} bytes", h.capacity);
+                let words =
+                    format!("the file has been cut off: it has {len} of its {} bytes", h.capacity);
                 f.add(Error::corruption(words).at(path, len).block("wal segment"));
             }
             for d in damages {
                 let lsn = h.base + (d.offset - SEGMENT_HEADER);
                 if last.is_some_and(|l| l > d.offset) || synced > lsn {
-                    f.add(Error::corruption(format!("{} ({} bytes)", d.reason, d.len)).at(path, d.offset).block("wal record"));
+                    f.add(
+                        Error::corruption(format!("{} ({} bytes)", d.reason, d.len))
+                            .at(path, d.offset)
+                            .block("wal record"),
+                    );
                 } else {
-                    f.notes.push(format!("{}: torn end at offset {}: {}", path.display(), d.offset, d.reason));
+                    f.notes.push(format!(
+                        "{}: torn end at offset {}: {}",
+                        path.display(),
+                        d.offset,
+                        d.reason
+                    ));
                 }
             }
         }

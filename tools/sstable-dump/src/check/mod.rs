@@ -1,10 +1,13 @@
-//! `sstable-dump check`: everything that can be verified in a file or a store, past the first error to all of them.
+//! `sstable-dump check`: everything that can be verified in a file or a store, past the first error
+//! to all of them.
 //!
-//! Of a store: `CURRENT` and manifest; every live table, by itself and against what the manifest says of it; the age of versions
-//! across runs; the log from where it is still needed; at last the engine opens it, as for writing, and reads every entry. Nothing is written
-//! and no lock taken; a store that a program is writing to is read again when a file has vanished meanwhile.
+//! Of a store: `CURRENT` and manifest; every live table, by itself and against what the manifest
+//! says of it; the age of versions across runs; the log from where it is still needed; at last the
+//! engine opens it, as for writing, and reads every entry. Nothing is written and no lock taken; a
+//! store that a program is writing to is read again when a file has vanished meanwhile.
 //!
-//! Invariant: a store is called sound only when the engine opened it for writing by its own rules and all of it was read.
+//! Invariant: a store is called sound only when the engine opened it for writing by its own rules
+//! and all of it was read.
 
 mod log;
 mod store;
@@ -92,7 +95,10 @@ impl Findings {
     }
 
     fn about(&mut self, tree: Option<&str>) {
-        self.place = tree.map(|tree| Place { tree: tree.to_owned(), defined: self.definitions.of_tree(tree).cloned() });
+        self.place = tree.map(|tree| Place {
+            tree: tree.to_owned(),
+            defined: self.definitions.of_tree(tree).cloned(),
+        });
     }
 
     /// What to do about it.
@@ -105,7 +111,9 @@ impl Findings {
         let of_manifest = name.starts_with("MANIFEST") || name == "CURRENT";
         match kind {
             Trouble::Misnamed => {
-                format!("`sstable-dump repair {here} --rename` gives all files their names back, and overwrites none")
+                format!(
+                    "`sstable-dump repair {here} --rename` gives all files their names back, and overwrites none"
+                )
             }
             Trouble::Unreadable => format!(
                 "nothing says that it is damaged: make it readable (look at its owner, its permissions and the device) and check again, or {save}"
@@ -116,27 +124,42 @@ impl Findings {
             Trouble::Foreign if of_manifest => format!(
                 "choose the one that counts: `sstable-dump repair {here} --out NEW --manifest NAME`, or `--without-manifest`"
             ),
-            Trouble::Undefined => self.place.as_ref().map_or_else(String::new, |p| loss::words_of_undefined(&p.tree).1),
-            Trouble::Newer => "use the version of Firn that wrote it; this one must not change the store".into(),
+            Trouble::Undefined => self
+                .place
+                .as_ref()
+                .map_or_else(String::new, |p| loss::words_of_undefined(&p.tree).1),
+            Trouble::Newer => {
+                "use the version of Firn that wrote it; this one must not change the store".into()
+            }
             Trouble::Foreign => {
-                format!("put the right file here from a backup, or {save}; this one belongs to another store or time")
+                format!(
+                    "put the right file here from a backup, or {save}; this one belongs to another store or time"
+                )
             }
             Trouble::GivenUp => format!(
                 "save them before a program opens the store for writing, which makes the loss final: `sstable-dump salvage {here} --out NEW`"
             ),
             Trouble::Refused => {
-                format!("make a store that opens, of all that is there: `sstable-dump repair {here} --out NEW`")
+                format!(
+                    "make a store that opens, of all that is there: `sstable-dump repair {here} --out NEW`"
+                )
             }
             Trouble::Damaged | Trouble::Missing if of_manifest => {
-                format!("put back the file from a backup, or rebuild it: `sstable-dump repair {here} --out NEW`")
+                format!(
+                    "put back the file from a backup, or rebuild it: `sstable-dump repair {here} --out NEW`"
+                )
             }
-            Trouble::Damaged | Trouble::Missing if name.ends_with(".sst") || name.ends_with(".wal") => {
+            Trouble::Damaged | Trouble::Missing
+                if name.ends_with(".sst") || name.ends_with(".wal") =>
+            {
                 format!("put back the file of this name from a backup, or {save}")
             }
             Trouble::Damaged | Trouble::Missing if e.file().is_none() || path == what => format!(
                 "restore the store from a backup, or rebuild it from what is there: `sstable-dump repair {here} --out NEW`"
             ),
-            Trouble::Damaged | Trouble::Missing => format!("put back the file from a backup, or {save}"),
+            Trouble::Damaged | Trouble::Missing => {
+                format!("put back the file from a backup, or {save}")
+            }
         }
     }
 
@@ -175,12 +198,15 @@ pub fn check(path: &Path) -> Done<Findings> {
     let mut f = Findings::default();
     let own = own_name(path)?.filter(|own| path.file_name() != Some(own.as_ref()));
     if let Some(own) = &own {
-        let words = format!("{}: this file holds {}, and is checked as that", path.display(), holds(own));
+        let words =
+            format!("{}: this file holds {}, and is checked as that", path.display(), holds(own));
         match kind {
-            // It may be a copy on purpose, or a segment that shows an earlier life until it is used again.
+            // It may be a copy on purpose, or a segment that shows an earlier life until it is used
+            // again.
             Kind::Table(None) | Kind::Wal(_) => f.notes.push(words),
             _ => {
-                let error = Error::corruption(format!("this file holds {}", holds(own))).in_file(path);
+                let error =
+                    Error::corruption(format!("this file holds {}", holds(own))).in_file(path);
                 let advice = format!("give it its name back, {own}, or put back what was here");
                 f.all.push(Finding { kind: Trouble::Misnamed, error, place: None, advice });
             }
@@ -280,14 +306,20 @@ fn print(screen: &mut Screen<'_>, path: &Path, f: &Findings) -> Done {
         0 => style.good("sound"),
         n => {
             let counts = f.counts();
-            let kinds = counts.iter().map(|(word, n)| format!("{n} {word}")).collect::<Vec<_>>().join(", ");
+            let kinds =
+                counts.iter().map(|(word, n)| format!("{n} {word}")).collect::<Vec<_>>().join(", ");
             style.bad(format!("{}: {kinds}", things(n, "finding", "findings")))
         }
     };
     let opened = match f.opens {
-        Some(true) => format!("; the engine opens it, and read {}", things(f.read, "pair", "pairs")),
+        Some(true) => {
+            format!("; the engine opens it, and read {}", things(f.read, "pair", "pairs"))
+        }
         Some(false) if f.opens_to_read => {
-            format!("; the engine opens it for reading only, and read {}", things(f.read, "pair", "pairs"))
+            format!(
+                "; the engine opens it for reading only, and read {}",
+                things(f.read, "pair", "pairs")
+            )
         }
         Some(false) => "; the engine does not open it".into(),
         None => String::new(),

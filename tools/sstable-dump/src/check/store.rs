@@ -39,10 +39,13 @@ pub fn check(dir: &Path) -> Done<Findings> {
 }
 
 fn check_once(dir: &Path) -> Done<Findings> {
-    let mut f = Findings { dir: Some(dir.to_path_buf()), opens: Some(false), ..Findings::default() };
+    let mut f =
+        Findings { dir: Some(dir.to_path_buf()), opens: Some(false), ..Findings::default() };
     let (mut names, manifest) = current(&env(), dir, &[])?;
     match manifest {
-        Ok(Some(Current { state, number, against: None })) => check_known(dir, &mut names, &state, number, &mut f)?,
+        Ok(Some(Current { state, number, against: None })) => {
+            check_known(dir, &mut names, &state, number, &mut f)?
+        }
         Ok(Some(Current { number, against: Some((kind, words)), .. })) => {
             f.add_as(kind, Error::corruption(words).in_file(dir.join(manifest_name(number))));
             check_loose_tables(dir, &mut f)?;
@@ -53,7 +56,8 @@ fn check_once(dir: &Path) -> Done<Findings> {
                 () if all.iter().any(|n| table_number(n).is_some()) => "tables",
                 () if all.iter().any(|n| segment_number(n).is_some()) => "log segments",
                 () => {
-                    let e = Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir);
+                    let e = Error::new(ErrorKind::NotFound, "there is no store in this directory")
+                        .in_file(dir);
                     return Err(e.into());
                 }
             };
@@ -61,8 +65,11 @@ fn check_once(dir: &Path) -> Done<Findings> {
             f.add(Error::corruption(words).in_file(dir));
             check_loose_tables(dir, &mut f)?;
         }
-        // It says which file cannot be read: a directory in its place, or one that is not given to read.
-        Err(e) if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Io | ErrorKind::NotFound) => {
+        // It says which file cannot be read: a directory in its place, or one that is not given to
+        // read.
+        Err(e)
+            if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Io | ErrorKind::NotFound) =>
+        {
             f.add(e);
             check_loose_tables(dir, &mut f)?;
         }
@@ -73,13 +80,29 @@ fn check_once(dir: &Path) -> Done<Findings> {
 }
 
 /// A store whose manifest can be believed.
-fn check_known(dir: &Path, names: &mut Names, state: &State, number: u64, f: &mut Findings) -> Done {
+fn check_known(
+    dir: &Path,
+    names: &mut Names,
+    state: &State,
+    number: u64,
+    f: &mut Findings,
+) -> Done {
     names.fit(Some(state))?;
     f.definitions = definitions(names, dir, state);
     f.renames = names.renames();
     for t in names.told() {
-        let id = t.read.as_ref().or(t.error.file().map(Path::to_path_buf).as_ref()).and_then(|p| number_of(p));
-        f.about(state.trees.values().find(|tree| tree.tables().any(|m| Some(m.id) == id)).map(|t| t.name.as_str()));
+        let id = t
+            .read
+            .as_ref()
+            .or(t.error.file().map(Path::to_path_buf).as_ref())
+            .and_then(|p| number_of(p));
+        f.about(
+            state
+                .trees
+                .values()
+                .find(|tree| tree.tables().any(|m| Some(m.id) == id))
+                .map(|t| t.name.as_str()),
+        );
         f.add_as(if t.foreign { Kind::Foreign } else { Kind::Misnamed }, t.error);
     }
     f.about(None);
@@ -104,7 +127,9 @@ fn check_known(dir: &Path, names: &mut Names, state: &State, number: u64, f: &mu
     log::check(names, dir, state, f);
     other_stores(names, dir, number, state)?.into_iter().for_each(|e| f.add_as(Kind::Foreign, e));
     let live = |id| state.trees.values().flat_map(TreeState::tables).any(|t| t.id == id);
-    let dead = names.list(dir)?.iter().filter_map(|n| table_number(n)).filter(|&id| !live(id)).count() as u64;
+    let dead =
+        names.list(dir)?.iter().filter_map(|n| table_number(n)).filter(|&id| !live(id)).count()
+            as u64;
     if dead > 0 {
         let tables = things(dead, "table", "tables");
         f.notes.push(format!("the directory holds {tables} that the store does not know: the next open for writing removes what is not the store's"));
@@ -116,7 +141,14 @@ fn number_of(path: &Path) -> Option<u64> {
     table_number(path.file_name()?.to_str()?)
 }
 
-fn check_tree(names: &Names, dir: &Path, tree: &TreeState, f: &mut Findings, progress: &Progress, done: &mut u64) -> Done {
+fn check_tree(
+    names: &Names,
+    dir: &Path,
+    tree: &TreeState,
+    f: &mut Findings,
+    progress: &Progress,
+    done: &mut u64,
+) -> Done {
     let (mut tables, mut runs) = (vec![], vec![]);
     for (i, run) in tree.runs.iter().enumerate() {
         for m in &run.tables {
@@ -129,8 +161,12 @@ fn check_tree(names: &Names, dir: &Path, tree: &TreeState, f: &mut Findings, pro
                     }
                     Ok(None) => {}
                     // Removed by a writer, unreadable, of a newer version: there are other files.
-                    Err(Failure::Engine(e)) if e.kind() == ErrorKind::NotFound => missing(names, dir, m, f),
-                    Err(Failure::Engine(e)) if matches!(e.kind(), ErrorKind::Io | ErrorKind::Incompatible) => {
+                    Err(Failure::Engine(e)) if e.kind() == ErrorKind::NotFound => {
+                        missing(names, dir, m, f)
+                    }
+                    Err(Failure::Engine(e))
+                        if matches!(e.kind(), ErrorKind::Io | ErrorKind::Incompatible) =>
+                    {
                         let e = if e.file().is_some() { e } else { e.in_file(&path) };
                         f.add(e.keys(&m.first_key, &m.last_key));
                     }
@@ -153,13 +189,19 @@ fn missing(names: &Names, dir: &Path, m: &TableMeta, f: &mut Findings) {
     let why = match names.holds(name) {
         Some(held) => format!("a live table is missing: the file of its name holds {held}"),
         None if io::is_dir(&path) => {
-            "a live table is missing: there is a directory of its name, which has to be moved away".into()
+            "a live table is missing: there is a directory of its name, which has to be moved away"
+                .into()
         }
-        None if io::is_taken(&path) && !io::exists(&path) => "a live table is missing: this link leads nowhere".into(),
+        None if io::is_taken(&path) && !io::exists(&path) => {
+            "a live table is missing: this link leads nowhere".into()
+        }
         None => "a live table is missing".into(),
     };
     let words = format!("{why}; it had {}", things(m.entries, "entry", "entries"));
-    f.add_as(Kind::Missing, Error::corruption(words).in_file(&path).keys(&m.first_key, &m.last_key));
+    f.add_as(
+        Kind::Missing,
+        Error::corruption(words).in_file(&path).keys(&m.first_key, &m.last_key),
+    );
 }
 
 /// Tables of a directory without a manifest, each by itself.
@@ -173,7 +215,12 @@ fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
     for id in names.list(dir)?.iter().filter_map(|n| table_number(n)) {
         let Some(path) = names.table(id).filter(|path| io::is_file(path)) else { continue };
         match table::check(&path, 0, None, f) {
-            Err(Failure::Engine(e)) if matches!(e.kind(), ErrorKind::Io | ErrorKind::Incompatible | ErrorKind::NotFound) => {
+            Err(Failure::Engine(e))
+                if matches!(
+                    e.kind(),
+                    ErrorKind::Io | ErrorKind::Incompatible | ErrorKind::NotFound
+                ) =>
+            {
                 f.add(if e.file().is_some() { e } else { e.in_file(&path) });
             }
             done => drop(done?),
@@ -182,7 +229,8 @@ fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
     Ok(())
 }
 
-/// Lets the engine open the store and read it. What it says is a finding of its own unless its place is among the findings already.
+/// Lets the engine open the store and read it. What it says is a finding of its own unless its
+/// place is among the findings already.
 fn check_opening(dir: &Path, f: &mut Findings) {
     let opened = opening::open_and_read(dir);
     (f.opens, f.opens_to_read, f.read) = (Some(opened.opens), opened.opens_to_read, opened.entries);
@@ -197,7 +245,8 @@ fn check_opening(dir: &Path, f: &mut Findings) {
     }
     for (tree, e) in opened.errors {
         let known = f.all.iter().any(|x| x.error.file().is_some() && x.error.file() == e.file());
-        // What is missing or damaged has been said; what the engine says of another place follows from it.
+        // What is missing or damaged has been said; what the engine says of another place follows
+        // from it.
         if known || (!opened.opens && !f.all.is_empty() && e.kind() == ErrorKind::Corruption) {
             continue;
         }

@@ -1,4 +1,5 @@
-//! One table: by itself, against what the manifest says of it, and against the other tables of its tree.
+//! One table: by itself, against what the manifest says of it, and against the other tables of its
+//! tree.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,7 +16,12 @@ use crate::target::{env, open_file, table_file};
 use crate::{merged, survey};
 
 /// Checks one table; gives it back when it can be opened and is sound.
-pub fn check(path: &Path, seq: u64, meta: Option<&TableMeta>, f: &mut Findings) -> Done<Option<Arc<Table>>> {
+pub fn check(
+    path: &Path,
+    seq: u64,
+    meta: Option<&TableMeta>,
+    f: &mut Findings,
+) -> Done<Option<Arc<Table>>> {
     let (file, id) = match meta {
         Some(m) => (env().open_read(path, false)?, m.id),
         None => table_file(path)?,
@@ -30,7 +36,8 @@ pub fn check(path: &Path, seq: u64, meta: Option<&TableMeta>, f: &mut Findings) 
             });
             f.count(size, r);
             if !r.filter_checked && t.properties().filter != firn_kv::FilterKind::None {
-                let words = "the filter holds prefixes that only the program knows; it was not checked";
+                let words =
+                    "the filter holds prefixes that only the program knows; it was not checked";
                 f.notes.push(format!("{}: {words}", path.display()));
             }
             let sound = errors.is_empty();
@@ -41,8 +48,12 @@ pub fn check(path: &Path, seq: u64, meta: Option<&TableMeta>, f: &mut Findings) 
             let s = survey::survey(file, path, id)?;
             let mut found = s.errors();
             if !found.iter().any(|x| x.offset() == e.offset()) {
-                let (first, last) = meta.map_or((&[][..], &[][..]), |m| (&m.first_key, &m.last_key));
-                found.insert(0, if e.key_range().is_none() && meta.is_some() { e.keys(first, last) } else { e });
+                let (first, last) =
+                    meta.map_or((&[][..], &[][..]), |m| (&m.first_key, &m.last_key));
+                found.insert(
+                    0,
+                    if e.key_range().is_none() && meta.is_some() { e.keys(first, last) } else { e },
+                );
             }
             found.into_iter().for_each(|e| f.add(e));
             f.tables += 1;
@@ -57,14 +68,19 @@ pub fn check(path: &Path, seq: u64, meta: Option<&TableMeta>, f: &mut Findings) 
 /// What the manifest says of a table against what the table says of itself.
 pub fn check_meta(t: &Table, m: &TableMeta, path: &Path, f: &mut Findings) {
     let p = t.properties();
-    let (min, max) = if m.ingested_seq > 0 { (m.ingested_seq, m.ingested_seq) } else { (p.min_seq, p.max_seq) };
+    let (min, max) =
+        if m.ingested_seq > 0 { (m.ingested_seq, m.ingested_seq) } else { (p.min_seq, p.max_seq) };
     let same = [
         ("bytes", m.size, t.size()),
         ("entries", m.entries, p.entries),
         ("deletes", m.deletes, p.deletes),
         ("merge operands", m.merges, p.merges),
         ("range deletes", m.range_deletes, p.range_deletes),
-        ("bytes of keys and values", m.raw_bytes, p.raw_key_bytes.saturating_add(p.raw_value_bytes)),
+        (
+            "bytes of keys and values",
+            m.raw_bytes,
+            p.raw_key_bytes.saturating_add(p.raw_value_bytes),
+        ),
         ("as smallest sequence number", m.min_seq, min),
         ("as largest sequence number", m.max_seq, max),
     ];
@@ -78,8 +94,14 @@ pub fn check_meta(t: &Table, m: &TableMeta, path: &Path, f: &mut Findings) {
     }
 }
 
-/// That of one key newer runs hold newer versions. `tables` are the tree's, newest run first; `runs` the place of each one's run.
-pub fn check_age(tree: &TreeState, tables: &[Arc<Table>], runs: &[usize], f: &mut Findings) -> Done {
+/// That of one key newer runs hold newer versions. `tables` are the tree's, newest run first;
+/// `runs` the place of each one's run.
+pub fn check_age(
+    tree: &TreeState,
+    tables: &[Arc<Table>],
+    runs: &[usize],
+    f: &mut Findings,
+) -> Done {
     let mut last: Option<(Vec<u8>, u64, usize)> = None;
     let mut wrong = 0u64;
     merged::each(tables, &mut |key, t, i| {
@@ -104,7 +126,10 @@ pub fn check_age(tree: &TreeState, tables: &[Arc<Table>], runs: &[usize], f: &mu
         Ok(())
     })?;
     if wrong > 10 {
-        f.notes.push(format!("tree {:?}: {} keys in all have versions in runs of the wrong age", tree.name, wrong));
+        f.notes.push(format!(
+            "tree {:?}: {} keys in all have versions in runs of the wrong age",
+            tree.name, wrong
+        ));
     }
     Ok(())
 }

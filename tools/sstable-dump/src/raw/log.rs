@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::hex;
 
-/// The fields of segment `number` in `dir`: its header, its sound records, and as `damage` what lies between them.
+/// The fields of segment `number` in `dir`: its header, its sound records, and as `damage` what
+/// lies between them.
 pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Value>> {
     let mut reader = SegmentReader::open(env, dir, number)?;
     let path = reader.path().to_path_buf();
@@ -27,18 +28,26 @@ pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Valu
                 let what = "a record whose checksum is right and whose operations are not";
                 Error::corruption(what).at(&path, r.offset).block("wal record")
             })?),
-            Item::Damage(d) => damage.push(json!({"at": d.offset, "len": d.len, "reason": d.reason})),
+            Item::Damage(d) => {
+                damage.push(json!({"at": d.offset, "len": d.len, "reason": d.reason}))
+            }
         }
     }
     let header = json!({
         "version": VERSION, "len_header": SEGMENT_HEADER, "number": h.number, "base": h.base, "synced": h.synced,
         "previous": h.previous, "capacity": h.capacity, "store": h.store, "writer": h.writer, "checksum": u32_at(&h.encode(), 76),
     });
-    Ok(Map::from_iter([("header".into(), header), ("records".into(), records.into()), ("damage".into(), damage.into())]))
+    Ok(Map::from_iter([
+        ("header".into(), header),
+        ("records".into(), records.into()),
+        ("damage".into(), damage.into()),
+    ]))
 }
 
 fn record(r: &Record<'_>) -> Option<Value> {
-    let operations = Ops::new(r.payload).map(|op| op.map(|(tree, op)| operation(tree, op))).collect::<Option<Vec<_>>>()?;
+    let operations = Ops::new(r.payload)
+        .map(|op| op.map(|(tree, op)| operation(tree, op)))
+        .collect::<Option<Vec<_>>>()?;
     Some(json!({
         "at": r.offset, "checksum": r.checksum, "len_payload": r.payload.len(), "generation": r.generation,
         "kind": if r.mark { MARK } else { DATA }, "seq_number": r.seq, "synced": r.synced, "operations": operations,
@@ -55,6 +64,8 @@ fn operation(tree: u32, op: Op<'_>) -> Value {
             }
             out
         }
-        Op::DeleteRange { start, end } => json!({"op": "delete_range", "tree": tree, "key": hex(start), "value": hex(end)}),
+        Op::DeleteRange { start, end } => {
+            json!({"op": "delete_range", "tree": tree, "key": hex(start), "value": hex(end)})
+        }
     }
 }

@@ -7,7 +7,8 @@ use firn_kv::Result;
 use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{
-    self, AddedTable, Current, Edit, Frame, PersistedOptions, State, TableMeta, TreeState, VERSION, manifest_name,
+    self, AddedTable, Current, Edit, Frame, PersistedOptions, State, TableMeta, TreeState, VERSION,
+    manifest_name,
 };
 use firn_kv::policy::{self, Kind, Policy};
 use serde_json::{Map, Value, json};
@@ -16,7 +17,8 @@ use super::hex;
 
 /// The fields of `CURRENT`.
 pub fn current(env: &dyn Env, path: &Path) -> Result<Map<String, Value>> {
-    let c = Current::decode(&env.read_all(path, 4096)?).map_err(|e| e.at(path, 0).block("current"))?;
+    let c =
+        Current::decode(&env.read_all(path, 4096)?).map_err(|e| e.at(path, 0).block("current"))?;
     Ok(Map::from_iter([
         ("version".into(), VERSION.to_string().into()),
         ("manifest".into(), manifest_name(c.manifest).into()),
@@ -24,7 +26,8 @@ pub fn current(env: &dyn Env, path: &Path) -> Result<Map<String, Value>> {
     ]))
 }
 
-/// The fields of manifest `number` in `dir`. A torn last frame is not among them: `end` is where the sound ones end.
+/// The fields of manifest `number` in `dir`. A torn last frame is not among them: `end` is where
+/// the sound ones end.
 pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Value>> {
     let log = manifest::read(env, dir, number)?;
     log.replay()?;
@@ -50,10 +53,15 @@ fn edit(e: &Edit) -> Value {
             json!({"create_tree": {"id": id, "name": name, "options": options(o), "flushed": flushed}})
         }
         Edit::DropTree { id } => json!({"drop_tree": {"id": id}}),
-        Edit::SetOptions { id, options: o } => json!({"set_options": {"id": id, "options": options(o)}}),
+        Edit::SetOptions { id, options: o } => {
+            json!({"set_options": {"id": id, "options": options(o)}})
+        }
         Edit::Tables { tree, removed, added, flushed } => {
-            let added = added.iter().map(|a: &AddedTable| json!({"level": a.level, "run": a.run, "table": table(&a.table)}));
-            let mut out = json!({"tree": tree, "removed": removed, "added": added.collect::<Vec<_>>()});
+            let added = added.iter().map(
+                |a: &AddedTable| json!({"level": a.level, "run": a.run, "table": table(&a.table)}),
+            );
+            let mut out =
+                json!({"tree": tree, "removed": removed, "added": added.collect::<Vec<_>>()});
             flushed.iter().for_each(|f| out["flushed"] = (*f).into());
             json!({"tables": out})
         }
@@ -107,7 +115,12 @@ fn options(o: &PersistedOptions) -> Value {
         "block_size": o.block_size, "table_size": o.table_size, "memtable_size": o.memtable_size, "policy": policy(&o.policy),
         "tombstone_age_secs": o.tombstone_age_secs,
     });
-    let hooks = [("merge", &o.merge), ("purge", &o.purge), ("summary", &o.summary), ("filter_prefix", &o.filter_prefix)];
+    let hooks = [
+        ("merge", &o.merge),
+        ("purge", &o.purge),
+        ("summary", &o.summary),
+        ("filter_prefix", &o.filter_prefix),
+    ];
     for (hook, name) in hooks {
         name.iter().for_each(|name| out[hook] = name.clone().into());
     }

@@ -1,6 +1,8 @@
-//! `raw`: every field of a file under the names that `format-spec/*.ksy` give them, read with the engine's own decoders.
+//! `raw`: every field of a file under the names that `format-spec/*.ksy` give them, read with the
+//! engine's own decoders.
 //!
-//! Constants (magic bytes, zeros) are checked and not shown. Bytes are hexadecimal. `at` is the offset in the file.
+//! Constants (magic bytes, zeros) are checked and not shown. Bytes are hexadecimal. `at` is the
+//! offset in the file.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -45,13 +47,17 @@ pub fn run(screen: &mut Screen<'_>, args: &RawArgs) -> Done {
     let mut found = false;
     for path in &args.files {
         let fields = match fields(&*env, path) {
-            Err(e) if !matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible) => return Err(e.into()),
+            Err(e) if !matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible) => {
+                return Err(e.into());
+            }
             fields => fields,
         };
-        found |= fields.as_ref().map_or(true, |f| f["damage"].as_array().is_some_and(|d| !d.is_empty()));
+        found |=
+            fields.as_ref().map_or(true, |f| f["damage"].as_array().is_some_and(|d| !d.is_empty()));
         let file = path.display().to_string();
         if screen.json {
-            let mut out = fields.unwrap_or_else(|e| json!({"error": e.to_string(), "error_kind": e.kind().name()}));
+            let mut out = fields
+                .unwrap_or_else(|e| json!({"error": e.to_string(), "error_kind": e.kind().name()}));
             out["path"] = file.into();
             writeln!(screen.out, "{out}")?;
             continue;
@@ -77,7 +83,8 @@ fn hex(bytes: &[u8]) -> Value {
 /// The fields of a file, whose kind its name tells. `kind` is the first of them.
 ///
 /// # Errors
-/// `InvalidArgument` for a name that is none of a store's, `Corruption` and `Incompatible` with the place, what the system says.
+/// `InvalidArgument` for a name that is none of a store's, `Corruption` and `Incompatible` with the
+/// place, what the system says.
 fn fields(env: &dyn Env, path: &Path) -> Result<Value> {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let dir = &dir_of(path);
@@ -93,7 +100,8 @@ fn fields(env: &dyn Env, path: &Path) -> Result<Value> {
         let names = "a table (*.sst), a log segment (nnnnnnnn.wal), a manifest (MANIFEST-nnnnnn) or CURRENT";
         return Err(Error::invalid(format!("the name must be that of {names}")).in_file(path));
     };
-    let mut all = Map::from_iter([("kind".into(), kind.into()), ("len".into(), env.file_len(path)?.into())]);
+    let mut all =
+        Map::from_iter([("kind".into(), kind.into()), ("len".into(), env.file_len(path)?.into())]);
     all.extend(fields);
     Ok(all.into())
 }
@@ -110,7 +118,11 @@ fn scalar(v: &Value) -> Option<String> {
         other => other.to_string(),
     };
     let cut = text.char_indices().nth(SHOWN).map(|(i, _)| i);
-    Some(cut.map_or(text.clone(), |i| format!("{}… ({} characters)", &text[..i], text.chars().count())))
+    Some(
+        cut.map_or(text.clone(), |i| {
+            format!("{}… ({} characters)", &text[..i], text.chars().count())
+        }),
+    )
 }
 
 /// An item of a list on one line, where it has no lists of its own.

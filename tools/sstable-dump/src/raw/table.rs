@@ -5,7 +5,9 @@ use std::path::Path;
 use firn_kv::ReadFile;
 use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::sstable::fields::{self, Property};
-use firn_kv::internals::sstable::format::{BlockHeader, BlockKind, FOOTER, Footer, Stored, VERSION};
+use firn_kv::internals::sstable::format::{
+    BlockHeader, BlockKind, FOOTER, Footer, Stored, VERSION,
+};
 use firn_kv::{Compression, Error, Result};
 use serde_json::{Map, Value, json};
 
@@ -18,14 +20,17 @@ struct File<'a> {
     id: u64,
 }
 
-/// The fields of the table at `path`: its id is the number in its name, or without one what its footer says.
+/// The fields of the table at `path`: its id is the number in its name, or without one what its
+/// footer says.
 pub fn fields(path: &Path) -> Result<Map<String, Value>> {
     let (file, id) = table_file(path)?;
     // Here a file is what its name says, as the specification has it: nothing is made good.
     let named = path.file_name().and_then(|n| n.to_str()).and_then(table_number);
     let id = named.unwrap_or(id);
     let at = file.len().checked_sub(FOOTER as u64);
-    let at = at.ok_or_else(|| Error::corruption("too short for a table file").at(path, 0).block("footer"))?;
+    let at = at.ok_or_else(|| {
+        Error::corruption("too short for a table file").at(path, 0).block("footer")
+    })?;
     let mut bytes = [0; FOOTER];
     file.read_at(at, &mut bytes)?;
     let footer = Footer::decode(&bytes, path, id, at)?;
@@ -39,19 +44,32 @@ pub fn fields(path: &Path) -> Result<Map<String, Value>> {
         rows = index.rows;
         Ok(json!({"num_blocks": rows.len(), "prefix": hex(&index.prefix), "rows": told}))
     })?;
-    let data = rows.iter().map(|r| file.block(BlockKind::Data, r.offset, r.len, data_block)).collect::<Result<Vec<_>>>()?;
+    let data = rows
+        .iter()
+        .map(|r| file.block(BlockKind::Data, r.offset, r.len, data_block))
+        .collect::<Result<Vec<_>>>()?;
 
     let mut out = Map::new();
     out.insert("data".into(), json!({"blocks": data}));
     if footer.filter_len > 0 {
-        out.insert("filter".into(), file.block(BlockKind::Filter, footer.data_len, footer.filter_len.into(), filter_block)?);
+        out.insert(
+            "filter".into(),
+            file.block(BlockKind::Filter, footer.data_len, footer.filter_len.into(), filter_block)?,
+        );
     }
     if footer.tombstones_len > 0 {
         let len = footer.tombstones_len.into();
-        out.insert("tombstones".into(), file.block(BlockKind::Tombstones, footer.tombstones_at(), len, tombstone_block)?);
+        out.insert(
+            "tombstones".into(),
+            file.block(BlockKind::Tombstones, footer.tombstones_at(), len, tombstone_block)?,
+        );
     }
-    let properties =
-        file.block(BlockKind::Properties, footer.properties_at(), footer.properties_len.into(), properties_block)?;
+    let properties = file.block(
+        BlockKind::Properties,
+        footer.properties_at(),
+        footer.properties_len.into(),
+        properties_block,
+    )?;
     out.insert("index".into(), index);
     out.insert("properties".into(), properties);
     out.insert(

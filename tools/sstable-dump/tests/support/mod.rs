@@ -33,7 +33,8 @@ impl Drop for Room {
 
 /// What a command prints, and its exit code. An error is printed as the last line.
 pub fn dump<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> (String, i32) {
-    let args = std::iter::once("sstable-dump".into()).chain(args.iter().map(|a| a.as_ref().to_owned()));
+    let args =
+        std::iter::once("sstable-dump".into()).chain(args.iter().map(|a| a.as_ref().to_owned()));
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(e) => return (e.to_string(), 2),
@@ -68,14 +69,18 @@ pub fn options() -> DbOptions {
 
 /// The same for stores of the data model.
 pub fn wide_options() -> firn_wide::Options {
-    firn_wide::Options { store: firn_wide::StoreOptions { db: options(), ..Default::default() }, ..Default::default() }
+    firn_wide::Options {
+        store: firn_wide::StoreOptions { db: options(), ..Default::default() },
+        ..Default::default()
+    }
 }
 
 pub fn tree_options() -> TreeOptions {
     TreeOptions { compression: vec![Compression::None], block_size: 512, ..TreeOptions::default() }
 }
 
-/// Writes a table of `n` keys, some with two versions and some deleted, and a range deletion, by way of from-json.
+/// Writes a table of `n` keys, some with two versions and some deleted, and a range deletion, by
+/// way of from-json.
 pub fn table(path: &Path, n: u32, block_size: u32) {
     let mut lines = format!(
         "{{\"table\":{{\"id\":1,\"tree\":7,\"block_size\":{block_size},\"compression\":\"none\",\"filter\":\"fuse8\",\"created_micros\":1700000000000000}}}}\n"
@@ -84,9 +89,12 @@ pub fn table(path: &Path, n: u32, block_size: u32) {
     for i in 0..n {
         let seq = 10 + 2 * i;
         if i % 7 == 3 {
-            lines += &format!("{{\"key\":\"key{i:05}\",\"seq\":{},\"kind\":\"delete\"}}\n", seq + 1);
+            lines +=
+                &format!("{{\"key\":\"key{i:05}\",\"seq\":{},\"kind\":\"delete\"}}\n", seq + 1);
         }
-        lines += &format!("{{\"key\":\"key{i:05}\",\"seq\":{seq},\"kind\":\"put\",\"value\":\"value {i} and more of it\"}}\n");
+        lines += &format!(
+            "{{\"key\":\"key{i:05}\",\"seq\":{seq},\"kind\":\"put\",\"value\":\"value {i} and more of it\"}}\n"
+        );
     }
     let json = path.with_extension("jsonl");
     fs::write(&json, lines).unwrap();
@@ -99,14 +107,16 @@ pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// All visible pairs of all trees.
 pub fn content(dir: &Path) -> Vec<(String, Pairs)> {
-    let db = Db::open_with(dir, DbOptions { create: false, ..options() }).unwrap_or_else(|e| panic!("{e}"));
+    let db = Db::open_with(dir, DbOptions { create: false, ..options() })
+        .unwrap_or_else(|e| panic!("{e}"));
     let mut names = db.tree_names();
     names.sort();
     names
         .into_iter()
         .map(|n| {
             let tree = db.existing_tree(&n).unwrap();
-            let pairs = tree.iter().map(|p| p.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect();
+            let pairs =
+                tree.iter().map(|p| p.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect();
             (n, pairs)
         })
         .collect()

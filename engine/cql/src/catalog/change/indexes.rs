@@ -2,7 +2,9 @@
 
 use firn_wide::Type;
 
-use crate::catalog::{Catalog, Column, ColumnKind, Index, IndexTarget, Keyspace, Table, is_valid_name};
+use crate::catalog::{
+    Catalog, Column, ColumnKind, Index, IndexTarget, Keyspace, Table, is_valid_name,
+};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{CreateIndex, Drop, IndexPart, PropertyValue, QualifiedName};
 
@@ -11,8 +13,14 @@ impl Catalog {
     ///
     /// # Errors
     /// What can't be indexed.
-    pub fn create_index(&self, statement: &CreateIndex<'_>, keyspace: &str) -> Result<Option<Catalog>> {
-        let Some(found) = self.find_table(keyspace, &statement.table.name.text, false)? else { return Ok(None) };
+    pub fn create_index(
+        &self,
+        statement: &CreateIndex<'_>,
+        keyspace: &str,
+    ) -> Result<Option<Catalog>> {
+        let Some(found) = self.find_table(keyspace, &statement.table.name.text, false)? else {
+            return Ok(None);
+        };
         let home = self.existing(keyspace)?;
         if let Some(name) = &statement.name
             && home.index(&name.text).is_some()
@@ -38,7 +46,10 @@ impl Catalog {
         if let Some(same) = found.index_of(&column.name, what) {
             return match statement.if_not_exists {
                 true => Ok(None),
-                false => Err(invalid(format!("Index {name} is a duplicate of existing index {}", same.name))),
+                false => Err(invalid(format!(
+                    "Index {name} is a duplicate of existing index {}",
+                    same.name
+                ))),
             };
         }
         if statement.custom && statement.class.is_none() {
@@ -48,7 +59,9 @@ impl Catalog {
             return Err(invalid("Cannot specify index class for a non-CUSTOM index"));
         }
         let options = statement.properties.iter().filter_map(|p| match &p.value {
-            PropertyValue::Map(pairs) => Some(pairs.iter().map(|(k, v)| (k.text.to_string(), v.text.to_string()))),
+            PropertyValue::Map(pairs) => {
+                Some(pairs.iter().map(|(k, v)| (k.text.to_string(), v.text.to_string())))
+            }
             _ => None,
         });
         let mut next = self.clone();
@@ -68,7 +81,11 @@ impl Catalog {
     ///
     /// # Errors
     /// `Invalid` when it isn't there.
-    pub fn drop_index(&self, statement: &Drop<QualifiedName<'_>>, keyspace: &str) -> Result<Option<Catalog>> {
+    pub fn drop_index(
+        &self,
+        statement: &Drop<QualifiedName<'_>>,
+        keyspace: &str,
+    ) -> Result<Option<Catalog>> {
         let name = &*statement.name.name.text;
         super::super::check_not_system(keyspace)?;
         let Some((table, index)) = self.keyspace(keyspace).and_then(|k| k.index(name)) else {
@@ -84,13 +101,19 @@ impl Catalog {
 fn index_target(table: &Table, column: &Column, part: IndexPart) -> Result<IndexTarget> {
     let name = &column.name;
     if table.compact && column.is_primary_key() {
-        return Err(invalid("Secondary indexes are not supported on PRIMARY KEY columns in COMPACT STORAGE tables"));
+        return Err(invalid(
+            "Secondary indexes are not supported on PRIMARY KEY columns in COMPACT STORAGE tables",
+        ));
     }
     if table.compact_value().is_some() {
-        return Err(invalid("Secondary indexes are not supported on compact value column of COMPACT STORAGE tables"));
+        return Err(invalid(
+            "Secondary indexes are not supported on compact value column of COMPACT STORAGE tables",
+        ));
     }
     if column.kind == ColumnKind::Partition && table.partition == 1 {
-        return Err(invalid(format!("Cannot create secondary index on the only partition key column {name}")));
+        return Err(invalid(format!(
+            "Cannot create secondary index on the only partition key column {name}"
+        )));
     }
     if column.of.of == Type::Duration {
         return Err(invalid("Secondary indexes are not supported on duration columns"));
@@ -125,9 +148,10 @@ fn index_target(table: &Table, column: &Column, part: IndexPart) -> Result<Index
     match part {
         IndexPart::Full => Err(invalid("full() indexes can only be created on frozen collections")),
         IndexPart::Simple | IndexPart::Values => Ok(IndexTarget::Values),
-        _ if !matches!(column.of.of, Type::Map(_)) => {
-            Err(invalid(format!("Cannot create index on {} of column {name} with non-map type", word(part))))
-        }
+        _ if !matches!(column.of.of, Type::Map(_)) => Err(invalid(format!(
+            "Cannot create index on {} of column {name} with non-map type",
+            word(part)
+        ))),
         IndexPart::Keys => Ok(IndexTarget::Keys),
         IndexPart::Entries => Ok(IndexTarget::Entries),
     }

@@ -7,7 +7,8 @@ use crate::catalog::{Catalog, Keyspace, MAX_NAME, is_valid_name};
 use crate::error::{Class, Error, Result, configuration, invalid};
 use crate::syntax::ast::{AlterKeyspace, CreateKeyspace, Drop, Name, Property, PropertyValue};
 
-const STRATEGIES: [&str; 4] = ["SimpleStrategy", "NetworkTopologyStrategy", "OldNetworkTopologyStrategy", "LocalStrategy"];
+const STRATEGIES: [&str; 4] =
+    ["SimpleStrategy", "NetworkTopologyStrategy", "OldNetworkTopologyStrategy", "LocalStrategy"];
 const LOCATOR: &str = "org.apache.cassandra.locator.";
 
 impl Catalog {
@@ -73,7 +74,8 @@ fn apply_keyspace(keyspace: &mut Keyspace, properties: &[Property<'_>]) -> Resul
     for property in properties {
         match &property.value {
             PropertyValue::Map(pairs) => {
-                let map = pairs.iter().map(|(k, v)| (k.text.to_string(), v.text.to_string())).collect();
+                let map =
+                    pairs.iter().map(|(k, v)| (k.text.to_string(), v.text.to_string())).collect();
                 keyspace.replication = check_replication(&keyspace.name, map)?;
             }
             PropertyValue::Constant(c) => keyspace.durable_writes = durable(&c.text)?,
@@ -87,25 +89,36 @@ fn durable(text: &str) -> Result<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "1" => Ok(true),
         "false" | "no" | "0" => Ok(false),
-        _ => Err(Error::refused(Class::Syntax, format!("Invalid boolean value {text} for 'durable_writes'"))),
+        _ => Err(Error::refused(
+            Class::Syntax,
+            format!("Invalid boolean value {text} for 'durable_writes'"),
+        )),
     }
 }
 
-fn check_replication(keyspace: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
-    let class = map.get("class").ok_or_else(|| configuration("Missing replication strategy class"))?;
+fn check_replication(
+    keyspace: &str,
+    mut map: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>> {
+    let class =
+        map.get("class").ok_or_else(|| configuration("Missing replication strategy class"))?;
     let full = if class.contains('.') { class.clone() } else { format!("{LOCATOR}{class}") };
     let short = full.strip_prefix(LOCATOR).filter(|s| STRATEGIES.contains(s));
     let Some(short) = short else {
         return Err(configuration(format!("Unable to find replication strategy class '{full}'")));
     };
     let factor = |text: &str| match text.parse::<i64>() {
-        Ok(n) if n < 0 => Err(configuration(format!("Replication factor must be non-negative; found {n}"))),
+        Ok(n) if n < 0 => {
+            Err(configuration(format!("Replication factor must be non-negative; found {n}")))
+        }
         Ok(_) => Ok(()),
         Err(_) => Err(configuration(format!("Replication factor must be numeric; found {text}"))),
     };
     if short == "SimpleStrategy" {
         if !map.contains_key("replication_factor") {
-            return Err(configuration("SimpleStrategy requires a replication_factor strategy option."));
+            return Err(configuration(
+                "SimpleStrategy requires a replication_factor strategy option.",
+            ));
         }
         if let Some(other) = map.keys().find(|k| *k != "class" && *k != "replication_factor") {
             return Err(configuration(format!(

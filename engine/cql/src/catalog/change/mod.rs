@@ -1,4 +1,5 @@
-//! Changes of definitions: each makes a new [`Catalog`] or refuses with the servers' text (model 3.5, 6). `None`: there is nothing to do.
+//! Changes of definitions: each makes a new [`Catalog`] or refuses with the servers' text (model
+//! 3.5, 6). `None`: there is nothing to do.
 
 mod indexes;
 mod keyspaces;
@@ -54,7 +55,9 @@ impl Catalog {
 
     fn new_id(&mut self) -> Result<u32> {
         let id = self.next_id;
-        self.next_id = id.checked_add(1).ok_or_else(|| invalid("no more tables and indexes can be numbered"))?;
+        self.next_id = id
+            .checked_add(1)
+            .ok_or_else(|| invalid("no more tables and indexes can be numbered"))?;
         debug_assert!(id >= FIRST_ID);
         Ok(id)
     }
@@ -75,7 +78,8 @@ impl Catalog {
         Ok(self.with_keyspace(keyspace))
     }
 
-    /// These definitions over the keyspaces that the data model has now: what it dropped is gone with its tables.
+    /// These definitions over the keyspaces that the data model has now: what it dropped is gone
+    /// with its tables.
     pub fn over(&self, keyspaces: impl IntoIterator<Item = Keyspace>) -> Catalog {
         let mut next = self.next();
         next.keyspaces.clear();

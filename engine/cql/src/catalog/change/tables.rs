@@ -9,11 +9,13 @@ use super::{already_there, check_not_system_new};
 use crate::catalog::record::table_uuid;
 use crate::catalog::resolve::resolve;
 use crate::catalog::{
-    Catalog, Column, ColumnKind, ColumnType, DroppedColumn, Keyspace, MAX_NAME, Table, TableOptions, is_valid_name,
+    Catalog, Column, ColumnKind, ColumnType, DroppedColumn, Keyspace, MAX_NAME, Table,
+    TableOptions, is_valid_name,
 };
 use crate::error::{Result, configuration, invalid};
 use crate::syntax::ast::{
-    AlterTable, ColumnDefinition, CreateTable, Drop, Name, Property, PropertyValue, QualifiedName, TableChange,
+    AlterTable, ColumnDefinition, CreateTable, Drop, Name, Property, PropertyValue, QualifiedName,
+    TableChange,
 };
 
 impl Catalog {
@@ -21,14 +23,21 @@ impl Catalog {
     ///
     /// # Errors
     /// `AlreadyExists`, or what is wrong with the definition.
-    pub fn create_table(&self, statement: &CreateTable<'_>, keyspace: &str, bits: u128) -> Result<Option<Catalog>> {
+    pub fn create_table(
+        &self,
+        statement: &CreateTable<'_>,
+        keyspace: &str,
+        bits: u128,
+    ) -> Result<Option<Catalog>> {
         check_not_system_new(keyspace)?;
         let name = &*statement.name.name.text;
         let home = self.existing(keyspace)?;
         if home.table(name).is_some() {
             return match statement.if_not_exists {
                 true => Ok(None),
-                false => Err(already_there(format!("Cannot add already existing table \"{name}\" to keyspace \"{keyspace}\""))),
+                false => Err(already_there(format!(
+                    "Cannot add already existing table \"{name}\" to keyspace \"{keyspace}\""
+                ))),
             };
         }
         if !is_valid_name(name) {
@@ -45,7 +54,12 @@ impl Catalog {
     }
 
     /// The table that a definition names; `None` where it may be missing.
-    pub(super) fn find_table(&self, keyspace: &str, name: &str, may_be_missing: bool) -> Result<Option<&Arc<Table>>> {
+    pub(super) fn find_table(
+        &self,
+        keyspace: &str,
+        name: &str,
+        may_be_missing: bool,
+    ) -> Result<Option<&Arc<Table>>> {
         super::super::check_not_system(keyspace)?;
         match self.keyspace(keyspace).and_then(|k| k.table(name)) {
             None if may_be_missing => Ok(None),
@@ -58,8 +72,17 @@ impl Catalog {
     ///
     /// # Errors
     /// What can't be done.
-    pub fn alter_table(&self, statement: &AlterTable<'_>, keyspace: &str, now: i64) -> Result<Option<Catalog>> {
-        let Some(found) = self.find_table(keyspace, &statement.name.name.text, statement.if_exists)? else { return Ok(None) };
+    pub fn alter_table(
+        &self,
+        statement: &AlterTable<'_>,
+        keyspace: &str,
+        now: i64,
+    ) -> Result<Option<Catalog>> {
+        let Some(found) =
+            self.find_table(keyspace, &statement.name.name.text, statement.if_exists)?
+        else {
+            return Ok(None);
+        };
         let home = self.existing(keyspace)?;
         let mut table = (**found).clone();
         match &statement.change {
@@ -70,13 +93,18 @@ impl Catalog {
             }
             TableChange::Drop { if_exists, columns, timestamp } => {
                 let given = timestamp.as_ref().map(|t| t.text.parse::<i64>());
-                let at = given.transpose().map_err(|_| invalid("Out of bound timestamp of a dropped column"))?.unwrap_or(now);
+                let at = given
+                    .transpose()
+                    .map_err(|_| invalid("Out of bound timestamp of a dropped column"))?
+                    .unwrap_or(now);
                 for column in columns {
                     drop_column(&mut table, &column.text, *if_exists, at)?;
                 }
             }
             TableChange::DropCompactStorage if !table.compact => {
-                return Err(invalid("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE"));
+                return Err(invalid(
+                    "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE",
+                ));
             }
             TableChange::DropCompactStorage => table.compact = false,
             TableChange::Rename { if_exists, pairs } => {
@@ -84,7 +112,9 @@ impl Catalog {
                     rename_column(&mut table, from, to, *if_exists)?;
                 }
             }
-            TableChange::Retype { .. } => return Err(invalid("Altering column types is no longer supported")),
+            TableChange::Retype { .. } => {
+                return Err(invalid("Altering column types is no longer supported"));
+            }
             TableChange::With(properties) => {
                 if properties.iter().any(|p| p.name.text == "id") {
                     return Err(configuration("Cannot alter table id."));
@@ -100,7 +130,11 @@ impl Catalog {
     ///
     /// # Errors
     /// `Invalid` when it isn't there.
-    pub fn drop_table(&self, statement: &Drop<QualifiedName<'_>>, keyspace: &str) -> Result<Option<Catalog>> {
+    pub fn drop_table(
+        &self,
+        statement: &Drop<QualifiedName<'_>>,
+        keyspace: &str,
+    ) -> Result<Option<Catalog>> {
         let name = &*statement.name.name.text;
         if self.find_table(keyspace, name, statement.if_exists)?.is_none() {
             return Ok(None);
@@ -114,20 +148,37 @@ impl Catalog {
 /// The names of the columns of the primary key: of the partition, and those that cluster.
 fn primary_key<'s>(statement: &'s CreateTable<'_>) -> Result<(Vec<&'s str>, Vec<&'s str>)> {
     let name = &statement.name.name.text;
-    let inline: Vec<&str> = statement.columns.iter().filter(|c| c.primary_key).map(|c| &*c.name.text).collect();
-    let (partition, clustering): (Vec<&str>, Vec<&str>) = match (&inline[..], &statement.primary_keys[..]) {
-        ([one], []) => (vec![one], vec![]),
-        ([], [key]) => (key.partition.iter().map(|n| &*n.text).collect(), key.clustering.iter().map(|n| &*n.text).collect()),
-        ([], []) => return Err(invalid(format!("No PRIMARY KEY specifed for table '{name}' (exactly one required)"))),
-        _ => return Err(invalid(format!("Multiple PRIMARY KEY specified for table '{name}' (exactly one required)"))),
-    };
+    let inline: Vec<&str> =
+        statement.columns.iter().filter(|c| c.primary_key).map(|c| &*c.name.text).collect();
+    let (partition, clustering): (Vec<&str>, Vec<&str>) =
+        match (&inline[..], &statement.primary_keys[..]) {
+            ([one], []) => (vec![one], vec![]),
+            ([], [key]) => (
+                key.partition.iter().map(|n| &*n.text).collect(),
+                key.clustering.iter().map(|n| &*n.text).collect(),
+            ),
+            ([], []) => {
+                return Err(invalid(format!(
+                    "No PRIMARY KEY specifed for table '{name}' (exactly one required)"
+                )));
+            }
+            _ => {
+                return Err(invalid(format!(
+                    "Multiple PRIMARY KEY specified for table '{name}' (exactly one required)"
+                )));
+            }
+        };
     let mut seen = BTreeSet::new();
     for column in partition.iter().chain(&clustering) {
         if !statement.columns.iter().any(|c| c.name.text == *column) {
-            return Err(invalid(format!("Unknown column '{column}' referenced in PRIMARY KEY for table '{name}'")));
+            return Err(invalid(format!(
+                "Unknown column '{column}' referenced in PRIMARY KEY for table '{name}'"
+            )));
         }
         if !seen.insert(column) {
-            return Err(invalid(format!("Duplicate column '{column}' in PRIMARY KEY clause for table '{name}'")));
+            return Err(invalid(format!(
+                "Duplicate column '{column}' in PRIMARY KEY clause for table '{name}'"
+            )));
         }
     }
     Ok((partition, clustering))
@@ -137,7 +188,10 @@ fn new_table(home: &Keyspace, statement: &CreateTable<'_>) -> Result<Table> {
     let name = statement.name.name.text.to_string();
     let mut seen = BTreeSet::new();
     if let Some(twice) = statement.columns.iter().find(|c| !seen.insert(&*c.name.text)) {
-        return Err(invalid(format!("Duplicate column '{}' declaration for table '{name}'", twice.name.text)));
+        return Err(invalid(format!(
+            "Duplicate column '{}' declaration for table '{name}'",
+            twice.name.text
+        )));
     }
     let (partition, clustering) = primary_key(statement)?;
     let mut table = Table {
@@ -156,7 +210,9 @@ fn new_table(home: &Keyspace, statement: &CreateTable<'_>) -> Result<Table> {
     };
     let in_key = |names: &[&str], kind, table: &mut Table| -> Result<()> {
         for name in names {
-            let Some(definition) = statement.columns.iter().find(|c| c.name.text == *name) else { continue };
+            let Some(definition) = statement.columns.iter().find(|c| c.name.text == *name) else {
+                continue;
+            };
             let of = key_type(home, definition)?;
             let name = (*name).to_owned();
             table.columns.push(Column { id: 0, name, kind, position: 0, of, descending: false });
@@ -165,7 +221,10 @@ fn new_table(home: &Keyspace, statement: &CreateTable<'_>) -> Result<Table> {
     };
     in_key(&partition, ColumnKind::Partition, &mut table)?;
     in_key(&clustering, ColumnKind::Clustering, &mut table)?;
-    let rest = statement.columns.iter().filter(|c| !partition.contains(&&*c.name.text) && !clustering.contains(&&*c.name.text));
+    let rest = statement
+        .columns
+        .iter()
+        .filter(|c| !partition.contains(&&*c.name.text) && !clustering.contains(&&*c.name.text));
     for definition in rest {
         push_column(home, &mut table, definition)?;
     }
@@ -186,10 +245,13 @@ fn new_table(home: &Keyspace, statement: &CreateTable<'_>) -> Result<Table> {
     Ok(table)
 }
 
-/// What a compact table may have: columns of one cell each, and with clustering columns no more than one.
+/// What a compact table may have: columns of one cell each, and with clustering columns no more
+/// than one.
 fn check_compact(table: &Table) -> Result<()> {
     if table.columns.iter().any(|c| c.of.multicell) {
-        return Err(invalid("Non-frozen collections and UDTs are not supported with COMPACT STORAGE"));
+        return Err(invalid(
+            "Non-frozen collections and UDTs are not supported with COMPACT STORAGE",
+        ));
     }
     if table.has_statics() {
         return Err(invalid("Static columns are not supported in COMPACT STORAGE tables"));
@@ -209,7 +271,9 @@ fn check_compact(table: &Table) -> Result<()> {
 fn given_uuid(properties: &[Property<'_>]) -> Result<Option<uuid::Uuid>> {
     let Some(property) = properties.iter().find(|p| p.name.text == "id") else { return Ok(None) };
     match &property.value {
-        PropertyValue::Constant(c) => c.text.parse().map(Some).map_err(|_| configuration("Invalid table id")),
+        PropertyValue::Constant(c) => {
+            c.text.parse().map(Some).map_err(|_| configuration("Invalid table id"))
+        }
         _ => Err(configuration("Invalid table id")),
     }
 }
@@ -221,7 +285,9 @@ fn clustering_order(table: &mut Table, statement: &CreateTable<'_>) -> Result<()
     }
     let declared: Vec<&str> = table.clustering().iter().map(|c| c.name.as_str()).collect();
     if ordered.iter().map(|o| &*o.column.text).ne(declared) {
-        return Err(invalid("Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive"));
+        return Err(invalid(
+            "Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive",
+        ));
     }
     for (column, order) in table.columns[table.partition..].iter_mut().zip(ordered) {
         column.descending = order.descending;
@@ -245,27 +311,40 @@ fn key_type(home: &Keyspace, definition: &ColumnDefinition<'_>) -> Result<Column
     if of.multicell {
         return Err(invalid(match &of.of {
             Type::Udt(u) => {
-                format!("Invalid non-frozen user-defined type \"{}.{}\" for PRIMARY KEY column '{name}'", u.keyspace, u.name)
+                format!(
+                    "Invalid non-frozen user-defined type \"{}.{}\" for PRIMARY KEY column '{name}'",
+                    u.keyspace, u.name
+                )
             }
             _ => format!("Invalid non-frozen collection type {of} for PRIMARY KEY column '{name}'"),
         }));
     }
     match of.of {
-        Type::Counter => Err(invalid(format!("counter type is not supported for PRIMARY KEY column '{name}'"))),
-        Type::Duration => Err(invalid(format!("duration type is not supported for PRIMARY KEY column '{name}'"))),
+        Type::Counter => {
+            Err(invalid(format!("counter type is not supported for PRIMARY KEY column '{name}'")))
+        }
+        Type::Duration => {
+            Err(invalid(format!("duration type is not supported for PRIMARY KEY column '{name}'")))
+        }
         _ => Ok(of),
     }
 }
 
-/// Adds a static or regular column with a number of its own; one that was dropped gets its number back, so that what was written after its
-/// drop's timestamp is there again.
-fn push_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition<'_>) -> Result<()> {
+/// Adds a static or regular column with a number of its own; one that was dropped gets its number
+/// back, so that what was written after its drop's timestamp is there again.
+fn push_column(
+    home: &Keyspace,
+    table: &mut Table,
+    definition: &ColumnDefinition<'_>,
+) -> Result<()> {
     let of = resolve(home, &definition.of, false)?;
     if let Type::Udt(u) = &of.of
         && of.multicell
         && home.user_type(&u.name).is_some_and(|t| t.fields.iter().any(|f| f.1.multicell))
     {
-        return Err(invalid("Non-frozen UDTs with nested non-frozen collections are not supported"));
+        return Err(invalid(
+            "Non-frozen UDTs with nested non-frozen collections are not supported",
+        ));
     }
     let kind = if definition.is_static { ColumnKind::Static } else { ColumnKind::Regular };
     let name = definition.name.text.to_string();
@@ -273,7 +352,12 @@ fn push_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition
         Some(before) => before.id,
         None => {
             let id = table.next_column;
-            let all_given = || invalid(format!("table {} has given all its {id} numbers of columns", table.full_name()));
+            let all_given = || {
+                invalid(format!(
+                    "table {} has given all its {id} numbers of columns",
+                    table.full_name()
+                ))
+            };
             table.next_column = id.checked_add(1).ok_or_else(all_given)?;
             id
         }
@@ -282,7 +366,12 @@ fn push_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition
     Ok(())
 }
 
-fn add_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition<'_>, if_not_exists: bool) -> Result<()> {
+fn add_column(
+    home: &Keyspace,
+    table: &mut Table,
+    definition: &ColumnDefinition<'_>,
+    if_not_exists: bool,
+) -> Result<()> {
     let name = &*definition.name.text;
     if table.compact {
         return Err(invalid("Cannot add new column to a COMPACT STORAGE table"));
@@ -305,7 +394,8 @@ fn add_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition<
             )));
         }
         if before.is_static != definition.is_static {
-            let (now, then) = if before.is_static { ("regular", "static") } else { ("static", "regular") };
+            let (now, then) =
+                if before.is_static { ("regular", "static") } else { ("static", "regular") };
             return Err(invalid(format!(
                 "Cannot re-add a previously dropped column '{name}' of kind {now}, incompatible with previous kind {then}"
             )));
@@ -314,7 +404,8 @@ fn add_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition<
             return Err(invalid(format!("Cannot re-add previously dropped counter column {name}")));
         }
     }
-    if of.of.is_counter() != table.is_counter() && table.columns.iter().any(|c| !c.is_primary_key()) {
+    if of.of.is_counter() != table.is_counter() && table.columns.iter().any(|c| !c.is_primary_key())
+    {
         return Err(invalid(match of.of.is_counter() {
             true => format!("Cannot add a counter column ({name}) in a non counter column family"),
             false => format!("Cannot add a non counter column ({name}) in a counter column family"),
@@ -327,13 +418,15 @@ fn add_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition<
 
 fn drop_column(table: &mut Table, name: &str, if_exists: bool, at: i64) -> Result<()> {
     let Some(column) = table.column(name).cloned() else {
-        let missing = || invalid(format!("Column {name} was not found in table '{}'", table.full_name()));
+        let missing =
+            || invalid(format!("Column {name} was not found in table '{}'", table.full_name()));
         return if if_exists { Ok(()) } else { Err(missing()) };
     };
     if column.is_primary_key() {
         return Err(invalid(format!("Cannot drop PRIMARY KEY column {name}")));
     }
-    let dependent: Vec<&str> = table.indexes.iter().filter(|i| i.column == name).map(|i| i.name.as_str()).collect();
+    let dependent: Vec<&str> =
+        table.indexes.iter().filter(|i| i.column == name).map(|i| i.name.as_str()).collect();
     if !dependent.is_empty() {
         return Err(invalid(format!(
             "Cannot drop column {name} because it has dependent secondary indexes ({})",
@@ -347,14 +440,21 @@ fn drop_column(table: &mut Table, name: &str, if_exists: bool, at: i64) -> Resul
     }
     table.columns.retain(|c| c.name != name);
     let is_static = column.is_static();
-    table.dropped.push(DroppedColumn { id: column.id, name: column.name, of: column.of, is_static, dropped: at });
+    table.dropped.push(DroppedColumn {
+        id: column.id,
+        name: column.name,
+        of: column.of,
+        is_static,
+        dropped: at,
+    });
     Ok(())
 }
 
 fn rename_column(table: &mut Table, from: &Name<'_>, to: &Name<'_>, if_exists: bool) -> Result<()> {
     let (from, to) = (&*from.text, &*to.text);
     let Some(column) = table.column(from) else {
-        let missing = || invalid(format!("Column {from} was not found in table '{}'", table.full_name()));
+        let missing =
+            || invalid(format!("Column {from} was not found in table '{}'", table.full_name()));
         return if if_exists { Ok(()) } else { Err(missing()) };
     };
     if !column.is_primary_key() {
@@ -367,7 +467,9 @@ fn rename_column(table: &mut Table, from: &Name<'_>, to: &Name<'_>, if_exists: b
         )));
     }
     if table.indexes.iter().any(|i| i.column == from) {
-        return Err(invalid(format!("Can't rename column {from} because it has dependent secondary indexes")));
+        return Err(invalid(format!(
+            "Can't rename column {from} because it has dependent secondary indexes"
+        )));
     }
     if let Some(column) = table.columns.iter_mut().find(|c| c.name == from) {
         column.name = to.to_owned();

@@ -6,14 +6,20 @@ use super::check_not_system_new;
 use crate::catalog::resolve::{mentions, refresh, resolve};
 use crate::catalog::{Catalog, ColumnType, Keyspace, Table, TypeDef};
 use crate::error::{Result, invalid};
-use crate::syntax::ast::{self, AlterType, CreateType, Drop, Native, QualifiedName, TypeChange, TypeKind};
+use crate::syntax::ast::{
+    self, AlterType, CreateType, Drop, Native, QualifiedName, TypeChange, TypeKind,
+};
 
 impl Catalog {
     /// `CREATE TYPE` in this keyspace.
     ///
     /// # Errors
     /// What is wrong with the definition.
-    pub fn create_type(&self, statement: &CreateType<'_>, keyspace: &str) -> Result<Option<Catalog>> {
+    pub fn create_type(
+        &self,
+        statement: &CreateType<'_>,
+        keyspace: &str,
+    ) -> Result<Option<Catalog>> {
         check_not_system_new(keyspace)?;
         let mut home = (**self.existing(keyspace)?).clone();
         let name = &*statement.name.name.text;
@@ -24,7 +30,10 @@ impl Catalog {
         let mut fields: Vec<(String, ColumnType)> = vec![];
         for (field, of) in &statement.fields {
             if fields.iter().any(|f| f.0 == field.text) {
-                return Err(invalid(format!("Duplicate field name '{}' in type '{name}'", field.text)));
+                return Err(invalid(format!(
+                    "Duplicate field name '{}' in type '{name}'",
+                    field.text
+                )));
             }
             fields.push((field.text.to_string(), field_type(&home, of)?));
         }
@@ -64,9 +73,13 @@ impl Catalog {
                         "Cannot add field {field} of type {of} to type {keyspace}.{name} as this would create a circular reference"
                     )));
                 }
-                // Keys that were written name the fields there were; of partitions they are found byte by byte.
-                let in_key = |t: &&Arc<Table>| t.columns.iter().any(|c| c.is_primary_key() && mentions(&c.of.of, name));
-                let tables: Vec<&str> = home.tables.values().filter(in_key).map(|t| &*t.name).collect();
+                // Keys that were written name the fields there were; of partitions they are found
+                // byte by byte.
+                let in_key = |t: &&Arc<Table>| {
+                    t.columns.iter().any(|c| c.is_primary_key() && mentions(&c.of.of, name))
+                };
+                let tables: Vec<&str> =
+                    home.tables.values().filter(in_key).map(|t| &*t.name).collect();
                 if !tables.is_empty() {
                     return Err(invalid(format!(
                         "Cannot add field {field} to type {keyspace}.{name}: it is used in the primary key of {}",
@@ -81,15 +94,21 @@ impl Catalog {
                         if *if_exists {
                             continue;
                         }
-                        return Err(invalid(format!("Unkown field {from} in user type {keyspace}.{name}")));
+                        return Err(invalid(format!(
+                            "Unkown field {from} in user type {keyspace}.{name}"
+                        )));
                     };
                     if def.fields.iter().any(|f| f.0 == to.text) {
-                        return Err(invalid(format!("Duplicate field name {to} in type {keyspace}.{name}")));
+                        return Err(invalid(format!(
+                            "Duplicate field name {to} in type {keyspace}.{name}"
+                        )));
                     }
                     def.fields[at].0 = to.text.to_string();
                 }
             }
-            TypeChange::Retype { .. } => return Err(invalid("Altering field types is no longer supported")),
+            TypeChange::Retype { .. } => {
+                return Err(invalid("Altering field types is no longer supported"));
+            }
         }
         home.types.insert(name.to_owned(), Arc::new(def));
         refresh_uses(&mut home, name);
@@ -100,7 +119,11 @@ impl Catalog {
     ///
     /// # Errors
     /// `Invalid` when it isn't there or is used.
-    pub fn drop_type(&self, statement: &Drop<QualifiedName<'_>>, keyspace: &str) -> Result<Option<Catalog>> {
+    pub fn drop_type(
+        &self,
+        statement: &Drop<QualifiedName<'_>>,
+        keyspace: &str,
+    ) -> Result<Option<Catalog>> {
         super::super::check_not_system(keyspace)?;
         let name = &*statement.name.name.text;
         let Some(home) = self.keyspace(keyspace).filter(|k| k.user_type(name).is_some()) else {
@@ -108,8 +131,16 @@ impl Catalog {
             return if statement.if_exists { Ok(None) } else { Err(missing()) };
         };
         let used = |of: &ColumnType| mentions(&of.of, name);
-        let types: Vec<_> = home.types().filter(|t| t.fields.iter().any(|f| used(&f.1))).map(|t| t.name.clone()).collect();
-        let tables: Vec<_> = home.tables().filter(|t| t.columns.iter().any(|c| used(&c.of))).map(|t| t.name.clone()).collect();
+        let types: Vec<_> = home
+            .types()
+            .filter(|t| t.fields.iter().any(|f| used(&f.1)))
+            .map(|t| t.name.clone())
+            .collect();
+        let tables: Vec<_> = home
+            .tables()
+            .filter(|t| t.columns.iter().any(|c| used(&c.of)))
+            .map(|t| t.name.clone())
+            .collect();
         for (kind, users) in [("user types", types), ("tables", tables)] {
             if !users.is_empty() {
                 let users = users.join(", ");
@@ -139,8 +170,13 @@ fn refresh_uses(home: &mut Keyspace, name: &str) {
     for def in home.types.values_mut().filter(|t| t.name != name) {
         Arc::make_mut(def).fields.iter_mut().for_each(|f| again(&mut f.1));
     }
-    let uses =
-        |t: &Table| t.columns.iter().map(|c| &c.of).chain(t.dropped.iter().map(|d| &d.of)).any(|of| mentions(&of.of, name));
+    let uses = |t: &Table| {
+        t.columns
+            .iter()
+            .map(|c| &c.of)
+            .chain(t.dropped.iter().map(|d| &d.of))
+            .any(|of| mentions(&of.of, name))
+    };
     for table in home.tables.values_mut().filter(|t| uses(t)) {
         let table = Arc::make_mut(table);
         table.columns.iter_mut().for_each(|c| again(&mut c.of));

@@ -57,9 +57,15 @@ impl Attributes {
             Bound::Null => return Err(invalid("Invalid null value of timestamp")),
             Bound::Bytes(bytes) => bytes,
         };
-        let timestamp = <[u8; 8]>::try_from(&*bytes).map(i64::from_be_bytes).map_err(|_| invalid("Invalid timestamp value"))?;
+        let timestamp = <[u8; 8]>::try_from(&*bytes)
+            .map(i64::from_be_bytes)
+            .map_err(|_| invalid("Invalid timestamp value"))?;
         if timestamp == i64::MIN {
-            return Err(invalid(format!("Out of bound timestamp, must be in [{}, {}]", -i64::MAX, i64::MAX)));
+            return Err(invalid(format!(
+                "Out of bound timestamp, must be in [{}, {}]",
+                -i64::MAX,
+                i64::MAX
+            )));
         }
         Ok(Some(timestamp))
     }
@@ -72,10 +78,15 @@ impl Attributes {
             Bound::Null => return Ok(0),
             Bound::Bytes(bytes) => bytes,
         };
-        let ttl = <[u8; 4]>::try_from(&*bytes).map(i32::from_be_bytes).map_err(|_| invalid("Invalid TTL value"))?;
+        let ttl = <[u8; 4]>::try_from(&*bytes)
+            .map(i32::from_be_bytes)
+            .map_err(|_| invalid("Invalid TTL value"))?;
         if ttl > MAX_TTL {
-            return Err(invalid(format!("ttl is too large. requested ({ttl}) maximum ({MAX_TTL})")));
+            return Err(invalid(format!(
+                "ttl is too large. requested ({ttl}) maximum ({MAX_TTL})"
+            )));
         }
-        u32::try_from(ttl).map_err(|_| invalid(format!("A TTL must be greater or equal to 0, but was {ttl}")))
+        u32::try_from(ttl)
+            .map_err(|_| invalid(format!("A TTL must be greater or equal to 0, but was {ttl}")))
     }
 }

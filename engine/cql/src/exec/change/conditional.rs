@@ -1,7 +1,8 @@
-//! Changes that happen only when something holds: compared and written while nobody else writes to the partition, so that they are as if one
-//! after the other.
+//! Changes that happen only when something holds: compared and written while nobody else writes to
+//! the partition, so that they are as if one after the other.
 //!
-//! Invariant: what is applied shows, whatever the clock does: its timestamp is larger than those of the rows that were looked at.
+//! Invariant: what is applied shows, whatever the clock does: its timestamp is larger than those of
+//! the rows that were looked at.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,9 +54,12 @@ fn check_guards(targets: &[(&Given<'_>, Target)]) -> Result<()> {
             (Some(Guard::Exists), Guard::NotExists) | (Some(Guard::NotExists), Guard::Exists) => {
                 "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row"
             }
-            (Some(Guard::Columns(_)), Guard::Exists) => "Cannot mix IF conditions and IF EXISTS for the same row",
+            (Some(Guard::Columns(_)), Guard::Exists) => {
+                "Cannot mix IF conditions and IF EXISTS for the same row"
+            }
             // Servers name the other guard here, whichever it is.
-            (Some(Guard::Columns(_)), Guard::NotExists) | (Some(Guard::Exists | Guard::NotExists), Guard::Columns(_)) => {
+            (Some(Guard::Columns(_)), Guard::NotExists)
+            | (Some(Guard::Exists | Guard::NotExists), Guard::Columns(_)) => {
                 "Cannot mix IF conditions and IF NOT EXISTS for the same row"
             }
             _ => continue,
@@ -66,7 +70,13 @@ fn check_guards(targets: &[(&Given<'_>, Target)]) -> Result<()> {
 }
 
 impl<'p> Partition<'p> {
-    fn read(table: &'p Table, key: &'p [u8], view: &'p View, family: &'p Family, shape: &'p Shape) -> Result<Partition<'p>> {
+    fn read(
+        table: &'p Table,
+        key: &'p [u8],
+        view: &'p View,
+        family: &'p Family,
+        shape: &'p Shape,
+    ) -> Result<Partition<'p>> {
         let mut reader = RowReader::new(shape, view.read(family, key, &Slice::statics())?, false);
         reader.start()?;
         let statics = reader.statics().clone();
@@ -89,18 +99,22 @@ impl<'p> Partition<'p> {
         Ok(Slice::between(from, until))
     }
 
-    /// The newest timestamp in the rows that the guards are about and in the static cells, of what was deleted there too.
+    /// The newest timestamp in the rows that the guards are about and in the static cells, of what
+    /// was deleted there too.
     fn newest(&self, targets: &[(&Given<'_>, Target)]) -> Result<i64> {
         let rows = targets.iter().filter_map(|t| t.1.as_ref()).map(|row| self.slice(row));
         let mut newest = i64::MIN;
-        // What comes before the rows: deletions of the partition and of ranges, and the static cells.
+        // What comes before the rows: deletions of the partition and of ranges, and the static
+        // cells.
         let head = Slice::between(vec![], vec![ROWS]);
         for slice in std::iter::once(Ok(head)).chain(rows) {
             let mut reader = self.view.read(self.family, self.key, &slice?.raw())?;
             while let Some(item) = reader.next()? {
                 newest = newest.max(match item.body {
                     Body::Cell(cell) => cell.timestamp,
-                    Body::PartitionDeletion(d) | Body::RowDeletion(d) | Body::ComplexDeletion(d) => d.timestamp,
+                    Body::PartitionDeletion(d)
+                    | Body::RowDeletion(d)
+                    | Body::ComplexDeletion(d) => d.timestamp,
                     Body::RangeDeletion { deletion, .. } => deletion.timestamp,
                 });
             }
@@ -128,7 +142,13 @@ impl<'p> Partition<'p> {
         }
     }
 
-    fn holds(&self, given: &Given<'_>, row: Option<&Row>, is_static: bool, env: &Env<'_>) -> Result<bool> {
+    fn holds(
+        &self,
+        given: &Given<'_>,
+        row: Option<&Row>,
+        is_static: bool,
+        env: &Env<'_>,
+    ) -> Result<bool> {
         let exists = if is_static { self.statics.exists() } else { row.is_some() };
         match &given.change.guard {
             Guard::None => Ok(true),
@@ -180,7 +200,12 @@ impl ChangePlan {
     ///
     /// # Errors
     /// `Invalid` with the servers' text.
-    pub(super) fn run_conditional(&self, engine: &Engine, all: &[Given<'_>], env: &Env<'_>) -> Result<Rows> {
+    pub(super) fn run_conditional(
+        &self,
+        engine: &Engine,
+        all: &[Given<'_>],
+        env: &Env<'_>,
+    ) -> Result<Rows> {
         let key = self.one_key(all)?;
         let Some(first) = self.changes.first() else { return Ok(Rows::void()) };
         let table = &first.table;
@@ -190,7 +215,8 @@ impl ChangePlan {
         }
         check_guards(&targets)?;
         let family = engine.family(table)?;
-        let shape = Shape::new(table, table.columns().iter().filter(|c| !c.is_primary_key()), false);
+        let shape =
+            Shape::new(table, table.columns().iter().filter(|c| !c.is_primary_key()), false);
         alone(engine, &[key], |view| {
             let partition = Partition::read(table, key, view, &family, &shape)?;
             let mut rows = vec![];
@@ -201,7 +227,8 @@ impl ChangePlan {
                 rows.push(row);
             }
             if good {
-                let timestamp = engine.store().timestamp().max(partition.newest(&targets)?.saturating_add(1));
+                let timestamp =
+                    engine.store().timestamp().max(partition.newest(&targets)?.saturating_add(1));
                 let mutations = write(engine, all, env, timestamp, Some(view))?;
                 return Ok((mutations, only_applied(table, true)));
             }
@@ -210,7 +237,12 @@ impl ChangePlan {
     }
 
     /// The answer when a condition doesn't hold: the rows that were looked at.
-    fn refused(&self, partition: &Partition<'_>, targets: &[(&Given<'_>, Target)], rows: Vec<Option<Row>>) -> Result<Rows> {
+    fn refused(
+        &self,
+        partition: &Partition<'_>,
+        targets: &[(&Given<'_>, Target)],
+        rows: Vec<Option<Row>>,
+    ) -> Result<Rows> {
         let table = partition.table;
         let mut columns: Vec<usize> = vec![];
         let mut want = |i: usize| {
@@ -226,7 +258,9 @@ impl ChangePlan {
                 (0..table.partition().len() + table.clustering().len()).for_each(&mut want);
             }
             for guard in guards() {
-                let of = |is_static: bool| guard.columns().filter(move |c| table.columns()[*c].is_static() == is_static);
+                let of = |is_static: bool| {
+                    guard.columns().filter(move |c| table.columns()[*c].is_static() == is_static)
+                };
                 of(false).chain(of(true)).for_each(&mut want);
             }
         }
@@ -244,7 +278,8 @@ impl ChangePlan {
         if cells.is_empty() {
             return Ok(only_applied(table, false));
         }
-        let shown = |i: &usize| ColumnSpec::new(table, &table.columns()[*i].name, &table.columns()[*i].of);
+        let shown =
+            |i: &usize| ColumnSpec::new(table, &table.columns()[*i].name, &table.columns()[*i].of);
         let specs = std::iter::once(applied(table)).chain(columns.iter().map(shown));
         Ok(Rows::new(specs.collect(), cells))
     }
@@ -258,16 +293,24 @@ impl ChangePlan {
                 return Err(match self.is_batch {
                     true => {
                         let text = "(you cannot use IN on the partition key)";
-                        invalid(format!("Batch with conditions cannot span multiple partitions {text}"))
+                        invalid(format!(
+                            "Batch with conditions cannot span multiple partitions {text}"
+                        ))
                     }
-                    false => invalid(format!("IN on the partition key is not supported with conditional {what}")),
+                    false => invalid(format!(
+                        "IN on the partition key is not supported with conditional {what}"
+                    )),
                 });
             };
             if change.restrictions.has_key_in() && !self.is_batch {
-                return Err(invalid(format!("IN on the partition key is not supported with conditional {what}")));
+                return Err(invalid(format!(
+                    "IN on the partition key is not supported with conditional {what}"
+                )));
             }
             if change.restrictions.has_clustering_in() {
-                return Err(invalid(format!("IN on the clustering key columns is not supported with conditional {what}")));
+                return Err(invalid(format!(
+                    "IN on the clustering key columns is not supported with conditional {what}"
+                )));
             }
             if **key.get_or_insert(one) != **one {
                 return Err(invalid("Batch with conditions cannot span multiple partitions"));

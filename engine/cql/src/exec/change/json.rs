@@ -22,30 +22,46 @@ pub(super) struct Source {
 pub(super) fn all_columns(table: &Table) -> Vec<(Name<'static>, AstTerm<'static>)> {
     let marker = |i: usize| TermPrimary::Marker(Marker { index: i as u16, name: None }).into();
     let name = |text: &str| Name { text: text.to_owned().into(), at: Pos::default() };
-    let each = |(i, c): (usize, &crate::catalog::Column)| (name(&c.name), AstTerm { at: Pos::default(), kind: marker(i) });
+    let each = |(i, c): (usize, &crate::catalog::Column)| {
+        (name(&c.name), AstTerm { at: Pos::default(), kind: marker(i) })
+    };
     table.columns().iter().enumerate().map(each).collect()
 }
 
 impl Source {
     /// The text of a statement.
-    pub fn prepare(table: &Table, text: &AstTerm<'_>, default_unset: bool, context: &mut Context<'_>) -> Result<Source> {
+    pub fn prepare(
+        table: &Table,
+        text: &AstTerm<'_>,
+        default_unset: bool,
+        context: &mut Context<'_>,
+    ) -> Result<Source> {
         let of = ColumnType::frozen(Type::Utf8);
-        let receiver = Receiver { name: "[json]".into(), of, keyspace: table.keyspace.clone(), table: table.name.clone() };
+        let receiver = Receiver {
+            name: "[json]".into(),
+            of,
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+        };
         Ok(Source { text: Term::prepare(text, &receiver, context)?, default_unset })
     }
 
     /// The values of all columns, by their number.
     ///
     /// # Errors
-    /// `Invalid` when it is no JSON object, has names that are no columns, or values of other types.
+    /// `Invalid` when it is no JSON object, has names that are no columns, or values of other
+    /// types.
     pub fn values(&self, table: &Table, env: &Env<'_>) -> Result<Vec<Bound>> {
         let bytes = match self.text.value(env)? {
             Given::Bytes(bytes) => bytes,
             Given::Null | Given::Unset => return Err(invalid("Got null for INSERT JSON values")),
         };
-        let text = std::str::from_utf8(&bytes).map_err(|e| invalid(format!("JSON values are no UTF-8: {e}")))?;
-        let parsed: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(text)
-            .map_err(|e| invalid(format!("Could not decode JSON string as a map: {e}. (String was: {text})")))?;
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|e| invalid(format!("JSON values are no UTF-8: {e}")))?;
+        let parsed: Option<BTreeMap<String, &RawValue>> =
+            serde_json::from_str(text).map_err(|e| {
+                invalid(format!("Could not decode JSON string as a map: {e}. (String was: {text})"))
+            })?;
         let mut given = parsed.ok_or_else(|| invalid("Got null for INSERT JSON values"))?;
         let mut values = Vec::with_capacity(table.columns().len());
         for column in table.columns() {
@@ -54,12 +70,16 @@ impl Source {
                 None if self.default_unset => Bound::Unset,
                 None => Bound::Null,
                 Some(json) if is_null(json) => Bound::Null,
-                Some(json) => from_json(&column.of.of, json)
-                    .map_err(|e| invalid(format!("Error decoding JSON value for {}: {e}", column.name)))?,
+                Some(json) => from_json(&column.of.of, json).map_err(|e| {
+                    invalid(format!("Error decoding JSON value for {}: {e}", column.name))
+                })?,
             });
         }
         match given.keys().next() {
-            Some(key) => Err(invalid(format!("JSON values map contains unrecognized column: {}", column_name(key)))),
+            Some(key) => Err(invalid(format!(
+                "JSON values map contains unrecognized column: {}",
+                column_name(key)
+            ))),
             None => Ok(values),
         }
     }
@@ -75,6 +95,7 @@ fn column_name(key: &str) -> Cow<'_, str> {
 
 /// The value of a column. Named in several ways, the last in the order of the texts counts.
 fn take<'j>(given: &mut BTreeMap<String, &'j RawValue>, column: &str) -> Option<&'j RawValue> {
-    let keys: Vec<String> = given.keys().filter(|key| column_name(key) == column).cloned().collect();
+    let keys: Vec<String> =
+        given.keys().filter(|key| column_name(key) == column).cloned().collect();
     keys.iter().filter_map(|key| given.remove(key)).last()
 }

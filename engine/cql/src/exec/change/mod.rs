@@ -5,13 +5,16 @@
 //! - `plan`: all changes of a statement; `mutations`: what they write.
 //! - `condition`, `conditional`: what must hold, and changes that happen only then.
 //!
-//! How a row is stored: a cell for each column, whose name is the column's number; of a collection or user type that is not frozen, a cell for
-//! each element, whose path orders them. An `INSERT` writes a cell of the empty name too, the row's marker: by it the row is there even when
-//! all of its columns are null. Static columns are static cells.
+//! How a row is stored: a cell for each column, whose name is the column's number; of a collection
+//! or user type that is not frozen, a cell for each element, whose path orders them. An `INSERT`
+//! writes a cell of the empty name too, the row's marker: by it the row is there even when all of
+//! its columns are null. Static columns are static cells.
 //!
 //! Invariants:
-//! - All changes of a statement, or of a batch, are one atomic write; what is refused has written nothing.
-//! - What reads before it writes (lists by index or value, conditions) is alone on its partitions meanwhile.
+//! - All changes of a statement, or of a batch, are one atomic write; what is refused has written
+//!   nothing.
+//! - What reads before it writes (lists by index or value, conditions) is alone on its partitions
+//!   meanwhile.
 
 mod attributes;
 mod condition;
@@ -51,7 +54,12 @@ impl ChangePlan {
         let mut markers = Markers::new(markers);
         let change = Change::prepare(engine, catalog, keyspace, change, &mut markers)?;
         let attributes = Attributes::default();
-        Ok(ChangePlan { markers: markers.into_specs()?, changes: vec![change], attributes, is_batch: false })
+        Ok(ChangePlan {
+            markers: markers.into_specs()?,
+            changes: vec![change],
+            attributes,
+            is_batch: false,
+        })
     }
 
     /// Compiles a batch with so many markers.
@@ -71,18 +79,29 @@ impl ChangePlan {
             changes.push(Change::prepare(engine, catalog, keyspace, change, &mut markers)?);
         }
         let keyspace = keyspace.unwrap_or_default();
-        let mut context =
-            crate::values::Context { catalog, keyspace, partition: vec![], partitioner: engine.partitioner(), markers };
+        let mut context = crate::values::Context {
+            catalog,
+            keyspace,
+            partition: vec![],
+            partitioner: engine.partitioner(),
+            markers,
+        };
         let (ts, ttl) = (batch.using.timestamp.as_ref(), batch.using.ttl.as_ref());
         let attributes = Attributes::prepare(ts, ttl, "[batch]", "[batch]", &mut context)?;
-        let plan = ChangePlan { markers: context.markers.into_specs()?, changes, attributes, is_batch: true };
+        let plan = ChangePlan {
+            markers: context.markers.into_specs()?,
+            changes,
+            attributes,
+            is_batch: true,
+        };
         plan.check(batch.kind)?;
         Ok(plan)
     }
 
     fn check(&self, kind: BatchKind) -> Result<()> {
         let refused = |text: &str| Err(invalid(text));
-        let (has_conditions, has_timestamp) = (self.is_conditional(), self.attributes.has_timestamp());
+        let (has_conditions, has_timestamp) =
+            (self.is_conditional(), self.attributes.has_timestamp());
         if self.attributes.has_ttl() {
             return refused("Global TTL on the BATCH statement is not supported.");
         }
@@ -136,11 +155,14 @@ impl Plan for ChangePlan {
         }
         let timestamp = self.attributes.timestamp(&env)?.or(request.timestamp).unwrap_or(now);
         if all.iter().any(|g| g.change.reads()) {
-            let mut keys: Vec<&[u8]> = all.iter().flat_map(|g| g.keys.iter().map(|k| &**k)).collect();
+            let mut keys: Vec<&[u8]> =
+                all.iter().flat_map(|g| g.keys.iter().map(|k| &**k)).collect();
             keys.sort_unstable();
             keys.dedup();
             if !keys.is_empty() {
-                alone(engine, &keys, |view| Ok((write(engine, &all, &env, timestamp, Some(view))?, ())))?;
+                alone(engine, &keys, |view| {
+                    Ok((write(engine, &all, &env, timestamp, Some(view))?, ()))
+                })?;
             }
         } else {
             let mutations = write(engine, &all, &env, timestamp, None)?;

@@ -29,7 +29,8 @@ impl Mutations {
     /// That of the partition with this key.
     pub fn of(&mut self, key: &[u8]) -> &mut Mutation {
         if self.all.len() > Mutations::FEW && self.numbers.is_empty() {
-            self.numbers = self.all.iter().enumerate().map(|(i, m)| (m.key().to_vec(), i)).collect();
+            self.numbers =
+                self.all.iter().enumerate().map(|(i, m)| (m.key().to_vec(), i)).collect();
         }
         let found = match self.numbers.is_empty() {
             true => self.all.iter().position(|m| m.key() == key),

@@ -115,25 +115,37 @@ impl MutationWriter<'_> {
 
     /// The live elements of the list at the present place, with their places.
     fn elements(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let Some(view) = self.view else { return Err(invalid("a list is read without a state to read")) };
+        let Some(view) = self.view else {
+            return Err(invalid("a list is read without a state to read"));
+        };
         let until = [&self.place, &[BEYOND][..]].concat();
-        let mut reader = view.read(self.family, self.mutation.key(), &Slice::between(self.place.clone(), until.clone()))?;
+        let mut reader = view.read(
+            self.family,
+            self.mutation.key(),
+            &Slice::between(self.place.clone(), until.clone()),
+        )?;
         let mut all = BTreeMap::new();
         while let Some(item) = reader.next()? {
             // What a column had before it was dropped and added again is no more.
-            let Some(cell) = item.cell().filter(|c| Some(c.timestamp) > self.dropped_until) else { continue };
+            let Some(cell) = item.cell().filter(|c| Some(c.timestamp) > self.dropped_until) else {
+                continue;
+            };
             let mut place = vec![];
             item.place.put(&mut place);
             all.insert(place, (cell.value().to_vec(), cell.timestamp));
         }
         if let Some(written) = &self.written {
             for (place, value) in written.range(self.place.clone()..until) {
-                let wins = all.get(place).is_none_or(|(there, timestamp)| match timestamp.cmp(&self.timestamp) {
-                    Ordering::Equal => value.as_ref().is_none_or(|v| v >= there),
-                    older_or_newer => older_or_newer.is_lt(),
+                let wins = all.get(place).is_none_or(|(there, timestamp)| {
+                    match timestamp.cmp(&self.timestamp) {
+                        Ordering::Equal => value.as_ref().is_none_or(|v| v >= there),
+                        older_or_newer => older_or_newer.is_lt(),
+                    }
                 });
                 match value {
-                    Some(value) if wins => drop(all.insert(place.clone(), (value.clone(), self.timestamp))),
+                    Some(value) if wins => {
+                        drop(all.insert(place.clone(), (value.clone(), self.timestamp)))
+                    }
                     None if wins => drop(all.remove(place)),
                     _ => {}
                 }
@@ -147,7 +159,9 @@ impl MutationWriter<'_> {
         let Some(written) = &mut self.written else { return };
         match written.entry(place) {
             Entry::Vacant(new) => drop(new.insert(value.map(<[u8]>::to_vec))),
-            Entry::Occupied(mut old) if value.is_none_or(|new| old.get().as_deref().is_some_and(|old| old < new)) => {
+            Entry::Occupied(mut old)
+                if value.is_none_or(|new| old.get().as_deref().is_some_and(|old| old < new)) =>
+            {
                 old.insert(value.map(<[u8]>::to_vec));
             }
             Entry::Occupied(_) => {}
@@ -167,8 +181,11 @@ impl MutationWriter<'_> {
     fn add_to_list(&mut self, of: &Type, list: &[u8], before: bool) -> Result<()> {
         let parts = parts(of, list)?;
         let (now, lists) = (self.env.now, self.lists);
-        let paths: Vec<_> =
-            if before { lists.prepend(now, parts.len()).collect() } else { lists.append(now, parts.len()).collect() };
+        let paths: Vec<_> = if before {
+            lists.prepend(now, parts.len()).collect()
+        } else {
+            lists.append(now, parts.len()).collect()
+        };
         for (part, path) in parts.into_iter().zip(paths) {
             let mut place = self.place.clone();
             self.family.layout().put_path(&Type::TimeUuid, &path, &mut place)?;
@@ -185,7 +202,10 @@ impl MutationWriter<'_> {
         }
         match usize::try_from(index) {
             Ok(i) if i < all.len() => Ok(all.swap_remove(i).0),
-            _ => Err(invalid(format!("List index {index} out of bound, list has size {}", all.len()))),
+            _ => Err(invalid(format!(
+                "List index {index} out of bound, list has size {}",
+                all.len()
+            ))),
         }
     }
 }
@@ -197,29 +217,50 @@ fn parts<'b>(of: &Type, bytes: &'b [u8]) -> Result<Vec<&'b [u8]>> {
 }
 
 fn fixed<const N: usize>(bytes: &[u8], receiver: &str) -> Result<[u8; N]> {
-    bytes.try_into().map_err(|_| invalid(format!("{receiver} has {} bytes, and not {N}", bytes.len())))
+    bytes
+        .try_into()
+        .map_err(|_| invalid(format!("{receiver} has {} bytes, and not {N}", bytes.len())))
 }
 
 impl Operation {
     /// Of an `INSERT`: the column gets the value.
-    pub fn set(table: &Table, column: &Column, value: &ast::Term<'_>, context: &mut Context<'_>) -> Result<Operation> {
+    pub fn set(
+        table: &Table,
+        column: &Column,
+        value: &ast::Term<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<Operation> {
         let receiver = Receiver::column(table, column);
         let term = Term::prepare(value, &receiver, context)?;
         if column.is_counter() {
             let text = "(counters can only be incremented/decremented, not set)";
-            return Err(invalid(format!("Cannot set the value of counter column {} {text}", column.name)));
+            return Err(invalid(format!(
+                "Cannot set the value of counter column {} {text}",
+                column.name
+            )));
         }
-        Ok(Operation::of(table, column, if column.of.multicell { What::Replace(term) } else { What::Set(term) }))
+        Ok(Operation::of(
+            table,
+            column,
+            if column.of.multicell { What::Replace(term) } else { What::Set(term) },
+        ))
     }
 
     /// Of an `UPDATE`.
     ///
     /// # Errors
     /// `Invalid operation (…) for … column …` and what is wrong with its terms.
-    pub fn assign(table: &Table, column: &Column, how: &Assign<'_>, context: &mut Context<'_>) -> Result<Operation> {
+    pub fn assign(
+        table: &Table,
+        column: &Column,
+        how: &Assign<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<Operation> {
         let receiver = Receiver::column(table, column);
         let (of, name) = (&column.of, &column.name);
-        let refused = |shown: String, what: &str| invalid(format!("Invalid operation ({shown}) for {what} column {name}"));
+        let refused = |shown: String, what: &str| {
+            invalid(format!("Invalid operation ({shown}) for {what} column {name}"))
+        };
         let what = match how {
             Assign::Set(value) => return Operation::set(table, column, value, context),
             Assign::Append(value) => {
@@ -229,7 +270,11 @@ impl Operation {
                     _ if !of.is_collection() => return Err(refused(shown(), "non counter")),
                     _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
                     Type::Map(_) => {
-                        let wrong = |_| invalid(format!("Value for a map addition has to be a map, but was: '{value}'"));
+                        let wrong = |_| {
+                            invalid(format!(
+                                "Value for a map addition has to be a map, but was: '{value}'"
+                            ))
+                        };
                         What::Add(Term::prepare(value, &receiver, context).map_err(wrong)?)
                     }
                     _ => What::Add(Term::prepare(value, &receiver, context)?),
@@ -244,8 +289,15 @@ impl Operation {
                     Type::List(_) => What::RemoveValues(Term::prepare(value, &receiver, context)?),
                     Type::Map(kv) => {
                         let keys = receiver.other(name.clone(), Type::Set(kv.0.clone().into()));
-                        let wrong = |_| invalid(format!("Value for a map substraction has to be a set, but was: '{value}'"));
-                        What::RemoveKeys(Term::prepare(value, &keys, context).map_err(wrong)?, keys.of.of)
+                        let wrong = |_| {
+                            invalid(format!(
+                                "Value for a map substraction has to be a set, but was: '{value}'"
+                            ))
+                        };
+                        What::RemoveKeys(
+                            Term::prepare(value, &keys, context).map_err(wrong)?,
+                            keys.of.of,
+                        )
                     }
                     set => What::RemoveKeys(Term::prepare(value, &receiver, context)?, set.clone()),
                 }
@@ -266,12 +318,20 @@ impl Operation {
                     _ if !of.is_collection() => return Err(refused(shown(), "non collection")),
                     _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
                     Type::Map(kv) => {
-                        let key = Term::prepare(key, &receiver.other(format!("key({name})"), kv.0.clone()), context)?;
+                        let key = Term::prepare(
+                            key,
+                            &receiver.other(format!("key({name})"), kv.0.clone()),
+                            context,
+                        )?;
                         let to = receiver.other(format!("value({name})"), kv.1.clone());
                         What::SetKey(key, Term::prepare(value, &to, context)?)
                     }
                     Type::List(element) => {
-                        let index = Term::prepare(key, &receiver.other(format!("idx({name})"), Type::Int32), context)?;
+                        let index = Term::prepare(
+                            key,
+                            &receiver.other(format!("idx({name})"), Type::Int32),
+                            context,
+                        )?;
                         let to = receiver.other(format!("value({name})"), (**element).clone());
                         What::SetIndex(index, Term::prepare(value, &to, context)?)
                     }
@@ -285,7 +345,10 @@ impl Operation {
                     return Err(refused(shown(), "frozen UDT"));
                 }
                 let (number, of) = field_of(user, name, &field.text)?;
-                What::SetField(number, Term::prepare(value, &receiver.other(format!("{name}.{field}"), of), context)?)
+                What::SetField(
+                    number,
+                    Term::prepare(value, &receiver.other(format!("{name}.{field}"), of), context)?,
+                )
             }
         };
         Ok(Operation::of(table, column, what))
@@ -295,10 +358,17 @@ impl Operation {
     ///
     /// # Errors
     /// `Invalid deletion operation …` and what is wrong with its terms.
-    pub fn delete(table: &Table, column: &Column, part: &Part<'_>, context: &mut Context<'_>) -> Result<Operation> {
+    pub fn delete(
+        table: &Table,
+        column: &Column,
+        part: &Part<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<Operation> {
         let receiver = Receiver::column(table, column);
         let (of, name) = (&column.of, &column.name);
-        let refused = |what: &str| Err(invalid(format!("Invalid deletion operation for {what} column {name}")));
+        let refused = |what: &str| {
+            Err(invalid(format!("Invalid deletion operation for {what} column {name}")))
+        };
         let what = match part {
             Part::Whole => What::Delete,
             Part::Element(_) if !of.is_collection() => return refused("non collection"),
@@ -319,10 +389,14 @@ impl Operation {
             },
             Part::Field(field) => {
                 let Type::Udt(user) = &of.of else {
-                    return Err(invalid(format!("Invalid field deletion operation for non-UDT column {name}")));
+                    return Err(invalid(format!(
+                        "Invalid field deletion operation for non-UDT column {name}"
+                    )));
                 };
                 if !of.multicell {
-                    return Err(invalid(format!("Frozen UDT column {name} does not support field deletions")));
+                    return Err(invalid(format!(
+                        "Frozen UDT column {name} does not support field deletions"
+                    )));
                 }
                 What::DeleteField(field_of(user, name, &field.text)?.0)
             }
@@ -332,7 +406,12 @@ impl Operation {
 
     fn of(table: &Table, column: &Column, what: What) -> Operation {
         let dropped_until = table.dropped_until(column);
-        Operation { name: cell_name(&column.raw_name()), dropped_until, column: column.clone(), what }
+        Operation {
+            name: cell_name(&column.raw_name()),
+            dropped_until,
+            column: column.clone(),
+            what,
+        }
     }
 
     /// Whether it must know what is there.
@@ -382,14 +461,17 @@ impl Operation {
             What::RemoveValues(term) => {
                 if let Given::Bytes(bytes) = term.value(env)? {
                     let values = parts(of, &bytes)?;
-                    for (place, _) in w.elements()?.into_iter().filter(|(_, v)| values.contains(&&**v)) {
+                    for (place, _) in
+                        w.elements()?.into_iter().filter(|(_, v)| values.contains(&&**v))
+                    {
                         w.change_element(place, None);
                     }
                 }
             }
             What::SetKey(key, value) => self.set_key(w, key, value)?,
             What::SetIndex(index, value) => {
-                let index = index_of(index, env)?.ok_or_else(|| invalid("Invalid unset value for list index"))?;
+                let index = index_of(index, env)?
+                    .ok_or_else(|| invalid("Invalid unset value for list index"))?;
                 let place = w.element(index, "set an element on")?;
                 match value.value(env)? {
                     Given::Unset => {}
@@ -400,7 +482,9 @@ impl Operation {
             What::SetField(number, value) => match value.value(env)? {
                 Given::Unset => {}
                 Given::Null => w.delete_element(&Type::Short, &number.to_be_bytes())?,
-                Given::Bytes(bytes) => w.put_element(&Type::Short, &number.to_be_bytes(), &bytes)?,
+                Given::Bytes(bytes) => {
+                    w.put_element(&Type::Short, &number.to_be_bytes(), &bytes)?
+                }
             },
             What::Increment(term) | What::Decrement(term) => {
                 let delta = match term.value(env)? {
@@ -413,7 +497,8 @@ impl Operation {
                     invalid(format!("The negation of {delta} {text}"))
                 };
                 let is_increment = matches!(self.what, What::Increment(_));
-                let delta = if is_increment { delta } else { delta.checked_neg().ok_or_else(overflows)? };
+                let delta =
+                    if is_increment { delta } else { delta.checked_neg().ok_or_else(overflows)? };
                 w.mutation.add(w.family, &w.place, delta);
             }
             What::Delete if self.column.of.multicell => {
@@ -458,12 +543,17 @@ impl Operation {
         let of = &self.column.of.of;
         match of {
             Type::List(_) => w.add_to_list(of, bytes, false),
-            Type::Set(element) => parts(of, bytes)?.into_iter().try_for_each(|e| w.put_element(element, e, &[])),
-            Type::Map(kv) => parts(of, bytes)?.chunks_exact(2).try_for_each(|p| w.put_element(&kv.0, p[0], p[1])),
+            Type::Set(element) => {
+                parts(of, bytes)?.into_iter().try_for_each(|e| w.put_element(element, e, &[]))
+            }
+            Type::Map(kv) => {
+                parts(of, bytes)?.chunks_exact(2).try_for_each(|p| w.put_element(&kv.0, p[0], p[1]))
+            }
             _ => {
                 let fields = split(of, bytes)?.into_iter().enumerate();
                 let mut given = fields.filter_map(|(i, f)| Some((u16::try_from(i).ok()?, f?)));
-                given.try_for_each(|(i, value)| w.put_element(&Type::Short, &i.to_be_bytes(), value))
+                given
+                    .try_for_each(|(i, value)| w.put_element(&Type::Short, &i.to_be_bytes(), value))
             }
         }
     }
@@ -495,6 +585,8 @@ fn index_of(term: &Term, env: &Env<'_>) -> Result<Option<i32>> {
 /// The number and type of a field.
 fn field_of(user: &firn_wide::UserType, column: &str, field: &str) -> Result<(u16, Type)> {
     let found = (0u16..).zip(user.fields.iter()).find(|(_, (name, _))| name == field);
-    let (number, (_, of)) = found.ok_or_else(|| invalid(format!("UDT column {column} does not have a field named {field}")))?;
+    let (number, (_, of)) = found.ok_or_else(|| {
+        invalid(format!("UDT column {column} does not have a field named {field}"))
+    })?;
     Ok((number, of.clone()))
 }

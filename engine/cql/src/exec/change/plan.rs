@@ -50,7 +50,13 @@ impl ChangePlan {
 }
 
 /// All that the changes write.
-pub fn write(engine: &Engine, all: &[Given<'_>], env: &Env<'_>, timestamp: i64, view: Option<&View>) -> Result<Vec<Mutation>> {
+pub fn write(
+    engine: &Engine,
+    all: &[Given<'_>],
+    env: &Env<'_>,
+    timestamp: i64,
+    view: Option<&View>,
+) -> Result<Vec<Mutation>> {
     let mut out = Mutations::default();
     for given in all {
         let values = given.env(env);
@@ -59,8 +65,13 @@ pub fn write(engine: &Engine, all: &[Given<'_>], env: &Env<'_>, timestamp: i64, 
     Ok(out.all)
 }
 
-/// Reads and writes these partitions with nobody else writing to them in between. When `work` fails nothing is written.
-pub fn alone<T>(engine: &Engine, keys: &[&[u8]], work: impl FnOnce(&View) -> Result<(Vec<Mutation>, T)>) -> Result<T> {
+/// Reads and writes these partitions with nobody else writing to them in between. When `work` fails
+/// nothing is written.
+pub fn alone<T>(
+    engine: &Engine,
+    keys: &[&[u8]],
+    work: impl FnOnce(&View) -> Result<(Vec<Mutation>, T)>,
+) -> Result<T> {
     let work = |view: &View| match work(view) {
         Ok((mutations, result)) => Ok((mutations, Ok(result))),
         Err(e) => Ok((vec![], Err(e))),
@@ -68,10 +79,13 @@ pub fn alone<T>(engine: &Engine, keys: &[&[u8]], work: impl FnOnce(&View) -> Res
     engine.store().update(keys, engine.wide().durability(), work).map_err(refused)?
 }
 
-/// What the engine refuses before it writes anything is the statement's fault: an element of a collection whose path is too long.
+/// What the engine refuses before it writes anything is the statement's fault: an element of a
+/// collection whose path is too long.
 pub fn refused(e: firn_wide::Error) -> Error {
     match e {
-        firn_wide::Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => invalid(e.to_string()),
+        firn_wide::Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => {
+            invalid(e.to_string())
+        }
         e => e.into(),
     }
 }

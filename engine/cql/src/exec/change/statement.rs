@@ -74,13 +74,17 @@ struct Parts<'a> {
     json: Option<json::Source>,
 }
 
-fn checked_guard(table: &Table, guard: &ast::Guard<'_>, context: &mut Context<'_>) -> Result<Guard> {
+fn checked_guard(
+    table: &Table,
+    guard: &ast::Guard<'_>,
+    context: &mut Context<'_>,
+) -> Result<Guard> {
     Ok(match guard {
         ast::Guard::None => Guard::None,
         ast::Guard::Exists => Guard::Exists,
-        ast::Guard::Conditions(all) => {
-            Guard::Columns(all.iter().map(|c| Condition::prepare(table, c, context)).collect::<Result<_>>()?)
-        }
+        ast::Guard::Conditions(all) => Guard::Columns(
+            all.iter().map(|c| Condition::prepare(table, c, context)).collect::<Result<_>>()?,
+        ),
     })
 }
 
@@ -118,9 +122,15 @@ impl Change {
         prepared
     }
 
-    fn insert(table: &Arc<Table>, insert: &ast::Insert<'_>, context: &mut Context<'_>) -> Result<Change> {
+    fn insert(
+        table: &Arc<Table>,
+        insert: &ast::Insert<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<Change> {
         if table.is_counter() {
-            return Err(invalid("INSERT statements are not allowed on counter tables, use UPDATE instead"));
+            return Err(invalid(
+                "INSERT statements are not allowed on counter tables, use UPDATE instead",
+            ));
         }
         let using = &insert.using;
         let (ts, ttl) = (using.timestamp.as_ref(), using.ttl.as_ref());
@@ -131,21 +141,43 @@ impl Change {
                 if columns.len() != values.len() {
                     return Err(invalid("Unmatched column names/values"));
                 }
-                let doubled = |(i, c): (usize, &ast::Name<'_>)| columns[..i].iter().any(|b| b.text == c.text);
+                let doubled =
+                    |(i, c): (usize, &ast::Name<'_>)| columns[..i].iter().any(|b| b.text == c.text);
                 if columns.iter().enumerate().any(doubled) {
                     return Err(invalid("The column names contains duplicates"));
                 }
                 let given: Vec<_> = columns.iter().cloned().zip(values.iter().cloned()).collect();
                 let (relations, operations) = values_of(table, given, context)?;
                 check_compact(table, &operations)?;
-                Change::of(table, Parts { verb: Verb::Insert, relations, operations, guard, attributes, json: None }, context)
+                Change::of(
+                    table,
+                    Parts {
+                        verb: Verb::Insert,
+                        relations,
+                        operations,
+                        guard,
+                        attributes,
+                        json: None,
+                    },
+                    context,
+                )
             }
             Inserted::Json { value, default_unset } => {
                 let json = json::Source::prepare(table, value, *default_unset, context)?;
                 // The JSON text gives the values of markers, one for each column.
-                let outer = std::mem::replace(&mut context.markers, Markers::new(table.columns().len() as u16));
+                let outer = std::mem::replace(
+                    &mut context.markers,
+                    Markers::new(table.columns().len() as u16),
+                );
                 let (relations, operations) = values_of(table, json::all_columns(table), context)?;
-                let parts = Parts { verb: Verb::Insert, relations, operations, guard, attributes, json: Some(json) };
+                let parts = Parts {
+                    verb: Verb::Insert,
+                    relations,
+                    operations,
+                    guard,
+                    attributes,
+                    json: Some(json),
+                };
                 let change = Change::of(table, parts, context);
                 context.markers = outer;
                 change
@@ -153,7 +185,11 @@ impl Change {
         }
     }
 
-    fn update(table: &Arc<Table>, update: &ast::Update<'_>, context: &mut Context<'_>) -> Result<Change> {
+    fn update(
+        table: &Arc<Table>,
+        update: &ast::Update<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<Change> {
         let (ts, ttl) = (update.using.timestamp.as_ref(), update.using.ttl.as_ref());
         let attributes = Attributes::prepare(ts, ttl, &table.keyspace, &table.name, context)?;
         let mut operations = vec![];
@@ -166,11 +202,25 @@ impl Change {
         }
         let guard = checked_guard(table, &update.guard, context)?;
         let relations = update.relations.clone();
-        Change::of(table, Parts { verb: Verb::Update, relations, operations, guard, attributes, json: None }, context)
+        Change::of(
+            table,
+            Parts { verb: Verb::Update, relations, operations, guard, attributes, json: None },
+            context,
+        )
     }
 
-    fn delete(table: &Arc<Table>, delete: &ast::Delete<'_>, context: &mut Context<'_>) -> Result<Change> {
-        let attributes = Attributes::prepare(delete.timestamp.as_ref(), None, &table.keyspace, &table.name, context)?;
+    fn delete(
+        table: &Arc<Table>,
+        delete: &ast::Delete<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<Change> {
+        let attributes = Attributes::prepare(
+            delete.timestamp.as_ref(),
+            None,
+            &table.keyspace,
+            &table.name,
+            context,
+        )?;
         let mut operations = vec![];
         for target in &delete.targets {
             let column = table.known_column(&target.column.text)?;
@@ -182,20 +232,31 @@ impl Change {
         }
         let guard = checked_guard(table, &delete.guard, context)?;
         let relations = delete.relations.clone();
-        Change::of(table, Parts { verb: Verb::Delete, relations, operations, guard, attributes, json: None }, context)
+        Change::of(
+            table,
+            Parts { verb: Verb::Delete, relations, operations, guard, attributes, json: None },
+            context,
+        )
     }
 
     fn of(table: &Arc<Table>, parts: Parts<'_>, context: &mut Context<'_>) -> Result<Change> {
         let Parts { verb, relations, operations, guard, attributes, json } = parts;
-        let (statics, operations): (Vec<_>, Vec<_>) = operations.into_iter().partition(|o| o.column.is_static());
+        let (statics, operations): (Vec<_>, Vec<_>) =
+            operations.into_iter().partition(|o| o.column.is_static());
         let tests_regular = guard.columns().any(|c| !table.columns()[c].is_static());
-        let sets_clustering = verb == Verb::Insert && !relations.is_empty() && names_clustering(table, &relations);
+        let sets_clustering =
+            verb == Verb::Insert && !relations.is_empty() && names_clustering(table, &relations);
         // A deletion of nothing in particular is one of whole rows.
         let deletes_rows = verb == Verb::Delete && operations.is_empty() && statics.is_empty();
         let has_statics = !statics.is_empty() || guard.columns().next().is_some();
-        let only_statics = operations.is_empty() && !deletes_rows && !tests_regular && has_statics && !sets_clustering;
+        let only_statics = operations.is_empty()
+            && !deletes_rows
+            && !tests_regular
+            && has_statics
+            && !sets_clustering;
         let purpose = if verb == Verb::Delete { Purpose::Delete } else { Purpose::Update };
-        let restrictions = Restrictions::prepare(purpose, only_statics, table, &relations, context)?;
+        let restrictions =
+            Restrictions::prepare(purpose, only_statics, table, &relations, context)?;
         let change = Change {
             table: table.clone(),
             verb,
@@ -212,7 +273,8 @@ impl Change {
     }
 
     fn check(&self, tests_regular: bool) -> Result<()> {
-        let (is_guarded, is_counter) = (!matches!(self.guard, Guard::None), self.table.is_counter());
+        let (is_guarded, is_counter) =
+            (!matches!(self.guard, Guard::None), self.table.is_counter());
         let refused = |text: &str| Err(invalid(text));
         if is_guarded && is_counter {
             return refused("Conditional updates are not supported on counter tables");
@@ -238,7 +300,8 @@ impl Change {
                 return Err(invalid(format!("{text} use IF condition on non static columns")));
             }
         }
-        let of_columns = !self.operations.is_empty() || (!self.statics.is_empty() && self.restrictions.has_clustering());
+        let of_columns = !self.operations.is_empty()
+            || (!self.statics.is_empty() && self.restrictions.has_clustering());
         if of_columns && !self.restrictions.names_rows() {
             return refused("Range deletions are not supported for specific columns");
         }
@@ -247,7 +310,8 @@ impl Change {
 
     /// Whether it must know what is there, without being conditional.
     pub fn reads(&self) -> bool {
-        self.operations.iter().chain(&self.statics).any(Operation::reads) || (self.deletes_ranges() && self.table.is_counter())
+        self.operations.iter().chain(&self.statics).any(Operation::reads)
+            || (self.deletes_ranges() && self.table.is_counter())
     }
 
     fn deletes_rows(&self) -> bool {
@@ -268,8 +332,9 @@ impl Change {
         self.json.as_ref().map(|json| json.values(&self.table, env)).transpose()
     }
 
-    /// Appends what it writes to these partitions: one mutation each. `env` is the statement's, `values` the one of its row (the same but for
-    /// `INSERT JSON`); `timestamp` is that of statements that name none.
+    /// Appends what it writes to these partitions: one mutation each. `env` is the statement's,
+    /// `values` the one of its row (the same but for `INSERT JSON`); `timestamp` is that of
+    /// statements that name none.
     ///
     /// # Errors
     /// `Invalid` for bound values that can't be.
@@ -330,7 +395,8 @@ impl Change {
     pub fn rows(&self, values: &Env<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
         let rows = self.restrictions.rows(values)?;
         rows.iter().try_for_each(|row| Table::check_clustering(row))?;
-        // In the families of old its only clustering value was the name of a cell, and names have bytes.
+        // In the families of old its only clustering value was the name of a cell, and names have
+        // bytes.
         if let ([column], true) = (self.table.clustering(), self.table.is_compact())
             && rows.iter().flatten().any(Vec::is_empty)
         {
@@ -369,7 +435,12 @@ impl Change {
             for slice in self.restrictions.intervals(w.env, w.family.layout())?.slices() {
                 match w.view.filter(|_| self.table.is_counter()) {
                     Some(view) => delete_counters(w, view, &slice)?,
-                    None => drop(w.mutation.delete_range(w.family, &slice.from, &slice.until, w.timestamp)),
+                    None => drop(w.mutation.delete_range(
+                        w.family,
+                        &slice.from,
+                        &slice.until,
+                        w.timestamp,
+                    )),
                 }
             }
         }
@@ -394,11 +465,14 @@ fn delete_counters(w: &mut MutationWriter<'_>, view: &View, slice: &Slice) -> Re
 /// Refuses to insert nothing into a compact table, whose rows have no markers.
 fn check_compact(table: &Table, operations: &[Operation]) -> Result<()> {
     match table.compact_value() {
-        Some(value) if operations.is_empty() => {
-            Err(invalid(format!("Column {} is mandatory for this COMPACT STORAGE table", value.name)))
-        }
+        Some(value) if operations.is_empty() => Err(invalid(format!(
+            "Column {} is mandatory for this COMPACT STORAGE table",
+            value.name
+        ))),
         // The servers name a column that nobody sees.
-        None if operations.is_empty() && !table.marks_rows() => Err(invalid("Some clustering keys are missing: column1")),
+        None if operations.is_empty() && !table.marks_rows() => {
+            Err(invalid("Some clustering keys are missing: column1"))
+        }
         _ => Ok(()),
     }
 }
@@ -408,7 +482,8 @@ fn names_clustering(table: &Table, relations: &[Relation<'_>]) -> bool {
     relations.iter().any(|r| matches!(r, Relation::Compare { column, .. } if is(&column.text)))
 }
 
-/// The columns of an `INSERT` with their terms: those of the primary key as relations, the others as operations.
+/// The columns of an `INSERT` with their terms: those of the primary key as relations, the others
+/// as operations.
 fn values_of<'a>(
     table: &Table,
     given: Vec<(ast::Name<'a>, ast::Term<'a>)>,

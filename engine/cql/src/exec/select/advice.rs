@@ -1,6 +1,8 @@
-//! What would find the rows of a `SELECT` that is refused because it would pass over others: an index, or another primary key.
+//! What would find the rows of a `SELECT` that is refused because it would pass over others: an
+//! index, or another primary key.
 //!
-//! Invariant: what is proposed was tried: the definition is made in a copy of the catalog, and the statement compiles with it.
+//! Invariant: what is proposed was tried: the definition is made in a copy of the catalog, and the
+//! statement compiles with it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +16,8 @@ use crate::syntax::{parse, quote_if_needed};
 /// How many indexes are tried for a statement.
 const TRIED: usize = 16;
 
-/// What to do about a `SELECT` that was refused; `None` when `ALLOW FILTERING` would not help either, or nothing is known that does.
+/// What to do about a `SELECT` that was refused; `None` when `ALLOW FILTERING` would not help
+/// either, or nothing is known that does.
 pub fn of(
     engine: &Engine,
     catalog: &Arc<Catalog>,
@@ -26,7 +29,9 @@ pub fn of(
         return None;
     }
     let filtering = Select { allow_filtering: true, ..select.clone() };
-    let plan = |catalog: &Arc<Catalog>, select| compile::plan(engine, catalog, keyspace, select, markers).ok();
+    let plan = |catalog: &Arc<Catalog>, select| {
+        compile::plan(engine, catalog, keyspace, select, markers).ok()
+    };
     let has_index = plan(catalog, &filtering)?.restrictions.uses_index();
     let table = catalog.table(&select.table, keyspace).ok()?;
     let mut indexes: Vec<(String, Arc<Catalog>)> = vec![];
@@ -44,13 +49,20 @@ pub fn of(
     if let Some((text, _)) = indexes.iter().find(|(_, with)| plan(with, select).is_some()) {
         return Some(format!("an index would find these rows: {text}"));
     }
-    let keyed = key(table, &select.relations)
-        .filter(|key| with_key(catalog, table, key).is_some_and(|with| plan(&with, select).is_some()));
-    let keyed = keyed.map(|key| format!("a table of the same columns with {key} would be read without"));
-    let uses = |with: &Arc<Catalog>| plan(with, &filtering).is_some_and(|p| p.restrictions.uses_index());
+    let keyed = key(table, &select.relations).filter(|key| {
+        with_key(catalog, table, key).is_some_and(|with| plan(&with, select).is_some())
+    });
+    let keyed =
+        keyed.map(|key| format!("a table of the same columns with {key} would be read without"));
+    let uses =
+        |with: &Arc<Catalog>| plan(with, &filtering).is_some_and(|p| p.restrictions.uses_index());
     let helps = match indexes.iter().find(|(_, with)| uses(with)) {
-        _ if has_index => Some("an index that is there leaves only the rows that it finds to be filtered".to_owned()),
-        found => found.map(|(text, _)| format!("{text} would leave only the rows that it finds to be filtered")),
+        _ if has_index => Some(
+            "an index that is there leaves only the rows that it finds to be filtered".to_owned(),
+        ),
+        found => found.map(|(text, _)| {
+            format!("{text} would leave only the rows that it finds to be filtered")
+        }),
     };
     let all: Vec<String> = keyed.into_iter().chain(helps).collect();
     (!all.is_empty()).then(|| all.join(", and "))
@@ -82,13 +94,14 @@ fn with_index(catalog: &Catalog, table: &Table, text: &str) -> Option<Arc<Catalo
     catalog.create_index(create, &table.keyspace).ok().flatten().map(Arc::new)
 }
 
-/// The primary key of a table in which the relations name one range of rows: what is equal first, then what is in a range, then what is left
-/// of the old key.
+/// The primary key of a table in which the relations name one range of rows: what is equal first,
+/// then what is in a range, then what is left of the old key.
 fn key(table: &Table, relations: &[Relation<'_>]) -> Option<String> {
     let (mut equal, mut ranges): (Vec<Cow<'_, str>>, Vec<Cow<'_, str>>) = (vec![], vec![]);
     for relation in relations {
         let (to, name) = match relation {
-            Relation::Compare { column, comparison: Comparison::Eq, .. } | Relation::In { column, .. } => (&mut equal, column),
+            Relation::Compare { column, comparison: Comparison::Eq, .. }
+            | Relation::In { column, .. } => (&mut equal, column),
             Relation::Compare { column, .. } => (&mut ranges, column),
             _ => return None,
         };
@@ -118,7 +131,9 @@ fn with_key(catalog: &Catalog, table: &Table, key: &str) -> Option<Arc<Catalog>>
     let drop = format!("DROP TABLE {}", place(table));
     let create = format!("CREATE TABLE {} ({columns}{key})", place(table));
     let (drop, create) = (parse(&drop).ok()?, parse(&create).ok()?);
-    let (Statement::DropTable(drop), Statement::CreateTable(create)) = (&drop.statement, &create.statement) else {
+    let (Statement::DropTable(drop), Statement::CreateTable(create)) =
+        (&drop.statement, &create.statement)
+    else {
         return None;
     };
     let without = catalog.drop_table(drop, &table.keyspace).ok()??;

@@ -56,10 +56,20 @@ impl AggregateKind {
             AggregateKind::Min | AggregateKind::Max => Ok(of.clone()),
             AggregateKind::Sum | AggregateKind::Avg if is_number(of) => Ok(of.clone()),
             AggregateKind::Sum | AggregateKind::Avg => {
-                let numbers = ["tinyint", "smallint", "int", "bigint", "counter", "varint", "decimal", "float", "double"];
-                let known: Vec<_> = numbers.iter().map(|n| format!("system.{} : ({n}) -> {n}", self.name())).collect();
+                let numbers = [
+                    "tinyint", "smallint", "int", "bigint", "counter", "varint", "decimal",
+                    "float", "double",
+                ];
+                let known: Vec<_> = numbers
+                    .iter()
+                    .map(|n| format!("system.{} : ({n}) -> {n}", self.name()))
+                    .collect();
                 let text = "none of its type signatures match (known type signatures:";
-                Err(invalid(format!("Invalid call to function {}, {text} {})", self.name(), known.join(", "))))
+                Err(invalid(format!(
+                    "Invalid call to function {}, {text} {})",
+                    self.name(),
+                    known.join(", ")
+                )))
             }
         }
     }
@@ -83,7 +93,15 @@ impl Accumulator {
     /// Over values of a type.
     pub fn new(kind: AggregateKind, of: &Type) -> Accumulator {
         let of = of.unreversed().clone();
-        Accumulator { kind, of, count: 0, best: None, whole: BigInt::ZERO, double: (0.0, 0.0), scale: 0 }
+        Accumulator {
+            kind,
+            of,
+            count: 0,
+            best: None,
+            whole: BigInt::ZERO,
+            double: (0.0, 0.0),
+            scale: 0,
+        }
     }
 
     /// Forgets all.
@@ -131,7 +149,8 @@ impl Accumulator {
             Number::Double(n) => {
                 let (sum, lost) = self.double;
                 let next = sum + n;
-                let left_out = if sum.abs() >= n.abs() { (sum - next) + n } else { (n - next) + sum };
+                let left_out =
+                    if sum.abs() >= n.abs() { (sum - next) + n } else { (n - next) + sum };
                 self.double = (next, lost + left_out);
             }
             Number::Decimal(scale, n) => {
@@ -150,10 +169,13 @@ impl Accumulator {
     pub fn result(&self) -> Result<Option<Vec<u8>>> {
         let count = i64::try_from(self.count).unwrap_or(i64::MAX);
         match self.kind {
-            AggregateKind::CountRows | AggregateKind::Count => Ok(Some(count.to_be_bytes().to_vec())),
+            AggregateKind::CountRows | AggregateKind::Count => {
+                Ok(Some(count.to_be_bytes().to_vec()))
+            }
             AggregateKind::Min | AggregateKind::Max => Ok(self.best.clone()),
             AggregateKind::Sum | AggregateKind::Avg => {
-                let divisor = BigInt::from(if self.kind == AggregateKind::Avg { count.max(1) } else { 1 });
+                let divisor =
+                    BigInt::from(if self.kind == AggregateKind::Avg { count.max(1) } else { 1 });
                 Ok(Some(self.quotient(&divisor).encode(&self.of)?))
             }
         }
@@ -163,8 +185,13 @@ impl Accumulator {
         match self.of {
             Type::Float | Type::Double => {
                 // Rounding leaves nothing sensible out of what is not finite.
-                let sum = self.double.0 + if self.double.1.is_finite() { self.double.1 } else { 0.0 };
-                Number::Double(if self.kind == AggregateKind::Avg { sum / self.count.max(1) as f64 } else { sum })
+                let sum =
+                    self.double.0 + if self.double.1.is_finite() { self.double.1 } else { 0.0 };
+                Number::Double(if self.kind == AggregateKind::Avg {
+                    sum / self.count.max(1) as f64
+                } else {
+                    sum
+                })
             }
             Type::Decimal => Number::Decimal(self.scale, half_even(&self.whole, divisor)),
             _ => Number::Whole(&self.whole / divisor),

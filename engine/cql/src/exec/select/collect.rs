@@ -1,6 +1,7 @@
 //! Rows that were read made into the rows of a page: filtered, grouped, limited, selected.
 //!
-//! Invariant: `position` is that of the last row that is in what was given out; a page goes on behind it.
+//! Invariant: `position` is that of the last row that is in what was given out; a page goes on
+//! behind it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -68,7 +69,11 @@ impl<'p> Collector<'p> {
         let per_partition = limits.1.unwrap_or(u64::MAX);
         let all = limits.0.unwrap_or(u64::MAX);
         // Rows that are sorted are limited when they are.
-        let left = if plan.order.sort.is_empty() { from.map_or(all, |f| f.left.min(all)) } else { u64::MAX };
+        let left = if plan.order.sort.is_empty() {
+            from.map_or(all, |f| f.left.min(all))
+        } else {
+            u64::MAX
+        };
         Ok(Collector {
             plan,
             env,
@@ -83,7 +88,12 @@ impl<'p> Collector<'p> {
             position: None,
             is_page_full: false,
             group: None,
-            accumulators: plan.selection.aggregates.iter().map(|a| Accumulator::new(a.kind, &a.of)).collect(),
+            accumulators: plan
+                .selection
+                .aggregates
+                .iter()
+                .map(|a| Accumulator::new(a.kind, &a.of))
+                .collect(),
             cells: Cells::default(),
             sort_keys: vec![],
             stop,
@@ -91,7 +101,11 @@ impl<'p> Collector<'p> {
     }
 
     fn check_stop(&self) -> Result<()> {
-        if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) { Err(Error::Stopped) } else { Ok(()) }
+        if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            Err(Error::Stopped)
+        } else {
+            Ok(())
+        }
     }
 
     /// Rows of this partition follow, so many at most.
@@ -101,7 +115,8 @@ impl<'p> Collector<'p> {
     pub fn enter(&mut self, key: &[u8], left_in_partition: Option<u64>) -> Result<()> {
         self.check_stop()?;
         self.key.set(&self.plan.table, key)?;
-        self.left_in_partition = left_in_partition.map_or(self.per_partition, |n| n.min(self.per_partition));
+        self.left_in_partition =
+            left_in_partition.map_or(self.per_partition, |n| n.min(self.per_partition));
         Ok(())
     }
 
@@ -141,13 +156,17 @@ impl<'p> Collector<'p> {
                 return Ok(Step::NextPartition);
             }
             self.left_in_partition -= 1;
-            self.group = Some(Group { key: key.clone(), statics: statics.clone(), row: row.cloned() });
+            self.group =
+                Some(Group { key: key.clone(), statics: statics.clone(), row: row.cloned() });
         }
         let mut accumulators = std::mem::take(&mut self.accumulators);
         let source = self.source(key, statics, row, &[]);
-        for (aggregate, accumulator) in self.plan.selection.aggregates.iter().zip(&mut accumulators) {
+        for (aggregate, accumulator) in self.plan.selection.aggregates.iter().zip(&mut accumulators)
+        {
             match &aggregate.argument {
-                Some(argument) if argument.is_unset(&source) => return Err(aggregate.kind.unset_argument()),
+                Some(argument) if argument.is_unset(&source) => {
+                    return Err(aggregate.kind.unset_argument());
+                }
                 Some(argument) => accumulator.add(argument.eval(&source)?.as_deref())?,
                 None => accumulator.add(None)?,
             }
@@ -198,8 +217,15 @@ impl<'p> Collector<'p> {
         }
     }
 
-    /// Adds the row of the result that is made of this one, or of the group that it is the first of.
-    fn give_out(&mut self, key: &PartitionKey, statics: &Row, row: Option<&Row>, aggregates: &[Option<Vec<u8>>]) -> Result<()> {
+    /// Adds the row of the result that is made of this one, or of the group that it is the first
+    /// of.
+    fn give_out(
+        &mut self,
+        key: &PartitionKey,
+        statics: &Row,
+        row: Option<&Row>,
+        aggregates: &[Option<Vec<u8>>],
+    ) -> Result<()> {
         let mut cells = std::mem::take(&mut self.cells);
         self.put_values(&self.source(key, statics, row, aggregates), &mut cells)?;
         self.cells = cells;
@@ -260,7 +286,8 @@ impl<'p> Collector<'p> {
 
     fn finish_group(&mut self) -> Result<()> {
         let Some(group) = self.group.take() else { return Ok(()) };
-        let results = self.accumulators.iter().map(Accumulator::result).collect::<Result<Vec<_>>>()?;
+        let results =
+            self.accumulators.iter().map(Accumulator::result).collect::<Result<Vec<_>>>()?;
         self.accumulators.iter_mut().for_each(Accumulator::clear);
         self.give_out(&group.key, &group.statics, group.row.as_ref(), &results)?;
         self.left -= 1;
@@ -270,7 +297,8 @@ impl<'p> Collector<'p> {
 
     /// What there is of an aggregate over nothing.
     fn finish_nothing(&mut self) -> Result<()> {
-        let results = self.accumulators.iter().map(Accumulator::result).collect::<Result<Vec<_>>>()?;
+        let results =
+            self.accumulators.iter().map(Accumulator::result).collect::<Result<Vec<_>>>()?;
         self.give_out(&PartitionKey::default(), &Row::none(), None, &results)
     }
 
@@ -291,12 +319,15 @@ impl<'p> Collector<'p> {
         }
         let paging = self.paging();
         let warnings = self.plan.warning.iter().map(|w| (*w).to_owned()).collect();
-        Ok(Rows::new(self.plan.columns.clone(), self.cells).with_paging(paging).with_warnings(warnings))
+        Ok(Rows::new(self.plan.columns.clone(), self.cells)
+            .with_paging(paging)
+            .with_warnings(warnings))
     }
 
     fn sort(&mut self, limit: Option<u64>) {
         let order = &self.plan.order.sort;
-        let mut rows: Vec<_> = std::mem::take(&mut self.sort_keys).into_iter().enumerate().collect();
+        let mut rows: Vec<_> =
+            std::mem::take(&mut self.sort_keys).into_iter().enumerate().collect();
         rows.sort_by(|(_, a), (_, b)| {
             let each = order.iter().zip(a.iter().zip(b)).map(|((_, of, descending), (a, b))| {
                 let order = of.compare(a, b);
@@ -314,7 +345,8 @@ impl<'p> Collector<'p> {
 
     fn paging(&mut self) -> Option<PagingState> {
         let (key, row) = self.position.take().filter(|_| self.is_page_full)?;
-        let position = Position { left: self.left, left_in_partition: self.left_in_partition, key, row };
+        let position =
+            Position { left: self.left, left_in_partition: self.left_in_partition, key, row };
         Some(position.encode(self.plan.table.id))
     }
 }

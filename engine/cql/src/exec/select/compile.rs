@@ -37,7 +37,8 @@ pub fn plan(
     };
     let purpose = Purpose::Select { filtering: select.allow_filtering };
     let only_statics = selects_only_statics(&table, &select.selection);
-    let restrictions = Restrictions::prepare(purpose, only_statics, &table, &select.relations, &mut context)?;
+    let restrictions =
+        Restrictions::prepare(purpose, only_statics, &table, &select.relations, &mut context)?;
     let mut preparer = Preparer::new(&table, &mut context);
     let outputs = preparer.outputs(&select.selection)?;
     if select.distinct {
@@ -66,16 +67,27 @@ pub fn plan(
     restrictions.check_filtering()?;
     let mut limit = |term: &Option<ast::Term<'_>>, name: &str| {
         let of = ColumnType::frozen(Type::Int32);
-        let receiver = Receiver { name: name.into(), of, keyspace: table.keyspace.clone(), table: table.name.clone() };
+        let receiver = Receiver {
+            name: name.into(),
+            of,
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+        };
         term.as_ref().map(|t| Term::prepare(t, &receiver, &mut context)).transpose()
     };
-    let limits = (limit(&select.limit, "[limit]")?, limit(&select.per_partition_limit, "[per_partition_limit]")?);
-    let shows_statics = table.has_statics() && !restrictions.has_clustering() && !restrictions.has_regulars();
+    let limits = (
+        limit(&select.limit, "[limit]")?,
+        limit(&select.per_partition_limit, "[per_partition_limit]")?,
+    );
+    let shows_statics =
+        table.has_statics() && !restrictions.has_clustering() && !restrictions.has_regulars();
     let shape = Shape::new(&table, wanted.iter().map(|c| &table.columns()[*c]), asks_times);
     let shape = if shows_statics { shape.with_statics() } else { shape };
     let warning = match groups {
         Grouping::None => None,
-        _ if restrictions.has_key_in() => Some("Aggregation query used on multiple partition keys (IN restriction)"),
+        _ if restrictions.has_key_in() => {
+            Some("Aggregation query used on multiple partition keys (IN restriction)")
+        }
         _ if restrictions.has_partition() => None,
         _ => Some("Aggregation query used without partition key"),
     };
@@ -117,7 +129,8 @@ fn selects_only_statics(table: &Table, selection: &[Selected<'_>]) -> bool {
     let mut names = vec![];
     selection.iter().for_each(|s| mentioned(&s.selector, &mut names));
     let kinds: Vec<_> = names.into_iter().filter_map(|n| table.column(n)).map(|c| c.kind).collect();
-    kinds.contains(&ColumnKind::Static) && kinds.iter().all(|k| matches!(k, ColumnKind::Static | ColumnKind::Partition))
+    kinds.contains(&ColumnKind::Static)
+        && kinds.iter().all(|k| matches!(k, ColumnKind::Static | ColumnKind::Partition))
 }
 
 fn columns_of(table: &Table, selection: &Selection, json: bool) -> Arc<[ColumnSpec]> {
@@ -129,6 +142,7 @@ fn columns_of(table: &Table, selection: &Selection, json: bool) -> Arc<[ColumnSp
 
 /// The name of a column in a JSON object: names with capital letters keep their quotes.
 fn json_name(name: &str) -> String {
-    let shown = if name.chars().any(char::is_uppercase) { format!("\"{name}\"") } else { name.to_owned() };
+    let shown =
+        if name.chars().any(char::is_uppercase) { format!("\"{name}\"") } else { name.to_owned() };
     serde_json::Value::from(shown).to_string()
 }

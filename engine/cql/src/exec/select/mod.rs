@@ -11,8 +11,8 @@
 //! | `page` | the bytes of a paging state |
 //! | `advice` | what would find the rows of a statement that is refused because it would filter |
 //!
-//! Invariants: a page is read without looking at what comes before it; a scan in pages needs memory for one page; a read of one row reads
-//! that row only, and takes no snapshot.
+//! Invariants: a page is read without looking at what comes before it; a scan in pages needs memory
+//! for one page; a read of one row reads that row only, and takes no snapshot.
 
 mod advice;
 mod aggregate;
@@ -39,7 +39,8 @@ use plan::SelectPlan;
 /// Compiles a statement with so many markers.
 ///
 /// # Errors
-/// `Invalid` with the servers' text; of what only filtering would answer, with the index or the key that would find the rows.
+/// `Invalid` with the servers' text; of what only filtering would answer, with the index or the key
+/// that would find the rows.
 pub fn compile(
     engine: &Engine,
     catalog: &Arc<Catalog>,

@@ -12,7 +12,8 @@ use crate::syntax::ast::{Name, Ordering, Selector, SelectorKind, SelectorPrimary
 pub struct Order {
     /// Whether partitions are read from their end.
     pub reverse: bool,
-    /// The clustering columns that rows of several partitions are sorted by: position, type, downwards. Nothing: they are not sorted.
+    /// The clustering columns that rows of several partitions are sorted by: position, type,
+    /// downwards. Nothing: they are not sorted.
     pub sort: Vec<(usize, Type, bool)>,
 }
 
@@ -24,8 +25,15 @@ fn column<'t>(table: &'t Table, name: &Name<'_>) -> Result<&'t Column> {
 ///
 /// # Errors
 /// `Invalid` with the servers' text.
-pub fn order(table: &Table, restrictions: &Restrictions, orderings: &[Ordering<'_>]) -> Result<Order> {
-    let columns = orderings.iter().map(|o| Ok((column(table, &o.column)?, o.descending))).collect::<Result<Vec<_>>>()?;
+pub fn order(
+    table: &Table,
+    restrictions: &Restrictions,
+    orderings: &[Ordering<'_>],
+) -> Result<Order> {
+    let columns = orderings
+        .iter()
+        .map(|o| Ok((column(table, &o.column)?, o.descending)))
+        .collect::<Result<Vec<_>>>()?;
     if columns.is_empty() {
         return Ok(Order::default());
     }
@@ -33,12 +41,15 @@ pub fn order(table: &Table, restrictions: &Restrictions, orderings: &[Ordering<'
         return Err(invalid("ORDER BY with 2ndary indexes is not supported."));
     }
     if restrictions.is_key_range() {
-        return Err(invalid("ORDER BY is only supported when the partition key is restricted by an EQ or an IN."));
+        return Err(invalid(
+            "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
+        ));
     }
     let (mut next, mut reverse) = (0, None);
     for (column, descending) in &columns {
         if column.kind != ColumnKind::Clustering {
-            let text = "Order by is currently only supported on the clustered columns of the PRIMARY KEY";
+            let text =
+                "Order by is currently only supported on the clustered columns of the PRIMARY KEY";
             return Err(invalid(format!("{text}, got {}", column.name)));
         }
         while next != column.position {
@@ -63,16 +74,25 @@ pub fn order(table: &Table, restrictions: &Restrictions, orderings: &[Ordering<'
     Ok(Order { reverse: reverse.unwrap_or(false), sort })
 }
 
-/// Checks `GROUP BY`: the number of clustering columns that a group has in common, beside the partition. `None`: there are no groups.
+/// Checks `GROUP BY`: the number of clustering columns that a group has in common, beside the
+/// partition. `None`: there are no groups.
 ///
 /// # Errors
 /// `Invalid` with the servers' text.
-pub fn groups(table: &Table, restrictions: &Restrictions, by: &[Selector<'_>], distinct: bool) -> Result<Option<usize>> {
+pub fn groups(
+    table: &Table,
+    restrictions: &Restrictions,
+    by: &[Selector<'_>],
+    distinct: bool,
+) -> Result<Option<usize>> {
     if by.is_empty() {
         return Ok(None);
     }
-    let out_of_order =
-        || invalid("Group by currently only support groups of columns following their declared order in the PRIMARY KEY");
+    let out_of_order = || {
+        invalid(
+            "Group by currently only support groups of columns following their declared order in the PRIMARY KEY",
+        )
+    };
     let mut key = table.partition().iter().chain(table.clustering()).peekable();
     let mut clustering = 0;
     for selector in by {
@@ -83,7 +103,8 @@ pub fn groups(table: &Table, restrictions: &Restrictions, by: &[Selector<'_>], d
         };
         let wanted = column(table, name)?;
         if !wanted.is_primary_key() {
-            let text = "Group by is currently only supported on the columns of the PRIMARY KEY, got";
+            let text =
+                "Group by is currently only supported on the columns of the PRIMARY KEY, got";
             return Err(invalid(format!("{text} {}", wanted.name)));
         }
         loop {
@@ -103,14 +124,17 @@ pub fn groups(table: &Table, restrictions: &Restrictions, by: &[Selector<'_>], d
         return Err(invalid("Group by is not supported on only a part of the partition key"));
     }
     if clustering > 0 && distinct {
-        return Err(invalid("Grouping on clustering columns is not allowed for SELECT DISTINCT queries"));
+        return Err(invalid(
+            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
+        ));
     }
     Ok(Some(clustering))
 }
 
 /// What is said of a column that has many values in a partition.
 pub fn not_distinct(column: &str) -> Error {
-    let text = "SELECT DISTINCT queries must only request partition key columns and/or static columns";
+    let text =
+        "SELECT DISTINCT queries must only request partition key columns and/or static columns";
     invalid(format!("{text} (not {column})"))
 }
 
@@ -124,11 +148,14 @@ pub fn distinct(table: &Table, restrictions: &Restrictions, requested: &[usize])
         return Err(invalid(text));
     }
     let columns: Vec<&Column> = requested.iter().map(|c| &table.columns()[*c]).collect();
-    if let Some(wrong) = columns.iter().find(|c| matches!(c.kind, ColumnKind::Clustering | ColumnKind::Regular)) {
+    if let Some(wrong) =
+        columns.iter().find(|c| matches!(c.kind, ColumnKind::Clustering | ColumnKind::Regular))
+    {
         return Err(not_distinct(&wrong.name));
     }
     if restrictions.is_key_range()
-        && let Some(missing) = table.partition().iter().find(|c| !columns.iter().any(|s| s.name == c.name))
+        && let Some(missing) =
+            table.partition().iter().find(|c| !columns.iter().any(|s| s.name == c.name))
     {
         let text = "SELECT DISTINCT queries must request all the partition key columns";
         return Err(invalid(format!("{text} (missing {})", missing.name)));

@@ -4,7 +4,8 @@
 //! state ::= version u8 = 1 | checksum u32 LE, of what follows | table u32 LE | rows left u64 LE | rows left in the partition u64 LE
 //!           | length of the key u32 LE | key | 0, or 1 and the components of the row
 //! ```
-//! It names the row that was shown last (or the partition, when that is done), so it holds over restarts and over changes of the data.
+//! It names the row that was shown last (or the partition, when that is done), so it holds over
+//! restarts and over changes of the data.
 
 use md5::{Digest, Md5};
 
@@ -54,17 +55,24 @@ impl Position {
     /// The position that these bytes are.
     ///
     /// # Errors
-    /// `Invalid value for the paging state` for anything that can't be of a statement about this table.
+    /// `Invalid value for the paging state` for anything that can't be of a statement about this
+    /// table.
     pub fn decode(state: &PagingState, table: &Table) -> Result<Position> {
         // Clients could make the checksum, too.
-        let good = |p: &Position| p.left > 0 && !p.key.is_empty() && PartitionKey::default().set(table, &p.key).is_ok();
-        Position::read(&state.0, table.id).filter(good).ok_or_else(|| invalid("Invalid value for the paging state"))
+        let good = |p: &Position| {
+            p.left > 0 && !p.key.is_empty() && PartitionKey::default().set(table, &p.key).is_ok()
+        };
+        Position::read(&state.0, table.id)
+            .filter(good)
+            .ok_or_else(|| invalid("Invalid value for the paging state"))
     }
 
     fn read(bytes: &[u8], table: u32) -> Option<Position> {
         let number = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
         let small = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
-        let good = bytes.first() == Some(&VERSION) && bytes.get(1..5)? == checksum(&bytes[5..]) && small(5)? == table;
+        let good = bytes.first() == Some(&VERSION)
+            && bytes.get(1..5)? == checksum(&bytes[5..])
+            && small(5)? == table;
         if !good {
             return None;
         }
@@ -86,7 +94,8 @@ mod tests {
     #[test]
     fn positions_are_read_as_they_were_written_and_nothing_else_is() {
         for row in [None, Some(vec![]), Some(vec![0x40, 1, 2])] {
-            let position = Position { left: 7, left_in_partition: u64::MAX, key: vec![1, 2, 3], row };
+            let position =
+                Position { left: 7, left_in_partition: u64::MAX, key: vec![1, 2, 3], row };
             let state = position.encode(9).0;
             assert_eq!(Position::read(&state, 9), Some(position));
             assert_eq!(Position::read(&state, 8), None);

@@ -37,7 +37,8 @@ pub struct SelectPlan {
     pub per_partition: Option<Term>,
     /// Whether a partition without rows is shown for its static cells.
     pub shows_statics: bool,
-    /// Whether all rows of a partition are read with what stands before them: static cells that are wanted, or none that the table has.
+    /// Whether all rows of a partition are read with what stands before them: static cells that are
+    /// wanted, or none that the table has.
     pub reads_whole: bool,
     pub warning: Option<&'static str>,
 }

@@ -1,4 +1,5 @@
-//! Selectors looked up: types found, columns given slots, result columns named as the servers name them (model 3.4).
+//! Selectors looked up: types found, columns given slots, result columns named as the servers name
+//! them (model 3.4).
 
 use std::sync::Arc;
 
@@ -8,7 +9,10 @@ use super::aggregate::AggregateKind;
 use super::selection::{Aggregate, ColumnPlace, Node, OutputColumn, Selection};
 use crate::catalog::{Column, ColumnKind, ColumnType, Table, native_type};
 use crate::error::{Result, invalid};
-use crate::syntax::ast::{self, About, Call, Name, Selected, Selector, SelectorKind, SelectorPrimary, TermKind, TermPrimary};
+use crate::syntax::ast::{
+    self, About, Call, Name, Selected, Selector, SelectorKind, SelectorPrimary, TermKind,
+    TermPrimary,
+};
 use crate::values::function::{self, Function};
 use crate::values::{Context, Receiver, Term, is_assignable, own_type};
 
@@ -78,7 +82,10 @@ impl<'a, 'c> Preparer<'a, 'c> {
     pub fn outputs(&mut self, selection: &[Selected<'_>]) -> Result<Vec<OutputColumn>> {
         if selection.is_empty() {
             let all = 0..self.table.columns().len();
-            return Ok(all.map(|i| self.select(i)).map(|k| OutputColumn { node: k.node, of: k.of, name: k.name }).collect());
+            return Ok(all
+                .map(|i| self.select(i))
+                .map(|k| OutputColumn { node: k.node, of: k.of, name: k.name })
+                .collect());
         }
         let mut outputs = vec![];
         for selected in selection {
@@ -100,7 +107,11 @@ impl<'a, 'c> Preparer<'a, 'c> {
             self.requested.push(column);
         }
         let found = &self.table.columns()[column];
-        Resolved { node: Node::Column(self.want(column)), of: found.of.clone(), name: found.name.clone() }
+        Resolved {
+            node: Node::Column(self.want(column)),
+            of: found.of.clone(),
+            name: found.name.clone(),
+        }
     }
 
     fn number(&self, name: &Name<'_>) -> Result<usize> {
@@ -131,8 +142,9 @@ impl<'a, 'c> Preparer<'a, 'c> {
                     return Ok(inner);
                 }
                 let function = function::cast(&inner.of.of, &to_type);
-                let function =
-                    function.map_err(|_| invalid(format!("{} cannot be cast to {}", inner.name, to_type.cql_name())))?;
+                let function = function.map_err(|_| {
+                    invalid(format!("{} cannot be cast to {}", inner.name, to_type.cql_name()))
+                })?;
                 let name = format!("cast({} as {})", inner.name, to_type.cql_name());
                 frozen(Node::Call(Arc::new(function), vec![inner.node]), to_type, name)
             }
@@ -141,14 +153,19 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 let of = self.context.catalog.resolve_type(self.context.keyspace, of)?.of;
                 let known = self.selector(inner, Some(&of))?;
                 if !function::is_value_of(&known.of.of, &of) {
-                    return Err(invalid(format!("Cannot assign value {} to ({}) of type {0}", known.name, of.cql_name())));
+                    return Err(invalid(format!(
+                        "Cannot assign value {} to ({}) of type {0}",
+                        known.name,
+                        of.cql_name()
+                    )));
                 }
                 let name = format!("({}){}", hint.0, known.name);
                 frozen(known.node, of, name)
             }
-            SelectorKind::List(_) | SelectorKind::Set(_) | SelectorKind::Map(_) | SelectorKind::Tuple(_) => {
-                self.many(selector, wanted)?
-            }
+            SelectorKind::List(_)
+            | SelectorKind::Set(_)
+            | SelectorKind::Map(_)
+            | SelectorKind::Tuple(_) => self.many(selector, wanted)?,
             SelectorKind::Negate(inner) => {
                 let of = self.type_of(inner).or_else(|| wanted.cloned());
                 let known = self.selector(inner, of.as_ref())?;
@@ -159,13 +176,20 @@ impl<'a, 'c> Preparer<'a, 'c> {
             SelectorKind::Binary(binary) => {
                 let (left, right) = self.sides(&binary.left, &binary.right, wanted)?;
                 let function = function::arithmetic(binary.operator, &left.of.of, &right.of.of)?;
-                let (of, name) = (function.result.clone(), format!("{} {} {}", left.name, binary.operator.sign(), right.name));
+                let (of, name) = (
+                    function.result.clone(),
+                    format!("{} {} {}", left.name, binary.operator.sign(), right.name),
+                );
                 frozen(Node::Call(Arc::new(function), vec![left.node, right.node]), of, name)
             }
         })
     }
 
-    fn primary(&mut self, primary: &SelectorPrimary<'_>, wanted: Option<&Type>) -> Result<Resolved> {
+    fn primary(
+        &mut self,
+        primary: &SelectorPrimary<'_>,
+        wanted: Option<&Type>,
+    ) -> Result<Resolved> {
         Ok(match primary {
             SelectorPrimary::Column(name) => {
                 let column = self.number(name)?;
@@ -175,7 +199,11 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 let constant = is_constant(term) && self.in_aggregate;
                 let own = if constant { own_type(term, self.context) } else { None };
                 let of = wanted.cloned().or(own).ok_or_else(|| unknown_type(term))?;
-                frozen(Node::Term(self.term(term, "[selection]", of.clone())?), of, term.to_string())
+                frozen(
+                    Node::Term(self.term(term, "[selection]", of.clone())?),
+                    of,
+                    term.to_string(),
+                )
             }
             SelectorPrimary::CountRows => self.aggregate(AggregateKind::CountRows, &[])?,
             SelectorPrimary::About(about, name) => self.about(*about, name)?,
@@ -191,38 +219,62 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 let (of, from, to) = &**slice;
                 let of = self.collection(of, "Slice")?;
                 let (key, _) = key_and_value(&of.of.of);
-                let shown = |t: &Option<ast::Term<'_>>| t.as_ref().map_or(String::new(), ToString::to_string);
+                let shown = |t: &Option<ast::Term<'_>>| {
+                    t.as_ref().map_or(String::new(), ToString::to_string)
+                };
                 let name = format!("{}[{}..{}]", of.name, shown(from), shown(to));
                 let mut side = |t: &Option<ast::Term<'_>>| {
-                    t.as_ref().map(|t| self.term(t, &format!("key({})", of.name), key.clone())).transpose()
+                    t.as_ref()
+                        .map(|t| self.term(t, &format!("key({})", of.name), key.clone()))
+                        .transpose()
                 };
                 let (from, to) = (side(from)?, side(to)?);
-                Resolved { node: Node::Slice(Box::new(of.node), of.of.of.clone(), of.name, from, to), of: of.of, name }
+                Resolved {
+                    node: Node::Slice(Box::new(of.node), of.of.of.clone(), of.name, from, to),
+                    of: of.of,
+                    name,
+                }
             }
         })
     }
 
-    /// Both sides of an operator: a constant takes the type of the other side where it can be of it.
-    fn sides(&mut self, left: &Selector<'_>, right: &Selector<'_>, wanted: Option<&Type>) -> Result<(Resolved, Resolved)> {
+    /// Both sides of an operator: a constant takes the type of the other side where it can be of
+    /// it.
+    fn sides(
+        &mut self,
+        left: &Selector<'_>,
+        right: &Selector<'_>,
+        wanted: Option<&Type>,
+    ) -> Result<(Resolved, Resolved)> {
         let (lt, rt) = (self.type_of(left), self.type_of(right));
-        let of = |me: &Selector<'_>, own: &Option<Type>, other: &Option<Type>, context: &Context<'_>| match term_of(me) {
+        let of = |me: &Selector<'_>,
+                  own: &Option<Type>,
+                  other: &Option<Type>,
+                  context: &Context<'_>| match term_of(me) {
             Some(term) => {
-                let fitting = other.as_ref().or(wanted).filter(|t| is_assignable(term, t, context)).cloned();
+                let fitting =
+                    other.as_ref().or(wanted).filter(|t| is_assignable(term, t, context)).cloned();
                 fitting.or_else(|| own_type(term, context))
             }
             None => own.clone(),
         };
-        let (left_type, right_type) = (of(left, &lt, &rt, self.context), of(right, &rt, &lt, self.context));
+        let (left_type, right_type) =
+            (of(left, &lt, &rt, self.context), of(right, &rt, &lt, self.context));
         Ok((self.selector(left, left_type.as_ref())?, self.selector(right, right_type.as_ref())?))
     }
 
-    /// The type of a selector by itself; `None` where it depends on what is wanted, and where it is wrong.
+    /// The type of a selector by itself; `None` where it depends on what is wanted, and where it is
+    /// wrong.
     fn type_of(&self, selector: &Selector<'_>) -> Option<Type> {
         match &selector.kind {
             SelectorKind::Primary(primary) => self.type_of_primary(primary),
             SelectorKind::Map(_) => None,
-            SelectorKind::List(items) => items.iter().find_map(|i| self.type_of(i)).map(|of| Type::List(Arc::new(of))),
-            SelectorKind::Set(items) => items.iter().find_map(|i| self.type_of(i)).map(|of| Type::Set(Arc::new(of))),
+            SelectorKind::List(items) => {
+                items.iter().find_map(|i| self.type_of(i)).map(|of| Type::List(Arc::new(of)))
+            }
+            SelectorKind::Set(items) => {
+                items.iter().find_map(|i| self.type_of(i)).map(|of| Type::Set(Arc::new(of)))
+            }
             SelectorKind::Call(call) => match aggregate_of(call) {
                 Some(kind) => {
                     let of = call.arguments.first().and_then(|a| self.type_of(a));
@@ -231,15 +283,22 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 None => self.function(call, None).ok().map(|f| f.result),
             },
             SelectorKind::Cast(_, to) => Some(native_type(*to)),
-            SelectorKind::Hint(hint) => self.context.catalog.resolve_type(self.context.keyspace, &hint.0).ok().map(|t| t.of),
-            SelectorKind::Tuple(items) if items.len() == 1 => self.type_of(&items[0]),
-            SelectorKind::Tuple(items) => {
-                items.iter().map(|i| self.type_of(i)).collect::<Option<Vec<_>>>().map(|of| Type::Tuple(of.into()))
+            SelectorKind::Hint(hint) => {
+                self.context.catalog.resolve_type(self.context.keyspace, &hint.0).ok().map(|t| t.of)
             }
+            SelectorKind::Tuple(items) if items.len() == 1 => self.type_of(&items[0]),
+            SelectorKind::Tuple(items) => items
+                .iter()
+                .map(|i| self.type_of(i))
+                .collect::<Option<Vec<_>>>()
+                .map(|of| Type::Tuple(of.into())),
             SelectorKind::Negate(inner) => self.type_of(inner),
             SelectorKind::Binary(binary) => {
                 let (left, right) = (self.type_of(&binary.left), self.type_of(&binary.right));
-                function::result_type(left.as_ref().or(right.as_ref())?, right.as_ref().or(left.as_ref())?)
+                function::result_type(
+                    left.as_ref().or(right.as_ref())?,
+                    right.as_ref().or(left.as_ref())?,
+                )
             }
         }
     }
@@ -252,7 +311,9 @@ impl<'a, 'c> Preparer<'a, 'c> {
             SelectorPrimary::About(About::Ttl, _) => Some(Type::Int32),
             SelectorPrimary::About(..) => Some(Type::Long),
             SelectorPrimary::Field(field) => match self.type_of(&field.0)? {
-                Type::Udt(udt) => udt.fields.iter().find(|f| f.0 == field.1.text).map(|f| f.1.clone()),
+                Type::Udt(udt) => {
+                    udt.fields.iter().find(|f| f.0 == field.1.text).map(|f| f.1.clone())
+                }
                 _ => None,
             },
             SelectorPrimary::Element(element) => match self.type_of(&element.0)? {
@@ -265,7 +326,8 @@ impl<'a, 'c> Preparer<'a, 'c> {
 
     /// The type of an argument: of a constant, that which it would have by itself.
     fn argument_type(&self, selector: &Selector<'_>) -> Option<Type> {
-        term_of(selector).map_or_else(|| self.type_of(selector), |term| own_type(term, self.context))
+        term_of(selector)
+            .map_or_else(|| self.type_of(selector), |term| own_type(term, self.context))
     }
 
     fn function(&self, call: &Call<'_, Selector<'_>>, wanted: Option<&Type>) -> Result<Function> {
@@ -299,13 +361,19 @@ impl<'a, 'c> Preparer<'a, 'c> {
 
     fn aggregate(&mut self, kind: AggregateKind, arguments: &[Selector<'_>]) -> Result<Resolved> {
         if self.in_aggregate {
-            return Err(invalid("aggregate functions cannot be used as arguments of aggregate functions"));
+            return Err(invalid(
+                "aggregate functions cannot be used as arguments of aggregate functions",
+            ));
         }
         let mut argument = None;
         if kind != AggregateKind::CountRows {
             let [only] = arguments else {
                 let text = "Invalid number of arguments in call to function";
-                return Err(invalid(format!("{text} system.{}: 1 required but {} provided", kind.name(), arguments.len())));
+                return Err(invalid(format!(
+                    "{text} system.{}: 1 required but {} provided",
+                    kind.name(),
+                    arguments.len()
+                )));
             };
             // `count(1)` counts rows.
             if kind == AggregateKind::Count && term_of(only).is_some_and(is_constant) {
@@ -323,7 +391,11 @@ impl<'a, 'c> Preparer<'a, 'c> {
             None => "count".to_owned(),
         };
         self.aggregates.push(Aggregate { kind, argument: argument.map(|a| a.node), of });
-        Ok(Resolved { node: Node::Aggregate(self.aggregates.len() - 1), of: ColumnType::frozen(result), name })
+        Ok(Resolved {
+            node: Node::Aggregate(self.aggregates.len() - 1),
+            of: ColumnType::frozen(result),
+            name,
+        })
     }
 
     fn about(&mut self, about: About, name: &Name<'_>) -> Result<Resolved> {
@@ -335,10 +407,14 @@ impl<'a, 'c> Preparer<'a, 'c> {
             About::Ttl => "ttl",
         };
         if found.is_primary_key() {
-            return Err(invalid(format!("Cannot use selection function {word} on PRIMARY KEY part {}", found.name)));
+            return Err(invalid(format!(
+                "Cannot use selection function {word} on PRIMARY KEY part {}",
+                found.name
+            )));
         }
         if about != About::MaxWriteTime && (found.of.is_collection() || found.of.multicell) {
-            let what = if found.of.is_collection() { "collections" } else { "non-frozen user types" };
+            let what =
+                if found.of.is_collection() { "collections" } else { "non-frozen user types" };
             return Err(invalid(format!("Cannot use selection function {word} on {what}")));
         }
         self.asks_times = true;
@@ -347,94 +423,130 @@ impl<'a, 'c> Preparer<'a, 'c> {
             self.requested.push(column);
         }
         Ok(match about {
-            About::Ttl => Resolved { node: Node::Ttl(place), of: ColumnType::frozen(Type::Int32), name: shown },
-            _ => Resolved { node: Node::WriteTime(place), of: ColumnType::frozen(Type::Long), name: shown },
+            About::Ttl => Resolved {
+                node: Node::Ttl(place),
+                of: ColumnType::frozen(Type::Int32),
+                name: shown,
+            },
+            _ => Resolved {
+                node: Node::WriteTime(place),
+                of: ColumnType::frozen(Type::Long),
+                name: shown,
+            },
         })
     }
 
     fn field(&mut self, of: &Selector<'_>, field: &Name<'_>) -> Result<Resolved> {
         let of = self.selector(of, None)?;
         let Type::Udt(udt) = &of.of.of else {
-            return Err(invalid(format!("Invalid field selection: {} of type {} is not a user type", of.name, of.of)));
+            return Err(invalid(format!(
+                "Invalid field selection: {} of type {} is not a user type",
+                of.name, of.of
+            )));
         };
         let Some(at) = udt.fields.iter().position(|f| f.0 == field.text) else {
             return Err(invalid(format!("{} of type {} has no field {field}", of.name, of.of)));
         };
         let (result, name) = (udt.fields[at].1.clone(), format!("{}.{}", of.name, field.text));
-        Ok(Resolved { node: Node::Field(Box::new(of.node), of.of.of, at), of: ColumnType::frozen(result), name })
+        Ok(Resolved {
+            node: Node::Field(Box::new(of.node), of.of.of, at),
+            of: ColumnType::frozen(result),
+            name,
+        })
     }
 
     fn collection(&mut self, of: &Selector<'_>, word: &str) -> Result<Resolved> {
         let known = self.selector(of, None)?;
         match known.of.of {
             Type::Map(_) | Type::Set(_) => Ok(known),
-            Type::List(_) => {
-                Err(invalid(format!("{word} selection is only allowed on sets and maps, but {} is a list", known.name)))
-            }
-            _ => Err(invalid(format!("Invalid {} selection: {} is not a collection", word.to_lowercase(), known.name))),
+            Type::List(_) => Err(invalid(format!(
+                "{word} selection is only allowed on sets and maps, but {} is a list",
+                known.name
+            ))),
+            _ => Err(invalid(format!(
+                "Invalid {} selection: {} is not a collection",
+                word.to_lowercase(),
+                known.name
+            ))),
         }
     }
 
     /// A collection, tuple or user type of selectors.
     fn many(&mut self, selector: &Selector<'_>, wanted: Option<&Type>) -> Result<Resolved> {
         let unknown = || unknown_type(selector);
-        let (items, types, brackets, of): (Vec<&Selector<'_>>, Vec<Type>, [&str; 2], Type) = match (&selector.kind, wanted) {
-            (SelectorKind::Tuple(items), w) if items.len() == 1 && !matches!(w, Some(Type::Tuple(_))) => {
-                let known = self.selector(&items[0], wanted)?;
-                return Ok(Resolved { name: format!("({})", known.name), ..known });
-            }
-            (SelectorKind::Tuple(items), _) => {
-                let own = |(i, s): (usize, &Selector<'_>)| match wanted {
-                    Some(Type::Tuple(types)) => types.get(i).cloned(),
-                    _ => self.type_of(s),
-                };
-                let types: Option<Vec<_>> = items.iter().enumerate().map(own).collect();
-                let types = types.ok_or_else(unknown)?;
-                let of = match wanted {
-                    Some(of @ Type::Tuple(_)) => of.clone(),
-                    _ => Type::Tuple(types.clone().into()),
-                };
-                (items.iter().collect(), types, ["(", ")"], of)
-            }
-            (SelectorKind::Set(items), Some(of @ Type::Map(_))) if items.is_empty() => (vec![], vec![], ["{", "}"], of.clone()),
-            (SelectorKind::List(items) | SelectorKind::Set(items), _) => {
-                let is_list = matches!(selector.kind, SelectorKind::List(_));
-                let element = match wanted {
-                    Some(Type::List(e)) if is_list => Some((**e).clone()),
-                    Some(Type::Set(e)) if !is_list => Some((**e).clone()),
-                    _ => items.iter().find_map(|i| self.type_of(i)),
-                };
-                let element = element.ok_or_else(unknown)?;
-                let (of, brackets) = match is_list {
-                    true => (Type::List(Arc::new(element.clone())), ["[", "]"]),
-                    false => (Type::Set(Arc::new(element.clone())), ["{", "}"]),
-                };
-                (items.iter().collect(), vec![element; items.len()], brackets, of)
-            }
-            (SelectorKind::Map(pairs), Some(Type::Udt(udt))) => return self.user(pairs, udt),
-            (SelectorKind::Map(pairs), _) => {
-                let (key, value) = match wanted {
-                    Some(Type::Map(kv)) => (Some(kv.0.clone()), Some(kv.1.clone())),
-                    _ => (pairs.iter().find_map(|p| self.type_of(&p.0)), pairs.iter().find_map(|p| self.type_of(&p.1))),
-                };
-                let (key, value) = (key.ok_or_else(unknown)?, value.ok_or_else(unknown)?);
-                let of = Type::Map(Arc::new((key.clone(), value.clone())));
-                let types = pairs.iter().flat_map(|_| [key.clone(), value.clone()]).collect();
-                (pairs.iter().flat_map(|p| [&p.0, &p.1]).collect(), types, ["{", "}"], of)
-            }
-            _ => return Err(unknown()),
-        };
+        let (items, types, brackets, of): (Vec<&Selector<'_>>, Vec<Type>, [&str; 2], Type) =
+            match (&selector.kind, wanted) {
+                (SelectorKind::Tuple(items), w)
+                    if items.len() == 1 && !matches!(w, Some(Type::Tuple(_))) =>
+                {
+                    let known = self.selector(&items[0], wanted)?;
+                    return Ok(Resolved { name: format!("({})", known.name), ..known });
+                }
+                (SelectorKind::Tuple(items), _) => {
+                    let own = |(i, s): (usize, &Selector<'_>)| match wanted {
+                        Some(Type::Tuple(types)) => types.get(i).cloned(),
+                        _ => self.type_of(s),
+                    };
+                    let types: Option<Vec<_>> = items.iter().enumerate().map(own).collect();
+                    let types = types.ok_or_else(unknown)?;
+                    let of = match wanted {
+                        Some(of @ Type::Tuple(_)) => of.clone(),
+                        _ => Type::Tuple(types.clone().into()),
+                    };
+                    (items.iter().collect(), types, ["(", ")"], of)
+                }
+                (SelectorKind::Set(items), Some(of @ Type::Map(_))) if items.is_empty() => {
+                    (vec![], vec![], ["{", "}"], of.clone())
+                }
+                (SelectorKind::List(items) | SelectorKind::Set(items), _) => {
+                    let is_list = matches!(selector.kind, SelectorKind::List(_));
+                    let element = match wanted {
+                        Some(Type::List(e)) if is_list => Some((**e).clone()),
+                        Some(Type::Set(e)) if !is_list => Some((**e).clone()),
+                        _ => items.iter().find_map(|i| self.type_of(i)),
+                    };
+                    let element = element.ok_or_else(unknown)?;
+                    let (of, brackets) = match is_list {
+                        true => (Type::List(Arc::new(element.clone())), ["[", "]"]),
+                        false => (Type::Set(Arc::new(element.clone())), ["{", "}"]),
+                    };
+                    (items.iter().collect(), vec![element; items.len()], brackets, of)
+                }
+                (SelectorKind::Map(pairs), Some(Type::Udt(udt))) => return self.user(pairs, udt),
+                (SelectorKind::Map(pairs), _) => {
+                    let (key, value) = match wanted {
+                        Some(Type::Map(kv)) => (Some(kv.0.clone()), Some(kv.1.clone())),
+                        _ => (
+                            pairs.iter().find_map(|p| self.type_of(&p.0)),
+                            pairs.iter().find_map(|p| self.type_of(&p.1)),
+                        ),
+                    };
+                    let (key, value) = (key.ok_or_else(unknown)?, value.ok_or_else(unknown)?);
+                    let of = Type::Map(Arc::new((key.clone(), value.clone())));
+                    let types = pairs.iter().flat_map(|_| [key.clone(), value.clone()]).collect();
+                    (pairs.iter().flat_map(|p| [&p.0, &p.1]).collect(), types, ["{", "}"], of)
+                }
+                _ => return Err(unknown()),
+            };
         let (mut nodes, mut names) = (vec![], vec![]);
         for (item, of) in items.into_iter().zip(&types) {
             let known = self.selector(item, Some(of))?;
             if !function::is_value_of(&known.of.of, of) {
-                return Err(invalid(format!("Invalid literal: {} is not of type {}", known.name, of.cql_name())));
+                return Err(invalid(format!(
+                    "Invalid literal: {} is not of type {}",
+                    known.name,
+                    of.cql_name()
+                )));
             }
             nodes.push(known.node);
             names.push(known.name);
         }
         let inside = match of {
-            Type::Map(_) => names.chunks_exact(2).map(|p| format!("{}: {}", p[0], p[1])).collect::<Vec<_>>().join(", "),
+            Type::Map(_) => names
+                .chunks_exact(2)
+                .map(|p| format!("{}: {}", p[0], p[1]))
+                .collect::<Vec<_>>()
+                .join(", "),
             _ => names.join(", "),
         };
         let name = format!("{}{inside}{}", brackets[0], brackets[1]);
@@ -442,13 +554,22 @@ impl<'a, 'c> Preparer<'a, 'c> {
     }
 
     /// `{field: selector, …}` of a user type.
-    fn user(&mut self, pairs: &[(Selector<'_>, Selector<'_>)], udt: &Arc<firn_wide::UserType>) -> Result<Resolved> {
+    fn user(
+        &mut self,
+        pairs: &[(Selector<'_>, Selector<'_>)],
+        udt: &Arc<firn_wide::UserType>,
+    ) -> Result<Resolved> {
         let mut values: Vec<Option<Resolved>> = udt.fields.iter().map(|_| None).collect();
         let mut names = vec![];
         for (field, value) in pairs {
-            let SelectorKind::Primary(SelectorPrimary::Column(name)) = &field.kind else { return Err(unknown_type(field)) };
+            let SelectorKind::Primary(SelectorPrimary::Column(name)) = &field.kind else {
+                return Err(unknown_type(field));
+            };
             let Some(at) = udt.fields.iter().position(|f| f.0 == name.text) else {
-                return Err(invalid(format!("Unknown field '{name}' in value of user defined type {}", udt.name)));
+                return Err(invalid(format!(
+                    "Unknown field '{name}' in value of user defined type {}",
+                    udt.name
+                )));
             };
             let known = self.selector(value, Some(&udt.fields[at].1))?;
             names.push(format!("{name}: {}", known.name));
@@ -492,7 +613,9 @@ fn aggregate_of(call: &Call<'_, Selector<'_>>) -> Option<AggregateKind> {
 }
 
 fn unknown_type(what: &impl std::fmt::Display) -> crate::error::Error {
-    invalid(format!("Cannot infer type for term {what} in selection clause (try using a cast to force a type)"))
+    invalid(format!(
+        "Cannot infer type for term {what} in selection clause (try using a cast to force a type)"
+    ))
 }
 
 /// The type of the keys of a map or the elements of a set, and of what is selected with one.

@@ -36,14 +36,20 @@ impl SelectPlan {
             Bound::Null => return Err(invalid("Invalid null value of limit")),
             Bound::Unset => return Ok(None),
         };
-        let number = bytes.try_into().map(i32::from_be_bytes).map_err(|_| invalid("Invalid limit value"))?;
+        let number =
+            bytes.try_into().map(i32::from_be_bytes).map_err(|_| invalid("Invalid limit value"))?;
         match u64::try_from(number) {
             Ok(n) if n > 0 => Ok(Some(n)),
             _ => Err(invalid("LIMIT must be strictly positive")),
         }
     }
 
-    pub(super) fn read(&self, engine: &Engine, request: &Request<'_>, env: &Env<'_>) -> Result<Rows> {
+    pub(super) fn read(
+        &self,
+        engine: &Engine,
+        request: &Request<'_>,
+        env: &Env<'_>,
+    ) -> Result<Rows> {
         let limit = SelectPlan::limit(&self.limit, env)?;
         let per_partition = SelectPlan::limit(&self.per_partition, env)?;
         let page = request.page_size.map(|n| n.max(1) as u64);
@@ -60,9 +66,22 @@ impl SelectPlan {
         let intervals = self.restrictions.intervals(env, family.layout())?;
         let filter = self.restrictions.filter(env)?;
         let index = self.restrictions.index(env)?;
-        let keys = if self.restrictions.is_key_range() { None } else { Some(self.restrictions.keys(env)?) };
-        let out = Collector::new(self, env, filter, (limit, per_partition), page, from.as_ref(), request.stop)?;
-        let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len() + usize::from(self.shape.wants_statics());
+        let keys = if self.restrictions.is_key_range() {
+            None
+        } else {
+            Some(self.restrictions.keys(env)?)
+        };
+        let out = Collector::new(
+            self,
+            env,
+            filter,
+            (limit, per_partition),
+            page,
+            from.as_ref(),
+            request.stop,
+        )?;
+        let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len()
+            + usize::from(self.shape.wants_statics());
         let is_single = index.is_none() && reads <= 1;
         let view = if is_single { engine.store().latest() } else { engine.store().view() };
         let mut run = Execution { plan: self, view, family, intervals, from, out };
@@ -157,8 +176,11 @@ impl Execution<'_> {
         let statics = self.statics(key)?;
         let mut any = behind.is_some();
         // `Run` can't lend its intervals while it reads.
-        let slices: Vec<Slice> =
-            if reverse { self.intervals.slices().rev().collect() } else { self.intervals.slices().collect() };
+        let slices: Vec<Slice> = if reverse {
+            self.intervals.slices().rev().collect()
+        } else {
+            self.intervals.slices().collect()
+        };
         for slice in slices {
             let Some(slice) = cut(slice, behind, reverse) else { continue };
             let slice = if reverse { slice.reversed() } else { slice };
@@ -178,7 +200,11 @@ impl Execution<'_> {
 
     /// Shows the static cells of a partition without rows.
     fn lone_statics(&mut self, statics: &Row) -> Result<Step> {
-        if self.plan.shows_statics && statics.exists() { self.out.row(statics, None) } else { Ok(Step::More) }
+        if self.plan.shows_statics && statics.exists() {
+            self.out.row(statics, None)
+        } else {
+            Ok(Step::More)
+        }
     }
 
     /// The static cells of a partition, where they are wanted.
@@ -193,7 +219,12 @@ impl Execution<'_> {
     }
 
     /// Reads the rows that an index finds; of the one partition where it is named.
-    fn by_index(&mut self, index: &IndexUse, keys: Option<&[Vec<u8>]>, env: &Env<'_>) -> Result<()> {
+    fn by_index(
+        &mut self,
+        index: &IndexUse,
+        keys: Option<&[Vec<u8>]>,
+        env: &Env<'_>,
+    ) -> Result<()> {
         let only = keys.and_then(|k| k.first());
         if keys.is_some() && only.is_none() {
             return Ok(());
@@ -201,7 +232,8 @@ impl Execution<'_> {
         let Some(range) = self.plan.restrictions.partitions(env)? else { return Ok(()) };
         let from = self.from.take();
         let start = from.as_ref().map(|f| &f.key).or(only);
-        let mut hits = self.view.index(&self.family, index.id, &index.value, start.map(|k| &**k))?;
+        let mut hits =
+            self.view.index(&self.family, index.id, &index.value, start.map(|k| &**k))?;
         if let Some(from) = &from {
             let mut row = from.row.as_ref().map_or(vec![], |row| place_of(row));
             if index.finds_partitions {

@@ -118,7 +118,8 @@ impl<'a> RowContext<'a> {
     /// The value of a term that says which part of a collection is selected.
     fn part(&self, term: usize, what: &str, of: &str) -> Result<&'a [u8]> {
         let word = if self.is_unset(term) { "unset" } else { "null" };
-        self.term(term).ok_or_else(|| invalid(format!("Invalid {word} value for {what} selection on {of}")))
+        self.term(term)
+            .ok_or_else(|| invalid(format!("Invalid {word} value for {what} selection on {of}")))
     }
 }
 
@@ -163,13 +164,16 @@ impl Node {
             }
             Node::Ttl(place) => {
                 let ttl = source.cells(*place).and_then(|(row, slot)| row.ttl(slot));
-                ttl.and_then(|t| of_number(i32::try_from(t).unwrap_or(i32::MAX).to_be_bytes().to_vec()))
+                ttl.and_then(|t| {
+                    of_number(i32::try_from(t).unwrap_or(i32::MAX).to_be_bytes().to_vec())
+                })
             }
             Node::Call(function, arguments) => {
                 if arguments.iter().any(|a| a.is_unset(source)) {
                     return Err(function.unset_argument());
                 }
-                let values = arguments.iter().map(|a| a.eval(source)).collect::<Result<Vec<_>>>()?;
+                let values =
+                    arguments.iter().map(|a| a.eval(source)).collect::<Result<Vec<_>>>()?;
                 let lent: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
                 function.call(source.env, &lent)?.map(Cow::Owned)
             }
@@ -180,14 +184,18 @@ impl Node {
             Node::Element(of, collection, name, key) => {
                 let key = source.part(*key, "element", name)?;
                 match of.eval(source)? {
-                    Some(bytes) => part_of(bytes, collection, |parts| element(collection, parts, key))?,
+                    Some(bytes) => {
+                        part_of(bytes, collection, |parts| element(collection, parts, key))?
+                    }
                     None => None,
                 }
             }
             Node::Slice(of, collection, name, from, to) => {
                 // An end that is unset is open.
                 let end = |end: &Option<usize>| {
-                    end.filter(|t| !source.is_unset(*t)).map(|t| source.part(t, "slice", name)).transpose()
+                    end.filter(|t| !source.is_unset(*t))
+                        .map(|t| source.part(t, "slice", name))
+                        .transpose()
                 };
                 let (from, to) = (end(from)?, end(to)?);
                 match of.eval(source)? {
@@ -196,10 +204,15 @@ impl Node {
                 }
             }
             Node::Many(of, nodes) => {
-                let values = nodes.iter().map(|n| Ok(n.eval(source)?.map(Cow::into_owned))).collect::<Result<Vec<_>>>()?;
+                let values = nodes
+                    .iter()
+                    .map(|n| Ok(n.eval(source)?.map(Cow::into_owned)))
+                    .collect::<Result<Vec<_>>>()?;
                 Some(Cow::Owned(put_many(of, values)?))
             }
-            Node::Aggregate(number) => source.aggregates.get(*number).and_then(Option::as_deref).map(Cow::Borrowed),
+            Node::Aggregate(number) => {
+                source.aggregates.get(*number).and_then(Option::as_deref).map(Cow::Borrowed)
+            }
         })
     }
 }
@@ -219,7 +232,8 @@ fn part_of<'a>(
 fn element<'b>(of: &Type, parts: &[Option<&'b [u8]>], key: &[u8]) -> Option<&'b [u8]> {
     match of {
         Type::Map(kv) => {
-            let found = parts.chunks_exact(2).find(|p| p[0].is_some_and(|k| kv.0.compare(k, key).is_eq()));
+            let found =
+                parts.chunks_exact(2).find(|p| p[0].is_some_and(|k| kv.0.compare(k, key).is_eq()));
             found.and_then(|p| p[1])
         }
         Type::Set(of) => parts.iter().copied().flatten().find(|e| of.compare(e, key).is_eq()),
@@ -228,7 +242,12 @@ fn element<'b>(of: &Type, parts: &[Option<&'b [u8]>], key: &[u8]) -> Option<&'b 
 }
 
 /// The elements between two keys, both included. A side that is not given is open.
-fn slice(of: &Type, bytes: &[u8], from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+fn slice(
+    of: &Type,
+    bytes: &[u8],
+    from: Option<&[u8]>,
+    to: Option<&[u8]>,
+) -> Result<Option<Vec<u8>>> {
     let (key, each) = match of {
         Type::Map(kv) => (&kv.0, 2),
         Type::Set(of) => (&**of, 1),
@@ -237,7 +256,8 @@ fn slice(of: &Type, bytes: &[u8], from: Option<&[u8]>, to: Option<&[u8]>) -> Res
     let parts = split(of, bytes)?;
     let inside = |part: &&[Option<&[u8]>]| {
         part[0].is_some_and(|k| {
-            from.is_none_or(|from| key.compare(k, from).is_ge()) && to.is_none_or(|to| key.compare(k, to).is_le())
+            from.is_none_or(|from| key.compare(k, from).is_ge())
+                && to.is_none_or(|to| key.compare(k, to).is_le())
         })
     };
     let kept: Vec<_> = parts.chunks_exact(each).filter(inside).collect();

@@ -58,7 +58,8 @@ pub struct CreateTable<'a> {
     pub if_not_exists: bool,
     pub name: QualifiedName<'a>,
     pub columns: Vec<ColumnDefinition<'a>>,
-    /// The `PRIMARY KEY (…)` clauses. With those at columns there must be one in all, which the analysis sees to.
+    /// The `PRIMARY KEY (…)` clauses. With those at columns there must be one in all, which the
+    /// analysis sees to.
     pub primary_keys: Vec<PrimaryKey<'a>>,
     pub properties: Vec<Property<'a>>,
     /// `COMPACT STORAGE`
@@ -110,7 +111,8 @@ pub struct AlterTable<'a> {
 pub enum TableChange<'a> {
     /// `ADD [IF NOT EXISTS] name type [STATIC]` or several in parentheses; none is a `PRIMARY KEY`.
     Add { if_not_exists: bool, columns: Vec<ColumnDefinition<'a>> },
-    /// `DROP [IF EXISTS] name [USING TIMESTAMP n]` or several in parentheses; the timestamp is an integer.
+    /// `DROP [IF EXISTS] name [USING TIMESTAMP n]` or several in parentheses; the timestamp is an
+    /// integer.
     Drop { if_exists: bool, columns: Vec<Name<'a>>, timestamp: Option<Constant<'a>> },
     /// `DROP COMPACT STORAGE`
     DropCompactStorage,

@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::{Native, Pos, QualifiedName, Type};
 
-/// A term or a selector. `P` is what only one of the two has: a [`Term`](super::Term) is made of [`TermPrimary`](super::TermPrimary), a
-/// [`Selector`](super::Selector) of [`SelectorPrimary`](super::SelectorPrimary).
+/// A term or a selector. `P` is what only one of the two has: a [`Term`](super::Term) is made of
+/// [`TermPrimary`](super::TermPrimary), a [`Selector`](super::Selector) of
+/// [`SelectorPrimary`](super::SelectorPrimary).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Expression<'a, P> {
     /// Where it begins.
@@ -29,7 +30,8 @@ pub enum ExpressionKind<'a, P> {
     List(Vec<Expression<'a, P>>),
     /// `{a, b}`; `{}` also means an empty map where a map is wanted.
     Set(Vec<Expression<'a, P>>),
-    /// `{a: b, c: d}`, at least one. Whether a selector's key that is a name is a column or a field of a user-defined type the analysis decides.
+    /// `{a: b, c: d}`, at least one. Whether a selector's key that is a name is a column or a field
+    /// of a user-defined type the analysis decides.
     Map(Vec<(Expression<'a, P>, Expression<'a, P>)>),
     /// `(a, b)`, at least one; with one only, parentheses or a tuple, as the analysis decides.
     Tuple(Vec<Expression<'a, P>>),
@@ -47,7 +49,8 @@ pub enum ExpressionKind<'a, P> {
 
 impl<P: fmt::Debug> fmt::Debug for ExpressionKind<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut one = |name: &str, value: &dyn fmt::Debug| f.debug_tuple(name).field(value).finish();
+        let mut one =
+            |name: &str, value: &dyn fmt::Debug| f.debug_tuple(name).field(value).finish();
         match self {
             ExpressionKind::Primary(primary) => primary.fmt(f),
             ExpressionKind::List(items) => one("List", items),
@@ -56,7 +59,9 @@ impl<P: fmt::Debug> fmt::Debug for ExpressionKind<'_, P> {
             ExpressionKind::Tuple(items) => one("Tuple", items),
             ExpressionKind::Call(call) => one("Call", call),
             ExpressionKind::Hint(hint) => one("Hint", hint),
-            ExpressionKind::Cast(of, native) => f.debug_tuple("Cast").field(of).field(native).finish(),
+            ExpressionKind::Cast(of, native) => {
+                f.debug_tuple("Cast").field(of).field(native).finish()
+            }
             ExpressionKind::Negate(of) => one("Negate", of),
             ExpressionKind::Binary(binary) => one("Binary", binary),
         }
@@ -64,18 +69,23 @@ impl<P: fmt::Debug> fmt::Debug for ExpressionKind<'_, P> {
 }
 
 impl<'a, P> ExpressionKind<'a, P> {
-    /// Calls `each` with the expressions that this one is directly made of, in their order; a primary has none here.
+    /// Calls `each` with the expressions that this one is directly made of, in their order; a
+    /// primary has none here.
     pub fn operands<'s>(&'s self, each: &mut dyn FnMut(&'s Expression<'a, P>)) {
         match self {
             ExpressionKind::Primary(_) => {}
-            ExpressionKind::List(items) | ExpressionKind::Set(items) | ExpressionKind::Tuple(items) => {
+            ExpressionKind::List(items)
+            | ExpressionKind::Set(items)
+            | ExpressionKind::Tuple(items) => {
                 items.iter().for_each(each);
             }
             ExpressionKind::Map(pairs) => pairs.iter().flat_map(|(k, v)| [k, v]).for_each(each),
             ExpressionKind::Call(call) => call.arguments.iter().for_each(each),
             ExpressionKind::Hint(hint) => each(&hint.1),
             ExpressionKind::Cast(of, _) | ExpressionKind::Negate(of) => each(of),
-            ExpressionKind::Binary(binary) => [&binary.left, &binary.right].into_iter().for_each(each),
+            ExpressionKind::Binary(binary) => {
+                [&binary.left, &binary.right].into_iter().for_each(each)
+            }
         }
     }
 }

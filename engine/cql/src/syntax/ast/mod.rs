@@ -1,8 +1,9 @@
 //! The syntax tree: what a statement says, before anything is looked up.
 //!
-//! A tree borrows from the text wherever the text has it as it is. Positions are kept where the analysis will want to point at
-//! something, and are ignored by `==`. Every node's `Display` is CQL that parses to an equal node; that holds for the trees the parser
-//! makes, not for any tree: CQL has no parentheses in terms, for example, so a product of sums cannot be written.
+//! A tree borrows from the text wherever the text has it as it is. Positions are kept where the
+//! analysis will want to point at something, and are ignored by `==`. Every node's `Display` is CQL
+//! that parses to an equal node; that holds for the trees the parser makes, not for any tree: CQL
+//! has no parentheses in terms, for example, so a product of sums cannot be written.
 
 mod change;
 mod define;
@@ -19,7 +20,8 @@ pub use expression::*;
 pub use select::*;
 pub use term::*;
 
-/// An offset in the text, in bytes. All positions are equal, so that trees can be compared without them.
+/// An offset in the text, in bytes. All positions are equal, so that trees can be compared without
+/// them.
 #[derive(Clone, Copy, Default)]
 pub struct Pos(pub u32);
 

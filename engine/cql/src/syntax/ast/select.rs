@@ -1,6 +1,8 @@
 //! `SELECT`: selectors; relations, which changes have as well.
 
-use super::{Comparison, Expression, ExpressionKind, Name, Ordering, Pos, QualifiedName, Term, Values};
+use super::{
+    Comparison, Expression, ExpressionKind, Name, Ordering, Pos, QualifiedName, Term, Values,
+};
 
 /// `SELECT …`
 #[derive(Clone, Debug, PartialEq, Eq)]

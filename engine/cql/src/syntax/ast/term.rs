@@ -30,7 +30,8 @@ impl<'a> From<TermPrimary<'a>> for TermKind<'a> {
     }
 }
 
-/// A constant, unread: its text is what the messages quote, and which type it can be the analysis decides.
+/// A constant, unread: its text is what the messages quote, and which type it can be the analysis
+/// decides.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Constant<'a> {
     /// The kind of token.

@@ -3,8 +3,8 @@
 use super::Parser;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
-    Assign, Assignment, Batch, BatchKind, Change, Condition, Constant, ConstantKind, Delete, Guard, Insert, Inserted, Name,
-    Part, Pos, Target, Term, TermPrimary, Test, Update, Using,
+    Assign, Assignment, Batch, BatchKind, Change, Condition, Constant, ConstantKind, Delete, Guard,
+    Insert, Inserted, Name, Part, Pos, Target, Term, TermPrimary, Test, Update, Using,
 };
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::{Tok, Token};
@@ -30,7 +30,10 @@ impl<'a> Parser<'a> {
         self.expect_kw(Keyword::Batch)?;
         let using = self.using()?;
         let mut changes = Vec::new();
-        while self.at_kw(Keyword::Insert) || self.at_kw(Keyword::Update) || self.at_kw(Keyword::Delete) {
+        while self.at_kw(Keyword::Insert)
+            || self.at_kw(Keyword::Update)
+            || self.at_kw(Keyword::Delete)
+        {
             changes.push(self.change()?);
             self.eat(Tok::Semicolon);
         }
@@ -79,7 +82,10 @@ impl<'a> Parser<'a> {
         let at = Pos(self.token.start);
         self.note(Expect::What("a bind marker"));
         let text = self.string("a JSON object in quotes")?;
-        Ok(Term { at, kind: TermPrimary::Constant(Constant { kind: ConstantKind::String, text }).into() })
+        Ok(Term {
+            at,
+            kind: TermPrimary::Constant(Constant { kind: ConstantKind::String, text }).into(),
+        })
     }
 
     /// `[USING TIMESTAMP n AND TTL n]`
@@ -98,7 +104,10 @@ impl<'a> Parser<'a> {
                 return self.unexpected();
             };
             if slot.is_some() {
-                return self.fail(token, format!("{} is given twice", self.text_of(token).to_ascii_uppercase()));
+                return self.fail(
+                    token,
+                    format!("{} is given twice", self.text_of(token).to_ascii_uppercase()),
+                );
             }
             *slot = Some(self.int_value()?);
             if !self.eat_kw(Keyword::And) {
@@ -162,7 +171,12 @@ impl<'a> Parser<'a> {
     }
 
     /// What follows `column = other`.
-    fn assigned_from(&mut self, column: &Name<'a>, other: &Name<'a>, start: Token) -> Rule<Assign<'a>> {
+    fn assigned_from(
+        &mut self,
+        column: &Name<'a>,
+        other: &Name<'a>,
+        start: Token,
+    ) -> Rule<Assign<'a>> {
         let same = other == column;
         let at = Pos(self.token.start);
         match self.token.kind {
@@ -181,7 +195,8 @@ impl<'a> Parser<'a> {
                 let negative = self.slice().starts_with('-');
                 let Some(constant) = self.constant() else { return self.unexpected() };
                 if !same {
-                    return self.only(start, if negative { "X = X - <value>" } else { "X = X + <value>" });
+                    return self
+                        .only(start, if negative { "X = X - <value>" } else { "X = X + <value>" });
                 }
                 self.leaf()?;
                 Ok(Assign::Append(Term { at, kind: TermPrimary::Constant(constant).into() }))
@@ -218,9 +233,15 @@ impl<'a> Parser<'a> {
                 && group.iter().any(|a| matches!(a.operation, Assign::Set(_)))
             {
                 let start = second.column.at.0;
-                let token = Token { kind: Tok::Ident, start, end: start + second.column.text.len() as u32 };
-                let message = format!("Multiple incompatible setting of column {}", second.column.text);
-                return self.fail_hint(token, message, "a column that is set as a whole is set only once in a statement");
+                let token =
+                    Token { kind: Tok::Ident, start, end: start + second.column.text.len() as u32 };
+                let message =
+                    format!("Multiple incompatible setting of column {}", second.column.text);
+                return self.fail_hint(
+                    token,
+                    message,
+                    "a column that is set as a whole is set only once in a statement",
+                );
             }
         }
         Ok(())
@@ -233,7 +254,9 @@ impl<'a> Parser<'a> {
         let table = self.table_name()?;
         let timestamp = if self.eat_kw(Keyword::Using) {
             if !self.at_kw(Keyword::Timestamp) {
-                return self.unexpected_with(Some("a deletion has a timestamp, but no time to live".to_owned()));
+                return self.unexpected_with(Some(
+                    "a deletion has a timestamp, but no time to live".to_owned(),
+                ));
             }
             self.bump();
             Some(self.int_value()?)
@@ -269,10 +292,12 @@ impl<'a> Parser<'a> {
         if !self.eat_kw(Keyword::If) {
             return Ok(Guard::None);
         }
-        // EXISTS may be a column's name as well: then something follows it that a guard does not end with.
-        let column =
-            matches!(self.ahead.kind, Tok::Eq | Tok::Ne | Tok::Lt | Tok::Le | Tok::Gt | Tok::Ge | Tok::LBracket | Tok::Dot)
-                || matches!(self.ahead.kind, Tok::Kw(Keyword::In | Keyword::Contains));
+        // EXISTS may be a column's name as well: then something follows it that a guard does not
+        // end with.
+        let column = matches!(
+            self.ahead.kind,
+            Tok::Eq | Tok::Ne | Tok::Lt | Tok::Le | Tok::Gt | Tok::Ge | Tok::LBracket | Tok::Dot
+        ) || matches!(self.ahead.kind, Tok::Kw(Keyword::In | Keyword::Contains));
         if !column && self.eat_kw(Keyword::Exists) {
             return Ok(Guard::Exists);
         }
@@ -290,7 +315,11 @@ impl<'a> Parser<'a> {
         } else if self.eat_kw(Keyword::In) {
             Test::In(self.in_values()?)
         } else if target.part == Part::Whole && self.eat_kw(Keyword::Contains) {
-            if self.contains_key() { Test::ContainsKey(self.term()?) } else { Test::Contains(self.term()?) }
+            if self.contains_key() {
+                Test::ContainsKey(self.term()?)
+            } else {
+                Test::Contains(self.term()?)
+            }
         } else {
             return self.unexpected();
         };

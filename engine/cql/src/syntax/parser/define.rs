@@ -4,9 +4,9 @@ use super::Parser;
 use super::property::Of;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
-    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateIndex, CreateKeyspace, CreateTable, CreateType, Describe,
-    Described, Drop, IndexPart, IndexTarget, Name, Ordering, Pos, PrimaryKey, QualifiedName, Statement, TableChange, Type,
-    TypeChange,
+    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateIndex, CreateKeyspace,
+    CreateTable, CreateType, Describe, Described, Drop, IndexPart, IndexTarget, Name, Ordering,
+    Pos, PrimaryKey, QualifiedName, Statement, TableChange, Type, TypeChange,
 };
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;
@@ -19,7 +19,11 @@ impl<'a> Parser<'a> {
             let name = self.keyspace_name()?;
             self.expect_kw(Keyword::With)?;
             let properties = self.properties(Of::Keyspace)?;
-            return Ok(Statement::CreateKeyspace(CreateKeyspace { if_not_exists, name, properties }));
+            return Ok(Statement::CreateKeyspace(CreateKeyspace {
+                if_not_exists,
+                name,
+                properties,
+            }));
         }
         if self.eat_table_word() {
             return self.create_table().map(Statement::CreateTable);
@@ -50,12 +54,20 @@ impl<'a> Parser<'a> {
         if self.eat_table_word() {
             let if_exists = self.if_exists()?;
             let name = self.table_name()?;
-            return Ok(Statement::AlterTable(AlterTable { if_exists, name, change: self.table_change()? }));
+            return Ok(Statement::AlterTable(AlterTable {
+                if_exists,
+                name,
+                change: self.table_change()?,
+            }));
         }
         if self.eat_kw(Keyword::Type) {
             let if_exists = self.if_exists()?;
             let name = self.user_type()?;
-            return Ok(Statement::AlterType(AlterType { if_exists, name, change: self.type_change()? }));
+            return Ok(Statement::AlterType(AlterType {
+                if_exists,
+                name,
+                change: self.type_change()?,
+            }));
         }
         self.no_such_thing()
     }
@@ -124,7 +136,8 @@ impl<'a> Parser<'a> {
             }
             Ok(())
         })?;
-        let (mut properties, mut compact_storage, mut clustering_order) = (Vec::new(), false, Vec::new());
+        let (mut properties, mut compact_storage, mut clustering_order) =
+            (Vec::new(), false, Vec::new());
         if self.eat_kw(Keyword::With) {
             loop {
                 match (self.token.kind, self.ahead.kind) {
@@ -146,7 +159,15 @@ impl<'a> Parser<'a> {
                 }
             }
         }
-        Ok(CreateTable { if_not_exists, name, columns, primary_keys, properties, compact_storage, clustering_order })
+        Ok(CreateTable {
+            if_not_exists,
+            name,
+            columns,
+            primary_keys,
+            properties,
+            compact_storage,
+            clustering_order,
+        })
     }
 
     /// `name type [STATIC] [PRIMARY KEY]`
@@ -162,9 +183,13 @@ impl<'a> Parser<'a> {
         let at = Pos(self.bump().start);
         self.expect_kw(Keyword::Key)?;
         self.expect(Tok::LParen)?;
-        let partition =
-            if self.at(Tok::LParen) { self.parenthesised(|p| p.name("a column"))? } else { vec![self.name("a column")?] };
-        let clustering = if self.eat(Tok::Comma) { self.list(|p| p.name("a column"))? } else { Vec::new() };
+        let partition = if self.at(Tok::LParen) {
+            self.parenthesised(|p| p.name("a column"))?
+        } else {
+            vec![self.name("a column")?]
+        };
+        let clustering =
+            if self.eat(Tok::Comma) { self.list(|p| p.name("a column"))? } else { Vec::new() };
         self.expect(Tok::RParen)?;
         Ok(PrimaryKey { at, partition, clustering })
     }
@@ -186,7 +211,9 @@ impl<'a> Parser<'a> {
             return Ok(TableChange::Add { if_not_exists, columns });
         }
         if self.eat_kw(Keyword::Drop) {
-            if (self.token.kind, self.ahead.kind) == (Tok::Kw(Keyword::Compact), Tok::Kw(Keyword::Storage)) {
+            if (self.token.kind, self.ahead.kind)
+                == (Tok::Kw(Keyword::Compact), Tok::Kw(Keyword::Storage))
+            {
                 self.bump();
                 self.bump();
                 return Ok(TableChange::DropCompactStorage);
@@ -241,7 +268,10 @@ impl<'a> Parser<'a> {
         self.type_()
     }
 
-    fn one_or_parenthesised<T>(&mut self, mut item: impl FnMut(&mut Self) -> Rule<T>) -> Rule<Vec<T>> {
+    fn one_or_parenthesised<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Rule<T>,
+    ) -> Rule<Vec<T>> {
         if self.at(Tok::LParen) { self.parenthesised(item) } else { Ok(vec![item(self)?]) }
     }
 
@@ -264,8 +294,13 @@ impl<'a> Parser<'a> {
         self.expect_kw(Keyword::On)?;
         let table = self.table_name()?;
         let targets = self.parenthesised(Self::index_target)?;
-        let class = if self.eat_kw(Keyword::Using) { Some(self.string("a class in quotes")?) } else { None };
-        let properties = if self.eat_kw(Keyword::With) { self.properties(Of::Index)? } else { Vec::new() };
+        let class = if self.eat_kw(Keyword::Using) {
+            Some(self.string("a class in quotes")?)
+        } else {
+            None
+        };
+        let properties =
+            if self.eat_kw(Keyword::With) { self.properties(Of::Index)? } else { Vec::new() };
         Ok(CreateIndex { custom, if_not_exists, name, table, targets, class, properties })
     }
 
@@ -295,7 +330,8 @@ impl<'a> Parser<'a> {
     }
 
     fn described(&mut self) -> Rule<Described<'a>> {
-        // Some of these words are names as well; then a bare name is meant when what they need does not follow.
+        // Some of these words are names as well; then a bare name is meant when what they need does
+        // not follow.
         let named = |p: &Self| Self::is_name(p.ahead.kind);
         match self.token.kind {
             Tok::Kw(Keyword::Full) => {
@@ -312,7 +348,9 @@ impl<'a> Parser<'a> {
                 return self.described_keyspace(true);
             }
             Tok::Kw(Keyword::Keyspace) => return self.described_keyspace(false),
-            Tok::Kw(Keyword::Table | Keyword::ColumnFamily) => return self.described_as(Described::Table),
+            Tok::Kw(Keyword::Table | Keyword::ColumnFamily) => {
+                return self.described_as(Described::Table);
+            }
             Tok::Kw(Keyword::Index) => return self.described_as(Described::Index),
             Tok::Kw(Keyword::Materialized) => {
                 self.bump();
@@ -322,8 +360,12 @@ impl<'a> Parser<'a> {
                 return self.described_as(Described::View);
             }
             Tok::Kw(Keyword::Type) if named(self) => return self.described_as(Described::Type),
-            Tok::Kw(Keyword::Function) if named(self) => return self.described_as(Described::Function),
-            Tok::Kw(Keyword::Aggregate) if named(self) => return self.described_as(Described::Aggregate),
+            Tok::Kw(Keyword::Function) if named(self) => {
+                return self.described_as(Described::Function);
+            }
+            Tok::Kw(Keyword::Aggregate) if named(self) => {
+                return self.described_as(Described::Aggregate);
+            }
             _ => {}
         }
         let list = match self.token.kind {
@@ -349,7 +391,10 @@ impl<'a> Parser<'a> {
         Ok(Described::Keyspace { only, name })
     }
 
-    fn described_as(&mut self, what: fn(QualifiedName<'a>) -> Described<'a>) -> Rule<Described<'a>> {
+    fn described_as(
+        &mut self,
+        what: fn(QualifiedName<'a>) -> Described<'a>,
+    ) -> Rule<Described<'a>> {
         self.bump();
         self.qualified("a name").map(what)
     }

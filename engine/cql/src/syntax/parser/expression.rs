@@ -2,7 +2,9 @@
 
 use super::Parser;
 use super::rule::{Expect, Rule};
-use crate::syntax::ast::{Binary, Call, Expression, ExpressionKind, Operator, Pos, QualifiedName, Type, TypeKind};
+use crate::syntax::ast::{
+    Binary, Call, Expression, ExpressionKind, Operator, Pos, QualifiedName, Type, TypeKind,
+};
 use crate::syntax::keyword::{Class, Keyword};
 use crate::syntax::lexer::{Tok, Token};
 
@@ -75,7 +77,10 @@ impl<'a> Parser<'a> {
         highest: u32,
     ) -> Rule<Expression<'a, P>> {
         self.grow(highest.max(self.height))?;
-        Ok(Expression { at: left.at, kind: ExpressionKind::Binary(Box::new(Binary { operator, left, right })) })
+        Ok(Expression {
+            at: left.at,
+            kind: ExpressionKind::Binary(Box::new(Binary { operator, left, right })),
+        })
     }
 
     /// `*`, `/` or `%`, taken.
@@ -96,10 +101,12 @@ impl<'a> Parser<'a> {
         Some(operator)
     }
 
-    /// Whether the token is a number with a sign. Behind an operand the sign is an operator: `v -3`.
+    /// Whether the token is a number with a sign. Behind an operand the sign is an operator:
+    /// `v -3`.
     #[inline]
     fn signed_number(&self) -> bool {
-        matches!(self.token.kind, Tok::Integer | Tok::Float | Tok::Duration) && self.slice().starts_with('-')
+        matches!(self.token.kind, Tok::Integer | Tok::Float | Tok::Duration)
+            && self.slice().starts_with('-')
     }
 
     /// Takes `+`, `-`, or the sign of a number.
@@ -119,7 +126,10 @@ impl<'a> Parser<'a> {
         Self::is_name(self.ahead.kind)
             && match lexer.next_token().kind {
                 Tok::LParen => false,
-                Tok::Dot => !(Self::is_name(lexer.next_token().kind) && lexer.next_token().kind == Tok::LParen),
+                Tok::Dot => {
+                    !(Self::is_name(lexer.next_token().kind)
+                        && lexer.next_token().kind == Tok::LParen)
+                }
                 _ => true,
             }
     }
@@ -178,7 +188,10 @@ impl<'a> Parser<'a> {
     }
 
     /// The call of a function whose name and `(` have been taken.
-    pub(super) fn call<P: Primary<'a>>(&mut self, function: QualifiedName<'a>) -> Rule<ExpressionKind<'a, P>> {
+    pub(super) fn call<P: Primary<'a>>(
+        &mut self,
+        function: QualifiedName<'a>,
+    ) -> Rule<ExpressionKind<'a, P>> {
         let arguments = self.items_until(Tok::RParen)?;
         Ok(ExpressionKind::Call(Box::new(Call { function, arguments })))
     }
@@ -253,7 +266,8 @@ impl<'a> Parser<'a> {
         Some(QualifiedName { keyspace: Some(keyspace), name: self.take_name() })
     }
 
-    /// `(type)`, if that is what stands here and something that it can be about follows; else nothing is taken.
+    /// `(type)`, if that is what stands here and something that it can be about follows; else
+    /// nothing is taken.
     fn hint(&mut self, follows: fn(Token, Token, &Type) -> bool) -> Option<Type<'a>> {
         let may_be_type = match self.ahead.kind {
             Tok::Kw(Keyword::Set) => true,
@@ -269,7 +283,8 @@ impl<'a> Parser<'a> {
         {
             self.bump();
             // `(v) -3` is a difference, `(int) -3` a number.
-            let difference = self.signed_number() && matches!(hint.kind, TypeKind::User(_) | TypeKind::Custom(_));
+            let difference = self.signed_number()
+                && matches!(hint.kind, TypeKind::User(_) | TypeKind::Custom(_));
             if !difference && follows(self.token, self.ahead, &hint) {
                 return Some(hint);
             }

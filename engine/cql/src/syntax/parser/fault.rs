@@ -31,7 +31,10 @@ impl Parser<'_> {
         self.note(Expect::Tok(Tok::Semicolon));
         self.note(Expect::Tok(Tok::End));
         let hint = match (self.token.kind, first) {
-            _ if closed => Some("here is one statement at a time; a script is cut into its statements first".to_owned()),
+            _ if closed => Some(
+                "here is one statement at a time; a script is cut into its statements first"
+                    .to_owned(),
+            ),
             (Tok::Kw(k), _) if STATEMENTS.contains(&k.text()) => Some(format!(
                 "a ';' is missing before {}: two statements without one between them cannot be told apart",
                 k.text()
@@ -47,7 +50,8 @@ impl Parser<'_> {
     /// The fault with its place.
     #[cold]
     pub(super) fn report(&self, fault: Fault) -> Box<SyntaxError> {
-        let mut error = SyntaxError::at(self.text, fault.token.start as usize, fault.token.end as usize);
+        let mut error =
+            SyntaxError::at(self.text, fault.token.start as usize, fault.token.end as usize);
         error.met = self.describe_token(fault.token);
         (error.expected, error.message, error.hint) = (fault.expected, fault.message, fault.hint);
         if let Tok::Bad(bad) = fault.token.kind {
@@ -66,18 +70,33 @@ impl Parser<'_> {
     #[cold]
     pub(super) fn unexpected_with<T>(&mut self, hint: Option<String>) -> Rule<T> {
         let names = self.expected.iter().flatten().map(|&e| describe(e)).collect();
-        Err(Box::new(Fault { token: self.token, expected: collapse_operators(names), message: None, hint }))
+        Err(Box::new(Fault {
+            token: self.token,
+            expected: collapse_operators(names),
+            message: None,
+            hint,
+        }))
     }
 
     /// Something is wrong that is not about which tokens there are.
     #[cold]
     pub(super) fn fail<T>(&self, token: Token, message: impl Into<String>) -> Rule<T> {
-        Err(Box::new(Fault { token, expected: Vec::new(), message: Some(message.into()), hint: None }))
+        Err(Box::new(Fault {
+            token,
+            expected: Vec::new(),
+            message: Some(message.into()),
+            hint: None,
+        }))
     }
 
     /// As [`fail`](Parser::fail), with what to do.
     #[cold]
-    pub(super) fn fail_hint<T>(&self, token: Token, message: impl Into<String>, hint: impl Into<String>) -> Rule<T> {
+    pub(super) fn fail_hint<T>(
+        &self,
+        token: Token,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Rule<T> {
         let (message, hint) = (Some(message.into()), Some(hint.into()));
         Err(Box::new(Fault { token, expected: Vec::new(), message, hint }))
     }
@@ -94,12 +113,18 @@ impl Parser<'_> {
             Bad::Char => self.text_of(token).chars().next().unwrap_or_default(),
         };
         let hint = match c {
-            '‘' | '’' | '“' | '”' | '`' | '´' => "strings are written in 'straight' quotes, names in \"double\" ones",
-            '\u{a0}' | '\u{feff}' | '\u{200b}' => "this character is invisible; put an ordinary space here",
+            '‘' | '’' | '“' | '”' | '`' | '´' => {
+                "strings are written in 'straight' quotes, names in \"double\" ones"
+            }
+            '\u{a0}' | '\u{feff}' | '\u{200b}' => {
+                "this character is invisible; put an ordinary space here"
+            }
             '_' => "a name that begins with '_' needs double quotes",
             '$' => "a string may be written $$…$$",
             '!' => "the operator is !=",
-            c if c.is_alphanumeric() => "names of other letters than a to z need double quotes, texts single ones",
+            c if c.is_alphanumeric() => {
+                "names of other letters than a to z need double quotes, texts single ones"
+            }
             _ => "no word or sign of CQL begins with it",
         };
         (format!("the unexpected character '{}'", c.escape_debug()), Some(hint.to_owned()))
@@ -115,14 +140,21 @@ impl Parser<'_> {
             Some((cut, _)) => format!("{}…", &text[..cut]),
             None => text.to_owned(),
         };
-        // Signs would drown in the sentence without quotes; words stand out, and strings have quotes.
-        if text.len() <= 2 && text.starts_with(|c: char| c.is_ascii_punctuation()) { format!("'{text}'") } else { text }
+        // Signs would drown in the sentence without quotes; words stand out, and strings have
+        // quotes.
+        if text.len() <= 2 && text.starts_with(|c: char| c.is_ascii_punctuation()) {
+            format!("'{text}'")
+        } else {
+            text
+        }
     }
 }
 
 /// The words that statements begin with.
-const STATEMENTS: [&str; 12] =
-    ["SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "CREATE", "ALTER", "DROP", "TRUNCATE", "USE", "DESCRIBE", "DESC"];
+const STATEMENTS: [&str; 12] = [
+    "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "CREATE", "ALTER", "DROP", "TRUNCATE", "USE",
+    "DESCRIBE", "DESC",
+];
 
 /// The statement that a word is nearly, one letter off or two swapped.
 #[cold]
@@ -139,7 +171,9 @@ fn near_statement(word: &str) -> Option<&'static str> {
 #[cold]
 fn clause_order(statement: Keyword) -> Option<&'static str> {
     Some(match statement {
-        Keyword::Select => "SELECT FROM [WHERE] [GROUP BY] [ORDER BY] [PER PARTITION LIMIT] [LIMIT] [ALLOW FILTERING]",
+        Keyword::Select => {
+            "SELECT FROM [WHERE] [GROUP BY] [ORDER BY] [PER PARTITION LIMIT] [LIMIT] [ALLOW FILTERING]"
+        }
         Keyword::Insert => "INSERT INTO VALUES [IF NOT EXISTS] [USING]",
         Keyword::Update => "UPDATE [USING] SET WHERE [IF]",
         Keyword::Delete => "DELETE FROM [USING TIMESTAMP] WHERE [IF]",
@@ -164,7 +198,8 @@ fn collapse_operators(names: Vec<String>) -> Vec<String> {
     if !operators.iter().all(|o| names.iter().any(|n| n == o)) {
         return names;
     }
-    let mut out: Vec<String> = names.into_iter().filter(|n| !operators.contains(&n.as_str())).collect();
+    let mut out: Vec<String> =
+        names.into_iter().filter(|n| !operators.contains(&n.as_str())).collect();
     out.push("an operator".to_owned());
     out
 }

@@ -1,8 +1,9 @@
 //! Recursive descent over two tokens of lookahead.
 //!
-//! Every rule of the grammar is a method, in the file of its kind. A rule that does not apply is an error at the token that does not
-//! fit; nothing is tried twice but a type in parentheses before an expression (`expression.rs`). What could have stood at a token is only noted
-//! while `expected` is there, which is when a statement that is known to be wrong is parsed a second time.
+//! Every rule of the grammar is a method, in the file of its kind. A rule that does not apply is an
+//! error at the token that does not fit; nothing is tried twice but a type in parentheses before an
+//! expression (`expression.rs`). What could have stood at a token is only noted while `expected` is
+//! there, which is when a statement that is known to be wrong is parsed a second time.
 
 mod change;
 mod define;
@@ -30,7 +31,8 @@ use super::limits::{MAX_DEPTH, MAX_TERMS};
 pub struct Parsed<'a> {
     /// The syntax tree.
     pub statement: Statement<'a>,
-    /// The number of bind markers; they are numbered from 0 in the order in which they stand in the text.
+    /// The number of bind markers; they are numbered from 0 in the order in which they stand in the
+    /// text.
     pub markers: u16,
 }
 
@@ -76,7 +78,9 @@ impl<'a> Parser<'a> {
 
     /// One term, the end.
     pub(super) fn lone_term(mut self) -> Result<Term<'a>, Box<SyntaxError>> {
-        let end = |parser: &mut Self, term| if parser.at(Tok::End) { Ok(term) } else { parser.unexpected() };
+        let end = |parser: &mut Self, term| {
+            if parser.at(Tok::End) { Ok(term) } else { parser.unexpected() }
+        };
         self.term().and_then(|term| end(&mut self, term)).map_err(|fault| self.report(*fault))
     }
 
@@ -93,7 +97,9 @@ impl<'a> Parser<'a> {
     fn statement(&mut self) -> Rule<Statement<'a>> {
         match self.token.kind {
             Tok::Kw(Keyword::Select) => self.select().map(Statement::Select),
-            Tok::Kw(Keyword::Insert | Keyword::Update | Keyword::Delete) => self.change().map(Statement::Change),
+            Tok::Kw(Keyword::Insert | Keyword::Update | Keyword::Delete) => {
+                self.change().map(Statement::Change)
+            }
             Tok::Kw(Keyword::Begin) => self.batch().map(Statement::Batch),
             Tok::Kw(Keyword::Use) => {
                 self.bump();
@@ -263,7 +269,11 @@ impl<'a> Parser<'a> {
     }
 
     /// As [`list`](Parser::list), up to and with `close`; none is a list as well.
-    fn list_until<T>(&mut self, close: Tok, item: impl FnMut(&mut Self) -> Rule<T>) -> Rule<Vec<T>> {
+    fn list_until<T>(
+        &mut self,
+        close: Tok,
+        item: impl FnMut(&mut Self) -> Rule<T>,
+    ) -> Rule<Vec<T>> {
         self.height = 0;
         if self.eat(close) {
             return Ok(Vec::new());
@@ -325,10 +335,15 @@ impl<'a> Parser<'a> {
     fn no_name<T>(&mut self, what: &'static str) -> Rule<T> {
         self.note(Expect::What(what));
         let hint = match self.token.kind {
-            Tok::Kw(k) => {
-                Some(format!("{0} is a reserved word; as a name it is written \"{1}\"", k.text(), k.text().to_lowercase()))
-            }
-            Tok::Str => Some("single quotes make strings; names are written in double quotes or without any".to_owned()),
+            Tok::Kw(k) => Some(format!(
+                "{0} is a reserved word; as a name it is written \"{1}\"",
+                k.text(),
+                k.text().to_lowercase()
+            )),
+            Tok::Str => Some(
+                "single quotes make strings; names are written in double quotes or without any"
+                    .to_owned(),
+            ),
             Tok::Question => Some("a bind marker stands for a value, not for a name".to_owned()),
             _ => None,
         };
@@ -378,7 +393,9 @@ impl<'a> Parser<'a> {
             Tok::Uuid => ConstantKind::Uuid,
             Tok::Hex => ConstantKind::Hex,
             Tok::Kw(Keyword::True | Keyword::False) => ConstantKind::Boolean,
-            Tok::Kw(Keyword::Nan | Keyword::Infinity) | Tok::NegNan | Tok::NegInfinity => ConstantKind::Float,
+            Tok::Kw(Keyword::Nan | Keyword::Infinity) | Tok::NegNan | Tok::NegInfinity => {
+                ConstantKind::Float
+            }
             _ => return None,
         };
         let raw = self.slice();
@@ -436,5 +453,9 @@ fn unquote<'a>(inner: &'a str, doubled: &str, single: &str) -> Cow<'a, str> {
 
 #[inline]
 fn lower(word: &str) -> Cow<'_, str> {
-    if word.bytes().any(|b| b.is_ascii_uppercase()) { Cow::Owned(word.to_ascii_lowercase()) } else { Cow::Borrowed(word) }
+    if word.bytes().any(|b| b.is_ascii_uppercase()) {
+        Cow::Owned(word.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(word)
+    }
 }

@@ -1,4 +1,5 @@
-//! Properties after `WITH`: which there are, and what shape their values have. What the values mean is for the analysis.
+//! Properties after `WITH`: which there are, and what shape their values have. What the values mean
+//! is for the analysis.
 
 use super::Parser;
 use super::rule::{Expect, Rule};
@@ -71,10 +72,16 @@ impl<'a> Parser<'a> {
             return self.fail(token, format!("Multiple definition for property '{}'", name.text));
         }
         if maps.contains(&&*name.text) && !is_map {
-            return self.fail(token, format!("Invalid value for property '{}'. It should be a map.", name.text));
+            return self.fail(
+                token,
+                format!("Invalid value for property '{}'. It should be a map.", name.text),
+            );
         }
         if others.contains(&&*name.text) && is_map {
-            return self.fail(token, format!("Invalid value for property '{}'. It should be a string", name.text));
+            return self.fail(
+                token,
+                format!("Invalid value for property '{}'. It should be a string", name.text),
+            );
         }
         if !maps.contains(&&*name.text) && !others.contains(&&*name.text) {
             return self.unknown_property(token, &name.text, &[maps, others].concat());
@@ -85,7 +92,11 @@ impl<'a> Parser<'a> {
 
     #[cold]
     fn unknown_property<T>(&self, token: Token, name: &str, known: &[&str]) -> Rule<T> {
-        self.fail_hint(token, format!("Unknown property '{name}'"), format!("there are {}", known.join(", ")))
+        self.fail_hint(
+            token,
+            format!("Unknown property '{name}'"),
+            format!("there are {}", known.join(", ")),
+        )
     }
 
     fn property_value(&mut self) -> Rule<PropertyValue<'a>> {
@@ -102,7 +113,9 @@ impl<'a> Parser<'a> {
                 })
                 .map(PropertyValue::Map)
             }
-            Tok::Kw(k) if k.class() != Class::Reserved => Ok(PropertyValue::Word(self.take_name().text)),
+            Tok::Kw(k) if k.class() != Class::Reserved => {
+                Ok(PropertyValue::Word(self.take_name().text))
+            }
             Tok::Question | Tok::Colon => self.no_marker("value"),
             _ => {
                 self.note(Expect::What("a constant"));
@@ -127,7 +140,10 @@ impl<'a> Parser<'a> {
     fn no_marker<T>(&self, what: &str) -> Rule<T> {
         self.fail(
             self.token,
-            format!("Invalid property {what}: {} (bind variables are not supported in DDL queries)", self.slice()),
+            format!(
+                "Invalid property {what}: {} (bind variables are not supported in DDL queries)",
+                self.slice()
+            ),
         )
     }
 }

@@ -5,7 +5,8 @@ use crate::syntax::lexer::{Tok, Token};
 /// What a rule returns. The error is boxed: it is large, and rare.
 pub(super) type Rule<T> = Result<T, Box<Fault>>;
 
-/// What is wrong, before its place is counted out in lines: a fault may be forgotten, when a type was tried where there is none.
+/// What is wrong, before its place is counted out in lines: a fault may be forgotten, when a type
+/// was tried where there is none.
 pub(super) struct Fault {
     pub token: Token,
     pub expected: Vec<String>,

@@ -2,7 +2,9 @@
 
 use super::Parser;
 use super::rule::{Expect, Rule};
-use crate::syntax::ast::{Comparison, Name, Ordering, Pos, Relation, Select, Selected, Term, TermKind, Values};
+use crate::syntax::ast::{
+    Comparison, Name, Ordering, Pos, Relation, Select, Selected, Term, TermKind, Values,
+};
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;
 
@@ -15,8 +17,16 @@ impl<'a> Parser<'a> {
         self.expect_kw(Keyword::From)?;
         let table = self.table_name()?;
         let relations = self.where_clause()?;
-        let group_by = if self.eat_words(&[Keyword::Group, Keyword::By])? { self.list(Self::selector)? } else { Vec::new() };
-        let order_by = if self.eat_words(&[Keyword::Order, Keyword::By])? { self.list(Self::ordering)? } else { Vec::new() };
+        let group_by = if self.eat_words(&[Keyword::Group, Keyword::By])? {
+            self.list(Self::selector)?
+        } else {
+            Vec::new()
+        };
+        let order_by = if self.eat_words(&[Keyword::Order, Keyword::By])? {
+            self.list(Self::ordering)?
+        } else {
+            Vec::new()
+        };
         let per_partition = self.eat_words(&[Keyword::Per, Keyword::Partition, Keyword::Limit])?;
         let per_partition_limit = if per_partition { Some(self.int_value()?) } else { None };
         let limit = if self.eat_kw(Keyword::Limit) { Some(self.int_value()?) } else { None };
@@ -80,7 +90,9 @@ impl<'a> Parser<'a> {
             out.push(self.relation()?);
         }
         if self.token.kind == Tok::Kw(Keyword::Or) {
-            return self.unexpected_with(Some("there is no OR in CQL; of one column, IN (…) can stand for it".to_owned()));
+            return self.unexpected_with(Some(
+                "there is no OR in CQL; of one column, IN (…) can stand for it".to_owned(),
+            ));
         }
         Ok(out)
     }
@@ -90,7 +102,8 @@ impl<'a> Parser<'a> {
         match self.token.kind {
             Tok::LParen => {
                 let mut lexer = self.lexer;
-                let tuple = Self::is_name(self.ahead.kind) && matches!(lexer.next_token().kind, Tok::Comma | Tok::RParen);
+                let tuple = Self::is_name(self.ahead.kind)
+                    && matches!(lexer.next_token().kind, Tok::Comma | Tok::RParen);
                 if tuple {
                     return self.tuple_relation(at);
                 }
@@ -151,7 +164,11 @@ impl<'a> Parser<'a> {
         let columns = self.parenthesised(Self::column)?;
         if self.eat_kw(Keyword::In) {
             if matches!(self.token.kind, Tok::Question | Tok::Colon) {
-                return Ok(Relation::TupleIn { at, columns, values: Values::Marker(self.marker()?) });
+                return Ok(Relation::TupleIn {
+                    at,
+                    columns,
+                    values: Values::Marker(self.marker()?),
+                });
             }
             self.expect(Tok::LParen)?;
             let values = self.list_until(Tok::RParen, Self::tuple_or_marker)?;

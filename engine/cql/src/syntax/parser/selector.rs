@@ -3,7 +3,9 @@
 use super::Parser;
 use super::expression::Primary;
 use super::rule::{Expect, Rule};
-use crate::syntax::ast::{About, Expression, ExpressionKind, Pos, Selector, SelectorPrimary, Term, TermPrimary, Type};
+use crate::syntax::ast::{
+    About, Expression, ExpressionKind, Pos, Selector, SelectorPrimary, Term, TermPrimary, Type,
+};
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::{Tok, Token};
 
@@ -19,7 +21,10 @@ impl<'a> Primary<'a> for SelectorPrimary<'a> {
     }
 
     /// Fields, elements and slices.
-    fn with_suffixes(parser: &mut Parser<'a>, mut of: Expression<'a, Self>) -> Rule<Expression<'a, Self>> {
+    fn with_suffixes(
+        parser: &mut Parser<'a>,
+        mut of: Expression<'a, Self>,
+    ) -> Rule<Expression<'a, Self>> {
         loop {
             let (at, highest) = (of.at, parser.height);
             let suffixed = if parser.eat(Tok::Dot) {
@@ -51,10 +56,23 @@ impl<'a> Primary<'a> for SelectorPrimary<'a> {
             // `(v) AS x`, `GROUP BY (v) PER PARTITION LIMIT 1`
             Tok::Kw(Keyword::As) => false,
             Tok::Kw(Keyword::Per) => ahead.kind != Tok::Kw(Keyword::Partition),
-            Tok::Kw(Keyword::Null | Keyword::True | Keyword::False | Keyword::Nan | Keyword::Infinity) => true,
+            Tok::Kw(
+                Keyword::Null | Keyword::True | Keyword::False | Keyword::Nan | Keyword::Infinity,
+            ) => true,
             Tok::Kw(Keyword::Token) => true,
-            Tok::Str | Tok::DollarStr | Tok::Integer | Tok::Float | Tok::Duration | Tok::Uuid | Tok::Hex => true,
-            Tok::NegNan | Tok::NegInfinity | Tok::Question | Tok::LBracket | Tok::LBrace | Tok::LParen => true,
+            Tok::Str
+            | Tok::DollarStr
+            | Tok::Integer
+            | Tok::Float
+            | Tok::Duration
+            | Tok::Uuid
+            | Tok::Hex => true,
+            Tok::NegNan
+            | Tok::NegInfinity
+            | Tok::Question
+            | Tok::LBracket
+            | Tok::LBrace
+            | Tok::LParen => true,
             // In a map `{(k): v}` this is no marker.
             Tok::Colon => false,
             kind => Parser::is_name(kind),
@@ -143,7 +161,9 @@ impl<'a> Parser<'a> {
         let column = self.column()?;
         self.leaf()?;
         if !self.at(Tok::RParen) {
-            return self.unexpected_with(Some("this is asked of a whole column, not of a part of it".to_owned()));
+            return self.unexpected_with(Some(
+                "this is asked of a whole column, not of a part of it".to_owned(),
+            ));
         }
         self.bump();
         Ok(SelectorPrimary::About(about, column).into())

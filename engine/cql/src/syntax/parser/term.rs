@@ -3,7 +3,9 @@
 use super::Parser;
 use super::expression::Primary;
 use super::rule::{Expect, Rule};
-use crate::syntax::ast::{Expression, ExpressionKind, Marker, Pos, Term, TermPrimary, Type, TypeKind};
+use crate::syntax::ast::{
+    Expression, ExpressionKind, Marker, Pos, Term, TermPrimary, Type, TypeKind,
+};
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::{Tok, Token};
 use crate::syntax::limits::MAX_MARKERS;
@@ -59,10 +61,23 @@ impl<'a> Primary<'a> for TermPrimary<'a> {
 
     fn begins(token: Token, ahead: Token, hint: &Type) -> bool {
         match token.kind {
-            Tok::Kw(Keyword::Null | Keyword::True | Keyword::False | Keyword::Nan | Keyword::Infinity) => true,
+            Tok::Kw(
+                Keyword::Null | Keyword::True | Keyword::False | Keyword::Nan | Keyword::Infinity,
+            ) => true,
             Tok::Kw(Keyword::Token) => true,
-            Tok::Str | Tok::DollarStr | Tok::Integer | Tok::Float | Tok::Duration | Tok::Uuid | Tok::Hex => true,
-            Tok::NegNan | Tok::NegInfinity | Tok::Question | Tok::LBracket | Tok::LBrace | Tok::LParen => true,
+            Tok::Str
+            | Tok::DollarStr
+            | Tok::Integer
+            | Tok::Float
+            | Tok::Duration
+            | Tok::Uuid
+            | Tok::Hex => true,
+            Tok::NegNan
+            | Tok::NegInfinity
+            | Tok::Question
+            | Tok::LBracket
+            | Tok::LBrace
+            | Tok::LParen => true,
             // In the map `{('a'): 1}` this is no marker.
             Tok::Colon => !matches!(hint.kind, TypeKind::Custom(_)),
             kind => Parser::is_name(kind) && matches!(ahead.kind, Tok::LParen | Tok::Dot),
@@ -80,8 +95,12 @@ impl<'a> Parser<'a> {
     fn no_term<T>(&mut self) -> Rule<T> {
         self.note(Expect::What("a value"));
         let hint = match self.token.kind {
-            Tok::Ident => Some(format!("a column cannot stand here; a text is written '{}'", self.slice())),
-            Tok::Quoted => Some("double quotes make names; a text is written in single quotes".to_owned()),
+            Tok::Ident => {
+                Some(format!("a column cannot stand here; a text is written '{}'", self.slice()))
+            }
+            Tok::Quoted => {
+                Some("double quotes make names; a text is written in single quotes".to_owned())
+            }
             Tok::Eq => Some("equality is written with one '='".to_owned()),
             Tok::Gt => Some("inequality is written !=".to_owned()),
             _ => None,
@@ -92,11 +111,18 @@ impl<'a> Parser<'a> {
     /// `?` or `:name`.
     pub(super) fn marker(&mut self) -> Rule<Term<'a>> {
         let token = self.bump();
-        let name = if token.kind == Tok::Colon { Some(self.name("the name of a bind marker")?.text) } else { None };
+        let name = if token.kind == Tok::Colon {
+            Some(self.name("the name of a bind marker")?.text)
+        } else {
+            None
+        };
         if self.markers >= MAX_MARKERS {
             return self.fail(
                 token,
-                format!("Too many markers(?). {} markers exceed the allowed maximum of {MAX_MARKERS}", MAX_MARKERS + 1),
+                format!(
+                    "Too many markers(?). {} markers exceed the allowed maximum of {MAX_MARKERS}",
+                    MAX_MARKERS + 1
+                ),
             );
         }
         let index = self.markers as u16;

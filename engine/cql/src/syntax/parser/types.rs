@@ -48,7 +48,9 @@ impl<'a> Parser<'a> {
             Tok::Kw(Keyword::Set) => {
                 self.bump();
                 self.note(Expect::Tok(Tok::Lt));
-                return self.unexpected_with(Some("a set needs the type of its elements: set<text>".to_owned()));
+                return self.unexpected_with(Some(
+                    "a set needs the type of its elements: set<text>".to_owned(),
+                ));
             }
             Tok::Str | Tok::DollarStr => return self.string("a type").map(TypeKind::Custom),
             Tok::Kw(k) if k.class() == Class::Type && self.ahead.kind != Tok::Dot => {
@@ -114,9 +116,14 @@ impl<'a> Parser<'a> {
 
     fn user_type_name(&mut self) -> Rule<Name<'a>> {
         match self.token.kind {
-            Tok::Kw(k) if !matches!(k.class(), Class::Free) && k != Keyword::Key => return self.no_name("a type"),
+            Tok::Kw(k) if !matches!(k.class(), Class::Free) && k != Keyword::Key => {
+                return self.no_name("a type");
+            }
             Tok::Ident if RESERVED_TYPES.contains(&self.slice().to_ascii_lowercase().as_str()) => {
-                return self.fail(self.token, format!("Invalid (reserved) user type name {}", self.slice()));
+                return self.fail(
+                    self.token,
+                    format!("Invalid (reserved) user type name {}", self.slice()),
+                );
             }
             _ => {}
         }

@@ -4,8 +4,8 @@ use std::fmt::{Display, Formatter, Result};
 
 use super::{Joined, list, opt};
 use crate::syntax::ast::{
-    Assign, Assignment, Batch, BatchKind, Change, Condition, Delete, Guard, Insert, Inserted, Part, Relation, Target, Term,
-    TermKind, TermPrimary, Test, Update, Using, Values,
+    Assign, Assignment, Batch, BatchKind, Change, Condition, Delete, Guard, Insert, Inserted, Part,
+    Relation, Target, Term, TermKind, TermPrimary, Test, Update, Using, Values,
 };
 
 impl Display for Change<'_> {
@@ -22,8 +22,12 @@ impl Display for Insert<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "INSERT INTO {}", self.table)?;
         match &self.what {
-            Inserted::Values { columns, values } => write!(f, " ({}) VALUES ({})", list(columns), list(values))?,
-            Inserted::Json { value, default_unset } => write!(f, " JSON {value}{}", opt(*default_unset, " DEFAULT UNSET"))?,
+            Inserted::Values { columns, values } => {
+                write!(f, " ({}) VALUES ({})", list(columns), list(values))?
+            }
+            Inserted::Json { value, default_unset } => {
+                write!(f, " JSON {value}{}", opt(*default_unset, " DEFAULT UNSET"))?
+            }
         }
         write!(f, "{}{}", opt(self.if_not_exists, " IF NOT EXISTS"), self.using)
     }
@@ -45,7 +49,11 @@ impl Display for Using<'_> {
 
 /// The number of a marker: markers are printed in their order.
 fn marker(term: &Term<'_>) -> Option<u16> {
-    if let TermKind::Primary(TermPrimary::Marker(marker)) = &term.kind { Some(marker.index) } else { None }
+    if let TermKind::Primary(TermPrimary::Marker(marker)) = &term.kind {
+        Some(marker.index)
+    } else {
+        None
+    }
 }
 
 pub(super) fn where_clause(f: &mut Formatter<'_>, relations: &[Relation<'_>]) -> Result {
@@ -76,7 +84,13 @@ impl Display for Assignment<'_> {
 
 impl Display for Delete<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "DELETE {}{}FROM {}", list(&self.targets), opt(!self.targets.is_empty(), " "), self.table)?;
+        write!(
+            f,
+            "DELETE {}{}FROM {}",
+            list(&self.targets),
+            opt(!self.targets.is_empty(), " "),
+            self.table
+        )?;
         if let Some(timestamp) = &self.timestamp {
             write!(f, " USING TIMESTAMP {timestamp}")?;
         }

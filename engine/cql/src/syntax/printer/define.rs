@@ -4,16 +4,21 @@ use std::fmt::{Display, Formatter, Result};
 
 use super::{Joined, Pairs, list, opt, qualified, quoted, string};
 use crate::syntax::ast::{
-    AlterTable, AlterType, ColumnDefinition, CreateIndex, CreateKeyspace, CreateTable, CreateType, Describe, Described,
-    IndexPart, IndexTarget, Name, Native, Ordering, PrimaryKey, Property, PropertyValue, QualifiedName, TableChange, Type,
-    TypeChange, TypeKind,
+    AlterTable, AlterType, ColumnDefinition, CreateIndex, CreateKeyspace, CreateTable, CreateType,
+    Describe, Described, IndexPart, IndexTarget, Name, Native, Ordering, PrimaryKey, Property,
+    PropertyValue, QualifiedName, TableChange, Type, TypeChange, TypeKind,
 };
 use crate::syntax::keyword::{Class, Keyword};
 
 impl Display for CreateKeyspace<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let properties = Joined(&self.properties, " AND ");
-        write!(f, "CREATE KEYSPACE {}{} WITH {properties}", opt(self.if_not_exists, "IF NOT EXISTS "), self.name)
+        write!(
+            f,
+            "CREATE KEYSPACE {}{} WITH {properties}",
+            opt(self.if_not_exists, "IF NOT EXISTS "),
+            self.name
+        )
     }
 }
 
@@ -54,7 +59,14 @@ impl Display for CreateTable<'_> {
 
 impl Display for ColumnDefinition<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{} {}{}{}", self.name, self.of, opt(self.is_static, " STATIC"), opt(self.primary_key, " PRIMARY KEY"))
+        write!(
+            f,
+            "{} {}{}{}",
+            self.name,
+            self.of,
+            opt(self.is_static, " STATIC"),
+            opt(self.primary_key, " PRIMARY KEY")
+        )
     }
 }
 
@@ -113,7 +125,12 @@ impl Display for AlterTable<'_> {
 
 impl Display for CreateIndex<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "CREATE {}INDEX {}", opt(self.custom, "CUSTOM "), opt(self.if_not_exists, "IF NOT EXISTS "))?;
+        write!(
+            f,
+            "CREATE {}INDEX {}",
+            opt(self.custom, "CUSTOM "),
+            opt(self.if_not_exists, "IF NOT EXISTS ")
+        )?;
         if let Some(name) = &self.name {
             write!(f, "{name} ")?;
         }
@@ -122,7 +139,12 @@ impl Display for CreateIndex<'_> {
             f.write_str(" USING ")?;
             string(f, class)?;
         }
-        write!(f, "{}{}", opt(!self.properties.is_empty(), " WITH "), Joined(&self.properties, " AND "))
+        write!(
+            f,
+            "{}{}",
+            opt(!self.properties.is_empty(), " WITH "),
+            Joined(&self.properties, " AND ")
+        )
     }
 }
 
@@ -197,7 +219,10 @@ impl Display for Describe<'_> {
 
 pub(super) fn user_type(f: &mut Formatter<'_>, name: &QualifiedName<'_>) -> Result {
     // Names that are kept for types to come are no keywords.
-    if matches!(&*name.name.text, "byte" | "complex" | "enum" | "interval" | "macaddr" | "bitstring") {
+    if matches!(
+        &*name.name.text,
+        "byte" | "complex" | "enum" | "interval" | "macaddr" | "bitstring"
+    ) {
         if let Some(keyspace) = &name.keyspace {
             write!(f, "{keyspace}.")?;
         }

@@ -1,5 +1,5 @@
-//! Trees to text. The text is the canonical spelling: keywords in upper case, names quoted only where they must be, one space between
-//! things. Parsing it gives the same tree.
+//! Trees to text. The text is the canonical spelling: keywords in upper case, names quoted only
+//! where they must be, one space between things. Parsing it gives the same tree.
 
 mod change;
 mod define;
@@ -26,7 +26,8 @@ pub fn quote_if_needed(name: &str) -> Cow<'_, str> {
     if plain && !keyword { Cow::Borrowed(name) } else { Cow::Owned(quoted(name)) }
 }
 
-/// The name of a user type as it has to be written in CQL: words that are types or may begin one are in double quotes, too.
+/// The name of a user type as it has to be written in CQL: words that are types or may begin one
+/// are in double quotes, too.
 pub fn quote_type_if_needed(name: &str) -> Cow<'_, str> {
     if Keyword::of(name).is_some() { Cow::Owned(quoted(name)) } else { quote_if_needed(name) }
 }
@@ -88,11 +89,19 @@ impl Display for QualifiedName<'_> {
 }
 
 /// A qualified name; `quotes` says which keywords that are names elsewhere need quotes here.
-fn qualified(f: &mut Formatter<'_>, name: &QualifiedName<'_>, quotes: fn(Keyword) -> bool) -> Result {
+fn qualified(
+    f: &mut Formatter<'_>,
+    name: &QualifiedName<'_>,
+    quotes: fn(Keyword) -> bool,
+) -> Result {
     if let Some(keyspace) = &name.keyspace {
         write!(f, "{keyspace}.")?;
     }
-    if Keyword::of(&name.name.text).is_some_and(quotes) { f.write_str(&quoted(&name.name.text)) } else { name.name.fmt(f) }
+    if Keyword::of(&name.name.text).is_some_and(quotes) {
+        f.write_str(&quoted(&name.name.text))
+    } else {
+        name.name.fmt(f)
+    }
 }
 
 impl Display for Statement<'_> {
@@ -101,15 +110,27 @@ impl Display for Statement<'_> {
             Statement::Use(name) => write!(f, "USE {name}"),
             Statement::CreateKeyspace(s) => s.fmt(f),
             Statement::AlterKeyspace(s) => {
-                write!(f, "ALTER KEYSPACE {}{} WITH {}", opt(s.if_exists, "IF EXISTS "), s.name, Joined(&s.properties, " AND "))
+                write!(
+                    f,
+                    "ALTER KEYSPACE {}{} WITH {}",
+                    opt(s.if_exists, "IF EXISTS "),
+                    s.name,
+                    Joined(&s.properties, " AND ")
+                )
             }
-            Statement::DropKeyspace(d) => write!(f, "DROP KEYSPACE {}{}", opt(d.if_exists, "IF EXISTS "), d.name),
+            Statement::DropKeyspace(d) => {
+                write!(f, "DROP KEYSPACE {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
+            }
             Statement::CreateTable(s) => s.fmt(f),
             Statement::AlterTable(s) => s.fmt(f),
-            Statement::DropTable(d) => write!(f, "DROP TABLE {}{}", opt(d.if_exists, "IF EXISTS "), d.name),
+            Statement::DropTable(d) => {
+                write!(f, "DROP TABLE {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
+            }
             Statement::Truncate(name) => write!(f, "TRUNCATE TABLE {name}"),
             Statement::CreateIndex(s) => s.fmt(f),
-            Statement::DropIndex(d) => write!(f, "DROP INDEX {}{}", opt(d.if_exists, "IF EXISTS "), d.name),
+            Statement::DropIndex(d) => {
+                write!(f, "DROP INDEX {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
+            }
             Statement::CreateType(s) => s.fmt(f),
             Statement::AlterType(s) => s.fmt(f),
             Statement::DropType(d) => {

@@ -43,7 +43,9 @@ impl Display for SelectorPrimary<'_> {
             SelectorPrimary::CountRows => f.write_str("count(*)"),
             SelectorPrimary::About(about, column) => write!(f, "{about}({column})"),
             // Without the space, a number's dot and this one would be a range.
-            SelectorPrimary::Field(field) if matches!(field.0.kind, SelectorKind::Primary(SelectorPrimary::Term(_))) => {
+            SelectorPrimary::Field(field)
+                if matches!(field.0.kind, SelectorKind::Primary(SelectorPrimary::Term(_))) =>
+            {
                 write!(f, "{} .{}", field.0, field.1)
             }
             SelectorPrimary::Field(field) => write!(f, "{}.{}", field.0, field.1),
@@ -73,11 +75,15 @@ impl Display for About {
 impl Display for Relation<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Relation::Compare { column, comparison, value } => write!(f, "{column} {} {value}", comparison.sign()),
+            Relation::Compare { column, comparison, value } => {
+                write!(f, "{column} {} {value}", comparison.sign())
+            }
             Relation::In { column, values } => write!(f, "{column} IN {values}"),
             Relation::Contains { column, value } => write!(f, "{column} CONTAINS {value}"),
             Relation::ContainsKey { column, key } => write!(f, "{column} CONTAINS KEY {key}"),
-            Relation::Element { column, key, comparison, value } => write!(f, "{column}[{key}] {} {value}", comparison.sign()),
+            Relation::Element { column, key, comparison, value } => {
+                write!(f, "{column}[{key}] {} {value}", comparison.sign())
+            }
             Relation::Like { column, pattern } => write!(f, "{column} LIKE {pattern}"),
             Relation::NotNull { column } => write!(f, "{column} IS NOT NULL"),
             Relation::Token { columns, comparison, value, .. } => {
@@ -86,7 +92,9 @@ impl Display for Relation<'_> {
             Relation::Tuple { columns, comparison, value, .. } => {
                 write!(f, "({}) {} {value}", list(columns), comparison.sign())
             }
-            Relation::TupleIn { columns, values, .. } => write!(f, "({}) IN {values}", list(columns)),
+            Relation::TupleIn { columns, values, .. } => {
+                write!(f, "({}) IN {values}", list(columns))
+            }
         }
     }
 }

@@ -7,7 +7,11 @@ use crate::syntax::ast::{Constant, ConstantKind, Marker, TermPrimary};
 
 impl Display for Constant<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        if self.kind == ConstantKind::String { string(f, &self.text) } else { f.write_str(&self.text) }
+        if self.kind == ConstantKind::String {
+            string(f, &self.text)
+        } else {
+            f.write_str(&self.text)
+        }
     }
 }
 

@@ -1,6 +1,7 @@
-//! Writers and a reader as `db::write` and `db::read` have them: a lock gives out sequence numbers and a memtable, insertion goes on
-//! without it, publication is in order; a memtable may be sealed, and a new view put in place, between any two writes. Memtables are an
-//! array of relaxed words, so nothing but the horizon and the view's pointer orders what the reader sees.
+//! Writers and a reader as `db::write` and `db::read` have them: a lock gives out sequence numbers
+//! and a memtable, insertion goes on without it, publication is in order; a memtable may be sealed,
+//! and a new view put in place, between any two writes. Memtables are an array of relaxed words, so
+//! nothing but the horizon and the view's pointer orders what the reader sees.
 
 use std::sync::Arc;
 
@@ -53,12 +54,15 @@ impl Store {
         self.horizon.publish(first, count);
     }
 
-    /// What a reader sees: the view first, then the read point. The marks by sequence number, and the read point.
+    /// What a reader sees: the view first, then the read point. The marks by sequence number, and
+    /// the read point.
     fn read(&self) -> (Vec<u64>, Seq, usize) {
         let guard = epoch::pin();
         let view = self.view.load(&guard);
         let read = self.horizon.now();
-        let mark = |seq: Seq| view.0.iter().map(|m| m.0[seq as usize - 1].load(Ordering::Relaxed)).find(|&m| m != 0);
+        let mark = |seq: Seq| {
+            view.0.iter().map(|m| m.0[seq as usize - 1].load(Ordering::Relaxed)).find(|&m| m != 0)
+        };
         ((1..=read).map(|seq| mark(seq).unwrap_or(0)).collect(), read, view.0.len())
     }
 }
@@ -86,7 +90,10 @@ fn what_is_published_is_there_whole_and_in_order() {
             move || {
                 let (marks, read, _) = s.read();
                 check(&marks, &[2, 1]);
-                assert!(!marks.contains(&0), "nothing was sealed, so all up to {read} is in the view: {marks:?}");
+                assert!(
+                    !marks.contains(&0),
+                    "nothing was sealed, so all up to {read} is in the view: {marks:?}"
+                );
             }
         });
         s.write(2, 1, false);

@@ -9,8 +9,9 @@ use loom::thread;
 use super::Shared;
 use crate::base::sync::{epoch, model};
 
-/// A value whose making loom sees as a write and each look as a read. Its end is a write too where the epoch alone keeps it alive. Where
-/// counts do, it is not: they are the standard library's, which loom does not see, so the value only says whether it is gone.
+/// A value whose making loom sees as a write and each look as a read. Its end is a write too where
+/// the epoch alone keeps it alive. Where counts do, it is not: they are the standard library's,
+/// which loom does not see, so the value only says whether it is gone.
 struct Probe {
     value: UnsafeCell<u64>,
     counted: bool,

@@ -1,10 +1,12 @@
 //! First in, first out.
 //!
-//! - *Trigger*: the tree is larger than `max_bytes`, or a table's newest data are older than `max_age_secs`; 0 means no bound.
+//! - *Trigger*: the tree is larger than `max_bytes`, or a table's newest data are older than
+//!   `max_age_secs`; 0 means no bound.
 //! - *Layout*: as flushed. Nothing is merged, so the number of runs is not bounded but by the size.
 //! - *Granularity*: tables.
-//! - *Movement*: dropped, from the oldest run on; within a run the one with the oldest data first. Never a table that has something
-//!   older beneath it that stays. The Db waits with it for snapshots that may see the tables.
+//! - *Movement*: dropped, from the oldest run on; within a run the one with the oldest data first.
+//!   Never a table that has something older beneath it that stays. The Db waits with it for
+//!   snapshots that may see the tables.
 //! - *Space*: `max_bytes` and one memtable, whatever the data.
 
 use crate::compaction::describe::policy;
@@ -14,9 +16,10 @@ use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::View;
 
 policy! {
-    /// Nothing is merged; the oldest tables are dropped when the tree is larger than this or older than that. As long as there is a
-    /// snapshot or transaction that may see something of the tables to be dropped they stay, and the tree is larger than its bounds by
-    /// what has been written since they would have gone.
+    /// Nothing is merged; the oldest tables are dropped when the tree is larger than this or older
+    /// than that. As long as there is a snapshot or transaction that may see something of the
+    /// tables to be dropped they stay, and the tree is larger than its bounds by what has been
+    /// written since they would have gone.
     Fifo = "fifo" {
         /// Largest total of table files, in bytes; 0 for no bound.
         max_bytes: u64 = 1 << 30, bytes(0, u64::MAX);
@@ -35,7 +38,8 @@ impl Strategy for Fifo {
     }
 
     fn space(&self, memtable: u64, _: u64) -> SpaceBound {
-        let most = if self.max_bytes == 0 { u64::MAX } else { self.max_bytes.saturating_add(memtable) };
+        let most =
+            if self.max_bytes == 0 { u64::MAX } else { self.max_bytes.saturating_add(memtable) };
         SpaceBound { steady: f64::INFINITY, peak: 0.0, flushed: 0, most }
     }
 

@@ -1,13 +1,18 @@
 //! Lazy leveling: tiered, but for the last level, which is one run.
 //!
-//! - *Trigger*: `ratio` runs on a level; two runs on the last; a last run that has outgrown its level (a memtable × `ratio`^(level
-//!   + 1)); newer runs together larger than 2/`ratio` of the last one, and than the `ratio` memtables that level 0 may hold anyway.
-//! - *Layout*: several runs on every level but the last. The last is the deepest that has a run, and at least 1.
+//! - *Trigger*: `ratio` runs on a level; two runs on the last; a last run that has outgrown its
+//!   level (a memtable × `ratio`^(level
+//!   + 1)); newer runs together larger than 2/`ratio` of the last one, and than the `ratio`
+//!     memtables that level 0 may hold anyway.
+//! - *Layout*: several runs on every level but the last. The last is the deepest that has a run,
+//!   and at least 1.
 //! - *Granularity*: all runs of a level.
-//! - *Movement*: into a new run of the next level; into the last run where the next level is the last. A run that has outgrown
-//!   its level moves down without being rewritten, and nothing else makes the last level deeper: a last run that sank with each
-//!   merge would leave more and more tiered levels above it, until nothing but tiering is left.
-//! - *Space*: 1 + 2 / `ratio`, as newer runs are at most 2 / `ratio` of the last one, or what level 0 may hold anyway.
+//! - *Movement*: into a new run of the next level; into the last run where the next level is the
+//!   last. A run that has outgrown its level moves down without being rewritten, and nothing else
+//!   makes the last level deeper: a last run that sank with each merge would leave more and more
+//!   tiered levels above it, until nothing but tiering is left.
+//! - *Space*: 1 + 2 / `ratio`, as newer runs are at most 2 / `ratio` of the last one, or what level
+//!   0 may hold anyway.
 
 use crate::compaction::describe::policy;
 use crate::compaction::shape::{Action, Job, MAX_LEVEL, Place, Reason};
@@ -27,8 +32,8 @@ impl Strategy for LazyLeveled {
         wishes(view, self.ratio as usize)
     }
 
-    /// One less than `ratio` runs on each level but the last, one on that, and room for as many as start a merge. With one more than
-    /// the first two, some level is full.
+    /// One less than `ratio` runs on each level but the last, one on that, and room for as many as
+    /// start a merge. With one more than the first two, some level is full.
     fn crowd(&self, view: &View<'_>) -> Option<usize> {
         let ratio = self.ratio as usize;
         Some(ratio.saturating_sub(1) * usize::from(last_level(view)) + 1 + ratio)
@@ -47,7 +52,8 @@ fn wishes(view: &View<'_>, ratio: usize) -> Vec<Job> {
         if view.any_busy(runs.clone()) {
             continue;
         }
-        let (limit, reason) = if *level == last { (2, Reason::OneRun) } else { (ratio, Reason::LevelRuns) };
+        let (limit, reason) =
+            if *level == last { (2, Reason::OneRun) } else { (ratio, Reason::LevelRuns) };
         if runs.len() >= limit {
             let score = runs.len() as f64 / limit as f64 * (1.0 + view.density(runs.clone()));
             let end = if level + 1 == last { view.len() } else { runs.end };
@@ -55,14 +61,22 @@ fn wishes(view: &View<'_>, ratio: usize) -> Vec<Job> {
             if view.any_busy(start..end) {
                 continue;
             }
-            let output = if end == view.len() && *level + 1 >= last && view.run(end - 1).level == last {
-                view.run(end - 1).place()
-            } else {
-                view.below(end - 1)
-            };
+            let output =
+                if end == view.len() && *level + 1 >= last && view.run(end - 1).level == last {
+                    view.run(end - 1).place()
+                } else {
+                    view.below(end - 1)
+                };
             jobs.push(view.whole(start..=end - 1, output, reason, score));
-        } else if *level == last && last < MAX_LEVEL && view.size_of(runs.clone()) > capacity(view, last, ratio) {
-            jobs.push(grow(view, runs.start, view.size_of(runs.clone()) as f64 / capacity(view, last, ratio).max(1) as f64));
+        } else if *level == last
+            && last < MAX_LEVEL
+            && view.size_of(runs.clone()) > capacity(view, last, ratio)
+        {
+            jobs.push(grow(
+                view,
+                runs.start,
+                view.size_of(runs.clone()) as f64 / capacity(view, last, ratio).max(1) as f64,
+            ));
         }
     }
     let stays = |oldest: usize| {
@@ -84,7 +98,10 @@ fn last_level(view: &View<'_>) -> u8 {
 }
 
 fn capacity(view: &View<'_>, level: u8, ratio: usize) -> u64 {
-    view.shape.memtable_size.max(1).saturating_mul((ratio as u64).saturating_pow(u32::from(level) + 1))
+    view.shape
+        .memtable_size
+        .max(1)
+        .saturating_mul((ratio as u64).saturating_pow(u32::from(level) + 1))
 }
 
 fn grow(view: &View<'_>, r: usize, score: f64) -> Job {

@@ -1,16 +1,17 @@
 //! Leveled.
 //!
-//! - *Trigger*: `level0_runs` runs at level 0; a level larger than its target, `base` × `ratio`^(level − 1). A table that is mostly
-//!   deletes, with something beneath, counts twice.
+//! - *Trigger*: `level0_runs` runs at level 0; a level larger than its target, `base` ×
+//!   `ratio`^(level − 1). A table that is mostly deletes, with something beneath, counts twice.
 //! - *Layout*: level 0 has several runs, every other level one.
-//! - *Granularity*: all of level 0 with what it overlaps; further down one table with what it overlaps in the next run.
-//! - *Movement*: of the fullest level, the table that [`Movement`] names; by default one that is mostly deletes, then the one with
-//!   the least overlap for its size, then the oldest.
-//! - *Space*: 1 + r / (r − 1), r the ratio: the last two levels may hold a copy each, those above shrink by r; a job writes at most
-//!   what it overlaps.
+//! - *Granularity*: all of level 0 with what it overlaps; further down one table with what it
+//!   overlaps in the next run.
+//! - *Movement*: of the fullest level, the table that [`Movement`] names; by default one that is
+//!   mostly deletes, then the one with the least overlap for its size, then the oldest.
+//! - *Space*: 1 + r / (r − 1), r the ratio: the last two levels may hold a copy each, those above
+//!   shrink by r; a job writes at most what it overlaps.
 //!
-//! A level below 0 with several runs, as another policy may have left it, is brought to one by pushing the tables of its
-//! newer runs into the next older one.
+//! A level below 0 with several runs, as another policy may have left it, is brought to one by
+//! pushing the tables of its newer runs into the next older one.
 
 use std::ops::Range;
 
@@ -33,17 +34,19 @@ policy! {
     }
 }
 
-/// Which table of a level goes down first under [`Leveled`]: the *movement* of the VLDB'21 design space. Of equal ones the
-/// one with the least overlap, then the oldest.
+/// Which table of a level goes down first under [`Leveled`]: the *movement* of the VLDB'21 design
+/// space. Of equal ones the one with the least overlap, then the oldest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Movement {
-    /// Tables that are mostly deletes, then the one with the least overlap in the next level for its size (the default).
+    /// Tables that are mostly deletes, then the one with the least overlap in the next level for
+    /// its size (the default).
     #[default]
     LeastOverlap = 0,
     /// The one with the least overlap two levels down for its size.
     LeastOverlapBelow = 1,
-    /// In key order, one after the other: the first that begins behind what was written last in the next level.
+    /// In key order, one after the other: the first that begins behind what was written last in the
+    /// next level.
     RoundRobin = 2,
     /// The one whose newest entry is the oldest.
     Coldest = 3,
@@ -64,7 +67,8 @@ impl Movement {
         Movement::Tombstones,
     ];
     /// Their names in a policy's text, in the same order.
-    pub const NAMES: [&str; 6] = ["least-overlap", "least-overlap-below", "round-robin", "coldest", "oldest", "tombstones"];
+    pub const NAMES: [&str; 6] =
+        ["least-overlap", "least-overlap-below", "round-robin", "coldest", "oldest", "tombstones"];
 }
 
 impl Parameter for Movement {
@@ -89,7 +93,10 @@ impl Strategy for Leveled {
     }
 
     fn space(&self, _: u64, flushed: u64) -> SpaceBound {
-        SpaceBound::of_merges(1.0 + f64::from(self.ratio) / f64::from(self.ratio.max(2) - 1), flushed)
+        SpaceBound::of_merges(
+            1.0 + f64::from(self.ratio) / f64::from(self.ratio.max(2) - 1),
+            flushed,
+        )
     }
 
     fn foreseen(&self, view: &View<'_>) -> Option<u64> {
@@ -97,7 +104,13 @@ impl Strategy for Leveled {
     }
 }
 
-fn wishes(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64, movement: Movement) -> Vec<Job> {
+fn wishes(
+    view: &View<'_>,
+    level0_runs: usize,
+    ratio: u32,
+    base: u64,
+    movement: Movement,
+) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for (level, runs) in view.levels() {
         let before = jobs.len();
@@ -117,8 +130,11 @@ fn wishes(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64, movement: 
                 jobs.extend(one_down(view, runs.start, Reason::LevelSize, score, movement));
             }
         }
-        if let (1, Some(urgent)) = (level, jobs.first().filter(|job| job.inputs[0].level == 0).map(|job| job.score)) {
-            // Level 0 needs the whole of level 1. Less urgent jobs from there, one after the other, could keep it waiting for ever.
+        if let (1, Some(urgent)) =
+            (level, jobs.first().filter(|job| job.inputs[0].level == 0).map(|job| job.score))
+        {
+            // Level 0 needs the whole of level 1. Less urgent jobs from there, one after the other,
+            // could keep it waiting for ever.
             let mut i = 0;
             jobs.retain(|job| {
                 i += 1;
@@ -134,12 +150,14 @@ fn target(level: u8, ratio: u32, base: u64) -> u64 {
     base.saturating_mul(u64::from(ratio).saturating_pow(u32::from(level).saturating_sub(1)))
 }
 
-/// The size of a run without what is leaving it; tables of deletes that have something to delete count twice.
+/// The size of a run without what is leaving it; tables of deletes that have something to delete
+/// count twice.
 fn weight(view: &View<'_>, r: usize) -> u64 {
     let beneath = &view.shape.runs[r + 1..];
     let idle = view.run(r).tables.iter().zip(&view.busy[r]).filter(|(_, busy)| !**busy);
     idle.map(|(t, _)| {
-        let twice = t.is_dense() && beneath.iter().any(|run| !run.overlapping(&t.first, &t.last).is_empty());
+        let twice = t.is_dense()
+            && beneath.iter().any(|run| !run.overlapping(&t.first, &t.last).is_empty());
         t.size << u32::from(twice)
     })
     .sum()
@@ -153,7 +171,8 @@ fn level0(view: &View<'_>, runs: Range<usize>, trigger: usize) -> Option<Job> {
     let score = runs.len() as f64 / trigger as f64 * (1.0 + view.density(runs.clone()));
     let runs = runs.end - runs.len().min(MAX_FAN)..runs.end;
     let beneath = view.shape.runs.get(runs.end).filter(|r| r.level == 1);
-    let output = beneath.map_or(Place { level: 1, number: view.run(runs.end - 1).number }, |r| r.place());
+    let output =
+        beneath.map_or(Place { level: 1, number: view.run(runs.end - 1).number }, |r| r.place());
     let mut job = view.whole(runs.start..=runs.end - 1, output, Reason::LevelRuns, score);
     let taken = || view.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter());
     let (lo, hi) = shape::hull(taken())?;
@@ -170,8 +189,15 @@ fn level0(view: &View<'_>, runs: Range<usize>, trigger: usize) -> Option<Job> {
     Some(job)
 }
 
-/// The best table of run `r` that can go, into the next older run if that is on this level or the next, else into a new run.
-fn one_down(view: &View<'_>, r: usize, reason: Reason, score: f64, movement: Movement) -> Option<Job> {
+/// The best table of run `r` that can go, into the next older run if that is on this level or the
+/// next, else into a new run.
+fn one_down(
+    view: &View<'_>,
+    r: usize,
+    reason: Reason,
+    score: f64,
+    movement: Movement,
+) -> Option<Job> {
     let run = view.run(r);
     let new = Place { level: run.level + 1, number: run.number };
     let next = view.shape.runs.get(r + 1).filter(|next| next.level <= new.level);
@@ -187,17 +213,33 @@ fn one_down(view: &View<'_>, r: usize, reason: Reason, score: f64, movement: Mov
         })
         .min()?;
     let t = best.4;
-    view.push(r, t..t + 1, next.map(|_| r + 1), next.map_or(new, |next| next.place()), reason, score)
+    view.push(
+        r,
+        t..t + 1,
+        next.map(|_| r + 1),
+        next.map_or(new, |next| next.place()),
+        reason,
+        score,
+    )
 }
 
-/// The rank of each table of run `r` by the movement; the smallest goes first. `next` is the run that it goes into.
-fn first_by<'a>(view: &'a View<'_>, r: usize, next: Option<&RunShape>, movement: Movement) -> impl Fn(usize) -> u128 + use<'a> {
+/// The rank of each table of run `r` by the movement; the smallest goes first. `next` is the run
+/// that it goes into.
+fn first_by<'a>(
+    view: &'a View<'_>,
+    r: usize,
+    next: Option<&RunShape>,
+    movement: Movement,
+) -> impl Fn(usize) -> u128 + use<'a> {
     let run = view.run(r);
     let below = match movement {
-        Movement::LeastOverlapBelow => view.shape.runs[r..].iter().find(|b| b.level == run.level + 2),
+        Movement::LeastOverlapBelow => {
+            view.shape.runs[r..].iter().find(|b| b.level == run.level + 2)
+        }
         _ => None,
     };
-    // What was written last in the next level tells where the round has got to, so that no state has to be kept.
+    // What was written last in the next level tells where the round has got to, so that no state
+    // has to be kept.
     let reached = match (movement, next) {
         (Movement::RoundRobin, Some(next)) => {
             next.tables.iter().max_by_key(|t| (t.created_micros, t.id)).map(|t| t.last.clone())
@@ -209,7 +251,10 @@ fn first_by<'a>(view: &'a View<'_>, r: usize, next: Option<&RunShape>, movement:
         match movement {
             Movement::LeastOverlap => u128::from(!table.is_dense()),
             Movement::LeastOverlapBelow => below.map_or(0, |below| {
-                let bytes: u64 = below.tables[below.overlapping(&table.first, &table.last)].iter().map(|o| o.size).sum();
+                let bytes: u64 = below.tables[below.overlapping(&table.first, &table.last)]
+                    .iter()
+                    .map(|o| o.size)
+                    .sum();
                 u128::from(bytes) * 1024 / u128::from(table.size.max(1))
             }),
             Movement::RoundRobin => {
@@ -242,8 +287,8 @@ fn overlaps(run: &RunShape, next: &RunShape) -> Vec<Range<usize>> {
     ranges.collect()
 }
 
-/// Bytes to rewrite, level by level: what is too much goes down, together with its share of the next level, and makes that one
-/// too large in turn.
+/// Bytes to rewrite, level by level: what is too much goes down, together with its share of the
+/// next level, and makes that one too large in turn.
 fn debt(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
     let levels = view.levels();
     let (mut total, mut carried) = (0u64, 0u64);
@@ -252,30 +297,39 @@ fn debt(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
         if level == 0 {
             let job = here.and_then(|runs| level0(view, runs, level0_runs));
             total = job.as_ref().map_or(0, |job| job.rewritten(view.shape));
-            let taken = |job: &Job| view.size_of(0..job.inputs.iter().filter(|i| i.level == 0).count());
+            let taken =
+                |job: &Job| view.size_of(0..job.inputs.iter().filter(|i| i.level == 0).count());
             carried = job.as_ref().map_or(0, taken);
             continue;
         }
         let size = carried + here.clone().map_or(0, |runs| view.size_of(runs));
         if let Some(runs) = here.clone().filter(|runs| runs.len() > 1) {
-            let apart =
-                shape::first_overlap(&view.shape.runs[runs].iter().flat_map(|r| &r.tables).collect::<Vec<_>>()).is_none();
+            let apart = shape::first_overlap(
+                &view.shape.runs[runs].iter().flat_map(|r| &r.tables).collect::<Vec<_>>(),
+            )
+            .is_none();
             total = total.saturating_add(if apart { 0 } else { size });
         }
         carried = size.saturating_sub(target(level, ratio, base));
         let last = here.map(|runs| runs.end - 1);
-        total = total.saturating_add((carried as f64 * last.map_or(0.0, |r| cost_down(view, r))) as u64);
+        total = total
+            .saturating_add((carried as f64 * last.map_or(0.0, |r| cost_down(view, r))) as u64);
     }
     total
 }
 
 /// How many bytes are rewritten for each byte that goes down from run `r`.
 fn cost_down(view: &View<'_>, r: usize) -> f64 {
-    let Some(next) = view.shape.runs.get(r + 1).filter(|next| next.level == view.run(r).level + 1) else { return 0.0 };
+    let Some(next) = view.shape.runs.get(r + 1).filter(|next| next.level == view.run(r).level + 1)
+    else {
+        return 0.0;
+    };
     let run = view.run(r);
-    let bytes = run.tables.iter().zip(overlaps(run, next)).map(|(t, beneath)| match &next.tables[beneath] {
-        [] => 0,
-        beneath => t.size + beneath.iter().map(|o| o.size).sum::<u64>(),
+    let bytes = run.tables.iter().zip(overlaps(run, next)).map(|(t, beneath)| {
+        match &next.tables[beneath] {
+            [] => 0,
+            beneath => t.size + beneath.iter().map(|o| o.size).sum::<u64>(),
+        }
     });
     bytes.sum::<u64>() as f64 / view.sizes[r].max(1) as f64
 }

@@ -1,12 +1,15 @@
 //! The registry of compaction policies, and what they have in common as data: names, texts, bounds.
 //!
-//! A policy is one file here: its type with name and parameters ([`describe`](super::describe)), and what it does
-//! (`strategy.rs`); it says in its header what it is in the four words of the VLDB'21 design space of compactions:
-//! *trigger* (what makes it want work), *layout* (how many runs a level has), *granularity* (how much is taken at once) and
-//! *movement* (which data are taken); and *space*, the bound that it declares, by live data, with the reason. It is registered below.
-//! Nothing else in the project lists policies, but the table in `format-spec`, which a test compares.
+//! A policy is one file here: its type with name and parameters ([`describe`](super::describe)),
+//! and what it does (`strategy.rs`); it says in its header what it is in the four words of the
+//! VLDB'21 design space of compactions: *trigger* (what makes it want work), *layout* (how many
+//! runs a level has), *granularity* (how much is taken at once) and *movement* (which data are
+//! taken); and *space*, the bound that it declares, by live data, with the reason. It is registered
+//! below. Nothing else in the project lists policies, but the table in `format-spec`, which a test
+//! compares.
 //!
-//! A policy's text is its name and any of its parameters, as `tiered:4:bucket=1.5` or `tiered:min_runs=4:max_runs=32:bucket=1.5`.
+//! A policy's text is its name and any of its parameters, as `tiered:4:bucket=1.5` or
+//! `tiered:min_runs=4:max_runs=32:bucket=1.5`.
 
 mod fifo;
 mod lazy_leveled;
@@ -28,7 +31,8 @@ macro_rules! registry {
     ($($file:ident::$type:ident),+ $(,)?) => {
         $(pub use $file::$type;)+
 
-        /// The compaction policy of a tree, with its parameters. Can be changed when a tree is opened again.
+        /// The compaction policy of a tree, with its parameters. Can be changed when a tree is
+        /// opened again.
         ///
         /// ```
         /// use firn_kv::Policy;
@@ -47,8 +51,8 @@ macro_rules! registry {
             /// What there is to know of every policy.
             pub const ALL: &'static [Description] = &[$(<$type as Described>::DESCRIPTION),+];
 
-            /// The policy of this name with these values, in the order of its parameters; `None` where no policy has the name, or a
-            /// value does not fit. Bounds are not checked.
+            /// The policy of this name with these values, in the order of its parameters; `None`
+            /// where no policy has the name, or a value does not fit. Bounds are not checked.
             pub fn of(name: &str, values: &[Value]) -> Option<Policy> {
                 $(if name == <$type as Described>::DESCRIPTION.name {
                     return <$type as Described>::of(values).map(Policy::$type);
@@ -116,11 +120,15 @@ impl Policy {
         self.strategy().check()
     }
 
-    /// With every parameter that is out of its bounds at the nearest bound, or, where there is none, at its default.
+    /// With every parameter that is out of its bounds at the nearest bound, or, where there is
+    /// none, at its default.
     #[must_use]
     pub fn clamped(&self) -> Policy {
         let Description { name, params, .. } = self.description();
-        let values = params.iter().zip(self.values()).map(|(p, v)| p.kind.clamped(v).unwrap_or_else(p.default));
+        let values = params
+            .iter()
+            .zip(self.values())
+            .map(|(p, v)| p.kind.clamped(v).unwrap_or_else(p.default));
         Policy::of(name, &values.collect::<Vec<_>>()).unwrap_or_default()
     }
 
@@ -144,15 +152,16 @@ impl Policy {
         Policy::ALL.iter().map(Description::help).collect()
     }
 
-    /// One of all policies with parameters within their bounds, on the side of what is small, for tests: `below(n)` is a random
-    /// number below `n`.
+    /// One of all policies with parameters within their bounds, on the side of what is small, for
+    /// tests: `below(n)` is a random number below `n`.
     pub fn draw(below: &mut dyn FnMut(u64) -> u64) -> Policy {
         let chosen = &Policy::ALL[below(Policy::ALL.len() as u64) as usize];
         let mut one = || {
             let values: Vec<Value> = chosen.params.iter().map(|p| p.kind.draw(below)).collect();
             Policy::of(chosen.name, &values).filter(|p| p.check().is_ok())
         };
-        // Parameters may not go together; what numbers are not random at all may never make some that do.
+        // Parameters may not go together; what numbers are not random at all may never make some
+        // that do.
         (0..64).find_map(|_| one()).unwrap_or_default()
     }
 }
@@ -167,19 +176,23 @@ impl fmt::Display for Policy {
 impl FromStr for Policy {
     type Err = PolicyError;
 
-    /// The policy of a text: its name, values of its first parameters, then any others by their names: `NAME:VALUE…:PARAMETER=VALUE…`.
-    /// Those that are not given have their defaults.
+    /// The policy of a text: its name, values of its first parameters, then any others by their
+    /// names: `NAME:VALUE…:PARAMETER=VALUE…`. Those that are not given have their defaults.
     fn from_str(text: &str) -> Result<Policy, PolicyError> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
         let Some(chosen) = Policy::named(name) else {
             let names: Vec<&str> = Policy::ALL.iter().map(|d| d.name).collect();
-            return Err(PolicyError(format!("no policy is called {name:?}; there are {}", names.join(", "))));
+            return Err(PolicyError(format!(
+                "no policy is called {name:?}; there are {}",
+                names.join(", ")
+            )));
         };
         let values = chosen.read(parts)?;
         chosen.check(&values)?;
         let policy = Policy::of(name, &values);
-        let policy = policy.ok_or_else(|| PolicyError(format!("the policy {name}: a number is too large")))?;
+        let policy = policy
+            .ok_or_else(|| PolicyError(format!("the policy {name}: a number is too large")))?;
         policy.check()?;
         Ok(policy)
     }
@@ -200,7 +213,8 @@ mod tests {
             let policy = Policy::draw(&mut below);
             let text = policy.to_string();
             assert_eq!(text.parse(), Ok(policy.clone()));
-            let placed: Vec<&str> = text.split(':').map(|part| part.split_once('=').map_or(part, |(_, v)| v)).collect();
+            let placed: Vec<&str> =
+                text.split(':').map(|part| part.split_once('=').map_or(part, |(_, v)| v)).collect();
             assert_eq!(placed.join(":").parse(), Ok(policy.clone()));
             assert_eq!(Policy::of(policy.description().name, &policy.values()), Some(policy));
         }
@@ -215,9 +229,16 @@ mod tests {
     fn what_is_out_of_bounds_goes_to_the_nearest() {
         let policy = Policy::from(Tiered { min_runs: 1, max_runs: 65, bucket: f64::NAN });
         assert_eq!(policy.clamped(), Tiered { min_runs: 2, max_runs: 64, bucket: 3.0 }.into());
-        let policy = Policy::from(Unified { scaling: vec![63; 33], target_table: 0, base_shards: 2000 });
-        assert_eq!(policy.clamped(), Unified { scaling: vec![62; 32], target_table: 64 << 10, base_shards: 1024 }.into());
-        assert_eq!(Policy::from(Unified { scaling: vec![], ..Unified::default() }).clamped(), Unified::default().into());
+        let policy =
+            Policy::from(Unified { scaling: vec![63; 33], target_table: 0, base_shards: 2000 });
+        assert_eq!(
+            policy.clamped(),
+            Unified { scaling: vec![62; 32], target_table: 64 << 10, base_shards: 1024 }.into()
+        );
+        assert_eq!(
+            Policy::from(Unified { scaling: vec![], ..Unified::default() }).clamped(),
+            Unified::default().into()
+        );
         assert_eq!(Policy::default().clamped(), Policy::default());
     }
 
@@ -227,17 +248,38 @@ mod tests {
             ("tired", "no policy is called \"tired\"; there are tiered, leveled, "),
             ("", "no policy is called \"\"; there are "),
             ("lazy-leveled:ratio=1", "the policy lazy-leveled: ratio is 1; it must be 2 to 64"),
-            ("lazy-leveled:ratio=", "the policy lazy-leveled: ratio is nothing; it must be 2 to 64"),
-            ("lazy-leveled:ratio=4294967298", "the policy lazy-leveled: ratio is 4294967298; it must be 2 to 64"),
+            (
+                "lazy-leveled:ratio=",
+                "the policy lazy-leveled: ratio is nothing; it must be 2 to 64",
+            ),
+            (
+                "lazy-leveled:ratio=4294967298",
+                "the policy lazy-leveled: ratio is 4294967298; it must be 2 to 64",
+            ),
             ("lazy-leveled:4:5", "the policy lazy-leveled: \"5\" is of no parameter; it has ratio"),
-            ("tiered:runs=4", "the policy tiered: \"runs=4\" is of no parameter; it has min_runs, max_runs, bucket"),
-            ("tiered:min_runs=4:8", "the policy tiered: \"8\" stands behind a parameter with a name, and has none"),
+            (
+                "tiered:runs=4",
+                "the policy tiered: \"runs=4\" is of no parameter; it has min_runs, max_runs, bucket",
+            ),
+            (
+                "tiered:min_runs=4:8",
+                "the policy tiered: \"8\" stands behind a parameter with a name, and has none",
+            ),
             ("lazy-leveled:ratio=4:ratio=4", "the policy lazy-leveled: ratio is given twice"),
             ("tiered:bucket=NaN", "the policy tiered: bucket is NaN; it must be 1.1 to 10"),
-            ("tiered:min_runs=9:max_runs=8", "the policy tiered: max_runs is 8; it must be at least min_runs, 9"),
+            (
+                "tiered:min_runs=9:max_runs=8",
+                "the policy tiered: max_runs is 8; it must be at least min_runs, 9",
+            ),
             ("leveled:base=1", "the policy leveled: base is 1; it must be 64k to 1p"),
-            ("leveled:movement=up", "the policy leveled: movement is up; it must be one of least-overlap, "),
-            ("unified:scaling=2/x", "scaling is 2/x; it must be 1 to 32 numbers of -62 to 62, with / between them"),
+            (
+                "leveled:movement=up",
+                "the policy leveled: movement is up; it must be one of least-overlap, ",
+            ),
+            (
+                "unified:scaling=2/x",
+                "scaling is 2/x; it must be 1 to 32 numbers of -62 to 62, with / between them",
+            ),
         ] {
             let refused = text.parse::<Policy>().unwrap_err().to_string();
             assert!(refused.contains(said), "{text}: {refused}");
@@ -251,7 +293,19 @@ mod tests {
         for bad in ["m", "1x", "99999999t", "", "-1", "1.2.3"] {
             assert!(size(bad).is_err(), "{bad}");
         }
-        for bytes in [0, 1, 1023, 1024, 4032, 64 << 20, 3 << 40, 5 << 50, u64::from(u32::MAX), u64::MAX, (1 << 62) + 1] {
+        for bytes in [
+            0,
+            1,
+            1023,
+            1024,
+            4032,
+            64 << 20,
+            3 << 40,
+            5 << 50,
+            u64::from(u32::MAX),
+            u64::MAX,
+            (1 << 62) + 1,
+        ] {
             assert_eq!(size(&size_text(bytes)), Ok(bytes), "{}", size_text(bytes));
         }
     }

@@ -1,16 +1,20 @@
 //! Leveled below a size-tiered level 0, for flushes that are small beside level 1.
 //!
-//! - *Trigger*: on level 0 `min_runs` runs of similar size, or more runs than tiered would have; when level 0 has grown to `base`, as
-//!   large as level 1 should be, all of it goes down. Further down as leveled.
+//! - *Trigger*: on level 0 `min_runs` runs of similar size, or more runs than tiered would have;
+//!   when level 0 has grown to `base`, as large as level 1 should be, all of it goes down. Further
+//!   down as leveled.
 //! - *Layout*: level 0 has several runs, every other level one.
-//! - *Granularity*: whole runs within level 0, all of level 0 on its way down; further down one table with what it overlaps.
-//! - *Movement*: within level 0 into the place of the oldest run that is merged, so that nothing leaves it; then as leveled, by least
-//!   overlap.
+//! - *Granularity*: whole runs within level 0, all of level 0 on its way down; further down one
+//!   table with what it overlaps.
+//! - *Movement*: within level 0 into the place of the oldest run that is merged, so that nothing
+//!   leaves it; then as leveled, by least overlap.
 //! - *Space*: that of leveled, and `base` bytes for level 0, whatever the data.
 //!
-//! Under leveled each few flushes are merged with all of level 1: of flushes of a sixteenth of it each byte is written there five times.
-//! Here a flush is merged with its like, a few times, before it meets level 1, which it then does only together with as many bytes. The price
-//! is more runs for a read. Others do the same: Cassandra's leveled strategy when level 0 falls behind, RocksDB within level 0.
+//! Under leveled each few flushes are merged with all of level 1: of flushes of a sixteenth of it
+//! each byte is written there five times. Here a flush is merged with its like, a few times, before
+//! it meets level 1, which it then does only together with as many bytes. The price is more runs
+//! for a read. Others do the same: Cassandra's leveled strategy when level 0 falls behind, RocksDB
+//! within level 0.
 
 use std::ops::Range;
 
@@ -25,7 +29,8 @@ use crate::compaction::view::{MAX_FAN, View};
 const BUCKET: f64 = 3.0;
 
 policy! {
-    /// Leveled below a size-tiered level 0, which goes down when it is as large as level 1: for flushes that are small beside that.
+    /// Leveled below a size-tiered level 0, which goes down when it is as large as level 1: for
+    /// flushes that are small beside that.
     TieredLeveled = "tiered-leveled" {
         /// Size of a level over the one above.
         ratio: u32 = 10, number(2, 64);
@@ -65,7 +70,9 @@ impl Strategy for TieredLeveled {
         let mut jobs = self.below(is_full).wishes(view);
         // Where it is full no merge begins within it: it could not go down as long as one runs.
         if !is_full {
-            jobs.extend(tiered::similar(view, runs.clone(), min, MAX_FAN, BUCKET).into_iter().map(within));
+            jobs.extend(
+                tiered::similar(view, runs.clone(), min, MAX_FAN, BUCKET).into_iter().map(within),
+            );
             jobs.extend(tiered::crowded(view, runs, min).map(within));
         }
         jobs

@@ -3,12 +3,15 @@
 //! - *Trigger*: in the open window as size-tiered; a window that has closed is merged once.
 //! - *Layout*: several runs in the open window, one in each closed one.
 //! - *Granularity*: whole runs of one window.
-//! - *Movement*: never across windows, not even for the sake of an old delete. A closed window of one flushed run moves to level 1.
-//!   What has expired is for the `Purge` hook, and goes by whole tables.
-//! - *Space*: no bound. A key that is written again in a later window keeps both copies; written once it is 1.
+//! - *Movement*: never across windows, not even for the sake of an old delete. A closed window of
+//!   one flushed run moves to level 1. What has expired is for the `Purge` hook, and goes by whole
+//!   tables.
+//! - *Space*: no bound. A key that is written again in a later window keeps both copies; written
+//!   once it is 1.
 //!
-//! A run belongs to the window in which the newest of its data were flushed, or to that of an older run if that is later, so that
-//! windows follow the order of the runs even when a clock was set back.
+//! A run belongs to the window in which the newest of its data were flushed, or to that of an older
+//! run if that is later, so that windows follow the order of the runs even when a clock was set
+//! back.
 
 use std::ops::Range;
 
@@ -44,7 +47,9 @@ impl Strategy for TimeWindow {
     /// Whether two runs lie in different windows.
     fn apart(&self, view: &View<'_>) -> Box<dyn Fn(usize, usize) -> bool> {
         let windows = windows(view, self.window_secs);
-        Box::new(move |a, b| !windows.iter().any(|(_, runs)| runs.contains(&a) && runs.contains(&b)))
+        Box::new(move |a, b| {
+            !windows.iter().any(|(_, runs)| runs.contains(&a) && runs.contains(&b))
+        })
     }
 
     fn ages(&self) -> bool {
@@ -80,15 +85,29 @@ fn wishes(view: &View<'_>, secs: u64, min: usize) -> Vec<Job> {
         if open {
             jobs.extend(tiered::similar(view, runs.clone(), min, MAX_FAN, BUCKET));
             jobs.extend(tiered::crowded(view, runs, min));
-        } else if runs.len() == 1 && view.run(runs.start).level == 0 && view.below(runs.start).level > 0 {
-            // Out of the way first, as it costs nothing: what is above it can then be written as merged data are.
-            let mut job = view.whole(runs.start..=runs.start, view.below(runs.start), Reason::WindowClosed, 2.0);
+        } else if runs.len() == 1
+            && view.run(runs.start).level == 0
+            && view.below(runs.start).level > 0
+        {
+            // Out of the way first, as it costs nothing: what is above it can then be written as
+            // merged data are.
+            let mut job = view.whole(
+                runs.start..=runs.start,
+                view.below(runs.start),
+                Reason::WindowClosed,
+                2.0,
+            );
             job.action = Action::Move;
             jobs.push(job);
         } else if runs.len() > 1 && !view.any_busy(runs.clone()) {
             let score = 1.0 + (runs.len() - 1) as f64 / min as f64;
             let runs = runs.start.max(runs.end.saturating_sub(MAX_FAN))..runs.end;
-            jobs.push(view.whole(runs.start..=runs.end - 1, view.below(runs.end - 1), Reason::WindowClosed, score));
+            jobs.push(view.whole(
+                runs.start..=runs.end - 1,
+                view.below(runs.end - 1),
+                Reason::WindowClosed,
+                score,
+            ));
         }
     }
     jobs
@@ -96,5 +115,9 @@ fn wishes(view: &View<'_>, secs: u64, min: usize) -> Vec<Job> {
 
 /// One run for each closed window, and for each open one as many as are too many in it.
 fn crowd(view: &View<'_>, secs: u64, min: usize) -> usize {
-    windows(view, secs).into_iter().map(|(open, runs)| if open { tiered::crowd(view, runs, min) } else { 1 }).sum::<usize>() + 1
+    windows(view, secs)
+        .into_iter()
+        .map(|(open, runs)| if open { tiered::crowd(view, runs, min) } else { 1 })
+        .sum::<usize>()
+        + 1
 }

@@ -1,16 +1,19 @@
 //! The unified strategy: one scaling parameter `w` per level, tiered above 0, leveled below.
 //!
-//! - *Trigger*: on level `i`, fan-out `f` = 2 + |w|; `t` = `f` runs when `w` > 0, 2 when `w` ≤ 0. Besides: more runs than
-//!   `crowd`; newer runs together larger than `t` times the oldest.
-//! - *Layout*: a run's level follows from its size alone: level 0 up to a memtable × `f0`, each next one `f` times as much. (The
-//!   level that is written with the run only orders it.) So one policy is tiered at the top and leveled at the bottom, by `scaling`.
-//! - *Granularity*: whole runs, cut into shards: `base_shards`, doubled until a table has about `target_table` bytes, between that
-//!   / √2 and that × √2. Cuts are nested and do not depend on the run, so tables of different runs line up.
+//! - *Trigger*: on level `i`, fan-out `f` = 2 + |w|; `t` = `f` runs when `w` > 0, 2 when `w` ≤ 0.
+//!   Besides: more runs than `crowd`; newer runs together larger than `t` times the oldest.
+//! - *Layout*: a run's level follows from its size alone: level 0 up to a memtable × `f0`, each
+//!   next one `f` times as much. (The level that is written with the run only orders it.) So one
+//!   policy is tiered at the top and leveled at the bottom, by `scaling`.
+//! - *Granularity*: whole runs, cut into shards: `base_shards`, doubled until a table has about
+//!   `target_table` bytes, between that / √2 and that × √2. Cuts are nested and do not depend on
+//!   the run, so tables of different runs line up.
 //! - *Movement*: neighbouring runs of one level, with the smaller ones between them.
 //! - *Space*: 1 + `t` of the widest level, as tiered.
 //!
-//! Keys have no tokens here: shards split the tree's key range evenly by the 8 bytes after the common prefix, and a table also
-//! ends when it is twice the target, whatever the distribution of the keys.
+//! Keys have no tokens here: shards split the tree's key range evenly by the 8 bytes after the
+//! common prefix, and a table also ends when it is twice the target, whatever the distribution of
+//! the keys.
 
 use crate::compaction::describe::policy;
 use crate::compaction::shape::{self, Cuts, Job, MAX_LEVEL, Reason, Shape};
@@ -18,8 +21,8 @@ use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{MAX_FAN, View, bucket, crowd_job, space_job};
 
 policy! {
-    /// Cassandra's unified strategy: one scaling parameter w per level (the last one repeats). Below 0 a level is leveled with
-    /// fan-out 2 − w, above 0 tiered with 2 + w.
+    /// Cassandra's unified strategy: one scaling parameter w per level (the last one repeats).
+    /// Below 0 a level is leveled with fan-out 2 − w, above 0 tiered with 2 + w.
     Unified = "unified" {
         /// Scaling parameters, one per level.
         scaling: Vec<i32> = vec![2], list(-62, 62, 32);
@@ -69,11 +72,13 @@ fn level_of(size: u64, memtable: u64, scaling: &[i32]) -> usize {
 }
 
 fn wishes(view: &View<'_>, scaling: &[i32]) -> Vec<Job> {
-    let levels: Vec<usize> = view.sizes.iter().map(|&s| level_of(s, view.shape.memtable_size, scaling)).collect();
+    let levels: Vec<usize> =
+        view.sizes.iter().map(|&s| level_of(s, view.shape.memtable_size, scaling)).collect();
     let mut jobs = Vec::new();
     for oldest in (0..view.len()).filter(|&r| !view.is_busy(r)) {
         let (_, trigger) = parameters(scaling, levels[oldest]);
-        let (newest, members) = bucket(view, 0, oldest, MAX_FAN, |r, _| levels[r].cmp(&levels[oldest]));
+        let (newest, members) =
+            bucket(view, 0, oldest, MAX_FAN, |r, _| levels[r].cmp(&levels[oldest]));
         if members >= trigger {
             let score = members as f64 / trigger as f64 * (1.0 + view.density(newest..oldest + 1));
             jobs.push(view.whole(newest..=oldest, view.below(oldest), Reason::LevelRuns, score));
@@ -81,7 +86,9 @@ fn wishes(view: &View<'_>, scaling: &[i32]) -> Vec<Job> {
     }
     let most = widest(view, scaling);
     jobs.extend(crowd_job(view, 0..view.len(), crowd(view, scaling), most));
-    jobs.extend(space_job(view, most as f64 * view.oldest_weight(), MAX_FAN, |oldest| view.below(oldest)));
+    jobs.extend(space_job(view, most as f64 * view.oldest_weight(), MAX_FAN, |oldest| {
+        view.below(oldest)
+    }));
     jobs
 }
 
@@ -110,9 +117,15 @@ fn cuts(shape: &Shape, job: &Job, target: u64, base: u32) -> Cuts {
     let limit = target.saturating_mul(2);
     let at = match (shape::hull(shape.tables()), job.range(shape)) {
         (Some((lo, hi)), Some((from, to))) => {
-            // A job on a part of the tree must cut where a job on the whole would: the run that it goes into counts.
-            let size =
-                shape.runs.iter().filter(|r| r.place() == job.output()).map(|r| r.size()).sum::<u64>().max(job.bytes(shape));
+            // A job on a part of the tree must cut where a job on the whole would: the run that it
+            // goes into counts.
+            let size = shape
+                .runs
+                .iter()
+                .filter(|r| r.place() == job.output())
+                .map(|r| r.size())
+                .sum::<u64>()
+                .max(job.bytes(shape));
             let mut keys = shape::split(lo, hi, shards(size, target, base));
             keys.retain(|k| *k > from && *k <= to);
             keys
@@ -144,7 +157,10 @@ mod tests {
     fn levels_follow_the_fan_out() {
         // w = 2: f = 4; w = -8: f = 10.
         let level = |size| level_of(size, 100, &[2, -8]);
-        assert_eq!([level(1), level(399), level(400), level(3999), level(4000), level(39_999)], [0, 0, 1, 1, 2, 2]);
+        assert_eq!(
+            [level(1), level(399), level(400), level(3999), level(4000), level(39_999)],
+            [0, 0, 1, 1, 2, 2]
+        );
         assert_eq!(
             (parameters(&[2, -8, 0], 0), parameters(&[2, -8, 0], 1), parameters(&[2, -8, 0], 9)),
             ((4, 4), (10, 2), (2, 2))

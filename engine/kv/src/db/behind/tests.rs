@@ -16,7 +16,12 @@ const N: u64 = 1_000;
 const QUEUES: u64 = 10;
 
 fn open(env: &MemEnv) -> (Db, Tree) {
-    let db = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { background_threads: 0, ..DbOptions::default() }).unwrap();
+    let db = Db::open_in(
+        Arc::new(env.clone()),
+        "/db",
+        DbOptions { background_threads: 0, ..DbOptions::default() },
+    )
+    .unwrap();
     let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
     let tree = db.tree("t", TreeOptions { policy, ..TreeOptions::default() }).unwrap();
     (db, tree)
@@ -26,7 +31,8 @@ fn key(queue: u64, i: u64) -> Vec<u8> {
     format!("queue {queue:02} {i:06}").into_bytes()
 }
 
-/// How many keys of a queue a reader would have to look at, and whether the one that stays is in no gap.
+/// How many keys of a queue a reader would have to look at, and whether the one that stays is in no
+/// gap.
 fn outside_gaps(tree: &Tree, queue: u64) -> usize {
     let read = tree.handle.core.read_point();
     let is_known = |i: u64| tree.core.gaps.leap(&key(queue, i), true, read, &mut vec![]);
@@ -63,22 +69,33 @@ fn writers_look_behind_themselves() {
                 for part in all.chunks(batch) {
                     let mut b = Batch::new();
                     for (i, q) in part.iter().flat_map(|i| (0..QUEUES).map(move |q| (*i, q))) {
-                        if batch == 1 { tree.delete(&key(q, i)).unwrap() } else { b.delete(&tree, &key(q, i)).unwrap() }
+                        if batch == 1 {
+                            tree.delete(&key(q, i)).unwrap()
+                        } else {
+                            b.delete(&tree, &key(q, i)).unwrap()
+                        }
                     }
                     db.write(b).unwrap();
                 }
                 for q in 0..QUEUES {
                     let left = outside_gaps(&tree, q);
                     // Each queue is looked at after some deletes of it, by chance some more.
-                    assert!(left < 10 * NEAR as usize, "{left} of queue {q}, in tables: {in_tables}, {from_tail}, by {batch}");
-                    assert_eq!(tree.prefix(&key(q, 0)[..8]).next().unwrap().unwrap().0.to_vec(), key(q, N));
+                    assert!(
+                        left < 10 * NEAR as usize,
+                        "{left} of queue {q}, in tables: {in_tables}, {from_tail}, by {batch}"
+                    );
+                    assert_eq!(
+                        tree.prefix(&key(q, 0)[..8]).next().unwrap().unwrap().0.to_vec(),
+                        key(q, N)
+                    );
                 }
             }
         }
     }
 }
 
-/// What one look finds is one with what those before it have found. (In release builds walks note where they are after some steps only.)
+/// What one look finds is one with what those before it have found. (In release builds walks note
+/// where they are after some steps only.)
 #[test]
 fn a_queue_has_one_gap() {
     for from_tail in [false, true] {
@@ -89,7 +106,11 @@ fn a_queue_has_one_gap() {
             all.reverse();
         }
         all.iter().for_each(|&i| tree.delete(&key(0, i)).unwrap());
-        assert!((1..=2).contains(&tree.core.gaps.count()), "{} gaps, from the tail: {from_tail}", tree.core.gaps.count());
+        assert!(
+            (1..=2).contains(&tree.core.gaps.count()),
+            "{} gaps, from the tail: {from_tail}",
+            tree.core.gaps.count()
+        );
         assert!(outside(&tree, 1..19_999) < 3 * NEAR, "{}", outside(&tree, 1..19_999));
     }
 }
@@ -103,13 +124,17 @@ fn hundreds_of_queues_in_one_tree_are_looked_at() {
     (0..=EACH).for_each(|i| (0..600).for_each(|q| tree.put(&key(q, i), b"v").unwrap()));
     (0..EACH).for_each(|i| (0..600).for_each(|q| tree.delete(&key(q, i)).unwrap()));
     let read = tree.handle.core.read_point();
-    let left = |q| (0..EACH).filter(|&i| !tree.core.gaps.leap(&key(q, i), true, read, &mut vec![])).count() as u64;
+    let left = |q| {
+        (0..EACH).filter(|&i| !tree.core.gaps.leap(&key(q, i), true, read, &mut vec![])).count()
+            as u64
+    };
     let passed = (0..600).filter(|&q| left(q) < EACH * 2 / 3).count();
     // By chance some are not looked at for long.
     assert!(passed > 480, "{passed} of 600 queues");
 }
 
-/// Deletes in no order: the last of them make one run of many, and whoever looked seldom would miss most of it.
+/// Deletes in no order: the last of them make one run of many, and whoever looked seldom would miss
+/// most of it.
 #[test]
 fn deletes_in_any_order_are_looked_at() {
     for (n, in_tables) in [(300, false), (3_000, false), (30_000, false), (3_000, true)] {
@@ -123,7 +148,8 @@ fn deletes_in_any_order_are_looked_at() {
         Rng::new(n).shuffle(&mut all);
         all.iter().for_each(|&i| tree.delete(&key(i)).unwrap());
         let read = tree.handle.core.read_point();
-        let left = (0..n).filter(|&i| !tree.core.gaps.leap(&key(i), true, read, &mut vec![])).count();
+        let left =
+            (0..n).filter(|&i| !tree.core.gaps.leap(&key(i), true, read, &mut vec![])).count();
         // What a reader passes in less time than ten seeks take.
         assert!(left < 400, "{left} of {n}, in tables: {in_tables}");
     }
@@ -145,7 +171,11 @@ fn deletes_from_the_log_are_looked_at() {
         drop((db, tree));
         let (_db, tree) = open(&env);
         for q in 0..QUEUES {
-            assert!(outside_gaps(&tree, q) <= 2, "{} of queue {q}, in tables: {in_tables}", outside_gaps(&tree, q));
+            assert!(
+                outside_gaps(&tree, q) <= 2,
+                "{} of queue {q}, in tables: {in_tables}",
+                outside_gaps(&tree, q)
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The counts of the budget against what views name, and its bounds, without threads: one history, one outcome.
+//! The counts of the budget against what views name, and its bounds, without threads: one history,
+//! one outcome.
 
 use super::*;
 use crate::base::options::{DbOptions, MemoryBudget, TreeOptions};
@@ -10,14 +11,20 @@ use crate::{Db, Tree};
 const BUDGET: usize = 4 << 20;
 
 fn options(background_threads: usize) -> DbOptions {
-    DbOptions { memory_budget: BUDGET, wal_segment: 64 << 10, background_threads, ..DbOptions::default() }
+    DbOptions {
+        memory_budget: BUDGET,
+        wal_segment: 64 << 10,
+        background_threads,
+        ..DbOptions::default()
+    }
 }
 
 fn open(env: Arc<dyn Env>, name: &str, options: DbOptions) -> Db {
     Db::open_in(env, name, options).unwrap()
 }
 
-/// A budget, and the Dbs that share it by their numbers, all in one environment: each call opens one.
+/// A budget, and the Dbs that share it by their numbers, all in one environment: each call opens
+/// one.
 fn sharing() -> (Arc<Budget>, impl Fn(usize) -> Db) {
     let (memory, env) = (MemoryBudget::new(BUDGET), MemEnv::new(1));
     let budget = memory.inside(Budget::new);
@@ -40,17 +47,20 @@ fn random(seed: &mut u64) -> u64 {
 fn named(db: &Db) -> (u64, u64) {
     let trees = db.core().trees.read().to_vec();
     let taken = |m: &Arc<MemHandle>| m.mem.taken() as u64;
-    trees
-        .iter()
-        .map(|t| t.view.load_full())
-        .fold((0, 0), |(active, sealed), v| (active + taken(&v.active), sealed + v.sealed.iter().map(taken).sum::<u64>()))
+    trees.iter().map(|t| t.view.load_full()).fold((0, 0), |(active, sealed), v| {
+        (active + taken(&v.active), sealed + v.sealed.iter().map(taken).sum::<u64>())
+    })
 }
 
 /// Memtables that were never written to are not counted: half a KiB each.
 fn check(db: &Db) {
     let (own, trees) = (&db.core().memory.own, db.core().trees.read().len() as u64);
     let (active, sealed) = named(db);
-    assert!(own.active() <= active && active <= own.active() + 1024 * trees, "{} {active}", own.active());
+    assert!(
+        own.active() <= active && active <= own.active() + 1024 * trees,
+        "{} {active}",
+        own.active()
+    );
     assert_eq!(own.sealed(), sealed);
 }
 
@@ -73,7 +83,8 @@ fn what_views_name_is_counted() {
             }
             check(db);
         }
-        let own = |of: fn(&Tally) -> u64| dbs.iter().map(|db| of(&db.core().memory.own)).sum::<u64>();
+        let own =
+            |of: fn(&Tally) -> u64| dbs.iter().map(|db| of(&db.core().memory.own)).sum::<u64>();
         assert_eq!((all.all.active(), all.all.sealed()), (own(Tally::active), own(Tally::sealed)));
     }
     assert!(all.total() > 0);
@@ -93,8 +104,18 @@ fn history(n: usize) -> (u64, u64) {
         let r = random(&mut seed);
         let tree = &trees[if r.is_multiple_of(2) { 0 } else { (r >> 8) as usize % n }];
         tree.put(&r.to_be_bytes(), &[i as u8; 300][..(r >> 32) as usize % 300]).unwrap();
-        assert!(budget.total() <= budget.most(), "{} of {} after {i}", budget.total(), budget.most());
-        assert!(budget.all.active() <= budget.most_active(), "{} {}", budget.all.active(), budget.most_active());
+        assert!(
+            budget.total() <= budget.most(),
+            "{} of {} after {i}",
+            budget.total(),
+            budget.most()
+        );
+        assert!(
+            budget.all.active() <= budget.most_active(),
+            "{} {}",
+            budget.all.active(),
+            budget.most_active()
+        );
     }
     check(&db);
     // Another test's thread may still look at something, and keep what views have let go.
@@ -115,7 +136,8 @@ fn many_trees_stay_within_the_budget_and_the_same_history_is_flushed_the_same() 
     }
 }
 
-/// Pages alone are twice what this budget has: whoever was sealed for one would be written for a put or two.
+/// Pages alone are twice what this budget has: whoever was sealed for one would be written for a
+/// put or two.
 #[test]
 fn a_page_is_left_to_each_tree() {
     const TREES: usize = 2000;
@@ -133,7 +155,8 @@ fn a_page_is_left_to_each_tree() {
     (0..30 * TREES).for_each(|_| put(TREES));
     let flushes = db.stats().flushes;
     assert!(flushes > 0 && flushes <= TREES as u64 * 5 / 2, "{flushes} for 40 puts a tree");
-    // Those who have more than one page still have room for many more. (The others' pages are new: the log's bound flushes none.)
+    // Those who have more than one page still have room for many more. (The others' pages are new:
+    // the log's bound flushes none.)
     trees.iter().for_each(|t| t.flush().unwrap());
     trees.iter().for_each(|t| t.put("first", "").unwrap());
     assert!(budget.all.pages() > BUDGET as u64);
@@ -144,7 +167,8 @@ fn a_page_is_left_to_each_tree() {
     check(&db);
 }
 
-/// What one Db's trees have in pages is neither a measure of what another may have, nor taken from them.
+/// What one Db's trees have in pages is neither a measure of what another may have, nor taken from
+/// them.
 #[test]
 fn pages_of_one_db_are_its_own() {
     let (budget, opened) = sharing();
@@ -165,10 +189,12 @@ fn pages_of_one_db_are_its_own() {
     check(&one);
 }
 
-/// Where there is always something to be flushed, tables that only flushes make would take ever more.
+/// Where there is always something to be flushed, tables that only flushes make would take ever
+/// more.
 #[test]
 fn small_tables_that_take_the_memory_are_merged_before_flushes() {
-    let db = open(Arc::new(MemEnv::new(1)), "/db", DbOptions { memory_budget: 1 << 20, ..options(0) });
+    let db =
+        open(Arc::new(MemEnv::new(1)), "/db", DbOptions { memory_budget: 1 << 20, ..options(0) });
     let trees = trees(&db, 30);
     let core = db.core();
     let seal = |t: &Tree| {
@@ -202,10 +228,15 @@ fn what_trees_take_by_themselves_is_left_to_them() {
     let trees = db.trees(named(400)).unwrap();
     let (budget, all) = (db.core().memory.budget.clone(), BUDGET as u64);
     assert_eq!(budget.of_trees(), 400 * TREE);
-    assert!(budget.most() <= (all - 400 * TREE) / 4 * 3 && budget.most_active() <= budget.most() / 2);
+    assert!(
+        budget.most() <= (all - 400 * TREE) / 4 * 3 && budget.most_active() <= budget.most() / 2
+    );
     let capacity = || db.stats().memory.cache_capacity;
     let before = capacity();
-    assert!(before + 400 * TREE + budget.arenas.bytes() as u64 <= all, "the cache has room for them made");
+    assert!(
+        before + 400 * TREE + budget.arenas.bytes() as u64 <= all,
+        "the cache has room for them made"
+    );
     db.drop_tree("t7").unwrap();
     assert_eq!(budget.of_trees(), 399 * TREE);
     assert!(capacity() > before, "and has it again");
@@ -229,7 +260,10 @@ fn a_tree_that_is_seldom_written_makes_way() {
         trees[0].put(&random(&mut seed).to_be_bytes(), &[1; 200]).unwrap();
     }
     let view = trees[1].core.view.load_full();
-    assert!(held > 200 << 10 && !view.active.is_touched() && view.version.runs.len() == 1, "{held}");
+    assert!(
+        held > 200 << 10 && !view.active.is_touched() && view.version.runs.len() == 1,
+        "{held}"
+    );
 }
 
 /// A writer beside flushes that cannot begin: it stops below the bound, and goes on when they do.
@@ -244,7 +278,9 @@ fn who_finds_no_memory_waits_for_flushes() {
         let writer = s.spawn(|| {
             let mut seed = 11;
             for _ in 0..60_000 {
-                trees[random(&mut seed) as usize % 20].put(&random(&mut seed).to_be_bytes(), &[1; 100]).unwrap();
+                trees[random(&mut seed) as usize % 20]
+                    .put(&random(&mut seed).to_be_bytes(), &[1; 100])
+                    .unwrap();
             }
         });
         // As much as a piece of the largest memtable may be too much for what is left.
@@ -266,7 +302,8 @@ fn who_finds_no_memory_waits_for_flushes() {
 fn fifty_dbs_share_one_budget() {
     let (budget, opened) = sharing();
     let dbs: Vec<_> = (0..50).map(opened).collect();
-    let trees: Vec<_> = dbs.iter().map(|db| db.tree("t", TreeOptions::default()).unwrap()).collect();
+    let trees: Vec<_> =
+        dbs.iter().map(|db| db.tree("t", TreeOptions::default()).unwrap()).collect();
     let mut seed = 13;
     let mut put = |i: usize| trees[i].put(&random(&mut seed).to_be_bytes(), &[1; 200]).unwrap();
     // One takes all that it can, then the others come.
@@ -274,9 +311,17 @@ fn fifty_dbs_share_one_budget() {
     assert!(dbs[0].core().memory.own.active() > budget.fair(&dbs[0].core().memory.own, 50) * 10);
     for i in 0..60_000 {
         put(i % 50);
-        assert!(budget.total() <= budget.most(), "{} of {} after {i}", budget.total(), budget.most());
+        assert!(
+            budget.total() <= budget.most(),
+            "{} of {} after {i}",
+            budget.total(),
+            budget.most()
+        );
     }
-    assert!(dbs[0].core().memory.own.active() <= budget.fair(&dbs[0].core().memory.own, 50) * 2, "it has made way");
+    assert!(
+        dbs[0].core().memory.own.active() <= budget.fair(&dbs[0].core().memory.own, 50) * 2,
+        "it has made way"
+    );
     assert!(Arc::ptr_eq(&dbs[0].core().cache, &dbs[49].core().cache));
     assert_eq!(dbs[7].stats().memory.budget, BUDGET as u64);
     assert!((0..50).all(|i| dbs[i].stats().flushes > 0));
@@ -284,8 +329,10 @@ fn fifty_dbs_share_one_budget() {
 
 #[test]
 fn memory_that_nobody_fills_is_let_go() {
-    let db = open(Arc::new(MemEnv::new(1)), "/db", DbOptions { memory_budget: 64 << 20, ..options(0) });
-    let tree = db.tree("t", TreeOptions { memtable_size: 4 << 20, ..TreeOptions::default() }).unwrap();
+    let db =
+        open(Arc::new(MemEnv::new(1)), "/db", DbOptions { memory_budget: 64 << 20, ..options(0) });
+    let tree =
+        db.tree("t", TreeOptions { memtable_size: 4 << 20, ..TreeOptions::default() }).unwrap();
     let idle = db.stats().memory.memtables;
     (0..4_000u32).for_each(|i| tree.put(&i.to_be_bytes(), &[1; 500]).unwrap());
     assert!(db.stats().memory.memtables > 2 << 20);
@@ -308,6 +355,10 @@ fn a_closed_db_has_no_part_in_the_budget() {
     let tree = dbs[0].tree("t", TreeOptions::default()).unwrap();
     assert_eq!(budget.members().len(), 2);
     dbs[0].close().unwrap();
-    assert_eq!((budget.members().len(), budget.held().len()), (1, 2), "its handles are still there");
+    assert_eq!(
+        (budget.members().len(), budget.held().len()),
+        (1, 2),
+        "its handles are still there"
+    );
     drop(tree);
 }

@@ -1,4 +1,5 @@
-//! What the reads of one operation did: a recording of what one thread reads within a closure, summed up.
+//! What the reads of one operation did: a recording of what one thread reads within a closure,
+//! summed up.
 
 use std::sync::Arc;
 
@@ -14,8 +15,9 @@ impl ReadContext {
         ReadContext(Recording::of_this_thread(meters))
     }
 
-    /// The sum of what the reads of this operation have done until now, those of iterators and cursors as far as they have been walked. Of
-    /// more than [`MOST_READS`](super::MOST_READS) reads the others are only counted ([`ReadSum::more`]).
+    /// The sum of what the reads of this operation have done until now, those of iterators and
+    /// cursors as far as they have been walked. Of more than [`MOST_READS`](super::MOST_READS)
+    /// reads the others are only counted ([`ReadSum::more`]).
     pub fn sum(&self) -> ReadSum {
         let recorded = self.0.so_far();
         let mut sum = ReadSum { more: recorded.more, ..ReadSum::default() };
@@ -39,7 +41,8 @@ impl std::fmt::Debug for ReadContext {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadSum {
-    /// Reads: each get, of each key where there are several, each cursor and each end of an iterator.
+    /// Reads: each get, of each key where there are several, each cursor and each end of an
+    /// iterator.
     pub reads: u64,
     /// Reads that were not looked at, because there were too many.
     pub more: u64,
@@ -115,12 +118,15 @@ impl ReadSum {
 }
 
 impl Db {
-    /// Runs `f` and tells it what the reads cost that the calling thread begins within it in this store: gets, cursors that are made, and
-    /// iterators of which the first item is taken, of any tree, snapshot or transaction. A cursor that was there before is not among them
-    /// though it is moved within, nor an iterator that has given an item; nor are other threads' reads. They cost what they always cost.
+    /// Runs `f` and tells it what the reads cost that the calling thread begins within it in this
+    /// store: gets, cursors that are made, and iterators of which the first item is taken, of any
+    /// tree, snapshot or transaction. A cursor that was there before is not among them though it is
+    /// moved within, nor an iterator that has given an item; nor are other threads' reads. They
+    /// cost what they always cost.
     ///
-    /// What is recorded takes some times as long, and does not leap over stretches where earlier readers found nothing: so it shows
-    /// all that lies there. It is for some operations, not for every one.
+    /// What is recorded takes some times as long, and does not leap over stretches where earlier
+    /// readers found nothing: so it shows all that lies there. It is for some operations, not for
+    /// every one.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};

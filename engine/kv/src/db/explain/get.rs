@@ -36,7 +36,17 @@ pub fn get_in(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Optio
     let recorder = &view.meters.recorder;
     let env = &recorder.env;
     let began = env.monotonic_nanos();
-    let mut reading = Reading { key, read, hash: None, env, view, guard, operands: vec![], base: None, decided: false };
+    let mut reading = Reading {
+        key,
+        read,
+        hash: None,
+        env,
+        view,
+        guard,
+        operands: vec![],
+        base: None,
+        decided: false,
+    };
     let mut sources = vec![];
     for (i, m) in view.memtables().enumerate() {
         let place = if i == 0 { Place::Active } else { Place::Sealed };
@@ -71,7 +81,11 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn timed(&mut self, place: Place, ask: impl FnOnce(&mut Self, &mut SourceCost) -> Result<()>) -> Result<SourceCost> {
+    fn timed(
+        &mut self,
+        place: Place,
+        ask: impl FnOnce(&mut Self, &mut SourceCost) -> Result<()>,
+    ) -> Result<SourceCost> {
         let mut cost = SourceCost::of(place);
         if self.decided {
             cost.skipped = Some(Skipped::Decided);
@@ -110,7 +124,11 @@ impl Reading<'_> {
             cost.skipped = Some(Skipped::Filter);
         } else {
             self.versions(&mut m.mem.cursor(), cover, cost)?;
-            cost.filters.push(FilterAnswer { table: 0, maybe, right: Some(cost.entries.all() > 0) });
+            cost.filters.push(FilterAnswer {
+                table: 0,
+                maybe,
+                right: Some(cost.entries.all() > 0),
+            });
         }
         self.decided |= cover > 0;
         Ok(())
@@ -128,7 +146,8 @@ impl Reading<'_> {
         let hash = *self.hash.get_or_insert_with(|| filter_hash(&self.view.options, self.key));
         let maybe = table.may_contain(hash);
         let newest: Vec<&[u8]> = self.operands.iter().map(Vec::as_slice).collect();
-        let settled = |m: &dyn Merge| m.decided(self.key, &newest, &table.properties().summary_bytes);
+        let settled =
+            |m: &dyn Merge| m.decided(self.key, &newest, &table.properties().summary_bytes);
         if !maybe {
             cost.skipped = Some(Skipped::Filter);
         } else if !newest.is_empty() && self.view.options.merge.as_deref().is_some_and(settled) {
@@ -140,7 +159,9 @@ impl Reading<'_> {
             }
             let hit = table.get(self.key, None, self.read, self.guard)?;
             match hit {
-                Some(hit) if hit.trailer.seq() >= cover && hit.trailer.kind() == Some(Kind::Merge) => {
+                Some(hit)
+                    if hit.trailer.seq() >= cover && hit.trailer.kind() == Some(Kind::Merge) =>
+                {
                     self.versions(&mut table.cursor(true), cover, cost)?;
                 }
                 Some(hit) => {
@@ -160,7 +181,8 @@ impl Reading<'_> {
         }
         // What bounds and facts decided was not asked of the filter.
         if table.has_filter() {
-            let right = (cost.skipped != Some(Skipped::Facts)).then_some(!maybe || cost.entries.all() > 0);
+            let right =
+                (cost.skipped != Some(Skipped::Facts)).then_some(!maybe || cost.entries.all() > 0);
             cost.filters.push(FilterAnswer { table: t.meta.id, maybe, right });
         }
         blocks.note_loaded();
@@ -175,9 +197,16 @@ impl Reading<'_> {
             return Ok(self.base);
         }
         self.operands.reverse();
-        Ok(match fold(self.view.options.merge.as_deref(), self.key, self.base.as_deref(), &self.operands)? {
-            Folded::Value(v) => Some(v.into()),
-            Folded::Absent => None,
-        })
+        Ok(
+            match fold(
+                self.view.options.merge.as_deref(),
+                self.key,
+                self.base.as_deref(),
+                &self.operands,
+            )? {
+                Folded::Value(v) => Some(v.into()),
+                Folded::Absent => None,
+            },
+        )
     }
 }

@@ -1,4 +1,5 @@
-//! What reads cost, and why: a recording of every get and every cursor, made by the read itself while it is under way.
+//! What reads cost, and why: a recording of every get and every cursor, made by the read itself
+//! while it is under way.
 //!
 //! ```
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-explain-{}", std::process::id()));
@@ -15,14 +16,16 @@
 //! # Ok::<(), firn_kv::Error>(())
 //! ```
 //!
-//! [`Db::record_reads`](super::Db::record_reads) records the reads of all threads, [`Db::with_context`](super::Db::with_context) those that one
-//! thread does within a closure. Both are the same recording.
+//! [`Db::record_reads`](super::Db::record_reads) records the reads of all threads,
+//! [`Db::with_context`](super::Db::with_context) those that one thread does within a closure. Both
+//! are the same recording.
 //!
 //! Invariants:
-//! - A recorded read gives what it would have given: a cursor is the same [`Visible`](crate::merge::visible::Visible), over sources that
-//!   count; a get asks the same sources in the same order, and ends where a get ends.
-//! - A read that nobody records asks one flag, once for a get or a cursor; while other threads' reads are recorded, one of its own thread more. It
-//!   takes no lock.
+//! - A recorded read gives what it would have given: a cursor is the same
+//!   [`Visible`](crate::merge::visible::Visible), over sources that count; a get asks the same
+//!   sources in the same order, and ends where a get ends.
+//! - A read that nobody records asks one flag, once for a get or a cursor; while other threads'
+//!   reads are recorded, one of its own thread more. It takes no lock.
 //! - What is kept is bounded: of more than [`MOST_READS`] reads the others are only counted.
 
 mod context;
@@ -44,7 +47,9 @@ pub(super) use walk::visible;
 
 pub use context::{ReadContext, ReadSum};
 
-pub use crate::merge::cost::{BlockRead, Entries, FilterAnswer, Origin, Place, Skipped, SourceCost};
+pub use crate::merge::cost::{
+    BlockRead, Entries, FilterAnswer, Origin, Place, Skipped, SourceCost,
+};
 
 /// So many reads a recording keeps.
 pub const MOST_READS: usize = 10_000;
@@ -75,7 +80,8 @@ pub struct ReadCost {
     pub found: u64,
     /// All that could have been looked at, newest first, and what was done with it.
     pub sources: Vec<SourceCost>,
-    /// How long it took, in nanoseconds, counting included; of a cursor only the time that it spent in its sources.
+    /// How long it took, in nanoseconds, counting included; of a cursor only the time that it spent
+    /// in its sources.
     pub nanos: u64,
 }
 
@@ -192,7 +198,8 @@ const ALL: u8 = 2;
 
 /// Where reads tell their cost.
 pub struct Recorder {
-    /// Of the standard library, so that schedules and models do not grow by a choice that decides nothing.
+    /// Of the standard library, so that schedules and models do not grow by a choice that decides
+    /// nothing.
     on: AtomicU8,
     lists: Mutex<Vec<Kept>, rank::Recordings>,
     env: Arc<dyn Env>,
@@ -228,7 +235,9 @@ impl Recorder {
 
     fn note(&self, read: impl Fn() -> Noted) {
         let me = std::thread::current().id();
-        for (_, list) in self.lists.lock().iter().filter(|(thread, _)| thread.is_none_or(|t| t == me)) {
+        for (_, list) in
+            self.lists.lock().iter().filter(|(thread, _)| thread.is_none_or(|t| t == me))
+        {
             let mut list = list.lock();
             if list.reads.len() < MOST_READS { list.reads.push(read()) } else { list.more += 1 }
         }

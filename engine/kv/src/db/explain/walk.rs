@@ -53,13 +53,15 @@ impl Walked {
     }
 }
 
-/// What a reader at `read` sees of `range`, as [`visible`](super::super::iter::visible) has it, with a count for each source.
+/// What a reader at `read` sees of `range`, as [`visible`](super::super::iter::visible) has it,
+/// with a count for each source.
 #[cold]
 pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
     let env = view.meters.recorder.env.clone();
     let walk = Arc::new(Walk { read, env });
     let hash = if range.is_empty() { None } else { prefix_hash(view, &range) };
-    let mut making = Making { range: &range, hash, counts: vec![], sources: vec![], shadows: vec![] };
+    let mut making =
+        Making { range: &range, hash, counts: vec![], sources: vec![], shadows: vec![] };
     for (i, m) in view.memtables().enumerate() {
         making.memtable(m, if i == 0 { Place::Active } else { Place::Sealed }, read);
     }
@@ -76,9 +78,16 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
     };
     let sources: Vec<Source> = sources.into_iter().map(traced).collect();
     let shown = Arc::new(AtomicU64::new(0));
-    let walked = Walked { tree: view.name.clone(), range: range.clone(), shown: shown.clone(), read, sources: counts };
+    let walked = Walked {
+        tree: view.name.clone(),
+        range: range.clone(),
+        shown: shown.clone(),
+        read,
+        sources: counts,
+    };
     view.meters.recorder.note(|| Noted::Walk(walked.clone()));
-    let visible = Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range);
+    let visible =
+        Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range);
     Ok(visible.counting(shown))
 }
 
@@ -93,7 +102,13 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn add(&mut self, cost: SourceCost, blocks: Blocks, run: Option<Arc<Run>>, source: Option<Source>) {
+    fn add(
+        &mut self,
+        cost: SourceCost,
+        blocks: Blocks,
+        run: Option<Arc<Run>>,
+        source: Option<Source>,
+    ) {
         let count = Arc::new(Mutex::new(Count { cost, blocks, tables: Default::default() }));
         self.counts.push((count.clone(), run));
         self.sources.extend(source.map(|inner| (inner, count)));
@@ -156,9 +171,15 @@ impl Making<'_> {
 }
 
 /// How many range deletions lie in a range, and the newest that a reader may see.
-fn inside<'a>(all: impl Iterator<Item = (&'a [u8], &'a [u8], Seq)>, range: &KeyRange, read: Seq) -> (u64, Option<Seq>) {
+fn inside<'a>(
+    all: impl Iterator<Item = (&'a [u8], &'a [u8], Seq)>,
+    range: &KeyRange,
+    read: Seq,
+) -> (u64, Option<Seq>) {
     let meets = |(start, end, seq): &(&[u8], &[u8], Seq)| {
-        *seq <= read && *end > range.from.as_slice() && range.until.as_deref().is_none_or(|u| *start < u)
+        *seq <= read
+            && *end > range.from.as_slice()
+            && range.until.as_deref().is_none_or(|u| *start < u)
     };
     // Those that overlap are cut into pieces, which keep their numbers.
     let seqs: BTreeSet<Seq> = all.filter(meets).map(|(.., seq)| seq).collect();
@@ -167,9 +188,11 @@ fn inside<'a>(all: impl Iterator<Item = (&'a [u8], &'a [u8], Seq)>, range: &KeyR
 
 /// The same of the tables of a run, as far as they have been opened: of others nothing was asked.
 fn inside_run(run: &Run, range: &KeyRange, read: Seq) -> (u64, Option<Seq>) {
-    let opened =
-        run.tables.iter().filter(|t| t.meta.range_deletes > 0 && t.overlaps(Some(&range.from), range.until.as_deref()));
+    let opened = run.tables.iter().filter(|t| {
+        t.meta.range_deletes > 0 && t.overlaps(Some(&range.from), range.until.as_deref())
+    });
     let fragments = opened.filter_map(|t| t.opened()).flat_map(|t| t.tombstones().as_slice());
-    let all = fragments.flat_map(|f| f.seqs.iter().map(|seq| (f.start.as_slice(), f.end.as_slice(), *seq)));
+    let all = fragments
+        .flat_map(|f| f.seqs.iter().map(|seq| (f.start.as_slice(), f.end.as_slice(), *seq)));
     inside(all, range, read)
 }

@@ -15,18 +15,21 @@ fn open(policy: Policy) -> (Db, Tree, Receiver<Event>) {
     let tell = std::sync::Mutex::new(tell);
     let listener: std::sync::Arc<dyn Listener> =
         std::sync::Arc::new(move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap());
-    let options = DbOptions { memory_budget: 4 << 20, listener: Some(listener), ..DbOptions::default() };
+    let options =
+        DbOptions { memory_budget: 4 << 20, listener: Some(listener), ..DbOptions::default() };
     let db = Db::open_in(std::sync::Arc::new(MemEnv::new(1)), "/db", options).unwrap();
-    let tree = db.tree("t", TreeOptions { policy, memtable_size: 64 << 10, ..TreeOptions::default() }).unwrap();
+    let tree = db
+        .tree("t", TreeOptions { policy, memtable_size: 64 << 10, ..TreeOptions::default() })
+        .unwrap();
     (db, tree, told)
 }
 
 /// One beginning and its end of those with this reason.
 fn check(told: &Receiver<Event>, why: &'static str, what: &str) {
-    let of_why =
-        |e: &Event| matches!(e, Event::PacingBegun { reason, .. } | Event::PacingEnded { reason, .. } if *reason == why);
+    let of_why = |e: &Event| matches!(e, Event::PacingBegun { reason, .. } | Event::PacingEnded { reason, .. } if *reason == why);
     let events: Vec<Event> = told.iter().filter(of_why).collect();
-    let [Event::PacingBegun { tree, .. }, Event::PacingEnded { tree: ended, .. }] = &events[..] else {
+    let [Event::PacingBegun { tree, .. }, Event::PacingEnded { tree: ended, .. }] = &events[..]
+    else {
         panic!("{what}: {events:?}")
     };
     assert_eq!((tree.as_str(), ended.as_str()), ("t", "t"), "{what}");
@@ -80,7 +83,8 @@ fn writers_that_are_slowed_by_runs_are_so_until_a_merge_is_done_or_the_tree_is_g
         }),
     ];
     for (what, end) in ends {
-        let (db, tree, told) = open(Policy::Tiered(Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 }));
+        let (db, tree, told) =
+            open(Policy::Tiered(Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 }));
         let pause = db.pause_background().unwrap();
         while db.core().pace.delay() == 0 {
             tree.put("k", "v").unwrap();

@@ -14,11 +14,15 @@ use crate::merge::visible::KeyRange;
 const LOOK_FOR_GAPS: u32 = 8;
 
 pub(super) fn conflict(what: &str) -> Error {
-    Error::new(ErrorKind::Conflict, format!("{what} that the transaction read has changed since; run it again"))
+    Error::new(
+        ErrorKind::Conflict,
+        format!("{what} that the transaction read has changed since; run it again"),
+    )
 }
 
-/// Whether a key has a version, deletions included, that is newer than `since`. Called under the write lock: sources that hold nothing newer
-/// are not looked into, and of the others filters are asked first.
+/// Whether a key has a version, deletions included, that is newer than `since`. Called under the
+/// write lock: sources that hold nothing newer are not looked into, and of the others filters are
+/// asked first.
 pub(super) fn key_changed_since(tree: &TreeCore, key: &[u8], since: Seq) -> Result<bool> {
     let guard = epoch::pin();
     let view = tree.view.load(&guard);
@@ -36,7 +40,8 @@ pub(super) fn key_changed_since(tree: &TreeCore, key: &[u8], since: Seq) -> Resu
         }
     }
     let mut hash = None;
-    for t in view.version.runs.iter().filter_map(|r| r.find(key)).filter(|t| t.meta.max_seq > since) {
+    for t in view.version.runs.iter().filter_map(|r| r.find(key)).filter(|t| t.meta.max_seq > since)
+    {
         let table = t.table()?;
         if t.meta.range_deletes > 0 && newer(table.tombstones().newest_covering(key, MAX_SEQ)) {
             return Ok(true);
@@ -50,9 +55,9 @@ pub(super) fn key_changed_since(tree: &TreeCore, key: &[u8], since: Seq) -> Resu
     Ok(false)
 }
 
-/// Whether anything in a range is newer than `since`, but for deletes in a stretch in which a reader at `since` saw nothing, and nothing was
-/// put since: there they change nothing. So it is leapt over. Called under the write lock: sources that hold nothing newer are not looked
-/// into.
+/// Whether anything in a range is newer than `since`, but for deletes in a stretch in which a
+/// reader at `since` saw nothing, and nothing was put since: there they change nothing. So it is
+/// leapt over. Called under the write lock: sources that hold nothing newer are not looked into.
 pub(super) fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Result<bool> {
     if range.is_empty() {
         return Ok(false);
@@ -68,7 +73,9 @@ pub(super) fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Re
         }
     }
     for run in view.version.runs.iter().filter(|r| r.max_seq() > since) {
-        let there = run.tables[run.lower_bound(&range.from)..].iter().take_while(|t| t.overlaps(None, until));
+        let there = run.tables[run.lower_bound(&range.from)..]
+            .iter()
+            .take_while(|t| t.overlaps(None, until));
         for t in there.filter(|t| t.meta.range_deletes > 0 && t.meta.max_seq > since) {
             if t.table()?.tombstones().changed_since(&range.from, until, since) {
                 return Ok(true);
@@ -81,7 +88,9 @@ pub(super) fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Re
     let (mut steps, mut to) = (0u32, vec![]);
     while all.valid() && until.is_none_or(|u| all.key() < u) {
         let is_newer = all.trailer().seq() > since;
-        if (is_newer || steps.is_multiple_of(LOOK_FOR_GAPS)) && tree.gaps.leap(all.key(), true, since, &mut to) {
+        if (is_newer || steps.is_multiple_of(LOOK_FOR_GAPS))
+            && tree.gaps.leap(all.key(), true, since, &mut to)
+        {
             all.seek(&to, Trailer::NEWEST)?;
         } else if is_newer {
             return Ok(true);

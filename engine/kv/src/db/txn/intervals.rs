@@ -1,18 +1,22 @@
 //! Sets of keys that are given as ranges.
 //!
-//! Invariant: the ranges are in order, none is empty, and no two meet or touch: what is added is made one with those.
+//! Invariant: the ranges are in order, none is empty, and no two meet or touch: what is added is
+//! made one with those.
 
 use crate::base::key::successor;
 use crate::base::version_map::{Iter, Key, VersionMap};
 
-/// Ranges `[from, until)` of keys, each by where it begins; one without `until` has no end. A clone costs nothing.
+/// Ranges `[from, until)` of keys, each by where it begins; one without `until` has no end. A clone
+/// costs nothing.
 #[derive(Clone, Default)]
 pub struct Intervals(VersionMap<Option<Key>>);
 
 impl Intervals {
     /// The range that has a key.
     pub fn around(&self, key: &[u8]) -> Option<(&Key, &Option<Key>)> {
-        self.0.end(false, |from| from <= key).filter(|(_, until)| until.as_deref().is_none_or(|u| key < u))
+        self.0
+            .end(false, |from| from <= key)
+            .filter(|(_, until)| until.as_deref().is_none_or(|u| key < u))
     }
 
     /// Adds a range.
@@ -20,10 +24,14 @@ impl Intervals {
         if until.is_some_and(|u| u <= from) {
             return;
         }
-        let reaches = |end: &Option<Key>, to: Option<&[u8]>| end.as_deref().is_none_or(|e| to.is_some_and(|to| e >= to));
+        let reaches = |end: &Option<Key>, to: Option<&[u8]>| {
+            end.as_deref().is_none_or(|e| to.is_some_and(|to| e >= to))
+        };
         let before = self.0.end(false, |k| k <= from).filter(|(_, end)| reaches(end, Some(from)));
         let last = self.0.end(false, |k| until.is_none_or(|u| k <= u));
-        let until = last.filter(|(_, end)| reaches(end, until)).map_or(until.map(Key::from), |(_, end)| end.clone());
+        let until = last
+            .filter(|(_, end)| reaches(end, until))
+            .map_or(until.map(Key::from), |(_, end)| end.clone());
         let from = before.map_or(from.into(), |(k, _)| k.clone());
         self.0.take(&from, until.as_deref());
         self.0.insert(&from, until);

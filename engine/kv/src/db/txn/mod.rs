@@ -1,11 +1,13 @@
-//! Optimistic transactions: read at a snapshot, write into a batch, commit if nothing that was read has changed.
+//! Optimistic transactions: read at a snapshot, write into a batch, commit if nothing that was read
+//! has changed.
 //!
 //! Invariants:
-//! - T1: a transaction reads its snapshot with its own writes on top. Iterators are lazy, and see what it had written
-//!   when they began.
-//! - T2: at commit, under the write lock and with every earlier write visible, each key read must have no version newer than the
-//!   snapshot, and each range walked nothing that could be seen newer than it, and no range deletion. So the committed transactions are
-//!   serializable in the order of their commits.
+//! - T1: a transaction reads its snapshot with its own writes on top. Iterators are lazy, and see
+//!   what it had written when they began.
+//! - T2: at commit, under the write lock and with every earlier write visible, each key read must
+//!   have no version newer than the snapshot, and each range walked nothing that could be seen
+//!   newer than it, and no range deletion. So the committed transactions are serializable in the
+//!   order of their commits.
 //! - T3: what an iterator has not come to was not read.
 //! - T4: a transaction that is dropped, or refused, has written nothing.
 
@@ -32,12 +34,14 @@ mod walk;
 use state::State;
 pub(super) use walk::Overlay;
 
-/// An optimistic, serializable transaction. See [`Db::transact`] for the loop that most programs want, and [`Readable`](crate::Readable) for
-/// what can be read.
+/// An optimistic, serializable transaction. See [`Db::transact`] for the loop that most programs
+/// want, and [`Readable`](crate::Readable) for what can be read.
 ///
-/// It reads the state at its beginning with its own writes on top (an iterator with those before the iterator), and commits when nothing that it
-/// read has changed since. Of a range it has read what its iterator has come to: whoever takes the first item of a queue depends on the queue up to there, not on its tail. What it
-/// read and wrote is kept in memory until it ends; its writes may take as much as a [`Batch`](crate::Batch) may.
+/// It reads the state at its beginning with its own writes on top (an iterator with those before
+/// the iterator), and commits when nothing that it read has changed since. Of a range it has read
+/// what its iterator has come to: whoever takes the first item of a queue depends on the queue up
+/// to there, not on its tail. What it read and wrote is kept in memory until it ends; its writes
+/// may take as much as a [`Batch`](crate::Batch) may.
 ///
 /// ```
 /// use firn_kv::{Db, Readable, TreeOptions};
@@ -63,8 +67,8 @@ pub struct Transaction {
 
 /// How often a transaction that meets a conflict is run again, and what is waited before.
 ///
-/// Pauses are random, between none and a bound that doubles from `first_pause` to `longest_pause`, so that those who met each other do not
-/// meet again.
+/// Pauses are random, between none and a bound that doubles from `first_pause` to `longest_pause`,
+/// so that those who met each other do not meet again.
 ///
 /// ```
 /// use firn_kv::{Db, ErrorKind, Readable, Retry, TreeOptions};
@@ -91,30 +95,43 @@ pub struct Retry {
 
 impl Default for Retry {
     fn default() -> Self {
-        Retry { attempts: 32, first_pause: Duration::from_micros(50), longest_pause: Duration::from_millis(10) }
+        Retry {
+            attempts: 32,
+            first_pause: Duration::from_micros(50),
+            longest_pause: Duration::from_millis(10),
+        }
     }
 }
 
 impl Retry {
-    /// Runs `work` in a transaction and commits it; again from the start, in another transaction, as long as it meets conflicts. What `work`
-    /// does beside writing in the transaction happens each time.
+    /// Runs `work` in a transaction and commits it; again from the start, in another transaction,
+    /// as long as it meets conflicts. What `work` does beside writing in the transaction happens
+    /// each time.
     ///
     /// # Errors
-    /// What `work` returns, unless that is a `Conflict` too; `Conflict` when the attempts were not enough; and the errors of [`Db::write`].
-    pub fn transact<T>(&self, db: &Db, mut work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+    /// What `work` returns, unless that is a `Conflict` too; `Conflict` when the attempts were not
+    /// enough; and the errors of [`Db::write`].
+    pub fn transact<T>(
+        &self,
+        db: &Db,
+        mut work: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
         let mut attempt = 0;
         loop {
             attempt += 1;
             let mut tx = db.transaction();
             match work(&mut tx).and_then(|out| tx.commit().map(|()| out)) {
-                Err(e) if e.kind() == ErrorKind::Conflict && attempt < self.attempts => self.pause(db, attempt),
+                Err(e) if e.kind() == ErrorKind::Conflict && attempt < self.attempts => {
+                    self.pause(db, attempt)
+                }
                 done => return done,
             }
         }
     }
 
-    /// Sleeps as long as [`transact`](Retry::transact) does after its attempt number `attempt`, counted from 1, has met a conflict: for loops
-    /// that run their transactions themselves. How many attempts there are is theirs to count.
+    /// Sleeps as long as [`transact`](Retry::transact) does after its attempt number `attempt`,
+    /// counted from 1, has met a conflict: for loops that run their transactions themselves. How
+    /// many attempts there are is theirs to count.
     ///
     /// ```
     /// use firn_kv::{Db, ErrorKind, Readable, Retry, TreeOptions};
@@ -134,7 +151,10 @@ impl Retry {
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn pause(&self, db: &Db, attempt: u32) {
-        let bound = self.first_pause.saturating_mul(1 << attempt.saturating_sub(1).min(20)).min(self.longest_pause);
+        let bound = self
+            .first_pause
+            .saturating_mul(1 << attempt.saturating_sub(1).min(20))
+            .min(self.longest_pause);
         let (env, nanos) = (&db.core().env, u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX));
         if nanos > 0 {
             env.sleep(Duration::from_nanos(env.random() % nanos.saturating_add(1)));
@@ -145,12 +165,14 @@ impl Retry {
 impl Db {
     /// Begins a transaction. It is written with the handle's durability.
     pub fn transaction(&self) -> Transaction {
-        let snapshot = Snapshot { point: Arc::new(ReadPoint::new(self.handle.clone(), "transaction", true)) };
+        let snapshot =
+            Snapshot { point: Arc::new(ReadPoint::new(self.handle.clone(), "transaction", true)) };
         Transaction { db: self.clone(), snapshot, state: Arc::default() }
     }
 
-    /// Runs `work` in a transaction and commits it, again from the start as long as others got in between: 32 times at most, with short
-    /// random pauses. [`Retry::transact`] is the same with other numbers.
+    /// Runs `work` in a transaction and commits it, again from the start as long as others got in
+    /// between: 32 times at most, with short random pauses. [`Retry::transact`] is the same with
+    /// other numbers.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("firn-doc-txn-{}", std::process::id()));
@@ -196,9 +218,14 @@ impl Transaction {
     /// Sets `key` to `value` when the transaction commits.
     ///
     /// # Errors
-    /// `InvalidArgument` when key or value are over the limits, the transaction's writes would take more than a batch may, or the tree is
-    /// one of another store.
-    pub fn put(&mut self, tree: &Tree, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+    /// `InvalidArgument` when key or value are over the limits, the transaction's writes would take
+    /// more than a batch may, or the tree is one of another store.
+    pub fn put(
+        &mut self,
+        tree: &Tree,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
         self.write(tree, key.as_ref(), Some(value.as_ref()))
     }
 
@@ -217,7 +244,8 @@ impl Transaction {
         self.state.write(tree, key, value)
     }
 
-    /// Deletes every key of a range when the transaction commits, those too that others have put there by then; nothing is read for it.
+    /// Deletes every key of a range when the transaction commits, those too that others have put
+    /// there by then; nothing is read for it.
     ///
     /// # Errors
     /// As [`put`](Transaction::put).
@@ -235,16 +263,20 @@ impl Transaction {
     /// Commits: all writes at once, or none.
     ///
     /// # Errors
-    /// `Conflict` when something that was read has changed: run the whole transaction again. `Closed` when a tree that was read or is
-    /// written has been dropped. Else as [`Db::write`].
+    /// `Conflict` when something that was read has changed: run the whole transaction again.
+    /// `Closed` when a tree that was read or is written has been dropped. Else as [`Db::write`].
     pub fn commit(self) -> Result<()> {
         let batch = self.state.batch()?;
         if batch.is_empty() {
-            // Read-only: everything was read at one snapshot, which is a place in the order of commits.
+            // Read-only: everything was read at one snapshot, which is a place in the order of
+            // commits.
             return Ok(());
         }
         let since = self.snapshot.seq();
-        self.db.core().write_checked(batch, self.db.durability, &|| self.state.check(since)).map(|_| ())
+        self.db
+            .core()
+            .write_checked(batch, self.db.durability, &|| self.state.check(since))
+            .map(|_| ())
     }
 }
 

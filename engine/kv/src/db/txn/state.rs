@@ -1,11 +1,14 @@
 //! What a transaction has read and written so far.
 //!
 //! Invariants:
-//! - A key has a pending write of its own, or lies in a deleted range that has come before it, or in one that has taken earlier
-//!   writes away; so the deleted ranges of a tree are written first, and then its keys.
-//! - In what is *hidden* of a tree nothing of the snapshot is to be seen, though pending puts may be. It only grows: by what is deleted, and by
-//!   what lies between two hidden ranges where a walk has found nothing. So many deletes become one range, and each is passed once.
-//! - What a transaction has read of a tree are keys, and ranges of which no two meet, however many walks there were.
+//! - A key has a pending write of its own, or lies in a deleted range that has come before it, or
+//!   in one that has taken earlier writes away; so the deleted ranges of a tree are written first,
+//!   and then its keys.
+//! - In what is *hidden* of a tree nothing of the snapshot is to be seen, though pending puts may
+//!   be. It only grows: by what is deleted, and by what lies between two hidden ranges where a walk
+//!   has found nothing. So many deletes become one range, and each is passed once.
+//! - What a transaction has read of a tree are keys, and ranges of which no two meet, however many
+//!   walks there were.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -42,7 +45,8 @@ struct Touched {
     own: Own,
     /// Keys with a pending delete.
     deletes: VersionMap<()>,
-    /// Deleted ranges, as they were asked for: each is an operation of the batch. And what they cover.
+    /// Deleted ranges, as they were asked for: each is an operation of the batch. And what they
+    /// cover.
     calls: Vec<(Key, Option<Key>)>,
     deleted: Intervals,
     keys: BTreeSet<Vec<u8>>,
@@ -53,7 +57,8 @@ struct Touched {
     begun: u64,
 }
 
-/// What walks see of the pending writes to a tree, as they are or as they were when an iterator began.
+/// What walks see of the pending writes to a tree, as they are or as they were when an iterator
+/// began.
 #[derive(Clone, Default)]
 pub struct Own {
     puts: VersionMap<Key>,
@@ -91,7 +96,9 @@ impl Inside {
     fn charge(&mut self, bytes: usize, before: usize) -> Result<()> {
         let sum = (self.bytes - before).saturating_add(bytes);
         if sum > MAX_BATCH_LEN {
-            return Err(Error::invalid(format!("the transaction's writes would be over {MAX_BATCH_LEN} bytes")));
+            return Err(Error::invalid(format!(
+                "the transaction's writes would be over {MAX_BATCH_LEN} bytes"
+            )));
         }
         self.bytes = sum;
         Ok(())
@@ -146,12 +153,15 @@ impl State {
         // Checks the bounds, and says what they come to.
         let mut alone = Batch::new();
         alone.delete_between(tree, bounds)?;
-        let Some(BatchOp::DeleteRange { start, end, .. }) = alone.iter().next() else { return Ok(()) };
+        let Some(BatchOp::DeleteRange { start, end, .. }) = alone.iter().next() else {
+            return Ok(());
+        };
         let mut s = self.0.lock();
         let t = s.of(tree);
         let (mut puts, mut deletes) = (t.own.puts.clone(), t.deletes.clone());
         let gone: usize = puts.take(start, end).iter().map(|(k, v)| size(k, Some(v))).sum();
-        let gone = gone + deletes.take(start, end).iter().map(|(k, ())| size(k, None)).sum::<usize>();
+        let gone =
+            gone + deletes.take(start, end).iter().map(|(k, ())| size(k, None)).sum::<usize>();
         s.charge(size(start, end), gone)?;
         let t = s.of(tree);
         t.own.hidden.add(start, end);
@@ -161,7 +171,8 @@ impl State {
         Ok(())
     }
 
-    /// Between two hidden ranges of the tree, which this one begins and ends with, a walk has found nothing.
+    /// Between two hidden ranges of the tree, which this one begins and ends with, a walk has found
+    /// nothing.
     pub fn hide(&self, tree: TreeId, from: &[u8], until: Option<&[u8]>) {
         if let Some(t) = self.0.lock().trees.get_mut(&tree) {
             t.own.hidden.add(from, until);
@@ -197,7 +208,8 @@ impl State {
             let mut ranges = t.ranges.clone();
             t.walks.values().for_each(|w| w.note(&mut ranges));
             for (from, until) in ranges.iter() {
-                let range = KeyRange { from: from.to_vec(), until: until.as_deref().map(<[u8]>::to_vec) };
+                let range =
+                    KeyRange { from: from.to_vec(), until: until.as_deref().map(<[u8]>::to_vec) };
                 if changed_since(&t.tree.core, &range, since)? {
                     return Err(conflict("a range"));
                 }
@@ -210,7 +222,8 @@ impl State {
     pub fn counts(&self) -> (usize, usize) {
         let s = self.0.lock();
         let count = |f: fn(&Touched) -> usize| s.trees.values().map(f).sum();
-        let written = |t: &Touched| t.own.puts.iter().count() + t.deletes.iter().count() + t.calls.len();
+        let written =
+            |t: &Touched| t.own.puts.iter().count() + t.deletes.iter().count() + t.calls.len();
         (count(|t| t.keys.len() + t.ranges.iter().count() + t.walks.len()), count(written))
     }
 
@@ -248,10 +261,20 @@ impl State {
 
 impl Own {
     /// The next pending put of a range behind `passed`, seen from one end.
-    pub fn next(&self, range: &KeyRange, passed: Option<&[u8]>, forward: bool) -> Option<(Key, Key)> {
+    pub fn next(
+        &self,
+        range: &KeyRange,
+        passed: Option<&[u8]>,
+        forward: bool,
+    ) -> Option<(Key, Key)> {
         let is_behind = |k: &[u8]| passed.is_none_or(|p| if forward { k > p } else { k < p });
-        let is_begun =
-            |k: &[u8]| if forward { k >= range.from.as_slice() } else { range.until.as_deref().is_none_or(|u| k < u) };
+        let is_begun = |k: &[u8]| {
+            if forward {
+                k >= range.from.as_slice()
+            } else {
+                range.until.as_deref().is_none_or(|u| k < u)
+            }
+        };
         let (key, value) = self.puts.end(forward, |k| is_begun(k) && is_behind(k))?;
         range.contains(key).then(|| (key.clone(), value.clone()))
     }

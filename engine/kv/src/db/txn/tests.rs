@@ -1,4 +1,5 @@
-//! What transactions cost, counted in nodes of what they keep; and that they say and depend on what a plain list of writes would.
+//! What transactions cost, counted in nodes of what they keep; and that they say and depend on what
+//! a plain list of writes would.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -92,7 +93,8 @@ fn what_is_taken_costs_about_as_much_as_there_is() {
     };
     for (name, work) in WORKS {
         let (few, many) = (cost(128, work), cost(1024, work));
-        // Eight times as many cost 8 · 10 / 7 times as much where each costs a logarithm, and 64 times where each costs all.
+        // Eight times as many cost 8 · 10 / 7 times as much where each costs a logarithm, and 64
+        // times where each costs all.
         assert!(few > 0 && many < 16 * few, "{name}: {few}, then {many}");
     }
 }
@@ -126,16 +128,24 @@ struct Held {
 }
 
 impl Held {
-    fn new(tx: &Transaction, tree: &Tree, places: std::ops::Range<u8>, seen: &BTreeMap<u8, Vec<u8>>) -> Held {
+    fn new(
+        tx: &Transaction,
+        tree: &Tree,
+        places: std::ops::Range<u8>,
+        seen: &BTreeMap<u8, Vec<u8>>,
+    ) -> Held {
         let iter = tx.range(tree, at(places.start)..at(places.end));
-        let left = seen.iter().filter(|(p, _)| places.contains(p)).map(|(p, v)| (*p, v.clone())).collect();
+        let left =
+            seen.iter().filter(|(p, _)| places.contains(p)).map(|(p, v)| (*p, v.clone())).collect();
         Held { iter, places, left, over: false }
     }
 
     /// Takes a step and compares; notes what was read. Gives the place that it has come to.
     fn step(&mut self, forward: bool, read: &mut BTreeSet<u8>) -> Option<u8> {
-        let want = if forward { self.left.pop_front() } else { self.left.pop_back() }.filter(|_| !self.over);
-        let got = if forward { self.iter.next() } else { self.iter.next_back() }.map(|item| item.unwrap());
+        let want = if forward { self.left.pop_front() } else { self.left.pop_back() }
+            .filter(|_| !self.over);
+        let got = if forward { self.iter.next() } else { self.iter.next_back() }
+            .map(|item| item.unwrap());
         let got = got.map(|(k, v)| (k.to_vec(), v.to_vec()));
         assert_eq!(got, want.clone().map(|(p, v)| (at(p), v)));
         match want {

@@ -1,5 +1,5 @@
-//! Iterators of a transaction: the snapshot's entries and what the transaction had put when they began, merged as they are walked. What is
-//! hidden of the snapshot is left by one seek.
+//! Iterators of a transaction: the snapshot's entries and what the transaction had put when they
+//! began, merged as they are walked. What is hidden of the snapshot is left by one seek.
 
 use std::sync::Arc;
 
@@ -42,7 +42,14 @@ impl Overlay {
     /// For a new iterator over `range`.
     pub fn new(state: &Arc<State>, tree: &Tree, range: KeyRange) -> Overlay {
         let (walk, own) = state.begin_walk(tree, range);
-        Overlay { state: state.clone(), tree: tree.core.id, walk, own, front: End::default(), back: End::default() }
+        Overlay {
+            state: state.clone(),
+            tree: tree.core.id,
+            walk,
+            own,
+            front: End::default(),
+            back: End::default(),
+        }
     }
 
     fn end(&mut self, forward: bool) -> &mut End {
@@ -68,7 +75,9 @@ impl Range {
         self.overlay = Some(overlay);
         Ok(match next? {
             Next::Own(key, value) => Some(take(Here::Own(&key, &value))),
-            Next::Seen => if forward { &self.front } else { &self.back }.as_ref().map(|v| take(Here::Seen(v))),
+            Next::Seen => {
+                if forward { &self.front } else { &self.back }.as_ref().map(|v| take(Here::Seen(v)))
+            }
             Next::Nothing => {
                 self.done = true;
                 None
@@ -78,7 +87,11 @@ impl Range {
 
     fn next_over(&mut self, o: &mut Overlay, forward: bool) -> Result<Next> {
         self.settle(o, forward)?;
-        let (cursor, end, other) = if forward { (&self.front, &o.front, &o.back) } else { (&self.back, &o.back, &o.front) };
+        let (cursor, end, other) = if forward {
+            (&self.front, &o.front, &o.back)
+        } else {
+            (&self.back, &o.back, &o.front)
+        };
         let seen = cursor.as_ref().filter(|v| v.valid() && !end.is_over).map(|v| v.key());
         let is_behind = |a: &[u8], b: &[u8]| if forward { a > b } else { a < b };
         // Of two equal keys the own one counts.
@@ -86,7 +99,8 @@ impl Range {
         let own = own.filter(|(key, _)| seen.is_none_or(|s| !is_behind(key, s)));
         let key = own.as_ref().map(|(key, _)| &**key).or(seen);
         // Where the other end has been is the end.
-        let key = key.filter(|key| other.passed.as_deref().is_none_or(|other| is_behind(other, key)));
+        let key =
+            key.filter(|key| other.passed.as_deref().is_none_or(|other| is_behind(other, key)));
         o.state.walked(o.tree, o.walk, key, forward);
         let Some(key) = key else { return Ok(Next::Nothing) };
         let passed = key.to_vec();
@@ -100,7 +114,9 @@ impl Range {
         if !is_open {
             self.open(forward)?;
         }
-        let Some(v) = (if forward { &mut self.front } else { &mut self.back }) else { return Ok(()) };
+        let Some(v) = (if forward { &mut self.front } else { &mut self.back }) else {
+            return Ok(());
+        };
         let end = if forward { &mut o.front } else { &mut o.back };
         if end.is_over {
             return Ok(());
@@ -116,8 +132,8 @@ impl Range {
             && let Some((from, until)) = o.own.hidden.around(v.key())
         {
             let here = (from.clone(), until.clone());
-            // From the one that it has left to this one there is nothing; but what a hook has folded to nothing may be something when it's
-            // asked again.
+            // From the one that it has left to this one there is nothing; but what a hook has
+            // folded to nothing may be something when it's asked again.
             if let Some(left) = left.filter(|_| !v.passed().1) {
                 let (first, last) = if forward { (&left, &here) } else { (&here, &left) };
                 o.state.hide(o.tree, &first.0, last.1.as_deref());

@@ -2,8 +2,10 @@
 //!
 //! Invariants:
 //! - Bytes at and after the length are zero in every page, so growing a file shows zeros.
-//! - Outside `dirty` and `lost`, the present and the durable content are the same up to the shorter length.
-//! - Pages are shared between copies until one of them writes: a copy costs one reference count per page.
+//! - Outside `dirty` and `lost`, the present and the durable content are the same up to the shorter
+//!   length.
+//! - Pages are shared between copies until one of them writes: a copy costs one reference count per
+//!   page.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +25,8 @@ pub(super) struct Content {
     len: u64,
 }
 
-/// Splits a byte range at page boundaries: page number, start in the page, start in the range, length.
+/// Splits a byte range at page boundaries: page number, start in the page, start in the range,
+/// length.
 fn pieces(offset: u64, len: u64) -> impl Iterator<Item = (usize, usize, usize, usize)> {
     let end = offset + len;
     let mut at = offset;
@@ -32,7 +35,8 @@ fn pieces(offset: u64, len: u64) -> impl Iterator<Item = (usize, usize, usize, u
             return None;
         }
         let n = (PAGE - at % PAGE).min(end - at);
-        let piece = ((at / PAGE) as usize, (at % PAGE) as usize, (at - offset) as usize, n as usize);
+        let piece =
+            ((at / PAGE) as usize, (at % PAGE) as usize, (at - offset) as usize, n as usize);
         at += n;
         Some(piece)
     })
@@ -98,7 +102,9 @@ impl Content {
         for (page, at, _, n) in pieces(start, end - start) {
             match from.pages.get(page).and_then(Option::as_ref) {
                 Some(p) => self.page_mut(page)[at..at + n].copy_from_slice(&p[at..at + n]),
-                None if self.pages.get(page).is_some_and(Option::is_some) => self.page_mut(page)[at..at + n].fill(0),
+                None if self.pages.get(page).is_some_and(Option::is_some) => {
+                    self.page_mut(page)[at..at + n].fill(0)
+                }
                 None => {}
             }
         }
@@ -233,7 +239,8 @@ impl File {
 
     /// Each unsynced sector reached the disk or did not, and so did the length, or a part of it.
     pub fn settle_random(&mut self, rng: &mut Rng) {
-        let (short, long) = (self.durable.len.min(self.now.len), self.durable.len.max(self.now.len));
+        let (short, long) =
+            (self.durable.len.min(self.now.len), self.durable.len.max(self.now.len));
         let len = match rng.below(4) {
             0 => self.durable.len,
             1 => self.now.len,

@@ -1,10 +1,13 @@
-//! The state of a disk as plain data: inodes, directories, and what of them is durable; the operations that change it; what a
-//! crash leaves of it.
+//! The state of a disk as plain data: inodes, directories, and what of them is durable; the
+//! operations that change it; what a crash leaves of it.
 //!
 //! Invariants:
-//! - [`Disk::apply`] is a pure function of the state and the operation: replaying a journal gives the same disk.
-//! - A name's states since its directory's last sync are kept in order, the durable one first; a power cut shows one of them.
-//! - A rename within a directory is atomic: no cut takes the old name away without giving the new one.
+//! - [`Disk::apply`] is a pure function of the state and the operation: replaying a journal gives
+//!   the same disk.
+//! - A name's states since its directory's last sync are kept in order, the durable one first; a
+//!   power cut shows one of them.
+//! - A rename within a directory is atomic: no cut takes the old name away without giving the new
+//!   one.
 //! - A copy shares all inodes with its original until one of them changes.
 
 use std::collections::BTreeMap;
@@ -17,27 +20,31 @@ use super::rng::Rng;
 /// What happens to the disk in a crash: see [`MemEnv::crash_image`](super::MemEnv::crash_image).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// The process dies, the system lives: every operation survives, and what was unsynced still is.
+    /// The process dies, the system lives: every operation survives, and what was unsynced still
+    /// is.
     Process,
     /// The power fails, but everything had reached the disk already.
     PowerAll,
     /// The power fails, and only what was synced had reached the disk.
     PowerNone,
-    /// The power fails; all unsynced directory entries survive or none, and all unsynced file data (lengths too) or none.
+    /// The power fails; all unsynced directory entries survive or none, and all unsynced file data
+    /// (lengths too) or none.
     PowerData {
         /// Whether unsynced creations, renames, links and removals survive.
         keep_entries: bool,
         /// Whether unsynced file data and lengths survive.
         keep_data: bool,
     },
-    /// As `PowerAll`, but when the last operation was a write, only its first `bytes` bytes were written.
+    /// As `PowerAll`, but when the last operation was a write, only its first `bytes` bytes were
+    /// written.
     Torn {
         /// How many bytes of the last write survive.
         bytes: u64,
     },
-    /// The power fails; by this seed, each unsynced 512-byte sector holds its old or its new content, each file's length lies
-    /// between the synced and the current one (never-written sectors read as zeros), and each name is in one of the states that
-    /// it had since its directory was synced.
+    /// The power fails; by this seed, each unsynced 512-byte sector holds its old or its new
+    /// content, each file's length lies between the synced and the current one (never-written
+    /// sectors read as zeros), and each name is in one of the states that it had since its
+    /// directory was synced.
     PowerRandom(u64),
 }
 
@@ -79,8 +86,12 @@ impl std::fmt::Display for Op {
             Op::Sync { path, .. } => write!(f, "sync {}", path.display()),
             Op::SyncFailed { path, .. } => write!(f, "sync {}, which fails", path.display()),
             Op::SyncDir { path, .. } => write!(f, "sync directory {}", path.display()),
-            Op::Rename { paths, .. } => write!(f, "rename {} to {}", paths.0.display(), paths.1.display()),
-            Op::Link { paths, .. } => write!(f, "link {} as {}", paths.0.display(), paths.1.display()),
+            Op::Rename { paths, .. } => {
+                write!(f, "rename {} to {}", paths.0.display(), paths.1.display())
+            }
+            Op::Link { paths, .. } => {
+                write!(f, "link {} as {}", paths.0.display(), paths.1.display())
+            }
             Op::Remove { path, .. } => write!(f, "remove {}", path.display()),
         }
     }
@@ -92,7 +103,8 @@ type States = Vec<(u64, Option<Entry>)>;
 #[derive(Clone, Default)]
 pub(super) struct Dir {
     now: BTreeMap<String, Entry>,
-    /// The names that changed since the last sync, with all their states since then, the durable one first.
+    /// The names that changed since the last sync, with all their states since then, the durable
+    /// one first.
     unsynced: BTreeMap<String, States>,
     /// The renames within this directory since the last sync: when, from, to.
     renames: Vec<(u64, String, String)>,
@@ -113,7 +125,10 @@ impl Dir {
         if !keeps {
             return;
         }
-        self.unsynced.entry(name.to_string()).or_insert_with(|| vec![(0, before)]).push((stamp, entry));
+        self.unsynced
+            .entry(name.to_string())
+            .or_insert_with(|| vec![(0, before)])
+            .push((stamp, entry));
     }
 
     fn stamp(&mut self) -> u64 {
@@ -123,9 +138,13 @@ impl Dir {
 
     /// The state of each unsynced name after a power cut, as positions in their lists of states.
     fn draw(&self, rng: &mut Rng) -> BTreeMap<&str, usize> {
-        let mut drawn: BTreeMap<&str, usize> =
-            self.unsynced.iter().map(|(name, states)| (name.as_str(), rng.below(states.len() as u64) as usize)).collect();
-        // The old name is gone only where the new one has come; bringing a name forward may bring others.
+        let mut drawn: BTreeMap<&str, usize> = self
+            .unsynced
+            .iter()
+            .map(|(name, states)| (name.as_str(), rng.below(states.len() as u64) as usize))
+            .collect();
+        // The old name is gone only where the new one has come; bringing a name forward may bring
+        // others.
         loop {
             let mut changed = false;
             for (stamp, from, to) in &self.renames {
@@ -143,11 +162,15 @@ impl Dir {
 
     fn settle(&mut self, keep: bool, rng: Option<&mut Rng>) {
         if let Some(rng) = rng {
-            let drawn: Vec<(String, Option<Entry>)> =
-                self.draw(rng).into_iter().map(|(name, at)| (name.to_string(), self.unsynced[name][at].1)).collect();
+            let drawn: Vec<(String, Option<Entry>)> = self
+                .draw(rng)
+                .into_iter()
+                .map(|(name, at)| (name.to_string(), self.unsynced[name][at].1))
+                .collect();
             self.put(drawn);
         } else if !keep {
-            let durable: Vec<(String, Option<Entry>)> = self.unsynced.iter().map(|(n, s)| (n.clone(), s[0].1)).collect();
+            let durable: Vec<(String, Option<Entry>)> =
+                self.unsynced.iter().map(|(n, s)| (n.clone(), s[0].1)).collect();
             self.put(durable);
         }
         self.unsynced.clear();
@@ -166,7 +189,8 @@ impl Dir {
     /// Whether a power cut could make any name lead to this inode.
     fn may_lead_to(&self, ino: Ino) -> bool {
         let leads = |e: &Entry| matches!(e, Entry::File(i) | Entry::Dir(i) if *i == ino);
-        self.now.values().any(leads) || self.unsynced.values().flatten().any(|(_, e)| e.as_ref().is_some_and(leads))
+        self.now.values().any(leads)
+            || self.unsynced.values().flatten().any(|(_, e)| e.as_ref().is_some_and(leads))
     }
 }
 
@@ -183,7 +207,12 @@ pub(super) struct Disk {
 impl Disk {
     /// An empty root.
     pub fn new(keeps: bool) -> Disk {
-        Disk { files: BTreeMap::new(), dirs: BTreeMap::from([(ROOT, Arc::default())]), next_ino: ROOT + 1, keeps }
+        Disk {
+            files: BTreeMap::new(),
+            dirs: BTreeMap::from([(ROOT, Arc::default())]),
+            next_ino: ROOT + 1,
+            keeps,
+        }
     }
 
     pub fn next_ino(&self) -> Ino {
@@ -214,8 +243,8 @@ impl Disk {
         }
     }
 
-    /// Makes one operation happen. One on an inode that is gone (a file without a name whose last reader is not known here)
-    /// has no effect that anyone could see.
+    /// Makes one operation happen. One on an inode that is gone (a file without a name whose last
+    /// reader is not known here) has no effect that anyone could see.
     pub fn apply(&mut self, op: &Op) {
         match op {
             Op::Create { dir, name, ino, .. } => {
@@ -265,7 +294,9 @@ impl Disk {
     }
 
     fn rename(&mut self, from: &(Ino, String), to: &(Ino, String)) {
-        let Some(entry) = self.dir(from.0).and_then(|d| d.now.get(&from.1).copied()) else { return };
+        let Some(entry) = self.dir(from.0).and_then(|d| d.now.get(&from.1).copied()) else {
+            return;
+        };
         if from.0 != to.0 {
             self.set(to.0, &to.1, Some(entry));
             self.set(from.0, &from.1, None);
@@ -296,7 +327,9 @@ impl Disk {
             Cut::Process => {}
             Cut::PowerAll | Cut::Torn { .. } => disk.settle(true, true, None),
             Cut::PowerNone => disk.settle(false, false, None),
-            Cut::PowerData { keep_entries, keep_data } => disk.settle(*keep_entries, *keep_data, None),
+            Cut::PowerData { keep_entries, keep_data } => {
+                disk.settle(*keep_entries, *keep_data, None)
+            }
             Cut::PowerRandom(seed) => disk.settle(true, true, Some(Rng(*seed))),
         }
         disk.drop_nameless();
@@ -326,7 +359,9 @@ impl Disk {
                 continue;
             }
             let Some(d) = self.dirs.get(&dir) else { continue };
-            for entry in d.now.values().copied().chain(d.unsynced.values().flatten().filter_map(|(_, e)| *e)) {
+            for entry in
+                d.now.values().copied().chain(d.unsynced.values().flatten().filter_map(|(_, e)| *e))
+            {
                 match entry {
                     Entry::Dir(i) => open.push(i),
                     Entry::File(i) => drop(seen.insert(i)),
@@ -347,6 +382,8 @@ impl Disk {
     /// The files that a sync of this directory may leave without a name.
     pub fn replaced_in(&self, dir: Ino) -> Vec<Ino> {
         let states = self.dir(dir).into_iter().flat_map(|d| d.unsynced.values().flatten());
-        states.filter_map(|(_, e)| if let Some(Entry::File(i)) = e { Some(*i) } else { None }).collect()
+        states
+            .filter_map(|(_, e)| if let Some(Entry::File(i)) = e { Some(*i) } else { None })
+            .collect()
     }
 }

@@ -1,4 +1,5 @@
-//! A small seeded generator (splitmix64), so that every choice of the in-memory environment can be made again.
+//! A small seeded generator (splitmix64), so that every choice of the in-memory environment can be
+//! made again.
 
 /// The generator's state; any seed is good.
 #[derive(Clone)]

@@ -42,12 +42,16 @@ fn unsynced_data_and_unsynced_names_are_lost_apart() {
     f.sync().unwrap(); // 6
     let shown = |cut| images(&mem, cut).iter().map(|i| text(i, "/f")).collect::<Vec<_>>();
     let some = |s: &str| Some(s.to_string());
-    let all = [None, some(""), some("one"), some("one"), some("onetwo"), some("onetwo"), some("onetwo")];
+    let all =
+        [None, some(""), some("one"), some("one"), some("onetwo"), some("onetwo"), some("onetwo")];
     assert_eq!(shown(Cut::Process), all);
     assert_eq!(shown(Cut::PowerAll), all);
     assert_eq!(shown(Cut::PowerNone), [None, None, None, None, None, some("one"), some("onetwo")]);
     let names_only = Cut::PowerData { keep_entries: true, keep_data: false };
-    assert_eq!(shown(names_only), [None, some(""), some(""), some("one"), some("one"), some("one"), some("onetwo")]);
+    assert_eq!(
+        shown(names_only),
+        [None, some(""), some(""), some("one"), some("one"), some("one"), some("onetwo")]
+    );
     let data_only = Cut::PowerData { keep_entries: false, keep_data: true };
     assert_eq!(shown(data_only), [None, None, None, None, None, some("onetwo"), some("onetwo")]);
     assert_eq!(mem.journal_op(1).unwrap(), "write /f at 0, 3 bytes");
@@ -109,7 +113,11 @@ fn a_rename_never_loses_the_file() {
         mem.rename(p("/b"), p("/c")).unwrap();
         mem.write_file(p("/a"), b"new").unwrap();
         let image = mem.crash_image(0, &Cut::PowerRandom(seed));
-        assert!(["/a", "/b", "/c"].iter().any(|f| text(&image, f).as_deref() == Some("A")), "{:?}", dump(&image));
+        assert!(
+            ["/a", "/b", "/c"].iter().any(|f| text(&image, f).as_deref() == Some("A")),
+            "{:?}",
+            dump(&image)
+        );
         assert!(text(&image, "/c").is_some());
     }
 }
@@ -125,7 +133,10 @@ fn a_log_s_length_is_durable_after_its_sync() {
     assert_eq!(len(), 2048);
     log.write_at(100, b"stale").unwrap();
     assert_eq!(mem.crash_image(0, &Cut::PowerNone).read_file(p("/log")).unwrap(), [0; 2048]);
-    assert_eq!(mem.crash_image(0, &Cut::Process).read_file(p("/log")).unwrap()[100..105], *b"stale");
+    assert_eq!(
+        mem.crash_image(0, &Cut::Process).read_file(p("/log")).unwrap()[100..105],
+        *b"stale"
+    );
 }
 
 #[test]
@@ -138,8 +149,13 @@ fn a_torn_write_keeps_its_first_bytes() {
     let mut crasher = mem.crasher();
     assert_eq!((crasher.last_write(), crasher.last_op()), (None, None));
     while crasher.advance() {}
-    assert_eq!((crasher.last_write(), crasher.last_op().unwrap()), (Some(4), "write /f at 4, 4 bytes".to_string()));
-    for (bytes, want) in [(0, "head"), (1, "headt"), (3, "headtai"), (4, "headtail"), (u64::MAX, "headtail")] {
+    assert_eq!(
+        (crasher.last_write(), crasher.last_op().unwrap()),
+        (Some(4), "write /f at 4, 4 bytes".to_string())
+    );
+    for (bytes, want) in
+        [(0, "head"), (1, "headt"), (3, "headtai"), (4, "headtail"), (u64::MAX, "headtail")]
+    {
         assert_eq!(text(&crasher.image(&Cut::Torn { bytes }), "/f").unwrap(), want);
     }
     drop(f);
@@ -168,7 +184,10 @@ fn random_cuts_show_every_mixture_and_nothing_else() {
             assert!(chunk.iter().all(|b| *b == chunk[0]) && (chunk[0] == old || chunk[0] == b'n'));
         }
         seen.insert(states);
-        assert_eq!(dump(&mem.crash_image(0, &Cut::PowerRandom(seed))), [(PathBuf::from("/f"), got)]);
+        assert_eq!(
+            dump(&mem.crash_image(0, &Cut::PowerRandom(seed))),
+            [(PathBuf::from("/f"), got)]
+        );
     }
     assert!([1024, 1536, 1724].iter().all(|n| lengths.contains(n)) && lengths.len() > 100);
     assert_eq!(seen.iter().filter(|s| s.len() == 4).count(), 16);
@@ -218,7 +237,10 @@ fn a_plain_one_lets_go_at_once_and_has_the_clock_of_the_system() {
     assert!(!is_there(g) && is_there(f), "what was replaced is gone without a sync");
     mem.remove(p("/g")).unwrap();
     assert!(!is_there(f));
-    assert!(mem.wall_micros() > FIRST_WALL_MICROS + 365 * 86_400_000_000 && mem.random() != mem.random());
+    assert!(
+        mem.wall_micros() > FIRST_WALL_MICROS + 365 * 86_400_000_000
+            && mem.random() != mem.random()
+    );
 }
 
 #[test]
@@ -239,7 +261,10 @@ fn images_and_forks_are_worlds_of_their_own() {
     drop(fork.lock(p("/LOCK")).unwrap());
     fork.append(p("/f")).unwrap().append(b"two").unwrap();
     mem.advance(Duration::from_secs(1));
-    assert_eq!((text(&mem, "/f").unwrap(), text(&fork, "/f").unwrap()), ("one".to_string(), "onetwo".to_string()));
+    assert_eq!(
+        (text(&mem, "/f").unwrap(), text(&fork, "/f").unwrap()),
+        ("one".to_string(), "onetwo".to_string())
+    );
     assert_eq!(fork.monotonic_nanos(), 5_000_000_000);
 }
 
@@ -256,7 +281,10 @@ fn checkpoints_of_a_long_journal_do_not_show() {
         }
     }
     let all = images(&mem, Cut::PowerNone);
-    assert_eq!(all.last().unwrap().file_len(p("/f")).unwrap(), (CHECKPOINT_EVERY as u64 * 2 - 1).div_euclid(5) * 20 + 4);
+    assert_eq!(
+        all.last().unwrap().file_len(p("/f")).unwrap(),
+        (CHECKPOINT_EVERY as u64 * 2 - 1).div_euclid(5) * 20 + 4
+    );
     images(&mem, Cut::PowerRandom(3));
 }
 
@@ -306,7 +334,8 @@ impl Oracle {
                 }
             }
             Step::SetLen(len) => {
-                let (short, long) = (self.now.len().min(len as usize), self.now.len().max(len as usize));
+                let (short, long) =
+                    (self.now.len().min(len as usize), self.now.len().max(len as usize));
                 self.touch(short, long);
                 self.now.resize(len as usize, 0);
             }

@@ -1,4 +1,5 @@
-//! Threads, sleeps and the passing of time: of the operating system and by hand, or the scheduler's.
+//! Threads, sleeps and the passing of time: of the operating system and by hand, or the
+//! scheduler's.
 
 #[cfg(not(interleave))]
 mod real {
@@ -43,7 +44,10 @@ mod scheduled {
         firn_interleave::sleep(time);
     }
 
-    pub(in super::super) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
+    pub(in super::super) fn spawn(
+        name: &str,
+        work: Box<dyn FnOnce() + Send>,
+    ) -> Result<Box<dyn Thread>> {
         Ok(Box::new(Scheduled(firn_interleave::spawn(name, work))))
     }
 }

@@ -1,10 +1,12 @@
 //! The arena over raw memory: one piece of it, a bump pointer, offsets as references.
 //!
-//! An entry, aligned to 4 bytes: `trailer u64 ‖ key length u16 ‖ value length u16 ‖ [value length u32 ‖ key length u32] ‖ key ‖ value`; the
-//! long lengths are there, and count, when the short one of the value is 0xffff. (In memory only: native byte order.)
+//! An entry, aligned to 4 bytes: `trailer u64 ‖ key length u16 ‖ value length u16 ‖ [value length
+//! u32 ‖ key length u32] ‖ key ‖ value`; the long lengths are there, and count, when the short one
+//! of the value is 0xffff. (In memory only: native byte order.)
 //!
-//! Invariants (beside those of the module above): A7: the bump pointer only grows, every allocation is of bytes that no other has,
-//! and none goes past the mapping: a caller that added more than it reserved is stopped by a panic, not by a stray write.
+//! Invariants (beside those of the module above): A7: the bump pointer only grows, every allocation
+//! is of bytes that no other has, and none goes past the mapping: a caller that added more than it
+//! reserved is stopped by a panic, not by a stray write.
 
 use super::super::pool::Lease;
 use super::super::sync::atomic::AtomicU64;
@@ -21,13 +23,14 @@ use std::ptr::NonNull;
 const HUGE: usize = 2 << 20;
 /// Mappings of at least this many bytes may have huge pages. Smaller ones would waste most of one.
 const HUGE_FROM: usize = 8 << 20;
-/// Fewer bytes than this are the allocator's: the empty memtables of thousands of trees. More are not, for it may keep what it gets back: of
-/// 10,000 memtables of 8 KiB that had become larger it kept 80 MiB, and nothing of another size came to use it. (The interpreter has no
-/// mappings, and its uninitialised memory shows it what is read before it is written.)
+/// Fewer bytes than this are the allocator's: the empty memtables of thousands of trees. More are
+/// not, for it may keep what it gets back: of 10,000 memtables of 8 KiB that had become larger it
+/// kept 80 MiB, and nothing of another size came to use it. (The interpreter has no mappings, and
+/// its uninitialised memory shows it what is read before it is written.)
 const ALLOCATED: usize = 8 << 10;
 
-/// Memory of a fixed size, not cleared when it is reused: of the allocator when it is small, else an anonymous mapping, of which nothing
-/// is resident before it is touched.
+/// Memory of a fixed size, not cleared when it is reused: of the allocator when it is small, else
+/// an anonymous mapping, of which nothing is resident before it is touched.
 pub(crate) struct Mapping {
     map: Option<memmap2::MmapMut>,
     base: NonNull<u8>,
@@ -42,12 +45,20 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Memory of `len` bytes, more than none. One that may have huge pages is aligned to them.
     pub(crate) fn new(len: usize) -> Result<Mapping> {
-        let mapped = if cfg!(any(miri, target_family = "wasm")) || len < ALLOCATED { None } else { Self::mapped(len) };
+        let mapped = if cfg!(any(miri, target_family = "wasm")) || len < ALLOCATED {
+            None
+        } else {
+            Self::mapped(len)
+        };
         if let Some(mapping) = mapped {
             return Ok(mapping);
         }
-        let failed =
-            || Error::new(ErrorKind::Exhausted, format!("there are no {len} bytes of memory; free some, and try again"));
+        let failed = || {
+            Error::new(
+                ErrorKind::Exhausted,
+                format!("there are no {len} bytes of memory; free some, and try again"),
+            )
+        };
         if len > isize::MAX as usize - 64 {
             return Err(failed());
         }
@@ -56,10 +67,12 @@ impl Mapping {
         NonNull::new(p).map(|base| Mapping { map: None, base, len }).ok_or_else(failed)
     }
 
-    /// A mapping; `None` where the system gives none: a process may have some 65,000, and those of files are among them.
+    /// A mapping; `None` where the system gives none: a process may have some 65,000, and those of
+    /// files are among them.
     fn mapped(len: usize) -> Option<Mapping> {
         let slack = if len >= HUGE_FROM { HUGE } else { 0 };
-        let mut map = memmap2::MmapOptions::new().len(len + slack).no_reserve_swap().map_anon().ok()?;
+        let mut map =
+            memmap2::MmapOptions::new().len(len + slack).no_reserve_swap().map_anon().ok()?;
         let start = map.as_mut_ptr();
         let skip = if slack > 0 { start.align_offset(HUGE) } else { 0 };
         let base = NonNull::new(start.wrapping_add(skip))?;
@@ -67,7 +80,8 @@ impl Mapping {
     }
 
     fn layout(len: usize) -> std::alloc::Layout {
-        std::alloc::Layout::from_size_align(len.max(64), 64).unwrap_or(std::alloc::Layout::new::<[u64; 8]>())
+        std::alloc::Layout::from_size_align(len.max(64), 64)
+            .unwrap_or(std::alloc::Layout::new::<[u64; 8]>())
     }
 
     /// Bytes of memory.
@@ -75,7 +89,8 @@ impl Mapping {
         self.len
     }
 
-    /// Whether so much is counted as a whole, touched or not: that is so of what the allocator gives.
+    /// Whether so much is counted as a whole, touched or not: that is so of what the allocator
+    /// gives.
     pub(crate) fn is_small(len: usize) -> bool {
         len < ALLOCATED
     }
@@ -85,14 +100,16 @@ impl Mapping {
         if len >= HUGE_FROM { HUGE } else { (len / 8).next_multiple_of(4096) }
     }
 
-    /// Says that the bytes from `from` to `to` are about to be filled, so that they get huge pages where they can.
+    /// Says that the bytes from `from` to `to` are about to be filled, so that they get huge pages
+    /// where they can.
     pub(crate) fn fill(&self, from: usize, to: usize) {
         #[cfg(target_os = "linux")]
         if let Some(map) = self.map.as_ref().filter(|_| self.len >= HUGE_FROM) {
             let (from, to) = (from / HUGE * HUGE, to.next_multiple_of(HUGE).min(self.len));
             let skip = self.base.as_ptr().addr() - map.as_ptr().addr();
             // A kernel without huge pages refuses, and small ones do.
-            let _ = map.advise_range(memmap2::Advice::HugePage, skip + from, to.saturating_sub(from));
+            let _ =
+                map.advise_range(memmap2::Advice::HugePage, skip + from, to.saturating_sub(from));
         }
         #[cfg(not(target_os = "linux"))]
         let _ = (from, to);
@@ -123,7 +140,8 @@ const START: u64 = 64;
 pub(in super::super) struct Arena {
     base: NonNull<u8>,
     limit: u32,
-    /// Low 32 bits: bytes in use. High 32 bits: point entries. One atomic, so that counting costs nothing.
+    /// Low 32 bits: bytes in use. High 32 bits: point entries. One atomic, so that counting costs
+    /// nothing.
     top: AtomicU64,
     lease: Lease,
 }
@@ -137,7 +155,12 @@ impl Arena {
     /// An empty arena in the leased memory, of which it can use 4 GiB - 1 at most.
     pub fn new(lease: Lease) -> Arena {
         let (base, len) = (lease.mapping().base, lease.mapping().len());
-        Arena { base, limit: u32::try_from(len).unwrap_or(u32::MAX), top: AtomicU64::new(START), lease }
+        Arena {
+            base,
+            limit: u32::try_from(len).unwrap_or(u32::MAX),
+            top: AtomicU64::new(START),
+            lease,
+        }
     }
 
     /// What it lives in.
@@ -145,8 +168,9 @@ impl Arena {
         &self.lease
     }
 
-    /// An arena with the same content at the same places, in other memory of at least this size. Nobody adds to this one meanwhile, and
-    /// whoever has added says so to the caller (Release, Acquire); others may read it.
+    /// An arena with the same content at the same places, in other memory of at least this size.
+    /// Nobody adds to this one meanwhile, and whoever has added says so to the caller (Release,
+    /// Acquire); others may read it.
     ///
     /// # Errors
     /// `InvalidArgument` when the memory is too small.
@@ -155,10 +179,14 @@ impl Arena {
         let top = self.top.load(Relaxed);
         let used = top as u32;
         if used > copy.limit {
-            return Err(Error::invalid(format!("{used} bytes of a memtable do not fit {}", copy.limit)));
+            return Err(Error::invalid(format!(
+                "{used} bytes of a memtable do not fit {}",
+                copy.limit
+            )));
         }
-        // SAFETY: both have so many bytes and are different memory. Bytes that nobody has written are copied as such: as bytes, and
-        // nothing is concluded from them (A6). Atomics are read beside other readers only: there is no writer, by the caller's promise.
+        // SAFETY: both have so many bytes and are different memory. Bytes that nobody has written
+        // are copied as such: as bytes, and nothing is concluded from them (A6). Atomics are read
+        // beside other readers only: there is no writer, by the caller's promise.
         unsafe { copy.base.as_ptr().copy_from_nonoverlapping(self.base.as_ptr(), used as usize) };
         copy.top.store(top, Relaxed);
         Ok(copy)
@@ -203,12 +231,16 @@ impl Arena {
     /// Copies an entry into the arena.
     #[inline]
     pub fn add(&self, key: &[u8], trailer: Trailer, value: &[u8], counted: bool) -> Ref<Record> {
-        assert!(key.len() <= MAX_KEY_LEN && value.len() < 1 << 30, "the key or the value is too long");
+        assert!(
+            key.len() <= MAX_KEY_LEN && value.len() < 1 << 30,
+            "the key or the value is too long"
+        );
         let size = super::record_size(key.len(), value.len());
         let start = self.top.fetch_add((counted as u64) << 32 | size as u64, Relaxed) & 0xffff_ffff;
         self.check(start + size as u64);
         let long = super::is_long(key.len(), value.len());
-        // SAFETY: in bounds and nobody else's (A7). The trailer may lie at an odd multiple of 4, hence unaligned.
+        // SAFETY: in bounds and nobody else's (A7). The trailer may lie at an odd multiple of 4,
+        // hence unaligned.
         unsafe {
             let p = self.at(start as u32);
             p.cast::<u64>().write_unaligned(trailer.0);
@@ -281,7 +313,10 @@ fn overflow() -> ! {
 }
 
 fn reference<T>(start: u32) -> Ref<T> {
-    Ref::new(NonZeroU32::new(start).unwrap_or_else(|| unreachable!("the first bytes of an arena are never given out")))
+    Ref::new(
+        NonZeroU32::new(start)
+            .unwrap_or_else(|| unreachable!("the first bytes of an arena are never given out")),
+    )
 }
 
 /// A view of an entry: its parts live as long as the arena.
@@ -302,7 +337,8 @@ impl<'a> Entry<'a> {
     /// Its key.
     #[inline]
     pub fn key(&self) -> &'a [u8] {
-        // SAFETY: the lengths are those of the bytes that follow them (A1), which never change (A3).
+        // SAFETY: the lengths are those of the bytes that follow them (A1), which never change
+        // (A3).
         unsafe {
             let (key, _, bytes) = self.parts();
             std::slice::from_raw_parts(bytes, key)

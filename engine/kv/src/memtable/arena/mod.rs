@@ -1,14 +1,20 @@
-//! The memtable's memory: typed, append-only nodes behind 32-bit references. The one room of the memtable with `unsafe` in it.
+//! The memtable's memory: typed, append-only nodes behind 32-bit references. The one room of the
+//! memtable with `unsafe` in it.
 //!
 //! Invariants, which are the safety argument:
-//! - A1: a [`Ref`] is made only by the arena, after the node or entry that it names has been written in full. Nodes and entries
-//!   are never moved or freed before the arena is, and an arena is dropped only when nobody borrows from it.
-//! - A2: a [`Ref`] reaches another thread only through an [`AtomicRef`], which loads with Acquire and stores with Release, or
-//!   through a body's slots, published by a Release store of the count (A4). So whoever holds a `Ref` sees what it names.
-//! - A3: fields that change after publication are atomics. Everything else is written before publication and never again.
-//! - A4: slot `i` of a [`Body`] is written once: before publication, or by the holder of its leaf's lock while `count == i`; the
-//!   Release store `count = i + 1` follows. A reader touches only slots below a count that it loaded with Acquire.
-//! - A5: a `Ref` is used with the arena that made it. Each skiplist owns one arena and hands no `Ref` to another.
+//! - A1: a [`Ref`] is made only by the arena, after the node or entry that it names has been
+//!   written in full. Nodes and entries are never moved or freed before the arena is, and an arena
+//!   is dropped only when nobody borrows from it.
+//! - A2: a [`Ref`] reaches another thread only through an [`AtomicRef`], which loads with Acquire
+//!   and stores with Release, or through a body's slots, published by a Release store of the count
+//!   (A4). So whoever holds a `Ref` sees what it names.
+//! - A3: fields that change after publication are atomics. Everything else is written before
+//!   publication and never again.
+//! - A4: slot `i` of a [`Body`] is written once: before publication, or by the holder of its leaf's
+//!   lock while `count == i`; the Release store `count = i + 1` follows. A reader touches only
+//!   slots below a count that it loaded with Acquire.
+//! - A5: a `Ref` is used with the arena that made it. Each skiplist owns one arena and hands no
+//!   `Ref` to another.
 //! - A6: nothing relies on what unused memory holds: mappings are recycled without being cleared.
 
 #![allow(unsafe_code)]
@@ -70,7 +76,8 @@ impl<T> Ref<T> {
     }
 }
 
-/// A reference that changes: loads acquire, stores release, so it can never name what its reader does not see (A2).
+/// A reference that changes: loads acquire, stores release, so it can never name what its reader
+/// does not see (A2).
 pub(super) struct AtomicRef<T>(AtomicU32, PhantomData<fn() -> T>);
 
 impl<T> AtomicRef<T> {
@@ -124,7 +131,8 @@ impl sealed::Sealed for Body {
     #[cfg(loom)]
     fn copied(&self) -> Self {
         let slots = self.slots();
-        let slots: Vec<_> = slots.heads.iter().copied().zip(slots.entries.iter().copied()).collect();
+        let slots: Vec<_> =
+            slots.heads.iter().copied().zip(slots.entries.iter().copied()).collect();
         Body::new(self.prefix as usize, self.next(), slots.into_iter())
     }
 }
@@ -143,14 +151,16 @@ impl sealed::Sealed for Tombstone {
     }
 }
 
-/// The header of a leaf, one cache line: its low bound, its body, its links. All of its entries are at or above the bound.
+/// The header of a leaf, one cache line: its low bound, its body, its links. All of its entries are
+/// at or above the bound.
 #[repr(C, align(64))]
 pub(super) struct Leaf {
     /// First 8 bytes of the low bound's key as a big-endian number, zero-padded.
     pub word: u64,
     /// 16 bytes of the low bound's key from `skip` on, zero-padded.
     pub window: [u64; 2],
-    /// Where the window starts; about what the bound shares with its left neighbour's, so that the window tells them apart.
+    /// Where the window starts; about what the bound shares with its left neighbour's, so that the
+    /// window tells them apart.
     pub skip: u32,
     /// The low bound: an entry of this leaf. `None` only for the first leaf, which has none.
     pub low: Option<Ref<Record>>,
@@ -176,7 +186,8 @@ impl Tower {
 }
 
 impl Leaf {
-    /// A leaf whose low bound is `low` (with that key), standing right of a leaf whose bound shares `shared` bytes with it.
+    /// A leaf whose low bound is `low` (with that key), standing right of a leaf whose bound shares
+    /// `shared` bytes with it.
     pub fn new(
         low: Option<(Ref<Record>, &[u8])>,
         shared: usize,
@@ -194,18 +205,22 @@ impl Leaf {
             body: AtomicRef::new(Some(body)),
             lock: AtomicU32::new(0),
             tower,
-            links: std::array::from_fn(|level| AtomicRef::new(if level == 0 { next } else { None })),
+            links: std::array::from_fn(|level| {
+                AtomicRef::new(if level == 0 { next } else { None })
+            }),
         }
     }
 
     /// The current body: a consistent picture of the entries and of the leaf that follows.
     #[inline]
     pub fn body<'a>(&self, arena: &'a Arena) -> &'a Body {
-        // A leaf is made with a body and a body is only ever replaced by another; the fallback is never taken.
+        // A leaf is made with a body and a body is only ever replaced by another; the fallback is
+        // never taken.
         self.body.load().map_or_else(|| unreachable!("a leaf without a body"), |b| arena.get(b))
     }
 
-    /// Asks the current body into the cache: a search gets there next, or right after one more comparison.
+    /// Asks the current body into the cache: a search gets there next, or right after one more
+    /// comparison.
     #[inline]
     pub fn prefetch_body(&self, arena: &Arena) {
         if let Some(body) = self.body.load() {
@@ -240,8 +255,9 @@ pub(super) fn word(key: &[u8], at: usize) -> u64 {
     key.get(at..).map_or(0, head)
 }
 
-/// Reads what only the holder of the lock writes. Loom remembers one access per atomic: a visible load here would hide from it
-/// that the store which follows races with readers, and it would not try the orders that matter.
+/// Reads what only the holder of the lock writes. Loom remembers one access per atomic: a visible
+/// load here would hide from it that the store which follows races with readers, and it would not
+/// try the orders that matter.
 #[inline]
 fn own(a: &AtomicU32) -> u32 {
     #[cfg(not(loom))]
@@ -281,7 +297,8 @@ impl<'a> Locked<'a> {
         if i == LEAF {
             return false;
         }
-        // SAFETY: this is the only writer (the lock, A4), and no reader touches slot `i` before the count says so.
+        // SAFETY: this is the only writer (the lock, A4), and no reader touches slot `i` before the
+        // count says so.
         unsafe {
             body.heads[i].write(head);
             body.entries[i].write(entry);
@@ -290,8 +307,8 @@ impl<'a> Locked<'a> {
         true
     }
 
-    /// Puts `next` between this leaf and the one that followed it, in one step for readers: with `body` in place of the
-    /// old body, or leaving the body as it is but for its successor.
+    /// Puts `next` between this leaf and the one that followed it, in one step for readers: with
+    /// `body` in place of the old body, or leaving the body as it is but for its successor.
     pub fn follow(&self, next: Ref<Leaf>, body: Option<Ref<Body>>) {
         match body {
             Some(body) => self.leaf.body.publish(Some(body)),
@@ -308,8 +325,8 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// The entries of a leaf in order of arrival, and the leaf that follows. Full bodies are replaced, never changed; a reader of a
-/// replaced body still has a consistent picture, if an old one.
+/// The entries of a leaf in order of arrival, and the leaf that follows. Full bodies are replaced,
+/// never changed; a reader of a replaced body still has a consistent picture, if an old one.
 #[repr(C, align(64))]
 pub(super) struct Body {
     count: AtomicU32,
@@ -322,7 +339,11 @@ pub(super) struct Body {
 
 impl Body {
     /// A body that holds `slots` (at most [`LEAF`]).
-    pub fn new(prefix: usize, next: Option<Ref<Leaf>>, slots: impl ExactSizeIterator<Item = (u64, Ref<Record>)>) -> Self {
+    pub fn new(
+        prefix: usize,
+        next: Option<Ref<Leaf>>,
+        slots: impl ExactSizeIterator<Item = (u64, Ref<Record>)>,
+    ) -> Self {
         let count = slots.len();
         let body = Body {
             count: AtomicU32::new(count as u32),
@@ -340,7 +361,10 @@ impl Body {
             }
             written += 1;
         }
-        assert_eq!(written, count, "an iterator that is not as long as it says, or longer than a leaf");
+        assert_eq!(
+            written, count,
+            "an iterator that is not as long as it says, or longer than a leaf"
+        );
         body
     }
 
@@ -355,7 +379,12 @@ impl Body {
     pub fn slots(&self) -> Slots<'_> {
         let count = self.count.load(Acquire) as usize;
         // SAFETY: slots below the count are written and will not change (A4).
-        unsafe { Slots { heads: Slot::published(&self.heads, count), entries: Slot::published(&self.entries, count) } }
+        unsafe {
+            Slots {
+                heads: Slot::published(&self.heads, count),
+                entries: Slot::published(&self.entries, count),
+            }
+        }
     }
 }
 
@@ -408,7 +437,8 @@ impl<T: Copy> Slot<T> {
     #[inline]
     unsafe fn published(slots: &[Slot<T>; LEAF], count: usize) -> Published<'_, T> {
         #[cfg(not(loom))]
-        // SAFETY: a `Slot<T>` is laid out as a `T` (transparent, twice over), and `slots[..count]` checks the bound.
+        // SAFETY: a `Slot<T>` is laid out as a `T` (transparent, twice over), and `slots[..count]`
+        // checks the bound.
         unsafe {
             std::slice::from_raw_parts(slots[..count].as_ptr().cast::<T>(), count)
         }
@@ -418,7 +448,8 @@ impl<T: Copy> Slot<T> {
     }
 }
 
-/// A range deletion, in a list of them, newest added first. Its entry has the start as key and the end as value.
+/// A range deletion, in a list of them, newest added first. Its entry has the start as key and the
+/// end as value.
 #[repr(C, align(8))]
 pub(super) struct Tombstone {
     pub entry: Ref<Record>,
@@ -427,7 +458,8 @@ pub(super) struct Tombstone {
     pub next: Option<Ref<Tombstone>>,
 }
 
-/// Orders two entries as [`compare`](crate::base::key::compare) does, given that their keys share `prefix` bytes.
+/// Orders two entries as [`compare`](crate::base::key::compare) does, given that their keys share
+/// `prefix` bytes.
 #[inline]
 pub(super) fn before(a: &Entry<'_>, b: &Entry<'_>) -> bool {
     let (ka, kb) = (a.key(), b.key());
@@ -440,20 +472,27 @@ pub(super) fn before(a: &Entry<'_>, b: &Entry<'_>) -> bool {
 
 /// Bytes of arena that one entry takes by itself.
 pub(super) fn record_size(key_len: usize, value_len: usize) -> usize {
-    (RECORD_HEADER + if is_long(key_len, value_len) { LONG_LENGTHS } else { 0 } + key_len + value_len).next_multiple_of(4)
+    (RECORD_HEADER
+        + if is_long(key_len, value_len) { LONG_LENGTHS } else { 0 }
+        + key_len
+        + value_len)
+        .next_multiple_of(4)
 }
 
-/// Upper bound of the arena bytes that making one leaf of an over-full one can take, padding included.
-pub(super) const SPLIT: usize = size_of::<Leaf>() + 2 * size_of::<Body>() + size_of::<Tower>() + 4 * (align_of::<Leaf>() - 4);
+/// Upper bound of the arena bytes that making one leaf of an over-full one can take, padding
+/// included.
+pub(super) const SPLIT: usize =
+    size_of::<Leaf>() + 2 * size_of::<Body>() + size_of::<Tower>() + 4 * (align_of::<Leaf>() - 4);
 /// Arena bytes of a skiplist without entries, exactly.
-pub(super) const FIRST_NODES: usize = 64 + size_of::<Body>() + size_of::<Tower>() + size_of::<Leaf>();
+pub(super) const FIRST_NODES: usize =
+    64 + size_of::<Body>() + size_of::<Tower>() + size_of::<Leaf>();
 /// Upper bound of the arena bytes that one range deletion takes beside its entry.
 pub(super) const TOMBSTONE: usize = size_of::<Tombstone>() + 4;
 
 /// Trailer, key length, value length.
 const RECORD_HEADER: usize = size_of::<Trailer>() + 2 + 2;
-/// Where a value or a key has this many bytes or more, both lengths follow the header in four bytes each. A reader asks the value's length
-/// alone, which then is this.
+/// Where a value or a key has this many bytes or more, both lengths follow the header in four bytes
+/// each. A reader asks the value's length alone, which then is this.
 const LONG: usize = u16::MAX as usize;
 #[cfg_attr(loom, allow(dead_code))] // lengths are not kept in bytes there
 const LONG_LENGTHS: usize = 4 + 4;

@@ -1,7 +1,8 @@
-//! The arena for loom: every node and entry in a cell of its own, so that loom sees each access and finds unordered ones.
+//! The arena for loom: every node and entry in a cell of its own, so that loom sees each access and
+//! finds unordered ones.
 //!
-//! Same interface as `memory`; references are indices into a table. The table's own lock is invisible to loom on purpose: it
-//! must not order anything.
+//! Same interface as `memory`; references are indices into a table. The table's own lock is
+//! invisible to loom on purpose: it must not order anything.
 
 use super::super::pool::Lease;
 use super::sealed::Sealed;
@@ -86,7 +87,11 @@ impl Arena {
 
     pub fn copied(&self, lease: Lease) -> Result<Arena> {
         let nodes = self.nodes.lock().unwrap().iter().map(|n| n.copied()).collect();
-        Ok(Arena { nodes: Mutex::new(nodes), counts: Mutex::new(*self.counts.lock().unwrap()), lease })
+        Ok(Arena {
+            nodes: Mutex::new(nodes),
+            counts: Mutex::new(*self.counts.lock().unwrap()),
+            lease,
+        })
     }
 
     pub fn used(&self) -> usize {
@@ -109,7 +114,8 @@ impl Arena {
             let node: &dyn Any = &*table[at.get() as usize - 1];
             node.downcast_ref().unwrap()
         };
-        // SAFETY: boxes stay where they are until the arena is dropped; loom panics if the write did not come before.
+        // SAFETY: boxes stay where they are until the arena is dropped; loom panics if the write
+        // did not come before.
         unsafe { (*cell).0.with(|p| &*p) }
     }
 

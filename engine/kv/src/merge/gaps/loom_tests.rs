@@ -12,7 +12,8 @@ struct Store {
     /// The last number given out.
     last: Mutex<Seq>,
     visible: AtomicU64,
-    /// Keys with the numbers of their puts. Loom need not see this lock: it stands for a memtable, which is not the question here.
+    /// Keys with the numbers of their puts. Loom need not see this lock: it stands for a memtable,
+    /// which is not the question here.
     entries: Plain<Vec<(u8, Seq)>>,
     gaps: Gaps,
 }
@@ -26,7 +27,12 @@ impl Writers for Store {
 impl Store {
     fn new() -> Arc<Store> {
         let gaps = Gaps::new(Room::new(0));
-        let store = Arc::new(Store { last: Mutex::new(1), visible: AtomicU64::new(1), entries: Plain::default(), gaps });
+        let store = Arc::new(Store {
+            last: Mutex::new(1),
+            visible: AtomicU64::new(1),
+            entries: Plain::default(),
+            gaps,
+        });
         let writers: Arc<dyn Writers> = store.clone();
         store.gaps.set_writers(|| Arc::downgrade(&writers));
         store
@@ -46,15 +52,18 @@ impl Store {
         self.visible.store(seq, Ordering::Release);
     }
 
-    /// Looks for the first of the keys 1 to 8, by a gap where one is known; and notes what it has passed.
+    /// Looks for the first of the keys 1 to 8, by a gap where one is known; and notes what it has
+    /// passed.
     fn first(&self) -> Option<u8> {
         let read = self.visible.load(Ordering::Acquire);
-        let seen: Vec<u8> = self.entries.lock().unwrap().iter().filter(|e| e.1 <= read).map(|e| e.0).collect();
+        let seen: Vec<u8> =
+            self.entries.lock().unwrap().iter().filter(|e| e.1 <= read).map(|e| e.0).collect();
         let want = seen.iter().min().copied();
         let (mut at, mut to) = (vec![1], vec![]);
         while self.gaps.leap(&at, true, read, &mut to) {
             assert!(
-                seen.iter().all(|&k| [k].as_slice() < at.as_slice() || [k].as_slice() >= to.as_slice()),
+                seen.iter()
+                    .all(|&k| [k].as_slice() < at.as_slice() || [k].as_slice() >= to.as_slice()),
                 "{at:?} to {to:?}"
             );
             at.clone_from(&to);

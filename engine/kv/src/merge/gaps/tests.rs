@@ -131,7 +131,10 @@ fn there_are_never_many_and_the_useful_ones_stay() {
     assert_eq!(part, LEAST / 2);
     let count = gaps.count.load(Ordering::Relaxed);
     assert!((200..400).contains(&count), "{count}");
-    assert!((1_850..2_000).all(|i| forward(&gaps, &key(10 * i), 7).is_some()), "those that spare most");
+    assert!(
+        (1_850..2_000).all(|i| forward(&gaps, &key(10 * i), 7).is_some()),
+        "those that spare most"
+    );
     given.0.store(100, Ordering::Relaxed);
     fill();
     assert!(gaps.count.load(Ordering::Relaxed) <= 400 + MOST_TRIED as u64);
@@ -140,7 +143,10 @@ fn there_are_never_many_and_the_useful_ones_stay() {
     gaps.learn(&key(50_000), &key(50_005), 7, 200);
     assert!(forward(&gaps, &key(50_001), 9).is_some());
     gaps.learn(&[b'x'; LONGEST + 1], b"y", 9, 1 << 40);
-    assert!(forward(&gaps, &[b'x'; LONGEST + 2], 9).is_none(), "keys that are too long are not kept");
+    assert!(
+        forward(&gaps, &[b'x'; LONGEST + 2], 9).is_none(),
+        "keys that are too long are not kept"
+    );
 }
 
 #[test]
@@ -150,7 +156,12 @@ fn trees_that_want_many_come_to_equal_parts_and_give_back_what_they_had() {
     for round in 0..4u32 {
         for gaps in &all {
             for i in 0..2_000u32 {
-                gaps.note(&(10 * i + round).to_be_bytes(), &(10 * i + round + 1).to_be_bytes(), 7, 1000 + u64::from(i));
+                gaps.note(
+                    &(10 * i + round).to_be_bytes(),
+                    &(10 * i + round + 1).to_be_bytes(),
+                    7,
+                    1000 + u64::from(i),
+                );
             }
             check(gaps);
             assert!(room.used.load(Ordering::Relaxed) <= room.bytes);

@@ -1,4 +1,5 @@
-//! What a cursor passes on its way to the next key that is to be shown: it leaps over gaps that others know, and notes those that it finds.
+//! What a cursor passes on its way to the next key that is to be shown: it leaps over gaps that
+//! others know, and notes those that it finds.
 
 use super::{Inner, PATIENCE, Visible, successor};
 use crate::base::cursor::Cursor;
@@ -6,8 +7,8 @@ use crate::base::error::Result;
 use crate::base::key::{Trailer, head};
 use crate::merge::gaps::WORTH;
 
-/// After how many steps it looks for a gap first, and behind one. As long as it finds none it looks half as often each time, but after
-/// [`WORTH`] steps at least.
+/// After how many steps it looks for a gap first, and behind one. As long as it finds none it looks
+/// half as often each time, but after [`WORTH`] steps at least.
 const FIRST: u64 = if WORTH < PATIENCE as u64 { WORTH } else { PATIENCE as u64 };
 
 /// What a cursor has passed since it was moved.
@@ -37,7 +38,8 @@ impl Walk {
 }
 
 impl Visible {
-    /// The held key is not to be shown, and counts as a step. True when the cursor stands behind a gap now that it was in.
+    /// The held key is not to be shown, and counts as a step. True when the cursor stands behind a
+    /// gap now that it was in.
     #[inline]
     pub(super) fn pass(&mut self, walk: &mut Walk, forward: bool) -> Result<bool> {
         walk.steps += 1;
@@ -72,8 +74,8 @@ impl Visible {
         Ok(true)
     }
 
-    /// Ends the range at the held key. Forward it is not to be shown. Backward nobody knows yet: a range deletion may have hidden its oldest
-    /// version only, so the walk ends behind it.
+    /// Ends the range at the held key. Forward it is not to be shown. Backward nobody knows yet: a
+    /// range deletion may have hidden its oldest version only, so the walk ends behind it.
     fn give_up(&mut self, forward: bool) {
         if forward {
             self.until_head = head(&self.key);
@@ -85,8 +87,8 @@ impl Visible {
         }
     }
 
-    /// Notes what was passed where that is worth it. A walk forward has `found` the key that the inner cursor stands on, one backward the
-    /// held key, or the end of the range.
+    /// Notes what was passed where that is worth it. A walk forward has `found` the key that the
+    /// inner cursor stands on, one backward the held key, or the end of the range.
     #[inline]
     pub(super) fn end_walk(&mut self, walk: &Walk, forward: bool, found: bool) {
         if walk.steps >= self.worth || walk.leaps > 1 {
@@ -101,9 +103,13 @@ impl Visible {
         // Two gaps that were leapt over are worth to be one.
         let steps = walk.steps.max(WORTH);
         match (forward, found) {
-            (true, true) => gaps.learn(&self.start, each!(&self.inner, c => c.key()), self.read, steps),
+            (true, true) => {
+                gaps.learn(&self.start, each!(&self.inner, c => c.key()), self.read, steps)
+            }
             (true, false) => gaps.learn(&self.start, &successor(&self.key), self.read, steps),
-            (false, true) => gaps.learn(&successor(&self.key), &successor(&self.start), self.read, steps),
+            (false, true) => {
+                gaps.learn(&successor(&self.key), &successor(&self.start), self.read, steps)
+            }
             (false, false) => gaps.learn(&self.key, &successor(&self.start), self.read, steps),
         }
     }

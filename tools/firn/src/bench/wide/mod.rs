@@ -1,9 +1,10 @@
-//! `firn bench --model wide`: what columns and rows cost on a fresh store, beside what the engine beneath takes for the same bytes.
+//! `firn bench --model wide`: what columns and rows cost on a fresh store, beside what the engine
+//! beneath takes for the same bytes.
 //!
 //! [`store`] opens the store and makes rows, [`steps`] measures.
 //!
-//! Invariant: what is read is checked (how many cells, which sum), so that nothing is fast by doing nothing; a wrong answer ends the bench
-//! with a failure.
+//! Invariant: what is read is checked (how many cells, which sum), so that nothing is fast by doing
+//! nothing; a wrong answer ends the bench with a failure.
 
 mod steps;
 mod store;
@@ -24,7 +25,9 @@ const SMALL_BUDGET: u64 = 16 << 20;
 pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     if args.rows < steps::LEAST_ROWS || args.columns < steps::LEAST_COLUMNS {
         let (rows, columns) = (steps::LEAST_ROWS, steps::LEAST_COLUMNS);
-        return Err(Failure::new(format!("--rows must be {rows} at least, and --columns {columns}")));
+        return Err(Failure::new(format!(
+            "--rows must be {rows} at least, and --columns {columns}"
+        )));
     }
     setting.make_room(&setting.store.db)?;
     let mut report = Report::default();
@@ -49,7 +52,10 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     let bench = store::Bench::open(&setting.store.db, args, args.engine.budget)?;
     steps::deletion(&bench, &mut report)?;
     let (rows, columns) = (count(args.rows), count(args.columns));
-    let head = format!("{rows} rows of 10 columns, one row of {columns}; memory {}", bytes(args.engine.budget));
+    let head = format!(
+        "{rows} rows of 10 columns, one row of {columns}; memory {}",
+        bytes(args.engine.budget)
+    );
     let options = json!({ "rows": args.rows, "columns": args.columns, "budget": args.engine.budget, "seed": args.engine.seed });
     report.print(setting, "wide", &head, options)
 }

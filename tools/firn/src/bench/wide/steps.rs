@@ -2,7 +2,9 @@
 
 use firn_kv::{Batch, Durability, Tree};
 use firn_wide::internals::store::{Family, Mutation, Slice};
-use firn_wide::{Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, SlicePredicate, SliceRange};
+use firn_wide::{
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, SlicePredicate, SliceRange,
+};
 use firn_workload::process::Usage;
 
 use super::store::{Bench, COLUMNS, VALUE, cell_key, column_name, failure, place, row_key, stored};
@@ -15,7 +17,8 @@ pub const LEAST_ROWS: u64 = 100;
 /// See [`LEAST_ROWS`].
 pub const LEAST_COLUMNS: u64 = 1000;
 
-/// Rounds of reads of a store so small that it only tries the bench out; and how many more where single reads are short and the aim is near.
+/// Rounds of reads of a store so small that it only tries the bench out; and how many more where
+/// single reads are short and the aim is near.
 const TRIAL_ROUNDS: u64 = 3;
 const TRIAL_ROWS: u64 = 10_000;
 const MORE: u64 = 5;
@@ -42,7 +45,9 @@ fn rounds(b: &Bench) -> u64 {
 
 /// Reads of each cache line: who finds a value has not read it yet.
 fn touch(bytes: &[u8]) {
-    std::hint::black_box(bytes.iter().step_by(64).fold(0, |sum: u64, &b| sum.wrapping_add(b.into())));
+    std::hint::black_box(
+        bytes.iter().step_by(64).fold(0, |sum: u64, &b| sum.wrapping_add(b.into())),
+    );
 }
 
 fn expect(what: &str, found: u64, expected: u64) -> Done {
@@ -70,7 +75,8 @@ fn prepare(b: &Bench, f: &Family, row: u64, column: u64, timestamp: i64) -> Done
     Ok(Prepared { stored: stored(timestamp, &value), key, name, place, value, timestamp, full })
 }
 
-/// A timestamp of a step: each step's are newer than those of the steps before, else all of its writes would be late ones.
+/// A timestamp of a step: each step's are newer than those of the steps before, else all of its
+/// writes would be late ones.
 fn timestamp(step: i64, n: u64) -> i64 {
     (step << 32) + n as i64 + 1
 }
@@ -98,15 +104,19 @@ pub fn inserts(b: &Bench, report: &mut Report) -> Done {
     }
     report.add("insert a column", "kv put", meter.done(), Some(1.3));
 
-    let (family, kv, parent) = (b.family("Inserts")?, b.tree("inserts")?, ColumnParent::new("Inserts"));
+    let (family, kv, parent) =
+        (b.family("Inserts")?, b.tree("inserts")?, ColumnParent::new("Inserts"));
     let tenth = all / 10;
     let mut meter = Meter::new("insert() columns", tenth.div_ceil(EACH), EACH);
     for from in (0..tenth).step_by(EACH as usize) {
         let columns = columns_of(b, &family, 1, from, tenth.min(from + EACH))?;
-        let named: Vec<Column> = columns.iter().map(|c| Column::new(c.name.clone(), c.value, c.timestamp)).collect();
+        let named: Vec<Column> =
+            columns.iter().map(|c| Column::new(c.name.clone(), c.value, c.timestamp)).collect();
         let ours = || {
             let mut both = columns.iter().zip(&named);
-            both.try_for_each(|(c, column)| b.keyspace.insert(&c.key, &parent, column).map_err(failure))
+            both.try_for_each(|(c, column)| {
+                b.keyspace.insert(&c.key, &parent, column).map_err(failure)
+            })
         };
         meter.round(ours, || put_all(&kv, &columns))?;
     }
@@ -177,7 +187,8 @@ fn cells_of_row(b: &Bench, f: &Family, key: &[u8], slice: &Slice, limit: u64) ->
 
 /// Whole rows at random.
 pub fn row_reads(b: &Bench, state: &str, report: &mut Report) -> Done {
-    let (family, values, parent) = (b.family("Rows")?, b.tree("values")?, ColumnParent::new("Rows"));
+    let (family, values, parent) =
+        (b.family("Rows")?, b.tree("values")?, ColumnParent::new("Rows"));
     let all = Slice::all();
     let predicate = SlicePredicate::all();
     // Everything once: what is measured is not who comes first.
@@ -190,16 +201,20 @@ pub fn row_reads(b: &Bench, state: &str, report: &mut Report) -> Done {
     let mut named = Meter::new(NAMED_ROW, rounds, EACH);
     for round in 0..rounds {
         // Other rows for each: those that have just been read are in the processor's cache.
-        let keys =
-            |of: u64| -> Vec<_> { (0..EACH).map(|i| row_key(b.random(of << 40 | (round * EACH + i)) % b.rows)).collect() };
+        let keys = |of: u64| -> Vec<_> {
+            (0..EACH).map(|i| row_key(b.random(of << 40 | (round * EACH + i)) % b.rows)).collect()
+        };
         let get = |k: &Vec<u8>| {
             let value = values.get(k)?;
             value.as_deref().into_iter().for_each(touch);
             expect("rows", value.is_some().into(), 1)
         };
         let of = keys(1);
-        let ours =
-            || of.iter().try_for_each(|k| expect("cells of a row", cells_of_row(b, &family, k, &all, u64::MAX)?, COLUMNS));
+        let ours = || {
+            of.iter().try_for_each(|k| {
+                expect("cells of a row", cells_of_row(b, &family, k, &all, u64::MAX)?, COLUMNS)
+            })
+        };
         meter.round(ours, || of.iter().try_for_each(get))?;
         let of = keys(2);
         let ours = || of.iter().try_for_each(|k| named_slice(b, k, &parent, &predicate, COLUMNS));
@@ -210,7 +225,13 @@ pub fn row_reads(b: &Bench, state: &str, report: &mut Report) -> Done {
     Ok(())
 }
 
-fn named_slice(b: &Bench, key: &[u8], parent: &ColumnParent, predicate: &SlicePredicate, expected: u64) -> Done {
+fn named_slice(
+    b: &Bench,
+    key: &[u8],
+    parent: &ColumnParent,
+    predicate: &SlicePredicate,
+    expected: u64,
+) -> Done {
     let columns = b.keyspace.get_slice(key, parent, predicate).map_err(failure)?;
     for c in &columns {
         if let ColumnOrSuperColumn::Column(c) = c {
@@ -220,10 +241,13 @@ fn named_slice(b: &Bench, key: &[u8], parent: &ColumnParent, predicate: &SlicePr
     expect("columns of a row", columns.len() as u64, expected)
 }
 
-/// Row reads may take 1.5 times a get, and the decoding of 10 cells: what 10 steps of the walk take, and for `get_slice()`, which makes
-/// columns of them, what 10 of the columns of a long slice take.
+/// Row reads may take 1.5 times a get, and the decoding of 10 cells: what 10 steps of the walk
+/// take, and for `get_slice()`, which makes columns of them, what 10 of the columns of a long slice
+/// take.
 pub fn judge_row_reads(report: &mut Report) {
-    let each = |beside: &str| report.lines.iter().find(|l| l.beside == beside).map_or(f64::NAN, |l| l.duel.ours);
+    let each = |beside: &str| {
+        report.lines.iter().find(|l| l.beside == beside).map_or(f64::NAN, |l| l.duel.ours)
+    };
     let [cells, columns] = [each(CURSOR_STEP), each(SLICE_STEP)].map(|ns| COLUMNS as f64 * ns);
     for l in report.lines.iter_mut().filter(|l| l.beside == "kv get of its bytes") {
         let decoding = if l.what.starts_with(NAMED_ROW) { columns } else { cells };
@@ -264,14 +288,17 @@ pub fn point_reads(b: &Bench, report: &mut Report) -> Done {
         };
         meter.round(ours, || of.iter().try_for_each(get))?;
         let of = columns(4)?;
-        let paths: Vec<_> = of.iter().map(|c| ColumnPath::new("Rows").column(c.name.clone())).collect();
+        let paths: Vec<_> =
+            of.iter().map(|c| ColumnPath::new("Rows").column(c.name.clone())).collect();
         let ours = || {
-            of.iter().zip(&paths).try_for_each(|(c, path)| match b.keyspace.get(&c.key, path).map_err(failure)? {
-                ColumnOrSuperColumn::Column(c) => {
-                    touch(&c.value);
-                    Ok(())
+            of.iter().zip(&paths).try_for_each(|(c, path)| {
+                match b.keyspace.get(&c.key, path).map_err(failure)? {
+                    ColumnOrSuperColumn::Column(c) => {
+                        touch(&c.value);
+                        Ok(())
+                    }
+                    other => Err(Failure::new(format!("a column was read as {other:?}"))),
                 }
-                other => Err(Failure::new(format!("a column was read as {other:?}"))),
             })
         };
         named.round(ours, || of.iter().try_for_each(get))?;
@@ -304,7 +331,10 @@ pub fn load_wide_row(b: &Bench, report: &mut Report) -> Done {
     let watch = Watch::start();
     load_row(b, &family, WIDEST, b.columns)?;
     let per_second = b.columns as f64 / watch.seconds();
-    report.notes.push(format!("The wide row was written with {} columns a second, 1,000 in a batch.", rate(per_second)));
+    report.notes.push(format!(
+        "The wide row was written with {} columns a second, 1,000 in a batch.",
+        rate(per_second)
+    ));
     load_row(b, &family, NARROW, NARROW_COLUMNS)?;
     load_row(b, &family, SINGLE, 1)?;
     family.tree().compact()?;
@@ -315,7 +345,10 @@ pub fn load_wide_row(b: &Bench, report: &mut Report) -> Done {
 pub fn last_ten(b: &Bench, report: &mut Report) -> Done {
     let family = b.family("Wide")?;
     let slice = Slice::all().reversed();
-    let ten = |key: &[u8]| (0..EACH).try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &slice, 10)?, 10));
+    let ten = |key: &[u8]| {
+        (0..EACH)
+            .try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &slice, 10)?, 10))
+    };
     let rounds = MORE * rounds(b);
     let mut meter = Meter::new("last 10 columns", rounds, EACH);
     let mut below = Meter::new("last 10 columns", rounds, EACH);
@@ -352,7 +385,13 @@ pub fn walk(b: &Bench, what: &str, report: &mut Report) -> Done {
     let (before, mut most) = (rss(), 0);
     let all = Slice::all();
     for _ in 0..3 {
-        let ours = || expect("columns of the wide row", cells_of_row(b, &family, WIDEST, &all, u64::MAX)?, b.columns);
+        let ours = || {
+            expect(
+                "columns of the wide row",
+                cells_of_row(b, &family, WIDEST, &all, u64::MAX)?,
+                b.columns,
+            )
+        };
         let beside = || {
             let mut c = family.tree().cursor(..)?;
             c.first()?;
@@ -367,12 +406,16 @@ pub fn walk(b: &Bench, what: &str, report: &mut Report) -> Done {
         most = most.max(rss());
     }
     report.add(what, CURSOR_STEP, meter.done(), None);
-    let size = family.tree().cursor(..).and_then(|mut c| c.first().map(|()| c.key().len() + c.value().len()))?;
+    let size = family
+        .tree()
+        .cursor(..)
+        .and_then(|mut c| c.first().map(|()| c.key().len() + c.value().len()))?;
     let row = bytes(size as u64 * b.columns);
     let more = bytes(most.saturating_sub(before));
-    report
-        .notes
-        .push(format!("{what}: a row of {row}; the process had {} of memory before, {more} more after.", bytes(before)));
+    report.notes.push(format!(
+        "{what}: a row of {row}; the process had {} of memory before, {more} more after.",
+        bytes(before)
+    ));
     Ok(())
 }
 
@@ -390,7 +433,11 @@ pub fn long_slices(b: &Bench, report: &mut Report) -> Done {
         let of = starts(5);
         let ours = || {
             of.iter().try_for_each(|start| {
-                let range = SliceRange { start: start.to_vec(), count: SLICE as i32, ..SliceRange::default() };
+                let range = SliceRange {
+                    start: start.to_vec(),
+                    count: SLICE as i32,
+                    ..SliceRange::default()
+                };
                 named_slice(b, WIDEST, &parent, &range.into(), SLICE)
             })
         };
@@ -448,8 +495,12 @@ pub fn counters(b: &Bench, report: &mut Report) -> Done {
 #[allow(clippy::disallowed_methods, reason = "they stand for an application's clients")]
 fn on_threads(each: u64, work: &(impl Fn(u64) -> Done + Sync)) -> Done {
     std::thread::scope(|s| {
-        let threads: Vec<_> = (0..THREADS).map(|t| s.spawn(move || (0..each).try_for_each(|i| work(t * each + i)))).collect();
-        threads.into_iter().try_for_each(|t| t.join().unwrap_or_else(|_| Err(Failure::new("a thread has panicked"))))
+        let threads: Vec<_> = (0..THREADS)
+            .map(|t| s.spawn(move || (0..each).try_for_each(|i| work(t * each + i))))
+            .collect();
+        threads.into_iter().try_for_each(|t| {
+            t.join().unwrap_or_else(|_| Err(Failure::new("a thread has panicked")))
+        })
     })
 }
 
@@ -468,7 +519,8 @@ pub fn late_writes(b: &Bench, report: &mut Report) -> Done {
     for round in 0..rounds {
         let n = |i: u64| b.random(2 << 32 | (round * EACH + i)) % ((b.rows / 10).max(1) * COLUMNS);
         let late = timestamp(4, round);
-        let columns: Done<Vec<_>> = (0..EACH).map(|i| prepare(b, &family, n(i) / COLUMNS, n(i) % COLUMNS, late)).collect();
+        let columns: Done<Vec<_>> =
+            (0..EACH).map(|i| prepare(b, &family, n(i) / COLUMNS, n(i) % COLUMNS, late)).collect();
         let columns = columns?;
         let ours = || {
             columns.iter().try_for_each(|c| {
@@ -497,7 +549,8 @@ pub fn deletion(b: &Bench, report: &mut Report) -> Done {
         m.delete_partition(&family, timestamp(6, 0));
         b.store.apply(&[m], Durability::Process).map_err(failure)
     };
-    // The store has just been opened: tables are opened by their first read, and the first deletion of its kind puts the kind on record.
+    // The store has just been opened: tables are opened by their first read, and the first deletion
+    // of its kind puts the kind on record.
     for key in [WIDEST, NARROW] {
         cells_of_row(b, &family, key, &Slice::all(), 1)?;
     }
@@ -506,12 +559,15 @@ pub fn deletion(b: &Bench, report: &mut Report) -> Done {
     meter.round(|| delete(WIDEST), || delete(NARROW))?;
     report.add("delete the wide row", "delete a row of 100", meter.done(), None);
     let all = Slice::all();
-    let none = |key: &[u8]| (0..EACH).try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &all, 1)?, 0));
+    let none = |key: &[u8]| {
+        (0..EACH).try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &all, 1)?, 0))
+    };
     let rounds = MORE * rounds(b);
     let mut read = |what: &str| -> Done {
-        for (key, beside, aim) in
-            [(SINGLE, "read a deleted row of 1", Some(NOISE)), (b"a row that never was", "read a row that never was", None)]
-        {
+        for (key, beside, aim) in [
+            (SINGLE, "read a deleted row of 1", Some(NOISE)),
+            (b"a row that never was", "read a row that never was", None),
+        ] {
             let mut meter = Meter::new("read what is deleted", rounds, EACH);
             for _ in 0..rounds {
                 meter.round(|| none(WIDEST), || none(key))?;

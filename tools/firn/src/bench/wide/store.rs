@@ -1,4 +1,5 @@
-//! The store of the bench: families by their definitions, the engine's trees beside them, and the rows that are written to both.
+//! The store of the bench: families by their definitions, the engine's trees beside them, and the
+//! rows that are written to both.
 
 use std::path::{Path, PathBuf};
 
@@ -46,15 +47,29 @@ impl Bench {
     /// Opens the store in `dir`; makes its families when they are not there.
     pub fn open(dir: &Path, args: &ModelBenchArgs, budget: u64) -> Done<Bench> {
         let memory_budget = usize::try_from(budget).unwrap_or(usize::MAX);
-        let db = DbOptions { memory_budget, durability: args.engine.durability.into(), ..DbOptions::default() };
+        let db = DbOptions {
+            memory_budget,
+            durability: args.engine.durability.into(),
+            ..DbOptions::default()
+        };
         db.check()?;
         let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
         let wide = Wide::open_with(dir, options).map_err(failure)?;
         if wide.describe_keyspaces().is_empty() {
             let family = |name: &str| CfDef::new(KEYSPACE, name);
-            let counters = CfDef { default_validation_class: "CounterColumnType".into(), ..family("Counters") };
-            let cf_defs = vec![family("Rows"), family("Inserts"), family("Batches"), family("Wide"), counters];
-            wide.system_add_keyspace(&KsDef { cf_defs, ..KsDef::new(KEYSPACE) }).map_err(failure)?;
+            let counters = CfDef {
+                default_validation_class: "CounterColumnType".into(),
+                ..family("Counters")
+            };
+            let cf_defs = vec![
+                family("Rows"),
+                family("Inserts"),
+                family("Batches"),
+                family("Wide"),
+                counters,
+            ];
+            wide.system_add_keyspace(&KsDef { cf_defs, ..KsDef::new(KEYSPACE) })
+                .map_err(failure)?;
         }
         let keyspace = wide.keyspace(KEYSPACE).map_err(failure)?;
         let store = wide.store().clone();
@@ -67,12 +82,18 @@ impl Bench {
         let schema = self.keyspace.wide().describe_keyspace(KEYSPACE).map_err(failure)?;
         let id = schema.cf_defs.iter().find(|d| d.name == name).and_then(|d| d.id);
         let family = id.and_then(|id| self.store.family(id));
-        family.ok_or_else(|| Failure::new(format!("the store in {} has no family {name}", self.dir.display())))
+        family.ok_or_else(|| {
+            Failure::new(format!("the store in {} has no family {name}", self.dir.display()))
+        })
     }
 
     /// A tree of the engine, beside the families.
     pub fn tree(&self, name: &str) -> Done<Tree> {
-        Ok(self.store.db().with(Durability::Process).tree(&format!("{BESIDE}{name}"), TreeOptions::default())?)
+        Ok(self
+            .store
+            .db()
+            .with(Durability::Process)
+            .tree(&format!("{BESIDE}{name}"), TreeOptions::default())?)
     }
 
     /// Merges each tree into one run.
@@ -130,6 +151,10 @@ pub fn place(family: &Family, name: &[u8]) -> Done<Vec<u8>> {
 /// The bytes that a cell is stored as.
 pub fn stored(timestamp: i64, value: &[u8]) -> Vec<u8> {
     let mut out = vec![];
-    firn_wide::internals::cell::Cell { timestamp, state: firn_wide::internals::cell::State::Live(value) }.encode(&mut out);
+    firn_wide::internals::cell::Cell {
+        timestamp,
+        state: firn_wide::internals::cell::State::Live(value),
+    }
+    .encode(&mut out);
     out
 }
