@@ -11,7 +11,6 @@
 //! | `tombstone_age_secs` | seconds; 0 for no bound |
 
 use std::fmt::Display;
-
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};

@@ -29,6 +29,13 @@ pub struct Global {
     pub accept_log_loss: bool,
 }
 
+/// Opens the database of keyspaces, families and tables that is in `dir`.
+pub fn open_wide(dir: &Path, db: DbOptions) -> Done<Wide> {
+    let store = firn_wide::StoreOptions { db, clock: None };
+    let options = firn_wide::Options { store, ..Default::default() };
+    Wide::open_with(dir, options).map_err(|e| wide_failure(e, dir))
+}
+
 impl Global {
     /// The colours to use.
     pub fn style(&self) -> Style {
@@ -120,11 +127,7 @@ impl Global {
 
     /// Opens the database of keyspaces, families and tables in this way.
     pub fn wide(&self, db: DbOptions) -> Done<Wide> {
-        let options = firn_wide::Options {
-            store: firn_wide::StoreOptions { db, clock: None },
-            ..Default::default()
-        };
-        Wide::open_with(&self.store.db, options).map_err(|e| wide_failure(e, &self.store.db))
+        open_wide(&self.store.db, db)
     }
 
     /// The same, with the tables of CQL.

@@ -22,9 +22,13 @@ pub fn compile(
     parsed: &Parsed<'_>,
 ) -> Result<Box<dyn Plan>> {
     match &parsed.statement {
-        Statement::Select(select) => {
-            Ok(Box::new(select::compile(engine, catalog, keyspace, select, parsed.markers)?))
-        }
+        Statement::Select(select) => Ok(Box::new(select::compile(&select::Compilation {
+            engine,
+            catalog,
+            keyspace,
+            select,
+            markers: parsed.markers,
+        })?)),
         Statement::Change(change) => {
             Ok(Box::new(ChangePlan::change(engine, catalog, keyspace, change, parsed.markers)?))
         }

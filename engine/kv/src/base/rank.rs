@@ -3,12 +3,13 @@
 //! Each [`Mutex`](super::lock::Mutex) and [`RwLock`](super::lock::RwLock) has a rank in its type.
 //! Whoever holds a lock takes only locks of ranks that stand further below in the list; a lock that
 //! names no rank is a [`Leaf`], under which none is taken. Debug builds check it at each lock,
-//! whichever Db it is of, so the first test that takes two locks the wrong way round fails, though
-//! nobody meets it from the other side.
+//! whichever Db it is of, where `FIRN_CHECK_LOCKS` is set, as it is in this workspace. So the first
+//! test that takes two locks the wrong way round fails, though nobody meets it from the other side.
+//! Elsewhere nothing is checked: a user's hook may take the locks of another Db.
 //!
 //! To pin the epoch may let go of what others have replaced, and take the locks of frames, arenas
-//! and dead tables for that, which are leaves: so nobody pins under a leaf, and debug builds check
-//! that too.
+//! and dead tables for that, which are leaves: so nobody pins under a leaf, and the same builds
+//! check that too.
 //!
 //! Who only *tries* a lock waits for nobody, and may try it in any order; what is taken under it
 //! must stand below all the same.

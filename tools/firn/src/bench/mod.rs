@@ -14,11 +14,9 @@ use firn_bench::{BenchArgs, ModelStores, Setting, not_alone, refuse_others};
 use firn_kv::DbOptions;
 use firn_tools::output::Done;
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
-use firn_wide::{StoreOptions, Wide};
 use firn_workload::spec::parse_count;
 
-use crate::cli::wide_failure;
-use crate::store::Global;
+use crate::store::{Global, open_wide};
 
 pub use firn_bench::{given, is_of_a_bench};
 
@@ -58,16 +56,30 @@ enum Model {
     Cql,
 }
 
+/// The bench of a model above the engine.
+struct ModelBench {
+    /// What the command line calls it.
+    name: &'static str,
+    /// The options that it takes.
+    takes: &'static [&'static str],
+    run: fn(&Setting<'_>, &ModelBenchArgs) -> Done,
+}
+
 impl Model {
-    /// What the command line calls the bench, and the options that it takes; of the engine's each
-    /// has its own.
-    fn bench(self) -> Option<(&'static str, &'static [&'static str])> {
+    /// The model's bench; the engine's are `firn-bench`'s, each with options of its own.
+    fn bench(self) -> Option<ModelBench> {
         match self {
             Model::Kv => None,
-            Model::Wide => {
-                Some(("--model wide", &["rows", "columns", "budget", "durability", "seed"]))
-            }
-            Model::Cql => Some(("--model cql", &["rows", "budget", "durability"])),
+            Model::Wide => Some(ModelBench {
+                name: "--model wide",
+                takes: &["rows", "columns", "budget", "durability", "seed"],
+                run: wide::run,
+            }),
+            Model::Cql => Some(ModelBench {
+                name: "--model cql",
+                takes: &["rows", "budget", "durability"],
+                run: cql::run,
+            }),
         }
     }
 }
@@ -75,10 +87,7 @@ impl Model {
 /// What is in the data model of a bench's store that no bench has made.
 fn foreign_keyspace(dir: &Path) -> Done<Option<String>> {
     let db = DbOptions { create: false, read_only: true, ..DbOptions::default() };
-    let options =
-        firn_wide::Options { store: StoreOptions { db, clock: None }, ..Default::default() };
-    let keyspaces =
-        Wide::open_with(dir, options).map_err(|e| wide_failure(e, dir))?.describe_keyspaces();
+    let keyspaces = open_wide(dir, db)?.describe_keyspaces();
     let ours = [wide::KEYSPACE, cql::KEYSPACE, cql::BESIDE];
     Ok(keyspaces
         .iter()
@@ -96,15 +105,12 @@ const MODEL_STORES: ModelStores = ModelStores {
 pub fn run(global: &Global, args: &ModelBenchArgs, given: &[String]) -> Done {
     let setting = Setting { store: &global.store, models: Some(MODEL_STORES) };
     let given: Vec<String> = given.iter().filter(|option| *option != "model").cloned().collect();
-    let Some((name, takes)) = args.model.bench() else {
+    let Some(bench) = args.model.bench() else {
         return firn_bench::run(&setting, &args.engine, &given);
     };
     if !args.engine.workloads.is_empty() {
-        return Err(not_alone(name));
+        return Err(not_alone(bench.name));
     }
-    refuse_others(name, takes, &given)?;
-    match args.model {
-        Model::Cql => cql::run(&setting, args),
-        Model::Kv | Model::Wide => wide::run(&setting, args),
-    }
+    refuse_others(bench.name, bench.takes, &given)?;
+    (bench.run)(&setting, args)
 }

@@ -7,9 +7,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::compile;
+use super::compile::{self, Compilation};
 use crate::catalog::{Catalog, Table};
-use crate::exec::engine::Engine;
 use crate::syntax::ast::{Comparison, Relation, Select, Statement};
 use crate::syntax::{parse, quote_if_needed};
 
@@ -18,19 +17,14 @@ const TRIED: usize = 16;
 
 /// What to do about a `SELECT` that was refused; `None` when `ALLOW FILTERING` would not help
 /// either, or nothing is known that does.
-pub fn of(
-    engine: &Engine,
-    catalog: &Arc<Catalog>,
-    keyspace: Option<&str>,
-    select: &Select<'_>,
-    markers: u16,
-) -> Option<String> {
+pub fn of(compilation: &Compilation<'_>) -> Option<String> {
+    let Compilation { catalog, keyspace, select, .. } = *compilation;
     if select.allow_filtering || select.relations.is_empty() {
         return None;
     }
     let filtering = Select { allow_filtering: true, ..select.clone() };
-    let plan = |catalog: &Arc<Catalog>, select| {
-        compile::plan(engine, catalog, keyspace, select, markers).ok()
+    let plan = |catalog: &Arc<Catalog>, select: &Select<'_>| {
+        compile::plan(&Compilation { catalog, select, ..*compilation }).ok()
     };
     let has_index = plan(catalog, &filtering)?.restrictions.uses_index();
     let table = catalog.table(&select.table, keyspace).ok()?;

@@ -16,17 +16,24 @@ use crate::exec::row::Shape;
 use crate::syntax::ast::{self, Select, Selected, SelectorKind, SelectorPrimary};
 use crate::values::{ColumnSpec, Context, Markers, Receiver, Term};
 
-/// Compiles a statement with so many markers; an error does not say what would help.
+/// A statement to compile, and what its names and markers mean.
+#[derive(Clone, Copy)]
+pub struct Compilation<'a> {
+    pub engine: &'a Engine,
+    pub catalog: &'a Arc<Catalog>,
+    /// The keyspace of tables that name none.
+    pub keyspace: Option<&'a str>,
+    pub select: &'a Select<'a>,
+    /// The number of the statement's markers.
+    pub markers: u16,
+}
+
+/// Compiles a statement; an error does not say what would help.
 ///
 /// # Errors
 /// `Invalid` with the servers' text.
-pub fn plan(
-    engine: &Engine,
-    catalog: &Arc<Catalog>,
-    keyspace: Option<&str>,
-    select: &Select<'_>,
-    markers: u16,
-) -> Result<SelectPlan> {
+pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
+    let Compilation { engine, catalog, keyspace, select, markers } = *compilation;
     let table = catalog.table(&select.table, keyspace)?.clone();
     let mut context = Context {
         catalog,

@@ -30,29 +30,20 @@ use std::sync::Arc;
 use super::engine::Engine;
 use super::plan::{Plan, Request};
 use super::rows::Rows;
-use crate::catalog::Catalog;
 use crate::error::Result;
-use crate::syntax::ast::Select;
 use crate::values::{ColumnSpec, Env};
+pub use compile::Compilation;
 use plan::SelectPlan;
 
-/// Compiles a statement with so many markers.
+/// Compiles a statement.
 ///
 /// # Errors
 /// `Invalid` with the servers' text; of what only filtering would answer, with the index or the key
 /// that would find the rows.
-pub fn compile(
-    engine: &Engine,
-    catalog: &Arc<Catalog>,
-    keyspace: Option<&str>,
-    select: &Select<'_>,
-    markers: u16,
-) -> Result<SelectPlan> {
-    compile::plan(engine, catalog, keyspace, select, markers).map_err(|e| {
-        match advice::of(engine, catalog, keyspace, select, markers) {
-            Some(help) => e.with_help(help),
-            None => e,
-        }
+pub fn compile(compilation: &Compilation<'_>) -> Result<SelectPlan> {
+    compile::plan(compilation).map_err(|e| match advice::of(compilation) {
+        Some(help) => e.with_help(help),
+        None => e,
     })
 }
 
