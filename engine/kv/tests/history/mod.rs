@@ -185,7 +185,7 @@ impl One {
             One::PopFirst => drop(map.pop_first()),
             One::PopLast => drop(map.pop_last()),
             One::InsertIfAbsent(k, v) => {
-                drop(map.entry(k.clone()).or_insert_with(|| v.as_slice().into()))
+                map.entry(k.clone()).or_insert_with(|| v.as_slice().into());
             }
             One::CompareAndSwap(k, Some(v)) => drop(map.insert(k.clone(), v.as_slice().into())),
             One::CompareAndSwap(k, None) => drop(map.remove(k)),
