@@ -1,7 +1,8 @@
 //! Test tools for Firn, for dev-dependencies only: [`datadriven`] runs tests that are text files,
 //! [`floors`] sees what imports what, [`history`] makes histories of operations and [`oracle`]
 //! knows what they must answer, [`inside`] leaves what an environment does to another, [`linear`]
-//! judges calls that were made at the same time, [`public_api`] tells what is public and in no run
+//! judges calls that were made at the same time, [`names`] finds those that two types have and those
+//! that nobody calls, [`public_api`] tells what is public and in no run
 //! of tests, [`rng`] is a small generator of repeatable randomness, [`shell`] asks a shell about
 //! its completions, [`shrink`] makes what fails smaller.
 
@@ -11,6 +12,7 @@ pub mod history;
 pub mod inside;
 pub mod linear;
 pub mod modules;
+pub mod names;
 pub mod oracle;
 pub mod public_api;
 pub mod rings;

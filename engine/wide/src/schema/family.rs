@@ -173,11 +173,6 @@ impl Family {
         self.columns.values().filter_map(|c| Some((c, c.index()?)))
     }
 
-    /// The index of this name, with its column.
-    pub fn index_by_name(&self, name: &str) -> Option<(&Column, &Index)> {
-        self.indexes().find(|(_, index)| index.name == name)
-    }
-
     /// Whether there is an index.
     pub fn has_indexes(&self) -> bool {
         self.indexes().next().is_some()

@@ -1,0 +1,93 @@
+//! Names in the whole workspace: a type has its own, or stands in `shared_names.txt`, which may only
+//! shrink; a public function is called by something.
+
+#![allow(clippy::disallowed_methods, reason = "it reads sources, and nothing of a store")]
+
+use std::path::{Path, PathBuf};
+
+use firn_testkit::modules::files_below;
+use firn_testkit::names::{Calls, Names};
+
+/// Crates of which others use what is public.
+const LIBRARIES: [&str; 9] = [
+    "benches/workload",
+    "engine/cql",
+    "engine/interleave",
+    "engine/kv",
+    "engine/testkit",
+    "engine/wide",
+    "engine/wide-text",
+    "tools/bench",
+    "tools/common",
+];
+
+/// Programs, of which nobody does.
+const PROGRAMS: [&str; 4] =
+    ["benches/micro", "tools/compaction-sim", "tools/firn", "tools/sstable-dump"];
+
+/// Names that each crate has once, by custom.
+const OF_EVERY_CRATE: [&str; 2] = ["Error", "Result"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn names(crates: &[&str]) -> Names {
+    let mut names = Names::default();
+    for name in crates {
+        let src = root().join(name).join("src");
+        let mut roots = vec![src.join("lib.rs"), src.join("main.rs")];
+        if src.join("bin").is_dir() {
+            roots.extend(files_below(&src.join("bin")).unwrap());
+        }
+        for root in roots.iter().filter(|root| root.is_file()) {
+            names.read(root).unwrap_or_else(|wrong| panic!("{wrong}"));
+        }
+    }
+    names
+}
+
+#[test]
+fn a_type_has_a_name_of_its_own() {
+    let types = names(&[&LIBRARIES[..], &PROGRAMS].concat()).types;
+    assert!(types.len() > 500, "{} names", types.len());
+    let shared: Vec<String> = types
+        .iter()
+        .filter(|(name, files)| files.len() > 1 && !OF_EVERY_CRATE.contains(&name.as_str()))
+        .map(|(name, files)| format!("{name} {}", files.len()))
+        .collect();
+    let listed = include_str!("shared_names.txt");
+    let listed: Vec<&str> = listed.lines().filter(|l| !l.starts_with('#')).collect();
+    let said = |of: &str, lines: Vec<&str>| match lines.is_empty() {
+        true => String::new(),
+        false => format!("{of}:\n  {}\n", lines.join("\n  ")),
+    };
+    let new = shared.iter().map(String::as_str).filter(|l| !listed.contains(l)).collect();
+    let gone = listed.iter().copied().filter(|l| !shared.iter().any(|s| s == l)).collect();
+    let wrong = said("types of one name, with how many files declare it", new)
+        + &said("lines of shared_names.txt that are no longer so", gone);
+    assert!(wrong.is_empty(), "{wrong}Each type has a name of its own; the list may only shrink.");
+}
+
+#[test]
+fn every_public_function_is_called() {
+    let mut calls = Calls::default();
+    for dir in ["engine", "tools", "benches", "bindings", "fuzz"] {
+        for file in files_below(&root().join(dir)).unwrap() {
+            if !file.iter().any(|part| part == "target") {
+                calls.read(&file).unwrap_or_else(|wrong| panic!("{wrong}"));
+            }
+        }
+    }
+    for page in ["embed", "model", "cql", "inspect", "simulate", "operate", "trust"] {
+        calls.read(&root().join(format!("docs/{page}.md"))).unwrap();
+    }
+    let functions = names(&LIBRARIES).functions;
+    assert!(functions.len() > 500, "{} functions", functions.len());
+    let uncalled: Vec<String> = functions
+        .iter()
+        .filter(|(name, _)| !calls.say(name))
+        .flat_map(|(name, files)| files.iter().map(move |f| format!("{name}: {}", f.display())))
+        .collect();
+    assert!(uncalled.is_empty(), "nobody calls these:\n  {}", uncalled.join("\n  "));
+}
