@@ -2,7 +2,7 @@
 #![no_main]
 
 use firn_fuzz::block_of;
-use firn_kv::internals::sstable::format::{BlockHeader, BlockKind, Stored};
+use firn_kv::internals::sstable::format::{BlockHeader, BlockKind, StoredBlock};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u32, bool, &[u8])| {
@@ -11,10 +11,10 @@ fuzz_target!(|input: (u32, bool, &[u8])| {
     let block = block_of(3, 9, 1, 1, raw_len, bytes);
     let Ok(header) = BlockHeader::read(&block) else { return };
     assert!(header.raw_len <= bytes.len() * 255);
-    let stored = Stored::check(&block, BlockKind::Data, 3, 9).expect("sealed");
+    let stored = StoredBlock::check(&block, BlockKind::Data, 3, 9).expect("sealed");
     assert!(
-        Stored::check(&block, BlockKind::Data, 3, 10).is_err()
-            && Stored::check(&block, BlockKind::Index, 3, 9).is_err()
+        StoredBlock::check(&block, BlockKind::Data, 3, 10).is_err()
+            && StoredBlock::check(&block, BlockKind::Index, 3, 9).is_err()
     );
     if let Ok(raw) = stored.to_vec() {
         assert_eq!(raw.len(), raw_len as usize);

@@ -5,7 +5,7 @@ use std::cell::LazyCell;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use firn_kv::internals::cache::{Cache, Slots};
+use firn_kv::internals::cache::{Cache, CacheSlots};
 use firn_micro::Round;
 
 /// Bytes in a frame: with its header 4 KiB.
@@ -14,7 +14,7 @@ const FRAME: usize = 4096 - 64;
 fn hit(c: &mut Criterion) {
     const N: usize = 8192;
     let full = LazyCell::new(|| {
-        let (cache, slots) = (Cache::new(2 * N * 4096), Arc::new(Slots::new(N)));
+        let (cache, slots) = (Cache::new(2 * N * 4096), Arc::new(CacheSlots::new(N)));
         (0..N).for_each(|i| drop(cache.insert(&slots, i, cache.allocate(FRAME).freeze())));
         (cache, slots)
     });
@@ -45,7 +45,7 @@ fn hit(c: &mut Criterion) {
 /// The frame's bytes are not written.
 fn miss(c: &mut Criterion) {
     const N: usize = 8192;
-    let (cache, slots) = (Cache::new(N / 4 * 4096), Arc::new(Slots::new(N)));
+    let (cache, slots) = (Cache::new(N / 4 * 4096), Arc::new(CacheSlots::new(N)));
     let mut at = Round::new(N);
     let mut group = c.benchmark_group("cache/miss");
     group.throughput(Throughput::Elements(1));

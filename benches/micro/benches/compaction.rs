@@ -9,12 +9,14 @@ use criterion::{BatchSize, Criterion, SamplingMode, Throughput, criterion_group,
 use firn_kv::Env;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::cache::Cache;
-use firn_kv::internals::compaction::{Cuts, RunShape, Shape, TableShape, debt, pick, run_limits};
+use firn_kv::internals::compaction::{
+    Cuts, RunShape, TableShape, TreeShape, debt, pick, run_limits,
+};
 use firn_kv::internals::merge::job::{Outputs, run};
-use firn_kv::internals::merge::merging::Source;
+use firn_kv::internals::merge::merging::MergeSource;
 use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
-use firn_kv::internals::merge::run::{Run, RunCursor, TableHandle, TableOpener, table_path};
-use firn_kv::internals::sstable::{TableOptions, TableWriter};
+use firn_kv::internals::merge::run::{RunCursor, TableHandle, TableOpener, TableRun, table_path};
+use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{Compression, DbOptions, Movement, Policy, ReadMode, Result};
 use firn_micro::{ENTRY, keys, memory, meta, write_table};
@@ -43,14 +45,14 @@ fn run_shape(level: u8, number: u64, n: u64, now: u64) -> RunShape {
 
 /// A busy tree: eight flushed runs, then levels of 12, 105 and 875 tables, a little more than each
 /// policy wants.
-fn shape() -> Shape {
+fn shape() -> TreeShape {
     let now = 1_000_000_000_000;
     let mut runs: Vec<RunShape> = (0..8).rev().map(|i| run_shape(0, 100 + i, 1, now)).collect();
     runs.extend(
         [(1, 90, 12), (2, 80, 105), (3, 70, 875)]
             .map(|(level, number, n)| run_shape(level, number, n, now)),
     );
-    Shape {
+    TreeShape {
         now_micros: now,
         memtable_size: 64 * MIB,
         table_size: 64 * MIB,
@@ -82,7 +84,7 @@ fn policies(c: &mut Criterion) {
         ("fifo", Policy::Fifo(Fifo { max_bytes: 32 << 30, max_age_secs: 0 })),
     ];
     for (question, ask) in [
-        ("pick", (|p, s| pick(p, s).is_some() as u64) as fn(&Policy, &Shape) -> u64),
+        ("pick", (|p, s| pick(p, s).is_some() as u64) as fn(&Policy, &TreeShape) -> u64),
         ("debt", debt),
         ("limits", |p, s| run_limits(p, s).0 as u64),
     ] {
@@ -99,7 +101,7 @@ fn policies(c: &mut Criterion) {
 /// Outputs in memory.
 struct InMemory {
     env: Arc<dyn Env>,
-    options: TableOptions,
+    options: WriterOptions,
     next: u64,
 }
 
@@ -128,7 +130,7 @@ fn jobs(c: &mut Criterion) {
     for (name, compression, first) in
         [("raw", Compression::None, 10), ("LZ4", Compression::Lz4, 20)]
     {
-        let options = TableOptions { compression, ..TableOptions::default() };
+        let options = WriterOptions { compression, ..WriterOptions::default() };
         let inputs = LazyCell::new(|| {
             let opener = Arc::new(TableOpener::new(
                 env.clone(),
@@ -142,7 +144,7 @@ fn jobs(c: &mut Criterion) {
                 let trailer = |i| Trailer::new(r * N as u64 + i as u64 + 1, Kind::Put);
                 let facts =
                     write_table(&*env, dir, first + r, options.clone(), &keys, trailer).unwrap();
-                Arc::new(Run::new(
+                Arc::new(TableRun::new(
                     0,
                     r,
                     vec![TableHandle::new(Arc::new(meta(&facts)), opener.clone(), Arc::default())],
@@ -153,7 +155,7 @@ fn jobs(c: &mut Criterion) {
         let make = || {
             let sources = inputs
                 .iter()
-                .map(|r| Source::Run(RunCursor::new(r.clone(), false)))
+                .map(|r| MergeSource::Run(RunCursor::new(r.clone(), false)))
                 .collect::<Vec<_>>();
             let rules = Rules {
                 snapshots: vec![],

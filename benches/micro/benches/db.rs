@@ -8,22 +8,22 @@ use std::cell::LazyCell;
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use firn_kv::{Batch, Compression, DbOptions, ReadMode, Readable};
-use firn_micro::pieces::{Store, store_for_writes, store_in_memory, store_on_disk};
-use firn_micro::{Fill, Key, Round, Values, keys};
+use firn_micro::pieces::{BenchStore, store_for_writes, store_in_memory, store_on_disk};
+use firn_micro::{BenchFill, BenchKey, BenchValues, Round, keys};
 
 const N: usize = 200_000;
 
-fn present() -> Vec<Key> {
+fn present() -> Vec<BenchKey> {
     keys(N, 1)
 }
 
 /// Empties the memtable, so that a fill meets no flush; its memory and the log's segments are
 /// recycled as they always are.
-fn emptied(full: Option<Store>) -> Store {
+fn emptied(full: Option<BenchStore>) -> BenchStore {
     let store = full.unwrap_or_else(|| {
         let store = store_for_writes().unwrap();
         // Memory and segments are touched for the first time here.
-        let (keys, values) = (keys(2 * N, 9), Values::new());
+        let (keys, values) = (keys(2 * N, 9), BenchValues::new());
         keys.iter().enumerate().for_each(|(i, k)| store.tree.put(k, values.get(i)).unwrap());
         store
     });
@@ -33,16 +33,16 @@ fn emptied(full: Option<Store>) -> Store {
 }
 
 fn writes(c: &mut Criterion) {
-    let (keys, values) = (LazyCell::new(present), Values::new());
+    let (keys, values) = (LazyCell::new(present), BenchValues::new());
     let mut group = c.benchmark_group("db/write");
     group.sampling_mode(SamplingMode::Flat).throughput(Throughput::Elements(1));
-    let mut fill = Fill::<Store>::new(N);
+    let mut fill = BenchFill::<BenchStore>::new(N);
     group.bench_function("put", |b| {
         let keys = &*keys;
         fill.run(b, emptied, |store, i| store.tree.put(&keys[i], values.get(i)).unwrap());
     });
     group.throughput(Throughput::Elements(100));
-    let mut fill = Fill::<Store>::new(N / 100);
+    let mut fill = BenchFill::<BenchStore>::new(N / 100);
     group.bench_function("batch of 100", |b| {
         let keys = &*keys;
         fill.run(b, emptied, |store, i| {
@@ -54,7 +54,7 @@ fn writes(c: &mut Criterion) {
         });
     });
     group.throughput(Throughput::Elements(1));
-    let mut fill = Fill::<Store>::new(N / 2);
+    let mut fill = BenchFill::<BenchStore>::new(N / 2);
     group.bench_function("transaction: get, put, commit", |b| {
         let keys = &*keys;
         fill.run(b, emptied, |store, i| {
@@ -67,12 +67,12 @@ fn writes(c: &mut Criterion) {
     });
 }
 
-fn on_disk(compression: Compression, read_mode: ReadMode, memory_budget: usize) -> Store {
+fn on_disk(compression: Compression, read_mode: ReadMode, memory_budget: usize) -> BenchStore {
     let options = DbOptions { memory_budget, read_mode, ..DbOptions::default() };
     store_on_disk(&present(), compression, options).unwrap()
 }
 
-fn cached() -> Store {
+fn cached() -> BenchStore {
     on_disk(Compression::Lz4, ReadMode::Mmap, 256 << 20)
 }
 
@@ -80,7 +80,7 @@ fn reads(c: &mut Criterion) {
     let (present, absent) = (LazyCell::new(present), LazyCell::new(|| keys(N, 2)));
     let mut group = c.benchmark_group("db/get");
     group.throughput(Throughput::Elements(1));
-    type Case = (&'static str, fn() -> Store);
+    type Case = (&'static str, fn() -> BenchStore);
     let cases: [Case; 6] = [
         ("memtable", || store_in_memory(&keys(N, 1)).unwrap()),
         ("cache", cached),

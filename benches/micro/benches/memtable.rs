@@ -11,19 +11,19 @@ use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::hash::key_hash;
 use firn_kv::internals::base::key::MAX_SEQ;
 use firn_kv::internals::memtable::Memtable;
-use firn_micro::{Fill, Key, Round, Values, keys, pieces, sorted};
+use firn_micro::{BenchFill, BenchKey, BenchValues, Round, keys, pieces, sorted};
 
 const N: usize = 500_000;
 
 type Skiplist = SkipMap<Vec<u8>, Vec<u8>>;
 
-fn insert(c: &mut Criterion, name: &str, order: fn(usize, u64) -> Vec<Key>) {
-    let values = Values::new();
+fn insert(c: &mut Criterion, name: &str, order: fn(usize, u64) -> Vec<BenchKey>) {
+    let values = BenchValues::new();
     let keys = LazyCell::new(|| order(N, 1));
     let arenas = LazyCell::new(|| pieces::arenas(pieces::capacity(N)).unwrap());
     let mut group = c.benchmark_group(name);
     group.sampling_mode(SamplingMode::Flat).throughput(Throughput::Elements(1));
-    let mut fill = Fill::<Arc<Memtable>>::new(N);
+    let mut fill = BenchFill::<Arc<Memtable>>::new(N);
     group.bench_function("firn", |b| {
         let (keys, arenas) = (&*keys, &*arenas);
         let fresh = |full: Option<Arc<Memtable>>| {
@@ -32,7 +32,7 @@ fn insert(c: &mut Criterion, name: &str, order: fn(usize, u64) -> Vec<Key>) {
         };
         fill.run(b, fresh, |table, i| pieces::insert(table, &keys[i], i as u64 + 1, values.get(i)));
     });
-    let mut fill = Fill::<Skiplist>::new(N);
+    let mut fill = BenchFill::<Skiplist>::new(N);
     group.bench_function("crossbeam-skiplist", |b| {
         let keys = &*keys;
         fill.run(
@@ -48,8 +48,8 @@ fn inserts(c: &mut Criterion) {
     insert(c, "memtable/insert-sequential", sorted);
 }
 
-fn skiplist(keys: &[Key]) -> Skiplist {
-    let values = Values::new();
+fn skiplist(keys: &[BenchKey]) -> Skiplist {
+    let values = BenchValues::new();
     keys.iter().enumerate().map(|(i, k)| (k.to_vec(), values.get(i).to_vec())).collect()
 }
 

@@ -16,22 +16,22 @@ use firn_kv::internals::base::deletions::Deletions;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Seq, Trailer};
 use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
 use firn_kv::internals::cache::Cache;
-use firn_kv::internals::merge::merging::{Merging, Source};
+use firn_kv::internals::merge::merging::{MergeSource, Merging};
 use firn_kv::internals::merge::retain::{Advanced, Beneath, Outside, Retain, Rules};
-use firn_kv::internals::merge::run::{Run, RunCursor, TableHandle, TableOpener};
-use firn_kv::internals::merge::shadow::{Cover, Shadow};
-use firn_kv::internals::merge::visible::{KeyRange, Visible};
-use firn_kv::internals::sstable::TableOptions;
+use firn_kv::internals::merge::run::{RunCursor, TableHandle, TableOpener, TableRun};
+use firn_kv::internals::merge::shadow::{Cover, RangeShadow};
+use firn_kv::internals::merge::visible::{Visible, VisibleRange};
+use firn_kv::internals::sstable::WriterOptions;
 use firn_kv::{Compression, DbOptions, ReadMode};
-use firn_micro::{Key, keys, memory, meta, write_table};
+use firn_micro::{BenchKey, keys, memory, meta, write_table};
 
 const N: usize = 200_000;
 
 /// An entry to be written: key, and whether it is a delete.
-type Entry = (Key, bool);
+type Entry = (BenchKey, bool);
 
 /// Runs of one table each, newest first: the first has the largest sequence numbers.
-fn runs(contents: Vec<Vec<Entry>>) -> Vec<Arc<Run>> {
+fn runs(contents: Vec<Vec<Entry>>) -> Vec<Arc<TableRun>> {
     let (env, dir) = (memory(), Path::new("/runs"));
     let opener = Arc::new(TableOpener::new(
         env.clone(),
@@ -42,13 +42,13 @@ fn runs(contents: Vec<Vec<Entry>>) -> Vec<Arc<Run>> {
     let count = contents.len();
     let run = |(r, mut entries): (usize, Vec<Entry>)| {
         entries.sort_unstable();
-        let (sorted, deletes): (Vec<Key>, Vec<bool>) = entries.into_iter().unzip();
-        let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+        let (sorted, deletes): (Vec<BenchKey>, Vec<bool>) = entries.into_iter().unzip();
+        let options = WriterOptions { compression: Compression::None, ..WriterOptions::default() };
         let seq = |i: usize| ((count - r) * N + i) as u64;
         let trailer =
             |i: usize| Trailer::new(seq(i), if deletes[i] { Kind::Delete } else { Kind::Put });
         let facts = write_table(&*env, dir, r as u64 + 1, options, &sorted, trailer).unwrap();
-        Arc::new(Run::new(
+        Arc::new(TableRun::new(
             0,
             (count - r) as u64,
             vec![TableHandle::new(Arc::new(meta(&facts)), opener.clone(), Arc::default())],
@@ -58,14 +58,14 @@ fn runs(contents: Vec<Vec<Entry>>) -> Vec<Arc<Run>> {
 }
 
 /// `k` runs that have no key in common.
-fn distinct(k: usize) -> Vec<Arc<Run>> {
+fn distinct(k: usize) -> Vec<Arc<TableRun>> {
     let all = keys(N, 1);
     runs(all.chunks(N / k).map(|part| part.iter().map(|&key| (key, false)).collect()).collect())
 }
 
 /// Four runs of which each has half of its keys in common with the next older one: newer versions,
 /// or also deletes of a fifth.
-fn overwritten(deletes: bool) -> Vec<Arc<Run>> {
+fn overwritten(deletes: bool) -> Vec<Arc<TableRun>> {
     let all = keys(N, 1);
     let part = N / 4;
     let entry = |from: usize, i: usize| {
@@ -74,8 +74,8 @@ fn overwritten(deletes: bool) -> Vec<Arc<Run>> {
     runs((0..4).map(|r| (0..part).map(|i| entry(r * part / 2, i)).collect()).collect())
 }
 
-fn sources(runs: &[Arc<Run>]) -> Vec<Source> {
-    runs.iter().map(|r| Source::Run(RunCursor::new(r.clone(), true))).collect()
+fn sources(runs: &[Arc<TableRun>]) -> Vec<MergeSource> {
+    runs.iter().map(|r| MergeSource::Run(RunCursor::new(r.clone(), true))).collect()
 }
 
 /// 100 deletions of ranges that hide a tenth of all keys of all runs.
@@ -109,7 +109,7 @@ fn next(c: &mut Criterion) {
 }
 
 fn visible(c: &mut Criterion) {
-    type Case = (&'static str, fn() -> Vec<Arc<Run>>, fn() -> Vec<Cover>);
+    type Case = (&'static str, fn() -> Vec<Arc<TableRun>>, fn() -> Vec<Cover>);
     let cases: [Case; 5] = [
         ("1 run", || distinct(1), Vec::new),
         ("4 runs", || distinct(4), Vec::new),
@@ -129,9 +129,14 @@ fn visible(c: &mut Criterion) {
             group.bench_function(
                 BenchmarkId::new(if forward { "next" } else { "prev" }, name),
                 |b| {
-                    let shadow = Shadow::new(deletions(), MAX_SEQ);
-                    let mut v =
-                        Visible::new(sources(&runs), MAX_SEQ, shadow, None, KeyRange::default());
+                    let shadow = RangeShadow::new(deletions(), MAX_SEQ);
+                    let mut v = Visible::new(
+                        sources(&runs),
+                        MAX_SEQ,
+                        shadow,
+                        None,
+                        VisibleRange::default(),
+                    );
                     let start =
                         |v: &mut Visible| if forward { v.first() } else { v.last() }.unwrap();
                     start(&mut v);
@@ -150,7 +155,7 @@ fn visible(c: &mut Criterion) {
 
 /// A whole pass over the input of a compaction; a figure is the cost of one entry that went in.
 fn retain(c: &mut Criterion) {
-    type Case = (&'static str, fn() -> Vec<Arc<Run>>, Vec<Seq>, fn() -> Arc<Fragments>);
+    type Case = (&'static str, fn() -> Vec<Arc<TableRun>>, Vec<Seq>, fn() -> Arc<Fragments>);
     let cases: [Case; 4] = [
         ("distinct keys", || distinct(4), vec![], Arc::default),
         ("half overwritten", || overwritten(false), vec![], Arc::default),
@@ -175,7 +180,7 @@ fn retain(c: &mut Criterion) {
         };
         group.bench_function(name, |b| {
             let make = || Retain::new(Merging::new(sources(&runs)), rules());
-            let pass = |mut r: Retain<Merging<Source>>| {
+            let pass = |mut r: Retain<Merging<MergeSource>>| {
                 loop {
                     match r.advance().unwrap() {
                         Advanced::Entry => {

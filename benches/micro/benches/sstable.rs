@@ -18,16 +18,16 @@ use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::hash::key_hash;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer};
 use firn_kv::internals::merge::run::table_path;
-use firn_kv::internals::sstable::format::{BlockKind, Stored};
-use firn_kv::internals::sstable::{TableOptions, TableWriter, block_entries};
+use firn_kv::internals::sstable::format::{BlockKind, StoredBlock};
+use firn_kv::internals::sstable::{TableWriter, WriterOptions, block_entries};
 use firn_kv::{Compression, FilterKind};
 use firn_micro::pieces::{Sorted, one_block, table};
-use firn_micro::{ENTRY, Key, Round, Values, keys, memory, sorted};
+use firn_micro::{BenchKey, BenchValues, ENTRY, Round, keys, memory, sorted};
 
 const N: usize = 500_000;
 
-fn with(compression: Compression, filter: FilterKind) -> TableOptions {
-    TableOptions { compression, filter, ..TableOptions::default() }
+fn with(compression: Compression, filter: FilterKind) -> WriterOptions {
+    WriterOptions { compression, filter, ..WriterOptions::default() }
 }
 
 fn large(compression: Compression, filter: FilterKind) -> Sorted {
@@ -42,11 +42,11 @@ fn lz4() -> Sorted {
     large(Compression::Lz4, FilterKind::Fuse8)
 }
 
-fn present() -> Vec<Key> {
+fn present() -> Vec<BenchKey> {
     keys(N, 1)
 }
 
-fn absent() -> Vec<Key> {
+fn absent() -> Vec<BenchKey> {
     keys(N, 2)
 }
 
@@ -69,8 +69,8 @@ fn search(c: &mut Criterion) {
 }
 
 fn lookups(c: &mut Criterion) {
-    let present: LazyCell<Vec<Key>> = LazyCell::new(present);
-    let absent: LazyCell<Vec<Key>> = LazyCell::new(absent);
+    let present: LazyCell<Vec<BenchKey>> = LazyCell::new(present);
+    let absent: LazyCell<Vec<BenchKey>> = LazyCell::new(absent);
     let raw: LazyCell<Sorted> = LazyCell::new(raw);
     let lz4: LazyCell<Sorted> = LazyCell::new(lz4);
 
@@ -84,23 +84,24 @@ fn lookups(c: &mut Criterion) {
 
     let mut group = c.benchmark_group("sstable/get");
     group.throughput(Throughput::Elements(1));
-    let mut get = |name: &str, t: &LazyCell<Sorted>, keys: &LazyCell<Vec<Key>>, filter: bool| {
-        let warmed = LazyCell::new(|| {
-            let guard = firn_kv::internals::base::epoch::pin();
-            keys.iter()
-                .for_each(|k| drop(black_box(t.table.get(k, None, MAX_SEQ, &guard).unwrap())));
-        });
-        group.bench_function(name, |b| {
-            LazyCell::force(&warmed);
-            let (t, keys, mut at) = (&t.table, &**keys, Round::new(N));
-            b.iter(|| {
-                let key = &keys[at.step()];
+    let mut get =
+        |name: &str, t: &LazyCell<Sorted>, keys: &LazyCell<Vec<BenchKey>>, filter: bool| {
+            let warmed = LazyCell::new(|| {
                 let guard = firn_kv::internals::base::epoch::pin();
-                let hit = t.get(key, filter.then(|| key_hash(key)), MAX_SEQ, &guard).unwrap();
-                hit.map(|h| h.value().len())
+                keys.iter()
+                    .for_each(|k| drop(black_box(t.table.get(k, None, MAX_SEQ, &guard).unwrap())));
             });
-        });
-    };
+            group.bench_function(name, |b| {
+                LazyCell::force(&warmed);
+                let (t, keys, mut at) = (&t.table, &**keys, Round::new(N));
+                b.iter(|| {
+                    let key = &keys[at.step()];
+                    let guard = firn_kv::internals::base::epoch::pin();
+                    let hit = t.get(key, filter.then(|| key_hash(key)), MAX_SEQ, &guard).unwrap();
+                    hit.map(|h| h.value().len())
+                });
+            });
+        };
     get("hit, mapped", &raw, &present, false);
     get("hit, mapped, with filter", &raw, &present, true);
     get("hit, LZ4 in cache", &lz4, &present, false);
@@ -112,7 +113,7 @@ fn filters(c: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     for (bits, kind) in [(8, FilterKind::Fuse8), (16, FilterKind::Fuse16)] {
         let table = LazyCell::new(|| large(Compression::Lz4, kind));
-        for (name, keys) in [("present", present as fn() -> Vec<Key>), ("absent", absent)] {
+        for (name, keys) in [("present", present as fn() -> Vec<BenchKey>), ("absent", absent)] {
             let hashes = LazyCell::new(|| keys().iter().map(|k| key_hash(k)).collect::<Vec<u64>>());
             group.bench_function(BenchmarkId::new(name, format!("{bits} bits")), |b| {
                 let (t, hashes, mut at) = (&table.table, &*hashes, Round::new(N));
@@ -135,7 +136,7 @@ fn blocks(compression: Compression) -> Vec<Block> {
     let file = t.env.read_all(&table_path(Path::new("/tables"), 1), 1 << 30).unwrap();
     let cut = |offset: u64, len: u32| {
         let bytes = file[offset as usize..][..len as usize].to_vec();
-        let raw = Stored::check(&bytes, BlockKind::Data, 1, offset).unwrap().to_vec().unwrap();
+        let raw = StoredBlock::check(&bytes, BlockKind::Data, 1, offset).unwrap().to_vec().unwrap();
         Block { bytes, offset, raw }
     };
     t.table.blocks().map(|b| cut(b.offset, b.len)).collect()
@@ -148,7 +149,8 @@ fn decoding(c: &mut Criterion) {
     // One block each; bytes are those of the decoded block.
     let mut group = c.benchmark_group("sstable/block");
     group.throughput(Throughput::Bytes(raw[0].raw.len() as u64));
-    let check = |b: &Block| Stored::check(&b.bytes, BlockKind::Data, 1, b.offset).unwrap().raw_len;
+    let check =
+        |b: &Block| StoredBlock::check(&b.bytes, BlockKind::Data, 1, b.offset).unwrap().raw_len;
     for (name, blocks) in [("raw", &raw), ("LZ4", &lz4)] {
         group.bench_function(BenchmarkId::new("checksum", name), |b| {
             let mut at = Round::new(blocks.len());
@@ -158,7 +160,8 @@ fn decoding(c: &mut Criterion) {
             let (mut at, mut out) = (Round::new(blocks.len()), vec![]);
             b.iter(|| {
                 let block = &blocks[at.step()];
-                let stored = Stored::check(&block.bytes, BlockKind::Data, 1, block.offset).unwrap();
+                let stored =
+                    StoredBlock::check(&block.bytes, BlockKind::Data, 1, block.offset).unwrap();
                 out.resize(stored.raw_len, 0);
                 stored.unpack(&mut out).unwrap();
                 out[0]
@@ -213,7 +216,12 @@ fn cursors(c: &mut Criterion) {
 }
 
 /// A writer to which all of `keys` were added.
-fn filled(env: &dyn Env, options: TableOptions, keys: &[Key], values: &Values) -> TableWriter {
+fn filled(
+    env: &dyn Env,
+    options: WriterOptions,
+    keys: &[BenchKey],
+    values: &BenchValues,
+) -> TableWriter {
     let path = Path::new("/written");
     let mut writer = TableWriter::new(env.create(path).unwrap(), path, 1, options);
     for (i, key) in keys.iter().enumerate() {
@@ -224,7 +232,7 @@ fn filled(env: &dyn Env, options: TableOptions, keys: &[Key], values: &Values) -
 
 fn writing(c: &mut Criterion) {
     const N: usize = 100_000;
-    let (env, values) = (memory(), Values::new());
+    let (env, values) = (memory(), BenchValues::new());
     let keys = LazyCell::new(|| sorted(N, 1));
 
     let mut group = c.benchmark_group("sstable/write");

@@ -12,7 +12,7 @@ use firn_kv::Env;
 use firn_kv::OsEnv;
 use firn_kv::internals::wal::format::record_size;
 use firn_kv::internals::wal::{Wal, recover};
-use firn_micro::{Dir, Fill, memory};
+use firn_micro::{BenchDir, BenchFill, memory};
 
 const SEGMENT: u64 = 16 << 20;
 
@@ -38,8 +38,8 @@ fn append(c: &mut Criterion) {
     for len in [16, 116, 1 << 10, 64 << 10] {
         let payload = vec![0x5a; len];
         let n = ((SEGMENT - (64 << 10)) / record_size(len) - 1) as usize;
-        let dir = Dir::new();
-        let mut fill = Fill::<Wal>::new(n);
+        let dir = BenchDir::new();
+        let mut fill = BenchFill::<Wal>::new(n);
         group.throughput(Throughput::Bytes(len as u64));
         group.bench_function(BenchmarkId::from_parameter(len), |b| {
             let fresh = |full: Option<Wal>| {
@@ -69,7 +69,7 @@ fn commit(c: &mut Criterion) {
     let mut group = c.benchmark_group("wal/commit");
     group.throughput(Throughput::Elements(1));
     for (place, writers) in [("mem", 1), ("mem", 4), ("os", 1), ("os", 4), ("os", 16)] {
-        let dir = Dir::new();
+        let dir = BenchDir::new();
         let wal = LazyCell::new(|| {
             Mutex::new(open(if place == "os" { OsEnv::new() } else { memory() }, dir.path()))
         });
@@ -99,7 +99,7 @@ fn wal_append(wal: &Mutex<Wal>) -> u64 {
 
 /// Reading a log of records of 116 bytes that was closed cleanly.
 fn recovery(c: &mut Criterion) {
-    let dir = Dir::new();
+    let dir = BenchDir::new();
     let env = OsEnv::new();
     let bytes = 12 << 20;
     let written = LazyCell::new(|| {

@@ -19,17 +19,17 @@ use firn_kv::Result;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::manifest::TableMeta;
 use firn_kv::internals::merge::run::table_path;
-use firn_kv::internals::sstable::{TableFacts, TableOptions, TableWriter};
+use firn_kv::internals::sstable::{TableFacts, TableWriter, WriterOptions};
 use firn_testkit::rng::Rng;
 
 pub mod pieces;
 
 /// A key of the benchmarks.
-pub type Key = [u8; 16];
+pub type BenchKey = [u8; 16];
 /// Length of a value.
 pub const VALUE: usize = 100;
 /// Bytes of a key and its value.
-pub const ENTRY: usize = size_of::<Key>() + VALUE;
+pub const ENTRY: usize = size_of::<BenchKey>() + VALUE;
 
 /// How criterion measures here: short, so that all benches together take a few minutes.
 pub fn criterion() -> Criterion {
@@ -41,10 +41,10 @@ pub fn criterion() -> Criterion {
 }
 
 /// `n` random keys, all different, in no order.
-pub fn keys(n: usize, seed: u64) -> Vec<Key> {
+pub fn keys(n: usize, seed: u64) -> Vec<BenchKey> {
     let mut rng = Rng::new(seed);
     let mut key = || {
-        let mut k = [0; size_of::<Key>()];
+        let mut k = [0; size_of::<BenchKey>()];
         rng.fill(&mut k);
         k
     };
@@ -52,24 +52,24 @@ pub fn keys(n: usize, seed: u64) -> Vec<Key> {
 }
 
 /// The same keys in order.
-pub fn sorted(n: usize, seed: u64) -> Vec<Key> {
+pub fn sorted(n: usize, seed: u64) -> Vec<BenchKey> {
     let mut keys = keys(n, seed);
     keys.sort_unstable();
     keys
 }
 
 /// Values, as slices of a pool that is made once.
-pub struct Values(Vec<u8>);
+pub struct BenchValues(Vec<u8>);
 
-impl Default for Values {
+impl Default for BenchValues {
     fn default() -> Self {
-        Values::new()
+        BenchValues::new()
     }
 }
 
-impl Values {
+impl BenchValues {
     /// A pool of 1 MiB, in pieces of which one half is random and the other repeats it.
-    pub fn new() -> Values {
+    pub fn new() -> BenchValues {
         let mut rng = Rng::new(7);
         let mut pool = vec![0; 1 << 20];
         for piece in pool.chunks_mut(VALUE) {
@@ -77,7 +77,7 @@ impl Values {
             rng.fill(&mut piece[..half]);
             piece.copy_within(..half, half);
         }
-        Values(pool)
+        BenchValues(pool)
     }
 
     /// The `i`th value.
@@ -89,21 +89,21 @@ impl Values {
 }
 
 /// A directory that goes when it is dropped.
-pub struct Dir(PathBuf);
+pub struct BenchDir(PathBuf);
 
-impl Default for Dir {
+impl Default for BenchDir {
     fn default() -> Self {
-        Dir::new()
+        BenchDir::new()
     }
 }
 
-impl Dir {
+impl BenchDir {
     /// A new directory among the temporary ones of the machine.
-    pub fn new() -> Dir {
+    pub fn new() -> BenchDir {
         static N: AtomicU32 = AtomicU32::new(0);
         let name =
             format!("firn-micro-{}-{}", std::process::id(), N.fetch_add(1, Ordering::Relaxed));
-        Dir(std::env::temp_dir().join(name))
+        BenchDir(std::env::temp_dir().join(name))
     }
 
     /// Where it is.
@@ -112,7 +112,7 @@ impl Dir {
     }
 }
 
-impl Drop for Dir {
+impl Drop for BenchDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -127,11 +127,11 @@ pub fn write_table(
     env: &dyn Env,
     dir: &Path,
     id: u64,
-    options: TableOptions,
-    keys: &[Key],
+    options: WriterOptions,
+    keys: &[BenchKey],
     trailer: impl Fn(usize) -> Trailer,
 ) -> Result<TableFacts> {
-    let values = Values::new();
+    let values = BenchValues::new();
     env.create_dir_all(dir)?;
     let path = table_path(dir, id);
     let mut writer = TableWriter::new(env.create(&path)?, &path, id, options);
@@ -190,16 +190,16 @@ impl Round {
 /// Something that steps fill up: a memtable, a log. It is replaced by a fresh one after every `n`
 /// steps, and only the steps are timed, so the figure is the mean over all degrees of fullness.
 /// Lives longer than one sample. The first fill is not timed at all.
-pub struct Fill<T> {
+pub struct BenchFill<T> {
     state: Option<T>,
     at: usize,
     n: usize,
 }
 
-impl<T> Fill<T> {
+impl<T> BenchFill<T> {
     /// Filled by `n` steps.
-    pub fn new(n: usize) -> Fill<T> {
-        Fill { state: None, at: 0, n }
+    pub fn new(n: usize) -> BenchFill<T> {
+        BenchFill { state: None, at: 0, n }
     }
 
     /// Times `step`, which gets the thing and the number of the step since it was fresh. `fresh`

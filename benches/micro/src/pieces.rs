@@ -10,11 +10,11 @@ use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::internals::merge::run::table_path;
-use firn_kv::internals::sstable::{Table, TableOptions};
+use firn_kv::internals::sstable::{Table, WriterOptions};
 use firn_kv::policy::Fifo;
 use firn_kv::{Compression, Db, DbOptions, Policy, Result, Tree, TreeOptions};
 
-use crate::{Dir, Key, Values, write_table};
+use crate::{BenchDir, BenchKey, BenchValues, write_table};
 
 /// A table that was written and opened, with its keys in order.
 pub struct Sorted {
@@ -25,14 +25,14 @@ pub struct Sorted {
     /// Its cache.
     pub cache: Arc<Cache>,
     /// Its keys.
-    pub keys: Vec<Key>,
+    pub keys: Vec<BenchKey>,
 }
 
 /// A table of puts of `keys`, which must be sorted.
 ///
 /// # Errors
 /// What the engine says.
-pub fn table(keys: Vec<Key>, options: TableOptions) -> Result<Sorted> {
+pub fn table(keys: Vec<BenchKey>, options: WriterOptions) -> Result<Sorted> {
     let (env, dir) = (crate::memory(), Path::new("/tables"));
     write_table(&*env, dir, 1, options, &keys, |_| Trailer::new(0, Kind::Put))?;
     let path = table_path(dir, 1);
@@ -49,7 +49,7 @@ pub fn table(keys: Vec<Key>, options: TableOptions) -> Result<Sorted> {
 pub fn one_block(block_size: usize) -> Result<Sorted> {
     let n = (block_size - 64) / (crate::ENTRY + 3);
     let options =
-        TableOptions { block_size, compression: Compression::None, ..TableOptions::default() };
+        WriterOptions { block_size, compression: Compression::None, ..WriterOptions::default() };
     table(crate::sorted(n, 1), options)
 }
 
@@ -82,8 +82,8 @@ pub fn insert(table: &Memtable, key: &[u8], seq: u64, value: &[u8]) {
 ///
 /// # Errors
 /// What the operating system says.
-pub fn memtable(keys: &[Key]) -> Result<Arc<Memtable>> {
-    let (values, capacity) = (Values::new(), capacity(keys.len()));
+pub fn memtable(keys: &[BenchKey]) -> Result<Arc<Memtable>> {
+    let (values, capacity) = (BenchValues::new(), capacity(keys.len()));
     let table = Memtable::new(&arenas(capacity)?, capacity)?;
     for (i, key) in keys.iter().enumerate() {
         insert(&table, key, i as u64 + 1, values.get(i));
@@ -92,13 +92,13 @@ pub fn memtable(keys: &[Key]) -> Result<Arc<Memtable>> {
 }
 
 /// A store on the real file system, alone in its directory.
-pub struct Store {
+pub struct BenchStore {
     /// The store.
     pub db: Db,
     /// Its one tree.
     pub tree: Tree,
     /// The directory, which goes last.
-    pub dir: Dir,
+    pub dir: BenchDir,
 }
 
 /// Opens a store for writing to: what is flushed is dropped, so that it does not grow with the time
@@ -106,21 +106,21 @@ pub struct Store {
 ///
 /// # Errors
 /// What the engine says.
-pub fn store_for_writes() -> Result<Store> {
-    let dir = Dir::new();
+pub fn store_for_writes() -> Result<BenchStore> {
+    let dir = BenchDir::new();
     let options = DbOptions { memory_budget: 1 << 30, event_log: false, ..DbOptions::default() };
     let db = Db::open_in(OsEnv::new(), dir.path(), options)?;
     let policy = Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0 });
     let tree = db.tree("t", TreeOptions { policy, ..TreeOptions::default() })?;
-    Ok(Store { db, tree, dir })
+    Ok(BenchStore { db, tree, dir })
 }
 
 /// Opens a store with puts of `keys`, all in the memtable.
 ///
 /// # Errors
 /// What the engine says.
-pub fn store_in_memory(keys: &[Key]) -> Result<Store> {
-    let (store, values) = (store_for_writes()?, Values::new());
+pub fn store_in_memory(keys: &[BenchKey]) -> Result<BenchStore> {
+    let (store, values) = (store_for_writes()?, BenchValues::new());
     for (i, key) in keys.iter().enumerate() {
         store.tree.put(key, values.get(i))?;
     }
@@ -132,8 +132,12 @@ pub fn store_in_memory(keys: &[Key]) -> Result<Store> {
 ///
 /// # Errors
 /// What the engine says.
-pub fn store_on_disk(keys: &[Key], compression: Compression, options: DbOptions) -> Result<Store> {
-    let (dir, values) = (Dir::new(), Values::new());
+pub fn store_on_disk(
+    keys: &[BenchKey],
+    compression: Compression,
+    options: DbOptions,
+) -> Result<BenchStore> {
+    let (dir, values) = (BenchDir::new(), BenchValues::new());
     let large = TreeOptions { compression: vec![compression], ..TreeOptions::default() };
     let tree =
         Db::open_in(OsEnv::new(), dir.path(), DbOptions::default())?.tree("t", large.clone())?;
@@ -144,5 +148,5 @@ pub fn store_on_disk(keys: &[Key], compression: Compression, options: DbOptions)
     drop(tree);
     let db = Db::open_in(OsEnv::new(), dir.path(), DbOptions { event_log: false, ..options })?;
     let tree = db.tree("t", TreeOptions { memtable_size: 64 << 10, ..large })?;
-    Ok(Store { db, tree, dir })
+    Ok(BenchStore { db, tree, dir })
 }

@@ -4,7 +4,7 @@
 //! The order comes as JSON on standard input, the results leave as JSON on standard output,
 //! progress on standard error.
 
-use firn_workload::{Config, Outcome, Progress, Result, Runner, Store, process::Usage};
+use firn_workload::{Config, Outcome, Result, RunProgress, Runner, Store, process::Usage};
 use serde::{Deserialize, Serialize};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -104,7 +104,7 @@ fn wait_until_idle() {
 struct Stage<'a>(&'a Order);
 
 impl Stage<'_> {
-    fn tell(&self, label: &str, progress: &Progress) {
+    fn tell(&self, label: &str, progress: &RunProgress) {
         if io::stderr().is_terminal() {
             eprint!(
                 "\r{:>8} {label}: {:.0} %, {:.0} operations a second    ",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use firn_kv::{DbOptions, TreeOptions};
 use firn_workload::Result;
-use firn_workload::cliffs::{Case, Subject, run};
+use firn_workload::cliffs::{CliffCase, Subject, run};
 use firn_workload::firn::FirnStore;
 use firn_workload::spec::parse_count;
 use rocksdb::{
@@ -74,7 +74,11 @@ impl Subject for RocksStore {
 }
 
 /// All cases of one engine, each history in an empty folder.
-fn cases<S: Subject>(dir: &Path, n: u64, open: impl Fn(&Path) -> Result<S>) -> Result<Vec<Case>> {
+fn cases<S: Subject>(
+    dir: &Path,
+    n: u64,
+    open: impl Fn(&Path) -> Result<S>,
+) -> Result<Vec<CliffCase>> {
     let mut cases = vec![];
     let fresh = || {
         super::clear(dir)?;
@@ -104,8 +108,9 @@ pub fn main(args: &Cliffs) -> Result<()> {
     );
     let micros = |nanos: u64| format!("{:.2} us", nanos as f64 / 1000.0);
     for (f, r) in firn.iter().zip(&rocks) {
-        let three =
-            |c: &Case| format!("{} | {} | {:.1}", micros(c.normal), micros(c.after), c.ratio());
+        let three = |c: &CliffCase| {
+            format!("{} | {} | {:.1}", micros(c.normal), micros(c.after), c.ratio())
+        };
         println!("| {} | {} | {} |", f.name, three(f), three(r));
     }
     Ok(())

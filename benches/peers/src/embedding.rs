@@ -11,7 +11,7 @@ use std::{env, fs};
 use clap::{Args, ValueEnum};
 use firn_kv::{DbOptions, TreeOptions};
 use firn_workload::Result;
-use firn_workload::embedding::{Embedded, Step, Trees, small, trees};
+use firn_workload::embedding::{Embedded, EmbeddingStep, EmbeddingTrees, small, trees};
 use firn_workload::firn::FirnEmbedded;
 use firn_workload::spec::parse_count;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions};
@@ -209,7 +209,7 @@ impl Kind {
         self.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned())
     }
 
-    fn small(self, dirs: &[PathBuf], records: u64) -> Result<Vec<Step>> {
+    fn small(self, dirs: &[PathBuf], records: u64) -> Result<Vec<EmbeddingStep>> {
         match self {
             Kind::Firn => small(dirs, records, |d| {
                 FirnEmbedded::open(d, DbOptions::default(), TreeOptions::default())
@@ -220,7 +220,7 @@ impl Kind {
         }
     }
 
-    fn trees(self, dir: &Path, n: u64, puts: u64, budget: usize) -> Result<Trees> {
+    fn trees(self, dir: &Path, n: u64, puts: u64, budget: usize) -> Result<EmbeddingTrees> {
         let options = DbOptions { memory_budget: budget, ..DbOptions::default() };
         Ok(match self {
             Kind::Firn => {
@@ -285,7 +285,7 @@ pub fn run_small(args: &SmallArgs) -> Result<()> {
             "--dir",
             &dir,
         ];
-        let steps: Vec<Step> = match apart(&order.map(String::from)) {
+        let steps: Vec<EmbeddingStep> = match apart(&order.map(String::from)) {
             Ok(steps) => steps,
             Err(e) => {
                 println!("| {} | {e} |", kind.name());
@@ -341,7 +341,7 @@ pub fn run_trees(args: &TreeArgs) -> Result<()> {
                 "--dir",
                 &dir,
             ];
-            match apart::<Trees>(&order.map(String::from)) {
+            match apart::<EmbeddingTrees>(&order.map(String::from)) {
                 Ok(c) => println!(
                     "| {n} | {} | {:.2} s | {:.3} s | {} | {} | {} | {:.0} |",
                     kind.name(),

@@ -3,7 +3,9 @@
 //!
 //! `cargo run --release -p firn-workload --example overhead`
 
-use firn_workload::{Batch, Config, Direction, Phase, Result, Runner, Store, StoreStats, Workload};
+use firn_workload::{
+    Config, Direction, Phase, Result, Runner, Store, StoreBatch, StoreStats, Workload,
+};
 use std::hint::black_box;
 
 struct Nothing;
@@ -14,7 +16,7 @@ impl Store for Nothing {
         Ok(())
     }
 
-    fn write_batch(&self, batch: &Batch) -> Result<()> {
+    fn write_batch(&self, batch: &StoreBatch) -> Result<()> {
         black_box(batch);
         Ok(())
     }

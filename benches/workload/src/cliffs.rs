@@ -38,7 +38,7 @@ pub trait Subject {
 }
 
 /// A history, and an operation before and after it.
-pub struct Case {
+pub struct CliffCase {
     /// What it is.
     pub name: &'static str,
     /// Nanoseconds of the operation without the history.
@@ -47,7 +47,7 @@ pub struct Case {
     pub after: u64,
 }
 
-impl Case {
+impl CliffCase {
     /// How many times its normal cost the operation takes.
     pub fn ratio(&self) -> f64 {
         self.after as f64 / self.normal.max(1) as f64
@@ -61,9 +61,9 @@ impl Case {
 pub fn run<S: Subject>(
     n: u64,
     mut fresh: impl FnMut() -> Result<S>,
-    mut note: impl FnMut(Case),
+    mut note: impl FnMut(CliffCase),
 ) -> Result<()> {
-    let mut note = |name, normal, after| note(Case { name, normal, after });
+    let mut note = |name, normal, after| note(CliffCase { name, normal, after });
     range_deletions(n, &fresh()?, &mut note)?;
     nested(n, &fresh()?, &mut note)?;
     for first in [true, false] {
@@ -76,7 +76,7 @@ pub fn run<S: Subject>(
     snapshots(n, &fresh()?, &mut note)
 }
 
-type Note<'a> = dyn FnMut(&'static str, u64, u64) + 'a;
+type CliffNote<'a> = dyn FnMut(&'static str, u64, u64) + 'a;
 
 fn key(i: u64) -> Vec<u8> {
     format!("{i:016}").into_bytes()
@@ -99,7 +99,7 @@ fn time(each: u64, mut op: impl FnMut(u64) -> Result<()>) -> Result<u64> {
     Ok(rounds[4])
 }
 
-fn range_deletions(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
+fn range_deletions(n: u64, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     s.put(&key(n))?;
     let get = |_| expect(s.has(&key(n))?, "a key that no deletion covers");
     let normal = time(200, get)?;
@@ -113,7 +113,7 @@ fn range_deletions(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> 
     Ok(())
 }
 
-fn nested(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
+fn nested(n: u64, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     s.put(&key(2 * n + 1))?;
     let normal = time(200, |_| expect(s.has(&key(2 * n + 1))?, "a key that no deletion covers"))?;
     (0..n).try_for_each(|i| s.delete_range(&key(i), &key(2 * n - i)))?;
@@ -125,7 +125,7 @@ fn nested(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
 }
 
 /// A queue of which much is done, or a stack: what is left lies behind deletions.
-fn deleted_end(n: u64, first: bool, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
+fn deleted_end(n: u64, first: bool, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     (0..2 * n).try_for_each(|i| s.put(&key(i)))?;
     let at = |i: u64| if first { i } else { 2 * n - 1 - i };
     let look = |i: u64| expect(s.end(first)? == Some(key(at(i))), "the end of many keys");
@@ -144,7 +144,7 @@ fn deleted_end(n: u64, first: bool, s: &impl Subject, note: &mut Note<'_>) -> Re
 }
 
 /// A queue in use: its head is looked for and deleted, and a key is put behind its tail.
-fn popped(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
+fn popped(n: u64, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     (0..n).try_for_each(|i| s.put(&key(i)))?;
     s.flush()?;
     let pop = |i: u64| {
@@ -162,7 +162,7 @@ fn popped(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
     Ok(())
 }
 
-fn covered(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
+fn covered(n: u64, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     (0..2 * n).try_for_each(|i| s.put(&key(i)))?;
     let look = |i: u64| expect(s.end(true)? == Some(key(i)), "the first of many keys");
     let normal = time(50, |_| look(0))?;
@@ -172,7 +172,7 @@ fn covered(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
     Ok(())
 }
 
-fn versions(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
+fn versions(n: u64, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     s.put(b"a")?;
     s.put(b"b")?;
     let get = |_| expect(s.has(b"b")?, "a key of many versions");
@@ -184,7 +184,7 @@ fn versions(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
     Ok(())
 }
 
-fn trees(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
+fn trees(n: u64, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     let n = (n / 20).max(20);
     let name = |i: u64| format!("{i:06}");
     let three = |from: u64| -> Result<[u64; 3]> {
@@ -210,7 +210,7 @@ fn trees(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
     Ok(())
 }
 
-fn snapshots(n: u64, s: &impl Subject, note: &mut Note<'_>) -> Result<()> {
+fn snapshots(n: u64, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     s.put(b"k")?;
     let take = |_| {
         drop(s.snapshot());

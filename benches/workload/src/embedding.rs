@@ -46,7 +46,7 @@ pub trait Embedded: Sized {
 
 /// What one step of [`small`] has cost, divided by the number of stores.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Step {
+pub struct EmbeddingStep {
     /// What was done.
     pub name: String,
     /// Nanoseconds.
@@ -74,7 +74,7 @@ pub fn small<S: Embedded>(
     dirs: &[PathBuf],
     records: u64,
     open: impl Fn(&Path) -> Result<S>,
-) -> Result<Vec<Step>> {
+) -> Result<Vec<EmbeddingStep>> {
     let before = Usage::now().unwrap_or_default();
     let mut steps = vec![];
     let n = dirs.len().max(1) as u64;
@@ -86,7 +86,7 @@ pub fn small<S: Embedded>(
         work(stores)?;
         let (wall, now) = (start.elapsed().as_nanos() as u64, Usage::now().unwrap_or_default());
         let more = |now: u64, before: u64| now.saturating_sub(before);
-        steps.push(Step {
+        steps.push(EmbeddingStep {
             name: name.to_owned(),
             wall_nanos: wall / n,
             cpu_nanos: more(now.cpu_ticks, from.cpu_ticks) * TICK / n,
@@ -127,7 +127,7 @@ pub fn small<S: Embedded>(
 
 /// What a number of trees has cost.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Trees {
+pub struct EmbeddingTrees {
     /// How many.
     pub trees: u64,
     /// To make them all, and to close the store.
@@ -152,7 +152,7 @@ pub fn trees<S: Embedded>(
     puts: u64,
     seed: u64,
     open: impl Fn(&Path) -> Result<S>,
-) -> Result<(Trees, S)> {
+) -> Result<(EmbeddingTrees, S)> {
     let memory = || Usage::now().map_or((0, 0), |u| (u.rss_anon, u.size));
     let names: Vec<String> = (0..n).map(|i| format!("t{i}")).collect();
     let start = Instant::now();
@@ -183,7 +183,7 @@ pub fn trees<S: Embedded>(
     }
     let filled = start.elapsed().as_secs_f64();
     let full = memory();
-    let costs = Trees {
+    let costs = EmbeddingTrees {
         trees: n,
         make_seconds,
         open_seconds,

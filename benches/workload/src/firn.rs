@@ -7,7 +7,7 @@ use firn_kv::{Db, DbOptions, Durability, Folded, Merge, Tree, TreeOptions};
 use crate::cliffs::Subject;
 use crate::embedding::Embedded;
 use crate::process::disk_bytes;
-use crate::store::{Batch, Direction, Result, Store, StoreStats, fold};
+use crate::store::{Direction, Result, Store, StoreBatch, StoreStats, fold};
 
 /// A Firn store with one tree that workloads and histories use. The handles have the durability of
 /// writes that the workload does not want synced.
@@ -44,7 +44,7 @@ impl Store for FirnStore {
         }?)
     }
 
-    fn write_batch(&self, batch: &Batch) -> Result<()> {
+    fn write_batch(&self, batch: &StoreBatch) -> Result<()> {
         let mut b = firn_kv::Batch::new();
         for (key, value) in batch.iter() {
             b.put(&self.tree, key, value)?;
@@ -121,9 +121,9 @@ impl Store for FirnStore {
 
 /// Adds what mergerandom merges.
 #[derive(Debug)]
-pub struct Sums;
+pub struct StoreSums;
 
-impl Merge for Sums {
+impl Merge for StoreSums {
     fn name(&self) -> &str {
         "firn.bench.sums"
     }

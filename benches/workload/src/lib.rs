@@ -53,8 +53,8 @@ mod ycsb;
 
 pub use dist::Distribution;
 pub use mixgraph::MixParams;
-pub use outcome::{Class, Latency, OpKind, Outcome, Point, Progress};
+pub use outcome::{Latency, OpKind, Outcome, OutcomeClass, Point, RunProgress};
 pub use runner::Runner;
 pub use spec::{Config, Phase, Workload};
-pub use store::{Batch, Direction, Error, Result, Store, StoreStats, fold};
+pub use store::{Direction, Error, Result, Store, StoreBatch, StoreStats, fold};
 pub use values::ValueSize;

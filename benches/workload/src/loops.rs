@@ -2,17 +2,17 @@
 
 use crate::dist::Chooser;
 use crate::keys::{KeyBuf, Permutation};
-use crate::meter::{Meter, Tally, Touched};
+use crate::meter::{MeterTally, ReadMeter, TouchedBytes};
 use crate::mixgraph::MixKeys;
 use crate::outcome::OpKind;
 use crate::rng::{Rng, mix};
-use crate::runner::Worker;
+use crate::runner::RunnerWorker;
 use crate::spec::Workload;
-use crate::store::{Batch, Direction, OPERAND, Result, Store};
+use crate::store::{Direction, OPERAND, Result, Store, StoreBatch};
 use crate::ycsb;
 
 /// One thread's part of a phase.
-pub(crate) fn run<S: Store>(store: &S, w: &mut Worker<'_>) -> Result<Tally> {
+pub(crate) fn run<S: Store>(store: &S, w: &mut RunnerWorker<'_>) -> Result<MeterTally> {
     let config = w.job.config;
     let n = config.num;
     let distribution = config.distribution.unwrap_or_else(|| w.job.workload.distribution());
@@ -56,11 +56,11 @@ pub(crate) fn run<S: Store>(store: &S, w: &mut Worker<'_>) -> Result<Tally> {
 #[inline(always)]
 pub(crate) fn read_one<S: Store>(
     store: &S,
-    meter: &mut Meter<'_>,
+    meter: &mut ReadMeter<'_>,
     kind: OpKind,
     key: &[u8],
 ) -> Result<()> {
-    let mut touched = Touched::default();
+    let mut touched = TouchedBytes::default();
     meter.op(kind, 1, || store.get(key, |value| touched.value(value)))?;
     meter.read(&touched);
     Ok(())
@@ -70,11 +70,11 @@ pub(crate) fn read_one<S: Store>(
 #[inline(always)]
 pub(crate) fn scan_one<S: Store>(
     store: &S,
-    meter: &mut Meter<'_>,
+    meter: &mut ReadMeter<'_>,
     key: &[u8],
     limit: u64,
 ) -> Result<()> {
-    let mut touched = Touched::default();
+    let mut touched = TouchedBytes::default();
     meter.op(OpKind::Scan, 1, || {
         store.scan(Some(key), Direction::Forward, limit, |key, value| touched.entry(key, value))
     })?;
@@ -86,7 +86,7 @@ pub(crate) fn scan_one<S: Store>(
 #[inline(always)]
 pub(crate) fn write_one<S: Store>(
     store: &S,
-    meter: &mut Meter<'_>,
+    meter: &mut ReadMeter<'_>,
     kind: OpKind,
     key: &[u8],
     value: &[u8],
@@ -98,10 +98,10 @@ pub(crate) fn write_one<S: Store>(
 
 fn write_each<S: Store>(
     store: &S,
-    w: &mut Worker<'_>,
+    w: &mut RunnerWorker<'_>,
     sync: bool,
     mut number: impl FnMut(&mut Rng, u64) -> u64,
-) -> Result<Tally> {
+) -> Result<MeterTally> {
     let (first, count) = w.share();
     let size = w.job.config.value;
     let mut meter = w.start()?;
@@ -119,9 +119,9 @@ fn write_each<S: Store>(
 /// Writes until it is stopped.
 fn write_on<S: Store>(
     store: &S,
-    w: &mut Worker<'_>,
+    w: &mut RunnerWorker<'_>,
     mut number: impl FnMut(&mut Rng, u64) -> u64,
-) -> Result<Tally> {
+) -> Result<MeterTally> {
     let size = w.job.config.value;
     let mut meter = w.start()?;
     while !meter.stopped() {
@@ -134,12 +134,12 @@ fn write_on<S: Store>(
 
 fn write_batches<S: Store>(
     store: &S,
-    w: &mut Worker<'_>,
+    w: &mut RunnerWorker<'_>,
     mut number: impl FnMut(&mut Rng, u64) -> u64,
-) -> Result<Tally> {
+) -> Result<MeterTally> {
     let (first, count) = w.share();
     let (size, most) = (w.job.config.value, w.job.config.batch as u64);
-    let mut batch = Batch::default();
+    let mut batch = StoreBatch::default();
     let mut meter = w.start()?;
     let mut done = 0;
     while done < count && !meter.stopped() {
@@ -159,10 +159,10 @@ fn write_batches<S: Store>(
 
 fn read_each<S: Store>(
     store: &S,
-    w: &mut Worker<'_>,
+    w: &mut RunnerWorker<'_>,
     key_size: usize,
     mut number: impl FnMut(&mut Rng, u64) -> u64,
-) -> Result<Tally> {
+) -> Result<MeterTally> {
     let (first, count) = w.share();
     let mut key = KeyBuf::new(key_size);
     let mut meter = w.start()?;
@@ -178,9 +178,9 @@ fn read_each<S: Store>(
 
 fn delete_each<S: Store>(
     store: &S,
-    w: &mut Worker<'_>,
+    w: &mut RunnerWorker<'_>,
     mut number: impl FnMut(&mut Rng, u64) -> u64,
-) -> Result<Tally> {
+) -> Result<MeterTally> {
     let (first, count) = w.share();
     let mut meter = w.start()?;
     for i in first..first + count {
@@ -196,9 +196,9 @@ fn delete_each<S: Store>(
 
 fn merge_each<S: Store>(
     store: &S,
-    w: &mut Worker<'_>,
+    w: &mut RunnerWorker<'_>,
     mut number: impl FnMut(&mut Rng, u64) -> u64,
-) -> Result<Tally> {
+) -> Result<MeterTally> {
     let (first, count) = w.share();
     let mut meter = w.start()?;
     for i in first..first + count {
@@ -214,9 +214,9 @@ fn merge_each<S: Store>(
 
 fn delete_ranges<S: Store>(
     store: &S,
-    w: &mut Worker<'_>,
+    w: &mut RunnerWorker<'_>,
     mut number: impl FnMut(&mut Rng, u64) -> u64,
-) -> Result<Tally> {
+) -> Result<MeterTally> {
     let (first, count) = w.share();
     let mut until = KeyBuf::new(w.job.config.key_size);
     let mut meter = w.start()?;
@@ -232,11 +232,15 @@ fn delete_ranges<S: Store>(
     Ok(meter.finish())
 }
 
-fn scan_all<S: Store>(store: &S, w: &mut Worker<'_>, direction: Direction) -> Result<Tally> {
+fn scan_all<S: Store>(
+    store: &S,
+    w: &mut RunnerWorker<'_>,
+    direction: Direction,
+) -> Result<MeterTally> {
     const PUBLISH_EVERY: u64 = 4096;
     let mut meter = w.start()?;
     let lane = meter.lane();
-    let mut touched = Touched::default();
+    let mut touched = TouchedBytes::default();
     let entries = store.scan(None, direction, w.job.total, |key, value| {
         touched.entry(key, value);
         if touched.entries % PUBLISH_EVERY == 0 {
@@ -250,9 +254,9 @@ fn scan_all<S: Store>(store: &S, w: &mut Worker<'_>, direction: Direction) -> Re
 
 fn seek_each<S: Store>(
     store: &S,
-    w: &mut Worker<'_>,
+    w: &mut RunnerWorker<'_>,
     mut number: impl FnMut(&mut Rng, u64) -> u64,
-) -> Result<Tally> {
+) -> Result<MeterTally> {
     let (first, count) = w.share();
     let limit = w.job.config.seek_nexts;
     let mut meter = w.start()?;
@@ -266,7 +270,7 @@ fn seek_each<S: Store>(
     Ok(meter.finish())
 }
 
-fn mixgraph<S: Store>(store: &S, w: &mut Worker<'_>) -> Result<Tally> {
+fn mixgraph<S: Store>(store: &S, w: &mut RunnerWorker<'_>) -> Result<MeterTally> {
     let mix = &w.job.config.mix;
     let keys = MixKeys::new(mix, w.job.config.num);
     let sum = mix.mix_get_ratio + mix.mix_put_ratio + mix.mix_seek_ratio;

@@ -5,14 +5,14 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::store::{Batch, Direction, Result, Store, StoreStats, fold};
+use crate::store::{Direction, Result, Store, StoreBatch, StoreStats, fold};
 
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+type OrderedMapStore = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A `BTreeMap` behind a lock.
 #[derive(Debug)]
 pub struct MapStore {
-    map: RwLock<Map>,
+    map: RwLock<OrderedMapStore>,
     /// Writes until all calls fail.
     writes_left: AtomicU64,
 }
@@ -26,7 +26,7 @@ impl Default for MapStore {
 impl MapStore {
     /// A store all of whose calls fail after this many writes: what a driver's error does to a run.
     pub fn failing_after(writes: u64) -> Self {
-        MapStore { map: RwLock::new(Map::new()), writes_left: AtomicU64::new(writes) }
+        MapStore { map: RwLock::new(OrderedMapStore::new()), writes_left: AtomicU64::new(writes) }
     }
 
     /// Number of entries.
@@ -44,11 +44,11 @@ impl MapStore {
         self.read().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Map> {
+    fn read(&self) -> RwLockReadGuard<'_, OrderedMapStore> {
         self.map.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> Result<RwLockWriteGuard<'_, Map>> {
+    fn write(&self) -> Result<RwLockWriteGuard<'_, OrderedMapStore>> {
         let map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         let left = self.writes_left.load(Ordering::Relaxed);
         if left == 0 {
@@ -65,7 +65,7 @@ impl Store for MapStore {
         Ok(())
     }
 
-    fn write_batch(&self, batch: &Batch) -> Result<()> {
+    fn write_batch(&self, batch: &StoreBatch) -> Result<()> {
         let mut map = self.write()?;
         batch.iter().for_each(|(key, value)| {
             map.insert(key.to_vec(), value.to_vec());

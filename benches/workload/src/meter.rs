@@ -1,8 +1,8 @@
 //! One thread's counters and stopwatch.
 //!
 //! Reading the clock costs some 20 ns and an operation may take 50: so only every k-th operation is
-//! timed, and what lies between two timed ones is bounded as a whole ([`Tally::gap_ns`]), so that
-//! no stall goes unseen.
+//! timed, and what lies between two timed ones is bounded as a whole ([`MeterTally::gap_ns`]), so
+//! that no stall goes unseen.
 //!
 //! With a rate the thread is open-loop: operation i is due at its time whether or not the one
 //! before has ended, each is timed from when it was due, and so a stall counts against all
@@ -68,13 +68,13 @@ pub enum Rate {
 
 /// When operations are due.
 #[derive(Debug)]
-struct Pace {
+struct ReportPace {
     rate: Rate,
     started: Instant,
     due: Instant,
 }
 
-impl Pace {
+impl ReportPace {
     /// Waits until the next operation is due and returns when that was.
     fn next(&mut self) -> Instant {
         let due = self.due;
@@ -95,7 +95,7 @@ impl Pace {
 
 /// What a thread has counted and timed.
 #[derive(Debug)]
-pub struct Tally {
+pub struct MeterTally {
     /// Operations by kind.
     pub ops: [u64; KINDS],
     /// Latencies by kind, in nanoseconds.
@@ -114,7 +114,7 @@ pub struct Tally {
 
 /// What bounds a thread and how it is watched.
 #[derive(Clone, Copy, Debug)]
-pub struct Watch<'a> {
+pub struct MeterWatch<'a> {
     /// Where progress is published.
     pub lane: &'a Lane,
     /// Set when the thread is to stop.
@@ -129,36 +129,36 @@ pub struct Watch<'a> {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub struct Meter<'a> {
-    watch: Watch<'a>,
+pub struct ReadMeter<'a> {
+    watch: MeterWatch<'a>,
     deadline: Option<Instant>,
-    pace: Option<Pace>,
+    pace: Option<ReportPace>,
     /// Operations until the next timed one.
     countdown: u64,
     last_look: Instant,
     stopped: bool,
     /// What what was read adds up to: keeps the compiler from dropping the reads.
     sum: u64,
-    tally: Tally,
+    tally: MeterTally,
 }
 
-impl<'a> Meter<'a> {
+impl<'a> ReadMeter<'a> {
     /// Starts counting now.
-    pub fn start(watch: Watch<'a>) -> Result<Self> {
+    pub fn start(watch: MeterWatch<'a>) -> Result<Self> {
         let histograms = (0..KINDS).map(|_| histogram()).collect::<Result<Vec<_>>>()?;
         let now = Instant::now();
-        Ok(Meter {
-            watch: Watch {
+        Ok(ReadMeter {
+            watch: MeterWatch {
                 sample_every: if watch.rate.is_some() { 1 } else { watch.sample_every.max(1) },
                 ..watch
             },
             deadline: watch.max_time.map(|t| now + t),
-            pace: watch.rate.map(|rate| Pace { rate, started: now, due: now }),
+            pace: watch.rate.map(|rate| ReportPace { rate, started: now, due: now }),
             countdown: 1,
             last_look: now,
             stopped: watch.stop.load(Ordering::Relaxed),
             sum: 0,
-            tally: Tally {
+            tally: MeterTally {
                 ops: [0; KINDS],
                 histograms,
                 gap_ns: 0,
@@ -205,13 +205,13 @@ impl<'a> Meter<'a> {
 
     /// Counts what was found: its bytes, and the sum of what was touched of it.
     #[inline]
-    pub fn read(&mut self, touched: &Touched) {
+    pub fn read(&mut self, touched: &TouchedBytes) {
         self.tally.found += u64::from(touched.entries > 0);
         self.tally.bytes += touched.bytes;
         self.sum = self.sum.wrapping_add(touched.sum);
     }
 
-    /// Where progress is published; for loops that [`Meter::count`] only at their end.
+    /// Where progress is published; for loops that [`ReadMeter::count`] only at their end.
     pub fn lane(&self) -> &'a Lane {
         self.watch.lane
     }
@@ -248,7 +248,7 @@ impl<'a> Meter<'a> {
     }
 
     /// Stops counting.
-    pub fn finish(mut self) -> Tally {
+    pub fn finish(mut self) -> MeterTally {
         std::hint::black_box(self.sum);
         let now = Instant::now();
         if self.pace.is_none() {
@@ -262,7 +262,7 @@ impl<'a> Meter<'a> {
 
 /// What was touched of the entries that were read.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Touched {
+pub struct TouchedBytes {
     /// Number of entries.
     pub entries: u64,
     /// Their bytes.
@@ -270,7 +270,7 @@ pub struct Touched {
     sum: u64,
 }
 
-impl Touched {
+impl TouchedBytes {
     /// Touches a value: its first byte and its length.
     #[inline(always)]
     pub fn value(&mut self, value: &[u8]) {
@@ -292,14 +292,14 @@ impl Touched {
 mod tests {
     use super::*;
 
-    fn watch<'a>(lane: &'a Lane, stop: &'a AtomicBool) -> Watch<'a> {
-        Watch { lane, stop, sample_every: 16, max_time: None, rate: None }
+    fn watch<'a>(lane: &'a Lane, stop: &'a AtomicBool) -> MeterWatch<'a> {
+        MeterWatch { lane, stop, sample_every: 16, max_time: None, rate: None }
     }
 
     #[test]
     fn one_in_sixteen_is_timed_and_all_are_counted() {
         let (lane, stop) = (Lane::default(), AtomicBool::new(false));
-        let mut meter = Meter::start(watch(&lane, &stop)).unwrap();
+        let mut meter = ReadMeter::start(watch(&lane, &stop)).unwrap();
         for i in 0..160u64 {
             meter.op(OpKind::Read, 1, || std::hint::black_box(i));
         }
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn a_stall_between_timed_operations_is_seen() {
         let (lane, stop) = (Lane::default(), AtomicBool::new(false));
-        let mut meter = Meter::start(watch(&lane, &stop)).unwrap();
+        let mut meter = ReadMeter::start(watch(&lane, &stop)).unwrap();
         for i in 0..32 {
             let nap = if i == 5 { 20 } else { 0 };
             meter.op(OpKind::Write, 1, || {
@@ -335,7 +335,8 @@ mod tests {
     fn a_rate_counts_a_stall_against_all_that_it_held_up() {
         let (lane, stop) = (Lane::default(), AtomicBool::new(false));
         let mut meter =
-            Meter::start(Watch { rate: Some(Rate::Fixed(1000.0)), ..watch(&lane, &stop) }).unwrap();
+            ReadMeter::start(MeterWatch { rate: Some(Rate::Fixed(1000.0)), ..watch(&lane, &stop) })
+                .unwrap();
         for i in 0..40 {
             let nap = if i == 10 { 20 } else { 0 };
             meter.op(OpKind::Write, 1, || {
@@ -355,14 +356,16 @@ mod tests {
     #[test]
     fn a_deadline_and_a_stop_end_the_loop() {
         let (lane, stop) = (Lane::default(), AtomicBool::new(false));
-        let mut meter =
-            Meter::start(Watch { max_time: Some(Duration::from_millis(5)), ..watch(&lane, &stop) })
-                .unwrap();
+        let mut meter = ReadMeter::start(MeterWatch {
+            max_time: Some(Duration::from_millis(5)),
+            ..watch(&lane, &stop)
+        })
+        .unwrap();
         while !meter.stopped() {
             meter.op(OpKind::Read, 1, || ());
         }
         assert!(meter.finish().ops[0] > 0);
         stop.store(true, Ordering::Relaxed);
-        assert!(Meter::start(watch(&lane, &stop)).unwrap().stopped());
+        assert!(ReadMeter::start(watch(&lane, &stop)).unwrap().stopped());
     }
 }

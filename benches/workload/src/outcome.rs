@@ -68,7 +68,7 @@ pub struct Latency {
 
 /// One kind of operation within a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Class {
+pub struct OutcomeClass {
     /// Which.
     pub kind: OpKind,
     /// How many.
@@ -111,14 +111,14 @@ pub struct Outcome {
     /// thread, timed operation or not. 0 where the rate was bounded.
     pub ceiling_ns: u64,
     /// By kind of operation.
-    pub classes: Vec<Class>,
+    pub classes: Vec<OutcomeClass>,
     /// The rate over time.
     pub series: Vec<Point>,
 }
 
 /// How far a run has got; given to the progress callback once per interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
+pub struct RunProgress {
     /// Seconds from the start.
     pub seconds: f64,
     /// Operations done.

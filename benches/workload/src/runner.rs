@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use crate::keys::KeyBuf;
 use crate::loops;
-use crate::meter::{Lane, Meter, Rate, Tally, Watch, histogram, latency};
-use crate::outcome::{Class, OpKind, Outcome, Point, Progress};
+use crate::meter::{Lane, MeterTally, MeterWatch, Rate, ReadMeter, histogram, latency};
+use crate::outcome::{OpKind, Outcome, OutcomeClass, Point, RunProgress};
 use crate::rng::{Rng, mix};
 use crate::spec::{Config, Phase, Workload};
 use crate::store::{Result, Store};
-use crate::values::{ValuePool, Values};
+use crate::values::{ValuePool, ValueSource};
 
 /// Runs phases that share a [`Config`]. See the [crate] for an example.
 #[derive(Debug)]
@@ -35,18 +35,18 @@ pub(crate) struct Inserts {
     next: AtomicU64,
     /// For each thread a number not above that of the insert it is at; the highest number when it
     /// is at none.
-    at: Vec<Slot>,
+    at: Vec<RunnerSlot>,
 }
 
 #[derive(Debug)]
 #[repr(align(128))]
-struct Slot(AtomicU64);
+struct RunnerSlot(AtomicU64);
 
 impl Inserts {
     fn new(from: u64, threads: usize) -> Self {
         Inserts {
             next: AtomicU64::new(from),
-            at: (0..threads).map(|_| Slot(AtomicU64::new(u64::MAX))).collect(),
+            at: (0..threads).map(|_| RunnerSlot(AtomicU64::new(u64::MAX))).collect(),
         }
     }
 
@@ -73,7 +73,7 @@ impl Inserts {
 
 /// What the threads of a phase share.
 #[derive(Debug)]
-pub(crate) struct Job<'a> {
+pub(crate) struct RunnerJob<'a> {
     pub(crate) config: &'a Config,
     pub(crate) workload: Workload,
     /// Operations of all threads.
@@ -86,17 +86,17 @@ pub(crate) struct Job<'a> {
 }
 
 /// One thread of a phase.
-pub(crate) struct Worker<'a> {
-    pub(crate) job: &'a Job<'a>,
+pub(crate) struct RunnerWorker<'a> {
+    pub(crate) job: &'a RunnerJob<'a>,
     pub(crate) index: usize,
     pub(crate) rng: Rng,
     pub(crate) key: KeyBuf,
-    pub(crate) values: Values<'a>,
-    pub(crate) watch: Watch<'a>,
+    pub(crate) values: ValueSource<'a>,
+    pub(crate) watch: MeterWatch<'a>,
     barrier: &'a Barrier,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> RunnerWorker<'a> {
     /// The operations that are this thread's: how many, and the number of the first one.
     pub(crate) fn share(&self) -> (u64, u64) {
         let bound =
@@ -106,15 +106,15 @@ impl<'a> Worker<'a> {
     }
 
     /// Waits for the other threads and starts the clock.
-    pub(crate) fn start(&self) -> Result<Meter<'a>> {
+    pub(crate) fn start(&self) -> Result<ReadMeter<'a>> {
         self.barrier.wait();
-        Meter::start(self.watch)
+        ReadMeter::start(self.watch)
     }
 }
 
 /// Tells the caller that a thread has ended, also when a driver's panic ended it.
 struct Ended<'a> {
-    job: &'a Job<'a>,
+    job: &'a RunnerJob<'a>,
     index: usize,
     caller: &'a thread::Thread,
 }
@@ -152,11 +152,11 @@ impl Runner {
         &self,
         store: &S,
         phase: &Phase,
-        mut progress: impl FnMut(&Progress),
+        mut progress: impl FnMut(&RunProgress),
     ) -> Result<Outcome> {
         let config = &self.config;
         let helpers = usize::from(phase.workload == Workload::ReadWhileWriting);
-        let job = Job {
+        let job = RunnerJob {
             config,
             workload: phase.workload,
             total: phase.total_ops(config.num),
@@ -179,7 +179,8 @@ impl Runner {
                         let values = self.pool.values(&mut rng);
                         let watch = watch(job, index);
                         let key = KeyBuf::new(config.key_size);
-                        let mut worker = Worker { job, index, rng, key, values, watch, barrier };
+                        let mut worker =
+                            RunnerWorker { job, index, rng, key, values, watch, barrier };
                         let _ended = Ended { job, index, caller };
                         let tally = loops::run(store, &mut worker);
                         if tally.is_err() {
@@ -191,7 +192,7 @@ impl Runner {
                 .collect();
             barrier.wait();
             let series = oversee(job, &mut progress);
-            let tallies: Vec<Result<Tally>> = handles
+            let tallies: Vec<Result<MeterTally>> = handles
                 .into_iter()
                 .map(|h| {
                     h.join().unwrap_or_else(|_| Err("a thread of the workload panicked".into()))
@@ -200,12 +201,12 @@ impl Runner {
             (tallies, series)
         });
         self.records.store(job.inserts.complete(), Ordering::Relaxed);
-        let tallies: Vec<Tally> = tallies.into_iter().collect::<Result<_>>()?;
+        let tallies: Vec<MeterTally> = tallies.into_iter().collect::<Result<_>>()?;
         sum_up(phase, &tallies, series)
     }
 }
 
-fn watch<'a>(job: &'a Job<'a>, index: usize) -> Watch<'a> {
+fn watch<'a>(job: &'a RunnerJob<'a>, index: usize) -> MeterWatch<'a> {
     let config = job.config;
     let share = 1.0 / job.threads as f64;
     let rate = if index >= job.threads {
@@ -221,7 +222,7 @@ fn watch<'a>(job: &'a Job<'a>, index: usize) -> Watch<'a> {
     };
     // The writer beside readers runs as long as they do.
     let max_time = config.max_time.filter(|_| index < job.threads);
-    Watch {
+    MeterWatch {
         lane: &job.lanes[index],
         stop: &job.stop,
         sample_every: config.sample_every,
@@ -232,7 +233,7 @@ fn watch<'a>(job: &'a Job<'a>, index: usize) -> Watch<'a> {
 
 /// Looks at the lanes once per interval until all threads have ended, then stops what runs beside
 /// them.
-fn oversee(job: &Job<'_>, progress: &mut impl FnMut(&Progress)) -> Vec<Point> {
+fn oversee(job: &RunnerJob<'_>, progress: &mut impl FnMut(&RunProgress)) -> Vec<Point> {
     let of = match job.workload {
         Workload::ReadSeq | Workload::ReadReverse => job.total.saturating_mul(job.threads as u64),
         _ => job.total,
@@ -263,7 +264,7 @@ fn oversee(job: &Job<'_>, progress: &mut impl FnMut(&Progress)) -> Vec<Point> {
                 ops_per_second: rate,
             });
         }
-        progress(&Progress {
+        progress(&RunProgress {
             seconds: now.duration_since(start).as_secs_f64(),
             ops,
             of,
@@ -277,7 +278,7 @@ fn oversee(job: &Job<'_>, progress: &mut impl FnMut(&Progress)) -> Vec<Point> {
     }
 }
 
-fn sum_up(phase: &Phase, tallies: &[Tally], series: Vec<Point>) -> Result<Outcome> {
+fn sum_up(phase: &Phase, tallies: &[MeterTally], series: Vec<Point>) -> Result<Outcome> {
     let primary = &tallies[..phase.threads.min(tallies.len())];
     let started = primary.iter().map(|t| t.started).min();
     let ended = primary.iter().map(|t| t.ended).max();
@@ -295,7 +296,7 @@ fn sum_up(phase: &Phase, tallies: &[Tally], series: Vec<Point>) -> Result<Outcom
         if ops > 0 {
             let mut times = histogram()?;
             tallies.iter().try_for_each(|t| times.add(&t.histograms[kind as usize]))?;
-            classes.push(Class {
+            classes.push(OutcomeClass {
                 kind,
                 ops,
                 ops_per_second: ops as f64 / seconds,

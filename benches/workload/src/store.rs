@@ -23,13 +23,13 @@ pub enum Direction {
 
 /// Entries to be written at once; one buffer that is used again and again.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct StoreBatch {
     bytes: Vec<u8>,
     /// End of the key and end of the value of each entry, in `bytes`.
     ends: Vec<(usize, usize)>,
 }
 
-impl Batch {
+impl StoreBatch {
     /// Empties the batch and keeps its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -100,7 +100,7 @@ pub trait Store: Send + Sync {
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()>;
 
     /// Puts all entries of `batch` at once, without a sync.
-    fn write_batch(&self, batch: &Batch) -> Result<()>;
+    fn write_batch(&self, batch: &StoreBatch) -> Result<()>;
 
     /// Reads the value of `key` and hands it to `f`; `None` where there is none.
     fn get<T>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> T) -> Result<Option<T>>;
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_batch_gives_back_what_was_pushed() {
-        let mut batch = Batch::default();
+        let mut batch = StoreBatch::default();
         for round in 0..2u8 {
             batch.clear();
             assert!(batch.is_empty());

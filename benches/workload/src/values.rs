@@ -150,19 +150,19 @@ impl ValuePool {
     }
 
     /// Values beginning at a place that `rng` chooses.
-    pub fn values(&self, rng: &mut Rng) -> Values<'_> {
-        Values { pool: &self.bytes, at: rng.below((POOL / PIECE) as u64) as usize * PIECE }
+    pub fn values(&self, rng: &mut Rng) -> ValueSource<'_> {
+        ValueSource { pool: &self.bytes, at: rng.below((POOL / PIECE) as u64) as usize * PIECE }
     }
 }
 
 /// One thread's way through the pool.
 #[derive(Debug)]
-pub struct Values<'a> {
+pub struct ValueSource<'a> {
     pool: &'a [u8],
     at: usize,
 }
 
-impl<'a> Values<'a> {
+impl<'a> ValueSource<'a> {
     /// The next value, of `len` bytes (at most the pool's longest).
     #[inline]
     pub fn take(&mut self, len: usize) -> &'a [u8] {

@@ -6,15 +6,15 @@
 
 use crate::dist::{Chooser, Distribution};
 use crate::loops::{read_one, scan_one, write_one};
-use crate::meter::{Tally, Touched};
+use crate::meter::{MeterTally, TouchedBytes};
 use crate::outcome::OpKind;
 use crate::rng::mix;
-use crate::runner::Worker;
+use crate::runner::RunnerWorker;
 use crate::spec::Workload;
 use crate::store::{Result, Store};
 
 /// Inserts the first records.
-pub(crate) fn load<S: Store>(store: &S, w: &mut Worker<'_>) -> Result<Tally> {
+pub(crate) fn load<S: Store>(store: &S, w: &mut RunnerWorker<'_>) -> Result<MeterTally> {
     let (first, count) = w.share();
     let size = w.job.config.ycsb_value;
     let mut meter = w.start()?;
@@ -44,9 +44,9 @@ fn mixture(workload: Workload) -> (OpKind, OpKind, f64) {
 /// Runs one of the mixes.
 pub(crate) fn run<S: Store>(
     store: &S,
-    w: &mut Worker<'_>,
+    w: &mut RunnerWorker<'_>,
     distribution: &Distribution,
-) -> Result<Tally> {
+) -> Result<MeterTally> {
     let (common, other, share) = mixture(w.job.workload);
     let (size, longest) = (w.job.config.ycsb_value, w.job.config.scan_max);
     let inserts = &w.job.inserts;
@@ -65,7 +65,7 @@ pub(crate) fn run<S: Store>(
             OpKind::Scan => scan_one(store, &mut meter, key, 1 + w.rng.below(longest))?,
             OpKind::ReadModifyWrite => {
                 let value = w.values.take(size.sample(&mut w.rng));
-                let mut touched = Touched::default();
+                let mut touched = TouchedBytes::default();
                 meter.wrote(key.len() + value.len());
                 meter.op(kind, 1, || {
                     store.get(key, |old| touched.value(old))?;

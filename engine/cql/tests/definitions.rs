@@ -8,7 +8,7 @@
 //!
 //! After every `cql` the records that are stored must give the definitions that are in use.
 
-use firn_cql::internals::catalog::{Catalog, Homeless, Keyspace};
+use firn_cql::internals::catalog::{Catalog, Homeless, KeyspaceEntry};
 use firn_cql::{Kind, Rows, Script, Session};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
@@ -95,7 +95,7 @@ impl World {
         let now = self.session().engine().catalog();
         let keyspaces = now
             .keyspaces()
-            .map(|k| Keyspace::with(k.name.clone(), k.replication.clone(), k.durable_writes));
+            .map(|k| KeyspaceEntry::with(k.name.clone(), k.replication.clone(), k.durable_writes));
         let records = now.records();
         let read =
             Catalog::load(keyspaces, records.iter().map(|(k, v)| (&**k, &**v))).unwrap().catalog;
@@ -117,7 +117,7 @@ impl World {
             .map(|c| format!("{} {} {}", c.id, c.name, c.of));
         let dropped =
             table.dropped().iter().map(|d| format!("{} {} {} dropped", d.id, d.name, d.of));
-        let stored = |i: &firn_cql::internals::catalog::Index| {
+        let stored = |i: &firn_cql::internals::catalog::TableIndex| {
             if i.is_stored(&table) { "stored" } else { "declared" }
         };
         let indexes = table

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use firn_testkit::floors::{Plan, check};
+use firn_testkit::floors::{FloorPlan, check};
 
 /// On floor 0 errors hold those of the syntax, on floor 1 values know the types of columns.
-const PLAN: Plan<'_> = Plan {
+const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[
         ("syntax", 0),
         ("error", 0),

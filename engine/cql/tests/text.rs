@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use firn_cql::internals::syntax::{Parsed, parse};
+use firn_cql::internals::syntax::{ParsedStatement, parse};
 use firn_cql::{Piece, Script, SyntaxError};
 use firn_testkit::datadriven::{Case, walk};
 
@@ -82,7 +82,7 @@ fn flatten(open: &str, inner: &[&str], close: &str) -> String {
     text + close
 }
 
-fn shown(result: Result<Parsed<'_>, Box<SyntaxError>>, with_print: bool) -> String {
+fn shown(result: Result<ParsedStatement<'_>, Box<SyntaxError>>, with_print: bool) -> String {
     let parsed = match result {
         Ok(parsed) => parsed,
         Err(error) => return error.pretty(),

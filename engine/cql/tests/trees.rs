@@ -129,14 +129,14 @@ impl Maker {
         self.flag().then(|| item(self))
     }
 
-    fn name(&mut self) -> Name<'static> {
-        Name { text: Cow::Borrowed(self.pick(&NAMES)), at: AT }
+    fn name(&mut self) -> AstName<'static> {
+        AstName { text: Cow::Borrowed(self.pick(&NAMES)), at: AT }
     }
 
     /// A name that no other of this tree has.
-    fn fresh(&mut self) -> Name<'static> {
+    fn fresh(&mut self) -> AstName<'static> {
         self.names += 1;
-        Name { text: Cow::Owned(format!("{}{}", self.pick(&NAMES), self.names)), at: AT }
+        AstName { text: Cow::Owned(format!("{}{}", self.pick(&NAMES), self.names)), at: AT }
     }
 
     fn qualified(&mut self) -> QualifiedName<'static> {
@@ -170,7 +170,7 @@ impl Maker {
         }
     }
 
-    fn type_(&mut self, depth: usize) -> Type<'static> {
+    fn type_(&mut self, depth: usize) -> TypeSyntax<'static> {
         let kind = match self.below(if depth == 0 { 3 } else { 9 }) {
             0 => TypeKind::Native(self.pick(&NATIVES)),
             1 => TypeKind::Custom(Cow::Borrowed("org.It's")),
@@ -182,11 +182,11 @@ impl Maker {
             7 => TypeKind::Tuple(self.some(1, |m| m.type_(depth - 1))),
             _ => TypeKind::Vector(Box::new(self.type_(depth - 1)), 3),
         };
-        Type { at: AT, kind }
+        TypeSyntax { at: AT, kind }
     }
 
     /// The type of a hint: not one that a value in parentheses could be as well.
-    fn hint(&mut self) -> Type<'static> {
+    fn hint(&mut self) -> TypeSyntax<'static> {
         loop {
             let hint = self.type_(2);
             if !matches!(hint.kind, TypeKind::User(_) | TypeKind::Custom(_)) {
@@ -236,7 +236,7 @@ impl Maker {
             7 => TermKind::Tuple(self.some(1, |m| m.term(depth - 1))),
             8 => {
                 let function = self.function();
-                TermKind::Call(Box::new(Call {
+                TermKind::Call(Box::new(FunctionCall {
                     function,
                     arguments: self.some(0, |m| m.term(depth - 1)),
                 }))
@@ -304,7 +304,7 @@ impl Maker {
             7 => SelectorKind::Tuple(self.some(1, |m| m.selector(depth - 1))),
             8 => {
                 let function = self.function();
-                SelectorKind::Call(Box::new(Call {
+                SelectorKind::Call(Box::new(FunctionCall {
                     function,
                     arguments: self.some(0, |m| m.selector(depth - 1)),
                 }))
@@ -373,34 +373,34 @@ impl Maker {
         }
     }
 
-    fn target(&mut self) -> Target<'static> {
+    fn target(&mut self) -> ChangeTarget<'static> {
         let column = self.name();
         let part = match self.below(3) {
-            0 => Part::Whole,
-            1 => Part::Element(self.term(1)),
-            _ => Part::Field(self.name()),
+            0 => ConditionPart::Whole,
+            1 => ConditionPart::Element(self.term(1)),
+            _ => ConditionPart::Field(self.name()),
         };
-        Target { column, part }
+        ChangeTarget { column, part }
     }
 
-    fn guard(&mut self) -> Guard<'static> {
+    fn guard(&mut self) -> ChangeGuard<'static> {
         match self.below(3) {
-            0 => Guard::None,
-            1 => Guard::Exists,
-            _ => Guard::Conditions(self.some(1, |m| {
+            0 => ChangeGuard::None,
+            1 => ChangeGuard::Exists,
+            _ => ChangeGuard::Conditions(self.some(1, |m| {
                 let target = m.target();
-                let test = match m.below(if target.part == Part::Whole { 4 } else { 2 }) {
-                    0 => Test::Compare(m.pick(&COMPARISONS), m.term(1)),
-                    1 => Test::In(m.values()),
-                    2 => Test::Contains(m.term(1)),
-                    _ => Test::ContainsKey(m.term(1)),
+                let test = match m.below(if target.part == ConditionPart::Whole { 4 } else { 2 }) {
+                    0 => ChangeTest::Compare(m.pick(&COMPARISONS), m.term(1)),
+                    1 => ChangeTest::In(m.values()),
+                    2 => ChangeTest::Contains(m.term(1)),
+                    _ => ChangeTest::ContainsKey(m.term(1)),
                 };
                 Condition { target, test }
             })),
         }
     }
 
-    fn change(&mut self) -> Change<'static> {
+    fn change(&mut self) -> ChangeClause<'static> {
         let table = self.qualified();
         match self.below(4) {
             0 => {
@@ -408,7 +408,7 @@ impl Maker {
                     columns: self.some(1, Self::name),
                     values: self.some(1, |m| m.term(3)),
                 };
-                Change::Insert(Insert {
+                ChangeClause::Insert(Insert {
                     table,
                     what,
                     if_not_exists: self.flag(),
@@ -424,7 +424,7 @@ impl Maker {
                 };
                 let value = if self.flag() { self.marker() } else { json };
                 let what = Inserted::Json { value, default_unset: self.flag() };
-                Change::Insert(Insert {
+                ChangeClause::Insert(Insert {
                     table,
                     what,
                     if_not_exists: self.flag(),
@@ -446,13 +446,25 @@ impl Maker {
                     Assignment { column, operation }
                 });
                 let relations = self.some(1, Self::relation);
-                Change::Update(Update { table, using, assignments, relations, guard: self.guard() })
+                ChangeClause::Update(Update {
+                    table,
+                    using,
+                    assignments,
+                    relations,
+                    guard: self.guard(),
+                })
             }
             _ => {
                 let targets = self.some(0, Self::target);
                 let timestamp = self.maybe(Self::int);
                 let relations = self.some(1, Self::relation);
-                Change::Delete(Delete { targets, table, timestamp, relations, guard: self.guard() })
+                ChangeClause::Delete(Delete {
+                    targets,
+                    table,
+                    timestamp,
+                    relations,
+                    guard: self.guard(),
+                })
             }
         }
     }
@@ -489,24 +501,24 @@ impl Maker {
         &mut self,
         maps: &[&'static str],
         others: &[&'static str],
-    ) -> Vec<Property<'static>> {
-        let mut out: Vec<Property> = self.some(1, |m| {
+    ) -> Vec<TableProperty<'static>> {
+        let mut out: Vec<TableProperty> = self.some(1, |m| {
             let map = m.flag();
             let name =
-                Name { text: Cow::Borrowed(m.pick(if map { maps } else { others })), at: AT };
+                AstName { text: Cow::Borrowed(m.pick(if map { maps } else { others })), at: AT };
             let value = match m.below(2) {
                 _ if map => PropertyValue::Map(m.some(0, |m| (m.constant(), m.constant()))),
                 0 => PropertyValue::Constant(m.constant()),
                 _ => PropertyValue::Word(Cow::Borrowed("keys")),
             };
-            Property { name, value }
+            TableProperty { name, value }
         });
         out.sort_by(|a, b| a.name.text.cmp(&b.name.text));
         out.dedup_by(|a, b| a.name == b.name);
         out
     }
 
-    fn table_properties(&mut self) -> Vec<Property<'static>> {
+    fn table_properties(&mut self) -> Vec<TableProperty<'static>> {
         self.properties(&["compaction", "caching"], &["comment", "gc_grace_seconds"])
     }
 
@@ -576,11 +588,11 @@ impl Maker {
             4 => {
                 let options = self.properties(&["options"], &["options"]);
                 let parts = [
-                    IndexPart::Simple,
-                    IndexPart::Keys,
-                    IndexPart::Values,
-                    IndexPart::Entries,
-                    IndexPart::Full,
+                    IndexPartText::Simple,
+                    IndexPartText::Keys,
+                    IndexPartText::Values,
+                    IndexPartText::Entries,
+                    IndexPartText::Full,
                 ];
                 Statement::CreateIndex(CreateIndex {
                     custom: if_exists,
@@ -588,7 +600,7 @@ impl Maker {
                     name: self.maybe(Self::name),
                     table: self.qualified(),
                     targets: self
-                        .some(1, |m| IndexTarget { part: m.pick(&parts), column: m.name() }),
+                        .some(1, |m| IndexTargetText { part: m.pick(&parts), column: m.name() }),
                     class: self.maybe(|_| Cow::Borrowed("It's")),
                     properties: options
                         .into_iter()
@@ -631,24 +643,24 @@ impl Maker {
         }
     }
 
-    fn described(&mut self) -> Described<'static> {
+    fn described(&mut self) -> DescribedObject<'static> {
         let name = self.qualified();
         match self.below(15) {
-            0 => Described::Cluster,
-            1 => Described::Schema { full: self.flag() },
-            2 => Described::Keyspaces,
-            3 => Described::Keyspace { only: self.flag(), name: self.maybe(Self::name) },
-            4 => Described::Tables,
-            5 => Described::Table(name),
-            6 => Described::Index(name),
-            7 => Described::View(name),
-            8 => Described::Types,
-            9 => Described::Type(name),
-            10 => Described::Functions,
-            11 => Described::Function(name),
-            12 => Described::Aggregates,
-            13 => Described::Aggregate(name),
-            _ => Described::Any(name),
+            0 => DescribedObject::Cluster,
+            1 => DescribedObject::Schema { full: self.flag() },
+            2 => DescribedObject::Keyspaces,
+            3 => DescribedObject::Keyspace { only: self.flag(), name: self.maybe(Self::name) },
+            4 => DescribedObject::Tables,
+            5 => DescribedObject::Table(name),
+            6 => DescribedObject::Index(name),
+            7 => DescribedObject::View(name),
+            8 => DescribedObject::Types,
+            9 => DescribedObject::Type(name),
+            10 => DescribedObject::Functions,
+            11 => DescribedObject::Function(name),
+            12 => DescribedObject::Aggregates,
+            13 => DescribedObject::Aggregate(name),
+            _ => DescribedObject::Any(name),
         }
     }
 
@@ -659,7 +671,11 @@ impl Maker {
             4 => {
                 let kind = self.pick(&[BatchKind::Logged, BatchKind::Unlogged, BatchKind::Counter]);
                 let using = self.using();
-                Statement::Batch(Batch { kind, using, changes: self.some(0, Self::change) })
+                Statement::Batch(BatchStatement {
+                    kind,
+                    using,
+                    changes: self.some(0, Self::change),
+                })
             }
             _ => self.definition(),
         }

@@ -10,7 +10,7 @@ use firn_cql::ColumnType;
 use firn_cql::internals::syntax::ast::{Inserted, Statement};
 use firn_cql::internals::syntax::{ast, parse};
 use firn_cql::internals::values::{
-    Context, Env, Markers, Receiver, Term, from_json, json, literal,
+    BoundTerm, Context, EvalEnv, Markers, Receiver, from_json, json, literal,
 };
 use firn_cql::{Bound, FromValue, Named, Result, Session, ToValue, Value, Values};
 use firn_kv::MemEnv;
@@ -43,7 +43,7 @@ fn column_type(session: &Session, name: &str) -> ColumnType {
 fn value(session: &Session, text: &str, of: &ColumnType, bound: &[Bound]) -> Result<Bound> {
     let statement = format!("INSERT INTO t (v) VALUES ({text})");
     let parsed = parse(&statement)?;
-    let Statement::Change(ast::Change::Insert(insert)) = &parsed.statement else {
+    let Statement::Change(ast::ChangeClause::Insert(insert)) = &parsed.statement else {
         panic!("{statement}")
     };
     let Inserted::Values { values, .. } = &insert.what else { panic!("{statement}") };
@@ -58,9 +58,9 @@ fn value(session: &Session, text: &str, of: &ColumnType, bound: &[Bound]) -> Res
     };
     let receiver =
         Receiver { name: "v".into(), of: of.clone(), keyspace: "ks".into(), table: "t".into() };
-    let term = Term::prepare(&values[0], &receiver, &mut context)?;
+    let term = BoundTerm::prepare(&values[0], &receiver, &mut context)?;
     let now = 1_600_000_000_123_456;
-    term.eval(&Env { bound, now, random: &|| 0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF })
+    term.eval(&EvalEnv { bound, now, random: &|| 0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF })
 }
 
 fn hex(bytes: &[u8]) -> String {

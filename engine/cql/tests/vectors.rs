@@ -11,7 +11,7 @@ use firn_cql::ColumnType;
 use firn_cql::internals::catalog::Catalog;
 use firn_cql::internals::syntax::ast::{Inserted, Statement};
 use firn_cql::internals::syntax::{ast, parse};
-use firn_cql::internals::values::{Context, Env, Markers, Receiver, Term};
+use firn_cql::internals::values::{BoundTerm, Context, EvalEnv, Markers, Receiver};
 use firn_cql::{Bound, Error, Kind, Result, Row, Rows, Run, Session, Value};
 use firn_kv::MemEnv;
 use firn_wide::{ManualClock, Options, StoreOptions, Type, Wide};
@@ -301,7 +301,7 @@ fn the_conversation_is_answered_as_recorded_in_small_pages_and_after_merges() {
 fn stored(literal: &str, of: &Type) -> Result<Option<Vec<u8>>> {
     let statement = format!("INSERT INTO t (pk, v) VALUES (1, {literal})");
     let parsed = parse(&statement)?;
-    let Statement::Change(ast::Change::Insert(insert)) = &parsed.statement else {
+    let Statement::Change(ast::ChangeClause::Insert(insert)) = &parsed.statement else {
         panic!("{statement}")
     };
     let Inserted::Values { values, .. } = &insert.what else { panic!("{statement}") };
@@ -315,8 +315,8 @@ fn stored(literal: &str, of: &Type) -> Result<Option<Vec<u8>>> {
     };
     let of = ColumnType::frozen(of.clone());
     let receiver = Receiver { name: "v".into(), of, keyspace: "ks".into(), table: "t".into() };
-    let term = Term::prepare(&values[1], &receiver, &mut context)?;
-    let env = Env { bound: &[], now: 0, random: &|| 0 };
+    let term = BoundTerm::prepare(&values[1], &receiver, &mut context)?;
+    let env = EvalEnv { bound: &[], now: 0, random: &|| 0 };
     match term.eval(&env)? {
         Bound::Bytes(bytes) => Ok(Some(bytes)),
         _ => Ok(None),

@@ -2,12 +2,12 @@
 
 use crate::run::{epoch, in_run};
 
-type Deferred = Box<dyn FnOnce() + Send>;
+type DeferredCall = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct EpochState {
     pinned: usize,
-    deferred: Vec<Deferred>,
+    deferred: Vec<DeferredCall>,
 }
 
 fn enter() -> bool {

@@ -19,7 +19,7 @@ const STEP_NANOS: u64 = 200;
 /// Idle coroutines kept for later runs.
 const MAX_IDLE: usize = 16;
 
-type Work = Box<dyn FnOnce() + Send>;
+type ThreadWork = Box<dyn FnOnce() + Send>;
 
 /// Who goes on at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub struct Plan {
 impl Plan {
     /// A plan whose strategy is drawn from the seed too.
     pub fn of(seed: u64, max_steps: u64) -> Plan {
-        let mut rng = Rng(seed ^ 0x5eed);
+        let mut rng = ScheduleRng(seed ^ 0x5eed);
         let strategy = match rng.below(8) {
             0 => Strategy::Random { stay: 1 },
             n @ 1..5 => Strategy::Random { stay: [4, 16, 64, 256][n as usize - 1] },
@@ -99,9 +99,9 @@ impl fmt::Display for Failure {
 }
 
 /// SplitMix64.
-struct Rng(u64);
+struct ScheduleRng(u64);
 
-impl Rng {
+impl ScheduleRng {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -125,7 +125,7 @@ enum Status {
     Done,
 }
 
-struct Task {
+struct ThreadTask {
     name: String,
     status: Status,
     priority: u64,
@@ -138,8 +138,8 @@ struct Task {
 
 struct Exec {
     plan: Plan,
-    rng: Rng,
-    tasks: Vec<Task>,
+    rng: ScheduleRng,
+    tasks: Vec<ThreadTask>,
     current: usize,
     steps: u64,
     switches: u64,
@@ -149,7 +149,7 @@ struct Exec {
     changes: Vec<u64>,
     lowest: u64,
     failure: Option<Failure>,
-    epoch: super::epoch::State,
+    epoch: super::epoch::EpochState,
 }
 
 type Coroutine = Generator<'static, (), ()>;
@@ -157,7 +157,7 @@ type Coroutine = Generator<'static, (), ()>;
 thread_local! {
     static EXEC: RefCell<Option<Exec>> = const { RefCell::new(None) };
     /// What the coroutine that is resumed next shall do.
-    static WORK: RefCell<Option<Work>> = const { RefCell::new(None) };
+    static WORK: RefCell<Option<ThreadWork>> = const { RefCell::new(None) };
     static IDLE: RefCell<Vec<Coroutine>> = const { RefCell::new(vec![]) };
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
     static IN_RUN: Cell<bool> = const { Cell::new(false) };
@@ -175,13 +175,13 @@ fn with<T>(f: impl FnOnce(&mut Exec) -> T) -> T {
     })
 }
 
-pub(crate) fn epoch<T>(f: impl FnOnce(&mut super::epoch::State) -> T) -> T {
+pub(crate) fn epoch<T>(f: impl FnOnce(&mut super::epoch::EpochState) -> T) -> T {
     with(|e| f(&mut e.epoch))
 }
 
 impl Exec {
     fn new(plan: Plan) -> Exec {
-        let mut rng = Rng(plan.seed);
+        let mut rng = ScheduleRng(plan.seed);
         let mut changes = vec![];
         if let Strategy::Priorities { changes: n, length } = plan.strategy {
             changes.extend((0..n).map(|_| u64::from(rng.below(length.max(1)))));
@@ -206,7 +206,7 @@ impl Exec {
     fn add(&mut self, name: &str, coroutine: Coroutine) -> usize {
         let priority = u64::MAX / 2 + u64::from(self.rng.next() as u32);
         let name = name.to_owned();
-        self.tasks.push(Task {
+        self.tasks.push(ThreadTask {
             name,
             status: Status::Ready,
             priority,
@@ -227,7 +227,7 @@ impl Exec {
     }
 
     fn earliest(&self) -> Option<(u64, usize)> {
-        let deadline = |(i, t): (usize, &Task)| match t.status {
+        let deadline = |(i, t): (usize, &ThreadTask)| match t.status {
             Status::Waits { deadline: Some(at), .. } => Some((at, i)),
             _ => None,
         };
@@ -402,7 +402,7 @@ pub(crate) fn wake(key: usize, all: bool) {
         return;
     }
     with(|e| {
-        let waits = |t: &Task| matches!(t.status, Status::Waits { key: k, .. } if k == key);
+        let waits = |t: &ThreadTask| matches!(t.status, Status::Waits { key: k, .. } if k == key);
         let n = e.tasks.iter().filter(|t| waits(t)).count();
         if n == 0 {
             return;
@@ -447,7 +447,7 @@ fn words_of(panic: Box<dyn Any + Send>) -> String {
 }
 
 /// A coroutine that takes one piece of work after the other.
-fn coroutine(work: Work) -> Coroutine {
+fn coroutine(work: ThreadWork) -> Coroutine {
     let idle = IDLE.with_borrow_mut(Vec::pop);
     let mut c = idle.unwrap_or_else(|| {
         Gn::<()>::new_opt(STACK, || {

@@ -19,10 +19,10 @@ use firn_kv::MemEnv;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Trailer;
 use firn_kv::internals::cache::Cache;
-use firn_kv::internals::manifest::{Manifest, State, TableMeta};
+use firn_kv::internals::manifest::{Manifest, ManifestState, TableMeta};
 use firn_kv::internals::sstable::Table;
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER};
-use firn_kv::internals::wal::{Known, recover_known};
+use firn_kv::internals::wal::{KnownSegments, recover_known};
 use firn_kv::{Error, ErrorKind, ReadMode};
 
 #[path = "bitflips/store.rs"]
@@ -450,9 +450,13 @@ fn flip_table(sound: &Sound, file: &Path, tally: &Tally) {
 }
 
 /// The records that a Db would be given.
-fn recovered(env: &MemEnv, state: &State, durable: u64) -> Result<Vec<(u64, Vec<u8>)>, Error> {
+fn recovered(
+    env: &MemEnv,
+    state: &ManifestState,
+    durable: u64,
+) -> Result<Vec<(u64, Vec<u8>)>, Error> {
     let mut all = vec![];
-    let known = Known { store: state.id, durable, writers: Some(&state.writers) };
+    let known = KnownSegments { store: state.id, durable, writers: Some(&state.writers) };
     recover_known(env, Path::new(DIR), state.wal_floor, &known, &mut |seq, _, payload| {
         all.push((seq, payload.to_vec()));
         Ok(())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use firn_kv::Env;
 use firn_kv::MemEnv;
-use firn_kv::explain::{MOST_READS, Origin, Place, ReadCost, ReadOf, Recorded, Skipped};
+use firn_kv::explain::{MOST_READS, Origin, ReadCost, ReadOf, Recorded, Skipped, VersionPlace};
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Table;
@@ -131,7 +131,8 @@ fn recorded_reads_answer_as_others_do() {
                 assert!(e.total().entries.puts >= e.found);
                 let of_tables =
                     e.sources.iter().flat_map(|s| &s.tables).map(|(_, e)| e.all()).sum::<u64>();
-                let of_runs = e.sources.iter().filter(|s| matches!(s.place, Place::Run { .. }));
+                let of_runs =
+                    e.sources.iter().filter(|s| matches!(s.place, VersionPlace::Run { .. }));
                 assert_eq!(of_tables, of_runs.map(|s| s.entries.all()).sum::<u64>());
             }
         }

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use firn_testkit::floors::{Plan, check};
+use firn_testkit::floors::{FloorPlan, check};
 
 /// Siblings do not know each other, but options in `base` name a policy.
-const PLAN: Plan<'_> = Plan {
+const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[
         ("compaction", 0),
         ("base", 0),

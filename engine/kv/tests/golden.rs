@@ -15,9 +15,11 @@ use std::sync::Arc;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::OsEnv;
-use firn_kv::internals::manifest::{self, Edit, State, TableMeta};
+use firn_kv::internals::manifest::{self, Edit, ManifestState, TableMeta};
 use firn_kv::internals::sstable::fields;
-use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Stored};
+use firn_kv::internals::sstable::format::{
+    BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, StoredBlock,
+};
 use serde_json::Value;
 
 #[path = "../examples/golden/damage.rs"]
@@ -97,8 +99,9 @@ fn meaning_of_table(bytes: &[u8], id: u64) -> String {
     while at < bytes.len() - FOOTER {
         let h = BlockHeader::read(&bytes[at..]).unwrap();
         let end = at + BLOCK_HEADER + h.stored_len;
-        let raw =
-            Stored::check(&bytes[at..end], h.kind, id, at as u64).and_then(|s| s.to_vec()).unwrap();
+        let raw = StoredBlock::check(&bytes[at..end], h.kind, id, at as u64)
+            .and_then(|s| s.to_vec())
+            .unwrap();
         let _ = match h.kind {
             BlockKind::Data | BlockKind::Tombstones => {
                 writeln!(out, "{:?} {}", h.kind, made::hex(&raw))
@@ -140,7 +143,7 @@ fn meaning_of_manifest(bytes: &[u8], number: u64) -> String {
         match edit {
             Edit::Tables { added, .. } => added.iter_mut().for_each(|a| sizeless(&mut a.table)),
             Edit::Snapshot(state) => {
-                let State { trees, .. } = &mut **state;
+                let ManifestState { trees, .. } = &mut **state;
                 let runs = trees.values_mut().flat_map(|t| &mut t.runs);
                 runs.flat_map(|r| &mut Arc::make_mut(r).tables).for_each(sizeless);
             }

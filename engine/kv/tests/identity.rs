@@ -9,11 +9,11 @@ use firn_kv::Env as _;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::base::identity::LogWriter;
-use firn_kv::internals::manifest::{Manifest, State};
+use firn_kv::internals::manifest::{Manifest, ManifestState};
 use firn_kv::internals::sstable::format::FOOTER;
 use firn_kv::internals::wal::format::SEGMENT_HEADER;
 use firn_kv::internals::wal::{
-    Known, SegmentReader, Wal, recover, recover_known, segment_name, writers,
+    KnownSegments, SegmentReader, Wal, recover, recover_known, segment_name, writers,
 };
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree, TreeOptions};
 
@@ -44,7 +44,7 @@ fn error_of<T>(result: Result<T, Error>) -> Error {
     e
 }
 
-fn state(env: &MemEnv) -> State {
+fn state(env: &MemEnv) -> ManifestState {
     Manifest::load(env, Path::new(DIR)).unwrap().unwrap().0
 }
 
@@ -272,7 +272,7 @@ fn a_checkpoint_is_a_store_of_its_own_whose_tables_say_who_wrote_them() {
     let (own, copy) = (state(&env), Manifest::load(&env, Path::new("/copy")).unwrap().unwrap().0);
     assert_eq!((copy.parent, own.parent), (Some(own.id), None));
     assert!(copy.id != own.id && copy.writers.is_empty());
-    let stores = |s: &State| {
+    let stores = |s: &ManifestState| {
         s.trees
             .values()
             .flat_map(|t| t.tables().map(|t| t.identity.store).collect::<Vec<_>>())
@@ -299,7 +299,7 @@ fn the_log_alone_says_who_wrote_it() {
     let env = killed(&killed(&MemEnv::new(1), &[("a", "1")]), &[("b", "2")]);
     let (known, of_files) = (state(&env), writers(&env, Path::new(DIR)).unwrap());
     assert_eq!(known.writers, of_files);
-    let all = Known { store: known.id, durable: 0, writers: Some(&of_files) };
+    let all = KnownSegments { store: known.id, durable: 0, writers: Some(&of_files) };
     let found =
         recover_known(&env, Path::new(DIR), known.wal_floor, &all, &mut |_, _, _| Ok(())).unwrap();
     assert_eq!(found.records, 2);

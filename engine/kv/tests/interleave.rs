@@ -12,7 +12,7 @@
 //! - `FIRN_INTERLEAVE_GO_ON=1` counts failures instead of ending at the first one, which is made
 //!   smaller and printed as a script.
 //!
-//! What was found is kept in `tests/interleave/scripts`: each script is searched again for
+//! CallKind was found is kept in `tests/interleave/scripts`: each script is searched again for
 //! [`TRIES`] schedules.
 
 #![cfg(interleave)]
@@ -48,7 +48,7 @@ fn number(name: &str, default: u64) -> u64 {
     }
 }
 
-/// What a search has met.
+/// CallKind a search has met.
 #[derive(Default)]
 struct Tally {
     schedules: u64,
@@ -92,7 +92,7 @@ fn search(
     std::thread::spawn(work).join().unwrap()
 }
 
-/// What is alike in the words of failures of one kind.
+/// CallKind is alike in the words of failures of one kind.
 fn kind_of(words: &str) -> String {
     let mut lines = words.lines();
     let first = lines.next().unwrap_or_default();

@@ -37,7 +37,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use firn_testkit::history::{History, Op, Script, WEIGHTS};
+use firn_testkit::history::{History, HistoryOp, Script, WEIGHTS};
 use firn_testkit::shrink::shrink;
 
 use compare::Failure;
@@ -61,7 +61,7 @@ fn number(name: &str, default: usize) -> usize {
 }
 
 /// Runs steps on a fresh store. On failure: which step, and why.
-fn play<'s>(seed: u64, steps: impl Iterator<Item = &'s Op>) -> Result<(), (usize, String)> {
+fn play<'s>(seed: u64, steps: impl Iterator<Item = &'s HistoryOp>) -> Result<(), (usize, String)> {
     let setup = Setup::of(seed);
     let mut runner = Runner::new(&setup);
     let mut at = 0;
@@ -88,10 +88,10 @@ fn play<'s>(seed: u64, steps: impl Iterator<Item = &'s Op>) -> Result<(), (usize
 /// The words of a failure: how it can be seen again, and the shortest script found that fails too.
 fn report(
     seed: u64,
-    steps: &[Op],
+    steps: &[HistoryOp],
     at: usize,
     words: String,
-    fails: impl Fn(&[Op]) -> Option<String>,
+    fails: impl Fn(&[HistoryOp]) -> Option<String>,
 ) -> String {
     let mut last = words.clone();
     let steps = &steps[..steps.len().min(at + 1)];
@@ -119,7 +119,7 @@ fn share(n: u64) {
     let seeds = (first + n..first + all).step_by(SHARES as usize);
     let count = seeds.clone().count();
     for seed in seeds {
-        let steps: Vec<Op> = History::new(seed, HOOKED)
+        let steps: Vec<HistoryOp> = History::new(seed, HOOKED)
             .take(STEPS)
             .map(|s| {
                 kinds.insert(s.kind);
@@ -182,13 +182,14 @@ fn what_was_found_stays_away() {
 #[test]
 fn a_failure_is_told_with_a_script_that_fails_too() {
     let seed = 4;
-    let steps: Vec<Op> = History::new(seed, HOOKED).take(3000).map(|s| s.op).collect();
-    let fails = |steps: &[Op]| {
+    let steps: Vec<HistoryOp> = History::new(seed, HOOKED).take(3000).map(|s| s.op).collect();
+    let fails = |steps: &[HistoryOp]| {
         let mut rest = steps.iter();
-        let ingested =
-            rest.find_map(|op| if let Op::Ingest { tree, .. } = op { Some(*tree) } else { None })?;
-        rest.find(|op| matches!(op, Op::Reopen))?;
-        rest.find(|op| matches!(op, Op::Write { tree, .. } if *tree == ingested))?;
+        let ingested = rest.find_map(|op| {
+            if let HistoryOp::Ingest { tree, .. } = op { Some(*tree) } else { None }
+        })?;
+        rest.find(|op| matches!(op, HistoryOp::Reopen))?;
+        rest.find(|op| matches!(op, HistoryOp::Write { tree, .. } if *tree == ingested))?;
         Some("it is lost".into())
     };
     let told = report(seed, &steps, steps.len(), "lost".into(), fails);

@@ -25,8 +25,8 @@ use std::sync::Arc;
 use firn_kv::Policy;
 use firn_kv::internals::compaction::shape::{apply, estimate, flush};
 use firn_kv::internals::compaction::{
-    Action, Cuts, Input, Job, Reason, RunShape, Shape, TableShape, debt, manual, pick, run_limits,
-    space_bound,
+    Action, CompactionInput, CompactionJob, Cuts, Reason, RunShape, TableShape, TreeShape, debt,
+    manual, pick, run_limits, space_bound,
 };
 use firn_kv::policy::LazyLeveled;
 use firn_testkit::datadriven::{Case, files, walk};
@@ -37,7 +37,7 @@ fn conversations() {
     for file in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/policies")) {
         let mut tree = Tree {
             policy: Policy::default(),
-            shape: Shape::default(),
+            shape: TreeShape::default(),
             next_id: 1,
             started: Vec::new(),
         };
@@ -67,9 +67,9 @@ fn the_specification_has_every_policy() {
 
 struct Tree {
     policy: Policy,
-    shape: Shape,
+    shape: TreeShape,
     next_id: u64,
-    started: Vec<Job>,
+    started: Vec<CompactionJob>,
 }
 
 fn size(text: &str) -> u64 {
@@ -138,15 +138,19 @@ fn place(text: &str) -> (u8, u64) {
     (level.parse().unwrap(), number.parse().unwrap())
 }
 
-fn job(line: &str) -> Job {
+fn job(line: &str) -> CompactionJob {
     let (action, rest) = line.split_once(' ').unwrap();
     let (from, to) = rest.split_once("->").unwrap_or((rest, "L0#0"));
     let input = |text: &str| {
         let (run, ids) = text.trim().strip_suffix(']').unwrap().split_once('[').unwrap();
         let (level, run) = place(run);
-        Input { level, run, tables: ids.split_whitespace().map(|id| id.parse().unwrap()).collect() }
+        CompactionInput {
+            level,
+            run,
+            tables: ids.split_whitespace().map(|id| id.parse().unwrap()).collect(),
+        }
     };
-    let inputs: Vec<Input> = from.split(" + ").map(input).collect();
+    let inputs: Vec<CompactionInput> = from.split(" + ").map(input).collect();
     let action = match action {
         "merge" => Action::Merge,
         "move" => Action::Move,
@@ -159,7 +163,15 @@ fn job(line: &str) -> Job {
         place(to)
     };
     let cuts = Cuts { size: 64 << 20, at: Vec::new() };
-    Job { reason: Reason::Manual, action, inputs, output_level, output_run, cuts, score: 1.0 }
+    CompactionJob {
+        reason: Reason::Manual,
+        action,
+        inputs,
+        output_level,
+        output_run,
+        cuts,
+        score: 1.0,
+    }
 }
 
 impl Tree {
@@ -260,12 +272,12 @@ impl Tree {
     fn set_shape(&mut self, case: &Case) -> String {
         let now = case.parse("now", 1000u64) * 1_000_000;
         self.started.clear();
-        self.shape = Shape {
+        self.shape = TreeShape {
             now_micros: now,
             memtable_size: size(case.get("memtable").unwrap_or("64M")),
             table_size: size(case.get("table").unwrap_or("64M")),
             tombstone_age_secs: case.parse("tomb-age", 0),
-            ..Shape::default()
+            ..TreeShape::default()
         };
         for line in case.input.lines() {
             let (run, tables) = line.split_once(':').unwrap();
@@ -281,13 +293,13 @@ impl Tree {
         self.shape.check().err().unwrap_or_default()
     }
 
-    fn pick(&self) -> Option<Job> {
+    fn pick(&self) -> Option<CompactionJob> {
         let job = pick(&self.policy, &self.shape)?;
         job.check(&self.shape).unwrap();
         Some(job)
     }
 
-    fn finish(&mut self, job: &Job) {
+    fn finish(&mut self, job: &CompactionJob) {
         let outputs = estimate(&self.shape, job, &mut self.next_id);
         apply(&mut self.shape, job, outputs).unwrap();
     }
@@ -354,12 +366,12 @@ type Entries = BTreeMap<u64, u64>;
 
 struct Model {
     policy: Policy,
-    shape: Shape,
+    shape: TreeShape,
     entries: BTreeMap<u64, Entries>,
     truth: Entries,
     next_id: u64,
     next_version: u64,
-    running: Vec<(Job, bool)>,
+    running: Vec<(CompactionJob, bool)>,
     /// Whether something was dropped.
     lossy: bool,
 }
@@ -367,13 +379,13 @@ struct Model {
 impl Model {
     /// A random legal tree: any levels, any numbers, newer data in earlier runs.
     fn new(rng: &mut Rng, policy: Policy) -> Model {
-        let shape = Shape {
+        let shape = TreeShape {
             now_micros: 1 << 40,
             memtable_size: 8 * ENTRY,
             table_size: 4 * ENTRY,
             tombstone_age_secs: [0, 0, 3600][rng.below(3) as usize],
             next_run: 100,
-            ..Shape::default()
+            ..TreeShape::default()
         };
         let (entries, truth) = (BTreeMap::new(), Entries::new());
         let mut model = Model {
@@ -460,7 +472,7 @@ impl Model {
         true
     }
 
-    fn begin(&mut self, job: Job) {
+    fn begin(&mut self, job: CompactionJob) {
         let bottom = job.is_bottom(&self.shape);
         self.shape.set_busy(&job, true);
         self.running.push((job, bottom));

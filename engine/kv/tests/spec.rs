@@ -11,13 +11,13 @@ use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::hash::key_hash;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::base::ops::{Op, Ops, encode};
+use firn_kv::internals::base::ops::{Op, OpReader, encode};
 use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
 use firn_kv::internals::cache::Cache;
-use firn_kv::internals::manifest::{Edit, Manifest, State};
+use firn_kv::internals::manifest::{Edit, Manifest, ManifestState};
 use firn_kv::internals::sstable::format::FOOTER;
-use firn_kv::internals::sstable::{Table, TableOptions, TableWriter};
-use firn_kv::internals::wal::{Item, SegmentReader, Wal, recover};
+use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions};
+use firn_kv::internals::wal::{LogItem, SegmentReader, Wal, recover};
 use firn_kv::{Compression, FilterKind};
 
 const SPEC: &str = include_str!("../../../format-spec/README.md");
@@ -62,9 +62,9 @@ fn the_log_of_the_example() {
     let bytes = env.read_file(&dir.join("00000001.wal")).unwrap();
     assert_eq!(dump("### A log segment"), &bytes[..120], "\n{}", show(&bytes[..120]));
     let mut r = SegmentReader::open(&env, dir, 1).unwrap();
-    let Some(Item::Record(record)) = r.next().unwrap() else { panic!("no record") };
+    let Some(LogItem::Record(record)) = r.next().unwrap() else { panic!("no record") };
     assert_eq!(
-        (record.seq, record.lsn, record.size, Ops::new(record.payload).count()),
+        (record.seq, record.lsn, record.size, OpReader::new(record.payload).count()),
         (5, Some(0), 40, 1)
     );
 }
@@ -89,11 +89,11 @@ fn the_filter_and_the_tombstones_of_the_example() {
     let env = MemEnv::new(0);
     env.create_dir_all(Path::new("/db")).unwrap();
     let path = Path::new("/db/00000008.sst");
-    let options = TableOptions {
+    let options = WriterOptions {
         tree: 1,
         compression: Compression::None,
         filter: FilterKind::Fuse8,
-        ..TableOptions::default()
+        ..WriterOptions::default()
     };
     let mut w = TableWriter::new(env.create(path).unwrap(), path, 8, options);
     w.add(b"k", Trailer::new(5, Kind::Put), b"v").unwrap();
@@ -133,8 +133,13 @@ fn the_filter_and_the_tombstones_of_the_example() {
 fn the_manifest_of_the_example() {
     let (env, dir) = (MemEnv::new(0), Path::new("/db"));
     env.create_dir_all(dir).unwrap();
-    let state =
-        State { id: 300, created_micros: 1, next_file: 2, next_tree: 1, ..State::default() };
+    let state = ManifestState {
+        id: 300,
+        created_micros: 1,
+        next_file: 2,
+        next_tree: 1,
+        ..ManifestState::default()
+    };
     let mut m = Manifest::create(&env, dir, 1, &state).unwrap();
     m.append(&[Edit::Counters { next_file: 9, last_seq: 5, wal_floor: 40 }]).unwrap();
     let bytes = env.read_file(&dir.join("MANIFEST-000001")).unwrap();
@@ -151,12 +156,12 @@ fn the_table_of_the_example() {
     env.create_dir_all(Path::new("/db")).unwrap();
     let path = Path::new(TABLE);
     let identity = TableIdentity { store: 300, unique: 0xe220_a839_7b1d_cdaf };
-    let options = TableOptions {
+    let options = WriterOptions {
         identity,
         tree: 1,
         compression: Compression::None,
         filter: FilterKind::None,
-        ..TableOptions::default()
+        ..WriterOptions::default()
     };
     let mut w = TableWriter::new(env.create(path).unwrap(), path, 7, options);
     w.add(b"k", Trailer::new(5, Kind::Put), b"v").unwrap();

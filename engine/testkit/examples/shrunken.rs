@@ -1,5 +1,5 @@
-//! A test by random histories, and what `shrink` makes of one that fails: a queue with a fault in it
-//! is held against `VecDeque`, and the history that shows the fault is made as short as it gets.
+//! A test by random histories, and what `shrink` makes of one that fails: a queue with a fault in
+//! it is held against `VecDeque`, and the history that shows the fault is made as short as it gets.
 //!
 //! ```text
 //! cargo run -p firn-testkit --example shrunken

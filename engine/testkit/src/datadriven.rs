@@ -103,7 +103,7 @@ impl Case {
 }
 
 /// A piece of a test file: kept as it is, or a case with the way its output was written.
-enum Piece {
+enum TextPiece {
     Text(String),
     Case { head: String, case: Case },
 }
@@ -128,8 +128,8 @@ fn walk_with(path: &Path, rewrite: bool, mut run: impl FnMut(&Case) -> String) {
         let mut rewritten = String::new();
         for piece in &pieces {
             match piece {
-                Piece::Text(text) => rewritten.push_str(text),
-                Piece::Case { head, case } => {
+                TextPiece::Text(text) => rewritten.push_str(text),
+                TextPiece::Case { head, case } => {
                     cases += 1;
                     let actual = run(case);
                     let actual = actual.trim_end_matches('\n');
@@ -167,14 +167,14 @@ pub fn files(path: &Path) -> Vec<PathBuf> {
     entries.iter().flat_map(|p| files(p)).collect()
 }
 
-fn parse(file: &Path, text: &str) -> Result<Vec<Piece>, String> {
+fn parse(file: &Path, text: &str) -> Result<Vec<TextPiece>, String> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let bare = |i: usize| lines.get(i).map(|l| l.trim_end());
     let fail = |i: usize, what: &str| Err(format!("{}:{}: {what}", file.display(), i + 1));
     let (mut pieces, mut i) = (Vec::new(), 0);
     while i < lines.len() {
         if lines[i].trim().is_empty() || lines[i].starts_with('#') {
-            pieces.push(Piece::Text(lines[i].to_owned()));
+            pieces.push(TextPiece::Text(lines[i].to_owned()));
             i += 1;
             continue;
         }
@@ -215,7 +215,7 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Piece>, String> {
         let expected = lines[from..until].concat().trim_end_matches('\n').to_owned();
         let case =
             Case { file: file.to_owned(), line: start + 1, directive, args, input, expected };
-        pieces.push(Piece::Case { head, case });
+        pieces.push(TextPiece::Case { head, case });
     }
     Ok(pieces)
 }
@@ -311,7 +311,7 @@ mod tests {
         let pieces = parse(Path::new("t"), text).unwrap();
         pieces
             .into_iter()
-            .filter_map(|p| if let Piece::Case { case, .. } = p { Some(case) } else { None })
+            .filter_map(|p| if let TextPiece::Case { case, .. } = p { Some(case) } else { None })
             .collect()
     }
 

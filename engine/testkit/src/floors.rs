@@ -17,12 +17,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::modules::{Crate, How, files_below};
+use crate::modules::{Crate, ReferenceKind, files_below};
 use crate::rings::rings;
 
 /// The rooms of a crate.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plan<'a> {
+pub struct FloorPlan<'a> {
     /// Each with its floor. Without any the crate is one room, and its root above it.
     pub floors: &'a [(&'a str, u32)],
     /// Importer and import of one floor, or upwards, that are right.
@@ -44,7 +44,7 @@ const EVERYBODYS: [&str; 32] = [
 ///
 /// # Errors
 /// All that is wrong, and files that cannot be read or parsed.
-pub fn check(src: &Path, plan: &Plan<'_>) -> Result<(usize, usize), String> {
+pub fn check(src: &Path, plan: &FloorPlan<'_>) -> Result<(usize, usize), String> {
     let below: Vec<PathBuf> =
         files_below(src)?.iter().map(|f| f.strip_prefix(src).unwrap_or(f).to_path_buf()).collect();
     let roots: Vec<&PathBuf> = below.iter().filter(|f| is_root(f)).collect();
@@ -77,7 +77,7 @@ struct House {
 }
 
 impl House {
-    fn look(&mut self, of: &Crate, plan: &Plan<'_>) {
+    fn look(&mut self, of: &Crate, plan: &FloorPlan<'_>) {
         let floors: BTreeMap<&str, u32> = plan.floors.iter().copied().collect();
         self.files.extend(of.files.iter().cloned());
         self.wrong.extend(
@@ -99,7 +99,7 @@ impl House {
         for r in &of.references {
             let Some(room) = room(of, r.from) else { continue };
             let (found, path) = (of.find(r.from, &r.path), r.path.join("::"));
-            if r.how != How::ReExport {
+            if r.how != ReferenceKind::ReExport {
                 found.owners.iter().for_each(|owner| self.depend(of, plan, r.from, *owner, &path));
             }
             let Some(own) = floors.get(room) else { continue };
@@ -133,7 +133,7 @@ impl House {
 
     /// Where a type's methods are in other files than the type, no name of such a file is in what
     /// calls them.
-    fn look_at_methods(&mut self, of: &Crate, plan: &Plan<'_>) {
+    fn look_at_methods(&mut self, of: &Crate, plan: &FloorPlan<'_>) {
         let mut places: BTreeMap<(&str, usize), BTreeSet<usize>> = BTreeMap::new();
         let mut apart = BTreeSet::new();
         for m in of.methods.iter().filter(|m| !EVERYBODYS.contains(&&*m.name)) {
@@ -156,7 +156,7 @@ impl House {
         }
     }
 
-    fn depend(&mut self, of: &Crate, plan: &Plan<'_>, from: usize, on: usize, name: &str) {
+    fn depend(&mut self, of: &Crate, plan: &FloorPlan<'_>, from: usize, on: usize, name: &str) {
         let file = |module: usize| &of.files[of.modules[module].file];
         let (from_room, on_room) = (room(of, from), room(of, on));
         let is_inside = from_room.is_some()

@@ -15,60 +15,60 @@
 use std::collections::{HashMap, HashSet};
 
 /// A key.
-pub type Key = u8;
+pub type LinearKey = u8;
 /// The number of a write, which is what a value is made of; 0 is none.
-pub type Piece = u16;
+pub type WriteNumber = u16;
 /// What a caller holds a tree by.
-pub type Handle = usize;
+pub type LinearHandle = usize;
 /// Which of the names that trees can have.
-pub type Name = u8;
+pub type TreeNumber = u8;
 
 /// How many keys there are at most.
 pub const KEYS: usize = 16;
 
 /// A change of one tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum LinearChange {
     /// The key has this value.
-    Put(Key, Piece),
+    Put(LinearKey, WriteNumber),
     /// The key has this value, made of pieces that others wrote.
-    Set(Key, Vec<Piece>),
+    Set(LinearKey, Vec<WriteNumber>),
     /// The key has no value.
-    Delete(Key),
+    Delete(LinearKey),
     /// The piece is added to the key's value.
-    Append(Key, Piece),
+    Append(LinearKey, WriteNumber),
     /// The keys from the first to before the second have no values.
-    DeleteRange(Key, Key),
+    DeleteRange(LinearKey, LinearKey),
     /// The key has the value made of the last piece (none: has no value) if it had that of the list
     /// (none: had none).
-    Swap(Key, Option<Vec<Piece>>, Option<Piece>),
+    Swap(LinearKey, Option<Vec<WriteNumber>>, Option<WriteNumber>),
     /// The smallest key that has a value (or, if true, the greatest) has none.
     Pop(bool),
 }
 
 /// Pairs of keys and values, ascending.
-pub type Pairs = Vec<(Key, Vec<Piece>)>;
+pub type LinearPairs = Vec<(LinearKey, Vec<WriteNumber>)>;
 
 /// What was seen at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
     /// The value of a key.
-    Get(Handle, Key, Option<Vec<Piece>>),
+    Get(LinearHandle, LinearKey, Option<Vec<WriteNumber>>),
     /// Whether a key has a value.
-    Contains(Handle, Key, bool),
+    Contains(LinearHandle, LinearKey, bool),
     /// The pairs of a range, its last key excluded.
-    Range(Handle, Key, Key, Pairs),
+    Range(LinearHandle, LinearKey, LinearKey, LinearPairs),
     /// Whether the tree had been dropped.
-    Closed(Vec<Handle>),
+    Closed(Vec<LinearHandle>),
     /// All trees that there are, in order of creation.
-    Names(Vec<Name>),
+    Names(Vec<TreeNumber>),
     /// All that there is.
-    Whole(Vec<(Name, Pairs)>),
+    Whole(Vec<(TreeNumber, LinearPairs)>),
 }
 
 impl Look {
     /// The handle of the one tree that was looked at, if it was one.
-    pub fn handle(&self) -> Option<Handle> {
+    pub fn handle(&self) -> Option<LinearHandle> {
         match self {
             Look::Get(h, ..) | Look::Contains(h, ..) | Look::Range(h, ..) => Some(*h),
             Look::Closed(_) | Look::Names(_) | Look::Whole(_) => None,
@@ -78,28 +78,28 @@ impl Look {
 
 /// What a call did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum CallKind {
     /// Nothing that others see.
     Nothing,
     /// It made sure that there is a tree, and got hold of it.
-    Create(Name, Handle),
+    Create(TreeNumber, LinearHandle),
     /// It got hold of a tree.
-    Open(Name, Handle),
+    Open(TreeNumber, LinearHandle),
     /// It found no tree of that name.
-    Missing(Name),
+    Missing(TreeNumber),
     /// It dropped a tree.
-    Drop(Name),
+    Drop(TreeNumber),
     /// It wrote, all at once.
-    Write(Vec<(Handle, Change)>),
+    Write(Vec<(LinearHandle, LinearChange)>),
     /// It looked, at one moment.
     Look(Vec<Look>),
     /// What it had seen was still so, and it wrote at that moment.
-    Commit(Vec<Look>, Vec<(Handle, Change)>),
+    Commit(Vec<Look>, Vec<(LinearHandle, LinearChange)>),
 }
 
 /// One call.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct LinearCall {
     /// Who called; calls of one thread do not overlap.
     pub thread: usize,
     /// When it began; numbers grow, and no two are equal.
@@ -107,7 +107,7 @@ pub struct Call {
     /// When it returned, if it did.
     pub end: Option<u64>,
     /// What it did.
-    pub what: What,
+    pub what: CallKind,
     /// The call in words.
     pub words: String,
     /// Since when it has been promised to survive a power cut.
@@ -116,7 +116,7 @@ pub struct Call {
 
 /// What was found after a crash.
 #[derive(Clone, Debug)]
-pub struct Recovered {
+pub struct RecoveredState {
     /// It happened after this: what had returned had happened.
     pub from: u64,
     /// It happened before this: what began later had not happened.
@@ -124,35 +124,35 @@ pub struct Recovered {
     /// Whether only what was promised to survive a power cut must be there.
     pub power: bool,
     /// All that is there.
-    pub whole: Vec<(Name, Pairs)>,
+    pub whole: Vec<(TreeNumber, LinearPairs)>,
 }
 
 const ABSENT: u32 = 0;
 
 /// The contents of a tree that was created once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Tree {
-    name: Name,
+struct LinearTree {
+    name: TreeNumber,
     /// When the call that dropped it returned.
     dropped: Option<u64>,
     values: [u32; KEYS],
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct State {
-    trees: Vec<Tree>,
-    handles: Vec<(Handle, usize)>,
+struct LinearState {
+    trees: Vec<LinearTree>,
+    handles: Vec<(LinearHandle, usize)>,
 }
 
 /// Values by number, so that states are small.
 #[derive(Default)]
-struct Values {
-    lists: Vec<Vec<Piece>>,
-    numbers: HashMap<Vec<Piece>, u32>,
+struct LinearValues {
+    lists: Vec<Vec<WriteNumber>>,
+    numbers: HashMap<Vec<WriteNumber>, u32>,
 }
 
-impl Values {
-    fn number(&mut self, list: &[Piece]) -> u32 {
+impl LinearValues {
+    fn number(&mut self, list: &[WriteNumber]) -> u32 {
         if let Some(n) = self.numbers.get(list) {
             return *n;
         }
@@ -162,37 +162,37 @@ impl Values {
         n
     }
 
-    fn appended(&mut self, to: u32, piece: Piece) -> u32 {
+    fn appended(&mut self, to: u32, piece: WriteNumber) -> u32 {
         let mut list = if to == ABSENT { vec![] } else { self.lists[to as usize - 1].clone() };
         list.push(piece);
         self.number(&list)
     }
 
-    fn list(&self, n: u32) -> Option<&[Piece]> {
+    fn list(&self, n: u32) -> Option<&[WriteNumber]> {
         (n != ABSENT).then(|| self.lists[n as usize - 1].as_slice())
     }
 }
 
-impl State {
-    fn live(&self, name: Name) -> Option<usize> {
+impl LinearState {
+    fn live(&self, name: TreeNumber) -> Option<usize> {
         self.trees.iter().position(|t| t.name == name && t.dropped.is_none())
     }
 
-    fn of(&self, handle: Handle) -> Option<usize> {
+    fn of(&self, handle: LinearHandle) -> Option<usize> {
         self.handles.iter().find(|(h, _)| *h == handle).map(|(_, t)| *t)
     }
 
-    fn bind(&mut self, handle: Handle, tree: usize) {
+    fn bind(&mut self, handle: LinearHandle, tree: usize) {
         self.handles.push((handle, tree));
     }
 }
 
 struct Judge<'a> {
-    values: Values,
+    values: LinearValues,
     /// The calls of each thread in order.
-    threads: Vec<Vec<&'a Call>>,
-    tried: HashSet<(Vec<u16>, State)>,
-    recovered: Option<&'a Recovered>,
+    threads: Vec<Vec<&'a LinearCall>>,
+    tried: HashSet<(Vec<u16>, LinearState)>,
+    recovered: Option<&'a RecoveredState>,
     /// Calls that must have happened.
     needed: usize,
     /// The most calls that fit so far, and where each thread stood.
@@ -204,7 +204,7 @@ struct Judge<'a> {
 const MOST: usize = 2_000_000;
 
 impl Judge<'_> {
-    fn fits(&self, state: &State, look: &Look) -> bool {
+    fn fits(&self, state: &LinearState, look: &Look) -> bool {
         match look {
             Look::Get(h, k, v) => self
                 .open(state, *h)
@@ -226,19 +226,26 @@ impl Judge<'_> {
         }
     }
 
-    fn is_all(&self, state: &State, trees: &[(Name, Pairs)]) -> bool {
+    fn is_all(&self, state: &LinearState, trees: &[(TreeNumber, LinearPairs)]) -> bool {
         let mut live = state.trees.iter().filter(|t| t.dropped.is_none());
-        let same = |(name, pairs): &(Name, Pairs)| {
-            live.next().is_some_and(|t| t.name == *name && self.holds(t, 0, KEYS as Key, pairs))
+        let same = |(name, pairs): &(TreeNumber, LinearPairs)| {
+            live.next()
+                .is_some_and(|t| t.name == *name && self.holds(t, 0, KEYS as LinearKey, pairs))
         };
         trees.iter().all(same) && live.next().is_none()
     }
 
-    fn open<'s>(&self, state: &'s State, handle: Handle) -> Option<&'s Tree> {
+    fn open<'s>(&self, state: &'s LinearState, handle: LinearHandle) -> Option<&'s LinearTree> {
         state.of(handle).map(|t| &state.trees[t]).filter(|t| t.dropped.is_none())
     }
 
-    fn holds(&self, tree: &Tree, from: Key, to: Key, pairs: &Pairs) -> bool {
+    fn holds(
+        &self,
+        tree: &LinearTree,
+        from: LinearKey,
+        to: LinearKey,
+        pairs: &LinearPairs,
+    ) -> bool {
         let mut all = pairs.iter();
         (from..to).all(|k| match self.values.list(tree.values[k as usize]) {
             None => true,
@@ -246,9 +253,14 @@ impl Judge<'_> {
         }) && all.next().is_none()
     }
 
-    fn write(&mut self, state: &mut State, call: &Call, changes: &[(Handle, Change)]) -> bool {
+    fn write(
+        &mut self,
+        state: &mut LinearState,
+        call: &LinearCall,
+        changes: &[(LinearHandle, LinearChange)],
+    ) -> bool {
         for (h, change) in changes {
-            if matches!(change, Change::DeleteRange(a, z) if a >= z) {
+            if matches!(change, LinearChange::DeleteRange(a, z) if a >= z) {
                 continue;
             }
             let Some(tree) = state.of(*h) else { return false };
@@ -259,19 +271,19 @@ impl Judge<'_> {
             }
             let values = &mut state.trees[tree].values;
             match change {
-                Change::Put(k, p) => values[*k as usize] = self.values.number(&[*p]),
-                Change::Set(k, pieces) => values[*k as usize] = self.values.number(pieces),
-                Change::Delete(k) => values[*k as usize] = ABSENT,
-                Change::Append(k, p) => {
+                LinearChange::Put(k, p) => values[*k as usize] = self.values.number(&[*p]),
+                LinearChange::Set(k, pieces) => values[*k as usize] = self.values.number(pieces),
+                LinearChange::Delete(k) => values[*k as usize] = ABSENT,
+                LinearChange::Append(k, p) => {
                     values[*k as usize] = self.values.appended(values[*k as usize], *p)
                 }
-                Change::DeleteRange(a, z) => values[*a as usize..*z as usize].fill(ABSENT),
-                Change::Swap(k, old, new) => {
+                LinearChange::DeleteRange(a, z) => values[*a as usize..*z as usize].fill(ABSENT),
+                LinearChange::Swap(k, old, new) => {
                     if self.values.list(values[*k as usize]) == old.as_deref() {
                         values[*k as usize] = new.map_or(ABSENT, |p| self.values.number(&[p]));
                     }
                 }
-                Change::Pop(greatest) => {
+                LinearChange::Pop(greatest) => {
                     let there = |v: &u32| *v != ABSENT;
                     let at = if *greatest {
                         values.iter().rposition(there)
@@ -286,36 +298,40 @@ impl Judge<'_> {
     }
 
     /// The state after a call, if it fits here.
-    fn after(&mut self, state: &State, call: &Call) -> Option<State> {
+    fn after(&mut self, state: &LinearState, call: &LinearCall) -> Option<LinearState> {
         let mut next = state.clone();
         let fits = match &call.what {
-            What::Nothing => true,
-            What::Create(name, handle) => {
+            CallKind::Nothing => true,
+            CallKind::Create(name, handle) => {
                 let tree = next.live(*name).unwrap_or_else(|| {
-                    next.trees.push(Tree { name: *name, dropped: None, values: [ABSENT; KEYS] });
+                    next.trees.push(LinearTree {
+                        name: *name,
+                        dropped: None,
+                        values: [ABSENT; KEYS],
+                    });
                     next.trees.len() - 1
                 });
                 next.bind(*handle, tree);
                 true
             }
-            What::Open(name, handle) => match next.live(*name) {
+            CallKind::Open(name, handle) => match next.live(*name) {
                 Some(tree) => {
                     next.bind(*handle, tree);
                     true
                 }
                 None => false,
             },
-            What::Missing(name) => next.live(*name).is_none(),
-            What::Drop(name) => match next.live(*name) {
+            CallKind::Missing(name) => next.live(*name).is_none(),
+            CallKind::Drop(name) => match next.live(*name) {
                 Some(tree) => {
                     next.trees[tree].dropped = Some(call.end.unwrap_or(u64::MAX));
                     true
                 }
                 None => false,
             },
-            What::Write(changes) => self.write(&mut next, call, changes),
-            What::Look(looks) => looks.iter().all(|l| self.fits(state, l)),
-            What::Commit(looks, changes) => {
+            CallKind::Write(changes) => self.write(&mut next, call, changes),
+            CallKind::Look(looks) => looks.iter().all(|l| self.fits(state, l)),
+            CallKind::Commit(looks, changes) => {
                 looks.iter().all(|l| self.fits(state, l)) && self.write(&mut next, call, changes)
             }
         };
@@ -323,19 +339,20 @@ impl Judge<'_> {
     }
 
     /// Whether the state is what was found after the crash, with all in it that must be.
-    fn is_recovered(&self, at: &[u16], state: &State) -> bool {
+    fn is_recovered(&self, at: &[u16], state: &LinearState) -> bool {
         let Some(r) = self.recovered else { return true };
         let wrote_nothing =
-            |c: &Call| matches!(&c.what, What::Write(changes) if changes.is_empty());
+            |c: &LinearCall| matches!(&c.what, CallKind::Write(changes) if changes.is_empty());
         let promised =
-            |c: &Call| if r.power { c.durable } else { c.end }.is_some_and(|t| t <= r.from);
-        let needed = |c: &Call| promised(c) && !wrote_nothing(c);
-        let rest =
-            |(calls, at): (&Vec<&Call>, &u16)| !calls[*at as usize..].iter().any(|c| needed(c));
+            |c: &LinearCall| if r.power { c.durable } else { c.end }.is_some_and(|t| t <= r.from);
+        let needed = |c: &LinearCall| promised(c) && !wrote_nothing(c);
+        let rest = |(calls, at): (&Vec<&LinearCall>, &u16)| {
+            !calls[*at as usize..].iter().any(|c| needed(c))
+        };
         self.threads.iter().zip(at).all(rest) && self.is_all(state, &r.whole)
     }
 
-    fn search(&mut self, at: &mut Vec<u16>, state: &State, done: usize) -> bool {
+    fn search(&mut self, at: &mut Vec<u16>, state: &LinearState, done: usize) -> bool {
         if self.recovered.is_some() && self.is_recovered(at, state) {
             return true;
         }
@@ -385,13 +402,13 @@ impl Judge<'_> {
 ///
 /// # Errors
 /// The calls around the place where no order goes on.
-pub fn check(calls: &[Call], recovered: Option<&Recovered>) -> Result<(), String> {
+pub fn check(calls: &[LinearCall], recovered: Option<&RecoveredState>) -> Result<(), String> {
     let n = calls.iter().map(|c| c.thread + 1).max().unwrap_or(0);
-    let mut threads: Vec<Vec<&Call>> = vec![vec![]; n];
+    let mut threads: Vec<Vec<&LinearCall>> = vec![vec![]; n];
     calls.iter().for_each(|c| threads[c.thread].push(c));
     threads.iter_mut().for_each(|t| t.sort_unstable_by_key(|c| c.start));
     let needed = calls.iter().filter(|c| c.end.is_some()).count();
-    let mut values = Values::default();
+    let mut values = LinearValues::default();
     // What was only ever read has a number too, so that it can be told from what was written.
     values.number(&[]);
     let mut judge = Judge {
@@ -404,7 +421,7 @@ pub fn check(calls: &[Call], recovered: Option<&Recovered>) -> Result<(), String
         steps: 0,
     };
     let mut at = vec![0; n];
-    if judge.search(&mut at, &State::default(), 0) {
+    if judge.search(&mut at, &LinearState::default(), 0) {
         return Ok(());
     }
     let (done, best) = &judge.best;
@@ -429,7 +446,7 @@ pub fn check(calls: &[Call], recovered: Option<&Recovered>) -> Result<(), String
             &format!("found after the crash at {} (power {}): {:?}\n", r.from, r.power, r.whole);
     }
     words += "all calls:\n";
-    let mut all: Vec<&Call> = calls.iter().collect();
+    let mut all: Vec<&LinearCall> = calls.iter().collect();
     all.sort_unstable_by_key(|c| c.start);
     for c in all {
         words += &format!(
@@ -452,20 +469,20 @@ fn time(end: Option<u64>) -> String {
 mod tests {
     use super::*;
 
-    fn call(thread: usize, start: u64, end: u64, what: What) -> Call {
-        Call { thread, start, end: Some(end), what, words: String::new(), durable: Some(end) }
+    fn call(thread: usize, start: u64, end: u64, what: CallKind) -> LinearCall {
+        LinearCall { thread, start, end: Some(end), what, words: String::new(), durable: Some(end) }
     }
 
-    fn put(k: Key, p: Piece) -> What {
-        What::Write(vec![(0, Change::Put(k, p))])
+    fn put(k: LinearKey, p: WriteNumber) -> CallKind {
+        CallKind::Write(vec![(0, LinearChange::Put(k, p))])
     }
 
-    fn get(k: Key, p: Option<Piece>) -> What {
-        What::Look(vec![Look::Get(0, k, p.map(|p| vec![p]))])
+    fn get(k: LinearKey, p: Option<WriteNumber>) -> CallKind {
+        CallKind::Look(vec![Look::Get(0, k, p.map(|p| vec![p]))])
     }
 
-    fn with_tree(mut calls: Vec<Call>) -> Vec<Call> {
-        calls.push(call(9, 0, 1, What::Create(0, 0)));
+    fn with_tree(mut calls: Vec<LinearCall>) -> Vec<LinearCall> {
+        calls.push(call(9, 0, 1, CallKind::Create(0, 0)));
         calls
     }
 
@@ -490,13 +507,13 @@ mod tests {
 
     #[test]
     fn what_is_seen_together_is_of_one_moment() {
-        let looks = |a, b| What::Look(vec![Look::Get(0, 1, a), Look::Get(0, 2, b)]);
-        let both = vec![(0, Change::Put(1, 7)), (0, Change::Append(2, 7))];
+        let looks = |a, b| CallKind::Look(vec![Look::Get(0, 1, a), Look::Get(0, 2, b)]);
+        let both = vec![(0, LinearChange::Put(1, 7)), (0, LinearChange::Append(2, 7))];
         for (a, b, fine) in
             [(None, None, true), (Some(vec![7]), Some(vec![7]), true), (Some(vec![7]), None, false)]
         {
             let calls = with_tree(vec![
-                call(0, 2, 9, What::Write(both.clone())),
+                call(0, 2, 9, CallKind::Write(both.clone())),
                 call(1, 3, 4, looks(a, b)),
             ]);
             assert_eq!(check(&calls, None).is_ok(), fine);
@@ -505,8 +522,8 @@ mod tests {
 
     #[test]
     fn a_dropped_tree_is_closed_or_was_there() {
-        let dropped = |end| call(0, 4, end, What::Drop(0));
-        let closed = What::Look(vec![Look::Closed(vec![0])]);
+        let dropped = |end| call(0, 4, end, CallKind::Drop(0));
+        let closed = CallKind::Look(vec![Look::Closed(vec![0])]);
         assert!(check(&with_tree(vec![dropped(6), call(1, 5, 8, closed.clone())]), None).is_ok());
         assert!(check(&with_tree(vec![dropped(6), call(1, 2, 3, closed)]), None).is_err());
         let before = call(1, 2, 3, put(1, 1));
@@ -523,7 +540,8 @@ mod tests {
 
     #[test]
     fn a_commit_asks_that_nothing_has_changed() {
-        let commit = What::Commit(vec![Look::Get(0, 1, None)], vec![(0, Change::Put(2, 2))]);
+        let commit =
+            CallKind::Commit(vec![Look::Get(0, 1, None)], vec![(0, LinearChange::Put(2, 2))]);
         let fine = |at| {
             check(
                 &with_tree(vec![call(0, 2, 3, put(1, 1)), call(1, at, at + 8, commit.clone())]),
@@ -538,16 +556,25 @@ mod tests {
 
     #[test]
     fn a_crash_keeps_what_returned_and_whole_calls() {
-        let never = Call {
+        let never = LinearCall {
             end: None,
             durable: None,
-            ..call(1, 4, 0, What::Write(vec![(0, Change::Put(2, 2)), (0, Change::Put(3, 2))]))
+            ..call(
+                1,
+                4,
+                0,
+                CallKind::Write(vec![(0, LinearChange::Put(2, 2)), (0, LinearChange::Put(3, 2))]),
+            )
         };
-        let calls = with_tree(vec![Call { durable: None, ..call(0, 2, 3, put(1, 1)) }, never]);
-        let found = |power, keys: &[Key]| {
+        let calls =
+            with_tree(vec![LinearCall { durable: None, ..call(0, 2, 3, put(1, 1)) }, never]);
+        let found = |power, keys: &[LinearKey]| {
             let pairs = keys.iter().map(|k| (*k, vec![if *k == 1 { 1 } else { 2 }])).collect();
-            check(&calls, Some(&Recovered { from: 5, until: 6, power, whole: vec![(0, pairs)] }))
-                .is_ok()
+            check(
+                &calls,
+                Some(&RecoveredState { from: 5, until: 6, power, whole: vec![(0, pairs)] }),
+            )
+            .is_ok()
         };
         assert!(found(false, &[1]) && found(false, &[1, 2, 3]));
         assert!(!found(false, &[]) && !found(false, &[1, 2]) && !found(false, &[2, 3]));

@@ -23,7 +23,7 @@ use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 
 /// What a name stands for in a module.
-enum Named {
+enum NamedItem {
     Module(usize),
     /// Something that the module itself has.
     Own,
@@ -31,9 +31,9 @@ enum Named {
     Import(Vec<String>),
 }
 
-impl Named {
+impl NamedItem {
     fn is_module(&self) -> bool {
-        matches!(self, Named::Module(_))
+        matches!(self, NamedItem::Module(_))
     }
 }
 
@@ -46,13 +46,13 @@ pub struct Module {
     /// Whether it is only compiled for tests.
     pub is_test: bool,
     parent: Option<usize>,
-    names: BTreeMap<String, Vec<Named>>,
+    names: BTreeMap<String, Vec<NamedItem>>,
     globs: Vec<Vec<String>>,
 }
 
 /// How a path is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum ReferenceKind {
     /// In code.
     Code,
     /// In a `use` of its own.
@@ -66,13 +66,13 @@ pub struct Reference {
     /// The module that says it.
     pub from: usize,
     /// How.
-    pub how: How,
+    pub how: ReferenceKind,
     /// Its names.
     pub path: Vec<String>,
 }
 
 /// A method that is no trait's.
-pub struct Method {
+pub struct ModuleMethod {
     /// The module of the `impl`.
     pub module: usize,
     /// The type, as the `impl` says it.
@@ -93,7 +93,7 @@ pub struct Crate {
     /// What is said outside of tests.
     pub references: Vec<Reference>,
     /// Methods in `impl Type`, outside of tests.
-    pub methods: Vec<Method>,
+    pub methods: Vec<ModuleMethod>,
     /// Names of methods that are called on values, outside of tests, behind the modules that call
     /// them and before the number of arguments.
     pub calls: BTreeSet<(usize, String, usize)>,
@@ -183,7 +183,7 @@ impl Crate {
         if let Some(parent) = parent {
             path.clone_from(&self.modules[parent].path);
             path.push(name.clone());
-            self.modules[parent].names.entry(name).or_default().push(Named::Module(id));
+            self.modules[parent].names.entry(name).or_default().push(NamedItem::Module(id));
         }
         self.modules.push(Module {
             path,
@@ -210,7 +210,7 @@ impl Crate {
         let stem = file.file_stem().unwrap_or_default();
         let owns_folder = module == 0 || stem == "mod";
         let folder = if owns_folder { parent.clone() } else { parent.join(stem) };
-        let mut reader = Reader {
+        let mut reader = ModuleReader {
             all: self,
             module,
             folder,
@@ -230,13 +230,13 @@ impl Crate {
     #[must_use]
     pub fn find(&self, from: usize, path: &[String]) -> Found {
         let mut walk =
-            Walk { all: self, globs: true, found: Found::default(), seen: BTreeSet::new() };
+            ModuleWalk { all: self, globs: true, found: Found::default(), seen: BTreeSet::new() };
         walk.follow(from, path);
         walk.found
     }
 }
 
-struct Walk<'a> {
+struct ModuleWalk<'a> {
     all: &'a Crate,
     /// Whether names are looked for behind globs; a glob's own path has none.
     globs: bool,
@@ -244,7 +244,7 @@ struct Walk<'a> {
     seen: BTreeSet<(usize, Vec<String>)>,
 }
 
-impl Walk<'_> {
+impl ModuleWalk<'_> {
     fn follow(&mut self, from: usize, path: &[String]) -> bool {
         let (mut at, mut rest) = (from, path);
         while let [first, more @ ..] = rest {
@@ -275,32 +275,33 @@ impl Walk<'_> {
         for named in module.names.get(first).into_iter().flatten() {
             is_there = true;
             match named {
-                Named::Module(inner) => self.enter(*inner, more),
-                Named::Own => {
+                NamedItem::Module(inner) => self.enter(*inner, more),
+                NamedItem::Own => {
                     self.found.owners.insert(at);
                     self.found.passed.insert(at);
                 }
                 // Before `::` a module goes before what else has its name.
-                Named::Import(_)
-                    if !more.is_empty() && module.names[first].iter().any(Named::is_module) => {}
+                NamedItem::Import(_)
+                    if !more.is_empty() && module.names[first].iter().any(NamedItem::is_module) => {
+                }
                 // `use x::x` is from a module x or a crate, and not from itself.
-                Named::Import(path) if path.first() == Some(first) => {
+                NamedItem::Import(path) if path.first() == Some(first) => {
                     let path: Vec<String> = path[1..].iter().chain(more).cloned().collect();
                     for named in &module.names[first] {
-                        if let Named::Module(inner) = named {
+                        if let NamedItem::Module(inner) = named {
                             self.found.passed.insert(at);
                             self.enter(*inner, &path);
                         }
                     }
                 }
-                Named::Import(path) => {
+                NamedItem::Import(path) => {
                     self.found.passed.insert(at);
                     self.follow(at, &path.iter().chain(more).cloned().collect::<Vec<_>>());
                 }
             }
         }
         for glob in if self.globs { &module.globs[..] } else { &[] } {
-            let mut walk = Walk {
+            let mut walk = ModuleWalk {
                 all: self.all,
                 globs: false,
                 found: Found::default(),
@@ -324,7 +325,7 @@ impl Walk<'_> {
 }
 
 /// Fills a crate with what one file has.
-struct Reader<'a> {
+struct ModuleReader<'a> {
     all: &'a mut Crate,
     module: usize,
     /// Where files of inner modules are.
@@ -335,12 +336,16 @@ struct Reader<'a> {
     wrong: Vec<String>,
 }
 
-impl Reader<'_> {
+impl ModuleReader<'_> {
     fn own(&mut self, name: &syn::Ident) {
-        self.all.modules[self.module].names.entry(name.to_string()).or_default().push(Named::Own);
+        self.all.modules[self.module]
+            .names
+            .entry(name.to_string())
+            .or_default()
+            .push(NamedItem::Own);
     }
 
-    fn refer(&mut self, how: How, path: Vec<String>) {
+    fn refer(&mut self, how: ReferenceKind, path: Vec<String>) {
         if !self.all.modules[self.module].is_test {
             self.all.references.push(Reference { from: self.module, how, path });
         }
@@ -352,7 +357,7 @@ impl Reader<'_> {
         }
     }
 
-    fn read_use(&mut self, tree: &syn::UseTree, how: How, before: &mut Vec<String>) {
+    fn read_use(&mut self, tree: &syn::UseTree, how: ReferenceKind, before: &mut Vec<String>) {
         match tree {
             syn::UseTree::Path(p) => {
                 before.push(p.ident.to_string());
@@ -369,7 +374,13 @@ impl Reader<'_> {
         }
     }
 
-    fn import(&mut self, before: &[String], name: &syn::Ident, called: &syn::Ident, how: How) {
+    fn import(
+        &mut self,
+        before: &[String],
+        name: &syn::Ident,
+        called: &syn::Ident,
+        how: ReferenceKind,
+    ) {
         let mut path = before.to_vec();
         let mut called = called.to_string();
         if name == "self" {
@@ -379,7 +390,11 @@ impl Reader<'_> {
             path.push(name.to_string());
         }
         self.refer(how, path.clone());
-        self.all.modules[self.module].names.entry(called).or_default().push(Named::Import(path));
+        self.all.modules[self.module]
+            .names
+            .entry(called)
+            .or_default()
+            .push(NamedItem::Import(path));
     }
 
     /// The paths in tokens whose grammar nobody knows.
@@ -427,7 +442,7 @@ impl Reader<'_> {
                         // `pub(crate)`: who may see something is no import.
                         _ if path.len() == 1 && ["crate", "self", "super"].contains(&&*path[0]) => {
                         }
-                        _ => self.refer(How::Code, path),
+                        _ => self.refer(ReferenceKind::Code, path),
                     }
                 }
                 TokenTree::Group(g) => self.scan(g.stream()),
@@ -471,7 +486,7 @@ fn attributes_of_item(item: &syn::Item) -> &[syn::Attribute] {
     }
 }
 
-impl<'ast> Visit<'ast> for Reader<'_> {
+impl<'ast> Visit<'ast> for ModuleReader<'_> {
     fn visit_item(&mut self, item: &'ast syn::Item) {
         if is_test(attributes_of_item(item)) && !matches!(item, syn::Item::Mod(_)) {
             return;
@@ -524,8 +539,11 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_item_use(&mut self, u: &'ast syn::ItemUse) {
-        let how =
-            if matches!(u.vis, syn::Visibility::Inherited) { How::Use } else { How::ReExport };
+        let how = if matches!(u.vis, syn::Visibility::Inherited) {
+            ReferenceKind::Use
+        } else {
+            ReferenceKind::ReExport
+        };
         if u.leading_colon.is_none() {
             self.read_use(&u.tree, how, &mut vec![]);
         }
@@ -542,7 +560,12 @@ impl<'ast> Visit<'ast> for Reader<'_> {
                 {
                     let (of, name, arguments) =
                         (of.clone(), f.sig.ident.to_string(), f.sig.inputs.len() - 1);
-                    self.all.methods.push(Method { module: self.module, of, name, arguments });
+                    self.all.methods.push(ModuleMethod {
+                        module: self.module,
+                        of,
+                        name,
+                        arguments,
+                    });
                 }
             }
         }
@@ -598,7 +621,10 @@ impl<'ast> Visit<'ast> for Reader<'_> {
 
     fn visit_path(&mut self, p: &'ast syn::Path) {
         if p.leading_colon.is_none() {
-            self.refer(How::Code, p.segments.iter().map(|s| s.ident.to_string()).collect());
+            self.refer(
+                ReferenceKind::Code,
+                p.segments.iter().map(|s| s.ident.to_string()).collect(),
+            );
         }
         visit::visit_path(self, p);
     }
@@ -626,7 +652,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 }
 
-impl Reader<'_> {
+impl ModuleReader<'_> {
     /// Some attributes name a function in a string: `with = "crate::hex"`.
     fn scan_strings(&mut self, tokens: TokenStream) {
         for token in tokens {

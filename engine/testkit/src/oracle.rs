@@ -10,22 +10,22 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::history::{Key, Span, Write};
+use crate::history::{HistoryKey, Span, Write};
 
 /// How a tree folds an operand into a value.
 pub type Fold = fn(base: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>>;
 
-type Version = (u64, Option<Arc<[u8]>>);
+type OracleVersion = (u64, Option<Arc<[u8]>>);
 
 #[derive(Default)]
-struct Map {
-    keys: BTreeMap<Key, Vec<Version>>,
+struct OracleMap {
+    keys: BTreeMap<HistoryKey, Vec<OracleVersion>>,
     fold: Option<Fold>,
 }
 
 #[derive(Debug)]
-enum Touched {
-    Key(Key),
+enum OracleTouched {
+    Key(HistoryKey),
     Range(Span),
 }
 
@@ -33,23 +33,23 @@ enum Touched {
 #[derive(Default)]
 pub struct Oracle {
     now: u64,
-    trees: Vec<Option<Map>>,
+    trees: Vec<Option<OracleMap>>,
     held: BTreeMap<u64, usize>,
     /// What has been written since the oldest open transaction began.
-    touched: Vec<(u64, usize, Touched)>,
+    touched: Vec<(u64, usize, OracleTouched)>,
     transactions: usize,
 }
 
 /// An open transaction.
-pub struct Transaction {
+pub struct OracleTransaction {
     since: u64,
-    keys: Vec<(usize, Key)>,
+    keys: Vec<(usize, HistoryKey)>,
     spans: Vec<(usize, Span)>,
-    writes: BTreeMap<(usize, Key), Option<Arc<[u8]>>>,
+    writes: BTreeMap<(usize, HistoryKey), Option<Arc<[u8]>>>,
     deleted: Vec<(usize, Span)>,
 }
 
-fn version_at(versions: &[Version], time: u64) -> Option<&Arc<[u8]>> {
+fn version_at(versions: &[OracleVersion], time: u64) -> Option<&Arc<[u8]>> {
     versions.iter().rev().find(|(t, _)| *t <= time).and_then(|(_, v)| v.as_ref())
 }
 
@@ -64,7 +64,7 @@ impl Oracle {
         if self.trees.len() <= tree {
             self.trees.resize_with(tree + 1, || None);
         }
-        self.trees[tree] = Some(Map { keys: BTreeMap::new(), fold });
+        self.trees[tree] = Some(OracleMap { keys: BTreeMap::new(), fold });
     }
 
     /// Drops a tree.
@@ -79,7 +79,7 @@ impl Oracle {
         self.map(tree).is_some()
     }
 
-    fn map(&self, tree: usize) -> Option<&Map> {
+    fn map(&self, tree: usize) -> Option<&OracleMap> {
         self.trees.get(tree).and_then(Option::as_ref)
     }
 
@@ -134,24 +134,24 @@ impl Oracle {
         let touched = match write {
             Write::Put(k, v) => {
                 put(map, &self.held, k, time, Some(v.bytes().into()));
-                Touched::Key(k.clone())
+                OracleTouched::Key(k.clone())
             }
             Write::Delete(k) => {
                 put(map, &self.held, k, time, None);
-                Touched::Key(k.clone())
+                OracleTouched::Key(k.clone())
             }
             Write::Merge(k, v) => {
                 let Some(fold) = map.fold else { return };
                 let base = map.keys.get(k).and_then(|v| version_at(v, time)).cloned();
                 let folded = fold(base.as_deref(), &v.bytes());
                 put(map, &self.held, k, time, folded.map(Into::into));
-                Touched::Key(k.clone())
+                OracleTouched::Key(k.clone())
             }
             Write::DeleteRange(span) if !span.is_empty() => {
-                let keys: Vec<Key> =
+                let keys: Vec<HistoryKey> =
                     map.keys.range::<[u8], _>(span.bounds()).map(|(k, _)| k.clone()).collect();
                 keys.iter().for_each(|k| put(map, &self.held, k, time, None));
-                Touched::Range(span.clone())
+                OracleTouched::Range(span.clone())
             }
             Write::DeleteRange(_) => return,
         };
@@ -173,16 +173,16 @@ impl Oracle {
             put(map, &self.held, k, time, Some(v));
             loaded = true;
             if self.transactions > 0 {
-                self.touched.push((time, tree, Touched::Key(k.to_vec())));
+                self.touched.push((time, tree, OracleTouched::Key(k.to_vec())));
             }
         }
         self.now += u64::from(loaded);
     }
 
     /// Begins a transaction.
-    pub fn begin(&mut self) -> Transaction {
+    pub fn begin(&mut self) -> OracleTransaction {
         self.transactions += 1;
-        Transaction {
+        OracleTransaction {
             since: self.hold(),
             keys: vec![],
             spans: vec![],
@@ -192,7 +192,7 @@ impl Oracle {
     }
 
     /// Ends a transaction without writing.
-    pub fn abort(&mut self, tx: Transaction) {
+    pub fn abort(&mut self, tx: OracleTransaction) {
         self.release(tx.since);
         self.transactions -= 1;
         if self.transactions == 0 {
@@ -203,13 +203,13 @@ impl Oracle {
     /// Says how a commit must end: well when nobody has touched what it read, with a conflict when
     /// what it read is not the same any more. In between, where something was deleted that was not
     /// there, or written as it was, it may end either way.
-    fn fate(&self, tx: &Transaction) -> Option<bool> {
-        let meets = |tree: usize, touched: &Touched| match touched {
-            Touched::Key(k) => {
+    fn fate(&self, tx: &OracleTransaction) -> Option<bool> {
+        let meets = |tree: usize, touched: &OracleTouched| match touched {
+            OracleTouched::Key(k) => {
                 tx.keys.iter().any(|(t, r)| *t == tree && r == k)
                     || tx.spans.iter().any(|(t, s)| *t == tree && s.contains(k))
             }
-            Touched::Range(deleted) => {
+            OracleTouched::Range(deleted) => {
                 tx.keys.iter().any(|(t, r)| *t == tree && deleted.contains(r))
                     || tx.spans.iter().any(|(t, s)| *t == tree && overlap(s, deleted))
             }
@@ -220,7 +220,7 @@ impl Oracle {
             return Some(true);
         }
         let key_changed =
-            |(t, k): &(usize, Key)| self.get(*t, k, tx.since) != self.get(*t, k, self.now);
+            |(t, k): &(usize, HistoryKey)| self.get(*t, k, tx.since) != self.get(*t, k, self.now);
         let span_changed =
             |(t, s): &(usize, Span)| !self.range(*t, s, tx.since).eq(self.range(*t, s, self.now));
         let changed = tx.keys.iter().any(key_changed) || tx.spans.iter().any(span_changed);
@@ -231,7 +231,7 @@ impl Oracle {
     ///
     /// # Errors
     /// When it should have ended otherwise.
-    pub fn commit(&mut self, tx: Transaction, done: bool) -> Result<(), String> {
+    pub fn commit(&mut self, tx: OracleTransaction, done: bool) -> Result<(), String> {
         let fate = self.fate(&tx);
         if done {
             for (tree, span) in &tx.deleted {
@@ -255,12 +255,12 @@ impl Oracle {
         self.now += 1;
         put(map, &self.held, key, self.now, value);
         if self.transactions > 0 {
-            self.touched.push((self.now, tree, Touched::Key(key.to_vec())));
+            self.touched.push((self.now, tree, OracleTouched::Key(key.to_vec())));
         }
     }
 }
 
-impl Transaction {
+impl OracleTransaction {
     /// Reads a key, its own writes first.
     pub fn get(&mut self, oracle: &Oracle, tree: usize, key: &[u8]) -> Option<Vec<u8>> {
         if let Some(own) = self.writes.get(&(tree, key.to_vec())) {
@@ -282,8 +282,8 @@ impl Transaction {
         span: &Span,
         back: bool,
         limit: usize,
-    ) -> Vec<(Key, Vec<u8>)> {
-        let mut all: BTreeMap<Key, Vec<u8>> = oracle
+    ) -> Vec<(HistoryKey, Vec<u8>)> {
+        let mut all: BTreeMap<HistoryKey, Vec<u8>> = oracle
             .range(tree, span, self.since)
             .filter(|(k, _)| !self.deleted.iter().any(|(t, s)| *t == tree && s.contains(k)))
             .map(|(k, v)| (k.to_vec(), v.to_vec()))
@@ -333,7 +333,7 @@ fn overlap(a: &Span, b: &Span) -> bool {
 
 /// Adds a version and forgets those that nobody can read.
 fn put(
-    map: &mut Map,
+    map: &mut OracleMap,
     held: &BTreeMap<u64, usize>,
     key: &[u8],
     time: u64,
@@ -341,7 +341,7 @@ fn put(
 ) {
     let versions = map.keys.entry(key.to_vec()).or_default();
     let mut until = time;
-    let mut kept: Vec<Version> = vec![(time, value)];
+    let mut kept: Vec<OracleVersion> = vec![(time, value)];
     for v in versions.drain(..).rev() {
         if held.range(v.0..until).next().is_some() {
             until = v.0;

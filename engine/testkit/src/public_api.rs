@@ -120,14 +120,14 @@ pub fn methods(src: &Path, types: &[&str]) -> Result<BTreeSet<Method>, String> {
 
 /// What a piece of source calls.
 #[derive(Debug, Default)]
-struct Calls {
+struct RunCalls {
     /// Names behind a dot.
     on_values: BTreeSet<String>,
     /// `Type::name`.
     by_path: BTreeSet<String>,
 }
 
-impl Calls {
+impl RunCalls {
     fn scan(&mut self, tokens: TokenStream) {
         let all: Vec<TokenTree> = tokens.into_iter().collect();
         let punct =
@@ -209,7 +209,7 @@ pub fn check(
     for Runs { kind, sources: places } in runs {
         let mut files = vec![];
         places.iter().for_each(|r| sources(r, &mut files));
-        let mut calls = Calls::default();
+        let mut calls = RunCalls::default();
         for file in files {
             let text =
                 std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;

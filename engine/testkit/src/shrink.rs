@@ -35,19 +35,19 @@ pub fn shrink<T: Clone>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{History, Kind, Step, TREES};
+    use crate::history::{History, Step, StepKind, TREES};
 
     #[test]
     fn what_fails_is_kept_and_nothing_else() {
         let steps: Vec<Step> = History::new(5, [true; TREES]).take(500).collect();
         let bad = |s: &[Step]| {
-            let flush = s.iter().position(|s| s.kind == Kind::DeleteRange);
-            flush.is_some_and(|i| s[i..].iter().any(|s| s.kind == Kind::Merge))
+            let flush = s.iter().position(|s| s.kind == StepKind::DeleteRange);
+            flush.is_some_and(|i| s[i..].iter().any(|s| s.kind == StepKind::Merge))
         };
         let small = shrink(steps, 1000, bad);
         assert_eq!(
             small.iter().map(|s| s.kind).collect::<Vec<_>>(),
-            [Kind::DeleteRange, Kind::Merge]
+            [StepKind::DeleteRange, StepKind::Merge]
         );
     }
 

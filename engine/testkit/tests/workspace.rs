@@ -1,5 +1,5 @@
-//! Names in the whole workspace: a type has its own, or stands in `shared_names.txt`, which may only
-//! shrink; a public function is called by something.
+//! Names in the whole workspace: a type has its own, or stands in `shared_names.txt`, which may
+//! only shrink; a public function is called by something.
 
 #![allow(clippy::disallowed_methods, reason = "it reads sources, and nothing of a store")]
 

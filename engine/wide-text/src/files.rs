@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_wide::internals::api::PARTITIONER;
-use firn_wide::internals::cell::{State, Stored};
-use firn_wide::internals::key::{AFTER, BEFORE, DELETION, Layout, Place, RANGES, ROWS, STATIC};
+use firn_wide::internals::cell::{CellState, StoredCell};
+use firn_wide::internals::key::{AFTER, BEFORE, DELETION, KeyPlace, Layout, RANGES, ROWS, STATIC};
 use firn_wide::internals::schema::{Family, RECORD_PREFIX, Schema};
 use firn_wide::internals::store::{Body, TreeName};
 use firn_wide::internals::types::{NEXT, NULL};
@@ -16,7 +16,7 @@ use crate::text;
 
 /// A family and how its keys are made.
 #[derive(Clone, Debug)]
-pub struct Described {
+pub struct DescribedFile {
     /// Its definition.
     pub def: Arc<Family>,
     /// Its layout.
@@ -25,17 +25,17 @@ pub struct Described {
 
 /// The families of a store, as far as its records can be read.
 #[derive(Clone, Debug, Default)]
-pub struct Catalog {
-    families: BTreeMap<u32, Described>,
+pub struct FileCatalog {
+    families: BTreeMap<u32, DescribedFile>,
     partitioner: Option<Partitioner>,
     problems: Vec<String>,
 }
 
-impl Catalog {
+impl FileCatalog {
     /// Reads the records of the tree `system.schema`. A family whose record can't be read, or whose
     /// types `registry` lacks, is left out.
-    pub fn read(records: &[(Vec<u8>, Vec<u8>)], registry: &Arc<Registry>) -> Catalog {
-        let mut catalog = Catalog::default();
+    pub fn read(records: &[(Vec<u8>, Vec<u8>)], registry: &Arc<Registry>) -> FileCatalog {
+        let mut catalog = FileCatalog::default();
         let written =
             records.iter().find(|(k, _)| k == PARTITIONER).map(|(_, v)| String::from_utf8_lossy(v));
         let partitioner = match written.as_deref().map(Partitioner::parse) {
@@ -57,7 +57,7 @@ impl Catalog {
                     for def in schema.families() {
                         catalog.families.insert(
                             def.id(),
-                            Described { def: def.clone(), layout: layout(def, partitioner) },
+                            DescribedFile { def: def.clone(), layout: layout(def, partitioner) },
                         );
                     }
                 }
@@ -68,13 +68,13 @@ impl Catalog {
     }
 
     /// The family that a tree of this name holds; `None` for other trees.
-    pub fn of_tree(&self, name: &str) -> Option<&Described> {
+    pub fn of_tree(&self, name: &str) -> Option<&DescribedFile> {
         let Some(TreeName::Family(id)) = TreeName::parse(name) else { return None };
         self.families.get(&id)
     }
 
     /// The families.
-    pub fn families(&self) -> impl Iterator<Item = &Described> {
+    pub fn families(&self) -> impl Iterator<Item = &DescribedFile> {
         self.families.values()
     }
 
@@ -98,13 +98,13 @@ fn layout(def: &Family, partitioner: Partitioner) -> Layout {
 
 /// One entry of a family's tree.
 #[derive(Clone, Debug)]
-pub struct Entry<'a> {
+pub struct FileEntry<'a> {
     /// The partition part of its key.
     pub partition: &'a [u8],
     /// The key of the partition.
     pub key: Vec<u8>,
     /// Where it lies.
-    pub place: Place<'a>,
+    pub place: KeyPlace<'a>,
     /// What it says.
     pub body: Body<'a>,
 }
@@ -113,9 +113,9 @@ pub struct Entry<'a> {
 ///
 /// # Errors
 /// `Corrupt` when it is none.
-pub fn read_entry<'a>(layout: &Layout, key: &'a [u8], value: &'a [u8]) -> Result<Entry<'a>> {
+pub fn read_entry<'a>(layout: &Layout, key: &'a [u8], value: &'a [u8]) -> Result<FileEntry<'a>> {
     let (partition, at, mut place) = split(layout, key)?;
-    let stored = Stored::decode(value)?;
+    let stored = StoredCell::decode(value)?;
     let misplaced = || {
         Error::Corrupt(format!(
             "a cell or deletion lies where it can't be, at the key \"{}\"",
@@ -123,14 +123,14 @@ pub fn read_entry<'a>(layout: &Layout, key: &'a [u8], value: &'a [u8]) -> Result
         ))
     };
     let body = match (at, stored) {
-        (At::Partition, Stored::Deletion(d)) => Body::PartitionDeletion(d),
-        (At::Row, Stored::Deletion(d)) => Body::RowDeletion(d),
-        (At::Cell, Stored::Cell(c)) => Body::Cell(c),
-        (At::Cell, Stored::Deletion(d)) if place.path == Some(&[DELETION]) => {
+        (FileAt::Partition, StoredCell::Deletion(d)) => Body::PartitionDeletion(d),
+        (FileAt::Row, StoredCell::Deletion(d)) => Body::RowDeletion(d),
+        (FileAt::Cell, StoredCell::Cell(c)) => Body::Cell(c),
+        (FileAt::Cell, StoredCell::Deletion(d)) if place.path == Some(&[DELETION]) => {
             place.path = None;
             Body::ComplexDeletion(d)
         }
-        (At::Ranges(bounds), Stored::Range(deletion, len)) => {
+        (FileAt::Ranges(bounds), StoredCell::Range(deletion, len)) => {
             let (start, end) = bounds.split_at_checked(len).ok_or_else(misplaced)?;
             Body::RangeDeletion { start, end, deletion }
         }
@@ -138,10 +138,10 @@ pub fn read_entry<'a>(layout: &Layout, key: &'a [u8], value: &'a [u8]) -> Result
     };
     let mut raw = vec![];
     layout.key_of(partition, &mut raw)?;
-    Ok(Entry { partition, key: raw, place, body })
+    Ok(FileEntry { partition, key: raw, place, body })
 }
 
-enum At<'a> {
+enum FileAt<'a> {
     Partition,
     /// Both bounds.
     Ranges(&'a [u8]),
@@ -150,12 +150,12 @@ enum At<'a> {
 }
 
 /// The parts of a key. Of a complex column's deletion, the path is the byte that says so.
-fn split<'a>(layout: &Layout, key: &'a [u8]) -> Result<(&'a [u8], At<'a>, Place<'a>)> {
+fn split<'a>(layout: &Layout, key: &'a [u8]) -> Result<(&'a [u8], FileAt<'a>, KeyPlace<'a>)> {
     let (partition, at) = key.split_at(layout.partition_len(key)?);
-    let mut place = Place { is_static: false, row: &[], name: &[], path: None };
+    let mut place = KeyPlace { is_static: false, row: &[], name: &[], path: None };
     let row = match at.first() {
-        Some(&DELETION) if at.len() == 1 => return Ok((partition, At::Partition, place)),
-        Some(&RANGES) => return Ok((partition, At::Ranges(&at[1..]), place)),
+        Some(&DELETION) if at.len() == 1 => return Ok((partition, FileAt::Partition, place)),
+        Some(&RANGES) => return Ok((partition, FileAt::Ranges(&at[1..]), place)),
         Some(&STATIC) => 1,
         _ => layout.row_len(at)?,
     };
@@ -163,7 +163,7 @@ fn split<'a>(layout: &Layout, key: &'a [u8]) -> Result<(&'a [u8], At<'a>, Place<
     place.row = if place.is_static { &[] } else { &at[1..row - 1] };
     let rest = &at[row..];
     if rest == [DELETION] {
-        return Ok((partition, At::Row, place));
+        return Ok((partition, FileAt::Row, place));
     }
     let name = layout.name_len(rest)?;
     place.name = &rest[..name];
@@ -172,12 +172,12 @@ fn split<'a>(layout: &Layout, key: &'a [u8]) -> Result<(&'a [u8], At<'a>, Place<
         [DELETION] => Some(&[DELETION]),
         path => path.split_last().map(|(_, path)| path),
     };
-    Ok((partition, At::Cell, place))
+    Ok((partition, FileAt::Cell, place))
 }
 
 /// An entry in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Typed {
+pub struct TypedText {
     /// The row's key.
     pub key: String,
     /// The super column, where the entry lies in one.
@@ -197,12 +197,12 @@ pub struct Typed {
     pub what: &'static str,
 }
 
-impl Described {
+impl DescribedFile {
     /// What an entry of the family's tree says, in words.
     ///
     /// # Errors
     /// `Corrupt` when it is none.
-    pub fn typed(&self, key: &[u8], value: &[u8]) -> Result<Typed> {
+    pub fn typed(&self, key: &[u8], value: &[u8]) -> Result<TypedText> {
         let entry = read_entry(&self.layout, key, value)?;
         let mut typed = self.place(&entry.key, &entry.place)?;
         match entry.body {
@@ -212,16 +212,16 @@ impl Described {
                 self.layout.name_of(entry.place.name, &mut name)?;
                 let shown = |v| Some(text::show(self.def.validator(&name), v).text.into_owned());
                 (typed.what, typed.value) = match c.state {
-                    State::Live(v) => ("column", shown(v)),
-                    State::Expiring { value, ttl, expires } => {
+                    CellState::Live(v) => ("column", shown(v)),
+                    CellState::Expiring { value, ttl, expires } => {
                         typed.ttl = Some((ttl, expires));
                         ("column", shown(value))
                     }
-                    State::Tombstone { deleted } => {
+                    CellState::Tombstone { deleted } => {
                         typed.deleted = Some(deleted);
                         ("tombstone", None)
                     }
-                    State::Counter(n) => ("counter", Some(n.to_string())),
+                    CellState::Counter(n) => ("counter", Some(n.to_string())),
                 };
             }
             Body::PartitionDeletion(d) | Body::RowDeletion(d) | Body::ComplexDeletion(d) => {
@@ -259,10 +259,10 @@ impl Described {
         )
     }
 
-    fn place(&self, key: &[u8], place: &Place<'_>) -> Result<Typed> {
-        let mut typed = Typed {
+    fn place(&self, key: &[u8], place: &KeyPlace<'_>) -> Result<TypedText> {
+        let mut typed = TypedText {
             key: text::show_name(self.def.key_validator(), key).into_owned(),
-            ..Typed::default()
+            ..TypedText::default()
         };
         let mut parts = vec![];
         if !place.row.is_empty() {
@@ -282,7 +282,7 @@ impl Described {
     }
 
     /// The key in the family's tree of a row's deletion, a super column's deletion or a column,
-    /// named as [`Typed`] names them.
+    /// named as [`TypedText`] names them.
     ///
     /// # Errors
     /// `InvalidRequest` for a text that isn't of its type, or a column of a Super family without

@@ -14,7 +14,7 @@ use firn_wide::internals::types::hex_to_bytes;
 use firn_wide::{TimeSource, Type, TypeError, Wording, uuids};
 
 /// A value as JSON shows it.
-pub struct Shown<'a> {
+pub struct ShownText<'a> {
     /// The text, without quotes and escapes.
     pub text: Cow<'a, str>,
     /// Whether it is a number or a boolean, which need no quotes.
@@ -72,9 +72,9 @@ impl TimeSource for Ticks {
 }
 
 /// A value as text.
-pub fn show<'a>(of: &Type, bytes: &'a [u8]) -> Shown<'a> {
+pub fn show<'a>(of: &Type, bytes: &'a [u8]) -> ShownText<'a> {
     let of = of.unreversed();
-    let plain = |text: Cow<'a, str>| Shown { text, bare: false };
+    let plain = |text: Cow<'a, str>| ShownText { text, bare: false };
     if bytes.is_empty() {
         return plain("".into());
     }
@@ -108,7 +108,7 @@ pub fn show<'a>(of: &Type, bytes: &'a [u8]) -> Shown<'a> {
         Type::Long | Type::Int32 | Type::Short | Type::Byte | Type::Integer | Type::Counter
     );
     let bare = (whole && text.len() <= 15) || *of == Type::Boolean;
-    Shown { text: text.into(), bare }
+    ShownText { text: text.into(), bare }
 }
 
 /// The bytes that a text means.

@@ -408,9 +408,10 @@ fn a16_a_comparator_of_ones_own() {
     assert_eq!(row.insert([0_u8; 256], "x").unwrap_err().to_string(), "at most 255 bytes");
 
     // cassandra-cli's language takes it too.
-    let mut session = firn_wide_text::cli::Session::new(wide.clone(), Arc::new(env.clone()), false);
+    let mut session =
+        firn_wide_text::cli::CliSession::new(wide.clone(), Arc::new(env.clone()), false);
     let mut say = |statement: &str| {
-        let answer = session.run(&firn_wide_text::cli::Source::new(statement));
+        let answer = session.run(&firn_wide_text::cli::CliSource::new(statement));
         assert_eq!(answer.failure, None, "{statement}");
         answer.text
     };

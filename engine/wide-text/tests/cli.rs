@@ -11,9 +11,9 @@ use std::fmt::Write as _;
 use firn_testkit::datadriven::{Case, walk};
 use firn_wide::{CfDef, ColumnDef, KsDef};
 use firn_wide_text::cli::attributes::{FamilyChange, KeyspaceChange};
-use firn_wide_text::cli::complete::{Names, complete};
+use firn_wide_text::cli::complete::{CompletionNames, complete};
 use firn_wide_text::cli::format;
-use firn_wide_text::cli::{Source, Splitter, Statement, help, lex, parse, split};
+use firn_wide_text::cli::{CliSource, CliStatement, Splitter, help, lex, parse, split};
 use proptest::prelude::*;
 use transcript::{TRANSCRIPT, exchanges};
 
@@ -26,7 +26,7 @@ fn run(case: &Case) -> String {
     let mut out = String::new();
     let input = case.input.trim_end_matches('\n');
     match case.directive.as_str() {
-        "lex" => match lex::lex(&Source::new(input)) {
+        "lex" => match lex::lex(&CliSource::new(input)) {
             Ok(tokens) => {
                 tokens.iter().for_each(|t| writeln!(out, "{:?} {:?}", t.kind, t.text).unwrap())
             }
@@ -45,11 +45,11 @@ fn run(case: &Case) -> String {
                 }
             }
         }
-        "attributes" => match parse(&Source::new(input)) {
-            Ok(Statement::CreateKeyspace(d) | Statement::UpdateKeyspace(d)) => {
+        "attributes" => match parse(&CliSource::new(input)) {
+            Ok(CliStatement::CreateKeyspace(d) | CliStatement::UpdateKeyspace(d)) => {
                 answer(&mut out, KeyspaceChange::new(&d.attributes))
             }
-            Ok(Statement::CreateFamily(d) | Statement::UpdateFamily(d)) => {
+            Ok(CliStatement::CreateFamily(d) | CliStatement::UpdateFamily(d)) => {
                 answer(&mut out, FamilyChange::new(&d.attributes))
             }
             other => panic!("{other:?}"),
@@ -57,7 +57,7 @@ fn run(case: &Case) -> String {
         "complete" => {
             // `|` is the cursor.
             let (before, _) = input.split_once('|').expect("a cursor");
-            let names = Names {
+            let names = CompletionNames {
                 keyspaces: vec!["Music".into(), "Blog".into()],
                 families: vec![
                     ("users".into(), vec!["user_name".into(), "json_data".into()]),
@@ -68,8 +68,8 @@ fn run(case: &Case) -> String {
             let done = complete(before, &names);
             writeln!(out, "{:?}: {}", &before[done.start..], done.candidates.join(" ")).unwrap();
         }
-        "help" => match parse(&Source::new(input)) {
-            Ok(Statement::Help(topic)) => out = help::help(topic),
+        "help" => match parse(&CliSource::new(input)) {
+            Ok(CliStatement::Help(topic)) => out = help::help(topic),
             other => panic!("{other:?}"),
         },
         other => panic!("{}:{}: no directive {other}", case.file.display(), case.line),
@@ -77,7 +77,10 @@ fn run(case: &Case) -> String {
     out
 }
 
-fn answer<T: std::fmt::Debug>(out: &mut String, change: Result<T, firn_wide_text::cli::Failure>) {
+fn answer<T: std::fmt::Debug>(
+    out: &mut String,
+    change: Result<T, firn_wide_text::cli::SyntaxFailure>,
+) {
     match change {
         Ok(change) => {
             let all = format!("{change:#?}");
@@ -92,7 +95,7 @@ fn answer<T: std::fmt::Debug>(out: &mut String, change: Result<T, firn_wide_text
 fn every_recorded_statement_parses_or_fails_as_it_did() {
     let (mut parsed, mut failed) = (0, 0);
     for (_, statement, answer) in exchanges() {
-        let got = parse(&Source::new(statement.clone()));
+        let got = parse(&CliSource::new(statement.clone()));
         if answer.starts_with("Syntax error") {
             failed += 1;
             assert_eq!(got.expect_err(&statement).historical(), answer.trim_end(), "{statement}");
@@ -153,7 +156,7 @@ fn read_schema(text: &str) -> Vec<KsDef> {
     let mut keyspaces: Vec<KsDef> = Vec::new();
     for source in split::split(text) {
         match parse(&source).unwrap_or_else(|e| panic!("{e}: {}", source.text)) {
-            Statement::CreateKeyspace(d) => {
+            CliStatement::CreateKeyspace(d) => {
                 let change = KeyspaceChange::new(&d.attributes).unwrap();
                 keyspaces.push(KsDef {
                     name: d.name,
@@ -166,8 +169,10 @@ fn read_schema(text: &str) -> Vec<KsDef> {
                     cf_defs: Vec::new(),
                 });
             }
-            Statement::Use { keyspace, .. } => assert_eq!(keyspace, keyspaces.last().unwrap().name),
-            Statement::CreateFamily(d) => {
+            CliStatement::Use { keyspace, .. } => {
+                assert_eq!(keyspace, keyspaces.last().unwrap().name)
+            }
+            CliStatement::CreateFamily(d) => {
                 let family = family(&d.name, FamilyChange::new(&d.attributes).unwrap());
                 keyspaces.last_mut().unwrap().cf_defs.push(family);
             }
@@ -187,8 +192,8 @@ fn the_recorded_schema_is_read_and_printed_alike() {
 
 #[test]
 fn results_look_as_recorded() {
-    use format::{Cell, Column, Row};
-    let column = |name: &str, value: &str, ttl| Column {
+    use format::{CliCell, CliColumn, CliRow};
+    let column = |name: &str, value: &str, ttl| CliColumn {
         name: name.into(),
         value: value.into(),
         timestamp: 77,
@@ -206,30 +211,30 @@ fn results_look_as_recorded() {
         format::elapsed(&mut out, 5);
         recorded(&out);
     };
-    print(&|out| format::cell(out, &Cell::Column(column("user_name", "ann", None))));
-    print(&|out| format::slice(out, &[Cell::Column(column("user_name", "temp", Some(5000)))]));
+    print(&|out| format::cell(out, &CliCell::Column(column("user_name", "ann", None))));
+    print(&|out| format::slice(out, &[CliCell::Column(column("user_name", "temp", Some(5000)))]));
     print(&|out| format::slice(out, &[]));
     let counters = [
-        Cell::Counter("likes".into(), -6),
-        Cell::Counter("unlisted".into(), 1),
-        Cell::Counter("views".into(), -1),
+        CliCell::Counter("likes".into(), -6),
+        CliCell::Counter("unlisted".into(), 1),
+        CliCell::Counter("views".into(), -1),
     ];
     print(&|out| format::slice(out, &counters));
     let john = vec![column("street", "Howard street", None), column("zip", "94404", None)];
     let book = [
-        Cell::Super("Bob".into(), vec![column("street", "Q Blvd", None)]),
-        Cell::Super("John".into(), john),
+        CliCell::Super("Bob".into(), vec![column("street", "Q Blvd", None)]),
+        CliCell::Super("John".into(), john),
     ];
     print(&|out| format::slice(out, &book));
-    let user = |key: &str, name: &str| Row {
+    let user = |key: &str, name: &str| CliRow {
         key: key.into(),
-        cells: vec![Cell::Column(column("user_name", name, None))],
+        cells: vec![CliCell::Column(column("user_name", name, None))],
     };
     print(&|out| format::rows(out, &[]));
     print(&|out| format::rows(out, &[user("bob-key", "bob")]));
     print(&|out| {
         format::default_limits(out, true, true);
-        format::rows(out, &[Row { key: "s1".into(), cells: vec![] }]);
+        format::rows(out, &[CliRow { key: "s1".into(), cells: vec![] }]);
     });
     let mut out = String::new();
     format::schema_changed(&mut out, "<schema-id>");
@@ -298,10 +303,10 @@ fn a_schema_with_everything_odd_in_it_is_read_back() {
 
 #[test]
 fn every_page_of_the_help_is_reachable_and_its_example_works() {
-    for topic in help::Topic::ALL {
+    for topic in help::CliTopic::ALL {
         let words = topic.words().join(" ");
-        let asked = parse(&Source::new(format!("HELP {words};"))).unwrap();
-        assert_eq!(asked, Statement::Help(Some(topic)), "{words}");
+        let asked = parse(&CliSource::new(format!("HELP {words};"))).unwrap();
+        assert_eq!(asked, CliStatement::Help(Some(topic)), "{words}");
         let text = help::help(Some(topic));
         assert!(
             text.contains(topic.page().form)
@@ -359,8 +364,10 @@ fn check(text: &str, cuts: &[usize]) {
         );
         // Lexer and splitter agree on where statements end.
         if let Ok(tokens) = lex::lex(source) {
-            let ends =
-                tokens.iter().filter(|t| t.kind == lex::Kind::Sign && t.text == ";").map(|t| t.end);
+            let ends = tokens
+                .iter()
+                .filter(|t| t.kind == lex::TokenKind::Sign && t.text == ";")
+                .map(|t| t.end);
             assert!(
                 ends.clone().all(|end| end == source.text.len()) && ends.count() <= 1,
                 "{text:?}: {source:?}"
@@ -376,8 +383,10 @@ fn check(text: &str, cuts: &[usize]) {
             assert!((e.line, e.column) <= last, "{text:?}: {e}");
         }
     }
-    let names =
-        Names { keyspaces: vec!["k".into()], families: vec![("users".into(), vec!["雪".into()])] };
+    let names = CompletionNames {
+        keyspaces: vec!["k".into()],
+        families: vec![("users".into(), vec!["雪".into()])],
+    };
     let done = complete(text, &names);
     assert!(text.is_char_boundary(done.start) && done.start <= text.len());
 }
@@ -398,7 +407,7 @@ proptest! {
     #[test]
     fn strings_are_read_back(text in "\\PC{0,20}") {
         let escaped: String = text.chars().flat_map(|c| if c == '\'' || c == '\\' { vec!['\\', c] } else { vec![c] }).collect();
-        let tokens = lex::lex(&Source::new(format!("'{escaped}'"))).unwrap();
+        let tokens = lex::lex(&CliSource::new(format!("'{escaped}'"))).unwrap();
         prop_assert_eq!(&tokens[0].text, &text);
     }
 }
@@ -410,7 +419,7 @@ fn what_is_too_deep_or_too_long_is_refused() {
         "{a:".repeat(100_000),
         "}".repeat(100_000)
     );
-    assert!(parse(&Source::new(deep)).unwrap_err().to_string().contains("nested"));
+    assert!(parse(&CliSource::new(deep)).unwrap_err().to_string().contains("nested"));
     let long = format!("set a[b][c] = '{}';", "x".repeat(firn_wide_text::cli::MAX_STATEMENT));
-    assert!(parse(&Source::new(long)).unwrap_err().to_string().contains("at most"));
+    assert!(parse(&CliSource::new(long)).unwrap_err().to_string().contains("at most"));
 }

@@ -12,20 +12,20 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{files, walk};
 use firn_wide::{Options, Wide};
-use firn_wide_text::cli::{Answer, Session, Source, split};
+use firn_wide_text::cli::{CliAnswer, CliSession, CliSource, split};
 use proptest::prelude::*;
 use transcript::exchanges;
 
-fn session(strict: bool) -> Session {
+fn session(strict: bool) -> CliSession {
     let env: Arc<dyn Env> = Arc::new(MemEnv::new(1));
     let options =
         Options { partitioner: Some("ByteOrderedPartitioner".to_owned()), ..Options::default() };
     let wide = Wide::open_in(env.clone(), "/store", options).unwrap();
-    Session::new(wide, env, strict)
+    CliSession::new(wide, env, strict)
 }
 
 /// What a user sees, with what differs from run to run masked as in the transcript.
-fn shown(session: &Session, answer: &Answer) -> String {
+fn shown(session: &CliSession, answer: &CliAnswer) -> String {
     let mut text = answer.text.clone();
     if let Some(failure) = &answer.failure {
         writeln!(text, "{}", session.say(failure)).unwrap();
@@ -85,7 +85,7 @@ fn the_recorded_transcript_is_answered_alike() {
     let (mut differences, mut alike) = (String::new(), 0);
     for (number, (prompt, statement, recorded)) in exchanges().into_iter().enumerate() {
         assert_eq!(session.prompt(), prompt, "{statement}");
-        let answer = session.run(&Source::new(statement.clone()));
+        let answer = session.run(&CliSource::new(statement.clone()));
         let answered = shown(&session, &answer);
         let kept = KEPT.iter().find(|(n, ..)| *n == number);
         let same = if let Some((_, ours, answer)) = kept {
@@ -178,8 +178,8 @@ fn completion_knows_the_schema() {
 }
 
 /// Runs a statement that must be done.
-fn done(session: &mut Session, statement: &str) -> String {
-    let answer = session.run(&Source::new(statement));
+fn done(session: &mut CliSession, statement: &str) -> String {
+    let answer = session.run(&CliSource::new(statement));
     assert_eq!(answer.failure, None, "{statement}");
     answer.text
 }
@@ -220,7 +220,7 @@ proptest! {
         let statements: Vec<String> = exchanges().into_iter().map(|(_, statement, _)| statement).collect();
         let mut session = session(strict);
         for statement in &statements[..9] {
-            session.run(&Source::new(statement.clone()));
+            session.run(&CliSource::new(statement.clone()));
         }
         for (one, other, place, exchanged) in picks {
             let mut words: Vec<&str> = one.get(&statements).split(' ').collect();
@@ -230,7 +230,7 @@ proptest! {
                 words[at] = others[place.index(others.len())];
             }
             let statement = words.join(" ");
-            let answer = session.run(&Source::new(statement.clone()));
+            let answer = session.run(&CliSource::new(statement.clone()));
             prop_assert!(answer.text.is_empty() || answer.text.ends_with('\n'), "{statement}");
             if let Some(failure) = answer.failure {
                 prop_assert!(!failure.plain.is_empty() && !failure.historical.is_empty(), "{statement}");

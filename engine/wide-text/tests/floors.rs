@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use firn_testkit::floors::{Plan, check};
+use firn_testkit::floors::{FloorPlan, check};
 
-const PLAN: Plan<'_> = Plan {
+const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[("text", 0), ("storage_conf", 1), ("files", 1), ("json", 2), ("cli", 2), ("demo", 3)],
     neighbours: &[],
     rings: include_str!("rings.txt"),

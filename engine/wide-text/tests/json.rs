@@ -7,7 +7,7 @@ use firn_kv::DbOptions;
 use firn_kv::MemEnv;
 use firn_wide::*;
 use firn_wide::{CfDef, KsDef, ManualClock, Registry, Type};
-use firn_wide_text::json::{Failure, ImportOptions, Notation, Times, dump, export, import};
+use firn_wide_text::json::{ImportOptions, JsonFailure, Notation, Times, dump, export, import};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -58,7 +58,7 @@ fn imported(
     keyspace: &Keyspace,
     text: &str,
     options: &ImportOptions,
-) -> std::result::Result<Counts, Failure> {
+) -> std::result::Result<Counts, JsonFailure> {
     import(keyspace, text.as_bytes(), options, &mut |_, _| {})
 }
 

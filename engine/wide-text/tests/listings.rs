@@ -8,7 +8,7 @@ use firn_kv::DbOptions;
 use firn_kv::MemEnv;
 use firn_wide::KsDef;
 use firn_wide::*;
-use firn_wide_text::json::{Failure, ImportOptions, Notation, export, import};
+use firn_wide_text::json::{ImportOptions, JsonFailure, Notation, export, import};
 use firn_wide_text::storage_conf::StorageConf;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn read(
     keyspace: &Keyspace,
     text: &str,
     options: &ImportOptions,
-) -> std::result::Result<Counts, Failure> {
+) -> std::result::Result<Counts, JsonFailure> {
     import(keyspace, text.as_bytes(), options, &mut |_, _| {})
 }
 

@@ -7,7 +7,7 @@ use firn_kv::DbOptions;
 use firn_kv::MemEnv;
 use firn_wide::*;
 use firn_wide::{CfDef, KsDef};
-use firn_wide_text::cli::{Session, Source};
+use firn_wide_text::cli::{CliSession, CliSource};
 use firn_wide_text::json::{ImportOptions, Notation, export, import};
 
 fn open(env: &MemEnv) -> Wide {
@@ -81,10 +81,10 @@ fn the_longest_keys_and_names_are_exported_and_imported_again() {
 #[test]
 fn the_shell_of_the_article_takes_the_longest_keys_and_names() {
     let env = MemEnv::new(1);
-    let mut session = Session::new(open(&env), Arc::new(env.clone()), false);
+    let mut session = CliSession::new(open(&env), Arc::new(env.clone()), false);
     let (key, name, more) = ("k".repeat(MAX_SHORT), "n".repeat(MAX_SHORT), "m".repeat(MAX_SHORT));
     let mut say = |statement: String| {
-        let answer = session.run(&Source::new(statement));
+        let answer = session.run(&CliSource::new(statement));
         assert!(answer.failure.is_none(), "{:.300}", format!("{:?}", answer.failure));
         answer.text
     };

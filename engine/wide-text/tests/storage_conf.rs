@@ -15,7 +15,7 @@ use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, walk};
 use firn_wide::internals::schema::Schema;
 use firn_wide::{CfDef, Error, Options, Wide};
-use firn_wide_text::storage_conf::{Settings, StorageConf};
+use firn_wide_text::storage_conf::{ConfSettings, StorageConf};
 use proptest::prelude::*;
 
 fn data() -> PathBuf {
@@ -50,7 +50,7 @@ fn show(conf: &Result<StorageConf, Error>) -> String {
         let _ = writeln!(out, "{} {strategy} {:?}", keyspace.name, keyspace.strategy_options);
         keyspace.cf_defs.iter().for_each(|def| family(&mut out, def));
     }
-    if conf.settings != Settings::default() {
+    if conf.settings != ConfSettings::default() {
         let _ = writeln!(out, "{:#?}", conf.settings);
         let _ = writeln!(
             out,

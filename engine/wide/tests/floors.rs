@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use firn_testkit::floors::{Plan, check};
+use firn_testkit::floors::{FloorPlan, check};
 
 /// Siblings that know each other: tokens are of types, and what compactions may forget depends on
 /// where keys lie.
-const PLAN: Plan<'_> = Plan {
+const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[
         ("base", 0),
         ("types", 0),

@@ -29,7 +29,7 @@ pub struct StepFacts {
 
 /// A whole bench in figures.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct AdviceFacts {
     /// `--db DIR ` if it is not the default directory, for commands to copy.
     pub db: String,
     /// Its steps.
@@ -50,10 +50,10 @@ pub struct Facts {
     pub debt: u64,
 }
 
-impl Facts {
+impl AdviceFacts {
     /// The figures of `bench`.
-    pub fn of(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench) -> Facts {
-        let step = |m: &crate::run::Measured| StepFacts {
+    pub fn of(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench) -> AdviceFacts {
+        let step = |m: &crate::run::MeasuredRun| StepFacts {
             step: m.step.clone(),
             rate: m.outcome.as_ref().map(|o| o.ops_per_second),
             latency: m
@@ -71,7 +71,7 @@ impl Facts {
         } else {
             format!("--db {} ", setting.store.db.display())
         };
-        let mut facts = Facts {
+        let mut facts = AdviceFacts {
             db,
             steps: bench.steps.iter().map(step).collect(),
             budget: args.budget,
@@ -82,7 +82,7 @@ impl Facts {
                 .map(|u| u.rss_anon)
                 .max()
                 .unwrap_or(0),
-            ..Facts::default()
+            ..AdviceFacts::default()
         };
         if let Some(last) = bench.steps.last() {
             let s = &last.after;
@@ -99,7 +99,7 @@ impl Facts {
 }
 
 /// The sentences, the most telling first; the last one always says how to go on.
-pub fn advise(f: &Facts) -> Vec<String> {
+pub fn advise(f: &AdviceFacts) -> Vec<String> {
     let rules = [
         held_back,
         slowest_write,
@@ -124,7 +124,7 @@ pub fn advise(f: &Facts) -> Vec<String> {
 }
 
 /// Writers that had to wait for compactions or flushes.
-fn held_back(f: &Facts) -> Option<String> {
+fn held_back(f: &AdviceFacts) -> Option<String> {
     let worst =
         f.steps.iter().max_by(|a, b| (a.paced + a.stalled).total_cmp(&(b.paced + b.stalled)))?;
     let (held, all) = (worst.paced + worst.stalled, worst.seconds.max(1e-9));
@@ -148,7 +148,7 @@ fn held_back(f: &Facts) -> Option<String> {
 }
 
 /// Writes whose slowest took far longer than the median.
-fn slowest_write(f: &Facts) -> Option<String> {
+fn slowest_write(f: &AdviceFacts) -> Option<String> {
     let writes = f.steps.iter().filter(|s| s.wrote);
     let (step, p50, worst) = writes
         .filter_map(|s| s.latency.map(|(p50, _, worst)| (&s.step, p50, worst)))
@@ -165,7 +165,7 @@ fn slowest_write(f: &Facts) -> Option<String> {
 }
 
 /// The same workload before and after a compaction.
-fn before_and_after(f: &Facts) -> Option<String> {
+fn before_and_after(f: &AdviceFacts) -> Option<String> {
     let compacted = f.steps.iter().position(|s| s.step == "compact")?;
     let (before, after) = f.steps.split_at(compacted);
     let pairs = before.iter().filter(|b| !b.wrote).filter_map(|b| {
@@ -188,7 +188,7 @@ fn before_and_after(f: &Facts) -> Option<String> {
 }
 
 /// Data that the cache cannot hold.
-fn does_not_fit(f: &Facts) -> Option<String> {
+fn does_not_fit(f: &AdviceFacts) -> Option<String> {
     (f.raw_bytes > f.cache_capacity && f.cache_capacity > 0).then(|| {
         format!(
             "tables hold {} uncompressed, the block cache at most {}: reads of random keys decode blocks again and again; a larger \
@@ -201,7 +201,7 @@ fn does_not_fit(f: &Facts) -> Option<String> {
 }
 
 /// Bytes written or kept many times over.
-fn amplified(f: &Facts) -> Option<String> {
+fn amplified(f: &AdviceFacts) -> Option<String> {
     if f.write_amplification > 8.0 {
         return Some(format!(
             "every byte put was written {:.1} times to tables; --policy lazy-leveled or tiered, or a larger --memtable, writes less",
@@ -218,7 +218,7 @@ fn amplified(f: &Facts) -> Option<String> {
 }
 
 /// A process larger than it was allowed.
-fn too_much_memory(f: &Facts) -> Option<String> {
+fn too_much_memory(f: &AdviceFacts) -> Option<String> {
     let allowed = f.budget + f.budget / 10;
     (f.peak_memory > allowed + (16 << 20)).then(|| {
         format!(
@@ -230,7 +230,7 @@ fn too_much_memory(f: &Facts) -> Option<String> {
 }
 
 /// Work that is left.
-fn in_debt(f: &Facts) -> Option<String> {
+fn in_debt(f: &AdviceFacts) -> Option<String> {
     (f.debt > 64 << 20).then(|| {
         format!(
             "compaction still wants to rewrite {}: add the step `wait` before reads to measure them without it",
@@ -243,7 +243,7 @@ fn in_debt(f: &Facts) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn quiet() -> Facts {
+    fn quiet() -> AdviceFacts {
         let write = StepFacts {
             step: "fillrandom".into(),
             rate: Some(1e6),
@@ -260,7 +260,7 @@ mod tests {
             runs: 3,
             ..StepFacts::default()
         };
-        Facts {
+        AdviceFacts {
             steps: vec![write, read],
             write_amplification: 1.5,
             space_amplification: 1.1,
@@ -268,12 +268,12 @@ mod tests {
             cache_capacity: 100 << 20,
             budget: 256 << 20,
             peak_memory: 200 << 20,
-            ..Facts::default()
+            ..AdviceFacts::default()
         }
     }
 
     /// The first sentence after a change of the figures.
-    fn first(change: impl FnOnce(&mut Facts)) -> String {
+    fn first(change: impl FnOnce(&mut AdviceFacts)) -> String {
         let mut f = quiet();
         change(&mut f);
         let out = advise(&f);
@@ -298,7 +298,7 @@ mod tests {
         assert!(first(|f| f.space_amplification = 3.0).contains("3.0 times the live data"));
         assert!(first(|f| f.peak_memory = 400 << 20).contains("the budget is 256 MiB"));
         assert!(first(|f| f.debt = 1 << 30).contains("still wants to rewrite 1.00 GiB"));
-        let compacted = |f: &mut Facts| {
+        let compacted = |f: &mut AdviceFacts| {
             f.steps.push(StepFacts { step: "compact".into(), runs: 1, ..StepFacts::default() });
             f.steps.push(StepFacts { rate: Some(3e6), runs: 1, ..f.steps[1].clone() });
         };

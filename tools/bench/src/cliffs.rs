@@ -4,7 +4,7 @@
 use clap::Args;
 use firn_kv::{DbOptions, TreeOptions};
 use firn_tools::output::{Done, Failure, count, listing, nanos, print_table, row};
-use firn_workload::cliffs::{Case, run as histories};
+use firn_workload::cliffs::{CliffCase, run as histories};
 use firn_workload::firn::FirnStore;
 use serde_json::json;
 
@@ -40,15 +40,15 @@ pub fn run(setting: &Setting<'_>, args: &CliffArgs) -> Done {
         directory::mark(&setting.store.db).map_err(words)?;
         Ok(store)
     };
-    let mut cases: Vec<Case> = vec![];
+    let mut cases: Vec<CliffCase> = vec![];
     histories(args.history, fresh, |c| {
         eprintln!("{}", c.name);
         cases.push(c);
     })
     .map_err(failure)?;
-    let worst = cases.iter().map(Case::ratio).fold(0.0, f64::max);
+    let worst = cases.iter().map(CliffCase::ratio).fold(0.0, f64::max);
     if setting.store.json {
-        let case = |c: &Case| json!({ "name": c.name, "normal_nanos": c.normal, "after_nanos": c.after, "ratio": c.ratio() });
+        let case = |c: &CliffCase| json!({ "name": c.name, "normal_nanos": c.normal, "after_nanos": c.after, "ratio": c.ratio() });
         let cases: Vec<_> = cases.iter().map(case).collect();
         println!(
             "{}",

@@ -33,7 +33,7 @@ use firn_kv::{Compression, Policy, ReadMode};
 use firn_workload::spec::parse_count;
 use firn_workload::{Distribution, ValueSize};
 
-use self::shape::Shape;
+use self::shape::BenchShape;
 use firn_tools::options::{self, Durable, StoreArgs};
 use firn_tools::output::Done;
 
@@ -210,17 +210,17 @@ fn parse_distribution(text: &str) -> Result<Distribution, String> {
 
 /// Runs the bench that is meant, for which the options of these names are on the command line.
 pub fn run(setting: &Setting<'_>, args: &BenchArgs, given: &[String]) -> Done {
-    let shape = Shape::of(args)?;
+    let shape = BenchShape::of(args)?;
     shape.check(given)?;
     match shape {
-        Shape::Workloads => {}
-        Shape::Ltm => return ltm::run(setting, args),
-        Shape::Cliffs => return cliffs::run(setting, &args.cliffs),
-        Shape::Queue => return queue::run(setting, &args.queue),
-        Shape::Trees => return trees::run(setting, args),
-        Shape::Small => return small::run(setting, &args.small),
+        BenchShape::Workloads => {}
+        BenchShape::Ltm => return ltm::run(setting, args),
+        BenchShape::Cliffs => return cliffs::run(setting, &args.cliffs),
+        BenchShape::Queue => return queue::run(setting, &args.queue),
+        BenchShape::Trees => return trees::run(setting, args),
+        BenchShape::Small => return small::run(setting, &args.small),
     }
-    let plan = plan::Plan::new(args)?;
+    let plan = plan::BenchPlan::new(args)?;
     for note in &plan.notes {
         eprintln!("{note}");
     }

@@ -20,7 +20,7 @@ use crate::Setting;
 use crate::duel::scattered;
 use crate::run::{TREE, failure};
 use crate::{BenchArgs, directory};
-use firn_tools::io::{Watch, stdout};
+use firn_tools::io::{Stopwatch, stdout};
 use firn_tools::output::{
     self, Done, Failure, Progress, bytes, count, nanos, print_table, rate, row, table,
 };
@@ -67,7 +67,7 @@ fn no_limit(args: &BenchArgs, e: &std::io::Error) -> Failure {
 }
 
 /// One step's figures.
-struct Line {
+struct LtmLine {
     step: String,
     ops: u64,
     seconds: f64,
@@ -85,12 +85,12 @@ fn traffic(dir: &Path) -> (u64, u64) {
     (Usage::now().map_or(0, |u| u.read), Device::of(dir).map_or(0, |d| d.written))
 }
 
-struct Bench<'a> {
+struct LtmBench<'a> {
     dir: &'a Path,
-    lines: Vec<Line>,
+    lines: Vec<LtmLine>,
 }
 
-impl Bench<'_> {
+impl LtmBench<'_> {
     /// Measures a step, which gives its operations, and its latencies if it knows them. What it
     /// left to be written is written before the next one begins, if it writes.
     fn step(
@@ -100,7 +100,7 @@ impl Bench<'_> {
         work: impl FnOnce() -> Done<(u64, Option<[u64; 2]>)>,
     ) -> Done {
         let before = traffic(self.dir);
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         let (ops, latency) = work()?;
         let seconds = watch.seconds();
         if writes {
@@ -109,7 +109,7 @@ impl Bench<'_> {
         }
         let after = traffic(self.dir);
         let (read, written) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
-        self.lines.push(Line { step: name.into(), ops, seconds, latency, read, written });
+        self.lines.push(LtmLine { step: name.into(), ops, seconds, latency, read, written });
         Ok(())
     }
 
@@ -147,11 +147,11 @@ impl Bench<'_> {
 fn measure(setting: &Setting<'_>, args: &BenchArgs) -> Done {
     let dir = &setting.store.db;
     setting.prepare(dir, args.keep)?;
-    let plan = crate::plan::Plan::of_options(args)?;
+    let plan = crate::plan::BenchPlan::of_options(args)?;
     let options = DbOptions { wal_segment: DbOptions::default().wal_segment, ..plan.db.clone() };
     let store = FirnStore::open(dir, options, TREE, plan.tree.clone()).map_err(failure)?;
     directory::mark(dir)?;
-    let mut bench = Bench { dir, lines: vec![] };
+    let mut bench = LtmBench { dir, lines: vec![] };
     if !args.keep {
         bench.phase(&store, &plan.config, Workload::FillRandom, 1, None)?;
         bench.step("wait", true, || {
@@ -173,7 +173,7 @@ fn measure(setting: &Setting<'_>, args: &BenchArgs) -> Done {
 /// Keys, not calls, are counted; latencies are those of calls.
 fn multi_get(store: &FirnStore, config: &Config, seconds: u64) -> Done<(u64, Option<[u64; 2]>)> {
     let progress = Progress::operations("multi_get", None);
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let mut times =
         hdrhistogram::Histogram::<u64>::new(3).map_err(|e| Failure::new(e.to_string()))?;
     let mut key = firn_workload::keys::KeyBuf::new(config.key_size);
@@ -191,11 +191,11 @@ fn multi_get(store: &FirnStore, config: &Config, seconds: u64) -> Done<(u64, Opt
     Ok((ops, Some([times.value_at_quantile(0.5), times.value_at_quantile(0.99)])))
 }
 
-fn print(setting: &Setting<'_>, args: &BenchArgs, lines: &[Line]) -> Done {
+fn print(setting: &Setting<'_>, args: &BenchArgs, lines: &[LtmLine]) -> Done {
     let device = Device::of(&setting.store.db);
     let mut out = stdout();
     if setting.store.json {
-        let line = |l: &Line| {
+        let line = |l: &LtmLine| {
             json!({
                 "step": l.step, "operations": l.ops, "seconds": l.seconds, "operations_per_second": l.ops as f64 / l.seconds,
                 "p50_ns": l.latency.map(|t| t[0]), "p99_ns": l.latency.map(|t| t[1]),

@@ -12,7 +12,7 @@ use firn_tools::output;
 /// Measure a fresh store under db_bench's, YCSB's and mixgraph's workloads
 #[derive(Parser, Debug)]
 #[command(name = "firn-bench", version, after_help = EXAMPLES.replace("firn bench", "firn-bench"), max_term_width = 120)]
-struct Cli {
+struct BenchCli {
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
@@ -20,10 +20,10 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let matches = Cli::command().get_matches();
-    let cli =
-        Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.format(&mut Cli::command()).exit());
+    let matches = BenchCli::command().get_matches();
+    let cli = BenchCli::from_arg_matches(&matches)
+        .unwrap_or_else(|e| e.format(&mut BenchCli::command()).exit());
     let setting = Setting { store: &cli.store, models: None };
-    let done = run(&setting, &cli.bench, &given(&Cli::command(), &matches));
+    let done = run(&setting, &cli.bench, &given(&BenchCli::command(), &matches));
     output::finish(done, cli.store.style(), |_: &Error| None)
 }

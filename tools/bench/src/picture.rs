@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use firn_kv::{Db, Tree};
-use firn_tools::io::{self, Watch};
+use firn_tools::io::{self, Stopwatch};
 use firn_tools::output::{Done, Failure, bytes, count, nanos, rate};
-use firn_tools::page::{DrawnRun, Film, Frame, page};
+use firn_tools::page::{DrawnRun, Film, PageFrame, page};
 
 use crate::run::Bench;
 
@@ -21,7 +21,7 @@ pub struct Picture {
     db: Db,
     tree: Tree,
     film: Film,
-    watch: Watch,
+    watch: Stopwatch,
     /// Operations of the steps that are over.
     before: u64,
     /// Operations of the step so far.
@@ -35,7 +35,7 @@ impl Picture {
             db: db.clone(),
             tree: tree.clone(),
             film: Film::default(),
-            watch: Watch::start(),
+            watch: Stopwatch::start(),
             before: 0,
             now: 0,
         }
@@ -49,7 +49,7 @@ impl Picture {
         self.film.add(|| {
             let s = db.stats();
             let written = [s.flush_bytes, s.compaction_written];
-            Ok(Frame { t, ops, p99, written, did: step.to_owned(), runs: runs(tree)? })
+            Ok(PageFrame { t, ops, p99, written, did: step.to_owned(), runs: runs(tree)? })
         })
     }
 
@@ -62,7 +62,7 @@ impl Picture {
 
     /// Writes the page.
     pub fn write(self, path: &Path, bench: &Bench) -> Done {
-        let row = |m: &crate::run::Measured| {
+        let row = |m: &crate::run::MeasuredRun| {
             let o = m.outcome.as_ref();
             let latency = |of: fn(&firn_workload::Latency) -> u64| {
                 o.and_then(|o| o.latency.as_ref()).map_or_else(|| "-".to_owned(), |l| nanos(of(l)))

@@ -8,7 +8,7 @@ use firn_workload::{Config, Phase, Workload};
 
 use crate::BenchArgs;
 use firn_tools::output::{Done, Failure};
-use firn_workload::firn::Sums;
+use firn_workload::firn::StoreSums;
 
 /// The run of a bench without arguments: writes, reads of what they left, then the same reads of
 /// the compacted store.
@@ -19,7 +19,7 @@ const YCSB: &str = "ycsb-load,ycsb-a,ycsb-b,ycsb-c,ycsb-d,ycsb-e,ycsb-f";
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum BenchStep {
     /// A workload.
     Run(Phase),
     /// Merge everything into one run.
@@ -30,22 +30,22 @@ pub enum Step {
     Wait,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for BenchStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Run(phase) => phase.fmt(f),
-            Step::Compact => f.write_str("compact"),
-            Step::Flush => f.write_str("flush"),
-            Step::Wait => f.write_str("wait"),
+            BenchStep::Run(phase) => phase.fmt(f),
+            BenchStep::Compact => f.write_str("compact"),
+            BenchStep::Flush => f.write_str("flush"),
+            BenchStep::Wait => f.write_str("wait"),
         }
     }
 }
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct BenchPlan {
     /// In this order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<BenchStep>,
     /// What was added to what the user asked for.
     pub notes: Vec<String>,
     /// For the workloads.
@@ -70,9 +70,9 @@ fn reads(w: Workload) -> bool {
     )
 }
 
-impl Plan {
+impl BenchPlan {
     /// From the command line.
-    pub fn new(args: &BenchArgs) -> Done<Plan> {
+    pub fn new(args: &BenchArgs) -> Done<BenchPlan> {
         let mut steps = vec![];
         let asked: Vec<String> = match args.workloads.is_empty() {
             true => STANDARD.split(',').map(str::to_owned).collect(),
@@ -99,19 +99,19 @@ impl Plan {
         if !args.keep {
             fill_first(&mut steps, &mut notes, args);
         }
-        let mut plan = Plan { steps, notes, ..Plan::of_options(args)? };
+        let mut plan = BenchPlan { steps, notes, ..BenchPlan::of_options(args)? };
         if plan
             .steps
             .iter()
-            .any(|s| matches!(s, Step::Run(p) if p.workload == Workload::MergeRandom))
+            .any(|s| matches!(s, BenchStep::Run(p) if p.workload == Workload::MergeRandom))
         {
-            plan.tree.merge = Some(Arc::new(Sums));
+            plan.tree.merge = Some(Arc::new(StoreSums));
         }
         Ok(plan)
     }
 
     /// The options of workloads and store, without steps.
-    pub fn of_options(args: &BenchArgs) -> Done<Plan> {
+    pub fn of_options(args: &BenchArgs) -> Done<BenchPlan> {
         let defaults = Config::default();
         let config = Config {
             num: args.num,
@@ -139,15 +139,15 @@ impl Plan {
             ..TreeOptions::default()
         };
         tree.check()?;
-        Ok(Plan { steps: vec![], notes: vec![], config, db, tree })
+        Ok(BenchPlan { steps: vec![], notes: vec![], config, db, tree })
     }
 }
 
-fn step(name: &str, args: &BenchArgs) -> Done<Step> {
+fn step(name: &str, args: &BenchArgs) -> Done<BenchStep> {
     match name {
-        "compact" => return Ok(Step::Compact),
-        "flush" => return Ok(Step::Flush),
-        "wait" => return Ok(Step::Wait),
+        "compact" => return Ok(BenchStep::Compact),
+        "flush" => return Ok(BenchStep::Flush),
+        "wait" => return Ok(BenchStep::Wait),
         _ => {}
     }
     let mut phase: Phase = name.parse().map_err(|why: String| {
@@ -162,24 +162,26 @@ fn step(name: &str, args: &BenchArgs) -> Done<Step> {
     if phase.ops.is_none() && reads(phase.workload) {
         phase.ops = args.reads;
     }
-    Ok(Step::Run(phase))
+    Ok(BenchStep::Run(phase))
 }
 
 /// A workload that reads finds something on a fresh store: what it needs is loaded before it.
-fn fill_first(steps: &mut Vec<Step>, notes: &mut Vec<String>, args: &BenchArgs) {
-    let phases = |steps: &[Step]| -> Vec<Workload> {
+fn fill_first(steps: &mut Vec<BenchStep>, notes: &mut Vec<String>, args: &BenchArgs) {
+    let phases = |steps: &[BenchStep]| -> Vec<Workload> {
         steps
             .iter()
-            .filter_map(|s| if let Step::Run(p) = s { Some(p.workload) } else { None })
+            .filter_map(|s| if let BenchStep::Run(p) = s { Some(p.workload) } else { None })
             .collect()
     };
     let order = phases(steps);
     let mut add = |before: &dyn Fn(Workload) -> bool, fill: Workload| {
-        let at =
-            steps.iter().position(|s| matches!(s, Step::Run(p) if before(p.workload))).unwrap_or(0);
+        let at = steps
+            .iter()
+            .position(|s| matches!(s, BenchStep::Run(p) if before(p.workload)))
+            .unwrap_or(0);
         steps.insert(
             at,
-            Step::Run(Phase { workload: fill, ops: None, threads: usize::from(args.threads) }),
+            BenchStep::Run(Phase { workload: fill, ops: None, threads: usize::from(args.threads) }),
         );
         notes.push(format!("the store is fresh, so {fill} comes first"));
     };
@@ -207,7 +209,7 @@ mod tests {
     fn steps(line: &str) -> Vec<String> {
         let line = Line::try_parse_from(std::iter::once("bench").chain(line.split_whitespace()))
             .unwrap_or_else(|e| panic!("{e}"));
-        Plan::new(&line.bench).unwrap().steps.iter().map(Step::to_string).collect()
+        BenchPlan::new(&line.bench).unwrap().steps.iter().map(BenchStep::to_string).collect()
     }
 
     #[test]

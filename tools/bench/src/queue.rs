@@ -8,7 +8,7 @@
 use clap::{Args, ValueEnum};
 use firn_kv::policy::Tiered;
 use firn_kv::{Db, DbOptions, Policy, Tree, TreeOptions};
-use firn_tools::io::Watch;
+use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Failure, count, listing, nanos, print_table, rate, row};
 use firn_workload::firn::FirnStore;
 use firn_workload::keys::Permutation;
@@ -29,8 +29,8 @@ pub struct QueueArgs {
     #[arg(long, value_name = "ROUNDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     rounds: u64,
     /// queue: in which orders
-    #[arg(long, value_name = "ORDERS", value_enum, value_delimiter = ',', default_values_t = Order::value_variants().iter().copied())]
-    orders: Vec<Order>,
+    #[arg(long, value_name = "ORDERS", value_enum, value_delimiter = ',', default_values_t = DeleteOrder::value_variants().iter().copied())]
+    orders: Vec<DeleteOrder>,
     /// queue: how many queues `queues` serves
     #[arg(long, value_name = "QUEUES", default_value = "10", value_parser = firn_workload::spec::parse_count)]
     queues: u64,
@@ -44,23 +44,23 @@ pub struct QueueArgs {
 
 /// Where puts and deletes are when somebody looks.
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+enum QueueState {
     Memory,
     DeletesInMemory,
     Tables,
     Reopened,
 }
 
-const STATES: [(State, &str); 4] = [
-    (State::Memory, "all in memory"),
-    (State::DeletesInMemory, "deletes in memory, puts in tables"),
-    (State::Tables, "both in tables, nothing merged"),
-    (State::Reopened, "deletes in the log, reopened"),
+const STATES: [(QueueState, &str); 4] = [
+    (QueueState::Memory, "all in memory"),
+    (QueueState::DeletesInMemory, "deletes in memory, puts in tables"),
+    (QueueState::Tables, "both in tables, nothing merged"),
+    (QueueState::Reopened, "deletes in the log, reopened"),
 ];
 
 /// How deletes come.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Order {
+enum DeleteOrder {
     /// From the head
     Head,
     /// From the tail
@@ -73,19 +73,19 @@ enum Order {
     Survivors,
 }
 
-impl Order {
+impl DeleteOrder {
     fn words(self, queues: u64) -> String {
         match self {
-            Order::Head => "from the head".into(),
-            Order::Tail => "from the tail".into(),
-            Order::Queues => format!("{} queues in turn", count(queues)),
-            Order::Any => "in any order".into(),
-            Order::Survivors => "one in 1,000 stays".into(),
+            DeleteOrder::Head => "from the head".into(),
+            DeleteOrder::Tail => "from the tail".into(),
+            DeleteOrder::Queues => format!("{} queues in turn", count(queues)),
+            DeleteOrder::Any => "in any order".into(),
+            DeleteOrder::Survivors => "one in 1,000 stays".into(),
         }
     }
 }
 
-struct Case {
+struct QueueCase {
     order: String,
     state: &'static str,
     forward: bool,
@@ -93,7 +93,7 @@ struct Case {
     first: u64,
 }
 
-impl Case {
+impl QueueCase {
     fn ratio(&self) -> f64 {
         self.first as f64 / self.normal.max(1) as f64
     }
@@ -123,16 +123,16 @@ fn open(setting: &Setting<'_>) -> Done<Db> {
     )?)
 }
 
-struct History {
+struct QueueHistory {
     n: u64,
-    order: Order,
+    order: DeleteOrder,
     queues: u64,
-    state: State,
+    state: QueueState,
 }
 
-impl History {
+impl QueueHistory {
     fn queues(&self) -> u64 {
-        if self.order == Order::Queues { self.queues } else { 1 }
+        if self.order == DeleteOrder::Queues { self.queues } else { 1 }
     }
 
     /// Keys of each queue that are deleted, or may be: those between the first, 0, and the last.
@@ -144,7 +144,7 @@ impl History {
         for i in 0..self.each() + 2 {
             (0..self.queues()).try_for_each(|q| tree.put(&key(q, i), &[b'v'; 100]))?;
         }
-        if self.state == State::DeletesInMemory || self.state == State::Tables {
+        if self.state == QueueState::DeletesInMemory || self.state == QueueState::Tables {
             tree.flush()?;
         }
         Ok(())
@@ -153,18 +153,18 @@ impl History {
     fn delete(&self, tree: &Tree) -> Done {
         let each = self.each();
         let all: Box<dyn Iterator<Item = u64>> = match self.order {
-            Order::Head | Order::Queues => Box::new(1..=each),
-            Order::Tail => Box::new((1..=each).rev()),
-            Order::Any => {
+            DeleteOrder::Head | DeleteOrder::Queues => Box::new(1..=each),
+            DeleteOrder::Tail => Box::new((1..=each).rev()),
+            DeleteOrder::Any => {
                 let order = Permutation::new(each, 1);
                 Box::new((0..each).map(move |i| order.at(i) + 1))
             }
-            Order::Survivors => Box::new((1..=each).filter(|i| i % 1000 != 0)),
+            DeleteOrder::Survivors => Box::new((1..=each).filter(|i| i % 1000 != 0)),
         };
         for i in all {
             (0..self.queues()).try_for_each(|q| tree.delete(&key(q, i)))?;
         }
-        if self.state == State::Tables {
+        if self.state == QueueState::Tables {
             tree.flush()?;
         }
         Ok(())
@@ -173,7 +173,7 @@ impl History {
     /// The first look: nanoseconds.
     fn look(&self, tree: &Tree, forward: bool) -> Done<u64> {
         let (queue, last) = (self.queues() / 2, self.each() + 1);
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         let found = match forward {
             true => tree.range(key(queue, 1)..).next(),
             false => tree.range(key(queue, 0)..key(queue, last)).next_back(),
@@ -192,10 +192,10 @@ impl History {
         self.fill(&tree)?;
         if with_deletes {
             self.delete(&tree)?;
-        } else if self.state == State::Tables {
+        } else if self.state == QueueState::Tables {
             tree.flush()?;
         }
-        if self.state != State::Reopened {
+        if self.state != QueueState::Reopened {
             return self.look(&tree, forward);
         }
         drop((tree, db));
@@ -243,12 +243,12 @@ pub fn run(setting: &Setting<'_>, args: &QueueArgs) -> Done {
     for &order in &args.orders {
         let words = order.words(args.queues);
         for (state, state_name) in STATES {
-            let history = History { n: args.deletions, order, queues: args.queues, state };
+            let history = QueueHistory { n: args.deletions, order, queues: args.queues, state };
             for forward in [true, false] {
                 let normal = history.median(setting, args.rounds, false, forward)?;
                 let first = history.median(setting, args.rounds, true, forward)?;
                 eprintln!("{words}, {state_name}: {} and {}", nanos(normal), nanos(first));
-                cases.push(Case {
+                cases.push(QueueCase {
                     order: words.clone(),
                     state: state_name,
                     forward,
@@ -260,7 +260,7 @@ pub fn run(setting: &Setting<'_>, args: &QueueArgs) -> Done {
     }
     let scans = if args.recipe > 0 { recipe(setting, args)? } else { vec![] };
     if setting.store.json {
-        let case = |c: &Case| json!({"order": c.order, "state": c.state, "forward": c.forward, "normal_nanos": c.normal, "first_nanos": c.first, "ratio": c.ratio()});
+        let case = |c: &QueueCase| json!({"order": c.order, "state": c.state, "forward": c.forward, "normal_nanos": c.normal, "first_nanos": c.first, "ratio": c.ratio()});
         let cases: Vec<_> = cases.iter().map(case).collect();
         println!("{}", json!({"deletions": args.deletions, "cases": cases, "recipe": scans}));
         return Ok(());

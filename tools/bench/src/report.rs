@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use crate::BenchArgs;
 use crate::Setting;
-use crate::advice::{Facts, advise};
-use crate::run::{Bench, Measured};
+use crate::advice::{AdviceFacts, advise};
+use crate::run::{Bench, MeasuredRun};
 use firn_tools::io::stdout;
 use firn_tools::output::{Done, bytes, count, nanos, print_table, rate, row, table};
 use firn_tools::stats::stats_json;
 
 /// Prints it all.
 pub fn print(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench) -> Done {
-    let advice = advise(&Facts::of(setting, args, bench));
+    let advice = advise(&AdviceFacts::of(setting, args, bench));
     let mut out = stdout();
     if setting.store.json {
         writeln!(out, "{:#}", as_json(setting, args, bench, &advice))?;
@@ -90,7 +90,7 @@ fn steps_table(bench: &Bench) -> firn_tools::output::Table {
     t
 }
 
-fn amplification(m: &Measured) -> f64 {
+fn amplification(m: &MeasuredRun) -> f64 {
     m.table_bytes_written() as f64 / m.user_bytes().max(1) as f64
 }
 
@@ -180,7 +180,7 @@ fn totals(bench: &Bench) -> Vec<String> {
     out
 }
 
-fn step_json(m: &Measured) -> Value {
+fn step_json(m: &MeasuredRun) -> Value {
     json!({
         "step": m.step,
         "seconds": m.seconds,

@@ -10,10 +10,10 @@ use firn_workload::{Outcome, Phase, Runner};
 
 use crate::Setting;
 use crate::picture::Picture;
-use crate::plan::{Plan, Step};
-use crate::timed::Timed;
+use crate::plan::{BenchPlan, BenchStep};
+use crate::timed::TimedStore;
 use crate::{BenchArgs, directory};
-use firn_tools::io::{self, Watch};
+use firn_tools::io::{self, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress};
 
 /// The tree that is measured.
@@ -22,7 +22,7 @@ pub const TREE: &str = "bench";
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// What one step did, and how the store stood afterwards.
-pub struct Measured {
+pub struct MeasuredRun {
     /// Its name.
     pub step: String,
     /// How long it took.
@@ -39,7 +39,7 @@ pub struct Measured {
     pub usage: Option<Usage>,
 }
 
-impl Measured {
+impl MeasuredRun {
     /// Bytes that the user wrote during the step.
     pub fn user_bytes(&self) -> u64 {
         self.after.user_bytes - self.before.user_bytes
@@ -61,7 +61,7 @@ impl Measured {
 /// A whole bench.
 pub struct Bench {
     /// Its steps.
-    pub steps: Vec<Measured>,
+    pub steps: Vec<MeasuredRun>,
     /// Keys alive at the end.
     pub live_keys: u64,
     /// Their bytes and those of their values.
@@ -71,7 +71,7 @@ pub struct Bench {
 }
 
 /// Runs the plan.
-pub fn measure(setting: &Setting<'_>, args: &BenchArgs, plan: &Plan) -> Done<Bench> {
+pub fn measure(setting: &Setting<'_>, args: &BenchArgs, plan: &BenchPlan) -> Done<Bench> {
     let dir = &setting.store.db;
     setting.prepare(dir, args.keep)?;
     // What can't be written later is said before anything is measured.
@@ -85,17 +85,17 @@ pub fn measure(setting: &Setting<'_>, args: &BenchArgs, plan: &Plan) -> Done<Ben
     config.interval = INTERVAL;
     let runner = Runner::new(config).map_err(|e| Failure::new(e.to_string()))?;
     let mut picture = args.html.as_ref().map(|_| Picture::new(&store.db, &store.tree));
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let mut steps = vec![];
     for (i, step) in plan.steps.iter().enumerate() {
         let before = store.db.stats();
-        let started = Watch::start();
+        let started = Stopwatch::start();
         let outcome = take(&store, &runner, step, i, series.as_mut(), picture.as_mut())?;
         if let Some(picture) = &mut picture {
             picture.end_step(&step.to_string())?;
         }
         let seconds = outcome.as_ref().map_or_else(|| started.seconds(), |o| o.seconds);
-        steps.push(Measured {
+        steps.push(MeasuredRun {
             step: step.to_string(),
             seconds,
             outcome,
@@ -141,30 +141,30 @@ pub fn words(f: Failure) -> firn_workload::Error {
 fn take(
     store: &FirnStore,
     runner: &Runner,
-    step: &Step,
+    step: &BenchStep,
     at: usize,
     mut series: Option<&mut Series>,
     mut picture: Option<&mut Picture>,
 ) -> Done<Option<Outcome>> {
-    let Step::Run(phase) = step else {
+    let BenchStep::Run(phase) = step else {
         let progress = Progress::operations(&step.to_string(), None);
         progress.say("working".into());
         match step {
-            Step::Compact => store.tree.compact()?,
-            Step::Flush => store.tree.flush()?,
+            BenchStep::Compact => store.tree.compact()?,
+            BenchStep::Flush => store.tree.flush()?,
             _ => store.db.wait_idle()?,
         }
         return Ok(None);
     };
     let progress = Progress::operations(&step.to_string(), Some(all_operations(phase, runner)));
-    let show = |p: &firn_workload::Progress| {
+    let show = |p: &firn_workload::RunProgress| {
         progress.at(p.ops);
         progress.say(format!("{}/s", output::rate(p.ops_per_second)));
     };
     if series.is_none() && picture.is_none() {
         return runner.run(store, phase, show).map(Some).map_err(failure);
     }
-    let timed = Timed::new(store).map_err(failure)?;
+    let timed = TimedStore::new(store).map_err(failure)?;
     let mut drawn = Ok(());
     let outcome = runner.run(&timed, phase, |p| {
         show(p);
@@ -235,7 +235,7 @@ impl Series {
         &mut self,
         step: usize,
         phase: &Phase,
-        p: &firn_workload::Progress,
+        p: &firn_workload::RunProgress,
         latency: Option<[u64; 3]>,
     ) {
         let times = latency.map_or(",,".to_owned(), |[p50, p99, max]| format!("{p50},{p99},{max}"));

@@ -11,7 +11,7 @@ use firn_tools::output::{Done, Failure};
 
 /// A bench that has options of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum BenchShape {
     /// Workloads, one after the other.
     Workloads,
     Ltm,
@@ -22,12 +22,12 @@ pub enum Shape {
 }
 
 /// Those that are named in the place of workloads.
-const ALONE: [(&str, Shape); 5] = [
-    ("ltm", Shape::Ltm),
-    ("cliffs", Shape::Cliffs),
-    ("queue", Shape::Queue),
-    ("trees", Shape::Trees),
-    ("small", Shape::Small),
+const ALONE: [(&str, BenchShape); 5] = [
+    ("ltm", BenchShape::Ltm),
+    ("cliffs", BenchShape::Cliffs),
+    ("queue", BenchShape::Queue),
+    ("trees", BenchShape::Trees),
+    ("small", BenchShape::Small),
 ];
 
 /// The options of `bench` on the command line, by their long names, without those of every command.
@@ -39,12 +39,12 @@ pub fn given(bench: &Command, matches: &ArgMatches) -> Vec<String> {
     bench.get_arguments().filter(is_given).filter_map(|a| a.get_long().map(str::to_owned)).collect()
 }
 
-impl Shape {
+impl BenchShape {
     /// Which bench is meant.
-    pub fn of(args: &BenchArgs) -> Done<Shape> {
+    pub fn of(args: &BenchArgs) -> Done<BenchShape> {
         let shape = |w: &String| ALONE.iter().find(|(name, _)| w.trim().eq_ignore_ascii_case(name));
         match args.workloads.iter().find_map(shape).copied() {
-            None => Ok(Shape::Workloads),
+            None => Ok(BenchShape::Workloads),
             Some((_, shape)) if args.workloads.len() == 1 => Ok(shape),
             Some((name, _)) => Err(not_alone(name)),
         }
@@ -52,14 +52,14 @@ impl Shape {
 
     fn name(self) -> &'static str {
         match self {
-            Shape::Workloads => "a bench of workloads",
+            BenchShape::Workloads => "a bench of workloads",
             named => ALONE.iter().find(|(_, shape)| *shape == named).map_or("", |(name, _)| name),
         }
     }
 
     fn takes(self) -> &'static [&'static str] {
         match self {
-            Shape::Workloads => &[
+            BenchShape::Workloads => &[
                 "num",
                 "reads",
                 "key-size",
@@ -78,7 +78,7 @@ impl Shape {
                 "series",
                 "html",
             ],
-            Shape::Ltm => &[
+            BenchShape::Ltm => &[
                 "limit",
                 "seconds",
                 "num",
@@ -96,12 +96,12 @@ impl Shape {
                 "seed",
                 "keep",
             ],
-            Shape::Cliffs => &["bound", "history"],
-            Shape::Queue => {
+            BenchShape::Cliffs => &["bound", "history"],
+            BenchShape::Queue => {
                 &["deletions", "rounds", "orders", "queues", "recipe", "recipe-seconds"]
             }
-            Shape::Trees => &["trees", "num", "budget", "memtable", "durability", "seed"],
-            Shape::Small => &["stores", "records"],
+            BenchShape::Trees => &["trees", "num", "budget", "memtable", "durability", "seed"],
+            BenchShape::Small => &["stores", "records"],
         }
     }
 

@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::sync::Mutex;
 
 use firn_workload::firn::FirnStore;
-use firn_workload::{Batch, Direction, Result, Store, StoreStats};
+use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats};
 use hdrhistogram::Histogram;
 
-use firn_tools::io::Watch;
+use firn_tools::io::Stopwatch;
 
 /// One operation in this many is timed for the latencies over time.
 const TIMED: u32 = 16;
@@ -17,17 +17,17 @@ thread_local! {
 }
 
 /// A store with a stopwatch: gathers latencies until somebody takes them.
-pub struct Timed<'a> {
+pub struct TimedStore<'a> {
     store: &'a FirnStore,
-    watch: Watch,
+    watch: Stopwatch,
     times: Mutex<Histogram<u64>>,
 }
 
-impl<'a> Timed<'a> {
+impl<'a> TimedStore<'a> {
     /// Around `store`.
-    pub fn new(store: &'a FirnStore) -> Result<Timed<'a>> {
+    pub fn new(store: &'a FirnStore) -> Result<TimedStore<'a>> {
         let times = Histogram::new_with_bounds(1, 1_000_000_000_000, 2)?;
-        Ok(Timed { store, watch: Watch::start(), times: Mutex::new(times) })
+        Ok(TimedStore { store, watch: Stopwatch::start(), times: Mutex::new(times) })
     }
 
     /// Median, 99th percentile and maximum in nanoseconds since the last call; `None` where nothing
@@ -60,12 +60,12 @@ impl<'a> Timed<'a> {
     }
 }
 
-impl Store for Timed<'_> {
+impl Store for TimedStore<'_> {
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
         self.time(|| self.store.put(key, value, sync))
     }
 
-    fn write_batch(&self, batch: &Batch) -> Result<()> {
+    fn write_batch(&self, batch: &StoreBatch) -> Result<()> {
         self.time(|| self.store.write_batch(batch))
     }
 

@@ -143,12 +143,12 @@ pub fn is_taken(path: &Path) -> bool {
 
 /// A stopwatch.
 #[derive(Clone, Copy)]
-pub struct Watch(Instant);
+pub struct Stopwatch(Instant);
 
-impl Watch {
+impl Stopwatch {
     /// Starts.
-    pub fn start() -> Watch {
-        Watch(Instant::now())
+    pub fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
     }
 
     /// Seconds since the start.

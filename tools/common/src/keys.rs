@@ -36,7 +36,7 @@ pub struct RangeArgs {
 
 /// A half-open range of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyRange {
+pub struct KeyRangeArg {
     /// Its first key; empty for the very first.
     pub from: Vec<u8>,
     /// The key behind its last; `None` for no bound.
@@ -50,10 +50,10 @@ impl RangeArgs {
     }
 
     /// The range that all of it together means.
-    pub fn range(&self, hex: bool) -> Done<KeyRange> {
+    pub fn range(&self, hex: bool) -> Done<KeyRangeArg> {
         let bytes = |k: &Option<std::ffi::OsString>| k.as_ref().map(|k| key(k, hex)).transpose();
         let mut range =
-            KeyRange { from: bytes(&self.from)?.unwrap_or_default(), to: bytes(&self.to)? };
+            KeyRangeArg { from: bytes(&self.from)?.unwrap_or_default(), to: bytes(&self.to)? };
         if let Some(prefix) = bytes(&self.prefix)? {
             let end = prefix_end(&prefix);
             range.to = match (range.to, end) {
@@ -66,7 +66,7 @@ impl RangeArgs {
     }
 }
 
-impl KeyRange {
+impl KeyRangeArg {
     /// Whether no key can be in it.
     pub fn is_empty(&self) -> bool {
         self.to.as_ref().is_some_and(|to| *to <= self.from)

@@ -11,7 +11,7 @@ const MOST_FRAMES: usize = 360;
 
 /// One moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Frame {
+pub struct PageFrame {
     /// Seconds since the beginning.
     pub t: f64,
     /// Operations so far.
@@ -34,7 +34,7 @@ pub type DrawnRun = (u8, u64, usize, Vec<[u16; 3]>);
 /// Frames, of which the more are left out the longer it takes.
 #[derive(Clone, Debug, Default)]
 pub struct Film {
-    frames: Vec<Frame>,
+    frames: Vec<PageFrame>,
     /// One frame in so many is kept, as a power of two.
     shift: u32,
     seen: u64,
@@ -45,7 +45,7 @@ impl Film {
     ///
     /// # Errors
     /// Those of making it.
-    pub fn add<E>(&mut self, frame: impl FnOnce() -> Result<Frame, E>) -> Result<(), E> {
+    pub fn add<E>(&mut self, frame: impl FnOnce() -> Result<PageFrame, E>) -> Result<(), E> {
         self.seen += 1;
         if !self.seen.is_multiple_of(1 << self.shift) {
             return Ok(());
@@ -63,7 +63,7 @@ impl Film {
     }
 
     /// What was kept.
-    pub fn into_frames(self) -> Vec<Frame> {
+    pub fn into_frames(self) -> Vec<PageFrame> {
         self.frames
     }
 }
@@ -74,7 +74,7 @@ pub fn page(
     title: &str,
     head: &[&str],
     rows: &[Vec<String>],
-    cases: &[(String, Vec<Frame>)],
+    cases: &[(String, Vec<PageFrame>)],
 ) -> String {
     let cases: Vec<_> =
         cases.iter().map(|(case, frames)| json!({"case": case, "frames": frames})).collect();
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_page_holds_its_data_and_nothing_from_elsewhere() {
-        let frame = Frame {
+        let frame = PageFrame {
             t: 1.0,
             ops: 2,
             written: [3, 4],
@@ -111,7 +111,7 @@ mod tests {
     fn a_film_stays_short_and_reaches_its_end() {
         let mut film = Film::default();
         for ops in 1..=10_000 {
-            film.add(|| Ok::<_, ()>(Frame { ops, ..Frame::default() })).unwrap();
+            film.add(|| Ok::<_, ()>(PageFrame { ops, ..PageFrame::default() })).unwrap();
         }
         let frames = film.into_frames();
         assert!((MOST_FRAMES / 2 - 1..=MOST_FRAMES).contains(&frames.len()), "{}", frames.len());

@@ -4,17 +4,17 @@
 //! `cargo run --release -p compaction-sim --example compare`
 
 use compaction_sim::machine::Machine;
-use compaction_sim::meter::Outcome;
+use compaction_sim::meter::SimOutcome;
 use compaction_sim::sim::{Setup, run};
-use compaction_sim::size::Content;
-use compaction_sim::workload::{Kind, Workload};
+use compaction_sim::size::ContentSize;
+use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::{Policy, TreeOptions};
 
 /// What a policy, by its text, does to a million inserts of 100 bytes.
-fn outcome(policy: &str) -> Result<Outcome, Box<dyn std::error::Error>> {
+fn outcome(policy: &str) -> Result<SimOutcome, Box<dyn std::error::Error>> {
     let policy: Policy = policy.parse()?;
-    let (keys, phases) = Kind::Insert.phases(1_000_000, 0);
-    let content = Content { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
+    let (keys, phases) = SimOpKind::Insert.phases(1_000_000, 0);
+    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
     let setup = Setup {
         options: TreeOptions {
             policy,
@@ -22,7 +22,7 @@ fn outcome(policy: &str) -> Result<Outcome, Box<dyn std::error::Error>> {
             table_size: 1 << 20,
             ..TreeOptions::default()
         },
-        workload: Workload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None },
+        workload: SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None },
         machine: Machine::default(),
         flush_factors: Default::default(),
         exact: false,

@@ -9,10 +9,10 @@ use firn_tools::options::size;
 use firn_tools::output::{Color, Done, Failure, Style};
 
 use crate::machine::{Load, Machine, MergeCost};
-use crate::policy::{self, Named, number};
+use crate::policy::{self, NamedPolicy, number};
 use crate::sim::Setup;
-use crate::size::Content;
-use crate::workload::{Kind, Workload};
+use crate::size::ContentSize;
+use crate::workload::{SimOpKind, SimWorkload};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (a prediction that is off), 2 it could not run.
@@ -37,7 +37,7 @@ fn help() -> String {
 /// space, time and stalls.
 #[derive(Parser, Debug)]
 #[command(name = "compaction-sim", version, after_help = help(), max_term_width = 120)]
-pub struct Cli {
+pub struct SimCli {
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -46,10 +46,10 @@ pub struct Cli {
     pub color: Color,
     /// What to do
     #[command(subcommand)]
-    pub command: Command,
+    pub command: SimCommand,
 }
 
-impl Cli {
+impl SimCli {
     /// The colours.
     pub fn style(&self) -> Style {
         Style::new(self.color)
@@ -58,7 +58,7 @@ impl Cli {
 
 /// What there is to do.
 #[derive(Subcommand, Debug)]
-pub enum Command {
+pub enum SimCommand {
     /// Simulate one policy
     #[command(
         after_help = "Examples:\n  compaction-sim run --policy leveled:10 --data 1T\n  compaction-sim run --policy tiered --workload zipfian --exact --data 1G --svg plots --html levels.html"
@@ -95,10 +95,10 @@ pub enum Command {
 
 /// The tree, the workload and the machine.
 #[derive(Args, Debug, Clone)]
-pub struct Model {
+pub struct CostModel {
     /// The workload
     #[arg(long, default_value = "uniform")]
-    pub workload: Kind,
+    pub workload: SimOpKind,
     /// Bytes of keys and values that are written
     #[arg(long, value_parser = size, default_value = "10G", value_name = "SIZE")]
     pub data: u64,
@@ -199,7 +199,7 @@ pub struct RunArgs {
     pub policy: String,
     /// What is simulated
     #[command(flatten)]
-    pub model: Model,
+    pub model: CostModel,
     /// Output
     #[command(flatten)]
     pub pictures: Pictures,
@@ -225,7 +225,7 @@ pub struct SweepArgs {
     pub filters: Vec<String>,
     /// What is simulated
     #[command(flatten)]
-    pub model: Model,
+    pub model: CostModel,
     /// Output
     #[command(flatten)]
     pub pictures: Pictures,
@@ -307,7 +307,7 @@ impl MachineArgs {
     }
 }
 
-impl Model {
+impl CostModel {
     /// The filter by its name.
     pub fn filter(name: &str) -> FilterKind {
         match name {
@@ -325,7 +325,7 @@ impl Model {
             } else {
                 Compression::None
             }],
-            filter: vec![Model::filter(&self.filter)],
+            filter: vec![CostModel::filter(&self.filter)],
             memtable_size: self.memtable_size as usize,
             table_size: self.table_size,
             tombstone_age_secs: self.tombstone_age,
@@ -337,7 +337,7 @@ impl Model {
     ///
     /// # Errors
     /// Options that do not fit, in words.
-    pub fn setup(&self, named: &Named, options: &TreeOptions, picture: bool) -> Done<Setup> {
+    pub fn setup(&self, named: &NamedPolicy, options: &TreeOptions, picture: bool) -> Done<Setup> {
         if self.key_size < 8 {
             return Err(Failure::new(format!("a key has 8 bytes at least, not {}", self.key_size)));
         }
@@ -345,7 +345,7 @@ impl Model {
             Some(path) => read(path)?,
             None => vec![],
         };
-        let content = Content {
+        let content = ContentSize {
             key_len: self.key_size,
             value_len: self.value_size,
             random: self.random.clamp(0.0, 1.0),
@@ -361,7 +361,7 @@ impl Model {
             ));
         }
         let machine = self.machine.machine();
-        let workload = Workload {
+        let workload = SimWorkload {
             keys,
             phases,
             content,

@@ -11,8 +11,8 @@ use firn_tools::install;
 use firn_tools::io::create;
 use firn_tools::output::{Done, Failure, Progress, Style};
 
-use crate::cli::{Cli, Command, Model, Pictures, RunArgs, SweepArgs};
-use crate::meter::Outcome;
+use crate::cli::{CostModel, Pictures, RunArgs, SimCli, SimCommand, SweepArgs};
+use crate::meter::SimOutcome;
 use crate::policy;
 use crate::sim::{self, Setup};
 use crate::{html, plot, recorded, report, validate};
@@ -21,19 +21,19 @@ use crate::{html, plot, recorded, report, validate};
 ///
 /// # Errors
 /// Why it could not be done.
-pub fn execute(cli: &Cli, out: &mut dyn Write) -> Done {
+pub fn execute(cli: &SimCli, out: &mut dyn Write) -> Done {
     match &cli.command {
-        Command::Run(args) => run(args, cli, out),
-        Command::Sweep(args) => sweep(args, cli, out),
-        Command::Replay(args) => recorded::replay(args, cli, out),
-        Command::Compare(args) => recorded::compare(args, cli, out),
-        Command::Validate(args) => validate::run(args, cli, out),
-        Command::Completions(args) => install::completions(args, Cli::command(), out),
-        Command::Man(args) => install::man(args, Cli::command(), out),
+        SimCommand::Run(args) => run(args, cli, out),
+        SimCommand::Sweep(args) => sweep(args, cli, out),
+        SimCommand::Replay(args) => recorded::replay(args, cli, out),
+        SimCommand::Compare(args) => recorded::compare(args, cli, out),
+        SimCommand::Validate(args) => validate::run(args, cli, out),
+        SimCommand::Completions(args) => install::completions(args, SimCli::command(), out),
+        SimCommand::Man(args) => install::man(args, SimCli::command(), out),
     }
 }
 
-fn run(args: &RunArgs, cli: &Cli, out: &mut dyn Write) -> Done {
+fn run(args: &RunArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let options = args.model.options();
     let named = policy::parse(&args.policy, &options).map_err(Failure::new)?;
     let setup = args.model.setup(&named, &options, args.pictures.html.is_some())?;
@@ -43,14 +43,14 @@ fn run(args: &RunArgs, cli: &Cli, out: &mut dyn Write) -> Done {
     tell(&all, cli.json, &args.pictures, cli.style(), out)
 }
 
-fn sweep(args: &SweepArgs, cli: &Cli, out: &mut dyn Write) -> Done {
+fn sweep(args: &SweepArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let cases = grid(args)?;
     let all = simulate_all("sweep", &cases)?;
-    let named = |((name, _), mut o): (&(String, Setup), Outcome)| {
+    let named = |((name, _), mut o): (&(String, Setup), SimOutcome)| {
         (o.policy, o.workload) = (name.clone(), args.model.workload.to_string());
         (name.clone(), o)
     };
-    let all: Vec<(String, Outcome)> = cases.iter().zip(all).map(named).collect();
+    let all: Vec<(String, SimOutcome)> = cases.iter().zip(all).map(named).collect();
     tell(&all, cli.json, &args.pictures, cli.style(), out)
 }
 
@@ -85,7 +85,7 @@ fn grid(args: &SweepArgs) -> Done<Vec<(String, Setup)>> {
                         let options = TreeOptions {
                             memtable_size: memtable as usize,
                             table_size: table,
-                            filter: vec![Model::filter(&filter)],
+                            filter: vec![CostModel::filter(&filter)],
                             ..base.clone()
                         };
                         let named = policy::parse(&text, &options).map_err(Failure::new)?;
@@ -105,7 +105,7 @@ fn grid(args: &SweepArgs) -> Done<Vec<(String, Setup)>> {
 ///
 /// # Errors
 /// What the simulator says.
-pub fn simulate(what: &str, setup: &Setup) -> Done<Outcome> {
+pub fn simulate(what: &str, setup: &Setup) -> Done<SimOutcome> {
     let bar = Progress::operations(what, Some(setup.workload.ops()));
     Ok(sim::run(setup, &mut |share| bar.at((share * setup.workload.ops() as f64) as u64))?)
 }
@@ -114,12 +114,12 @@ pub fn simulate(what: &str, setup: &Setup) -> Done<Outcome> {
 ///
 /// # Errors
 /// The first failure.
-pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<Outcome>> {
+pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<SimOutcome>> {
     const STEPS: u64 = 1000;
     let bar = Progress::operations(what, Some(cases.len() as u64 * STEPS));
     let shares: Vec<AtomicUsize> = cases.iter().map(|_| AtomicUsize::new(0)).collect();
     let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<Option<firn_kv::Result<Outcome>>>> =
+    let results: Mutex<Vec<Option<firn_kv::Result<SimOutcome>>>> =
         Mutex::new(cases.iter().map(|_| None).collect());
     let work = || {
         while let Some((i, (_, setup))) =
@@ -160,7 +160,7 @@ pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<Outcome>>
 /// # Errors
 /// Files that cannot be written.
 pub fn tell(
-    all: &[(String, Outcome)],
+    all: &[(String, SimOutcome)],
     as_json: bool,
     pictures: &Pictures,
     style: Style,

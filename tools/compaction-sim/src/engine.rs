@@ -8,9 +8,9 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::{Db, DbOptions, Result, Stats, TreeOptions};
 
-use crate::exact::Ttl;
-use crate::store::Clock;
-use crate::workload::{Ops, Workload};
+use crate::exact::ExactTtl;
+use crate::store::SimClock;
+use crate::workload::{SimOps, SimWorkload};
 
 /// Does the workload to a tree in memory without background threads, `interval` nanoseconds from
 /// one operation to the next, and gives the statistics, with what the event log says.
@@ -19,7 +19,7 @@ use crate::workload::{Ops, Workload};
 /// What the engine says.
 pub fn run_in_memory(
     options: &TreeOptions,
-    workload: &Workload,
+    workload: &SimWorkload,
     interval: u64,
 ) -> Result<(Stats, String)> {
     let env = MemEnv::new(1);
@@ -44,18 +44,18 @@ pub fn run_in_memory(
 pub fn write(
     db: &Db,
     options: &TreeOptions,
-    workload: &Workload,
+    workload: &SimWorkload,
     interval: f64,
     mut before: impl FnMut(u64),
 ) -> Result<Stats> {
     let mut options = options.clone();
     if workload.ttl_micros > 0 {
-        options.purge = Some(Arc::new(Ttl(workload.ttl_micros)));
+        options.purge = Some(Arc::new(ExactTtl(workload.ttl_micros)));
     }
     let tree = db.tree("sim", options)?;
-    let clock = Clock { nanos: 0.0, interval };
+    let clock = SimClock { nanos: 0.0, interval };
     let (mut key, mut value) = (vec![], vec![]);
-    for (i, op) in Ops::new(workload).enumerate() {
+    for (i, op) in SimOps::new(workload).enumerate() {
         let id = i as u64 + 1;
         before(id);
         workload.content.key(op.place, &mut key);

@@ -24,24 +24,24 @@ use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::key::{Kind, Seq, Trailer, head};
 use firn_kv::internals::base::tombstone::Fragments;
 use firn_kv::internals::cache::Cache;
-use firn_kv::internals::compaction::{Cuts, Job, RunShape, Shape, TableShape};
+use firn_kv::internals::compaction::{CompactionJob, Cuts, RunShape, TableShape, TreeShape};
 use firn_kv::internals::manifest::TableMeta;
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::internals::merge::job::{self, Outputs};
 use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
-use firn_kv::internals::merge::run::{Run, TableHandle, TableOpener};
+use firn_kv::internals::merge::run::{TableHandle, TableOpener, TableRun};
 use firn_kv::internals::sstable::{TableFacts, TableWriter};
 use firn_kv::{
     Compression, DbOptions, Purge, PurgeJob, PurgePass, ReadMode, Result, TreeOptions, Verdict,
 };
 
-use crate::size::{Content, Sizes, counted_table};
-use crate::store::{Clock, Live, Made, Store, Written};
-use crate::workload::{Op, Ops, Workload};
+use crate::size::{ContentSize, Sizes, counted_table};
+use crate::store::{LiveKeys, MadeRuns, SimClock, SimStore, Written};
+use crate::workload::{SimOp, SimOps, SimWorkload};
 
 /// One version of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Entry {
+struct ExactEntry {
     place: u64,
     trailer: u64,
     /// The operation's number, which says what its value is.
@@ -51,7 +51,7 @@ struct Entry {
     len: u32,
 }
 
-impl Entry {
+impl ExactEntry {
     fn is_delete(&self) -> bool {
         self.trailer as u8 == Kind::Delete as u8
     }
@@ -63,16 +63,16 @@ impl Entry {
 }
 
 /// A memtable, which says when it is full, and what it was given.
-struct Buffer {
+struct ExactBuffer {
     mem: Arc<Memtable>,
-    entries: Vec<Entry>,
+    entries: Vec<ExactEntry>,
 }
 
 /// Expiry: a value's first 8 bytes are the time in microseconds when it was written. What is older
 /// than this many microseconds, with nothing beneath, goes.
-pub struct Ttl(pub u64);
+pub struct ExactTtl(pub u64);
 
-impl Purge for Ttl {
+impl Purge for ExactTtl {
     fn name(&self) -> &str {
         "ttl"
     }
@@ -100,13 +100,13 @@ impl PurgePass for TtlPass {
 /// See the module.
 pub struct Exact {
     options: Arc<TreeOptions>,
-    content: Content,
-    ops: Peekable<Ops>,
+    content: ContentSize,
+    ops: Peekable<SimOps>,
     arenas: Arc<ArenaPool>,
     opener: Arc<TableOpener>,
-    active: Buffer,
-    sealed: VecDeque<Vec<Entry>>,
-    tables: BTreeMap<u64, Arc<Vec<Entry>>>,
+    active: ExactBuffer,
+    sealed: VecDeque<Vec<ExactEntry>>,
+    tables: BTreeMap<u64, Arc<Vec<ExactEntry>>>,
     next_id: u64,
     next_seq: Seq,
     live: HashMap<u64, u32>,
@@ -122,7 +122,7 @@ impl Exact {
     ///
     /// # Errors
     /// Memory for the memtable that is not given.
-    pub fn new(options: Arc<TreeOptions>, workload: &Workload) -> Result<Exact> {
+    pub fn new(options: Arc<TreeOptions>, workload: &SimWorkload) -> Result<Exact> {
         let arenas = ArenaPool::new(1);
         let opener = TableOpener::new(
             Arc::new(MemEnv::new(0)),
@@ -131,7 +131,7 @@ impl Exact {
             &DbOptions { read_mode: ReadMode::Pread, ..DbOptions::default() },
         );
         let active =
-            Buffer { mem: Memtable::new(&arenas, options.memtable_size)?, entries: vec![] };
+            ExactBuffer { mem: Memtable::new(&arenas, options.memtable_size)?, entries: vec![] };
         let mut content = workload.content.clone();
         if options.compression.iter().all(|&c| c == Compression::None) {
             // Only lengths count then.
@@ -143,7 +143,7 @@ impl Exact {
         Ok(Exact {
             options,
             content,
-            ops: Ops::new(workload).peekable(),
+            ops: SimOps::new(workload).peekable(),
             arenas,
             opener: Arc::new(opener),
             active,
@@ -168,7 +168,7 @@ impl Exact {
     }
 
     /// Puts the operation into the memtable and gives its bytes; `None` when there is no room.
-    fn add(&mut self, op: Op, stamp: u64) -> Option<f64> {
+    fn add(&mut self, op: SimOp, stamp: u64) -> Option<f64> {
         let id = self.next_seq;
         let len = if op.delete { 0 } else { self.content.len_of(id) };
         self.content.key(op.place, &mut self.key);
@@ -179,7 +179,7 @@ impl Exact {
         self.value.resize(len, 0);
         let trailer = Trailer::new(id, if op.delete { Kind::Delete } else { Kind::Put });
         self.active.mem.add(&self.key, trailer, &self.value);
-        self.active.entries.push(Entry {
+        self.active.entries.push(ExactEntry {
             place: op.place,
             trailer: trailer.0,
             id,
@@ -201,16 +201,16 @@ impl Exact {
     /// Writes tables of what is kept of `entries`, which are in order.
     fn make(
         &mut self,
-        entries: Vec<Entry>,
+        entries: Vec<ExactEntry>,
         rules: Rules,
         cuts: &Cuts,
-        place: Place,
-    ) -> Result<Made> {
+        place: ExactPlace,
+    ) -> Result<MadeRuns> {
         let entries_in = entries.len() as f64;
         let deletes: Vec<(u64, u64)> =
             entries.iter().filter(|e| e.is_delete()).map(|e| (e.id, e.stamp)).collect();
-        let now = Rc::new(Cell::new(Entry::default()));
-        let walk = Walk::new(entries, self.content.clone(), now.clone());
+        let now = Rc::new(Cell::new(ExactEntry::default()));
+        let walk = ExactWalk::new(entries, self.content.clone(), now.clone());
         let mut out = Counting {
             options: &self.options,
             place,
@@ -232,10 +232,15 @@ impl Exact {
             .zip(contents)
             .map(|(facts, entries)| self.keep(facts, entries, place))
             .collect();
-        Ok(Made { tables, entries: made.entries as f64, entries_in, raw_bytes, vanished })
+        Ok(MadeRuns { tables, entries: made.entries as f64, entries_in, raw_bytes, vanished })
     }
 
-    fn keep(&mut self, facts: &TableFacts, entries: Vec<Entry>, place: Place) -> TableShape {
+    fn keep(
+        &mut self,
+        facts: &TableFacts,
+        entries: Vec<ExactEntry>,
+        place: ExactPlace,
+    ) -> TableShape {
         self.tables.insert(facts.id, Arc::new(entries));
         TableShape {
             id: facts.id,
@@ -257,7 +262,7 @@ impl Exact {
 
     /// What is older than the job's inputs, as the engine sees it: runs of which only the ranges of
     /// keys are known.
-    fn beneath(&self, shape: &Shape, job: &Job) -> Beneath {
+    fn beneath(&self, shape: &TreeShape, job: &CompactionJob) -> Beneath {
         let taken: HashSet<u64> =
             job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         let newest = shape
@@ -277,14 +282,14 @@ impl Exact {
         let rest = |r: &RunShape| {
             let tables: Vec<_> =
                 r.tables.iter().filter(|t| !taken.contains(&t.id)).map(handle).collect();
-            (!tables.is_empty()).then(|| Arc::new(Run::new(r.level, r.number, tables)))
+            (!tables.is_empty()).then(|| Arc::new(TableRun::new(r.level, r.number, tables)))
         };
         Beneath::new(shape.runs[newest..].iter().filter_map(rest).collect())
     }
 }
 
-impl Store for Exact {
-    fn write(&mut self, ops: u64, clock: Clock) -> Result<Written> {
+impl SimStore for Exact {
+    fn write(&mut self, ops: u64, clock: SimClock) -> Result<Written> {
         let mut done = Written::default();
         while done.ops < ops {
             let Some(&op) = self.ops.peek() else {
@@ -304,7 +309,7 @@ impl Store for Exact {
 
     fn seal(&mut self) -> Result<()> {
         let capacity = Memtable::capacity_for(self.options.memtable_size, self.next_cost());
-        let fresh = Buffer { mem: Memtable::new(&self.arenas, capacity)?, entries: vec![] };
+        let fresh = ExactBuffer { mem: Memtable::new(&self.arenas, capacity)?, entries: vec![] };
         self.sealed.push_back(std::mem::replace(&mut self.active, fresh).entries);
         Ok(())
     }
@@ -313,33 +318,42 @@ impl Store for Exact {
         self.sealed.len()
     }
 
-    fn flush(&mut self, now_micros: u64) -> Result<Made> {
+    fn flush(&mut self, now_micros: u64) -> Result<MadeRuns> {
         let Some(mut entries) = self.sealed.pop_front().filter(|e| !e.is_empty()) else {
-            return Ok(Made::default());
+            return Ok(MadeRuns::default());
         };
-        entries.sort_unstable_by_key(Entry::order);
+        entries.sort_unstable_by_key(ExactEntry::order);
         let rules = rules(Beneath::new(vec![]), None, false);
         let cuts = Cuts { size: self.options.table_size, at: vec![] };
-        let place =
-            Place { level: 0, now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
+        let place = ExactPlace {
+            level: 0,
+            now_micros,
+            newest_micros: now_micros,
+            oldest: Some(now_micros),
+        };
         let made = self.make(entries, rules, &cuts, place)?;
         Ok(made)
     }
 
-    fn merge(&mut self, shape: &Shape, job: &Job, now_micros: u64) -> Result<Made> {
+    fn merge(
+        &mut self,
+        shape: &TreeShape,
+        job: &CompactionJob,
+        now_micros: u64,
+    ) -> Result<MadeRuns> {
         let taken: HashSet<u64> =
             job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         let inputs: Vec<&TableShape> = shape.tables().filter(|t| taken.contains(&t.id)).collect();
-        let mut entries: Vec<Entry> = vec![];
+        let mut entries: Vec<ExactEntry> = vec![];
         inputs
             .iter()
             .filter_map(|t| self.tables.get(&t.id))
             .for_each(|t| entries.extend_from_slice(t));
         // Stable: it finds the sorted runs that are there.
-        entries.sort_by_key(Entry::order);
+        entries.sort_by_key(ExactEntry::order);
         let purge = self.options.purge.as_ref().map(|p| p.start(PurgeJob { now_micros }));
         let rules = rules(self.beneath(shape, job), purge, true);
-        let place = Place {
+        let place = ExactPlace {
             level: job.output_level,
             now_micros,
             newest_micros: inputs.iter().map(|t| t.newest_micros).max().unwrap_or(0),
@@ -354,8 +368,8 @@ impl Store for Exact {
         });
     }
 
-    fn live(&self) -> Live {
-        Live { keys: self.live.len() as f64, bytes: self.live_raw as f64 * self.per_raw }
+    fn live(&self) -> LiveKeys {
+        LiveKeys { keys: self.live.len() as f64, bytes: self.live_raw as f64 * self.per_raw }
     }
 
     fn tombstones(&self, now_micros: u64) -> Vec<(f64, u64)> {
@@ -380,7 +394,7 @@ fn rules(beneath: Beneath, purge: Option<Box<dyn PurgePass>>, settle: bool) -> R
 
 /// Where and when tables are made.
 #[derive(Clone, Copy)]
-struct Place {
+struct ExactPlace {
     level: u8,
     now_micros: u64,
     newest_micros: u64,
@@ -390,11 +404,11 @@ struct Place {
 /// Makes writers that only count, and notes which entries went to which table.
 struct Counting<'a> {
     options: &'a TreeOptions,
-    place: Place,
+    place: ExactPlace,
     next_id: &'a mut u64,
     /// The entry under the input's cursor.
-    now: Rc<Cell<Entry>>,
-    tables: Vec<Vec<Entry>>,
+    now: Rc<Cell<ExactEntry>>,
+    tables: Vec<Vec<ExactEntry>>,
 }
 
 impl Outputs for Counting<'_> {
@@ -411,24 +425,24 @@ impl Outputs for Counting<'_> {
 
     fn added(&mut self, _key: &[u8], trailer: Trailer) {
         if let Some(table) = self.tables.last_mut() {
-            table.push(Entry { trailer: trailer.0, ..self.now.get() });
+            table.push(ExactEntry { trailer: trailer.0, ..self.now.get() });
         }
     }
 }
 
 /// A cursor over entries in order.
-struct Walk {
-    entries: Vec<Entry>,
+struct ExactWalk {
+    entries: Vec<ExactEntry>,
     at: usize,
-    content: Content,
-    now: Rc<Cell<Entry>>,
+    content: ContentSize,
+    now: Rc<Cell<ExactEntry>>,
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
-impl Walk {
-    fn new(entries: Vec<Entry>, content: Content, now: Rc<Cell<Entry>>) -> Walk {
-        Walk { at: entries.len(), entries, content, now, key: vec![], value: vec![] }
+impl ExactWalk {
+    fn new(entries: Vec<ExactEntry>, content: ContentSize, now: Rc<Cell<ExactEntry>>) -> ExactWalk {
+        ExactWalk { at: entries.len(), entries, content, now, key: vec![], value: vec![] }
     }
 
     fn go(&mut self, at: usize) -> Result<()> {
@@ -446,7 +460,7 @@ impl Walk {
     }
 }
 
-impl Cursor for Walk {
+impl Cursor for ExactWalk {
     fn valid(&self) -> bool {
         self.at < self.entries.len()
     }

@@ -3,7 +3,7 @@
 use firn_tools::output::{bytes, count};
 use firn_tools::page;
 
-use crate::meter::Outcome;
+use crate::meter::SimOutcome;
 use crate::report::seconds;
 
 const HEAD: [&str; 9] = [
@@ -19,8 +19,8 @@ const HEAD: [&str; 9] = [
 ];
 
 /// The page. Outcomes without frames show their numbers only.
-pub fn page(all: &[(String, Outcome)]) -> String {
-    let row = |(name, o): &(String, Outcome)| {
+pub fn page(all: &[(String, SimOutcome)]) -> String {
+    let row = |(name, o): &(String, SimOutcome)| {
         vec![
             name.clone(),
             format!("{:.2}", o.write_amplification),

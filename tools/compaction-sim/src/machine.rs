@@ -78,7 +78,7 @@ impl Default for Machine {
 
 /// What a piece of work costs when it is alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
+pub struct MachineCost {
     /// Processor time in nanoseconds.
     pub cpu: f64,
     /// Device time in nanoseconds.
@@ -124,25 +124,31 @@ impl Load {
 
 impl Machine {
     /// The cost of a flush.
-    pub fn flush_cost(&self, entries: f64, bytes_out: u64) -> Cost {
+    pub fn flush_cost(&self, entries: f64, bytes_out: u64) -> MachineCost {
         self.cost(self.flush.0 * entries + self.flush.1 * bytes_out as f64, 0, bytes_out)
     }
 
     /// The cost of a merge of so many runs.
-    pub fn merge_cost(&self, runs: usize, entries_in: f64, bytes_in: u64, bytes_out: u64) -> Cost {
+    pub fn merge_cost(
+        &self,
+        runs: usize,
+        entries_in: f64,
+        bytes_in: u64,
+        bytes_out: u64,
+    ) -> MachineCost {
         self.cost(self.merge.nanos(runs, entries_in, bytes_out as f64), bytes_in, bytes_out)
     }
 
-    fn cost(&self, cpu: f64, read: u64, written: u64) -> Cost {
+    fn cost(&self, cpu: f64, read: u64, written: u64) -> MachineCost {
         if self.instant {
-            return Cost::default();
+            return MachineCost::default();
         }
         let device = read as f64 / self.read_bandwidth + written as f64 / self.write_bandwidth;
-        Cost { cpu, device: device * 1e9, wait: self.sync_latency * 1e9 }
+        MachineCost { cpu, device: device * 1e9, wait: self.sync_latency * 1e9 }
     }
 
     /// The nanoseconds that a flush (else a merge) takes under this load, of which it is a part.
-    pub fn nanos(&self, cost: Cost, is_flush: bool, load: Load) -> f64 {
+    pub fn nanos(&self, cost: MachineCost, is_flush: bool, load: Load) -> f64 {
         let (first, last) = load.shares(self.cores, self.threads);
         cost.wait
             + cost.cpu / if is_flush { first } else { last }
@@ -190,7 +196,7 @@ mod tests {
             1.6e9 + 2e9,
             "the writer keeps nearly all of its core"
         );
-        assert_eq!(Machine { instant: true, ..m }.merge_cost(2, 1.0, 1, 1), Cost::default());
+        assert_eq!(Machine { instant: true, ..m }.merge_cost(2, 1.0, 1, 1), MachineCost::default());
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use compaction_sim::cli::Cli;
+use compaction_sim::cli::SimCli;
 use compaction_sim::commands::execute;
 use firn_tools::io::stdout;
 use firn_tools::output::finish;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = SimCli::parse();
     let mut out = stdout();
     let done = execute(&cli, &mut out);
     let flushed = out.flush();

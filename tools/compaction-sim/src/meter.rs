@@ -1,4 +1,4 @@
-//! What is measured while a simulation runs, and its [`Outcome`].
+//! What is measured while a simulation runs, and its [`SimOutcome`].
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -6,11 +6,11 @@ use std::convert::Infallible;
 use firn_kv::FilterKind;
 use firn_kv::TreeOptions;
 use firn_kv::internals::base::key::head;
-use firn_kv::internals::compaction::{Shape, TableShape};
-use firn_tools::page::{Film, Frame};
+use firn_kv::internals::compaction::{TableShape, TreeShape};
+use firn_tools::page::{Film, PageFrame};
 use serde::Serialize;
 
-use crate::store::Live;
+use crate::store::LiveKeys;
 
 /// Points of a curve are thinned out when they become more than these.
 const MOST_POINTS: usize = 1024;
@@ -19,7 +19,7 @@ const MOST_BARS: usize = 48;
 
 /// What a simulation found. Sizes are bytes of table files unless said otherwise.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Outcome {
+pub struct SimOutcome {
     /// The policy by its name here.
     pub policy: String,
     /// The workload by its name here.
@@ -101,10 +101,10 @@ pub struct Outcome {
     /// The levels at the end.
     pub levels: Vec<Level>,
     /// The course of things.
-    pub points: Vec<Point>,
+    pub points: Vec<MeterPoint>,
     /// The moving picture; empty unless asked for.
     #[serde(skip)]
-    pub frames: Vec<Frame>,
+    pub frames: Vec<PageFrame>,
 }
 
 /// One level.
@@ -124,7 +124,7 @@ pub struct Level {
 
 /// One moment.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Point {
+pub struct MeterPoint {
     /// Seconds since the beginning.
     pub seconds: f64,
     /// Operations so far.
@@ -147,12 +147,12 @@ pub struct Point {
 
 /// Ages with weights, to within three percent.
 #[derive(Clone, Debug, Default)]
-pub struct Ages {
+pub struct TombstoneAges {
     buckets: BTreeMap<u32, f64>,
     max: u64,
 }
 
-impl Ages {
+impl TombstoneAges {
     /// Adds so many of an age in microseconds.
     pub fn add(&mut self, weight: f64, micros: u64) {
         let bucket = ((micros.max(1) as f64).ln() * 32.0) as u32;
@@ -179,11 +179,11 @@ impl Ages {
 
 /// Measures.
 #[derive(Default)]
-pub struct Meter {
+pub struct SimMeter {
     /// What is known so far.
-    pub outcome: Outcome,
+    pub outcome: SimOutcome,
     /// Ages of deletes that are gone.
-    pub ages: Ages,
+    pub ages: TombstoneAges,
     total_ops: u64,
     picture: bool,
     point_stride: u64,
@@ -198,17 +198,17 @@ pub struct Moment<'a> {
     /// Seconds since the beginning.
     pub seconds: f64,
     /// The tables.
-    pub shape: &'a Shape,
+    pub shape: &'a TreeShape,
     /// Bytes that running jobs have written so far.
     pub making: u64,
     /// What lives.
-    pub live: Live,
+    pub live: LiveKeys,
 }
 
-impl Meter {
+impl SimMeter {
     /// A meter for a run of so many operations; `picture` asks for frames.
-    pub fn new(total_ops: u64, picture: bool) -> Meter {
-        Meter { total_ops, picture, point_stride: 1, ..Meter::default() }
+    pub fn new(total_ops: u64, picture: bool) -> SimMeter {
+        SimMeter { total_ops, picture, point_stride: 1, ..SimMeter::default() }
     }
 
     /// A memtable has been flushed.
@@ -240,7 +240,7 @@ impl Meter {
         let o = &mut self.outcome;
         let last = o.points.last().copied().unwrap_or_default();
         let rate = (o.ops - last.ops) as f64 / (now.seconds - last.seconds).max(1e-9);
-        o.points.push(Point {
+        o.points.push(MeterPoint {
             seconds: now.seconds,
             ops: o.ops,
             rate,
@@ -275,7 +275,7 @@ impl Meter {
                 .map(|r| (r.level, r.size(), r.tables.len(), bars(&r.tables)))
                 .collect();
             let written = [o.flush_bytes, o.merge_written];
-            Ok::<_, Infallible>(Frame {
+            Ok::<_, Infallible>(PageFrame {
                 t: now.seconds,
                 ops: o.ops,
                 written,
@@ -294,7 +294,7 @@ impl Meter {
         options: &TreeOptions,
         left: Vec<(f64, u64)>,
         index_per_entry: f64,
-    ) -> Outcome {
+    ) -> SimOutcome {
         self.space(now);
         self.point(now);
         for &(n, age) in &left {
@@ -340,7 +340,7 @@ impl Meter {
 }
 
 /// The levels of a shape.
-pub fn levels(shape: &Shape) -> Vec<Level> {
+pub fn levels(shape: &TreeShape) -> Vec<Level> {
     let mut levels: Vec<Level> = vec![];
     for r in &shape.runs {
         let (tables, bytes) = (r.tables.len(), r.size());
@@ -383,12 +383,12 @@ mod tests {
 
     #[test]
     fn ages_have_percentiles() {
-        let mut ages = Ages::default();
+        let mut ages = TombstoneAges::default();
         (1..=1000).for_each(|s| ages.add(1.0, s * 1_000_000));
         let [p50, p99, max] = ages.summary();
         assert!(
             (p50 / 500.0 - 1.0).abs() < 0.05 && (p99 / 990.0 - 1.0).abs() < 0.05 && max == 1000.0
         );
-        assert_eq!(Ages::default().summary(), [0.0; 3]);
+        assert_eq!(TombstoneAges::default().summary(), [0.0; 3]);
     }
 }

@@ -3,10 +3,10 @@
 use firn_tools::output::{Done, Failure};
 use plotters::prelude::*;
 
-use crate::meter::{Outcome, Point};
+use crate::meter::{MeterPoint, SimOutcome};
 
 /// What is drawn: file name, caption, axis, value.
-type Curve = (&'static str, &'static str, &'static str, fn(&Point) -> f64);
+type Curve = (&'static str, &'static str, &'static str, fn(&MeterPoint) -> f64);
 
 const CURVES: [Curve; 4] = [
     ("runs.svg", "Runs that a read may look into", "runs", |p| p.runs as f64),
@@ -23,16 +23,16 @@ const CURVES: [Curve; 4] = [
 ///
 /// # Errors
 /// What the plotting library says.
-pub fn all(outcomes: &[(String, Outcome)]) -> Done<Vec<(String, String)>> {
+pub fn all(outcomes: &[(String, SimOutcome)]) -> Done<Vec<(String, String)>> {
     CURVES.iter().map(|c| Ok((c.0.to_owned(), one(outcomes, c)?))).collect()
 }
 
-fn one(outcomes: &[(String, Outcome)], curve: &Curve) -> Done<String> {
+fn one(outcomes: &[(String, SimOutcome)], curve: &Curve) -> Done<String> {
     draw(outcomes, curve).map_err(|e| Failure::new(format!("cannot draw {}: {e}", curve.0)))
 }
 
 fn draw(
-    outcomes: &[(String, Outcome)],
+    outcomes: &[(String, SimOutcome)],
     (_, caption, axis, value): &Curve,
 ) -> Result<String, Box<dyn std::error::Error>> {
     let mut svg = String::new();
@@ -84,9 +84,10 @@ mod tests {
 
     #[test]
     fn a_plot_has_a_curve_for_each_outcome() {
-        let points =
-            (1..50).map(|i| Point { ops: i, runs: i as usize % 7, ..Point::default() }).collect();
-        let o = Outcome { points, ..Outcome::default() };
+        let points = (1..50)
+            .map(|i| MeterPoint { ops: i, runs: i as usize % 7, ..MeterPoint::default() })
+            .collect();
+        let o = SimOutcome { points, ..SimOutcome::default() };
         let plots = all(&[("one".to_owned(), o.clone()), ("two & more".to_owned(), o)]).unwrap();
         assert_eq!(plots.len(), CURVES.len());
         for (name, svg) in plots {

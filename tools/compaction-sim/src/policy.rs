@@ -27,7 +27,7 @@ pub const STRATEGIES: [&str; 10] =
 
 /// A policy with what else it sets.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Named {
+pub struct NamedPolicy {
     /// As the user wrote it.
     pub name: String,
     /// The engine's policy.
@@ -40,7 +40,7 @@ pub struct Named {
 ///
 /// # Errors
 /// A sentence about the text.
-pub fn parse(text: &str, of: &TreeOptions) -> Result<Named, String> {
+pub fn parse(text: &str, of: &TreeOptions) -> Result<NamedPolicy, String> {
     let (name, ratio) =
         text.split_once(':').map_or((text, None), |(name, ratio)| (name, Some(ratio)));
     let policy = if STRATEGIES.contains(&name) {
@@ -50,7 +50,7 @@ pub fn parse(text: &str, of: &TreeOptions) -> Result<Named, String> {
             .map_err(|e| format!("{e}; there are the strategies {} too", STRATEGIES.join(", ")))?
     };
     policy.check().map_err(|e| e.to_string())?;
-    Ok(Named { name: text.to_owned(), policy, ages: name == "tsa" })
+    Ok(NamedPolicy { name: text.to_owned(), policy, ages: name == "tsa" })
 }
 
 /// One of the ten. Its tables are those of the tree, and level 1 holds as many memtables as the

@@ -8,8 +8,8 @@
 //!
 //! It also says how long every flush and merge took, and how long writers were slowed or stood
 //! still until then. From these follow the speeds of the machine as that store found them
-//! ([`History::fitted`]), whatever else went on there: `compare` predicts with them how long
-//! writers are held up.
+//! ([`RecordedHistory::fitted`]), whatever else went on there: `compare` predicts with them how
+//! long writers are held up.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,22 +20,22 @@ use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table};
 use serde_json::{Value, json};
 
-use crate::cli::{Cli, CompareArgs, ReplayArgs, read};
+use crate::cli::{CompareArgs, ReplayArgs, SimCli, read};
 use crate::commands::{simulate_all, tell};
 use crate::machine::{Machine, MergeCost};
-use crate::meter::Outcome;
+use crate::meter::SimOutcome;
 use crate::policy;
 use crate::report::seconds;
 use crate::sim::{self, Setup};
-use crate::size::{Content, Sizes};
-use crate::workload::{Pattern, Phase, Workload};
+use crate::size::{ContentSize, Sizes};
+use crate::workload::{Pattern, SimPhase, SimWorkload};
 
 /// How often a machine's speeds are put right by what came of a simulation with them.
 const FITS: usize = 8;
 
 /// What a log tells of one tree.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct History {
+pub struct RecordedHistory {
     /// The tree.
     pub tree: String,
     /// Its policy, if the log tells of its opening.
@@ -82,7 +82,7 @@ struct Since {
 ///
 /// # Errors
 /// When the log tells of no flush, or of several trees and none is named.
-pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
+pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
     let events: Vec<Value> = text.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
     let mut names: Vec<&str> = events
         .iter()
@@ -102,7 +102,7 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
             ));
         }
     };
-    let mut h = History { tree: name.to_owned(), ..History::default() };
+    let mut h = RecordedHistory { tree: name.to_owned(), ..RecordedHistory::default() };
     let mut since = Since::default();
     for e in events.iter().filter(|e| e["tree"] == name || e["event"] == "open") {
         let n = |field: &str| e[field].as_u64().unwrap_or(0);
@@ -168,7 +168,7 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
     Ok(h)
 }
 
-fn load(path: &Path, tree: Option<&str>) -> Done<History> {
+fn load(path: &Path, tree: Option<&str>) -> Done<RecordedHistory> {
     let file = if OsEnv::new().list(path).is_ok() {
         path.join("EVENTS.jsonl")
     } else {
@@ -177,7 +177,7 @@ fn load(path: &Path, tree: Option<&str>) -> Done<History> {
     parse(&String::from_utf8_lossy(&read(&file)?), tree)
 }
 
-impl History {
+impl RecordedHistory {
     /// Whether every flush lies behind the one before.
     fn is_ascending(&self) -> bool {
         self.ranges.len() > 1 && self.ranges.windows(2).all(|w| w[0].1 <= w[1].0)
@@ -204,7 +204,7 @@ impl History {
         // A value as long as makes an entry in a table as large as those recorded, whatever
         // compressed them.
         let puts = (entries - deletes.min(entries)).max(1);
-        let content = |len: usize| Content {
+        let content = |len: usize| ContentSize {
             key_len: 16,
             value_len: (len, len),
             random: 0.0,
@@ -227,8 +227,8 @@ impl History {
         // What a memtable drops before its flush is not recorded: it was written all the same.
         let ops = entries + per_memtable / 2;
         let keys = if matches!(pattern, Pattern::Uniform) { keys as u64 } else { ops };
-        let phases = vec![Phase { pattern, ops, deletes: share }];
-        let workload = Workload {
+        let phases = vec![SimPhase { pattern, ops, deletes: share }];
+        let workload = SimWorkload {
             keys: keys.max(1),
             phases,
             content: content(value as usize),
@@ -249,7 +249,7 @@ impl History {
 
     /// Writes are for each byte that users wrote: simulated entries are only as long as the
     /// compressed ones in tables.
-    fn count_users_bytes(&self, o: &mut Outcome) {
+    fn count_users_bytes(&self, o: &mut SimOutcome) {
         let [entries, _, _, raw] = self.flushed;
         if raw > 0 && o.ops > 0 {
             let written = o.user_bytes * o.write_amplification;
@@ -315,7 +315,7 @@ impl History {
     /// simulating it a few times.
     ///
     /// # Errors
-    /// As [`setup`](History::setup).
+    /// As [`setup`](RecordedHistory::setup).
     pub fn fitted(&self, policy: &Policy, cores: f64) -> Done<Setup> {
         let keys = self.keys(policy)?;
         let recorded = self.speeds();
@@ -343,7 +343,7 @@ impl History {
     /// The number of keys that makes merges keep what they were recorded to keep.
     ///
     /// # Errors
-    /// As [`setup`](History::setup).
+    /// As [`setup`](RecordedHistory::setup).
     pub fn keys(&self, policy: &Policy) -> Done<f64> {
         let [_, _, read, kept] = self.merged;
         let entries = self.flushed[0] as f64;
@@ -373,7 +373,7 @@ impl History {
 ///
 /// # Errors
 /// A log that cannot be read or tells too little, and policies that are none.
-pub fn replay(args: &ReplayArgs, cli: &Cli, out: &mut dyn Write) -> Done {
+pub fn replay(args: &ReplayArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let h = load(&args.events, args.tree.as_deref())?;
     let recorded = h.policy.clone().unwrap_or_default();
     let keys = h.keys(&recorded)?;
@@ -386,7 +386,7 @@ pub fn replay(args: &ReplayArgs, cli: &Cli, out: &mut dyn Write) -> Done {
         cases.push((name.clone(), setup));
     }
     let outcomes = simulate_all("replay", &cases)?;
-    let named = |((name, _), mut o): (&(String, Setup), Outcome)| {
+    let named = |((name, _), mut o): (&(String, Setup), SimOutcome)| {
         h.count_users_bytes(&mut o);
         (o.policy, o.workload) = (name.clone(), format!("{} of {}", h.tree, args.events.display()));
         (name.clone(), o)
@@ -396,14 +396,14 @@ pub fn replay(args: &ReplayArgs, cli: &Cli, out: &mut dyn Write) -> Done {
 }
 
 /// A number in words.
-type Words = fn(f64) -> String;
+type RecordedWords = fn(f64) -> String;
 
 /// `compare`.
 ///
 /// # Errors
 /// A log that cannot be read or tells too little; [`Failure::Found`] when bytes written differ by
 /// more than the tolerance.
-pub fn compare(args: &CompareArgs, cli: &Cli, out: &mut dyn Write) -> Done {
+pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let h = load(&args.events, args.tree.as_deref())?;
     let Some(recorded) = h.policy.clone() else {
         return Err(Failure::with_next(
@@ -414,8 +414,8 @@ pub fn compare(args: &CompareArgs, cli: &Cli, out: &mut dyn Write) -> Done {
     let setup = h.fitted(&recorded, args.cores.max(0.1))?;
     let o = sim::run(&setup, &mut |_| ())?;
     let keys = setup.workload.keys;
-    let (number, size): (Words, Words) = (|v| count(v as u64), |v| bytes(v as u64));
-    let lines: [(_, f64, f64, Words); 9] = [
+    let (number, size): (RecordedWords, RecordedWords) = (|v| count(v as u64), |v| bytes(v as u64));
+    let lines: [(_, f64, f64, RecordedWords); 9] = [
         ("flushes", h.flushes as f64, o.flushes as f64, number),
         ("written by flushes", h.flushed[2] as f64, o.flush_bytes as f64, size),
         ("merges", h.jobs[0] as f64, o.merges as f64, number),

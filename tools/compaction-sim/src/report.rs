@@ -3,7 +3,7 @@
 use firn_tools::output::{Style, bytes, count, print_table, rate, row, table};
 use serde_json::{Value, json};
 
-use crate::meter::Outcome;
+use crate::meter::SimOutcome;
 
 /// Seconds for people.
 pub fn seconds(s: f64) -> String {
@@ -22,7 +22,7 @@ fn factor(f: f64) -> String {
 }
 
 /// One outcome: what it cost, then the levels.
-pub fn one(o: &Outcome, style: Style) -> String {
+pub fn one(o: &SimOutcome, style: Style) -> String {
     let mut t = table(&["", "value"]);
     let mut line = |name: &str, value: String| row(&mut t, [name.to_owned(), value]);
     line("policy", o.policy.clone());
@@ -79,7 +79,7 @@ pub fn one(o: &Outcome, style: Style) -> String {
 }
 
 /// Many outcomes, a line each.
-pub fn many(all: &[(String, Outcome)], style: Style) -> String {
+pub fn many(all: &[(String, SimOutcome)], style: Style) -> String {
     let header = [
         "case",
         "write amp",
@@ -117,9 +117,9 @@ pub fn many(all: &[(String, Outcome)], style: Style) -> String {
     print_table(&t, style)
 }
 
-/// Outcomes as JSON: an array of objects, `case` and the fields of [`Outcome`].
-pub fn to_json(all: &[(String, Outcome)]) -> Value {
-    let object = |(name, o): &(String, Outcome)| {
+/// Outcomes as JSON: an array of objects, `case` and the fields of [`SimOutcome`].
+pub fn to_json(all: &[(String, SimOutcome)]) -> Value {
+    let object = |(name, o): &(String, SimOutcome)| {
         let mut v = json!(o);
         v["case"] = json!(name);
         v
@@ -131,7 +131,7 @@ pub fn to_json(all: &[(String, Outcome)]) -> Value {
 ///
 /// # Errors
 /// Those of the writer.
-pub fn write_csv(all: &[(String, Outcome)], to: impl std::io::Write) -> Result<(), csv::Error> {
+pub fn write_csv(all: &[(String, SimOutcome)], to: impl std::io::Write) -> Result<(), csv::Error> {
     let mut w = csv::Writer::from_writer(to);
     for (i, (name, o)) in all.iter().enumerate() {
         let v = json!(o);

@@ -1,4 +1,4 @@
-//! The simulator: drives a [`Store`] through the engine's own policy functions, as `db` does.
+//! The simulator: drives a [`SimStore`] through the engine's own policy functions, as `db` does.
 //!
 //! The order of things is the engine's: a memtable that is full is sealed, a flush goes before a
 //! compaction, the most urgent job of [`pick`] is started with its inputs marked busy when it
@@ -13,17 +13,17 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use firn_kv::internals::compaction::{
-    Action, Job, RunShape, Shape, TableShape, delay, fill_delay, fits, pick, pressure,
+    Action, CompactionJob, RunShape, TableShape, TreeShape, delay, fill_delay, fits, pick, pressure,
 };
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
 
-use crate::exact::{Exact, Ttl};
-use crate::machine::{Cost, Load, Machine};
-use crate::meter::{Meter, Moment, Outcome};
-use crate::store::{Clock, EPOCH_MICROS, Made, Store};
-use crate::summary::Summary;
-use crate::workload::Workload;
+use crate::exact::{Exact, ExactTtl};
+use crate::machine::{Load, Machine, MachineCost};
+use crate::meter::{Moment, SimMeter, SimOutcome};
+use crate::store::{EPOCH_MICROS, MadeRuns, SimClock, SimStore};
+use crate::summary::RunSummary;
+use crate::workload::SimWorkload;
 
 /// How often a time-driven policy is asked while nothing else happens, in nanoseconds: as often as
 /// the engine's idle workers do.
@@ -35,7 +35,7 @@ pub struct Setup {
     /// The tree.
     pub options: TreeOptions,
     /// What is done to it.
-    pub workload: Workload,
+    pub workload: SimWorkload,
     /// The machine.
     pub machine: Machine,
     /// What each flush costs over what the machine says, in their order; 1 for those beyond the
@@ -54,7 +54,7 @@ pub type OnProgress<'a> = &'a mut dyn FnMut(f64);
 ///
 /// # Errors
 /// Options out of bounds, and what the engine's parts refuse.
-pub fn run(setup: &Setup, progress: OnProgress<'_>) -> Result<Outcome> {
+pub fn run(setup: &Setup, progress: OnProgress<'_>) -> Result<SimOutcome> {
     let (outcome, _) = run_to_shape(setup, progress)?;
     Ok(outcome)
 }
@@ -63,34 +63,34 @@ pub fn run(setup: &Setup, progress: OnProgress<'_>) -> Result<Outcome> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_to_shape(setup: &Setup, progress: OnProgress<'_>) -> Result<(Outcome, Shape)> {
+pub fn run_to_shape(setup: &Setup, progress: OnProgress<'_>) -> Result<(SimOutcome, TreeShape)> {
     let mut options = setup.options.clone();
     if setup.workload.ttl_micros > 0 {
-        options.purge = Some(Arc::new(Ttl(setup.workload.ttl_micros)));
+        options.purge = Some(Arc::new(ExactTtl(setup.workload.ttl_micros)));
     }
     options.check()?;
     let options = Arc::new(options);
     if setup.exact {
         Sim::new(setup, options.clone(), Exact::new(options, &setup.workload)?).run(progress)
     } else {
-        Sim::new(setup, options.clone(), Summary::new(options, &setup.workload)?).run(progress)
+        Sim::new(setup, options.clone(), RunSummary::new(options, &setup.workload)?).run(progress)
     }
 }
 
 /// A job at work.
-struct Running {
+struct RunningJob {
     /// `None` for a flush.
-    job: Option<Job>,
-    made: Made,
+    job: Option<CompactionJob>,
+    made: MadeRuns,
     bytes_in: u64,
-    cost: Cost,
+    cost: MachineCost,
     /// The share that is still to be done, 1 to 0.
     left: f64,
     /// When it was begun, waiting not counted.
     since: f64,
 }
 
-impl Running {
+impl RunningJob {
     fn bytes_out(&self) -> u64 {
         self.made.tables.iter().map(|t| t.size).sum()
     }
@@ -98,7 +98,7 @@ impl Running {
 
 /// How fast memtables fill and how fast they are flushed, as the engine's pacing sees it; times in
 /// nanoseconds.
-struct Fill {
+struct SimFill {
     /// The delay for each KiB of memtable.
     delay: u64,
     /// What a KiB took in the last flush; 0 before the first.
@@ -113,23 +113,23 @@ struct Sim<'a, S> {
     setup: &'a Setup,
     options: Arc<TreeOptions>,
     store: S,
-    shape: Shape,
-    running: Vec<Running>,
+    shape: TreeShape,
+    running: Vec<RunningJob>,
     now: f64,
     /// Whether the shape may want a job that it was not asked for yet.
     dirty: bool,
     delay: u64,
-    fill: Fill,
+    fill: SimFill,
     /// Bytes that the engine's pacing counts for an operation.
     memory_per_op: f64,
     flushes_begun: usize,
-    meter: Meter,
+    meter: SimMeter,
     total: u64,
 }
 
-impl<'a, S: Store> Sim<'a, S> {
+impl<'a, S: SimStore> Sim<'a, S> {
     fn new(setup: &'a Setup, options: Arc<TreeOptions>, store: S) -> Self {
-        let shape = Shape {
+        let shape = TreeShape {
             now_micros: EPOCH_MICROS,
             memtable_size: options.memtable_size as u64,
             table_size: options.table_size,
@@ -138,14 +138,14 @@ impl<'a, S: Store> Sim<'a, S> {
             next_run: u64::MAX,
         };
         let total = setup.workload.ops();
-        let meter = Meter::new(total, setup.picture);
+        let meter = SimMeter::new(total, setup.picture);
         let content = &setup.workload.content;
         let memory_per_op = match setup.workload.per_memtable {
             Some(n) => options.memtable_size as f64 / n.max(1) as f64,
             None => Memtable::cost(content.key_len, content.mean_value() as usize) as f64,
         };
         // The first memtable was begun at no time that counts.
-        let fill = Fill { delay: 0, flush_per_kib: 0, begun: f64::NEG_INFINITY, stood: 0.0 };
+        let fill = SimFill { delay: 0, flush_per_kib: 0, begun: f64::NEG_INFINITY, stood: 0.0 };
         Sim {
             setup,
             options,
@@ -176,7 +176,7 @@ impl<'a, S: Store> Sim<'a, S> {
         EPOCH_MICROS + (self.now / 1000.0) as u64
     }
 
-    fn run(mut self, progress: OnProgress<'_>) -> Result<(Outcome, Shape)> {
+    fn run(mut self, progress: OnProgress<'_>) -> Result<(SimOutcome, TreeShape)> {
         let written = if self.machine().threads == 0 {
             self.run_inline(progress)
         } else {
@@ -244,7 +244,7 @@ impl<'a, S: Store> Sim<'a, S> {
     }
 
     fn write(&mut self, ops: u64, interval: f64) -> Result<crate::store::Written> {
-        let w = self.store.write(ops, Clock { nanos: self.now, interval })?;
+        let w = self.store.write(ops, SimClock { nanos: self.now, interval })?;
         self.now += w.ops as f64 * interval;
         self.meter.outcome.ops += w.ops;
         self.meter.outcome.user_bytes += w.bytes;
@@ -375,11 +375,11 @@ impl<'a, S: Store> Sim<'a, S> {
     }
 
     /// Whether a running job waits for a flush, as the only thread does both.
-    fn is_paused(&self, r: &Running) -> bool {
+    fn is_paused(&self, r: &RunningJob) -> bool {
         self.machine().threads == 1 && r.job.is_some() && self.flushing() > 0
     }
 
-    fn speed(&self, r: &Running, load: Load) -> f64 {
+    fn speed(&self, r: &RunningJob, load: Load) -> f64 {
         if self.is_paused(r) {
             0.0
         } else {
@@ -413,27 +413,30 @@ impl<'a, S: Store> Sim<'a, S> {
         Ok(())
     }
 
-    fn start_flush(&mut self) -> Result<Running> {
+    fn start_flush(&mut self) -> Result<RunningJob> {
         let made = self.store.flush(self.wall())?;
         let bytes = made.tables.iter().map(|t| t.size).sum();
         let factor = self.setup.flush_factors.get(self.flushes_begun).copied().unwrap_or(1.0);
         self.flushes_begun += 1;
-        let Cost { cpu, device, wait } = self.machine().flush_cost(made.entries, bytes);
+        let MachineCost { cpu, device, wait } = self.machine().flush_cost(made.entries, bytes);
         let before = self.machine().before_flush;
-        let cost =
-            Cost { cpu: cpu * factor, device: device * factor, wait: wait * factor + before };
-        Ok(Running { job: None, made, bytes_in: 0, cost, left: 1.0, since: self.now + before })
+        let cost = MachineCost {
+            cpu: cpu * factor,
+            device: device * factor,
+            wait: wait * factor + before,
+        };
+        Ok(RunningJob { job: None, made, bytes_in: 0, cost, left: 1.0, since: self.now + before })
     }
 
     /// Starts the most urgent job, if there is one.
-    fn start_job(&mut self) -> Result<Option<Running>> {
+    fn start_job(&mut self) -> Result<Option<RunningJob>> {
         if !self.dirty {
             return Ok(None);
         }
         self.shape.now_micros = self.wall();
         let merging: Vec<u64> =
             self.running.iter().map(|r| r.bytes_in).filter(|&bytes| bytes > 0).collect();
-        let fitting = |job: &Job| fits(&self.options.policy, &self.shape, &merging, job);
+        let fitting = |job: &CompactionJob| fits(&self.options.policy, &self.shape, &merging, job);
         let Some(job) = pick(&self.options.policy, &self.shape).filter(fitting) else {
             // One that does not fit waits for another to end, and that makes the shape a new one.
             self.dirty = false;
@@ -443,7 +446,7 @@ impl<'a, S: Store> Sim<'a, S> {
         debug_assert_eq!(job.check(&self.shape), Ok(()));
         let made = match job.action {
             Action::Merge => self.store.merge(&self.shape, &job, self.wall())?,
-            Action::Move | Action::Drop => Made::default(),
+            Action::Move | Action::Drop => MadeRuns::default(),
         };
         let taken = mark(&mut self.shape, &job);
         let bytes_in = if job.action == Action::Merge { taken } else { 0 };
@@ -452,9 +455,9 @@ impl<'a, S: Store> Sim<'a, S> {
             Action::Merge => {
                 self.machine().merge_cost(job.inputs.len(), made.entries_in, bytes_in, bytes_out)
             }
-            Action::Move | Action::Drop => Cost::default(),
+            Action::Move | Action::Drop => MachineCost::default(),
         };
-        Ok(Some(Running { job: Some(job), made, bytes_in, cost, left: 1.0, since: self.now }))
+        Ok(Some(RunningJob { job: Some(job), made, bytes_in, cost, left: 1.0, since: self.now }))
     }
 
     fn making(&self) -> u64 {
@@ -464,7 +467,7 @@ impl<'a, S: Store> Sim<'a, S> {
             .sum()
     }
 
-    fn finish(&mut self, work: Running) -> Result<()> {
+    fn finish(&mut self, work: RunningJob) -> Result<()> {
         let out = work.bytes_out();
         let moment = Moment {
             seconds: self.now / 1e9,
@@ -512,7 +515,7 @@ impl<'a, S: Store> Sim<'a, S> {
         Ok(())
     }
 
-    fn add_run(&mut self, made: Made, bytes: u64) {
+    fn add_run(&mut self, made: MadeRuns, bytes: u64) {
         let o = &mut self.meter.outcome;
         o.flushes += 1;
         o.flush_bytes += bytes;
@@ -524,7 +527,7 @@ impl<'a, S: Store> Sim<'a, S> {
         }
     }
 
-    fn note_job(&mut self, job: &Job, bytes_in: u64, made: &Made, out: u64) {
+    fn note_job(&mut self, job: &CompactionJob, bytes_in: u64, made: &MadeRuns, out: u64) {
         let o = &mut self.meter.outcome;
         match job.action {
             Action::Merge => o.merges += 1,
@@ -541,9 +544,9 @@ impl<'a, S: Store> Sim<'a, S> {
     }
 }
 
-/// Marks the inputs of a job as busy and gives their bytes. The same as [`Shape::set_busy`],
+/// Marks the inputs of a job as busy and gives their bytes. The same as [`TreeShape::set_busy`],
 /// without a look at every table.
-fn mark(shape: &mut Shape, job: &Job) -> u64 {
+fn mark(shape: &mut TreeShape, job: &CompactionJob) -> u64 {
     let mut bytes = 0;
     for input in &job.inputs {
         let Some(run) =
@@ -565,7 +568,7 @@ fn mark(shape: &mut Shape, job: &Job) -> u64 {
 /// Does to the shape what the job does to the tree, in place, and gives the tables that are no
 /// more. The same as the engine's own [`apply`](firn_kv::internals::compaction::shape::apply),
 /// which copies and checks the whole shape: too slow for a hundred thousand tables.
-fn apply(shape: &mut Shape, job: &Job, outputs: Vec<TableShape>) -> Vec<u64> {
+fn apply(shape: &mut TreeShape, job: &CompactionJob, outputs: Vec<TableShape>) -> Vec<u64> {
     let mut out = outputs;
     let mut gone = vec![];
     for input in &job.inputs {

@@ -1,21 +1,21 @@
 //! How long table files are: the engine's own table writer, writing into files that only count.
 //!
-//! [`Counted`] is such a file; [`Sizes`] measures on a sample of entries what one entry costs in a
-//! file, so that tables of which only numbers are known have a size too.
+//! [`CountedSize`] is such a file; [`Sizes`] measures on a sample of entries what one entry costs
+//! in a file, so that tables of which only numbers are known have a size too.
 
 use std::path::Path;
 
 use firn_kv::WriteFile;
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::sstable::{TableOptions, TableWriter};
+use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::rng::{Rng, mix};
 
 /// A file that is not there; it knows how long it would be.
 #[derive(Default)]
-pub struct Counted(u64);
+pub struct CountedSize(u64);
 
-impl WriteFile for Counted {
+impl WriteFile for CountedSize {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.0 += bytes.len() as u64;
         Ok(())
@@ -32,7 +32,7 @@ impl WriteFile for Counted {
 
 /// A writer of a table that is only counted, with the options that the engine would give it.
 pub fn counted_table(options: &TreeOptions, level: u8, id: u64, now_micros: u64) -> TableWriter {
-    let o = TableOptions {
+    let o = WriterOptions {
         tree: 1,
         level,
         block_size: options.block_size,
@@ -41,14 +41,14 @@ pub fn counted_table(options: &TreeOptions, level: u8, id: u64, now_micros: u64)
         summary: options.summary.clone(),
         purge: options.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
         created_micros: now_micros,
-        ..TableOptions::default()
+        ..WriterOptions::default()
     };
-    TableWriter::new(Box::new(Counted::default()), Path::new("virtual"), id, o)
+    TableWriter::new(Box::new(CountedSize::default()), Path::new("virtual"), id, o)
 }
 
 /// What keys and values look like.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Content {
+pub struct ContentSize {
     /// Bytes of a key, at least 8.
     pub key_len: usize,
     /// Shortest and longest value in bytes; lengths are even between them.
@@ -59,7 +59,7 @@ pub struct Content {
     pub sample: Vec<u8>,
 }
 
-impl Content {
+impl ContentSize {
     /// Bytes of an average value.
     pub fn mean_value(&self) -> f64 {
         (self.value_len.0 + self.value_len.1) as f64 / 2.0
@@ -134,7 +134,7 @@ impl Sizes {
     /// What the table writer refuses.
     pub fn measure(
         options: &TreeOptions,
-        content: &Content,
+        content: &ContentSize,
         memtable: u64,
         total: u64,
     ) -> Result<Sizes> {
@@ -152,7 +152,7 @@ impl Sizes {
 
 fn sample(
     options: &TreeOptions,
-    content: &Content,
+    content: &ContentSize,
     level: u8,
     spread: u64,
     kind: Kind,
@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn an_entry_costs_its_bytes_and_a_little() {
-        let content = Content { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
+        let content =
+            ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
         let options =
             TreeOptions { compression: vec![firn_kv::Compression::None], ..TreeOptions::default() };
         let sizes = Sizes::measure(&options, &content, 1000, 1 << 30).unwrap();
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_value_has_its_length_and_its_stamp() {
-        let content = Content { key_len: 16, value_len: (8, 500), random: 0.5, sample: vec![] };
+        let content = ContentSize { key_len: 16, value_len: (8, 500), random: 0.5, sample: vec![] };
         let mut v = vec![];
         for len in [8, 9, 100, 500] {
             content.value(3, len, 0x0102, &mut v);

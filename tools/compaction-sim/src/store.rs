@@ -3,11 +3,11 @@
 //! either in the same way.
 
 use firn_kv::Result;
-use firn_kv::internals::compaction::{Job, Shape, TableShape};
+use firn_kv::internals::compaction::{CompactionJob, TableShape, TreeShape};
 
 /// When operations happen: `nanos` before the first, and so many between two.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Clock {
+pub struct SimClock {
     /// Nanoseconds since the simulation's beginning.
     pub nanos: f64,
     /// Nanoseconds from one operation to the next.
@@ -18,14 +18,14 @@ pub struct Clock {
 /// in-memory environment.
 pub const EPOCH_MICROS: u64 = 1_577_836_800_000_000;
 
-impl Clock {
+impl SimClock {
     /// The wall clock in microseconds when the `i`th operation from here is made, counted from 1.
     pub fn wall(&self, i: u64) -> u64 {
         EPOCH_MICROS + ((self.nanos + self.interval * i as f64) / 1000.0) as u64
     }
 }
 
-/// What a call of [`Store::write`] did.
+/// What a call of [`SimStore::write`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Written {
     /// Operations done.
@@ -40,7 +40,7 @@ pub struct Written {
 
 /// The tables that a flush or a merge made, with what is told of them.
 #[derive(Clone, Debug, Default)]
-pub struct Made {
+pub struct MadeRuns {
     /// The tables, in key order.
     pub tables: Vec<TableShape>,
     /// Entries written.
@@ -55,7 +55,7 @@ pub struct Made {
 
 /// What a user would find if everything were merged.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Live {
+pub struct LiveKeys {
     /// Keys with a value.
     pub keys: f64,
     /// Bytes that one copy of them takes in tables.
@@ -64,12 +64,12 @@ pub struct Live {
 
 /// A model of a tree's data: the memtable, those that wait for their flush, and the tables'
 /// contents.
-pub trait Store {
+pub trait SimStore {
     /// Does at most `ops` operations of the workload.
     ///
     /// # Errors
     /// What the engine's parts refuse.
-    fn write(&mut self, ops: u64, clock: Clock) -> Result<Written>;
+    fn write(&mut self, ops: u64, clock: SimClock) -> Result<Written>;
     /// Ends the memtable's time of taking writes and starts another.
     ///
     /// # Errors
@@ -81,16 +81,21 @@ pub trait Store {
     ///
     /// # Errors
     /// What the engine's parts refuse.
-    fn flush(&mut self, now_micros: u64) -> Result<Made>;
-    /// The output of a merge on this shape. The inputs stay until [`forget`](Store::forget).
+    fn flush(&mut self, now_micros: u64) -> Result<MadeRuns>;
+    /// The output of a merge on this shape. The inputs stay until [`forget`](SimStore::forget).
     ///
     /// # Errors
     /// What the engine's parts refuse.
-    fn merge(&mut self, shape: &Shape, job: &Job, now_micros: u64) -> Result<Made>;
+    fn merge(
+        &mut self,
+        shape: &TreeShape,
+        job: &CompactionJob,
+        now_micros: u64,
+    ) -> Result<MadeRuns>;
     /// Tables that are gone.
     fn forget(&mut self, tables: &[u64]);
     /// What lives now.
-    fn live(&self) -> Live;
+    fn live(&self) -> LiveKeys;
     /// Deletes that are still in tables: how many, and their age in microseconds.
     fn tombstones(&self, now_micros: u64) -> Vec<(f64, u64)>;
 }

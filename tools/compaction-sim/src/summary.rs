@@ -1,11 +1,11 @@
 //! The summary model: of each table only numbers are known, so that a petabyte takes megabytes.
 //! What a merge keeps is an expectation, not a count.
 //!
-//! A table is a few `Part`s, each with a range of the key space, evenly filled, and the number of
-//! writes (*draws*) of one phase of the workload that went into it. How many different keys so many
-//! draws make is known for each pattern (`Population`); so is which share of an older part's keys
-//! was not written again in newer ones: that share survives a merge. Everything that is merged is
-//! first cut where any part begins or ends; inside such a piece all is even.
+//! A table is a few `SummaryPart`s, each with a range of the key space, evenly filled, and the
+//! number of writes (*draws*) of one phase of the workload that went into it. How many different
+//! keys so many draws make is known for each pattern (`Population`); so is which share of an older
+//! part's keys was not written again in newer ones: that share survives a merge. Everything that is
+//! merged is first cut where any part begins or ends; inside such a piece all is even.
 //!
 //! A table keeps up to `STRETCHES` stretches of the key space apart, for what is dense where
 //! nothing lies beneath and thin elsewhere must stay there: spread evenly, keys would seem to hide
@@ -23,15 +23,15 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::compaction::{Job, Shape, TableShape};
+use firn_kv::internals::compaction::{CompactionJob, TableShape, TreeShape};
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
 use firn_workload::rng::mix;
 
 use crate::size::{EntrySize, Sizes};
-use crate::store::{Clock, Live, Made, Store, Written};
-use crate::workload::{Ops, Pattern, Phase, Workload};
+use crate::store::{LiveKeys, MadeRuns, SimClock, SimStore, Written};
+use crate::workload::{Pattern, SimOps, SimPhase, SimWorkload};
 
 /// The narrowest piece of the key space that is looked at.
 const NARROW: f64 = 1e-13;
@@ -65,7 +65,7 @@ const STEPS: f64 = 12.0;
 const LARGEST: f64 = 46.0;
 
 impl Population {
-    fn of(phase: &Phase, keys: f64) -> Population {
+    fn of(phase: &SimPhase, keys: f64) -> Population {
         match phase.pattern {
             Pattern::Uniform => Population::Uniform(keys),
             Pattern::Zipfian(skew) => Population::Popular(popular(keys as u64, skew)),
@@ -139,7 +139,7 @@ fn popular(keys: u64, skew: f64) -> Vec<f64> {
 
 /// An evenly filled range of keys with what one phase of the workload wrote there.
 #[derive(Clone, Copy, Debug, Default)]
-struct Part {
+struct SummaryPart {
     phase: usize,
     lo: f64,
     hi: f64,
@@ -153,16 +153,16 @@ struct Part {
     deleted_at: (f64, f64),
 }
 
-impl Part {
+impl SummaryPart {
     fn width(&self) -> f64 {
         (self.hi - self.lo).max(NARROW)
     }
 
     /// The share of it in `[lo, hi)`.
-    fn cut(&self, lo: f64, hi: f64) -> Part {
+    fn cut(&self, lo: f64, hi: f64) -> SummaryPart {
         let (lo, hi) = (lo.max(self.lo), hi.min(self.hi));
         let share = ((hi - lo) / self.width()).clamp(0.0, 1.0);
-        Part {
+        SummaryPart {
             lo,
             hi,
             draws: self.draws * share,
@@ -173,7 +173,7 @@ impl Part {
     }
 
     /// Takes in another part of the same phase.
-    fn join(&mut self, other: &Part) {
+    fn join(&mut self, other: &SummaryPart) {
         let span = |a: (f64, f64), n: f64, b: (f64, f64), m: f64| match (n > 0.0, m > 0.0) {
             (true, true) => (a.0.min(b.0), a.1.max(b.1)),
             (false, true) => b,
@@ -191,36 +191,36 @@ impl Part {
 
 /// A memtable.
 #[derive(Clone, Debug, Default)]
-struct Buffer {
-    parts: Vec<Part>,
+struct SummaryBuffer {
+    parts: Vec<SummaryPart>,
     used: f64,
 }
 
 /// See the module.
-pub struct Summary {
+pub struct RunSummary {
     options: Arc<TreeOptions>,
-    workload: Workload,
+    workload: SimWorkload,
     populations: Vec<Population>,
     sizes: Sizes,
     /// Memtable bytes that an operation of each phase takes.
     cost: Vec<(f64, f64)>,
     phase: usize,
     done: u64,
-    active: Buffer,
-    sealed: VecDeque<Buffer>,
-    tables: BTreeMap<u64, Vec<Part>>,
+    active: SummaryBuffer,
+    sealed: VecDeque<SummaryBuffer>,
+    tables: BTreeMap<u64, Vec<SummaryPart>>,
     /// Everything written so far, merged, by phase.
-    whole: Vec<Part>,
+    whole: Vec<SummaryPart>,
     next_id: u64,
 }
 
-impl Summary {
+impl RunSummary {
     /// An empty tree that the workload will be done to. Measures what entries cost in memtables and
     /// tables.
     ///
     /// # Errors
     /// What the engine's parts refuse.
-    pub fn new(options: Arc<TreeOptions>, workload: &Workload) -> Result<Summary> {
+    pub fn new(options: Arc<TreeOptions>, workload: &SimWorkload) -> Result<RunSummary> {
         let cost = match workload.per_memtable {
             Some(n) => {
                 vec![
@@ -242,7 +242,7 @@ impl Summary {
             workload.ops().max(1),
         )?;
         let keys = workload.keys.max(1) as f64;
-        Ok(Summary {
+        Ok(RunSummary {
             options,
             workload: workload.clone(),
             populations: workload.phases.iter().map(|p| Population::of(p, keys)).collect(),
@@ -250,7 +250,7 @@ impl Summary {
             cost,
             phase: 0,
             done: 0,
-            active: Buffer::default(),
+            active: SummaryBuffer::default(),
             sealed: VecDeque::new(),
             tables: BTreeMap::new(),
             whole: vec![],
@@ -268,12 +268,12 @@ impl Summary {
     }
 
     /// The parts that operations `from` to `to` of a phase make: ranges, draws, puts and deletes.
-    fn drawn(&self, phase: usize, from: u64, to: u64, at: (f64, f64)) -> Vec<Part> {
-        let Phase { pattern, deletes, .. } = self.workload.phases[phase];
+    fn drawn(&self, phase: usize, from: u64, to: u64, at: (f64, f64)) -> Vec<SummaryPart> {
+        let SimPhase { pattern, deletes, .. } = self.workload.phases[phase];
         let (n, keys) = ((to - from) as f64, self.keys());
         let part = |lo: f64, hi: f64, draws: f64, deletes: f64| {
             let hi = hi.max(lo + NARROW);
-            Part {
+            SummaryPart {
                 phase,
                 lo,
                 hi,
@@ -315,7 +315,13 @@ impl Summary {
 
     /// Share of the keys of an older part that `newer` runs leave as they are, in a piece of the
     /// key space. What the older part's own run (`beside`) holds has had its effect on it already.
-    fn survives(&self, older: &Part, beside: &[Part], newer: &[Part], width: f64) -> f64 {
+    fn survives(
+        &self,
+        older: &SummaryPart,
+        beside: &[SummaryPart],
+        newer: &[SummaryPart],
+        width: f64,
+    ) -> f64 {
         let keys = self.keys() * width;
         let mut share = 1.0;
         for n in newer {
@@ -345,16 +351,16 @@ impl Summary {
 
     /// Merges the parts that runs, newest first, have in one piece, into one for each phase (of a
     /// queue one for puts and one for deletes), newest first.
-    fn merge_piece(&self, runs: &[Vec<Part>], lo: f64, hi: f64) -> Vec<Part> {
+    fn merge_piece(&self, runs: &[Vec<SummaryPart>], lo: f64, hi: f64) -> Vec<SummaryPart> {
         let width = (hi - lo).max(NARROW);
-        let mut merged: Vec<Part> = vec![];
+        let mut merged: Vec<SummaryPart> = vec![];
         for run in runs {
             let newer = merged.clone();
             for p in run {
                 let share = self.survives(p, run, &newer, width);
-                let kept = Part { puts: p.puts * share, deletes: p.deletes * share, ..*p };
+                let kept = SummaryPart { puts: p.puts * share, deletes: p.deletes * share, ..*p };
                 let queue = matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_));
-                let same = |m: &&mut Part| {
+                let same = |m: &&mut SummaryPart| {
                     m.phase == p.phase && (!queue || (m.deletes > 0.0) == (p.deletes > 0.0))
                 };
                 match merged.iter_mut().find(same) {
@@ -367,13 +373,13 @@ impl Summary {
     }
 
     /// Counts different keys anew, of a part that was drawn in portions.
-    fn recount(&self, p: &mut Part) {
+    fn recount(&self, p: &mut SummaryPart) {
         let share = p.deletes / (p.puts + p.deletes).max(1e-9);
         let all = self.populations[p.phase].distinct(p.draws, p.width());
         (p.puts, p.deletes) = (all * (1.0 - share), all * share);
     }
 
-    fn part_bytes(&self, p: &Part, size: &EntrySize) -> f64 {
+    fn part_bytes(&self, p: &SummaryPart, size: &EntrySize) -> f64 {
         p.puts * size.put + p.deletes * size.delete
     }
 
@@ -381,12 +387,12 @@ impl Summary {
     /// nothing lies beneath), cut as the job says.
     fn tables_of(
         &mut self,
-        pieces: Vec<(Vec<Part>, EntrySize, bool)>,
+        pieces: Vec<(Vec<SummaryPart>, EntrySize, bool)>,
         cut: &firn_kv::internals::compaction::Cuts,
-        place: Place,
-    ) -> Made {
-        let mut made = Made::default();
-        let mut open = Open::default();
+        place: SummaryPlace,
+    ) -> MadeRuns {
+        let mut made = MadeRuns::default();
+        let mut open = OpenRun::default();
         let mut ends = cut.at.iter().map(|k| from_key(k)).peekable();
         for (parts, size, alone) in pieces {
             let Some((lo, hi)) = hull(&parts) else { continue };
@@ -406,13 +412,14 @@ impl Summary {
                     (until, false)
                 };
                 // What has nothing left still tells what older parts have gone through.
-                let queue =
-                    |p: &&Part| matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_));
+                let queue = |p: &&SummaryPart| {
+                    matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_))
+                };
                 let kept = parts
                     .iter()
                     .filter(|p| p.puts + p.deletes > 0.0 || !queue(p))
                     .map(|p| p.cut(from, to));
-                let stretch = Stretch { lo: from, hi: to, parts: kept.collect() };
+                let stretch = KeyStretch { lo: from, hi: to, parts: kept.collect() };
                 open.bytes += stretch.parts.iter().map(|p| self.part_bytes(p, &size)).sum::<f64>();
                 open.settled = (open.settled.0 || alone, open.settled.1 && alone);
                 open.stretches.push(stretch);
@@ -440,12 +447,12 @@ impl Summary {
         made
     }
 
-    fn close(&mut self, open: &mut Open, place: Place, end: f64) -> Option<TableShape> {
+    fn close(&mut self, open: &mut OpenRun, place: SummaryPlace, end: f64) -> Option<TableShape> {
         let mut done = std::mem::take(open);
         self.join_alike(&mut done.stretches);
-        let parts: Vec<Part> = done.stretches.into_iter().flat_map(|s| s.parts).collect();
+        let parts: Vec<SummaryPart> = done.stretches.into_iter().flat_map(|s| s.parts).collect();
         let (lo, hi) = hull(&parts)?;
-        let sum = |f: fn(&Part) -> f64| parts.iter().map(f).sum::<f64>();
+        let sum = |f: fn(&SummaryPart) -> f64| parts.iter().map(f).sum::<f64>();
         let (puts, deletes) = (sum(|p| p.puts), sum(|p| p.deletes));
         let entries = (puts + deletes).round() as u64;
         if entries == 0 {
@@ -459,7 +466,7 @@ impl Summary {
         // parts lie over.
         let first = to_key(lo);
         let last = to_key(hi.min(end)).saturating_sub(1).max(first);
-        let at = |f: fn(&Part) -> f64, least: bool| {
+        let at = |f: fn(&SummaryPart) -> f64, least: bool| {
             let all = parts.iter().map(f);
             if least { all.fold(f64::MAX, f64::min) } else { all.fold(0.0, f64::max) }
         };
@@ -495,7 +502,7 @@ impl Summary {
 
     /// Joins neighbours that are equally full, and then those that differ least, until few are
     /// left.
-    fn join_alike(&self, stretches: &mut Vec<Stretch>) {
+    fn join_alike(&self, stretches: &mut Vec<KeyStretch>) {
         loop {
             let moved = stretches.windows(2).map(|w| w[0].moved(&w[1])).enumerate();
             let Some((i, least)) = moved.min_by(|a, b| a.1.total_cmp(&b.1)) else { return };
@@ -508,9 +515,9 @@ impl Summary {
     }
 
     /// Makes one stretch of two.
-    fn join(&self, into: &mut Stretch, next: Stretch) {
+    fn join(&self, into: &mut KeyStretch, next: KeyStretch) {
         let (lo, hi) = (into.lo, next.hi);
-        let distinct = |p: &Part| self.populations[p.phase].distinct(p.draws, p.width());
+        let distinct = |p: &SummaryPart| self.populations[p.phase].distinct(p.draws, p.width());
         let mut counts: Vec<f64> = into.parts.iter().map(distinct).collect();
         for p in next.parts {
             match into
@@ -536,7 +543,7 @@ impl Summary {
     }
 
     /// Drops what a merge may drop where nothing lies beneath: deletes, and puts that have expired.
-    fn settle(&self, parts: &mut [Part], now: f64, vanished: &mut Vec<(f64, u64)>) {
+    fn settle(&self, parts: &mut [SummaryPart], now: f64, vanished: &mut Vec<(f64, u64)>) {
         for p in parts {
             if p.deletes > 0.0 {
                 note_ages(vanished, p.deletes, p.deleted_at, now);
@@ -562,19 +569,19 @@ fn note_ages(into: &mut Vec<(f64, u64)>, n: f64, at: (f64, f64), now: f64) {
 }
 
 /// A stretch of a table, evenly filled.
-struct Stretch {
+struct KeyStretch {
     lo: f64,
     hi: f64,
-    parts: Vec<Part>,
+    parts: Vec<SummaryPart>,
 }
 
-impl Stretch {
+impl KeyStretch {
     fn entries(&self) -> f64 {
         self.parts.iter().map(|p| p.puts + p.deletes).sum()
     }
 
     /// The share of entries that would move if both were one.
-    fn moved(&self, next: &Stretch) -> f64 {
+    fn moved(&self, next: &KeyStretch) -> f64 {
         let (a, b, gap) = (self.hi - self.lo, next.hi - next.lo, (next.lo - self.hi).max(0.0));
         let (n, m) = (self.entries(), next.entries());
         let density = (n + m) / (a + b + gap).max(NARROW);
@@ -584,28 +591,28 @@ impl Stretch {
 }
 
 /// A table in the making.
-struct Open {
-    stretches: Vec<Stretch>,
+struct OpenRun {
+    stretches: Vec<KeyStretch>,
     bytes: f64,
     /// Whether some of it, and whether all of it, has nothing beneath.
     settled: (bool, bool),
 }
 
-impl Default for Open {
-    fn default() -> Open {
-        Open { stretches: vec![], bytes: 0.0, settled: (false, true) }
+impl Default for OpenRun {
+    fn default() -> OpenRun {
+        OpenRun { stretches: vec![], bytes: 0.0, settled: (false, true) }
     }
 }
 
 /// When tables are made, and of what.
 #[derive(Clone, Copy)]
-struct Place {
+struct SummaryPlace {
     now_micros: u64,
     newest_micros: u64,
     oldest: Option<u64>,
 }
 
-fn hull(parts: &[Part]) -> Option<(f64, f64)> {
+fn hull(parts: &[SummaryPart]) -> Option<(f64, f64)> {
     let full = || parts.iter().filter(|p| p.puts + p.deletes > 0.0);
     full().next()?;
     Some((full().map(|p| p.lo).fold(f64::MAX, f64::min), full().map(|p| p.hi).fold(0.0, f64::max)))
@@ -627,12 +634,13 @@ fn from_key(key: &[u8]) -> f64 {
 }
 
 /// What an operation of a phase takes of a memtable, measured by filling a small one.
-fn memtable_cost(workload: &Workload, pattern: Phase, size: usize) -> Result<f64> {
+fn memtable_cost(workload: &SimWorkload, pattern: SimPhase, size: usize) -> Result<f64> {
     let capacity = size.min(4 << 20);
     let mem = Memtable::new(&ArenaPool::new(0), capacity)?;
-    let alone = Workload { phases: vec![Phase { ops: u64::MAX, ..pattern }], ..workload.clone() };
+    let alone =
+        SimWorkload { phases: vec![SimPhase { ops: u64::MAX, ..pattern }], ..workload.clone() };
     let (mut key, mut value, mut n) = (vec![], vec![], 0u64);
-    for op in Ops::new(&alone) {
+    for op in SimOps::new(&alone) {
         let len = if op.delete { 0 } else { workload.content.len_of(n + 1) };
         workload.content.key(op.place, &mut key);
         if !mem.reserve(Memtable::cost(key.len(), len)) {
@@ -646,19 +654,23 @@ fn memtable_cost(workload: &Workload, pattern: Phase, size: usize) -> Result<f64
 }
 
 /// The cost of each phase's operations; of a queue those before it has its length and those after.
-fn costs(workload: &Workload, size: usize) -> Result<Vec<(f64, f64)>> {
-    let of = |p: &Phase| match p.pattern {
+fn costs(workload: &SimWorkload, size: usize) -> Result<Vec<(f64, f64)>> {
+    let of = |p: &SimPhase| match p.pattern {
         Pattern::Queue(_) => {
-            let grown = memtable_cost(workload, Phase { pattern: Pattern::Queue(1), ..*p }, size)?;
-            Ok((memtable_cost(workload, Phase { pattern: Pattern::Series(1), ..*p }, size)?, grown))
+            let grown =
+                memtable_cost(workload, SimPhase { pattern: Pattern::Queue(1), ..*p }, size)?;
+            Ok((
+                memtable_cost(workload, SimPhase { pattern: Pattern::Series(1), ..*p }, size)?,
+                grown,
+            ))
         }
         _ => memtable_cost(workload, *p, size).map(|c| (c, c)),
     };
     workload.phases.iter().map(of).collect()
 }
 
-impl Store for Summary {
-    fn write(&mut self, ops: u64, clock: Clock) -> Result<Written> {
+impl SimStore for RunSummary {
+    fn write(&mut self, ops: u64, clock: SimClock) -> Result<Written> {
         let mut done = Written::default();
         while done.ops < ops {
             let Some(phase) = self.workload.phases.get(self.phase).copied() else {
@@ -715,28 +727,35 @@ impl Store for Summary {
         self.sealed.len()
     }
 
-    fn flush(&mut self, now_micros: u64) -> Result<Made> {
-        let Some(buffer) = self.sealed.pop_front() else { return Ok(Made::default()) };
-        let mut runs: Vec<Vec<Part>> = buffer.parts.into_iter().rev().map(|p| vec![p]).collect();
+    fn flush(&mut self, now_micros: u64) -> Result<MadeRuns> {
+        let Some(buffer) = self.sealed.pop_front() else { return Ok(MadeRuns::default()) };
+        let mut runs: Vec<Vec<SummaryPart>> =
+            buffer.parts.into_iter().rev().map(|p| vec![p]).collect();
         runs.iter_mut().flatten().for_each(|p| self.recount(p));
         let flushed =
-            |(lo, hi, runs): Piece| (self.merge_piece(&runs, lo, hi), self.sizes.flushed, false);
+            |(lo, hi, runs): RunPiece| (self.merge_piece(&runs, lo, hi), self.sizes.flushed, false);
         let pieces = pieces(&runs, &[]).into_iter().map(flushed).collect();
-        let place = Place { now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
+        let place =
+            SummaryPlace { now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
         let cut =
             firn_kv::internals::compaction::Cuts { size: self.options.table_size, at: vec![] };
         Ok(self.tables_of(pieces, &cut, place))
     }
 
-    fn merge(&mut self, shape: &Shape, job: &Job, now_micros: u64) -> Result<Made> {
+    fn merge(
+        &mut self,
+        shape: &TreeShape,
+        job: &CompactionJob,
+        now_micros: u64,
+    ) -> Result<MadeRuns> {
         let taken: HashSet<u64> =
             job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
-        let Some((first_key, last_key)) = job.range(shape) else { return Ok(Made::default()) };
+        let Some((first_key, last_key)) = job.range(shape) else { return Ok(MadeRuns::default()) };
         let (mut runs, mut beneath, mut entries_in) = (vec![], vec![], 0.0);
         let (mut newest, mut oldest): (u64, Option<u64>) = (0, None);
         let mut first = true;
         for run in &shape.runs {
-            let mut parts: Vec<Part> = vec![];
+            let mut parts: Vec<SummaryPart> = vec![];
             let near = &run.tables[run.overlapping(&first_key, &last_key)];
             for t in near {
                 if taken.contains(&t.id) {
@@ -786,7 +805,7 @@ impl Store for Summary {
             }
             out.push((merged, if alone { self.sizes.bottom } else { self.sizes.merged }, alone));
         }
-        let place = Place { now_micros, newest_micros: newest, oldest };
+        let place = SummaryPlace { now_micros, newest_micros: newest, oldest };
         let mut made = self.tables_of(out, &job.cuts, place);
         made.entries_in = entries_in;
         made.vanished = vanished;
@@ -799,14 +818,15 @@ impl Store for Summary {
         });
     }
 
-    fn live(&self) -> Live {
-        let mut newest_first: Vec<Vec<Part>> = self.whole.iter().rev().map(|p| vec![*p]).collect();
+    fn live(&self) -> LiveKeys {
+        let mut newest_first: Vec<Vec<SummaryPart>> =
+            self.whole.iter().rev().map(|p| vec![*p]).collect();
         newest_first.iter_mut().flatten().for_each(|p| self.recount(p));
         let mut keys = 0.0;
         for (lo, hi, runs) in pieces(&newest_first, &[]) {
             keys += self.merge_piece(&runs, lo, hi).iter().map(|p| p.puts).sum::<f64>();
         }
-        Live { keys, bytes: keys * self.sizes.bottom.put }
+        LiveKeys { keys, bytes: keys * self.sizes.bottom.put }
     }
 
     fn tombstones(&self, now_micros: u64) -> Vec<(f64, u64)> {
@@ -819,7 +839,7 @@ impl Store for Summary {
 }
 
 /// Adds what was drawn to the last part of its phase and kind.
-fn remember(parts: &mut Vec<Part>, p: Part) {
+fn remember(parts: &mut Vec<SummaryPart>, p: SummaryPart) {
     match parts
         .iter_mut()
         .rev()
@@ -843,11 +863,11 @@ fn union(sorted: &[(f64, f64)]) -> Vec<(f64, f64)> {
 }
 
 /// A piece of the key space with what each run has there, newest run first.
-type Piece = (f64, f64, Vec<Vec<Part>>);
+type RunPiece = (f64, f64, Vec<Vec<SummaryPart>>);
 
 /// The runs, newest first, cut at every bound of a part or of `also`: pieces in key order. The
 /// parts of a run are sorted, but those of one table may lie over each other.
-fn pieces(runs: &[Vec<Part>], also: &[(f64, f64)]) -> Vec<Piece> {
+fn pieces(runs: &[Vec<SummaryPart>], also: &[(f64, f64)]) -> Vec<RunPiece> {
     let mut bounds: Vec<f64> = runs.iter().flatten().flat_map(|p| [p.lo, p.hi]).collect();
     let (Some(lo), Some(hi)) = (
         bounds.iter().copied().min_by(f64::total_cmp),
@@ -862,13 +882,13 @@ fn pieces(runs: &[Vec<Part>], also: &[(f64, f64)]) -> Vec<Piece> {
     let mut out = Vec::with_capacity(bounds.len());
     for w in bounds.windows(2) {
         let (lo, hi) = (w[0], w[1]);
-        let inside = |p: &&Part| p.lo < hi - NARROW / 2.0 && p.hi > lo + NARROW / 2.0;
+        let inside = |p: &&SummaryPart| p.lo < hi - NARROW / 2.0 && p.hi > lo + NARROW / 2.0;
         let mut here = Vec::with_capacity(runs.len());
         for (run, at) in runs.iter().zip(&mut at) {
             while run.get(*at).is_some_and(|p| p.hi <= lo + NARROW / 2.0) {
                 *at += 1;
             }
-            let parts: Vec<Part> =
+            let parts: Vec<SummaryPart> =
                 run[*at..].iter().take(OVERLAID).filter(inside).map(|p| p.cut(lo, hi)).collect();
             if !parts.is_empty() {
                 here.push(parts);

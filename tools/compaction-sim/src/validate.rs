@@ -5,31 +5,31 @@ use std::io::Write;
 
 use firn_kv::OsEnv;
 use firn_kv::{Compression, Db, DbOptions, TreeOptions};
-use firn_tools::io::Watch;
+use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Failure, bytes, print_table, row, table};
 
-use crate::cli::{Cli, ValidateArgs, read};
+use crate::cli::{SimCli, ValidateArgs, read};
 use crate::commands::simulate_all;
 use crate::engine;
 use crate::machine::Machine;
-use crate::meter::Outcome;
+use crate::meter::SimOutcome;
 use crate::policy::{self, STRATEGIES};
-use crate::recorded::{self, History};
+use crate::recorded::{self, RecordedHistory};
 use crate::report::seconds;
 use crate::sim::{self, Setup};
-use crate::size::Content;
-use crate::workload::{Kind, Workload};
+use crate::size::ContentSize;
+use crate::workload::{SimOpKind, SimWorkload};
 
-fn workload(kind: Kind, ops: u64, keys: u64, content: Content) -> Workload {
+fn workload(kind: SimOpKind, ops: u64, keys: u64, content: ContentSize) -> SimWorkload {
     let (keys, phases) = kind.phases(ops, keys);
-    Workload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
+    SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
 }
 
 /// `validate`.
 ///
 /// # Errors
 /// [`Failure::Found`] when a prediction is further off than promised.
-pub fn run(args: &ValidateArgs, cli: &Cli, out: &mut dyn Write) -> Done {
+pub fn run(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let wanted = |part: &str| args.parts.is_empty() || args.parts.iter().any(|p| p == part);
     let sample = args.sample.as_deref().map(read).transpose()?.unwrap_or_default();
     let mut good = true;
@@ -67,7 +67,7 @@ pub fn small_tree(
         ..TreeOptions::default()
     };
     let options = TreeOptions { policy: policy::parse(policy_name, &options)?.policy, ..options };
-    let content = Content { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
     let workload = workload(workload_name.parse()?, ops, ops / 4, content);
     let machine = Machine { threads: 0, instant: true, ..Machine::default() };
     Ok(Setup {
@@ -81,13 +81,13 @@ pub fn small_tree(
 }
 
 /// Space amplification after each flush, on average; the first tenth of the run is not looked at.
-pub fn mean_space(o: &Outcome) -> f64 {
+pub fn mean_space(o: &SimOutcome) -> f64 {
     let late = || o.points.iter().filter(|p| p.ops * 10 >= o.ops && p.live_bytes > 0.0);
     late().map(|p| p.bytes as f64 / p.live_bytes).sum::<f64>() / late().count().max(1) as f64
 }
 
 /// Writes and space of the summary model against those of the exact one.
-fn summary(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
+fn summary(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     let policies = [
         "lo+1:6",
         "lo+1:10",
@@ -132,7 +132,7 @@ fn summary(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
     ]);
     let mut good = true;
     for ((name, _), pair) in cases.iter().step_by(2).zip(outcomes.chunks(2)) {
-        let values = |o: &Outcome| [o.write_amplification, mean_space(o), o.space_amplification];
+        let values = |o: &SimOutcome| [o.write_amplification, mean_space(o), o.space_amplification];
         let (real, ours) = (values(&pair[0]), values(&pair[1]));
         let mut cells = vec![name.clone()];
         for (real, ours) in real.into_iter().zip(ours) {
@@ -147,7 +147,7 @@ fn summary(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
 }
 
 /// Write amplification of the summary model against the engine's, with compressed data.
-fn compressed(sample: &[u8], cli: &Cli, out: &mut dyn Write) -> Done<bool> {
+fn compressed(sample: &[u8], cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     let mut t = table(&["write amplification, LZ4", "engine", "simulated", "differs"]);
     let mut good = true;
     for name in [
@@ -169,8 +169,8 @@ fn compressed(sample: &[u8], cli: &Cli, out: &mut dyn Write) -> Done<bool> {
                 ..TreeOptions::default()
             };
             options.policy = policy::parse(name, &options).map_err(Failure::new)?.policy;
-            let kind: Kind = workload_name.parse().map_err(Failure::new)?;
-            let content = Content {
+            let kind: SimOpKind = workload_name.parse().map_err(Failure::new)?;
+            let content = ContentSize {
                 key_len: 16,
                 value_len: (200, 200),
                 random: 0.5,
@@ -209,7 +209,7 @@ fn compressed(sample: &[u8], cli: &Cli, out: &mut dyn Write) -> Done<bool> {
 }
 
 /// One run of the real engine with threads and files, as its event log tells it.
-fn measure(options: &TreeOptions, workload: &Workload) -> Done<History> {
+fn measure(options: &TreeOptions, workload: &SimWorkload) -> Done<RecordedHistory> {
     let dir = std::env::temp_dir().join(format!("compaction-sim-{}", std::process::id()));
     let clean = || -> Done {
         let env = OsEnv::new();
@@ -231,7 +231,7 @@ fn measure(options: &TreeOptions, workload: &Workload) -> Done<History> {
 /// `compare` predicts it from each log, and as predicted with the speeds of the machine under the
 /// first of the policies. How much of the processor is whose decides much, so it wants a machine
 /// that does nothing else.
-fn overload(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
+fn overload(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     let mut t = table(&[
         "writers held up",
         "measured",
@@ -240,8 +240,8 @@ fn overload(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
         "by the first's speeds",
         "differs",
     ]);
-    let content = Content { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
-    let workload = workload(Kind::Insert, 4_000_000, 0, content);
+    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+    let workload = workload(SimOpKind::Insert, 4_000_000, 0, content);
     let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
     let (mut good, mut first) = (true, None);
     for name in ["leveled:4:base=16m", "tiered:2", "lazy-leveled:3", "full:4"] {
@@ -277,8 +277,8 @@ fn overload(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
 }
 
 /// The ten strategies over 1 TiB.
-fn sweep(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
-    let content = Content { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+fn sweep(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
+    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
     let ops = (1u64 << 40) / 116;
     let mut cases = vec![];
     for name in STRATEGIES {
@@ -290,7 +290,7 @@ fn sweep(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
             tombstone_age_secs: if named.ages { 3600 } else { 0 },
             ..options
         };
-        let workload = workload(Kind::Deletes(0.1), ops, ops / 4, content.clone());
+        let workload = workload(SimOpKind::Deletes(0.1), ops, ops / 4, content.clone());
         cases.push((
             name.to_owned(),
             Setup {
@@ -303,7 +303,7 @@ fn sweep(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
             },
         ));
     }
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let outcomes = simulate_all("sweep", &cases)?;
     let took = watch.seconds();
     let all: Vec<_> = cases.into_iter().map(|c| c.0).zip(outcomes).collect();

@@ -1,7 +1,7 @@
 //! Workloads: streams of puts and deletes over a domain of keys, the same for the real engine and
 //! for both models.
 //!
-//! A workload is a row of [`Phase`]s over `keys` keys, which lie evenly in the space of 64-bit
+//! A workload is a row of [`SimPhase`]s over `keys` keys, which lie evenly in the space of 64-bit
 //! numbers: key `i` is written as the number `i` × 2^64 / `keys`. Equal seeds give equal
 //! operations.
 
@@ -12,7 +12,7 @@ use firn_workload::dist::Zipfian;
 use firn_workload::keys::Permutation;
 use firn_workload::rng::Rng;
 
-use crate::size::Content;
+use crate::size::ContentSize;
 
 /// In which order keys are taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +35,7 @@ pub enum Pattern {
 
 /// One part of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Phase {
+pub struct SimPhase {
     /// Which keys.
     pub pattern: Pattern,
     /// How many operations.
@@ -46,13 +46,13 @@ pub struct Phase {
 
 /// What is done to a tree.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Workload {
+pub struct SimWorkload {
     /// Number of keys in the domain.
     pub keys: u64,
     /// What happens, in order.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<SimPhase>,
     /// What keys and values look like.
-    pub content: Content,
+    pub content: ContentSize,
     /// Age in microseconds at which a put expires; 0 for never.
     pub ttl_micros: u64,
     /// The seed of all chance.
@@ -64,7 +64,7 @@ pub struct Workload {
 
 /// A workload by name, before it is known how large it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum SimOpKind {
     /// Unique keys in random order.
     Insert,
     /// Unique keys, ascending.
@@ -83,31 +83,31 @@ pub enum Kind {
     MassDelete(f64),
 }
 
-impl Kind {
+impl SimOpKind {
     /// The names, for help texts.
     pub const NAMES: &str = "insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeseries[:SERIES], queue[:SHARE], massdelete[:SHARE]";
 
     /// The phases for `ops` operations over `keys` keys, and the number of keys that this takes.
-    pub fn phases(self, ops: u64, keys: u64) -> (u64, Vec<Phase>) {
-        let phase = |pattern, ops, deletes| Phase { pattern, ops, deletes };
-        let load = |then: Phase| {
+    pub fn phases(self, ops: u64, keys: u64) -> (u64, Vec<SimPhase>) {
+        let phase = |pattern, ops, deletes| SimPhase { pattern, ops, deletes };
+        let load = |then: SimPhase| {
             let first = keys.min(ops);
-            (keys, vec![phase(Pattern::Unique, first, 0.0), Phase { ops: ops - first, ..then }])
+            (keys, vec![phase(Pattern::Unique, first, 0.0), SimPhase { ops: ops - first, ..then }])
         };
         match self {
-            Kind::Insert => (ops, vec![phase(Pattern::Unique, ops, 0.0)]),
-            Kind::Sequential => (ops, vec![phase(Pattern::Series(1), ops, 0.0)]),
-            Kind::TimeSeries(series) => {
+            SimOpKind::Insert => (ops, vec![phase(Pattern::Unique, ops, 0.0)]),
+            SimOpKind::Sequential => (ops, vec![phase(Pattern::Series(1), ops, 0.0)]),
+            SimOpKind::TimeSeries(series) => {
                 (ops, vec![phase(Pattern::Series(series.max(1)), ops, 0.0)])
             }
-            Kind::Uniform => load(phase(Pattern::Uniform, 0, 0.0)),
-            Kind::Zipfian(skew) => load(phase(Pattern::Zipfian(skew), 0, 0.0)),
-            Kind::Deletes(share) => load(phase(Pattern::Uniform, 0, share)),
-            Kind::Queue(share) => {
+            SimOpKind::Uniform => load(phase(Pattern::Uniform, 0, 0.0)),
+            SimOpKind::Zipfian(skew) => load(phase(Pattern::Zipfian(skew), 0, 0.0)),
+            SimOpKind::Deletes(share) => load(phase(Pattern::Uniform, 0, share)),
+            SimOpKind::Queue(share) => {
                 let live = ((ops as f64 * share) as u64).clamp(1, ops);
                 (live + (ops - live).div_ceil(2), vec![phase(Pattern::Queue(live), ops, 0.0)])
             }
-            Kind::MassDelete(share) => {
+            SimOpKind::MassDelete(share) => {
                 let puts = (ops as f64 / (1.0 + share)) as u64;
                 (
                     puts,
@@ -121,10 +121,10 @@ impl Kind {
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for SimOpKind {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Kind, String> {
+    fn from_str(text: &str) -> Result<SimOpKind, String> {
         let (name, given) = text.split_once(':').map_or((text, None), |(n, p)| (n, Some(p)));
         let number = |default: f64, lo: f64, hi: f64| -> Result<f64, String> {
             let v = given.map_or(Ok(default), |p| {
@@ -137,35 +137,35 @@ impl FromStr for Kind {
             }
         };
         match name {
-            "insert" => Ok(Kind::Insert),
-            "sequential" => Ok(Kind::Sequential),
-            "uniform" => Ok(Kind::Uniform),
-            "zipfian" => Ok(Kind::Zipfian(number(0.99, 0.0, 1.0)?)),
-            "deletes" => Ok(Kind::Deletes(number(0.2, 0.0, 1.0)?)),
-            "timeseries" => Ok(Kind::TimeSeries(number(1000.0, 0.0, 1e12)? as u64)),
-            "queue" => Ok(Kind::Queue(number(0.1, 0.0, 1.0)?)),
-            "massdelete" => Ok(Kind::MassDelete(number(0.5, 0.0, 1.0)?)),
-            _ => Err(format!("no workload is called {name:?}; there are {}", Kind::NAMES)),
+            "insert" => Ok(SimOpKind::Insert),
+            "sequential" => Ok(SimOpKind::Sequential),
+            "uniform" => Ok(SimOpKind::Uniform),
+            "zipfian" => Ok(SimOpKind::Zipfian(number(0.99, 0.0, 1.0)?)),
+            "deletes" => Ok(SimOpKind::Deletes(number(0.2, 0.0, 1.0)?)),
+            "timeseries" => Ok(SimOpKind::TimeSeries(number(1000.0, 0.0, 1e12)? as u64)),
+            "queue" => Ok(SimOpKind::Queue(number(0.1, 0.0, 1.0)?)),
+            "massdelete" => Ok(SimOpKind::MassDelete(number(0.5, 0.0, 1.0)?)),
+            _ => Err(format!("no workload is called {name:?}; there are {}", SimOpKind::NAMES)),
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SimOpKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Insert => write!(f, "insert"),
-            Kind::Sequential => write!(f, "sequential"),
-            Kind::Uniform => write!(f, "uniform"),
-            Kind::Zipfian(v) => write!(f, "zipfian:{v}"),
-            Kind::Deletes(v) => write!(f, "deletes:{v}"),
-            Kind::TimeSeries(v) => write!(f, "timeseries:{v}"),
-            Kind::Queue(v) => write!(f, "queue:{v}"),
-            Kind::MassDelete(v) => write!(f, "massdelete:{v}"),
+            SimOpKind::Insert => write!(f, "insert"),
+            SimOpKind::Sequential => write!(f, "sequential"),
+            SimOpKind::Uniform => write!(f, "uniform"),
+            SimOpKind::Zipfian(v) => write!(f, "zipfian:{v}"),
+            SimOpKind::Deletes(v) => write!(f, "deletes:{v}"),
+            SimOpKind::TimeSeries(v) => write!(f, "timeseries:{v}"),
+            SimOpKind::Queue(v) => write!(f, "queue:{v}"),
+            SimOpKind::MassDelete(v) => write!(f, "massdelete:{v}"),
         }
     }
 }
 
-impl Workload {
+impl SimWorkload {
     /// Operations in all.
     pub fn ops(&self) -> u64 {
         self.phases.iter().map(|p| p.ops).sum()
@@ -179,7 +179,7 @@ impl Workload {
 
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Op {
+pub struct SimOp {
     /// The key's place in the space of keys.
     pub place: u64,
     /// Whether it is a delete.
@@ -187,8 +187,8 @@ pub struct Op {
 }
 
 /// The operations of a workload, one by one.
-pub struct Ops {
-    workload: Workload,
+pub struct SimOps {
+    workload: SimWorkload,
     phase: usize,
     done: u64,
     rng: Rng,
@@ -196,10 +196,10 @@ pub struct Ops {
     zipf: Zipfian,
 }
 
-impl Ops {
+impl SimOps {
     /// From the beginning.
-    pub fn new(workload: &Workload) -> Ops {
-        let mut ops = Ops {
+    pub fn new(workload: &SimWorkload) -> SimOps {
+        let mut ops = SimOps {
             workload: workload.clone(),
             phase: 0,
             done: 0,
@@ -217,14 +217,14 @@ impl Ops {
             keys,
             self.workload.seed.wrapping_mul(31).wrapping_add(self.phase as u64),
         );
-        if let Some(Phase { pattern: Pattern::Zipfian(skew), .. }) =
+        if let Some(SimPhase { pattern: Pattern::Zipfian(skew), .. }) =
             self.workload.phases.get(self.phase)
         {
             self.zipf = Zipfian::new(keys, *skew);
         }
     }
 
-    fn next_in(&mut self, phase: Phase) -> (u64, bool) {
+    fn next_in(&mut self, phase: SimPhase) -> (u64, bool) {
         let keys = self.workload.keys.max(1);
         let j = self.done;
         match phase.pattern {
@@ -250,16 +250,16 @@ impl Ops {
     }
 }
 
-impl Iterator for Ops {
-    type Item = Op;
+impl Iterator for SimOps {
+    type Item = SimOp;
 
-    fn next(&mut self) -> Option<Op> {
+    fn next(&mut self) -> Option<SimOp> {
         loop {
             let phase = *self.workload.phases.get(self.phase)?;
             if self.done < phase.ops {
                 let (key, delete) = self.next_in(phase);
                 self.done += 1;
-                return Some(Op { place: place(key, self.workload.keys), delete });
+                return Some(SimOp { place: place(key, self.workload.keys), delete });
             }
             self.phase += 1;
             self.done = 0;
@@ -278,13 +278,13 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn ops(kind: Kind, n: u64, keys: u64) -> (u64, Vec<Op>) {
+    fn ops(kind: SimOpKind, n: u64, keys: u64) -> (u64, Vec<SimOp>) {
         let (keys, phases) = kind.phases(n, keys);
-        let content = Content { key_len: 16, value_len: (10, 10), random: 1.0, sample: vec![] };
+        let content = ContentSize { key_len: 16, value_len: (10, 10), random: 1.0, sample: vec![] };
         let workload =
-            Workload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None };
+            SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None };
         assert_eq!(workload.ops(), n);
-        (keys, Ops::new(&workload).collect())
+        (keys, SimOps::new(&workload).collect())
     }
 
     #[test]
@@ -299,22 +299,24 @@ mod tests {
             "queue:0.2",
             "massdelete:0.3",
         ] {
-            let kind: Kind = name.parse().unwrap();
+            let kind: SimOpKind = name.parse().unwrap();
             assert_eq!(kind.to_string().split(':').next(), name.split(':').next());
             let (_, all) = ops(kind, 5000, 1000);
             assert_eq!(all.len(), 5000, "{name}");
             assert_eq!(all, ops(kind, 5000, 1000).1, "{name}");
         }
-        assert!("zipfian:1.5".parse::<Kind>().is_err() && "nonsense".parse::<Kind>().is_err());
+        assert!(
+            "zipfian:1.5".parse::<SimOpKind>().is_err() && "nonsense".parse::<SimOpKind>().is_err()
+        );
     }
 
     #[test]
     fn what_is_unique_is_unique_and_a_queue_deletes_what_was_put() {
-        for kind in [Kind::Insert, Kind::Sequential, Kind::TimeSeries(10)] {
+        for kind in [SimOpKind::Insert, SimOpKind::Sequential, SimOpKind::TimeSeries(10)] {
             let (_, all) = ops(kind, 5000, 0);
             assert_eq!(all.iter().map(|o| o.place).collect::<HashSet<_>>().len(), 5000, "{kind}");
         }
-        let (_, all) = ops(Kind::Queue(0.1), 5000, 0);
+        let (_, all) = ops(SimOpKind::Queue(0.1), 5000, 0);
         let mut live = HashSet::new();
         for op in all {
             assert!(if op.delete { live.remove(&op.place) } else { live.insert(op.place) });

@@ -11,18 +11,18 @@ use std::sync::Arc;
 
 use compaction_sim::machine::Machine;
 use compaction_sim::sim::{Setup, run};
-use compaction_sim::size::Content;
-use compaction_sim::summary::Summary;
-use compaction_sim::workload::{Kind, Workload};
+use compaction_sim::size::ContentSize;
+use compaction_sim::summary::RunSummary;
+use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{Movement, Policy, TreeOptions};
 
 const M: u64 = 1 << 20;
 
-fn workload(ops: u64) -> Workload {
-    let (keys, phases) = Kind::Insert.phases(ops, 0);
-    let content = Content { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
-    Workload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
+fn workload(ops: u64) -> SimWorkload {
+    let (keys, phases) = SimOpKind::Insert.phases(ops, 0);
+    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
+    SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
 }
 
 /// After so many flushes: the bytes that merges have written for each that is there, and those that
@@ -39,7 +39,8 @@ fn simulate(policy: Policy, table_size: u64, flushes: u64) -> (f64, f64) {
     let machine = Machine { threads: 0, instant: true, ..Machine::default() };
     // How many entries fill a memtable depends a little on how many there are in all; a few flushes
     // more change next to nothing.
-    let per = |ops| Summary::new(Arc::new(options.clone()), &workload(ops)).unwrap().per_memtable();
+    let per =
+        |ops| RunSummary::new(Arc::new(options.clone()), &workload(ops)).unwrap().per_memtable();
     let ops = per(6000 * flushes) * flushes;
     let per = per(ops);
     let ops = per * flushes + per / 2 + per * flushes / 200;

@@ -9,22 +9,22 @@ use std::sync::Arc;
 
 use compaction_sim::engine::run_in_memory;
 use compaction_sim::machine::Machine;
-use compaction_sim::meter::{Outcome, levels};
+use compaction_sim::meter::{SimOutcome, levels};
 use compaction_sim::sim::{Setup, run_to_shape};
-use compaction_sim::size::Content;
-use compaction_sim::workload::{Kind, Workload};
+use compaction_sim::size::ContentSize;
+use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::internals::base::key::Kind as Op;
-use firn_kv::internals::compaction::Shape;
+use firn_kv::internals::compaction::TreeShape;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{Compression, Movement, Policy, Summary, SummaryPass, TreeOptions};
 
 /// Nanoseconds between two writes: a thousand a second, so that windows and ages matter.
 const INTERVAL: u64 = 1_000_000;
 
-fn workload(kind: Kind, ops: u64, ttl_secs: u64, value_len: (usize, usize)) -> Workload {
+fn workload(kind: SimOpKind, ops: u64, ttl_secs: u64, value_len: (usize, usize)) -> SimWorkload {
     let (keys, phases) = kind.phases(ops, ops / 3);
-    let content = Content { key_len: 16, value_len, random: 0.5, sample: vec![] };
-    Workload {
+    let content = ContentSize { key_len: 16, value_len, random: 0.5, sample: vec![] };
+    SimWorkload {
         keys,
         phases,
         content,
@@ -67,7 +67,7 @@ fn options(policy: Policy, compression: Compression, tombstone_age_secs: u64) ->
     }
 }
 
-fn simulate(options: TreeOptions, workload: Workload) -> (Outcome, Shape) {
+fn simulate(options: TreeOptions, workload: SimWorkload) -> (SimOutcome, TreeShape) {
     let machine = Machine {
         threads: 0,
         instant: true,
@@ -90,7 +90,7 @@ fn simulate(options: TreeOptions, workload: Workload) -> (Outcome, Shape) {
 /// A history with deletes: the engine writes a range deletion where deletes leave nothing behind,
 /// and the simulator does not, so the jobs are the same but for one or two, and the simulator's
 /// bytes are nearly the engine's, or more.
-fn compare_nearly(options: TreeOptions, workload: Workload) {
+fn compare_nearly(options: TreeOptions, workload: SimWorkload) {
     let what = format!("{:?}, {:?}", options.policy, workload.phases);
     let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
     let (o, _) = simulate(options, workload);
@@ -107,7 +107,7 @@ fn compare_nearly(options: TreeOptions, workload: Workload) {
 }
 
 /// Both, and what differs.
-fn compare(options: TreeOptions, workload: Workload) {
+fn compare(options: TreeOptions, workload: SimWorkload) {
     let what = format!("{:?}, {:?}", options.policy, workload.phases);
     let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
     let (o, shape) = simulate(options, workload);
@@ -179,7 +179,7 @@ fn overwrites_and_deletes_under_every_policy() {
     for policy in policies() {
         compare_nearly(
             options(policy, Compression::None, 0),
-            workload(Kind::Deletes(0.2), 8_000, 0, (100, 100)),
+            workload(SimOpKind::Deletes(0.2), 8_000, 0, (100, 100)),
         );
     }
 }
@@ -189,7 +189,7 @@ fn tombstone_ages_and_expiry_under_every_policy() {
     for policy in policies() {
         compare_nearly(
             options(policy, Compression::None, 2),
-            workload(Kind::Deletes(0.1), 6_000, 2, (60, 60)),
+            workload(SimOpKind::Deletes(0.1), 6_000, 2, (60, 60)),
         );
     }
 }
@@ -199,7 +199,7 @@ fn compressed_and_of_mixed_sizes() {
     for policy in policies() {
         compare(
             options(policy, Compression::Lz4, 0),
-            workload(Kind::Zipfian(0.9), 4_000, 0, (8, 400)),
+            workload(SimOpKind::Zipfian(0.9), 4_000, 0, (8, 400)),
         );
     }
 }
@@ -207,7 +207,7 @@ fn compressed_and_of_mixed_sizes() {
 #[test]
 fn every_workload() {
     for name in ["insert", "sequential", "uniform", "timeseries:5", "queue:0.1", "massdelete:0.6"] {
-        let kind: Kind = name.parse().unwrap();
+        let kind: SimOpKind = name.parse().unwrap();
         let compare = if name.contains("queue") || name.contains("delete") {
             compare_nearly
         } else {

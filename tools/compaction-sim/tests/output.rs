@@ -4,18 +4,18 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use compaction_sim::cli::Cli;
+use compaction_sim::cli::SimCli;
 use compaction_sim::commands::execute;
 use compaction_sim::engine::run_in_memory;
 use compaction_sim::recorded::parse;
-use compaction_sim::size::Content;
-use compaction_sim::workload::{Kind, Workload};
+use compaction_sim::size::ContentSize;
+use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::policy::LazyLeveled;
 use firn_kv::{Compression, Policy, TreeOptions};
 
 fn print(args: &[&str]) -> String {
     let cli =
-        Cli::try_parse_from([&["compaction-sim", "--color", "never"], args].concat()).unwrap();
+        SimCli::try_parse_from([&["compaction-sim", "--color", "never"], args].concat()).unwrap();
     let mut out = vec![];
     execute(&cli, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -88,7 +88,7 @@ fn json_csv_and_pages_hold_every_case() {
 
 #[test]
 fn a_ratio_of_nothing_is_refused() {
-    assert!(Cli::try_parse_from(["compaction-sim", "sweep", "--ratios", "4,0"]).is_err());
+    assert!(SimCli::try_parse_from(["compaction-sim", "sweep", "--ratios", "4,0"]).is_err());
 }
 
 #[test]
@@ -100,9 +100,10 @@ fn a_recorded_history_is_predicted() {
         table_size: 64 << 10,
         ..TreeOptions::default()
     };
-    let (keys, phases) = Kind::Uniform.phases(15_000, 5_000);
-    let content = Content { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
-    let workload = Workload { keys, phases, content, ttl_micros: 0, seed: 3, per_memtable: None };
+    let (keys, phases) = SimOpKind::Uniform.phases(15_000, 5_000);
+    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+    let workload =
+        SimWorkload { keys, phases, content, ttl_micros: 0, seed: 3, per_memtable: None };
     let (stats, log) = run_in_memory(&options, &workload, 1000).unwrap();
     let h = parse(&log, None).unwrap();
     assert_eq!(h.policy, Some(options.policy));

@@ -1,7 +1,7 @@
 //! The summary model against the exact one: writes and space of both on one workload, and no key is
 //! lost.
 
-use compaction_sim::meter::Outcome;
+use compaction_sim::meter::SimOutcome;
 use compaction_sim::sim::run;
 use compaction_sim::validate::{mean_space, small_tree};
 
@@ -16,7 +16,7 @@ fn writes_and_space_are_those_of_the_exact_model() {
         let [e, s] = [true, false].map(|exact| {
             run(&small_tree(policy, workload, OPS, 64 << 10, exact).unwrap(), &mut |_| ()).unwrap()
         });
-        let off = |of: fn(&Outcome) -> f64| of(&s) / of(&e) - 1.0;
+        let off = |of: fn(&SimOutcome) -> f64| of(&s) / of(&e) - 1.0;
         let (writes, space) = (off(|o| o.write_amplification), off(mean_space));
         assert!(
             writes.abs() < 0.05 && space.abs() < 0.03,

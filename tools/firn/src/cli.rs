@@ -12,13 +12,13 @@ use firn_tools::io;
 use firn_tools::output::{Done, Failure};
 use firn_wide::Wide;
 use firn_wide_text::cli::{
-    Answer, MAX_STATEMENT, Session, Source, Splitter, Statement, complete, format,
+    CliAnswer, CliSession, CliSource, CliStatement, MAX_STATEMENT, Splitter, complete, format,
 };
 
 use crate::interrupt;
 use crate::pager;
 use crate::prompt::{Conversation, converse};
-use crate::statements::{Origin, Statements};
+use crate::statements::{StatementOrigin, Statements};
 use crate::store::{Global, empty};
 
 pub const EXAMPLES: &str = "\
@@ -67,7 +67,7 @@ pub fn run(global: &Global, args: &CliArgs) -> Done {
     let mut session = Dialogue { session: session(wide, args), global, args, awaits };
     if let Some(name) = &args.statements.keyspace {
         let answer =
-            session.session.execute(&Statement::Use { keyspace: name.clone(), login: None });
+            session.session.execute(&CliStatement::Use { keyspace: name.clone(), login: None });
         if let Some(failure) = answer.failure {
             if awaits {
                 global.tell_empty();
@@ -79,14 +79,14 @@ pub fn run(global: &Global, args: &CliArgs) -> Done {
         }
     }
     match args.statements.origin()? {
-        Origin::Terminal => shell(&mut session),
-        Origin::Text(name, input) => script(&mut session, args, name, input),
+        StatementOrigin::Terminal => shell(&mut session),
+        StatementOrigin::Text(name, input) => script(&mut session, args, name, input),
     }
 }
 
 /// A session, and the store that it is with as soon as there is one.
 struct Dialogue<'a> {
-    session: Session,
+    session: CliSession,
     global: &'a Global,
     args: &'a CliArgs,
     /// The session is with an empty database until a keyspace is made.
@@ -94,12 +94,12 @@ struct Dialogue<'a> {
 }
 
 /// A session whose statements Ctrl-C stops at a terminal.
-fn session(wide: Wide, args: &CliArgs) -> Session {
-    Session::new(wide.stoppable(interrupt::flag()), OsEnv::new(), args.strict)
+fn session(wide: Wide, args: &CliArgs) -> CliSession {
+    CliSession::new(wide.stoppable(interrupt::flag()), OsEnv::new(), args.strict)
 }
 
 impl Dialogue<'_> {
-    fn run(&mut self, source: &Source) -> Done<Answer> {
+    fn run(&mut self, source: &CliSource) -> Done<CliAnswer> {
         let mut words = source.text.split_whitespace().map(str::to_ascii_lowercase);
         if self.awaits
             && words.next().as_deref() == Some("create")
@@ -134,7 +134,7 @@ fn script(
     let mut out = io::stdout();
     let (mut splitter, mut line, mut number, mut failed) =
         (Splitter::new(), String::new(), 0, false);
-    let mut statement = |session: &mut Dialogue<'_>, source: &Source| -> Done<bool> {
+    let mut statement = |session: &mut Dialogue<'_>, source: &CliSource| -> Done<bool> {
         number += 1;
         if args.echo {
             write!(out, "{}{}", session.session.prompt(), echo(source))?;
@@ -178,18 +178,18 @@ fn script(
 }
 
 /// A statement as a terminal shows it.
-fn echo(source: &Source) -> String {
+fn echo(source: &CliSource) -> String {
     format!("{}\n", source.text.replace('\n', &format!("\n{}", format::MORE)))
 }
 
 /// What is typed at a terminal.
-struct Typed<'a, 'g> {
+struct TypedCli<'a, 'g> {
     session: &'a mut Dialogue<'g>,
     splitter: Splitter,
 }
 
-impl Conversation for Typed<'_, '_> {
-    type Statement = Source;
+impl Conversation for TypedCli<'_, '_> {
+    type Statement = CliSource;
 
     fn prompt(&self) -> String {
         if self.splitter.pending() {
@@ -204,7 +204,7 @@ impl Conversation for Typed<'_, '_> {
         (found.start, found.candidates)
     }
 
-    fn cut(&mut self, line: &str) -> Vec<Source> {
+    fn cut(&mut self, line: &str) -> Vec<CliSource> {
         self.splitter.feed(line);
         let statements = std::iter::from_fn(|| self.splitter.next_statement()).collect();
         if !self.splitter.pending() {
@@ -214,7 +214,7 @@ impl Conversation for Typed<'_, '_> {
         statements
     }
 
-    fn run(&mut self, source: &Source) -> Done<bool> {
+    fn run(&mut self, source: &CliSource) -> Done<bool> {
         let answer = self.session.run(source)?;
         pager::show(&answer.text)?;
         // What was pressed says it.
@@ -236,5 +236,5 @@ impl Conversation for Typed<'_, '_> {
 /// Reads statements from the terminal until the user leaves.
 fn shell(session: &mut Dialogue<'_>) -> Done {
     println!("Statements end with ';'. 'help;' lists them, 'exit;' leaves.");
-    converse(Typed { session, splitter: Splitter::new() })
+    converse(TypedCli { session, splitter: Splitter::new() })
 }

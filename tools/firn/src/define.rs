@@ -15,7 +15,7 @@ use firn_tools::output::{Done, Failure};
 use firn_wide::internals::schema::Schema;
 use firn_wide::internals::types::PACKAGE;
 use firn_wide::{CfDef, Error, KsDef, Options, Partitioner, Registry, StoreOptions, Wide};
-use firn_wide_text::storage_conf::{Settings, StorageConf};
+use firn_wide_text::storage_conf::{ConfSettings, StorageConf};
 use serde_json::json;
 
 use crate::store::Global;
@@ -50,7 +50,7 @@ pub struct DefineArgs {
 }
 
 /// A keyspace of the file: what of it is missing in the store.
-struct Plan<'a> {
+struct DefinitionPlan<'a> {
     keyspace: &'a KsDef,
     is_new: bool,
     /// The families, and whether each is new.
@@ -119,9 +119,9 @@ fn parse(text: &str, args: &DefineArgs) -> Done<StorageConf> {
     Ok(conf)
 }
 
-fn open(global: &Global, settings: &Settings) -> Done<Wide> {
+fn open(global: &Global, settings: &ConfSettings) -> Done<Wide> {
     // What the file leaves out is not said.
-    let named = settings.cluster_name != Settings::default().cluster_name;
+    let named = settings.cluster_name != ConfSettings::default().cluster_name;
     let db = DbOptions { wal_segment: 1 << 20, ..global.defaults() };
     let options = Options {
         partitioner: settings.partitioner.clone(),
@@ -138,7 +138,7 @@ fn open(global: &Global, settings: &Settings) -> Done<Wide> {
     })
 }
 
-fn plan<'a>(wide: &Wide, keyspaces: &'a [KsDef], file: &Path) -> Done<Vec<Plan<'a>>> {
+fn plan<'a>(wide: &Wide, keyspaces: &'a [KsDef], file: &Path) -> Done<Vec<DefinitionPlan<'a>>> {
     let refused = |e: Error| Failure::new(format!("{}: {e}", file.display()));
     let (present, mut schema) = (wide.schema(), wide.schema());
     let mut plans = vec![];
@@ -146,7 +146,7 @@ fn plan<'a>(wide: &Wide, keyspaces: &'a [KsDef], file: &Path) -> Done<Vec<Plan<'
         let Ok(there) = present.keyspace(&keyspace.name) else {
             schema = schema.add_keyspace(keyspace).map_err(refused)?;
             let families = keyspace.cf_defs.iter().map(|family| (family, true)).collect();
-            plans.push(Plan { keyspace, is_new: true, families });
+            plans.push(DefinitionPlan { keyspace, is_new: true, families });
             continue;
         };
         let mut families = vec![];
@@ -176,7 +176,7 @@ fn plan<'a>(wide: &Wide, keyspaces: &'a [KsDef], file: &Path) -> Done<Vec<Plan<'
             }
             families.push((def, there.family(&def.name).is_none()));
         }
-        plans.push(Plan { keyspace, is_new: false, families });
+        plans.push(DefinitionPlan { keyspace, is_new: false, families });
     }
     Ok(plans)
 }
@@ -196,7 +196,7 @@ fn sorts(def: &CfDef) -> String {
     }
 }
 
-fn tell(global: &Global, plans: &[Plan<'_>]) -> Done {
+fn tell(global: &Global, plans: &[DefinitionPlan<'_>]) -> Done {
     let out = &mut io::stdout();
     if global.store.json {
         let family = |(def, is_new): &(&CfDef, bool)| {
@@ -204,7 +204,7 @@ fn tell(global: &Global, plans: &[Plan<'_>]) -> Done {
             json!({"name": def.name, "made": is_new, "column_type": def.column_type, "comparator": short(&def.comparator_type),
                 "subcomparator": sub})
         };
-        let keyspace = |p: &Plan<'_>| {
+        let keyspace = |p: &DefinitionPlan<'_>| {
             let families: Vec<_> = p.families.iter().map(family).collect();
             json!({"name": p.keyspace.name, "made": p.is_new, "families": families})
         };

@@ -215,7 +215,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
 }
 
 /// The first and the last key of a range; `None` where it has none.
-fn ends(tree: &Tree, range: &keys::KeyRange) -> Done<Option<(Vec<u8>, Vec<u8>)>> {
+fn ends(tree: &Tree, range: &keys::KeyRangeArg) -> Done<Option<(Vec<u8>, Vec<u8>)>> {
     let mut cursor = tree.cursor(range.bounds())?;
     cursor.first()?;
     if !cursor.valid() {
@@ -227,7 +227,7 @@ fn ends(tree: &Tree, range: &keys::KeyRange) -> Done<Option<(Vec<u8>, Vec<u8>)>>
 }
 
 /// Shows what a range holds, and asks whether it is to go.
-fn is_meant(tree: &Tree, range: &keys::KeyRange) -> Done<bool> {
+fn is_meant(tree: &Tree, range: &keys::KeyRangeArg) -> Done<bool> {
     let Some((first, last)) = ends(tree, range)? else {
         eprintln!("the tree {:?} has no key in this range", tree.name());
         return Ok(false);
@@ -244,7 +244,7 @@ fn would_delete(
     global: &Global,
     args: &DeleteArgs,
     keys: &[Vec<u8>],
-    range: &keys::KeyRange,
+    range: &keys::KeyRangeArg,
 ) -> Done {
     let db = global.open_to_read()?;
     let tree = store::tree(&db, args.tree.as_deref())?;

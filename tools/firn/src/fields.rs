@@ -18,7 +18,7 @@ use csv::ByteRecord;
 use firn_tools::escape;
 use serde_json::value::RawValue;
 
-use crate::record::{Format, Lines, Trouble, csv_trouble};
+use crate::record::{Format, RecordLines, RecordTrouble, csv_trouble};
 
 /// One record.
 #[derive(Debug, Default)]
@@ -73,13 +73,13 @@ impl Fields {
 /// Reads records.
 pub enum FieldReader<R: Read> {
     /// From TSV: the names of columns, and whether escapes are decoded.
-    Tsv(Lines<R>, Vec<Vec<u8>>, bool),
+    Tsv(RecordLines<R>, Vec<Vec<u8>>, bool),
     /// From CSV: the names of columns.
     Csv(Box<csv::Reader<R>>, ByteRecord, Vec<Vec<u8>>),
     /// From JSON lines.
-    Json(Lines<R>),
+    Json(RecordLines<R>),
     /// From deb822.
-    Deb822(Lines<R>),
+    Deb822(RecordLines<R>),
 }
 
 fn name_of(names: &[Vec<u8>], i: usize) -> Vec<u8> {
@@ -89,12 +89,12 @@ fn name_of(names: &[Vec<u8>], i: usize) -> Vec<u8> {
 impl<R: Read> FieldReader<R> {
     /// Reads records of a format; `header`: the first line of TSV or CSV holds names; `raw`: a
     /// backslash in TSV is a backslash.
-    pub fn new(source: R, format: Format, header: bool, raw: bool) -> Result<Self, Trouble> {
+    pub fn new(source: R, format: Format, header: bool, raw: bool) -> Result<Self, RecordTrouble> {
         Ok(match format {
-            Format::Json => FieldReader::Json(Lines::new(source)),
-            Format::Deb822 => FieldReader::Deb822(Lines::new(source)),
+            Format::Json => FieldReader::Json(RecordLines::new(source)),
+            Format::Deb822 => FieldReader::Deb822(RecordLines::new(source)),
             Format::Tsv => {
-                let mut lines = Lines::new(source);
+                let mut lines = RecordLines::new(source);
                 let mut names = vec![];
                 if header && lines.next()? {
                     names = lines.text().split(|b| *b == b'\t').map(<[u8]>::to_vec).collect();
@@ -128,7 +128,7 @@ impl<R: Read> FieldReader<R> {
     }
 
     /// Reads the next record into `to`; `false` at the end.
-    pub fn next(&mut self, to: &mut Fields) -> Result<bool, Trouble> {
+    pub fn next(&mut self, to: &mut Fields) -> Result<bool, RecordTrouble> {
         match self {
             FieldReader::Tsv(lines, names, decode) => {
                 if !lines.next()? {
@@ -136,7 +136,7 @@ impl<R: Read> FieldReader<R> {
                 }
                 to.clear(lines.number());
                 tsv(lines.text(), names, *decode, to)
-                    .map_err(|why| Trouble::Bad { line: lines.number(), why })?;
+                    .map_err(|why| RecordTrouble::Bad { line: lines.number(), why })?;
                 Ok(true)
             }
             FieldReader::Csv(reader, record, names) => {
@@ -154,7 +154,8 @@ impl<R: Read> FieldReader<R> {
                     let text = lines.text().trim_ascii();
                     if !text.is_empty() {
                         to.clear(lines.number());
-                        json(text, to).map_err(|why| Trouble::Bad { line: lines.number(), why })?;
+                        json(text, to)
+                            .map_err(|why| RecordTrouble::Bad { line: lines.number(), why })?;
                         return Ok(true);
                     }
                 }
@@ -195,7 +196,7 @@ fn json(text: &[u8], to: &mut Fields) -> Result<(), String> {
 }
 
 /// Reads a stanza: up to an empty line. After a bad line the rest of the stanza is passed over.
-fn stanza<R: Read>(lines: &mut Lines<R>, to: &mut Fields) -> Result<bool, Trouble> {
+fn stanza<R: Read>(lines: &mut RecordLines<R>, to: &mut Fields) -> Result<bool, RecordTrouble> {
     to.clear(0);
     let mut bad = None;
     while lines.next()? {
@@ -212,7 +213,8 @@ fn stanza<R: Read>(lines: &mut Lines<R>, to: &mut Fields) -> Result<bool, Troubl
         if text.starts_with(b"#") || bad.is_some() {
             continue;
         }
-        let wrong = |why: &str| Some(Trouble::Bad { line: lines.number(), why: why.to_owned() });
+        let wrong =
+            |why: &str| Some(RecordTrouble::Bad { line: lines.number(), why: why.to_owned() });
         if matches!(text[0], b' ' | b'\t') {
             if to.spans.is_empty() {
                 bad = wrong("a line that goes on, with nothing before it");
@@ -248,8 +250,8 @@ mod tests {
                         .map(|(n, v)| format!("{}={}", n.escape_ascii(), v.escape_ascii()));
                     out.push(format!("{}:{}", to.line, pairs.collect::<Vec<_>>().join(";")));
                 }
-                Err(Trouble::Bad { line, why }) => out.push(format!("{line}!{why}")),
-                Err(Trouble::Io(e)) => panic!("{e}"),
+                Err(RecordTrouble::Bad { line, why }) => out.push(format!("{line}!{why}")),
+                Err(RecordTrouble::Io(e)) => panic!("{e}"),
             }
         }
     }

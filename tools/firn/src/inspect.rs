@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::names::Names;
 use crate::store::Global;
 use crate::trees::{Options, holds};
-use firn_tools::io::{Watch, stdout, stdout_is_terminal};
+use firn_tools::io::{Stopwatch, stdout, stdout_is_terminal};
 use firn_tools::output::{
     Done, Failure, bytes, count, listing, print_table, rate, row, table, things,
 };
@@ -61,7 +61,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// Sums over the runs of a tree.
-pub struct Sums {
+pub struct InspectSums {
     pub tables: u64,
     pub bytes: u64,
     pub raw: u64,
@@ -70,9 +70,9 @@ pub struct Sums {
 }
 
 /// The sums of a tree.
-pub fn sums(t: &TreeStats) -> Sums {
+pub fn sums(t: &TreeStats) -> InspectSums {
     let sum = |of: fn(&firn_kv::RunStats) -> u64| t.runs.iter().map(of).sum();
-    Sums {
+    InspectSums {
         tables: sum(|r| r.tables as u64),
         bytes: sum(|r| r.bytes),
         raw: sum(|r| r.raw_bytes),
@@ -95,34 +95,34 @@ fn files_of_tables(dir: &std::path::Path) -> u64 {
 }
 
 /// What there was to see at one moment.
-struct Look {
+struct InspectLook {
     stats: Stats,
     names: Names,
     options: Options,
     on_disk: u64,
     /// Bytes of tables that are not listed.
     unlisted: u64,
-    at: Watch,
+    at: Stopwatch,
 }
 
-impl Look {
-    fn new(global: &Global) -> Done<Look> {
+impl InspectLook {
+    fn new(global: &Global) -> Done<InspectLook> {
         let (db, names) = global.open_named()?;
         let stats = db.stats();
         let unlisted = files_of_tables(&global.store.db).saturating_sub(stats.table_bytes());
         let on_disk = disk_bytes(&global.store.db).unwrap_or(0);
-        Ok(Look {
+        Ok(InspectLook {
             stats,
             names,
             options: Options::of(global),
             on_disk,
             unlisted,
-            at: Watch::start(),
+            at: Stopwatch::start(),
         })
     }
 
     /// Operations written since an earlier look, and the seconds between.
-    fn since(&self, before: &Look) -> (u64, f64) {
+    fn since(&self, before: &InspectLook) -> (u64, f64) {
         (
             self.stats.seq.saturating_sub(before.stats.seq),
             (before.at.seconds() - self.at.seconds()).max(0.0),
@@ -143,11 +143,11 @@ pub fn stats(global: &Global, args: &StatsArgs) -> Done {
         write!(stdout(), "{}", db.stats().prometheus())?;
         return Ok(());
     }
-    let mut before: Option<Look> = None;
+    let mut before: Option<InspectLook> = None;
     let times = if args.watch.is_none() { Some(1) } else { args.times };
     let mut seen = 0;
     loop {
-        let now = Look::new(global)?;
+        let now = InspectLook::new(global)?;
         match global.store.json {
             true => print_json(global, args, &now, before.as_ref())?,
             false => print_text(global, args, &now, before.as_ref())?,
@@ -161,7 +161,12 @@ pub fn stats(global: &Global, args: &StatsArgs) -> Done {
     }
 }
 
-fn print_json(global: &Global, args: &StatsArgs, now: &Look, before: Option<&Look>) -> Done {
+fn print_json(
+    global: &Global,
+    args: &StatsArgs,
+    now: &InspectLook,
+    before: Option<&InspectLook>,
+) -> Done {
     let mut v = stats_json(&now.stats);
     for tree in v["trees"].as_array_mut().into_iter().flatten() {
         let name = tree["name"].as_str().unwrap_or_default().to_owned();
@@ -183,7 +188,12 @@ fn print_json(global: &Global, args: &StatsArgs, now: &Look, before: Option<&Loo
     Ok(())
 }
 
-fn print_text(global: &Global, args: &StatsArgs, now: &Look, before: Option<&Look>) -> Done {
+fn print_text(
+    global: &Global,
+    args: &StatsArgs,
+    now: &InspectLook,
+    before: Option<&InspectLook>,
+) -> Done {
     let (s, style) = (&now.stats, global.style());
     let mut out = stdout();
     match (args.watch.is_some() && stdout_is_terminal(), before) {

@@ -13,9 +13,9 @@ use firn_kv::{Batch, Db, Durability, ErrorKind, Tree, TreeOptions};
 use serde_json::json;
 
 use crate::load_rows::{self, RowArgs};
-use crate::record::{Choice, Coding, Format, Record, Records, Trouble, Values};
+use crate::record::{Choice, Coding, Format, Record, RecordTrouble, RecordValues, Records};
 use crate::store::{DEFAULT_TREE, Global};
-use firn_tools::io::{self, Input, Watch};
+use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, Progress, things};
 
@@ -198,9 +198,9 @@ fn format_of(args: &LoadArgs) -> Done<Format> {
 
 fn choice_of(args: &LoadArgs, format: Format) -> Choice {
     let value = match (&args.value, &args.value_columns) {
-        (Some(one), _) => Values::One(one.clone()),
-        (None, Some(many)) => Values::Many(many.clone()),
-        (None, None) => Values::Rest,
+        (Some(one), _) => RecordValues::One(one.clone()),
+        (None, Some(many)) => RecordValues::Many(many.clone()),
+        (None, None) => RecordValues::Rest,
     };
     let coding = match (args.hex, args.raw) {
         (true, _) => Coding::Hex,
@@ -229,10 +229,10 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
     let read = input.counter();
     let size = input.len.unwrap_or(8 << 20);
     let records = Records::new(input, format, choice_of(args, format)).map_err(|t| match t {
-        Trouble::Bad { line, why } => {
+        RecordTrouble::Bad { line, why } => {
             Failure::new(format!("{}, line {line}: {why}", args.file.display()))
         }
-        Trouble::Io(e) => Failure::file("read", &args.file, &e),
+        RecordTrouble::Io(e) => Failure::file("read", &args.file, &e),
     })?;
     global.check_own_tree(&args.tree)?;
     let db = global.open_to_write(true, size)?;
@@ -240,8 +240,8 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
         true => db.existing_tree(&args.tree)?,
         false => db.tree(&args.tree, TreeOptions::default())?,
     };
-    let watch = Watch::start();
-    let mut loading = Loading {
+    let watch = Stopwatch::start();
+    let mut loading = PairLoading {
         args,
         db,
         tree,
@@ -253,7 +253,7 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
         watch,
     };
     let done = loading.take(records);
-    let Loading { loaded, progress, .. } = loading;
+    let PairLoading { loaded, progress, .. } = loading;
     drop(progress);
     let complete = matches!(done, Ok(true));
     report(global, args, &loaded, watch.seconds(), complete)?;
@@ -263,7 +263,7 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
     }
 }
 
-struct Loading<'a> {
+struct PairLoading<'a> {
     args: &'a LoadArgs,
     db: Db,
     tree: Tree,
@@ -273,10 +273,10 @@ struct Loading<'a> {
     loaded: Loaded,
     progress: Progress,
     read: Rc<Cell<u64>>,
-    watch: Watch,
+    watch: Stopwatch,
 }
 
-impl Loading<'_> {
+impl PairLoading<'_> {
     /// Loads all records; `false` when a bad line has stopped it.
     fn take(&mut self, mut records: Records<Input>) -> Done<bool> {
         let mut record = Record::default();
@@ -305,8 +305,10 @@ impl Loading<'_> {
                     }
                     Err(e) => return Err(e.into()),
                 },
-                Err(Trouble::Bad { line, why }) => (line, why),
-                Err(Trouble::Io(e)) => return Err(Failure::file("read", &self.args.file, &e)),
+                Err(RecordTrouble::Bad { line, why }) => (line, why),
+                Err(RecordTrouble::Io(e)) => {
+                    return Err(Failure::file("read", &self.args.file, &e));
+                }
             };
             self.loaded.bad(line, why.clone());
             if self.args.bad == OnBad::Stop {

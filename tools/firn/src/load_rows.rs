@@ -10,10 +10,10 @@ use serde_json::json;
 
 use crate::fields::{FieldReader, Fields};
 use crate::load::{LoadArgs, Loaded, OnBad, SHOWN};
-use crate::record::{Format, Trouble};
+use crate::record::{Format, RecordTrouble};
 use crate::store::Global;
 use crate::wide::{failure, open_to_write, told};
-use firn_tools::io::{self, Input, Watch};
+use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress};
 
 /// Of `firn load`: what makes rows of records.
@@ -99,10 +99,10 @@ pub fn run(
     let read = input.counter();
     let size = input.len.unwrap_or(8 << 20);
     let reader = FieldReader::new(input, format, header, args.is_raw()).map_err(|t| match t {
-        Trouble::Bad { line, why } => {
+        RecordTrouble::Bad { line, why } => {
             Failure::new(format!("{}, line {line}: {why}", args.file().display()))
         }
-        Trouble::Io(e) => Failure::file("read", args.file(), &e),
+        RecordTrouble::Io(e) => Failure::file("read", args.file(), &e),
     })?;
     let key = match (args.key(), format, reader.first_name()) {
         (Some(name), ..) => name.as_bytes().to_vec(),
@@ -127,13 +127,13 @@ pub fn run(
     }
     let chunks =
         Chunks::new(&keyspace, target.1, usize::MAX, args.durability()).map_err(failure)?;
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let mut loading =
-        Loading { args, key, chunks, loaded: Loaded::default(), progress, last_line: 0, watch };
+        RowLoading { args, key, chunks, loaded: Loaded::default(), progress, last_line: 0, watch };
     let done = loading.take(reader, &|| read.get());
     let done = done.and_then(|all| Ok(wide.store().db().sync().map(|()| all)?));
     let seconds = watch.seconds();
-    let Loading { loaded, chunks, progress, .. } = loading;
+    let RowLoading { loaded, chunks, progress, .. } = loading;
     drop(progress);
     report(global, args, &loaded, written(&chunks), seconds, matches!(done, Ok(true)))?;
     if done? { Ok(()) } else { Err(Failure::Found) }
@@ -144,17 +144,17 @@ fn written(chunks: &Chunks) -> Counts {
     chunks.written()
 }
 
-struct Loading<'a> {
+struct RowLoading<'a> {
     args: &'a LoadArgs,
     key: Vec<u8>,
     chunks: Chunks,
     loaded: Loaded,
     progress: Progress,
     last_line: u64,
-    watch: Watch,
+    watch: Stopwatch,
 }
 
-impl Loading<'_> {
+impl RowLoading<'_> {
     /// Loads all records; `false` when a bad one has stopped it.
     fn take(&mut self, mut reader: FieldReader<Input>, read: &dyn Fn() -> u64) -> Done<bool> {
         let mut fields = Fields::default();
@@ -178,8 +178,10 @@ impl Loading<'_> {
                     }
                     Err(e) => return Err(failure(e)),
                 },
-                Err(Trouble::Bad { line, why }) => (line, why),
-                Err(Trouble::Io(e)) => return Err(Failure::file("read", self.args.file(), &e)),
+                Err(RecordTrouble::Bad { line, why }) => (line, why),
+                Err(RecordTrouble::Io(e)) => {
+                    return Err(Failure::file("read", self.args.file(), &e));
+                }
             };
             self.loaded.bad(line, why.clone());
             if self.args.on_bad() == OnBad::Stop {

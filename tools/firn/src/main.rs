@@ -57,15 +57,15 @@ Examples:
 /// Load, read, measure and verify Firn stores: embedded, ordered, durable key-value stores.
 #[derive(Parser, Debug)]
 #[command(name = "firn", version, after_help = EXAMPLES, max_term_width = 120)]
-struct Cli {
+struct FirnCli {
     #[command(flatten)]
     global: store::Global,
     #[command(subcommand)]
-    command: Command,
+    command: FirnCommand,
 }
 
 #[derive(Subcommand, Debug)]
-enum Command {
+enum FirnCommand {
     /// Load TSV, CSV or JSON lines into a tree or a column family
     #[command(after_help = load::EXAMPLES)]
     Load(load::LoadArgs),
@@ -138,32 +138,32 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let matches = Cli::command().get_matches();
-    let cli =
-        Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.format(&mut Cli::command()).exit());
+    let matches = FirnCli::command().get_matches();
+    let cli = FirnCli::from_arg_matches(&matches)
+        .unwrap_or_else(|e| e.format(&mut FirnCli::command()).exit());
     let global = &cli.global;
     let done = match &cli.command {
-        Command::Load(args) => load::run(global, args),
-        Command::Export(args) => wide::export(global, args),
-        Command::Import(args) => wide::import(global, args),
-        Command::Get(args) => read::get(global, args),
-        Command::Scan(args) => read::scan(global, args),
-        Command::Put(args) => edit::put(global, args),
-        Command::Delete(args) => edit::delete(global, args),
-        Command::Explain(args) => explain::run(global, args),
-        Command::Stats(args) => inspect::stats(global, args),
-        Command::Trees(args) => trees::trees(global, args),
-        Command::SetOptions(args) => trees::set_options(global, args),
-        Command::Verify(args) => verify::run(global, args),
-        Command::Checkpoint(args) => whole::checkpoint(global, args),
-        Command::Compact(args) => whole::compact(global, args),
-        Command::Cli(args) => cli::run(global, args),
-        Command::Cql(args) => cql::run(global, args),
-        Command::Define(args) => define::run(global, args),
-        Command::PurgeReport(args) => purge::run(global, args),
-        Command::Demo(args) => demo::run(global, args),
-        Command::Bench(args) => {
-            let command = Cli::command();
+        FirnCommand::Load(args) => load::run(global, args),
+        FirnCommand::Export(args) => wide::export(global, args),
+        FirnCommand::Import(args) => wide::import(global, args),
+        FirnCommand::Get(args) => read::get(global, args),
+        FirnCommand::Scan(args) => read::scan(global, args),
+        FirnCommand::Put(args) => edit::put(global, args),
+        FirnCommand::Delete(args) => edit::delete(global, args),
+        FirnCommand::Explain(args) => explain::run(global, args),
+        FirnCommand::Stats(args) => inspect::stats(global, args),
+        FirnCommand::Trees(args) => trees::trees(global, args),
+        FirnCommand::SetOptions(args) => trees::set_options(global, args),
+        FirnCommand::Verify(args) => verify::run(global, args),
+        FirnCommand::Checkpoint(args) => whole::checkpoint(global, args),
+        FirnCommand::Compact(args) => whole::compact(global, args),
+        FirnCommand::Cli(args) => cli::run(global, args),
+        FirnCommand::Cql(args) => cql::run(global, args),
+        FirnCommand::Define(args) => define::run(global, args),
+        FirnCommand::PurgeReport(args) => purge::run(global, args),
+        FirnCommand::Demo(args) => demo::run(global, args),
+        FirnCommand::Bench(args) => {
+            let command = FirnCli::command();
             let bench = command.find_subcommand("bench").zip(matches.subcommand_matches("bench"));
             bench::run(
                 global,
@@ -171,9 +171,11 @@ fn main() -> ExitCode {
                 &bench.map_or(vec![], |(bench, matches)| bench::given(bench, matches)),
             )
         }
-        Command::Torture(args) => torture::run(global, args),
-        Command::Completions(args) => install::completions(args, Cli::command(), &mut stdout()),
-        Command::Man(args) => install::man(args, Cli::command(), &mut stdout()),
+        FirnCommand::Torture(args) => torture::run(global, args),
+        FirnCommand::Completions(args) => {
+            install::completions(args, FirnCli::command(), &mut stdout())
+        }
+        FirnCommand::Man(args) => install::man(args, FirnCli::command(), &mut stdout()),
     };
     output::finish(done, global.style(), advice)
 }

@@ -5,40 +5,46 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_cql::Session;
-use firn_cql::internals::catalog::{PartitionKey, Table};
+use firn_cql::internals::catalog::{PartitionKey, TableSchema};
 use firn_cql::internals::values::literal;
 use firn_cql::quote_if_needed;
 use firn_kv::Db;
 use firn_wide::Type;
 use firn_wide::internals::key::{
-    AFTER, BEFORE, DELETION, END, Layout, Names as CellNames, RANGES, ROWS, STATIC,
+    AFTER, BEFORE, DELETION, END, KeyNameList as CellNames, Layout, RANGES, ROWS, STATIC,
 };
 use firn_wide::internals::store::{TreeName, loss};
 use firn_wide::internals::types::EMPTY;
-use firn_wide_text::files::Described;
+use firn_wide_text::files::DescribedFile;
 use serde_json::{Value, json};
 
 /// The names of a store's trees.
 #[derive(Default)]
 pub struct Names {
-    trees: BTreeMap<TreeName, Named>,
+    trees: BTreeMap<TreeName, NamedKey>,
     /// Whether these are all that the store defines: it has keyspaces, and their definitions could
     /// be read.
     are_all: bool,
 }
 
 /// What is in a tree.
-struct Named {
+struct NamedKey {
     /// "table shop.items".
     words: String,
     /// The same for programs.
     told: Value,
-    keys: Keys,
+    keys: KeyNames,
 }
 
-impl Named {
+impl NamedKey {
     /// What is in the tree of a family, a table, or of one's index.
-    fn new(kind: &str, keyspace: &str, name: &str, index: Option<&str>, keys: Keys) -> Named {
+    fn new(
+        kind: &str,
+        keyspace: &str,
+        name: &str,
+        index: Option<&str>,
+        keys: KeyNames,
+    ) -> NamedKey {
         let quoted = |name: &str| {
             if kind == "table" { quote_if_needed(name).into_owned() } else { name.to_owned() }
         };
@@ -49,23 +55,23 @@ impl Named {
         if let Some(index) = index {
             told["index"] = index.into();
         }
-        Named { words, told, keys }
+        NamedKey { words, told, keys }
     }
 }
 
 /// What its keys are made of.
-enum Keys {
-    Family(Box<Described>),
-    Table(Arc<Table>, Layout),
+enum KeyNames {
+    Family(Box<DescribedFile>),
+    Table(Arc<TableSchema>, Layout),
     Index,
 }
 
-impl Keys {
+impl KeyNames {
     fn layout(&self) -> Option<&Layout> {
         match self {
-            Keys::Family(f) => Some(&f.layout),
-            Keys::Table(_, layout) => Some(layout),
-            Keys::Index => None,
+            KeyNames::Family(f) => Some(&f.layout),
+            KeyNames::Table(_, layout) => Some(layout),
+            KeyNames::Index => None,
         }
     }
 
@@ -74,11 +80,11 @@ impl Keys {
         let mut raw = vec![];
         self.layout()?.key_of(partition, &mut raw).ok()?;
         match self {
-            Keys::Family(f) => Some(literal(f.def.key_validator(), Some(&raw))),
-            Keys::Table(table, _) => {
+            KeyNames::Family(f) => Some(literal(f.def.key_validator(), Some(&raw))),
+            KeyNames::Table(table, _) => {
                 let mut parts = PartitionKey::default();
                 parts.set(table, &raw).ok()?;
-                let part = |(i, c): (usize, &firn_cql::internals::catalog::Column)| {
+                let part = |(i, c): (usize, &firn_cql::internals::catalog::TableColumn)| {
                     format!("{} = {}", quote_if_needed(&c.name), literal(&c.of.of, parts.part(i)))
                 };
                 Some(
@@ -91,7 +97,7 @@ impl Keys {
                         .join(" AND "),
                 )
             }
-            Keys::Index => None,
+            KeyNames::Index => None,
         }
     }
 }
@@ -107,11 +113,14 @@ enum Where {
     Row { side: &'static str, values: String, column: Option<String> },
 }
 
-impl Keys {
+impl KeyNames {
     /// The name and type of a clustering column, which are those of a super column in a family.
     fn clustering(&self, number: usize, of: &Type) -> (String, Type) {
-        let column =
-            if let Keys::Table(table, _) = self { table.clustering().get(number) } else { None };
+        let column = if let KeyNames::Table(table, _) = self {
+            table.clustering().get(number)
+        } else {
+            None
+        };
         column.map_or_else(
             || ("super column".to_owned(), of.clone()),
             |c| (quote_if_needed(&c.name).into_owned(), c.of.of.clone()),
@@ -129,7 +138,7 @@ impl Keys {
             (CellNames::Columns, _) if rest.first() == Some(&EMPTY) => {
                 Some("its marker".to_owned())
             }
-            (CellNames::Columns, Keys::Table(table, _)) => {
+            (CellNames::Columns, KeyNames::Table(table, _)) => {
                 let (id, path) = (
                     u16::from_be_bytes(rest.get(1..3)?.try_into().ok()?),
                     rest.get(4..).unwrap_or_default(),
@@ -182,20 +191,21 @@ impl Names {
         let mut names = BTreeMap::new();
         let engine = session.engine();
         let layout = |id: u32| engine.store().family(id).map(|f| f.layout().clone());
-        let mut put = |tree: TreeName, named: Named| drop(names.insert(tree, named));
+        let mut put = |tree: TreeName, named: NamedKey| drop(names.insert(tree, named));
         for family in engine.wide().schema().families() {
             let (keyspace, name) = (family.keyspace(), family.name());
             for (_, index) in family.indexes() {
                 put(
                     TreeName::Index(index.id),
-                    Named::new("family", keyspace, name, Some(&index.name), Keys::Index),
+                    NamedKey::new("family", keyspace, name, Some(&index.name), KeyNames::Index),
                 );
             }
-            let keys = layout(family.id())
-                .map(|layout| Keys::Family(Box::new(Described { def: family.clone(), layout })));
+            let keys = layout(family.id()).map(|layout| {
+                KeyNames::Family(Box::new(DescribedFile { def: family.clone(), layout }))
+            });
             put(
                 TreeName::Family(family.id()),
-                Named::new("family", keyspace, name, None, keys.unwrap_or(Keys::Index)),
+                NamedKey::new("family", keyspace, name, None, keys.unwrap_or(KeyNames::Index)),
             );
         }
         for table in engine.catalog().tables() {
@@ -203,13 +213,13 @@ impl Names {
             for index in table.indexes() {
                 put(
                     TreeName::Index(index.id),
-                    Named::new("table", keyspace, name, Some(&index.name), Keys::Index),
+                    NamedKey::new("table", keyspace, name, Some(&index.name), KeyNames::Index),
                 );
             }
-            let keys = layout(table.id).map(|layout| Keys::Table(table.clone(), layout));
+            let keys = layout(table.id).map(|layout| KeyNames::Table(table.clone(), layout));
             put(
                 TreeName::Family(table.id),
-                Named::new("table", keyspace, name, None, keys.unwrap_or(Keys::Index)),
+                NamedKey::new("table", keyspace, name, None, keys.unwrap_or(KeyNames::Index)),
             );
         }
         Names { trees: names, are_all: true }
@@ -223,7 +233,7 @@ impl Names {
         loss::undefined(db, |id| self.trees.contains_key(&TreeName::Family(id))).unwrap_or_default()
     }
 
-    fn named(&self, tree: &str) -> Option<&Named> {
+    fn named(&self, tree: &str) -> Option<&NamedKey> {
         self.trees.get(&TreeName::parse(tree)?)
     }
 

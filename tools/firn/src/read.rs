@@ -151,14 +151,14 @@ enum ScanFormat {
 }
 
 /// Writes one entry in one format, by way of a buffer that is used again and again.
-struct Printer {
+struct EntryPrinter {
     format: ScanFormat,
     show: Show,
     keys_only: bool,
     line: Vec<u8>,
 }
 
-impl Printer {
+impl EntryPrinter {
     fn print(&mut self, out: &mut impl Write, key: &[u8], value: &[u8]) -> std::io::Result<()> {
         self.line.clear();
         let hex = self.show == Show::Hex;
@@ -221,9 +221,9 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
         writeln!(out, "{}", if args.keys_only { "key" } else { "key,value" })?;
     }
     let mut printer =
-        Printer { format, show: show(args.hex), keys_only: args.keys_only, line: vec![] };
+        EntryPrinter { format, show: show(args.hex), keys_only: args.keys_only, line: vec![] };
     let mut entry = |key: &[u8], value: &[u8]| printer.print(&mut out, key, value);
-    let mut walk = Walk {
+    let mut walk = ReadWalk {
         tree: &tree,
         left: args.limit.unwrap_or(u64::MAX),
         reverse: args.reverse,
@@ -249,24 +249,24 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
     Err(Failure::Found)
 }
 
-type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+type ReadBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// Shows an entry.
-type Entry<'a> = dyn FnMut(&[u8], &[u8]) -> std::io::Result<()> + 'a;
+type ReadEntry<'a> = dyn FnMut(&[u8], &[u8]) -> std::io::Result<()> + 'a;
 
 /// A walk over a range that goes on behind what cannot be read.
-struct Walk<'a> {
+struct ReadWalk<'a> {
     tree: &'a Tree,
     /// How many entries are still wanted.
     left: u64,
     reverse: bool,
     /// What could not be read, each with its keys.
     lost: Vec<Error>,
-    entry: &'a mut Entry<'a>,
+    entry: &'a mut ReadEntry<'a>,
 }
 
-impl Walk<'_> {
+impl ReadWalk<'_> {
     /// Shows the entries of a range, as far as they can be read.
-    fn over(&mut self, bounds: Bounds) -> Done {
+    fn over(&mut self, bounds: ReadBounds) -> Done {
         let mut todo = vec![bounds];
         while let Some((from, until)) = todo.pop() {
             let mut at = None;
@@ -322,7 +322,7 @@ impl Walk<'_> {
     /// Shows what lies between the last entry shown and the keys that are lost. A walk towards
     /// these meets the damage a step too early, as cursors look ahead; so it is walked away from
     /// them, and kept until it is in order.
-    fn edge(&mut self, (from, until): &Bounds, met: &Error) -> Done {
+    fn edge(&mut self, (from, until): &ReadBounds, met: &Error) -> Done {
         let mut kept = vec![];
         let mut walk = || -> firn_kv::Result<()> {
             let mut cursor = self.tree.cursor((from.clone(), until.clone()))?;
@@ -392,7 +392,7 @@ fn higher_start(a: &Bound<Vec<u8>>, b: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
     }
 }
 
-fn is_empty((from, until): &Bounds) -> bool {
+fn is_empty((from, until): &ReadBounds) -> bool {
     match (from, until) {
         (Bound::Included(a), Bound::Included(b)) => a > b,
         (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => {

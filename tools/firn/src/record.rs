@@ -64,7 +64,7 @@ pub struct Choice {
     /// The column or field of the key.
     pub key: Option<String>,
     /// The columns or fields of the value; `None` for the format's own choice.
-    pub value: Values,
+    pub value: RecordValues,
     /// Whether the first line names the columns (TSV and CSV).
     pub header: bool,
     /// How fields become bytes.
@@ -73,7 +73,7 @@ pub struct Choice {
 
 /// See [`Choice::value`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Values {
+pub enum RecordValues {
     /// Whatever the format takes by itself.
     Rest,
     /// This one.
@@ -95,7 +95,7 @@ pub struct Record {
 
 /// Why there is no record.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum RecordTrouble {
     /// This line holds no record; the next call goes on behind it.
     Bad {
         /// Its number.
@@ -107,40 +107,40 @@ pub enum Trouble {
     Io(io::Error),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for RecordTrouble {
     fn from(e: io::Error) -> Self {
-        Trouble::Io(e)
+        RecordTrouble::Io(e)
     }
 }
 
 /// Reads records.
 pub enum Records<R: Read> {
     /// From TSV.
-    Tsv(Lines<R>, Columns, Coding),
+    Tsv(RecordLines<R>, RecordColumns, Coding),
     /// From CSV.
     Csv(Box<CsvRecords<R>>),
     /// From JSON lines.
-    Json(Lines<R>, Choice),
+    Json(RecordLines<R>, Choice),
 }
 
 impl<R: Read> Records<R> {
     /// Begins to read; takes the header if there is one.
-    pub fn new(source: R, format: Format, choice: Choice) -> Result<Self, Trouble> {
+    pub fn new(source: R, format: Format, choice: Choice) -> Result<Self, RecordTrouble> {
         match format {
-            Format::Json => Ok(Records::Json(Lines::new(source), choice)),
+            Format::Json => Ok(Records::Json(RecordLines::new(source), choice)),
             Format::Tsv => {
-                let mut lines = Lines::new(source);
+                let mut lines = RecordLines::new(source);
                 let mut names = vec![];
                 if choice.header && lines.next()? {
                     names = lines.text().split(|b| *b == b'\t').map(<[u8]>::to_vec).collect();
                 }
-                let columns =
-                    Columns::new(&choice, names).map_err(|why| Trouble::Bad { line: 1, why })?;
+                let columns = RecordColumns::new(&choice, names)
+                    .map_err(|why| RecordTrouble::Bad { line: 1, why })?;
                 Ok(Records::Tsv(lines, columns, choice.coding))
             }
             Format::Deb822 => {
                 let why = "stanzas have no key and value: load them into a family, with --keyspace and --family".to_owned();
-                Err(Trouble::Bad { line: 1, why })
+                Err(RecordTrouble::Bad { line: 1, why })
             }
             Format::Csv => {
                 let mut reader =
@@ -151,8 +151,8 @@ impl<R: Read> Records<R> {
                     ByteRecord::new()
                 };
                 let names = names.iter().map(<[u8]>::to_vec).collect();
-                let columns =
-                    Columns::new(&choice, names).map_err(|why| Trouble::Bad { line: 1, why })?;
+                let columns = RecordColumns::new(&choice, names)
+                    .map_err(|why| RecordTrouble::Bad { line: 1, why })?;
                 Ok(Records::Csv(Box::new(CsvRecords {
                     reader,
                     record: ByteRecord::new(),
@@ -164,7 +164,7 @@ impl<R: Read> Records<R> {
     }
 
     /// Reads the next record into `to`; `false` at the end.
-    pub fn next(&mut self, to: &mut Record) -> Result<bool, Trouble> {
+    pub fn next(&mut self, to: &mut Record) -> Result<bool, RecordTrouble> {
         to.key.clear();
         to.value.clear();
         match self {
@@ -174,7 +174,7 @@ impl<R: Read> Records<R> {
                 }
                 to.line = lines.number;
                 tsv(lines.text(), columns, *coding, to)
-                    .map_err(|why| Trouble::Bad { line: lines.number, why })?;
+                    .map_err(|why| RecordTrouble::Bad { line: lines.number, why })?;
                 Ok(true)
             }
             Records::Csv(csv) => csv.next(to),
@@ -184,7 +184,7 @@ impl<R: Read> Records<R> {
                     if !text.is_empty() {
                         to.line = lines.number;
                         json(text, choice, to)
-                            .map_err(|why| Trouble::Bad { line: lines.number, why })?;
+                            .map_err(|why| RecordTrouble::Bad { line: lines.number, why })?;
                         return Ok(true);
                     }
                 }
@@ -195,20 +195,20 @@ impl<R: Read> Records<R> {
 }
 
 /// Reads lines of bounded length.
-pub struct Lines<R: Read> {
+pub struct RecordLines<R: Read> {
     source: BufReader<R>,
     line: Vec<u8>,
     number: u64,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> RecordLines<R> {
     /// Reads from a source.
     pub fn new(source: R) -> Self {
-        Lines { source: BufReader::with_capacity(256 << 10, source), line: vec![], number: 0 }
+        RecordLines { source: BufReader::with_capacity(256 << 10, source), line: vec![], number: 0 }
     }
 
     /// Reads a line; `false` at the end of the file.
-    pub fn next(&mut self) -> Result<bool, Trouble> {
+    pub fn next(&mut self) -> Result<bool, RecordTrouble> {
         self.line.clear();
         let (mut any, mut too_long) = (false, false);
         loop {
@@ -234,7 +234,7 @@ impl<R: Read> Lines<R> {
         }
         self.number += u64::from(any);
         if too_long {
-            return Err(Trouble::Bad {
+            return Err(RecordTrouble::Bad {
                 line: self.number,
                 why: format!("it has more than {MAX_LINE} bytes"),
             });
@@ -254,7 +254,7 @@ impl<R: Read> Lines<R> {
 }
 
 /// The columns of a table that are taken, by position from 0.
-pub struct Columns {
+pub struct RecordColumns {
     names: Vec<Vec<u8>>,
     key: usize,
     value: Option<Vec<usize>>,
@@ -262,7 +262,7 @@ pub struct Columns {
     single: bool,
 }
 
-impl Columns {
+impl RecordColumns {
     fn new(choice: &Choice, names: Vec<Vec<u8>>) -> Result<Self, String> {
         let find = |name: &String| -> Result<usize, String> {
             if let Some(i) = names.iter().position(|n| n == name.as_bytes()) {
@@ -281,11 +281,13 @@ impl Columns {
         };
         let key = choice.key.as_ref().map_or(Ok(0), &find)?;
         let (value, single) = match &choice.value {
-            Values::Rest => (None, false),
-            Values::One(name) => (Some(vec![find(name)?]), true),
-            Values::Many(list) => (Some(list.iter().map(find).collect::<Result<_, _>>()?), false),
+            RecordValues::Rest => (None, false),
+            RecordValues::One(name) => (Some(vec![find(name)?]), true),
+            RecordValues::Many(list) => {
+                (Some(list.iter().map(find).collect::<Result<_, _>>()?), false)
+            }
         };
-        Ok(Columns { names, key, value, single })
+        Ok(RecordColumns { names, key, value, single })
     }
 
     fn name(&self, i: usize) -> String {
@@ -310,7 +312,12 @@ fn no_column(i: usize, has: usize) -> String {
     format!("it has no column {}, only {has}", i + 1)
 }
 
-fn tsv(line: &[u8], columns: &Columns, coding: Coding, to: &mut Record) -> Result<(), String> {
+fn tsv(
+    line: &[u8],
+    columns: &RecordColumns,
+    coding: Coding,
+    to: &mut Record,
+) -> Result<(), String> {
     if columns.key == 0 && columns.value.is_none() {
         let tab = line
             .iter()
@@ -343,30 +350,30 @@ fn tsv(line: &[u8], columns: &Columns, coding: Coding, to: &mut Record) -> Resul
 pub struct CsvRecords<R: Read> {
     reader: csv::Reader<R>,
     record: ByteRecord,
-    columns: Columns,
+    columns: RecordColumns,
     coding: Coding,
 }
 
 /// What is wrong with a line of CSV.
-pub fn csv_trouble(e: csv::Error) -> Trouble {
+pub fn csv_trouble(e: csv::Error) -> RecordTrouble {
     let line = e.position().map_or(0, csv::Position::line);
     match e.into_kind() {
-        csv::ErrorKind::Io(e) => Trouble::Io(e),
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => Trouble::Bad {
+        csv::ErrorKind::Io(e) => RecordTrouble::Io(e),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => RecordTrouble::Bad {
             line,
             why: format!("it has {len} columns where the first line has {expected_len}"),
         },
-        other => Trouble::Bad { line, why: format!("{other:?}") },
+        other => RecordTrouble::Bad { line, why: format!("{other:?}") },
     }
 }
 
 impl<R: Read> CsvRecords<R> {
-    fn next(&mut self, to: &mut Record) -> Result<bool, Trouble> {
+    fn next(&mut self, to: &mut Record) -> Result<bool, RecordTrouble> {
         if !self.reader.read_byte_record(&mut self.record).map_err(csv_trouble)? {
             return Ok(false);
         }
         to.line = self.record.position().map_or(0, csv::Position::line);
-        self.take(to).map_err(|why| Trouble::Bad { line: to.line, why })?;
+        self.take(to).map_err(|why| RecordTrouble::Bad { line: to.line, why })?;
         Ok(true)
     }
 
@@ -431,8 +438,8 @@ fn json(text: &[u8], choice: &Choice, to: &mut Record) -> Result<(), String> {
     }
     json_field(&object, key, choice.coding, &mut to.key)?;
     match &choice.value {
-        Values::One(name) => json_field(&object, name, choice.coding, &mut to.value),
-        Values::Many(names) => {
+        RecordValues::One(name) => json_field(&object, name, choice.coding, &mut to.value),
+        RecordValues::Many(names) => {
             let taken = names.iter().map(|n| {
                 let field = object.get(n).ok_or_else(|| format!("there is no field {n:?}"))?;
                 Ok((n.clone(), field.clone()))
@@ -441,13 +448,13 @@ fn json(text: &[u8], choice: &Choice, to: &mut Record) -> Result<(), String> {
             to.value.extend(Value::Object(taken).to_string().into_bytes());
             Ok(())
         }
-        Values::Rest
+        RecordValues::Rest
             if object.len() == 2
                 && (object.contains_key("value") || object.contains_key("value_hex")) =>
         {
             json_field(&object, "value", choice.coding, &mut to.value)
         }
-        Values::Rest => {
+        RecordValues::Rest => {
             to.value.extend_from_slice(text);
             Ok(())
         }
@@ -459,7 +466,7 @@ mod tests {
     use super::*;
 
     fn choice() -> Choice {
-        Choice { key: None, value: Values::Rest, header: false, coding: Coding::Text }
+        Choice { key: None, value: RecordValues::Rest, header: false, coding: Coding::Text }
     }
 
     /// Every record as `key=value`, every bad line as `line!why`.
@@ -472,8 +479,8 @@ mod tests {
                 Ok(true) => {
                     out.push(format!("{}={}", to.key.escape_ascii(), to.value.escape_ascii()))
                 }
-                Err(Trouble::Bad { line, why }) => out.push(format!("{line}!{why}")),
-                Err(Trouble::Io(e)) => panic!("{e}"),
+                Err(RecordTrouble::Bad { line, why }) => out.push(format!("{line}!{why}")),
+                Err(RecordTrouble::Io(e)) => panic!("{e}"),
             }
         }
     }
@@ -508,13 +515,13 @@ mod tests {
         let text = b"id\tname\tsize\n7\tann\t3\n8\tbob\n";
         let named = Choice { key: Some("name".into()), header: true, ..choice() };
         assert_eq!(read(text, Format::Tsv, named.clone()), ["ann=7\\t3", "bob=8"]);
-        let one = Choice { value: Values::One("3".into()), ..named.clone() };
+        let one = Choice { value: RecordValues::One("3".into()), ..named.clone() };
         assert_eq!(read(text, Format::Tsv, one), ["ann=3", "3!it has no column 3, only 2"]);
-        let many = Choice { value: Values::Many(vec!["size".into(), "id".into()]), ..named };
+        let many = Choice { value: RecordValues::Many(vec!["size".into(), "id".into()]), ..named };
         assert_eq!(read(text, Format::Tsv, many), ["ann=3\\t7", "3!it has no column 3, only 2"]);
         let missing = Choice { key: Some("nam".into()), header: true, ..choice() };
         assert!(
-            matches!(Records::new(&text[..], Format::Tsv, missing), Err(Trouble::Bad { line: 1, why }) if why.contains("id, name, size"))
+            matches!(Records::new(&text[..], Format::Tsv, missing), Err(RecordTrouble::Bad { line: 1, why }) if why.contains("id, name, size"))
         );
     }
 
@@ -528,7 +535,7 @@ mod tests {
         assert_eq!(got[0], "a={\\\"v\\\":\\\"1\\\",\\\"w\\\":\\\"2\\\"}");
         assert_eq!(got[1], "3!it has 2 columns where the first line has 3");
         assert_eq!(got.len(), 3);
-        let one = Choice { value: Values::One("w".into()), key: Some("v".into()), ..header };
+        let one = Choice { value: RecordValues::One("w".into()), key: Some("v".into()), ..header };
         assert_eq!(read(text, Format::Csv, one)[0], "1=2");
     }
 
@@ -549,7 +556,7 @@ mod tests {
         assert_eq!(got[4], "6!there is no field \"key\"");
         assert!(got[5].starts_with("7!it is no JSON object"), "{}", got[5]);
         assert_eq!(got[6], "8!the field \"key\" is neither text nor a number");
-        let many = Choice { value: Values::Many(vec!["more".into()]), ..choice() };
+        let many = Choice { value: RecordValues::Many(vec!["more".into()]), ..choice() };
         assert_eq!(read(&text[..], Format::Json, many)[2], "b={\\\"more\\\":[1]}");
     }
 }

@@ -23,7 +23,7 @@ pub struct Statements {
 }
 
 /// Who gives the statements.
-pub enum Origin<'a> {
+pub enum StatementOrigin<'a> {
     /// Somebody at a terminal.
     Terminal,
     /// A text, and what messages call it.
@@ -32,18 +32,18 @@ pub enum Origin<'a> {
 
 impl Statements {
     /// Opens what they come from.
-    pub fn origin(&self) -> Done<Origin<'_>> {
+    pub fn origin(&self) -> Done<StatementOrigin<'_>> {
         let file = match (&self.file, &self.execute) {
             (Some(file), _) => file.as_path(),
             (None, Some(text)) => {
-                return Ok(Origin::Text(Path::new("-e"), Box::new(text.as_bytes())));
+                return Ok(StatementOrigin::Text(Path::new("-e"), Box::new(text.as_bytes())));
             }
             (None, None) if io::stdin_is_terminal() && io::stdout_is_terminal() => {
-                return Ok(Origin::Terminal);
+                return Ok(StatementOrigin::Terminal);
             }
             (None, None) => Path::new("-"),
         };
         let input = Input::open(file).map_err(|e| Failure::file("read", file, &e))?;
-        Ok(Origin::Text(file, Box::new(BufReader::with_capacity(64 << 10, input))))
+        Ok(StatementOrigin::Text(file, Box::new(BufReader::with_capacity(64 << 10, input))))
     }
 }

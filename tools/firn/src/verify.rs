@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::names::Names;
 use crate::store::Global;
-use firn_tools::io::{self, Watch, stdout};
+use firn_tools::io::{self, Stopwatch, stdout};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 
 pub const EXAMPLES: &str = "\
@@ -42,7 +42,7 @@ pub struct VerifyArgs {}
 
 /// What has been looked at, and what is wrong.
 #[derive(Default)]
-struct Report {
+struct VerifySummary {
     tables: u64,
     blocks: u64,
     entries: u64,
@@ -55,7 +55,7 @@ struct Report {
     names: Names,
 }
 
-impl Report {
+impl VerifySummary {
     fn is_sound(&self) -> bool {
         self.errors.is_empty() && self.undefined.is_empty()
     }
@@ -88,17 +88,17 @@ impl Report {
 
 /// Runs `firn verify`.
 pub fn run(global: &Global, _: &VerifyArgs) -> Done {
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let report = match global.open_named_quietly() {
         Ok((db, names)) => {
             let progress = Progress::bytes("verify", Some(db.stats().table_bytes()));
             let v = db.verify(|done, _| progress.at(done))?;
-            let mut report = Report {
+            let mut report = VerifySummary {
                 tables: v.tables,
                 blocks: v.blocks,
                 entries: v.entries,
                 bytes: v.bytes,
-                ..Report::default()
+                ..VerifySummary::default()
             };
             report.errors = v.errors;
             report.undefined = names.undefined(&db);
@@ -122,13 +122,13 @@ fn is_damage(dir: &Path, e: &Error) -> bool {
 }
 
 /// Looks at every table that the manifest names; `why` is what keeps the store from being opened.
-fn from_below(dir: &Path, why: Error) -> Report {
-    let mut report = Report::default();
+fn from_below(dir: &Path, why: Error) -> VerifySummary {
+    let mut report = VerifySummary::default();
     let env = OsEnv::new();
     let state = match Manifest::load(&*env, dir) {
         Ok(Some((state, _))) => state,
-        Ok(None) => return Report { errors: vec![why], ..report },
-        Err(e) => return Report { errors: vec![e], ..report },
+        Ok(None) => return VerifySummary { errors: vec![why], ..report },
+        Err(e) => return VerifySummary { errors: vec![e], ..report },
     };
     let opener = TableOpener::new(
         env.clone(),
@@ -205,7 +205,7 @@ fn remedy(e: &Error) -> &'static str {
     }
 }
 
-fn print(global: &Global, r: &Report, seconds: f64) -> Done {
+fn print(global: &Global, r: &VerifySummary, seconds: f64) -> Done {
     let mut out = stdout();
     if global.store.json {
         let v = json!({

@@ -9,7 +9,7 @@ use firn_kv::{Db, Tree};
 use serde_json::json;
 
 use crate::store::{self, Global};
-use firn_tools::io::{Watch, stdout};
+use firn_tools::io::{Stopwatch, stdout};
 use firn_tools::keys;
 use firn_tools::output::{self, Done, Progress, things};
 
@@ -48,7 +48,7 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Done {
     let db = global.open_to_write(false, 0)?;
     let trees = trees_named(&db, args.tree.as_deref())?;
     let before = db.stats().table_bytes();
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     for tree in &trees {
         let progress = Progress::operations("compact", None);
         progress.say(format!(
@@ -106,7 +106,7 @@ pub struct CheckpointArgs {
 /// Runs `firn checkpoint`.
 pub fn checkpoint(global: &Global, args: &CheckpointArgs) -> Done {
     let db = global.open_to_write(false, 0)?;
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     db.checkpoint(&args.into)?;
     let (stats, seconds) = (db.stats(), watch.seconds());
     let tables: u64 = stats.trees.iter().flat_map(|t| &t.runs).map(|r| r.tables as u64).sum();

@@ -11,7 +11,7 @@ use firn_wide_text::json::{self, ImportOptions, Notation, Times};
 use serde_json::json;
 
 use crate::store::Global;
-use firn_tools::io::{self, Input, Watch};
+use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, Progress, things};
 
@@ -52,14 +52,14 @@ pub struct ExportArgs {
     family: Vec<String>,
     /// How it is written
     #[arg(long, value_enum, default_value = "full")]
-    notation: Shape,
+    notation: WideShape,
     /// Of sstabledump: times as numbers instead of dates
     #[arg(long)]
     raw_times: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Shape {
+enum WideShape {
     /// All that there is
     Full,
     /// Names and values
@@ -109,14 +109,14 @@ pub fn failure(e: Error) -> Failure {
     }
 }
 
-fn json_failure(e: json::Failure, args: &ImportArgs) -> Failure {
+fn json_failure(e: json::JsonFailure, args: &ImportArgs) -> Failure {
     match e {
-        json::Failure::Syntax { .. } => {
+        json::JsonFailure::Syntax { .. } => {
             let next = "what is imported ends with a whole chunk before it; correct it and import the file again";
             Failure::with_next(format!("{}, {e}", args.file.display()), next)
         }
-        json::Failure::Io(e) => Failure::file("read", &args.file, &e),
-        json::Failure::Data(e) => failure(e),
+        json::JsonFailure::Io(e) => Failure::file("read", &args.file, &e),
+        json::JsonFailure::Data(e) => failure(e),
         other => Failure::new(other.to_string()),
     }
 }
@@ -185,23 +185,23 @@ pub fn export(global: &Global, args: &ExportArgs) -> Done {
         .try_for_each(|name| family(&keyspace, name, std::iter::empty()).map(drop))?;
     let out = &mut io::stdout();
     let done = match (args.notation, &args.family[..]) {
-        (Shape::Full, families) => {
+        (WideShape::Full, families) => {
             json::export(&wide, &args.keyspace, families, Notation::Full, out)
         }
-        (Shape::Short, families) => {
+        (WideShape::Short, families) => {
             json::export(&wide, &args.keyspace, families, Notation::Short, out)
         }
-        (Shape::Sstabledump, [family]) => {
+        (WideShape::Sstabledump, [family]) => {
             let times = if args.raw_times { Times::Raw } else { Times::Dates };
             json::dump(&wide, &args.keyspace, family, times, out)
         }
-        (Shape::Sstabledump, _) => {
+        (WideShape::Sstabledump, _) => {
             return Err(Failure::new("sstabledump shows one family: name it with --family"));
         }
     };
     let counts = done.map_err(|e| match e {
-        json::Failure::Io(e) => Failure::from(e),
-        json::Failure::Data(e) => failure(e),
+        json::JsonFailure::Io(e) => Failure::from(e),
+        json::JsonFailure::Data(e) => failure(e),
         other => Failure::new(other.to_string()),
     })?;
     out.flush()?;
@@ -231,7 +231,7 @@ pub fn import(global: &Global, args: &ImportArgs) -> Done {
         chunk: args.chunk as usize,
         durability: args.durability.into(),
     };
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let mut rows = 0u64;
     let counts = json::import(&keyspace, input, &options, &mut |read, counts| {
         rows += 1;

@@ -78,7 +78,7 @@ fn overlap(a: &Table, b: &Table) -> bool {
 }
 
 /// Tables that must be dead, and why.
-pub struct Dead {
+pub struct DeadShare {
     /// Its place in the list.
     pub table: usize,
     /// The tables that hold its entries.
@@ -98,8 +98,8 @@ impl Ages {
     /// its inputs when they span all the keys that the inputs span: then it had been finished,
     /// maybe without the inputs being removed. When they do not, it was interrupted, and the inputs
     /// count.
-    pub fn dead(&self, tables: &[Arc<Table>]) -> Vec<Dead> {
-        let mut out: Vec<Dead> = vec![];
+    pub fn dead(&self, tables: &[Arc<Table>]) -> Vec<DeadShare> {
+        let mut out: Vec<DeadShare> = vec![];
         let mut gone: BTreeSet<usize> = BTreeSet::new();
         loop {
             let pairs: Vec<(usize, usize)> = self
@@ -128,7 +128,7 @@ impl Ages {
             let (dead, instead) = if finished { (&inputs, &outputs) } else { (&outputs, &inputs) };
             for &table in dead {
                 gone.insert(table);
-                out.push(Dead {
+                out.push(DeadShare {
                     table,
                     instead: instead.iter().copied().collect(),
                     unfinished: !finished,

@@ -11,25 +11,25 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::internals::manifest::{Manifest, State};
+use firn_kv::internals::manifest::{Manifest, ManifestState};
 use firn_kv::{Env, Result};
 
 use crate::evidence::{foreign, outdated};
-use crate::findings::Kind;
-use crate::names::Names;
+use crate::findings::FindingKind;
+use crate::names::TreeNames;
 
 /// How often all is read again while a writer goes on.
 const TRIES: usize = 10;
 
 /// The manifest that counts.
 #[derive(PartialEq)]
-pub struct Current {
+pub struct CurrentEvidence {
     /// The state at its end.
-    pub state: State,
+    pub state: ManifestState,
     /// Its number.
     pub number: u64,
     /// Why it is not believed, in words; `None` where nothing speaks against it.
-    pub against: Option<(Kind, String)>,
+    pub against: Option<(FindingKind, String)>,
 }
 
 /// The files in `dir` and in the directories `more`, and the manifest that counts among them:
@@ -41,20 +41,20 @@ pub fn current(
     env: &Arc<dyn Env>,
     dir: &Path,
     more: &[PathBuf],
-) -> Result<(Names, Result<Option<Current>>)> {
+) -> Result<(TreeNames, Result<Option<CurrentEvidence>>)> {
     let (mut before, mut tries) = (None, 0);
     loop {
-        let names = Names::in_env(env.clone(), dir, more)?;
+        let names = TreeNames::in_env(env.clone(), dir, more)?;
         let (state, number) = match Manifest::load(&names, dir) {
             Ok(Some(found)) => found,
             Ok(None) => return Ok((names, Ok(None))),
             Err(e) => return Ok((names, Err(e))),
         };
         let against = match foreign(&names, &state) {
-            Some(words) => Some((Kind::Foreign, words)),
-            None => outdated(&names, dir, &state)?.map(|words| (Kind::Outdated, words)),
+            Some(words) => Some((FindingKind::Foreign, words)),
+            None => outdated(&names, dir, &state)?.map(|words| (FindingKind::Outdated, words)),
         };
-        let mut found = Current { state, number, against };
+        let mut found = CurrentEvidence { state, number, against };
         tries += 1;
         if tries == TRIES && before.as_ref() != Some(&found) {
             // One that moves on each time is being written, and so is neither old nor another

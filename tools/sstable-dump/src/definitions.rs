@@ -8,15 +8,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_cql::internals::catalog::{Catalog as Tables, Column, Keyspace, PartitionKey, Table};
+use firn_cql::internals::catalog::{
+    Catalog as Tables, KeyspaceEntry, PartitionKey, TableColumn, TableSchema,
+};
 use firn_cql::internals::values::literal;
 use firn_kv::TreeOptions;
-use firn_wide::internals::cell::{Cell, State};
+use firn_wide::internals::cell::{Cell, CellState};
 use firn_wide::internals::key::Layout;
 use firn_wide::internals::schema::Schema;
 use firn_wide::internals::store::{Body, IndexPart, TreeName, hooks};
 use firn_wide::{Partitioner, Registry, Type};
-use firn_wide_text::files::{Catalog, Described, read_entry};
+use firn_wide_text::files::{DescribedFile, FileCatalog, read_entry};
 
 use crate::text;
 
@@ -35,16 +37,16 @@ pub struct Defined {
     /// The index, for the tree of one.
     pub index: Option<String>,
     /// How keys are read.
-    keys: Keys,
+    keys: DefinedKeys,
     /// Whether its cells are counters.
     counter: bool,
     token_len: usize,
 }
 
 #[derive(Clone, Debug)]
-enum Keys {
-    Family(Box<Described>),
-    Table(Arc<Table>, Layout),
+enum DefinedKeys {
+    Family(Box<DescribedFile>),
+    Table(Arc<TableSchema>, Layout),
     /// Keys begin with a value of this type, where they begin with one; then a row's key as the
     /// layout has it.
     Index(Option<Type>, Layout),
@@ -62,7 +64,7 @@ impl Defined {
     /// The hooks that the store opens the tree with.
     pub fn hooks(&self) -> TreeOptions {
         match self.keys {
-            Keys::Index(..) => hooks::index(),
+            DefinedKeys::Index(..) => hooks::index(),
             _ => hooks::family(TreeOptions::default(), self.counter, self.token_len, NEVER),
         }
     }
@@ -80,9 +82,9 @@ impl Defined {
     /// value; `None` where it is none.
     pub fn partition<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
         let len = match &self.keys {
-            Keys::Family(described) => described.layout.partition_len(key).ok(),
-            Keys::Table(_, layout) => layout.partition_len(key).ok(),
-            Keys::Index(of, _) => of.as_ref().and_then(|of| of.component_len(key)),
+            DefinedKeys::Family(described) => described.layout.partition_len(key).ok(),
+            DefinedKeys::Table(_, layout) => layout.partition_len(key).ok(),
+            DefinedKeys::Index(of, _) => of.as_ref().and_then(|of| of.component_len(key)),
         };
         key.get(..len?)
     }
@@ -91,7 +93,7 @@ impl Defined {
     /// which `merge` tells apart; `None` of a removed one.
     pub fn fits(&self, key: &[u8], value: Option<&[u8]>, merge: bool) -> bool {
         match &self.keys {
-            Keys::Family(described) => {
+            DefinedKeys::Family(described) => {
                 let of_key = described.def.key_validator();
                 let is_key = |raw: &[u8]| of_key.validate(raw).is_ok();
                 merge <= self.counter
@@ -101,11 +103,11 @@ impl Defined {
                         described.typed(key, v).is_ok() && entry.is_ok_and(|e| self.holds(&e.body))
                     })
             }
-            Keys::Table(table, layout) => {
+            DefinedKeys::Table(table, layout) => {
                 let is_key = |raw: &[u8]| {
                     let mut parts = PartitionKey::default();
                     let set = parts.set(table, raw).is_ok();
-                    let is_part = |(i, c): (usize, &Column)| {
+                    let is_part = |(i, c): (usize, &TableColumn)| {
                         parts.part(i).is_some_and(|v| c.of.of.validate(v).is_ok())
                     };
                     set && table.partition().iter().enumerate().all(is_part)
@@ -117,7 +119,7 @@ impl Defined {
                         entry.is_ok_and(|e| has_column(table, e.place.name) && self.holds(&e.body))
                     })
             }
-            Keys::Index(of, layout) => {
+            DefinedKeys::Index(of, layout) => {
                 let after = |of: &Type| key.get(of.component_len(key)? + 1..);
                 !merge
                     && of
@@ -132,8 +134,8 @@ impl Defined {
     /// them but what deletes them.
     fn holds(&self, body: &Body<'_>) -> bool {
         match body {
-            Body::Cell(Cell { state: State::Counter(_), .. }) => self.counter,
-            Body::Cell(Cell { state: State::Live(_) | State::Expiring { .. }, .. }) => {
+            Body::Cell(Cell { state: CellState::Counter(_), .. }) => self.counter,
+            Body::Cell(Cell { state: CellState::Live(_) | CellState::Expiring { .. }, .. }) => {
                 !self.counter
             }
             _ => true,
@@ -144,17 +146,17 @@ impl Defined {
     /// be.
     pub fn key(&self, key: &[u8]) -> Option<String> {
         match &self.keys {
-            Keys::Family(described) => described.key_words(key).or_else(|| {
+            DefinedKeys::Family(described) => described.key_words(key).or_else(|| {
                 let mut raw = vec![];
                 let partition = described.layout.partition_len(key).ok()?;
                 described.layout.key_of(&key[..partition], &mut raw).ok()?;
                 Some(literal(described.def.key_validator(), Some(&raw)))
             }),
-            Keys::Table(table, layout) => {
+            DefinedKeys::Table(table, layout) => {
                 let (mut raw, mut parts) = (vec![], PartitionKey::default());
                 layout.key_of(&key[..layout.partition_len(key).ok()?], &mut raw).ok()?;
                 parts.set(table, &raw).ok()?;
-                let part = |(i, c): (usize, &Column)| {
+                let part = |(i, c): (usize, &TableColumn)| {
                     format!("{} = {}", c.name, literal(&c.of.of, parts.part(i)))
                 };
                 Some(
@@ -167,7 +169,7 @@ impl Defined {
                         .join(" AND "),
                 )
             }
-            Keys::Index(of, _) => {
+            DefinedKeys::Index(of, _) => {
                 let (of, mut raw) = (of.as_ref()?, vec![]);
                 of.take_component(&mut &*key, &mut raw).ok()?;
                 Some(literal(of, Some(&raw)))
@@ -189,7 +191,7 @@ fn row_key(layout: &Layout, key: &[u8]) -> Option<Vec<u8>> {
 
 /// Whether a table has, or had, the column whose name's component this is; of what is no cell's it
 /// is empty, and of a row's mark short.
-fn has_column(table: &Table, name: &[u8]) -> bool {
+fn has_column(table: &TableSchema, name: &[u8]) -> bool {
     match name {
         [_, id @ ..] if id.len() == 2 => {
             let id = u16::from_be_bytes([id[0], id[1]]);
@@ -205,11 +207,11 @@ impl Definitions {
     pub fn read(records: &[(Vec<u8>, Vec<u8>)]) -> Definitions {
         let mut all = Definitions::default();
         let registry = Arc::new(Registry::new());
-        let families = Catalog::read(records, &registry);
+        let families = FileCatalog::read(records, &registry);
         all.problems.extend(families.problems().iter().cloned());
         for family in families.families() {
             let (def, token_len) = (&family.def, family.layout.token_len());
-            let of = |index: Option<String>, keys: Keys| Defined {
+            let of = |index: Option<String>, keys: DefinedKeys| Defined {
                 keyspace: def.keyspace().to_owned(),
                 name: def.name().to_owned(),
                 cql: false,
@@ -220,10 +222,11 @@ impl Definitions {
             };
             all.trees.insert(
                 TreeName::Family(def.id()).to_string(),
-                of(None, Keys::Family(Box::new(family.clone()))),
+                of(None, DefinedKeys::Family(Box::new(family.clone()))),
             );
             for (column, index) in def.indexes() {
-                let keys = Keys::Index(Some(column.validator().clone()), family.layout.clone());
+                let keys =
+                    DefinedKeys::Index(Some(column.validator().clone()), family.layout.clone());
                 all.trees.insert(
                     TreeName::Index(index.id).to_string(),
                     of(Some(index.name.clone()), keys),
@@ -248,7 +251,7 @@ impl Definitions {
         let schema = Schema::from_records(registry.clone(), own.map(|(k, v)| (&**k, &**v)));
         let schema = schema.unwrap_or_else(|_| Schema::new(registry.clone()));
         let each = |k: &Arc<firn_wide::internals::schema::Keyspace>| {
-            Keyspace::with(k.name().to_owned(), BTreeMap::new(), true)
+            KeyspaceEntry::with(k.name().to_owned(), BTreeMap::new(), true)
         };
         let keyspaces: Vec<_> = schema.keyspaces().map(each).collect();
         for table in Tables::load_each(&keyspaces, records) {
@@ -259,9 +262,9 @@ impl Definitions {
         }
     }
 
-    fn add_table(&mut self, table: &Arc<Table>, partitioner: Partitioner) {
+    fn add_table(&mut self, table: &Arc<TableSchema>, partitioner: Partitioner) {
         let layout = table.layout(partitioner);
-        let of = |index: Option<String>, keys: Keys| Defined {
+        let of = |index: Option<String>, keys: DefinedKeys| Defined {
             keyspace: table.keyspace.clone(),
             name: table.name.clone(),
             cql: true,
@@ -275,12 +278,15 @@ impl Definitions {
             let spec = index.spec(table).filter(|s| !matches!(s.part, IndexPart::Entry { .. }));
             self.trees.insert(
                 TreeName::Index(index.id).to_string(),
-                of(Some(index.name.clone()), Keys::Index(spec.map(|s| s.value), layout.clone())),
+                of(
+                    Some(index.name.clone()),
+                    DefinedKeys::Index(spec.map(|s| s.value), layout.clone()),
+                ),
             );
         }
         self.trees.insert(
             TreeName::Family(table.id).to_string(),
-            of(None, Keys::Table(table.clone(), layout.clone())),
+            of(None, DefinedKeys::Table(table.clone(), layout.clone())),
         );
     }
 

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use firn_kv::Env as _;
-use firn_kv::internals::base::ops::{NO_TREE, Ops, TreeId};
+use firn_kv::internals::base::ops::{NO_TREE, OpReader, TreeId};
 use firn_kv::internals::manifest::{
-    self, Edit, PersistedOptions, State, TableMeta, manifest_name, manifest_number,
+    self, Edit, ManifestState, PersistedOptions, TableMeta, manifest_name, manifest_number,
 };
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Properties;
@@ -22,7 +22,7 @@ use firn_tools::output::things;
 use serde_json::Value;
 
 use crate::manifest::replay_around;
-use crate::names::{Names, own_name};
+use crate::names::{TreeNames, own_name};
 use crate::target::open_file;
 use crate::whose;
 
@@ -63,9 +63,9 @@ pub struct Evidence {
     flushed_by_name: BTreeMap<String, u64>,
     /// A state that is whole, and the number of its manifest: of the newest one, when it is sound
     /// and fits the tables.
-    pub whole: Option<(State, u64)>,
+    pub whole: Option<(ManifestState, u64)>,
     /// The last state that could be read in part.
-    pub partial: Option<State>,
+    pub partial: Option<ManifestState>,
     /// What has been found.
     pub notes: Vec<String>,
 }
@@ -85,12 +85,12 @@ pub enum Sources {
 ///
 /// # Errors
 /// `Incompatible` for files of a newer version, I/O errors; damage is none.
-pub fn gather(env: &Names, dir: &Path, sources: Sources) -> Result<Evidence> {
+pub fn gather(env: &TreeNames, dir: &Path, sources: Sources) -> Result<Evidence> {
     let mut e = Evidence::default();
     if sources != Sources::None {
         e.read_manifests(env, dir, sources)?;
     }
-    let told = Told::read(env, dir)?;
+    let told = ToldFacts::read(env, dir)?;
     match told.contradicts(env, dir)? {
         Some(what) => e.notes.push(format!(
             "EVENTS.jsonl tells of {what} here: it is of another store, and left out"
@@ -110,7 +110,7 @@ pub fn gather(env: &Names, dir: &Path, sources: Sources) -> Result<Evidence> {
 ///
 /// # Errors
 /// What the files say; damage is none.
-pub fn outdated(names: &Names, dir: &Path, state: &State) -> Result<Option<String>> {
+pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<Option<String>> {
     let finished = names.finished();
     let newer: Vec<u64> = finished.into_iter().filter(|&id| id >= state.next_file).collect();
     let (mut first, mut last, mut unknown_tree) = (None, 0, None);
@@ -118,7 +118,7 @@ pub fn outdated(names: &Names, dir: &Path, state: &State) -> Result<Option<Strin
     let _ = recover(names, dir, state.wal_floor, &mut |seq, _, payload| {
         first.get_or_insert(seq);
         let mut n = 0;
-        for (tree, _) in Ops::new(payload).flatten() {
+        for (tree, _) in OpReader::new(payload).flatten() {
             unknown_tree =
                 unknown_tree.or((tree >= state.next_tree && tree != NO_TREE).then_some(tree));
             n += 1;
@@ -142,7 +142,7 @@ pub fn outdated(names: &Names, dir: &Path, state: &State) -> Result<Option<Strin
     }
     let live = state.trees.values().flat_map(|t| t.tables());
     let gone = live.filter(|m| names.table(m.id).is_none_or(|path| !io::exists(&path))).count();
-    let told = Told::read(names, dir)?;
+    let told = ToldFacts::read(names, dir)?;
     let events =
         if told.contradicts(names, dir)?.is_none() { told.evidence } else { Evidence::default() };
     let mut proof = vec![];
@@ -182,7 +182,7 @@ pub fn outdated(names: &Names, dir: &Path, state: &State) -> Result<Option<Strin
     }))
 }
 
-fn properties(names: &Names, id: u64) -> Option<Properties> {
+fn properties(names: &TreeNames, id: u64) -> Option<Properties> {
     let path = names.table(id)?;
     let file = names.open_read(&path, false).ok()?;
     open_file(file, &path, id, 0).ok().map(|t| t.properties().clone())
@@ -191,7 +191,7 @@ fn properties(names: &Names, id: u64) -> Option<Properties> {
 /// Whether `state` is of another store than the tables: none of those that it names is here, and
 /// others are, with numbers that it has given out. In words, if so. One that is only older has not
 /// given out the numbers of what is here.
-pub fn foreign(names: &Names, state: &State) -> Option<String> {
+pub fn foreign(names: &TreeNames, state: &ManifestState) -> Option<String> {
     let live = state.trees.values().flat_map(|t| t.tables()).count();
     let finished = names.finished();
     let contradicts = finished.iter().any(|id| *id < state.next_file);
@@ -208,7 +208,12 @@ pub fn foreign(names: &Names, state: &State) -> Option<String> {
 ///
 /// # Errors
 /// What the system says of the directory.
-pub fn other_stores(names: &Names, dir: &Path, number: u64, state: &State) -> Result<Vec<Error>> {
+pub fn other_stores(
+    names: &TreeNames,
+    dir: &Path,
+    number: u64,
+    state: &ManifestState,
+) -> Result<Vec<Error>> {
     let mut all = vec![];
     for other in names.list(dir)?.iter().filter_map(|n| manifest_number(n)).filter(|n| *n != number)
     {
@@ -232,7 +237,7 @@ pub fn other_stores(names: &Names, dir: &Path, number: u64, state: &State) -> Re
 
 /// What the event log tells of the store that was opened last: what stands before it may be another
 /// one's, whose file this was.
-struct Told {
+struct ToldFacts {
     lines: Vec<Value>,
     /// Only these lines.
     evidence: Evidence,
@@ -240,8 +245,8 @@ struct Told {
     store: Option<u64>,
 }
 
-impl Told {
-    fn read(env: &Names, dir: &Path) -> Result<Told> {
+impl ToldFacts {
+    fn read(env: &TreeNames, dir: &Path) -> Result<ToldFacts> {
         let mut lines = vec![];
         for name in ["EVENTS.old.jsonl", "EVENTS.jsonl"] {
             match env.read_all(&dir.join(name), MAX_EVENTS) {
@@ -268,14 +273,14 @@ impl Told {
         lines.drain(..from);
         let mut evidence = Evidence::default();
         lines.iter().for_each(|line| evidence.take_event(line));
-        Ok(Told { lines, evidence, store })
+        Ok(ToldFacts { lines, evidence, store })
     }
 
     /// What contradicts the files in what is told, if anything: none of them is of the store that
     /// it is about; more than half of them have other lengths; or some are called removed and none
     /// is told of that is not. A crash leaves files that have been removed, but not without others
     /// that have not.
-    fn contradicts(&self, names: &Names, dir: &Path) -> Result<Option<&'static str>> {
+    fn contradicts(&self, names: &TreeNames, dir: &Path) -> Result<Option<&'static str>> {
         if let Some(store) = self.store {
             let stores = whose::stores(names, dir)?;
             if !stores.is_empty() && !stores.contains(&store) {
@@ -296,13 +301,13 @@ impl Told {
 
 impl Evidence {
     /// Whether the file of table `id` is as long as is told of it.
-    fn fits(&self, names: &Names, dir: &Path, id: u64) -> bool {
+    fn fits(&self, names: &TreeNames, dir: &Path, id: u64) -> bool {
         self.sizes
             .get(&id)
             .is_none_or(|&n| names.file_len(&table_path(dir, id)).is_ok_and(|len| len == n))
     }
 
-    fn read_manifests(&mut self, env: &Names, dir: &Path, sources: Sources) -> Result<()> {
+    fn read_manifests(&mut self, env: &TreeNames, dir: &Path, sources: Sources) -> Result<()> {
         let mut numbers: Vec<u64> =
             env.list(dir)?.iter().filter_map(|n| manifest_number(n)).collect();
         numbers.sort_unstable();
@@ -494,7 +499,7 @@ impl Evidence {
     ///
     /// # Errors
     /// What the system says of the files.
-    pub fn foreign(&self, names: &Names, dir: &Path) -> Result<BTreeSet<u64>> {
+    pub fn foreign(&self, names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
         let (mut foreign, mut known) = (BTreeSet::new(), 0);
         for (&id, &size) in &self.sizes {
             let Some(path) = names.table(id).filter(|path| io::is_file(path)) else { continue };

@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::Screen;
 use crate::props::filter_name;
-use crate::target::{Kind, env, kind, open_file, open_table};
+use crate::target::{TargetKind, env, kind, open_file, open_table};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -45,7 +45,7 @@ pub struct FiltersArgs {
 }
 
 #[derive(Clone)]
-struct Measured {
+struct MeasuredFilter {
     name: String,
     /// The tree and the run that the table belongs to; nothing for a table by itself.
     tree: String,
@@ -72,13 +72,13 @@ fn numbers() -> impl FnMut() -> u64 {
     }
 }
 
-impl Measured {
+impl MeasuredFilter {
     fn rate(&self) -> f64 {
         if self.probes == 0 { 0.0 } else { self.wrong as f64 / self.probes as f64 }
     }
 
     /// Takes in another table's figures.
-    fn add(&mut self, m: &Measured) {
+    fn add(&mut self, m: &MeasuredFilter) {
         self.keys += m.keys;
         self.bytes += m.bytes;
         self.probes += m.probes;
@@ -107,8 +107,8 @@ fn expected(k: FilterKind) -> f64 {
 }
 
 /// The figures of all these tables together: what is not one of all is left out.
-fn sum(name: String, all: &[Measured]) -> [String; 9] {
-    let none = Measured {
+fn sum(name: String, all: &[MeasuredFilter]) -> [String; 9] {
+    let none = MeasuredFilter {
         name,
         tree: String::new(),
         run: 0,
@@ -133,30 +133,30 @@ fn sum(name: String, all: &[Measured]) -> [String; 9] {
 
 /// What a read of a key that is not there costs in a tree: how many runs' filters it asks, a run
 /// without one being a sure look, and how many of them say wrongly that it may be there.
-struct Cost {
+struct FilterCost {
     runs: usize,
     looks: f64,
 }
 
-fn cost(tables: &[Measured]) -> Cost {
+fn cost(tables: &[MeasuredFilter]) -> FilterCost {
     // In a run a key can be in one table only: each counts by its keys.
     let runs: Vec<f64> = tables
         .chunk_by(|a, b| a.run == b.run)
         .map(|run| {
-            let rate = |m: &Measured| if m.kind == FilterKind::None { 1.0 } else { m.rate() };
-            let weight = |m: &Measured| m.entries.max(1) as f64;
+            let rate = |m: &MeasuredFilter| if m.kind == FilterKind::None { 1.0 } else { m.rate() };
+            let weight = |m: &MeasuredFilter| m.entries.max(1) as f64;
             run.iter().map(|m| rate(m) * weight(m)).sum::<f64>()
                 / run.iter().map(weight).sum::<f64>()
         })
         .collect();
-    Cost { runs: runs.len(), looks: runs.iter().sum() }
+    FilterCost { runs: runs.len(), looks: runs.iter().sum() }
 }
 
-fn measure(name: String, t: &Arc<Table>, probes: u64) -> Done<Measured> {
+fn measure(name: String, t: &Arc<Table>, probes: u64) -> Done<MeasuredFilter> {
     let p = t.properties();
     let prefixed = !p.filter_prefix.is_empty();
     let bits = p.filter as u64;
-    let mut m = Measured {
+    let mut m = MeasuredFilter {
         name,
         tree: String::new(),
         run: 0,
@@ -212,14 +212,14 @@ fn measure(name: String, t: &Arc<Table>, probes: u64) -> Done<Measured> {
     Ok(m)
 }
 
-fn tables(args: &FiltersArgs) -> Done<Vec<Measured>> {
+fn tables(args: &FiltersArgs) -> Done<Vec<MeasuredFilter>> {
     match kind(&args.path)? {
-        Kind::Table(_) => Ok(vec![measure(
+        TargetKind::Table(_) => Ok(vec![measure(
             crate::newstore::name(&args.path),
             &open_table(&args.path)?,
             args.probes,
         )?]),
-        Kind::Store => {
+        TargetKind::Store => {
             let (state, _) = Manifest::load(&*env(), &args.path)?.ok_or_else(|| {
                 Error::new(ErrorKind::NotFound, "there is no store in this directory")
                     .in_file(&args.path)
@@ -227,7 +227,7 @@ fn tables(args: &FiltersArgs) -> Done<Vec<Measured>> {
             let one = |(tree, run, m): (&str, u64, &Arc<TableMeta>)| {
                 let path = table_path(&args.path, m.id);
                 let t = open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?;
-                Ok(Measured {
+                Ok(MeasuredFilter {
                     tree: tree.to_owned(),
                     run,
                     ..measure(crate::newstore::name(&path), &t, args.probes)?
@@ -250,9 +250,9 @@ fn tables(args: &FiltersArgs) -> Done<Vec<Measured>> {
 pub fn run(screen: &mut Screen<'_>, args: &FiltersArgs) -> Done {
     let all = tables(args)?;
     let of_store = all.iter().any(|m| !m.tree.is_empty());
-    let trees: Vec<&[Measured]> = all.chunk_by(|a, b| a.tree == b.tree).collect();
+    let trees: Vec<&[MeasuredFilter]> = all.chunk_by(|a, b| a.tree == b.tree).collect();
     if screen.json {
-        let one = |m: &Measured| {
+        let one = |m: &MeasuredFilter| {
             json!({
                 "tree": of_store.then_some(&m.tree), "table": m.name, "filter": filter_name(m.kind), "hashes": m.keys, "probes": m.probes,
                 "false_positives": m.wrong, "rate": m.rate(), "expected": expected(m.kind), "keys_denied": m.denied,
@@ -273,7 +273,7 @@ pub fn run(screen: &mut Screen<'_>, args: &FiltersArgs) -> Done {
         ];
         let mut t = listing(&header, "llrrrrrrr");
         for tables in &trees {
-            t.add_rows(tables.iter().map(Measured::cells));
+            t.add_rows(tables.iter().map(MeasuredFilter::cells));
             if of_store {
                 t.add_row(sum(
                     format!("tree {}", escape::words(tables[0].tree.as_bytes())),

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::{Kind as EntryKind, Trailer};
-use firn_kv::internals::base::ops::{Op, Ops};
-use firn_kv::internals::manifest::{Manifest, State, TableMeta, TreeState};
+use firn_kv::internals::base::ops::{Op, OpReader};
+use firn_kv::internals::manifest::{Manifest, ManifestState, TableMeta, TreeState};
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::wal::{recover_known, segment_name};
 use firn_kv::{Error, ErrorKind};
@@ -17,10 +17,10 @@ use firn_tools::json::put_field;
 use firn_tools::keys::key as parse_key;
 use firn_tools::output::{Done, Failure, listing, print_table};
 use firn_wide::internals::store::TreeName;
-use firn_wide_text::files::{Described, Typed};
+use firn_wide_text::files::{DescribedFile, TypedText};
 use serde_json::{Map, Value};
 
-use crate::target::{Kind, env, kind, known, open_file};
+use crate::target::{TargetKind, env, kind, known, open_file};
 use crate::typed::{self, Families};
 use crate::{Screen, text};
 
@@ -66,28 +66,28 @@ pub struct FindArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum FindQuestion {
     Put,
     Delete,
     Merge,
     DeleteRange,
 }
 
-impl What {
+impl FindQuestion {
     fn name(self) -> &'static str {
         match self {
-            What::Put => "put",
-            What::Delete => "delete",
-            What::Merge => "merge",
-            What::DeleteRange => "delete range",
+            FindQuestion::Put => "put",
+            FindQuestion::Delete => "delete",
+            FindQuestion::Merge => "merge",
+            FindQuestion::DeleteRange => "delete range",
         }
     }
 }
 
 /// One thing that is said of the key.
-struct Version {
+struct FoundVersionOf {
     seq: u64,
-    what: What,
+    what: FindQuestion,
     value: Vec<u8>,
     place: String,
     /// In the log, but in tables already: replay passes it over.
@@ -96,9 +96,9 @@ struct Version {
     returned: bool,
 }
 
-impl Version {
-    fn new(seq: u64, what: What, value: &[u8], place: String) -> Version {
-        Version {
+impl FoundVersionOf {
+    fn new(seq: u64, what: FindQuestion, value: &[u8], place: String) -> FoundVersionOf {
+        FoundVersionOf {
             seq,
             what,
             value: value.to_vec(),
@@ -115,7 +115,7 @@ fn in_table(
     place: &str,
     m: &TableMeta,
     key: &[u8],
-    out: &mut Vec<Version>,
+    out: &mut Vec<FoundVersionOf>,
 ) -> firn_kv::Result<()> {
     let path = table_path(dir, m.id);
     let t = open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?;
@@ -124,11 +124,11 @@ fn in_table(
     c.seek(key, Trailer::NEWEST)?;
     while c.valid() && c.key() == key {
         let what = match c.trailer().kind() {
-            Some(EntryKind::Put) => What::Put,
-            Some(EntryKind::Merge) => What::Merge,
-            _ => What::Delete,
+            Some(EntryKind::Put) => FindQuestion::Put,
+            Some(EntryKind::Merge) => FindQuestion::Merge,
+            _ => FindQuestion::Delete,
         };
-        out.push(Version::new(c.trailer().seq(), what, c.value(), place.clone()));
+        out.push(FoundVersionOf::new(c.trailer().seq(), what, c.value(), place.clone()));
         c.next()?;
     }
     for f in t
@@ -138,7 +138,9 @@ fn in_table(
         .filter(|f| f.start.as_slice() <= key && key < f.end.as_slice())
     {
         out.extend(
-            f.seqs.iter().map(|&seq| Version::new(seq, What::DeleteRange, b"", place.clone())),
+            f.seqs.iter().map(|&seq| {
+                FoundVersionOf::new(seq, FindQuestion::DeleteRange, b"", place.clone())
+            }),
         );
     }
     Ok(())
@@ -146,10 +148,10 @@ fn in_table(
 
 fn in_log(
     dir: &Path,
-    state: &State,
+    state: &ManifestState,
     tree: &TreeState,
     key: &[u8],
-    out: &mut Vec<Version>,
+    out: &mut Vec<FoundVersionOf>,
 ) -> firn_kv::Result<()> {
     let env = env();
     let segments = firn_kv::internals::wal::segments(&*env, dir)?;
@@ -159,7 +161,7 @@ fn in_log(
     for from in [from, state.wal_floor] {
         out.clear();
         let done = recover_known(&*env, dir, from, &known(state), &mut |seq, end, payload| {
-            for (op, seq) in Ops::new(payload).zip(seq..) {
+            for (op, seq) in OpReader::new(payload).zip(seq..) {
                 let Some((id, op)) = op else { break };
                 let Some((what, value)) = said(&op, key).filter(|_| id == tree.id) else {
                     continue;
@@ -168,7 +170,7 @@ fn in_log(
                     .iter()
                     .rfind(|s| s.end > 0 && s.base.is_some_and(|b| b < end))
                     .map_or(0, |s| s.number);
-                let mut v = Version::new(
+                let mut v = FoundVersionOf::new(
                     seq,
                     what,
                     value,
@@ -189,23 +191,23 @@ fn in_log(
 }
 
 /// What an operation says of a key.
-fn said<'a>(op: &Op<'a>, key: &[u8]) -> Option<(What, &'a [u8])> {
+fn said<'a>(op: &Op<'a>, key: &[u8]) -> Option<(FindQuestion, &'a [u8])> {
     match *op {
         Op::Point { kind, key: k, value } if k == key => Some(match kind {
-            EntryKind::Put => (What::Put, value),
-            EntryKind::Merge => (What::Merge, value),
-            EntryKind::Delete => (What::Delete, value),
+            EntryKind::Put => (FindQuestion::Put, value),
+            EntryKind::Merge => (FindQuestion::Merge, value),
+            EntryKind::Delete => (FindQuestion::Delete, value),
         }),
         Op::DeleteRange { start, end } if start <= key && key < end => {
-            Some((What::DeleteRange, b""))
+            Some((FindQuestion::DeleteRange, b""))
         }
         _ => None,
     }
 }
 
 /// Says of every version what a read makes of it; gives the value's version when there is one.
-fn judge(versions: &mut [Version], merge: Option<&str>) {
-    versions.sort_by_key(|v| (Reverse(v.seq), v.flushed, v.what != What::DeleteRange));
+fn judge(versions: &mut [FoundVersionOf], merge: Option<&str>) {
+    versions.sort_by_key(|v| (Reverse(v.seq), v.flushed, v.what != FindQuestion::DeleteRange));
     let mut decided: Option<String> = None;
     let mut operands = 0u64;
     for v in versions.iter_mut() {
@@ -219,15 +221,19 @@ fn judge(versions: &mut [Version], merge: Option<&str>) {
         }
         let by = format!("{} @{}", v.what.name(), v.seq);
         match v.what {
-            What::Merge => {
+            FindQuestion::Merge => {
                 operands += 1;
                 v.verdict =
                     format!("folds it: operand of the merge hook {:?}", merge.unwrap_or("?"));
                 v.returned = operands == 1;
                 continue;
             }
-            What::Put if operands > 0 => v.verdict = "folds the operands above onto it".into(),
-            What::Put => (v.verdict, v.returned) = ("returns it: the newest version".into(), true),
+            FindQuestion::Put if operands > 0 => {
+                v.verdict = "folds the operands above onto it".into()
+            }
+            FindQuestion::Put => {
+                (v.verdict, v.returned) = ("returns it: the newest version".into(), true)
+            }
             _ if operands > 0 => v.verdict = "folds the operands above onto nothing".into(),
             _ => v.verdict = "finds nothing: this is the newest version".into(),
         }
@@ -236,17 +242,26 @@ fn judge(versions: &mut [Version], merge: Option<&str>) {
 }
 
 /// What a version's value says in its family's types.
-fn typed_value(family: Option<&Described>, key: &[u8], v: &Version) -> Option<Typed> {
+fn typed_value(
+    family: Option<&DescribedFile>,
+    key: &[u8],
+    v: &FoundVersionOf,
+) -> Option<TypedText> {
     family
-        .filter(|_| matches!(v.what, What::Put | What::Merge))
+        .filter(|_| matches!(v.what, FindQuestion::Put | FindQuestion::Merge))
         .and_then(|f| f.typed(key, &v.value).ok())
 }
 
-fn version_json(v: &Version, hex: bool, family: Option<&Described>, key: &[u8]) -> Value {
+fn version_json(
+    v: &FoundVersionOf,
+    hex: bool,
+    family: Option<&DescribedFile>,
+    key: &[u8],
+) -> Value {
     let mut o = Map::new();
     o.insert("seq".into(), v.seq.into());
     o.insert("what".into(), v.what.name().into());
-    if matches!(v.what, What::Put | What::Merge) {
+    if matches!(v.what, FindQuestion::Put | FindQuestion::Merge) {
         put_field(&mut o, "value", &v.value, hex);
     }
     if let Some((f, typed)) = family.zip(typed_value(family, key, v)) {
@@ -261,10 +276,10 @@ fn version_json(v: &Version, hex: bool, family: Option<&Described>, key: &[u8]) 
 
 fn versions(
     dir: &Path,
-    state: &State,
+    state: &ManifestState,
     tree: &TreeState,
     key: &[u8],
-) -> firn_kv::Result<Vec<Version>> {
+) -> firn_kv::Result<Vec<FoundVersionOf>> {
     let mut all = vec![];
     in_log(dir, state, tree, key, &mut all)?;
     for run in &tree.runs {
@@ -281,7 +296,7 @@ fn versions(
 }
 
 /// Tries again when a writer changes files underneath.
-fn look(dir: &Path, key: &[u8], tree: Option<&str>) -> Done<Vec<(String, Vec<Version>)>> {
+fn look(dir: &Path, key: &[u8], tree: Option<&str>) -> Done<Vec<(String, Vec<FoundVersionOf>)>> {
     let mut tries = 0;
     loop {
         tries += 1;
@@ -342,7 +357,7 @@ fn wanted(args: &FindArgs, families: &Families) -> Done<(Vec<Vec<u8>>, Option<St
 
 /// Runs `find`.
 pub fn run(screen: &mut Screen<'_>, args: &FindArgs) -> Done {
-    if kind(&args.dir)? != Kind::Store {
+    if kind(&args.dir)? != TargetKind::Store {
         return Err(Failure::with_next(
             "this is a file",
             "name the store's directory; `scan TABLE --from KEY` looks into one table",
@@ -395,8 +410,10 @@ fn show(
         for v in versions {
             let typed = typed_value(family, key, v);
             let value = match v.what {
-                What::Put | What::Merge if args.hex => firn_tools::escape::hex(&v.value),
-                What::Put | What::Merge => match typed {
+                FindQuestion::Put | FindQuestion::Merge if args.hex => {
+                    firn_tools::escape::hex(&v.value)
+                }
+                FindQuestion::Put | FindQuestion::Merge => match typed {
                     Some(typed) => format!(
                         "{} @{}",
                         text::short(typed::value(&typed).as_bytes(), 60),

@@ -20,7 +20,7 @@ const MOST: usize = 20;
 
 /// What kind of trouble it is: kinds differ where an operator would act differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FindingKind {
     /// Bytes are not what was written.
     Damaged,
     /// A file that the store needs is not there.
@@ -43,44 +43,44 @@ pub enum Kind {
     Undefined,
 }
 
-impl Kind {
+impl FindingKind {
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Damaged => "damaged",
-            Kind::Missing => "missing",
-            Kind::Misnamed => "misnamed",
-            Kind::Foreign => "foreign",
-            Kind::Outdated => "outdated",
-            Kind::Newer => "newer",
-            Kind::Unreadable => "unreadable",
-            Kind::GivenUp => "given up",
-            Kind::Refused => "refused",
-            Kind::Undefined => "undefined",
+            FindingKind::Damaged => "damaged",
+            FindingKind::Missing => "missing",
+            FindingKind::Misnamed => "misnamed",
+            FindingKind::Foreign => "foreign",
+            FindingKind::Outdated => "outdated",
+            FindingKind::Newer => "newer",
+            FindingKind::Unreadable => "unreadable",
+            FindingKind::GivenUp => "given up",
+            FindingKind::Refused => "refused",
+            FindingKind::Undefined => "undefined",
         }
     }
 
     /// That of an error of the engine.
-    pub fn of(e: &Error) -> Kind {
+    pub fn of(e: &Error) -> FindingKind {
         match e.kind() {
-            ErrorKind::Incompatible => Kind::Newer,
-            ErrorKind::NotFound => Kind::Missing,
-            ErrorKind::Io => Kind::Unreadable,
-            _ => Kind::Damaged,
+            ErrorKind::Incompatible => FindingKind::Newer,
+            ErrorKind::NotFound => FindingKind::Missing,
+            ErrorKind::Io => FindingKind::Unreadable,
+            _ => FindingKind::Damaged,
         }
     }
 }
 
 /// The tree that a finding is about.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct FindingPlace {
     /// Its name.
     pub tree: String,
     /// What it is to users.
     pub defined: Option<Defined>,
 }
 
-impl Place {
+impl FindingPlace {
     /// In words.
     pub fn words(&self) -> String {
         let tree = format!("tree {:?}", self.tree);
@@ -110,11 +110,11 @@ impl Place {
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// What kind of trouble it is.
-    pub kind: Kind,
+    pub kind: FindingKind,
     /// What, and where.
     pub error: Error,
     /// The tree that it is about, where it is about one.
-    pub place: Option<Place>,
+    pub place: Option<FindingPlace>,
     /// What to do.
     pub advice: String,
 }
@@ -139,7 +139,7 @@ impl Finding {
 }
 
 /// Findings in a row about blocks that follow each other in one file.
-struct Row<'a> {
+struct FindingRow<'a> {
     first: &'a Finding,
     last: &'a Finding,
     blocks: usize,
@@ -156,9 +156,10 @@ fn follows(a: &Finding, b: &Finding) -> bool {
             .is_some_and(|(_, end)| y.key_range().is_some_and(|(start, _)| start == end))
 }
 
-fn rows(findings: &[Finding]) -> Vec<Row<'_>> {
+fn rows(findings: &[Finding]) -> Vec<FindingRow<'_>> {
     let rows = findings.chunk_by(follows);
-    rows.filter_map(|c| Some(Row { first: c.first()?, last: c.last()?, blocks: c.len() })).collect()
+    rows.filter_map(|c| Some(FindingRow { first: c.first()?, last: c.last()?, blocks: c.len() }))
+        .collect()
 }
 
 /// Prints what was found in `path`.
@@ -187,7 +188,7 @@ pub fn print_findings(screen: &mut Screen<'_>, path: &Path, findings: &[Finding]
     Ok(())
 }
 
-fn text(r: &Row<'_>, path: &Path) -> String {
+fn text(r: &FindingRow<'_>, path: &Path) -> String {
     let (first, last) = (&r.first.error, &r.last.error);
     let mut line = first.file().unwrap_or(path).display().to_string();
     if let Some(o) = first.offset() {

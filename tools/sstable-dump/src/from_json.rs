@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer};
 use firn_kv::internals::base::tombstone::{Fragment, Fragments, RangeTombstone};
-use firn_kv::internals::sstable::{TableOptions, TableWriter};
+use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_kv::{Compression, Error, FilterKind, Summary, SummaryPass};
 use firn_tools::escape;
 use firn_tools::io::{Input, is_taken, remove};
@@ -92,14 +92,14 @@ fn number(o: &Map<String, Value>, name: &str) -> Result<u64, String> {
 /// The options of a table's first line.
 fn options(
     o: &Map<String, Value>,
-) -> Result<(TableOptions, Option<u64>, Option<u64>, bool), String> {
+) -> Result<(WriterOptions, Option<u64>, Option<u64>, bool), String> {
     let text = |name: &str| o.get(name).and_then(Value::as_str).unwrap_or_default();
     let opt = |name: &str| o.get(name).and_then(Value::as_u64);
     let small = |name: &str, most: u64| match opt(name) {
         Some(n) if n > most => Err(format!("the field {name:?} is too large")),
         n => Ok(n.unwrap_or(0)),
     };
-    let d = TableOptions::default();
+    let d = WriterOptions::default();
     let compression = match text("compression") {
         "none" => Compression::None,
         "lz4" | "" => Compression::Lz4,
@@ -120,7 +120,7 @@ fn options(
         let name = String::from_utf8_lossy(&name).into_owned();
         Ok::<_, String>(Arc::new(KeptSummary { name, bytes }) as Arc<dyn Summary>)
     };
-    let options = TableOptions {
+    let options = WriterOptions {
         tree: small("tree", u32::MAX as u64)? as u32,
         level: small("level", u8::MAX as u64)? as u8,
         block_size: small("block_size", 1 << 20)
@@ -139,7 +139,7 @@ fn options(
 /// A table in the making.
 struct Maker {
     out: PathBuf,
-    options: Option<(TableOptions, u64)>,
+    options: Option<(WriterOptions, u64)>,
     oldest: Option<u64>,
     writer: Option<TableWriter>,
     deletions: Vec<Fragment>,

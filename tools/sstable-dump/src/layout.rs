@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use firn_kv::internals::manifest;
 use firn_kv::internals::wal::format::SEGMENT_HEADER;
-use firn_kv::internals::wal::{Item, SegmentReader};
+use firn_kv::internals::wal::{LogItem, SegmentReader};
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
-use firn_wide_text::files::Described;
+use firn_wide_text::files::DescribedFile;
 use serde_json::{Value, json};
 
 use crate::Screen;
-use crate::survey::{self, What};
-use crate::target::{Kind, dir_of, env, kind, misnamed, open_table, table_file};
+use crate::survey::{self, SurveyKind};
+use crate::target::{TargetKind, dir_of, env, kind, misnamed, open_table, table_file};
 use crate::text;
 use crate::typed::{self, Families};
 
@@ -42,7 +42,7 @@ pub struct LayoutArgs {
 }
 
 /// A stretch of the file.
-struct Part {
+struct LayoutPart {
     offset: u64,
     len: u64,
     name: &'static str,
@@ -56,9 +56,9 @@ struct Part {
     damage: Option<String>,
 }
 
-impl Part {
-    fn new(offset: u64, len: u64, name: &'static str, letter: char) -> Part {
-        Part {
+impl LayoutPart {
+    fn new(offset: u64, len: u64, name: &'static str, letter: char) -> LayoutPart {
+        LayoutPart {
             offset,
             len,
             name,
@@ -73,7 +73,7 @@ impl Part {
 }
 
 /// The parts of a table, and the family that it is of.
-fn table_parts(path: &Path) -> Done<(Vec<Part>, Option<Described>)> {
+fn table_parts(path: &Path) -> Done<(Vec<LayoutPart>, Option<DescribedFile>)> {
     let (file, id) = table_file(path)?;
     if let Some(note) = misnamed(path, id) {
         eprintln!("note: {note}");
@@ -92,26 +92,26 @@ fn table_parts(path: &Path) -> Done<(Vec<Part>, Option<Described>)> {
         };
         let overhead = match (r.what, &r.damage) {
             (_, Some(_)) => 0,
-            (What::Footer, _) => r.len,
+            (SurveyKind::Footer, _) => r.len,
             _ => firn_kv::internals::sstable::format::BLOCK_HEADER as u64,
         };
-        Part {
+        LayoutPart {
             overhead,
             raw: r.raw_len,
             entries: r.entries,
             keys: r.keys,
             damage: r.damage.map(str::to_owned),
-            ..Part::new(r.offset, r.len, r.what.name(), letter)
+            ..LayoutPart::new(r.offset, r.len, r.what.name(), letter)
         }
     });
     Ok((parts.collect(), family))
 }
 
-fn wal_parts(path: &Path, number: u64) -> Done<Vec<Part>> {
+fn wal_parts(path: &Path, number: u64) -> Done<Vec<LayoutPart>> {
     let env = env();
     let mut r = SegmentReader::open(&*env, &dir_of(path), number)?;
     let len = r.file_len();
-    let mut parts = vec![Part::new(0, SEGMENT_HEADER.min(len), "header", 'H')];
+    let mut parts = vec![LayoutPart::new(0, SEGMENT_HEADER.min(len), "header", 'H')];
     parts[0].overhead = parts[0].len;
     if r.header().is_none() && len > 0 {
         (parts[0].letter, parts[0].damage) = ('!', Some("no header of this segment".into()));
@@ -119,19 +119,19 @@ fn wal_parts(path: &Path, number: u64) -> Done<Vec<Part>> {
     let mut at = parts[0].len;
     while let Some(item) = r.next()? {
         let part = match item {
-            Item::Record(rec) => {
+            LogItem::Record(rec) => {
                 let payload = rec.payload.len() as u64;
                 let (name, letter) = if rec.mark { ("mark", 'm') } else { ("record", 'r') };
-                let ops = firn_kv::internals::base::ops::Ops::new(rec.payload).count() as u64;
-                Part {
+                let ops = firn_kv::internals::base::ops::OpReader::new(rec.payload).count() as u64;
+                LayoutPart {
                     overhead: rec.size - payload,
                     raw: payload,
                     entries: Some(ops),
-                    ..Part::new(rec.offset, rec.size, name, letter)
+                    ..LayoutPart::new(rec.offset, rec.size, name, letter)
                 }
             }
-            Item::Damage(d) => {
-                let mut part = Part::new(d.offset, d.len, "unknown", '!');
+            LogItem::Damage(d) => {
+                let mut part = LayoutPart::new(d.offset, d.len, "unknown", '!');
                 part.damage = Some(d.reason.to_owned());
                 part
             }
@@ -140,26 +140,26 @@ fn wal_parts(path: &Path, number: u64) -> Done<Vec<Part>> {
         parts.push(part);
     }
     if at < len {
-        parts.push(Part::new(at, len - at, "unused", '.'));
+        parts.push(LayoutPart::new(at, len - at, "unused", '.'));
     }
     Ok(parts)
 }
 
-fn manifest_parts(path: &Path, number: u64) -> Done<Vec<Part>> {
+fn manifest_parts(path: &Path, number: u64) -> Done<Vec<LayoutPart>> {
     let env = env();
     let (log, gaps) = manifest::read_around(&*env, &dir_of(path), number)?;
     let len = env.file_len(path)?;
-    let mut parts: Vec<Part> = vec![];
+    let mut parts: Vec<LayoutPart> = vec![];
     if gaps.first().is_none_or(|g| g.offset > 0) {
-        parts.push(Part { overhead: 16, ..Part::new(0, 16, "header", 'H') });
+        parts.push(LayoutPart { overhead: 16, ..LayoutPart::new(0, 16, "header", 'H') });
     }
     parts.extend(log.frames.iter().map(|f| {
-        let mut p = Part::new(f.offset, f.len, "frame", 'e');
+        let mut p = LayoutPart::new(f.offset, f.len, "frame", 'e');
         (p.overhead, p.raw, p.entries) = (8, f.len - 8, Some(f.edits.len() as u64));
         p
     }));
     parts.extend(gaps.iter().map(|g| {
-        let mut p = Part::new(g.offset, g.len, "unknown", '!');
+        let mut p = LayoutPart::new(g.offset, g.len, "unknown", '!');
         p.damage = Some(
             if g.offset + g.len == len { "a torn end, or damage" } else { "damage" }.to_owned(),
         );
@@ -171,19 +171,22 @@ fn manifest_parts(path: &Path, number: u64) -> Done<Vec<Part>> {
     let mut at = 0;
     for p in parts {
         if p.offset > at {
-            out.push(Part { overhead: p.offset - at, ..Part::new(at, p.offset - at, "mark", 'm') });
+            out.push(LayoutPart {
+                overhead: p.offset - at,
+                ..LayoutPart::new(at, p.offset - at, "mark", 'm')
+            });
         }
         at = p.offset + p.len;
         out.push(p);
     }
     if at < len {
-        out.push(Part { overhead: len - at, ..Part::new(at, len - at, "mark", 'm') });
+        out.push(LayoutPart { overhead: len - at, ..LayoutPart::new(at, len - at, "mark", 'm') });
     }
     Ok(out)
 }
 
 /// The map: one letter for `len / letters` bytes.
-fn draw(parts: &[Part], len: u64, width: usize) -> Vec<String> {
+fn draw(parts: &[LayoutPart], len: u64, width: usize) -> Vec<String> {
     let letters = (len.div_ceil(64) as usize).clamp(1, width * 8);
     let letter_at = |i: usize| (i as u128 * len as u128 / letters as u128) as u64;
     let mut first = 0;
@@ -193,7 +196,7 @@ fn draw(parts: &[Part], len: u64, width: usize) -> Vec<String> {
         while parts.get(first).is_some_and(|p| p.offset + p.len <= from) {
             first += 1;
         }
-        let here: Vec<&Part> = parts[first..].iter().take_while(|p| p.offset < to).collect();
+        let here: Vec<&LayoutPart> = parts[first..].iter().take_while(|p| p.offset < to).collect();
         let damaged = here.iter().find(|p| p.damage.is_some());
         let most = here.iter().max_by_key(|p| (p.offset + p.len).min(to) - p.offset.max(from));
         all.push(damaged.or(most).map_or(' ', |p| p.letter));
@@ -203,14 +206,14 @@ fn draw(parts: &[Part], len: u64, width: usize) -> Vec<String> {
 }
 
 /// Both ends of a part's keys.
-fn keys(family: Option<&Described>, range: &(Vec<u8>, Vec<u8>)) -> String {
+fn keys(family: Option<&DescribedFile>, range: &(Vec<u8>, Vec<u8>)) -> String {
     if range.0 == range.1 {
         return typed::key(family, &range.0);
     }
     format!("{} to {}", typed::key(family, &range.0), typed::key(family, &range.1))
 }
 
-fn part_json(p: &Part, family: Option<&Described>) -> Value {
+fn part_json(p: &LayoutPart, family: Option<&DescribedFile>) -> Value {
     let mut v = json!({"offset": p.offset, "len": p.len, "what": p.name, "overhead": p.overhead, "raw_len": p.raw});
     if let Some(n) = p.entries {
         v["entries"] = n.into();
@@ -228,7 +231,7 @@ fn part_json(p: &Part, family: Option<&Described>) -> Value {
 }
 
 /// Sums over parts of one name.
-struct Sum {
+struct LayoutSum {
     name: &'static str,
     letter: char,
     parts: u64,
@@ -239,12 +242,12 @@ struct Sum {
 }
 
 /// Sums by name, in order of appearance.
-fn sums(parts: &[Part]) -> Vec<Sum> {
-    let mut out: Vec<Sum> = vec![];
+fn sums(parts: &[LayoutPart]) -> Vec<LayoutSum> {
+    let mut out: Vec<LayoutSum> = vec![];
     for p in parts {
         let name = if p.damage.is_some() { "damaged" } else { p.name };
         let i = out.iter().position(|s| s.name == name).unwrap_or_else(|| {
-            out.push(Sum {
+            out.push(LayoutSum {
                 name,
                 letter: p.letter,
                 parts: 0,
@@ -269,10 +272,10 @@ fn sums(parts: &[Part]) -> Vec<Sum> {
 pub fn run(screen: &mut Screen<'_>, args: &LayoutArgs) -> Done {
     let path = &args.file;
     let (parts, family) = match kind(path)? {
-        Kind::Table(_) => table_parts(path)?,
-        Kind::Wal(number) => (wal_parts(path, number)?, None),
-        Kind::Manifest(number) => (manifest_parts(path, number)?, None),
-        Kind::Store => {
+        TargetKind::Table(_) => table_parts(path)?,
+        TargetKind::Wal(number) => (wal_parts(path, number)?, None),
+        TargetKind::Manifest(number) => (manifest_parts(path, number)?, None),
+        TargetKind::Store => {
             return Err(Failure::with_next(
                 "a directory has no layout",
                 "name one of its files; `space` shows the whole",
@@ -309,7 +312,7 @@ pub fn run(screen: &mut Screen<'_>, args: &LayoutArgs) -> Done {
         "llrrrrrr",
     );
     let or_dash = |n: u64, text: String| if n == 0 { "-".to_owned() } else { text };
-    for Sum { name, letter, parts, bytes, overhead, raw, entries } in sums(&parts) {
+    for LayoutSum { name, letter, parts, bytes, overhead, raw, entries } in sums(&parts) {
         let cells = [
             letter.to_string(),
             name.to_owned(),

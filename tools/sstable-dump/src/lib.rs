@@ -70,7 +70,7 @@ Examples:
 /// Look into Firn's files, find damage, save what can be saved.
 #[derive(Parser, Debug)]
 #[command(name = "sstable-dump", version, after_help = EXAMPLES, max_term_width = 120)]
-pub struct Cli {
+pub struct DumpCli {
     /// Print JSON for programs instead of text for people
     #[arg(long, global = true)]
     json: bool,
@@ -78,12 +78,12 @@ pub struct Cli {
     #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
     color: Color,
     #[command(subcommand)]
-    command: Command,
+    command: DumpCommand,
 }
 
 /// The subcommands.
 #[derive(Subcommand, Debug)]
-enum Command {
+enum DumpCommand {
     /// Verify files or a whole store, and name all damage
     #[command(after_help = check::EXAMPLES)]
     Check(check::CheckArgs),
@@ -122,7 +122,7 @@ enum Command {
     Raw(raw::RawArgs),
     /// The entries of a table
     #[command(after_help = scan::EXAMPLES)]
-    Scan(scan::ScanArgs),
+    Scan(scan::DumpScanArgs),
     /// Make a table of what scan --json printed
     #[command(after_help = from_json::EXAMPLES)]
     FromJson(from_json::FromJsonArgs),
@@ -134,7 +134,7 @@ enum Command {
     Man(install::ManArgs),
 }
 
-impl Cli {
+impl DumpCli {
     /// The colours to use.
     pub fn style(&self) -> Style {
         Style::new(self.color)
@@ -152,25 +152,27 @@ pub struct Screen<'a> {
 }
 
 /// Runs a command.
-pub fn run(cli: &Cli, out: &mut dyn Write) -> Done {
+pub fn run(cli: &DumpCli, out: &mut dyn Write) -> Done {
     let screen = &mut Screen { out, json: cli.json, style: cli.style() };
     match &cli.command {
-        Command::Layout(args) => layout::run(screen, args),
-        Command::Check(args) => check::run(screen, args),
-        Command::Manifest(args) => manifest::run(screen, args),
-        Command::Wal(args) => wal::run(screen, args),
-        Command::Salvage(args) => salvage::run(screen, args),
-        Command::Repair(args) => repair::run(screen, args),
-        Command::Find(args) => find::run(screen, args),
-        Command::Space(args) => space::run(screen, args),
-        Command::Filters(args) => filters::run(screen, args),
-        Command::Recompress(args) => recompress::run(screen, args),
-        Command::Props(args) => props::run(screen, args),
-        Command::Raw(args) => raw::run(screen, args),
-        Command::Scan(args) => scan::run(screen, args),
-        Command::FromJson(args) => from_json::run(screen, args),
-        Command::Completions(args) => install::completions(args, Cli::command(), screen.out),
-        Command::Man(args) => install::man(args, Cli::command(), screen.out),
+        DumpCommand::Layout(args) => layout::run(screen, args),
+        DumpCommand::Check(args) => check::run(screen, args),
+        DumpCommand::Manifest(args) => manifest::run(screen, args),
+        DumpCommand::Wal(args) => wal::run(screen, args),
+        DumpCommand::Salvage(args) => salvage::run(screen, args),
+        DumpCommand::Repair(args) => repair::run(screen, args),
+        DumpCommand::Find(args) => find::run(screen, args),
+        DumpCommand::Space(args) => space::run(screen, args),
+        DumpCommand::Filters(args) => filters::run(screen, args),
+        DumpCommand::Recompress(args) => recompress::run(screen, args),
+        DumpCommand::Props(args) => props::run(screen, args),
+        DumpCommand::Raw(args) => raw::run(screen, args),
+        DumpCommand::Scan(args) => scan::run(screen, args),
+        DumpCommand::FromJson(args) => from_json::run(screen, args),
+        DumpCommand::Completions(args) => {
+            install::completions(args, DumpCli::command(), screen.out)
+        }
+        DumpCommand::Man(args) => install::man(args, DumpCli::command(), screen.out),
     }
 }
 

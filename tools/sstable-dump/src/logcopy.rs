@@ -7,11 +7,11 @@
 
 use std::path::{Path, PathBuf};
 
-use firn_kv::internals::base::ops::Ops;
+use firn_kv::internals::base::ops::OpReader;
 use firn_kv::internals::wal::format::{
     RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, filler, generation,
 };
-use firn_kv::internals::wal::{Item, SegmentInfo, SegmentReader, segment_name, segments};
+use firn_kv::internals::wal::{LogItem, SegmentInfo, SegmentReader, segment_name, segments};
 use firn_kv::{Env, ReadFile, WriteFile};
 use firn_kv::{Error, Result};
 
@@ -23,7 +23,7 @@ const MAX_HOLE: u64 = 1 << 30;
 
 /// Is shown every record that is kept: its first sequence number, the position after it, its
 /// payload.
-pub type Visit<'a> = dyn FnMut(u64, u64, &[u8]) + 'a;
+pub type CopyVisit<'a> = dyn FnMut(u64, u64, &[u8]) + 'a;
 
 /// What came of a log.
 #[derive(Default)]
@@ -54,7 +54,7 @@ pub struct Copied {
 }
 
 /// The segment that is being written.
-struct Segment {
+struct CopiedSegment {
     header: SegmentHeader,
     path: PathBuf,
     out: Option<Box<dyn WriteFile>>,
@@ -71,7 +71,7 @@ struct Copier<'a> {
     synced: u64,
     /// Whose the last segment was: its store and its writer.
     owner: (u64, u64),
-    current: Option<Segment>,
+    current: Option<CopiedSegment>,
     /// The segment that is being read, where its file has been cut off: its path, and its length
     /// now and once.
     cut: Option<(PathBuf, u64, u64)>,
@@ -131,7 +131,7 @@ pub fn copy(
     dir: &Path,
     out: Option<&Path>,
     floor: u64,
-    visit: &mut Visit<'_>,
+    visit: &mut CopyVisit<'_>,
 ) -> Result<Copied> {
     let list = segments(env, dir)?;
     let mut c = Copier {
@@ -166,7 +166,7 @@ impl Copier<'_> {
         &mut self,
         info: &SegmentInfo,
         next: Option<u64>,
-        visit: &mut Visit<'_>,
+        visit: &mut CopyVisit<'_>,
     ) -> Result<()> {
         let mut reader = SegmentReader::open(self.env, self.dir, info.number)?;
         let header = reader.header().cloned();
@@ -208,7 +208,7 @@ impl Copier<'_> {
         let limit = if info.base.is_some() { info.end } else { next.unwrap_or(u64::MAX) };
         while let Some(item) = reader.next()? {
             match item {
-                Item::Record(r) => {
+                LogItem::Record(r) => {
                     let lsn = base + (r.offset - SEGMENT_HEADER);
                     if lsn + r.size > limit || !self.fill_damage(lsn)? {
                         return Ok(());
@@ -226,7 +226,7 @@ impl Copier<'_> {
                     let (offset, size) = (r.offset, r.size);
                     self.put(&*file, offset, size)?;
                 }
-                Item::Damage(d) => {
+                LogItem::Damage(d) => {
                     let path = self.current.as_ref().map(|c| c.path.clone()).unwrap_or_default();
                     self.pending.get_or_insert((path, d.offset, d.reason));
                 }
@@ -239,8 +239,8 @@ impl Copier<'_> {
     fn count_lost(&mut self, mut reader: SegmentReader, file: PathBuf) -> Result<()> {
         let (mut entries, mut len) = (0, 0);
         while let Some(item) = reader.next()? {
-            if let Item::Record(r) = item {
-                entries += Ops::new(r.payload).count() as u64;
+            if let LogItem::Record(r) = item {
+                entries += OpReader::new(r.payload).count() as u64;
                 len += r.size;
             }
         }
@@ -267,7 +267,7 @@ impl Copier<'_> {
         let mut reader = SegmentReader::open(self.env, self.dir, info.number)?;
         let (store, mut writer) = self.owner;
         while let Some(item) = reader.next()? {
-            if let Item::Record(r) = item {
+            if let LogItem::Record(r) = item {
                 if r.generation != generation(writer, info.number) {
                     writer = u64::from(r.generation.wrapping_sub(info.number as u32));
                 }
@@ -284,7 +284,7 @@ impl Copier<'_> {
         let mut reader = SegmentReader::open(self.env, self.dir, number)?;
         let mut end = 0;
         while let Some(item) = reader.next()? {
-            if let Item::Record(r) = item {
+            if let LogItem::Record(r) = item {
                 end = r.offset + r.size;
             }
         }
@@ -319,7 +319,7 @@ impl Copier<'_> {
         }
         self.pos = header.base;
         self.owner = (header.store, header.writer);
-        self.current = Some(Segment { header, path, out });
+        self.current = Some(CopiedSegment { header, path, out });
         Ok(())
     }
 
@@ -349,7 +349,7 @@ impl Copier<'_> {
             // the most.
             loss.entries = Some(seq.saturating_sub(expected));
         }
-        self.next_seq = Some(seq.saturating_add(Ops::new(payload).count() as u64));
+        self.next_seq = Some(seq.saturating_add(OpReader::new(payload).count() as u64));
     }
 
     /// Fills what damage, if any, lies before the record at `lsn`.

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use firn_tools::io::stdout;
 use firn_tools::output::finish;
-use sstable_dump::{Cli, advice};
+use sstable_dump::{DumpCli, advice};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = DumpCli::parse();
     let mut out = stdout();
     let done = sstable_dump::run(&cli, &mut out);
     // What was printed before a failure is worth having too.

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{
-    self, Edit, Frame, Gap, PersistedOptions, State, TableMeta, manifest_name,
+    self, Edit, ManifestFrame, ManifestGap, ManifestState, PersistedOptions, TableMeta,
+    manifest_name,
 };
 use firn_kv::{Error, ErrorKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, things};
 use serde_json::{Value, json};
 
-use crate::target::{Kind, dir_of, env, kind};
+use crate::target::{TargetKind, dir_of, env, kind};
 use crate::{Screen, text};
 
 /// Examples for `--help`.
@@ -36,8 +37,8 @@ pub struct ManifestArgs {
 }
 
 /// The state after all edits that fit, and those that do not.
-pub fn replay_around(frames: &[Frame]) -> (State, Vec<String>) {
-    let (mut state, mut unfit) = (State::default(), vec![]);
+pub fn replay_around(frames: &[ManifestFrame]) -> (ManifestState, Vec<String>) {
+    let (mut state, mut unfit) = (ManifestState::default(), vec![]);
     for f in frames {
         for e in &f.edits {
             if let Err(why) = state.apply(e) {
@@ -76,7 +77,7 @@ fn writer_text(w: &LogWriter) -> String {
     format!("log from segment {} on, position {}: writer {:016x}", w.from, w.base, w.id)
 }
 
-fn state_json(s: &State) -> Value {
+fn state_json(s: &ManifestState) -> Value {
     let run = |r: &std::sync::Arc<manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| meta_json(t)).collect::<Vec<_>>()});
     let tree = |t: &manifest::TreeState| {
         json!({
@@ -164,7 +165,7 @@ fn edit_text(e: &Edit) -> String {
     }
 }
 
-fn print_state(screen: &mut Screen<'_>, s: &State) -> Done {
+fn print_state(screen: &mut Screen<'_>, s: &ManifestState) -> Done {
     let style = screen.style;
     let parent = s.parent.map_or(String::new(), |id| format!(", a copy of store {id:016x}"));
     writeln!(screen.out, "store {:016x}{parent}", s.id)?;
@@ -232,8 +233,8 @@ fn print_state(screen: &mut Screen<'_>, s: &State) -> Done {
 pub fn run(screen: &mut Screen<'_>, args: &ManifestArgs) -> Done {
     let env = env();
     let (dir, number) = match kind(&args.path)? {
-        Kind::Manifest(number) => (dir_of(&args.path), number),
-        Kind::Store => {
+        TargetKind::Manifest(number) => (dir_of(&args.path), number),
+        TargetKind::Store => {
             let none = || {
                 Error::new(ErrorKind::NotFound, "there is no CURRENT file in this directory")
                     .in_file(&args.path)
@@ -256,7 +257,7 @@ pub fn run(screen: &mut Screen<'_>, args: &ManifestArgs) -> Done {
             .iter()
             .map(|f| json!({"offset": f.offset, "len": f.len, "edits": f.edits.iter().map(edit_json).collect::<Vec<_>>()}))
             .collect();
-        let gap = |g: &Gap| json!({"offset": g.offset, "len": g.len, "torn_end": torn});
+        let gap = |g: &ManifestGap| json!({"offset": g.offset, "len": g.len, "torn_end": torn});
         let v = json!({
             "manifest": manifest_name(number), "frames": frames, "damage": gaps.iter().map(gap).collect::<Vec<_>>(),
             "unfit": unfit, "state": state_json(&state),

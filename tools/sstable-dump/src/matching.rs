@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::base::ops::{Op, Ops, TreeId};
+use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
 use firn_kv::internals::manifest::PersistedOptions;
 use firn_kv::internals::sstable::Table;
 use firn_tools::output::Done;
@@ -24,7 +24,7 @@ use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
 use crate::definitions::{Defined, Definitions};
 use crate::evidence::Evidence;
-use crate::names::Names;
+use crate::names::TreeNames;
 use crate::repair::options_by;
 use crate::{logcopy, records};
 
@@ -32,9 +32,9 @@ use crate::{logcopy, records};
 const LOOKED_AT: usize = 10_000;
 
 /// What is in a store's trees: tables, and where its log begins.
-pub struct Content<'a> {
+pub struct TableContent<'a> {
     /// The directory as its files should be named.
-    pub names: &'a Names,
+    pub names: &'a TreeNames,
     /// The directory.
     pub dir: &'a Path,
     /// Where the log begins that can be read.
@@ -59,7 +59,7 @@ pub struct Matched {
 /// operand.
 type See<'a> = dyn FnMut(TreeId, &[u8], Option<&[u8]>, bool) + 'a;
 
-impl Content<'_> {
+impl TableContent<'_> {
     /// Shows every entry that is looked at.
     fn each(&self, see: &mut See<'_>) -> Done {
         let mut show = |tree, key: &[u8], kind: Option<Kind>, value: &[u8]| match kind {
@@ -81,7 +81,7 @@ impl Content<'_> {
             }
         }
         logcopy::copy(self.names, self.dir, None, self.floor, &mut |_, _, payload| {
-            for (tree, op) in Ops::new(payload).flatten() {
+            for (tree, op) in OpReader::new(payload).flatten() {
                 if let Op::Point { kind, key, value } = op {
                     show(tree, key, Some(kind), value);
                 }
@@ -106,7 +106,7 @@ impl Content<'_> {
             }
         }
         logcopy::copy(self.names, self.dir, None, self.floor, &mut |_, _, payload| {
-            for (tree, op) in Ops::new(payload).flatten() {
+            for (tree, op) in OpReader::new(payload).flatten() {
                 if matches!(op, Op::Point { key: PARTITIONER, .. }) {
                     found.get_or_insert(tree);
                 }
@@ -126,7 +126,7 @@ impl Content<'_> {
 ///
 /// # Errors
 /// What the files say; damage of the log is none.
-pub fn find(content: &Content<'_>, e: &Evidence) -> Done<Matched> {
+pub fn find(content: &TableContent<'_>, e: &Evidence) -> Done<Matched> {
     let mut m = Matched::default();
     let Some(schema) = content.schema(e)? else { return Ok(m) };
     if e.trees.get(&schema).is_none_or(|t| t.name.is_none()) {

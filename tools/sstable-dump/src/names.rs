@@ -12,11 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_kv::internals::base::identity::writer_of;
-use firn_kv::internals::manifest::{self, State, TableMeta, manifest_name, manifest_number};
+use firn_kv::internals::manifest::{
+    self, ManifestState, TableMeta, manifest_name, manifest_number,
+};
 use firn_kv::internals::merge::run::{stranger, table_path};
 use firn_kv::internals::sstable::format::{FOOTER, Footer};
 use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
-use firn_kv::internals::wal::{Item, SegmentReader, segment_name, segment_number};
+use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};
 use firn_kv::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::io;
@@ -26,7 +28,7 @@ use crate::target::{dir_of, env, known, open_file, table_number};
 
 /// Something about a file's name.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct ToldNames {
     /// What is wrong, and with which file.
     pub error: Error,
     /// Whether the file's content is of another store or time; else it is only misnamed.
@@ -47,7 +49,7 @@ pub struct Rename {
 }
 
 /// A directory under its files' true names: an [`Env`] that finds each file there.
-pub struct Names {
+pub struct TreeNames {
     env: Arc<dyn Env>,
     dir: PathBuf,
     /// True names of files by their names, where those are not the same.
@@ -116,30 +118,30 @@ fn is_between(name: &str) -> bool {
     name.split_once(&format!(".{BETWEEN}")).is_some_and(|(own, _)| is_ours(own))
 }
 
-impl Names {
-    /// Looks at the files in `dir`. What [`fit`](Names::fit) knows better is left to it.
+impl TreeNames {
+    /// Looks at the files in `dir`. What [`fit`](TreeNames::fit) knows better is left to it.
     ///
     /// # Errors
     /// What the system says of the directory; files that cannot be read count as what their names
     /// say.
-    pub fn of(dir: &Path) -> Result<Names> {
-        Names::among(env(), dir, &[])
+    pub fn of(dir: &Path) -> Result<TreeNames> {
+        TreeNames::among(env(), dir, &[])
     }
 
     /// The same, with what is found in the folders of `dir`, as `tables` and `lost+found` may be
     /// there. Only for a store whose manifest tells which tables are its own.
     ///
     /// # Errors
-    /// As [`of`](Names::of).
-    pub fn with_folders(dir: &Path) -> Result<Names> {
-        Names::in_env(env(), dir, &[])
+    /// As [`of`](TreeNames::of).
+    pub fn with_folders(dir: &Path) -> Result<TreeNames> {
+        TreeNames::in_env(env(), dir, &[])
     }
 
     /// The same in an environment, with what is found in the directories `more` and their folders.
     ///
     /// # Errors
-    /// As [`of`](Names::of), of all of them.
-    pub fn in_env(env: Arc<dyn Env>, dir: &Path, more: &[PathBuf]) -> Result<Names> {
+    /// As [`of`](TreeNames::of), of all of them.
+    pub fn in_env(env: Arc<dyn Env>, dir: &Path, more: &[PathBuf]) -> Result<TreeNames> {
         let mut folders = vec![];
         for root in std::iter::once(dir).chain(more.iter().map(PathBuf::as_path)) {
             if root != dir {
@@ -147,11 +149,11 @@ impl Names {
             }
             folders.extend(env.list(root)?.iter().map(|n| root.join(n)).filter(|p| io::is_dir(p)));
         }
-        Names::among(env, dir, &folders)
+        TreeNames::among(env, dir, &folders)
     }
 
-    fn among(env: Arc<dyn Env>, dir: &Path, folders: &[PathBuf]) -> Result<Names> {
-        let mut n = Names { env, dir: dir.to_path_buf(), ..Names::empty() };
+    fn among(env: Arc<dyn Env>, dir: &Path, folders: &[PathBuf]) -> Result<TreeNames> {
+        let mut n = TreeNames { env, dir: dir.to_path_buf(), ..TreeNames::empty() };
         for name in n.env.list(dir)? {
             match own_name_in(&*n.env, &dir.join(&name)) {
                 Ok(Some(own)) if own == name => {
@@ -182,8 +184,8 @@ impl Names {
         Ok(n)
     }
 
-    fn empty() -> Names {
-        Names {
+    fn empty() -> TreeNames {
+        TreeNames {
             env: env(),
             dir: PathBuf::new(),
             wrong: BTreeMap::new(),
@@ -196,12 +198,12 @@ impl Names {
     }
 
     /// A directory in which the file `path` is called `own`.
-    pub fn alone(path: &Path, own: &str) -> Names {
+    pub fn alone(path: &Path, own: &str) -> TreeNames {
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
-        Names {
+        TreeNames {
             dir: dir_of(path),
             moved: BTreeMap::from([(own.to_owned(), name)]),
-            ..Names::empty()
+            ..TreeNames::empty()
         }
     }
 
@@ -228,7 +230,7 @@ impl Names {
     ///
     /// # Errors
     /// What the files say; damage is none.
-    pub fn fit(&mut self, state: Option<&State>) -> Result<()> {
+    pub fn fit(&mut self, state: Option<&ManifestState>) -> Result<()> {
         let floor = match state {
             Some(s) => s.wal_floor,
             None => logcopy::unbroken(self, &self.dir)?,
@@ -257,14 +259,14 @@ impl Names {
 
     /// Log segments with records of a writer that the manifest does not tell of: of another store,
     /// or of a clone of this one.
-    fn leave_out_strangers(&mut self, state: &State) -> Result<()> {
+    fn leave_out_strangers(&mut self, state: &ManifestState) -> Result<()> {
         for name in self.right.clone() {
             let Some(number) = segment_number(&name) else { continue };
             let mut reader = SegmentReader::open(self, &self.dir, number)?;
             let writer = reader.header().map(|h| h.writer);
             let is_own = writer_of(&state.writers, number).is_some_and(|w| Some(w.id) == writer);
             while let Some(item) = reader.next()? {
-                if let (Item::Record(_), false) = (item, is_own) {
+                if let (LogItem::Record(_), false) = (item, is_own) {
                     self.hidden.insert(name.clone());
                     self.foreign.insert(name);
                     break;
@@ -280,7 +282,7 @@ impl Names {
     ///
     /// # Errors
     /// What the files say; damage is none.
-    pub fn later_segment(&self, state: &State) -> Result<Option<u64>> {
+    pub fn later_segment(&self, state: &ManifestState) -> Result<Option<u64>> {
         let mut numbers: Vec<u64> =
             self.list(&self.dir)?.iter().filter_map(|n| segment_number(n)).collect();
         numbers.sort_unstable();
@@ -293,7 +295,7 @@ impl Names {
             let goes_on = is_later && header.store == state.id && end == Some(header.base);
             let mut last = header.base;
             while let Some(item) = reader.next()? {
-                let Item::Record(r) = item else { continue };
+                let LogItem::Record(r) = item else { continue };
                 if r.mark {
                     continue;
                 }
@@ -315,7 +317,7 @@ impl Names {
     }
 
     /// How many tables of `state` are here, as the files tell of themselves.
-    pub fn own_tables(&self, state: &State) -> usize {
+    pub fn own_tables(&self, state: &ManifestState) -> usize {
         let is_here = |m: &&Arc<TableMeta>| {
             let own = table_path(Path::new(""), m.id).display().to_string();
             let candidates = self.wrong.iter().filter(|(_, o)| **o == own).map(|(n, _)| n);
@@ -333,7 +335,7 @@ impl Names {
     ///
     /// # Errors
     /// What the files say; damage is none.
-    pub fn hide_strangers(&mut self, state: &State) -> Result<Vec<Error>> {
+    pub fn hide_strangers(&mut self, state: &ManifestState) -> Result<Vec<Error>> {
         let (known, mut found) = (known(state), vec![]);
         for name in self.list(&self.dir)? {
             let Some(number) = segment_number(&name) else { continue };
@@ -342,7 +344,7 @@ impl Names {
                 continue;
             };
             while let Some(item) = reader.next()? {
-                if let Item::Record(_) = item {
+                if let LogItem::Record(_) = item {
                     found.push(known.stranger(&header).at(reader.path(), 0));
                     self.hide(name);
                     break;
@@ -364,7 +366,7 @@ impl Names {
         let base = reader.header().map_or(0, |h| h.base);
         let mut end = base;
         while let Some(item) = reader.next()? {
-            if let Item::Record(r) = item {
+            if let LogItem::Record(r) = item {
                 end = base + (r.offset - SEGMENT_HEADER) + r.size;
             }
         }
@@ -440,8 +442,8 @@ impl Names {
     }
 
     /// All that is wrong with names of files that the store needs.
-    pub fn told(&self) -> Vec<Told> {
-        let mut all: Vec<Told> = self
+    pub fn told(&self) -> Vec<ToldNames> {
+        let mut all: Vec<ToldNames> = self
             .moved
             .iter()
             .filter(|(own, _)| self.is_needed(own))
@@ -457,7 +459,7 @@ impl Names {
                 }
             };
             let error = Error::corruption(words).in_file(self.dir.join(name));
-            all.push(Told { error, foreign: true, read: None });
+            all.push(ToldNames { error, foreign: true, read: None });
         }
         all
     }
@@ -508,18 +510,18 @@ impl Names {
         self.moved.iter().filter(|(own, _)| self.is_needed(own)).map(each).collect()
     }
 
-    fn told_of(&self, own: &str, name: &str) -> Told {
+    fn told_of(&self, own: &str, name: &str) -> ToldNames {
         let from = self.dir.join(name).display().to_string();
         let (file, words) = match io::exists(&self.dir.join(own)) && !is_ours(name) {
             true => (own, format!("this file is not {}, or damaged; {from} holds it", holds(own))),
             false => (name, format!("this file holds {}", holds(own))),
         };
         let error = Error::corruption(words).in_file(self.dir.join(file));
-        Told { error, foreign: false, read: Some(self.dir.join(own)) }
+        ToldNames { error, foreign: false, read: Some(self.dir.join(own)) }
     }
 }
 
-impl Env for Names {
+impl Env for TreeNames {
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
         let mut names = self.env.list(dir)?;
         if dir == self.dir {

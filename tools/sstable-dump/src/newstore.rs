@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_kv::internals::base::key::{Kind, Seq};
-use firn_kv::internals::base::ops::{Op, Ops, TreeId};
-use firn_kv::internals::manifest::{RunState, State, TableMeta, TreeState};
+use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
+use firn_kv::internals::manifest::{ManifestState, RunState, TableMeta, TreeState};
 use firn_kv::internals::merge::run::table_path;
-use firn_kv::internals::sstable::{Table, TableOptions};
+use firn_kv::internals::sstable::{Table, WriterOptions};
 use firn_kv::internals::wal::{SegmentReader, segment_name};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::io;
@@ -20,15 +20,15 @@ use firn_tools::shell;
 use serde_json::{Value, json};
 
 use crate::definitions::Definitions;
-use crate::findings::{Finding, Place};
-use crate::names::Names;
+use crate::findings::{Finding, FindingPlace};
+use crate::names::TreeNames;
 use crate::rescue::{Loss, Rescued, options_of, rescue};
 use crate::target::{env, open_file};
 use crate::{Screen, check, findings, logcopy, settle, text};
 
 /// What came of it all.
 #[derive(Default)]
-pub struct Report {
+pub struct NewStoreReport {
     /// Tables taken over as they are.
     pub copied: u64,
     /// Tables of which only a part could be saved.
@@ -90,7 +90,7 @@ pub fn copy_file(from: &Path, to: &Path) -> firn_kv::Result<()> {
 }
 
 /// A table of the new store, and what became of the old one.
-pub enum Taken {
+pub enum TakenNames {
     /// It was sound and has been copied.
     Whole(Arc<Table>),
     /// Some of it could be saved.
@@ -99,12 +99,12 @@ pub enum Taken {
     Nothing(Rescued),
 }
 
-impl Taken {
+impl TakenNames {
     /// The new table.
     pub fn table(&self) -> Option<&Arc<Table>> {
         match self {
-            Taken::Whole(t) | Taken::Part(t, _) => Some(t),
-            Taken::Nothing(_) => None,
+            TakenNames::Whole(t) | TakenNames::Part(t, _) => Some(t),
+            TakenNames::Nothing(_) => None,
         }
     }
 }
@@ -119,22 +119,22 @@ pub fn take(
     out: &Path,
     id: u64,
     seq: Seq,
-    fallback: &TableOptions,
-) -> firn_kv::Result<Taken> {
+    fallback: &WriterOptions,
+) -> firn_kv::Result<TakenNames> {
     let to = table_path(out, id);
     let file = env().open_read(from, false)?;
     match open_file(file, from, id, seq).and_then(|t| t.verify(None, |_| {})) {
         Ok(_) => {
             copy_file(from, &to)?;
-            Ok(Taken::Whole(open_file(env().open_read(&to, false)?, &to, id, seq)?))
+            Ok(TakenNames::Whole(open_file(env().open_read(&to, false)?, &to, id, seq)?))
         }
         Err(e) if e.kind() == ErrorKind::Corruption => {
             let r = rescue(from, id, &to, id, fallback)?;
             match &r.facts {
                 Some(_) => {
-                    Ok(Taken::Part(open_file(env().open_read(&to, false)?, &to, id, seq)?, r))
+                    Ok(TakenNames::Part(open_file(env().open_read(&to, false)?, &to, id, seq)?, r))
                 }
-                None => Ok(Taken::Nothing(r)),
+                None => Ok(TakenNames::Nothing(r)),
             }
         }
         Err(e) => Err(e),
@@ -192,9 +192,9 @@ pub fn meta_of(t: &Table, was: Option<&TableMeta>) -> TableMeta {
     }
 }
 
-impl Report {
+impl NewStoreReport {
     /// Takes note of files under wrong names.
-    pub fn tell(&mut self, names: &Names) {
+    pub fn tell(&mut self, names: &TreeNames) {
         for t in names.told() {
             let file = t.error.file().unwrap_or(Path::new("")).display();
             let read = t.read.map_or(String::new(), |_| ": it has been read as such".into());
@@ -210,17 +210,17 @@ impl Report {
     }
 
     /// Takes note of a table that was taken over.
-    pub fn note(&mut self, taken: &Taken, path: &Path) {
+    pub fn note(&mut self, taken: &TakenNames, path: &Path) {
         let (table, part) = match taken {
-            Taken::Whole(t) => {
+            TakenNames::Whole(t) => {
                 self.copied += 1;
                 (Some(t), None)
             }
-            Taken::Part(t, r) => {
+            TakenNames::Part(t, r) => {
                 self.rescued += 1;
                 (Some(t), Some(r))
             }
-            Taken::Nothing(r) => (None, Some(r)),
+            TakenNames::Nothing(r) => (None, Some(r)),
         };
         if let Some(t) = table {
             self.entries += t.properties().entries;
@@ -241,11 +241,11 @@ impl Report {
 
 /// Takes over the tables that `tree` names; gives the tree as it is then.
 fn take_tree(
-    names: &Names,
+    names: &TreeNames,
     dir: &Path,
     out: &Path,
     tree: &TreeState,
-    report: &mut Report,
+    report: &mut NewStoreReport,
     at: &mut dyn FnMut(u64),
 ) -> Done<TreeState> {
     let fallback = options_of(tree.id, &tree.options);
@@ -264,7 +264,7 @@ fn take_tree(
             };
             match taken {
                 Ok(mut taken) => {
-                    if let Taken::Part(_, r) | Taken::Nothing(r) = &mut taken {
+                    if let TakenNames::Part(_, r) | TakenNames::Nothing(r) = &mut taken {
                         r.settle(m);
                     }
                     report.note(&taken, &path);
@@ -303,11 +303,11 @@ fn take_tree(
 /// # Errors
 /// What the files say; damage is none.
 pub fn write(
-    names: &mut Names,
+    names: &mut TreeNames,
     dir: &Path,
     out: &Path,
-    mut state: State,
-    report: &mut Report,
+    mut state: ManifestState,
+    report: &mut NewStoreReport,
 ) -> Done {
     names.fit(Some(&state))?;
     report.tell(names);
@@ -380,18 +380,18 @@ fn lost_log(file: PathBuf, len: u64, reason: String, entries: Option<u64>) -> Lo
 /// that ends before a position to which a tree was flushed: what is gone can't be brought back, so
 /// the positions go back to its end, behind which nothing has been written yet.
 fn take_log(
-    names: &Names,
+    names: &TreeNames,
     dir: &Path,
     out: &Path,
-    state: &mut State,
-    report: &mut Report,
+    state: &mut ManifestState,
+    report: &mut NewStoreReport,
 ) -> Done<BTreeSet<TreeId>> {
     let mut merges = BTreeSet::new();
     let known_seq = state.last_seq;
     let mut last_seq = state.last_seq;
     let log = logcopy::copy(names, dir, Some(out), state.wal_floor, &mut |seq, _, payload| {
         let mut n = 0;
-        for (tree, op) in Ops::new(payload).flatten() {
+        for (tree, op) in OpReader::new(payload).flatten() {
             if matches!(op, Op::Point { kind: Kind::Merge, .. }) {
                 merges.insert(tree);
             }
@@ -446,11 +446,11 @@ fn take_log(
 /// # Errors
 /// What the files say; damage is none.
 pub fn finish(
-    names: &Names,
+    names: &TreeNames,
     dir: &Path,
     out: &Path,
-    mut state: State,
-    report: &mut Report,
+    mut state: ManifestState,
+    report: &mut NewStoreReport,
 ) -> Done {
     let mut merges = take_log(names, dir, out, &mut state, report)?;
     merges.extend(state.trees.values().filter(|t| t.tables().any(|m| m.merges > 0)).map(|t| t.id));
@@ -466,7 +466,7 @@ pub fn finish(
     }
     for l in &mut report.losses {
         if let Some(t) = l.tree.and_then(|id| state.trees.get(&id)) {
-            l.place = Some(Place {
+            l.place = Some(FindingPlace {
                 tree: t.name.clone(),
                 defined: report.definitions.of_tree(&t.name).cloned(),
             });
@@ -483,7 +483,7 @@ pub fn finish(
 ///
 /// # Errors
 /// As told.
-pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &Report) -> Done {
+pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &NewStoreReport) -> Done {
     let style = screen.style;
     if screen.json {
         let v = json!({

@@ -1,9 +1,9 @@
 //! The last word on a store: the engine opens it for writing by its own rules, and every entry of
 //! every tree is read.
 //!
-//! Invariants: what the opening writes goes into memory ([`Shadow`]), so that the store stays as it
-//! is and no lock is taken; "sound" is said of no store that did not come through here without an
-//! error.
+//! Invariants: what the opening writes goes into memory ([`ShadowStore`]), so that the store stays
+//! as it is and no lock is taken; "sound" is said of no store that did not come through here
+//! without an error.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use firn_wide::internals::cell::{CounterMerge, PartitionPrefix, StoredFacts};
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName, hooks, loss};
 
 use crate::definitions::{Definitions, NEVER};
-use crate::shadow::Shadow;
+use crate::shadow::ShadowStore;
 use crate::target::env;
 
 /// What came of it.
 #[derive(Default)]
-pub struct Opened {
+pub struct OpeningOutcome {
     /// Whether the engine opens the store for writing.
     pub opens: bool,
     /// Whether it opens it for reading: what it refuses to write to may be readable in part.
@@ -98,7 +98,7 @@ pub fn open_to_write(dir: &Path) -> firn_kv::Result<Db> {
     let mut tries = 1;
     loop {
         let before = env().list(dir)?;
-        match Db::open_in(Arc::new(Shadow::of(dir)), dir, options.clone()) {
+        match Db::open_in(Arc::new(ShadowStore::of(dir)), dir, options.clone()) {
             Err(_) if tries < TRIES && env().list(dir)? != before => tries += 1,
             done => return done,
         }
@@ -122,8 +122,8 @@ pub fn undefined(db: &Db, definitions: &Definitions) -> firn_wide::Result<Vec<St
 }
 
 /// Opens the store in `dir` and reads all of it, also where it can only be opened for reading.
-pub fn open_and_read(dir: &Path) -> Opened {
-    let mut o = Opened::default();
+pub fn open_and_read(dir: &Path) -> OpeningOutcome {
+    let mut o = OpeningOutcome::default();
     let opened = open_to_write(dir).inspect(|_| o.opens = true).or_else(|e| {
         o.errors.push((None, e));
         open(dir)

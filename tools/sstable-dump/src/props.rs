@@ -8,7 +8,7 @@ use firn_kv::internals::sstable::Properties;
 use firn_kv::{Compression, FilterKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, bytes, count};
-use firn_wide_text::files::Described;
+use firn_wide_text::files::DescribedFile;
 use serde_json::{Value, json};
 
 use crate::Screen;
@@ -65,7 +65,7 @@ fn lines(
     p: &Properties,
     identity: TableIdentity,
     size: u64,
-    family: Option<&Described>,
+    family: Option<&DescribedFile>,
 ) -> Vec<(&'static str, String)> {
     let raw = p.raw_key_bytes + p.raw_value_bytes;
     let mut v = vec![

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use firn_kv::internals::base::cursor::Cursor as _;
-use firn_kv::internals::sstable::walk::{Piece, Walk};
-use firn_kv::internals::sstable::{Table, TableOptions, TableWriter};
+use firn_kv::internals::sstable::walk::{TablePiece, TableWalk};
+use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions};
 use firn_kv::{Compression, Result};
 use firn_kv::{FileMap, ReadFile, WriteFile};
-use firn_tools::io::Watch;
+use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Failure, bytes, count, listing, nanos, print_table};
 use serde_json::json;
 
 use crate::props::codec;
-use crate::target::{Kind, kind, open_table};
+use crate::target::{TargetKind, kind, open_table};
 use crate::{Screen, text};
 
 /// Examples for `--help`.
@@ -79,9 +79,9 @@ impl WriteFile for Sink {
 }
 
 /// The beginning of a file in memory.
-struct Kept(Vec<u8>);
+struct KeptBlock(Vec<u8>);
 
-impl ReadFile for Kept {
+impl ReadFile for KeptBlock {
     fn len(&self) -> u64 {
         self.0.len() as u64
     }
@@ -113,12 +113,12 @@ struct Variant {
 fn variant(t: &Arc<Table>, codec: Compression, block_size: u32, limit: u64) -> Done<Variant> {
     let p = t.properties();
     let kept = Arc::new(Mutex::new(vec![]));
-    let options = TableOptions {
+    let options = WriterOptions {
         tree: p.tree,
         block_size: block_size as usize,
         compression: codec,
         filter: if p.filter_prefix.is_empty() { p.filter } else { firn_kv::FilterKind::None },
-        ..TableOptions::default()
+        ..WriterOptions::default()
     };
     let name = Path::new("what if");
     let mut w =
@@ -134,16 +134,16 @@ fn variant(t: &Arc<Table>, codec: Compression, block_size: u32, limit: u64) -> D
     w.set_tombstones(t.tombstones(), p.oldest_tombstone_micros);
     let facts = w.finish()?;
     let sample = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
-    let mut walk = Walk::new(Arc::new(Kept(sample)), name, t.id())?;
+    let mut walk = TableWalk::new(Arc::new(KeptBlock(sample)), name, t.id())?;
     let (mut blocks, mut raw, mut stored, mut time) = (0u64, 0, 0, 0);
     loop {
         match walk.next()? {
-            Some(Piece::Block { offset, header })
+            Some(TablePiece::Block { offset, header })
                 if header.kind == firn_kv::internals::sstable::format::BlockKind::Data =>
             {
                 let mut least = u64::MAX;
                 for _ in 0..PASSES {
-                    let watch = Watch::start();
+                    let watch = Stopwatch::start();
                     walk.raw(offset, header)?;
                     least = least.min(watch.nanos());
                 }
@@ -174,7 +174,7 @@ fn variant(t: &Arc<Table>, codec: Compression, block_size: u32, limit: u64) -> D
 
 /// Runs `recompress`.
 pub fn run(screen: &mut Screen<'_>, args: &RecompressArgs) -> Done {
-    if !matches!(kind(&args.table)?, Kind::Table(_)) {
+    if !matches!(kind(&args.table)?, TargetKind::Table(_)) {
         return Err(Failure::with_next("this is no table", "name one of a store's .sst files"));
     }
     if let Some(bad) = args.blocks.iter().find(|b| !(512..=65_536).contains(*b)) {

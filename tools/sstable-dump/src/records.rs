@@ -8,14 +8,14 @@ use std::sync::Arc;
 use firn_kv::Env as _;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Kind;
-use firn_kv::internals::base::ops::{Op, Ops, TreeId};
-use firn_kv::internals::manifest::{State, TableMeta};
+use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
+use firn_kv::internals::manifest::{ManifestState, TableMeta};
 use firn_kv::internals::sstable::Table;
 use firn_wide::internals::store::SCHEMA_TREE;
 
 use crate::definitions::Definitions;
 use crate::logcopy;
-use crate::names::Names;
+use crate::names::TreeNames;
 use crate::target::open_file;
 
 /// A key's newest version: its sequence number, and its value unless it was deleted.
@@ -29,7 +29,7 @@ fn take(all: &mut Newest, key: &[u8], seq: u64, value: Option<&[u8]>) {
 }
 
 /// What can be read of them; none where there is no such tree.
-pub fn definitions(names: &Names, dir: &Path, state: &State) -> Definitions {
+pub fn definitions(names: &TreeNames, dir: &Path, state: &ManifestState) -> Definitions {
     let Some(tree) = state.trees.values().find(|t| t.name == SCHEMA_TREE) else {
         return Definitions::default();
     };
@@ -49,7 +49,7 @@ pub fn definitions(names: &Names, dir: &Path, state: &State) -> Definitions {
 pub fn newest(
     tables: &[Arc<Table>],
     tree: TreeId,
-    names: &Names,
+    names: &TreeNames,
     dir: &Path,
     floor: u64,
 ) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -66,7 +66,7 @@ pub fn newest(
     }
     // What cannot be read of the log is said where the log is checked.
     let _ = logcopy::copy(names, dir, None, floor, &mut |seq, _, payload| {
-        for (i, (id, op)) in Ops::new(payload).flatten().enumerate() {
+        for (i, (id, op)) in OpReader::new(payload).flatten().enumerate() {
             if let Op::Point { kind, key, value } = op
                 && id == tree
             {

@@ -13,7 +13,7 @@ use firn_tools::output::{Done, Failure, things};
 use serde_json::json;
 
 use crate::Screen;
-use crate::names::{BETWEEN, Names, Rename};
+use crate::names::{BETWEEN, Rename, TreeNames};
 use crate::newstore::copy_file;
 use crate::target::env;
 
@@ -76,7 +76,7 @@ pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
         ),
         _ => e.into(),
     })?;
-    let mut names = Names::with_folders(dir)?;
+    let mut names = TreeNames::with_folders(dir)?;
     let state = match Manifest::load(&names, dir) {
         Ok(Some((state, _))) => state,
         Ok(None) => {

@@ -26,20 +26,22 @@ use firn_kv::Env as _;
 use firn_kv::TreeOptions;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Trailer;
-use firn_kv::internals::base::ops::{NO_TREE, Op, Ops, TreeId};
-use firn_kv::internals::manifest::{PersistedOptions, RunState, State, TreeState, manifest_number};
+use firn_kv::internals::base::ops::{NO_TREE, Op, OpReader, TreeId};
+use firn_kv::internals::manifest::{
+    ManifestState, PersistedOptions, RunState, TreeState, manifest_number,
+};
 use firn_kv::internals::merge::run::table_path;
-use firn_kv::internals::sstable::{Properties, Table, TableOptions};
+use firn_kv::internals::sstable::{Properties, Table, WriterOptions};
 use firn_tools::io::remove;
 use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::internals::store::TreeName;
 
 use crate::evidence::{Evidence, Sources, gather, nothing, other_stores};
-use crate::matching::{self, Content};
-use crate::names::Names;
-use crate::newstore::{self, Report, Taken, lost_table, make_dir, meta_of, take};
+use crate::matching::{self, TableContent};
+use crate::names::TreeNames;
+use crate::newstore::{self, NewStoreReport, TakenNames, lost_table, make_dir, meta_of, take};
 use crate::rescue::{Loss, options_of};
-use crate::target::{Kind, env, kind, table_number};
+use crate::target::{TargetKind, env, kind, table_number};
 use crate::whose::{self, Whose};
 use crate::{Screen, ages, logcopy, renames};
 
@@ -104,28 +106,28 @@ struct InLog {
 }
 
 /// How tables of a tree are written, by what is known of it.
-fn fallback(e: &Evidence, tree: TreeId) -> TableOptions {
+fn fallback(e: &Evidence, tree: TreeId) -> WriterOptions {
     match e.trees.get(&tree).and_then(|t| t.options.as_ref()) {
         Some(o) => options_of(tree, o),
-        None => TableOptions { tree, ..TableOptions::default() },
+        None => WriterOptions { tree, ..WriterOptions::default() },
     }
 }
 
 /// The file that table `id` was taken from.
-fn path_of(names: &Names, dir: &Path, id: u64) -> PathBuf {
+fn path_of(names: &TreeNames, dir: &Path, id: u64) -> PathBuf {
     names.table(id).unwrap_or_else(|| table_path(dir, id))
 }
 
 /// Takes over every table that may be live and is not of another store. `log` holds the sequence
 /// numbers that are in the log.
 fn take_all(
-    names: &Names,
+    names: &TreeNames,
     dir: &Path,
     out: &Path,
     e: &Evidence,
     whose: &Whose,
     log: &Range<u64>,
-    report: &mut Report,
+    report: &mut NewStoreReport,
 ) -> Done<Vec<Arc<Table>>> {
     let mut ids: Vec<u64> = names.list(dir)?.iter().filter_map(|n| table_number(n)).collect();
     ids.sort_unstable();
@@ -158,18 +160,18 @@ fn take_all(
             taken => taken?,
         };
         match &taken {
-            Taken::Part(t, r) if r.properties.is_none() && tree.is_none() => {
+            TakenNames::Part(t, r) if r.properties.is_none() && tree.is_none() => {
                 strays.push((t.clone(), taken))
             }
             // Where a manifest is believed, it would name the table if it had ever been finished.
-            Taken::Nothing(_)
+            TakenNames::Nothing(_)
                 if tree.is_none() && env().file_len(&path)? == 0 && e.whole.is_some() =>
             {
                 report
                     .notes
                     .push(format!("table {id} is left out: it is empty, so it was never finished"));
             }
-            Taken::Nothing(_) if tree.is_none() && env().file_len(&path)? == 0 => {
+            TakenNames::Nothing(_) if tree.is_none() && env().file_len(&path)? == 0 => {
                 report
                     .unknown
                     .push(format!("whether table {id}, which is empty, was never finished or has lost all that it held"));
@@ -213,7 +215,7 @@ fn take_all(
 }
 
 /// Takes note of tables that are told of as live, and are not among `all` that there are.
-fn say_what_is_gone(dir: &Path, e: &Evidence, all: &BTreeSet<u64>, report: &mut Report) {
+fn say_what_is_gone(dir: &Path, e: &Evidence, all: &BTreeSet<u64>, report: &mut NewStoreReport) {
     let gone: Vec<u64> = e.live().into_iter().filter(|id| !all.contains(id)).collect();
     // What is told may end before the newest table was made of those that are gone.
     if e.by_name.values().flatten().max() < all.last() {
@@ -263,11 +265,11 @@ fn take_stray(
     path: &Path,
     out: &Path,
     t: Arc<Table>,
-    taken: Taken,
+    taken: TakenNames,
     tables: &[Arc<Table>],
     e: &Evidence,
     log: &Range<u64>,
-    report: &mut Report,
+    report: &mut NewStoreReport,
 ) -> Done<Option<Arc<Table>>> {
     let (id, new) = (t.id(), table_path(out, t.id()));
     let p = t.properties();
@@ -324,12 +326,12 @@ pub fn options_by(p: &Properties) -> PersistedOptions {
 
 /// The runs of a tree; tables that are dead are removed from `out`.
 fn runs_of(
-    names: &Names,
+    names: &TreeNames,
     dir: &Path,
     out: &Path,
     tables: &[Arc<Table>],
     e: &Evidence,
-    report: &mut Report,
+    report: &mut NewStoreReport,
 ) -> Done<Vec<Arc<RunState>>> {
     let ages = ages::compare(tables)?;
     let mut alive: BTreeSet<usize> = (0..tables.len()).collect();
@@ -397,7 +399,7 @@ fn runs_of(
 }
 
 /// What the log says of each tree, from `floor` on.
-fn read_log(names: &Names, dir: &Path, floor: u64) -> Done<(BTreeMap<TreeId, InLog>, u64)> {
+fn read_log(names: &TreeNames, dir: &Path, floor: u64) -> Done<(BTreeMap<TreeId, InLog>, u64)> {
     let mut trees: BTreeMap<TreeId, InLog> = BTreeMap::new();
     let mut last_seq = 0;
     logcopy::copy(names, dir, None, floor, &mut |seq, end, payload| {
@@ -405,7 +407,7 @@ fn read_log(names: &Names, dir: &Path, floor: u64) -> Done<(BTreeMap<TreeId, InL
             return;
         }
         let mut n = 0;
-        for (tree, op) in Ops::new(payload).flatten() {
+        for (tree, op) in OpReader::new(payload).flatten() {
             let t = trees.entry(tree).or_default();
             if t.records.last().is_none_or(|r| r.0 < end) {
                 t.records.push((end, seq));
@@ -429,7 +431,7 @@ fn flushed(
     max_seq: u64,
     log: Option<&InLog>,
     floor: u64,
-    report: &mut Report,
+    report: &mut NewStoreReport,
 ) -> u64 {
     let by_seq =
         log.and_then(|l| l.records.iter().rev().find(|r| r.1 <= max_seq)).map_or(floor, |r| r.0);
@@ -448,13 +450,13 @@ fn flushed(
 
 /// The state of a store whose manifest is gone.
 fn rebuild(
-    names: &Names,
+    names: &TreeNames,
     dir: &Path,
     out: &Path,
     e: &mut Evidence,
     whose: &Whose,
-    report: &mut Report,
-) -> Done<State> {
+    report: &mut NewStoreReport,
+) -> Done<ManifestState> {
     let floor = logcopy::unbroken(names, dir)?;
     let (log, last_in_log) = read_log(names, dir, floor)?;
     let first_in_log = log
@@ -475,7 +477,7 @@ fn rebuild(
         e.name_tree(id, &its.iter().map(|t| t.id()).collect());
     }
     match_trees(names, dir, out, floor, &mut by_tree, e, report)?;
-    let mut state = State {
+    let mut state = ManifestState {
         id: whose.id.unwrap_or_else(|| env().random() | 1 << 63),
         created_micros: tables
             .iter()
@@ -483,7 +485,7 @@ fn rebuild(
             .min()
             .unwrap_or_else(|| env().wall_micros()),
         last_seq: e.partial.as_ref().map_or(0, |s| s.last_seq).max(last_in_log),
-        ..State::default()
+        ..ManifestState::default()
     };
     for id in ids {
         if id == NO_TREE || e.dropped.contains(&id) {
@@ -540,16 +542,16 @@ fn rebuild(
 /// Names the trees that only their content tells of, and leaves out those of indexes that cannot be
 /// told apart.
 fn match_trees(
-    names: &Names,
+    names: &TreeNames,
     dir: &Path,
     out: &Path,
     floor: u64,
     by_tree: &mut BTreeMap<TreeId, Vec<Arc<Table>>>,
     e: &mut Evidence,
-    report: &mut Report,
+    report: &mut NewStoreReport,
 ) -> Done {
     by_tree.retain(|id, _| *id != NO_TREE && !e.dropped.contains(id));
-    let found = matching::find(&Content { names, dir, floor, trees: by_tree }, e)?;
+    let found = matching::find(&TableContent { names, dir, floor, trees: by_tree }, e)?;
     for (id, name, what) in found.names {
         report.notes.push(format!("tree {id} is {name:?}: by what is in it, {what}"));
         e.trees.entry(id).or_default().name = Some(name);
@@ -571,7 +573,7 @@ fn match_trees(
 }
 
 /// Removes a table from the new store again.
-fn leave_out(out: &Path, t: &Table, report: &mut Report) -> Done {
+fn leave_out(out: &Path, t: &Table, report: &mut NewStoreReport) -> Done {
     let path = table_path(out, t.id());
     remove(&path).map_err(|e| Failure::file("remove", &path, &e))?;
     (report.entries, report.bytes) =
@@ -581,7 +583,7 @@ fn leave_out(out: &Path, t: &Table, report: &mut Report) -> Done {
 
 #[allow(clippy::too_many_arguments)] // all that is known of a tree comes from different places
 fn rebuild_tree(
-    names: &Names,
+    names: &TreeNames,
     dir: &Path,
     out: &Path,
     id: TreeId,
@@ -589,8 +591,8 @@ fn rebuild_tree(
     e: &Evidence,
     log: Option<&InLog>,
     floor: u64,
-    state: &State,
-    report: &mut Report,
+    state: &ManifestState,
+    report: &mut NewStoreReport,
 ) -> Done<TreeState> {
     let facts = e.trees.get(&id).cloned().unwrap_or_default();
     let taken = |name: &String| state.trees.values().any(|t| t.name == *name);
@@ -619,7 +621,7 @@ fn rebuild_tree(
     Ok(TreeState { id, name, options, flushed, runs })
 }
 
-fn say_what_is_unknown(e: &Evidence, report: &mut Report) {
+fn say_what_is_unknown(e: &Evidence, report: &mut NewStoreReport) {
     if e.trees.values().all(|t| t.options.is_none()) {
         report.unknown.push(
             "the trees' policies, sizes of tables and of memtables: the defaults are taken; opening a tree with options sets them".into(),
@@ -637,14 +639,14 @@ fn say_what_is_unknown(e: &Evidence, report: &mut Report) {
 /// Runs `repair`.
 pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
     let dir = &args.dir;
-    if kind(dir)? != Kind::Store {
+    if kind(dir)? != TargetKind::Store {
         return Err(Failure::with_next(
             "this is a file",
             "name the store's directory; `salvage` saves single files",
         ));
     }
     let Some(out) = &args.out else { return renames::run(screen, dir) };
-    let mut names = Names::of(dir)?;
+    let mut names = TreeNames::of(dir)?;
     if !names
         .list(dir)?
         .iter()
@@ -659,13 +661,13 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
     };
     make_dir(out)?;
     let mut e = gather(&names, dir, sources)?;
-    let mut report = Report::default();
+    let mut report = NewStoreReport::default();
     report.notes.append(&mut e.notes);
     match e.whole.take() {
         Some((state, number)) => {
             let others = other_stores(&names, dir, number, &state)?;
             report.notes.extend(others.iter().map(|e| format!("{e}; `--manifest` takes that one")));
-            names = Names::with_folders(dir)?;
+            names = TreeNames::with_folders(dir)?;
             newstore::write(&mut names, dir, out, state, &mut report)?;
         }
         None => {
@@ -686,7 +688,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
 }
 
 /// The number of the manifest that the user named, by its name or its number.
-fn chosen(names: &Names, dir: &Path, name: &str) -> Done<u64> {
+fn chosen(names: &TreeNames, dir: &Path, name: &str) -> Done<u64> {
     let last = Path::new(name).file_name().and_then(|n| n.to_str()).unwrap_or(name);
     let there: Vec<String> =
         names.list(dir)?.into_iter().filter(|n| manifest_number(n).is_some()).collect();

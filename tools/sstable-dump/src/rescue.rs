@@ -11,18 +11,18 @@ use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::base::ops::TreeId;
 use firn_kv::internals::manifest::{PersistedOptions, TableMeta};
-use firn_kv::internals::sstable::format::{BlockKind, Stored};
+use firn_kv::internals::sstable::format::{BlockKind, StoredBlock};
 use firn_kv::internals::sstable::{
-    Properties, TableFacts, TableOptions, TableWriter, block_entries,
+    Properties, TableFacts, TableWriter, WriterOptions, block_entries,
 };
 use firn_kv::{Error, FilterKind, Result, Summary};
 use firn_tools::escape;
 use firn_tools::output::{count, things};
 use serde_json::{Value, json};
 
-use crate::findings::Place;
+use crate::findings::FindingPlace;
 use crate::from_json::KeptSummary;
-use crate::survey::{Region, Survey, What, survey};
+use crate::survey::{Survey, SurveyKind, SurveyRegion, survey};
 use crate::target::{env, open_file};
 use crate::text;
 
@@ -32,7 +32,7 @@ pub struct Loss {
     /// The tree that it belongs to, where that is known.
     pub tree: Option<TreeId>,
     /// The tree by name, and what it is to users, once that is known.
-    pub place: Option<Place>,
+    pub place: Option<FindingPlace>,
     /// The file it was in.
     pub file: PathBuf,
     /// Where, where that is known.
@@ -116,9 +116,9 @@ pub struct Rescued {
 }
 
 /// Options for tables of a tree with these options, for a table whose own properties are lost.
-pub fn options_of(tree: u32, o: &PersistedOptions) -> TableOptions {
+pub fn options_of(tree: u32, o: &PersistedOptions) -> WriterOptions {
     let name = |n: &Option<String>| n.clone().unwrap_or_default();
-    TableOptions {
+    WriterOptions {
         tree,
         block_size: usize::try_from(o.block_size).unwrap_or(4096).clamp(512, 65_536),
         compression: o.compression.first().copied().unwrap_or_default(),
@@ -129,17 +129,17 @@ pub fn options_of(tree: u32, o: &PersistedOptions) -> TableOptions {
         },
         merge: name(&o.merge),
         purge: name(&o.purge),
-        ..TableOptions::default()
+        ..WriterOptions::default()
     }
 }
 
 /// The options that a table with these properties was written with.
-fn options_from(p: &Properties) -> TableOptions {
+fn options_from(p: &Properties) -> WriterOptions {
     let kept = || {
         Arc::new(KeptSummary { name: p.summary.clone(), bytes: p.summary_bytes.clone() })
             as Arc<dyn Summary>
     };
-    TableOptions {
+    WriterOptions {
         identity: TableIdentity::default(),
         tree: p.tree,
         level: p.level.min(255) as u8,
@@ -156,7 +156,9 @@ fn options_from(p: &Properties) -> TableOptions {
 }
 
 fn losses(s: &Survey) -> Vec<Loss> {
-    let data = |r: &&Region| r.what == What::of(BlockKind::Data) || r.what == What::Unknown;
+    let data = |r: &&SurveyRegion| {
+        r.what == SurveyKind::of(BlockKind::Data) || r.what == SurveyKind::Unknown
+    };
     // Behind the data there is nothing of the user's but range deletions, which are told of apart.
     let data_end = s
         .footer
@@ -260,7 +262,7 @@ pub fn rescue(
     id: u64,
     out: &Path,
     new_id: u64,
-    fallback: &TableOptions,
+    fallback: &WriterOptions,
 ) -> Result<Rescued> {
     let file = env().open_read(path, false)?;
     let s = survey(file.clone(), path, id)?;
@@ -320,10 +322,10 @@ pub fn rescue(
     Ok(r)
 }
 
-fn read_block(file: &dyn ReadFile, path: &Path, id: u64, r: &Region) -> Result<Vec<u8>> {
+fn read_block(file: &dyn ReadFile, path: &Path, id: u64, r: &SurveyRegion) -> Result<Vec<u8>> {
     let mut block = vec![0; r.len as usize];
     file.read_at(r.offset, &mut block)?;
-    let stored = Stored::check(&block, BlockKind::Data, id, r.offset).and_then(|s| s.to_vec());
+    let stored = StoredBlock::check(&block, BlockKind::Data, id, r.offset).and_then(|s| s.to_vec());
     stored.map_err(|what| Error::corruption(what).at(path, r.offset))
 }
 

@@ -10,13 +10,13 @@ use firn_tools::output::{Done, Failure, bytes, things};
 use firn_tools::shell;
 use serde_json::json;
 
-use crate::current::{Current, current};
+use crate::current::{CurrentEvidence, current};
 use crate::evidence::other_stores;
 use crate::from_json::refuse_existing;
 use crate::names::{holds, own_name};
-use crate::newstore::{self, Report, make_dir, print_losses};
+use crate::newstore::{self, NewStoreReport, make_dir, print_losses};
 use crate::rescue::{Loss, rescue};
-use crate::target::{Kind, env, kind, misnamed, table_file, table_number};
+use crate::target::{TargetKind, env, kind, misnamed, table_file, table_number};
 use crate::{Screen, logcopy};
 
 /// Examples for `--help`.
@@ -114,8 +114,8 @@ fn store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> D
         shell::path(dir)
     );
     let (state, number) = match manifest {
-        Ok(Some(Current { state, number, against: None })) => (state, number),
-        Ok(Some(Current { against: Some((_, words)), .. })) => {
+        Ok(Some(CurrentEvidence { state, number, against: None })) => (state, number),
+        Ok(Some(CurrentEvidence { against: Some((_, words)), .. })) => {
             return Err(Failure::with_next(words, repair));
         }
         Ok(None) => return Err(Failure::with_next("there is no manifest", repair)),
@@ -127,7 +127,7 @@ fn store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> D
         Err(e) => return Err(e.into()),
     };
     make_dir(out)?;
-    let mut report = Report::default();
+    let mut report = NewStoreReport::default();
     let others = other_stores(&names, dir, number, &state)?;
     report.notes.extend(
         others.iter().map(|e| format!("{e}; `sstable-dump repair --manifest` takes that one")),
@@ -139,7 +139,7 @@ fn store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> D
 /// Runs `salvage`.
 pub fn run(screen: &mut Screen<'_>, args: &SalvageArgs) -> Done {
     let kind = kind(&args.path)?;
-    let own = if kind == Kind::Store { None } else { own_name(&args.path)? };
+    let own = if kind == TargetKind::Store { None } else { own_name(&args.path)? };
     if let Some(own) =
         own.filter(|own| table_number(own).is_none() && args.path.file_name() != Some(own.as_ref()))
     {
@@ -148,7 +148,7 @@ pub fn run(screen: &mut Screen<'_>, args: &SalvageArgs) -> Done {
             format!("copy it under its own name, {own}, and salvage that"),
         ));
     }
-    if let Some(more) = args.more.iter().find(|p| kind != Kind::Store || !is_dir(p)) {
+    if let Some(more) = args.more.iter().find(|p| kind != TargetKind::Store || !is_dir(p)) {
         let next = "name the store's directory first, then directories with more of its files";
         return Err(Failure::with_next(
             format!("{}: only a store takes more, and only directories", more.display()),
@@ -156,12 +156,12 @@ pub fn run(screen: &mut Screen<'_>, args: &SalvageArgs) -> Done {
         ));
     }
     match kind {
-        Kind::Table(_) => table(screen, &args.path, &args.out),
-        Kind::Wal(number) => segment(screen, &args.path, number, &args.out),
-        Kind::Manifest(_) => Err(Failure::with_next(
+        TargetKind::Table(_) => table(screen, &args.path, &args.out),
+        TargetKind::Wal(number) => segment(screen, &args.path, number, &args.out),
+        TargetKind::Manifest(_) => Err(Failure::with_next(
             "a manifest is saved by rebuilding it",
             "`sstable-dump repair DIR --out NEW`, DIR being the store",
         )),
-        Kind::Store => store(screen, &args.path, &args.more, &args.out),
+        TargetKind::Store => store(screen, &args.path, &args.more, &args.out),
     }
 }

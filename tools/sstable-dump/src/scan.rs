@@ -15,17 +15,17 @@ use firn_kv::internals::sstable::{Table, TableCursor};
 use firn_tools::escape::{self, Show, encode};
 use firn_tools::io::stdout_is_terminal;
 use firn_tools::json::put_field;
-use firn_tools::keys::{KeyRange, RangeArgs};
+use firn_tools::keys::{KeyRangeArg, RangeArgs};
 use firn_tools::output::{Done, Failure, things};
-use firn_wide_text::files::Described;
+use firn_wide_text::files::DescribedFile;
 use firn_wide_text::json::{Dump, Times};
 use serde_json::{Map, Value, json};
 
 use crate::Screen;
 use crate::props::{codec, filter_name};
-use crate::target::{Kind, env, kind, open_table};
+use crate::target::{TargetKind, env, kind, open_table};
 use crate::text;
-use crate::typed::{self, Families, Lines};
+use crate::typed::{self, Families, TypedLines};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -45,7 +45,7 @@ to live, value; with --json in the field `cell`. --bytes shows the bytes that ar
 
 /// What `scan` takes.
 #[derive(Args, Clone, Debug)]
-pub struct ScanArgs {
+pub struct DumpScanArgs {
     /// The table
     #[arg(value_name = "TABLE")]
     pub table: PathBuf,
@@ -78,16 +78,16 @@ pub struct ScanArgs {
 }
 
 /// How entries are printed.
-struct Printer<'a, 'b> {
+struct ScanPrinter<'a, 'b> {
     screen: &'a mut Screen<'b>,
     show: Show,
     keys_only: bool,
     line: Vec<u8>,
-    family: Option<Described>,
-    lines: Option<Lines>,
+    family: Option<DescribedFile>,
+    lines: Option<TypedLines>,
 }
 
-impl Printer<'_, '_> {
+impl ScanPrinter<'_, '_> {
     fn entry(&mut self, key: &[u8], t: Trailer, value: &[u8]) -> Done {
         if let Some(lines) = &mut self.lines {
             let has_value = !self.keys_only && text::kind(t) != "delete";
@@ -158,7 +158,7 @@ fn header(t: &Table) -> Value {
 }
 
 /// Goes to the first entry of the range, in the direction of the scan.
-fn start(c: &mut TableCursor, range: &KeyRange, reverse: bool) -> firn_kv::Result<()> {
+fn start(c: &mut TableCursor, range: &KeyRangeArg, reverse: bool) -> firn_kv::Result<()> {
     match (reverse, &range.to) {
         (true, Some(to)) => c.seek_before(to),
         (true, None) => c.last(),
@@ -167,10 +167,16 @@ fn start(c: &mut TableCursor, range: &KeyRange, reverse: bool) -> firn_kv::Resul
 }
 
 /// Is shown entries for as long as it says so.
-type Visit<'a> = dyn FnMut(&[u8], Trailer, &[u8]) -> Done<bool> + 'a;
+type ScanVisit<'a> = dyn FnMut(&[u8], Trailer, &[u8]) -> Done<bool> + 'a;
 
 /// Calls `f` on the entries of a range until it says that it has enough.
-fn each(t: &Arc<Table>, range: &KeyRange, reverse: bool, all: bool, f: &mut Visit<'_>) -> Done {
+fn each(
+    t: &Arc<Table>,
+    range: &KeyRangeArg,
+    reverse: bool,
+    all: bool,
+    f: &mut ScanVisit<'_>,
+) -> Done {
     let inside =
         |k: &[u8]| range.from.as_slice() <= k && range.to.as_deref().is_none_or(|to| k < to);
     let mut c = t.cursor(false);
@@ -213,10 +219,10 @@ fn each(t: &Arc<Table>, range: &KeyRange, reverse: bool, all: bool, f: &mut Visi
 /// Prints a family's table as sstabledump does. What can't be understood is left out.
 fn dump(
     screen: &mut Screen<'_>,
-    args: &ScanArgs,
+    args: &DumpScanArgs,
     t: &Arc<Table>,
-    range: &KeyRange,
-    family: Option<Described>,
+    range: &KeyRangeArg,
+    family: Option<DescribedFile>,
 ) -> Done {
     let Some(family) = family else {
         return Err(Failure::with_next(
@@ -230,8 +236,8 @@ fn dump(
     let mut dump = Dump::new(family, times, now, &mut *screen.out);
     let mut left = args.limit.unwrap_or(u64::MAX);
     let mut skipped = 0u64;
-    let failed = |e: firn_wide_text::json::Failure| match e {
-        firn_wide_text::json::Failure::Io(e) => Failure::from(e),
+    let failed = |e: firn_wide_text::json::JsonFailure| match e {
+        firn_wide_text::json::JsonFailure::Io(e) => Failure::from(e),
         other => Failure::new(other.to_string()),
     };
     each(t, range, false, false, &mut |k, trailer, v| {
@@ -258,23 +264,23 @@ fn dump(
 }
 
 /// Runs `scan`.
-pub fn run(screen: &mut Screen<'_>, args: &ScanArgs) -> Done {
+pub fn run(screen: &mut Screen<'_>, args: &DumpScanArgs) -> Done {
     let range = args.range.range(args.hex)?;
     match kind(&args.table)? {
-        Kind::Table(_) => {}
-        Kind::Wal(_) => {
+        TargetKind::Table(_) => {}
+        TargetKind::Wal(_) => {
             return Err(Failure::with_next(
                 "this is a log segment",
                 "`sstable-dump wal FILE --ops` prints its operations",
             ));
         }
-        Kind::Manifest(_) => {
+        TargetKind::Manifest(_) => {
             return Err(Failure::with_next(
                 "this is a manifest",
                 "`sstable-dump manifest FILE` prints it",
             ));
         }
-        Kind::Store => {
+        TargetKind::Store => {
             return Err(Failure::with_next(
                 "this is a store",
                 "name one of its tables, or read it with `firn --db DIR scan`",
@@ -295,9 +301,9 @@ pub fn run(screen: &mut Screen<'_>, args: &ScanArgs) -> Done {
     if screen.json {
         writeln!(screen.out, "{}", header(&t))?;
     }
-    let lines = if screen.json { None } else { family.clone().map(Lines::new) };
+    let lines = if screen.json { None } else { family.clone().map(TypedLines::new) };
     let mut printer =
-        Printer { screen, show, keys_only: args.keys_only, line: vec![], family, lines };
+        ScanPrinter { screen, show, keys_only: args.keys_only, line: vec![], family, lines };
     let overlaps = |start: &[u8], end: &[u8]| {
         end > range.from.as_slice() && range.to.as_deref().is_none_or(|to| start < to)
     };

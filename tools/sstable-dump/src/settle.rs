@@ -8,19 +8,21 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use firn_kv::internals::base::ops::TreeId;
-use firn_kv::internals::manifest::{CURRENT, Manifest, PersistedOptions, State, manifest_name};
+use firn_kv::internals::manifest::{
+    CURRENT, Manifest, ManifestState, PersistedOptions, manifest_name,
+};
 use firn_kv::{Db, DbOptions, TreeOptions};
 use firn_tools::output::Done;
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName, hooks, loss};
 
 use crate::definitions::{Definitions, NEVER};
-use crate::newstore::Report;
+use crate::newstore::NewStoreReport;
 use crate::opening;
 use crate::repair::NAMELESS;
 use crate::target::env;
 
 /// Writes the manifest of the new store in `out`. Its number is 1, of which one frame needs no log.
-pub fn write_manifest(out: &Path, state: &State) -> firn_kv::Result<()> {
+pub fn write_manifest(out: &Path, state: &ManifestState) -> firn_kv::Result<()> {
     let env = env();
     for name in [CURRENT.to_owned(), manifest_name(1)] {
         if env.file_len(&out.join(&name)).is_ok() {
@@ -82,9 +84,9 @@ fn set_hooks(o: &mut PersistedOptions, hooks: &TreeOptions) -> bool {
 /// I/O errors of writing the manifest again.
 pub fn trees(
     out: &Path,
-    state: &mut State,
+    state: &mut ManifestState,
     merges: &BTreeSet<TreeId>,
-    report: &mut Report,
+    report: &mut NewStoreReport,
 ) -> Done {
     if !state.trees.values().any(|t| TreeName::parse(&t.name).is_some()) {
         return Ok(());
@@ -128,7 +130,11 @@ pub fn trees(
 ///
 /// # Errors
 /// What the engine says on opening the new store for writing.
-pub fn records(out: &Path, state: &State, report: &mut Report) -> firn_wide::Result<()> {
+pub fn records(
+    out: &Path,
+    state: &ManifestState,
+    report: &mut NewStoreReport,
+) -> firn_wide::Result<()> {
     let Some(schema) = state.trees.values().find(|t| t.name == SCHEMA_TREE).map(|t| t.id) else {
         return Ok(());
     };

@@ -24,7 +24,7 @@ use crate::target::env;
 const CHUNK: u64 = 1 << 20;
 
 /// See the [module](self).
-pub struct Shadow {
+pub struct ShadowStore {
     disk: Arc<dyn Env>,
     dir: PathBuf,
     /// The files that have been written to, by their names below its root.
@@ -43,12 +43,12 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shadow {
+impl ShadowStore {
     /// That of the directory `dir`.
-    pub fn of(dir: &Path) -> Shadow {
+    pub fn of(dir: &Path) -> ShadowStore {
         let disk = env();
         let memory = MemEnv::new(disk.random());
-        Shadow {
+        ShadowStore {
             disk,
             dir: dir.to_path_buf(),
             memory,
@@ -132,7 +132,7 @@ impl Shadow {
     }
 }
 
-impl Env for Shadow {
+impl Env for ShadowStore {
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
         let mut names = self.disk.list(dir)?;
         if dir == self.dir {

@@ -20,9 +20,9 @@ use firn_tools::output::{Done, Failure, Progress, bytes, count, listing, print_t
 use serde_json::json;
 
 use crate::definitions::Defined;
-use crate::names::Names;
+use crate::names::TreeNames;
 use crate::records::definitions;
-use crate::target::{Kind, dir_of, env, kind, open_file, open_table};
+use crate::target::{TargetKind, dir_of, env, kind, open_file, open_table};
 use crate::{Screen, text};
 
 /// Examples for `--help`.
@@ -66,9 +66,9 @@ pub struct SpaceArgs {
 
 /// What a group takes.
 #[derive(Clone, Debug, Default)]
-struct Group {
+struct SpaceGroup {
     last: Vec<u8>,
-    /// Whether it is neighbours put together, up to [`last`](Group::last).
+    /// Whether it is neighbours put together, up to [`last`](SpaceGroup::last).
     range: bool,
     entries: u64,
     deletes: u64,
@@ -77,8 +77,8 @@ struct Group {
     stored: f64,
 }
 
-impl Group {
-    fn add(&mut self, other: Group) {
+impl SpaceGroup {
+    fn add(&mut self, other: SpaceGroup) {
         self.entries += other.entries;
         self.deletes += other.deletes;
         self.raw += other.raw;
@@ -93,8 +93,8 @@ impl Group {
 struct Groups {
     /// What the tree is to users.
     defined: Option<Defined>,
-    by_key: BTreeMap<Vec<u8>, Group>,
-    total: Group,
+    by_key: BTreeMap<Vec<u8>, SpaceGroup>,
+    total: SpaceGroup,
     others: u64,
     file_bytes: u64,
     tables: u64,
@@ -129,8 +129,8 @@ impl SpaceArgs {
 }
 
 impl Groups {
-    fn put(&mut self, key: &[u8], g: Group) {
-        self.total.add(Group { last: vec![], ..g.clone() });
+    fn put(&mut self, key: &[u8], g: SpaceGroup) {
+        self.total.add(SpaceGroup { last: vec![], ..g.clone() });
         match self.by_key.get_mut(key) {
             Some(there) => there.add(g),
             None => {
@@ -142,8 +142,8 @@ impl Groups {
     /// Puts neighbours together until there are at most `most` groups of about equal size.
     fn shrink(&mut self, most: usize) {
         let each = self.total.stored / most.max(1) as f64;
-        let mut out: BTreeMap<Vec<u8>, Group> = BTreeMap::new();
-        let mut current: Option<(Vec<u8>, Group)> = None;
+        let mut out: BTreeMap<Vec<u8>, SpaceGroup> = BTreeMap::new();
+        let mut current: Option<(Vec<u8>, SpaceGroup)> = None;
         for (key, g) in std::mem::take(&mut self.by_key) {
             match &mut current {
                 Some((_, c)) if c.stored + g.stored / 2.0 <= each => {
@@ -188,7 +188,7 @@ impl Groups {
             for (group, key, size, delete) in block.drain(..) {
                 let share = if raw == 0 { 1.0 / n } else { size as f64 / raw as f64 };
                 let stored = share * info.len as f64;
-                let g = Group {
+                let g = SpaceGroup {
                     last: key,
                     range: false,
                     entries: 1,
@@ -215,7 +215,7 @@ fn store(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
     let (state, _) = Manifest::load(&*env(), &args.path)?.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(&args.path)
     })?;
-    let definitions = definitions(&Names::of(&args.path)?, &args.path, &state);
+    let definitions = definitions(&TreeNames::of(&args.path)?, &args.path, &state);
     let total = state.trees.values().flat_map(|t| t.tables()).map(|t| t.size).sum();
     let progress = Progress::bytes("space", Some(total));
     let (mut out, mut done) = (vec![], 0);
@@ -240,13 +240,13 @@ fn store(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
 fn defined_around(table: &Path, tree: TreeId) -> Option<Defined> {
     let dir = dir_of(table);
     let (state, _) = Manifest::load(&*env(), &dir).ok()??;
-    definitions(&Names::of(&dir).ok()?, &dir, &state)
+    definitions(&TreeNames::of(&dir).ok()?, &dir, &state)
         .of_tree(&state.trees.get(&tree)?.name)
         .cloned()
 }
 
 /// A group's keys, in the tree's own types where it has some.
-fn keys_of(key: &[u8], g: &Group, ranges: bool, defined: Option<&Defined>) -> String {
+fn keys_of(key: &[u8], g: &SpaceGroup, ranges: bool, defined: Option<&Defined>) -> String {
     let typed = |key: &[u8]| defined.and_then(|d| d.key(key)).unwrap_or_else(|| text::key(key));
     match typed(key) {
         first if !(ranges || g.range) => first,
@@ -260,8 +260,8 @@ fn keys_of(key: &[u8], g: &Group, ranges: bool, defined: Option<&Defined>) -> St
 /// Runs `space`.
 pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
     let all = match kind(&args.path)? {
-        Kind::Store => store(args)?,
-        Kind::Table(_) => {
+        TargetKind::Store => store(args)?,
+        TargetKind::Table(_) => {
             let table = open_table(&args.path)?;
             let defined = defined_around(&args.path, table.properties().tree);
             let mut groups = Groups { defined, ..Groups::default() };
@@ -281,7 +281,7 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
             groups.shrink(n as usize);
         }
         let number = groups.by_key.len();
-        let mut list: Vec<(Vec<u8>, Group)> =
+        let mut list: Vec<(Vec<u8>, SpaceGroup)> =
             std::mem::take(&mut groups.by_key).into_iter().collect();
         if args.ranges.is_none() {
             list.sort_by(|a, b| b.1.stored.total_cmp(&a.1.stored).then_with(|| a.0.cmp(&b.0)));
@@ -291,7 +291,7 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
     }
     if screen.json {
         for (name, groups, list, _) in &lists {
-            let group = |(k, g): &(Vec<u8>, Group)| {
+            let group = |(k, g): &(Vec<u8>, SpaceGroup)| {
                 json!({
                     "typed": groups.defined.as_ref().and_then(|d| d.key(k)), "group": escape::words(k), "last_key": escape::words(&g.last), "entries": g.entries, "deletes": g.deletes,
                     "raw_bytes": g.raw, "bytes": g.stored.round() as u64,

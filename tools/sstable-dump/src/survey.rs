@@ -12,7 +12,7 @@ use firn_kv::ReadFile;
 use firn_kv::internals::base::key::{Trailer, compare};
 use firn_kv::internals::base::tombstone::Fragments;
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer};
-use firn_kv::internals::sstable::walk::{Piece, Walk};
+use firn_kv::internals::sstable::walk::{TablePiece, TableWalk};
 use firn_kv::internals::sstable::{
     BlockInfo, Properties, block_entries, decode_index, decode_tombstones,
 };
@@ -20,7 +20,7 @@ use firn_kv::{Compression, Error, ErrorKind, Result};
 
 /// What a region is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
+pub enum SurveyKind {
     /// A block.
     Block(u8),
     /// The footer.
@@ -29,31 +29,31 @@ pub enum What {
     Unknown,
 }
 
-impl What {
+impl SurveyKind {
     /// Of a kind of block.
-    pub fn of(kind: BlockKind) -> What {
-        What::Block(kind as u8)
+    pub fn of(kind: BlockKind) -> SurveyKind {
+        SurveyKind::Block(kind as u8)
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            What::Block(k) => BlockKind::from_u8(k).map_or("unknown", BlockKind::name),
-            What::Footer => "footer",
-            What::Unknown => "unknown",
+            SurveyKind::Block(k) => BlockKind::from_u8(k).map_or("unknown", BlockKind::name),
+            SurveyKind::Footer => "footer",
+            SurveyKind::Unknown => "unknown",
         }
     }
 }
 
 /// A part of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Region {
+pub struct SurveyRegion {
     /// Where it begins.
     pub offset: u64,
     /// How long it is, header included.
     pub len: u64,
     /// What it is.
-    pub what: What,
+    pub what: SurveyKind,
     /// Length of its content, decoded.
     pub raw_len: u64,
     /// Whether it is compressed.
@@ -76,7 +76,7 @@ pub struct Survey {
     /// Its length.
     pub len: u64,
     /// Its parts.
-    pub regions: Vec<Region>,
+    pub regions: Vec<SurveyRegion>,
     /// The footer.
     pub footer: Option<Footer>,
     /// The index.
@@ -101,7 +101,7 @@ struct Surveyor {
 pub fn survey(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Survey> {
     check_version(&*file, path, id)?;
     let len = file.len();
-    let mut walk = Walk::new(file, path, id)?;
+    let mut walk = TableWalk::new(file, path, id)?;
     let s = Survey {
         path: path.to_path_buf(),
         id,
@@ -115,13 +115,15 @@ pub fn survey(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Survey> {
     let mut v = Surveyor { s, last: None };
     while let Some(piece) = walk.next()? {
         let region = match piece {
-            Piece::Footer { offset, .. } => plain(offset, FOOTER as u64, What::Footer, None),
-            Piece::Damage { offset, len, reason, header } => {
-                let what = header.map_or(What::Unknown, |h| What::of(h.kind));
+            TablePiece::Footer { offset, .. } => {
+                plain(offset, FOOTER as u64, SurveyKind::Footer, None)
+            }
+            TablePiece::Damage { offset, len, reason, header } => {
+                let what = header.map_or(SurveyKind::Unknown, |h| SurveyKind::of(h.kind));
                 plain(offset, len, what, Some(reason))
             }
-            Piece::Block { offset, header } => {
-                let mut r = plain(offset, piece.len(), What::of(header.kind), None);
+            TablePiece::Block { offset, header } => {
+                let mut r = plain(offset, piece.len(), SurveyKind::of(header.kind), None);
                 (r.raw_len, r.packed) = (header.raw_len as u64, header.codec != Compression::None);
                 r.damage = match walk.raw(offset, header) {
                     Ok(raw) => v.take_block(header.kind, &raw, &mut r).err(),
@@ -149,8 +151,8 @@ fn check_version(file: &dyn ReadFile, path: &Path, id: u64) -> Result<()> {
     }
 }
 
-fn plain(offset: u64, len: u64, what: What, damage: Option<&'static str>) -> Region {
-    Region { offset, len, what, raw_len: 0, packed: false, entries: None, keys: None, damage }
+fn plain(offset: u64, len: u64, what: SurveyKind, damage: Option<&'static str>) -> SurveyRegion {
+    SurveyRegion { offset, len, what, raw_len: 0, packed: false, entries: None, keys: None, damage }
 }
 
 impl Surveyor {
@@ -158,7 +160,7 @@ impl Surveyor {
         &mut self,
         kind: BlockKind,
         raw: &[u8],
-        r: &mut Region,
+        r: &mut SurveyRegion,
     ) -> Result<(), &'static str> {
         match kind {
             BlockKind::Data => return self.take_data(raw, r),
@@ -179,7 +181,7 @@ impl Surveyor {
         Ok(())
     }
 
-    fn take_data(&mut self, raw: &[u8], r: &mut Region) -> Result<(), &'static str> {
+    fn take_data(&mut self, raw: &[u8], r: &mut SurveyRegion) -> Result<(), &'static str> {
         let mut n = 0;
         let mut first = None;
         let mut last: Option<(Vec<u8>, Trailer)> = None;
@@ -207,7 +209,7 @@ impl Survey {
     fn split_by_index(&mut self) {
         let Some(index) = &self.index else { return };
         let first = self.first_bound();
-        let mut out: Vec<Region> = Vec::with_capacity(self.regions.len());
+        let mut out: Vec<SurveyRegion> = Vec::with_capacity(self.regions.len());
         let mut next = 0;
         for r in self.regions.drain(..) {
             let end = r.offset + r.len;
@@ -221,8 +223,8 @@ impl Survey {
             }
             while let Some(b) = index.get(next).filter(|b| b.offset < end && at < end) {
                 let to = (b.offset + b.len as u64).min(end);
-                let what = What::of(BlockKind::Data);
-                let mut lost = Region { what, ..plain(at, to - at, what, r.damage) };
+                let what = SurveyKind::of(BlockKind::Data);
+                let mut lost = SurveyRegion { what, ..plain(at, to - at, what, r.damage) };
                 lost.entries = Some(b.entries as u64);
                 let before = next
                     .checked_sub(1)
@@ -233,7 +235,7 @@ impl Survey {
                 next += 1;
             }
             if at < end {
-                out.push(Region { offset: at, len: end - at, ..r });
+                out.push(SurveyRegion { offset: at, len: end - at, ..r });
             }
         }
         self.regions = out;
@@ -245,9 +247,11 @@ impl Survey {
 
     /// Bounds what was lost by the sound blocks around it, where the index says nothing.
     fn bound_losses(&mut self) {
-        let data = What::of(BlockKind::Data);
-        let lost = |r: &Region| {
-            r.damage.is_some() && r.keys.is_none() && (r.what == data || r.what == What::Unknown)
+        let data = SurveyKind::of(BlockKind::Data);
+        let lost = |r: &SurveyRegion| {
+            r.damage.is_some()
+                && r.keys.is_none()
+                && (r.what == data || r.what == SurveyKind::Unknown)
         };
         let mut after = self.properties.as_ref().map(|p| p.last_key.clone());
         let mut bounds = vec![];
@@ -270,13 +274,13 @@ impl Survey {
     }
 
     /// The damaged regions.
-    pub fn damaged(&self) -> impl Iterator<Item = &Region> {
+    pub fn damaged(&self) -> impl Iterator<Item = &SurveyRegion> {
         self.regions.iter().filter(|r| r.damage.is_some())
     }
 
     /// Sound regions of one kind.
-    pub fn sound(&self, kind: BlockKind) -> impl Iterator<Item = &Region> {
-        self.regions.iter().filter(move |r| r.damage.is_none() && r.what == What::of(kind))
+    pub fn sound(&self, kind: BlockKind) -> impl Iterator<Item = &SurveyRegion> {
+        self.regions.iter().filter(move |r| r.damage.is_none() && r.what == SurveyKind::of(kind))
     }
 
     /// Point entries that can be read.
@@ -314,7 +318,7 @@ impl Survey {
 
     /// The damage as errors of the engine, with file, offset, kind of block and keys.
     pub fn errors(&self) -> Vec<Error> {
-        let error = |r: &Region| {
+        let error = |r: &SurveyRegion| {
             let mut e = Error::corruption(r.damage.unwrap_or_default())
                 .at(&self.path, r.offset)
                 .block(r.what.name());
@@ -341,7 +345,8 @@ impl Survey {
 
     /// Bytes of blocks' headers.
     pub fn header_bytes(&self) -> u64 {
-        self.regions.iter().filter(|r| r.damage.is_none() && r.what != What::Footer).count() as u64
+        self.regions.iter().filter(|r| r.damage.is_none() && r.what != SurveyKind::Footer).count()
+            as u64
             * BLOCK_HEADER as u64
     }
 }

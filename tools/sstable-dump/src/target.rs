@@ -7,10 +7,10 @@ use std::sync::Arc;
 use firn_kv::OsEnv;
 use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::cache::Cache;
-use firn_kv::internals::manifest::{State, manifest_number};
+use firn_kv::internals::manifest::{ManifestState, manifest_number};
 use firn_kv::internals::sstable::Table;
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer};
-use firn_kv::internals::wal::{Known, segment_number};
+use firn_kv::internals::wal::{KnownSegments, segment_number};
 use firn_kv::{Env, ReadFile};
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::io;
@@ -21,7 +21,7 @@ pub const MAX_BLOCK: u64 = 1 << 30;
 
 /// A file's or directory's kind, and the number in its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TargetKind {
     /// A table; `None` when its name holds no number.
     Table(Option<u64>),
     /// A log segment.
@@ -38,9 +38,9 @@ pub fn env() -> Arc<dyn Env> {
 }
 
 /// What `path` is, by its name: what is none of the others is taken for a table.
-pub fn kind(path: &Path) -> Done<Kind> {
+pub fn kind(path: &Path) -> Done<TargetKind> {
     if io::is_dir(path) {
-        return Ok(Kind::Store);
+        return Ok(TargetKind::Store);
     }
     if !io::exists(path) {
         let e = Error::new(ErrorKind::NotFound, "there is no such file or directory").in_file(path);
@@ -48,9 +48,9 @@ pub fn kind(path: &Path) -> Done<Kind> {
     }
     let name = file_name(path);
     Ok(match (segment_number(name), manifest_number(name)) {
-        (Some(n), _) => Kind::Wal(n),
-        (_, Some(n)) => Kind::Manifest(n),
-        _ => Kind::Table(table_number(name)),
+        (Some(n), _) => TargetKind::Wal(n),
+        (_, Some(n)) => TargetKind::Manifest(n),
+        _ => TargetKind::Table(table_number(name)),
     })
 }
 
@@ -95,9 +95,9 @@ fn file_name(path: &Path) -> &str {
 }
 
 /// What a manifest with this state knows of the log.
-pub fn known(state: &State) -> Known<'_> {
+pub fn known(state: &ManifestState) -> KnownSegments<'_> {
     let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
-    Known { store: state.id, durable, writers: Some(&state.writers) }
+    KnownSegments { store: state.id, durable, writers: Some(&state.writers) }
 }
 
 /// Opens a table.

@@ -15,16 +15,16 @@ use firn_kv::{Db, DbOptions};
 use firn_tools::escape::{self, Show};
 use firn_tools::output::{Done, count};
 use firn_wide::Registry;
-use firn_wide::internals::cell::Facts;
+use firn_wide::internals::cell::CellFacts;
 use firn_wide::internals::store::SCHEMA_TREE;
-use firn_wide_text::files::{Catalog, Described, Typed};
+use firn_wide_text::files::{DescribedFile, FileCatalog, TypedText};
 use serde_json::{Map, Value, json};
 
 use crate::opening::pairs;
 use crate::target::{dir_of, env};
 use crate::text;
 
-/// The name of the summary hook that collects [`Facts`].
+/// The name of the summary hook that collects [`CellFacts`].
 const FACTS: &str = "firn.facts";
 /// So many entries are printed at once, as wide as the widest before them.
 const BLOCK: usize = 1000;
@@ -32,8 +32,8 @@ const BLOCK: usize = 1000;
 /// The families of a store, by the numbers of their trees.
 #[derive(Default)]
 pub struct Families {
-    by_tree: BTreeMap<u32, Described>,
-    catalog: Catalog,
+    by_tree: BTreeMap<u32, DescribedFile>,
+    catalog: FileCatalog,
 }
 
 fn records(dir: &Path) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
@@ -51,7 +51,7 @@ impl Families {
             return Families::default();
         }
         let catalog = match records(dir) {
-            Ok(records) => Catalog::read(&records, &Arc::new(Registry::new())),
+            Ok(records) => FileCatalog::read(&records, &Arc::new(Registry::new())),
             Err(e) => {
                 eprintln!("note: the schema can't be read, so everything is shown as bytes: {e}");
                 return Families::default();
@@ -66,7 +66,7 @@ impl Families {
     }
 
     /// The family of a table in the store around it.
-    pub fn of_table(path: &Path, p: &Properties) -> Option<Described> {
+    pub fn of_table(path: &Path, p: &Properties) -> Option<DescribedFile> {
         // Only tables of families have it; looking for a schema costs a replay of the log.
         if p.summary != FACTS {
             return None;
@@ -75,12 +75,12 @@ impl Families {
     }
 
     /// The family in the tree of this name.
-    pub fn of_tree(&self, name: &str) -> Option<&Described> {
+    pub fn of_tree(&self, name: &str) -> Option<&DescribedFile> {
         self.catalog.of_tree(name)
     }
 
     /// The family of this name, `keyspace.family`.
-    pub fn named(&self, name: &str) -> Option<&Described> {
+    pub fn named(&self, name: &str) -> Option<&DescribedFile> {
         self.catalog.families().find(|d| full_name(d) == name)
     }
 
@@ -91,7 +91,7 @@ impl Families {
 }
 
 /// `keyspace.family`.
-pub fn full_name(family: &Described) -> String {
+pub fn full_name(family: &DescribedFile) -> String {
     format!("{}.{}", family.def.keyspace(), family.def.name())
 }
 
@@ -108,27 +108,27 @@ fn second(s: i64) -> String {
 }
 
 /// A key of a family's tree in words, or as bytes.
-pub fn key(family: Option<&Described>, bytes: &[u8]) -> String {
+pub fn key(family: Option<&DescribedFile>, bytes: &[u8]) -> String {
     family
         .and_then(|f| f.key_words(bytes))
         .map_or_else(|| text::key(bytes), |words| text::short(words.as_bytes(), 60))
 }
 
 /// What a value says, in words.
-pub fn value(typed: &Typed) -> String {
+pub fn value(typed: &TypedText) -> String {
     let gone = typed.deleted.map(|s| format!("({}, {})", typed.what, second(s)));
     gone.or_else(|| typed.value.clone()).unwrap_or_default()
 }
 
 /// What is said of time to live.
-fn ttl(typed: &Typed) -> String {
+fn ttl(typed: &TypedText) -> String {
     typed
         .ttl
         .map_or_else(|| "-".into(), |(ttl, expires)| format!("{ttl} s, to {}", second(expires)))
 }
 
 /// An entry in JSON.
-pub fn cell_json(family: &Described, typed: &Typed) -> Value {
+pub fn cell_json(family: &DescribedFile, typed: &TypedText) -> Value {
     let mut o = Map::new();
     o.insert("family".into(), full_name(family).into());
     o.insert("what".into(), typed.what.into());
@@ -152,17 +152,17 @@ pub fn cell_json(family: &Described, typed: &Typed) -> Value {
 }
 
 /// Entries as lines of columns.
-pub struct Lines {
-    family: Described,
+pub struct TypedLines {
+    family: DescribedFile,
     rows: Vec<Vec<String>>,
     widths: Vec<usize>,
     begun: bool,
 }
 
-impl Lines {
+impl TypedLines {
     /// For entries of a family.
-    pub fn new(family: Described) -> Lines {
-        Lines { family, rows: vec![], widths: vec![], begun: false }
+    pub fn new(family: DescribedFile) -> TypedLines {
+        TypedLines { family, rows: vec![], widths: vec![], begun: false }
     }
 
     fn header(&self) -> Vec<&'static str> {
@@ -204,7 +204,7 @@ impl Lines {
         self.rows.push(row);
     }
 
-    /// Whether it is time to [`flush`](Lines::flush).
+    /// Whether it is time to [`flush`](TypedLines::flush).
     pub fn is_full(&self) -> bool {
         self.rows.len() >= BLOCK
     }
@@ -239,12 +239,12 @@ impl Lines {
 }
 
 /// What a table's summary says of its cells; `None` when it has no such summary.
-pub fn facts(p: &Properties) -> Option<Facts> {
-    (p.summary == FACTS).then(|| Facts::decode(&p.summary_bytes)).flatten()
+pub fn facts(p: &Properties) -> Option<CellFacts> {
+    (p.summary == FACTS).then(|| CellFacts::decode(&p.summary_bytes)).flatten()
 }
 
 /// [`facts`] in lines for people.
-pub fn fact_lines(f: &Facts) -> Vec<(&'static str, String)> {
+pub fn fact_lines(f: &CellFacts) -> Vec<(&'static str, String)> {
     if f.entries == 0 {
         return vec![("cells", "0".into())];
     }
@@ -267,7 +267,7 @@ pub fn fact_lines(f: &Facts) -> Vec<(&'static str, String)> {
 }
 
 /// [`facts`] in JSON.
-pub fn facts_json(f: &Facts) -> Value {
+pub fn facts_json(f: &CellFacts) -> Value {
     let local = |s: i64| (s != i64::MAX).then_some(s);
     json!({
         "cells": f.entries, "droppable": f.droppable, "min_timestamp": f.min_timestamp, "max_timestamp": f.max_timestamp,

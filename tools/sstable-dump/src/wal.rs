@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use firn_kv::internals::base::key::Kind as EntryKind;
-use firn_kv::internals::base::ops::{Op, Ops};
+use firn_kv::internals::base::ops::{Op, OpReader};
 use firn_kv::internals::manifest::Manifest;
-use firn_kv::internals::wal::{self, Item, Record, SegmentInfo, SegmentReader};
+use firn_kv::internals::wal::{self, LogItem, SegmentInfo, SegmentReader, WalRecord};
 use firn_tools::escape;
 use firn_tools::json::put_field;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
 use serde_json::{Map, Value, json};
 
-use crate::target::{Kind, dir_of, env, kind, known};
+use crate::target::{TargetKind, dir_of, env, kind, known};
 use crate::{Screen, text};
 
 /// Examples for `--help`.
@@ -48,7 +48,7 @@ pub struct WalArgs {
 
 /// What one segment holds.
 #[derive(Default)]
-struct Sums {
+struct LogSums {
     records: u64,
     marks: u64,
     ops: u64,
@@ -100,14 +100,14 @@ fn op_text(op: &Op<'_>, hex: bool) -> String {
     }
 }
 
-fn print_record(screen: &mut Screen<'_>, r: &Record<'_>, args: &WalArgs, void: bool) -> Done {
-    let ops = Ops::new(r.payload).count() as u64;
+fn print_record(screen: &mut Screen<'_>, r: &WalRecord<'_>, args: &WalArgs, void: bool) -> Done {
+    let ops = OpReader::new(r.payload).count() as u64;
     if screen.json {
         let mut v = json!({
             "lsn": r.lsn, "offset": r.offset, "bytes": r.size, "mark": r.mark, "seq": r.seq, "synced": r.synced, "void": void,
         });
         if args.ops {
-            let list: Vec<Value> = Ops::new(r.payload)
+            let list: Vec<Value> = OpReader::new(r.payload)
                 .zip(r.seq..)
                 .map(|(op, seq)| {
                     op.map_or(json!({"damage": "no operation"}), |(tree, op)| {
@@ -130,7 +130,7 @@ fn print_record(screen: &mut Screen<'_>, r: &Record<'_>, args: &WalArgs, void: b
         r.offset, r.size, r.synced
     )?;
     if args.ops && !r.mark {
-        for (op, seq) in Ops::new(r.payload).zip(r.seq..) {
+        for (op, seq) in OpReader::new(r.payload).zip(r.seq..) {
             match op {
                 Some((tree, op)) => writeln!(
                     screen.out,
@@ -157,13 +157,13 @@ fn walk(
     args: &WalArgs,
     each: bool,
     left: &mut u64,
-) -> Done<Sums> {
+) -> Done<LogSums> {
     let env = env();
     let mut reader = SegmentReader::open(&*env, dir, number)?;
-    let mut s = Sums { synced: reader.header().map_or(0, |h| h.synced), ..Sums::default() };
+    let mut s = LogSums { synced: reader.header().map_or(0, |h| h.synced), ..LogSums::default() };
     while let Some(item) = reader.next()? {
         match item {
-            Item::Record(r) => {
+            LogItem::Record(r) => {
                 let void = r.lsn.is_some_and(|l| l + r.size > end);
                 s.synced = s.synced.max(r.synced);
                 s.end = r.offset + r.size;
@@ -174,7 +174,7 @@ fn walk(
                     s.marks += 1;
                 } else {
                     s.records += 1;
-                    s.ops += Ops::new(r.payload).count() as u64;
+                    s.ops += OpReader::new(r.payload).count() as u64;
                 }
                 s.bytes += r.size;
                 if each && *left > 0 {
@@ -182,7 +182,7 @@ fn walk(
                     print_record(screen, &r, args, void)?;
                 }
             }
-            Item::Damage(d) => {
+            LogItem::Damage(d) => {
                 if each && screen.json {
                     writeln!(
                         screen.out,
@@ -207,7 +207,7 @@ fn walk(
     Ok(s)
 }
 
-fn state_of(info: &SegmentInfo, s: &Sums) -> String {
+fn state_of(info: &SegmentInfo, s: &LogSums) -> String {
     match info.base {
         None if s.records + s.marks > 0 => "header damaged".into(),
         None => "spare".into(),
@@ -369,8 +369,8 @@ fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, args: &WalArgs) ->
 /// Runs `wal`.
 pub fn run(screen: &mut Screen<'_>, args: &WalArgs) -> Done {
     match kind(&args.path)? {
-        Kind::Store => store(screen, &args.path, args),
-        Kind::Wal(number) => segment(screen, &args.path, number, args),
+        TargetKind::Store => store(screen, &args.path, args),
+        TargetKind::Wal(number) => segment(screen, &args.path, number, args),
         _ => Err(Failure::with_next(
             "this is no log segment",
             "name a store's directory, or a file nnnnnnnn.wal",

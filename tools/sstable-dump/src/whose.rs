@@ -13,9 +13,9 @@ use std::path::Path;
 
 use firn_kv::Env as _;
 use firn_kv::Result;
-use firn_kv::internals::wal::{Item, SegmentReader, segment_name, segment_number};
+use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};
 
-use crate::names::Names;
+use crate::names::TreeNames;
 use crate::target::open_file;
 
 /// What the files tell.
@@ -37,14 +37,14 @@ pub struct Whose {
 ///
 /// # Errors
 /// What the system says of the files; damage is none.
-pub fn look(names: &Names, dir: &Path, chosen: Option<u64>) -> Result<Whose> {
+pub fn look(names: &TreeNames, dir: &Path, chosen: Option<u64>) -> Result<Whose> {
     let mut w = Whose { tables: tables(names), ..Whose::default() };
     let mut logs: Vec<(u64, u64)> = vec![];
     for number in names.list(dir)?.iter().filter_map(|n| segment_number(n)) {
         let mut reader = SegmentReader::open(names, dir, number)?;
         let Some(store) = reader.header().map(|h| h.store) else { continue };
         while let Some(item) = reader.next()? {
-            if let Item::Record(_) = item {
+            if let LogItem::Record(_) = item {
                 logs.push((number, store));
                 break;
             }
@@ -65,7 +65,7 @@ pub fn look(names: &Names, dir: &Path, chosen: Option<u64>) -> Result<Whose> {
 
 /// The store that wrote each table. Tables that no store has written have no id, and are not among
 /// them.
-fn tables(names: &Names) -> BTreeMap<u64, u64> {
+fn tables(names: &TreeNames) -> BTreeMap<u64, u64> {
     let store_of = |id: u64| {
         let path = names.table(id)?;
         let opened = names.open_read(&path, false).and_then(|file| open_file(file, &path, id, 0));
@@ -78,7 +78,7 @@ fn tables(names: &Names) -> BTreeMap<u64, u64> {
 ///
 /// # Errors
 /// What the system says of the files; damage is none.
-pub fn stores(names: &Names, dir: &Path) -> Result<BTreeSet<u64>> {
+pub fn stores(names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
     let mut all: BTreeSet<u64> = tables(names).into_values().collect();
     for number in names.list(dir)?.iter().filter_map(|n| segment_number(n)) {
         all.extend(SegmentReader::open(names, dir, number)?.header().map(|h| h.store));

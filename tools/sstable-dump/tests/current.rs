@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use firn_kv::internals::manifest::CURRENT;
 use firn_kv::{Db, Env, OsEnv, Result, Tree};
 use firn_testkit::as_inside;
-use sstable_dump::current::{Current, current};
+use sstable_dump::current::{CurrentEvidence, current};
 use support::{Room, options, tree_options};
 
 /// What is done before a file is read or a directory listed; what it gives stands for the file's
@@ -40,13 +40,16 @@ impl Env for Between {
 }
 
 /// Reads the manifest that counts in `dir`, with this done between.
-fn read(dir: &Path, step: impl FnMut(&Path) -> Option<Vec<u8>> + Send + 'static) -> Current {
+fn read(
+    dir: &Path,
+    step: impl FnMut(&Path) -> Option<Vec<u8>> + Send + 'static,
+) -> CurrentEvidence {
     let env: Arc<dyn Env> =
         Arc::new(Between { inner: OsEnv::new(), step: Mutex::new(Box::new(step)) });
     current(&env, dir, &[]).unwrap().1.unwrap().unwrap()
 }
 
-fn tables(found: &Current) -> usize {
+fn tables(found: &CurrentEvidence) -> usize {
     found.state.trees.values().flat_map(|t| t.tables()).count()
 }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use firn_cql::Session;
 use firn_kv::OsEnv;
 use firn_kv::internals::manifest::Manifest;
-use firn_kv::internals::wal::{Item, SegmentReader, segment_number};
+use firn_kv::internals::wal::{LogItem, SegmentReader, segment_number};
 use firn_kv::{Db, DbOptions};
 use firn_testkit::rng::Rng;
 use serde_json::Value;
@@ -145,7 +145,7 @@ fn last_segment(dir: &Path) -> u64 {
     let numbers = names(dir).into_iter().filter_map(|n| segment_number(&n));
     let used = |n: &u64| {
         let mut r = SegmentReader::open(&*OsEnv::new(), dir, *n).unwrap();
-        matches!(r.next().unwrap(), Some(Item::Record(_)))
+        matches!(r.next().unwrap(), Some(LogItem::Record(_)))
     };
     numbers.filter(used).max().unwrap_or(0)
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use firn_cql::Session;
 use firn_kv::OsEnv;
-use firn_kv::internals::manifest::{Manifest, State};
+use firn_kv::internals::manifest::{Manifest, ManifestState};
 use firn_kv::internals::wal::{SegmentReader, segment_number};
 use firn_kv::{Db, DbOptions};
 use firn_wide::{CfDef, ColumnParent, CounterColumn, KsDef, Wide};
@@ -29,7 +29,7 @@ fn forget(dir: &Path) {
     names(dir).iter().filter(telling).for_each(|n| fs::remove_file(dir.join(n)).unwrap());
 }
 
-fn state(dir: &Path) -> State {
+fn state(dir: &Path) -> ManifestState {
     Manifest::load(&*OsEnv::new(), dir).unwrap().unwrap().0
 }
 

@@ -8,7 +8,7 @@ use clap::Parser;
 use firn_kv::OsEnv;
 use firn_tools::output::{Done, Failure};
 use serde_json::Value;
-use sstable_dump::Cli;
+use sstable_dump::DumpCli;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format-spec/golden/v1")
@@ -19,7 +19,7 @@ fn raw(files: &[PathBuf], json: bool) -> (Done, String) {
     args.extend(json.then(|| "--json".to_owned()));
     args.extend(files.iter().map(|f| f.display().to_string()));
     let mut out = vec![];
-    let done = sstable_dump::run(&Cli::parse_from(args), &mut out);
+    let done = sstable_dump::run(&DumpCli::parse_from(args), &mut out);
     (done, String::from_utf8(out).unwrap())
 }
 

@@ -12,7 +12,7 @@ use firn_kv::internals::base::hash::key_hash;
 use firn_kv::internals::base::key::MAX_SEQ;
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Compression, DbOptions, Result};
-use firn_micro::{Key, Values, keys, pieces};
+use firn_micro::{BenchKey, BenchValues, keys, pieces};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +24,7 @@ Exit codes: 0 counted, 2 could not run (valgrind is needed).";
 /// Instructions an operation, by callgrind.
 #[derive(Parser)]
 #[command(name = "micro-count", after_help = EXAMPLES)]
-struct Cli {
+struct CountCli {
     /// Only pieces whose names contain this
     #[arg(default_value = "")]
     filter: String,
@@ -36,9 +36,9 @@ struct Cli {
 const FEW: usize = 5_000;
 const MANY: usize = 55_000;
 
-type Piece = (&'static str, fn(usize) -> Result<()>);
+type CountedPiece = (&'static str, fn(usize) -> Result<()>);
 
-const PIECES: [Piece; 11] = [
+const PIECES: [CountedPiece; 11] = [
     ("sstable/search/4 KiB", search),
     ("memtable/get-hit/firn", memtable_get),
     ("memtable/get-miss/firn, key filter", memtable_miss),
@@ -53,7 +53,7 @@ const PIECES: [Piece; 11] = [
 ];
 
 /// The keys of every piece: as many as there are operations at most, so that none is met twice.
-fn all() -> Vec<Key> {
+fn all() -> Vec<BenchKey> {
     keys(MANY, 1)
 }
 
@@ -84,7 +84,7 @@ fn memtable_miss(n: usize) -> Result<()> {
 }
 
 fn memtable_insert(n: usize) -> Result<()> {
-    let (keys, values, capacity) = (all(), Values::new(), pieces::capacity(MANY));
+    let (keys, values, capacity) = (all(), BenchValues::new(), pieces::capacity(MANY));
     let table = Memtable::new(&pieces::arenas(capacity)?, capacity)?;
     keys[..n]
         .iter()
@@ -94,11 +94,11 @@ fn memtable_insert(n: usize) -> Result<()> {
 }
 
 fn put(n: usize) -> Result<()> {
-    let (keys, values, store) = (all(), Values::new(), pieces::store_for_writes()?);
+    let (keys, values, store) = (all(), BenchValues::new(), pieces::store_for_writes()?);
     keys[..n].iter().enumerate().try_for_each(|(i, k)| store.tree.put(k, values.get(i)))
 }
 
-fn in_cache() -> Result<pieces::Store> {
+fn in_cache() -> Result<pieces::BenchStore> {
     let store = pieces::store_on_disk(&all(), Compression::Lz4, DbOptions::default())?;
     for key in &all() {
         store.tree.get(key)?;
@@ -106,7 +106,7 @@ fn in_cache() -> Result<pieces::Store> {
     Ok(store)
 }
 
-fn get(n: usize, store: pieces::Store, seed: u64) -> Result<()> {
+fn get(n: usize, store: pieces::BenchStore, seed: u64) -> Result<()> {
     for key in &keys(MANY, seed)[..n] {
         black_box(store.tree.get(key)?.map(|v| v.len()));
     }
@@ -129,7 +129,7 @@ fn collected(piece: &str, operations: usize) -> std::result::Result<u64, String>
         .ok_or_else(|| format!("{piece}: valgrind failed:\n{talk}"))
 }
 
-fn run(cli: &Cli) -> std::result::Result<(), String> {
+fn run(cli: &CountCli) -> std::result::Result<(), String> {
     if let Some(n) = cli.operations {
         let piece = PIECES
             .iter()
@@ -137,7 +137,7 @@ fn run(cli: &Cli) -> std::result::Result<(), String> {
             .ok_or_else(|| format!("there is no piece {:?}", cli.filter))?;
         return (piece.1)(n.min(MANY)).map_err(|e| format!("{}: {e}", piece.0));
     }
-    let chosen: Vec<&Piece> = PIECES.iter().filter(|p| p.0.contains(&cli.filter)).collect();
+    let chosen: Vec<&CountedPiece> = PIECES.iter().filter(|p| p.0.contains(&cli.filter)).collect();
     if chosen.is_empty() {
         let names: Vec<&str> = PIECES.iter().map(|p| p.0).collect();
         return Err(format!(
@@ -154,7 +154,7 @@ fn run(cli: &Cli) -> std::result::Result<(), String> {
 }
 
 /// Seeks of one cursor.
-fn seek(n: usize, store: pieces::Store) -> Result<()> {
+fn seek(n: usize, store: pieces::BenchStore) -> Result<()> {
     let mut c = store.tree.cursor(..)?;
     for key in all().iter().take(n) {
         c.seek(key)?;
@@ -164,7 +164,7 @@ fn seek(n: usize, store: pieces::Store) -> Result<()> {
 }
 
 /// Iterators, each for one key.
-fn first(n: usize, store: pieces::Store) -> Result<()> {
+fn first(n: usize, store: pieces::BenchStore) -> Result<()> {
     for key in all().iter().take(n) {
         black_box(store.tree.range(key.as_slice()..).next().transpose()?);
     }
@@ -172,7 +172,7 @@ fn first(n: usize, store: pieces::Store) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    match run(&Cli::parse()) {
+    match run(&CountCli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(words) => {
             eprintln!("micro-count: {words}");

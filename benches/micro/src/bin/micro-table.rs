@@ -26,7 +26,7 @@ Exit codes: 0 there is a table, 2 there was nothing to make one from.";
 /// Criterion's estimates as a Markdown table.
 #[derive(Parser)]
 #[command(name = "micro-table", after_help = EXAMPLES)]
-struct Cli {
+struct TableCli {
     /// Where criterion keeps its results [default: target/criterion in $CARGO_TARGET_DIR or here]
     #[arg(long, value_name = "DIR")]
     criterion: Option<PathBuf>,
@@ -43,7 +43,7 @@ struct Cli {
 
 /// One benchmark.
 #[derive(Debug, PartialEq)]
-struct Line {
+struct BenchLine {
     name: String,
     /// Nanoseconds an operation: estimate, lower and upper bound.
     nanos: [f64; 3],
@@ -52,7 +52,7 @@ struct Line {
 }
 
 /// The line of one benchmark; `None` when the files say something else than expected.
-fn line(benchmark: &Value, estimates: &Value) -> Option<Line> {
+fn line(benchmark: &Value, estimates: &Value) -> Option<BenchLine> {
     // Criterion fits a slope where the numbers of iterations differ, and takes the mean where they
     // don't.
     let of = ["slope", "mean"].iter().find_map(|k| estimates.get(k).filter(|e| !e.is_null()))?;
@@ -64,7 +64,7 @@ fn line(benchmark: &Value, estimates: &Value) -> Option<Line> {
     ];
     let throughput = &benchmark["throughput"];
     let operations = throughput["Elements"].as_f64().unwrap_or(1.0);
-    Some(Line {
+    Some(BenchLine {
         name: benchmark["full_id"].as_str()?.to_owned(),
         nanos: iteration.map(|n| n / operations),
         bytes: throughput["Bytes"].as_f64(),
@@ -72,7 +72,11 @@ fn line(benchmark: &Value, estimates: &Value) -> Option<Line> {
 }
 
 /// The results below `dir`, by name.
-fn collect(dir: &Path, baseline: &str, lines: &mut BTreeMap<String, Line>) -> Result<(), String> {
+fn collect(
+    dir: &Path,
+    baseline: &str,
+    lines: &mut BTreeMap<String, BenchLine>,
+) -> Result<(), String> {
     let entries = std::fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     for entry in entries.flatten() {
         let path = entry.path();
@@ -134,7 +138,7 @@ fn digits(n: f64) -> String {
 }
 
 /// Operations or bytes a second.
-fn rate(line: &Line) -> String {
+fn rate(line: &BenchLine) -> String {
     match line.bytes {
         Some(bytes) => format!("{} MB/s", digits(bytes * 1e3 / line.nanos[0])),
         None => match 1e9 / line.nanos[0] {
@@ -146,7 +150,7 @@ fn rate(line: &Line) -> String {
 }
 
 /// Firn and the yardsticks of the same group: group, yardstick, how many times faster Firn is.
-fn ratios(lines: &BTreeMap<String, Line>) -> Vec<(String, String, f64)> {
+fn ratios(lines: &BTreeMap<String, BenchLine>) -> Vec<(String, String, f64)> {
     let mut out = vec![];
     for peer in lines.values().filter(|l| l.name.ends_with("/crossbeam-skiplist")) {
         let Some((group, yardstick)) = peer.name.rsplit_once('/') else { continue };
@@ -158,7 +162,7 @@ fn ratios(lines: &BTreeMap<String, Line>) -> Vec<(String, String, f64)> {
     out
 }
 
-fn markdown(lines: &BTreeMap<String, Line>, counts: &BTreeMap<String, f64>) -> String {
+fn markdown(lines: &BTreeMap<String, BenchLine>, counts: &BTreeMap<String, f64>) -> String {
     let counted = lines.keys().any(|name| counts.contains_key(name));
     let mut out = String::from("| benchmark | time per operation | 95 % interval | rate |");
     out.push_str(if counted {
@@ -188,8 +192,8 @@ fn markdown(lines: &BTreeMap<String, Line>, counts: &BTreeMap<String, f64>) -> S
     out
 }
 
-fn json(lines: &BTreeMap<String, Line>, counts: &BTreeMap<String, f64>) -> String {
-    let one = |l: &Line| {
+fn json(lines: &BTreeMap<String, BenchLine>, counts: &BTreeMap<String, f64>) -> String {
+    let one = |l: &BenchLine| {
         json!({
             "benchmark": l.name,
             "nanos": l.nanos[0],
@@ -213,7 +217,7 @@ fn default_dir() -> PathBuf {
     }
 }
 
-fn run(cli: &Cli) -> Result<String, String> {
+fn run(cli: &TableCli) -> Result<String, String> {
     let dir = cli.criterion.clone().unwrap_or_else(default_dir);
     let mut lines = BTreeMap::new();
     if dir.is_dir() {
@@ -229,7 +233,7 @@ fn run(cli: &Cli) -> Result<String, String> {
 }
 
 fn main() -> ExitCode {
-    match run(&Cli::parse()) {
+    match run(&TableCli::parse()) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
@@ -256,7 +260,7 @@ mod tests {
         json!({"mean": of(mean), "slope": slope.map(of)})
     }
 
-    fn made(name: &str, throughput: Value, slope: Option<f64>, mean: f64) -> Line {
+    fn made(name: &str, throughput: Value, slope: Option<f64>, mean: f64) -> BenchLine {
         line(&json!({"full_id": name, "throughput": throughput}), &estimates(slope, mean)).unwrap()
     }
 
@@ -303,7 +307,7 @@ mod tests {
 
     #[test]
     fn nothing_to_read_is_an_error_that_says_what_to_do() {
-        let cli = Cli::parse_from([
+        let cli = TableCli::parse_from([
             "micro-table",
             "--criterion",
             env!("CARGO_MANIFEST_DIR"),

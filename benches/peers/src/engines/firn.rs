@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use firn_kv::{Compression, DbOptions, TreeOptions};
 use firn_workload::Result;
-use firn_workload::firn::{FirnStore, Sums};
+use firn_workload::firn::{FirnStore, StoreSums};
 
 use super::Settings;
 
@@ -19,7 +19,7 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<FirnStore> {
         ..DbOptions::default()
     };
     let compression = vec![if settings.lz4 { Compression::Lz4 } else { Compression::None }];
-    let merge = Some(Arc::new(Sums) as Arc<_>);
+    let merge = Some(Arc::new(StoreSums) as Arc<_>);
     let tree = TreeOptions {
         compression,
         memtable_size: settings.memtable,

@@ -1,7 +1,7 @@
 //! fjall: one keyspace; LZ4 and a 10-bit bloom filter on all levels instead of the levels that it
 //! chooses by default.
 
-use firn_workload::{Batch, Direction, Result, Store, StoreStats, process::disk_bytes};
+use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
 use fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
 use fjall::{CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::ops::Bound;
@@ -57,7 +57,7 @@ impl Store for FjallStore {
         Ok(())
     }
 
-    fn write_batch(&self, batch: &Batch) -> Result<()> {
+    fn write_batch(&self, batch: &StoreBatch) -> Result<()> {
         let mut out = self.db.batch();
         batch.iter().for_each(|(key, value)| out.insert(&self.tree, key, value));
         Ok(out.commit()?)

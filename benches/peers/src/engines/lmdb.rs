@@ -4,7 +4,7 @@
 //! The map is 64 GiB of address space; the file is as large but sparse, so that its size on disk is
 //! counted in blocks.
 
-use firn_workload::{Batch, Direction, Result, Store, StoreStats, process::disk_bytes};
+use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls};
 use std::ops::Bound;
@@ -70,7 +70,7 @@ impl Store for LmdbStore<'_> {
         Ok(())
     }
 
-    fn write_batch(&self, batch: &Batch) -> Result<()> {
+    fn write_batch(&self, batch: &StoreBatch) -> Result<()> {
         let mut txn = self.env.write_txn()?;
         batch.iter().try_for_each(|(key, value)| self.db.put(&mut txn, key, value))?;
         Ok(txn.commit()?)

@@ -1,7 +1,7 @@
 //! RocksDB: values are read pinned, options are made once, and iterators are the raw ones, which do
 //! not copy.
 
-use firn_workload::{Batch, Direction, Result, Store, StoreStats, process::disk_bytes};
+use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, FlushOptions, Options, ReadOptions,
     WriteBatch, WriteOptions,
@@ -58,7 +58,7 @@ impl Store for RocksStore {
         Ok(self.db.put_opt(key, value, if sync { &self.synced } else { &self.write })?)
     }
 
-    fn write_batch(&self, batch: &Batch) -> Result<()> {
+    fn write_batch(&self, batch: &StoreBatch) -> Result<()> {
         let mut out = WriteBatch::default();
         batch.iter().for_each(|(key, value)| out.put(key, value));
         Ok(self.db.write_opt(out, &self.write)?)

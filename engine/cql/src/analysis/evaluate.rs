@@ -6,13 +6,13 @@ use firn_wide::internals::key::{Layout, ROWS};
 use firn_wide::internals::ring::{Token, TokenEnd};
 use firn_wide::internals::store::Partitions;
 
-use super::filter::{Condition, Filter, Test};
-use super::intervals::Intervals;
-use super::relation::{Choices, Restriction, Tuple, What, needed};
+use super::filter::{FilterCondition, FilterTest, RowFilter};
+use super::intervals::ValueIntervals;
+use super::relation::{Choices, RelationKind, Restriction, Tuple, needed};
 use super::restrictions::{IndexUse, Restrictions};
-use crate::catalog::{ColumnKind, IndexTarget, Table};
+use crate::catalog::{ColumnKind, IndexTarget, TableSchema};
 use crate::error::{Error, Result, invalid};
-use crate::values::{Bound, Env, Given, Term};
+use crate::values::{Bound, BoundTerm, EvalEnv, GivenTerm};
 
 /// The most keys, or rows of a partition, that the lists of a statement may name together.
 const MAX_CHOICES: usize = 1 << 20;
@@ -23,7 +23,7 @@ impl Restrictions {
     ///
     /// # Errors
     /// As [`keys`](Restrictions::keys).
-    pub fn index(&self, env: &Env<'_>) -> Result<Option<IndexUse>> {
+    pub fn index(&self, env: &EvalEnv<'_>) -> Result<Option<IndexUse>> {
         if !self.uses_index {
             return Ok(None);
         }
@@ -33,21 +33,21 @@ impl Restrictions {
         let Some((restriction, index)) = stored else { return Ok(None) };
         let name = &self.table.columns()[restriction.first()].name;
         let (key, value) = match (&restriction.what, index.target) {
-            (What::Eq(tuple), _) => (None, asked(tuple, env, &[name])?.remove(0)),
-            (What::Contains { keys, .. }, IndexTarget::Keys) => {
+            (RelationKind::Eq(tuple), _) => (None, asked(tuple, env, &[name])?.remove(0)),
+            (RelationKind::Contains { keys, .. }, IndexTarget::Keys) => {
                 (None, wanted(keys[0].eval(env)?, "value", name)?)
             }
-            (What::Contains { entries, .. }, IndexTarget::Entries) => {
+            (RelationKind::Contains { entries, .. }, IndexTarget::Entries) => {
                 let (key, value) = &entries[0];
                 (
                     Some(wanted(key.eval(env)?, "map key", name)?),
                     wanted(value.eval(env)?, "map value", name)?,
                 )
             }
-            (What::Contains { values, .. }, _) => {
+            (RelationKind::Contains { values, .. }, _) => {
                 (None, wanted(values[0].eval(env)?, "value", name)?)
             }
-            (What::In(_) | What::Slice { .. }, _) => return Ok(None),
+            (RelationKind::In(_) | RelationKind::Slice { .. }, _) => return Ok(None),
         };
         let value = index.key_for(key.as_deref(), &value).into_owned();
         let kind = self.table.columns()[restriction.first()].kind;
@@ -59,7 +59,7 @@ impl Restrictions {
     ///
     /// # Errors
     /// `Invalid` for null, unset and wrong values.
-    pub fn keys(&self, env: &Env<'_>) -> Result<Vec<Vec<u8>>> {
+    pub fn keys(&self, env: &EvalEnv<'_>) -> Result<Vec<Vec<u8>>> {
         if let Some(key) = self.one_key(env)? {
             return Ok(vec![key]);
         }
@@ -92,13 +92,13 @@ impl Restrictions {
 
     /// The key, where `=` names each of its columns and nothing is asked of the token: what most
     /// statements say.
-    fn one_key(&self, env: &Env<'_>) -> Result<Option<Vec<u8>>> {
+    fn one_key(&self, env: &EvalEnv<'_>) -> Result<Option<Vec<u8>>> {
         if self.token.is_some() {
             return Ok(None);
         }
         let mut parts = Vec::with_capacity(self.partition.len());
         for restriction in &self.partition {
-            let What::Eq(Tuple::Each(terms)) = &restriction.what else { return Ok(None) };
+            let RelationKind::Eq(Tuple::Each(terms)) = &restriction.what else { return Ok(None) };
             let [term] = &terms[..] else { return Ok(None) };
             parts.push(needed(term.value(env)?, &self.table.columns()[restriction.first()].name)?);
         }
@@ -111,7 +111,7 @@ impl Restrictions {
     ///
     /// # Errors
     /// As [`keys`](Restrictions::keys).
-    pub fn partitions(&self, env: &Env<'_>) -> Result<Option<Partitions>> {
+    pub fn partitions(&self, env: &EvalEnv<'_>) -> Result<Option<Partitions>> {
         let range = self.token_range(env)?.unwrap_or_else(Partitions::all);
         let empty = match (&range.from, &range.until) {
             (End::Included(from), End::Excluded(until)) => from >= until,
@@ -121,13 +121,13 @@ impl Restrictions {
         Ok((!empty).then_some(range))
     }
 
-    fn token_range(&self, env: &Env<'_>) -> Result<Option<Partitions>> {
+    fn token_range(&self, env: &EvalEnv<'_>) -> Result<Option<Partitions>> {
         let Some(token) = &self.token else { return Ok(None) };
-        let read = |term: &Term| {
+        let read = |term: &BoundTerm| {
             let value = match term.value(env)? {
-                Given::Bytes(bytes) => bytes,
-                Given::Null => return Err(invalid("Invalid null token value")),
-                Given::Unset => return Err(invalid("Invalid unset token value")),
+                GivenTerm::Bytes(bytes) => bytes,
+                GivenTerm::Null => return Err(invalid("Invalid null token value")),
+                GivenTerm::Unset => return Err(invalid("Invalid unset token value")),
             };
             self.partitioner.read_token(&value).map_err(|e| invalid(e.0))
         };
@@ -167,19 +167,19 @@ impl Restrictions {
     }
 
     /// The values that `=` or `IN` allows, one for each column.
-    fn choices(&self, restriction: &Restriction, env: &Env<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
+    fn choices(&self, restriction: &Restriction, env: &EvalEnv<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
         let names = self.names(restriction);
         let tuples = match &restriction.what {
-            What::Eq(tuple) => vec![tuple.eval(env, &names)?],
-            What::In(choices) => choices.eval(env, &names)?,
-            What::Slice { .. } | What::Contains { .. } => vec![],
+            RelationKind::Eq(tuple) => vec![tuple.eval(env, &names)?],
+            RelationKind::In(choices) => choices.eval(env, &names)?,
+            RelationKind::Slice { .. } | RelationKind::Contains { .. } => vec![],
         };
         let null = |name: &str| {
             invalid(match (&restriction.what, restriction.is_multi) {
-                (What::In(_), true) => {
+                (RelationKind::In(_), true) => {
                     format!("Invalid null value in condition for columns: [{}]", names.join(", "))
                 }
-                (What::Eq(_), true) => format!("Invalid null value for column {name}"),
+                (RelationKind::Eq(_), true) => format!("Invalid null value for column {name}"),
                 _ => format!("Invalid null value in condition for column {name}"),
             })
         };
@@ -198,7 +198,7 @@ impl Restrictions {
     ///
     /// # Errors
     /// As [`keys`](Restrictions::keys).
-    pub fn rows(&self, env: &Env<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
+    pub fn rows(&self, env: &EvalEnv<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
         let mut rows = vec![vec![]];
         for restriction in &self.clustering {
             rows = product(rows, &self.choices(restriction, env)?)?;
@@ -210,13 +210,13 @@ impl Restrictions {
     ///
     /// # Errors
     /// As [`keys`](Restrictions::keys).
-    pub fn intervals(&self, env: &Env<'_>, layout: &Layout) -> Result<Intervals> {
+    pub fn intervals(&self, env: &EvalEnv<'_>, layout: &Layout) -> Result<ValueIntervals> {
         if self.prefix == 0 {
-            return Ok(Intervals::all());
+            return Ok(ValueIntervals::all());
         }
         let mut prefixes: Vec<Vec<Vec<u8>>> = vec![vec![]];
         for restriction in &self.clustering[..self.prefix] {
-            if let What::Slice { start, end } = &restriction.what {
+            if let RelationKind::Slice { start, end } = &restriction.what {
                 let names = self.names(restriction);
                 let values = |tuple: &Tuple| {
                     let values = tuple.eval(env, &names)?;
@@ -240,7 +240,7 @@ impl Restrictions {
         let all = prefixes.iter().map(|prefix| {
             Ok((self.bound(layout, prefix, false)?, self.bound(layout, prefix, true)?))
         });
-        Ok(Intervals::union(all.collect::<Result<_>>()?))
+        Ok(ValueIntervals::union(all.collect::<Result<_>>()?))
     }
 
     fn slices(
@@ -249,11 +249,11 @@ impl Restrictions {
         prefixes: &[Vec<Vec<u8>>],
         start: Option<(Vec<Option<Vec<u8>>>, bool)>,
         end: Option<(Vec<Option<Vec<u8>>>, bool)>,
-    ) -> Result<Intervals> {
+    ) -> Result<ValueIntervals> {
         let mut all = vec![];
         for prefix in prefixes {
             let whole = (self.bound(layout, prefix, false)?, self.bound(layout, prefix, true)?);
-            let mut found = Intervals::union(vec![whole]);
+            let mut found = ValueIntervals::union(vec![whole]);
             for (side, upper) in [(&start, false), (&end, true)] {
                 if let Some((values, inclusive)) = side {
                     found =
@@ -262,7 +262,7 @@ impl Restrictions {
             }
             all.extend(found.slices().map(|s| (s.from, s.until)));
         }
-        Ok(Intervals::union(all))
+        Ok(ValueIntervals::union(all))
     }
 
     /// The rows whose columns after a prefix are larger (`upper`: smaller) than these values.
@@ -273,7 +273,7 @@ impl Restrictions {
         values: &[Option<Vec<u8>>],
         inclusive: bool,
         upper: bool,
-    ) -> Result<Intervals> {
+    ) -> Result<ValueIntervals> {
         let mut all = vec![];
         let mut stem = prefix.to_vec();
         for (i, value) in values.iter().enumerate() {
@@ -297,14 +297,14 @@ impl Restrictions {
             });
             stem = place;
         }
-        Ok(Intervals::union(all))
+        Ok(ValueIntervals::union(all))
     }
 
     /// A bound between rows. What is written is kept to the length that a row's values may have
     /// together.
     fn bound(&self, layout: &Layout, values: &[Vec<u8>], after: bool) -> Result<Vec<u8>> {
         if !self.is_select() {
-            Table::check_clustering(values)?;
+            TableSchema::check_clustering(values)?;
         }
         let mut out = vec![];
         if values.is_empty() {
@@ -320,41 +320,41 @@ impl Restrictions {
     ///
     /// # Errors
     /// `Invalid` for null, unset and wrong values.
-    pub fn filter(&self, env: &Env<'_>) -> Result<Filter> {
+    pub fn filter(&self, env: &EvalEnv<'_>) -> Result<RowFilter> {
         let partition = if self.is_range { &self.partition[..] } else { &[] };
         let left = partition.iter().chain(&self.clustering[self.prefix..]).chain(&self.others);
-        Ok(Filter(left.map(|r| self.condition(r, env)).collect::<Result<_>>()?))
+        Ok(RowFilter(left.map(|r| self.condition(r, env)).collect::<Result<_>>()?))
     }
 
-    fn condition(&self, restriction: &Restriction, env: &Env<'_>) -> Result<Condition> {
+    fn condition(&self, restriction: &Restriction, env: &EvalEnv<'_>) -> Result<FilterCondition> {
         let names = self.names(restriction);
         let tuple = |tuple: &Tuple| asked(tuple, env, &names);
         let test = match &restriction.what {
-            What::Eq(equal) => Test::In(vec![tuple(equal)?]),
-            What::In(Choices::List(list)) => {
-                Test::In(list.iter().map(tuple).collect::<Result<_>>()?)
+            RelationKind::Eq(equal) => FilterTest::In(vec![tuple(equal)?]),
+            RelationKind::In(Choices::List(list)) => {
+                FilterTest::In(list.iter().map(tuple).collect::<Result<_>>()?)
             }
-            What::In(_) => Test::In(self.choices(restriction, env)?),
-            What::Slice { start, end } => {
+            RelationKind::In(_) => FilterTest::In(self.choices(restriction, env)?),
+            RelationKind::Slice { start, end } => {
                 let side = |side: &Option<(Tuple, bool)>| {
                     side.as_ref().map(|(t, i)| Ok::<_, Error>((tuple(t)?, *i))).transpose()
                 };
-                Test::Range { start: side(start)?, end: side(end)? }
+                FilterTest::Range { start: side(start)?, end: side(end)? }
             }
-            What::Contains { values, keys, entries } => {
-                let terms = |terms: &[Term]| {
+            RelationKind::Contains { values, keys, entries } => {
+                let terms = |terms: &[BoundTerm]| {
                     terms
                         .iter()
                         .map(|t| wanted(t.eval(env)?, "value", names[0]))
                         .collect::<Result<Vec<_>>>()
                 };
-                let pair = |(k, v): &(Term, Term)| {
+                let pair = |(k, v): &(BoundTerm, BoundTerm)| {
                     Ok((
                         wanted(k.eval(env)?, "map key", names[0])?,
                         wanted(v.eval(env)?, "map value", names[0])?,
                     ))
                 };
-                Test::Contains {
+                FilterTest::Contains {
                     values: terms(values)?,
                     keys: terms(keys)?,
                     entries: entries.iter().map(pair).collect::<Result<_>>()?,
@@ -362,7 +362,7 @@ impl Restrictions {
             }
         };
         let typed = |c: &usize| (*c, self.table.columns()[*c].of.of.clone());
-        Ok(Condition { columns: restriction.columns.iter().map(typed).collect(), test })
+        Ok(FilterCondition { columns: restriction.columns.iter().map(typed).collect(), test })
     }
 }
 
@@ -377,7 +377,7 @@ fn wanted(value: Bound, what: &str, column: &str) -> Result<Vec<u8>> {
 }
 
 /// The same of several columns, or of one.
-fn asked(tuple: &Tuple, env: &Env<'_>, columns: &[&str]) -> Result<Vec<Vec<u8>>> {
+fn asked(tuple: &Tuple, env: &EvalEnv<'_>, columns: &[&str]) -> Result<Vec<Vec<u8>>> {
     if let (Tuple::Each(terms), [column]) = (tuple, columns)
         && let [term] = &terms[..]
     {

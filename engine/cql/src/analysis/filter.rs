@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::values::split;
 
 /// The values of a row, by the number of the column in
-/// [`Table::columns`](crate::catalog::Table::columns).
+/// [`Table::columns`](crate::catalog::TableSchema::columns).
 pub trait RowValues {
     /// The value; `None` is null.
     fn value(&self, column: usize) -> Option<&[u8]>;
@@ -17,24 +17,24 @@ pub trait RowValues {
 
 /// What one condition asks; of several columns together in their order.
 #[derive(Clone, Debug)]
-pub(super) enum Test {
+pub(super) enum FilterTest {
     In(Vec<Vec<Vec<u8>>>),
     Range { start: Option<(Vec<Vec<u8>>, bool)>, end: Option<(Vec<Vec<u8>>, bool)> },
     Contains { values: Vec<Vec<u8>>, keys: Vec<Vec<u8>>, entries: Vec<(Vec<u8>, Vec<u8>)> },
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Condition {
+pub(super) struct FilterCondition {
     /// The columns and their types.
     pub columns: Vec<(usize, Type)>,
-    pub test: Test,
+    pub test: FilterTest,
 }
 
 /// Conditions, all of which a row must meet.
 #[derive(Clone, Debug, Default)]
-pub struct Filter(pub(super) Vec<Condition>);
+pub struct RowFilter(pub(super) Vec<FilterCondition>);
 
-impl Filter {
+impl RowFilter {
     /// Whether nothing is asked.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -54,7 +54,7 @@ impl Filter {
     }
 }
 
-impl Condition {
+impl FilterCondition {
     /// How the row's values compare with these; `None` when one is null.
     fn compare(&self, row: &impl RowValues, with: &[Vec<u8>]) -> Option<Ordering> {
         let mut order = Ordering::Equal;
@@ -66,10 +66,10 @@ impl Condition {
 
     fn holds(&self, row: &impl RowValues) -> Result<bool> {
         Ok(match &self.test {
-            Test::In(choices) => {
+            FilterTest::In(choices) => {
                 choices.iter().any(|c| self.compare(row, c) == Some(Ordering::Equal))
             }
-            Test::Range { start, end } => {
+            FilterTest::Range { start, end } => {
                 let after = start.as_ref().is_none_or(|(values, inclusive)| {
                     match self.compare(row, values) {
                         Some(Ordering::Greater) => true,
@@ -86,7 +86,7 @@ impl Condition {
                         }
                     })
             }
-            Test::Contains { values, keys, entries } => {
+            FilterTest::Contains { values, keys, entries } => {
                 let (column, of) = &self.columns[0];
                 let Some(bytes) = row.value(*column) else { return Ok(false) };
                 let parts = split(of, bytes)?;

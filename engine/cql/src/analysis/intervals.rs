@@ -9,16 +9,16 @@ type Interval = (Vec<u8>, Vec<u8>);
 /// Half-open intervals of places, ascending, none touching the next; or all rows, which most
 /// statements read and which costs nothing.
 #[derive(Clone, Debug)]
-pub struct Intervals(Option<Vec<Interval>>);
+pub struct ValueIntervals(Option<Vec<Interval>>);
 
 fn all_rows() -> Slice {
     Slice::between(vec![ROWS], vec![ROWS + 1])
 }
 
-impl Intervals {
+impl ValueIntervals {
     /// All rows.
-    pub fn all() -> Intervals {
-        Intervals(None)
+    pub fn all() -> ValueIntervals {
+        ValueIntervals(None)
     }
 
     /// Whether they are all rows, and known to be.
@@ -27,7 +27,7 @@ impl Intervals {
     }
 
     /// What is in any of these.
-    pub fn union(mut parts: Vec<Interval>) -> Intervals {
+    pub fn union(mut parts: Vec<Interval>) -> ValueIntervals {
         parts.retain(|(from, until)| from < until);
         parts.sort();
         let mut kept: Vec<Interval> = Vec::with_capacity(parts.len());
@@ -41,11 +41,11 @@ impl Intervals {
                 _ => kept.push((from, until)),
             }
         }
-        Intervals(Some(kept))
+        ValueIntervals(Some(kept))
     }
 
     /// What is in both.
-    pub fn intersection(&self, other: &Intervals) -> Intervals {
+    pub fn intersection(&self, other: &ValueIntervals) -> ValueIntervals {
         let (Some(own), Some(others)) = (&self.0, &other.0) else {
             return if self.is_all() { other.clone() } else { self.clone() };
         };
@@ -55,7 +55,7 @@ impl Intervals {
                 out.push((from.max(other_from).clone(), until.min(other_until).clone()));
             }
         }
-        Intervals::union(out)
+        ValueIntervals::union(out)
     }
 
     /// Whether there are none.
@@ -86,8 +86,8 @@ impl Intervals {
         }
     }
 
-    /// Whether the row with these components ([`firn_wide::internals::key::Place::row`]) is in one.
-    /// `place` is a buffer to work in.
+    /// Whether the row with these components ([`firn_wide::internals::key::KeyPlace::row`]) is in
+    /// one. `place` is a buffer to work in.
     pub fn contains(&self, row: &[u8], place: &mut Vec<u8>) -> bool {
         let Some(parts) = &self.0 else { return true };
         place.clear();

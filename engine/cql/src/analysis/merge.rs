@@ -1,12 +1,12 @@
 //! Several relations about the same columns made one, where that is allowed (model 3.5).
 
-use super::relation::{Restriction, TokenRestriction, What};
-use crate::catalog::Table;
+use super::relation::{RelationKind, Restriction, TokenRestriction};
+use crate::catalog::TableSchema;
 use crate::error::{Result, invalid};
 
 /// Adds a restriction to those of a part of the row, which are kept in the order of their first
 /// columns.
-pub(super) fn add(table: &Table, all: &mut Vec<Restriction>, new: Restriction) -> Result<()> {
+pub(super) fn add(table: &TableSchema, all: &mut Vec<Restriction>, new: Restriction) -> Result<()> {
     let overlap = all.iter().position(|r| r.columns.iter().any(|c| new.columns.contains(c)));
     match overlap {
         Some(at) => {
@@ -23,7 +23,7 @@ pub(super) fn add(table: &Table, all: &mut Vec<Restriction>, new: Restriction) -
     }
 }
 
-fn merge(table: &Table, old: Restriction, new: Restriction) -> Result<Restriction> {
+fn merge(table: &TableSchema, old: Restriction, new: Restriction) -> Result<Restriction> {
     let common: Vec<_> = new
         .columns
         .iter()
@@ -33,17 +33,20 @@ fn merge(table: &Table, old: Restriction, new: Restriction) -> Result<Restrictio
     let name = common.join(", ");
     let Restriction { columns, is_multi, what } = old;
     let what = match (what, new.what) {
-        (What::Eq(_), _) => {
+        (RelationKind::Eq(_), _) => {
             return Err(invalid(format!(
                 "{name} cannot be restricted by more than one relation if it includes an Equal"
             )));
         }
-        (What::In(_), _) => {
+        (RelationKind::In(_), _) => {
             return Err(invalid(format!(
                 "{name} cannot be restricted by more than one relation if it includes a IN"
             )));
         }
-        (What::Slice { start, end }, What::Slice { start: new_start, end: new_end }) => {
+        (
+            RelationKind::Slice { start, end },
+            RelationKind::Slice { start: new_start, end: new_end },
+        ) => {
             if columns.first() != new.columns.first() {
                 let text =
                     "cannot be restricted by two inequalities not starting with the same column";
@@ -59,22 +62,22 @@ fn merge(table: &Table, old: Restriction, new: Restriction) -> Result<Restrictio
                     )));
                 }
             }
-            What::Slice { start: start.or(new_start), end: end.or(new_end) }
+            RelationKind::Slice { start: start.or(new_start), end: end.or(new_end) }
         }
-        (What::Slice { .. }, _) => {
+        (RelationKind::Slice { .. }, _) => {
             let text = "cannot be restricted by both an equality and an inequality relation";
             return Err(invalid(format!("Column \"{name}\" {text}")));
         }
         (
-            What::Contains { mut values, mut keys, mut entries },
-            What::Contains { values: v, keys: k, entries: e },
+            RelationKind::Contains { mut values, mut keys, mut entries },
+            RelationKind::Contains { values: v, keys: k, entries: e },
         ) => {
             values.extend(v);
             keys.extend(k);
             entries.extend(e);
-            What::Contains { values, keys, entries }
+            RelationKind::Contains { values, keys, entries }
         }
-        (What::Contains { .. }, _) => {
+        (RelationKind::Contains { .. }, _) => {
             let text = "can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality";
             return Err(invalid(format!("Collection column {name} {text}")));
         }
@@ -85,7 +88,7 @@ fn merge(table: &Table, old: Restriction, new: Restriction) -> Result<Restrictio
 
 /// Adds a restriction of the token to that of before.
 pub(super) fn add_token(
-    table: &Table,
+    table: &TableSchema,
     old: &mut Option<TokenRestriction>,
     new: TokenRestriction,
 ) -> Result<()> {

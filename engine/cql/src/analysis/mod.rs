@@ -2,8 +2,8 @@
 //! 3.4, 3.5).
 //!
 //! - [`Restrictions`]: a `WHERE` clause. With bound values it gives the keys of partitions
-//!   ([`Restrictions::keys`]), a range of them, the [`Intervals`] of rows within each, and the
-//!   [`Filter`] for what neither of those says.
+//!   ([`Restrictions::keys`]), a range of them, the [`ValueIntervals`] of rows within each, and the
+//!   [`RowFilter`] for what neither of those says.
 
 mod evaluate;
 mod filter;
@@ -12,7 +12,7 @@ mod merge;
 mod relation;
 mod restrictions;
 
-pub use filter::{Filter, RowValues};
-pub use intervals::Intervals;
+pub use filter::{RowFilter, RowValues};
+pub use intervals::ValueIntervals;
 pub use relation::has_duration;
 pub use restrictions::{IndexUse, Purpose, Restrictions};

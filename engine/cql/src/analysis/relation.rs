@@ -4,18 +4,18 @@ use std::borrow::Cow;
 
 use firn_wide::Type;
 
-use crate::catalog::{Column, ColumnType, Table};
+use crate::catalog::{ColumnType, TableColumn, TableSchema};
 use crate::error::{Result, invalid};
-use crate::syntax::ast::{self, Comparison, Name, Relation, TermKind};
-use crate::values::{Bound, Context, Env, Given, Receiver, Term, split};
+use crate::syntax::ast::{self, AstName, Comparison, Relation, TermKind};
+use crate::values::{Bound, BoundTerm, Context, EvalEnv, GivenTerm, Receiver, split};
 
 /// The values for the columns of a relation.
 #[derive(Clone, Debug)]
 pub(super) enum Tuple {
     /// One term a column.
-    Each(Vec<Term>),
+    Each(Vec<BoundTerm>),
     /// A tuple, bound as a whole.
-    Whole(Term, Type),
+    Whole(BoundTerm, Type),
 }
 
 /// What `IN` is asked of.
@@ -23,46 +23,46 @@ pub(super) enum Tuple {
 pub(super) enum Choices {
     List(Vec<Tuple>),
     /// All of them, bound as a list of this type.
-    Marker(Term, Type),
+    Marker(BoundTerm, Type),
 }
 
 /// An end of a slice, and whether what is equal belongs to it.
-pub(super) type End = (Tuple, bool);
+pub(super) type RelationEnd = (Tuple, bool);
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum RelationKind {
     Eq(Tuple),
     In(Choices),
-    Slice { start: Option<End>, end: Option<End> },
-    Contains { values: Vec<Term>, keys: Vec<Term>, entries: Vec<(Term, Term)> },
+    Slice { start: Option<RelationEnd>, end: Option<RelationEnd> },
+    Contains { values: Vec<BoundTerm>, keys: Vec<BoundTerm>, entries: Vec<(BoundTerm, BoundTerm)> },
 }
 
 /// What is asked of some columns.
 #[derive(Clone, Debug)]
 pub(super) struct Restriction {
-    /// Their numbers in [`Table::columns`].
+    /// Their numbers in [`TableSchema::columns`].
     pub columns: Vec<usize>,
     /// Whether it was written as one of several columns.
     pub is_multi: bool,
-    pub what: What,
+    pub what: RelationKind,
 }
 
 /// What is asked of the token.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TokenRestriction {
-    pub equal: Option<Term>,
-    pub start: Option<(Term, bool)>,
-    pub end: Option<(Term, bool)>,
+    pub equal: Option<BoundTerm>,
+    pub start: Option<(BoundTerm, bool)>,
+    pub end: Option<(BoundTerm, bool)>,
 }
 
 impl Restriction {
     pub fn is_slice(&self) -> bool {
-        matches!(self.what, What::Slice { .. })
+        matches!(self.what, RelationKind::Slice { .. })
     }
 
     pub fn is_contains(&self) -> bool {
-        matches!(self.what, What::Contains { .. })
+        matches!(self.what, RelationKind::Contains { .. })
     }
 
     /// How many columns it goes over.
@@ -76,17 +76,19 @@ impl Restriction {
 }
 
 /// The value of a term for a key; null and unset are refused.
-pub(super) fn needed<'v>(value: Given<'v>, column: &str) -> Result<Cow<'v, [u8]>> {
+pub(super) fn needed<'v>(value: GivenTerm<'v>, column: &str) -> Result<Cow<'v, [u8]>> {
     match value {
-        Given::Bytes(bytes) => Ok(bytes),
-        Given::Null => Err(invalid(format!("Invalid null value in condition for column {column}"))),
-        Given::Unset => Err(invalid(format!("Invalid unset value for column {column}"))),
+        GivenTerm::Bytes(bytes) => Ok(bytes),
+        GivenTerm::Null => {
+            Err(invalid(format!("Invalid null value in condition for column {column}")))
+        }
+        GivenTerm::Unset => Err(invalid(format!("Invalid unset value for column {column}"))),
     }
 }
 
 impl Tuple {
     /// The values, null where they are; `names` are those of the columns.
-    pub fn eval(&self, env: &Env<'_>, names: &[&str]) -> Result<Vec<Option<Vec<u8>>>> {
+    pub fn eval(&self, env: &EvalEnv<'_>, names: &[&str]) -> Result<Vec<Option<Vec<u8>>>> {
         match self {
             Tuple::Each(terms) => {
                 let each =
@@ -127,7 +129,7 @@ fn parts_of(of: &Type, bytes: &[u8], count: usize) -> Result<Vec<Option<Vec<u8>>
 
 impl Choices {
     /// The choices, null where values are.
-    pub fn eval(&self, env: &Env<'_>, names: &[&str]) -> Result<Vec<Vec<Option<Vec<u8>>>>> {
+    pub fn eval(&self, env: &EvalEnv<'_>, names: &[&str]) -> Result<Vec<Vec<Option<Vec<u8>>>>> {
         let (term, of) = match self {
             Choices::List(list) => return list.iter().map(|t| t.eval(env, names)).collect(),
             Choices::Marker(term, of) => (term, of),
@@ -160,21 +162,21 @@ impl Choices {
 }
 
 /// A relation, looked up.
-pub(super) enum Known {
+pub(super) enum KnownValues {
     Of(Restriction),
     Token(TokenRestriction),
 }
 
 /// What relations are looked up in.
 pub(super) struct Lookup<'a, 'c> {
-    pub table: &'a Table,
+    pub table: &'a TableSchema,
     pub context: &'a mut Context<'c>,
     /// The type of tokens.
     pub token: Type,
 }
 
 impl Lookup<'_, '_> {
-    fn number(&self, name: &Name<'_>) -> Result<usize> {
+    fn number(&self, name: &AstName<'_>) -> Result<usize> {
         let column = self.table.known_column(&name.text)?;
         let at = self.table.columns().iter().position(|c| std::ptr::eq(c, column));
         at.ok_or_else(|| invalid(format!("Undefined column name {name}")))
@@ -185,11 +187,11 @@ impl Lookup<'_, '_> {
     }
 
     /// Checks one relation.
-    pub fn relation(&mut self, relation: &Relation<'_>) -> Result<Known> {
+    pub fn relation(&mut self, relation: &Relation<'_>) -> Result<KnownValues> {
         let of = |column: usize, what| {
-            Known::Of(Restriction { columns: vec![column], is_multi: false, what })
+            KnownValues::Of(Restriction { columns: vec![column], is_multi: false, what })
         };
-        let contains = |values, keys, entries| What::Contains { values, keys, entries };
+        let contains = |values, keys, entries| RelationKind::Contains { values, keys, entries };
         Ok(match relation {
             Relation::Compare { column, comparison, value } => {
                 let at = self.number(column)?;
@@ -243,7 +245,7 @@ impl Lookup<'_, '_> {
                 return Err(invalid(format!("Unsupported restriction: {relation}")));
             }
             Relation::Token { columns, comparison, value, .. } => {
-                Known::Token(self.token(columns, *comparison, value, relation)?)
+                KnownValues::Token(self.token(columns, *comparison, value, relation)?)
             }
             Relation::Tuple { columns, comparison, value, .. } => {
                 self.tuple(columns, *comparison, value, relation)?
@@ -271,10 +273,16 @@ impl Lookup<'_, '_> {
         }
     }
 
-    fn part(&mut self, word: &str, column: usize, of: Type, term: &ast::Term<'_>) -> Result<Term> {
+    fn part(
+        &mut self,
+        word: &str,
+        column: usize,
+        of: Type,
+        term: &ast::Term<'_>,
+    ) -> Result<BoundTerm> {
         let whole = self.receiver(column);
         let name = format!("{word}({})", whole.name);
-        Term::prepare(term, &whole.other(name, of), self.context)
+        BoundTerm::prepare(term, &whole.other(name, of), self.context)
     }
 
     fn compare(
@@ -283,7 +291,7 @@ impl Lookup<'_, '_> {
         comparison: Comparison,
         value: &ast::Term<'_>,
         relation: &Relation<'_>,
-    ) -> Result<What> {
+    ) -> Result<RelationKind> {
         if comparison == Comparison::Ne {
             return Err(unsupported(relation));
         }
@@ -291,11 +299,11 @@ impl Lookup<'_, '_> {
             refuse_durations(&self.table.columns()[at])?;
         }
         let receiver = self.receiver(at);
-        let term = Term::prepare(value, &receiver, self.context)?;
+        let term = BoundTerm::prepare(value, &receiver, self.context)?;
         Ok(what(comparison, Tuple::Each(vec![term])))
     }
 
-    fn is_in(&mut self, at: usize, values: &ast::Values<'_>) -> Result<What> {
+    fn is_in(&mut self, at: usize, values: &ast::Values<'_>) -> Result<RelationKind> {
         let column = &self.table.columns()[at];
         let one = matches!(values, ast::Values::List(list) if list.len() == 1);
         if !column.is_primary_key() && !one {
@@ -306,22 +314,25 @@ impl Lookup<'_, '_> {
         let receiver = self.receiver(at);
         Ok(match values {
             ast::Values::List(list) => {
-                let prepared = list
-                    .iter()
-                    .map(|t| Ok(Tuple::Each(vec![Term::prepare(t, &receiver, self.context)?])));
+                let prepared = list.iter().map(|t| {
+                    Ok(Tuple::Each(vec![BoundTerm::prepare(t, &receiver, self.context)?]))
+                });
                 one_or_many(prepared.collect::<Result<Vec<_>>>()?)
             }
             ast::Values::Marker(marker) => {
                 let of = Type::List(std::sync::Arc::new(receiver.of.of.clone()));
                 let wanted = receiver.other(format!("in({})", receiver.name), of.clone());
-                What::In(Choices::Marker(Term::prepare(marker, &wanted, self.context)?, of))
+                RelationKind::In(Choices::Marker(
+                    BoundTerm::prepare(marker, &wanted, self.context)?,
+                    of,
+                ))
             }
         })
     }
 
     fn token(
         &mut self,
-        columns: &[Name<'_>],
+        columns: &[AstName<'_>],
         comparison: Comparison,
         value: &ast::Term<'_>,
         relation: &Relation<'_>,
@@ -345,7 +356,7 @@ impl Lookup<'_, '_> {
             }));
         }
         let wanted = self.receiver(0).other("partition key token", self.token.clone());
-        let term = Term::prepare(value, &wanted, self.context)?;
+        let term = BoundTerm::prepare(value, &wanted, self.context)?;
         let mut found = TokenRestriction::default();
         match comparison {
             Comparison::Eq => found.equal = Some(term),
@@ -361,7 +372,7 @@ impl Lookup<'_, '_> {
     }
 
     /// The columns of a relation of several, checked.
-    fn clustering(&self, columns: &[Name<'_>], relation: &Relation<'_>) -> Result<Vec<usize>> {
+    fn clustering(&self, columns: &[AstName<'_>], relation: &Relation<'_>) -> Result<Vec<usize>> {
         let mut numbers: Vec<usize> = vec![];
         let first = self.table.partition().len();
         for name in columns {
@@ -387,11 +398,11 @@ impl Lookup<'_, '_> {
 
     fn tuple(
         &mut self,
-        columns: &[Name<'_>],
+        columns: &[AstName<'_>],
         comparison: Comparison,
         value: &ast::Term<'_>,
         relation: &Relation<'_>,
-    ) -> Result<Known> {
+    ) -> Result<KnownValues> {
         let columns = self.clustering(columns, relation)?;
         if comparison == Comparison::Ne {
             return Err(unsupported(relation));
@@ -400,15 +411,15 @@ impl Lookup<'_, '_> {
             columns.iter().try_for_each(|c| refuse_durations(&self.table.columns()[*c]))?;
         }
         let tuple = self.values_of(&columns, value)?;
-        Ok(Known::Of(Restriction { columns, is_multi: true, what: what(comparison, tuple) }))
+        Ok(KnownValues::Of(Restriction { columns, is_multi: true, what: what(comparison, tuple) }))
     }
 
     fn tuple_in(
         &mut self,
-        columns: &[Name<'_>],
+        columns: &[AstName<'_>],
         values: &ast::Values<'_>,
         relation: &Relation<'_>,
-    ) -> Result<Known> {
+    ) -> Result<KnownValues> {
         let columns = self.clustering(columns, relation)?;
         let what = match values {
             ast::Values::List(list) => {
@@ -421,10 +432,13 @@ impl Lookup<'_, '_> {
                 let wanted = self
                     .receiver(columns[0])
                     .other(format!("in({})", self.names(&columns)), of.clone());
-                What::In(Choices::Marker(Term::prepare(marker, &wanted, self.context)?, of))
+                RelationKind::In(Choices::Marker(
+                    BoundTerm::prepare(marker, &wanted, self.context)?,
+                    of,
+                ))
             }
         };
-        Ok(Known::Of(Restriction { columns, is_multi: true, what }))
+        Ok(KnownValues::Of(Restriction { columns, is_multi: true, what }))
     }
 
     fn names(&self, columns: &[usize]) -> String {
@@ -440,7 +454,7 @@ impl Lookup<'_, '_> {
             let of = self.tuple_type(columns);
             let wanted =
                 self.receiver(columns[0]).other(format!("({})", self.names(columns)), of.clone());
-            return Ok(Tuple::Whole(Term::prepare(value, &wanted, self.context)?, of));
+            return Ok(Tuple::Whole(BoundTerm::prepare(value, &wanted, self.context)?, of));
         };
         if parts.len() != columns.len() {
             return Err(invalid(format!(
@@ -451,26 +465,30 @@ impl Lookup<'_, '_> {
         }
         let terms = columns.iter().zip(parts).map(|(c, part)| {
             let receiver = self.receiver(*c);
-            Term::prepare(part, &receiver, self.context)
+            BoundTerm::prepare(part, &receiver, self.context)
         });
         Ok(Tuple::Each(terms.collect::<Result<_>>()?))
     }
 }
 
 /// `IN` of one value is the same as `=`.
-fn one_or_many(mut tuples: Vec<Tuple>) -> What {
-    if tuples.len() == 1 { What::Eq(tuples.remove(0)) } else { What::In(Choices::List(tuples)) }
+fn one_or_many(mut tuples: Vec<Tuple>) -> RelationKind {
+    if tuples.len() == 1 {
+        RelationKind::Eq(tuples.remove(0))
+    } else {
+        RelationKind::In(Choices::List(tuples))
+    }
 }
 
-fn what(comparison: Comparison, tuple: Tuple) -> What {
+fn what(comparison: Comparison, tuple: Tuple) -> RelationKind {
     match comparison {
         Comparison::Gt | Comparison::Ge => {
-            What::Slice { start: Some((tuple, comparison == Comparison::Ge)), end: None }
+            RelationKind::Slice { start: Some((tuple, comparison == Comparison::Ge)), end: None }
         }
         Comparison::Lt | Comparison::Le => {
-            What::Slice { start: None, end: Some((tuple, comparison == Comparison::Le)) }
+            RelationKind::Slice { start: None, end: Some((tuple, comparison == Comparison::Le)) }
         }
-        Comparison::Eq | Comparison::Ne => What::Eq(tuple),
+        Comparison::Eq | Comparison::Ne => RelationKind::Eq(tuple),
     }
 }
 
@@ -490,7 +508,7 @@ pub fn has_duration(of: &Type) -> bool {
     }
 }
 
-fn refuse_durations(column: &Column) -> Result<()> {
+fn refuse_durations(column: &TableColumn) -> Result<()> {
     let text = match &column.of.of {
         of if !has_duration(of) => return Ok(()),
         Type::Duration => "duration columns",
@@ -510,7 +528,7 @@ fn element_of(of: &ColumnType, key: bool) -> Option<Type> {
     }
 }
 
-fn map_of(column: &Column, comparison: Comparison) -> Result<(Type, Type)> {
+fn map_of(column: &TableColumn, comparison: Comparison) -> Result<(Type, Type)> {
     let name = &column.name;
     match &column.of.of {
         Type::List(_) => Err(invalid(format!(

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use firn_wide::Partitioner;
 
 use super::merge::{add, add_token};
-use super::relation::{Known, Lookup, Restriction, TokenRestriction, What};
-use crate::catalog::{Column, ColumnKind, Index, IndexTarget, Table};
+use super::relation::{KnownValues, Lookup, RelationKind, Restriction, TokenRestriction};
+use crate::catalog::{ColumnKind, IndexTarget, TableColumn, TableIndex, TableSchema};
 use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::Relation;
 use crate::values::Context;
@@ -58,7 +58,7 @@ pub struct IndexUse {
 /// A prepared `WHERE` clause.
 #[derive(Clone, Debug)]
 pub struct Restrictions {
-    pub(super) table: Arc<Table>,
+    pub(super) table: Arc<TableSchema>,
     purpose: Purpose,
     pub(super) partition: Vec<Restriction>,
     pub(super) token: Option<TokenRestriction>,
@@ -82,7 +82,7 @@ impl Restrictions {
     pub fn prepare(
         purpose: Purpose,
         only_statics: bool,
-        table: &Arc<Table>,
+        table: &Arc<TableSchema>,
         relations: &[Relation<'_>],
         context: &mut Context<'_>,
     ) -> Result<Restrictions> {
@@ -103,9 +103,9 @@ impl Restrictions {
         let mut lookup = Lookup { table, context, token };
         for relation in relations {
             match lookup.relation(relation)? {
-                Known::Token(token) => add_token(table, &mut all.token, token)?,
-                Known::Of(restriction) => {
-                    if let (What::Contains { keys, entries, .. }, false) =
+                KnownValues::Token(token) => add_token(table, &mut all.token, token)?,
+                KnownValues::Of(restriction) => {
+                    if let (RelationKind::Contains { keys, entries, .. }, false) =
                         (&restriction.what, all.is_select())
                         && entries.is_empty()
                     {
@@ -235,7 +235,7 @@ impl Restrictions {
             self.filtered += self.others.len();
         }
         if self.uses_index {
-            if self.partition.iter().any(|r| matches!(r.what, What::In(_))) {
+            if self.partition.iter().any(|r| matches!(r.what, RelationKind::In(_))) {
                 return Err(invalid(
                     "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
                 ));
@@ -351,7 +351,9 @@ impl Restrictions {
     /// `Cannot execute this query as it might involve data filtering …`.
     pub fn check_filtering(&self) -> Result<()> {
         let contains = |r: &Restriction| match &r.what {
-            What::Contains { values, keys, entries } => values.len() + keys.len() + entries.len(),
+            RelationKind::Contains { values, keys, entries } => {
+                values.len() + keys.len() + entries.len()
+            }
             _ => 0,
         };
         let passes = self.filtered > 1
@@ -368,21 +370,24 @@ impl Restrictions {
     }
 
     /// The index that answers a restriction.
-    pub(super) fn index_for(&self, restriction: &Restriction) -> Option<&Index> {
+    pub(super) fn index_for(&self, restriction: &Restriction) -> Option<&TableIndex> {
         let [column] = restriction.columns[..] else { return None };
         let column = &self.table.columns()[column];
-        let answers = |index: &&Index| {
+        let answers = |index: &&TableIndex| {
             index.column == column.name
                 && match (&restriction.what, index.target) {
-                    (What::Eq(_), IndexTarget::Simple) => {
+                    (RelationKind::Eq(_), IndexTarget::Simple) => {
                         !column.of.is_collection() || !column.of.multicell
                     }
-                    (What::Eq(_), IndexTarget::Full) => true,
-                    (What::Contains { values, .. }, IndexTarget::Simple | IndexTarget::Values) => {
-                        !values.is_empty()
+                    (RelationKind::Eq(_), IndexTarget::Full) => true,
+                    (
+                        RelationKind::Contains { values, .. },
+                        IndexTarget::Simple | IndexTarget::Values,
+                    ) => !values.is_empty(),
+                    (RelationKind::Contains { keys, .. }, IndexTarget::Keys) => !keys.is_empty(),
+                    (RelationKind::Contains { entries, .. }, IndexTarget::Entries) => {
+                        !entries.is_empty()
                     }
-                    (What::Contains { keys, .. }, IndexTarget::Keys) => !keys.is_empty(),
-                    (What::Contains { entries, .. }, IndexTarget::Entries) => !entries.is_empty(),
                     _ => false,
                 }
         };
@@ -401,7 +406,7 @@ impl Restrictions {
 
     /// Whether the partition key is in an `IN` of more than one value, or of a marker.
     pub fn has_key_in(&self) -> bool {
-        self.partition.iter().any(|r| matches!(r.what, What::In(_)))
+        self.partition.iter().any(|r| matches!(r.what, RelationKind::In(_)))
     }
 
     /// Whether anything is said of clustering columns.
@@ -429,7 +434,7 @@ impl Restrictions {
 
     /// Whether a clustering column is in an `IN`.
     pub fn has_clustering_in(&self) -> bool {
-        self.clustering.iter().any(|r| matches!(r.what, What::In(_)))
+        self.clustering.iter().any(|r| matches!(r.what, RelationKind::In(_)))
     }
 
     /// Whether all columns of the primary key are restricted by `=`.
@@ -438,13 +443,13 @@ impl Restrictions {
     }
 
     /// Whether a column of the primary key is restricted by `=`.
-    pub fn is_fixed(&self, column: &Column) -> bool {
+    pub fn is_fixed(&self, column: &TableColumn) -> bool {
         let part =
             if column.kind == ColumnKind::Partition { &self.partition } else { &self.clustering };
         let is = |r: &&Restriction| {
             r.columns.iter().any(|c| self.table.columns()[*c].name == column.name)
         };
-        part.iter().find(is).is_some_and(|r| matches!(r.what, What::Eq(_)))
+        part.iter().find(is).is_some_and(|r| matches!(r.what, RelationKind::Eq(_)))
     }
 
     /// Whether anything is said of the partition key or its token.

@@ -76,7 +76,7 @@ pub enum ColumnKind {
 
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
+pub struct TableColumn {
     /// The name of its cells; never given twice in a table. 0 for columns of the primary key.
     pub id: u16,
     /// Its name.
@@ -91,7 +91,7 @@ pub struct Column {
     pub descending: bool,
 }
 
-impl Column {
+impl TableColumn {
     /// The name of its cells in the store.
     pub fn raw_name(&self) -> [u8; 2] {
         self.id.to_be_bytes()

@@ -2,7 +2,7 @@
 //!
 //! - [`Catalog`]: all definitions of one moment. It never changes: a change makes a new one or
 //!   refuses with the servers' text.
-//! - [`Table`], [`Column`], [`ColumnType`], [`Index`]: a table, resolved.
+//! - [`TableSchema`], [`TableColumn`], [`ColumnType`], [`TableIndex`]: a table, resolved.
 //! - [`Catalog::records`], [`Catalog::load`]: the stored form.
 //!
 //! Keyspaces are those of the data model beneath, shared with the Thrift world; tables and types
@@ -26,11 +26,11 @@ use std::sync::Arc;
 
 use firn_wide::UserType;
 
-pub use column::{Column, ColumnKind, ColumnType};
+pub use column::{ColumnKind, ColumnType, TableColumn};
 pub use options::{TableOptions, quoted_map};
-pub use record::{Diff, Homeless, LoadedCatalog, RECORD_PREFIX};
+pub use record::{CatalogDiff, Homeless, LoadedCatalog, RECORD_PREFIX};
 pub use resolve::native_type;
-pub use table::{DroppedColumn, Index, IndexTarget, PartitionKey, Table};
+pub use table::{DroppedColumn, IndexTarget, PartitionKey, TableIndex, TableSchema};
 
 use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::QualifiedName;
@@ -53,7 +53,7 @@ const SYSTEM_KEYSPACES: [&str; 7] = [
 /// All definitions, at one moment. A clone shares its keyspaces.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    keyspaces: BTreeMap<String, Arc<Keyspace>>,
+    keyspaces: BTreeMap<String, Arc<KeyspaceEntry>>,
     next_id: u32,
     version: u64,
 }
@@ -77,20 +77,20 @@ impl TypeDef {
 
 /// A keyspace with its tables and types.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Keyspace {
+pub struct KeyspaceEntry {
     /// Its name.
     pub name: String,
     /// The class of its strategy in full under `class`, and the strategy's options.
     pub replication: BTreeMap<String, String>,
     /// Whether its writes go through the log.
     pub durable_writes: bool,
-    tables: BTreeMap<String, Arc<Table>>,
+    tables: BTreeMap<String, Arc<TableSchema>>,
     types: BTreeMap<String, Arc<TypeDef>>,
 }
 
-impl Keyspace {
-    fn new(name: &str) -> Keyspace {
-        Keyspace {
+impl KeyspaceEntry {
+    fn new(name: &str) -> KeyspaceEntry {
+        KeyspaceEntry {
             name: name.to_owned(),
             replication: BTreeMap::new(),
             durable_writes: true,
@@ -104,18 +104,18 @@ impl Keyspace {
         name: String,
         replication: BTreeMap<String, String>,
         durable_writes: bool,
-    ) -> Keyspace {
-        Keyspace { replication, durable_writes, ..Keyspace::new(&name) }
+    ) -> KeyspaceEntry {
+        KeyspaceEntry { replication, durable_writes, ..KeyspaceEntry::new(&name) }
     }
 
     /// Whether its own attributes are the same.
-    pub fn is_like(&self, other: &Keyspace) -> bool {
+    pub fn is_like(&self, other: &KeyspaceEntry) -> bool {
         (&self.name, &self.replication, self.durable_writes)
             == (&other.name, &other.replication, other.durable_writes)
     }
 
     /// Its tables, by name.
-    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.tables.values()
     }
 
@@ -125,7 +125,7 @@ impl Keyspace {
     }
 
     /// The table of this name.
-    pub fn table(&self, name: &str) -> Option<&Arc<Table>> {
+    pub fn table(&self, name: &str) -> Option<&Arc<TableSchema>> {
         self.tables.get(name)
     }
 
@@ -135,7 +135,7 @@ impl Keyspace {
     }
 
     /// The index of this name and its table.
-    pub fn index(&self, name: &str) -> Option<(&Arc<Table>, &Index)> {
+    pub fn index(&self, name: &str) -> Option<(&Arc<TableSchema>, &TableIndex)> {
         self.tables().find_map(|t| Some((t, t.indexes().iter().find(|i| i.name == name)?)))
     }
 }
@@ -153,17 +153,17 @@ impl Catalog {
     }
 
     /// The keyspaces, by name.
-    pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<Keyspace>> {
+    pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<KeyspaceEntry>> {
         self.keyspaces.values()
     }
 
     /// The keyspace of this name.
-    pub fn keyspace(&self, name: &str) -> Option<&Arc<Keyspace>> {
+    pub fn keyspace(&self, name: &str) -> Option<&Arc<KeyspaceEntry>> {
         self.keyspaces.get(name)
     }
 
     /// All tables.
-    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.keyspaces().flat_map(|k| k.tables())
     }
 
@@ -171,7 +171,11 @@ impl Catalog {
     ///
     /// # Errors
     /// `Invalid` when no keyspace is chosen, or the keyspace or the table isn't there.
-    pub fn table(&self, name: &QualifiedName<'_>, current: Option<&str>) -> Result<&Arc<Table>> {
+    pub fn table(
+        &self,
+        name: &QualifiedName<'_>,
+        current: Option<&str>,
+    ) -> Result<&Arc<TableSchema>> {
         let keyspace = keyspace_of(name, current)?;
         let found = self
             .keyspace(keyspace)

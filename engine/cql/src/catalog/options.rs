@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::storage::{check_compaction, check_compression, class, compaction};
 use crate::error::{Class, Error, Result, configuration};
-use crate::syntax::ast::{Property, PropertyValue};
+use crate::syntax::ast::{PropertyValue, TableProperty};
 
 /// The longest time to live, in seconds: 20 years.
 pub const MAX_TTL: i64 = 630_720_000;
@@ -116,7 +116,7 @@ impl TableOptions {
     ///
     /// # Errors
     /// `Syntax` for a value of another kind, `Configuration` for one that can't be.
-    pub fn with(&self, properties: &[Property<'_>]) -> Result<TableOptions> {
+    pub fn with(&self, properties: &[TableProperty<'_>]) -> Result<TableOptions> {
         let mut out = self.clone();
         for property in properties {
             let name = &*property.name.text;

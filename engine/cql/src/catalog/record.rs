@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{
-    Catalog, Column, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, Index, IndexTarget, Keyspace,
-    Table, TableOptions, TypeDef,
+    Catalog, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, IndexTarget, KeyspaceEntry,
+    TableColumn, TableIndex, TableOptions, TableSchema, TypeDef,
 };
 use crate::error::{Result, corrupt};
 
@@ -102,13 +102,13 @@ struct TableRecord {
 
 /// What a change is, for the store.
 #[derive(Debug, Default)]
-pub struct Diff {
+pub struct CatalogDiff {
     /// Records to write, or to delete.
     pub records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// Tables that are new or changed, as they are now.
-    pub opened: Vec<Arc<Table>>,
+    pub opened: Vec<Arc<TableSchema>>,
     /// Tables that are no more.
-    pub dropped: Vec<Arc<Table>>,
+    pub dropped: Vec<Arc<TableSchema>>,
 }
 
 fn type_text(of: &ColumnType) -> TypeText {
@@ -148,9 +148,9 @@ fn json(record: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(record).unwrap_or_default()
 }
 
-impl Table {
+impl TableSchema {
     fn record(&self) -> (Vec<u8>, Vec<u8>) {
-        let column = |c: &Column| ColumnRecord {
+        let column = |c: &TableColumn| ColumnRecord {
             id: c.id,
             name: c.name.clone(),
             kind: kind_word(c.kind).to_owned(),
@@ -164,7 +164,7 @@ impl Table {
             is_static: d.is_static,
             dropped: d.dropped,
         };
-        let index = |i: &Index| IndexRecord {
+        let index = |i: &TableIndex| IndexRecord {
             id: i.id,
             name: i.name.clone(),
             column: i.column.clone(),
@@ -208,14 +208,14 @@ fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T> {
     serde_json::from_slice(value).map_err(wrong)
 }
 
-fn load_table(key: &str, id: u32, value: &[u8]) -> Result<Table> {
+fn load_table(key: &str, id: u32, value: &[u8]) -> Result<TableSchema> {
     let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
     let record: TableRecord = parse(key, value)?;
     let mut columns = vec![];
     for c in &record.columns {
         let kind = kind_of(&c.kind).ok_or_else(|| wrong("a column of an unknown kind"))?;
         let of = typed(&c.of, key)?;
-        columns.push(Column {
+        columns.push(TableColumn {
             id: c.id,
             name: c.name.clone(),
             kind,
@@ -248,7 +248,7 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<Table> {
             dropped: d.dropped,
         });
     }
-    let index = |i: IndexRecord| Index {
+    let index = |i: IndexRecord| TableIndex {
         id: i.id,
         name: i.name,
         column: i.column,
@@ -256,11 +256,11 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<Table> {
         class: i.class,
         options: i.options,
     };
-    let indexes: Vec<Index> = record.indexes.into_iter().map(index).collect();
+    let indexes: Vec<TableIndex> = record.indexes.into_iter().map(index).collect();
     if indexes.iter().any(|i| !columns.iter().any(|c| c.name == i.column)) {
         return Err(wrong("an index on a column that isn't there"));
     }
-    let mut table = Table {
+    let mut table = TableSchema {
         id,
         uuid: record.uuid.parse().map_err(|_| wrong("no uuid"))?,
         keyspace: record.keyspace,
@@ -304,10 +304,10 @@ impl Catalog {
     /// # Errors
     /// `Server` with the name of the record that can't be read or contradicts another one.
     pub fn load<'a>(
-        keyspaces: impl IntoIterator<Item = Keyspace>,
+        keyspaces: impl IntoIterator<Item = KeyspaceEntry>,
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<LoadedCatalog> {
-        let mut all: BTreeMap<String, Keyspace> =
+        let mut all: BTreeMap<String, KeyspaceEntry> =
             keyspaces.into_iter().map(|k| (k.name.clone(), k)).collect();
         let mut next_id = FIRST_ID;
         let mut largest = 0;
@@ -372,9 +372,9 @@ impl Catalog {
     /// # Errors
     /// Those of `load`, each of a table.
     pub fn load_each(
-        keyspaces: &[Keyspace],
+        keyspaces: &[KeyspaceEntry],
         records: &[(Vec<u8>, Vec<u8>)],
-    ) -> impl Iterator<Item = Result<Arc<Table>>> {
+    ) -> impl Iterator<Item = Result<Arc<TableSchema>>> {
         let is_table = |key: &[u8]| key.starts_with(TABLE.as_bytes());
         let of_cql = || records.iter().filter(|(key, _)| key.starts_with(RECORD_PREFIX));
         of_cql().filter(move |(key, _)| is_table(key)).filter_map(move |(key, _)| {
@@ -401,17 +401,17 @@ impl Catalog {
     }
 
     /// What makes these definitions the `newer` ones.
-    pub fn diff(&self, newer: &Catalog) -> Diff {
+    pub fn diff(&self, newer: &Catalog) -> CatalogDiff {
         let (old, new) = (self.records(), newer.records());
         let gone = old.keys().filter(|k| !new.contains_key(*k)).map(|k| (k.clone(), None));
         let changed = new
             .iter()
             .filter(|(k, v)| old.get(*k) != Some(v))
             .map(|(k, v)| (k.clone(), Some(v.clone())));
-        let before: BTreeMap<u32, &Arc<Table>> = self.tables().map(|t| (t.id, t)).collect();
+        let before: BTreeMap<u32, &Arc<TableSchema>> = self.tables().map(|t| (t.id, t)).collect();
         let after: BTreeSet<u32> = newer.tables().map(|t| t.id).collect();
         let opened = newer.tables().filter(|t| before.get(&t.id).is_none_or(|b| b != t)).cloned();
-        Diff {
+        CatalogDiff {
             records: gone.chain(changed).collect(),
             opened: opened.collect(),
             dropped: before

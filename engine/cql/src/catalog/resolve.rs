@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firn_wide::{Registry, Type, UserType};
 
-use super::{Catalog, ColumnType, Keyspace};
+use super::{Catalog, ColumnType, KeyspaceEntry};
 use crate::error::{Result, invalid};
 use crate::syntax::ast;
 use crate::syntax::ast::{Native, TypeKind};
@@ -40,13 +40,17 @@ impl Catalog {
     ///
     /// # Errors
     /// `Invalid` for an unknown type and for nesting that is refused.
-    pub fn resolve_type(&self, keyspace: &str, of: &ast::Type<'_>) -> Result<ColumnType> {
+    pub fn resolve_type(&self, keyspace: &str, of: &ast::TypeSyntax<'_>) -> Result<ColumnType> {
         let unknown = || invalid(format!("Keyspace '{keyspace}' doesn't exist"));
         resolve(self.keyspace(keyspace).ok_or_else(unknown)?, of, false)
     }
 }
 
-pub(super) fn resolve(keyspace: &Keyspace, of: &ast::Type<'_>, frozen: bool) -> Result<ColumnType> {
+pub(super) fn resolve(
+    keyspace: &KeyspaceEntry,
+    of: &ast::TypeSyntax<'_>,
+    frozen: bool,
+) -> Result<ColumnType> {
     let collection = |of: Type| ColumnType { of, multicell: !frozen };
     Ok(match &of.kind {
         TypeKind::Native(native) => ColumnType::frozen(native_type(*native)),
@@ -115,15 +119,15 @@ pub(super) fn resolve(keyspace: &Keyspace, of: &ast::Type<'_>, frozen: bool) -> 
     })
 }
 
-fn is_native(of: &ast::Type<'_>, native: Native) -> bool {
+fn is_native(of: &ast::TypeSyntax<'_>, native: Native) -> bool {
     matches!(of.kind, TypeKind::Native(n) if n == native)
 }
 
 /// The type of the elements of `whole`.
 fn part(
-    keyspace: &Keyspace,
-    whole: &ast::Type<'_>,
-    of: &ast::Type<'_>,
+    keyspace: &KeyspaceEntry,
+    whole: &ast::TypeSyntax<'_>,
+    of: &ast::TypeSyntax<'_>,
     frozen: bool,
 ) -> Result<Type> {
     if is_native(of, Native::Counter) {

@@ -8,7 +8,7 @@ use firn_wide::internals::store::{IndexPart, IndexSpec};
 use firn_wide::{Partitioner, Type};
 use uuid::Uuid;
 
-use super::{Column, ColumnKind, ColumnType, TableOptions};
+use super::{ColumnKind, ColumnType, TableColumn, TableOptions};
 use crate::error::{Error, Result, corrupt, invalid};
 
 /// The longest partition key, and the most that the values of a row's clustering columns have
@@ -58,7 +58,7 @@ impl IndexTarget {
 
 /// A secondary index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Index {
+pub struct TableIndex {
     /// Its number in the store.
     pub id: u32,
     /// Its name.
@@ -73,10 +73,10 @@ pub struct Index {
     pub options: std::collections::BTreeMap<String, String>,
 }
 
-impl Index {
+impl TableIndex {
     /// What of its column the store indexes. `None` when the table has no such column, or it is all
     /// of the partition key.
-    pub fn part(&self, table: &Table) -> Option<IndexPart> {
+    pub fn part(&self, table: &TableSchema) -> Option<IndexPart> {
         let column = table.column(&self.column)?;
         Some(match (self.target, column.kind) {
             (IndexTarget::Simple | IndexTarget::Full, ColumnKind::Partition)
@@ -100,14 +100,14 @@ impl Index {
     }
 
     /// Whether the store maintains it, so that
-    /// [`View::index`](firn_wide::internals::store::View::index) answers. All that can be made are,
-    /// custom ones too.
-    pub fn is_stored(&self, table: &Table) -> bool {
+    /// [`View::index`](firn_wide::internals::store::StoreView::index) answers. All that can be made
+    /// are, custom ones too.
+    pub fn is_stored(&self, table: &TableSchema) -> bool {
         self.part(table).is_some()
     }
 
     /// How the store is told of it.
-    pub fn spec(&self, table: &Table) -> Option<IndexSpec> {
+    pub fn spec(&self, table: &TableSchema) -> Option<IndexSpec> {
         let column = table.column(&self.column)?;
         let part = self.part(table)?;
         let value = match (&part, &column.of.of) {
@@ -123,9 +123,9 @@ impl Index {
         Some(IndexSpec { id: self.id, is_static, name, part, value })
     }
 
-    /// What [`View::index`](firn_wide::internals::store::View::index) is asked with for the rows
-    /// that have this value, serialised by its type: of a column, of an element (`CONTAINS`), of a
-    /// key (`CONTAINS KEY`); of an index of entries the value, and `key` is the map's key.
+    /// What [`View::index`](firn_wide::internals::store::StoreView::index) is asked with for the
+    /// rows that have this value, serialised by its type: of a column, of an element (`CONTAINS`),
+    /// of a key (`CONTAINS KEY`); of an index of entries the value, and `key` is the map's key.
     pub fn key_for<'v>(&self, key: Option<&[u8]>, value: &'v [u8]) -> Cow<'v, [u8]> {
         let Some(key) = key.filter(|_| self.target == IndexTarget::Entries) else {
             return Cow::Borrowed(value);
@@ -137,7 +137,7 @@ impl Index {
 
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
+pub struct TableSchema {
     /// Names its tree in the store; never given twice.
     pub id: u32,
     /// The identity that `DESCRIBE … WITH INTERNALS` tells.
@@ -149,43 +149,43 @@ pub struct Table {
     /// What `WITH` says.
     pub options: TableOptions,
     pub(super) compact: bool,
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<TableColumn>,
     pub(super) partition: usize,
     pub(super) clustering: usize,
     pub(super) next_column: u16,
     pub(super) dropped: Vec<DroppedColumn>,
-    pub(super) indexes: Vec<Index>,
+    pub(super) indexes: Vec<TableIndex>,
 }
 
-impl Table {
+impl TableSchema {
     /// The columns of the partition key.
-    pub fn partition(&self) -> &[Column] {
+    pub fn partition(&self) -> &[TableColumn] {
         &self.columns[..self.partition]
     }
 
     /// The clustering columns.
-    pub fn clustering(&self) -> &[Column] {
+    pub fn clustering(&self) -> &[TableColumn] {
         &self.columns[self.partition..self.partition + self.clustering]
     }
 
     /// All columns in the order of `SELECT *`: partition key, clustering, static by name, regular
     /// by name.
-    pub fn columns(&self) -> &[Column] {
+    pub fn columns(&self) -> &[TableColumn] {
         &self.columns
     }
 
     /// Static columns, by name.
-    pub fn statics(&self) -> impl Iterator<Item = &Column> {
+    pub fn statics(&self) -> impl Iterator<Item = &TableColumn> {
         self.columns.iter().filter(|c| c.kind == ColumnKind::Static)
     }
 
     /// Regular columns, by name.
-    pub fn regulars(&self) -> impl Iterator<Item = &Column> {
+    pub fn regulars(&self) -> impl Iterator<Item = &TableColumn> {
         self.columns.iter().filter(|c| c.kind == ColumnKind::Regular)
     }
 
     /// The column of this name.
-    pub fn column(&self, name: &str) -> Option<&Column> {
+    pub fn column(&self, name: &str) -> Option<&TableColumn> {
         self.columns.iter().find(|c| c.name == name)
     }
 
@@ -193,19 +193,19 @@ impl Table {
     ///
     /// # Errors
     /// `Undefined column name …`.
-    pub fn known_column(&self, name: &str) -> Result<&Column> {
+    pub fn known_column(&self, name: &str) -> Result<&TableColumn> {
         let shown = || crate::syntax::quote_if_needed(name);
         self.column(name).ok_or_else(|| invalid(format!("Undefined column name {}", shown())))
     }
 
     /// The column with this number, of those that are not of the primary key.
-    pub fn column_by_id(&self, id: u16) -> Option<&Column> {
+    pub fn column_by_id(&self, id: u16) -> Option<&TableColumn> {
         self.columns[self.partition + self.clustering..].iter().find(|c| c.id == id)
     }
 
     /// Cells of the column with this timestamp or an older one are no more: it was dropped and
     /// added again. `None`: all are there.
-    pub fn dropped_until(&self, column: &Column) -> Option<i64> {
+    pub fn dropped_until(&self, column: &TableColumn) -> Option<i64> {
         let before = self.dropped.iter().filter(|d| !column.is_primary_key() && d.id == column.id);
         before.map(|d| d.dropped).max()
     }
@@ -217,13 +217,13 @@ impl Table {
     }
 
     /// Its indexes, in the order in which they were made.
-    pub fn indexes(&self) -> &[Index] {
+    pub fn indexes(&self) -> &[TableIndex] {
         &self.indexes
     }
 
     /// Whether its columns are counters.
     pub fn is_counter(&self) -> bool {
-        self.columns.iter().any(Column::is_counter)
+        self.columns.iter().any(TableColumn::is_counter)
     }
 
     /// Whether it has static columns.
@@ -237,7 +237,7 @@ impl Table {
     }
 
     /// The one column that is not of the primary key, of a compact table with clustering columns.
-    pub fn compact_value(&self) -> Option<&Column> {
+    pub fn compact_value(&self) -> Option<&TableColumn> {
         self.regulars().next().filter(|_| self.compact && self.clustering > 0)
     }
 
@@ -248,7 +248,7 @@ impl Table {
 
     /// How its keys are made.
     pub fn layout(&self, partitioner: Partitioner) -> Layout {
-        Layout::table(partitioner, self.clustering().iter().map(Column::layout_type).collect())
+        Layout::table(partitioner, self.clustering().iter().map(TableColumn::layout_type).collect())
     }
 
     /// Appends the partition key that these values make: the value itself, or of several
@@ -288,7 +288,7 @@ impl Table {
         }
     }
 
-    pub(super) fn index_of(&self, column: &str, target: IndexTarget) -> Option<&Index> {
+    pub(super) fn index_of(&self, column: &str, target: IndexTarget) -> Option<&TableIndex> {
         self.indexes.iter().find(|i| i.column == column && i.target == target)
     }
 }
@@ -310,7 +310,7 @@ impl PartitionKey {
     ///
     /// # Errors
     /// `Server` when it can't be one of this table.
-    pub fn set(&mut self, table: &Table, key: &[u8]) -> Result<()> {
+    pub fn set(&mut self, table: &TableSchema, key: &[u8]) -> Result<()> {
         self.bytes.clear();
         self.bytes.extend_from_slice(key);
         self.parts.clear();

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::change::ChangePlan;
 use super::engine::Engine;
-use super::plan::Plan;
+use super::plan::StatementPlan;
 use super::select;
 use crate::catalog::Catalog;
 use crate::error::{Result, invalid};
-use crate::syntax::Parsed;
+use crate::syntax::ParsedStatement;
 use crate::syntax::ast::Statement;
 
 /// Compiles a statement about rows, with `keyspace` as the one that is chosen.
@@ -19,8 +19,8 @@ pub fn compile(
     engine: &Engine,
     catalog: &Arc<Catalog>,
     keyspace: Option<&str>,
-    parsed: &Parsed<'_>,
-) -> Result<Box<dyn Plan>> {
+    parsed: &ParsedStatement<'_>,
+) -> Result<Box<dyn StatementPlan>> {
     match &parsed.statement {
         Statement::Select(select) => Ok(Box::new(select::compile(&select::Compilation {
             engine,

@@ -3,10 +3,11 @@
 use super::engine::Engine;
 use super::rows::Rows;
 use crate::catalog::{
-    Catalog, Column, Index, IndexTarget, Keyspace, Table, TypeDef, keyspace_of, quoted_map,
+    Catalog, IndexTarget, KeyspaceEntry, TableColumn, TableIndex, TableSchema, TypeDef,
+    keyspace_of, quoted_map,
 };
 use crate::error::{Result, invalid};
-use crate::syntax::ast::{Describe, Described, QualifiedName};
+use crate::syntax::ast::{Describe, DescribedObject, QualifiedName};
 use crate::syntax::{quote_if_needed, quote_type_if_needed};
 
 const STATEMENTS: [&str; 4] = ["keyspace_name", "type", "name", "create_statement"];
@@ -16,7 +17,7 @@ fn quoted(name: &str) -> String {
     quote_if_needed(name).into_owned()
 }
 
-fn keyspace_text(keyspace: &Keyspace) -> String {
+fn keyspace_text(keyspace: &KeyspaceEntry) -> String {
     let mut replication = keyspace.replication.clone();
     if let Some(class) = replication.get_mut("class")
         && let Some(short) = class.strip_prefix("org.apache.cassandra.locator.")
@@ -41,7 +42,7 @@ fn type_text(keyspace: &str, def: &TypeDef) -> String {
     )
 }
 
-fn index_text(table: &Table, index: &Index) -> String {
+fn index_text(table: &TableSchema, index: &TableIndex) -> String {
     let column = quoted(&index.column);
     let target = match index.target {
         IndexTarget::Simple => column,
@@ -59,7 +60,7 @@ fn index_text(table: &Table, index: &Index) -> String {
 }
 
 /// The `CREATE TABLE` that makes this table, without its indexes.
-pub fn create_table_text(table: &Table, with_internals: bool) -> String {
+pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
     let (partition, clustering) = (table.partition(), table.clustering());
     let only = partition.len() == 1 && clustering.is_empty();
     let mut lines: Vec<String> = vec![];
@@ -71,7 +72,8 @@ pub fn create_table_text(table: &Table, with_internals: bool) -> String {
         };
         lines.push(format!("    {} {}{extra}", quoted(&column.name), column.of));
     }
-    let names = |columns: &[Column]| columns.iter().map(|c| quoted(&c.name)).collect::<Vec<_>>();
+    let names =
+        |columns: &[TableColumn]| columns.iter().map(|c| quoted(&c.name)).collect::<Vec<_>>();
     if !only {
         let key = names(partition).join(", ");
         let first = if partition.len() == 1 { key } else { format!("({key})") };
@@ -86,7 +88,7 @@ pub fn create_table_text(table: &Table, with_internals: bool) -> String {
         clauses.push("COMPACT STORAGE".to_owned());
     }
     if !clustering.is_empty() {
-        let order = |c: &Column| {
+        let order = |c: &TableColumn| {
             format!("{} {}", quoted(&c.name), if c.descending { "DESC" } else { "ASC" })
         };
         let orders: Vec<_> = clustering.iter().map(order).collect();
@@ -101,7 +103,7 @@ fn row(keyspace: &str, kind: &str, name: &str, text: String) -> Vec<String> {
     vec![keyspace.to_owned(), kind.to_owned(), name.to_owned(), text]
 }
 
-fn table_rows(table: &Table, with_internals: bool) -> Vec<Vec<String>> {
+fn table_rows(table: &TableSchema, with_internals: bool) -> Vec<Vec<String>> {
     let mut rows =
         vec![row(&table.keyspace, "table", &table.name, create_table_text(table, with_internals))];
     rows.extend(
@@ -114,7 +116,7 @@ fn table_rows(table: &Table, with_internals: bool) -> Vec<Vec<String>> {
 }
 
 /// Types so that each comes after those that it uses.
-fn ordered_types(keyspace: &Keyspace) -> Vec<&TypeDef> {
+fn ordered_types(keyspace: &KeyspaceEntry) -> Vec<&TypeDef> {
     let mut left: Vec<&TypeDef> = keyspace.types().map(|t| &**t).collect();
     let mut out: Vec<&TypeDef> = vec![];
     while !left.is_empty() {
@@ -132,7 +134,7 @@ fn ordered_types(keyspace: &Keyspace) -> Vec<&TypeDef> {
     out
 }
 
-fn keyspace_rows(keyspace: &Keyspace, only: bool, with_internals: bool) -> Vec<Vec<String>> {
+fn keyspace_rows(keyspace: &KeyspaceEntry, only: bool, with_internals: bool) -> Vec<Vec<String>> {
     let mut rows = vec![row(&keyspace.name, "keyspace", &keyspace.name, keyspace_text(keyspace))];
     if !only {
         rows.extend(
@@ -163,7 +165,7 @@ pub(super) fn describe(
         ))
     };
     match &statement.what {
-        Described::Cluster => Ok(Rows::texts(
+        DescribedObject::Cluster => Ok(Rows::texts(
             &["cluster", "partitioner", "snitch"],
             vec![vec![
                 engine.wide().describe_cluster_name().to_owned(),
@@ -171,37 +173,41 @@ pub(super) fn describe(
                 engine.wide().describe_snitch().to_owned(),
             ]],
         )),
-        Described::Schema { .. } => {
+        DescribedObject::Schema { .. } => {
             named(catalog.keyspaces().flat_map(|k| keyspace_rows(k, false, inside)).collect())
         }
-        Described::Keyspaces => {
-            let each = |k: &std::sync::Arc<Keyspace>| {
+        DescribedObject::Keyspaces => {
+            let each = |k: &std::sync::Arc<KeyspaceEntry>| {
                 vec![k.name.clone(), "keyspace".into(), k.name.clone()]
             };
             Ok(Rows::texts(&NAMES, catalog.keyspaces().map(each).collect()))
         }
-        Described::Keyspace { only, name } => {
+        DescribedObject::Keyspace { only, name } => {
             let none = || invalid("No keyspace specified and no current keyspace");
             named(of_keyspace(
                 name.as_ref().map(|n| &*n.text).or(current).ok_or_else(none)?,
                 *only,
             )?)
         }
-        Described::Tables => Ok(names_of(&catalog, current, "table", |k| {
+        DescribedObject::Tables => Ok(names_of(&catalog, current, "table", |k| {
             k.tables().map(|t| t.name.clone()).collect()
         })),
-        Described::Types => {
+        DescribedObject::Types => {
             Ok(names_of(&catalog, current, "type", |k| k.types().map(|t| t.name.clone()).collect()))
         }
-        Described::Functions => Ok(Rows::texts(&NAMES, vec![])),
-        Described::Aggregates => Ok(Rows::texts(&NAMES, vec![])),
-        Described::Table(name) => named(one(&catalog, current, name, "table", inside)?),
-        Described::Index(name) => named(one(&catalog, current, name, "index", inside)?),
-        Described::Type(name) => named(one(&catalog, current, name, "type", inside)?),
-        Described::View(name) => named(one(&catalog, current, name, "materialized view", inside)?),
-        Described::Function(name) => named(one(&catalog, current, name, "function", inside)?),
-        Described::Aggregate(name) => named(one(&catalog, current, name, "aggregate", inside)?),
-        Described::Any(name) => {
+        DescribedObject::Functions => Ok(Rows::texts(&NAMES, vec![])),
+        DescribedObject::Aggregates => Ok(Rows::texts(&NAMES, vec![])),
+        DescribedObject::Table(name) => named(one(&catalog, current, name, "table", inside)?),
+        DescribedObject::Index(name) => named(one(&catalog, current, name, "index", inside)?),
+        DescribedObject::Type(name) => named(one(&catalog, current, name, "type", inside)?),
+        DescribedObject::View(name) => {
+            named(one(&catalog, current, name, "materialized view", inside)?)
+        }
+        DescribedObject::Function(name) => named(one(&catalog, current, name, "function", inside)?),
+        DescribedObject::Aggregate(name) => {
+            named(one(&catalog, current, name, "aggregate", inside)?)
+        }
+        DescribedObject::Any(name) => {
             if name.keyspace.is_none() && catalog.keyspace(&name.name.text).is_some() {
                 return named(of_keyspace(&name.name.text, false)?);
             }
@@ -226,10 +232,10 @@ fn names_of(
     catalog: &Catalog,
     current: Option<&str>,
     kind: &str,
-    of: impl Fn(&Keyspace) -> Vec<String>,
+    of: impl Fn(&KeyspaceEntry) -> Vec<String>,
 ) -> Rows {
     let chosen = catalog.keyspaces().filter(|k| current.is_none_or(|c| c == k.name));
-    let each = |k: &std::sync::Arc<Keyspace>| {
+    let each = |k: &std::sync::Arc<KeyspaceEntry>| {
         of(k).into_iter().map(|n| vec![k.name.clone(), kind.to_owned(), n]).collect::<Vec<_>>()
     };
     Rows::texts(&NAMES, chosen.flat_map(each).collect())

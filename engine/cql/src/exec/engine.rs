@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use firn_kv::{Batch, Durability};
-use firn_wide::internals::store::{Dropped, Family, FamilySpec, Store, TreeName};
+use firn_wide::internals::store::{CellStore, DroppedFamilies, FamilySpec, StoreFamily, TreeName};
 use firn_wide::{KsDef, Partitioner, Wide};
 use parking_lot::{Mutex, RwLock};
 
 use super::lists::ListClock;
-use crate::catalog::{Catalog, FIRST_ID, Homeless, Keyspace, LoadedCatalog, RECORD_PREFIX, Table};
+use crate::catalog::{
+    Catalog, FIRST_ID, Homeless, KeyspaceEntry, LoadedCatalog, RECORD_PREFIX, TableSchema,
+};
 use crate::error::{Result, corrupt, invalid};
 
 /// An open database. Cheap to clone; all clones are one.
@@ -32,16 +34,16 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-fn random_bits(store: &Store) -> u128 {
+fn random_bits(store: &CellStore) -> u128 {
     u128::from(store.random()) << 64 | u128::from(store.random())
 }
 
 /// The keyspaces of the data model beneath.
-fn keyspaces(wide: &Wide) -> Vec<Keyspace> {
+fn keyspaces(wide: &Wide) -> Vec<KeyspaceEntry> {
     let each = |def: KsDef| {
         let mut replication: BTreeMap<String, String> = def.strategy_options;
         replication.insert("class".into(), def.strategy_class);
-        Keyspace::with(def.name, replication, def.durable_writes)
+        KeyspaceEntry::with(def.name, replication, def.durable_writes)
     };
     wide.describe_keyspaces().into_iter().map(each).collect()
 }
@@ -82,7 +84,7 @@ impl Engine {
     }
 
     /// The store beneath.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &CellStore {
         self.0.wide.store()
     }
 
@@ -131,7 +133,7 @@ impl Engine {
     ///
     /// # Errors
     /// `Invalid` when it was dropped meanwhile.
-    pub fn family(&self, table: &Table) -> Result<Family> {
+    pub fn family(&self, table: &TableSchema) -> Result<StoreFamily> {
         let gone = || invalid(format!("table {} does not exist", table.name));
         self.store().family(table.id).ok_or_else(gone)
     }
@@ -192,7 +194,7 @@ impl Engine {
         let store = self.store();
         let building = stop.map_or_else(|| store.clone(), |stop| store.stoppable(stop.clone()));
         let diff = before.diff(&after);
-        let is_new = |t: &&Arc<Table>| before.tables().all(|b| b.id != t.id);
+        let is_new = |t: &&Arc<TableSchema>| before.tables().all(|b| b.id != t.id);
         diff.opened.iter().filter(is_new).try_for_each(|t| store.check_new(t.id))?;
         let specs = diff.opened.iter().map(|t| spec(t, self.partitioner())).collect();
         if let Err(e) = building.open_families(specs) {
@@ -207,10 +209,10 @@ impl Engine {
             }
         }
         for table in &diff.dropped {
-            store.note_dropped(&mut batch, Dropped::Family(table.id))?;
+            store.note_dropped(&mut batch, DroppedFamilies::Family(table.id))?;
         }
         for gone in before.keyspaces().filter(|k| after.keyspace(&k.name).is_none()) {
-            store.forget_dropped(&mut batch, Dropped::Keyspace(&gone.name))?;
+            store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(&gone.name))?;
         }
         store.db().with(Durability::Power).write(batch)?;
         let after = Arc::new(after);
@@ -224,7 +226,7 @@ impl Engine {
     /// Makes the open trees those of the definitions of before again, as far as it can be done: the
     /// reason why not is told already. Nobody stops this, whatever handle the engine was opened
     /// with.
-    fn take_back(&self, before: &Catalog, opened: &[Arc<Table>]) {
+    fn take_back(&self, before: &Catalog, opened: &[Arc<TableSchema>]) {
         let store = self.store().unstoppable();
         for table in opened.iter().filter(|t| store.family(t.id).is_some()) {
             match before.tables().find(|b| b.id == table.id) {
@@ -235,7 +237,7 @@ impl Engine {
     }
 }
 
-fn spec(table: &Table, partitioner: Partitioner) -> FamilySpec {
+fn spec(table: &TableSchema, partitioner: Partitioner) -> FamilySpec {
     let indexes = table.indexes().iter().filter_map(|index| index.spec(table));
     FamilySpec {
         id: table.id,
@@ -249,9 +251,9 @@ fn spec(table: &Table, partitioner: Partitioner) -> FamilySpec {
 
 /// That keyspaces that aren't there were dropped, with the older interface. One that was not lost
 /// its record.
-fn check_dropped(store: &Store, homeless: &[Homeless]) -> Result<()> {
+fn check_dropped(store: &CellStore, homeless: &[Homeless]) -> Result<()> {
     for Homeless { key, keyspace, .. } in homeless {
-        if !store.was_dropped(Dropped::Keyspace(keyspace))? {
+        if !store.was_dropped(DroppedFamilies::Keyspace(keyspace))? {
             let key = String::from_utf8_lossy(key);
             return Err(corrupt(format!(
                 "system.schema, record {key}: its keyspace {keyspace} is not there, and nobody dropped it; make it again with `firn cli`, \
@@ -263,13 +265,13 @@ fn check_dropped(store: &Store, homeless: &[Homeless]) -> Result<()> {
 }
 
 /// Carries out what a crash has left undone.
-fn clean(store: &Store, catalog: &Catalog, homeless: &[Homeless]) -> Result<()> {
+fn clean(store: &CellStore, catalog: &Catalog, homeless: &[Homeless]) -> Result<()> {
     let mut batch = Batch::new();
     for Homeless { key, keyspace, table } in homeless {
         batch.delete(store.schema_tree(), key)?;
-        store.forget_dropped(&mut batch, Dropped::Keyspace(keyspace))?;
+        store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(keyspace))?;
         if let Some(id) = table {
-            store.note_dropped(&mut batch, Dropped::Family(*id))?;
+            store.note_dropped(&mut batch, DroppedFamilies::Family(*id))?;
         }
     }
     store.db().with(Durability::Power).write(batch)?;

@@ -1,7 +1,7 @@
 //! Floor 3: statements carried out over the store.
 //!
 //! - [`Engine`]: an open database with its definitions.
-//! - [`Plan`]: a statement about rows, compiled; [`compile`] makes one.
+//! - [`StatementPlan`]: a statement about rows, compiled; [`compile`] makes one.
 //! - [`define`]: definitions, which are carried out at once.
 //! - [`Rows`]: what a statement gives.
 //!
@@ -23,5 +23,5 @@ pub use compile::compile;
 pub use define::define;
 pub use describe::create_table_text;
 pub use engine::Engine;
-pub use plan::{Plan, Request};
+pub use plan::{Request, StatementPlan};
 pub use rows::{FromRow, Kind, PagingState, Row, Rows, SchemaChange};

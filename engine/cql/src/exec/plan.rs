@@ -35,7 +35,7 @@ impl std::fmt::Debug for Request<'_> {
 
 /// A compiled statement about rows. It is used as long as the catalog that it was compiled with is
 /// the present one.
-pub trait Plan: Send + Sync {
+pub trait StatementPlan: Send + Sync {
     /// What its bind markers want.
     fn markers(&self) -> &[ColumnSpec];
 

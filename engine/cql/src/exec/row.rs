@@ -1,7 +1,7 @@
 //! Rows put together from the cells that the store streams (model 3.2, 3.3).
 //!
-//! - [`Shape`]: which columns are wanted; each has a slot. Made once for a statement.
-//! - [`RowReader`]: goes over a [`Reader`] row by row.
+//! - [`RowShape`]: which columns are wanted; each has a slot. Made once for a statement.
+//! - [`ShapeReader`]: goes over a [`SliceReader`] row by row.
 //! - [`Row`]: one row, or the static cells of a partition.
 //!
 //! Invariants: a row is there when it has its marker or a live cell of any column that the table
@@ -11,10 +11,10 @@
 use std::ops::Range;
 
 use firn_wide::Type;
-use firn_wide::internals::cell::{Cell, State};
-use firn_wide::internals::store::{Item, Reader};
+use firn_wide::internals::cell::{Cell, CellState};
+use firn_wide::internals::store::{RowItem, SliceReader};
 
-use crate::catalog::{Column, Table};
+use crate::catalog::{TableColumn, TableSchema};
 use crate::error::{Result, corrupt};
 
 /// How the cells of a column make its value.
@@ -34,7 +34,7 @@ enum Form {
 
 /// What is known of a column's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
+enum RowEntry {
     /// No column of the table has it.
     Unknown,
     /// Its cells only tell that the row is there.
@@ -46,8 +46,8 @@ enum Entry {
 /// The columns whose values are wanted, each with a slot: its place in the list that the shape was
 /// made of.
 #[derive(Clone, Debug)]
-pub struct Shape {
-    entries: Vec<Entry>,
+pub struct RowShape {
+    entries: Vec<RowEntry>,
     /// By the number of a column: cells of this timestamp or an older one are no more. Empty when
     /// there are none such.
     dropped: Vec<Option<i64>>,
@@ -61,16 +61,16 @@ pub struct Shape {
     times: bool,
 }
 
-impl Shape {
+impl RowShape {
     /// For these static and regular columns of the table. `times`: whether [`Row::ttl`] will be
     /// asked.
     pub fn new<'t>(
-        table: &'t Table,
-        wanted: impl IntoIterator<Item = &'t Column>,
+        table: &'t TableSchema,
+        wanted: impl IntoIterator<Item = &'t TableColumn>,
         times: bool,
-    ) -> Shape {
+    ) -> RowShape {
         let count = table.columns().iter().map(|c| usize::from(c.id) + 1).max().unwrap_or(0);
-        let mut entries = vec![Entry::Unknown; count];
+        let mut entries = vec![RowEntry::Unknown; count];
         let mut dropped = vec![];
         for column in table.columns() {
             if let Some(until) = table.dropped_until(column) {
@@ -79,11 +79,11 @@ impl Shape {
             }
         }
         for column in table.columns().iter().filter(|c| !c.is_primary_key()) {
-            entries[usize::from(column.id)] = Entry::Unwanted;
+            entries[usize::from(column.id)] = RowEntry::Unwanted;
         }
         let (mut forms, mut last, mut statics) = (vec![], None, false);
         for column in wanted {
-            entries[usize::from(column.id)] = Entry::Slot(forms.len());
+            entries[usize::from(column.id)] = RowEntry::Slot(forms.len());
             statics |= column.is_static();
             if !column.is_static() {
                 last = last.max(Some(column.id));
@@ -96,13 +96,13 @@ impl Shape {
                 _ => Form::Single,
             });
         }
-        let clustering = table.clustering().iter().map(Column::layout_type);
-        Shape { entries, dropped, forms, clustering: clustering.collect(), last, statics, times }
+        let clustering = table.clustering().iter().map(TableColumn::layout_type);
+        RowShape { entries, dropped, forms, clustering: clustering.collect(), last, statics, times }
     }
 
     /// The same, where a partition without rows is shown for its static cells, whichever they are.
-    pub fn with_statics(self) -> Shape {
-        Shape { statics: true, ..self }
+    pub fn with_statics(self) -> RowShape {
+        RowShape { statics: true, ..self }
     }
 
     /// Whether static cells are wanted.
@@ -111,18 +111,18 @@ impl Shape {
     }
 
     /// What a cell of the column with this number is that was written then.
-    fn entry(&self, id: u16, timestamp: i64) -> Entry {
+    fn entry(&self, id: u16, timestamp: i64) -> RowEntry {
         let id = usize::from(id);
         match self.dropped.get(id) {
-            Some(Some(until)) if timestamp <= *until => Entry::Unknown,
-            _ => self.entries.get(id).copied().unwrap_or(Entry::Unknown),
+            Some(Some(until)) if timestamp <= *until => RowEntry::Unknown,
+            _ => self.entries.get(id).copied().unwrap_or(RowEntry::Unknown),
         }
     }
 }
 
 /// The value of a column as it grows, in the bytes of its row.
 #[derive(Clone, Debug, Default)]
-struct Slot {
+struct CellSlot {
     there: bool,
     /// Where the value lies: it is the last one there as long as it grows, for the cells of a
     /// column follow each other.
@@ -145,7 +145,7 @@ pub struct Row {
     /// without.
     clustering: Vec<(Vec<u8>, bool)>,
     bytes: Vec<u8>,
-    slots: Vec<Slot>,
+    slots: Vec<CellSlot>,
 }
 
 impl Row {
@@ -160,7 +160,7 @@ impl Row {
         self.exists
     }
 
-    /// The components of the row's place ([`firn_wide::internals::key::Place::row`]).
+    /// The components of the row's place ([`firn_wide::internals::key::KeyPlace::row`]).
     pub fn place(&self) -> &[u8] {
         &self.place
     }
@@ -187,11 +187,11 @@ impl Row {
     }
 
     /// Empties it, with a slot for each that the shape has.
-    fn clear(&mut self, shape: &Shape) {
+    fn clear(&mut self, shape: &RowShape) {
         self.exists = false;
         self.bytes.clear();
         self.bytes.reserve(USUAL);
-        self.slots.resize_with(shape.forms.len(), Slot::default);
+        self.slots.resize_with(shape.forms.len(), CellSlot::default);
         for slot in &mut self.slots {
             slot.there = false;
             slot.elements.clear();
@@ -199,7 +199,7 @@ impl Row {
     }
 
     /// Takes over where the row lies.
-    fn begin(&mut self, shape: &Shape, place: &[u8]) -> Result<()> {
+    fn begin(&mut self, shape: &RowShape, place: &[u8]) -> Result<()> {
         self.clear(shape);
         self.clustering.resize_with(shape.clustering.len(), Default::default);
         self.place.clear();
@@ -215,16 +215,22 @@ impl Row {
     }
 
     /// Takes in a cell of the column with this number.
-    fn take(&mut self, shape: &Shape, item: &Item<'_>, id: Option<u16>, now: i64) -> Result<()> {
+    fn take(
+        &mut self,
+        shape: &RowShape,
+        item: &RowItem<'_>,
+        id: Option<u16>,
+        now: i64,
+    ) -> Result<()> {
         let Some(cell) = item.cell() else { return Ok(()) };
         let Some(id) = id else {
             self.exists = true;
             return Ok(());
         };
         match shape.entry(id, cell.timestamp) {
-            Entry::Unknown => {}
-            Entry::Unwanted => self.exists = true,
-            Entry::Slot(slot) => {
+            RowEntry::Unknown => {}
+            RowEntry::Unwanted => self.exists = true,
+            RowEntry::Slot(slot) => {
                 self.exists = true;
                 self.slots[slot].take(
                     &shape.forms[slot],
@@ -238,7 +244,7 @@ impl Row {
         Ok(())
     }
 
-    fn finish(&mut self, shape: &Shape, reverse: bool, scratch: &mut Vec<u8>) {
+    fn finish(&mut self, shape: &RowShape, reverse: bool, scratch: &mut Vec<u8>) {
         for (slot, form) in self.slots.iter_mut().zip(&shape.forms) {
             slot.finish(form, reverse, &mut self.bytes, scratch);
         }
@@ -247,7 +253,7 @@ impl Row {
 
 fn put_value(cell: &Cell<'_>, out: &mut Vec<u8>) {
     match cell.state {
-        State::Counter(sum) => out.extend_from_slice(&sum.to_be_bytes()),
+        CellState::Counter(sum) => out.extend_from_slice(&sum.to_be_bytes()),
         _ => out.extend_from_slice(cell.value()),
     }
 }
@@ -269,7 +275,7 @@ fn put_path(of: &Type, mut path: &[u8], out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-impl Slot {
+impl CellSlot {
     /// Takes in a cell of the column; `bytes` are those of the row.
     fn take(
         &mut self,
@@ -367,9 +373,9 @@ fn column_of(name: &[u8]) -> Result<Option<u16>> {
 }
 
 /// Reads rows of a partition, or of many.
-pub struct RowReader<'s> {
-    shape: &'s Shape,
-    reader: Reader,
+pub struct ShapeReader<'s> {
+    shape: &'s RowShape,
+    reader: SliceReader,
     reverse: bool,
     now: i64,
     statics: Row,
@@ -381,19 +387,29 @@ pub struct RowReader<'s> {
     scratch: Vec<u8>,
 }
 
-impl std::fmt::Debug for RowReader<'_> {
+impl std::fmt::Debug for ShapeReader<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RowReader").field("reader", &self.reader).finish_non_exhaustive()
     }
 }
 
-impl<'s> RowReader<'s> {
-    /// Over a reader of one partition ([`start`](RowReader::start) it) or of many
-    /// ([`next_partition`](RowReader::next_partition)). `reverse`: as its slice is.
-    pub fn new(shape: &'s Shape, reader: Reader, reverse: bool) -> RowReader<'s> {
+impl<'s> ShapeReader<'s> {
+    /// Over a reader of one partition ([`start`](ShapeReader::start) it) or of many
+    /// ([`next_partition`](ShapeReader::next_partition)). `reverse`: as its slice is.
+    pub fn new(shape: &'s RowShape, reader: SliceReader, reverse: bool) -> ShapeReader<'s> {
         let now = if shape.times { reader.now() } else { 0 };
         let (statics, row, next) = (Row::none(), Row::none(), Row::none());
-        RowReader { shape, reader, reverse, now, statics, row, next, begun: false, scratch: vec![] }
+        ShapeReader {
+            shape,
+            reader,
+            reverse,
+            now,
+            statics,
+            row,
+            next,
+            begun: false,
+            scratch: vec![],
+        }
     }
 
     /// Reads the static cells of the partition, where the slice has them before the rows.
@@ -423,7 +439,7 @@ impl<'s> RowReader<'s> {
     /// To the next partition of a scan; false after the last. Its static cells are read.
     ///
     /// # Errors
-    /// As [`start`](RowReader::start).
+    /// As [`start`](ShapeReader::start).
     pub fn next_partition(&mut self) -> Result<bool> {
         if !self.reader.next_partition()? {
             return Ok(false);
@@ -451,7 +467,7 @@ impl<'s> RowReader<'s> {
     /// To the next row of the partition; false after the last.
     ///
     /// # Errors
-    /// As [`start`](RowReader::start).
+    /// As [`start`](ShapeReader::start).
     pub fn advance(&mut self) -> Result<bool> {
         while self.begun {
             self.begun = false;

@@ -41,14 +41,14 @@ pub enum Kind {
 
 /// Values one behind the other: a result of many rows is two allocations, not one for each value.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cells {
+pub(crate) struct RowCells {
     bytes: Vec<u8>,
     /// Where each value ends; the next one begins there.
-    ends: Vec<End>,
+    ends: Vec<RowsEnd>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct End {
+struct RowsEnd {
     at: usize,
     is_null: bool,
 }
@@ -56,14 +56,14 @@ struct End {
 /// Bytes that a result has room for at first.
 const FIRST: usize = 256;
 
-impl Cells {
+impl RowCells {
     /// Adds a value; `None` is null.
     pub fn push(&mut self, value: Option<&[u8]>) {
         if self.ends.is_empty() {
             self.bytes.reserve(FIRST);
         }
         self.bytes.extend_from_slice(value.unwrap_or_default());
-        self.ends.push(End { at: self.bytes.len(), is_null: value.is_none() });
+        self.ends.push(RowsEnd { at: self.bytes.len(), is_null: value.is_none() });
     }
 
     /// How many values there are.
@@ -89,7 +89,7 @@ impl Cells {
 pub struct Rows {
     kind: Kind,
     columns: Arc<[ColumnSpec]>,
-    cells: Cells,
+    cells: RowCells,
     paging: Option<PagingState>,
     warnings: Vec<String>,
 }
@@ -100,7 +100,7 @@ impl Rows {
         Rows {
             kind,
             columns: NONE.clone(),
-            cells: Cells::default(),
+            cells: RowCells::default(),
             paging: None,
             warnings: vec![],
         }
@@ -122,7 +122,7 @@ impl Rows {
     }
 
     /// Rows of these columns; every row has as many cells.
-    pub(crate) fn new(columns: Arc<[ColumnSpec]>, cells: Cells) -> Rows {
+    pub(crate) fn new(columns: Arc<[ColumnSpec]>, cells: RowCells) -> Rows {
         Rows { kind: Kind::Rows, columns, cells, paging: None, warnings: vec![] }
     }
 
@@ -134,7 +134,7 @@ impl Rows {
             name: (*name).to_owned(),
             of: ColumnType::frozen(Type::Utf8),
         };
-        let mut cells = Cells::default();
+        let mut cells = RowCells::default();
         rows.iter().flatten().for_each(|text| cells.push(Some(text.as_bytes())));
         Rows::new(names.iter().map(column).collect(), cells)
     }
@@ -207,7 +207,7 @@ impl Rows {
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     columns: &'a [ColumnSpec],
-    cells: &'a Cells,
+    cells: &'a RowCells,
     /// The number of its first cell.
     first: usize,
 }

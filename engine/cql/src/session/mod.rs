@@ -30,7 +30,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::error::{Class, Error, Result};
 use crate::exec::{Engine, Kind, PagingState, Request, Rows, compile, define};
-use crate::syntax::{Parsed, parse};
+use crate::syntax::{ParsedStatement, parse};
 use crate::values::{Values, check_amount};
 use cache::StatementCache;
 use prepared::Compiled;
@@ -271,7 +271,7 @@ impl Session {
         }
     }
 
-    fn compile(&self, asked: Asked<'_>, parsed: &Parsed<'_>) -> Result<Prepared> {
+    fn compile(&self, asked: Asked<'_>, parsed: &ParsedStatement<'_>) -> Result<Prepared> {
         let Asked { id, keyspace, text } = asked;
         let catalog = self.engine.catalog();
         let plan = compile(&self.engine, &catalog, keyspace.as_deref(), parsed)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::exec::Plan;
+use crate::exec::StatementPlan;
 use crate::values::ColumnSpec;
 
 /// A statement, compiled. Cheap to clone. It is compiled again by itself when definitions have
@@ -15,7 +15,7 @@ pub struct Compiled {
     pub text: String,
     pub keyspace: Option<Arc<str>>,
     pub version: u64,
-    pub plan: Box<dyn Plan>,
+    pub plan: Box<dyn StatementPlan>,
 }
 
 impl std::fmt::Debug for Prepared {

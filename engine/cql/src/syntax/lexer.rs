@@ -116,7 +116,7 @@ pub enum Bad {
 
 /// A token and where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token {
+pub struct CqlToken {
     /// What it is.
     pub kind: Tok,
     /// The offset of its first byte.
@@ -196,7 +196,7 @@ impl<'a> Lexer<'a> {
 
     /// The next token; [`Tok::End`] at the end, for ever.
     #[inline]
-    pub fn next_token(&mut self) -> Token {
+    pub fn next_token(&mut self) -> CqlToken {
         let (kind, start, end) = if self.pass_trivia() {
             let (kind, end) = self.token();
             (kind, self.at, end)
@@ -204,7 +204,7 @@ impl<'a> Lexer<'a> {
             (Tok::Bad(Bad::Comment), self.at, self.bytes.len())
         };
         self.at = end;
-        Token { kind, start: start as u32, end: end as u32 }
+        CqlToken { kind, start: start as u32, end: end as u32 }
     }
 
     #[inline]

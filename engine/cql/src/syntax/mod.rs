@@ -32,17 +32,17 @@ mod script;
 
 pub use error::SyntaxError;
 pub use limits::{MAX_DEPTH, MAX_LENGTH, MAX_MARKERS, MAX_TERMS};
-pub use parser::Parsed;
+pub use parser::ParsedStatement;
 pub use printer::{quote_if_needed, quote_type_if_needed};
 pub use script::{Piece, Script};
 
-use parser::Parser;
+use parser::CqlParser;
 
 /// Parses one statement; any number of `;` may follow it.
 ///
 /// # Errors
 /// The first thing that is not CQL, with its place and what was expected there.
-pub fn parse(text: &str) -> Result<Parsed<'_>, Box<SyntaxError>> {
+pub fn parse(text: &str) -> Result<ParsedStatement<'_>, Box<SyntaxError>> {
     parse_from(text, 0)
 }
 
@@ -50,7 +50,7 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, Box<SyntaxError>> {
 ///
 /// # Errors
 /// As [`parse`]; bytes that are not UTF-8 are a syntax error as well.
-pub fn parse_bytes(bytes: &[u8]) -> Result<Parsed<'_>, Box<SyntaxError>> {
+pub fn parse_bytes(bytes: &[u8]) -> Result<ParsedStatement<'_>, Box<SyntaxError>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => parse(text),
         Err(e) => Err(Box::new(SyntaxError::not_utf8(bytes, e.valid_up_to()))),
@@ -65,17 +65,19 @@ pub fn parse_term(text: &str) -> Result<ast::Term<'_>, Box<SyntaxError>> {
     if text.len() > MAX_LENGTH {
         return Err(Box::new(SyntaxError::too_long(text.len())));
     }
-    Parser::new(text, 0, false).lone_term().or_else(|_| Parser::new(text, 0, true).lone_term())
+    CqlParser::new(text, 0, false)
+        .lone_term()
+        .or_else(|_| CqlParser::new(text, 0, true).lone_term())
 }
 
 /// Parses the statement of `text` that begins at byte `start`; positions count from the beginning
 /// of `text`.
-fn parse_from(text: &str, start: usize) -> Result<Parsed<'_>, Box<SyntaxError>> {
+fn parse_from(text: &str, start: usize) -> Result<ParsedStatement<'_>, Box<SyntaxError>> {
     if text.len() > MAX_LENGTH {
         return Err(Box::new(SyntaxError::too_long(text.len())));
     }
     let at = start as u32;
     // Only after an error is it worth while to note what else could have stood where: the second
     // time finds the same error.
-    Parser::new(text, at, false).whole().or_else(|_| Parser::new(text, at, true).whole())
+    CqlParser::new(text, at, false).whole().or_else(|_| CqlParser::new(text, at, true).whole())
 }

@@ -10,7 +10,7 @@ use super::keyword::Keyword;
 use super::lexer::{Bad, Lexer, Tok};
 use super::limits::MAX_LENGTH;
 use super::parse_from;
-use super::parser::Parsed;
+use super::parser::ParsedStatement;
 
 /// The statements of a script, in order.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl<'a> Piece<'a> {
     ///
     /// # Errors
     /// As [`super::parse`].
-    pub fn parse(&self) -> Result<Parsed<'a>, Box<SyntaxError>> {
+    pub fn parse(&self) -> Result<ParsedStatement<'a>, Box<SyntaxError>> {
         parse_from(self.until, self.start)
     }
 }

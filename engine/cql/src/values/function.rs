@@ -9,11 +9,11 @@ use firn_wide::internals::types::{after, duration_parts};
 use firn_wide::{Partitioner, Type, Wording, uuids};
 use serde_json::value::RawValue;
 
-use super::{Bound, Context, Env, number};
+use super::{Bound, Context, EvalEnv, number};
 use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::{Operator, QualifiedName};
 
-type Evaluate = dyn Fn(&Env<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync;
+type Evaluate = dyn Fn(&EvalEnv<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync;
 
 /// A function of values.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ impl Function {
         name: impl Into<String>,
         arguments: Vec<Type>,
         result: Type,
-        run: impl Fn(&Env<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync + 'static,
+        run: impl Fn(&EvalEnv<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync + 'static,
     ) -> Function {
         Function { name: name.into(), arguments, result, is_pure: true, run: Arc::new(run) }
     }
@@ -52,7 +52,7 @@ impl Function {
         to: Type,
         run: impl Fn(&[u8]) -> Result<Option<Vec<u8>>> + Send + Sync + 'static,
     ) -> Function {
-        let each = move |_: &Env<'_>, a: &[Option<&[u8]>]| {
+        let each = move |_: &EvalEnv<'_>, a: &[Option<&[u8]>]| {
             a.first().copied().flatten().map_or(Ok(None), &run)
         };
         Function::new(name, vec![from.clone()], to, each)
@@ -81,13 +81,13 @@ impl Function {
     ///
     /// # Errors
     /// `Invalid` when it can't be computed.
-    pub fn call(&self, env: &Env<'_>, arguments: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> {
+    pub fn call(&self, env: &EvalEnv<'_>, arguments: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> {
         (self.run)(env, arguments)
     }
 }
 
 /// A fresh time-uuid of the statement's time.
-pub fn time_uuid(env: &Env<'_>) -> [u8; 16] {
+pub fn time_uuid(env: &EvalEnv<'_>) -> [u8; 16] {
     let bits = (env.random)();
     // Of one microsecond, the random clock sequence and node tell uuids apart.
     uuids::time_uuid(env.now, ((bits >> 96) % 10) as u8, (bits >> 64) as u16, bits as u64 | 1 << 40)
@@ -243,7 +243,7 @@ fn named(
         "tojson" => {
             let from = first?;
             let of = from.clone();
-            let run = move |_: &Env<'_>, a: &[Option<&[u8]>]| {
+            let run = move |_: &EvalEnv<'_>, a: &[Option<&[u8]>]| {
                 Ok(Some(super::json(&of, a.first().copied().flatten()).into_bytes()))
             };
             Function::new(name, vec![from], Type::Utf8, run)
@@ -273,8 +273,9 @@ fn named(
 
 /// `currentTimestamp()`, which the constant `'now'` means where a timestamp is wanted.
 pub(super) fn current_timestamp() -> Function {
-    let now =
-        |env: &Env<'_>, _: &[Option<&[u8]>]| Ok(Some(timestamp_bytes(env.now.div_euclid(1000))));
+    let now = |env: &EvalEnv<'_>, _: &[Option<&[u8]>]| {
+        Ok(Some(timestamp_bytes(env.now.div_euclid(1000))))
+    };
     Function::new("system.currenttimestamp", vec![], Type::Timestamp, now).changing()
 }
 
@@ -432,7 +433,7 @@ pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Result<Funct
     };
     let of = result.clone();
     let (a, b) = (lt.clone(), rt.clone());
-    let run = move |_: &Env<'_>, parts: &[Option<&[u8]>]| match parts {
+    let run = move |_: &EvalEnv<'_>, parts: &[Option<&[u8]>]| match parts {
         [Some(l), Some(r)] if !l.is_empty() && !r.is_empty() => match is_moment {
             true => moment(&of, l, r, operator == Operator::Subtract).map(Some),
             false => number::compute(operator, &of, l, &a, r, &b).map(Some),

@@ -1,8 +1,8 @@
 //! Floor 1, on the catalog's types: values: terms of statements made into bytes, bytes made into
 //! values for people and for Rust (model 3.3, 3.5).
 //!
-//! - [`Term`]: a term of a statement, checked against what is wanted ([`Receiver`]); [`Term::eval`]
-//!   gives its bytes.
+//! - [`BoundTerm`]: a term of a statement, checked against what is wanted ([`Receiver`]);
+//!   [`BoundTerm::eval`] gives its bytes.
 //! - [`Value`]: a value by itself; [`literal`] and [`json`] are its text.
 //! - [`FromValue`], [`ToValue`], [`Values`]: Rust's own types.
 //! - [`function`]: native functions, casts, arithmetic.
@@ -28,10 +28,10 @@ pub use convert::{FromValue, Named, ToValue, Values};
 pub use json::{from_json, is_null, json};
 pub use literal::literal;
 pub use plain::{from_plain, plain};
-pub use term::{Context, Given, Markers, Receiver, Term, is_assignable, own_type};
+pub use term::{BoundTerm, Context, GivenTerm, Markers, Receiver, is_assignable, own_type};
 pub use value::Value;
 
-use crate::catalog::{ColumnType, Table};
+use crate::catalog::{ColumnType, TableSchema};
 
 /// A value as it is bound to a marker, or as a term gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct ColumnSpec {
 
 impl ColumnSpec {
     /// A column of a table's, or what stands beside those: `[applied]`, `[json]`, a computed one.
-    pub fn new(table: &Table, name: &str, of: &ColumnType) -> ColumnSpec {
+    pub fn new(table: &TableSchema, name: &str, of: &ColumnType) -> ColumnSpec {
         ColumnSpec {
             keyspace: table.keyspace.clone(),
             table: table.name.clone(),
@@ -83,7 +83,7 @@ impl ColumnSpec {
 }
 
 /// What the evaluation of terms needs.
-pub struct Env<'a> {
+pub struct EvalEnv<'a> {
     /// What is bound to the markers, by their number.
     pub bound: &'a [Bound],
     /// The time of the statement, microseconds since 1970; the same for all of it.
@@ -92,7 +92,7 @@ pub struct Env<'a> {
     pub random: &'a dyn Fn() -> u128,
 }
 
-impl std::fmt::Debug for Env<'_> {
+impl std::fmt::Debug for EvalEnv<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Env").field("now", &self.now).finish_non_exhaustive()
     }

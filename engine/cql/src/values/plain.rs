@@ -2,7 +2,7 @@
 
 use firn_wide::Type;
 
-use super::{Context, Markers, Receiver, Term, literal, value::bytes_of_text};
+use super::{BoundTerm, Context, Markers, Receiver, literal, value::bytes_of_text};
 use crate::catalog::{Catalog, ColumnType};
 use crate::error::{Result, invalid};
 use crate::syntax::parse_term;
@@ -52,8 +52,8 @@ fn from_literal(of: &Type, text: &str) -> Result<Vec<u8>> {
     let of = ColumnType::frozen(of.clone());
     let receiver =
         Receiver { name: "value".into(), of, keyspace: String::new(), table: String::new() };
-    match Term::prepare(&parse_term(text)?, &receiver, &mut context)? {
-        Term::Constant(Some(bytes)) => Ok(bytes),
+    match BoundTerm::prepare(&parse_term(text)?, &receiver, &mut context)? {
+        BoundTerm::Constant(Some(bytes)) => Ok(bytes),
         _ => Err(invalid(format!("{text} is no constant"))),
     }
 }

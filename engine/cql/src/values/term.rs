@@ -6,8 +6,8 @@ use std::sync::Arc;
 use firn_wide::{Partitioner, Type};
 
 use super::function::{self, Function};
-use super::{Bound, ColumnSpec, Env, canonical, put_many, put_tuple};
-use crate::catalog::{Catalog, Column, ColumnType, Table, native_type};
+use super::{Bound, ColumnSpec, EvalEnv, canonical, put_many, put_tuple};
+use crate::catalog::{Catalog, ColumnType, TableColumn, TableSchema, native_type};
 use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::{self, Constant, ConstantKind, TermKind, TermPrimary};
 
@@ -26,7 +26,7 @@ pub struct Receiver {
 
 impl Receiver {
     /// A column.
-    pub fn column(table: &Table, column: &Column) -> Receiver {
+    pub fn column(table: &TableSchema, column: &TableColumn) -> Receiver {
         Receiver {
             name: column.name.clone(),
             of: column.of.clone(),
@@ -105,7 +105,7 @@ impl std::fmt::Debug for Context<'_> {
 
 /// What a term gives, borrowed where it can be.
 #[derive(Clone, Debug)]
-pub enum Given<'v> {
+pub enum GivenTerm<'v> {
     /// Nothing is said.
     Unset,
     /// No value.
@@ -116,17 +116,17 @@ pub enum Given<'v> {
 
 /// A prepared term.
 #[derive(Clone, Debug)]
-pub enum Term {
+pub enum BoundTerm {
     /// Known bytes, or null.
     Constant(Option<Vec<u8>>),
     /// What is bound to a marker of this number.
     Marker(u16, Type),
     /// A collection, tuple or user type of these; of a map, keys and values in turns.
-    Many(Type, Vec<Term>),
+    Many(Type, Vec<BoundTerm>),
     /// A user type whose fields are cells of their own: one that is unset is not there.
-    Fields(Vec<Term>),
+    Fields(Vec<BoundTerm>),
     /// What a function makes of these.
-    Call(Arc<Function>, Vec<Term>),
+    Call(Arc<Function>, Vec<BoundTerm>),
 }
 
 /// Whether a constant of this kind can be of the type.
@@ -298,7 +298,7 @@ fn has_marker(term: &ast::Term<'_>) -> bool {
     }
 }
 
-impl Term {
+impl BoundTerm {
     /// Checks a term against what is wanted.
     ///
     /// # Errors
@@ -307,7 +307,7 @@ impl Term {
         term: &ast::Term<'_>,
         receiver: &Receiver,
         context: &mut Context<'_>,
-    ) -> Result<Term> {
+    ) -> Result<BoundTerm> {
         match &term.kind {
             TermKind::Primary(primary) => prepare_primary(primary, receiver, context),
             TermKind::List(_) | TermKind::Set(_) | TermKind::Map(_) => {
@@ -315,7 +315,7 @@ impl Term {
             }
             TermKind::Tuple(parts) => match &receiver.of.of {
                 Type::Tuple(types) => prepare_tuple(parts, &types.clone(), receiver, context),
-                _ if parts.len() == 1 => Term::prepare(&parts[0], receiver, context),
+                _ if parts.len() == 1 => BoundTerm::prepare(&parts[0], receiver, context),
                 _ => Err(invalid(format!(
                     "Invalid tuple type literal for {} of type {}",
                     receiver.name, receiver.of
@@ -330,7 +330,7 @@ impl Term {
                     )));
                 }
                 let hinted = Receiver { of, ..receiver.clone() };
-                Term::prepare(&hint.1, &hinted, context)
+                BoundTerm::prepare(&hint.1, &hinted, context)
             }
             TermKind::Cast(..) | TermKind::Call(_) | TermKind::Negate(_) | TermKind::Binary(_) => {
                 prepare_computed(term, receiver, context)
@@ -341,30 +341,32 @@ impl Term {
     /// Its value, without a copy where it is there already.
     ///
     /// # Errors
-    /// As [`eval`](Term::eval).
-    pub fn value<'v>(&'v self, env: &Env<'v>) -> Result<Given<'v>> {
+    /// As [`eval`](BoundTerm::eval).
+    pub fn value<'v>(&'v self, env: &EvalEnv<'v>) -> Result<GivenTerm<'v>> {
         match self {
-            Term::Constant(Some(bytes)) => Ok(Given::Bytes(Cow::Borrowed(bytes))),
-            Term::Constant(None) => Ok(Given::Null),
-            Term::Marker(index, of) => {
+            BoundTerm::Constant(Some(bytes)) => Ok(GivenTerm::Bytes(Cow::Borrowed(bytes))),
+            BoundTerm::Constant(None) => Ok(GivenTerm::Null),
+            BoundTerm::Marker(index, of) => {
                 let bound = env
                     .bound
                     .get(usize::from(*index))
                     .ok_or_else(|| invalid("Invalid amount of bind variables"))?;
                 Ok(match bound {
-                    Bound::Unset => Given::Unset,
-                    Bound::Null => Given::Null,
+                    Bound::Unset => GivenTerm::Unset,
+                    Bound::Null => GivenTerm::Null,
                     Bound::Bytes(bytes) => {
                         of.validate(bytes).map_err(|e| invalid(e.0))?;
-                        Given::Bytes(canonical(of, bytes)?)
+                        GivenTerm::Bytes(canonical(of, bytes)?)
                     }
                 })
             }
-            Term::Many(..) | Term::Fields(_) | Term::Call(..) => Ok(match self.eval(env)? {
-                Bound::Unset => Given::Unset,
-                Bound::Null => Given::Null,
-                Bound::Bytes(bytes) => Given::Bytes(Cow::Owned(bytes)),
-            }),
+            BoundTerm::Many(..) | BoundTerm::Fields(_) | BoundTerm::Call(..) => {
+                Ok(match self.eval(env)? {
+                    Bound::Unset => GivenTerm::Unset,
+                    Bound::Null => GivenTerm::Null,
+                    Bound::Bytes(bytes) => GivenTerm::Bytes(Cow::Owned(bytes)),
+                })
+            }
         }
     }
 
@@ -372,14 +374,14 @@ impl Term {
     ///
     /// # Errors
     /// `Invalid` when a bound value is not of its type, or a function refuses its arguments.
-    pub fn eval(&self, env: &Env<'_>) -> Result<Bound> {
+    pub fn eval(&self, env: &EvalEnv<'_>) -> Result<Bound> {
         match self {
-            Term::Constant(_) | Term::Marker(..) => Ok(match self.value(env)? {
-                Given::Unset => Bound::Unset,
-                Given::Null => Bound::Null,
-                Given::Bytes(bytes) => Bound::Bytes(bytes.into_owned()),
+            BoundTerm::Constant(_) | BoundTerm::Marker(..) => Ok(match self.value(env)? {
+                GivenTerm::Unset => Bound::Unset,
+                GivenTerm::Null => Bound::Null,
+                GivenTerm::Bytes(bytes) => Bound::Bytes(bytes.into_owned()),
             }),
-            Term::Many(of, parts) => {
+            BoundTerm::Many(of, parts) => {
                 let mut values = Vec::with_capacity(parts.len());
                 for (i, part) in parts.iter().enumerate() {
                     values.push(match part.eval(env)? {
@@ -390,11 +392,11 @@ impl Term {
                 }
                 Ok(Bound::Bytes(put_many(of, values)?))
             }
-            Term::Fields(fields) => {
+            BoundTerm::Fields(fields) => {
                 let fields = fields.iter().map(|f| Ok(f.eval(env)?.bytes().map(<[u8]>::to_vec)));
                 Ok(Bound::Bytes(put_tuple(&fields.collect::<Result<Vec<_>>>()?)?))
             }
-            Term::Call(function, arguments) => {
+            BoundTerm::Call(function, arguments) => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
                     values.push(match argument.eval(env)? {
@@ -412,22 +414,24 @@ impl Term {
     /// Whether its value is the same whatever is bound and whenever it is.
     pub fn is_constant(&self) -> bool {
         match self {
-            Term::Constant(_) => true,
-            Term::Marker(..) => false,
-            Term::Many(_, parts) | Term::Fields(parts) => parts.iter().all(Term::is_constant),
-            Term::Call(function, arguments) => {
-                function.is_pure && arguments.iter().all(Term::is_constant)
+            BoundTerm::Constant(_) => true,
+            BoundTerm::Marker(..) => false,
+            BoundTerm::Many(_, parts) | BoundTerm::Fields(parts) => {
+                parts.iter().all(BoundTerm::is_constant)
+            }
+            BoundTerm::Call(function, arguments) => {
+                function.is_pure && arguments.iter().all(BoundTerm::is_constant)
             }
         }
     }
 
     /// Makes a constant of what never changes.
-    fn folded(self) -> Result<Term> {
+    fn folded(self) -> Result<BoundTerm> {
         if !self.is_constant() {
             return Ok(self);
         }
-        let env = Env { bound: &[], now: 0, random: &|| 0 };
-        Ok(Term::Constant(match self.eval(&env)? {
+        let env = EvalEnv { bound: &[], now: 0, random: &|| 0 };
+        Ok(BoundTerm::Constant(match self.eval(&env)? {
             Bound::Bytes(bytes) => Some(bytes),
             _ => None,
         }))
@@ -450,21 +454,21 @@ fn prepare_primary(
     primary: &TermPrimary<'_>,
     receiver: &Receiver,
     context: &mut Context<'_>,
-) -> Result<Term> {
+) -> Result<BoundTerm> {
     match primary {
         TermPrimary::Null if receiver.of.of.is_counter() => {
             Err(invalid("Invalid null value for counter increment/decrement"))
         }
-        TermPrimary::Null => Ok(Term::Constant(None)),
+        TermPrimary::Null => Ok(BoundTerm::Constant(None)),
         TermPrimary::Constant(c)
             if c.kind == ConstantKind::String
                 && c.text.eq_ignore_ascii_case("now")
                 && is_moment(receiver) =>
         {
-            Ok(Term::Call(Arc::new(function::current_timestamp()), vec![]))
+            Ok(BoundTerm::Call(Arc::new(function::current_timestamp()), vec![]))
         }
         TermPrimary::Constant(c) if fits(c.kind, &receiver.of.of) => {
-            Ok(Term::Constant(Some(constant_bytes(c, &receiver.of.of)?)))
+            Ok(BoundTerm::Constant(Some(constant_bytes(c, &receiver.of.of)?)))
         }
         TermPrimary::Constant(c) => Err(invalid(format!(
             "Invalid {} constant ({}) for \"{}\" of type {}",
@@ -475,7 +479,7 @@ fn prepare_primary(
         ))),
         TermPrimary::Marker(marker) => {
             context.markers.set(marker, receiver);
-            Ok(Term::Marker(marker.index, receiver.of.of.clone()))
+            Ok(BoundTerm::Marker(marker.index, receiver.of.of.clone()))
         }
         TermPrimary::User(fields) => prepare_user(fields, receiver, context),
     }
@@ -485,7 +489,7 @@ fn prepare_collection(
     term: &ast::Term<'_>,
     receiver: &Receiver,
     context: &mut Context<'_>,
-) -> Result<Term> {
+) -> Result<BoundTerm> {
     let (name, of) = (&receiver.name, &receiver.of);
     let (kind, terms): (_, Vec<&ast::Term<'_>>) = match &term.kind {
         TermKind::List(terms) => ("list", terms.iter().collect()),
@@ -518,13 +522,13 @@ fn prepare_collection(
             )));
         }
         let part = receiver.other(format!("{}({name})", words[i % 2]), types[i % 2].clone());
-        let prepared = Term::prepare(element, &part, context)?;
-        if matches!(prepared, Term::Constant(None)) {
+        let prepared = BoundTerm::prepare(element, &part, context)?;
+        if matches!(prepared, BoundTerm::Constant(None)) {
             return Err(invalid("null is not supported inside collections"));
         }
         parts.push(prepared);
     }
-    Term::Many(of.of.clone(), parts).folded()
+    BoundTerm::Many(of.of.clone(), parts).folded()
 }
 
 fn prepare_tuple(
@@ -532,7 +536,7 @@ fn prepare_tuple(
     types: &[Type],
     receiver: &Receiver,
     context: &mut Context<'_>,
-) -> Result<Term> {
+) -> Result<BoundTerm> {
     let name = &receiver.name;
     for (i, part) in parts.iter().enumerate() {
         let Some(of) = types.get(i) else {
@@ -552,17 +556,17 @@ fn prepare_tuple(
     }
     let prepared = parts.iter().zip(types).enumerate().map(|(i, (part, of))| {
         let part_receiver = receiver.other(format!("{name}[{i}]"), of.clone());
-        Term::prepare(part, &part_receiver, context)
+        BoundTerm::prepare(part, &part_receiver, context)
     });
     let prepared: Result<Vec<_>> = prepared.collect();
-    Term::Many(receiver.of.of.clone(), prepared?).folded()
+    BoundTerm::Many(receiver.of.of.clone(), prepared?).folded()
 }
 
 fn prepare_user(
-    fields: &[(ast::Name<'_>, ast::Term<'_>)],
+    fields: &[(ast::AstName<'_>, ast::Term<'_>)],
     receiver: &Receiver,
     context: &mut Context<'_>,
-) -> Result<Term> {
+) -> Result<BoundTerm> {
     let name = &receiver.name;
     let Type::Udt(udt) = &receiver.of.of else {
         return Err(invalid(format!(
@@ -581,7 +585,7 @@ fn prepare_user(
     let mut parts = vec![];
     for (field, of) in &udt.fields {
         let Some((_, term)) = fields.iter().find(|(n, _)| n.text == *field) else {
-            parts.push(Term::Constant(None));
+            parts.push(BoundTerm::Constant(None));
             continue;
         };
         if !is_assignable(term, of, context) {
@@ -590,16 +594,16 @@ fn prepare_user(
                 of.cql_name()
             )));
         }
-        parts.push(Term::prepare(
+        parts.push(BoundTerm::prepare(
             term,
             &receiver.other(format!("{name}.{field}"), of.clone()),
             context,
         )?);
     }
     let all = if receiver.of.multicell {
-        Term::Fields(parts)
+        BoundTerm::Fields(parts)
     } else {
-        Term::Many(receiver.of.of.clone(), parts)
+        BoundTerm::Many(receiver.of.of.clone(), parts)
     };
     all.folded()
 }
@@ -609,7 +613,7 @@ fn prepare_computed(
     term: &ast::Term<'_>,
     receiver: &Receiver,
     context: &mut Context<'_>,
-) -> Result<Term> {
+) -> Result<BoundTerm> {
     let of = &receiver.of.of;
     let wrong_type = |result: &Type| {
         invalid(format!(
@@ -638,9 +642,9 @@ fn prepare_computed(
                     return Err(function.wrong_argument(i, argument));
                 }
                 let wanted = receiver.other(format!("arg{i}({})", function.name), of.clone());
-                arguments.push(Term::prepare(argument, &wanted, context)?);
+                arguments.push(BoundTerm::prepare(argument, &wanted, context)?);
             }
-            Term::Call(Arc::new(function), arguments).folded()
+            BoundTerm::Call(Arc::new(function), arguments).folded()
         }
         TermKind::Cast(inner, to) => {
             let to = native_type(*to);
@@ -650,13 +654,13 @@ fn prepare_computed(
                 return Err(wrong_type(&to));
             }
             let argument =
-                Term::prepare(inner, &receiver.other(receiver.name.clone(), from), context)?;
-            Term::Call(Arc::new(function), vec![argument]).folded()
+                BoundTerm::prepare(inner, &receiver.other(receiver.name.clone(), from), context)?;
+            BoundTerm::Call(Arc::new(function), vec![argument]).folded()
         }
         TermKind::Negate(inner) => {
             let function = function::negate(of)?;
-            let argument = Term::prepare(inner, receiver, context)?;
-            Term::Call(Arc::new(function), vec![argument]).folded()
+            let argument = BoundTerm::prepare(inner, receiver, context)?;
+            BoundTerm::Call(Arc::new(function), vec![argument]).folded()
         }
         TermKind::Binary(binary) => {
             let side = |t: &ast::Term<'_>| {
@@ -683,14 +687,17 @@ fn prepare_computed(
             if !function::is_value_of(&function.result, of) {
                 return Err(wrong_type(&function.result));
             }
-            let left =
-                Term::prepare(&binary.left, &receiver.other(receiver.name.clone(), left), context)?;
-            let right = Term::prepare(
+            let left = BoundTerm::prepare(
+                &binary.left,
+                &receiver.other(receiver.name.clone(), left),
+                context,
+            )?;
+            let right = BoundTerm::prepare(
                 &binary.right,
                 &receiver.other(receiver.name.clone(), right),
                 context,
             )?;
-            Term::Call(Arc::new(function), vec![left, right]).folded()
+            BoundTerm::Call(Arc::new(function), vec![left, right]).folded()
         }
         _ => Err(invalid(format!("{term} can't be computed"))),
     }

@@ -7,7 +7,7 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::Result;
 use firn_kv::internals::base::key::Kind;
-use firn_kv::internals::base::ops::{Op, Ops, encode};
+use firn_kv::internals::base::ops::{Op, OpReader, encode};
 use firn_kv::internals::wal::format::SEGMENT_HEADER;
 use firn_kv::internals::wal::{Lsn, Wal, recover};
 use firn_testkit::rng::Rng;
@@ -298,7 +298,7 @@ pub fn read(env: &dyn Env, dir: &Path, from: Lsn) -> Result<Value> {
             Some((tree, Op::DeleteRange { start, end })) => json!([4, tree, hex(start), hex(end)]),
             None => Value::Null,
         };
-        records.push(json!([seq, Ops::new(payload).map(op).collect::<Vec<_>>()]));
+        records.push(json!([seq, OpReader::new(payload).map(op).collect::<Vec<_>>()]));
         Ok(())
     })?;
     Ok(json!({"from": from, "records": records}))

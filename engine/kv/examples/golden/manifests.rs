@@ -8,7 +8,8 @@ use firn_kv::MemEnv;
 use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::base::identity::{LogWriter, TableIdentity};
 use firn_kv::internals::manifest::{
-    AddedTable, Edit, Manifest, PersistedOptions, State, TableMeta, TreeState, manifest_name,
+    AddedTable, Edit, Manifest, ManifestState, PersistedOptions, TableMeta, TreeState,
+    manifest_name,
 };
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{Compression, FilterKind, Movement, Policy, Result, TreeOptions};
@@ -92,7 +93,7 @@ fn table(rng: &mut Rng, id: u64, first: u64) -> TableMeta {
 }
 
 /// An edit that fits the state.
-fn edit(rng: &mut Rng, state: &State) -> Edit {
+fn edit(rng: &mut Rng, state: &ManifestState) -> Edit {
     let tree = state.trees.keys().copied().collect::<Vec<_>>();
     let Some(&tree) = rng.choose(&tree).filter(|_| !rng.one_in(8)) else {
         let (id, flushed) = (state.next_tree + rng.below(2) as u32, rng.below(1 << 50));
@@ -159,9 +160,9 @@ struct Case {
     env: MemEnv,
     manifest: Manifest,
     number: u64,
-    state: State,
+    state: ManifestState,
     /// Where each frame begins, and the state before it.
-    frames: Vec<(usize, State)>,
+    frames: Vec<(usize, ManifestState)>,
     rng: Rng,
 }
 
@@ -170,14 +171,14 @@ impl Case {
         let (env, mut rng) = (MemEnv::new(seed), Rng::new(seed));
         let (dir, number) = (Path::new("/man"), 1 + rng.below(2_000_000));
         env.create_dir_all(dir)?;
-        let mut state = State {
+        let mut state = ManifestState {
             id: rng.next_u64(),
             parent: number.is_multiple_of(2).then_some(1 << 63 | number),
             writers: writers(number),
             created_micros: 1_577_836_800_000_000,
             next_file: number + 1,
             next_tree: 1,
-            ..State::default()
+            ..ManifestState::default()
         };
         if seed % 2 == 1 {
             // Every second one begins with what another one left.
@@ -224,7 +225,7 @@ impl Case {
 pub fn sound(seed: u64, frames: u64, made: &mut Made) -> Result<()> {
     let case = Case::new(seed, frames)?;
     let bytes = case.bytes()?;
-    let mut tell = |what: &str, bytes: Vec<u8>, state: &State| {
+    let mut tell = |what: &str, bytes: Vec<u8>, state: &ManifestState| {
         let name = format!("manifests/{seed:03}-{}", slug(what));
         made.sound(&name, "manifest", what, told(state));
         case.put(made, &name, bytes, None)
@@ -333,7 +334,7 @@ fn twice(from: u8) -> Vec<u8> {
 }
 
 /// A state as it is told: all but the options, which are compared field by field.
-pub fn told(state: &State) -> Value {
+pub fn told(state: &ManifestState) -> Value {
     let table = |t: &TableMeta| {
         json!({
             "id": t.id, "size": t.size, "entries": t.entries, "deletes": t.deletes, "merges": t.merges, "range_deletes": t.range_deletes,

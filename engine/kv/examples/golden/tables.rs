@@ -10,7 +10,7 @@ use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, MAX_KEY_LEN, MAX_SEQ, Trailer, compare};
 use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
 use firn_kv::internals::cache::Cache;
-use firn_kv::internals::sstable::{Table, TableOptions, TableWriter};
+use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions};
 use firn_kv::{Compression, FilterKind, FilterPrefix, Result, Summary, SummaryPass};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
@@ -255,7 +255,7 @@ impl Recipe {
     /// The table.
     pub fn table(&self) -> Result<Vec<u8>> {
         let (env, path) = (MemEnv::new(0), Path::new("/table"));
-        let options = TableOptions {
+        let options = WriterOptions {
             identity: TableIdentity { store: 1 << 63 | 5, unique: self.id },
             tree: 3,
             level: self.level,
@@ -268,7 +268,7 @@ impl Recipe {
             summary: self.summary.then(|| Arc::new(Facts) as Arc<dyn Summary>),
             merge: if self.shape == "merge operands" { "append".into() } else { String::new() },
             created_micros: 1_600_000_000_000_000 + self.id,
-            ..TableOptions::default()
+            ..WriterOptions::default()
         };
         let (entries, tombstones) = self.content();
         let mut w = TableWriter::new(env.create(path)?, path, self.id, options);

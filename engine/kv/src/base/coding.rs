@@ -56,15 +56,15 @@ pub fn u64_at(b: &[u8], at: usize) -> u64 {
 
 /// A bounds-checked reader over untrusted bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader<'a> {
+pub struct ByteReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     /// A reader at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Reader { bytes, at: 0 }
+        ByteReader { bytes, at: 0 }
     }
 
     /// Offset of the next byte to be read.
@@ -165,16 +165,16 @@ mod tests {
             let mut fixed = [0; 10];
             prop_assert_eq!(write_varint(&mut fixed, v), out.len());
             prop_assert_eq!(&fixed[..out.len()], &out[..]);
-            let mut r = Reader::new(&out);
+            let mut r = ByteReader::new(&out);
             prop_assert_eq!(r.varint(), Some(v));
             prop_assert!(r.is_empty());
-            prop_assert_eq!(Reader::new(&out[..out.len() - 1]).varint(), None);
+            prop_assert_eq!(ByteReader::new(&out[..out.len() - 1]).varint(), None);
         }
     }
 
     #[test]
     fn an_over_long_varint_is_refused() {
-        assert_eq!(Reader::new(&[0xff; 10]).varint(), None);
-        assert_eq!(Reader::new(&[0x80; 11]).varint(), None);
+        assert_eq!(ByteReader::new(&[0xff; 10]).varint(), None);
+        assert_eq!(ByteReader::new(&[0x80; 11]).varint(), None);
     }
 }

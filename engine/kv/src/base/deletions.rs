@@ -26,7 +26,7 @@ pub struct Deletions {
     keys: Vec<u8>,
     /// Where each bound ends in `keys`.
     ends: Vec<usize>,
-    spans: Vec<Span>,
+    spans: Vec<DeletedSpan>,
     newest: Vec<Seq>,
     /// The numbers of node `n` are `seqs[nodes[n]..nodes[n + 1]]`.
     nodes: Vec<u32>,
@@ -35,7 +35,7 @@ pub struct Deletions {
 
 /// A deletion, from one bound to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Span {
+struct DeletedSpan {
     from: u32,
     until: u32,
     seq: Seq,
@@ -43,7 +43,7 @@ struct Span {
 
 /// What holds for all keys of a stretch around the one that was asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch<'a> {
+pub struct DeletedStretch<'a> {
     /// The first key of the stretch.
     pub from: &'a [u8],
     /// The first key behind it; `None` when it has no end.
@@ -73,7 +73,7 @@ impl Deletions {
         let at = |key: &[u8]| bounds.partition_point(|b| *b < key) as u32;
         let spans = list
             .iter()
-            .map(|&(start, end, seq)| Span { from: at(start), until: at(end), seq })
+            .map(|&(start, end, seq)| DeletedSpan { from: at(start), until: at(end), seq })
             .collect();
         let mut made = Deletions { keys: bounds.concat(), spans, ..Deletions::default() };
         made.ends = bounds
@@ -208,11 +208,11 @@ impl Deletions {
     }
 
     /// The stretch around `key` of which a reader at `read` sees the same.
-    pub fn stretch(&self, key: &[u8], read: Seq) -> Stretch<'_> {
+    pub fn stretch(&self, key: &[u8], read: Seq) -> DeletedStretch<'_> {
         let n = self.bounds_before(key);
         let newest = if n == 0 || n > self.pieces() { None } else { self.newest_of(n - 1, read) };
         let from = n.checked_sub(1).map_or(&[][..], |i| self.bound(i));
-        Stretch { from, until: (n < self.ends.len()).then(|| self.bound(n)), newest }
+        DeletedStretch { from, until: (n < self.ends.len()).then(|| self.bound(n)), newest }
     }
 
     /// The fragments that tell readers at these snapshots (ascending), and of the newest state,
@@ -249,7 +249,7 @@ impl Deletions {
             + self.newest.capacity()
             + self.seqs.capacity()
             + self.nodes.capacity() / 2;
-        self.keys.capacity() + 8 * words + size_of::<Span>() * self.spans.capacity()
+        self.keys.capacity() + 8 * words + size_of::<DeletedSpan>() * self.spans.capacity()
     }
 }
 
@@ -262,7 +262,7 @@ impl<'a> FromIterator<&'a RangeTombstone> for Deletions {
 }
 
 /// The nodes that cover a span together.
-fn cover(span: Span, pieces: usize, mut f: impl FnMut(usize)) {
+fn cover(span: DeletedSpan, pieces: usize, mut f: impl FnMut(usize)) {
     let (mut from, mut until) = (span.from as usize + pieces, span.until as usize + pieces);
     while from < until {
         if from % 2 == 1 {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::key::Shown;
+use super::key::ShownKey;
 
 /// The engine's result type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -93,10 +93,10 @@ fn is_exhausted(e: &std::io::Error) -> bool {
 /// assert_eq!(e.to_string(), "corruption: checksum mismatch (file 000007.sst, offset 4096, data block)");
 /// ```
 #[derive(Clone)]
-pub struct Error(Arc<Inner>);
+pub struct Error(Arc<ErrorInner>);
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorInner {
     kind: ErrorKind,
     message: String,
     tree: Option<String>,
@@ -110,7 +110,7 @@ struct Inner {
 impl Error {
     /// An error of `kind` with a message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error(Arc::new(Inner {
+        Error(Arc::new(ErrorInner {
             kind,
             message: message.into(),
             tree: None,
@@ -165,7 +165,7 @@ impl Error {
         e
     }
 
-    fn edit(mut self, f: impl FnOnce(&mut Inner)) -> Self {
+    fn edit(mut self, f: impl FnOnce(&mut ErrorInner)) -> Self {
         f(Arc::make_mut(&mut self.0));
         self
     }
@@ -267,7 +267,7 @@ impl fmt::Display for Error {
             sep = ", ";
         }
         if let Some((a, b)) = &i.keys {
-            write!(f, "{sep}keys {} to {}", Shown(a), Shown(b))?;
+            write!(f, "{sep}keys {} to {}", ShownKey(a), ShownKey(b))?;
             sep = ", ";
         }
         if sep == ", " {

@@ -141,9 +141,9 @@ pub fn successor(key: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Prints a key in a message: escaped, and of a long one the first bytes and how many there are.
-pub(crate) struct Shown<'a>(pub &'a [u8]);
+pub(crate) struct ShownKey<'a>(pub &'a [u8]);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for ShownKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MOST: usize = 256;
         match self.0.split_at_checked(MOST) {
@@ -190,11 +190,11 @@ mod tests {
 
     #[test]
     fn messages_are_short_whatever_the_key() {
-        assert_eq!(Shown(b"").to_string(), "");
-        assert_eq!(Shown(b"a\xff").to_string(), "a\\xff");
-        assert_eq!(Shown(&[b'k'; 256]).to_string(), "k".repeat(256));
+        assert_eq!(ShownKey(b"").to_string(), "");
+        assert_eq!(ShownKey(b"a\xff").to_string(), "a\\xff");
+        assert_eq!(ShownKey(&[b'k'; 256]).to_string(), "k".repeat(256));
         assert_eq!(
-            Shown(&[b'k'; MAX_KEY_LEN]).to_string(),
+            ShownKey(&[b'k'; MAX_KEY_LEN]).to_string(),
             format!("{}… ({MAX_KEY_LEN} bytes)", "k".repeat(256))
         );
     }

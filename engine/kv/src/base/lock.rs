@@ -17,7 +17,7 @@ use firn_interleave as raw;
 #[cfg(not(interleave))]
 use parking_lot as raw;
 
-use super::rank::{Leaf, Rank};
+use super::rank::{Leaf, LockRank};
 
 /// What a thread holds: a count for each rank.
 #[cfg(all(debug_assertions, not(any(loom, interleave))))]
@@ -26,7 +26,7 @@ mod held {
     use std::marker::PhantomData;
     use std::sync::LazyLock;
 
-    use crate::base::rank::{Leaf, NAMES, Rank, may_be_several};
+    use crate::base::rank::{Leaf, LockRank, NAMES, may_be_several};
 
     thread_local! {
         static COUNTS: [Cell<u32>; NAMES.len()] = const { [const { Cell::new(0) }; NAMES.len()] };
@@ -41,9 +41,9 @@ mod held {
     }
 
     /// A lock of this rank that is held, or asked for.
-    pub(super) struct Held<R: Rank>(PhantomData<R>);
+    pub(super) struct Held<R: LockRank>(PhantomData<R>);
 
-    impl<R: Rank> Held<R> {
+    impl<R: LockRank> Held<R> {
         /// Asks for one.
         ///
         /// # Panics
@@ -88,7 +88,7 @@ mod held {
         );
     }
 
-    impl<R: Rank> Drop for Held<R> {
+    impl<R: LockRank> Drop for Held<R> {
         fn drop(&mut self) {
             COUNTS.with(|c| c[R::ORDER].set(c[R::ORDER].get().saturating_sub(1)));
         }
@@ -150,12 +150,12 @@ pub(crate) struct Mutex<T, R = Leaf> {
 }
 
 /// A [`Mutex`] that is held.
-pub(crate) struct MutexGuard<'a, T, R: Rank = Leaf> {
+pub(crate) struct MutexGuard<'a, T, R: LockRank = Leaf> {
     raw: raw::MutexGuard<'a, T>,
     held: Held<R>,
 }
 
-impl<T, R: Rank> Mutex<T, R> {
+impl<T, R: LockRank> Mutex<T, R> {
     /// A lock around a value.
     pub const fn new(value: T) -> Mutex<T, R> {
         Mutex { raw: raw::Mutex::new(value), rank: PhantomData }
@@ -177,7 +177,7 @@ impl<T, R: Rank> Mutex<T, R> {
     }
 }
 
-impl<T: Default, R: Rank> Default for Mutex<T, R> {
+impl<T: Default, R: LockRank> Default for Mutex<T, R> {
     fn default() -> Mutex<T, R> {
         Mutex::new(T::default())
     }
@@ -189,7 +189,7 @@ impl<T: fmt::Debug, R> fmt::Debug for Mutex<T, R> {
     }
 }
 
-impl<T, R: Rank> Deref for MutexGuard<'_, T, R> {
+impl<T, R: LockRank> Deref for MutexGuard<'_, T, R> {
     type Target = T;
 
     #[inline]
@@ -198,7 +198,7 @@ impl<T, R: Rank> Deref for MutexGuard<'_, T, R> {
     }
 }
 
-impl<T, R: Rank> DerefMut for MutexGuard<'_, T, R> {
+impl<T, R: LockRank> DerefMut for MutexGuard<'_, T, R> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.raw
@@ -218,14 +218,18 @@ impl Condvar {
 
     /// Gives the lock up until somebody notifies, and takes it again.
     #[track_caller]
-    pub fn wait<T, R: Rank>(&self, guard: &mut MutexGuard<'_, T, R>) {
+    pub fn wait<T, R: LockRank>(&self, guard: &mut MutexGuard<'_, T, R>) {
         guard.held.ask_again();
         self.0.wait(&mut guard.raw);
     }
 
     /// As [`wait`](Condvar::wait), at most so long. Whether that was too short.
     #[track_caller]
-    pub fn wait_for<T, R: Rank>(&self, guard: &mut MutexGuard<'_, T, R>, time: Duration) -> bool {
+    pub fn wait_for<T, R: LockRank>(
+        &self,
+        guard: &mut MutexGuard<'_, T, R>,
+        time: Duration,
+    ) -> bool {
         guard.held.ask_again();
         self.0.wait_for(&mut guard.raw, time).timed_out()
     }
@@ -244,18 +248,18 @@ pub(crate) struct RwLock<T, R = Leaf> {
 }
 
 /// A [`RwLock`] that is held for reading.
-pub(crate) struct RwLockReadGuard<'a, T, R: Rank = Leaf> {
+pub(crate) struct RwLockReadGuard<'a, T, R: LockRank = Leaf> {
     raw: raw::RwLockReadGuard<'a, T>,
     _held: Held<R>,
 }
 
 /// A [`RwLock`] that is held for writing.
-pub(crate) struct RwLockWriteGuard<'a, T, R: Rank = Leaf> {
+pub(crate) struct RwLockWriteGuard<'a, T, R: LockRank = Leaf> {
     raw: raw::RwLockWriteGuard<'a, T>,
     _held: Held<R>,
 }
 
-impl<T, R: Rank> RwLock<T, R> {
+impl<T, R: LockRank> RwLock<T, R> {
     /// A lock around a value.
     pub const fn new(value: T) -> RwLock<T, R> {
         RwLock { raw: raw::RwLock::new(value), rank: PhantomData }
@@ -285,13 +289,13 @@ impl<T, R: Rank> RwLock<T, R> {
     }
 }
 
-impl<T: Default, R: Rank> Default for RwLock<T, R> {
+impl<T: Default, R: LockRank> Default for RwLock<T, R> {
     fn default() -> RwLock<T, R> {
         RwLock::new(T::default())
     }
 }
 
-impl<T, R: Rank> Deref for RwLockReadGuard<'_, T, R> {
+impl<T, R: LockRank> Deref for RwLockReadGuard<'_, T, R> {
     type Target = T;
 
     #[inline]
@@ -300,7 +304,7 @@ impl<T, R: Rank> Deref for RwLockReadGuard<'_, T, R> {
     }
 }
 
-impl<T, R: Rank> Deref for RwLockWriteGuard<'_, T, R> {
+impl<T, R: LockRank> Deref for RwLockWriteGuard<'_, T, R> {
     type Target = T;
 
     #[inline]
@@ -309,7 +313,7 @@ impl<T, R: Rank> Deref for RwLockWriteGuard<'_, T, R> {
     }
 }
 
-impl<T, R: Rank> DerefMut for RwLockWriteGuard<'_, T, R> {
+impl<T, R: LockRank> DerefMut for RwLockWriteGuard<'_, T, R> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.raw

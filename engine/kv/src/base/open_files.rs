@@ -6,10 +6,10 @@
 //! (`env::closable`). Reads of what is cached or mapped never come here.
 //!
 //! Invariants:
-//! - Whoever opens a file counts it first (`Files::admit`) and then closes others while there are
-//!   too many. It waits for nobody: what others read at that moment stays open, so there may be as
-//!   many files beyond the bound as there are readers, until the next is opened. Readers wait for
-//!   each other only where they want the same file, and one of them opens it.
+//! - Whoever opens a file counts it first (`OpenFileList::admit`) and then closes others while
+//!   there are too many. It waits for nobody: what others read at that moment stays open, so there
+//!   may be as many files beyond the bound as there are readers, until the next is opened. Readers
+//!   wait for each other only where they want the same file, and one of them opens it.
 //! - What was used since it was last looked at is passed over once (a clock), so what is read often
 //!   stays open.
 //! - No lock is held while a file is closed but those of the file that is being opened and of the
@@ -158,7 +158,7 @@ pub(crate) fn relieve() -> bool {
 }
 
 /// The files of one Db under a bound.
-pub(crate) struct Files {
+pub(crate) struct OpenFileList {
     bound: OpenFiles,
     open: AtomicU64,
     reopened: AtomicU64,
@@ -166,7 +166,7 @@ pub(crate) struct Files {
 
 /// What counts an open file until it is dropped.
 pub(crate) struct Admitted {
-    files: Arc<Files>,
+    files: Arc<OpenFileList>,
     /// Whether the bound counts it too.
     is_bound: bool,
 }
@@ -195,9 +195,9 @@ pub struct FileStats {
     pub most: u64,
 }
 
-impl Files {
-    pub fn new(bound: OpenFiles) -> Arc<Files> {
-        Arc::new(Files { bound, open: AtomicU64::new(0), reopened: AtomicU64::new(0) })
+impl OpenFileList {
+    pub fn new(bound: OpenFiles) -> Arc<OpenFileList> {
+        Arc::new(OpenFileList { bound, open: AtomicU64::new(0), reopened: AtomicU64::new(0) })
     }
 
     /// Counts a file that is about to be opened, and closes others while there are too many.

@@ -5,7 +5,7 @@
 //! are numbered consecutively from the record's sequence number. Spec: `format-spec/README.md`,
 //! "Operations".
 
-use super::coding::{Reader, put_bytes, put_varint};
+use super::coding::{ByteReader, put_bytes, put_varint};
 use super::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN};
 
 /// The number of a tree in its Db.
@@ -62,15 +62,15 @@ pub fn encode(out: &mut Vec<u8>, tree: TreeId, op: Op<'_>) {
 /// Walks encoded operations. Yields `None` in place of the operation, once, where the bytes are not
 /// sound.
 #[derive(Clone, Debug)]
-pub struct Ops<'a>(Option<Reader<'a>>);
+pub struct OpReader<'a>(Option<ByteReader<'a>>);
 
-impl<'a> Ops<'a> {
+impl<'a> OpReader<'a> {
     /// A walk over `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Ops(Some(Reader::new(bytes)))
+        OpReader(Some(ByteReader::new(bytes)))
     }
 
-    fn read(r: &mut Reader<'a>) -> Option<(TreeId, Op<'a>)> {
+    fn read(r: &mut ByteReader<'a>) -> Option<(TreeId, Op<'a>)> {
         let op = r.u8()?;
         let tree = u32::try_from(r.varint()?).ok()?;
         let key = r.bytes().filter(|k| k.len() <= MAX_KEY_LEN)?;
@@ -88,7 +88,7 @@ impl<'a> Ops<'a> {
     }
 }
 
-impl<'a> Iterator for Ops<'a> {
+impl<'a> Iterator for OpReader<'a> {
     type Item = Option<(TreeId, Op<'a>)>;
 
     #[inline]
@@ -121,7 +121,7 @@ mod tests {
                 };
                 encode(&mut bytes, *tree, op);
             }
-            let back: Vec<_> = Ops::new(&bytes).collect();
+            let back: Vec<_> = OpReader::new(&bytes).collect();
             prop_assert_eq!(back.len(), ops.len());
             for (got, (k, tree, a, b)) in back.iter().zip(&ops) {
                 match got.unwrap() {
@@ -130,13 +130,13 @@ mod tests {
                 }
             }
             if bytes.len() > cut {
-                prop_assert!(Ops::new(&bytes[..bytes.len() - 1]).any(|o| o.is_none()) );
+                prop_assert!(OpReader::new(&bytes[..bytes.len() - 1]).any(|o| o.is_none()) );
             }
         }
 
         #[test]
         fn any_bytes_are_walked_without_panic(bytes: Vec<u8>) {
-            let _ = Ops::new(&bytes).count();
+            let _ = OpReader::new(&bytes).count();
         }
     }
 }

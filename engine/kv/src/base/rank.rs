@@ -18,7 +18,7 @@
 //! over those of the tables it is held for, and those of an ingestion over that of the log.
 
 /// The rank of a lock.
-pub(crate) trait Rank {
+pub(crate) trait LockRank {
     /// Its place in the list.
     #[cfg(all(debug_assertions, not(any(loom, interleave))))]
     const ORDER: usize;
@@ -29,7 +29,7 @@ macro_rules! ranks {
         #[cfg(all(debug_assertions, not(any(loom, interleave))))]
         enum Order { $($name),* }
         $($(#[$doc])* pub(crate) enum $name {}
-        impl Rank for $name {
+        impl LockRank for $name {
             #[cfg(all(debug_assertions, not(any(loom, interleave))))]
             const ORDER: usize = Order::$name as usize;
         })*

@@ -5,7 +5,7 @@
 //! key costs one binary search. Overlapping tombstones are cut at each other's ends by
 //! [`Deletions`]; cutting never changes which keys are covered by which sequence number.
 
-use super::deletions::{Deletions, Stretch};
+use super::deletions::{DeletedStretch, Deletions};
 use super::key::Seq;
 
 /// One range deletion: keys in `[start, end)` with a sequence number below `seq` are gone.
@@ -100,15 +100,15 @@ impl Fragments {
     }
 
     /// The stretch around `key` of which a reader at `read` sees the same.
-    pub fn stretch(&self, key: &[u8], read: Seq) -> Stretch<'_> {
+    pub fn stretch(&self, key: &[u8], read: Seq) -> DeletedStretch<'_> {
         let i = self.0.partition_point(|f| f.end.as_slice() <= key);
         let before = i.checked_sub(1).map_or(&[][..], |i| &self.0[i].end);
         match self.0.get(i) {
-            None => Stretch { from: before, until: None, newest: None },
+            None => DeletedStretch { from: before, until: None, newest: None },
             Some(f) if f.start.as_slice() <= key => {
-                Stretch { from: &f.start, until: Some(&f.end), newest: f.newest_at(read) }
+                DeletedStretch { from: &f.start, until: Some(&f.end), newest: f.newest_at(read) }
             }
-            Some(f) => Stretch { from: before, until: Some(&f.start), newest: None },
+            Some(f) => DeletedStretch { from: before, until: Some(&f.start), newest: None },
         }
     }
 

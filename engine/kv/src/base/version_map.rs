@@ -13,17 +13,17 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// A key, which versions share.
-pub type Key = Arc<[u8]>;
+pub type MapKey = Arc<[u8]>;
 
-type Link<V> = Option<Arc<Node<V>>>;
+type Link<V> = Option<Arc<MapNode<V>>>;
 
 /// A map from keys to values, in order of the keys.
 #[derive(Clone)]
 pub struct VersionMap<V>(Link<V>);
 
 #[derive(Clone)]
-struct Node<V> {
-    key: Key,
+struct MapNode<V> {
+    key: MapKey,
     value: V,
     height: u8,
     /// What comes before it, and what comes after.
@@ -43,7 +43,7 @@ impl<V: Clone> VersionMap<V> {
 
     /// Of the entries for whose keys `within` holds the first (going forward) or the last. Those
     /// are the last ones of the map then, or its first ones.
-    pub fn end(&self, forward: bool, within: impl Fn(&[u8]) -> bool) -> Option<(&Key, &V)> {
+    pub fn end(&self, forward: bool, within: impl Fn(&[u8]) -> bool) -> Option<(&MapKey, &V)> {
         let (mut at, mut found) = (&self.0, None);
         while let Some(n) = at {
             steps::count();
@@ -59,7 +59,7 @@ impl<V: Clone> VersionMap<V> {
     /// Gives the value that this one replaces.
     pub fn insert(&mut self, key: &[u8], value: V) -> Option<V> {
         let (left, found, right) = split(self.0.take(), key);
-        let node = Arc::new(Node { key: key.into(), value, height: 1, sides: [None, None] });
+        let node = Arc::new(MapNode { key: key.into(), value, height: 1, sides: [None, None] });
         self.0 = Some(join(left, node, right));
         found.map(|n| Arc::unwrap_or_clone(n).value)
     }
@@ -93,7 +93,7 @@ impl<V: Clone> VersionMap<V> {
 }
 
 /// The entries of a map, in order.
-pub struct Iter<'a, V>(Vec<&'a Node<V>>);
+pub struct Iter<'a, V>(Vec<&'a MapNode<V>>);
 
 impl<'a, V> Iter<'a, V> {
     fn descend(&mut self, mut at: &'a Link<V>) {
@@ -105,7 +105,7 @@ impl<'a, V> Iter<'a, V> {
 }
 
 impl<'a, V> Iterator for Iter<'a, V> {
-    type Item = (&'a Key, &'a V);
+    type Item = (&'a MapKey, &'a V);
 
     fn next(&mut self) -> Option<Self::Item> {
         let n = self.0.pop()?;
@@ -119,14 +119,14 @@ fn height<V>(link: &Link<V>) -> u8 {
     link.as_ref().map_or(0, |n| n.height)
 }
 
-impl<V: Clone> Node<V> {
+impl<V: Clone> MapNode<V> {
     fn measure(&mut self) {
         self.height = 1 + height(&self.sides[0]).max(height(&self.sides[1]));
     }
 }
 
 /// One tree of all before `node`, it, and all after it.
-fn join<V: Clone>(left: Link<V>, mut node: Arc<Node<V>>, right: Link<V>) -> Arc<Node<V>> {
+fn join<V: Clone>(left: Link<V>, mut node: Arc<MapNode<V>>, right: Link<V>) -> Arc<MapNode<V>> {
     let (l, r) = (height(&left), height(&right));
     match (left, right) {
         // The lower tree goes to where the edge of the higher one is about as high.
@@ -150,7 +150,7 @@ fn join<V: Clone>(left: Link<V>, mut node: Arc<Node<V>>, right: Link<V>) -> Arc<
 }
 
 /// Restores the balance of a node of which one side has grown by one.
-fn balance<V: Clone>(mut top: Arc<Node<V>>) -> Arc<Node<V>> {
+fn balance<V: Clone>(mut top: Arc<MapNode<V>>) -> Arc<MapNode<V>> {
     steps::count();
     let n = Arc::make_mut(&mut top);
     n.measure();
@@ -169,7 +169,7 @@ fn balance<V: Clone>(mut top: Arc<Node<V>>) -> Arc<Node<V>> {
 }
 
 /// Puts the node on one side of the top in its place.
-fn rotate<V: Clone>(mut top: Arc<Node<V>>, side: usize) -> Arc<Node<V>> {
+fn rotate<V: Clone>(mut top: Arc<MapNode<V>>, side: usize) -> Arc<MapNode<V>> {
     let n = Arc::make_mut(&mut top);
     let Some(mut child) = n.sides[side].take() else { return top };
     let c = Arc::make_mut(&mut child);
@@ -219,7 +219,7 @@ fn concat<V: Clone>(left: Link<V>, right: Link<V>) -> Link<V> {
     }
 }
 
-fn split_last<V: Clone>(mut top: Arc<Node<V>>) -> (Link<V>, Arc<Node<V>>) {
+fn split_last<V: Clone>(mut top: Arc<MapNode<V>>) -> (Link<V>, Arc<MapNode<V>>) {
     let n = Arc::make_mut(&mut top);
     match n.sides[1].take() {
         None => (n.sides[0].take(), top),
@@ -294,7 +294,7 @@ mod tests {
                     _ => {}
                 }
                 prop_assert_eq!(map.get(&b), plain.get(&b[..]));
-                let pair = |e: Option<(&Key, &u32)>| e.map(|(k, v)| (k.to_vec(), *v));
+                let pair = |e: Option<(&MapKey, &u32)>| e.map(|(k, v)| (k.to_vec(), *v));
                 let own = |e: Option<(&Vec<u8>, &u32)>| e.map(|(k, v)| (k.clone(), *v));
                 prop_assert_eq!(pair(map.end(true, |k| k >= &b[..])), own(plain.range(b.to_vec()..).next()));
                 prop_assert_eq!(pair(map.end(false, |k| k < &b[..])), own(plain.range(..b.to_vec()).next_back()));

@@ -14,24 +14,24 @@
 
 use std::sync::{Arc, Weak};
 
-use super::frame::State;
-use super::slab::{LOOSE, Place};
-use super::slot::{Garbage, Slots, Swept};
+use super::frame::FrameState;
+use super::slab::{LOOSE, SlabPlace};
+use super::slot::{CacheSlots, Garbage, Swept};
 use super::sync::epoch::Guard;
 
 /// Which slot leads to a frame.
 #[derive(Debug)]
-struct Entry {
-    slots: Weak<Slots>,
+struct ClockEntry {
+    slots: Weak<CacheSlots>,
     index: u32,
     size: u32,
 }
 
 /// The entries by place, and the hand.
 #[derive(Debug, Default)]
-pub(super) struct Clock {
-    chunks: Vec<Vec<Option<Entry>>>,
-    loose: Vec<Option<Entry>>,
+pub(super) struct ClockRing {
+    chunks: Vec<Vec<Option<ClockEntry>>>,
+    loose: Vec<Option<ClockEntry>>,
     /// Row (a chunk, or one past the last for the loose frames) and index of the next frame to look
     /// at.
     row: usize,
@@ -42,8 +42,8 @@ pub(super) struct Clock {
     linked_bytes: usize,
 }
 
-impl Clock {
-    fn row(&mut self, chunk: u32) -> &mut Vec<Option<Entry>> {
+impl ClockRing {
+    fn row(&mut self, chunk: u32) -> &mut Vec<Option<ClockEntry>> {
         if chunk == LOOSE {
             return &mut self.loose;
         }
@@ -55,24 +55,30 @@ impl Clock {
     }
 
     /// Whether the frame at `place` is linked.
-    pub(super) fn knows(&mut self, place: Place) -> bool {
+    pub(super) fn knows(&mut self, place: SlabPlace) -> bool {
         self.row(place.chunk).get(place.index as usize).is_some_and(Option::is_some)
     }
 
     /// The frame of `size` bytes at `place` has been linked as block `index` of `slots`.
-    pub(super) fn enter(&mut self, place: Place, slots: &Arc<Slots>, index: u32, size: usize) {
+    pub(super) fn enter(
+        &mut self,
+        place: SlabPlace,
+        slots: &Arc<CacheSlots>,
+        index: u32,
+        size: usize,
+    ) {
         let row = self.row(place.chunk);
         let at = place.index as usize;
         if at >= row.len() {
             row.resize_with(at + 1, || None);
         }
-        row[at] = Some(Entry { slots: Arc::downgrade(slots), index, size: size as u32 });
+        row[at] = Some(ClockEntry { slots: Arc::downgrade(slots), index, size: size as u32 });
         self.linked += 1;
         self.linked_bytes += size;
     }
 
     /// The frame at `place` has been unlinked or freed.
-    pub(super) fn forget(&mut self, place: Place) {
+    pub(super) fn forget(&mut self, place: SlabPlace) {
         let entry = self.row(place.chunk).get_mut(place.index as usize).and_then(Option::take);
         if let Some(entry) = entry {
             self.linked -= 1;
@@ -88,7 +94,7 @@ impl Clock {
 
 /// What a sweep is for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
+pub(super) struct ClockOrder {
     /// The class that needs room; `None` for any.
     pub(super) class: Option<usize>,
     /// Frames of that class to evict.
@@ -104,15 +110,15 @@ pub(super) struct Swath {
     pub(super) evicted: usize,
     /// Tables looked at, kept alive while the lock is held: dropping the last reference to one
     /// needs the lock.
-    tables: Vec<Arc<Slots>>,
+    tables: Vec<Arc<CacheSlots>>,
 }
 
 /// Looking at an empty place costs one unit of a sweep's work, at a frame this many.
 const FRAME_WORK: usize = 8;
 
-impl State {
+impl FrameState {
     /// Moves the hand until the order is met or the sweep's share of work is done.
-    pub(super) fn sweep(&mut self, order: Order, guard: &Guard, out: &mut Swath) {
+    pub(super) fn sweep(&mut self, order: ClockOrder, guard: &Guard, out: &mut Swath) {
         let mut work = FRAME_WORK * (64 + 8 * order.goal);
         let mut met = 0;
         while work > 0 && met < order.goal {
@@ -128,7 +134,7 @@ impl State {
                 _ => {
                     let index = self.clock.index;
                     self.clock.index += 1;
-                    Place { chunk, index: index as u32 }
+                    SlabPlace { chunk, index: index as u32 }
                 }
             };
             let force = order.force || self.clock.emptying;
@@ -145,7 +151,7 @@ impl State {
     /// Looks at one frame; `None` when no table leads there.
     fn sweep_one(
         &mut self,
-        place: Place,
+        place: SlabPlace,
         force: bool,
         guard: &Guard,
         out: &mut Swath,
@@ -160,7 +166,7 @@ impl State {
             .map(|t| t.sweep(entry.index as usize, place, force, guard, &mut out.garbage))
     }
 
-    fn next_row(&mut self, order: Order) {
+    fn next_row(&mut self, order: ClockOrder) {
         let clock = &mut self.clock;
         clock.index = 0;
         clock.row = if clock.row >= clock.chunks.len() { 0 } else { clock.row + 1 };

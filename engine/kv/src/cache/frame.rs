@@ -26,14 +26,14 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use super::clock::Clock;
-use super::slab::{HEADER, LOOSE, Place, Slab, class_size};
+use super::clock::ClockRing;
+use super::slab::{HEADER, LOOSE, Slab, SlabPlace, class_size};
 use super::sync::{AtomicU32, Mutex, MutexGuard, Ordering, fence};
 
 /// A cached block: dereferences to its bytes. Seen as `&Frame` for as long as an epoch is pinned;
-/// [`Frame::to_ref`] keeps it longer.
+/// [`CacheFrame::to_ref`] keeps it longer.
 #[repr(C, align(64))]
-pub struct Frame {
+pub struct CacheFrame {
     refs: AtomicU32,
     /// CLOCK's bit: read since the hand went by.
     hot: AtomicU32,
@@ -50,20 +50,20 @@ pub struct Frame {
     contents: loom::cell::UnsafeCell<()>,
 }
 
-debug_by!(Frame, "Frame", len, size);
+debug_by!(CacheFrame, "Frame", len, size);
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Frame>() == HEADER && align_of::<Frame>() == 64);
+const _: () = assert!(size_of::<CacheFrame>() == HEADER && align_of::<CacheFrame>() == 64);
 /// Where the contents begin; loom's atomics are larger.
-const DATA: usize = if cfg!(loom) { size_of::<Frame>() } else { HEADER };
+const DATA: usize = if cfg!(loom) { size_of::<CacheFrame>() } else { HEADER };
 
 // SAFETY: `pool` points to a `Pool`, which is `Send` and `Sync`; all else is atomic or never
 // changes while shared (argument 3).
-unsafe impl Send for Frame {}
+unsafe impl Send for CacheFrame {}
 // SAFETY: as above.
-unsafe impl Sync for Frame {}
+unsafe impl Sync for CacheFrame {}
 
-impl Frame {
+impl CacheFrame {
     /// A counted reference that outlives the epoch.
     #[inline]
     pub fn to_ref(&self) -> FrameRef {
@@ -97,8 +97,8 @@ impl Frame {
     }
 
     /// Where it lies.
-    pub(super) fn place(&self) -> Place {
-        Place { chunk: self.chunk, index: self.index }
+    pub(super) fn place(&self) -> SlabPlace {
+        SlabPlace { chunk: self.chunk, index: self.index }
     }
 
     /// Bytes of memory it takes.
@@ -117,7 +117,7 @@ impl Frame {
     }
 }
 
-impl Deref for Frame {
+impl Deref for CacheFrame {
     type Target = [u8];
 
     #[inline]
@@ -130,9 +130,9 @@ impl Deref for Frame {
     }
 }
 
-/// A counted reference to a [`Frame`], one pointer wide: clone it, send it, keep it. The memory is
-/// recycled when the last one goes.
-pub struct FrameRef(NonNull<Frame>);
+/// A counted reference to a [`CacheFrame`], one pointer wide: clone it, send it, keep it. The
+/// memory is recycled when the last one goes.
+pub struct FrameRef(NonNull<CacheFrame>);
 
 // SAFETY: a `FrameRef` gives `&Frame`, which is `Sync`, and may drop the frame from any thread,
 // which is `Send`.
@@ -142,7 +142,7 @@ unsafe impl Sync for FrameRef {}
 
 impl FrameRef {
     /// Gives up the reference without counting it down.
-    pub(super) fn into_raw(self) -> *mut Frame {
+    pub(super) fn into_raw(self) -> *mut CacheFrame {
         ManuallyDrop::new(self).0.as_ptr()
     }
 
@@ -150,13 +150,13 @@ impl FrameRef {
     ///
     /// # Safety
     /// `raw` must come from `into_raw`, and each such pointer may be taken back once.
-    pub(super) unsafe fn from_raw(raw: NonNull<Frame>) -> FrameRef {
+    pub(super) unsafe fn from_raw(raw: NonNull<CacheFrame>) -> FrameRef {
         FrameRef(raw)
     }
 
     /// Counts down; the frame when this was the last reference, which then must be given back to
     /// its pool.
-    fn count_down(self) -> Option<NonNull<Frame>> {
+    fn count_down(self) -> Option<NonNull<CacheFrame>> {
         let raw = ManuallyDrop::new(self).0;
         // SAFETY: the reference counted down is ours, so the header is alive.
         let last = unsafe { raw.as_ref() }.refs.fetch_sub(1, Ordering::Release) == 1;
@@ -168,10 +168,10 @@ impl FrameRef {
 }
 
 impl Deref for FrameRef {
-    type Target = Frame;
+    type Target = CacheFrame;
 
     #[inline]
-    fn deref(&self) -> &Frame {
+    fn deref(&self) -> &CacheFrame {
         // SAFETY: the frame lives as long as it is counted, and we are counted.
         unsafe { self.0.as_ref() }
     }
@@ -227,7 +227,7 @@ impl Deref for FrameMut {
 
 impl DerefMut for FrameMut {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let frame: &Frame = &self.0;
+        let frame: &CacheFrame = &self.0;
         #[cfg(loom)]
         frame.contents.with_mut(|_| ());
         // SAFETY: as for reading; the only reference to the frame is borrowed mutably (4).
@@ -243,58 +243,63 @@ pub(super) fn drop_all(frames: Vec<FrameRef>) {
 /// A place that is free no more and has no frame yet. Whoever has it makes the frame
 /// ([`Pool::frame`]).
 #[must_use]
-pub(super) struct Taken {
+pub(super) struct TakenFrame {
     at: *mut u8,
-    place: Place,
+    place: SlabPlace,
     size: usize,
     len: usize,
 }
 
 /// The memory of a cache and its books.
 pub(super) struct Pool {
-    state: Mutex<State>,
+    state: Mutex<FrameState>,
 }
 
 /// What the pool's lock guards.
-pub(super) struct State {
+pub(super) struct FrameState {
     pub(super) slab: Slab,
-    pub(super) clock: Clock,
-    memory: Memory,
+    pub(super) clock: ClockRing,
+    memory: FrameMemory,
 }
 
 impl Pool {
     /// A pool with chunks of `chunk_size` bytes, a power of two of 64 KiB to 2 MiB.
     pub(super) fn new(chunk_size: usize) -> Arc<Pool> {
-        let state = State {
+        let state = FrameState {
             slab: Slab::new(chunk_size),
-            clock: Clock::default(),
-            memory: Memory { chunk_size, regions: vec![] },
+            clock: ClockRing::default(),
+            memory: FrameMemory { chunk_size, regions: vec![] },
         };
         Arc::new(Pool { state: Mutex::new(state) })
     }
 
     /// Locks the books. No [`FrameRef`] and no `Arc` of slots may be dropped meanwhile.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, FrameState> {
         self.state.lock()
     }
 
     /// A place of a class that is free now, for a frame of `len` bytes.
-    pub(super) fn take(&self, state: &mut State, class: usize, len: usize) -> Option<Taken> {
+    pub(super) fn take(
+        &self,
+        state: &mut FrameState,
+        class: usize,
+        len: usize,
+    ) -> Option<TakenFrame> {
         let size = class_size(class);
         if len > size - DATA {
             return None;
         }
         let place = state.slab.take(class)?;
         let at = state.memory.base(place.chunk).wrapping_add(place.index as usize * size);
-        Some(Taken { at, place, size, len })
+        Some(TakenFrame { at, place, size, len })
     }
 
     /// The frame in a place that was taken. Without the pool's lock: it may be the first touch of
     /// the page, for which the system takes microseconds, and all who miss would wait for it.
-    pub(super) fn frame(self: &Arc<Self>, taken: Taken) -> FrameMut {
-        let Taken { at, place, size, len } = taken;
-        // SAFETY: the place is ours alone (1), because only `take` makes a `Taken` and it is used
-        // up here; it is `size` bytes long, which hold `len` and the header, and lies within a
+    pub(super) fn frame(self: &Arc<Self>, taken: TakenFrame) -> FrameMut {
+        let TakenFrame { at, place, size, len } = taken;
+        // SAFETY: the place is ours alone (1), because only `take` makes a `TakenFrame` and it is
+        // used up here; it is `size` bytes long, which hold `len` and the header, and lies within a
         // chunk of this pool.
         unsafe { self.make(at, place, size, len) }
     }
@@ -320,11 +325,11 @@ impl Pool {
     unsafe fn make(
         self: &Arc<Self>,
         at: *mut u8,
-        place: Place,
+        place: SlabPlace,
         size: usize,
         len: usize,
     ) -> FrameMut {
-        let header = Frame {
+        let header = CacheFrame {
             refs: AtomicU32::new(1),
             hot: AtomicU32::new(0),
             len: len as u32,
@@ -336,7 +341,7 @@ impl Pool {
             #[cfg(loom)]
             contents: loom::cell::UnsafeCell::new(()),
         };
-        let at = at.cast::<Frame>();
+        let at = at.cast::<CacheFrame>();
         // SAFETY: by this function's contract the memory is ours, aligned and large enough.
         unsafe {
             at.write(header);
@@ -345,7 +350,7 @@ impl Pool {
     }
 
     /// Gives frames back that were counted down to zero.
-    fn free(frames: impl Iterator<Item = NonNull<Frame>>) {
+    fn free(frames: impl Iterator<Item = NonNull<CacheFrame>>) {
         // The pools are let go only after their locks: dropping the last frame may drop its pool.
         let mut pools: Vec<Arc<Pool>> = vec![];
         let mut frames = frames.peekable();
@@ -368,9 +373,9 @@ impl Pool {
     }
 }
 
-impl State {
+impl FrameState {
     /// Takes back a frame that nobody references.
-    fn give(&mut self, frame: NonNull<Frame>) {
+    fn give(&mut self, frame: NonNull<CacheFrame>) {
         // SAFETY: counted down to zero by our caller, and not given back before.
         let header = unsafe { frame.as_ref() };
         #[cfg(loom)]
@@ -409,7 +414,7 @@ fn loose_layout(size: usize) -> Layout {
 }
 
 /// Address space in regions, cut into chunks.
-struct Memory {
+struct FrameMemory {
     chunk_size: usize,
     regions: Vec<Region>,
 }
@@ -417,7 +422,7 @@ struct Memory {
 /// Chunks in a region.
 const CHUNKS: usize = if cfg!(any(miri, loom, target_family = "wasm")) { 1 } else { 32 };
 
-impl Memory {
+impl FrameMemory {
     /// Sees to it that `chunks` chunks have addresses; false when the system has none to give.
     fn reserve(&mut self, chunks: usize) -> bool {
         while self.regions.len() * CHUNKS < chunks {

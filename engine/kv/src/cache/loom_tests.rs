@@ -7,14 +7,14 @@ use std::sync::Arc;
 use super::*;
 
 /// A cache whose first frame, holding `7`, is block 0 of a table.
-fn cached() -> (Arc<Pool>, Arc<Slots>) {
+fn cached() -> (Arc<Pool>, Arc<CacheSlots>) {
     let pool = Pool::new(64 << 10);
-    let slots = Arc::new(Slots::new(1));
+    let slots = Arc::new(CacheSlots::new(1));
     assert!(link(&pool, &slots, 7));
     (pool, slots)
 }
 
-fn link(pool: &Arc<Pool>, slots: &Slots, byte: u8) -> bool {
+fn link(pool: &Arc<Pool>, slots: &CacheSlots, byte: u8) -> bool {
     let mut state = pool.lock();
     let mut frame = pool.take(&mut state, 0, 1).or_else(|| {
         state.open_chunk(0, true);
@@ -29,10 +29,10 @@ fn link(pool: &Arc<Pool>, slots: &Slots, byte: u8) -> bool {
     frame.is_some_and(|f| slots.link(0, &f, &epoch::pin()).is_ok())
 }
 
-fn evict(slots: &Slots) {
+fn evict(slots: &CacheSlots) {
     let mut garbage = slot::Garbage::default();
     let guard = epoch::pin();
-    let place = slots.peek(0, &guard).map(Frame::place);
+    let place = slots.peek(0, &guard).map(CacheFrame::place);
     if let Some(place) = place {
         slots.sweep(0, place, true, &guard, &mut garbage);
     }
@@ -66,7 +66,7 @@ fn a_reader_beside_eviction_and_reuse_sees_whole_frames() {
 fn two_linkers_agree_on_one_frame() {
     loom::model(|| {
         let pool = Pool::new(64 << 10);
-        let slots = Arc::new(Slots::new(1));
+        let slots = Arc::new(CacheSlots::new(1));
         let other = {
             let (pool, slots) = (pool.clone(), slots.clone());
             loom::thread::spawn(move || link(&pool, &slots, 7))
@@ -82,7 +82,7 @@ fn two_linkers_agree_on_one_frame() {
 fn the_last_of_two_references_frees_the_frame_once() {
     loom::model(|| {
         let (pool, slots) = cached();
-        let kept = slots.get(0, &epoch::pin()).map(Frame::to_ref).unwrap();
+        let kept = slots.get(0, &epoch::pin()).map(CacheFrame::to_ref).unwrap();
         let other = loom::thread::spawn(move || assert_eq!(kept[0], 7));
         drop(slots);
         other.join().unwrap();

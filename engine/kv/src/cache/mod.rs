@@ -1,10 +1,10 @@
 //! Floor 1: the cache of decoded blocks. It knows nothing of tables.
 //!
-//! There is no hash table: each table has an array of [`Slots`], one word per block, that leads
-//! straight to the decoded block (a [`Frame`]) when it is cached. A point read pins an epoch, loads
-//! the word and reads the frame without a lock and without touching a reference count; what lives
-//! longer takes a [`FrameRef`]. Misses take one short lock. Eviction is CLOCK (`clock.rs`); memory
-//! comes from a slab of size classes (`slab.rs`, `frame.rs`) and is recycled.
+//! There is no hash table: each table has an array of [`CacheSlots`], one word per block, that
+//! leads straight to the decoded block (a [`CacheFrame`]) when it is cached. A point read pins an
+//! epoch, loads the word and reads the frame without a lock and without touching a reference count;
+//! what lives longer takes a [`FrameRef`]. Misses take one short lock. Eviction is CLOCK
+//! (`clock.rs`); memory comes from a slab of size classes (`slab.rs`, `frame.rs`) and is recycled.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -42,14 +42,14 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use frame::{Frame, FrameMut, FrameRef};
-pub use slot::Slots;
+pub use frame::{CacheFrame, FrameMut, FrameRef};
+pub use slot::CacheSlots;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use clock::{Order, Swath};
-use frame::{Pool, State};
+use clock::{ClockOrder, Swath};
+use frame::{FrameState, Pool};
 use slab::{HEADER, LOOSE, class_size};
 use sync::epoch::{self, Guard};
 
@@ -117,7 +117,7 @@ impl Cache {
             let (resident, linked) = (state.slab.resident(), state.clock.linked().0);
             let mut swath = Swath::default();
             if resident > bytes {
-                state.sweep(Order { class: None, goal: 256, force: true }, &guard, &mut swath);
+                state.sweep(ClockOrder { class: None, goal: 256, force: true }, &guard, &mut swath);
             }
             drop(state);
             drop(guard);
@@ -186,7 +186,7 @@ impl Cache {
     /// is well.
     fn make_room(
         &self,
-        state: &mut State,
+        state: &mut FrameState,
         capacity: usize,
         class: Option<usize>,
         incoming: usize,
@@ -211,7 +211,7 @@ impl Cache {
         };
         let mut swath = Swath::default();
         let force = state.slab.chunk_bytes() > capacity;
-        state.sweep(Order { class, goal, force }, guard, &mut swath);
+        state.sweep(ClockOrder { class, goal, force }, guard, &mut swath);
         Some(swath)
     }
 
@@ -235,7 +235,7 @@ impl Cache {
     /// and this one dropped. The frame is returned uncached when `i` is out of range, when it is
     /// cached already or comes from another cache, and when memory is short because readers hold
     /// back the epoch.
-    pub fn insert(&self, slots: &Arc<Slots>, i: usize, frame: FrameRef) -> FrameRef {
+    pub fn insert(&self, slots: &Arc<CacheSlots>, i: usize, frame: FrameRef) -> FrameRef {
         let Ok(index) = u32::try_from(i) else { return frame };
         if !frame.is_of(&self.pool) {
             return frame;

@@ -19,7 +19,7 @@ const NO_CLASS: usize = usize::MAX;
 
 /// Where a frame lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SlabPlace {
     /// The chunk's number or [`LOOSE`].
     pub(super) chunk: u32,
     /// The frame's number in the chunk.
@@ -43,7 +43,7 @@ pub(super) fn class_size(class: usize) -> usize {
 }
 
 #[derive(Debug)]
-struct Chunk {
+struct SlabChunk {
     class: usize,
     /// Places taken.
     live: u32,
@@ -60,7 +60,7 @@ struct Chunk {
 pub(super) struct Slab {
     chunk_size: usize,
     largest: usize,
-    chunks: Vec<Chunk>,
+    chunks: Vec<SlabChunk>,
     /// Chunks without a class whose memory is resident, and whose memory is not.
     empty: Vec<u32>,
     returned: Vec<u32>,
@@ -101,7 +101,7 @@ impl Slab {
     }
 
     /// A free place of this class.
-    pub(super) fn take(&mut self, class: usize) -> Option<Place> {
+    pub(super) fn take(&mut self, class: usize) -> Option<SlabPlace> {
         let number = *self.partial[class].last()?;
         let per_chunk = self.per_chunk(class);
         let chunk = &mut self.chunks[number as usize];
@@ -115,7 +115,7 @@ impl Slab {
             chunk.listed = None;
             self.partial[class].pop();
         }
-        Some(Place { chunk: number, index })
+        Some(SlabPlace { chunk: number, index })
     }
 
     /// Gives a class to an empty chunk, or to a new one when `may_grow`: its number, which is
@@ -125,7 +125,8 @@ impl Slab {
             Some(number) => number,
             None if !may_grow => return None,
             None => self.returned.pop().unwrap_or_else(|| {
-                let chunk = Chunk { class: NO_CLASS, live: 0, next: 0, free: vec![], listed: None };
+                let chunk =
+                    SlabChunk { class: NO_CLASS, live: 0, next: 0, free: vec![], listed: None };
                 self.chunks.push(chunk);
                 self.chunks.len() as u32 - 1
             }),
@@ -141,7 +142,7 @@ impl Slab {
     }
 
     /// Takes a place back.
-    pub(super) fn give(&mut self, place: Place) {
+    pub(super) fn give(&mut self, place: SlabPlace) {
         let chunk = &mut self.chunks[place.chunk as usize];
         let class = chunk.class;
         chunk.live -= 1;
@@ -178,17 +179,17 @@ impl Slab {
     }
 
     /// A number for a frame of `size` bytes that has an allocation of its own.
-    pub(super) fn take_loose(&mut self, size: usize) -> Place {
+    pub(super) fn take_loose(&mut self, size: usize) -> SlabPlace {
         self.loose_bytes += size;
         let index = self.loose_free.pop().unwrap_or_else(|| {
             self.loose_next += 1;
             self.loose_next - 1
         });
-        Place { chunk: LOOSE, index }
+        SlabPlace { chunk: LOOSE, index }
     }
 
     /// Takes back the number of a frame of `size` bytes.
-    pub(super) fn give_loose(&mut self, place: Place, size: usize) {
+    pub(super) fn give_loose(&mut self, place: SlabPlace, size: usize) {
         self.loose_bytes -= size;
         self.loose_free.push(place.index);
     }
@@ -205,8 +206,9 @@ impl Slab {
 
     /// Bytes of the frames taken.
     pub(super) fn live_bytes(&self) -> usize {
-        let taken =
-            |c: &Chunk| c.live as usize * if c.class == NO_CLASS { 0 } else { class_size(c.class) };
+        let taken = |c: &SlabChunk| {
+            c.live as usize * if c.class == NO_CLASS { 0 } else { class_size(c.class) }
+        };
         self.chunks.iter().map(taken).sum::<usize>() + self.loose_bytes
     }
 
@@ -273,7 +275,7 @@ mod tests {
                     prop_assert_eq!(slab.chunk(p.chunk as usize).unwrap().0, class);
                     taken.push(p);
                 } else {
-                    let p: Place = taken.swap_remove(pick % taken.len());
+                    let p: SlabPlace = taken.swap_remove(pick % taken.len());
                     set.remove(&(p.chunk, p.index));
                     slab.give(p);
                 }

@@ -9,23 +9,23 @@
 //! 3. The reference of an unlinked word is dropped only after the epoch: it goes into [`Garbage`],
 //!    from which there is no other way out. So a frame found while pinned stays alive, with a count
 //!    of at least one, until unpinned; that makes both `&'g Frame` and
-//!    [`Frame::to_ref`](super::Frame::to_ref) on it sound.
+//!    [`CacheFrame::to_ref`](super::CacheFrame::to_ref) on it sound.
 //! 4. All this needs every guard to be one of the default collector; this crate has no other.
 #![allow(unsafe_code)]
 
 use std::ptr;
 use std::ptr::NonNull;
 
-use super::frame::{Frame, FrameRef, drop_all};
-use super::slab::Place;
+use super::frame::{CacheFrame, FrameRef, drop_all};
+use super::slab::SlabPlace;
 use super::sync::epoch::{self, Guard};
 use super::sync::{AtomicPtr, Ordering};
 use crate::base::prefetch::fetch_line;
 
 /// The cached blocks of one table: `n` words, each empty or leading to a frame. Dropping it lets
 /// its frames go.
-pub struct Slots {
-    words: Box<[AtomicPtr<Frame>]>,
+pub struct CacheSlots {
+    words: Box<[AtomicPtr<CacheFrame>]>,
 }
 
 /// What became of a frame that the clock's hand came to.
@@ -39,10 +39,10 @@ pub(super) enum Swept {
     Evicted,
 }
 
-impl Slots {
+impl CacheSlots {
     /// `n` empty slots, at most 2^32.
-    pub fn new(n: usize) -> Slots {
-        Slots { words: (0..n).map(|_| AtomicPtr::new(ptr::null_mut())).collect() }
+    pub fn new(n: usize) -> CacheSlots {
+        CacheSlots { words: (0..n).map(|_| AtomicPtr::new(ptr::null_mut())).collect() }
     }
 
     /// How many slots there are.
@@ -58,7 +58,7 @@ impl Slots {
     /// The frame of block `i` when it is cached: no lock, no reference count; valid as long as
     /// `guard` is pinned.
     #[inline]
-    pub fn get<'g>(&self, i: usize, guard: &'g Guard) -> Option<&'g Frame> {
+    pub fn get<'g>(&self, i: usize, guard: &'g Guard) -> Option<&'g CacheFrame> {
         let frame = self.peek(i, guard)?;
         frame.touch();
         Some(frame)
@@ -67,7 +67,7 @@ impl Slots {
     /// Like [`get`](Self::get), but the frame counts as no hotter for it: for scans and
     /// compactions, which come by once.
     #[inline]
-    pub fn peek<'g>(&self, i: usize, _guard: &'g Guard) -> Option<&'g Frame> {
+    pub fn peek<'g>(&self, i: usize, _guard: &'g Guard) -> Option<&'g CacheFrame> {
         let raw = self.words.get(i)?.load(Ordering::Acquire);
         // SAFETY: a frame found in a word while pinned is alive until unpinned (3), and its header
         // was published (2).
@@ -103,7 +103,7 @@ impl Slots {
                 // SAFETY: the word did not take the reference, so it is still ours, to be dropped
                 // here; `frame` is another one.
                 drop(unsafe { FrameRef::from_raw(NonNull::new_unchecked(raw)) });
-                Err(self.peek(i, guard).map(Frame::to_ref))
+                Err(self.peek(i, guard).map(CacheFrame::to_ref))
             }
         }
     }
@@ -114,7 +114,7 @@ impl Slots {
     pub(super) fn sweep(
         &self,
         i: usize,
-        place: Place,
+        place: SlabPlace,
         force: bool,
         guard: &Guard,
         garbage: &mut Garbage,
@@ -143,7 +143,7 @@ impl Slots {
     }
 }
 
-impl Drop for Slots {
+impl Drop for CacheSlots {
     fn drop(&mut self) {
         let mut garbage = Garbage::default();
         for word in &mut self.words {
@@ -156,7 +156,7 @@ impl Drop for Slots {
     }
 }
 
-impl std::fmt::Debug for Slots {
+impl std::fmt::Debug for CacheSlots {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Slots({})", self.words.len())
     }

@@ -24,7 +24,7 @@ fn check(t: usize, i: usize, bytes: &[u8]) {
     assert!(bytes == want, "block {i} of table {t}");
 }
 
-fn load(cache: &Cache, slots: &Arc<Slots>, t: usize, i: usize) -> FrameRef {
+fn load(cache: &Cache, slots: &Arc<CacheSlots>, t: usize, i: usize) -> FrameRef {
     let mut frame = cache.allocate(len_of(i));
     contents(t, i, &mut frame);
     cache.insert(slots, i, frame.freeze())
@@ -62,7 +62,7 @@ fn a_block_of_4032_bytes_fills_one_aligned_page() {
 #[test]
 fn what_is_inserted_is_found_and_the_first_one_wins() {
     let cache = Cache::new(1 << 20);
-    let slots = Arc::new(Slots::new(4));
+    let slots = Arc::new(CacheSlots::new(4));
     let guard = epoch::pin();
     assert!(slots.get(0, &guard).is_none());
     assert!(slots.get(4, &guard).is_none());
@@ -88,14 +88,14 @@ fn what_is_inserted_is_found_and_the_first_one_wins() {
 #[test]
 fn dropping_slots_lets_frames_go_after_the_epoch() {
     let cache = Cache::new(1 << 20);
-    let slots = Arc::new(Slots::new(20));
+    let slots = Arc::new(CacheSlots::new(20));
     let kept = load(&cache, &slots, 1, 7);
     (0..20).for_each(|i| drop(load(&cache, &slots, 1, i)));
     let guard = epoch::pin();
-    let seen: Vec<&Frame> = (0..20).map(|i| slots.get(i, &guard).unwrap()).collect();
+    let seen: Vec<&CacheFrame> = (0..20).map(|i| slots.get(i, &guard).unwrap()).collect();
     drop(slots);
     // As many frames again do not disturb what a pinned reader sees.
-    let others = Arc::new(Slots::new(20));
+    let others = Arc::new(CacheSlots::new(20));
     (0..20).for_each(|i| drop(load(&cache, &others, 2, i)));
     (0..20).for_each(|i| check(1, i, seen[i]));
     drop(guard);
@@ -113,7 +113,7 @@ fn dropping_slots_lets_frames_go_after_the_epoch() {
 fn memory_stays_within_the_capacity() {
     let capacity = if SMALL { 256 << 10 } else { 4 << 20 };
     let cache = Cache::new(capacity);
-    let slots = Arc::new(Slots::new(if SMALL { 200 } else { 20_000 }));
+    let slots = Arc::new(CacheSlots::new(if SMALL { 200 } else { 20_000 }));
     for i in 0..slots.len() {
         drop(load(&cache, &slots, 1, i));
         let stats = cache.usage();
@@ -128,7 +128,7 @@ fn a_pinned_reader_cannot_make_garbage_grow() {
     let capacity = 512 << 10;
     let cache = Cache::new(capacity);
     let n = if SMALL { 300 } else { 3000 };
-    let slots = Arc::new(Slots::new(n));
+    let slots = Arc::new(CacheSlots::new(n));
     let guard = epoch::pin();
     for i in 0..n {
         check(1, i, &load(&cache, &slots, 1, i));
@@ -148,7 +148,7 @@ fn a_pinned_reader_cannot_make_garbage_grow() {
 #[test]
 fn frames_that_are_held_are_not_evicted() {
     let cache = Cache::new(256 << 10);
-    let slots = Arc::new(Slots::new(1000));
+    let slots = Arc::new(CacheSlots::new(1000));
     let held: Vec<_> = (0..8).map(|i| load(&cache, &slots, 1, i)).collect();
     (8..if SMALL { 200 } else { 1000 }).for_each(|i| drop(load(&cache, &slots, 1, i)));
     let guard = epoch::pin();
@@ -158,9 +158,10 @@ fn frames_that_are_held_are_not_evicted() {
 #[test]
 fn read_frames_survive_a_scan() {
     let cache = Cache::new(512 << 10); // 128 frames
-    let hot = Arc::new(Slots::new(40));
-    let scan = Arc::new(Slots::new(2000));
-    let frame = |slots: &Arc<Slots>, i| drop(cache.insert(slots, i, cache.allocate(4032).freeze()));
+    let hot = Arc::new(CacheSlots::new(40));
+    let scan = Arc::new(CacheSlots::new(2000));
+    let frame =
+        |slots: &Arc<CacheSlots>, i| drop(cache.insert(slots, i, cache.allocate(4032).freeze()));
     (0..40).for_each(|i| frame(&hot, i));
     for i in 0..if SMALL { 200 } else { 2000 } {
         (0..40).for_each(|h| assert!(hot.get(h, &epoch::pin()).is_some()));
@@ -175,7 +176,7 @@ fn memory_moves_between_size_classes_and_back_to_the_system() {
     let capacity = if SMALL { 256 << 10 } else { 2 << 20 };
     let cache = Cache::new(capacity);
     for len in [4032, 960, 7000, 4032, 200_000] {
-        let slots = Arc::new(Slots::new(3 * capacity / len));
+        let slots = Arc::new(CacheSlots::new(3 * capacity / len));
         // More than once, because the other tests of the process may hold back the epoch.
         assert!(settle(|| {
             for i in 0..slots.len() {
@@ -194,7 +195,7 @@ fn memory_moves_between_size_classes_and_back_to_the_system() {
         cache.usage().resident == 0
     }));
     assert_eq!(cache.usage().frames, 0);
-    let slots = Arc::new(Slots::new(1));
+    let slots = Arc::new(CacheSlots::new(1));
     assert_eq!(load(&cache, &slots, 1, 0).len(), len_of(0));
     assert!(slots.get(0, &epoch::pin()).is_none(), "a cache of nothing caches nothing");
 }
@@ -203,7 +204,7 @@ fn memory_moves_between_size_classes_and_back_to_the_system() {
 fn a_smaller_capacity_takes_effect() {
     let cache = Cache::new(8 << 20);
     let n = if SMALL { 100 } else { 1900 };
-    let slots = Arc::new(Slots::new(n));
+    let slots = Arc::new(CacheSlots::new(n));
     (0..n).for_each(|i| drop(load(&cache, &slots, 1, i)));
     let small = cache.usage().resident / 3;
     assert!(settle(|| {
@@ -226,8 +227,8 @@ fn threads_always_see_the_right_bytes() {
     let blocks = if SMALL { 40 } else { 1000 };
     let rounds = if SMALL { 60 } else { 60_000 };
     let cache = Cache::new(if SMALL { 64 << 10 } else { 2 << 20 });
-    let fresh = || Arc::new(Slots::new(blocks));
-    let tables: Vec<parking_lot::Mutex<Arc<Slots>>> =
+    let fresh = || Arc::new(CacheSlots::new(blocks));
+    let tables: Vec<parking_lot::Mutex<Arc<CacheSlots>>> =
         (0..TABLES).map(|_| parking_lot::Mutex::new(fresh())).collect();
     let (hits, misses, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|s| {

@@ -1,11 +1,12 @@
-//! The choice: from a [`Shape`] and its policy to the most urgent [`Job`], what there is to do in
-//! all, and how many runs are too many.
+//! The choice: from a [`TreeShape`] and its policy to the most urgent [`CompactionJob`], what there
+//! is to do in all, and how many runs are too many.
 //!
 //! `deletes` is common to all policies that merge, `expired` to all.
 //!
 //! Invariants:
 //!
-//! 1. Every job that leaves here has passed [`Job::check`] on the shape that it was made from.
+//! 1. Every job that leaves here has passed [`CompactionJob::check`] on the shape that it was made
+//!    from.
 //! 2. From any legal shape, finitely many jobs lead to a shape with which the policy is content,
 //!    while nothing is flushed. So a tree may be opened with another policy than the one that
 //!    shaped it.
@@ -17,13 +18,13 @@
 use std::ops::Range;
 
 use super::policy::Policy;
-use super::shape::{self, Action, Job, KeyRange, Reason, Shape, TableShape};
+use super::shape::{self, Action, CompactionJob, Reason, TableKeys, TableShape, TreeShape};
 use super::strategy::Strategy;
-use super::view::{MAX_FAN, View};
+use super::view::{MAX_FAN, ShapeView};
 use super::{deletes, expired};
 
 /// All that the policy wants done, in no order.
-fn wishes(policy: &dyn Strategy, view: &View<'_>) -> Vec<Job> {
+fn wishes(policy: &dyn Strategy, view: &ShapeView<'_>) -> Vec<CompactionJob> {
     let mut jobs = policy.wishes(view);
     jobs.extend(expired::wishes(view));
     if policy.merges() {
@@ -32,7 +33,7 @@ fn wishes(policy: &dyn Strategy, view: &View<'_>) -> Vec<Job> {
     jobs
 }
 
-fn pick_in(policy: &dyn Strategy, view: &View<'_>) -> Option<Job> {
+fn pick_in(policy: &dyn Strategy, view: &ShapeView<'_>) -> Option<CompactionJob> {
     let mut jobs = wishes(policy, view);
     // Stable: of equally urgent jobs the first wish wins.
     jobs.sort_by(|a, b| b.score.total_cmp(&a.score));
@@ -42,23 +43,23 @@ fn pick_in(policy: &dyn Strategy, view: &View<'_>) -> Option<Job> {
 }
 
 /// Gives the job the cuts of the policy.
-fn cut(policy: &dyn Strategy, shape: &Shape, job: &mut Job) {
+fn cut(policy: &dyn Strategy, shape: &TreeShape, job: &mut CompactionJob) {
     if let Some(cuts) = policy.cuts(shape, job) {
         job.cuts = cuts;
     }
 }
 
 /// The most urgent job that can start now, besides those whose inputs are busy; `None` when there
-/// is none. To start jobs in parallel, mark the inputs ([`Shape::set_busy`]) and call again.
-pub fn pick(policy: &Policy, shape: &Shape) -> Option<Job> {
-    pick_in(policy.strategy(), &View::new(shape, true))
+/// is none. To start jobs in parallel, mark the inputs ([`TreeShape::set_busy`]) and call again.
+pub fn pick(policy: &Policy, shape: &TreeShape) -> Option<CompactionJob> {
+    pick_in(policy.strategy(), &ShapeView::new(shape, true))
 }
 
 /// Estimate, in bytes of input, of what must be rewritten until the policy is content, jobs that
 /// are running included. Moves and drops cost nothing. 0 when the policy is content.
-pub fn debt(policy: &Policy, shape: &Shape) -> u64 {
+pub fn debt(policy: &Policy, shape: &TreeShape) -> u64 {
     let policy = policy.strategy();
-    let mut view = View::new(shape, false);
+    let mut view = ShapeView::new(shape, false);
     let mut bytes = 0;
     // What wants to run now. What that will lead to only some policies foresee.
     for _ in 0..MAX_FAN {
@@ -79,8 +80,8 @@ pub fn debt(policy: &Policy, shape: &Shape) -> u64 {
 
 /// The numbers of runs, to be compared with `shape.runs.len()`, at which writes are slowed and
 /// stopped. A tree with as many as the first has work that can be picked or is running.
-pub fn run_limits(policy: &Policy, shape: &Shape) -> (usize, usize) {
-    let crowd = policy.strategy().crowd(&View::new(shape, false));
+pub fn run_limits(policy: &Policy, shape: &TreeShape) -> (usize, usize) {
+    let crowd = policy.strategy().crowd(&ShapeView::new(shape, false));
     crowd.map_or((usize::MAX, usize::MAX), |soft| (soft, soft * 2 + 4))
 }
 
@@ -99,17 +100,17 @@ pub struct Blocked;
 /// [`Blocked`] when a busy table is in the way.
 pub fn manual(
     policy: &Policy,
-    shape: &Shape,
+    shape: &TreeShape,
     range: Option<(&[u8], &[u8])>,
     force: bool,
-) -> Result<Option<Job>, Blocked> {
+) -> Result<Option<CompactionJob>, Blocked> {
     let policy = policy.strategy();
     if !policy.merges() {
         return Ok(None);
     }
-    let view = View::new(shape, true);
+    let view = ShapeView::new(shape, true);
     let Some((lo, hi)) = shape::hull(shape.tables()) else { return Ok(None) };
-    let mut covered: KeyRange =
+    let mut covered: TableKeys =
         range.map_or((lo.clone(), hi.clone()), |(lo, hi)| (lo.into(), hi.into()));
     let mut picked: Vec<(usize, Range<usize>)> = Vec::new();
     for (r, run) in shape.runs.iter().enumerate() {
@@ -130,7 +131,7 @@ pub fn manual(
     let run = view.run(oldest);
     let whole = picked.last().is_some_and(|(_, tables)| tables.len() == run.tables.len());
     let output = if whole && run.level == 0 { view.below(oldest) } else { run.place() };
-    let mut job = Job {
+    let mut job = CompactionJob {
         reason: Reason::Manual,
         action: Action::Merge,
         inputs: picked.into_iter().map(|(r, tables)| view.input(r, tables)).collect(),

@@ -10,14 +10,17 @@
 //!
 //! *Trigger* age; *granularity* one table; *movement* the oldest delete first. Scores 2 and more.
 
-use super::shape::{Action, Job, Reason};
-use super::view::View;
+use super::shape::{Action, CompactionJob, Reason};
+use super::view::ShapeView;
 
 /// How many overdue tables are offered at once; jobs that run may stand in the way of some.
 const MOST: usize = 16;
 
 /// `apart` says of two runs that data may not pass from one to the other.
-pub(super) fn wishes(view: &View<'_>, apart: &dyn Fn(usize, usize) -> bool) -> Vec<Job> {
+pub(super) fn wishes(
+    view: &ShapeView<'_>,
+    apart: &dyn Fn(usize, usize) -> bool,
+) -> Vec<CompactionJob> {
     let limit = view.shape.tombstone_age_secs.saturating_mul(1_000_000);
     if limit == 0 {
         return Vec::new();
@@ -53,7 +56,13 @@ pub(super) fn wishes(view: &View<'_>, apart: &dyn Fn(usize, usize) -> bool) -> V
         .collect()
 }
 
-fn down(view: &View<'_>, r: usize, t: usize, next: Option<usize>, score: f64) -> Option<Job> {
+fn down(
+    view: &ShapeView<'_>,
+    r: usize,
+    t: usize,
+    next: Option<usize>,
+    score: f64,
+) -> Option<CompactionJob> {
     let table = view.table(r, t);
     if let Some(k) = next {
         return view.push(r, t..t + 1, Some(k), view.run(k).place(), Reason::TombstoneAge, score);

@@ -406,7 +406,7 @@ impl Parameter for Vec<i32> {
 }
 
 /// A policy's type, as [`policy!`] makes it.
-pub(super) trait Described: Sized {
+pub(super) trait DescribedPolicy: Sized {
     const DESCRIPTION: Description;
     /// The values of the parameters, in their order.
     fn values(&self) -> Vec<Value>;
@@ -468,7 +468,7 @@ macro_rules! policy {
             }
         }
 
-        impl $crate::compaction::describe::Described for $type {
+        impl $crate::compaction::describe::DescribedPolicy for $type {
             const DESCRIPTION: $crate::compaction::describe::Description = {
                 use $crate::compaction::describe::{Description, Param, Parameter};
                 #[allow(unused_imports, reason = "few policies have all kinds")]

@@ -9,10 +9,10 @@
 
 use std::collections::HashSet;
 
-use super::shape::{Action, Input, Job, Reason, RunShape, TableShape};
-use super::view::View;
+use super::shape::{Action, CompactionInput, CompactionJob, Reason, RunShape, TableShape};
+use super::view::ShapeView;
 
-pub(super) fn wishes(view: &View<'_>) -> Option<Job> {
+pub(super) fn wishes(view: &ShapeView<'_>) -> Option<CompactionJob> {
     let is_gone = |t: &TableShape| t.gone_micros.is_some_and(|gone| gone <= view.shape.now_micros);
     if !view.shape.tables().any(is_gone) {
         return None;
@@ -24,7 +24,7 @@ pub(super) fn wishes(view: &View<'_>) -> Option<Job> {
 /// Ids of the tables that may go and that `wanted` asks for, oldest first. None has anything
 /// beneath it that stays.
 pub(super) fn oldest_first(
-    view: &View<'_>,
+    view: &ShapeView<'_>,
     mut wanted: impl FnMut(&TableShape) -> bool,
 ) -> HashSet<u64> {
     let mut gone = HashSet::new();
@@ -49,21 +49,21 @@ pub(super) fn oldest_first(
 
 /// The job that drops them.
 pub(super) fn drop_job(
-    view: &View<'_>,
+    view: &ShapeView<'_>,
     gone: &HashSet<u64>,
     reason: Reason,
     score: f64,
-) -> Option<Job> {
-    let mut inputs: Vec<Input> = Vec::new();
+) -> Option<CompactionJob> {
+    let mut inputs: Vec<CompactionInput> = Vec::new();
     for run in &view.shape.runs {
         let tables: Vec<u64> =
             run.tables.iter().map(|t| t.id).filter(|id| gone.contains(id)).collect();
         if !tables.is_empty() {
-            inputs.push(Input { level: run.level, run: run.number, tables });
+            inputs.push(CompactionInput { level: run.level, run: run.number, tables });
         }
     }
     let (output_level, output_run) = inputs.last().map(|i| (i.level, i.run))?;
-    Some(Job {
+    Some(CompactionJob {
         reason,
         action: Action::Drop,
         inputs,

@@ -24,5 +24,7 @@ mod view;
 
 pub use choose::{Blocked, debt, manual, pick, run_limits};
 pub use pace::{delay, fill_delay, pressure};
-pub use shape::{Action, Cuts, Input, Job, Reason, RunShape, Shape, TableShape};
+pub use shape::{
+    Action, CompactionInput, CompactionJob, Cuts, Reason, RunShape, TableShape, TreeShape,
+};
 pub use space::{SpaceBound, fits, one_copy, space_bound};

@@ -9,7 +9,7 @@
 
 use super::choose::run_limits;
 use super::policy::Policy;
-use super::shape::Shape;
+use super::shape::TreeShape;
 
 /// The slowest that pacing makes a writer: 1 KiB in this many nanoseconds (4 MiB/s).
 pub const MAX_NANOS_PER_KIB: u64 = 250_000;
@@ -20,7 +20,7 @@ const FIRST_GUESS: u64 = 5_000;
 
 /// How far a tree is between its policy's soft and hard limits of runs: 0 is fine, 1 is at the hard
 /// limit.
-pub fn pressure(policy: &Policy, shape: &Shape) -> f64 {
+pub fn pressure(policy: &Policy, shape: &TreeShape) -> f64 {
     let (soft, hard) = run_limits(policy, shape);
     let runs = shape.runs.len();
     if runs <= soft {

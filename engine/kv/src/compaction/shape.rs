@@ -1,11 +1,12 @@
-//! Plain data: what a tree looks like ([`Shape`]) and what a compaction would do to it ([`Job`]).
+//! Plain data: what a tree looks like ([`TreeShape`]) and what a compaction would do to it
+//! ([`CompactionJob`]).
 //!
 //! A tree holds sorted *runs*, newest first, ordered by level ascending, then number descending. A
 //! run's tables are sorted and disjoint in user keys. A flush makes a new run at level 0 with a
 //! number higher than any before.
 //!
-//! Invariants, which [`Job::check`] verifies for every job, so that engine, simulator and tests can
-//! refuse a wrong one:
+//! Invariants, which [`CompactionJob::check`] verifies for every job, so that engine, simulator and
+//! tests can refuse a wrong one:
 //!
 //! 1. *Age*: of one user key, the versions in an earlier run are newer than those in any later run.
 //!    So of every two overlapping tables of which one is taken and one is left, the order between
@@ -28,13 +29,13 @@ use std::sync::Arc;
 pub const MAX_LEVEL: u8 = 62;
 
 /// The smallest and the largest key of a range, inclusive.
-pub type KeyRange = (Arc<[u8]>, Arc<[u8]>);
+pub type TableKeys = (Arc<[u8]>, Arc<[u8]>);
 /// The same, borrowed from tables.
 pub(super) type Bounds<'a> = (&'a Arc<[u8]>, &'a Arc<[u8]>);
 
 /// A tree at one moment, as far as a compaction policy needs to know it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Shape {
+pub struct TreeShape {
     /// The clock, in microseconds since the epoch.
     pub now_micros: u64,
     /// Size at which a memtable is flushed, in bytes.
@@ -147,27 +148,27 @@ impl RunShape {
 
     /// The place of this run in the order of runs.
     #[inline]
-    pub fn place(&self) -> Place {
-        Place { level: self.level, number: self.number }
+    pub fn place(&self) -> ShapePlace {
+        ShapePlace { level: self.level, number: self.number }
     }
 }
 
 /// Where a run stands. Smaller is newer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct ShapePlace {
     /// The level.
     pub level: u8,
     /// The number within the level, higher is newer.
     pub number: u64,
 }
 
-impl Ord for Place {
+impl Ord for ShapePlace {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.level.cmp(&other.level).then(other.number.cmp(&self.number))
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for ShapePlace {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -235,7 +236,7 @@ pub enum Action {
 
 /// Tables of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Input {
+pub struct CompactionInput {
     /// The run's level.
     pub level: u8,
     /// The run's number.
@@ -256,13 +257,13 @@ pub struct Cuts {
 
 /// One unit of compaction work.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Job {
+pub struct CompactionJob {
     /// Why.
     pub reason: Reason,
     /// What.
     pub action: Action,
     /// From what, newest run first.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<CompactionInput>,
     /// Level of the output run. Of a drop: the level of the oldest input.
     pub output_level: u8,
     /// Number of the output run, which may exist already. Of a drop: the number of the oldest
@@ -274,7 +275,7 @@ pub struct Job {
     pub score: f64,
 }
 
-impl fmt::Display for Job {
+impl fmt::Display for CompactionJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let action = match self.action {
             Action::Merge => "merge",
@@ -304,39 +305,39 @@ fn ids(tables: &[u64]) -> String {
 }
 
 /// The inputs of a job found in a shape: run index, table indexes.
-struct Found {
+struct FoundTables {
     tables: Vec<(usize, usize)>,
     taken: HashSet<u64>,
 }
 
-impl Job {
+impl CompactionJob {
     /// Where the outputs go.
-    pub fn output(&self) -> Place {
-        Place { level: self.output_level, number: self.output_run }
+    pub fn output(&self) -> ShapePlace {
+        ShapePlace { level: self.output_level, number: self.output_run }
     }
 
     /// Bytes of the inputs.
-    pub fn bytes(&self, shape: &Shape) -> u64 {
+    pub fn bytes(&self, shape: &TreeShape) -> u64 {
         let taken: HashSet<u64> =
             self.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         shape.tables().filter(|t| taken.contains(&t.id)).map(|t| t.size).sum()
     }
 
     /// Bytes that the job reads and writes again: those of its inputs when it is a merge, else 0.
-    pub fn rewritten(&self, shape: &Shape) -> u64 {
+    pub fn rewritten(&self, shape: &TreeShape) -> u64 {
         if self.action == Action::Merge { self.bytes(shape) } else { 0 }
     }
 
     /// The smallest key range that covers all inputs; `None` when one is not in the shape or there
     /// are none.
-    pub fn range(&self, shape: &Shape) -> Option<KeyRange> {
+    pub fn range(&self, shape: &TreeShape) -> Option<TableKeys> {
         let found = self.find(shape).ok()?;
         hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
             .map(|(a, b)| (a.clone(), b.clone()))
     }
 
     /// Whether nothing older than the inputs, in their key range, stays: then deletes may go.
-    pub fn is_bottom(&self, shape: &Shape) -> bool {
+    pub fn is_bottom(&self, shape: &TreeShape) -> bool {
         let Ok(found) = self.find(shape) else { return false };
         let Some((lo, hi)) = hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
         else {
@@ -346,14 +347,14 @@ impl Job {
         shape.runs[oldest + 1..].iter().all(|run| run.overlapping(lo, hi).is_empty())
     }
 
-    fn find(&self, shape: &Shape) -> Result<Found, String> {
-        let runs: HashMap<Place, usize> =
+    fn find(&self, shape: &TreeShape) -> Result<FoundTables, String> {
+        let runs: HashMap<ShapePlace, usize> =
             shape.runs.iter().enumerate().map(|(i, r)| (r.place(), i)).collect();
         let mut tables = Vec::new();
         let mut taken = HashSet::new();
         let mut previous = None;
         for input in &self.inputs {
-            let place = Place { level: input.level, number: input.run };
+            let place = ShapePlace { level: input.level, number: input.run };
             let Some(&r) = runs.get(&place) else {
                 return Err(format!("no run L{}#{}", input.level, input.run));
             };
@@ -382,21 +383,26 @@ impl Job {
                 tables.push((r, t));
             }
         }
-        if tables.is_empty() { Err("no inputs".to_owned()) } else { Ok(Found { tables, taken }) }
+        if tables.is_empty() {
+            Err("no inputs".to_owned())
+        } else {
+            Ok(FoundTables { tables, taken })
+        }
     }
 
     /// Whether this job may start on this shape: the invariants above.
     ///
     /// # Errors
     /// A sentence that names the first thing found wrong.
-    pub fn check(&self, shape: &Shape) -> Result<(), String> {
+    pub fn check(&self, shape: &TreeShape) -> Result<(), String> {
         self.check_with(shape, &|r, t| shape.runs[r].tables[t].busy)
     }
 
-    /// [`check`](Job::check) with another idea of which tables (run index, table index) are busy.
+    /// [`check`](CompactionJob::check) with another idea of which tables (run index, table index)
+    /// are busy.
     pub(super) fn check_with(
         &self,
-        shape: &Shape,
+        shape: &TreeShape,
         busy: &dyn Fn(usize, usize) -> bool,
     ) -> Result<(), String> {
         let found = self.find(shape)?;
@@ -439,7 +445,7 @@ impl Job {
     /// Invariant 1. What is newer than an input and stays is newer than the output too, because the
     /// output is not newer than the oldest input; except where it stands between inputs and the
     /// output.
-    fn check_age(&self, shape: &Shape, found: &Found) -> Result<(), String> {
+    fn check_age(&self, shape: &TreeShape, found: &FoundTables) -> Result<(), String> {
         for &(from, t) in &found.tables {
             let taken = &shape.runs[from].tables[t];
             for run in &shape.runs[from + 1..] {
@@ -460,7 +466,7 @@ impl Job {
     }
 
     /// Invariant 2.
-    fn check_disjoint(&self, shape: &Shape, found: &Found) -> Result<(), String> {
+    fn check_disjoint(&self, shape: &TreeShape, found: &FoundTables) -> Result<(), String> {
         let tables: Vec<&TableShape> =
             found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
         let stays = shape.runs.iter().find(|r| r.place() == self.output());
@@ -490,7 +496,7 @@ impl Job {
 }
 
 /// Invariant 5.
-fn check_drop(shape: &Shape, found: &Found) -> Result<(), String> {
+fn check_drop(shape: &TreeShape, found: &FoundTables) -> Result<(), String> {
     for &(from, t) in &found.tables {
         let gone = &shape.runs[from].tables[t];
         for run in &shape.runs[from + 1..] {
@@ -523,7 +529,7 @@ pub(super) fn hull<'a>(tables: impl Iterator<Item = &'a TableShape>) -> Option<B
     })
 }
 
-impl Shape {
+impl TreeShape {
     /// All tables, newest run first.
     pub fn tables(&self) -> impl Iterator<Item = &TableShape> {
         self.runs.iter().flat_map(|r| r.tables.iter())
@@ -535,7 +541,7 @@ impl Shape {
     }
 
     /// Marks the inputs of a job that starts, or (with `false`) of one that was given up.
-    pub fn set_busy(&mut self, job: &Job, busy: bool) {
+    pub fn set_busy(&mut self, job: &CompactionJob, busy: bool) {
         let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         for t in self.runs.iter_mut().flat_map(|r| r.tables.iter_mut()) {
             if ids.contains(&t.id) {
@@ -586,7 +592,7 @@ impl Shape {
 }
 
 /// Adds a flushed run of these tables (sorted, disjoint, at least one) and returns its number.
-pub fn flush(shape: &mut Shape, tables: Vec<TableShape>) -> u64 {
+pub fn flush(shape: &mut TreeShape, tables: Vec<TableShape>) -> u64 {
     let number = shape.next_run;
     shape.next_run += 1;
     shape.runs.insert(0, RunShape { level: 0, number, tables });
@@ -599,7 +605,11 @@ pub fn flush(shape: &mut Shape, tables: Vec<TableShape>) -> u64 {
 /// # Errors
 /// A sentence, and the shape unchanged, when an input is not there, or when the result would not be
 /// a legal shape.
-pub fn apply(shape: &mut Shape, job: &Job, outputs: Vec<TableShape>) -> Result<(), String> {
+pub fn apply(
+    shape: &mut TreeShape,
+    job: &CompactionJob,
+    outputs: Vec<TableShape>,
+) -> Result<(), String> {
     let found = job.find(shape)?;
     let mut after = shape.clone();
     let mut out = outputs;
@@ -631,7 +641,7 @@ pub fn apply(shape: &mut Shape, job: &Job, outputs: Vec<TableShape>) -> Result<(
 /// The tables that a merge would write if no version shadowed another: as many bytes as came in,
 /// cut as the job says, keys spread evenly. Deletes vanish when nothing older stays beneath. Ids
 /// are taken from `next_id` on.
-pub fn estimate(shape: &Shape, job: &Job, next_id: &mut u64) -> Vec<TableShape> {
+pub fn estimate(shape: &TreeShape, job: &CompactionJob, next_id: &mut u64) -> Vec<TableShape> {
     let Ok(found) = job.find(shape) else { return Vec::new() };
     if job.action != Action::Merge {
         return Vec::new();

@@ -19,12 +19,12 @@
 
 use super::choose::run_limits;
 use super::policy::Policy;
-use super::shape::{Action, Job, RunShape, Shape};
+use super::shape::{Action, CompactionJob, RunShape, TreeShape};
 pub use super::strategy::SpaceBound;
 
 /// One copy of every key, as far as a shape tells: its largest run. Never more than is alive, but
 /// for deletes and what they hide.
-pub fn one_copy(shape: &Shape) -> u64 {
+pub fn one_copy(shape: &TreeShape) -> u64 {
     shape.runs.iter().map(RunShape::size).max().unwrap_or(0)
 }
 
@@ -32,7 +32,7 @@ pub fn one_copy(shape: &Shape) -> u64 {
 /// the bound that `policy` declares for one job at a time, and has to wait for one of them. What a
 /// merge adds while it runs is no more than it reads, and no more than one copy of every key. A job
 /// that runs alone may always start: without it the tree would only grow.
-pub fn fits(policy: &Policy, shape: &Shape, merging: &[u64], job: &Job) -> bool {
+pub fn fits(policy: &Policy, shape: &TreeShape, merging: &[u64], job: &CompactionJob) -> bool {
     if merging.is_empty() || job.action != Action::Merge {
         return true;
     }
@@ -42,7 +42,7 @@ pub fn fits(policy: &Policy, shape: &Shape, merging: &[u64], job: &Job) -> bool 
 }
 
 /// The bound that `policy` declares for a tree of the sizes in `shape`.
-pub fn space_bound(policy: &Policy, shape: &Shape) -> SpaceBound {
+pub fn space_bound(policy: &Policy, shape: &TreeShape) -> SpaceBound {
     let memtable = shape.memtable_size;
     let flushed = (run_limits(policy, shape).1 as u64).saturating_mul(memtable);
     policy.strategy().space(memtable, flushed)
@@ -58,7 +58,7 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     /// One run for each list of tables' sizes in MiB, newest first; tables lie side by side.
-    fn shape(runs: &[&[u64]]) -> Shape {
+    fn shape(runs: &[&[u64]]) -> TreeShape {
         let mut id = 0;
         let run = |(r, sizes): (usize, &&[u64])| {
             let table = |(t, size): (usize, &u64)| {
@@ -77,12 +77,12 @@ mod tests {
             RunShape { level: 0, number: (runs.len() - r) as u64, tables }
         };
         let runs: Vec<_> = runs.iter().enumerate().map(run).collect();
-        Shape {
+        TreeShape {
             memtable_size: MB,
             table_size: 100 * MB,
             next_run: runs.len() as u64 + 1,
             runs,
-            ..Shape::default()
+            ..TreeShape::default()
         }
     }
 
@@ -100,7 +100,12 @@ mod tests {
             "two copies at once are more than was declared"
         );
         assert!(!fits(&policy, &shape, &[900 * MB], &job), "a merge writes at most one copy");
-        assert!(fits(&policy, &shape, &[MB], &Job { action: Action::Move, ..job.clone() }));
+        assert!(fits(
+            &policy,
+            &shape,
+            &[MB],
+            &CompactionJob { action: Action::Move, ..job.clone() }
+        ));
     }
 
     #[test]
@@ -108,7 +113,7 @@ mod tests {
         let policy = Policy::default();
         let shape = shape(&[&[1], &[1], &[1], &[300], &[300], &[300]]);
         let job = pick(&policy, &shape).unwrap();
-        let small = Job { inputs: job.inputs.iter().take(1).cloned().collect(), ..job };
+        let small = CompactionJob { inputs: job.inputs.iter().take(1).cloned().collect(), ..job };
         assert!(fits(&policy, &shape, &[900 * MB], &small));
     }
 }

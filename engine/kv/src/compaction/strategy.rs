@@ -3,8 +3,8 @@
 //! many.
 
 use super::describe::PolicyError;
-use super::shape::{Cuts, Job, Shape};
-use super::view::View;
+use super::shape::{CompactionJob, Cuts, TreeShape};
+use super::view::ShapeView;
 
 /// A declared bound of space: `live` × (`steady` + `peak`) + `flushed`, and not more than `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,29 +46,29 @@ pub(super) trait Strategy {
     }
 
     /// All that it wants done, in no order.
-    fn wishes(&self, view: &View<'_>) -> Vec<Job>;
+    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob>;
 
     /// The number of runs at which writers are slowed; `None` where runs may be as many as they
     /// are.
-    fn crowd(&self, view: &View<'_>) -> Option<usize>;
+    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize>;
 
     /// How much room it may take, `memtable` the size of a memtable, `flushed` what may be flushed
     /// while a merge is running.
     fn space(&self, memtable: u64, flushed: u64) -> SpaceBound;
 
     /// Where the outputs of a job end, if not by their size alone.
-    fn cuts(&self, _: &Shape, _: &Job) -> Option<Cuts> {
+    fn cuts(&self, _: &TreeShape, _: &CompactionJob) -> Option<Cuts> {
         None
     }
 
     /// Bytes to rewrite, where what the present wishes lead to can be foreseen and is the larger
     /// part. What is marked busy is the most urgent job of this policy.
-    fn foreseen(&self, _: &View<'_>) -> Option<u64> {
+    fn foreseen(&self, _: &ShapeView<'_>) -> Option<u64> {
         None
     }
 
     /// Says of two runs whether data may not pass from one to the other.
-    fn apart(&self, _: &View<'_>) -> Box<dyn Fn(usize, usize) -> bool> {
+    fn apart(&self, _: &ShapeView<'_>) -> Box<dyn Fn(usize, usize) -> bool> {
         Box::new(|_, _| false)
     }
 

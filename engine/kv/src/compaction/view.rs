@@ -6,7 +6,8 @@ use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
 use super::shape::{
-    self, Action, Cuts, Input, Job, MAX_LEVEL, Place, Reason, RunShape, Shape, TableShape,
+    self, Action, CompactionInput, CompactionJob, Cuts, MAX_LEVEL, Reason, RunShape, ShapePlace,
+    TableShape, TreeShape,
 };
 
 /// Most whole runs that one job merges.
@@ -14,20 +15,20 @@ pub(super) const MAX_FAN: usize = 64;
 
 /// A shape with what the policies ask of it again and again. Busy is what is marked here, so that
 /// [`debt`](super::choose::debt) can look past the jobs that run.
-pub(super) struct View<'a> {
-    pub shape: &'a Shape,
+pub(super) struct ShapeView<'a> {
+    pub shape: &'a TreeShape,
     pub sizes: Vec<u64>,
     pub busy: Vec<Vec<bool>>,
 }
 
-impl<'a> View<'a> {
-    pub fn new(shape: &'a Shape, heed_busy: bool) -> View<'a> {
+impl<'a> ShapeView<'a> {
+    pub fn new(shape: &'a TreeShape, heed_busy: bool) -> ShapeView<'a> {
         let busy = shape
             .runs
             .iter()
             .map(|r| r.tables.iter().map(|t| heed_busy && t.busy).collect())
             .collect();
-        View { shape, sizes: shape.runs.iter().map(RunShape::size).collect(), busy }
+        ShapeView { shape, sizes: shape.runs.iter().map(RunShape::size).collect(), busy }
     }
 
     pub fn len(&self) -> usize {
@@ -77,9 +78,9 @@ impl<'a> View<'a> {
         levels
     }
 
-    pub fn input(&self, r: usize, tables: Range<usize>) -> Input {
+    pub fn input(&self, r: usize, tables: Range<usize>) -> CompactionInput {
         let run = self.run(r);
-        Input {
+        CompactionInput {
             level: run.level,
             run: run.number,
             tables: run.tables[tables].iter().map(|t| t.id).collect(),
@@ -93,21 +94,21 @@ impl<'a> View<'a> {
     /// Where the merge of whole runs, of which `oldest` is the last, goes: one level further down
     /// if the order allows it, else in the place of `oldest`. So the level of a run says how often
     /// its data have been merged.
-    pub fn below(&self, oldest: usize) -> Place {
-        let Place { level, number } = self.run(oldest).place();
-        let down = Place { level: level.saturating_add(1), number };
+    pub fn below(&self, oldest: usize) -> ShapePlace {
+        let ShapePlace { level, number } = self.run(oldest).place();
+        let down = ShapePlace { level: level.saturating_add(1), number };
         let fits = self.shape.runs.get(oldest + 1).is_none_or(|next| down < next.place());
-        if level < MAX_LEVEL && fits { down } else { Place { level, number } }
+        if level < MAX_LEVEL && fits { down } else { ShapePlace { level, number } }
     }
 
     /// The merge of all tables of neighbouring runs, or their move when they do not overlap.
     pub fn whole(
         &self,
         runs: RangeInclusive<usize>,
-        output: Place,
+        output: ShapePlace,
         reason: Reason,
         score: f64,
-    ) -> Job {
+    ) -> CompactionJob {
         let tables: Vec<&TableShape> =
             self.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter()).collect();
         let bytes: u64 = tables.iter().map(|t| t.size).sum();
@@ -115,7 +116,7 @@ impl<'a> View<'a> {
             < self.shape.table_size.min(self.shape.memtable_size);
         let dense = *runs.end() + 1 == self.len() && tables.iter().any(|t| t.is_dense());
         let apart = !small && !dense && shape::first_overlap(&tables).is_none();
-        Job {
+        CompactionJob {
             reason,
             action: if apart { Action::Move } else { Action::Merge },
             inputs: runs.map(|r| self.input(r, 0..self.run(r).tables.len())).collect(),
@@ -133,10 +134,10 @@ impl<'a> View<'a> {
         from: usize,
         tables: Range<usize>,
         to: Option<usize>,
-        output: Place,
+        output: ShapePlace,
         reason: Reason,
         score: f64,
-    ) -> Option<Job> {
+    ) -> Option<CompactionJob> {
         let taken = &self.run(from).tables[tables.clone()];
         let (lo, hi) = shape::hull(taken.iter())?;
         let beneath = to.map_or(0..0, |k| self.run(k).overlapping(lo, hi));
@@ -147,7 +148,7 @@ impl<'a> View<'a> {
             inputs.push(self.input(k, beneath));
         }
         let action = if inputs.len() == 1 && !purge { Action::Move } else { Action::Merge };
-        Some(Job {
+        Some(CompactionJob {
             reason,
             action,
             inputs,
@@ -158,13 +159,13 @@ impl<'a> View<'a> {
         })
     }
 
-    pub fn admits(&self, job: &Job) -> bool {
+    pub fn admits(&self, job: &CompactionJob) -> bool {
         job.check_with(self.shape, &|r, t| self.busy[r][t]).is_ok()
     }
 
-    pub fn mark(&mut self, job: &Job) {
+    pub fn mark(&mut self, job: &CompactionJob) {
         for input in &job.inputs {
-            let place = Place { level: input.level, number: input.run };
+            let place = ShapePlace { level: input.level, number: input.run };
             let at = self.shape.runs.partition_point(|r| r.place() < place);
             let Some(run) = self.shape.runs.get(at) else { continue };
             let taken: HashSet<u64> = input.tables.iter().copied().collect();
@@ -188,7 +189,7 @@ impl<'a> View<'a> {
 /// members (taken along if a member follows) or larger (the end). Returns the newest run of the
 /// bucket and the number of its members.
 pub(super) fn bucket(
-    view: &View<'_>,
+    view: &ShapeView<'_>,
     newest: usize,
     oldest: usize,
     max: usize,
@@ -215,7 +216,7 @@ pub(super) fn bucket(
 /// The cheapest merge of `want` neighbouring runs of `runs` (fewer, if there are not so many
 /// together that are not busy).
 pub(super) fn cheapest(
-    view: &View<'_>,
+    view: &ShapeView<'_>,
     runs: Range<usize>,
     want: usize,
 ) -> Option<RangeInclusive<usize>> {
@@ -232,11 +233,11 @@ pub(super) fn cheapest(
 /// first in parts, if it has more than `fan` runs. `output` says where a merge goes by the oldest
 /// of its runs.
 pub(super) fn space_job(
-    view: &View<'_>,
+    view: &ShapeView<'_>,
     most: f64,
     fan: usize,
-    output: impl Fn(usize) -> Place,
-) -> Option<Job> {
+    output: impl Fn(usize) -> ShapePlace,
+) -> Option<CompactionJob> {
     let n = view.len();
     // Small jobs on new runs may always be running: they are left out, not waited for.
     let start = (0..n).rev().find(|&r| view.is_busy(r)).map_or(0, |r| r + 1);
@@ -254,11 +255,11 @@ pub(super) fn space_job(
 
 /// The merge that is made because there are `limit` runs or more, whatever their sizes.
 pub(super) fn crowd_job(
-    view: &View<'_>,
+    view: &ShapeView<'_>,
     runs: Range<usize>,
     limit: usize,
     want: usize,
-) -> Option<Job> {
+) -> Option<CompactionJob> {
     if runs.len() < limit.max(2) {
         return None;
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN, successor};
-use crate::base::ops::{Op, Ops, TreeId, encode};
+use crate::base::ops::{Op, OpReader, TreeId, encode};
 
 use super::Tree;
 use super::bounds::KeyBounds;
@@ -69,7 +69,7 @@ pub enum BatchOp<'a> {
 #[derive(Clone)]
 pub struct BatchOps<'a> {
     batch: &'a Batch,
-    ops: Ops<'a>,
+    ops: OpReader<'a>,
 }
 
 impl<'a> Iterator for BatchOps<'a> {
@@ -167,7 +167,7 @@ impl Batch {
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn iter(&self) -> BatchOps<'_> {
-        BatchOps { batch: self, ops: Ops::new(&self.bytes) }
+        BatchOps { batch: self, ops: OpReader::new(&self.bytes) }
     }
 
     /// Sets `key` to `value`.
@@ -269,7 +269,7 @@ impl Batch {
     ) -> Result<Batch> {
         let mut closed = Batch::new();
         let mut written: BTreeMap<TreeId, &[u8]> = BTreeMap::new();
-        for (id, op) in Ops::new(&self.bytes).flatten() {
+        for (id, op) in OpReader::new(&self.bytes).flatten() {
             let Some(tree) = self.tree(id) else { continue };
             match op {
                 Op::DeleteRange { start, end: [] } => {

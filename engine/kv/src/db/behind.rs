@@ -27,17 +27,17 @@
 
 use crate::base::error::Result;
 use crate::base::key::{Kind, Seq};
-use crate::base::ops::{Op, Ops, TreeId};
+use crate::base::ops::{Op, OpReader, TreeId};
 use crate::base::sync::epoch;
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::merge::emptied::emptied;
 use crate::merge::gaps::LONGEST;
-use crate::merge::visible::KeyRange;
+use crate::merge::visible::VisibleRange;
 
 use super::core::Core;
 use super::iter::visible;
 use super::tree::TreeCore;
-use super::view::{MemHandle, View};
+use super::view::{MemHandle, TreeView};
 
 /// After how many deletes a writer looks at most, where looks find something, and at least.
 const NEAR: u64 = 64;
@@ -73,7 +73,7 @@ pub struct Looks {
 }
 
 /// A look that the caller is to make.
-struct Look {
+struct LookBehind {
     /// So many entries far.
     most: u64,
     /// In both directions: looks have met long runs.
@@ -105,7 +105,7 @@ impl Looks {
     }
 
     /// Whether the caller shall look; it must say what came of it.
-    fn claim(&self, deletes: u64) -> Option<Look> {
+    fn claim(&self, deletes: u64) -> Option<LookBehind> {
         let due = self.due.load(Ordering::Relaxed);
         let is_mine = deletes >= due
             && self
@@ -113,7 +113,7 @@ impl Looks {
                 .compare_exchange(due, u64::MAX, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
         let left = (STEPS * deletes).saturating_sub(self.passed.load(Ordering::Relaxed));
-        is_mine.then(|| Look {
+        is_mine.then(|| LookBehind {
             most: left.min(SHORT.max(deletes / SHARE)),
             // Where deletes are few their number raises what is near by itself.
             is_close: self.eighths.load(Ordering::Relaxed) < 6 * near(deletes),
@@ -121,7 +121,7 @@ impl Looks {
     }
 
     /// A look at so many deletes has passed so many entries, where that was worth it.
-    fn done(&self, deletes: u64, look: &Look, passed: u64) {
+    fn done(&self, deletes: u64, look: &LookBehind, passed: u64) {
         let (before, near) = (self.eighths.load(Ordering::Relaxed), near(deletes));
         self.passed.fetch_add(passed, Ordering::Relaxed);
         // Deletes from one end leave runs as long as looks are apart, which no closer ones need.
@@ -171,7 +171,7 @@ impl Core {
         of: impl Fn(TreeId) -> Option<(&'m TreeCore, &'m MemHandle)>,
     ) {
         let deletes = || {
-            let deleted = Ops::new(bytes).flatten().filter_map(|(tree, op)| match op {
+            let deleted = OpReader::new(bytes).flatten().filter_map(|(tree, op)| match op {
                 Op::Point { kind: Kind::Delete, key, .. } => Some((tree, key)),
                 _ => None,
             });
@@ -206,9 +206,9 @@ impl Core {
 
     /// Looks from a key that was deleted, and says how many entries it has passed, where that was
     /// worth it.
-    fn look_from(&self, tree: &TreeCore, key: &[u8], look: &Look) -> Result<u64> {
+    fn look_from(&self, tree: &TreeCore, key: &[u8], look: &LookBehind) -> Result<u64> {
         let guard = epoch::pin();
-        let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
+        let (view, read) = TreeView::at_one_moment(tree, &self.visible, &guard);
         // Gaps have no longer bounds, and who records learns nothing from them.
         if look.most == 0 || key.len() >= LONGEST || view.meters.recorder.is_on() {
             return Ok(0);
@@ -218,7 +218,7 @@ impl Core {
         // step backward costs three times as much.
         let mut from = vec![];
         if !look.is_close && tree.gaps.end_before(key, read, &mut from) {
-            let mut seen = visible(view, KeyRange::default(), read)?;
+            let mut seen = visible(view, VisibleRange::default(), read)?;
             seen.look_no_further(look.most);
             seen.seek_behind(&from)?;
             passed = seen.passed().0;
@@ -230,7 +230,7 @@ impl Core {
             if passed > 0 && !look.is_close {
                 break;
             }
-            let mut seen = visible(view, KeyRange::default(), read)?;
+            let mut seen = visible(view, VisibleRange::default(), read)?;
             seen.look_no_further(look.most.saturating_sub(passed));
             if forward {
                 seen.seek(key)?

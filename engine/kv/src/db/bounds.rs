@@ -4,7 +4,7 @@ use std::ops::{
     Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
 };
 
-use crate::merge::visible::KeyRange;
+use crate::merge::visible::VisibleRange;
 
 /// A range of keys: `..`, `"a".."b"`, `"a"..="b"`, `"a"..`, `.."b"`, `..="b"`, or a pair of
 /// [`Bound`]s, of anything that is bytes.
@@ -75,7 +75,7 @@ macro_rules! bounds_of {
 
 bounds_of! { Range RangeFrom RangeInclusive RangeTo RangeToInclusive }
 
-impl KeyBounds for KeyRange {
+impl KeyBounds for VisibleRange {
     fn start_key(&self) -> Bound<&[u8]> {
         Bound::Included(&self.from)
     }
@@ -85,6 +85,6 @@ impl KeyBounds for KeyRange {
 }
 
 /// The half-open form of any range.
-pub fn key_range(range: impl KeyBounds) -> KeyRange {
-    KeyRange::new(range.start_key(), range.end_key())
+pub fn key_range(range: impl KeyBounds) -> VisibleRange {
+    VisibleRange::new(range.start_key(), range.end_key())
 }

@@ -1,10 +1,10 @@
 //! The memory of memtables and of the cache, of one Db or of several that share it: how much is
 //! granted, and who makes room.
 //!
-//! What is granted is room in memtables ([`Room`]), a piece at a time and under the write lock of
-//! their Db. Trees have what they take by themselves ([`TREE`]), up to half of the budget. Of the
-//! rest memtables that take writes may have three eighths, with those on their way to tables three
-//! quarters. The cache has what is left, an eighth of the budget at least.
+//! What is granted is room in memtables ([`MemtableRoom`]), a piece at a time and under the write
+//! lock of their Db. Trees have what they take by themselves ([`TREE`]), up to half of the budget.
+//! Of the rest memtables that take writes may have three eighths, with those on their way to tables
+//! three quarters. The cache has what is left, an eighth of the budget at least.
 //!
 //! The smallest memtable that holds anything takes a page ([`LEAST`]), for one entry as for twenty.
 //! Where trees are so many that their pages alone are more than three eighths, whoever seals one
@@ -37,11 +37,11 @@ use std::sync::{Arc, Weak};
 use crate::base::error::Result;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, epoch};
 use crate::cache::Cache;
-use crate::memtable::{ArenaPool, LEAST, Room};
+use crate::memtable::{ArenaPool, LEAST, MemtableRoom};
 use crate::merge::gaps;
 use crate::merge::run::TableOpener;
 
-use super::core::{Core, Work};
+use super::core::{Core, PendingWork};
 use super::tree::TreeCore;
 use super::view::MemHandle;
 use super::write::{WriteState, Writing};
@@ -56,7 +56,7 @@ pub const TREE: u64 = 5 << 9;
 
 /// Bytes of memtables, and trees.
 #[derive(Default)]
-struct Tally {
+struct BudgetTally {
     /// Of those that take writes.
     active: AtomicU64,
     /// Of that what they have beyond a page each.
@@ -67,7 +67,7 @@ struct Tally {
     trees: AtomicU64,
 }
 
-impl Tally {
+impl BudgetTally {
     fn active(&self) -> u64 {
         self.active.load(Ordering::Relaxed)
     }
@@ -114,16 +114,16 @@ pub struct Budget {
     pub arenas: Arc<ArenaPool>,
     /// Memory for what trees know of where nothing is: part of the sixteenth that
     /// [`Core::rebalance`] keeps.
-    pub gaps: Arc<gaps::Room>,
-    all: Tally,
+    pub gaps: Arc<gaps::GapsRoom>,
+    all: BudgetTally,
     members: Mutex<Vec<Weak<Share>>>,
 }
 
 impl Budget {
     /// Of so many bytes.
     pub fn new(bytes: usize) -> Budget {
-        let (all, members) = (Tally::default(), Mutex::default());
-        let gaps = gaps::Room::new(bytes as u64 / 64);
+        let (all, members) = (BudgetTally::default(), Mutex::default());
+        let gaps = gaps::GapsRoom::new(bytes as u64 / 64);
         Budget {
             bytes: bytes as u64,
             cache: Cache::new(bytes / 2),
@@ -159,11 +159,15 @@ impl Budget {
     }
 
     /// What a Db counts here from now on.
-    pub fn share(self: &Arc<Budget>, opener: &Arc<TableOpener>, work: &Arc<Work>) -> Arc<Share> {
+    pub fn share(
+        self: &Arc<Budget>,
+        opener: &Arc<TableOpener>,
+        work: &Arc<PendingWork>,
+    ) -> Arc<Share> {
         let (budget, opener, work) = (self.clone(), opener.clone(), work.clone());
         let share = Arc::new(Share {
             budget,
-            own: Tally::default(),
+            own: BudgetTally::default(),
             asked: AtomicBool::new(false),
             opener,
             work,
@@ -188,7 +192,7 @@ impl Budget {
 
     /// What a Db's memtables that take writes may have beside the others': its part, or its own
     /// pages and a part of what there is beside pages.
-    fn fair(&self, own: &Tally, members: usize) -> u64 {
+    fn fair(&self, own: &BudgetTally, members: usize) -> u64 {
         self.limit(own.pages(), members.max(1) as u64)
     }
 
@@ -208,11 +212,11 @@ impl Budget {
 /// A Db's share of a budget; what it has counted is given back when it goes.
 pub struct Share {
     budget: Arc<Budget>,
-    own: Tally,
+    own: BudgetTally,
     /// Whether another Db wants memory of this one.
     asked: AtomicBool,
     opener: Arc<TableOpener>,
-    work: Arc<Work>,
+    work: Arc<PendingWork>,
 }
 
 impl Share {
@@ -294,7 +298,7 @@ impl Core {
     ) -> Result<Writing<'a>> {
         let view = tree.view.load_full();
         let mut room = tree.room_for(&view, cost);
-        if room == Room::Full {
+        if room == MemtableRoom::Full {
             if view.sealed.len() >= self.max_sealed {
                 drop(w);
                 self.wait_for_flush(tree, "memtables full", &|| {
@@ -309,7 +313,7 @@ impl Core {
         let (budget, mem) = (&self.memory.budget, &view.active.mem);
         // One that was filled as far the last time is given all at once, and the memory of one that
         // has been flushed.
-        let mut whole = matches!(room, Room::Grow(n) if tree.usual.load(Ordering::Relaxed) >= n as u64 / 2)
+        let mut whole = matches!(room, MemtableRoom::Grow(n) if tree.usual.load(Ordering::Relaxed) >= n as u64 / 2)
             && mem.price(room, cost, true) as u64 + budget.all.active() <= budget.most_active();
         let mut price = mem.price(room, cost, whole) as u64;
         if budget.all.pages() + price > budget.most_active() {
@@ -337,7 +341,7 @@ impl Core {
             return Ok(self.write.lock());
         }
         tree.widen(&view, room, cost, whole)?;
-        if !matches!(room, Room::Extend(_)) {
+        if !matches!(room, MemtableRoom::Extend(_)) {
             self.memory.release(&view.active);
             epoch::pin().flush();
         }

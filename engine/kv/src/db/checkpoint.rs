@@ -14,7 +14,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, manifest_number};
 use crate::merge::run::table_path;
-use crate::merge::visible::KeyRange;
+use crate::merge::visible::VisibleRange;
 
 use super::bounds::{KeyBounds, key_range};
 use super::core::Core;
@@ -128,7 +128,7 @@ impl Tree {
         self.size_within(&key_range(range))
     }
 
-    fn size_within(&self, range: &KeyRange) -> Result<u64> {
+    fn size_within(&self, range: &VisibleRange) -> Result<u64> {
         self.core.check_live()?;
         let start = range.from.as_slice();
         let ends_by = |key: &[u8]| range.until.as_deref().is_some_and(|end| end <= key);

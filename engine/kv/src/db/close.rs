@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - C1: who writes files without the lock of log or catalogue (a flush, a job, an ingestion, a
-//!   checkpoint) holds a [`Pass`] meanwhile. None is given once the store is closing.
+//!   checkpoint) holds a [`WritePass`] meanwhile. None is given once the store is closing.
 //! - C2: when all passes are back, the log and the manifest are taken away under their locks, and
 //!   the latch says that the store is closed. Only then the lock of the directory is given up. So
 //!   nothing of this Db is written once another one may have the store.
@@ -23,16 +23,16 @@ use super::core::Core;
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// What keeps a store open.
-pub(crate) struct Handle {
+pub(crate) struct CloseHandle {
     pub core: Arc<Core>,
     /// What came of closing it; locked while it is being closed.
     closed: Mutex<Option<Result<()>>, rank::Closing>,
 }
 
 /// Allows to write files of the store; closing waits until it is given back.
-pub struct Pass<'a>(&'a Core);
+pub struct WritePass<'a>(&'a Core);
 
-impl Drop for Pass<'_> {
+impl Drop for WritePass<'_> {
     fn drop(&mut self) {
         self.0.work.passes.fetch_sub(1, Ordering::SeqCst);
         if self.0.is_closing() {
@@ -41,10 +41,10 @@ impl Drop for Pass<'_> {
     }
 }
 
-impl Handle {
+impl CloseHandle {
     /// Of a store that has just been opened.
-    pub fn new(core: Arc<Core>) -> Handle {
-        Handle { core, closed: Mutex::new(None) }
+    pub fn new(core: Arc<Core>) -> CloseHandle {
+        CloseHandle { core, closed: Mutex::new(None) }
     }
 
     /// Closes the store, if nobody has; gives what came of it.
@@ -66,7 +66,7 @@ impl Handle {
     }
 }
 
-impl Drop for Handle {
+impl Drop for CloseHandle {
     fn drop(&mut self) {
         // Who wants to know calls `close`.
         let _ = self.close();
@@ -123,9 +123,9 @@ impl Core {
     ///
     /// # Errors
     /// `Closed` once the store is closing.
-    pub fn pass(&self) -> Result<Pass<'_>> {
+    pub fn pass(&self) -> Result<WritePass<'_>> {
         self.work.passes.fetch_add(1, Ordering::SeqCst);
-        let pass = Pass(self);
+        let pass = WritePass(self);
         // Both in one order for all: either this is seen, or the pass is waited for.
         if self.work.closing.load(Ordering::SeqCst) { Err(closed()) } else { Ok(pass) }
     }

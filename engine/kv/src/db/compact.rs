@@ -15,22 +15,24 @@ use crate::base::events::Event;
 use crate::base::hooks::PurgeJob;
 use crate::base::options::TreeOptions;
 use crate::base::sync::Ordering;
-use crate::compaction::{Action, Blocked, Job, RunShape, Shape, fits, manual, pick, pressure};
+use crate::compaction::{
+    Action, Blocked, CompactionJob, RunShape, TreeShape, fits, manual, pick, pressure,
+};
 use crate::manifest::TableMeta;
 use crate::merge::job::unite;
-use crate::merge::merging::Source;
+use crate::merge::merging::MergeSource;
 use crate::merge::retain::{Beneath, Outside, Rules};
-use crate::merge::run::{Run, RunCursor, TableHandle};
-use crate::merge::visible::KeyRange;
+use crate::merge::run::{RunCursor, TableHandle, TableRun};
+use crate::merge::visible::VisibleRange;
 
 use super::core::Core;
 use super::flush::{NewTables, meta, remove_tables};
-use super::install::Change;
-use super::meters::Timed;
-use super::pins::{PinKind, Task, tables_of};
+use super::install::VersionChange;
+use super::meters::TimedCall;
+use super::pins::{PinKind, PinnedTask, tables_of};
 use super::throttle::Account;
-use super::tree::{Files, Holder, TreeCore};
-use super::view::Version;
+use super::tree::{Holder, TreeCore, TreeFiles};
+use super::view::TreeVersion;
 
 /// What came of a job.
 #[derive(Default)]
@@ -52,21 +54,26 @@ struct Ran {
 /// A job with the tables that it holds.
 pub struct Claimed {
     tree: Arc<TreeCore>,
-    job: Job,
-    version: Arc<Version>,
+    job: CompactionJob,
+    version: Arc<TreeVersion>,
     options: Arc<TreeOptions>,
-    task: Arc<Task>,
+    task: Arc<PinnedTask>,
 }
 
 impl Claimed {
-    fn change(&self, removed: Vec<u64>, added: Vec<(u8, u64, TableMeta)>) -> Change<'_> {
-        Change { tree: &self.tree, removed, added, flushed: None }
+    fn change(&self, removed: Vec<u64>, added: Vec<(u8, u64, TableMeta)>) -> VersionChange<'_> {
+        VersionChange { tree: &self.tree, removed, added, flushed: None }
     }
 }
 
 impl Core {
     /// The shape of a tree as its policy sees it.
-    pub fn shape(&self, version: &Version, options: &TreeOptions, files: &Files) -> Shape {
+    pub fn shape(
+        &self,
+        version: &TreeVersion,
+        options: &TreeOptions,
+        files: &TreeFiles,
+    ) -> TreeShape {
         let mut runs: Vec<RunShape> = version.shapes.iter().map(|r| (**r).clone()).collect();
         if !files.busy.is_empty() {
             runs.iter_mut()
@@ -79,7 +86,7 @@ impl Core {
                 .zip(tables_of(version))
                 .for_each(|(shape, t)| shape.gone_micros = gone_at(t, options));
         }
-        Shape {
+        TreeShape {
             now_micros: self.env.wall_micros(),
             memtable_size: options.memtable_size as u64,
             table_size: options.table_size,
@@ -100,7 +107,7 @@ impl Core {
     /// What the policy asks for. A job that drops what snapshots may see waits, as a whole, until
     /// they have gone: a part of it could leave older tables without the newer ones that hide what
     /// is in them.
-    pub fn wish(&self, options: &TreeOptions, shape: &Shape) -> Option<Job> {
+    pub fn wish(&self, options: &TreeOptions, shape: &TreeShape) -> Option<CompactionJob> {
         let job = pick(&options.policy, shape)?;
         if job.action != Action::Drop {
             return Some(job);
@@ -117,7 +124,7 @@ impl Core {
         &self,
         tree: &Arc<TreeCore>,
         holder: Holder,
-        choose: impl FnOnce(&TreeOptions, &Shape, &[u64]) -> Result<Option<Job>>,
+        choose: impl FnOnce(&TreeOptions, &TreeShape, &[u64]) -> Result<Option<CompactionJob>>,
     ) -> Result<Option<Claimed>> {
         if tree.is_dropped() || !tree.is_hooked() {
             return Ok(None);
@@ -215,7 +222,7 @@ impl Core {
         let ran = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
         if claimed.job.action == Action::Merge {
-            self.watch.meters.record(Timed::Compaction, nanos);
+            self.watch.meters.record(TimedCall::Compaction, nanos);
         }
         self.counters.compacted(claimed.job.action, ran.read, ran.written, nanos);
         self.events.note(|| Event::CompactionEnded {
@@ -261,7 +268,7 @@ impl Core {
         let read: u64 = all.iter().map(|t| t.meta.size).sum();
         let ids: Vec<u64> = all.iter().map(|t| t.meta.id).collect();
         let sources =
-            inputs.iter().map(|r| Source::Run(RunCursor::new(r.clone(), false))).collect();
+            inputs.iter().map(|r| MergeSource::Run(RunCursor::new(r.clone(), false))).collect();
         let mut account = Account::new(read, all.iter().map(|t| t.meta.entries).sum());
         let written = Some(account.written());
         // What the one before has done too much is waited for first.
@@ -321,7 +328,7 @@ impl Core {
 
     /// Merges everything that may hold keys of a range, or of its end (everything at all without a
     /// range) down to one run, waiting for running jobs that are in the way.
-    pub fn compact_range(&self, tree: &Arc<TreeCore>, range: Option<&KeyRange>) -> Result<()> {
+    pub fn compact_range(&self, tree: &Arc<TreeCore>, range: Option<&VisibleRange>) -> Result<()> {
         loop {
             let generation = *self.work.generation.lock();
             let mut blocked = false;
@@ -344,7 +351,7 @@ impl Core {
 
     /// Whether tables that such a merge needs are held by a job that stands still. What another
     /// caller holds comes free.
-    fn is_held_still(&self, tree: &TreeCore, range: Option<&KeyRange>) -> bool {
+    fn is_held_still(&self, tree: &TreeCore, range: Option<&VisibleRange>) -> bool {
         // Nobody lets go of a table meanwhile.
         let files = tree.files.lock();
         let view = tree.view.load_full();
@@ -358,9 +365,9 @@ impl Core {
 /// The merge of everything that may hold keys of a range, or of its end, to one run.
 fn whole(
     options: &TreeOptions,
-    shape: &Shape,
-    range: Option<&KeyRange>,
-) -> Result<Option<Job>, Blocked> {
+    shape: &TreeShape,
+    range: Option<&VisibleRange>,
+) -> Result<Option<CompactionJob>, Blocked> {
     let greatest = shape.tables().map(|t| &*t.last).max().unwrap_or_default();
     let range = range.map(|r| (r.from.as_slice(), r.until.as_deref().unwrap_or(greatest)));
     manual(&options.policy, shape, range, true)
@@ -379,14 +386,14 @@ fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
 
 impl Claimed {
     /// The inputs as runs, newest first.
-    fn inputs(&self) -> Vec<Arc<Run>> {
-        let of = |i: &crate::compaction::Input| {
+    fn inputs(&self) -> Vec<Arc<TableRun>> {
+        let of = |i: &crate::compaction::CompactionInput| {
             let run = self.version.runs.iter().find(|r| r.level == i.level && r.number == i.run)?;
             let tables =
                 run.tables.iter().filter(|t| i.tables.contains(&t.meta.id)).cloned().collect();
-            Some(Arc::new(Run::new(i.level, i.run, tables)))
+            Some(Arc::new(TableRun::new(i.level, i.run, tables)))
         };
-        let inputs: Vec<Arc<Run>> = self.job.inputs.iter().filter_map(of).collect();
+        let inputs: Vec<Arc<TableRun>> = self.job.inputs.iter().filter_map(of).collect();
         debug_assert_eq!(
             inputs.iter().map(|r| r.tables.len()).sum::<usize>(),
             self.taken().len(),
@@ -398,7 +405,7 @@ impl Claimed {
     /// What is older than the job's inputs: the runs after the oldest input, and what the input
     /// runs and those between leave behind, since that lies in other key ranges or is newer than
     /// what is asked.
-    fn beneath(&self) -> Vec<Arc<Run>> {
+    fn beneath(&self) -> Vec<Arc<TableRun>> {
         let taken = self.taken();
         let newest = self
             .version
@@ -410,7 +417,7 @@ impl Claimed {
     }
 
     /// All that is not in the job.
-    fn outside(&self) -> Vec<Arc<Run>> {
+    fn outside(&self) -> Vec<Arc<TableRun>> {
         self.rest(0)
     }
 
@@ -419,12 +426,12 @@ impl Claimed {
     }
 
     /// What the job leaves of the runs from the `newest`-th on.
-    fn rest(&self, newest: usize) -> Vec<Arc<Run>> {
+    fn rest(&self, newest: usize) -> Vec<Arc<TableRun>> {
         let taken = self.taken();
-        let rest = |r: &Arc<Run>| {
+        let rest = |r: &Arc<TableRun>| {
             let tables: Vec<_> =
                 r.tables.iter().filter(|t| !taken.contains(&t.meta.id)).cloned().collect();
-            (!tables.is_empty()).then(|| Arc::new(Run::new(r.level, r.number, tables)))
+            (!tables.is_empty()).then(|| Arc::new(TableRun::new(r.level, r.number, tables)))
         };
         self.version.runs[newest..].iter().filter_map(rest).collect()
     }

@@ -16,22 +16,22 @@ use crate::base::options::DbOptions;
 use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, RwLock, rank};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock, Thread};
-use crate::manifest::{CleanEnd, Edit, Live, Manifest, State, manifest_name};
+use crate::manifest::{CleanEnd, Edit, LiveFiles, Manifest, ManifestState, manifest_name};
 use crate::memtable::ArenaPool;
-use crate::merge::gaps::Room;
+use crate::merge::gaps::GapsRoom;
 use crate::merge::run::TableOpener;
-use crate::wal::{Recovered, Syncer, TornTail, Wal};
+use crate::wal::{RecoveredLog, Syncer, TornTail, Wal};
 
 use super::budget::Share;
 use super::close::closed;
 use super::events::Events;
 use super::meters::Meters;
-use super::pace::Pace;
+use super::pace::WritePace;
 use super::pins::Pins;
 use super::snapshot::Snapshots;
 use super::stats::Counters;
 use super::throttle::Throttle;
-use super::trees::Trees;
+use super::trees::OpenTrees;
 use super::write::{WriteState, Writing};
 
 /// The inside of an open Db.
@@ -60,25 +60,25 @@ pub struct Core {
     /// The newest sequence number that may be read.
     pub visible: Horizon,
     /// The manifest and what it says; `None` for a Db opened read-only.
-    pub catalog: Mutex<Catalog, rank::Catalog>,
+    pub catalog: Mutex<TreeCatalog, rank::Catalog>,
     /// The trees.
-    pub trees: RwLock<Trees, rank::Trees>,
+    pub trees: RwLock<OpenTrees, rank::Trees>,
     /// Live snapshots.
     pub snapshots: Snapshots,
     /// Counters.
     pub counters: Counters,
     /// Latencies, and what holds space.
-    pub watch: Watch,
+    pub watch: WatchedFile,
     /// The event log.
     pub events: Events,
     /// Back-pressure.
-    pub pace: Pace,
+    pub pace: WritePace,
     /// How much compactions may do.
     pub throttle: Throttle,
     /// What it may have of the memory, and holds.
     pub memory: Arc<Share>,
     /// Work that waits for a worker.
-    pub work: Arc<Work>,
+    pub work: Arc<PendingWork>,
     /// The first failure after which nothing may be written.
     pub latched: Mutex<Option<Error>, rank::Latched>,
     /// Whether `latched` is set.
@@ -91,19 +91,19 @@ pub struct Core {
 
 /// What looks on: where operations are timed, and what holds space.
 #[derive(Clone)]
-pub struct Watch {
+pub struct WatchedFile {
     /// Histograms of latencies.
     pub meters: Arc<Meters>,
     /// Who holds space.
     pub pins: Arc<Pins>,
     /// What trees know of where nothing is.
-    pub gaps: Arc<Room>,
+    pub gaps: Arc<GapsRoom>,
 }
 
 /// The manifest with the state that it holds.
-pub struct Catalog {
+pub struct TreeCatalog {
     /// What is live.
-    pub state: Live,
+    pub state: LiveFiles,
     /// The file; `None` when the Db was opened read-only, and as long as it has not begun to write.
     pub manifest: Option<Manifest>,
     /// The number of the manifest in use.
@@ -117,7 +117,7 @@ pub struct Catalog {
 
 /// Signals between writers and workers.
 #[derive(Default)]
-pub struct Work {
+pub struct PendingWork {
     /// Bumped whenever there may be something to do.
     pub generation: Mutex<u64, rank::Generation>,
     /// Background work that could not be done for want of space or other resources, and will be
@@ -167,7 +167,7 @@ pub struct PutOff {
     cause: Option<Error>,
 }
 
-impl Work {
+impl PendingWork {
     /// Tells the workers that there may be something to do.
     pub fn signal(&self) {
         *self.generation.lock() += 1;
@@ -271,7 +271,7 @@ impl Core {
     /// changed in memory. Where only space or the like was missing, or the manifest would become
     /// too long, nothing counts; otherwise nobody can know what reached the file, and the Db is
     /// latched.
-    pub fn log_edits(&self, c: &mut Catalog, edits: Vec<Edit>) -> Result<()> {
+    pub fn log_edits(&self, c: &mut TreeCatalog, edits: Vec<Edit>) -> Result<()> {
         if c.is_replaying {
             return c.state.apply_all(&edits).map(drop);
         }
@@ -285,7 +285,7 @@ impl Core {
     }
 
     /// The same in the manifest that there is.
-    fn append_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
+    fn append_edits(&self, c: &mut TreeCatalog, mut edits: Vec<Edit>) -> Result<()> {
         let Some(manifest) = &mut c.manifest else {
             return Err(Error::new(
                 ErrorKind::ReadOnly,
@@ -310,7 +310,7 @@ impl Core {
     /// Makes sure that the next edits go into the manifest that there is: a new one would be begun
     /// with the state as it is. Whoever changes a part of the state ahead of the edits that belong
     /// to it asks for this first.
-    pub fn make_manifest_ready(&self, c: &mut Catalog) -> Result<()> {
+    pub fn make_manifest_ready(&self, c: &mut TreeCatalog) -> Result<()> {
         if c.is_replaying {
             return Ok(());
         }
@@ -325,7 +325,7 @@ impl Core {
     /// gets to know its writer: another one is begun, or the one that is there is gone on with
     /// ([`CleanEnd`]). A store that was closed cleanly and has no garbage is opened without: until
     /// something is written to it, it stays as it is.
-    pub fn begin_writing(&self, c: &mut Catalog) -> Result<()> {
+    pub fn begin_writing(&self, c: &mut TreeCatalog) -> Result<()> {
         self.check_process()?;
         self.check_writable()?;
         if c.manifest.is_some() {
@@ -357,7 +357,7 @@ impl Core {
     }
 
     /// Makes the log's writers durable.
-    fn name_writer(&self, c: &mut Catalog, edit: Edit) -> Result<()> {
+    fn name_writer(&self, c: &mut TreeCatalog, edit: Edit) -> Result<()> {
         let end = c.clean_end.take();
         if let Some(left) =
             end.and_then(|end| Manifest::go_on(&*self.env, &self.dir, c.manifest_number, end))
@@ -386,7 +386,7 @@ impl Core {
     }
 
     /// Replaces the manifest by one that holds only the present state.
-    pub fn renew_manifest(&self, c: &mut Catalog) -> Result<()> {
+    pub fn renew_manifest(&self, c: &mut TreeCatalog) -> Result<()> {
         let number = c.manifest_number + 1;
         let fresh = Manifest::prepare(&*self.env, &self.dir, number, &c.state);
         let fresh = fresh.map_err(|e| if e.is_transient() { e } else { self.latch(e) })?;
@@ -424,7 +424,7 @@ impl Core {
 }
 
 /// The writers of the segments that are there, the new one with them.
-fn writers_from_now_on(state: &State, log: &Recovered, wal: &Wal) -> Vec<LogWriter> {
+fn writers_from_now_on(state: &ManifestState, log: &RecoveredLog, wal: &Wal) -> Vec<LogWriter> {
     let mut writers: Vec<LogWriter> = vec![];
     for s in &log.segments {
         writers.extend(writer_of(&state.writers, s.number).filter(|w| writers.last() != Some(w)));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::base::key::Shown;
+use crate::base::key::ShownKey;
 
 use super::iter::Keys;
 use super::throttle::Pause;
@@ -79,9 +79,9 @@ impl fmt::Debug for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut s = f.debug_struct("Range");
         s.field("tree", &self.view.name)
-            .field("from", &format_args!("\"{}\"", Shown(&self.range.from)));
+            .field("from", &format_args!("\"{}\"", ShownKey(&self.range.from)));
         if let Some(until) = &self.range.until {
-            s.field("until", &format_args!("\"{}\"", Shown(until)));
+            s.field("until", &format_args!("\"{}\"", ShownKey(until)));
         }
         s.field("seq", &self.read).field("done", &self.done).finish_non_exhaustive()
     }

@@ -111,14 +111,14 @@ impl Events {
 /// The events on their way to the listener.
 struct Delivery {
     listener: Arc<dyn Listener>,
-    queue: Mutex<Queue>,
+    queue: Mutex<EventQueue>,
     came: Condvar,
     /// Its thread.
     who: OnceLock<ThreadId>,
 }
 
 #[derive(Default)]
-struct Queue {
+struct EventQueue {
     events: VecDeque<Event>,
     missed: u64,
     closed: bool,
@@ -165,20 +165,20 @@ impl Delivery {
 }
 
 /// A line of the log in the making.
-struct Line(String);
+struct EventLine(String);
 
-impl Line {
-    fn new(at: u64, event: &str) -> Line {
-        Line(format!("{{\"at\":{at},\"event\":\"{event}\""))
+impl EventLine {
+    fn new(at: u64, event: &str) -> EventLine {
+        EventLine(format!("{{\"at\":{at},\"event\":\"{event}\""))
     }
 
-    fn num(mut self, name: &str, v: u64) -> Line {
+    fn num(mut self, name: &str, v: u64) -> EventLine {
         // Writing to a String cannot fail.
         let _ = write!(self.0, ",\"{name}\":{v}");
         self
     }
 
-    fn str(mut self, name: &str, v: &str) -> Line {
+    fn str(mut self, name: &str, v: &str) -> EventLine {
         let _ = write!(self.0, ",\"{name}\":\"");
         for c in v.chars() {
             match c {
@@ -194,7 +194,7 @@ impl Line {
         self
     }
 
-    fn list(mut self, name: &str, v: &[u64]) -> Line {
+    fn list(mut self, name: &str, v: &[u64]) -> EventLine {
         let v: Vec<String> = v.iter().map(u64::to_string).collect();
         let _ = write!(self.0, ",\"{name}\":[{}]", v.join(","));
         self
@@ -203,7 +203,7 @@ impl Line {
 
 /// An event as a line of the log; `None` for those that are not in it.
 fn line(event: &Event, at: u64) -> Option<String> {
-    let new = |name| Line::new(at, name);
+    let new = |name| EventLine::new(at, name);
     let line = match event {
         Event::Opened { store, seq, records_replayed, max_sealed, background_threads } => {
             new("open")

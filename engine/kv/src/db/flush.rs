@@ -27,19 +27,19 @@ use crate::compaction::Cuts;
 use crate::manifest::TableMeta;
 use crate::memtable::Memtable;
 use crate::merge::emptied::emptied;
-use crate::merge::job::{Made, Outputs, run};
-use crate::merge::merging::Source;
+use crate::merge::job::{MadeTables, Outputs, run};
+use crate::merge::merging::MergeSource;
 use crate::merge::retain::{Beneath, Outside, Rules};
 use crate::merge::run::table_path;
-use crate::sstable::{TableFacts, TableOptions, TableWriter};
+use crate::sstable::{TableFacts, TableWriter, WriterOptions};
 
 use super::core::Core;
-use super::install::{Change, without};
-use super::meters::Timed;
-use super::pins::{PinKind, Task};
+use super::install::{VersionChange, without};
+use super::meters::TimedCall;
+use super::pins::{PinKind, PinnedTask};
 use super::throttle::Account;
 use super::tree::{Flushing, TreeCore};
-use super::view::{MemHandle, View};
+use super::view::{MemHandle, TreeView};
 use crate::wal::{Lsn, Unneeded};
 
 /// Makes output tables in the Db's directory.
@@ -48,7 +48,7 @@ pub(super) struct NewTables<'a> {
     pub tree: &'a TreeCore,
     pub options: Arc<TreeOptions>,
     pub level: u8,
-    pub task: Arc<Task>,
+    pub task: Arc<PinnedTask>,
     /// Called now and then, with the entries of the input passed since.
     pub during: &'a mut dyn FnMut(u64) -> Result<()>,
     /// Where the bytes that it writes are counted.
@@ -66,7 +66,7 @@ impl Outputs for NewTables<'_> {
             file = Account::watch(written, file);
         }
         let o = &self.options;
-        let options = TableOptions {
+        let options = WriterOptions {
             identity: self.core.new_identity(),
             tree: self.tree.id,
             level: self.level,
@@ -110,11 +110,11 @@ impl NewTables<'_> {
     /// Runs a job; its files are removed again when it fails. Their names are not durable yet.
     pub fn run(
         &mut self,
-        sources: Vec<Source>,
+        sources: Vec<MergeSource>,
         rules: Rules,
         cuts: &Cuts,
         oldest: Option<u64>,
-    ) -> Result<Made> {
+    ) -> Result<MadeTables> {
         run(sources, rules, cuts, oldest, self)
             .inspect_err(|_| remove_tables(self.core, &self.task.created()))
     }
@@ -155,7 +155,7 @@ pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMet
 /// The flush of one memtable.
 struct Flush<'a> {
     tree: &'a TreeCore,
-    view: Arc<View>,
+    view: Arc<TreeView>,
     sealed: Arc<MemHandle>,
     /// Where it ends in the log.
     end: Lsn,
@@ -168,10 +168,15 @@ impl Flush<'_> {
         self.tables.iter().map(|t| t.id).collect()
     }
 
-    fn change(&self) -> Change<'_> {
+    fn change(&self) -> VersionChange<'_> {
         let number = self.tables.first().map_or(0, |t| t.id);
         let added = self.tables.iter().map(|t| (0, number, t.clone())).collect();
-        Change { tree: self.tree, removed: vec![], added, flushed: Some((&self.sealed, self.end)) }
+        VersionChange {
+            tree: self.tree,
+            removed: vec![],
+            added,
+            flushed: Some((&self.sealed, self.end)),
+        }
     }
 }
 
@@ -231,7 +236,7 @@ impl Core {
             }
         }
         let floor = installed?;
-        let nanos = self.watch.meters.since(Timed::Flush, from);
+        let nanos = self.watch.meters.since(TimedCall::Flush, from);
         let memory: usize = all.iter().map(|f| f.sealed.mem.used()).sum();
         for f in &all {
             f.tree.fill.flush_ended(from + nanos, memory);
@@ -360,12 +365,12 @@ impl Core {
     fn write_memtable(
         &self,
         tree: &TreeCore,
-        view: &View,
+        view: &TreeView,
         sealed: &MemHandle,
         now: u64,
-    ) -> Result<Made> {
+    ) -> Result<MadeTables> {
         if sealed.mem.is_empty() {
-            return Ok(Made::default());
+            return Ok(MadeTables::default());
         }
         let snapshots = self.snapshots.list();
         let read = self.snapshots.oldest_compared().unwrap_or(MAX_SEQ);
@@ -408,7 +413,7 @@ impl Core {
             during: &mut go_on,
             written: None,
         };
-        out.run(vec![Source::Mem(Memtable::cursor(&sealed.mem))], rules, &cuts, Some(now))
+        out.run(vec![MergeSource::Mem(Memtable::cursor(&sealed.mem))], rules, &cuts, Some(now))
     }
 
     /// Drops the memtable of a tree that is gone.
@@ -416,7 +421,7 @@ impl Core {
         sealed.set_flushed();
         self.write.lock().release(tree.id, sealed);
         self.memory.release(sealed);
-        tree.change_view(|v| View { sealed: without(v, Some(sealed)), ..v.clone() });
+        tree.change_view(|v| TreeView { sealed: without(v, Some(sealed)), ..v.clone() });
     }
 }
 

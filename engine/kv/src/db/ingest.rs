@@ -20,18 +20,18 @@ use crate::base::key::{Kind, Seq, Trailer};
 use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::merge::job::Outputs;
 use crate::merge::run::TableHandle;
-use crate::merge::visible::KeyRange;
-use crate::sstable::{Table, TableOptions, TableWriter};
+use crate::merge::visible::VisibleRange;
+use crate::sstable::{Table, TableWriter, WriterOptions};
 
 use super::Tree;
 use super::batch::{check_key, check_value};
 use super::bounds::{KeyBounds, key_range};
 use super::core::Core;
 use super::flush::{NewTables, meta, remove_tables};
-use super::install::{Change, check_known};
+use super::install::{VersionChange, check_known};
 use super::pins::PinKind;
 use super::tree::{Holder, TreeCore, build_version};
-use super::view::View;
+use super::view::TreeView;
 
 /// How often memtables are flushed for one ingestion before writers are asked to stay away.
 const TRIES: usize = 64;
@@ -116,7 +116,7 @@ impl Tree {
         self.export_within(key_range(range), file.as_ref())
     }
 
-    fn export_within(&self, range: KeyRange, file: &Path) -> Result<u64> {
+    fn export_within(&self, range: VisibleRange, file: &Path) -> Result<u64> {
         let core = &self.handle.core;
         if core.env.file_len(file).is_ok() {
             return Err(Error::invalid("the file exists; name a new one").in_file(file));
@@ -128,10 +128,10 @@ impl Tree {
             file.display().to_string(),
             vec![],
         );
-        let options = TableOptions {
+        let options = WriterOptions {
             identity: core.new_identity(),
             created_micros: core.env.wall_micros(),
-            ..TableOptions::default()
+            ..WriterOptions::default()
         };
         let mut w = TableWriter::new(core.env.create(file)?, file, EXPORTED, options);
         let write = || {
@@ -175,7 +175,7 @@ impl Tree {
     }
 
     /// The tables that lie wholly in a range now.
-    pub(super) fn tables_within(&self, range: &KeyRange) -> HashSet<u64> {
+    pub(super) fn tables_within(&self, range: &VisibleRange) -> HashSet<u64> {
         let view = self.core.view.load_full();
         let within = |t: &&Arc<TableHandle>| {
             range.contains(&t.meta.first_key) && range.contains(&t.meta.last_key)
@@ -280,7 +280,7 @@ impl Core {
                 let version = Arc::new(
                     build_version(&view.version, state, &files).map_err(|e| self.latch(e))?,
                 );
-                tree.change_view(|v| View { version, ..v.clone() });
+                tree.change_view(|v| TreeView { version, ..v.clone() });
             }
             let until = [last.as_slice(), &[0]].concat();
             tree.gaps.cut_range(&first, &until);
@@ -327,7 +327,7 @@ impl Core {
         if gone.is_empty() {
             return Ok(());
         }
-        let done = self.install(vec![Change {
+        let done = self.install(vec![VersionChange {
             tree,
             removed: gone.clone(),
             added: vec![],
@@ -382,7 +382,7 @@ fn write_tables<K: AsRef<[u8]>, V: AsRef<[u8]>>(
 }
 
 /// Whether the active memtable holds anything in `[first, last]`.
-fn holds(view: &View, first: &[u8], last: &[u8]) -> Result<bool> {
+fn holds(view: &TreeView, first: &[u8], last: &[u8]) -> Result<bool> {
     let mem = &view.active.mem;
     view.active.settle();
     let mut c = mem.cursor();

@@ -10,14 +10,14 @@ use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::merge::run::TableHandle;
 use crate::wal::Lsn;
 
-use super::core::{Catalog, Core};
+use super::core::{Core, TreeCatalog};
 use super::flush::remove_tables;
 use super::pins::nudge;
 use super::tree::{TreeCore, build_version};
-use super::view::{MemHandle, View};
+use super::view::{MemHandle, TreeView};
 
 /// A change of one tree's tables.
-pub(super) struct Change<'a> {
+pub(super) struct VersionChange<'a> {
     pub tree: &'a TreeCore,
     /// Those that leave.
     pub removed: Vec<u64>,
@@ -27,7 +27,7 @@ pub(super) struct Change<'a> {
     pub flushed: Option<(&'a MemHandle, Lsn)>,
 }
 
-impl Change<'_> {
+impl VersionChange<'_> {
     fn edit(&self) -> Edit {
         let added = self.added.iter().map(|(level, run, m)| AddedTable {
             level: *level,
@@ -51,7 +51,7 @@ impl Change<'_> {
 impl Core {
     /// Makes changes durable and visible, one for each of some trees. Gives the position below
     /// which the log is not needed.
-    pub(super) fn install(&self, changes: Vec<Change<'_>>) -> Result<Lsn> {
+    pub(super) fn install(&self, changes: Vec<VersionChange<'_>>) -> Result<Lsn> {
         let remove_made = || changes.iter().for_each(|change| remove_tables(self, &change.made()));
         let mut gone: Vec<Vec<Arc<TableHandle>>> = vec![];
         let floor;
@@ -74,7 +74,7 @@ impl Core {
                 .collect();
             floor = before.max(self.write.lock().wal_floor(&flushed));
             c.state.set_wal_floor(floor);
-            let edits: Vec<Edit> = changes.iter().map(Change::edit).collect();
+            let edits: Vec<Edit> = changes.iter().map(VersionChange::edit).collect();
             if let Err(e) = self.log_edits(&mut c, edits.clone()) {
                 // The memtables are still needed, and with them their log.
                 c.state.set_wal_floor(before);
@@ -106,7 +106,12 @@ impl Core {
     }
 
     /// Shows readers a change that counts. Gives the tables that have left.
-    fn show(&self, c: &Catalog, change: &Change<'_>, edit: Edit) -> Result<Vec<Arc<TableHandle>>> {
+    fn show(
+        &self,
+        c: &TreeCatalog,
+        change: &VersionChange<'_>,
+        edit: Edit,
+    ) -> Result<Vec<Arc<TableHandle>>> {
         let (tree, mut gone) = (change.tree, vec![]);
         let mut files = tree.files.lock();
         if let Edit::Tables { added, .. } = edit {
@@ -127,7 +132,7 @@ impl Core {
             self.write.lock().release(tree.id, m);
             self.memory.release(m);
         }
-        tree.change_view(|v| View {
+        tree.change_view(|v| TreeView {
             sealed: without(v, change.flushed.map(|(m, _)| m)),
             version,
             ..v.clone()
@@ -138,7 +143,7 @@ impl Core {
 
 /// An error when the tree has left the manifest. Asked under the lock under which trees are
 /// dropped.
-pub(super) fn check_known(c: &Catalog, tree: &TreeCore) -> Result<()> {
+pub(super) fn check_known(c: &TreeCatalog, tree: &TreeCore) -> Result<()> {
     if c.state.trees.contains_key(&tree.id) {
         return Ok(());
     }
@@ -146,6 +151,6 @@ pub(super) fn check_known(c: &Catalog, tree: &TreeCore) -> Result<()> {
 }
 
 /// The sealed memtables of a view but one.
-pub(super) fn without(v: &View, gone: Option<&MemHandle>) -> Vec<Arc<MemHandle>> {
+pub(super) fn without(v: &TreeView, gone: Option<&MemHandle>) -> Vec<Arc<MemHandle>> {
     v.sealed.iter().filter(|m| !gone.is_some_and(|g| std::ptr::eq(&***m, g))).cloned().collect()
 }

@@ -2,7 +2,7 @@
 //! iterator of owned handles).
 //!
 //! Invariant: both see one state: the view and the read point are of [one
-//! moment](View::at_one_moment) and held until the end. Files and memtables that they need stay
+//! moment](TreeView::at_one_moment) and held until the end. Files and memtables that they need stay
 //! until they are dropped.
 
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use crate::base::hash::key_hash;
 use crate::base::key::Seq;
 use crate::base::reads::is_looked_at;
 use crate::base::sync::epoch;
-use crate::merge::merging::Source;
-use crate::merge::run::{Run, RunCursor};
-use crate::merge::shadow::{Cover, Shadow};
+use crate::merge::merging::MergeSource;
+use crate::merge::run::{RunCursor, TableRun};
+use crate::merge::shadow::{Cover, RangeShadow};
 use crate::merge::value::Value;
-use crate::merge::visible::{KeyRange, Visible};
+use crate::merge::visible::{Visible, VisibleRange};
 
 use super::Tree;
 use super::bounds::{KeyBounds, key_range};
 use super::explain;
-use super::meters::Timed;
+use super::meters::TimedCall;
 use super::readable::{Entry, prefix_range};
 use super::snapshot::Snapshot;
 use super::txn::Overlay;
-use super::view::View;
+use super::view::TreeView;
 
 /// What a reader at `read` sees of `range`.
-pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
+pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visible> {
     if view.meters.recorder.is_on() {
         return explain::visible(view, range, read);
     }
     // Most reads of a narrow range find one source, and room for four would be more than a
     // kilobyte.
-    let mut sources: Vec<Source> = Vec::with_capacity(1);
+    let mut sources: Vec<MergeSource> = Vec::with_capacity(1);
     let mut shadows = vec![];
     // Where nothing was deleted there is nothing to leap over, and nobody counts up who knows of
     // it.
@@ -43,7 +43,7 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
         let hash = prefix_hash(view, &range);
         for m in view.memtables() {
             if m.mem.entries() > 0 && hash.is_none_or(|h| m.mem.may_contain_prefix(h)) {
-                sources.push(Source::Mem(m.mem.cursor()));
+                sources.push(MergeSource::Mem(m.mem.cursor()));
             }
             has_deletes |= m.mem.deletes() > 0;
             shadows.extend(m.mem.deletions().into_iter().map(Cover::Mem));
@@ -58,13 +58,18 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
             }
             if hash.map_or(Ok(true), |h| ask_filters(view, run, h, &range.from, until))? {
                 has_deletes |= run.has_deletes();
-                sources.push(Source::Run(RunCursor::new(run.clone(), true)));
+                sources.push(MergeSource::Run(RunCursor::new(run.clone(), true)));
             }
         }
     }
     has_deletes |= !shadows.is_empty();
-    let mut visible =
-        Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range);
+    let mut visible = Visible::new(
+        sources,
+        read,
+        RangeShadow::new(shadows, read),
+        view.options.merge.clone(),
+        range,
+    );
     if has_deletes {
         visible.use_gaps(view.gaps.clone());
     }
@@ -74,8 +79,8 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
 /// Whether the filters of a run leave it possible that it has keys of a range with this hash of
 /// their prefix.
 fn ask_filters(
-    view: &View,
-    run: &Run,
+    view: &TreeView,
+    run: &TableRun,
     hash: u64,
     from: &[u8],
     until: Option<&[u8]>,
@@ -89,7 +94,7 @@ fn ask_filters(
 
 /// Hash of the prefix that all keys of a range share, where filters hold prefixes.
 #[inline]
-pub(super) fn prefix_hash(view: &View, range: &KeyRange) -> Option<u64> {
+pub(super) fn prefix_hash(view: &TreeView, range: &VisibleRange) -> Option<u64> {
     let (f, until) = view.options.filter_prefix.as_deref().zip(range.until.as_deref())?;
     f.shared_len(&range.from, until).map(|n| key_hash(&range.from[..n]))
 }
@@ -118,7 +123,7 @@ pub(super) fn prefix_hash(view: &View, range: &KeyRange) -> Option<u64> {
 /// ```
 pub struct Cursor {
     inner: Visible,
-    view: Arc<View>,
+    view: Arc<TreeView>,
     _snapshot: Option<Snapshot>,
 }
 
@@ -132,7 +137,7 @@ impl Cursor {
     fn timed(&mut self, seek: impl FnOnce(&mut Visible) -> Result<()>) -> Result<()> {
         let turn = self.view.meters.begin();
         let done = seek(&mut self.inner);
-        self.view.meters.end(Timed::Seek, turn);
+        self.view.meters.end(TimedCall::Seek, turn);
         done
     }
 
@@ -216,8 +221,8 @@ impl Cursor {
 /// has been dropped before ([`Closed`](crate::ErrorKind::Closed)); nothing comes after it. An
 /// iterator that was made before its tree was dropped goes on to its end.
 pub struct Range {
-    pub(super) view: Arc<View>,
-    pub(super) range: KeyRange,
+    pub(super) view: Arc<TreeView>,
+    pub(super) range: VisibleRange,
     pub(super) read: Seq,
     pub(super) front: Option<Visible>,
     pub(super) back: Option<Visible>,
@@ -271,7 +276,7 @@ impl Range {
         let turn = self.view.meters.begin();
         let v = slot.insert(visible(&self.view, self.range.clone(), self.read)?);
         let done = if forward { v.first() } else { v.last() };
-        self.view.meters.end(Timed::Seek, turn);
+        self.view.meters.end(TimedCall::Seek, turn);
         done.map(|()| v)
     }
 
@@ -368,7 +373,7 @@ impl IntoIterator for &Tree {
 }
 
 impl Tree {
-    pub(super) fn range_at(&self, range: KeyRange, snapshot: &Snapshot) -> Range {
+    pub(super) fn range_at(&self, range: VisibleRange, snapshot: &Snapshot) -> Range {
         let range = self.range_of(
             range,
             self.core.view.load_full(),
@@ -378,15 +383,16 @@ impl Tree {
         range.refuse(snapshot.check_own(self).err())
     }
 
-    pub(super) fn range_now(&self, range: KeyRange) -> Range {
+    pub(super) fn range_now(&self, range: VisibleRange) -> Range {
         let (view, read) = self.at_one_moment();
         self.range_of(range, view, read, None)
     }
 
-    fn at_one_moment(&self) -> (Arc<View>, Seq) {
+    fn at_one_moment(&self) -> (Arc<TreeView>, Seq) {
         let guard = epoch::pin();
         loop {
-            let (view, read) = View::at_one_moment(&self.core, &self.handle.core.visible, &guard);
+            let (view, read) =
+                TreeView::at_one_moment(&self.core, &self.handle.core.visible, &guard);
             let held = self.core.view.get_arc(&guard);
             if std::ptr::eq(view, &*held) {
                 return (held, read);
@@ -396,8 +402,8 @@ impl Tree {
 
     fn range_of(
         &self,
-        range: KeyRange,
-        view: Arc<View>,
+        range: VisibleRange,
+        view: Arc<TreeView>,
         read: Seq,
         snapshot: Option<Snapshot>,
     ) -> Range {
@@ -415,7 +421,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn cursor_at(&self, range: KeyRange, snapshot: &Snapshot) -> Result<Cursor> {
+    pub(super) fn cursor_at(&self, range: VisibleRange, snapshot: &Snapshot) -> Result<Cursor> {
         snapshot.check_own(self)?;
         let view = self.core.view.load_full();
         self.core.check_live()?;
@@ -450,7 +456,7 @@ impl Tree {
 
     /// All keys with their values, in order, from both ends. `for item in &tree` does the same.
     pub fn iter(&self) -> Range {
-        self.range_now(KeyRange::default())
+        self.range_now(VisibleRange::default())
     }
 
     /// All keys, in order, from both ends. Of a part: [`range`](Tree::range) with [`Range::keys`].
@@ -467,7 +473,7 @@ impl Tree {
         self.cursor_now(key_range(range))
     }
 
-    fn cursor_now(&self, range: KeyRange) -> Result<Cursor> {
+    fn cursor_now(&self, range: VisibleRange) -> Result<Cursor> {
         let (view, read) = self.at_one_moment();
         self.core.check_live()?;
         Ok(Cursor { inner: visible(&view, range, read)?, view, _snapshot: None })

@@ -9,10 +9,10 @@ use crate::base::key::Seq;
 use crate::manifest::TableMeta;
 
 use super::pins::tables_of;
-use super::view::Version;
+use super::view::TreeVersion;
 
 /// The tables of a tree, for questions about snapshots.
-pub struct Kept {
+pub struct KeptVersions {
     /// By least sequence number: what of all tables up to here a snapshot sees.
     seen: Vec<(Seq, Seen)>,
     /// By greatest sequence number, descending: what of all tables up to here is newer than a
@@ -33,9 +33,9 @@ struct Newer {
     ranges: bool,
 }
 
-impl Kept {
+impl KeptVersions {
     /// Of the tables of a version; `None` when there are none.
-    pub fn of(version: &Version) -> Option<Kept> {
+    pub fn of(version: &TreeVersion) -> Option<KeptVersions> {
         let mut tables: Vec<&TableMeta> = tables_of(version).map(|t| &*t.meta).collect();
         if tables.is_empty() {
             return None;
@@ -55,7 +55,7 @@ impl Kept {
             (m.max_seq, sum)
         });
         let newer = newer.collect();
-        Some(Kept { seen, newer })
+        Some(KeptVersions { seen, newer })
     }
 
     /// Bytes kept for a snapshot at `seq`, when `read` is the newest state.

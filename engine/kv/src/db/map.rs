@@ -8,12 +8,12 @@ use crate::base::key::{Kind, Seq};
 use crate::base::options::{Durability, TreeOptions};
 use crate::base::sync::epoch;
 use crate::merge::value::Value;
-use crate::merge::visible::KeyRange;
+use crate::merge::visible::VisibleRange;
 
 use super::batch::Batch;
 use super::bounds::{KeyBounds, key_range};
 use super::tree::TreeCore;
-use super::{Db, Handle};
+use super::{CloseHandle, Db};
 
 /// One ordered map of a [`Db`]. Cheap to clone.
 ///
@@ -24,7 +24,7 @@ use super::{Db, Handle};
 /// it was got from, and with [`with`](Tree::with) another one.
 #[derive(Clone)]
 pub struct Tree {
-    pub(super) handle: Arc<Handle>,
+    pub(super) handle: Arc<CloseHandle>,
     pub(super) core: Arc<TreeCore>,
     pub(super) durability: Durability,
 }
@@ -180,7 +180,7 @@ impl Tree {
     }
 
     /// An error when it is a tree of another store.
-    pub(super) fn check_of(&self, store: &Arc<Handle>) -> Result<()> {
+    pub(super) fn check_of(&self, store: &Arc<CloseHandle>) -> Result<()> {
         if Arc::ptr_eq(store, &self.handle) {
             return Ok(());
         }
@@ -225,7 +225,7 @@ impl Tree {
         self.compact_within(Some(&key_range(range)))
     }
 
-    fn compact_within(&self, range: Option<&KeyRange>) -> Result<()> {
+    fn compact_within(&self, range: Option<&VisibleRange>) -> Result<()> {
         self.check_hooked()?;
         self.flush()?;
         self.handle.core.compact_range(&self.core, range)

@@ -25,11 +25,11 @@ thread_local! {
     /// How many operations of this thread go by until one is timed or counted.
     static LEFT: Cell<u32> = const { Cell::new(1) };
     /// What is done then.
-    static NEXT: Cell<Next> = const { Cell::new(Next::Begin) };
+    static NEXT: Cell<NextSample> = const { Cell::new(NextSample::Begin) };
 }
 
 #[derive(Clone, Copy)]
-enum Next {
+enum NextSample {
     /// Neither: the thread is new, and begins somewhere in the period.
     Begin,
     Time,
@@ -60,7 +60,7 @@ impl Turn {
 
 /// What is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timed {
+pub enum TimedCall {
     /// A get.
     Get,
     /// A seek of a cursor, or the first item of a range.
@@ -119,17 +119,19 @@ impl Meters {
     #[cold]
     fn begin_sampled(&self) -> Turn {
         let (left, next, turn) = match NEXT.get() {
-            Next::Begin => {
+            NextSample::Begin => {
                 let phase = some_phase();
                 // As if the thread had been there before.
                 if phase < HALF {
-                    (phase + 1, Next::Count, Turn(0))
+                    (phase + 1, NextSample::Count, Turn(0))
                 } else {
-                    (phase - HALF + 1, Next::Time, Turn(0))
+                    (phase - HALF + 1, NextSample::Time, Turn(0))
                 }
             }
-            Next::Time => (HALF, Next::Count, Turn(self.now().max(Turn::COUNTED.0 + 1))),
-            Next::Count => (SAMPLED - HALF, Next::Time, Turn::COUNTED),
+            NextSample::Time => {
+                (HALF, NextSample::Count, Turn(self.now().max(Turn::COUNTED.0 + 1)))
+            }
+            NextSample::Count => (SAMPLED - HALF, NextSample::Time, Turn::COUNTED),
         };
         LEFT.set(left);
         NEXT.set(next);
@@ -138,7 +140,7 @@ impl Meters {
 
     /// Ends what [`begin`](Meters::begin) began.
     #[inline]
-    pub fn end(&self, what: Timed, turn: Turn) {
+    pub fn end(&self, what: TimedCall, turn: Turn) {
         if !turn.is_none() && !turn.counts() {
             self.since(what, turn.0);
         }
@@ -151,20 +153,20 @@ impl Meters {
 
     /// Records the time since `began`, and gives it.
     #[cold]
-    pub fn since(&self, what: Timed, began: u64) -> u64 {
+    pub fn since(&self, what: TimedCall, began: u64) -> u64 {
         let nanos = self.env.monotonic_nanos().saturating_sub(began);
         self.record(what, nanos);
         nanos
     }
 
     /// Records a time.
-    pub fn record(&self, what: Timed, nanos: u64) {
+    pub fn record(&self, what: TimedCall, nanos: u64) {
         let mut of = self.nanos[what as usize].lock();
         let recorded = of.get_or_insert_with(histogram).record(nanos.min(LONGEST));
         debug_assert!(recorded.is_ok(), "it grows as far as is needed");
     }
 
-    fn of(&self, what: Timed) -> Latency {
+    fn of(&self, what: TimedCall) -> Latency {
         let of = self.nanos[what as usize].lock();
         let Some(h) = &*of else { return Latency::default() };
         let at = |q| h.value_at_quantile(q);
@@ -194,14 +196,14 @@ impl Meters {
     pub fn all(&self) -> Latencies {
         Latencies {
             sampled: SAMPLED,
-            get: self.of(Timed::Get),
-            seek: self.of(Timed::Seek),
-            write: self.of(Timed::Write),
-            sync: self.of(Timed::Sync),
-            stall: self.of(Timed::Stall),
-            pace: self.of(Timed::Pace),
-            flush: self.of(Timed::Flush),
-            compaction: self.of(Timed::Compaction),
+            get: self.of(TimedCall::Get),
+            seek: self.of(TimedCall::Seek),
+            write: self.of(TimedCall::Write),
+            sync: self.of(TimedCall::Sync),
+            stall: self.of(TimedCall::Stall),
+            pace: self.of(TimedCall::Pace),
+            flush: self.of(TimedCall::Flush),
+            compaction: self.of(TimedCall::Compaction),
         }
     }
 }
@@ -301,12 +303,12 @@ mod tests {
         let meters = Meters::new(Arc::new(MemEnv::new(1)));
         assert_eq!(meters.all().get, Latency::default());
         for nanos in [0, 1, 300, 5_000_000, LONGEST, LONGEST + 1, u64::MAX] {
-            meters.record(Timed::Get, nanos);
+            meters.record(TimedCall::Get, nanos);
         }
         let get = meters.all().get;
         assert_eq!((get.timed, get.within[0], get.within[1], get.within[23]), (7, 2, 3, 4));
         assert!((LONGEST..LONGEST + LONGEST / 50).contains(&get.max), "{}", get.max);
-        let none = |what: &Timed| meters.nanos[*what as usize].lock().is_none();
-        assert!([Timed::Seek, Timed::Write, Timed::Compaction].iter().all(none));
+        let none = |what: &TimedCall| meters.nanos[*what as usize].lock().is_none();
+        assert!([TimedCall::Seek, TimedCall::Write, TimedCall::Compaction].iter().all(none));
     }
 }

@@ -78,7 +78,7 @@ pub use ttl::{TtlRange, TtlTree, TtlValue};
 pub use txn::{Retry, Transaction};
 pub use update::Updated;
 
-pub(crate) use self::close::Handle;
+pub(crate) use self::close::CloseHandle;
 use self::core::Core;
 use tree::TreeCore;
 use view::MemHandle;
@@ -108,7 +108,7 @@ use view::MemHandle;
 /// ```
 #[derive(Clone)]
 pub struct Db {
-    handle: Arc<Handle>,
+    handle: Arc<CloseHandle>,
     durability: Durability,
 }
 
@@ -139,7 +139,7 @@ impl Db {
     /// As [`open_with`](Db::open_with).
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
         options.check()?;
-        let handle = Handle::new(Core::open(env, dir.as_ref(), options)?);
+        let handle = CloseHandle::new(Core::open(env, dir.as_ref(), options)?);
         handle.core.events.start()?;
         handle.core.allow_workers();
         let durability = handle.core.options.durability;
@@ -456,7 +456,7 @@ impl Core {
             .map_or_else(|_| t.view.load_full().active.clone(), |m| MemHandle::new(m, 0));
         t.change_view(|v| {
             let version = Arc::default();
-            view::View { active, sealed: vec![], version, ..v.clone() }
+            view::TreeView { active, sealed: vec![], version, ..v.clone() }
         });
         self.rebalance();
         self.signal_done();

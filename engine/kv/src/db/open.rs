@@ -26,7 +26,8 @@ use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{Mutex, Ordering, RwLock};
 use crate::env::{Env, FileLock};
 use crate::manifest::{
-    CURRENT, CURRENT_NEW, Found, Live, Manifest, State, TreeState, manifest_name, manifest_number,
+    CURRENT, CURRENT_NEW, FoundManifest, LiveFiles, Manifest, ManifestState, TreeState,
+    manifest_name, manifest_number,
 };
 use crate::memtable::Memtable;
 use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
@@ -35,19 +36,19 @@ use crate::wal::{TornTail, Unneeded, segment_number};
 
 use super::behind::look_at_all;
 use super::budget::Budget;
-use super::core::{Catalog, Core, Watch, Work};
+use super::core::{Core, PendingWork, TreeCatalog, WatchedFile};
 use super::events::Events;
 use super::flush::table_number;
 use super::meters::Meters;
-use super::pace::Pace;
+use super::pace::WritePace;
 use super::pins::Pins;
-use super::reader::Held;
+use super::reader::HeldReader;
 use super::replay::{Replayed, replay};
 use super::snapshot::Snapshots;
 use super::stats::Counters;
 use super::throttle::Throttle;
-use super::tree::{Files, TreeCore};
-use super::trees::Trees;
+use super::tree::{TreeCore, TreeFiles};
+use super::trees::OpenTrees;
 use super::view::MemHandle;
 use super::write::WriteState;
 
@@ -71,7 +72,7 @@ impl Core {
             None => Arc::new(Budget::new(options.memory_budget)),
         };
         if options.read_only {
-            let held = Held::new(new_opener(&env, dir, &options, &budget));
+            let held = HeldReader::new(new_opener(&env, dir, &options, &budget));
             return open_reader(&env, dir, &options, &budget, held);
         }
         if !names.is_ok_and(|names| names.iter().any(|n| n == CURRENT)) {
@@ -96,7 +97,7 @@ impl Core {
         let tables = before
             .iter()
             .flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>());
-        let held = Held::with_tables(self.opener.clone(), tables);
+        let held = HeldReader::with_tables(self.opener.clone(), tables);
         let fresh = open_reader(&self.env, &self.dir, &self.options, self.memory.budget(), held)?;
         if fresh.store != self.store {
             let words = "another store lies there now than the one that was opened; open it as a store of its own";
@@ -121,7 +122,7 @@ fn open_reader(
     dir: &Path,
     options: &DbOptions,
     budget: &Arc<Budget>,
-    mut held: Held,
+    mut held: HeldReader,
 ) -> Result<Arc<Core>> {
     loop {
         match open_once(env.clone(), dir, options.clone(), budget, None, Some(&mut held)) {
@@ -225,15 +226,15 @@ fn open_once(
     options: DbOptions,
     budget: &Arc<Budget>,
     lock: Option<Box<dyn FileLock>>,
-    mut held: Option<&mut Held>,
+    mut held: Option<&mut HeldReader>,
 ) -> Result<Arc<Core>> {
     held.as_mut().map_or(Ok(()), |h| h.hold_log())?;
     let found = Manifest::find(&*env, dir)?;
     if found.is_none() && options.read_only {
         return Err(no_store(&*env, dir));
     }
-    let Found { state, number: manifest_number, end: clean_end } =
-        found.unwrap_or_else(|| Found { state: new_state(&*env), number: 0, end: None });
+    let FoundManifest { state, number: manifest_number, end: clean_end } =
+        found.unwrap_or_else(|| FoundManifest { state: new_state(&*env), number: 0, end: None });
     if !options.read_only {
         check_live(&*env, dir, &state)?;
     }
@@ -244,7 +245,7 @@ fn open_once(
         options.listener.clone(),
     );
     let arenas = budget.arenas.clone();
-    let watch = Watch {
+    let watch = WatchedFile {
         meters: Meters::new(env.clone()),
         pins: Pins::new(env.clone()),
         gaps: budget.gaps.clone(),
@@ -287,11 +288,11 @@ fn open_once(
     let names = if options.read_only { vec![] } else { env.list(dir)? };
     let largest =
         trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
-    let work = Arc::<Work>::default();
+    let work = Arc::<PendingWork>::default();
     let memory = budget.share(&opener, &work);
     memory.set_trees(trees.len());
     let (last_seq, store) = (state.last_seq, state.id);
-    let mut state = Live::new(state);
+    let mut state = LiveFiles::new(state);
     // A replay writes tables before what a crash left is removed.
     names.iter().filter_map(|n| table_number(n)).for_each(|n| state.pass_file(n));
     let core = Arc::new(Core {
@@ -307,18 +308,18 @@ fn open_once(
         }),
         visible: Horizon::new(last_seq),
         store,
-        catalog: Mutex::new(Catalog {
+        catalog: Mutex::new(TreeCatalog {
             state,
             manifest: None,
             manifest_number,
             clean_end,
             is_replaying: true,
         }),
-        trees: RwLock::new(Trees::new(trees)),
+        trees: RwLock::new(OpenTrees::new(trees)),
         snapshots: Snapshots::default(),
         counters: Counters::default(),
         watch,
-        pace: Pace::default(),
+        pace: WritePace::default(),
         throttle: Throttle::new(options.background_rate),
         memory,
         work,
@@ -357,13 +358,13 @@ pub(super) fn new_id(env: &dyn Env) -> u64 {
 }
 
 /// The state of a Db that is being created.
-fn new_state(env: &dyn Env) -> State {
-    State {
+fn new_state(env: &dyn Env) -> ManifestState {
+    ManifestState {
         id: new_id(env),
         created_micros: env.wall_micros(),
         next_file: 1,
         next_tree: 1,
-        ..State::default()
+        ..ManifestState::default()
     }
 }
 
@@ -375,9 +376,9 @@ fn tree_of(
     active: Arc<MemHandle>,
     opener: &Arc<TableOpener>,
     opened: &HashMap<u64, Arc<TableHandle>>,
-    watch: &Watch,
+    watch: &WatchedFile,
 ) -> Result<Arc<TreeCore>> {
-    let mut files = Files::default();
+    let mut files = TreeFiles::default();
     let mut held = state.runs.iter().flat_map(|r| &r.tables).filter_map(|t| opened.get(&t.id));
     if let Some(held) = held.next() {
         files.reads = held.reads().clone();
@@ -506,7 +507,7 @@ fn remove_if_there(env: &dyn Env, file: &Path) -> Result<()> {
 /// Which of these names are those of what a crash left behind: tables that the manifest does not
 /// name, other manifests, and a `CURRENT.tmp`. Only names that a Db gives its own files are looked
 /// at; whatever else is in the directory stays.
-fn garbage(mut names: Vec<String>, state: &State, manifest: u64) -> Vec<String> {
+fn garbage(mut names: Vec<String>, state: &ManifestState, manifest: u64) -> Vec<String> {
     let live: HashSet<u64> =
         state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
     names.retain(|name| match (table_number(name), manifest_number(name)) {
@@ -520,7 +521,7 @@ fn garbage(mut names: Vec<String>, state: &State, manifest: u64) -> Vec<String> 
 /// Checks that every live table is there, of the length that the manifest says, and not of a newer
 /// version: what this build cannot read it must not change (spec, "Unknown versions"). Whatever
 /// else is wrong with a table is met by who reads it.
-fn check_live(env: &dyn Env, dir: &Path, state: &State) -> Result<()> {
+fn check_live(env: &dyn Env, dir: &Path, state: &ManifestState) -> Result<()> {
     for t in state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables) {
         let path = table_path(dir, t.id);
         match env.file_len(&path) {

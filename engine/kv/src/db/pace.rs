@@ -5,8 +5,8 @@
 //! - The delay follows the number of runs ([`pace`](crate::compaction::pace)): a writer is slowed
 //!   by runs, never stopped.
 //! - When the memtable that is being filled would be full before the one that is being flushed is
-//!   written, what is missing is spread over it beforehand ([`Fill`]): a writer is a little slower
-//!   for a while instead of standing still at the end.
+//!   written, what is missing is spread over it beforehand ([`MemtableFill`]): a writer is a little
+//!   slower for a while instead of standing still at the end.
 //! - Waiting for a memtable, or for memory ([`budget`](super::budget)), ends with the next flush,
 //!   or with the error of one that lacks space; and a flush never waits for writers or compactions,
 //!   so no history ends in a Db that cannot be written, and none in a writer that waits for a full
@@ -31,7 +31,7 @@ use crate::compaction::{delay, fill_delay};
 
 use super::close::closed;
 use super::core::{Core, PutOff};
-use super::meters::Timed;
+use super::meters::TimedCall;
 use super::tree::TreeCore;
 
 const SLEEP: u64 = 1_000_000;
@@ -52,7 +52,7 @@ struct Slowed {
 
 /// The state of back-pressure.
 #[derive(Default)]
-pub struct Pace {
+pub struct WritePace {
     nanos_per_kib: AtomicU64,
     owed: AtomicU64,
     slowed: Mutex<Option<Slowed>, rank::Slowed>,
@@ -64,7 +64,7 @@ pub struct Pace {
     pub stalled: AtomicU64,
 }
 
-impl Pace {
+impl WritePace {
     /// The present delay in nanoseconds for each KiB written.
     pub fn delay(&self) -> u64 {
         self.nanos_per_kib.load(Ordering::Relaxed)
@@ -73,7 +73,7 @@ impl Pace {
 
 /// How fast the memtables of one tree fill and how fast they are flushed; times in nanoseconds.
 #[derive(Default)]
-pub struct Fill {
+pub struct MemtableFill {
     nanos_per_kib: AtomicU64,
     slowed: Mutex<Option<Slowed>, rank::Slowed>,
     /// What a KiB of memtable took in the last flush.
@@ -86,7 +86,7 @@ pub struct Fill {
     stood: AtomicU64,
 }
 
-impl Fill {
+impl MemtableFill {
     /// A flush begins.
     pub fn flush_began(&self, now: u64) {
         self.flushing_since.store(now, Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl Core {
         let wake = self.pace.wake.fetch_add(pay, Ordering::Relaxed) + pay;
         self.env.sleep(Duration::from_nanos((wake - now).min(100 * SLEEP)));
         self.pace.slept.fetch_add(pay, Ordering::Relaxed);
-        self.watch.meters.record(Timed::Pace, pay);
+        self.watch.meters.record(TimedCall::Pace, pay);
     }
 
     /// Sets the delay from the position between the soft and the hard limit of the tree that is
@@ -263,7 +263,7 @@ impl Core {
             Event::StallBegun { tree, reason }
         });
         let done = self.wait_while(tree, put_off, since, is_full);
-        let waited = self.watch.meters.since(Timed::Stall, from);
+        let waited = self.watch.meters.since(TimedCall::Stall, from);
         self.pace.stalled.fetch_add(waited, Ordering::Relaxed);
         self.events.note(|| {
             let (tree, reason) = told();

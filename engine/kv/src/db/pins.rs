@@ -5,8 +5,8 @@
 //!   weakly; one that is still alive later is held by somebody, and its age is the time since then.
 //! - A table file is noted when it has left the manifest, weakly too. So the sum of those still
 //!   alive counts each file once, however many hold it.
-//! - Long work (a compaction, a checkpoint, …) is a [`Task`] here for as long as it lives, with the
-//!   files that it is writing.
+//! - Long work (a compaction, a checkpoint, …) is a [`PinnedTask`] here for as long as it lives,
+//!   with the files that it is writing.
 //!
 //! Not seen here: a [`Value`](crate::Value) of an uncompressed table read through a map keeps that
 //! file's blocks on the device even when the file is gone; and a checkpoint that is done shares its
@@ -21,7 +21,7 @@ use crate::base::sync::Mutex;
 use crate::env::Env;
 use crate::merge::run::TableHandle;
 
-use super::view::{Version, View};
+use super::view::{TreeVersion, TreeView};
 
 /// How often the epoch is asked to move on before views are counted: what was replaced just now is
 /// only garbage then.
@@ -110,12 +110,12 @@ impl Space {
 
 struct PastView {
     tree: String,
-    view: Weak<View>,
+    view: Weak<TreeView>,
     since_micros: u64,
 }
 
 /// Work in progress. It is listed until the last reference goes.
-pub struct Task {
+pub struct PinnedTask {
     kind: PinKind,
     tree: Option<(TreeId, String)>,
     name: String,
@@ -124,7 +124,7 @@ pub struct Task {
     created: Mutex<Vec<u64>>,
 }
 
-impl Task {
+impl PinnedTask {
     /// Notes a file that the task writes.
     pub fn creates(&self, file: u64) {
         self.created.lock().push(file);
@@ -146,7 +146,7 @@ pub struct Pins {
     env: Arc<dyn Env>,
     views: Mutex<Vec<PastView>>,
     files: Mutex<Vec<(TreeId, Weak<TableHandle>)>>,
-    tasks: Mutex<Vec<Weak<Task>>>,
+    tasks: Mutex<Vec<Weak<PinnedTask>>>,
 }
 
 impl Pins {
@@ -161,7 +161,7 @@ impl Pins {
     }
 
     /// Notes a view that is being replaced.
-    pub fn replaced(&self, tree: &str, view: &Arc<View>) {
+    pub fn replaced(&self, tree: &str, view: &Arc<TreeView>) {
         let past = PastView {
             tree: tree.to_owned(),
             view: Arc::downgrade(view),
@@ -197,9 +197,9 @@ impl Pins {
         tree: Option<(TreeId, &str)>,
         name: String,
         tables: Vec<Arc<TableHandle>>,
-    ) -> Arc<Task> {
+    ) -> Arc<PinnedTask> {
         let tree = tree.map(|(id, name)| (id, name.to_owned()));
-        let task = Task {
+        let task = PinnedTask {
             kind,
             tree,
             name,
@@ -226,7 +226,7 @@ impl Pins {
     }
 
     /// The work in progress.
-    pub fn tasks(&self) -> Vec<Arc<Task>> {
+    pub fn tasks(&self) -> Vec<Arc<PinnedTask>> {
         let tasks: Vec<_> = self.tasks.lock().iter().map(Weak::clone).collect();
         tasks.iter().filter_map(Weak::upgrade).collect()
     }
@@ -276,7 +276,7 @@ impl Pins {
 }
 
 /// The tables of a version.
-pub fn tables_of(version: &Version) -> impl Iterator<Item = &Arc<TableHandle>> {
+pub fn tables_of(version: &TreeVersion) -> impl Iterator<Item = &Arc<TableHandle>> {
     version.runs.iter().flat_map(|r| &r.tables)
 }
 

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - The view is taken before the read point. A lone key whose newest version decides needs no
 //!   more: what the view lacks is newer than the call, and what its memtable has is newer still.
-//!   Several keys, and operands, are read [at one moment](View::at_one_moment).
+//!   Several keys, and operands, are read [at one moment](TreeView::at_one_moment).
 //! - Without operands, the first version that may be seen decides; a range deletion in a newer
 //!   source hides all older sources.
 //! - The key is hashed once (twice where filters hold prefixes).
@@ -23,9 +23,9 @@ use crate::sstable::Table;
 
 use super::core::Core;
 use super::explain;
-use super::meters::{Timed, Turn};
+use super::meters::{TimedCall, Turn};
 use super::tree::TreeCore;
-use super::view::{MemHandle, View};
+use super::view::{MemHandle, TreeView};
 
 /// Keys of a multi-get whose reads are fetched ahead together: about as many cache misses as a core
 /// has in flight.
@@ -35,10 +35,10 @@ const AHEAD: usize = 16;
 const TOGETHER: usize = 64;
 
 /// Where the value of a key seems to be: the first table that may have it, and the block.
-type Place<'g> = Option<(&'g Table, usize)>;
+type ReadPlace<'g> = Option<(&'g Table, usize)>;
 
 /// Who looks on while a key is searched.
-trait Tally {
+trait ReadTally {
     /// No memtable had it.
     fn is_past_memtables(&mut self);
     /// A table is asked, which may have it by its filter, or not.
@@ -48,7 +48,7 @@ trait Tally {
 }
 
 /// Nobody, as for most gets.
-impl Tally for () {
+impl ReadTally for () {
     #[inline]
     fn is_past_memtables(&mut self) {}
     #[inline]
@@ -58,14 +58,14 @@ impl Tally for () {
 }
 
 /// One get of many, which counts for all of them.
-struct Counted<'a> {
+struct CountedRead<'a> {
     reads: &'a ReadCounters,
     in_memtable: bool,
 }
 
-impl<'a> Counted<'a> {
-    fn of(reads: &'a ReadCounters) -> Counted<'a> {
-        Counted { reads, in_memtable: true }
+impl<'a> CountedRead<'a> {
+    fn of(reads: &'a ReadCounters) -> CountedRead<'a> {
+        CountedRead { reads, in_memtable: true }
     }
 
     fn end(self, found: bool) {
@@ -73,7 +73,7 @@ impl<'a> Counted<'a> {
     }
 }
 
-impl Tally for Counted<'_> {
+impl ReadTally for CountedRead<'_> {
     fn is_past_memtables(&mut self) {
         self.in_memtable = false;
     }
@@ -95,7 +95,7 @@ impl Tally for Counted<'_> {
 }
 
 /// What one source says about a key.
-enum Answer {
+enum ReadAnswer {
     /// Nothing: ask older ones.
     Nothing,
     /// It has no value.
@@ -126,19 +126,19 @@ impl Core {
         &self,
         tree: &TreeCore,
         key: &[u8],
-        tally: &mut impl Tally,
+        tally: &mut impl ReadTally,
     ) -> Result<Option<Value>> {
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
         // A tree that is dropped is marked before it is emptied.
         tree.check_live()?;
         match search(view, key, self.read_point(), &guard, tally)? {
-            Found::Operands => {
-                let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
+            FoundVersion::Operands => {
+                let (view, read) = TreeView::at_one_moment(tree, &self.visible, &guard);
                 tree.check_live()?;
                 gather(view, key, read, &guard)
             }
-            Found::Is(value) => Ok(value),
+            FoundVersion::Is(value) => Ok(value),
         }
     }
 
@@ -148,7 +148,7 @@ impl Core {
         tree: &TreeCore,
         key: &[u8],
         read: Seq,
-        tally: &mut impl Tally,
+        tally: &mut impl ReadTally,
     ) -> Result<Option<Value>> {
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
@@ -170,11 +170,11 @@ impl Core {
                 Some(read) => self.get_of(tree, key, read, &mut ()),
                 None => self.get_newest(tree, key, &mut ()),
             };
-            self.watch.meters.end(Timed::Get, turn);
+            self.watch.meters.end(TimedCall::Get, turn);
             return found;
         }
         let reads = tree.view.load(&epoch::pin()).reads.clone();
-        let mut counted = Counted::of(&reads);
+        let mut counted = CountedRead::of(&reads);
         let found = match read {
             Some(read) => self.get_of(tree, key, read, &mut counted),
             None => self.get_newest(tree, key, &mut counted),
@@ -203,7 +203,7 @@ impl Core {
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
         let guard = epoch::pin();
-        let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
+        let (view, read) = TreeView::at_one_moment(tree, &self.visible, &guard);
         tree.check_live()?;
         if self.watch.meters.recorder.is_on() {
             return keys.iter().map(|k| explain::get_in(view, k.as_ref(), read, &guard)).collect();
@@ -220,7 +220,7 @@ impl Core {
                 for k in keys {
                     let k = k.as_ref();
                     values.push(if counts {
-                        let mut counted = Counted::of(&view.reads);
+                        let mut counted = CountedRead::of(&view.reads);
                         let value = search_all(view, k, read, &guard, &mut counted)?;
                         counted.end(value.is_some());
                         value
@@ -237,7 +237,12 @@ impl Core {
 /// Finds where the values of `keys` (at most [`TOGETHER`]) seem to be, and asks the device for the
 /// blocks that are not cached, so that it reads them all at once. It changes nothing and may guess
 /// wrong.
-fn locate<'g, K: AsRef<[u8]>>(view: &'g View, keys: &[K], places: &mut [Place<'g>], guard: &Guard) {
+fn locate<'g, K: AsRef<[u8]>>(
+    view: &'g TreeView,
+    keys: &[K],
+    places: &mut [ReadPlace<'g>],
+    guard: &Guard,
+) {
     for (place, key) in places.iter_mut().zip(keys) {
         let key = key.as_ref();
         let hash = filter_hash(&view.options, key);
@@ -252,7 +257,7 @@ fn locate<'g, K: AsRef<[u8]>>(view: &'g View, keys: &[K], places: &mut [Place<'g
 /// Asks the memory for what the reads of `keys` (at most [`AHEAD`]) will look at, step by step for
 /// all of them together: a read is a chain of cache misses, and the chains of different keys can be
 /// waited for at once.
-fn fetch_ahead<K: AsRef<[u8]>>(keys: &[K], places: &[Place<'_>], guard: &Guard) {
+fn fetch_ahead<K: AsRef<[u8]>>(keys: &[K], places: &[ReadPlace<'_>], guard: &Guard) {
     for (table, block) in places.iter().flatten() {
         table.fetch_block(*block, guard);
     }
@@ -273,7 +278,7 @@ pub fn filter_hash(options: &TreeOptions, key: &[u8]) -> u64 {
 }
 
 /// What the newest version of a key says.
-enum Found {
+enum FoundVersion {
     /// It decides.
     Is(Option<Value>),
     /// It is an operand.
@@ -283,33 +288,33 @@ enum Found {
 /// The value of `key`, operands folded.
 #[inline]
 fn search_all(
-    view: &View,
+    view: &TreeView,
     key: &[u8],
     read: Seq,
     guard: &Guard,
-    tally: &mut impl Tally,
+    tally: &mut impl ReadTally,
 ) -> Result<Option<Value>> {
     match search(view, key, read, guard, tally)? {
-        Found::Is(value) => Ok(value),
-        Found::Operands => gather(view, key, read, guard),
+        FoundVersion::Is(value) => Ok(value),
+        FoundVersion::Operands => gather(view, key, read, guard),
     }
 }
 
 #[inline]
 fn search(
-    view: &View,
+    view: &TreeView,
     key: &[u8],
     read: Seq,
     guard: &Guard,
-    tally: &mut impl Tally,
-) -> Result<Found> {
+    tally: &mut impl ReadTally,
+) -> Result<FoundVersion> {
     let hash = key_hash(key);
     for m in view.memtables() {
         match ask_memtable(m, key, hash, read, guard)? {
-            Answer::Nothing => {}
-            Answer::Absent => return Ok(Found::Is(None)),
-            Answer::Present(v) => return Ok(Found::Is(Some(v))),
-            Answer::Operand => return Ok(Found::Operands),
+            ReadAnswer::Nothing => {}
+            ReadAnswer::Absent => return Ok(FoundVersion::Is(None)),
+            ReadAnswer::Present(v) => return Ok(FoundVersion::Is(Some(v))),
+            ReadAnswer::Operand => return Ok(FoundVersion::Operands),
         }
     }
     tally.is_past_memtables();
@@ -318,29 +323,35 @@ fn search(
     for run in &view.version.runs {
         let Some(t) = run.find(key) else { continue };
         match ask_table(t, key, hash, read, guard, tally)? {
-            Answer::Nothing => {}
-            Answer::Absent => return Ok(Found::Is(None)),
-            Answer::Present(v) => return Ok(Found::Is(Some(v))),
-            Answer::Operand => return Ok(Found::Operands),
+            ReadAnswer::Nothing => {}
+            ReadAnswer::Absent => return Ok(FoundVersion::Is(None)),
+            ReadAnswer::Present(v) => return Ok(FoundVersion::Is(Some(v))),
+            ReadAnswer::Operand => return Ok(FoundVersion::Operands),
         }
     }
-    Ok(Found::Is(None))
+    Ok(FoundVersion::Is(None))
 }
 
 #[inline]
-fn ask_memtable(m: &MemHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard) -> Result<Answer> {
+fn ask_memtable(
+    m: &MemHandle,
+    key: &[u8],
+    hash: u64,
+    read: Seq,
+    guard: &Guard,
+) -> Result<ReadAnswer> {
     let cover = m.mem.newest_covering(key, read, guard).unwrap_or(0);
     let found = if m.mem.may_contain(hash) { m.mem.get(key, read) } else { None };
     let Some(found) = found else {
-        return Ok(if cover > 0 { Answer::Absent } else { Answer::Nothing });
+        return Ok(if cover > 0 { ReadAnswer::Absent } else { ReadAnswer::Nothing });
     };
     if found.trailer.seq() < cover {
-        return Ok(Answer::Absent);
+        return Ok(ReadAnswer::Absent);
     }
     Ok(match found.trailer.kind() {
-        Some(Kind::Put) => Answer::Present(m.mem.pin(&found).into()),
-        Some(Kind::Delete) => Answer::Absent,
-        Some(Kind::Merge) => Answer::Operand,
+        Some(Kind::Put) => ReadAnswer::Present(m.mem.pin(&found).into()),
+        Some(Kind::Delete) => ReadAnswer::Absent,
+        Some(Kind::Merge) => ReadAnswer::Operand,
         None => return Err(unknown_kind(key, found.trailer)),
     })
 }
@@ -352,8 +363,8 @@ fn ask_table(
     hash: u64,
     read: Seq,
     guard: &Guard,
-    tally: &mut impl Tally,
-) -> Result<Answer> {
+    tally: &mut impl ReadTally,
+) -> Result<ReadAnswer> {
     let table = t.table()?;
     let cover = match t.meta.range_deletes {
         0 => 0,
@@ -364,16 +375,16 @@ fn ask_table(
     let hit = if maybe { table.get(key, None, read, guard)? } else { None };
     let Some(hit) = hit else {
         tally.missed(table, maybe);
-        return Ok(if cover > 0 { Answer::Absent } else { Answer::Nothing });
+        return Ok(if cover > 0 { ReadAnswer::Absent } else { ReadAnswer::Nothing });
     };
     let trailer = hit.trailer;
     if trailer.seq() < cover {
-        return Ok(Answer::Absent);
+        return Ok(ReadAnswer::Absent);
     }
     Ok(match trailer.kind() {
-        Some(Kind::Put) => Answer::Present(hit.pin().into()),
-        Some(Kind::Delete) => Answer::Absent,
-        Some(Kind::Merge) => Answer::Operand,
+        Some(Kind::Put) => ReadAnswer::Present(hit.pin().into()),
+        Some(Kind::Delete) => ReadAnswer::Absent,
+        Some(Kind::Merge) => ReadAnswer::Operand,
         None => return Err(unknown_kind(key, trailer)),
     })
 }
@@ -416,7 +427,7 @@ pub(super) fn versions(
 
 /// Folds the operands of a key. Not the fast path.
 #[cold]
-fn gather(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
+fn gather(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
     let Some(merge) = view.options.merge.as_deref() else {
         let words = "the tree holds merge operands; open it with its merge hook";
         return Err(Error::new(ErrorKind::Incompatible, words).keys(key, key));

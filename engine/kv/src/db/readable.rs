@@ -3,7 +3,7 @@
 use crate::base::error::Result;
 use crate::base::key::prefix_end;
 use crate::merge::value::Value;
-use crate::merge::visible::KeyRange;
+use crate::merge::visible::VisibleRange;
 
 use super::bounds::{KeyBounds, key_range};
 use super::iter::{Keys, Range};
@@ -13,11 +13,11 @@ use super::{Db, Tree};
 pub type Entry = (Value, Value);
 
 /// What [`Readable`] is made of.
-pub trait Source {
+pub trait ReadSource {
     /// The value of a key.
     fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>>;
     /// The entries of a range.
-    fn walk(&self, tree: &Tree, range: KeyRange) -> Range;
+    fn walk(&self, tree: &Tree, range: VisibleRange) -> Range;
 }
 
 /// Reads of any tree of a store: of the newest state ([`Db`]), of a frozen one
@@ -49,7 +49,7 @@ pub trait Source {
 /// Of all methods: corruption and I/O errors of the tables read, errors of the merge hook, `Closed`
 /// when the tree was dropped, `InvalidArgument` for a tree of another store. Iterators give them as
 /// items.
-pub trait Readable: Source {
+pub trait Readable: ReadSource {
     /// The value of `key`. The value pins its block or memtable; nothing is copied.
     fn get(&self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.read(tree, key.as_ref())
@@ -72,7 +72,7 @@ pub trait Readable: Source {
 
     /// All keys with their values, in order, from both ends.
     fn iter(&self, tree: &Tree) -> Range {
-        self.walk(tree, KeyRange::default())
+        self.walk(tree, VisibleRange::default())
     }
 
     /// All keys, in order, from both ends. Of a part: [`range`](Readable::range) with
@@ -103,19 +103,19 @@ pub trait Readable: Source {
     }
 }
 
-impl<T: Source> Readable for T {}
+impl<T: ReadSource> Readable for T {}
 
-pub(super) fn prefix_range(prefix: &[u8]) -> KeyRange {
-    KeyRange { from: prefix.to_vec(), until: prefix_end(prefix) }
+pub(super) fn prefix_range(prefix: &[u8]) -> VisibleRange {
+    VisibleRange { from: prefix.to_vec(), until: prefix_end(prefix) }
 }
 
-impl Source for Db {
+impl ReadSource for Db {
     fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
         tree.check_of(&self.handle)?;
         tree.get(key)
     }
 
-    fn walk(&self, tree: &Tree, range: KeyRange) -> Range {
+    fn walk(&self, tree: &Tree, range: VisibleRange) -> Range {
         tree.range_now(range).refuse(tree.check_of(&self.handle).err())
     }
 }

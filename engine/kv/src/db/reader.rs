@@ -35,7 +35,7 @@ use crate::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use crate::wal::{segment_name, segment_number};
 
 use super::Db;
-use super::close::Handle;
+use super::close::CloseHandle;
 
 type Header = [u8; SEGMENT_HEADER as usize];
 
@@ -69,14 +69,14 @@ impl Db {
     /// now, `Closed` when the handle was closed, else as [`open_with`](Db::open_with). This handle
     /// stays as it is.
     pub fn refresh(&self) -> Result<Db> {
-        let fresh = Handle::new(self.core().refreshed()?);
+        let fresh = CloseHandle::new(self.core().refreshed()?);
         fresh.core.events.start()?;
         Ok(Db { handle: Arc::new(fresh), durability: self.durability })
     }
 }
 
 /// The files that are held, and what earlier attempts found wrong.
-pub(super) struct Held {
+pub(super) struct HeldReader {
     /// With it all attempts open their tables.
     pub opener: Arc<TableOpener>,
     /// Handles of tables that were opened, by id.
@@ -88,23 +88,23 @@ pub(super) struct Held {
     doubted: Option<String>,
 }
 
-impl Held {
+impl HeldReader {
     /// Holds nothing yet.
-    pub fn new(opener: Arc<TableOpener>) -> Held {
+    pub fn new(opener: Arc<TableOpener>) -> HeldReader {
         let log = HeldLog {
             env: opener.env().clone(),
             dir: opener.dir.clone(),
             segments: BTreeMap::new(),
         };
-        Held { opener, tables: HashMap::new(), log, missing: HashSet::new(), doubted: None }
+        HeldReader { opener, tables: HashMap::new(), log, missing: HashSet::new(), doubted: None }
     }
 
     /// Holds tables that are open already.
     pub fn with_tables(
         opener: Arc<TableOpener>,
         tables: impl Iterator<Item = Arc<TableHandle>>,
-    ) -> Held {
-        let mut held = Held::new(opener);
+    ) -> HeldReader {
+        let mut held = HeldReader::new(opener);
         held.tables = open_ones(tables);
         held
     }
@@ -180,7 +180,7 @@ fn open_ones(tables: impl Iterator<Item = Arc<TableHandle>>) -> HashMap<u64, Arc
 struct HeldLog {
     env: Arc<dyn Env>,
     dir: PathBuf,
-    segments: BTreeMap<u64, Arc<Segment>>,
+    segments: BTreeMap<u64, Arc<ReaderSegment>>,
 }
 
 impl HeldLog {
@@ -199,7 +199,7 @@ impl HeldLog {
             if self.segments.contains_key(&number) {
                 continue;
             }
-            match Segment::open(&*self.env, &self.path(number), number) {
+            match ReaderSegment::open(&*self.env, &self.path(number), number) {
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
                 opened => drop(self.segments.insert(number, Arc::new(opened?))),
             }
@@ -207,22 +207,22 @@ impl HeldLog {
         Ok(())
     }
 
-    fn held(&self, file: &Path) -> Option<&Arc<Segment>> {
+    fn held(&self, file: &Path) -> Option<&Arc<ReaderSegment>> {
         let number = segment_number(file.file_name()?.to_str()?)?;
         self.segments.get(&number).filter(|_| file.parent() == Some(&self.dir))
     }
 }
 
 /// A segment that is held.
-struct Segment {
+struct ReaderSegment {
     file: Arc<dyn ReadFile>,
     path: PathBuf,
     /// Its header, where it was begun when it was opened.
     header: Option<Header>,
 }
 
-impl Segment {
-    fn open(env: &dyn Env, path: &Path, number: u64) -> Result<Segment> {
+impl ReaderSegment {
+    fn open(env: &dyn Env, path: &Path, number: u64) -> Result<ReaderSegment> {
         let (file, mut header) = (env.open_read(path, false)?, [0; SEGMENT_HEADER as usize]);
         let is_begun = if file.len() < SEGMENT_HEADER {
             false
@@ -230,12 +230,12 @@ impl Segment {
             file.read_at(0, &mut header)?;
             matches!(SegmentHeader::decode(number, &header), Ok(Some(_)))
         };
-        Ok(Segment { file, path: path.to_path_buf(), header: is_begun.then_some(header) })
+        Ok(ReaderSegment { file, path: path.to_path_buf(), header: is_begun.then_some(header) })
     }
 }
 
 /// One that recovery reads.
-struct OpenSegment(Arc<Segment>);
+struct OpenSegment(Arc<ReaderSegment>);
 
 impl ReadFile for OpenSegment {
     fn len(&self) -> u64 {

@@ -26,20 +26,20 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::identity::LogWriter;
 use crate::base::key::{MAX_SEQ, Seq};
-use crate::base::ops::{NO_TREE, Ops, TreeId};
+use crate::base::ops::{NO_TREE, OpReader, TreeId};
 use crate::base::sync::{Condvar, Mutex};
 use crate::env::{Env, Thread};
-use crate::manifest::{Manifest, State, manifest_name};
-use crate::memtable::{self, ArenaPool, Memtable, Room};
+use crate::manifest::{Manifest, ManifestState, manifest_name};
+use crate::memtable::{self, ArenaPool, Memtable, MemtableRoom};
 use crate::wal::format::record_size;
-use crate::wal::{Known, Lsn, Recovered, recover_known};
+use crate::wal::{KnownSegments, Lsn, RecoveredLog, recover_known};
 
 use super::core::Core;
 use super::flush::remove_tables;
 use super::open::check_torn;
 use super::pins::nudge;
 use super::tree::TreeCore;
-use super::view::{MemHandle, View};
+use super::view::{MemHandle, TreeView};
 use super::write::{cost_of, insert_ops};
 
 /// Bytes of records that one thread inserts while it reads, before others are started. Debug builds
@@ -57,18 +57,18 @@ const LEAST: u64 = 40 << 10;
 
 /// What the log gave back.
 pub(super) struct Replayed {
-    pub recovered: Recovered,
+    pub recovered: RecoveredLog,
     pub last_seq: Seq,
 }
 
 /// Records that count.
 #[derive(Default)]
-struct Chunk {
+struct ReplayChunk {
     bytes: Vec<u8>,
     records: Vec<(Seq, Lsn, Range<usize>)>,
 }
 
-impl Chunk {
+impl ReplayChunk {
     fn add(&mut self, seq: Seq, end: Lsn, payload: &[u8]) {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(payload);
@@ -80,7 +80,7 @@ impl Chunk {
 struct Inserter {
     core: Arc<Core>,
     /// In order of their numbers.
-    trees: Vec<Place>,
+    trees: Vec<ReplayPlace>,
     /// Those that the record at hand has operations of.
     touched: Vec<usize>,
     /// Bytes that the memtables of all its trees take, and may take before some are flushed.
@@ -89,7 +89,7 @@ struct Inserter {
 }
 
 /// Where operations of a tree go.
-struct Place {
+struct ReplayPlace {
     tree: Arc<TreeCore>,
     active: Arc<MemHandle>,
     /// What lies before is in tables.
@@ -107,9 +107,9 @@ impl Inserter {
         let place = |(tree, flushed): Flushed| {
             let active = tree.view.load_full().active.clone();
             let taken = taken(&tree);
-            Place { tree, active, flushed, cost: 0, sum: 0, taken }
+            ReplayPlace { tree, active, flushed, cost: 0, sum: 0, taken }
         };
-        let mut trees: Vec<Place> = trees.into_iter().map(place).collect();
+        let mut trees: Vec<ReplayPlace> = trees.into_iter().map(place).collect();
         trees.sort_unstable_by_key(|p| p.tree.id);
         let taken = trees.iter().map(|p| p.taken).sum();
         // As much as empty ones take must be there for what is in them.
@@ -117,7 +117,7 @@ impl Inserter {
         Inserter { core: core.clone(), trees, touched: vec![], taken, most }
     }
 
-    fn insert_all(&mut self, chunk: &Chunk) -> Result<()> {
+    fn insert_all(&mut self, chunk: &ReplayChunk) -> Result<()> {
         chunk
             .records
             .iter()
@@ -127,7 +127,7 @@ impl Inserter {
     /// Inserts what a record, which is sound, has for these trees.
     fn insert(&mut self, seq: Seq, end: Lsn, payload: &[u8]) -> Result<()> {
         let begin = end.saturating_sub(record_size(payload.len()));
-        for (tree, op) in Ops::new(payload).flatten() {
+        for (tree, op) in OpReader::new(payload).flatten() {
             if let Some(i) = find(&self.trees, tree).filter(|&i| end > self.trees[i].flushed) {
                 if self.trees[i].cost == 0 {
                     self.touched.push(i);
@@ -169,7 +169,8 @@ impl Inserter {
     /// they may: those first of which bytes times age, in bytes of log, is the largest.
     #[cold]
     fn flush_some(&mut self, begin: Lsn) -> Result<()> {
-        let worth = |p: &Place| p.taken as u128 * begin.saturating_sub(p.start()).max(1) as u128;
+        let worth =
+            |p: &ReplayPlace| p.taken as u128 * begin.saturating_sub(p.start()).max(1) as u128;
         let mut order: Vec<(u128, usize)> =
             self.trees.iter().enumerate().map(|(i, p)| (worth(p), i)).collect();
         order.sort_unstable_by_key(|&(worth, i)| (std::cmp::Reverse(worth), i));
@@ -231,11 +232,11 @@ fn taken(tree: &TreeCore) -> u64 {
     tree.view.load_full().memtables().map(|m| m.mem.taken() as u64).sum()
 }
 
-fn find(trees: &[Place], tree: TreeId) -> Option<usize> {
+fn find(trees: &[ReplayPlace], tree: TreeId) -> Option<usize> {
     trees.binary_search_by_key(&tree, |p| p.tree.id).ok()
 }
 
-impl Place {
+impl ReplayPlace {
     /// Makes room for the operations of a record that begins here, and enters the memtable that has
     /// it.
     fn make_room(&mut self, begin: Lsn, arenas: &Arc<ArenaPool>) -> Result<()> {
@@ -243,7 +244,7 @@ impl Place {
             let view = self.tree.view.load_full();
             let room = self.tree.room_for(&view, self.cost);
             self.tree.widen(&view, room, self.cost, false)?;
-            if room == Room::Full {
+            if room == MemtableRoom::Full {
                 self.seal(begin, arenas)?;
             }
             self.look();
@@ -280,20 +281,20 @@ impl Place {
 
 /// What a thread that inserts is handed.
 #[derive(Default)]
-struct Queue {
+struct ReplayQueue {
     state: Mutex<Waiting>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct Waiting {
-    chunks: VecDeque<Arc<Chunk>>,
+    chunks: VecDeque<Arc<ReplayChunk>>,
     /// Nothing more comes.
     ended: bool,
     failed: Option<Error>,
 }
 
-impl Queue {
+impl ReplayQueue {
     /// Inserts what comes until nothing more does.
     fn serve(&self, mut inserter: Inserter) {
         loop {
@@ -315,7 +316,7 @@ impl Queue {
     }
 
     /// Hands a chunk over as soon as few are waiting.
-    fn push(&self, chunk: &Arc<Chunk>) -> Result<()> {
+    fn push(&self, chunk: &Arc<ReplayChunk>) -> Result<()> {
         let mut s = self.state.lock();
         while s.chunks.len() >= AHEAD && !s.ended {
             self.changed.wait(&mut s);
@@ -332,7 +333,7 @@ impl Queue {
 }
 
 /// What a thread is handed, and the thread until it has been waited for.
-type Helper = (Arc<Queue>, Option<Box<dyn Thread>>);
+type Helper = (Arc<ReplayQueue>, Option<Box<dyn Thread>>);
 
 /// A tree with the position that it is flushed to.
 type Flushed = (Arc<TreeCore>, Lsn);
@@ -342,7 +343,7 @@ enum Crew {
     /// Who reads, until there is much.
     Alone(Inserter),
     /// Threads, each with its trees.
-    Threads { helpers: Vec<Helper>, rest: Vec<Inserter>, chunk: Chunk },
+    Threads { helpers: Vec<Helper>, rest: Vec<Inserter>, chunk: ReplayChunk },
 }
 
 impl Crew {
@@ -361,7 +362,7 @@ impl Crew {
     fn divide(&mut self, env: &dyn Env, threads: usize) {
         let Crew::Alone(inserter) = self else { return };
         let (core, most) = (inserter.core.clone(), inserter.most);
-        let mut trees: Vec<Place> = std::mem::take(&mut inserter.trees);
+        let mut trees: Vec<ReplayPlace> = std::mem::take(&mut inserter.trees);
         trees.sort_by_key(|p| std::cmp::Reverse(p.sum));
         let mut parts: Vec<(u64, Vec<Flushed>)> = vec![];
         parts.resize_with(threads.min(trees.len()), Default::default);
@@ -375,14 +376,14 @@ impl Crew {
         let each =
             if most == u64::MAX { most } else { (most / parts.len().max(1) as u64).max(LEAST) };
         for (i, (_, part)) in parts.into_iter().enumerate() {
-            let queue = Arc::new(Queue::default());
+            let queue = Arc::new(ReplayQueue::default());
             let (inserter, served) = (Inserter::new(&core, part.clone(), each), queue.clone());
             match env.spawn(&format!("firn-replay-{i}"), Box::new(move || served.serve(inserter))) {
                 Ok(thread) => helpers.push((queue, Some(thread))),
                 Err(_) => rest.push(Inserter::new(&core, part, each)),
             }
         }
-        *self = Crew::Threads { helpers, rest, chunk: Chunk::default() };
+        *self = Crew::Threads { helpers, rest, chunk: ReplayChunk::default() };
     }
 
     fn hand_over(&mut self) -> Result<()> {
@@ -470,7 +471,7 @@ struct Before {
 }
 
 impl Before {
-    fn of(s: &State) -> Before {
+    fn of(s: &ManifestState) -> Before {
         let durable = s.trees.values().map(|t| t.flushed).max().unwrap_or(0);
         let (writers, wal_floor) = (s.writers.clone(), s.wal_floor);
         Before {
@@ -497,13 +498,14 @@ fn replay_into(
     let most = if beside { u64::MAX } else { core.memory.for_replay().max(LEAST) };
     let mut crew = Crew::Alone(Inserter::new(core, trees, most));
     let mut bytes = 0;
-    let known = Known { store: state.store, durable: state.durable, writers: Some(&state.writers) };
+    let known =
+        KnownSegments { store: state.store, durable: state.durable, writers: Some(&state.writers) };
     let recovered = recover_known(env, dir, state.wal_floor, &known, &mut |seq, end, payload| {
         if is_past {
             return Ok(());
         }
         let (mut count, mut unknown) = (0, None);
-        for op in Ops::new(payload) {
+        for op in OpReader::new(payload) {
             let Some((tree, _)) = op else {
                 return Err(Error::corruption(
                     "a log record with a sound checksum holds no sound operations: this build or the one that wrote it is at fault; keep the files",
@@ -590,7 +592,7 @@ impl TreeCore {
             debug_assert!(set.is_ok(), "a memtable is sealed twice");
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
-            View { active: fresh, sealed, ..v.clone() }
+            TreeView { active: fresh, sealed, ..v.clone() }
         });
     }
 }

@@ -8,25 +8,25 @@ use crate::base::error::Result;
 use crate::base::key::Seq;
 use crate::base::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockWriteGuard, rank};
 use crate::merge::value::Value;
-use crate::merge::visible::KeyRange;
+use crate::merge::visible::VisibleRange;
 
 use super::bounds::{KeyBounds, key_range};
 use super::core::Core;
 use super::iter::{Cursor, Range};
-use super::readable::Source;
-use super::{Handle, Tree};
+use super::readable::ReadSource;
+use super::{CloseHandle, Tree};
 
 /// The registry of live snapshots.
 #[derive(Default)]
 pub struct Snapshots {
-    live: Mutex<BTreeMap<(Seq, u64), Held>, rank::Snapshots>,
+    live: Mutex<BTreeMap<(Seq, u64), HeldSnapshot>, rank::Snapshots>,
     /// Whether work waits for a snapshot to go.
     waited_for: AtomicBool,
     /// Held by who takes a snapshot, shared, and by who drops tables with their data, alone.
     drops: RwLock<(), rank::Drops>,
 }
 
-struct Held {
+struct HeldSnapshot {
     name: String,
     since_micros: u64,
     /// Whether its holder will ask what has changed since.
@@ -54,7 +54,7 @@ impl Snapshots {
         let id = (id..).find(|i| !s.contains_key(&(seq, *i))).unwrap_or(id);
         s.insert(
             (seq, id),
-            Held { name: name.to_owned(), since_micros: core.env.wall_micros(), compares },
+            HeldSnapshot { name: name.to_owned(), since_micros: core.env.wall_micros(), compares },
         );
         (seq, id)
     }
@@ -110,13 +110,13 @@ impl Snapshots {
 
 /// A registered read point.
 pub(super) struct ReadPoint {
-    pub(super) handle: Arc<Handle>,
+    pub(super) handle: Arc<CloseHandle>,
     key: (Seq, u64),
 }
 
 impl ReadPoint {
     /// Whoever `compares` will ask what has changed since.
-    pub(super) fn new(handle: Arc<Handle>, name: &str, compares: bool) -> ReadPoint {
+    pub(super) fn new(handle: Arc<CloseHandle>, name: &str, compares: bool) -> ReadPoint {
         let key = handle.core.snapshots.take(&handle.core, name, compares);
         ReadPoint { handle, key }
     }
@@ -162,14 +162,14 @@ impl Snapshot {
     }
 }
 
-impl Source for Snapshot {
+impl ReadSource for Snapshot {
     fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
         tree.core.check_live()?;
         self.check_own(tree)?;
         tree.handle.core.get_at(&tree.core, key, self.seq())
     }
 
-    fn walk(&self, tree: &Tree, range: KeyRange) -> Range {
+    fn walk(&self, tree: &Tree, range: VisibleRange) -> Range {
         tree.range_at(range, self)
     }
 }

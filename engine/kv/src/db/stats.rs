@@ -10,11 +10,11 @@ use crate::base::reads::{ReadCounters, ReadStats};
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::cache::CacheStats;
 use crate::compaction::{Action, SpaceBound, one_copy, space_bound};
-use crate::merge::retain::Dropped;
-use crate::merge::run::{Run, table_path};
+use crate::merge::retain::DroppedVersions;
+use crate::merge::run::{TableRun, table_path};
 
 use super::core::Core;
-use super::kept::Kept;
+use super::kept::KeptVersions;
 use super::meters::Latencies;
 use super::pins::{Pin, PinKind, Space};
 use super::snapshot::SnapshotInfo;
@@ -83,7 +83,7 @@ impl Counters {
         self.compact_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    pub(super) fn dropped(&self, d: &Dropped) {
+    pub(super) fn dropped(&self, d: &DroppedVersions) {
         self.shadowed.fetch_add(d.shadowed, Ordering::Relaxed);
         self.deletes.fetch_add(d.deletes, Ordering::Relaxed);
         self.covered.fetch_add(d.covered, Ordering::Relaxed);
@@ -307,8 +307,8 @@ impl Core {
         let now = self.env.wall_micros();
         let snapshots = self.snapshots.infos();
         let trees = if snapshots.is_empty() { vec![] } else { self.trees.read().to_vec() };
-        let kept: Vec<Kept> =
-            trees.iter().filter_map(|t| Kept::of(&t.view.load_full().version)).collect();
+        let kept: Vec<KeptVersions> =
+            trees.iter().filter_map(|t| KeptVersions::of(&t.view.load_full().version)).collect();
         let read = self.read_point();
         pins.extend(snapshots.into_iter().map(|s| Pin {
             kind: PinKind::Snapshot,
@@ -328,7 +328,7 @@ impl Core {
         let files = t.files.lock();
         let view = t.view.load_full();
         let shape = self.shape(&view.version, &view.options, &files);
-        let run = |r: &Arc<Run>| RunStats {
+        let run = |r: &Arc<TableRun>| RunStats {
             level: r.level,
             number: r.number,
             tables: r.tables.len(),

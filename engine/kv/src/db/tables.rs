@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
-use crate::merge::run::{Run, TableHandle};
+use crate::merge::run::{TableHandle, TableRun};
 
 use super::Tree;
 
@@ -52,7 +52,7 @@ impl Tree {
     }
 }
 
-fn info(run: &Arc<Run>, t: &Arc<TableHandle>) -> Result<TableInfo> {
+fn info(run: &Arc<TableRun>, t: &Arc<TableHandle>) -> Result<TableInfo> {
     Ok(TableInfo {
         id: t.meta.id,
         level: run.level,

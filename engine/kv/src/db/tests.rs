@@ -13,7 +13,7 @@ use crate::base::hooks::{Folded, Merge};
 use crate::base::key::Trailer;
 use crate::base::sync::Ordering;
 use crate::compaction::policy::{Fifo, Tiered};
-use crate::compaction::{Shape, manual};
+use crate::compaction::{TreeShape, manual};
 use crate::env::fault::{Fault, FaultEnv, OpClass};
 use crate::env::mem::MemEnv;
 use crate::memtable::Memtable;
@@ -318,7 +318,7 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
         tree.flush().unwrap();
     }
     let core = &tree.handle.core;
-    let all = |o: &TreeOptions, shape: &Shape, _: &[u64]| {
+    let all = |o: &TreeOptions, shape: &TreeShape, _: &[u64]| {
         Ok(manual(&o.policy, shape, None, true).unwrap())
     };
     let claimed = core.claim_by(&tree.core, tree::Holder::Caller, all).unwrap().unwrap();

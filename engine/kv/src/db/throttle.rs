@@ -22,7 +22,7 @@ use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::env::WriteFile;
 
 use super::Db;
-use super::close::{Handle, closed};
+use super::close::{CloseHandle, closed};
 use super::core::Core;
 
 /// How long one who waits for the rate sleeps at a time, so that he sees what has changed.
@@ -39,12 +39,12 @@ pub struct Throttle {
     due: Mutex<u64>,
     /// Whether there is a pause: `state` without its lock.
     paused: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ThrottleState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ThrottleState {
     pauses: u64,
     /// Jobs that are not their callers' own.
     jobs: u64,
@@ -55,7 +55,7 @@ struct State {
 /// Keeps compactions from running until it is dropped: see [`Db::pause_background`].
 #[must_use = "compactions go on when it is dropped"]
 pub struct Pause {
-    pub(super) handle: Arc<Handle>,
+    pub(super) handle: Arc<CloseHandle>,
 }
 
 impl Drop for Pause {
@@ -73,9 +73,9 @@ impl Drop for Pause {
 }
 
 /// A job that runs in the background.
-pub struct Running<'a>(&'a Throttle);
+pub struct RunningCompaction<'a>(&'a Throttle);
 
-impl Drop for Running<'_> {
+impl Drop for RunningCompaction<'_> {
     fn drop(&mut self) {
         self.0.state.lock().jobs -= 1;
         self.0.changed.notify_all();
@@ -101,13 +101,13 @@ impl Throttle {
     }
 
     /// Says that a job begins; `None` when it must not.
-    pub fn begin(&self) -> Option<Running<'_>> {
+    pub fn begin(&self) -> Option<RunningCompaction<'_>> {
         let mut state = self.state.lock();
         if state.pauses > 0 {
             return None;
         }
         state.jobs += 1;
-        Some(Running(self))
+        Some(RunningCompaction(self))
     }
 
     /// Counts bytes that were read or written. Gives when they will have been allowed.
@@ -138,12 +138,12 @@ pub struct Account {
 }
 
 /// A file whose bytes are counted.
-struct Counted {
+struct CountedWriter {
     file: Box<dyn WriteFile>,
     written: Arc<AtomicU64>,
 }
 
-impl WriteFile for Counted {
+impl WriteFile for CountedWriter {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.append(bytes)?;
         self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -165,7 +165,7 @@ impl Account {
 
     /// The file, with what is written to it counted here.
     pub fn watch(written: &Arc<AtomicU64>, file: Box<dyn WriteFile>) -> Box<dyn WriteFile> {
-        Box::new(Counted { file, written: written.clone() })
+        Box::new(CountedWriter { file, written: written.clone() })
     }
 
     /// What [`watch`](Account::watch) counts with.

@@ -12,15 +12,15 @@ use crate::base::shared::Shared;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, rank};
 use crate::compaction::{RunShape, TableShape};
 use crate::manifest::{RunState, TableMeta, TreeState};
-use crate::memtable::Room;
+use crate::memtable::MemtableRoom;
 use crate::merge::gaps::Gaps;
-use crate::merge::run::{Run, TableHandle, TableOpener};
+use crate::merge::run::{TableHandle, TableOpener, TableRun};
 
 use super::close::closed;
-use super::core::{PutOff, Watch};
-use super::pace::Fill;
+use super::core::{PutOff, WatchedFile};
+use super::pace::MemtableFill;
 use super::pins::Pins;
-use super::view::{MemHandle, Version, View};
+use super::view::{MemHandle, TreeVersion, TreeView};
 
 const LIVE: u32 = 0;
 const DROPPED: u32 = 1;
@@ -37,7 +37,7 @@ pub struct TreeCore {
     /// Its name.
     pub name: String,
     /// What readers see.
-    pub view: Shared<View>,
+    pub view: Shared<TreeView>,
     view_lock: Mutex<(), rank::View>,
     pins: Arc<Pins>,
     /// Held while a memtable of this tree becomes a table: flushes happen oldest first, one at a
@@ -48,11 +48,11 @@ pub struct TreeCore {
     /// Bytes that the memtable held that was sealed last: the next one may become as large.
     pub usual: AtomicU64,
     /// How fast its memtables fill and empty.
-    pub fill: Fill,
+    pub fill: MemtableFill,
     /// Flushes that have been put off.
     pub put_off: Mutex<PutOff>,
     /// Files of the tree, and which of them a job holds. Changed together with the manifest.
-    pub files: Mutex<Files, rank::Files>,
+    pub files: Mutex<TreeFiles, rank::Files>,
     /// One of [`LIVE`], [`DROPPED`] and [`CLOSED`].
     fate: AtomicU32,
     /// Whether every hook that the manifest names has been handed in, so that compactions may run.
@@ -70,7 +70,7 @@ pub enum Holder {
 
 /// The files of a tree.
 #[derive(Default)]
-pub struct Files {
+pub struct TreeFiles {
     /// Live tables by number.
     pub handles: BTreeMap<u64, Arc<TableHandle>>,
     /// Tables that a running job holds, and whose job it is.
@@ -81,10 +81,10 @@ pub struct Files {
     pub reads: Arc<ReadCounters>,
 }
 
-impl Files {
+impl TreeFiles {
     /// Takes up a table that is live from now on, where it is not there yet.
     pub fn take_up(&mut self, meta: Arc<TableMeta>, opener: &Arc<TableOpener>) {
-        let Files { handles, reads, .. } = self;
+        let TreeFiles { handles, reads, .. } = self;
         handles
             .entry(meta.id)
             .or_insert_with(|| TableHandle::new(meta, opener.clone(), reads.clone()));
@@ -98,17 +98,17 @@ impl TreeCore {
         options: TreeOptions,
         hooked: bool,
         active: Arc<MemHandle>,
-        files: Files,
-        watch: &Watch,
+        files: TreeFiles,
+        watch: &WatchedFile,
     ) -> Result<Arc<TreeCore>> {
-        let version = Arc::new(build_version(&Version::default(), state, &files)?);
+        let version = Arc::new(build_version(&TreeVersion::default(), state, &files)?);
         let (name, meters, gaps) = (
             Arc::from(&*state.name),
             watch.meters.clone(),
             Arc::new(Gaps::new(watch.gaps.clone())),
         );
         let (reads, options) = (files.reads.clone(), Arc::new(options));
-        let view = View {
+        let view = TreeView {
             active,
             sealed: vec![],
             version,
@@ -127,7 +127,7 @@ impl TreeCore {
             flushing: Mutex::new(()),
             gaps,
             usual: AtomicU64::new(0),
-            fill: Fill::default(),
+            fill: MemtableFill::default(),
             put_off: Mutex::default(),
             files: Mutex::new(files),
             fate: AtomicU32::new(LIVE),
@@ -136,7 +136,7 @@ impl TreeCore {
     }
 
     /// Replaces the view by one made from it.
-    pub fn change_view(&self, f: impl FnOnce(&View) -> View) {
+    pub fn change_view(&self, f: impl FnOnce(&TreeView) -> TreeView) {
         let _one = self.view_lock.lock();
         let now = self.view.load_full();
         self.view.replace(Arc::new(f(&now)));
@@ -144,7 +144,7 @@ impl TreeCore {
     }
 
     /// What makes room in the active memtable of its present view for adds of this cost.
-    pub fn room_for(&self, view: &View, cost: usize) -> Room {
+    pub fn room_for(&self, view: &TreeView, cost: usize) -> MemtableRoom {
         let usual = self.usual.load(Ordering::Relaxed) as usize;
         view.active.mem.room_for(cost, view.options.memtable_size, usual)
     }
@@ -154,16 +154,22 @@ impl TreeCore {
     ///
     /// # Errors
     /// `Exhausted` when there is no memory, `InvalidArgument` for adds that fit no memtable.
-    pub fn widen(&self, view: &View, room: Room, cost: usize, whole: bool) -> Result<()> {
+    pub fn widen(
+        &self,
+        view: &TreeView,
+        room: MemtableRoom,
+        cost: usize,
+        whole: bool,
+    ) -> Result<()> {
         let active = &view.active;
         match room {
-            Room::Full => {}
-            Room::Extend(bytes) => active.mem.extend(bytes),
-            Room::Grow(capacity) => {
+            MemtableRoom::Full => {}
+            MemtableRoom::Extend(bytes) => active.mem.extend(bytes),
+            MemtableRoom::Grow(capacity) => {
                 // What they have put there is in the copy then.
                 active.settle();
                 let grown = active.grown(active.mem.grown(capacity, cost, whole)?);
-                self.change_view(|v| View { active: grown, ..v.clone() });
+                self.change_view(|v| TreeView { active: grown, ..v.clone() });
                 active.set_flushed();
             }
         }
@@ -171,7 +177,7 @@ impl TreeCore {
     }
 
     /// Whether it is a tree of the Db that is watched so.
-    pub fn is_of(&self, watch: &Watch) -> bool {
+    pub fn is_of(&self, watch: &WatchedFile) -> bool {
         Arc::ptr_eq(&self.pins, &watch.pins)
     }
 
@@ -219,7 +225,7 @@ impl TreeCore {
     ///
     /// # Errors
     /// Those of going over the memtables, which are not known to fail.
-    pub fn set_options(&self, options: TreeOptions, hooked: bool, files: &Files) -> Result<()> {
+    pub fn set_options(&self, options: TreeOptions, hooked: bool, files: &TreeFiles) -> Result<()> {
         if let Some(hook) = &options.filter_prefix {
             for m in self.view.load_full().memtables() {
                 m.settle();
@@ -228,11 +234,11 @@ impl TreeCore {
         }
         let options = Arc::new(options);
         if !hooked {
-            self.change_view(|v| View { options, ..v.clone() });
+            self.change_view(|v| TreeView { options, ..v.clone() });
             return Ok(());
         }
         files.handles.values().for_each(|h| h.use_filter(true));
-        self.change_view(|v| View { options, ..v.clone() });
+        self.change_view(|v| TreeView { options, ..v.clone() });
         self.hooked.store(true, Ordering::Release);
         Ok(())
     }
@@ -244,7 +250,11 @@ impl TreeCore {
 /// # Errors
 /// When a live table has no handle, which only a bug can be the reason of: without it reads would
 /// miss what it holds.
-pub fn build_version(before: &Version, state: &TreeState, files: &Files) -> Result<Version> {
+pub fn build_version(
+    before: &TreeVersion,
+    state: &TreeState,
+    files: &TreeFiles,
+) -> Result<TreeVersion> {
     let handle = |id: u64| {
         let handle = files.handles.get(&id).cloned();
         debug_assert!(handle.is_some(), "live table {id} has no handle");
@@ -256,7 +266,7 @@ pub fn build_version(before: &Version, state: &TreeState, files: &Files) -> Resu
         })
     };
     let mut there = before.states.iter().enumerate().peekable();
-    let mut version = Version::default();
+    let mut version = TreeVersion::default();
     for r in &state.runs {
         // Both are in the same order.
         while there.next_if(|(_, s)| s.place() < r.place()).is_some() {}
@@ -266,7 +276,7 @@ pub fn build_version(before: &Version, state: &TreeState, files: &Files) -> Resu
             }
             _ => {
                 let tables = r.tables.iter().map(|t| handle(t.id)).collect::<Result<_>>()?;
-                (Arc::new(Run::new(r.level, r.number, tables)), Arc::new(run_shape(r)))
+                (Arc::new(TableRun::new(r.level, r.number, tables)), Arc::new(run_shape(r)))
             }
         };
         version.runs.push(run);

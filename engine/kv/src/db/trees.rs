@@ -20,17 +20,17 @@ use super::view::MemHandle;
 
 /// Trees; as a slice in order of their numbers, which is that of their creation.
 #[derive(Default)]
-pub struct Trees {
+pub struct OpenTrees {
     list: Vec<Arc<TreeCore>>,
     names: HashMap<String, Arc<TreeCore>>,
 }
 
-impl Trees {
+impl OpenTrees {
     /// Of trees in order of their numbers.
-    pub fn new(list: Vec<Arc<TreeCore>>) -> Trees {
+    pub fn new(list: Vec<Arc<TreeCore>>) -> OpenTrees {
         debug_assert!(list.is_sorted_by(|a, b| a.id < b.id));
         let names = list.iter().map(|t| (t.name.clone(), t.clone())).collect();
-        Trees { list, names }
+        OpenTrees { list, names }
     }
 
     /// The tree with this name.
@@ -61,7 +61,7 @@ impl Trees {
     }
 }
 
-impl Deref for Trees {
+impl Deref for OpenTrees {
     type Target = [Arc<TreeCore>];
 
     fn deref(&self) -> &Self::Target {

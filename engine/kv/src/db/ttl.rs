@@ -113,7 +113,7 @@ impl Db {
             ));
         }
         let hooks = TreeOptions {
-            purge: Some(Arc::new(Ttl)),
+            purge: Some(Arc::new(TtlHooks)),
             summary: Some(Arc::new(LastDeadline)),
             ..options
         };
@@ -413,15 +413,15 @@ impl DoubleEndedIterator for TtlRange {
 impl std::iter::FusedIterator for TtlRange {}
 
 /// Lets go what has expired.
-struct Ttl;
+struct TtlHooks;
 
-impl Purge for Ttl {
+impl Purge for TtlHooks {
     fn name(&self) -> &str {
         "firn.ttl"
     }
 
     fn start(&self, job: PurgeJob) -> Box<dyn PurgePass> {
-        Box::new(Pass { now: job.now_micros })
+        Box::new(TtlSweep { now: job.now_micros })
     }
 
     fn gone_at(&self, summary: &[u8]) -> Option<u64> {
@@ -429,11 +429,11 @@ impl Purge for Ttl {
     }
 }
 
-struct Pass {
+struct TtlSweep {
     now: u64,
 }
 
-impl PurgePass for Pass {
+impl PurgePass for TtlSweep {
     fn judge(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
         match deadline(value) {
             Some(over) if kind == Kind::Put && over <= self.now => match (alone, value == GONE) {

@@ -1,7 +1,7 @@
 //! What a reader of one tree sees at one moment: memtables and runs behind one pointer.
 //!
 //! Invariants:
-//! - A [`View`] never changes; a new one replaces it. Whoever holds one (by epoch or by count)
+//! - A [`TreeView`] never changes; a new one replaces it. Whoever holds one (by epoch or by count)
 //!   holds its memtables and files.
 //! - Sources are ordered newest first: the active memtable, the sealed ones, the runs. For one key
 //!   every version in an earlier source is newer than all in later ones, so a search stops at the
@@ -20,7 +20,7 @@ use crate::compaction::RunShape;
 use crate::manifest::RunState;
 use crate::memtable::Memtable;
 use crate::merge::gaps::Gaps;
-use crate::merge::run::Run;
+use crate::merge::run::TableRun;
 use crate::wal::Lsn;
 
 use super::behind::Looks;
@@ -129,9 +129,9 @@ impl MemHandle {
 
 /// The runs of a tree, newest first; three pictures of each.
 #[derive(Default)]
-pub struct Version {
+pub struct TreeVersion {
     /// For readers.
-    pub runs: Vec<Arc<Run>>,
+    pub runs: Vec<Arc<TableRun>>,
     /// For policies, no table marked as busy.
     pub shapes: Vec<Arc<RunShape>>,
     /// In the manifest.
@@ -140,13 +140,13 @@ pub struct Version {
 
 /// What a reader sees.
 #[derive(Clone)]
-pub struct View {
+pub struct TreeView {
     /// The memtable that takes writes.
     pub active: Arc<MemHandle>,
     /// Memtables on their way to tables, newest first.
     pub sealed: Vec<Arc<MemHandle>>,
     /// The tables.
-    pub version: Arc<Version>,
+    pub version: Arc<TreeVersion>,
     /// The tree's options, hooks included.
     pub options: Arc<TreeOptions>,
     /// The tree's name.
@@ -159,7 +159,7 @@ pub struct View {
     pub gaps: Arc<Gaps>,
 }
 
-impl View {
+impl TreeView {
     /// The view of `tree` and a read point of one moment: the view has all that may be read at the
     /// point, and holds it as long as it lives. The view is taken first, because tables that come
     /// later may lack versions that a read point before them needs. But what enters by a change of
@@ -170,7 +170,7 @@ impl View {
         tree: &TreeCore,
         visible: &Horizon,
         guard: &'g Guard,
-    ) -> (&'g View, Seq) {
+    ) -> (&'g TreeView, Seq) {
         loop {
             let view = tree.view.load(guard);
             #[cfg(test)]

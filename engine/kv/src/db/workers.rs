@@ -37,7 +37,7 @@ use crate::base::sync::Ordering;
 use crate::wal::{Unneeded, Wal};
 
 use super::core::Core;
-use super::tree::{Files, TreeCore};
+use super::tree::{TreeCore, TreeFiles};
 
 /// How long a worker sleeps when nothing wakes it: bounds how late an age-driven job starts.
 const IDLE: Duration = Duration::from_secs(1);
@@ -491,7 +491,7 @@ impl Core {
         self.wants_with(t, &t.files.lock())
     }
 
-    fn wants_with(&self, t: &TreeCore, files: &Files) -> bool {
+    fn wants_with(&self, t: &TreeCore, files: &TreeFiles) -> bool {
         let view = t.view.load_full();
         let shape = self.shape(&view.version, &view.options, files);
         !t.is_dropped() && t.is_hooked() && self.wish(&view.options, &shape).is_some()

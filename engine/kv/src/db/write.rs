@@ -22,21 +22,21 @@ use crate::base::coding::write_varint;
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer};
-use crate::base::ops::{Op, Ops, TreeId};
+use crate::base::ops::{Op, OpReader, TreeId};
 use crate::base::options::Durability;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::sync::{MutexGuard, Ordering, rank};
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::Memtable;
 use crate::merge::gaps::Writers;
-use crate::wal::{self, Lsn, Recovered, Wal};
+use crate::wal::{self, Lsn, RecoveredLog, Wal};
 
 use super::batch::{Batch, check_key, check_value};
 use super::close::closed;
 use super::core::Core;
-use super::meters::{Timed, Turn};
+use super::meters::{TimedCall, Turn};
 use super::tree::TreeCore;
-use super::view::{MemHandle, View};
+use super::view::{MemHandle, TreeView};
 
 /// More segments of the log are too many: each costs an opening a file to be opened.
 const MANY_SEGMENTS: usize = 16;
@@ -46,7 +46,7 @@ pub struct WriteState {
     /// The log; `None` when the Db was opened read-only, and as long as it has not begun to write.
     pub wal: Option<Wal>,
     /// Until it has: the log as opening found it.
-    pub found: Option<Recovered>,
+    pub found: Option<RecoveredLog>,
     /// The next sequence number.
     pub next_seq: Seq,
     /// Operations written since the Db was opened.
@@ -374,7 +374,7 @@ impl Core {
         Ok(first)
     }
 
-    fn writable_view<'g>(&self, tree: &TreeCore, guard: &'g Guard) -> Result<&'g View> {
+    fn writable_view<'g>(&self, tree: &TreeCore, guard: &'g Guard) -> Result<&'g TreeView> {
         self.check_writable()?;
         tree.check_live()?;
         Ok(tree.view.load(guard))
@@ -402,9 +402,9 @@ impl Core {
         if durability == Durability::Power {
             let from = self.watch.meters.now();
             self.sync_to(lsn)?;
-            self.watch.meters.since(Timed::Sync, from);
+            self.watch.meters.since(TimedCall::Sync, from);
         }
-        self.watch.meters.end(Timed::Write, turn);
+        self.watch.meters.end(TimedCall::Write, turn);
         if self.options.background_threads == 0 {
             // The write is done. Work that lacks space is tried again with the next one, which is
             // refused when all memtables are full.
@@ -447,7 +447,7 @@ impl Core {
             let _ = v.active.sealed_at.set(now);
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
-            View { active: fresh, sealed, ..v.clone() }
+            TreeView { active: fresh, sealed, ..v.clone() }
         });
         self.memory.seal(&view.active);
         self.work.sealed.lock().insert(tree.id);
@@ -476,7 +476,7 @@ fn greatest(tree: &TreeCore) -> Result<Option<Vec<u8>>> {
 
 /// Cuts the gaps at the keys of encoded operations that were inserted.
 fn cut_gaps<'t>(bytes: &[u8], of: impl Fn(TreeId) -> Option<&'t TreeCore>) {
-    for (tree, op) in Ops::new(bytes).flatten() {
+    for (tree, op) in OpReader::new(bytes).flatten() {
         if let (Op::Point { kind: Kind::Put | Kind::Merge, key, .. }, Some(t)) = (op, of(tree)) {
             t.gaps.cut(key);
         }
@@ -491,7 +491,7 @@ pub fn insert_ops<'m>(
     of: impl Fn(u32) -> Option<&'m Memtable>,
 ) -> Option<u64> {
     let mut seq = first;
-    for op in Ops::new(bytes) {
+    for op in OpReader::new(bytes) {
         let (tree, op) = op?;
         if let Some(mem) = of(tree) {
             match op {

@@ -15,15 +15,15 @@ use std::sync::{Arc, Weak};
 
 use super::{Env, FileMap, ReadFile};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::open_files::{Admitted, Closable, Files};
+use crate::base::open_files::{Admitted, Closable, OpenFileList};
 use crate::base::sync::{AtomicBool, Ordering, RwLock, rank};
 
 /// Whose file it is.
-pub(crate) struct Owner {
+pub(crate) struct FileOwner {
     /// The door.
     pub env: Arc<dyn Env>,
     /// Counts its files.
-    pub files: Arc<Files>,
+    pub files: Arc<OpenFileList>,
     /// Whether files must be held although others may remove them.
     pub holds: bool,
     /// Set when the Db has been closed: somebody else may have the directory now, and the file may
@@ -31,19 +31,19 @@ pub(crate) struct Owner {
     pub closed: AtomicBool,
 }
 
-struct Open {
+struct OpenFile {
     file: Arc<dyn ReadFile>,
     admitted: Admitted,
 }
 
 /// A file that is opened when it is read.
 pub(crate) struct ClosableFile {
-    slot: RwLock<Option<Open>, rank::OpenFile>,
+    slot: RwLock<Option<OpenFile>, rank::OpenFile>,
     used: AtomicBool,
     /// The name leads to it no more: it is read from the map.
     gone: AtomicBool,
     me: Weak<ClosableFile>,
-    owner: Arc<Owner>,
+    owner: Arc<FileOwner>,
     path: PathBuf,
     map: bool,
     len: u64,
@@ -56,12 +56,12 @@ impl ClosableFile {
     /// Opens the file at `path`, to be mapped if `map` says so; it is known by its last `end`
     /// bytes.
     pub fn open(
-        owner: &Arc<Owner>,
+        owner: &Arc<FileOwner>,
         path: &Path,
         map: bool,
         end: usize,
     ) -> Result<Arc<ClosableFile>> {
-        let mut open = Open::new(owner, path, map)?;
+        let mut open = OpenFile::new(owner, path, map)?;
         let len = open.file.len();
         let mut bytes = vec![0; end.min(usize::try_from(len).unwrap_or(end))];
         open.file.read_at(len - bytes.len() as u64, &mut bytes)?;
@@ -110,8 +110,8 @@ impl ClosableFile {
         Ok(read(&*slot.insert(open).file))
     }
 
-    fn open_again(&self) -> Result<Open> {
-        let open = Open::new(&self.owner, &self.path, self.map).map_err(|e| self.lost(e))?;
+    fn open_again(&self) -> Result<OpenFile> {
+        let open = OpenFile::new(&self.owner, &self.path, self.map).map_err(|e| self.lost(e))?;
         let mut end = vec![0; self.end.len()];
         if open.file.len() == self.len {
             open.file.read_at(self.len - end.len() as u64, &mut end)?;
@@ -164,13 +164,13 @@ impl ClosableFile {
     }
 }
 
-impl Open {
-    fn new(owner: &Arc<Owner>, path: &Path, map: bool) -> Result<Open> {
+impl OpenFile {
+    fn new(owner: &Arc<FileOwner>, path: &Path, map: bool) -> Result<OpenFile> {
         let admitted = owner.files.admit();
         let file = owner.env.open_read(path, map)?;
         // Whoever reads block after block asks for them ahead; nobody else wants more than a block.
         file.at_random();
-        Ok(Open { file, admitted })
+        Ok(OpenFile { file, admitted })
     }
 }
 

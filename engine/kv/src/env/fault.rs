@@ -81,13 +81,13 @@ impl Fault {
 #[derive(Clone)]
 pub struct FaultEnv {
     inner: Arc<dyn Env>,
-    plan: Arc<Plan>,
+    plan: Arc<FaultPlan>,
 }
 
 debug_by!(FaultEnv, "FaultEnv");
 
 #[derive(Default)]
-struct Plan(Mutex<PlanState, rank::Faults>);
+struct FaultPlan(Mutex<PlanState, rank::Faults>);
 
 #[derive(Default)]
 struct PlanState {
@@ -101,7 +101,7 @@ struct PlanState {
     injected: u64,
 }
 
-impl Plan {
+impl FaultPlan {
     /// Counts an operation, and says how it is to fail, if it is.
     fn step(&self, class: OpClass, what: &'static str, path: &Arc<Path>) -> Option<Fault> {
         let mut plan = self.0.lock();
@@ -227,7 +227,7 @@ impl FaultEnv {
 
 struct FaultRead {
     inner: Arc<dyn ReadFile>,
-    plan: Arc<Plan>,
+    plan: Arc<FaultPlan>,
     path: Arc<Path>,
 }
 
@@ -256,7 +256,7 @@ impl ReadFile for FaultRead {
 
 struct FaultWrite {
     inner: Box<dyn WriteFile>,
-    plan: Arc<Plan>,
+    plan: Arc<FaultPlan>,
     path: Arc<Path>,
 }
 
@@ -276,7 +276,7 @@ impl WriteFile for FaultWrite {
 
 struct FaultLog {
     inner: Box<dyn LogFile>,
-    plan: Arc<Plan>,
+    plan: Arc<FaultPlan>,
     path: Arc<Path>,
 }
 

@@ -19,7 +19,7 @@
 //! been called), so that the disk after a crash at any place of a history can be made:
 //! [`MemEnv::crash_image`], or [`Crasher`] for all of them in order.
 //!
-//! Invariants: the disk changes only by `State::commit`; the clock moves only by
+//! Invariants: the disk changes only by `MemState::commit`; the clock moves only by
 //! [`MemEnv::advance`] and `sleep`; random numbers come from the seed. Threads are real ones. Under
 //! `--cfg interleave` threads, sleeps and clock are the scheduler's (`time`), and each operation is
 //! a place where another thread may go on.
@@ -31,8 +31,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::disk::{Disk, Entry, Ino, Op, ROOT};
-use self::rng::Rng;
+use self::disk::{Disk, DiskEntry, DiskOp, Ino, ROOT};
+use self::rng::CrashRng;
 use super::os::{OsEnv, already_locked, ends_early, past_capacity, too_long};
 use super::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, Result};
@@ -55,7 +55,7 @@ const CHECKPOINT_EVERY: usize = 256;
 /// An environment in memory. Clones are handles to the same one. See the [module](self).
 #[derive(Clone)]
 pub struct MemEnv {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MemState>>,
     /// Where clock and randomness of a plain one come from.
     os: Option<Arc<dyn Env>>,
 }
@@ -65,21 +65,21 @@ debug_by!(MemEnv, "MemEnv");
 /// What [`Env::memory`] answers at first.
 const MEMORY: u64 = 16 << 30;
 
-struct State {
+struct MemState {
     disk: Disk,
-    journal: Option<Journal>,
+    journal: Option<EnvJournal>,
     /// How many handles each open file has: a file without a name lives as long as one.
     open: HashMap<Ino, usize>,
     locked: BTreeSet<Ino>,
     nanos: u64,
-    rng: Rng,
+    rng: CrashRng,
     free_space: Option<u64>,
     memory: Option<u64>,
 }
 
 #[derive(Default)]
-struct Journal {
-    ops: Vec<Arc<Op>>,
+struct EnvJournal {
+    ops: Vec<Arc<DiskOp>>,
     /// The disk before operation `i * CHECKPOINT_EVERY`.
     checkpoints: Vec<Disk>,
 }
@@ -113,22 +113,22 @@ fn refused(what: &str, path: &Path, kind: io::ErrorKind) -> Error {
     Error::io(what, path, io::Error::from(kind))
 }
 
-impl State {
-    fn new(disk: Disk, seed: u64) -> State {
+impl MemState {
+    fn new(disk: Disk, seed: u64) -> MemState {
         let (open, locked) = (HashMap::new(), BTreeSet::new());
-        State {
+        MemState {
             disk,
             journal: None,
             open,
             locked,
             nanos: 0,
-            rng: Rng(seed),
+            rng: CrashRng(seed),
             free_space: None,
             memory: Some(MEMORY),
         }
     }
 
-    fn commit(&mut self, op: Op) {
+    fn commit(&mut self, op: DiskOp) {
         self.disk.apply(&op);
         if let Some(journal) = &mut self.journal {
             journal.ops.push(Arc::new(op));
@@ -164,8 +164,8 @@ impl State {
         let mut at = ROOT;
         for name in Self::names(what, path)? {
             at = match self.entry(at, &name) {
-                Some(Entry::Dir(ino)) => ino,
-                Some(Entry::File(_)) => {
+                Some(DiskEntry::Dir(ino)) => ino,
+                Some(DiskEntry::File(_)) => {
                     return Err(refused(what, path, io::ErrorKind::NotADirectory));
                 }
                 None => return Err(refused(what, path, io::ErrorKind::NotFound)),
@@ -174,7 +174,7 @@ impl State {
         Ok(at)
     }
 
-    fn entry(&self, dir: Ino, name: &str) -> Option<Entry> {
+    fn entry(&self, dir: Ino, name: &str) -> Option<DiskEntry> {
         self.disk.dir(dir)?.entries().get(name).copied()
     }
 
@@ -182,8 +182,8 @@ impl State {
     fn file(&self, what: &str, path: &Path) -> Result<Ino> {
         let (dir, name) = self.split(what, path)?;
         match self.entry(dir, &name) {
-            Some(Entry::File(ino)) => Ok(ino),
-            Some(Entry::Dir(_)) => Err(refused(what, path, io::ErrorKind::IsADirectory)),
+            Some(DiskEntry::File(ino)) => Ok(ino),
+            Some(DiskEntry::Dir(_)) => Err(refused(what, path, io::ErrorKind::IsADirectory)),
             None => Err(refused(what, path, io::ErrorKind::NotFound)),
         }
     }
@@ -192,11 +192,11 @@ impl State {
     fn file_or_new(&mut self, what: &str, path: &Path) -> Result<Ino> {
         let (dir, name) = self.split(what, path)?;
         match self.entry(dir, &name) {
-            Some(Entry::File(ino)) => Ok(ino),
-            Some(Entry::Dir(_)) => Err(refused(what, path, io::ErrorKind::IsADirectory)),
+            Some(DiskEntry::File(ino)) => Ok(ino),
+            Some(DiskEntry::Dir(_)) => Err(refused(what, path, io::ErrorKind::IsADirectory)),
             None => {
                 let ino = self.disk.next_ino();
-                self.commit(Op::Create { dir, name, ino, path: path.to_path_buf() });
+                self.commit(DiskOp::Create { dir, name, ino, path: path.to_path_buf() });
                 Ok(ino)
             }
         }
@@ -218,7 +218,7 @@ impl State {
     }
 
     /// The disk before the last of the first `at` operations, and that last one.
-    fn disk_before(&self, at: usize) -> (Disk, Option<Arc<Op>>) {
+    fn disk_before(&self, at: usize) -> (Disk, Option<Arc<DiskOp>>) {
         let Some(journal) = &self.journal else {
             assert!(at == 0, "no journal: call start_journal first");
             return (self.disk.clone(), None);
@@ -240,8 +240,8 @@ impl State {
     fn files_below(&self, dir: Ino, path: &Path, out: &mut Vec<PathBuf>) {
         for (name, entry) in self.disk.dir(dir).into_iter().flat_map(|d| d.entries()) {
             match entry {
-                Entry::File(_) => out.push(path.join(name)),
-                Entry::Dir(ino) => self.files_below(*ino, &path.join(name), out),
+                DiskEntry::File(_) => out.push(path.join(name)),
+                DiskEntry::Dir(ino) => self.files_below(*ino, &path.join(name), out),
             }
         }
     }
@@ -251,7 +251,7 @@ impl MemEnv {
     /// An empty disk that holds the root directory only. The seed decides the random numbers.
     /// Nothing is recorded yet.
     pub fn new(seed: u64) -> MemEnv {
-        MemEnv { state: Arc::new(Mutex::new(State::new(Disk::new(true), seed))), os: None }
+        MemEnv { state: Arc::new(Mutex::new(MemState::new(Disk::new(true), seed))), os: None }
     }
 
     /// One for programs, and what [`Db::in_memory`](crate::Db::in_memory) lies in: files in memory,
@@ -263,7 +263,7 @@ impl MemEnv {
     /// memory a byte in it, memtables, cache and what the allocator keeps included, where it takes
     /// 7.0 in one that makes crash images; a put takes a quarter less CPU.
     pub fn plain() -> MemEnv {
-        let mut state = State::new(Disk::new(false), 0);
+        let mut state = MemState::new(Disk::new(false), 0);
         // A file that is held in a cache beside would be held twice.
         state.memory = Some(0);
         MemEnv { state: Arc::new(Mutex::new(state)), os: Some(OsEnv::new()) }
@@ -272,7 +272,7 @@ impl MemEnv {
     /// Starts recording, from the present state of the disk; what was recorded before is dropped.
     pub fn start_journal(&self) {
         let mut st = self.state.lock();
-        st.journal = Some(Journal { ops: Vec::new(), checkpoints: vec![st.disk.clone()] });
+        st.journal = Some(EnvJournal { ops: Vec::new(), checkpoints: vec![st.disk.clone()] });
     }
 
     /// Stops recording and drops the journal.
@@ -318,7 +318,7 @@ impl MemEnv {
 
     fn with_disk(&self, disk: Disk) -> MemEnv {
         let st = self.state.lock();
-        let mut copy = State::new(disk, st.rng.0);
+        let mut copy = MemState::new(disk, st.rng.0);
         copy.nanos = st.nanos;
         (copy.free_space, copy.memory) = (st.free_space, st.memory);
         MemEnv { state: Arc::new(Mutex::new(copy)), os: self.os.clone() }
@@ -336,9 +336,9 @@ impl MemEnv {
         let mut st = self.state.lock();
         let ino = st.file_or_new("write", file)?;
         let path: Arc<Path> = file.into();
-        st.commit(Op::SetLen { ino, len: bytes.len() as u64, path: file.to_path_buf() });
-        st.commit(Op::Write { ino, offset: 0, bytes: bytes.into(), path: path.clone() });
-        st.commit(Op::Sync { ino, path });
+        st.commit(DiskOp::SetLen { ino, len: bytes.len() as u64, path: file.to_path_buf() });
+        st.commit(DiskOp::Write { ino, offset: 0, bytes: bytes.into(), path: path.clone() });
+        st.commit(DiskOp::Sync { ino, path });
         Ok(())
     }
 
@@ -368,15 +368,15 @@ impl MemEnv {
 
     /// A name leads to this file no more. What a crash may bring back is forgotten when its
     /// directory is synced.
-    fn let_go(&self, st: &mut State, ino: Ino) {
+    fn let_go(&self, st: &mut MemState, ino: Ino) {
         if self.os.is_some() {
             st.forget(ino);
         }
     }
 
-    fn handle(&self, st: &mut State, ino: Ino, path: &Path) -> Handle {
+    fn handle(&self, st: &mut MemState, ino: Ino, path: &Path) -> MemFileHandle {
         *st.open.entry(ino).or_insert(0) += 1;
-        Handle { env: self.clone(), ino, path: path.into() }
+        MemFileHandle { env: self.clone(), ino, path: path.into() }
     }
 }
 
@@ -386,7 +386,7 @@ pub struct Crasher {
     env: MemEnv,
     /// The disk before the last operation.
     disk: Disk,
-    last: Option<Arc<Op>>,
+    last: Option<Arc<DiskOp>>,
     at: usize,
 }
 
@@ -407,7 +407,7 @@ impl Crasher {
     /// [`Cut::PowerAll`].
     pub fn last_write(&self) -> Option<u64> {
         match self.last.as_deref() {
-            Some(Op::Write { bytes, .. }) => Some(bytes.len() as u64),
+            Some(DiskOp::Write { bytes, .. }) => Some(bytes.len() as u64),
             _ => None,
         }
     }
@@ -430,19 +430,19 @@ impl Crasher {
 }
 
 /// An open file.
-struct Handle {
+struct MemFileHandle {
     env: MemEnv,
     ino: Ino,
     path: Arc<Path>,
 }
 
-impl Handle {
+impl MemFileHandle {
     fn write(&self, offset: u64, bytes: &[u8]) {
         if self.env.os.is_some() {
             return self.env.state.lock().disk.write(self.ino, offset, bytes);
         }
         let bytes = bytes.into();
-        self.env.state.lock().commit(Op::Write {
+        self.env.state.lock().commit(DiskOp::Write {
             ino: self.ino,
             offset,
             bytes,
@@ -456,15 +456,15 @@ impl Handle {
         }
         let (ino, path) = (self.ino, self.path.clone());
         if SYNCS_FAIL.get() {
-            self.env.state.lock().commit(Op::SyncFailed { ino, path });
+            self.env.state.lock().commit(DiskOp::SyncFailed { ino, path });
             return Err(Error::io("sync", &self.path, device_error()));
         }
-        self.env.state.lock().commit(Op::Sync { ino, path });
+        self.env.state.lock().commit(DiskOp::Sync { ino, path });
         Ok(())
     }
 }
 
-impl Drop for Handle {
+impl Drop for MemFileHandle {
     fn drop(&mut self) {
         let mut st = self.env.state.lock();
         if let Some(n) = st.open.get_mut(&self.ino) {
@@ -478,7 +478,7 @@ impl Drop for Handle {
 }
 
 struct MemRead {
-    handle: Handle,
+    handle: MemFileHandle,
     len: u64,
     mappable: bool,
 }
@@ -504,7 +504,7 @@ impl ReadFile for MemRead {
 }
 
 struct MemWrite {
-    handle: Handle,
+    handle: MemFileHandle,
     len: u64,
 }
 
@@ -527,7 +527,7 @@ impl WriteFile for MemWrite {
 }
 
 struct MemLog {
-    handle: Handle,
+    handle: MemFileHandle,
     capacity: u64,
 }
 
@@ -558,7 +558,7 @@ impl LogFile for MemLog {
         }
         self.capacity = len;
         let (ino, path) = (self.handle.ino, self.handle.path.to_path_buf());
-        self.handle.env.state.lock().commit(Op::SetLen { ino, len, path });
+        self.handle.env.state.lock().commit(DiskOp::SetLen { ino, len, path });
         Ok(())
     }
 }
@@ -581,16 +581,16 @@ impl Env for MemEnv {
         let what = "create the directory";
         let mut st = self.state.lock();
         let (mut at, mut path) = (ROOT, PathBuf::from("/"));
-        for name in State::names(what, dir)? {
+        for name in MemState::names(what, dir)? {
             path.push(&name);
             at = match st.entry(at, &name) {
-                Some(Entry::Dir(ino)) => ino,
-                Some(Entry::File(_)) => {
+                Some(DiskEntry::Dir(ino)) => ino,
+                Some(DiskEntry::File(_)) => {
                     return Err(refused(what, dir, io::ErrorKind::NotADirectory));
                 }
                 None => {
                     let ino = st.disk.next_ino();
-                    st.commit(Op::CreateDir { dir: at, name, ino, path: path.clone() });
+                    st.commit(DiskOp::CreateDir { dir: at, name, ino, path: path.clone() });
                     ino
                 }
             };
@@ -611,7 +611,7 @@ impl Env for MemEnv {
             return Err(Error::io("sync the directory", dir, device_error()));
         }
         let replaced = st.disk.replaced_in(ino);
-        st.commit(Op::SyncDir { dir: ino, path: dir.to_path_buf() });
+        st.commit(DiskOp::SyncDir { dir: ino, path: dir.to_path_buf() });
         for file in replaced {
             st.forget(file);
         }
@@ -644,7 +644,7 @@ impl Env for MemEnv {
         let mut st = self.state.lock();
         let ino = st.file_or_new("create", file)?;
         if st.len(ino) > 0 {
-            st.commit(Op::SetLen { ino, len: 0, path: file.to_path_buf() });
+            st.commit(DiskOp::SetLen { ino, len: 0, path: file.to_path_buf() });
         }
         let handle = self.handle(&mut st, ino, file);
         Ok(Box::new(MemWrite { handle, len: 0 }))
@@ -664,12 +664,12 @@ impl Env for MemEnv {
         }
         let mut st = self.state.lock();
         let (dir, name) = st.split("create", file)?;
-        if let Some(Entry::File(there)) = st.entry(dir, &name) {
-            st.commit(Op::Remove { dir, name, path: file.to_path_buf() });
+        if let Some(DiskEntry::File(there)) = st.entry(dir, &name) {
+            st.commit(DiskOp::Remove { dir, name, path: file.to_path_buf() });
             self.let_go(&mut st, there);
         }
         let ino = st.file_or_new("create", file)?;
-        st.commit(Op::SetLen { ino, len: capacity, path: file.to_path_buf() });
+        st.commit(DiskOp::SetLen { ino, len: capacity, path: file.to_path_buf() });
         let handle = self.handle(&mut st, ino, file);
         Ok(Box::new(MemLog { handle, capacity }))
     }
@@ -690,19 +690,19 @@ impl Env for MemEnv {
         let ino = st.file("rename", from)?;
         let (source, target) = (st.split("rename", from)?, st.split("rename to", to)?);
         match st.entry(target.0, &target.1) {
-            Some(Entry::Dir(_)) => {
+            Some(DiskEntry::Dir(_)) => {
                 return Err(refused("rename to", to, io::ErrorKind::IsADirectory));
             }
-            Some(Entry::File(other)) if other == ino => return Ok(()), // two names of one file: nothing happens
+            Some(DiskEntry::File(other)) if other == ino => return Ok(()), // two names of one file: nothing happens
             _ => {}
         }
         let replaced = st.entry(target.0, &target.1);
-        st.commit(Op::Rename {
+        st.commit(DiskOp::Rename {
             from: source,
             to: target,
             paths: (from.to_path_buf(), to.to_path_buf()),
         });
-        if let Some(Entry::File(replaced)) = replaced {
+        if let Some(DiskEntry::File(replaced)) = replaced {
             self.let_go(&mut st, replaced);
         }
         Ok(())
@@ -715,7 +715,7 @@ impl Env for MemEnv {
         if st.entry(target.0, &target.1).is_some() {
             return Err(refused("link as", to, io::ErrorKind::AlreadyExists));
         }
-        st.commit(Op::Link { ino, to: target, paths: (from.to_path_buf(), to.to_path_buf()) });
+        st.commit(DiskOp::Link { ino, to: target, paths: (from.to_path_buf(), to.to_path_buf()) });
         Ok(())
     }
 
@@ -723,7 +723,7 @@ impl Env for MemEnv {
         let mut st = self.state.lock();
         let ino = st.file("remove", file)?;
         let (dir, name) = st.split("remove", file)?;
-        st.commit(Op::Remove { dir, name, path: file.to_path_buf() });
+        st.commit(DiskOp::Remove { dir, name, path: file.to_path_buf() });
         self.let_go(&mut st, ino);
         Ok(())
     }
@@ -736,7 +736,7 @@ impl Env for MemEnv {
         if st.disk.dir(ino).is_some_and(|d| !d.entries().is_empty()) {
             return Err(refused(what, dir, io::ErrorKind::DirectoryNotEmpty));
         }
-        st.commit(Op::Remove { dir: parent, name, path: dir.to_path_buf() });
+        st.commit(DiskOp::Remove { dir: parent, name, path: dir.to_path_buf() });
         Ok(())
     }
 

@@ -59,7 +59,7 @@ impl OsEnv {
 
     /// Gives the file of a log its length, and its blocks where that can be: then it is mapped.
     /// `fresh`: it has no content to keep.
-    fn open_log(&self, named: Named, capacity: u64, fresh: bool) -> Result<Box<dyn LogFile>> {
+    fn open_log(&self, named: NamedFile, capacity: u64, fresh: bool) -> Result<Box<dyn LogFile>> {
         let len = usize::try_from(capacity).ok().filter(|n| *n > 0);
         let Some(len) = len else {
             return Err(Error::invalid(format!("a log file cannot have {capacity} bytes"))
@@ -76,15 +76,15 @@ impl OsEnv {
 }
 
 /// An open file with its name, for errors.
-struct Named {
+struct NamedFile {
     file: File,
     path: PathBuf,
 }
 
-impl Named {
-    fn open(options: &OpenOptions, what: &str, path: &Path) -> Result<Named> {
+impl NamedFile {
+    fn open(options: &OpenOptions, what: &str, path: &Path) -> Result<NamedFile> {
         let file = opened(|| options.open(path)).map_err(|e| Error::io(what, path, e))?;
-        Ok(Named { file, path: path.to_path_buf() })
+        Ok(NamedFile { file, path: path.to_path_buf() })
     }
 
     fn len(&self) -> Result<u64> {
@@ -117,7 +117,7 @@ fn opened<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
 }
 
 struct OsRead {
-    named: Named,
+    named: NamedFile,
     len: u64,
     /// Its length, where it may be mapped.
     mappable: Option<usize>,
@@ -175,7 +175,7 @@ pub(super) fn already_locked(file: &Path) -> Error {
 }
 
 struct OsWrite {
-    named: Named,
+    named: NamedFile,
     len: u64,
 }
 
@@ -199,14 +199,14 @@ impl WriteFile for OsWrite {
 }
 
 struct OsLog {
-    named: Named,
+    named: NamedFile,
     capacity: u64,
     map: LogMap,
 }
 
 /// A log that is written without a map.
 struct PlainLog {
-    named: Named,
+    named: NamedFile,
     capacity: u64,
 }
 
@@ -328,14 +328,14 @@ impl Env for OsEnv {
     }
 
     fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
-        let named = Named::open(OpenOptions::new().read(true), "open", file)?;
+        let named = NamedFile::open(OpenOptions::new().read(true), "open", file)?;
         let len = named.len()?;
         let mappable = usize::try_from(len).ok().filter(|n| map && self.maps && *n > 0);
         Ok(Arc::new(OsRead { named, len, mappable }))
     }
 
     fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
-        let named = Named::open(OpenOptions::new().read(true), "open", file)?;
+        let named = NamedFile::open(OpenOptions::new().read(true), "open", file)?;
         let len = named.len()?;
         if len > cap {
             return Err(too_long(file, len, cap));
@@ -352,7 +352,7 @@ impl Env for OsEnv {
     }
 
     fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        let named = Named::open(
+        let named = NamedFile::open(
             OpenOptions::new().write(true).create(true).truncate(true),
             "create",
             file,
@@ -361,8 +361,11 @@ impl Env for OsEnv {
     }
 
     fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        let named =
-            Named::open(OpenOptions::new().append(true).create(true), "open for appending", file)?;
+        let named = NamedFile::open(
+            OpenOptions::new().append(true).create(true),
+            "open for appending",
+            file,
+        )?;
         let len = named.len()?;
         Ok(Box::new(OsWrite { named, len }))
     }
@@ -376,7 +379,7 @@ impl Env for OsEnv {
             }
             _ => {}
         }
-        let named = Named::open(
+        let named = NamedFile::open(
             OpenOptions::new().read(true).write(true).create_new(true),
             "create",
             file,
@@ -392,8 +395,11 @@ impl Env for OsEnv {
     }
 
     fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
-        let named =
-            Named::open(OpenOptions::new().read(true).write(true), "open for writing again", file)?;
+        let named = NamedFile::open(
+            OpenOptions::new().read(true).write(true),
+            "open for writing again",
+            file,
+        )?;
         let len = named.len()?;
         self.open_log(named, len, false)
     }
@@ -417,7 +423,7 @@ impl Env for OsEnv {
     }
 
     fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
-        let named = Named::open(
+        let named = NamedFile::open(
             OpenOptions::new().write(true).create(true).truncate(false),
             "open the lock",
             file,

@@ -29,24 +29,26 @@ pub fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    Current::decode(&bytes).map(|c| Some(c.manifest)).map_err(|e| e.at(&path, 0).block("current"))
+    CurrentFile::decode(&bytes)
+        .map(|c| Some(c.manifest))
+        .map_err(|e| e.at(&path, 0).block("current"))
 }
 
 /// What a `CURRENT` file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Current {
+pub struct CurrentFile {
     /// Number of the manifest that counts.
     pub manifest: u64,
     /// The checksum on its last line.
     pub checksum: u32,
 }
 
-impl Current {
+impl CurrentFile {
     /// Reads the content of a `CURRENT` file.
     ///
     /// # Errors
     /// `Corruption`, or `Incompatible` for a newer format version.
-    pub fn decode(bytes: &[u8]) -> Result<Current> {
+    pub fn decode(bytes: &[u8]) -> Result<CurrentFile> {
         let damaged = || {
             Error::corruption(
                 "this file is damaged; restore it from a copy, or let `sstable-dump repair` name the newest sound manifest",
@@ -71,7 +73,7 @@ impl Current {
         if text != current_text(version, &manifest_name(manifest)) {
             return Err(damaged());
         }
-        Ok(Current { manifest, checksum })
+        Ok(CurrentFile { manifest, checksum })
     }
 }
 

@@ -8,14 +8,14 @@
 //! Invariants: decoding never panics and allocates nothing that is not backed by bytes that are
 //! there.
 
-use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::coding::{ByteReader, put_bytes, put_varint};
 use crate::base::error::{Error, ErrorKind, Result};
 
 /// A message that is being written.
 #[derive(Default)]
-pub(super) struct Writer(pub Vec<u8>);
+pub(super) struct FieldWriter(pub Vec<u8>);
 
-impl Writer {
+impl FieldWriter {
     pub fn bytes(&mut self, tag: u64, b: &[u8]) {
         put_varint(&mut self.0, tag);
         put_bytes(&mut self.0, b);
@@ -27,8 +27,8 @@ impl Writer {
         self.bytes(tag, &b);
     }
 
-    pub fn message(&mut self, tag: u64, fill: impl FnOnce(&mut Writer)) {
-        let mut inner = Writer::default();
+    pub fn message(&mut self, tag: u64, fill: impl FnOnce(&mut FieldWriter)) {
+        let mut inner = FieldWriter::default();
         fill(&mut inner);
         self.bytes(tag, &inner.0);
     }
@@ -47,14 +47,14 @@ pub(super) fn fields<'a>(
     bytes: &'a [u8],
     of: &'static str,
 ) -> impl Iterator<Item = Result<Field<'a>>> {
-    let mut r = Reader::new(bytes);
+    let mut r = ByteReader::new(bytes);
     std::iter::from_fn(move || {
         if r.is_empty() {
             return None;
         }
         let field = r.varint().and_then(|tag| Some(Field { tag, bytes: r.bytes()?, of }));
         if field.is_none() {
-            r = Reader::new(&[]);
+            r = ByteReader::new(&[]);
         }
         Some(field.ok_or_else(|| Error::corruption(format!("a {of} breaks off within a field"))))
     })
@@ -66,7 +66,7 @@ impl<'a> Field<'a> {
     }
 
     pub fn number(&self) -> Result<u64> {
-        let mut r = Reader::new(self.bytes);
+        let mut r = ByteReader::new(self.bytes);
         r.varint().filter(|_| r.is_empty()).ok_or_else(|| self.unsound())
     }
 
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn odd_tags_may_be_skipped_and_even_ones_not() {
-        let mut w = Writer::default();
+        let mut w = FieldWriter::default();
         w.number(5, 300);
         w.bytes(6, b"x");
         let all: Vec<_> = fields(&w.0, "test").map(|f| f.unwrap()).collect();

@@ -9,21 +9,21 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
 
-use super::state::{Edit, State, TreeState, Used};
+use super::state::{Edit, ManifestState, TreeState, Used};
 use crate::base::error::Result;
 use crate::base::identity::LogWriter;
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
 
-/// A [`State`] that knows which names and ids are in use.
+/// A [`ManifestState`] that knows which names and ids are in use.
 #[derive(Default)]
-pub struct Live {
-    state: State,
+pub struct LiveFiles {
+    state: ManifestState,
     names: HashSet<String>,
     tables: HashSet<u64>,
 }
 
-debug_by!(Live, "Live");
+debug_by!(LiveFiles, "Live");
 
 /// What a group of edits has changed.
 #[must_use]
@@ -41,24 +41,24 @@ pub struct Undo {
 
 debug_by!(Undo, "Undo");
 
-impl Deref for Live {
-    type Target = State;
+impl Deref for LiveFiles {
+    type Target = ManifestState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &ManifestState {
         &self.state
     }
 }
 
-impl Live {
+impl LiveFiles {
     /// Of a state whose invariants hold.
-    pub fn new(state: State) -> Live {
-        let mut live = Live { state, ..Live::default() };
+    pub fn new(state: ManifestState) -> LiveFiles {
+        let mut live = LiveFiles { state, ..LiveFiles::default() };
         live.learn();
         live
     }
 
     /// Gives the state back.
-    pub fn into_state(self) -> State {
+    pub fn into_state(self) -> ManifestState {
         self.state
     }
 
@@ -96,7 +96,7 @@ impl Live {
     /// Makes a change. Costs by the edit, and by the runs of its tree that it changes.
     ///
     /// # Errors
-    /// As [`State::apply`].
+    /// As [`ManifestState::apply`].
     pub fn apply(&mut self, edit: &Edit) -> Result<()> {
         let dropped = match edit {
             Edit::DropTree { id } => self.state.trees.get(id).cloned(),
@@ -133,7 +133,7 @@ impl Live {
     /// Makes all changes of a group (no snapshots), or none.
     ///
     /// # Errors
-    /// As [`State::apply`].
+    /// As [`ManifestState::apply`].
     pub fn apply_all(&mut self, edits: &[Edit]) -> Result<Undo> {
         let s = &self.state;
         let touched = edits.iter().filter_map(|e| match e {
@@ -144,7 +144,7 @@ impl Live {
             Edit::Snapshot(_) | Edit::Counters { .. } | Edit::LogWriters { .. } => None,
         });
         let trees = touched.map(|id| (id, s.trees.get(&id).cloned())).collect();
-        let State { next_file, last_seq, wal_floor, next_tree, .. } = *s;
+        let ManifestState { next_file, last_seq, wal_floor, next_tree, .. } = *s;
         let writers =
             edits.iter().any(|e| matches!(e, Edit::LogWriters { .. })).then(|| s.writers.clone());
         let undo = Undo { next_file, last_seq, wal_floor, next_tree, writers, trees };

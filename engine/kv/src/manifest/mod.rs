@@ -1,8 +1,8 @@
 //! Floor 2: the manifest: which files make up a Db.
 //!
 //! A manifest is a file `MANIFEST-nnnnnn` (its number in at least six digits) that only grows: a
-//! snapshot of the [`State`], then [`Edit`]s. `CURRENT` names the one that counts. All integers are
-//! little-endian.
+//! snapshot of the [`ManifestState`], then [`Edit`]s. `CURRENT` names the one that counts. All
+//! integers are little-endian.
 //!
 //! Manifest file: a header of 16 bytes, then frames one directly after the other.
 //!
@@ -57,12 +57,12 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
-pub use current::{Current, current};
+pub use current::{CurrentFile, current};
 use current::{lost_current, write_current};
 pub use end::CleanEnd;
-pub use live::{Live, Undo};
+pub use live::{LiveFiles, Undo};
 pub use options::PersistedOptions;
-pub use state::{AddedTable, Edit, RunState, State, TableMeta, TreeState};
+pub use state::{AddedTable, Edit, ManifestState, RunState, TableMeta, TreeState};
 
 /// The newest format version that this code reads and the one that it writes.
 pub const VERSION: u32 = 1;
@@ -133,7 +133,12 @@ impl Manifest {
     /// # Errors
     /// What the environment says. The manifest that counted before may still count then, or this
     /// one: keep the files of both.
-    pub fn create(env: &dyn Env, dir: &Path, number: u64, state: &State) -> Result<Manifest> {
+    pub fn create(
+        env: &dyn Env,
+        dir: &Path,
+        number: u64,
+        state: &ManifestState,
+    ) -> Result<Manifest> {
         Manifest::prepare(env, dir, number, state)?.make_current(env, dir)
     }
 
@@ -143,7 +148,12 @@ impl Manifest {
     /// # Errors
     /// What the environment says. Nothing has changed then, and what there is of the manifest is
     /// removed.
-    pub fn prepare(env: &dyn Env, dir: &Path, number: u64, state: &State) -> Result<NewManifest> {
+    pub fn prepare(
+        env: &dyn Env,
+        dir: &Path,
+        number: u64,
+        state: &ManifestState,
+    ) -> Result<NewManifest> {
         let made = Manifest::write(env, dir, number, state).and_then(|m| {
             write_current(env, dir, number)?;
             Ok(NewManifest(m))
@@ -154,7 +164,7 @@ impl Manifest {
         })
     }
 
-    fn write(env: &dyn Env, dir: &Path, number: u64, state: &State) -> Result<Manifest> {
+    fn write(env: &dyn Env, dir: &Path, number: u64, state: &ManifestState) -> Result<Manifest> {
         let path = dir.join(manifest_name(number));
         let mut file = env.create(&path)?;
         let mut header = [0; HEADER];
@@ -171,7 +181,7 @@ impl Manifest {
     }
 
     /// Adds one frame: all of `edits` or, after a crash, none. Durable when this returns. Whoever
-    /// calls has seen [`State::apply`] take the edits.
+    /// calls has seen [`ManifestState::apply`] take the edits.
     ///
     /// # Errors
     /// What the environment says; then whether the edits count is unknown until the Db is opened
@@ -228,7 +238,7 @@ impl Manifest {
     ///
     /// # Errors
     /// As [`find`](Manifest::find).
-    pub fn load(env: &dyn Env, dir: &Path) -> Result<Option<(State, u64)>> {
+    pub fn load(env: &dyn Env, dir: &Path) -> Result<Option<(ManifestState, u64)>> {
         Ok(Manifest::find(env, dir)?.map(|found| (found.state, found.number)))
     }
 
@@ -238,7 +248,7 @@ impl Manifest {
     /// `Corruption` for damage, for a `CURRENT` that names a manifest that is not there, and for
     /// manifests without a `CURRENT`, always with the place; `Incompatible` for a newer format
     /// version, or newer required fields.
-    pub fn find(env: &dyn Env, dir: &Path) -> Result<Option<Found>> {
+    pub fn find(env: &dyn Env, dir: &Path) -> Result<Option<FoundManifest>> {
         let Some(number) = current(env, dir)? else {
             return lost_current(env, dir).map(|()| None);
         };
@@ -251,7 +261,7 @@ impl Manifest {
             .block("manifest"),
             _ => e,
         })?;
-        Ok(Some(Found { state: log.replay()?, number, end: log.clean_end() }))
+        Ok(Some(FoundManifest { state: log.replay()?, number, end: log.clean_end() }))
     }
 
     /// Length in bytes.
@@ -274,20 +284,20 @@ impl Manifest {
 }
 
 /// The manifest that counts, as it was read.
-pub struct Found {
+pub struct FoundManifest {
     /// The state at its end.
-    pub state: State,
+    pub state: ManifestState,
     /// Its number.
     pub number: u64,
     /// Where it can be gone on with, as far as it tells itself.
     pub end: Option<CleanEnd>,
 }
 
-debug_by!(Found, "Found", number, end);
+debug_by!(FoundManifest, "Found", number, end);
 
 /// What [`Manifest::append`] wrote at once.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Frame {
+pub struct ManifestFrame {
     /// Offset in the file.
     pub offset: u64,
     /// Bytes it takes.
@@ -304,9 +314,9 @@ pub struct Log {
     /// The file.
     pub path: PathBuf,
     /// Its frames, marks left out.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<ManifestFrame>,
     /// Its marks.
-    pub marks: Vec<Frame>,
+    pub marks: Vec<ManifestFrame>,
     /// Offset after the last sound frame; what lies behind was being written when the machine
     /// stopped.
     pub end: u64,
@@ -319,7 +329,7 @@ impl Log {
     ///
     /// # Errors
     /// `Corruption` where an edit does not fit, or the first is no snapshot.
-    pub fn replay(&self) -> Result<State> {
+    pub fn replay(&self) -> Result<ManifestState> {
         let place = |offset| move |e: Error| e.at(&self.path, offset).block("manifest");
         let first = self.frames.first().and_then(|f| f.edits.first());
         if !matches!(first, Some(Edit::Snapshot(_))) {
@@ -328,7 +338,7 @@ impl Log {
             );
             return Err(place(HEADER as u64)(e));
         }
-        let mut live = Live::default();
+        let mut live = LiveFiles::default();
         for f in &self.frames {
             f.edits.iter().try_for_each(|e| live.apply(e)).map_err(place(f.offset))?;
         }
@@ -364,7 +374,7 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
             (at as u64, (FRAME + payload.len()) as u64, u32_at(&bytes, at + 4));
         let edits =
             state::decode_edits(payload).map_err(|e| e.at(&path, offset).block("manifest"))?;
-        if payload.is_empty() { &mut marks } else { &mut frames }.push(Frame {
+        if payload.is_empty() { &mut marks } else { &mut frames }.push(ManifestFrame {
             offset,
             len,
             checksum,
@@ -385,7 +395,7 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
 
 /// Bytes of a manifest that are no sound frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct ManifestGap {
     /// Offset in the file.
     pub offset: u64,
     /// How many.
@@ -394,11 +404,11 @@ pub struct Gap {
 
 /// Reads all that is sound in a manifest, over damage too: for the tools. [`Log::end`] lies behind
 /// the last sound frame. A torn end is a gap like any other; whether edits behind a gap still fit
-/// is for [`State::apply`] to say.
+/// is for [`ManifestState::apply`] to say.
 ///
 /// # Errors
 /// `NotFound`, `Incompatible`, and what the environment says; damage is none.
-pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<Gap>)> {
+pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<ManifestGap>)> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
     let (mut log, mut gaps) =
@@ -407,7 +417,7 @@ pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<G
     match check_header(&bytes, number) {
         Ok(()) => log.end = HEADER as u64,
         Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e.at(&log.path, 0)),
-        Err(_) => gaps.push(Gap { offset: 0, len: at as u64 }),
+        Err(_) => gaps.push(ManifestGap { offset: 0, len: at as u64 }),
     }
     while at < bytes.len() {
         let edits = match frame(&bytes, number, at) {
@@ -416,14 +426,14 @@ pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<G
                 let next =
                     sound_after(&bytes, number, at).filter(|&n| frame(&bytes, number, n).is_some());
                 let next = next.unwrap_or(bytes.len());
-                gaps.push(Gap { offset: at as u64, len: (next - at) as u64 });
+                gaps.push(ManifestGap { offset: at as u64, len: (next - at) as u64 });
                 at = next;
                 continue;
             }
         };
         let (edits, len) = edits.map_err(|e| e.at(&log.path, at as u64).block("manifest"))?;
         let frames = if len == 0 { &mut log.marks } else { &mut log.frames };
-        frames.push(Frame {
+        frames.push(ManifestFrame {
             offset: at as u64,
             len: (FRAME + len) as u64,
             checksum: u32_at(&bytes, at + 4),

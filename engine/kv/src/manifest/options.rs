@@ -14,8 +14,8 @@
 //! Invariants: what was written is read back equal; an unknown policy, parameter, compression or
 //! filter is `Incompatible`, never guessed at.
 
-use super::fields::{Field, Writer, fields, need};
-use crate::base::coding::{Reader, put_varint};
+use super::fields::{Field, FieldWriter, fields, need};
+use crate::base::coding::{ByteReader, put_varint};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::{Compression, FilterKind, TreeOptions};
 use crate::compaction::policy::{Description, Kind, Param, Policy, Value};
@@ -106,7 +106,7 @@ impl PersistedOptions {
         }
     }
 
-    pub(super) fn encode(&self, w: &mut Writer) {
+    pub(super) fn encode(&self, w: &mut FieldWriter) {
         w.bytes(2, &self.compression.iter().map(|&c| c as u8).collect::<Vec<_>>());
         w.bytes(4, &self.filter.iter().map(|&f| f as u8).collect::<Vec<_>>());
         w.number(6, self.block_size);
@@ -185,7 +185,7 @@ fn newer(what: &str) -> Error {
     )
 }
 
-fn encode_policy(p: &Policy, w: &mut Writer) {
+fn encode_policy(p: &Policy, w: &mut FieldWriter) {
     let Description { name, params, .. } = p.description();
     w.bytes(2, name.as_bytes());
     for (param, value) in params.iter().zip(p.values()) {
@@ -252,7 +252,7 @@ fn decode_value(f: &Field<'_>, param: &Param, policy: &str) -> Result<Value> {
             n => return Err(newer(&format!("{} {n} of compaction policy {policy:?}", param.name))),
         },
         Kind::List { .. } => {
-            let mut r = Reader::new(f.bytes);
+            let mut r = ByteReader::new(f.bytes);
             let mut list = vec![];
             while !r.is_empty() {
                 let v = need(r.varint().and_then(|v| u32::try_from(v).ok()), "policy", param.name)?;

@@ -18,28 +18,29 @@
 //! | counters | 2 next file, 4 last seq, 6 WAL floor |
 //! | log writers | 2 log writer (repeated) |
 //!
-//! Invariants of [`State`]: tree ids and names are unique and ids lie below `next_tree`; runs are
-//! ordered by level ascending, then number descending, and are not empty; the tables of a run are
-//! sorted by first key and disjoint in user keys; table ids are unique over the whole Db and lie
-//! below `next_file`; no table has a sequence number above `last_seq`, which is one (56 bits); file
-//! numbers and log positions are at most 2⁶²; no counter ever goes back. [`State::apply`] refuses
-//! an edit that would break one, and then leaves the state as it was.
+//! Invariants of [`ManifestState`]: tree ids and names are unique and ids lie below `next_tree`;
+//! runs are ordered by level ascending, then number descending, and are not empty; the tables of a
+//! run are sorted by first key and disjoint in user keys; table ids are unique over the whole Db
+//! and lie below `next_file`; no table has a sequence number above `last_seq`, which is one (56
+//! bits); file numbers and log positions are at most 2⁶²; no counter ever goes back.
+//! [`ManifestState::apply`] refuses an edit that would break one, and then leaves the state as it
+//! was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use super::MAX_NUMBER;
-use super::fields::{Writer, fields, need};
+use super::fields::{FieldWriter, fields, need};
 use super::options::PersistedOptions;
 use crate::base::error::{Error, Result};
 use crate::base::identity::{IDENTITY, LogWriter, TableIdentity};
-use crate::base::key::{MAX_SEQ, Seq, Shown};
+use crate::base::key::{MAX_SEQ, Seq, ShownKey};
 use crate::base::ops::{NO_TREE, TreeId};
 
 /// Everything that makes up a Db, except what is still only in its log.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct State {
+pub struct ManifestState {
     /// The Db's own number, drawn when it was created, be it as a copy of another one.
     pub id: u64,
     /// The number of the Db that it was made of, as a checkpoint.
@@ -127,7 +128,13 @@ pub struct TableMeta {
 
 impl fmt::Debug for TableMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table {} [{} .. {}]", self.id, Shown(&self.first_key), Shown(&self.last_key))?;
+        write!(
+            f,
+            "table {} [{} .. {}]",
+            self.id,
+            ShownKey(&self.first_key),
+            ShownKey(&self.last_key)
+        )?;
         write!(
             f,
             " seq {}..{} {} bytes, {} raw,",
@@ -142,11 +149,11 @@ impl fmt::Debug for TableMeta {
     }
 }
 
-/// A change of the [`State`].
+/// A change of the [`ManifestState`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
     /// The whole state, in place of all before: how every manifest begins.
-    Snapshot(Box<State>),
+    Snapshot(Box<ManifestState>),
     /// A new, empty tree.
     CreateTree {
         /// Its id: at least the state's `next_tree`.
@@ -183,16 +190,16 @@ pub enum Edit {
     },
     /// Counters move on; lower values than those reached are without effect.
     Counters {
-        /// See [`State::next_file`].
+        /// See [`ManifestState::next_file`].
         next_file: u64,
-        /// See [`State::last_seq`].
+        /// See [`ManifestState::last_seq`].
         last_seq: Seq,
-        /// See [`State::wal_floor`].
+        /// See [`ManifestState::wal_floor`].
         wal_floor: u64,
     },
     /// The Db has been opened for writing again.
     LogWriters {
-        /// All of [`State::writers`] from now on; the last one is the new one.
+        /// All of [`ManifestState::writers`] from now on; the last one is the new one.
         writers: Vec<LogWriter>,
     },
 }
@@ -292,16 +299,17 @@ impl TreeState {
 
 /// What a new tree or table must not be called: how to find out whether a name or an id is in use.
 pub(super) struct Used<'a> {
-    pub name: &'a dyn Fn(&State, &str) -> bool,
-    pub table: &'a dyn Fn(&State, u64) -> bool,
+    pub name: &'a dyn Fn(&ManifestState, &str) -> bool,
+    pub table: &'a dyn Fn(&ManifestState, u64) -> bool,
 }
 
-impl State {
+impl ManifestState {
     fn tree(&mut self, id: TreeId) -> Result<&mut TreeState> {
         self.trees.get_mut(&id).ok_or_else(|| unfit(format_args!("there is no tree {id}")))
     }
 
-    /// Makes the change. Costs by all trees and tables; see [`Live`](super::Live) for many of them.
+    /// Makes the change. Costs by all trees and tables; see [`Live`](super::LiveFiles) for many of
+    /// them.
     ///
     /// # Errors
     /// `Corruption` for an edit that does not fit this state, which stays as it was.
@@ -433,7 +441,7 @@ impl State {
         Ok(())
     }
 
-    fn encode(&self, w: &mut Writer) {
+    fn encode(&self, w: &mut FieldWriter) {
         w.number(2, self.id);
         w.number(4, self.created_micros);
         w.number(6, self.next_file);
@@ -449,7 +457,7 @@ impl State {
         self.parent.iter().for_each(|id| w.number(18, *id));
     }
 
-    fn decode(bytes: &[u8]) -> Result<State> {
+    fn decode(bytes: &[u8]) -> Result<ManifestState> {
         const OF: &str = "state";
         let (mut id, mut created, mut next_file, mut last_seq, mut floor, mut next_tree) =
             (None, None, None, None, None, None);
@@ -474,7 +482,7 @@ impl State {
                 _ => f.unknown()?,
             }
         }
-        Ok(State {
+        Ok(ManifestState {
             id: need(id, OF, "id")?,
             created_micros: need(created, OF, "time of creation")?,
             next_file: need(next_file, OF, "next file")?,
@@ -499,7 +507,7 @@ fn check_writers(writers: &[LogWriter]) -> Result<()> {
     }
 }
 
-fn encode_writer(w: &mut Writer, writer: &LogWriter) {
+fn encode_writer(w: &mut FieldWriter, writer: &LogWriter) {
     w.number(2, writer.from);
     w.number(4, writer.base);
     w.bytes(6, &writer.id.to_le_bytes());
@@ -524,7 +532,13 @@ fn decode_writer(bytes: &[u8]) -> Result<LogWriter> {
     })
 }
 
-fn encode_tree(w: &mut Writer, id: TreeId, name: &str, options: &PersistedOptions, flushed: u64) {
+fn encode_tree(
+    w: &mut FieldWriter,
+    id: TreeId,
+    name: &str,
+    options: &PersistedOptions,
+    flushed: u64,
+) {
     w.number(2, id as u64);
     w.bytes(4, name.as_bytes());
     w.message(6, |w| options.encode(w));
@@ -532,7 +546,7 @@ fn encode_tree(w: &mut Writer, id: TreeId, name: &str, options: &PersistedOption
 }
 
 impl TreeState {
-    fn encode(&self, w: &mut Writer) {
+    fn encode(&self, w: &mut FieldWriter) {
         encode_tree(w, self.id, &self.name, &self.options, self.flushed);
         for r in &self.runs {
             w.message(10, |w| {
@@ -589,7 +603,7 @@ impl RunState {
 }
 
 impl TableMeta {
-    fn encode(&self, w: &mut Writer) {
+    fn encode(&self, w: &mut FieldWriter) {
         w.number(2, self.id);
         w.number(4, self.size);
         w.number(6, self.entries);
@@ -689,7 +703,7 @@ impl AddedTable {
 }
 
 impl Edit {
-    fn encode(&self, w: &mut Writer) {
+    fn encode(&self, w: &mut FieldWriter) {
         match self {
             Edit::Snapshot(state) => w.message(2, |w| state.encode(w)),
             Edit::CreateTree { id, name, options, flushed } => {
@@ -806,7 +820,7 @@ fn decode_writers(bytes: &[u8]) -> Result<Edit> {
 
 /// A frame's payload.
 pub(super) fn encode_edits(edits: &[Edit]) -> Vec<u8> {
-    let mut w = Writer::default();
+    let mut w = FieldWriter::default();
     edits.iter().for_each(|e| e.encode(&mut w));
     w.0
 }
@@ -817,7 +831,7 @@ pub(super) fn decode_edits(bytes: &[u8]) -> Result<Vec<Edit>> {
     for f in fields(bytes, "frame") {
         let f = f?;
         edits.push(match f.tag {
-            2 => Edit::Snapshot(Box::new(State::decode(f.bytes)?)),
+            2 => Edit::Snapshot(Box::new(ManifestState::decode(f.bytes)?)),
             4 => Edit::decode_create(f.bytes)?,
             6 => Edit::decode_drop(f.bytes)?,
             8 => Edit::decode_options(f.bytes)?,

@@ -23,7 +23,7 @@ fn dir() -> PathBuf {
     PathBuf::from("db")
 }
 
-fn load(env: &TestEnv) -> Result<Option<(State, u64)>> {
+fn load(env: &TestEnv) -> Result<Option<(ManifestState, u64)>> {
     Manifest::load(env, &dir())
 }
 
@@ -116,7 +116,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn edit(state: &State, step: &Step) -> Option<Edit> {
+fn edit(state: &ManifestState, step: &Step) -> Option<Edit> {
     let pick = |i: &usize| state.trees.keys().nth(i % state.trees.len().max(1)).copied();
     Some(match step {
         Step::Create(options) => Edit::CreateTree {
@@ -164,16 +164,16 @@ fn edit(state: &State, step: &Step) -> Option<Edit> {
 }
 
 /// Writes a history; the states after each frame, and the manifest's length then.
-fn history(env: &TestEnv, groups: &[Vec<Step>]) -> Vec<(State, u64)> {
+fn history(env: &TestEnv, groups: &[Vec<Step>]) -> Vec<(ManifestState, u64)> {
     let writers =
         vec![LogWriter { from: 2, id: 9, base: 8 }, LogWriter { from: 3, id: u64::MAX, base: 8 }];
-    let mut state = State {
+    let mut state = ManifestState {
         id: 77,
         parent: Some(76),
         writers,
         created_micros: 5,
         next_file: 3,
-        ..State::default()
+        ..ManifestState::default()
     };
     let mut m = Manifest::create(env, &dir(), 1, &state).unwrap();
     let mut states = vec![(state.clone(), m.size())];
@@ -222,7 +222,7 @@ proptest! {
     #[test]
     fn any_bytes_are_decoded_without_panic(bytes: Vec<u8>, groups in groups(3), at: Index, x: u8) {
         let _ = state::decode_edits(&bytes);
-        let _ = Current::decode(&bytes);
+        let _ = CurrentFile::decode(&bytes);
         let env = TestEnv::default();
         history(&env, &groups);
         // Sound frames around unsound content: the decoder is on its own.
@@ -235,7 +235,7 @@ proptest! {
                 payload[at] = x;
             }
             if let Ok(edits) = state::decode_edits(&payload) {
-                let frame = Frame { offset: 16, len: 0, checksum: 0, edits };
+                let frame = ManifestFrame { offset: 16, len: 0, checksum: 0, edits };
                 let log = Log { path: path(), frames: vec![frame], marks: vec![], end: 0, len: 0 };
                 let _ = log.replay();
             }
@@ -246,7 +246,7 @@ proptest! {
 }
 
 /// A short history with every kind of edit.
-fn sample(env: &TestEnv) -> Vec<(State, u64)> {
+fn sample(env: &TestEnv) -> Vec<(ManifestState, u64)> {
     let options = PersistedOptions::of(&TreeOptions::default());
     let n = [4096, 10, 2, 1, 0, 900, 1 << 12, 1 << 13, 3];
     let groups = [
@@ -336,7 +336,7 @@ fn what_is_missing_is_named() {
     assert!(e.kind() == ErrorKind::Corruption && e.file() == Some(&path()), "{e}");
     // A crash before the first CURRENT.
     let env = TestEnv::default();
-    Manifest::create(&env, &dir(), 1, &State::default()).unwrap();
+    Manifest::create(&env, &dir(), 1, &ManifestState::default()).unwrap();
     env.remove(&dir().join(CURRENT)).unwrap();
     assert_eq!(load(&env).unwrap(), None);
     env.put(&path(), env.bytes(&path())[..20].to_vec());
@@ -366,7 +366,7 @@ fn newer_versions_are_refused_with_both_numbers() {
 #[test]
 fn a_failed_sync_fails_all_later_appends() {
     let env = TestEnv::default();
-    let mut m = Manifest::create(&env, &dir(), 1, &State::default()).unwrap();
+    let mut m = Manifest::create(&env, &dir(), 1, &ManifestState::default()).unwrap();
     let edit = [Edit::Counters { next_file: 9, last_seq: 9, wal_floor: 8 }];
     env.fail_syncs.store(true, Ordering::Relaxed);
     assert_eq!(m.append(&edit).unwrap_err().kind(), ErrorKind::Io);
@@ -448,7 +448,7 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
 fn a_group_of_edits_counts_as_a_whole_or_is_taken_back() {
     let env = TestEnv::default();
     let before = sample(&env)[4].0.clone();
-    let mut live = Live::new(before.clone());
+    let mut live = LiveFiles::new(before.clone());
     let opened = edit(&before, &Step::Opened(9, 1)).unwrap();
     let undo = live
         .apply_all(&[opened.clone(), edit(&before, &Step::Counters(700, 800, 900)).unwrap()])
@@ -465,7 +465,7 @@ fn another_writer_goes_on_behind_a_mark_that_ends_the_file_and_nowhere_else() {
     let env = TestEnv::default();
     let states = sample(&env);
     let whole = env.bytes(&path());
-    let opened = |state: &State| vec![edit(state, &Step::Opened(9, 0)).unwrap()];
+    let opened = |state: &ManifestState| vec![edit(state, &Step::Opened(9, 0)).unwrap()];
     for cut in HEADER..=whole.len() {
         for rubbish in [0, 8, 30] {
             let mut bytes = whole[..cut].to_vec();
@@ -494,7 +494,7 @@ fn another_writer_goes_on_behind_a_mark_that_ends_the_file_and_nowhere_else() {
 fn a_long_manifest_is_not_gone_on_with() {
     let env = TestEnv::default();
     let counters = |n| [Edit::Counters { next_file: n, last_seq: n, wal_floor: n }];
-    let longest = |state: &State| {
+    let longest = |state: &ManifestState| {
         let mut m = Manifest::create(&env, &dir(), 1, state).unwrap();
         let first = m.size();
         let is_clean = || Manifest::find(&env, &dir()).unwrap().unwrap().end.is_some();
@@ -506,7 +506,7 @@ fn a_long_manifest_is_not_gone_on_with() {
         }
         (first, m.size())
     };
-    let (first, size) = longest(&State::default());
+    let (first, size) = longest(&ManifestState::default());
     assert!(first < 100 && (16 << 10..17 << 10).contains(&size), "{first} {size}");
     let options = PersistedOptions::of(&TreeOptions::default());
     let tree = |id| TreeState {
@@ -517,7 +517,8 @@ fn a_long_manifest_is_not_gone_on_with() {
         runs: vec![],
     };
     let trees = (0..300).map(|id| (id, tree(id))).collect();
-    let (first, size) = longest(&State { trees, next_tree: 300, ..State::default() });
+    let (first, size) =
+        longest(&ManifestState { trees, next_tree: 300, ..ManifestState::default() });
     assert!(first > 20 << 10 && (2 * first..2 * first + 100).contains(&size), "{first} {size}");
 }
 
@@ -553,17 +554,17 @@ fn hooks_are_compared_by_name() {
 fn counters_out_of_bounds_are_refused() {
     assert_eq!(manifest_number("MANIFEST-000007"), Some(7));
     assert_eq!(manifest_number("MANIFEST-18446744073709551615"), None);
-    let sound = State {
+    let sound = ManifestState {
         next_file: 1 << 62,
         last_seq: crate::base::key::MAX_SEQ,
         wal_floor: 1 << 62,
-        ..State::default()
+        ..ManifestState::default()
     };
     sound.check().unwrap();
     for bad in [
-        State { last_seq: sound.last_seq + 1, ..sound.clone() },
-        State { next_file: sound.next_file + 1, ..sound.clone() },
-        State { wal_floor: u64::MAX, ..sound.clone() },
+        ManifestState { last_seq: sound.last_seq + 1, ..sound.clone() },
+        ManifestState { next_file: sound.next_file + 1, ..sound.clone() },
+        ManifestState { wal_floor: u64::MAX, ..sound.clone() },
     ] {
         assert_eq!(bad.check().unwrap_err().kind(), ErrorKind::Corruption);
         let env = TestEnv::default();

@@ -10,8 +10,8 @@
 //! - M3: `slots` are in order of their heads, and those that share the head `at.sorted` are sorted.
 //!   The cursor stands on one of these.
 
-use super::arena::{Body, Entry, LEAF, Leaf, Record, Ref, word};
-use super::skiplist::{SkipList, SortSlot, Spot, Target};
+use super::arena::{ArenaEntry, ArenaRecord, EntryBody, LEAF, Leaf, Ref, word};
+use super::skiplist::{InsertTarget, SkipList, SortSlot, Spot};
 use super::{MemValue, Memtable};
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
@@ -28,24 +28,24 @@ pub struct MemCursor {
     /// The entries of the current leaf. Empty when the cursor is invalid.
     slots: Vec<SortSlot>,
     pos: usize,
-    at: Place,
+    at: CursorPlace,
 }
 
 debug_by!(MemCursor, "MemCursor", pos);
 
 /// What the cursor knows of the leaf that it has copied.
 #[derive(Clone, Copy, Default)]
-struct Place {
-    low: Option<Ref<Record>>,
+struct CursorPlace {
+    low: Option<Ref<ArenaRecord>>,
     next: Option<Ref<Leaf>>,
     prefix: usize,
     sorted: Option<u64>,
 }
 
 /// Copies a leaf.
-fn load(list: &SkipList, slots: &mut Vec<SortSlot>, leaf: &Leaf, body: &Body) -> Place {
+fn load(list: &SkipList, slots: &mut Vec<SortSlot>, leaf: &Leaf, body: &EntryBody) -> CursorPlace {
     list.sort_heads_into(slots, body);
-    Place { low: leaf.low, next: body.next(), prefix: body.prefix as usize, sorted: None }
+    CursorPlace { low: leaf.low, next: body.next(), prefix: body.prefix as usize, sorted: None }
 }
 
 /// Copies the leaf of a target; with the number of slots that come before the target, of which
@@ -54,17 +54,17 @@ fn load_at(
     list: &SkipList,
     slots: &mut Vec<SortSlot>,
     spot: &Spot<'_>,
-    target: &Target<'_>,
-) -> (Place, usize) {
+    target: &InsertTarget<'_>,
+) -> (CursorPlace, usize) {
     let at = load(list, slots, spot.leaf, spot.body);
     let head = word(target.key, at.prefix);
     list.sort_ties(slots, head);
-    (Place { sorted: Some(head), ..at }, list.rank(slots, at.prefix, target))
+    (CursorPlace { sorted: Some(head), ..at }, list.rank(slots, at.prefix, target))
 }
 
 impl MemCursor {
     pub(super) fn new(table: Arc<Memtable>) -> MemCursor {
-        MemCursor { table, slots: Vec::with_capacity(LEAF), pos: 0, at: Place::default() }
+        MemCursor { table, slots: Vec::with_capacity(LEAF), pos: 0, at: CursorPlace::default() }
     }
 
     /// The value of the entry, kept beyond the cursor without a copy. Only while the cursor is
@@ -74,12 +74,12 @@ impl MemCursor {
     }
 
     #[inline]
-    fn entry(&self) -> Entry<'_> {
+    fn entry(&self) -> ArenaEntry<'_> {
         self.table.list.arena().entry(self.slots[self.pos].entry)
     }
 
     /// Before the first slot that is not before the target, in the target's leaf.
-    fn search(&mut self, target: &Target<'_>) {
+    fn search(&mut self, target: &InsertTarget<'_>) {
         let list = &self.table.list;
         let spot = list.find(target);
         (self.at, self.pos) = load_at(list, &mut self.slots, &spot, target);
@@ -124,7 +124,7 @@ impl MemCursor {
         while let Some(low) = self.at.low {
             let spot = list.find_before(low);
             let bound = list.arena().entry(low);
-            let target = Target::new(bound.key(), bound.trailer());
+            let target = InsertTarget::new(bound.key(), bound.trailer());
             (self.at, self.pos) = load_at(list, &mut self.slots, &spot, &target);
             if self.pos > 0 {
                 self.pos -= 1;
@@ -158,7 +158,7 @@ impl Cursor for MemCursor {
     }
 
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
-        self.search(&Target::new(key, at));
+        self.search(&InsertTarget::new(key, at));
         if self.pos == self.slots.len() {
             self.next_leaf();
         } else {
@@ -168,7 +168,7 @@ impl Cursor for MemCursor {
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.search(&Target::new(key, Trailer::NEWEST));
+        self.search(&InsertTarget::new(key, Trailer::NEWEST));
         match self.pos {
             0 => self.prev_leaf(),
             _ => {

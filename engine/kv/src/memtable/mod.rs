@@ -44,7 +44,7 @@ use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::sync::epoch::Guard;
 use crate::base::tombstone::{Fragments, RangeTombstone};
-use arena::{Arena, LEAF, Record, Ref};
+use arena::{Arena, ArenaRecord, LEAF, Ref};
 use deletes::RangeDeletes;
 use filter::KeyFilter;
 use pool::Lease;
@@ -91,7 +91,7 @@ struct Prefixes {
 
 /// What makes room for adds that found none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum MemtableRoom {
     /// So many bytes of room in place, which [`extend`](Memtable::extend) makes.
     Extend(usize),
     /// A copy of this capacity, which [`grown`](Memtable::grown) makes.
@@ -102,15 +102,15 @@ pub enum Room {
 
 /// What a lookup found.
 #[derive(Clone, Copy)]
-pub struct Found<'a> {
+pub struct FoundEntry<'a> {
     /// Sequence number and kind.
     pub trailer: Trailer,
     /// The value; empty for deletes.
     pub value: &'a [u8],
-    entry: Ref<Record>,
+    entry: Ref<ArenaRecord>,
 }
 
-debug_by!(Found<'_>, "Found", trailer);
+debug_by!(FoundEntry<'_>, "Found", trailer);
 
 impl Prefixes {
     #[inline]
@@ -182,25 +182,25 @@ impl Memtable {
     /// What makes room for adds of this cost, for which [`reserve`](Self::reserve) found none, in a
     /// tree whose memtables may have `memtable_size` bytes and where the one before held `before`.
     /// An empty one may become as large as the adds demand.
-    pub fn room_for(&self, cost: usize, memtable_size: usize, before: usize) -> Room {
+    pub fn room_for(&self, cost: usize, memtable_size: usize, before: usize) -> MemtableRoom {
         let need = self.list.arena().used().saturating_add(cost);
         let reserved = self.reserved.load(Relaxed).saturating_add(cost);
         let fits = |capacity: usize| need <= capacity && reserved <= pool::mapped(capacity);
         if fits(self.capacity) {
             let piece = arena::Mapping::piece(pool::mapped(self.capacity)).max(1);
-            return Room::Extend(need.next_multiple_of(piece).min(self.capacity));
+            return MemtableRoom::Extend(need.next_multiple_of(piece).min(self.capacity));
         }
         let is_empty = self.is_empty();
         let most = if is_empty { Self::capacity_for(memtable_size, cost) } else { memtable_size };
         if self.capacity >= most || (!is_empty && !fits(most)) {
-            return Room::Full;
+            return MemtableRoom::Full;
         }
         let mut next = FIRST;
         while next < most && (next <= self.capacity || next < before || !fits(next)) {
             next = next.saturating_mul(TIMES);
         }
         // Not two copies where one will do.
-        Room::Grow(if next >= most / 4 { most } else { next })
+        MemtableRoom::Grow(if next >= most / 4 { most } else { next })
     }
 
     /// Gives room in place, to so many bytes. The caller keeps others from reserving.
@@ -222,11 +222,11 @@ impl Memtable {
 
     /// By how much [`taken`](Self::taken) rises when such room is made, at most; what an empty one
     /// takes is not counted by anybody.
-    pub fn price(&self, room: Room, cost: usize, whole: bool) -> usize {
+    pub fn price(&self, room: MemtableRoom, cost: usize, whole: bool) -> usize {
         match room {
-            Room::Full => 0,
-            Room::Extend(bytes) => bytes.saturating_sub(self.room.load(Relaxed)),
-            Room::Grow(capacity) => {
+            MemtableRoom::Full => 0,
+            MemtableRoom::Extend(bytes) => bytes.saturating_sub(self.room.load(Relaxed)),
+            MemtableRoom::Grow(capacity) => {
                 let filter = KeyFilter::memory_for(if self.prefixes.get().is_some() {
                     2 * capacity
                 } else {
@@ -391,9 +391,9 @@ impl Memtable {
 
     /// The newest version of `key` with a sequence number of at most `read`.
     #[inline]
-    pub fn get(&self, key: &[u8], read: Seq) -> Option<Found<'_>> {
+    pub fn get(&self, key: &[u8], read: Seq) -> Option<FoundEntry<'_>> {
         let (entry, e) = self.list.get(key, Trailer::at(read))?;
-        Some(Found { trailer: e.trailer(), value: e.value(), entry })
+        Some(FoundEntry { trailer: e.trailer(), value: e.value(), entry })
     }
 
     /// A cursor over all point entries. Those added after it was positioned may or may not be met.
@@ -403,7 +403,7 @@ impl Memtable {
 
     /// Keeps a value that was found here, without a copy. Panics if it was found in another
     /// memtable.
-    pub fn pin(self: &Arc<Self>, found: &Found<'_>) -> MemValue {
+    pub fn pin(self: &Arc<Self>, found: &FoundEntry<'_>) -> MemValue {
         assert!(self.list.arena().owns(found.value), "a value of another memtable");
         MemValue { table: self.clone(), entry: found.entry }
     }
@@ -451,7 +451,7 @@ impl Memtable {
 #[derive(Clone)]
 pub struct MemValue {
     table: Arc<Memtable>,
-    entry: Ref<Record>,
+    entry: Ref<ArenaRecord>,
 }
 
 debug_by!(MemValue, "MemValue");

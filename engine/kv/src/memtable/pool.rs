@@ -15,20 +15,20 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// A store of memory mappings for memtables, shared by the trees of a Db.
 pub struct ArenaPool {
     max_spares: usize,
-    spares: Mutex<Vec<Held>>,
+    spares: Mutex<Vec<HeldMemory>>,
     bytes: AtomicUsize,
 }
 
 debug_by!(ArenaPool, "ArenaPool", max_spares);
 
-struct Held {
+struct HeldMemory {
     mapping: Mapping,
     capacity: usize,
     /// Bytes that may be resident.
     touched: AtomicUsize,
 }
 
-impl Held {
+impl HeldMemory {
     fn touched(&self) -> usize {
         self.touched.load(Relaxed)
     }
@@ -48,7 +48,7 @@ impl ArenaPool {
 
     /// Bytes of the idle mappings that may be resident.
     pub fn spare_bytes(&self) -> usize {
-        self.spares.lock().iter().map(Held::touched).sum()
+        self.spares.lock().iter().map(HeldMemory::touched).sum()
     }
 
     /// Makes sure that a spare mapping for this capacity is there, resident: call it in the
@@ -70,7 +70,7 @@ impl ArenaPool {
     /// Unmaps the idle mappings. Whether there were any.
     pub fn trim(&self) -> bool {
         let spares = std::mem::take(&mut *self.spares.lock());
-        self.bytes.fetch_sub(spares.iter().map(Held::touched).sum(), Relaxed);
+        self.bytes.fetch_sub(spares.iter().map(HeldMemory::touched).sum(), Relaxed);
         !spares.is_empty()
     }
 
@@ -101,8 +101,9 @@ impl ArenaPool {
         Ok(Lease { held: Some(self.map(0, len)?), beside: 0, pool: self.clone() })
     }
 
-    fn map(&self, capacity: usize, len: usize) -> Result<Held> {
-        let held = Held { mapping: Mapping::new(len)?, capacity, touched: AtomicUsize::new(0) };
+    fn map(&self, capacity: usize, len: usize) -> Result<HeldMemory> {
+        let held =
+            HeldMemory { mapping: Mapping::new(len)?, capacity, touched: AtomicUsize::new(0) };
         if Mapping::is_small(held.mapping.len()) {
             self.touch(&held, held.mapping.len());
         }
@@ -110,7 +111,7 @@ impl ArenaPool {
     }
 
     /// Counts the bytes below `to`, which are about to be touched.
-    fn touch(&self, held: &Held, to: usize) {
+    fn touch(&self, held: &HeldMemory, to: usize) {
         let before = held.touched.fetch_max(to, Relaxed);
         if to > before {
             self.bytes.fetch_add(to - before, Relaxed);
@@ -118,12 +119,12 @@ impl ArenaPool {
         }
     }
 
-    fn give_back(&self, held: Held) {
+    fn give_back(&self, held: HeldMemory) {
         let surplus = {
             let mut spares = self.spares.lock();
             // The newest last, for it is the likeliest to be in the processor's cache.
             let smallest =
-                |spares: &Vec<Held>| (0..spares.len()).min_by_key(|&i| spares[i].touched());
+                |spares: &Vec<HeldMemory>| (0..spares.len()).min_by_key(|&i| spares[i].touched());
             spares.push(held);
             let surplus = if spares.len() > self.max_spares { smallest(&spares) } else { None };
             surplus.map(|i| spares.remove(i))
@@ -143,14 +144,14 @@ pub(super) fn mapped(capacity: usize) -> usize {
 
 /// A mapping in use.
 pub(super) struct Lease {
-    held: Option<Held>,
+    held: Option<HeldMemory>,
     /// Bytes beside it.
     beside: usize,
     pool: Arc<ArenaPool>,
 }
 
 impl Lease {
-    fn held(&self) -> &Held {
+    fn held(&self) -> &HeldMemory {
         self.held
             .as_ref()
             .unwrap_or_else(|| unreachable!("a lease holds its mapping until it is dropped"))

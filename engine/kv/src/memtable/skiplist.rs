@@ -17,7 +17,8 @@
 //! change.
 
 use super::arena::{
-    Arena, Body, Entry, LEAF, Leaf, Locked, MAX_HEIGHT, Record, Ref, Tower, before, word,
+    Arena, ArenaEntry, ArenaRecord, EntryBody, LEAF, Leaf, Locked, MAX_HEIGHT, Ref, Tower, before,
+    word,
 };
 use super::pool::Lease;
 use super::sync::atomic::AtomicU32;
@@ -27,22 +28,22 @@ use crate::base::key::{Trailer, common_prefix, compare, head};
 
 /// A place in the order of entries.
 #[derive(Clone, Copy)]
-pub(super) struct Target<'k> {
+pub(super) struct InsertTarget<'k> {
     pub key: &'k [u8],
     pub at: Trailer,
     word: u64,
 }
 
-impl<'k> Target<'k> {
+impl<'k> InsertTarget<'k> {
     pub fn new(key: &'k [u8], at: Trailer) -> Self {
-        Target { key, at, word: head(key) }
+        InsertTarget { key, at, word: head(key) }
     }
 }
 
 /// Where a search ended: the leaf, its body and the leaf that follows, all three consistent.
 pub(super) struct Spot<'a> {
     pub leaf: &'a Leaf,
-    pub body: &'a Body,
+    pub body: &'a EntryBody,
     pub right: Option<Ref<Leaf>>,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Spot<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct SortSlot {
     pub head: u64,
-    pub entry: Ref<Record>,
+    pub entry: Ref<ArenaRecord>,
 }
 
 pub(super) struct SkipList {
@@ -61,7 +62,7 @@ pub(super) struct SkipList {
 
 impl SkipList {
     pub fn new(arena: Arena) -> SkipList {
-        let body = arena.alloc(Body::new(0, None, [].into_iter()));
+        let body = arena.alloc(EntryBody::new(0, None, [].into_iter()));
         let tower = arena.alloc(Tower::new());
         let first = arena.alloc(Leaf::new(None, 0, body, None, Some(tower)));
         SkipList { arena, first, height: AtomicU32::new(1) }
@@ -78,7 +79,7 @@ impl SkipList {
     }
 
     /// Calls `f` with each entry, in no order.
-    pub fn for_each(&self, mut f: impl FnMut(Entry<'_>)) {
+    pub fn for_each(&self, mut f: impl FnMut(ArenaEntry<'_>)) {
         let mut leaf = self.first();
         loop {
             let body = leaf.body(&self.arena);
@@ -100,7 +101,7 @@ impl SkipList {
     #[inline]
     pub fn insert(&self, key: &[u8], trailer: Trailer, value: &[u8]) {
         let entry = self.arena.add(key, trailer, value, true);
-        let target = Target::new(key, trailer);
+        let target = InsertTarget::new(key, trailer);
         let mut spot = self.find(&target);
         loop {
             let locked = spot.leaf.lock(&self.arena);
@@ -126,12 +127,12 @@ impl SkipList {
 
     /// The newest version of `key` at or below `at`.
     #[inline]
-    pub fn get(&self, key: &[u8], at: Trailer) -> Option<(Ref<Record>, Entry<'_>)> {
-        let target = Target::new(key, at);
+    pub fn get(&self, key: &[u8], at: Trailer) -> Option<(Ref<ArenaRecord>, ArenaEntry<'_>)> {
+        let target = InsertTarget::new(key, at);
         let spot = self.find(&target);
         let prefix = spot.body.prefix as usize;
         let head = word(key, prefix);
-        let mut best: Option<(Ref<Record>, Entry<'_>)> = None;
+        let mut best: Option<(Ref<ArenaRecord>, ArenaEntry<'_>)> = None;
         let slots = spot.body.slots();
         for (&h, &r) in slots.heads.iter().zip(slots.entries.iter()) {
             if h == head {
@@ -158,16 +159,16 @@ impl SkipList {
 
     /// The last leaf whose bound is at or before the target.
     #[inline]
-    pub fn find(&self, target: &Target<'_>) -> Spot<'_> {
+    pub fn find(&self, target: &InsertTarget<'_>) -> Spot<'_> {
         let (leaf, right) = self.descend(target, 0, |_, _| {});
         self.settle(leaf, target, right)
     }
 
     /// The last leaf whose bound is before the bound `low`.
-    pub fn find_before(&self, low: Ref<Record>) -> Spot<'_> {
+    pub fn find_before(&self, low: Ref<ArenaRecord>) -> Spot<'_> {
         let low = self.arena.entry(low);
         // Trailers descend: the next larger one is the place just before.
-        self.find(&Target::new(low.key(), Trailer(low.trailer().0.saturating_add(1))))
+        self.find(&InsertTarget::new(low.key(), Trailer(low.trailer().0.saturating_add(1))))
     }
 
     /// The last leaf.
@@ -197,7 +198,7 @@ impl SkipList {
     #[inline]
     fn descend<'a>(
         &'a self,
-        target: &Target<'_>,
+        target: &InsertTarget<'_>,
         bottom: usize,
         mut passed: impl FnMut(usize, &'a Leaf),
     ) -> (&'a Leaf, Option<Ref<Leaf>>) {
@@ -239,7 +240,7 @@ impl SkipList {
     fn settle<'a>(
         &'a self,
         mut leaf: &'a Leaf,
-        target: &Target<'_>,
+        target: &InsertTarget<'_>,
         right: Option<Ref<Leaf>>,
     ) -> Spot<'a> {
         loop {
@@ -260,7 +261,7 @@ impl SkipList {
     /// Whether the leaf's bound is at or before the target, and how many bytes the two keys share
     /// at least, counted in keys padded with zeros. They are known to share `known`.
     #[inline]
-    fn bound_le(&self, leaf: &Leaf, target: &Target<'_>, known: usize) -> (bool, usize) {
+    fn bound_le(&self, leaf: &Leaf, target: &InsertTarget<'_>, known: usize) -> (bool, usize) {
         if leaf.word != target.word {
             return (leaf.word < target.word, same_bytes(leaf.word, target.word));
         }
@@ -280,7 +281,7 @@ impl SkipList {
     }
 
     #[inline(never)]
-    fn bound_le_slow(&self, leaf: &Leaf, target: &Target<'_>, known: usize) -> (bool, usize) {
+    fn bound_le_slow(&self, leaf: &Leaf, target: &InsertTarget<'_>, known: usize) -> (bool, usize) {
         let Some(low) = leaf.low else { return (true, 0) };
         let low = self.arena.entry(low);
         let (a, b) = (low.key(), target.key);
@@ -296,7 +297,7 @@ impl SkipList {
     /// Puts the slots of a body into `out`, in order of their heads. Those with one head are left
     /// to [`sort_ties`](Self::sort_ties): that takes their entries, which lie anywhere in memory,
     /// and most are not asked for.
-    pub fn sort_heads_into(&self, out: &mut Vec<SortSlot>, body: &Body) {
+    pub fn sort_heads_into(&self, out: &mut Vec<SortSlot>, body: &EntryBody) {
         let slots = body.slots();
         out.clear();
         out.extend(
@@ -333,7 +334,7 @@ impl SkipList {
     /// How many of a body's sorted slots come before the target, which must lie in the body's range
     /// (so that it shares `prefix`). Only those with the target's head must be sorted wholly,
     /// others by their heads.
-    pub fn rank(&self, slots: &[SortSlot], prefix: usize, target: &Target<'_>) -> usize {
+    pub fn rank(&self, slots: &[SortSlot], prefix: usize, target: &InsertTarget<'_>) -> usize {
         let head = word(target.key, prefix);
         slots.partition_point(|s| {
             if s.head != head {
@@ -345,7 +346,7 @@ impl SkipList {
     }
 
     /// Makes two leaves of a full one, with `entry` in its place.
-    fn split(&self, locked: Locked<'_>, entry: Ref<Record>) {
+    fn split(&self, locked: Locked<'_>, entry: Ref<ArenaRecord>) {
         let (leaf, body) = (locked.leaf(), locked.body());
         let (prefix, next) = (body.prefix as usize, body.next());
         let new = SortSlot { head: word(self.arena.entry(entry).key(), prefix), entry };
@@ -382,7 +383,7 @@ impl SkipList {
         locked.follow(right, left_body);
         drop(locked);
         if height > 1 {
-            self.raise(right, Target::new(key, self.arena.entry(low).trailer()), height);
+            self.raise(right, InsertTarget::new(key, self.arena.entry(low).trailer()), height);
         }
     }
 
@@ -394,7 +395,7 @@ impl SkipList {
         shared: usize,
         next: Option<Ref<Leaf>>,
         slots: &[SortSlot],
-    ) -> Ref<Body> {
+    ) -> Ref<EntryBody> {
         // Touching all the keys pays only when the heads have lost much of their power to tell keys
         // apart.
         let again = shared >= prefix + REHEAD;
@@ -402,11 +403,11 @@ impl SkipList {
         let head = |s: &SortSlot| {
             if again { word(self.arena.entry(s.entry).key(), prefix) } else { s.head }
         };
-        self.arena.alloc(Body::new(prefix, next, slots.iter().map(|s| (head(s), s.entry))))
+        self.arena.alloc(EntryBody::new(prefix, next, slots.iter().map(|s| (head(s), s.entry))))
     }
 
     /// Links a new leaf into the levels above 0, from below (S3).
-    fn raise(&self, new: Ref<Leaf>, bound: Target<'_>, height: usize) {
+    fn raise(&self, new: Ref<Leaf>, bound: InsertTarget<'_>, height: usize) {
         let mut left = [self.first(); MAX_HEIGHT];
         self.descend(&bound, 1, |level, leaf| left[level] = leaf);
         let leaf = self.arena.get(new);
@@ -467,7 +468,7 @@ fn same_bytes(a: u64, b: u64) -> usize {
 
 /// The height of the leaf that this entry's insert makes: 1, and one more with probability 1/3
 /// each. A hash of the entry's place, so that the same history gives the same heights.
-fn height_of(entry: Ref<Record>) -> usize {
+fn height_of(entry: Ref<ArenaRecord>) -> usize {
     let mut x = (entry.ordinal() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let mut height = 1;
     while height < MAX_HEIGHT && x.is_multiple_of(3) {

@@ -298,9 +298,9 @@ fn the_pool_keeps_what_it_may() {
 fn make_room(t: &mut Arc<Memtable>, cost: usize, most: usize) -> bool {
     while !t.reserve(cost) {
         match t.room_for(cost, most, 0) {
-            Room::Full => return false,
-            Room::Extend(bytes) => t.extend(bytes),
-            Room::Grow(capacity) => *t = t.grown(capacity, cost, false).unwrap(),
+            MemtableRoom::Full => return false,
+            MemtableRoom::Extend(bytes) => t.extend(bytes),
+            MemtableRoom::Grow(capacity) => *t = t.grown(capacity, cost, false).unwrap(),
         }
     }
     true

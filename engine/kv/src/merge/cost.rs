@@ -8,7 +8,7 @@ use crate::base::key::{Kind, Seq, Trailer};
 #[non_exhaustive]
 pub struct SourceCost {
     /// What it is.
-    pub place: Place,
+    pub place: VersionPlace,
     /// Why nothing of it was searched; `None` when it was.
     pub skipped: Option<Skipped>,
     /// Tables whose index and filter had to be read first.
@@ -33,7 +33,7 @@ pub struct SourceCost {
 
 /// Where entries are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum VersionPlace {
     /// The memtable that takes writes.
     #[default]
     Active,
@@ -166,7 +166,7 @@ impl Entries {
 
 impl SourceCost {
     /// A source that nothing was done with yet.
-    pub(crate) fn of(place: Place) -> SourceCost {
+    pub(crate) fn of(place: VersionPlace) -> SourceCost {
         SourceCost { place, ..SourceCost::default() }
     }
 

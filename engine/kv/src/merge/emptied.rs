@@ -35,10 +35,10 @@ use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::{MemCursor, Memtable};
 
-use super::merging::Source;
-use super::run::{Run, RunCursor};
-use super::shadow::{Cover, Shadow};
-use super::visible::{KeyRange, Visible};
+use super::merging::MergeSource;
+use super::run::{RunCursor, TableRun};
+use super::shadow::{Cover, RangeShadow};
+use super::visible::{Visible, VisibleRange};
 
 /// How many entries a stretch spares a reader at least, and how many deletes a memtable must have
 /// to be searched. Debug builds take short ones, so that the short histories of tests have some
@@ -51,7 +51,7 @@ const FAR: u32 = 256;
 
 /// Nothing is to be seen in `[deletion.start, deletion.end)`.
 #[derive(Debug)]
-pub struct Stretch {
+pub struct EmptiedStretch {
     /// The range deletion that can stand for it.
     pub deletion: RangeTombstone,
     /// How many entries a reader is spared, roughly.
@@ -65,10 +65,10 @@ pub struct Stretch {
 pub fn emptied(
     mem: &Arc<Memtable>,
     memtables: &[Arc<Memtable>],
-    older: &[Arc<Run>],
+    older: &[Arc<TableRun>],
     merge: Option<Arc<dyn Merge>>,
     read: Seq,
-) -> Vec<Stretch> {
+) -> Vec<EmptiedStretch> {
     let mut found = vec![];
     if mem.deletes() >= MANY {
         // What was found before an error is right all the same, and the rest is only not found.
@@ -80,7 +80,7 @@ pub fn emptied(
 struct Search<'a> {
     /// The range deletions of the memtable.
     own: Vec<Arc<Deletions>>,
-    older: &'a [Arc<Run>],
+    older: &'a [Arc<TableRun>],
     read: Seq,
     /// What is to be seen of the memtable and what is older.
     seen: Visible,
@@ -94,7 +94,7 @@ impl<'a> Search<'a> {
     fn new(
         mem: &Arc<Memtable>,
         memtables: &[Arc<Memtable>],
-        older: &'a [Arc<Run>],
+        older: &'a [Arc<TableRun>],
         merge: Option<Arc<dyn Merge>>,
         read: Seq,
     ) -> Result<Search<'a>> {
@@ -102,22 +102,23 @@ impl<'a> Search<'a> {
         walk.first()?;
         look.last()?;
         let range =
-            KeyRange { from: walk.key().to_vec(), until: Some([look.key(), &[0]].concat()) };
+            VisibleRange { from: walk.key().to_vec(), until: Some([look.key(), &[0]].concat()) };
         let (from, until) = (range.from.as_slice(), range.until.as_deref());
-        let mut sources: Vec<Source> = memtables.iter().map(|m| Source::Mem(m.cursor())).collect();
+        let mut sources: Vec<MergeSource> =
+            memtables.iter().map(|m| MergeSource::Mem(m.cursor())).collect();
         let mut shadows: Vec<Cover> =
             memtables.iter().flat_map(|m| m.deletions()).map(Cover::Mem).collect();
         for run in older.iter().filter(|r| r.overlaps(from, until)) {
-            sources.push(Source::Run(RunCursor::new(run.clone(), true)));
+            sources.push(MergeSource::Run(RunCursor::new(run.clone(), true)));
             if run.has_range_deletes(from, until) {
                 shadows.push(Cover::Run(run.clone()));
             }
         }
-        let seen = Visible::new(sources, read, Shadow::new(shadows, read), merge, range);
+        let seen = Visible::new(sources, read, RangeShadow::new(shadows, read), merge, range);
         Ok(Search { own: mem.deletions(), older, read, seen, walk, look })
     }
 
-    fn run(&mut self, found: &mut Vec<Stretch>) -> Result<()> {
+    fn run(&mut self, found: &mut Vec<EmptiedStretch>) -> Result<()> {
         let (mut wait, mut stride) = (0, 1);
         while self.walk.valid() {
             let t = self.walk.trailer();
@@ -142,7 +143,7 @@ impl<'a> Search<'a> {
     /// The stretch around the delete on which the walk stands, if it is worth it, and the last key
     /// of the memtable about which all has been said with it. Deletes before it were left out where
     /// `back`.
-    fn ask(&mut self, back: bool) -> Result<(Option<Stretch>, Vec<u8>)> {
+    fn ask(&mut self, back: bool) -> Result<(Option<EmptiedStretch>, Vec<u8>)> {
         let mut start = self.walk.key().to_vec();
         self.seen.forget_passed();
         self.seen.seek(&start)?;
@@ -180,7 +181,7 @@ impl<'a> Search<'a> {
         let (steps, seq) = (steps.max(count), seq.max(by_range.unwrap_or(0)));
         let is_worth = seq > 0 && steps >= ENOUGH && self.is_newest(&start, &end, seq);
         let deletion = RangeTombstone { start, end: end.clone(), seq };
-        Ok((is_worth.then_some(Stretch { deletion, steps }), end))
+        Ok((is_worth.then_some(EmptiedStretch { deletion, steps }), end))
     }
 
     /// Whether all tables that reach into `[start, end)` are older than `seq` (E3).

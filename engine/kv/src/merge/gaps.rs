@@ -16,7 +16,7 @@
 //! - G3: what a reader finds at its read point is so whatever the state of memtables and tables:
 //!   its view has all that may be read there.
 //! - G4: sure gaps are in order and apart. A tree has as much memory for them as it and the other
-//!   trees leave of what is there for all ([`Room`]), and `FLOOR` in any case; who needs more
+//!   trees leave of what is there for all ([`GapsRoom`]), and `FLOOR` in any case; who needs more
 //!   forgets a quarter, what spares readers least. Tried ones are at most `MOST_TRIED`, and no
 //!   bound is longer than `LONGEST`.
 //!
@@ -30,7 +30,7 @@ use crate::base::key::Seq;
 use crate::base::shared::Shared;
 use crate::base::sync::modelled::Mutex;
 use crate::base::sync::{AtomicU64, Ordering, epoch, rank};
-use crate::base::version_map::{Key, VersionMap};
+use crate::base::version_map::{MapKey, VersionMap};
 
 /// The most tried ones: whoever writes while there are any looks at all of them.
 const MOST_TRIED: usize = 64;
@@ -51,17 +51,17 @@ const LEAST: u64 = 128 << 10;
 const FLOOR: u64 = 16 << 10;
 
 /// Memory that the gaps of many trees share.
-pub struct Room {
+pub struct GapsRoom {
     bytes: u64,
     used: Number,
 }
 
-debug_by!(Room, "Room", bytes);
+debug_by!(GapsRoom, "Room", bytes);
 
-impl Room {
+impl GapsRoom {
     /// Of so many bytes, or of some that are needed in any case.
-    pub fn new(bytes: u64) -> Arc<Room> {
-        Arc::new(Room { bytes: bytes.max(LEAST), used: Number::new(0) })
+    pub fn new(bytes: u64) -> Arc<GapsRoom> {
+        Arc::new(GapsRoom { bytes: bytes.max(LEAST), used: Number::new(0) })
     }
 
     /// What a tree may use that uses so much now: half of what others leave, or a little. So `n`
@@ -85,19 +85,19 @@ pub trait Writers: Send + Sync {
 
 /// The gaps of a tree. Readers wait for nobody; writers for each other, where they cut a gap.
 pub struct Gaps {
-    known: Shared<Known>,
+    known: Shared<KnownGaps>,
     /// How many there are: all that a writer looks at while there are none.
     count: AtomicU64,
     /// Held while `known` is replaced.
     changing: Mutex<(), rank::Gaps>,
-    room: Arc<Room>,
+    room: Arc<GapsRoom>,
     writers: OnceLock<Weak<dyn Writers>>,
 }
 
 debug_by!(Gaps, "Gaps");
 
 #[derive(Clone, Default)]
-struct Known {
+struct KnownGaps {
     /// By their first keys.
     sure: VersionMap<Rest>,
     /// How many those are, and what they take.
@@ -110,7 +110,7 @@ struct Known {
 /// What a gap is beside its first key.
 #[derive(Clone)]
 struct Rest {
-    until: Key,
+    until: MapKey,
     since: Seq,
     /// How many entries a reader is spared, roughly: cuts halve it, and what is not worth noting
     /// any more is forgotten.
@@ -120,11 +120,11 @@ struct Rest {
 /// Nothing is to be seen in `[first, until)`.
 #[derive(Clone)]
 struct Gap {
-    first: Key,
+    first: MapKey,
     rest: Rest,
 }
 
-fn meets(gap: (&Key, &Rest), first: &[u8], until: &[u8]) -> bool {
+fn meets(gap: (&MapKey, &Rest), first: &[u8], until: &[u8]) -> bool {
     **gap.0 < *until && *first < *gap.1.until
 }
 
@@ -138,7 +138,7 @@ impl Gap {
         Gap { first: first.into(), rest: Rest { until: until.into(), since, steps } }
     }
 
-    fn of((first, rest): (&Key, &Rest)) -> Gap {
+    fn of((first, rest): (&MapKey, &Rest)) -> Gap {
         Gap { first: first.clone(), rest: rest.clone() }
     }
 
@@ -166,24 +166,24 @@ impl Gap {
     }
 }
 
-impl Known {
+impl KnownGaps {
     /// The last sure gap that begins at `key` or before.
-    fn at_or_before(&self, key: &[u8]) -> Option<(&Key, &Rest)> {
+    fn at_or_before(&self, key: &[u8]) -> Option<(&MapKey, &Rest)> {
         self.sure.end(false, |first| first <= key)
     }
 
     /// The sure gap around `key`.
-    fn around(&self, key: &[u8]) -> Option<(&Key, &Rest)> {
+    fn around(&self, key: &[u8]) -> Option<(&MapKey, &Rest)> {
         self.at_or_before(key).filter(|(_, rest)| *key < *rest.until)
     }
 
     /// The last sure gap that meets or touches `[first, until)`.
-    fn last_near(&self, first: &[u8], until: &[u8]) -> Option<(&Key, &Rest)> {
+    fn last_near(&self, first: &[u8], until: &[u8]) -> Option<(&MapKey, &Rest)> {
         self.at_or_before(until).filter(|(_, rest)| *first <= *rest.until)
     }
 
     /// The last sure gap that meets `[first, until)`.
-    fn last_in(&self, first: &[u8], until: &[u8]) -> Option<(&Key, &Rest)> {
+    fn last_in(&self, first: &[u8], until: &[u8]) -> Option<(&MapKey, &Rest)> {
         self.sure.end(false, |k| k < until).filter(|g| meets(*g, first, until))
     }
 
@@ -266,7 +266,7 @@ impl Known {
 
 impl Gaps {
     /// None yet.
-    pub fn new(room: Arc<Room>) -> Gaps {
+    pub fn new(room: Arc<GapsRoom>) -> Gaps {
         let (known, writers) = (Shared::new(Arc::default()), OnceLock::new());
         Gaps { known, count: AtomicU64::new(0), changing: Mutex::new(()), room, writers }
     }
@@ -329,7 +329,7 @@ impl Gaps {
         read: Seq,
         to: &mut Vec<u8>,
         end: bool,
-        find: impl FnOnce(&Known) -> Option<(&Key, &Rest)>,
+        find: impl FnOnce(&KnownGaps) -> Option<(&MapKey, &Rest)>,
     ) -> bool {
         if self.is_empty() {
             return false;
@@ -398,11 +398,11 @@ impl Gaps {
     }
 
     /// What is known, to be changed.
-    fn copy(&self) -> Known {
+    fn copy(&self) -> KnownGaps {
         (*self.known.load_full()).clone()
     }
 
-    fn replace(&self, mut next: Known) {
+    fn replace(&self, mut next: KnownGaps) {
         let before = self.known.load(&epoch::pin()).bytes;
         let part = self.room.part(before);
         if next.bytes > before && next.bytes > part {

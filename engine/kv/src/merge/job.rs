@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use super::merging::{Merging, Source};
-use super::retain::{Advanced, Dropped, Retain, Rules, STEP, retain_tombstones};
+use super::merging::{MergeSource, Merging};
+use super::retain::{Advanced, DroppedVersions, Retain, Rules, STEP, retain_tombstones};
 use crate::base::cursor::Cursor;
 use crate::base::deletions::Deletions;
 use crate::base::error::Result;
@@ -48,7 +48,7 @@ pub trait Outputs {
 
 /// What a job has made.
 #[derive(Debug, Default)]
-pub struct Made {
+pub struct MadeTables {
     /// The facts of the output tables, in key order.
     pub tables: Vec<TableFacts>,
     /// Entries written.
@@ -56,7 +56,7 @@ pub struct Made {
     /// Blocks that were copied as they are.
     pub copied: u64,
     /// What was left out.
-    pub dropped: Dropped,
+    pub dropped: DroppedVersions,
 }
 
 /// A table is not cut for its size before it has this many bytes for each byte of its bounds, which
@@ -64,12 +64,12 @@ pub struct Made {
 const BYTES_PER_BOUND: u64 = 8;
 
 /// Where the output is cut.
-struct Cutter<'a> {
+struct TableCutter<'a> {
     cuts: &'a Cuts,
     next: usize,
 }
 
-impl Cutter<'_> {
+impl TableCutter<'_> {
     /// Whether a table of `size` bytes, whose first and last key have `bounds` bytes together, must
     /// end before `key`.
     fn cut_before(&mut self, key: &[u8], size: u64, bounds: usize) -> bool {
@@ -92,12 +92,12 @@ impl Cutter<'_> {
 /// # Errors
 /// Those of the sources and of `outputs`.
 pub fn run<O: Outputs>(
-    sources: Vec<Source>,
+    sources: Vec<MergeSource>,
     rules: Rules,
     cuts: &Cuts,
     oldest_tombstone: Option<u64>,
     outputs: &mut O,
-) -> Result<Made> {
+) -> Result<MadeTables> {
     let mut out = Output::new(&rules, cuts, oldest_tombstone, outputs);
     let mut input = Retain::new(Merging::new(sources), rules);
     loop {
@@ -124,7 +124,7 @@ pub fn run_on<C: Cursor, O: Outputs>(
     cuts: &Cuts,
     oldest_tombstone: Option<u64>,
     outputs: &mut O,
-) -> Result<Made> {
+) -> Result<MadeTables> {
     let mut out = Output::new(&rules, cuts, oldest_tombstone, outputs);
     let mut input = Retain::new(input, rules);
     while out.add_next(&mut input)? {}
@@ -135,14 +135,14 @@ pub fn run_on<C: Cursor, O: Outputs>(
 struct Output<'a, O> {
     tombstones: Fragments,
     oldest_tombstone: Option<u64>,
-    cutter: Cutter<'a>,
+    cutter: TableCutter<'a>,
     outputs: &'a mut O,
     writer: Option<TableWriter>,
     /// Where the range deletions of the table in the making begin.
     from: Vec<u8>,
     /// The key added last.
     last: Vec<u8>,
-    made: Made,
+    made: MadeTables,
     /// Bytes added since progress was told.
     untold: u64,
 }
@@ -162,12 +162,12 @@ impl<'a, O: Outputs> Output<'a, O> {
                 rules.settle,
             ),
             oldest_tombstone,
-            cutter: Cutter { cuts, next: 0 },
+            cutter: TableCutter { cuts, next: 0 },
             outputs,
             writer: None,
             from: vec![],
             last: vec![],
-            made: Made::default(),
+            made: MadeTables::default(),
             untold: 0,
         }
     }
@@ -257,7 +257,7 @@ impl<'a, O: Outputs> Output<'a, O> {
     }
 
     /// Ends the last table; `dropped` is what the input left out.
-    fn finish(mut self, dropped: Dropped) -> Result<Made> {
+    fn finish(mut self, dropped: DroppedVersions) -> Result<MadeTables> {
         let rest = self.tombstones.slice(&self.from, None);
         if self.writer.is_none() && !rest.is_empty() {
             self.writer = Some(self.outputs.create()?);

@@ -24,20 +24,20 @@ use super::value::Value;
 /// A source of entries inside a merge.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
-pub enum Source {
+pub enum MergeSource {
     /// A memtable.
     Mem(MemCursor),
     /// A run of tables.
     Run(RunCursor),
 }
 
-impl Source {
+impl MergeSource {
     /// Passes over whole blocks of deletes whose keys lie on this side of `limit`. True when it
     /// moved.
     pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
         match self {
-            Source::Mem(_) => Ok(false),
-            Source::Run(c) => c.pass_deletes(forward, limit),
+            MergeSource::Mem(_) => Ok(false),
+            MergeSource::Run(c) => c.pass_deletes(forward, limit),
         }
     }
 
@@ -46,8 +46,8 @@ impl Source {
     /// steps.
     pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         match self {
-            Source::Run(c) => c.pass_older(seq, forward, edge),
-            Source::Mem(c) => {
+            MergeSource::Run(c) => c.pass_older(seq, forward, edge),
+            MergeSource::Mem(c) => {
                 let mut steps = 0;
                 while c.valid() && c.trailer().seq() < seq && is_inside(c.key(), forward, edge) {
                     if forward { c.next() } else { c.prev() }?;
@@ -61,8 +61,8 @@ impl Source {
     /// An owned handle of the value it stands on; `None` when it stands nowhere.
     pub fn pin_value(&self) -> Option<Value> {
         match self {
-            Source::Mem(c) => Some(c.pin().into()),
-            Source::Run(c) => c.pin_value(),
+            MergeSource::Mem(c) => Some(c.pin().into()),
+            MergeSource::Run(c) => c.pin_value(),
         }
     }
 }
@@ -70,13 +70,13 @@ impl Source {
 macro_rules! each {
     ($self:expr, $c:ident => $e:expr) => {
         match $self {
-            Source::Mem($c) => $e,
-            Source::Run($c) => $e,
+            MergeSource::Mem($c) => $e,
+            MergeSource::Run($c) => $e,
         }
     };
 }
 
-impl Cursor for Source {
+impl Cursor for MergeSource {
     #[inline]
     fn valid(&self) -> bool {
         each!(self, c => c.valid())
@@ -124,7 +124,7 @@ impl Cursor for Source {
 
 /// A child's place in the order.
 #[derive(Clone, Copy)]
-struct Rank {
+struct SourceRank {
     head: u64,
     child: u32,
 }
@@ -132,7 +132,7 @@ struct Rank {
 /// The merge of several cursors.
 pub struct Merging<C> {
     children: Vec<C>,
-    order: Vec<Rank>,
+    order: Vec<SourceRank>,
     live: usize,
     forward: bool,
     turn: Vec<u8>,
@@ -147,7 +147,7 @@ impl<C> std::fmt::Debug for Merging<C> {
 impl<C: Cursor> Merging<C> {
     /// A merge of `children`.
     pub fn new(children: Vec<C>) -> Self {
-        let order = (0..children.len() as u32).map(|child| Rank { head: 0, child }).collect();
+        let order = (0..children.len() as u32).map(|child| SourceRank { head: 0, child }).collect();
         Merging { children, order, live: 0, forward: true, turn: vec![] }
     }
 
@@ -168,12 +168,12 @@ impl<C: Cursor> Merging<C> {
     }
 
     #[inline]
-    fn compare(&self, a: Rank, b: Rank) -> Ordering {
+    fn compare(&self, a: SourceRank, b: SourceRank) -> Ordering {
         let o = a.head.cmp(&b.head).then_with(|| self.compare_keys(a, b));
         if self.forward { o } else { o.reverse() }
     }
 
-    fn compare_keys(&self, a: Rank, b: Rank) -> Ordering {
+    fn compare_keys(&self, a: SourceRank, b: SourceRank) -> Ordering {
         let (x, y) = (&self.children[a.child as usize], &self.children[b.child as usize]);
         x.key().cmp(y.key()).then_with(|| y.trailer().cmp(&x.trailer()))
     }
@@ -229,7 +229,7 @@ impl<C: Cursor> Merging<C> {
             self.live -= 1;
             return Ok(());
         }
-        let w = Rank { head: c.head(), child };
+        let w = SourceRank { head: c.head(), child };
         let mut i = 1;
         while i < self.live && self.compare(self.order[i], w) == Ordering::Less {
             self.order[i - 1] = self.order[i];
@@ -261,11 +261,11 @@ impl<C: Cursor> Merging<C> {
     }
 }
 
-impl Merging<Source> {
+impl Merging<MergeSource> {
     /// Whether the merge stands on the first entry of a table's block.
     #[inline]
     pub fn is_at_start(&self) -> bool {
-        self.live > 0 && matches!(self.current(), Source::Run(c) if c.is_at_start())
+        self.live > 0 && matches!(self.current(), MergeSource::Run(c) if c.is_at_start())
     }
 
     /// The block of a table at whose start the merge stands, when no other child has a key in it
@@ -273,7 +273,7 @@ impl Merging<Source> {
     #[inline]
     pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
         let [winner, others @ ..] = &self.order[..self.live] else { return None };
-        let Source::Run(c) = &self.children[winner.child as usize] else { return None };
+        let MergeSource::Run(c) = &self.children[winner.child as usize] else { return None };
         let block = c.whole_block()?;
         others
             .first()
@@ -284,8 +284,8 @@ impl Merging<Source> {
     /// To the first entry behind the block that [`whole_block`](Self::whole_block) gave.
     pub fn pass_block(&mut self) -> Result<()> {
         self.move_winner(|c| match c {
-            Source::Run(c) => c.pass_block(),
-            Source::Mem(_) => Ok(()),
+            MergeSource::Run(c) => c.pass_block(),
+            MergeSource::Mem(_) => Ok(()),
         })
     }
 
@@ -311,7 +311,7 @@ impl Merging<Source> {
     }
 
     /// Passes over all entries of all children that are older than `seq`: see
-    /// [`Source::pass_older`].
+    /// [`MergeSource::pass_older`].
     pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         let mut steps = Ok(0);
         for r in &self.order[..self.live] {

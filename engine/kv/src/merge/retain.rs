@@ -28,20 +28,20 @@ use crate::base::key::{Kind, MAX_SEQ, MAX_VALUE_LEN, Seq, Trailer, head};
 use crate::base::tombstone::{Fragment, Fragments};
 use crate::sstable::WholeBlock;
 
-use super::merging::{Merging, Source};
-use super::run::{Run, TableHandle};
+use super::merging::{MergeSource, Merging};
+use super::run::{TableHandle, TableRun};
 use super::visible::fold;
 
 /// Answers, for keys in ascending order, whether any of some runs may hold the key.
 pub struct Beneath {
-    runs: Vec<(Arc<Run>, usize)>,
+    runs: Vec<(Arc<TableRun>, usize)>,
 }
 
 debug_by!(Beneath, "Beneath");
 
 impl Beneath {
     /// Asks about these runs: all that are older than the job's inputs.
-    pub fn new(runs: Vec<Arc<Run>>) -> Beneath {
+    pub fn new(runs: Vec<Arc<TableRun>>) -> Beneath {
         Beneath { runs: runs.into_iter().map(|r| (r, 0)).collect() }
     }
 
@@ -57,7 +57,7 @@ impl Beneath {
 
     /// Whether no run can hold a key in `[start, end)`.
     pub fn is_range_alone(&self, start: &[u8], end: &[u8]) -> bool {
-        let reaches_in = |run: &Run| {
+        let reaches_in = |run: &TableRun| {
             run.tables
                 .get(run.lower_bound(start))
                 .is_some_and(|t| t.meta.first_key.as_slice() < end)
@@ -69,7 +69,7 @@ impl Beneath {
 /// All tables of a tree outside of a job: whether any may hold something older than an entry that
 /// speaks for a range of keys.
 pub struct Outside {
-    runs: Vec<Arc<Run>>,
+    runs: Vec<Arc<TableRun>>,
     filter: Option<Arc<dyn FilterPrefix>>,
 }
 
@@ -77,7 +77,7 @@ debug_by!(Outside, "Outside");
 
 impl Outside {
     /// Asks these runs, whose filters hold what `filter` says.
-    pub fn new(runs: Vec<Arc<Run>>, filter: Option<Arc<dyn FilterPrefix>>) -> Outside {
+    pub fn new(runs: Vec<Arc<TableRun>>, filter: Option<Arc<dyn FilterPrefix>>) -> Outside {
         Outside { runs, filter }
     }
 
@@ -120,7 +120,7 @@ debug_by!(Rules, "Rules", snapshots, settle);
 
 /// Counts of what a pass left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedVersions {
     /// Older versions of a key that no reader sees.
     pub shadowed: u64,
     /// Deletes under which nothing lies.
@@ -132,21 +132,21 @@ pub struct Dropped {
 }
 
 /// An entry held by value.
-type Held = (Trailer, Vec<u8>);
+type HeldVersion = (Trailer, Vec<u8>);
 
 /// What lies under a stripe's operands.
 enum Base {
     /// Nothing in this stripe of the input: it may lie in an older stripe or table.
     Unknown,
     /// A put.
-    Put(Held),
+    Put(HeldVersion),
     /// A delete.
-    Delete(Held),
+    Delete(HeldVersion),
     /// A range deletion.
     Covered,
 }
 
-enum Shown {
+enum ShownVersions {
     Nothing,
     Input,
     Replaced(Vec<u8>),
@@ -180,12 +180,12 @@ pub struct Retain<C> {
     key_head: u64,
     /// The stripe of the last version of `key` that hides older ones.
     hides: Option<Seq>,
-    shown: Shown,
+    shown: ShownVersions,
     trailer: Trailer,
-    queue: VecDeque<Held>,
+    queue: VecDeque<HeldVersion>,
     /// The end of the range that the current entry speaks for.
     reach: Vec<u8>,
-    dropped: Dropped,
+    dropped: DroppedVersions,
 }
 
 impl<C> std::fmt::Debug for Retain<C> {
@@ -212,11 +212,11 @@ impl<C: Cursor> Retain<C> {
             key: vec![],
             key_head: 0,
             hides: None,
-            shown: Shown::Nothing,
+            shown: ShownVersions::Nothing,
             trailer: Trailer(0),
             queue: VecDeque::new(),
             reach: vec![],
-            dropped: Dropped::default(),
+            dropped: DroppedVersions::default(),
         }
     }
 
@@ -233,15 +233,15 @@ impl<C: Cursor> Retain<C> {
     /// The value of the current entry.
     pub fn value(&self) -> &[u8] {
         match &self.shown {
-            Shown::Input => self.input.value(),
-            Shown::Replaced(v) => v,
-            Shown::Queue => self.queue.front().map_or(&[], |(_, v)| v),
-            Shown::Nothing => &[],
+            ShownVersions::Input => self.input.value(),
+            ShownVersions::Replaced(v) => v,
+            ShownVersions::Queue => self.queue.front().map_or(&[], |(_, v)| v),
+            ShownVersions::Nothing => &[],
         }
     }
 
     /// What has been left out so far.
-    pub fn dropped(&self) -> Dropped {
+    pub fn dropped(&self) -> DroppedVersions {
         self.dropped
     }
 
@@ -267,16 +267,16 @@ impl<C: Cursor> Retain<C> {
     /// Leaves the current entry for what follows it in the input.
     #[inline]
     fn leave(&mut self) -> Result<()> {
-        match std::mem::replace(&mut self.shown, Shown::Nothing) {
-            Shown::Queue => {
+        match std::mem::replace(&mut self.shown, ShownVersions::Nothing) {
+            ShownVersions::Queue => {
                 self.queue.pop_front();
             }
-            Shown::Input | Shown::Replaced(_) => self.pass()?,
-            Shown::Nothing if !self.started => {
+            ShownVersions::Input | ShownVersions::Replaced(_) => self.pass()?,
+            ShownVersions::Nothing if !self.started => {
                 self.started = true;
                 self.input.first()?;
             }
-            Shown::Nothing => {}
+            ShownVersions::Nothing => {}
         }
         Ok(())
     }
@@ -288,7 +288,7 @@ impl<C: Cursor> Retain<C> {
         loop {
             if let Some((t, _)) = self.queue.front() {
                 self.trailer = *t;
-                self.shown = Shown::Queue;
+                self.shown = ShownVersions::Queue;
                 return Ok(Advanced::Entry);
             }
             if !self.input.valid() {
@@ -372,7 +372,7 @@ impl<C: Cursor> Retain<C> {
 
     fn show(&mut self, t: Trailer) {
         self.trailer = t;
-        self.shown = Shown::Input;
+        self.shown = ShownVersions::Input;
     }
 
     /// Asks the purge hook about the entry under the input cursor and shows what is left of it.
@@ -398,10 +398,10 @@ impl<C: Cursor> Retain<C> {
         {
             match purge.judge(&self.key, kind, self.input.value(), alone) {
                 Verdict::Keep => {}
-                Verdict::Replace(v) => self.shown = Shown::Replaced(v),
+                Verdict::Replace(v) => self.shown = ShownVersions::Replaced(v),
                 Verdict::Drop => {
                     self.dropped.purged += 1;
-                    self.shown = Shown::Nothing;
+                    self.shown = ShownVersions::Nothing;
                     self.pass()?;
                     return Ok(false);
                 }
@@ -417,7 +417,7 @@ impl<C: Cursor> Retain<C> {
     /// Gathers the operands of one stripe from the input cursor on and queues what stands for them.
     fn gather(&mut self, stripe: Seq, oldest: bool) -> Result<()> {
         let cover = self.cover(stripe);
-        let mut operands: Vec<Held> = vec![];
+        let mut operands: Vec<HeldVersion> = vec![];
         let mut base = Base::Unknown;
         while self.input.valid() && self.input.key() == self.key.as_slice() {
             let t = self.input.trailer();
@@ -458,7 +458,7 @@ impl<C: Cursor> Retain<C> {
 
     /// Queues the one entry that operands (newest first) and their base fold to. False when the
     /// hook refuses.
-    fn fold(&mut self, operands: &[Held], base: &Base, bottom: bool) -> bool {
+    fn fold(&mut self, operands: &[HeldVersion], base: &Base, bottom: bool) -> bool {
         let values: Vec<Vec<u8>> = operands.iter().rev().map(|(_, v)| v.clone()).collect();
         let under = if let Base::Put((_, v)) = base { Some(v.as_slice()) } else { None };
         let Ok(folded) = fold(self.rules.merge.as_deref(), &self.key, under, &values) else {
@@ -479,8 +479,8 @@ impl<C: Cursor> Retain<C> {
     }
 
     /// Queues operands (newest first), neighbours combined where the hook can.
-    fn combine(&mut self, operands: Vec<Held>) {
-        let mut oldest_first: Vec<Held> = vec![];
+    fn combine(&mut self, operands: Vec<HeldVersion>) {
+        let mut oldest_first: Vec<HeldVersion> = vec![];
         for (t, v) in operands.into_iter().rev() {
             let joined = match (&self.rules.merge, oldest_first.last()) {
                 (Some(m), Some((_, older))) => {
@@ -500,7 +500,7 @@ impl<C: Cursor> Retain<C> {
     }
 }
 
-impl Retain<Merging<Source>> {
+impl Retain<Merging<MergeSource>> {
     /// Leaves the current entry. A block, when all of it survives as it is and nothing comes in
     /// between: either it is taken, and then [`pass_block`](Self::pass_block) must follow, or
     /// [`advance`](Self::advance) shows its entries.

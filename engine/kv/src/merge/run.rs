@@ -1,8 +1,8 @@
 //! Tables that are opened when first needed, and runs of them.
 //!
 //! Invariants:
-//! - A [`Run`]'s tables are sorted by key and disjoint in user keys; all versions of a key lie in
-//!   one table.
+//! - A [`TableRun`]'s tables are sorted by key and disjoint in user keys; all versions of a key lie
+//!   in one table.
 //! - A [`TableHandle`] keeps its file alive: the file is removed after the last handle has gone, if
 //!   it was made obsolete before and the Db is still open; else the next open removes it.
 //! - The last handle may go in any thread, a reader's too. To unmap and remove a large file takes
@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::base::cursor::Cursor;
-use crate::base::deletions::Stretch;
+use crate::base::deletions::DeletedStretch;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Seq, Trailer, head, successor};
-use crate::base::open_files::{FileStats, Files, OpenFiles};
+use crate::base::open_files::{FileStats, OpenFileList, OpenFiles};
 use crate::base::options::{DbOptions, ReadMode};
 use crate::base::reads::ReadCounters;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, epoch};
 use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
-use crate::env::closable::{ClosableFile, Owner};
+use crate::env::closable::{ClosableFile, FileOwner};
 use crate::manifest::TableMeta;
 use crate::sstable::format::FOOTER;
 use crate::sstable::{Maps, Properties, Table, TableCursor, WholeBlock};
@@ -40,12 +40,12 @@ use super::value::Value;
 pub const HANDLE: u64 = 2 << 10;
 
 /// A file to be removed, and what still maps it.
-type Dead = (PathBuf, Option<Arc<Table>>);
+type DeadTables = (PathBuf, Option<Arc<Table>>);
 
 /// What is needed to open tables of one Db.
 pub struct TableOpener {
     /// Whose files they are, with the door to them.
-    owner: Arc<Owner>,
+    owner: Arc<FileOwner>,
     /// The Db's directory.
     pub dir: PathBuf,
     /// The cache of decoded blocks.
@@ -62,7 +62,7 @@ pub struct TableOpener {
     /// Whether a worker removes files.
     attended: AtomicBool,
     /// Files to be removed by a worker, with what still maps them.
-    dead: Mutex<Vec<Dead>>,
+    dead: Mutex<Vec<DeadTables>>,
     /// Bytes of memory of open tables that have a handle: indexes, filters and the like.
     opened: AtomicU64,
     /// Tables that have been written and opened, so that no reader waits for it, and have no handle
@@ -89,9 +89,9 @@ impl TableOpener {
         let bound =
             options.open_files.clone().unwrap_or_else(|| OpenFiles::of_process(env.descriptors()));
         TableOpener {
-            owner: Arc::new(Owner {
+            owner: Arc::new(FileOwner {
                 env,
-                files: Files::new(bound),
+                files: OpenFileList::new(bound),
                 holds: options.read_only,
                 closed: AtomicBool::new(false),
             }),
@@ -396,7 +396,7 @@ fn counted(mut table: Arc<Table>, reads: &Arc<ReadCounters>) -> Arc<Table> {
 }
 
 /// A sorted run.
-pub struct Run {
+pub struct TableRun {
     /// Its level.
     pub level: u8,
     /// Its number: newer runs of a level have larger ones.
@@ -411,11 +411,11 @@ pub struct Run {
     has_deletes: bool,
 }
 
-debug_by!(Run, "Run", level, number);
+debug_by!(TableRun, "Run", level, number);
 
-impl Run {
+impl TableRun {
     /// A run of tables that are sorted and disjoint.
-    pub fn new(level: u8, number: u64, tables: Vec<Arc<TableHandle>>) -> Run {
+    pub fn new(level: u8, number: u64, tables: Vec<Arc<TableHandle>>) -> TableRun {
         let last_heads = tables.iter().map(|t| head(&t.meta.last_key)).collect();
         let mut with_range_deletes = vec![];
         if tables.iter().any(|t| t.meta.range_deletes > 0) {
@@ -433,7 +433,7 @@ impl Run {
             .map(|t| t.meta.max_seq)
             .max()
             .unwrap_or(0);
-        Run {
+        TableRun {
             level,
             number,
             tables,
@@ -494,7 +494,7 @@ impl Run {
     ///
     /// # Errors
     /// Those of opening a table.
-    pub fn covering<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<Stretch<'a>> {
+    pub fn covering<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<DeletedStretch<'a>> {
         let at = self.lower_bound(key);
         let first = self.tables.get(at).map(|t| t.meta.first_key.as_slice());
         let Some(t) = self.tables.get(at).filter(|t| t.meta.first_key.as_slice() <= key) else {
@@ -504,17 +504,21 @@ impl Run {
                 Some(t) if t.meta.range_deletes == 0 => &t.meta.first_key,
                 Some(t) => t.table()?.tombstones().stretch(key, read).from.max(&t.meta.first_key),
             };
-            return Ok(Stretch { from, until: first, newest: None });
+            return Ok(DeletedStretch { from, until: first, newest: None });
         };
         let (first, behind) = (
             t.meta.first_key.as_slice(),
             self.tables.get(at + 1).map(|t| t.meta.first_key.as_slice()),
         );
         if t.meta.range_deletes == 0 {
-            return Ok(Stretch { from: first, until: behind, newest: None });
+            return Ok(DeletedStretch { from: first, until: behind, newest: None });
         }
         let s = t.table()?.tombstones().stretch(key, read);
-        Ok(Stretch { from: s.from.max(first), until: s.until.into_iter().chain(behind).min(), ..s })
+        Ok(DeletedStretch {
+            from: s.from.max(first),
+            until: s.until.into_iter().chain(behind).min(),
+            ..s
+        })
     }
 
     /// Index of the first table whose last key is at or after `key`: the only one that can hold it.
@@ -574,7 +578,7 @@ pub struct RunPlace {
 /// is what each move looks at first: a walk that nobody records pays nothing for those that
 /// somebody does.
 pub struct RunCursor {
-    run: Arc<Run>,
+    run: Arc<TableRun>,
     at: usize,
     table: Option<TableCursor>,
     traced: Option<Box<Traced>>,
@@ -587,13 +591,13 @@ debug_by!(RunCursor, "RunCursor", at);
 
 impl RunCursor {
     /// A cursor over `run`; `fill_cache` says whether blocks it decodes are kept for others.
-    pub fn new(run: Arc<Run>, fill_cache: bool) -> RunCursor {
+    pub fn new(run: Arc<TableRun>, fill_cache: bool) -> RunCursor {
         RunCursor { run, at: usize::MAX, table: None, traced: None, fill_cache, ahead: None }
     }
 
     /// A cursor that stands in for `traced`.
     pub fn traced(traced: Traced) -> RunCursor {
-        let nothing = Arc::new(Run::new(0, 0, vec![]));
+        let nothing = Arc::new(TableRun::new(0, 0, vec![]));
         RunCursor { traced: Some(Box::new(traced)), ..RunCursor::new(nothing, false) }
     }
 
@@ -632,7 +636,7 @@ impl RunCursor {
     }
 
     /// The run.
-    pub fn run(&self) -> &Run {
+    pub fn run(&self) -> &TableRun {
         &self.run
     }
 

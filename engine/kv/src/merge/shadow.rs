@@ -7,11 +7,11 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::base::deletions::{Deletions, Stretch};
+use crate::base::deletions::{DeletedStretch, Deletions};
 use crate::base::error::Result;
 use crate::base::key::Seq;
 
-use super::run::Run;
+use super::run::TableRun;
 
 /// Range deletions of one source.
 #[derive(Clone)]
@@ -19,13 +19,13 @@ pub enum Cover {
     /// Of a memtable.
     Mem(Arc<Deletions>),
     /// Of the tables of a run, which are opened where a key is asked about.
-    Run(Arc<Run>),
+    Run(Arc<TableRun>),
 }
 
 debug_by!(Cover, "Cover");
 
 impl Cover {
-    fn stretch<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<Stretch<'a>> {
+    fn stretch<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<DeletedStretch<'a>> {
         match self {
             Cover::Mem(d) => Ok(d.stretch(key, read)),
             Cover::Run(run) => run.covering(key, read),
@@ -42,7 +42,7 @@ impl Cover {
 }
 
 /// The range deletions of several sources as seen at one read point.
-pub struct Shadow {
+pub struct RangeShadow {
     /// With a bound of the numbers of each, in the order of these, the largest first.
     sources: Vec<(Seq, Cover)>,
     read: Seq,
@@ -52,14 +52,14 @@ pub struct Shadow {
     asked: bool,
 }
 
-debug_by!(Shadow, "Shadow", read);
+debug_by!(RangeShadow, "Shadow", read);
 
-impl Shadow {
+impl RangeShadow {
     /// The deletions of `sources` that a reader at `read` sees.
-    pub fn new(sources: Vec<Cover>, read: Seq) -> Shadow {
+    pub fn new(sources: Vec<Cover>, read: Seq) -> RangeShadow {
         let mut sources: Vec<_> = sources.into_iter().map(|s| (s.newest(), s)).collect();
         sources.sort_by_key(|s| Reverse(s.0));
-        Shadow { sources, read, from: vec![], until: None, known: None, asked: false }
+        RangeShadow { sources, read, from: vec![], until: None, known: None, asked: false }
     }
 
     /// Whether nothing is deleted by range at all.
@@ -141,7 +141,7 @@ mod tests {
                 let ts: Vec<_> = ts.iter().map(|&(a, b, seq)| RangeTombstone { start: vec![a], end: vec![b], seq }).collect();
                 Cover::Mem(Arc::new(ts.iter().collect()))
             };
-            let mut shadow = Shadow::new(sources.iter().map(cover).collect(), read);
+            let mut shadow = RangeShadow::new(sources.iter().map(cover).collect(), read);
             for k in keys {
                 let covers = |t: &&(u8, u8, u64)| t.0 <= k && k < t.1 && t.2 <= read;
                 let want = sources.iter().flatten().filter(covers).map(|t| t.2).max();

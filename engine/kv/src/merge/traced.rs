@@ -17,20 +17,20 @@ use crate::env::Env;
 use crate::sstable::Table;
 
 use super::cost::{BlockRead, Entries, Origin, SourceCost};
-use super::merging::Source;
-use super::run::{Run, RunCursor, RunPlace, TableHandle, is_inside};
-use super::shadow::Shadow;
+use super::merging::MergeSource;
+use super::run::{RunCursor, RunPlace, TableHandle, TableRun, is_inside};
+use super::shadow::RangeShadow;
 use super::value::Value;
 
 /// Which blocks of tables were cached before a read, and which of them it stood in.
 #[derive(Default)]
 pub struct Blocks {
-    noted: BTreeMap<u64, Noted>,
+    noted: BTreeMap<u64, NotedSource>,
 }
 
 debug_by!(Blocks, "Blocks");
 
-struct Noted {
+struct NotedSource {
     handle: Arc<TableHandle>,
     /// Whether the table had yet to be opened.
     was_closed: bool,
@@ -41,7 +41,7 @@ struct Noted {
     visited: BTreeSet<usize>,
 }
 
-impl Noted {
+impl NotedSource {
     fn was_cached(&self, block: usize) -> bool {
         block.checked_sub(self.first).and_then(|i| self.cached.get(i)).copied().unwrap_or(false)
     }
@@ -60,13 +60,13 @@ impl Blocks {
         let was_closed = t.opened().is_none();
         self.noted.insert(
             t.meta.id,
-            Noted { handle: t.clone(), was_closed, first, cached, visited: BTreeSet::new() },
+            NotedSource { handle: t.clone(), was_closed, first, cached, visited: BTreeSet::new() },
         );
     }
 
     /// The read stands in this block.
     pub fn visit(&mut self, t: &Arc<TableHandle>, block: usize) {
-        let new = || Noted {
+        let new = || NotedSource {
             handle: t.clone(),
             was_closed: false,
             first: block,
@@ -159,22 +159,22 @@ impl Count {
 }
 
 /// What the sources of one walk have in common.
-pub struct Walk {
+pub struct TracedWalk {
     /// The read point.
     pub read: Seq,
     /// The clock.
     pub env: Arc<dyn Env>,
 }
 
-debug_by!(Walk, "Walk", read);
+debug_by!(TracedWalk, "Walk", read);
 
 /// A source that counts what is done with it.
 pub struct Traced {
-    inner: Source,
+    inner: MergeSource,
     count: Arc<Mutex<Count, rank::Counted>>,
     /// The range deletions of all sources.
-    shadow: Shadow,
-    walk: Arc<Walk>,
+    shadow: RangeShadow,
+    walk: Arc<TracedWalk>,
 }
 
 debug_by!(Traced, "Traced", inner);
@@ -182,21 +182,21 @@ debug_by!(Traced, "Traced", inner);
 impl Traced {
     /// `inner`, counted into `count`; `shadow` are all range deletions that the reader is under.
     pub(crate) fn new(
-        inner: Source,
+        inner: MergeSource,
         count: Arc<Mutex<Count, rank::Counted>>,
-        shadow: Shadow,
-        walk: Arc<Walk>,
+        shadow: RangeShadow,
+        walk: Arc<TracedWalk>,
     ) -> Traced {
         Traced { inner, count, shadow, walk }
     }
 
     fn run(&self) -> Option<&RunCursor> {
-        if let Source::Run(c) = &self.inner { Some(c) } else { None }
+        if let MergeSource::Run(c) = &self.inner { Some(c) } else { None }
     }
 
     /// Moves the source, and counts the entry that it comes to. Nothing is counted where `to` says
     /// that it did not move.
-    fn step(&mut self, to: impl FnOnce(&mut Source) -> Result<bool>) -> Result<bool> {
+    fn step(&mut self, to: impl FnOnce(&mut MergeSource) -> Result<bool>) -> Result<bool> {
         let from = self.walk.env.monotonic_nanos();
         let done = to(&mut self.inner);
         let took = self.walk.env.monotonic_nanos().saturating_sub(from);
@@ -217,11 +217,11 @@ impl Traced {
         done
     }
 
-    fn go(&mut self, to: impl FnOnce(&mut Source) -> Result<()>) -> Result<()> {
+    fn go(&mut self, to: impl FnOnce(&mut MergeSource) -> Result<()>) -> Result<()> {
         self.step(|s| to(s).map(|()| true)).map(|_| ())
     }
 
-    fn seek_by(&mut self, to: impl FnOnce(&mut Source) -> Result<()>) -> Result<()> {
+    fn seek_by(&mut self, to: impl FnOnce(&mut MergeSource) -> Result<()>) -> Result<()> {
         self.count.lock().cost.seeks += 1;
         self.go(to)
     }
@@ -232,7 +232,7 @@ impl Traced {
         &mut self,
         forward: bool,
         which: fn(&mut Entries) -> &mut u64,
-        to: impl FnOnce(&mut Source) -> Result<bool>,
+        to: impl FnOnce(&mut MergeSource) -> Result<bool>,
     ) -> Result<bool> {
         let from = self.run().and_then(RunCursor::place);
         let moved = self.step(to)?;
@@ -246,17 +246,18 @@ impl Traced {
         Ok(moved)
     }
 
-    /// See [`Source::pass_deletes`].
+    /// See [`MergeSource::pass_deletes`].
     #[cold]
     pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
         self.leap(forward, |e| &mut e.leapt_deletes, |s| s.pass_deletes(forward, limit))
     }
 
-    /// See [`Source::pass_older`].
+    /// See [`MergeSource::pass_older`].
     #[cold]
     pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
-        if matches!(self.inner, Source::Run(_)) {
-            let pass = |s: &mut Source| s.pass_older(seq, forward, edge).map(|steps| steps > 0);
+        if matches!(self.inner, MergeSource::Run(_)) {
+            let pass =
+                |s: &mut MergeSource| s.pass_older(seq, forward, edge).map(|steps| steps > 0);
             return self.leap(forward, |e| &mut e.leapt_covered, pass).map(u64::from);
         }
         let mut steps = 0;
@@ -270,7 +271,7 @@ impl Traced {
         Ok(steps)
     }
 
-    /// See [`Source::pin_value`].
+    /// See [`MergeSource::pin_value`].
     #[cold]
     pub fn pin_value(&self) -> Option<Value> {
         self.inner.pin_value()
@@ -279,7 +280,7 @@ impl Traced {
 
 /// How many entries of which tables lie strictly between two places of a run; `None` is the end
 /// that the cursor ran off.
-fn between(run: &Run, from: RunPlace, to: Option<RunPlace>, forward: bool) -> Vec<(u64, u64)> {
+fn between(run: &TableRun, from: RunPlace, to: Option<RunPlace>, forward: bool) -> Vec<(u64, u64)> {
     let (low, high) = if forward { (Some(from), to) } else { (to, Some(from)) };
     let first = low.map_or(0, |p| p.table);
     let tables = run.tables.iter().enumerate().skip(first);

@@ -7,7 +7,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
-use crate::base::key::Shown;
+use crate::base::key::ShownKey;
 use crate::memtable::MemValue;
 use crate::sstable::TableValue;
 
@@ -70,7 +70,7 @@ impl From<&[u8]> for Value {
 
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", Shown(self))
+        write!(f, "\"{}\"", ShownKey(self))
     }
 }
 

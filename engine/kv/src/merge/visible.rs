@@ -25,17 +25,17 @@ use crate::base::hooks::{Folded, Merge};
 use crate::base::key::{Kind, MAX_VALUE_LEN, Seq, Trailer, head};
 
 use super::gaps::{Gaps, WORTH};
-use super::merging::{Merging, Source};
-use super::shadow::Shadow;
+use super::merging::{MergeSource, Merging};
+use super::shadow::RangeShadow;
 use super::value::Value;
-use walk::Walk;
+use walk::VisibleWalk;
 
 /// After how many versions or deletes that must be passed over a seek is tried instead of steps.
 const PATIENCE: u32 = 8;
 
 /// A range of user keys, `[from, until)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyRange {
+pub struct VisibleRange {
     /// First key of the range.
     pub from: Vec<u8>,
     /// First key after the range; `None` for no end.
@@ -49,9 +49,9 @@ fn successor(key: &[u8]) -> Vec<u8> {
     k
 }
 
-impl KeyRange {
+impl VisibleRange {
     /// The same range with half-open bounds.
-    pub fn new(start: Bound<&[u8]>, end: Bound<&[u8]>) -> KeyRange {
+    pub fn new(start: Bound<&[u8]>, end: Bound<&[u8]>) -> VisibleRange {
         let from = match start {
             Bound::Included(k) => k.to_vec(),
             Bound::Excluded(k) => successor(k),
@@ -62,7 +62,7 @@ impl KeyRange {
             Bound::Excluded(k) => Some(k.to_vec()),
             Bound::Unbounded => None,
         };
-        KeyRange { from, until }
+        VisibleRange { from, until }
     }
 
     /// Whether `key` lies in the range.
@@ -76,16 +76,16 @@ impl KeyRange {
     }
 }
 
-enum Inner {
-    One(Box<Source>),
-    Many(Merging<Source>),
+enum VisibleInner {
+    One(Box<MergeSource>),
+    Many(Merging<MergeSource>),
 }
 
 macro_rules! each {
     ($self:expr, $c:ident => $e:expr) => {
         match $self {
-            Inner::One($c) => $e,
-            Inner::Many($c) => $e,
+            VisibleInner::One($c) => $e,
+            VisibleInner::Many($c) => $e,
         }
     };
 }
@@ -93,26 +93,26 @@ macro_rules! each {
 // Behind the macro, which it takes.
 mod walk;
 
-impl Inner {
+impl VisibleInner {
     #[inline]
-    fn current(&self) -> &Source {
+    fn current(&self) -> &MergeSource {
         match self {
-            Inner::One(s) => s,
-            Inner::Many(m) => m.current(),
+            VisibleInner::One(s) => s,
+            VisibleInner::Many(m) => m.current(),
         }
     }
 
     fn pass_deletes(&mut self, forward: bool, bound: Option<&[u8]>) -> Result<()> {
         match self {
-            Inner::One(s) => s.pass_deletes(forward, bound).map(|_| ()),
-            Inner::Many(m) => m.pass_deletes(forward, bound),
+            VisibleInner::One(s) => s.pass_deletes(forward, bound).map(|_| ()),
+            VisibleInner::Many(m) => m.pass_deletes(forward, bound),
         }
     }
 
     fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         match self {
-            Inner::One(s) => s.pass_older(seq, forward, edge),
-            Inner::Many(m) => m.pass_older(seq, forward, edge),
+            VisibleInner::One(s) => s.pass_older(seq, forward, edge),
+            VisibleInner::Many(m) => m.pass_older(seq, forward, edge),
         }
     }
 }
@@ -126,11 +126,11 @@ enum At {
 
 /// A cursor over what a reader sees.
 pub struct Visible {
-    inner: Inner,
+    inner: VisibleInner,
     read: Seq,
-    shadow: Shadow,
+    shadow: RangeShadow,
     merge: Option<Arc<dyn Merge>>,
-    range: KeyRange,
+    range: VisibleRange,
     from_head: u64,
     until_head: u64,
     trusting: bool,
@@ -161,16 +161,16 @@ impl Visible {
     /// What a reader at `read` sees in `range` of `sources` (newest first). The cursor starts
     /// nowhere.
     pub fn new(
-        mut sources: Vec<Source>,
+        mut sources: Vec<MergeSource>,
         read: Seq,
-        shadow: Shadow,
+        shadow: RangeShadow,
         merge: Option<Arc<dyn Merge>>,
-        range: KeyRange,
+        range: VisibleRange,
     ) -> Visible {
         let trusting = sources.len() == 1 && shadow.is_empty();
         let inner = match sources.len() {
-            1 => Inner::One(Box::new(sources.remove(0))),
-            _ => Inner::Many(Merging::new(sources)),
+            1 => VisibleInner::One(Box::new(sources.remove(0))),
+            _ => VisibleInner::Many(Merging::new(sources)),
         };
         Visible {
             inner,
@@ -385,10 +385,10 @@ impl Visible {
     #[inline]
     fn plain(&self) -> bool {
         match &self.inner {
-            Inner::One(s) => {
-                matches!(&**s, Source::Run(r) if r.plain_up_to().is_some_and(|s| s <= self.read))
+            VisibleInner::One(s) => {
+                matches!(&**s, MergeSource::Run(r) if r.plain_up_to().is_some_and(|s| s <= self.read))
             }
-            Inner::Many(_) => false,
+            VisibleInner::Many(_) => false,
         }
     }
 
@@ -443,7 +443,7 @@ impl Visible {
     }
 
     fn settle_forward_checking(&mut self) -> Result<()> {
-        let (mut hidden, mut walk) = (0, Walk::from_noted(std::mem::take(&mut self.begun)));
+        let (mut hidden, mut walk) = (0, VisibleWalk::from_noted(std::mem::take(&mut self.begun)));
         while each!(&self.inner, c => c.valid()) && !self.beyond() {
             let t = each!(&self.inner, c => c.trailer());
             if t.seq() > self.read {
@@ -563,7 +563,7 @@ impl Visible {
     }
 
     fn settle_backward_checking(&mut self) -> Result<()> {
-        let mut walk = Walk::default();
+        let mut walk = VisibleWalk::default();
         while each!(&self.inner, c => c.valid()) && !self.before() {
             self.hold_key();
             let h = each!(&self.inner, c => c.head());

@@ -7,7 +7,7 @@
 //! on the way, so a copy never makes rot look sound, and the keys at the block's ends against its
 //! separator, so the new index is in order.
 
-use super::format::Stored;
+use super::format::StoredBlock;
 use super::index::{BlockInfo, PLAIN};
 use super::search::Block;
 use super::table::Table;
@@ -113,7 +113,7 @@ impl<'a> WholeBlock<'a> {
     }
 
     /// Gives the stored bytes, checked, to `f`.
-    pub(super) fn stored<R>(&self, f: impl FnOnce(Stored<'_>) -> R) -> Result<R> {
+    pub(super) fn stored<R>(&self, f: impl FnOnce(StoredBlock<'_>) -> R) -> Result<R> {
         self.table.place(self.number).stored(self.table.map_to_decode(), |s| Ok(f(s)))
     }
 }

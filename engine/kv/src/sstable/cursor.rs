@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::copy::WholeBlock;
-use super::search::{Block, Shape, prefetch};
+use super::search::{Block, BlockShape, prefetch};
 use super::stream::Stream;
 use super::table::{Table, TableValue, part};
 use crate::base::cursor::Cursor;
@@ -20,7 +20,7 @@ use crate::base::prefetch::fetch_line;
 use crate::base::reads::is_looked_at;
 use crate::cache::FrameRef;
 
-enum Source {
+enum BlockSource {
     Nothing,
     Frame(FrameRef),
     /// Where in the map of the file.
@@ -28,15 +28,15 @@ enum Source {
     Private,
 }
 
-impl Source {
+impl BlockSource {
     /// The decoded bytes of the current block of `table`.
     #[inline]
     fn bytes<'a>(&'a self, buffer: &'a [u8], table: &'a Table) -> &'a [u8] {
         match self {
-            Source::Frame(f) => f,
-            Source::Private => buffer,
-            Source::Map(range) => table.mapped_bytes(range.clone()),
-            Source::Nothing => &[],
+            BlockSource::Frame(f) => f,
+            BlockSource::Private => buffer,
+            BlockSource::Map(range) => table.mapped_bytes(range.clone()),
+            BlockSource::Nothing => &[],
         }
     }
 }
@@ -67,11 +67,11 @@ impl Ahead {
 pub struct TableCursor {
     table: Arc<Table>,
     fill_cache: bool,
-    source: Source,
+    source: BlockSource,
     /// The decoded block where the source is `Private`.
     buffer: Vec<u8>,
     block: usize,
-    shape: Shape,
+    shape: BlockShape,
     /// Whether the current block was found not to be barren.
     fertile: bool,
     valid: bool,
@@ -92,10 +92,10 @@ impl TableCursor {
         TableCursor {
             table,
             fill_cache,
-            source: Source::Nothing,
+            source: BlockSource::Nothing,
             buffer: vec![],
             block: 0,
-            shape: Shape::default(),
+            shape: BlockShape::default(),
             fertile: false,
             valid: false,
             pos: 0,
@@ -132,31 +132,31 @@ impl TableCursor {
     /// Makes block `i` the current one. The cursor is invalid until [`stand`](Self::stand).
     fn load(&mut self, i: usize) -> Result<()> {
         self.valid = false;
-        if self.block == i && !matches!(self.source, Source::Nothing) {
+        if self.block == i && !matches!(self.source, BlockSource::Nothing) {
             return Ok(());
         }
-        self.source = Source::Nothing;
+        self.source = BlockSource::Nothing;
         self.fertile = false;
         self.block = i;
         self.source = if self.table.is_mapped(i) {
             self.stream.read(&self.table, i);
             self.count(true);
-            Source::Map(self.table.mapped_block(i)?)
+            BlockSource::Map(self.table.mapped_block(i)?)
         } else if let Some(frame) = self.table.cached(i, self.fill_cache) {
             self.count(false);
-            Source::Frame(frame)
+            BlockSource::Frame(frame)
         } else {
             self.stream.read(&self.table, i);
             if self.fill_cache {
-                Source::Frame(self.table.load(i)?)
+                BlockSource::Frame(self.table.load(i)?)
             } else {
                 self.table.load_into(i, self.table.map_to_decode(), &mut self.buffer)?;
-                Source::Private
+                BlockSource::Private
             }
         };
         prefetch(self.bytes());
         let Some(block) = Block::new(self.bytes()) else {
-            self.source = Source::Nothing;
+            self.source = BlockSource::Nothing;
             return Err(self.table.place(i).corrupt("a data block that is cut off"));
         };
         self.shape = block.shape();
@@ -212,7 +212,7 @@ impl TableCursor {
     /// The walk will come to block `i` after this one, if there is one.
     #[inline]
     fn look_ahead(&mut self, i: usize) {
-        if matches!(self.source, Source::Frame(_)) {
+        if matches!(self.source, BlockSource::Frame(_)) {
             self.ahead.at = self.table.address(i);
             self.ahead.step(0..448);
         }
@@ -332,9 +332,9 @@ impl TableCursor {
     pub fn pin_value(&self) -> TableValue {
         let value = self.value.clone();
         match &self.source {
-            Source::Frame(f) => TableValue::frame(f.clone(), value),
-            Source::Map(_) => self.table.map_value(self.block, value),
-            Source::Private | Source::Nothing => TableValue::copy(self.value()),
+            BlockSource::Frame(f) => TableValue::frame(f.clone(), value),
+            BlockSource::Map(_) => self.table.map_value(self.block, value),
+            BlockSource::Private | BlockSource::Nothing => TableValue::copy(self.value()),
         }
     }
 }

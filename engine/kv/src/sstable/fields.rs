@@ -3,11 +3,11 @@
 //!
 //! Everything here goes through the decoders that reading goes through, so what these accept is
 //! what a [`Table`](super::Table) accepts. Bytes are those of a decompressed block
-//! ([`Stored::to_vec`](super::format::Stored::to_vec)); an error says what is wrong with them.
+//! ([`Stored::to_vec`](super::format::StoredBlock::to_vec)); an error says what is wrong with them.
 //! Spec: `format-spec/README.md`, "Tables", and the `.ksy` files beside it.
 
-use super::filter::Filter;
-use super::index::Index;
+use super::filter::BlockFilter;
+use super::index::BlockIndex;
 use super::properties::Properties;
 use super::search::Block;
 use super::tombstones;
@@ -106,7 +106,7 @@ pub struct IndexRow {
 /// Reads the index block of a table with `data_len` bytes of data blocks. What is wrong, if it is
 /// not sound.
 pub fn index_block(raw: &[u8], data_len: u64) -> Result<IndexBlock, &'static str> {
-    let index = Index::decode(raw, data_len).ok_or("an index that cannot be read")?;
+    let index = BlockIndex::decode(raw, data_len).ok_or("an index that cannot be read")?;
     let row = |i| {
         let ((offset, len), flags) = (index.place(i), index.flags(i));
         IndexRow {
@@ -137,7 +137,7 @@ pub struct FilterBlock {
 
 /// Reads a filter block. What is wrong, if it is not sound.
 pub fn filter_block(raw: &[u8]) -> Result<FilterBlock, &'static str> {
-    let f = Filter::decode(raw)?;
+    let f = BlockFilter::decode(raw)?;
     let (kind, fingerprints) = (f.kind() as u8, f.fingerprints());
     Ok(FilterBlock {
         kind,

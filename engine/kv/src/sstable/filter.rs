@@ -17,8 +17,9 @@
 //! (h & (segment_length - 1))`, the fingerprints at `a`, `b` and `c` XOR to the lowest bits of
 //! `h ^ (h >> 32)`.
 //!
-//! Invariants: [`Filter::decode`] accepts only sizes for which `a`, `b` and `c` are in bounds for
-//! every `h`: segments are aligned to their length, so XOR with less than that stays inside one.
+//! Invariants: [`BlockFilter::decode`] accepts only sizes for which `a`, `b` and `c` are in bounds
+//! for every `h`: segments are aligned to their length, so XOR with less than that stays inside
+//! one.
 
 use xorf::{BinaryFuse8, BinaryFuse16, Filter as _};
 
@@ -29,7 +30,7 @@ const HEADER: usize = 24;
 
 /// A filter held in memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Filter {
+pub(crate) struct BlockFilter {
     pub seed: u64,
     pub segment: u32,
     pub count: u32,
@@ -103,9 +104,9 @@ fn header(kind: FilterKind, seed: u64, [segment, count]: [u32; 2], prints: usize
     out
 }
 
-impl Filter {
+impl BlockFilter {
     /// Reads a filter block. What is wrong, if it is none.
-    pub fn decode(b: &[u8]) -> Result<Filter, &'static str> {
+    pub fn decode(b: &[u8]) -> Result<BlockFilter, &'static str> {
         if b.len() < HEADER || b[1..4] != [0; 3] {
             return Err("a filter that is cut off");
         }
@@ -127,7 +128,7 @@ impl Filter {
             ),
             _ => return Err("a filter of unknown kind"),
         };
-        Ok(Filter { seed, segment, count, prints })
+        Ok(BlockFilter { seed, segment, count, prints })
     }
 
     /// Whether the hash may be in the set: `false` is always right.
@@ -185,7 +186,7 @@ mod tests {
     fn members_are_found_and_strangers_mostly_not() {
         for n in [0, 1, 2, 3, 10, 1000, 100_000] {
             for (kind, most) in [(FilterKind::Fuse8, 0.006), (FilterKind::Fuse16, 0.0004)] {
-                let f = Filter::decode(&build(kind, &mut hashes(n)).unwrap()).unwrap();
+                let f = BlockFilter::decode(&build(kind, &mut hashes(n)).unwrap()).unwrap();
                 assert!(hashes(n).into_iter().all(|h| f.may_contain(h)), "{n} {kind:?}");
                 let wrong =
                     (n..n + 50_000).filter(|i| f.may_contain(key_hash(&i.to_le_bytes()))).count();
@@ -198,7 +199,8 @@ mod tests {
     fn the_query_is_the_crates_own() {
         let keys = hashes(5000);
         let theirs = BinaryFuse8::try_from(&keys).unwrap();
-        let ours = Filter::decode(&build(FilterKind::Fuse8, &mut keys.clone()).unwrap()).unwrap();
+        let ours =
+            BlockFilter::decode(&build(FilterKind::Fuse8, &mut keys.clone()).unwrap()).unwrap();
         assert!(hashes(100_000).iter().all(|h| theirs.contains(h) == ours.may_contain(*h)));
     }
 
@@ -208,7 +210,7 @@ mod tests {
             let mut b = build(FilterKind::Fuse8, &mut hashes(n)).unwrap();
             b[at] ^= 1 << bit;
             b.truncate(b.len() - cut.saturating_sub(20));
-            if let Ok(f) = Filter::decode(&b) {
+            if let Ok(f) = BlockFilter::decode(&b) {
                 for p in probes { f.may_contain(p); }
             }
         }

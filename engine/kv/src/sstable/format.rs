@@ -147,7 +147,7 @@ impl BlockHeader {
 
 /// A physical block whose checksum has been checked.
 #[derive(Clone, Copy)]
-pub struct Stored<'a> {
+pub struct StoredBlock<'a> {
     /// How long it is when decompressed.
     pub raw_len: usize,
     /// How it is stored.
@@ -156,9 +156,9 @@ pub struct Stored<'a> {
     pub bytes: &'a [u8],
 }
 
-debug_by!(Stored<'_>, "Stored", raw_len, codec);
+debug_by!(StoredBlock<'_>, "Stored", raw_len, codec);
 
-impl<'a> Stored<'a> {
+impl<'a> StoredBlock<'a> {
     /// Checks the block of `kind` that fills `block` and lies at `offset` of file `id`. What is
     /// wrong, if it is not sound.
     pub fn check(
@@ -166,7 +166,7 @@ impl<'a> Stored<'a> {
         kind: BlockKind,
         id: u64,
         offset: u64,
-    ) -> Result<Stored<'a>, &'static str> {
+    ) -> Result<StoredBlock<'a>, &'static str> {
         let h = BlockHeader::read(block)?;
         let bytes = &block[BLOCK_HEADER..];
         if bytes.len() != h.stored_len {
@@ -178,7 +178,7 @@ impl<'a> Stored<'a> {
         if h.kind != kind {
             return Err("a block of another kind");
         }
-        Ok(Stored { raw_len: h.raw_len, codec: h.codec, bytes })
+        Ok(StoredBlock { raw_len: h.raw_len, codec: h.codec, bytes })
     }
 
     /// Decompresses into `out`, which must be `raw_len` long.
@@ -245,13 +245,19 @@ impl Packer {
             None => (Compression::None, raw),
         };
         let len =
-            self.seal(out, offset, kind, &Stored { raw_len: raw.len(), codec, bytes: stored });
+            self.seal(out, offset, kind, &StoredBlock { raw_len: raw.len(), codec, bytes: stored });
         Ok((len, packed.is_none()))
     }
 
     /// Appends bytes that are stored as they are to be, with their header. Returns how many bytes
     /// that took.
-    pub fn seal(&self, out: &mut Vec<u8>, offset: u64, kind: BlockKind, block: &Stored<'_>) -> u32 {
+    pub fn seal(
+        &self,
+        out: &mut Vec<u8>,
+        offset: u64,
+        kind: BlockKind,
+        block: &StoredBlock<'_>,
+    ) -> u32 {
         let mut h = [0; BLOCK_HEADER];
         h[..4].copy_from_slice(&BLOCK_MAGIC);
         h[4] = kind as u8;

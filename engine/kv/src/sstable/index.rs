@@ -17,7 +17,7 @@
 //! Invariants in memory:
 //! - I1: heads are the 8 bytes after the common prefix; searching touches nothing else unless heads
 //!   are equal.
-//! - I2: every block lies within the file's data; [`Index::decode`] refuses anything else.
+//! - I2: every block lies within the file's data; [`BlockIndex::decode`] refuses anything else.
 //! - I3: a block is marked *barren* after it has been found to hold nothing but deletes. The mark
 //!   is not in the file: it is learnt, so that a cursor passes over the block the next time without
 //!   decoding it.
@@ -25,7 +25,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::search::lower_bound;
-use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::coding::{ByteReader, put_bytes, put_varint};
 use crate::base::key::{MAX_KEY_LEN, common_prefix, head};
 use crate::base::prefetch::fetch_line;
 
@@ -146,7 +146,7 @@ pub struct BlockInfo {
 const GROUP: usize = 64;
 
 /// The index in memory.
-pub(crate) struct Index {
+pub(crate) struct BlockIndex {
     prefix: Box<[u8]>,
     heads: Box<[u64]>,
     /// The last head of each group of [`GROUP`]: few enough to stay in the processor's nearest
@@ -163,16 +163,16 @@ pub(crate) struct Index {
     barren: Box<[AtomicU64]>,
 }
 
-impl Index {
+impl BlockIndex {
     /// Reads an index block of a table with `data_len` bytes of data blocks; `None` when it is not
     /// sound.
-    pub fn decode(block: &[u8], data_len: u64) -> Option<Index> {
-        Index::parse(block, data_len).filter(|i| i.end() == data_len)
+    pub fn decode(block: &[u8], data_len: u64) -> Option<BlockIndex> {
+        BlockIndex::parse(block, data_len).filter(|i| i.end() == data_len)
     }
 
     /// The same for a table with at most `data_len` bytes of data blocks.
-    fn parse(block: &[u8], data_len: u64) -> Option<Index> {
-        let mut r = Reader::new(block);
+    fn parse(block: &[u8], data_len: u64) -> Option<BlockIndex> {
+        let mut r = ByteReader::new(block);
         let n = r.len(r.remaining() / 4)?;
         let prefix = r.bytes().filter(|p| p.len() <= MAX_KEY_LEN)?;
         let mut heads = Vec::with_capacity(n);
@@ -201,7 +201,7 @@ impl Index {
         }
         let words = if flags.iter().any(|f| f & DENSE != 0) { n.div_ceil(64) } else { 0 };
         offsets.push(at);
-        (r.is_empty() && !continued).then(|| Index {
+        (r.is_empty() && !continued).then(|| BlockIndex {
             prefix: prefix.into(),
             tops: heads.chunks(GROUP).filter_map(|g| g.last().copied()).collect(),
             heads: heads.into(),
@@ -353,7 +353,7 @@ impl Index {
 /// The data blocks that a decoded index block tells of, which begins at `end` of its file at the
 /// latest; `None` when it is not sound.
 pub fn decode(block: &[u8], end: u64) -> Option<Vec<BlockInfo>> {
-    let index = Index::parse(block, end)?;
+    let index = BlockIndex::parse(block, end)?;
     Some((0..index.len()).map(|i| index.info(i)).collect())
 }
 
@@ -374,7 +374,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_an_index_or_refused(block: Vec<u8>, len in 0u64..100, key: Vec<u8>) {
-            if let Some(index) = Index::decode(&block, len) {
+            if let Some(index) = BlockIndex::decode(&block, len) {
                 prop_assert!(index.find(&key) <= index.len());
             }
         }
@@ -386,7 +386,7 @@ mod tests {
             let keys: Vec<Vec<u8>> = keys.into_iter().map(|k| [prefix.clone(), k].concat()).collect();
             let mut b = IndexBuilder::default();
             keys.iter().for_each(|k| b.add(k, None, 30, 1, 0));
-            let index = Index::decode(&b.finish(), 30 * keys.len() as u64).unwrap();
+            let index = BlockIndex::decode(&b.finish(), 30 * keys.len() as u64).unwrap();
             for probe in [probe.clone(), [prefix, probe].concat()] {
                 prop_assert_eq!(index.find(&probe), keys.partition_point(|k| *k < probe));
             }

@@ -18,7 +18,7 @@
 //! ```
 //! Invariants: [`Properties::decode`] of what [`Properties::encode`] gives is the same value.
 
-use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::coding::{ByteReader, put_bytes, put_varint};
 use crate::base::key::Seq;
 use crate::base::options::{Compression, FilterKind};
 
@@ -152,7 +152,7 @@ impl Properties {
             compression: Compression::None,
             ..Properties::default()
         };
-        let mut r = Reader::new(block);
+        let mut r = ByteReader::new(block);
         let mut last: &[u8] = &[];
         while !r.is_empty() {
             let (name, value) = (r.bytes()?, r.bytes()?);
@@ -168,7 +168,7 @@ impl Properties {
     fn set(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
         let text = || String::from_utf8(value.to_vec()).ok();
         let number = || {
-            let mut r = Reader::new(value);
+            let mut r = ByteReader::new(value);
             r.varint().filter(|_| r.is_empty())
         };
         match name {
@@ -215,12 +215,12 @@ impl Properties {
     pub(crate) fn pairs(block: &[u8]) -> Option<Vec<(&[u8], Property<'_>)>> {
         let known = Properties::decode(block)?;
         let numbers: Vec<&str> = known.numbers().iter().map(|n| n.0).collect();
-        let mut r = Reader::new(block);
+        let mut r = ByteReader::new(block);
         let mut pairs = vec![];
         while !r.is_empty() {
             let (name, value) = (r.bytes()?, r.bytes()?);
             let property = match std::str::from_utf8(name) {
-                Ok(n) if numbers.contains(&n) => Property::Number(Reader::new(value).varint()?),
+                Ok(n) if numbers.contains(&n) => Property::Number(ByteReader::new(value).varint()?),
                 Ok(
                     "hook.filter_prefix" | "hook.merge" | "hook.purge" | "hook.summary" | "writer",
                 ) => Property::Text(std::str::from_utf8(value).ok()?),
@@ -240,7 +240,7 @@ impl Properties {
 /// The same pairs, names ascending.
 fn sort_pairs(block: &[u8]) -> Vec<u8> {
     let mut pairs = vec![];
-    let mut r = Reader::new(block);
+    let mut r = ByteReader::new(block);
     while let (Some(name), Some(value)) = (r.bytes(), r.bytes()) {
         pairs.push((name, value));
     }

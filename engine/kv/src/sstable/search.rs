@@ -5,8 +5,8 @@
 //! parsed beyond the 16-byte header.
 //!
 //! Invariants:
-//! - S1: a [`Shape`] is only made by [`Block::new`], which checks that header, heads, offsets and
-//!   prefix lie within `end` bytes, and a [`Block`] only exists over at least `end` bytes. So a
+//! - S1: a [`BlockShape`] is only made by [`Block::new`], which checks that header, heads, offsets
+//!   and prefix lie within `end` bytes, and a [`Block`] only exists over at least `end` bytes. So a
 //!   head or an offset with an index below `n` (`n + 1`) is in bounds whatever the bytes say.
 //! - S2: what offsets and entries *say* is never trusted for memory safety: entries are cut out
 //!   with checked slicing. Even bytes that change after their validation (a map whose device rots)
@@ -25,7 +25,7 @@ use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::block::{HEADER, PLAIN, UNIFORM, WIDE};
-use crate::base::coding::{Reader, u32_at, u64_at};
+use crate::base::coding::{ByteReader, u32_at, u64_at};
 use crate::base::key::{Kind, MAX_KEY_LEN, MAX_SEQ, Trailer, head};
 use crate::base::prefetch::fetch_line;
 
@@ -59,7 +59,7 @@ pub(crate) fn prefetch(block: &[u8]) {
 
 /// Where the parts of a decoded block are: what a cursor keeps between its steps.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shape {
+pub(crate) struct BlockShape {
     n: usize,
     prefix_len: usize,
     /// Where the entries area begins: heads, offsets and prefix lie before it.
@@ -70,7 +70,7 @@ pub(crate) struct Shape {
     base: u64,
 }
 
-impl Shape {
+impl BlockShape {
     /// Length of the prefix that all keys share.
     #[inline]
     pub fn prefix_len(&self) -> usize {
@@ -86,7 +86,7 @@ impl Shape {
 
 /// One entry of a block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct BlockEntry<'a> {
     pub trailer: Trailer,
     /// Length of the key after the block's prefix.
     pub suffix_len: usize,
@@ -97,7 +97,7 @@ pub(crate) struct Entry<'a> {
     end: usize,
 }
 
-impl Entry<'_> {
+impl BlockEntry<'_> {
     /// Where the value lies in the block's bytes.
     #[inline]
     pub fn value_range(&self) -> Range<u32> {
@@ -105,14 +105,14 @@ impl Entry<'_> {
     }
 }
 
-const NO_ENTRY: Entry<'static> =
-    Entry { trailer: Trailer(0), suffix_len: 0, rest: &[], value: &[], end: 0 };
+const NO_ENTRY: BlockEntry<'static> =
+    BlockEntry { trailer: Trailer(0), suffix_len: 0, rest: &[], value: &[], end: 0 };
 
 /// A view of a decoded block.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'a> {
     bytes: &'a [u8],
-    shape: Shape,
+    shape: BlockShape,
 }
 
 impl<'a> Block<'a> {
@@ -126,23 +126,29 @@ impl<'a> Block<'a> {
         let flags = header[6];
         let offset_len = if flags & WIDE != 0 { 4 } else { 2 };
         let end = HEADER + 8 * n + offset_len * (n + 1) + prefix_len;
-        let shape =
-            Shape { n, prefix_len, end, flags, width: header[7] as usize, base: u64_at(header, 8) };
+        let shape = BlockShape {
+            n,
+            prefix_len,
+            end,
+            flags,
+            width: header[7] as usize,
+            base: u64_at(header, 8),
+        };
         (end <= bytes.len() && bytes.len() <= u32::MAX as usize).then_some(Block { bytes, shape })
     }
 
     /// The view whose shape was kept; an empty one when `bytes` is too short for it.
     #[inline]
-    pub fn resume(bytes: &'a [u8], shape: Shape) -> Block<'a> {
+    pub fn resume(bytes: &'a [u8], shape: BlockShape) -> Block<'a> {
         if shape.end <= bytes.len() {
             Block { bytes, shape }
         } else {
-            Block { bytes: &[], shape: Shape::default() }
+            Block { bytes: &[], shape: BlockShape::default() }
         }
     }
 
     #[inline]
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> BlockShape {
         self.shape
     }
 
@@ -222,7 +228,7 @@ impl<'a> Block<'a> {
     }
 
     #[inline]
-    fn decode(&self, i: usize) -> Option<Entry<'a>> {
+    fn decode(&self, i: usize) -> Option<BlockEntry<'a>> {
         if i >= self.shape.n {
             return None;
         }
@@ -239,17 +245,17 @@ impl<'a> Block<'a> {
             // Nearly always one byte.
             Some(&b) if b < 0x80 => (b as usize, 1),
             _ => {
-                let mut r = Reader::new(bytes);
+                let mut r = ByteReader::new(bytes);
                 (r.len(MAX_KEY_LEN)?, r.position())
             }
         };
         let (rest, value) = bytes[at..].split_at_checked(suffix_len.saturating_sub(8))?;
-        Some(Entry { trailer, suffix_len, rest, value, end })
+        Some(BlockEntry { trailer, suffix_len, rest, value, end })
     }
 
     /// Entry `i`.
     #[inline]
-    pub fn entry(&self, i: usize) -> Entry<'a> {
+    pub fn entry(&self, i: usize) -> BlockEntry<'a> {
         self.decode(i).unwrap_or(NO_ENTRY)
     }
 
@@ -286,7 +292,7 @@ impl<'a> Block<'a> {
 
     /// Orders the key of entry `e`, whose head equals that of `suffix`, against `suffix`.
     #[inline]
-    fn settle(e: &Entry<'a>, suffix: &[u8]) -> Ordering {
+    fn settle(e: &BlockEntry<'a>, suffix: &[u8]) -> Ordering {
         match suffix.get(8..) {
             Some(rest) if e.suffix_len >= 8 => e.rest.cmp(rest),
             _ => e.suffix_len.cmp(&suffix.len()),

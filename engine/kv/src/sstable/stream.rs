@@ -92,7 +92,7 @@ mod tests {
     use crate::cache::Cache;
     use crate::env::mem::MemEnv;
     use crate::env::{Env, FileMap, ReadFile};
-    use crate::sstable::{TableOptions, TableWriter};
+    use crate::sstable::{TableWriter, WriterOptions};
 
     /// A file that notes what it is asked for ahead.
     struct Noting {
@@ -118,10 +118,10 @@ mod tests {
     /// A table of some 4 MiB.
     fn table() -> (Arc<Noting>, Arc<Table>) {
         let (env, path) = (MemEnv::new(1), Path::new("/t"));
-        let options = TableOptions {
+        let options = WriterOptions {
             block_size: 4032,
             compression: Compression::None,
-            ..TableOptions::default()
+            ..WriterOptions::default()
         };
         let mut w = TableWriter::new(env.create(path).unwrap(), path, 3, options);
         (0..40_000u32)

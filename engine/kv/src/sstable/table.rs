@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::cursor::TableCursor;
-use super::filter::Filter;
-use super::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer, Stored};
-use super::index::{BlockInfo, CONTINUES, Index, RAW};
+use super::filter::BlockFilter;
+use super::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer, StoredBlock};
+use super::index::{BlockIndex, BlockInfo, CONTINUES, RAW};
 use super::properties::Properties;
 use super::search::{Block, prefetch};
 use super::tombstones;
@@ -35,7 +35,7 @@ use crate::base::options::Compression;
 use crate::base::reads::ReadCounters;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::Fragments;
-use crate::cache::{Cache, Frame, FrameRef, Slots};
+use crate::cache::{Cache, CacheFrame, CacheSlots, FrameRef};
 use crate::env::{FileMap, ReadFile};
 
 /// An open table.
@@ -44,8 +44,8 @@ pub struct Table {
     pub(super) path: PathBuf,
     pub(super) id: u64,
     cache: Arc<Cache>,
-    slots: Arc<Slots>,
-    pub(super) index: Index,
+    slots: Arc<CacheSlots>,
+    pub(super) index: BlockIndex,
     /// Where blocks are served or decoded from it. The table needs no open file for that.
     map: Option<Arc<dyn FileMap>>,
     /// Whether some block may be served from the map, when `maps` say so.
@@ -53,7 +53,7 @@ pub struct Table {
     maps: Arc<Maps>,
     /// Per block, whether it was found sound in the map.
     checked: Box<[AtomicU64]>,
-    pub(super) filter: Option<Filter>,
+    pub(super) filter: Option<BlockFilter>,
     /// Whether there was a filter that is not asked.
     pub(super) filter_forgotten: bool,
     tombstones: Arc<Fragments>,
@@ -89,7 +89,7 @@ impl Maps {
 }
 
 /// A physical block of a file that is about to be read.
-pub(super) struct Place<'a> {
+pub(super) struct BlockPlace<'a> {
     pub file: &'a dyn ReadFile,
     pub path: &'a Path,
     pub id: u64,
@@ -98,7 +98,7 @@ pub(super) struct Place<'a> {
     pub len: usize,
 }
 
-impl Place<'_> {
+impl BlockPlace<'_> {
     /// An error about this block.
     pub fn corrupt(&self, what: &str) -> Error {
         Error::corruption(what).at(self.path, self.offset).block(self.kind.name())
@@ -109,10 +109,10 @@ impl Place<'_> {
     pub fn stored<R>(
         &self,
         map: Option<&[u8]>,
-        f: impl FnOnce(Stored<'_>) -> Result<R, &'static str>,
+        f: impl FnOnce(StoredBlock<'_>) -> Result<R, &'static str>,
     ) -> Result<R> {
         let check = |block: &[u8]| {
-            Stored::check(block, self.kind, self.id, self.offset)
+            StoredBlock::check(block, self.kind, self.id, self.offset)
                 .and_then(f)
                 .map_err(|e| self.corrupt(e))
         };
@@ -171,36 +171,36 @@ pub fn block_entries(
 }
 
 /// Where a block's decoded bytes are while they are looked at.
-pub(super) enum Held<'g> {
-    Guarded(&'g Frame),
+pub(super) enum HeldBlock<'g> {
+    Guarded(&'g CacheFrame),
     Map(&'g [u8]),
     Owned(FrameRef),
 }
 
-impl Held<'_> {
+impl HeldBlock<'_> {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Held::Guarded(f) => f,
-            Held::Map(b) => b,
-            Held::Owned(f) => f,
+            HeldBlock::Guarded(f) => f,
+            HeldBlock::Map(b) => b,
+            HeldBlock::Owned(f) => f,
         }
     }
 }
 
 /// An entry that a point read found.
-pub struct Hit<'g> {
+pub struct TableHit<'g> {
     /// Sequence number and kind.
     pub trailer: Trailer,
     table: &'g Table,
     block: usize,
-    held: Held<'g>,
+    held: HeldBlock<'g>,
     value: Range<u32>,
 }
 
-debug_by!(Hit<'_>, "Hit", trailer, block);
+debug_by!(TableHit<'_>, "Hit", trailer, block);
 
-impl Hit<'_> {
+impl TableHit<'_> {
     /// The value: empty for deletes.
     #[inline]
     pub fn value(&self) -> &[u8] {
@@ -210,9 +210,9 @@ impl Hit<'_> {
     /// The value, held without the guard.
     pub fn pin(&self) -> TableValue {
         match &self.held {
-            Held::Guarded(f) => TableValue::frame(f.to_ref(), self.value.clone()),
-            Held::Owned(f) => TableValue::frame(f.clone(), self.value.clone()),
-            Held::Map(_) => self.table.map_value(self.block, self.value.clone()),
+            HeldBlock::Guarded(f) => TableValue::frame(f.to_ref(), self.value.clone()),
+            HeldBlock::Owned(f) => TableValue::frame(f.clone(), self.value.clone()),
+            HeldBlock::Map(_) => self.table.map_value(self.block, self.value.clone()),
         }
     }
 }
@@ -231,12 +231,12 @@ pub(super) fn part(bytes: &[u8], range: Range<usize>) -> &[u8] {
 
 /// A value that holds what it lies in.
 #[derive(Clone)]
-pub struct TableValue(Owner);
+pub struct TableValue(TableOwner);
 
 debug_by!(TableValue, "TableValue");
 
 #[derive(Clone)]
-enum Owner {
+enum TableOwner {
     Frame(FrameRef, Range<u32>),
     Map(Arc<dyn FileMap>, Range<u64>),
     Copy(Arc<[u8]>),
@@ -244,11 +244,11 @@ enum Owner {
 
 impl TableValue {
     pub(super) fn frame(frame: FrameRef, value: Range<u32>) -> TableValue {
-        TableValue(Owner::Frame(frame, value))
+        TableValue(TableOwner::Frame(frame, value))
     }
 
     pub(super) fn copy(value: &[u8]) -> TableValue {
-        TableValue(Owner::Copy(value.into()))
+        TableValue(TableOwner::Copy(value.into()))
     }
 }
 
@@ -258,9 +258,9 @@ impl Deref for TableValue {
     #[inline]
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Owner::Frame(f, r) => part(f, r.start as usize..r.end as usize),
-            Owner::Map(m, r) => part(m.bytes(), r.start as usize..r.end as usize),
-            Owner::Copy(b) => b,
+            TableOwner::Frame(f, r) => part(f, r.start as usize..r.end as usize),
+            TableOwner::Map(m, r) => part(m.bytes(), r.start as usize..r.end as usize),
+            TableOwner::Copy(b) => b,
         }
     }
 }
@@ -317,7 +317,7 @@ impl Table {
         let mut f = [0; FOOTER];
         file.read_at(offset, &mut f)?;
         let footer = Footer::decode(&f, path, id, offset)?;
-        let part = |kind, offset, len: u32| Place {
+        let part = |kind, offset, len: u32| BlockPlace {
             file: &*file,
             path,
             id,
@@ -327,11 +327,12 @@ impl Table {
         };
         let properties = part(BlockKind::Properties, footer.properties_at(), footer.properties_len)
             .raw(|b| Properties::decode(b).ok_or("properties that cannot be read"))?;
-        let index = part(BlockKind::Index, footer.index_at(), footer.index_len)
-            .raw(|b| Index::decode(b, footer.data_len).ok_or("an index that cannot be read"))?;
+        let index = part(BlockKind::Index, footer.index_at(), footer.index_len).raw(|b| {
+            BlockIndex::decode(b, footer.data_len).ok_or("an index that cannot be read")
+        })?;
         let filter = match footer.filter_len {
             0 => None,
-            len => Some(part(BlockKind::Filter, footer.data_len, len).raw(Filter::decode)?),
+            len => Some(part(BlockKind::Filter, footer.data_len, len).raw(BlockFilter::decode)?),
         };
         let tombstones = match footer.tombstones_len {
             0 => Arc::default(),
@@ -347,7 +348,7 @@ impl Table {
         } else {
             Box::default()
         };
-        let slots = Arc::new(Slots::new(index.len()));
+        let slots = Arc::new(CacheSlots::new(index.len()));
         let path = path.to_path_buf();
         Ok(Arc::new(Table {
             file,
@@ -414,7 +415,7 @@ impl Table {
         hash: Option<u64>,
         read: Seq,
         guard: &'g Guard,
-    ) -> Result<Option<Hit<'g>>> {
+    ) -> Result<Option<TableHit<'g>>> {
         if hash.is_some_and(|h| !self.may_contain(h)) {
             return Ok(None);
         }
@@ -486,10 +487,10 @@ impl Table {
     fn find_in<'g>(
         &'g self,
         i: usize,
-        held: Held<'g>,
+        held: HeldBlock<'g>,
         key: &[u8],
         at: Trailer,
-    ) -> Result<(Option<Hit<'g>>, bool)> {
+    ) -> Result<(Option<TableHit<'g>>, bool)> {
         prefetch(held.bytes());
         let Some(block) = Block::new(held.bytes()) else {
             return Err(self.place(i).corrupt("a data block that is cut off"));
@@ -503,7 +504,7 @@ impl Table {
         if trailer > at {
             return Ok((None, false));
         }
-        Ok((Some(Hit { trailer, table: self, block: i, held, value }), false))
+        Ok((Some(TableHit { trailer, table: self, block: i, held, value }), false))
     }
 
     /// Goes on behind block `i`, whose last key goes on in the next one and which has nothing at or
@@ -515,7 +516,7 @@ impl Table {
         key: &[u8],
         at: Trailer,
         guard: &'g Guard,
-    ) -> Result<Option<Hit<'g>>> {
+    ) -> Result<Option<TableHit<'g>>> {
         let i = self.seek_run(i + 1, |b| {
             let held = self.block(b, guard)?;
             let block = Block::new(held.bytes())
@@ -548,19 +549,19 @@ impl Table {
 
     /// The decoded block `i`.
     #[inline]
-    fn block<'g>(&'g self, i: usize, guard: &'g Guard) -> Result<Held<'g>> {
+    fn block<'g>(&'g self, i: usize, guard: &'g Guard) -> Result<HeldBlock<'g>> {
         if self.is_mapped(i) {
-            return Ok(Held::Map(self.mapped_bytes(self.mapped_block(i)?)));
+            return Ok(HeldBlock::Map(self.mapped_bytes(self.mapped_block(i)?)));
         }
         match self.slots.get(i, guard) {
-            Some(frame) => Ok(Held::Guarded(frame)),
-            None => self.load(i).map(Held::Owned),
+            Some(frame) => Ok(HeldBlock::Guarded(frame)),
+            None => self.load(i).map(HeldBlock::Owned),
         }
     }
 
-    pub(super) fn place(&self, i: usize) -> Place<'_> {
+    pub(super) fn place(&self, i: usize) -> BlockPlace<'_> {
         let (offset, len) = self.index.place(i);
-        Place {
+        BlockPlace {
             file: &*self.file,
             path: &self.path,
             id: self.id,
@@ -674,7 +675,7 @@ impl Table {
     pub(super) fn map_value(&self, i: usize, value: Range<u32>) -> TableValue {
         let start = self.index.place(i).0 + BLOCK_HEADER as u64;
         match &self.map {
-            Some(map) => TableValue(Owner::Map(
+            Some(map) => TableValue(TableOwner::Map(
                 map.clone(),
                 start + value.start as u64..start + value.end as u64,
             )),
@@ -732,7 +733,7 @@ impl Table {
     /// Bytes of memory pinned by index, filter, tombstones, properties and slots, not counting
     /// cached blocks.
     pub fn memory(&self) -> usize {
-        let filter = self.filter.as_ref().map_or(0, Filter::memory);
+        let filter = self.filter.as_ref().map_or(0, BlockFilter::memory);
         let blocks = 8 * self.index.len() + 8 * self.checked.len();
         size_of::<Table>()
             + self.index.memory()

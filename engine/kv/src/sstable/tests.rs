@@ -75,7 +75,7 @@ fn open(bytes: &[u8], map: bool) -> Result<Arc<Table>> {
 }
 
 fn write(
-    options: &TableOptions,
+    options: &WriterOptions,
     entries: &[Entry],
     tombstones: &Fragments,
 ) -> (Vec<u8>, TableFacts) {
@@ -84,7 +84,7 @@ fn write(
 
 fn write_as(
     id: u64,
-    options: &TableOptions,
+    options: &WriterOptions,
     entries: &[Entry],
     tombstones: &Fragments,
 ) -> (Vec<u8>, TableFacts) {
@@ -209,7 +209,7 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
     })
 }
 
-fn options() -> impl Strategy<Value = TableOptions> {
+fn options() -> impl Strategy<Value = WriterOptions> {
     let filter =
         prop::sample::select(vec![FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]);
     (
@@ -218,7 +218,7 @@ fn options() -> impl Strategy<Value = TableOptions> {
         filter,
         prop::option::of(0usize..5),
     )
-        .prop_map(|(block_size, lz4, filter, prefix)| TableOptions {
+        .prop_map(|(block_size, lz4, filter, prefix)| WriterOptions {
             block_size,
             compression: if lz4 { Compression::Lz4 } else { Compression::None },
             filter,
@@ -228,11 +228,11 @@ fn options() -> impl Strategy<Value = TableOptions> {
             created_micros: 11,
             tree: 3,
             level: 2,
-            ..TableOptions::default()
+            ..WriterOptions::default()
         })
 }
 
-fn hash_of(options: &TableOptions, key: &[u8]) -> u64 {
+fn hash_of(options: &WriterOptions, key: &[u8]) -> u64 {
     key_hash(&key[..options.filter_prefix.as_ref().map_or(key.len(), |p| p.prefix_len(key))])
 }
 
@@ -327,7 +327,7 @@ proptest! {
             prop_assert_eq!(b.offset, end);
             let h = format::BlockHeader::read(&bytes[end as usize..]).unwrap();
             prop_assert_eq!((h.stored_len + format::BLOCK_HEADER) as u32, b.len);
-            let stored = format::Stored::check(&bytes[b.offset as usize..][..b.len as usize], h.kind, ID, b.offset).unwrap();
+            let stored = format::StoredBlock::check(&bytes[b.offset as usize..][..b.len as usize], h.kind, ID, b.offset).unwrap();
             let prefix = usize::from(u16::from_le_bytes(stored.to_vec().unwrap()[4..6].try_into().unwrap()));
             prop_assert!(counted(h.raw_len, prefix, options.block_size) <= options.block_size || b.entries == 1);
             prop_assert_eq!(table.offset_of(&b.separator) <= b.offset, true);
@@ -344,7 +344,7 @@ fn keys_that_share_a_long_beginning_share_blocks() {
         ([&row[..], &i.to_be_bytes()].concat(), Trailer::new(7, Kind::Put), vec![b'v'; 10])
     };
     let entries: Vec<Entry> = (0..300).map(entry).collect();
-    let (bytes, facts) = write(&TableOptions::default(), &entries, &Fragments::default());
+    let (bytes, facts) = write(&WriterOptions::default(), &entries, &Fragments::default());
     let table = open(&bytes, true).unwrap();
     let blocks = table.blocks().count();
     assert!(
@@ -363,12 +363,12 @@ fn keys_that_share_a_long_beginning_share_blocks() {
 
 #[test]
 fn a_file_can_be_walked_without_its_index() {
-    let options = TableOptions { block_size: 512, ..TableOptions::default() };
+    let options = WriterOptions { block_size: 512, ..WriterOptions::default() };
     let (bytes, _) = write(&options, &small(100), &some_tombstones());
     let (mut at, mut found, mut kinds) = (0, vec![], vec![]);
     while let Ok(h) = format::BlockHeader::read(&bytes[at..]) {
         let end = at + format::BLOCK_HEADER + h.stored_len;
-        let raw = format::Stored::check(&bytes[at..end], h.kind, ID, at as u64)
+        let raw = format::StoredBlock::check(&bytes[at..end], h.kind, ID, at as u64)
             .unwrap()
             .to_vec()
             .unwrap();
@@ -423,7 +423,7 @@ fn assert_placed(e: &Error) {
 #[test]
 fn every_flipped_bit_is_found() {
     for compression in [Compression::None, Compression::Lz4] {
-        let options = TableOptions { block_size: 512, compression, ..TableOptions::default() };
+        let options = WriterOptions { block_size: 512, compression, ..WriterOptions::default() };
         let (bytes, _) = write(&options, &small(60), &some_tombstones());
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
@@ -438,7 +438,7 @@ fn every_flipped_bit_is_found() {
 #[test]
 fn every_truncation_is_found() {
     let (bytes, _) = write(
-        &TableOptions { block_size: 512, ..TableOptions::default() },
+        &WriterOptions { block_size: 512, ..WriterOptions::default() },
         &small(60),
         &some_tombstones(),
     );
@@ -452,7 +452,7 @@ fn a_damaged_block_spares_the_others() {
     for (map, compression) in
         [(true, Compression::None), (false, Compression::None), (true, Compression::Lz4)]
     {
-        let options = TableOptions { block_size: 512, compression, ..TableOptions::default() };
+        let options = WriterOptions { block_size: 512, compression, ..WriterOptions::default() };
         let entries = small(200);
         let (mut bytes, _) = write(&options, &entries, &Fragments::default());
         let bad = open(&bytes, map).unwrap().blocks().nth(1).unwrap();
@@ -492,8 +492,11 @@ fn a_damaged_block_spares_the_others() {
 
 #[test]
 fn blocks_in_the_wrong_place_are_refused() {
-    let options =
-        TableOptions { block_size: 512, compression: Compression::None, ..TableOptions::default() };
+    let options = WriterOptions {
+        block_size: 512,
+        compression: Compression::None,
+        ..WriterOptions::default()
+    };
     let entries: Vec<Entry> = (0..60)
         .map(|i| (format!("k{i:03}").into_bytes(), Trailer::new(1, Kind::Put), vec![7; 100]))
         .collect();
@@ -518,7 +521,7 @@ fn blocks_in_the_wrong_place_are_refused() {
 
 #[test]
 fn a_newer_version_is_incompatible() {
-    let (mut bytes, _) = write(&TableOptions::default(), &small(10), &Fragments::default());
+    let (mut bytes, _) = write(&WriterOptions::default(), &small(10), &Fragments::default());
     let at = bytes.len() - 12;
     bytes[at] = 2;
     let e = open(&bytes, true).err().unwrap();
@@ -546,7 +549,7 @@ fn resealed(mut bytes: Vec<u8>, kind: format::BlockKind, change: impl Fn(&mut [u
 
 #[test]
 fn verification_finds_flags_and_kinds_that_are_only_told_wrongly() {
-    let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let options = WriterOptions { compression: Compression::None, ..WriterOptions::default() };
     let (bytes, _) = write(&options, &small(3), &Fragments::default());
     assert!(open(&bytes, false).unwrap().verify(None, |_| ()).is_ok());
     let not_raw =
@@ -566,7 +569,7 @@ fn verification_finds_flags_and_kinds_that_are_only_told_wrongly() {
 
 #[test]
 fn entries_out_of_order_are_refused() {
-    let mut w = TableWriter::new(Box::new(Disk::default()), path(), ID, TableOptions::default());
+    let mut w = TableWriter::new(Box::new(Disk::default()), path(), ID, WriterOptions::default());
     w.add(b"b", Trailer::new(5, Kind::Put), b"").unwrap();
     w.add(b"b", Trailer::new(4, Kind::Put), b"").unwrap();
     for (key, t) in [
@@ -586,8 +589,11 @@ fn a_block_is_copied_only_where_its_separator_is_true() {
     let entries: Vec<Entry> = (0..60)
         .map(|i| (format!("k{i:03}").into_bytes(), Trailer::new(1, Kind::Put), vec![7; 100]))
         .collect();
-    let options =
-        TableOptions { block_size: 512, compression: Compression::None, ..TableOptions::default() };
+    let options = WriterOptions {
+        block_size: 512,
+        compression: Compression::None,
+        ..WriterOptions::default()
+    };
     let copy_all = |bytes: &[u8]| -> Result<Vec<u8>> {
         let table = open(bytes, true)?;
         let disk = Disk::default();
@@ -630,7 +636,7 @@ fn a_block_is_copied_only_where_its_separator_is_true() {
 
 #[test]
 fn bounds_and_counts_include_the_tombstones() {
-    let (bytes, facts) = write(&TableOptions::default(), &small(60), &some_tombstones());
+    let (bytes, facts) = write(&WriterOptions::default(), &small(60), &some_tombstones());
     assert_eq!((&facts.first_key[..], &facts.last_key[..]), (&b"a"[..], &b"zzz"[..]));
     assert_eq!((facts.min_seq, facts.max_seq, facts.oldest_tombstone_micros), (3, 2000, Some(5)));
     assert_eq!(facts.range_deletes, some_tombstones().to_tombstones().count() as u64);
@@ -638,10 +644,10 @@ fn bounds_and_counts_include_the_tombstones() {
     assert_eq!(entries, small(60));
     assert_eq!(tombstones, some_tombstones());
     assert_eq!(Properties::decode(&p.encode()), Some(p));
-    let (bytes, facts) = write(&TableOptions::default(), &[], &some_tombstones());
+    let (bytes, facts) = write(&WriterOptions::default(), &[], &some_tombstones());
     assert_eq!((&facts.first_key[..], facts.entries), (&b"a"[..], 0));
     assert!(read_everything(bytes, false).unwrap().0.is_empty());
-    let (bytes, _) = write(&TableOptions::default(), &[], &Fragments::default());
+    let (bytes, _) = write(&WriterOptions::default(), &[], &Fragments::default());
     assert!(read_everything(bytes, true).unwrap().0.is_empty());
 }
 
@@ -659,7 +665,7 @@ fn a_key_with_versions_over_many_blocks() {
         }),
     );
     let (bytes, _) = write(
-        &TableOptions { block_size: 512, ..TableOptions::default() },
+        &WriterOptions { block_size: 512, ..WriterOptions::default() },
         &entries,
         &Fragments::default(),
     );

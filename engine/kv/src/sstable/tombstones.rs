@@ -8,7 +8,7 @@
 //! Invariants: fragments are sorted, disjoint and not empty, sequence numbers strictly go down;
 //! [`decode`] refuses anything else.
 
-use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::coding::{ByteReader, put_bytes, put_varint};
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQ, Seq};
 use crate::base::tombstone::{Fragment, Fragments};
 
@@ -31,7 +31,7 @@ pub(crate) fn encode(fragments: &Fragments) -> Vec<u8> {
 
 /// The fragments of a decoded tombstone block; `None` when the block is not sound.
 pub fn decode(block: &[u8]) -> Option<Fragments> {
-    let mut r = Reader::new(block);
+    let mut r = ByteReader::new(block);
     let n = r.len(r.remaining() / 4)?;
     let mut fragments = Vec::with_capacity(n);
     for _ in 0..n {

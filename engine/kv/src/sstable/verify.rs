@@ -34,7 +34,7 @@ pub struct VerifyReport {
 }
 
 /// What is carried from block to block.
-struct Walk<'a> {
+struct VerifyWalk<'a> {
     prefix: Option<&'a dyn FilterPrefix>,
     seen: Properties,
     first: bool,
@@ -74,7 +74,7 @@ impl Table {
     ) -> VerifyReport {
         let filter_checked = self.filter.is_some()
             && prefix.map_or("", |p| p.name()) == self.properties().filter_prefix;
-        let mut walk = Walk {
+        let mut walk = VerifyWalk {
             prefix,
             seen: Properties { min_seq: Seq::MAX, ..Properties::default() },
             first: true,
@@ -137,7 +137,13 @@ impl Table {
         e.keys(&first, &self.index.info(i).separator)
     }
 
-    fn verify_block(&self, i: usize, raw: &[u8], filter: bool, walk: &mut Walk<'_>) -> Result<()> {
+    fn verify_block(
+        &self,
+        i: usize,
+        raw: &[u8],
+        filter: bool,
+        walk: &mut VerifyWalk<'_>,
+    ) -> Result<()> {
         let bad = |what: &str| self.place(i).corrupt(what);
         let block = Block::new(raw).ok_or_else(|| bad("a data block that is cut off"))?;
         let info = self.index.info(i);
@@ -187,7 +193,7 @@ impl Table {
         Ok(())
     }
 
-    fn verify_properties(&self, mut walk: Walk<'_>) -> Result<()> {
+    fn verify_properties(&self, mut walk: VerifyWalk<'_>) -> Result<()> {
         let (p, seen) = (self.properties(), &mut walk.seen);
         if let (Some(a), Some(z)) =
             (self.tombstones().as_slice().first(), self.tombstones().as_slice().last())
@@ -243,7 +249,7 @@ impl Table {
     }
 }
 
-impl Walk<'_> {
+impl VerifyWalk<'_> {
     /// Takes in the entry whose key is in `key`.
     fn count(&mut self, trailer: Trailer, value_len: usize) {
         let s = &mut self.seen;

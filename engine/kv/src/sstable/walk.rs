@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer, Stored};
+use super::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer, StoredBlock};
 use crate::base::error::{Error, Result};
 use crate::env::ReadFile;
 
@@ -22,8 +22,8 @@ const CHEAP: u64 = 8 << 10;
 
 /// A piece of a table file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// A sound block: [`Walk::raw`] has its content until the next step.
+pub enum TablePiece {
+    /// A sound block: [`TableWalk::raw`] has its content until the next step.
     Block {
         /// Offset in the file.
         offset: u64,
@@ -50,13 +50,13 @@ pub enum Piece {
     },
 }
 
-impl Piece {
+impl TablePiece {
     /// Bytes that it takes in the file.
     pub fn len(&self) -> u64 {
         match self {
-            Piece::Block { header, .. } => (BLOCK_HEADER + header.stored_len) as u64,
-            Piece::Damage { len, .. } => *len,
-            Piece::Footer { .. } => FOOTER as u64,
+            TablePiece::Block { header, .. } => (BLOCK_HEADER + header.stored_len) as u64,
+            TablePiece::Damage { len, .. } => *len,
+            TablePiece::Footer { .. } => FOOTER as u64,
         }
     }
 
@@ -67,7 +67,7 @@ impl Piece {
 }
 
 /// A walk through the pieces of one file.
-pub struct Walk {
+pub struct TableWalk {
     file: Arc<dyn ReadFile>,
     path: PathBuf,
     id: u64,
@@ -80,14 +80,14 @@ pub struct Walk {
     budget: u64,
 }
 
-debug_by!(Walk, "Walk", path, offset);
+debug_by!(TableWalk, "Walk", path, offset);
 
-impl Walk {
+impl TableWalk {
     /// A walk through `file`, which is table `id`; `path` is for errors.
     ///
     /// # Errors
     /// What the file says.
-    pub fn new(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Walk> {
+    pub fn new(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<TableWalk> {
         let mut footer = None;
         if let Some(at) = file.len().checked_sub(FOOTER as u64) {
             let mut f = [0; FOOTER];
@@ -95,7 +95,15 @@ impl Walk {
             footer = Footer::decode(&f, path, id, at).ok();
         }
         let budget = file.len().saturating_mul(4);
-        Ok(Walk { file, path: path.to_path_buf(), id, offset: 0, block: vec![], footer, budget })
+        Ok(TableWalk {
+            file,
+            path: path.to_path_buf(),
+            id,
+            offset: 0,
+            block: vec![],
+            footer,
+            budget,
+        })
     }
 
     /// The footer, when it is sound.
@@ -131,7 +139,7 @@ impl Walk {
         block.resize(BLOCK_HEADER + h.stored_len, 0);
         self.file.read_at(offset, &mut block)?;
         self.block = block;
-        Ok(Stored::check(&self.block, h.kind, self.id, offset).map(|_| ()))
+        Ok(StoredBlock::check(&self.block, h.kind, self.id, offset).map(|_| ()))
     }
 
     /// The first place at or after `offset` with a sound block, or else the end of blocks.
@@ -171,19 +179,19 @@ impl Walk {
     /// # Errors
     /// What the file says.
     #[allow(clippy::should_implement_trait)] // it lends the block
-    pub fn next(&mut self) -> Result<Option<Piece>> {
+    pub fn next(&mut self) -> Result<Option<TablePiece>> {
         let (offset, end) = (self.offset, self.end());
         if offset >= end {
             self.offset = self.file.len();
             let footer = self.footer.filter(|_| offset == end);
-            return Ok(footer.map(|footer| Piece::Footer { offset, footer }));
+            return Ok(footer.map(|footer| TablePiece::Footer { offset, footer }));
         }
         let header = self.header(offset)?;
         let reason = match header {
             Ok(h) => match self.load(offset, h)? {
                 Ok(()) => {
                     self.offset += (BLOCK_HEADER + h.stored_len) as u64;
-                    return Ok(Some(Piece::Block { offset, header: h }));
+                    return Ok(Some(TablePiece::Block { offset, header: h }));
                 }
                 Err(reason) => reason,
             },
@@ -195,7 +203,7 @@ impl Walk {
             let next = offset + (BLOCK_HEADER + h.stored_len) as u64;
             if next == end || self.header(next)?.is_ok() {
                 self.offset = next;
-                return Ok(Some(Piece::Damage {
+                return Ok(Some(TablePiece::Damage {
                     offset,
                     len: next - offset,
                     reason,
@@ -204,16 +212,16 @@ impl Walk {
             }
         }
         self.offset = self.find(offset + 1)?;
-        Ok(Some(Piece::Damage { offset, len: self.offset - offset, reason, header: None }))
+        Ok(Some(TablePiece::Damage { offset, len: self.offset - offset, reason, header: None }))
     }
 
-    /// The decoded content of the block that [`next`](Walk::next) gave last.
+    /// The decoded content of the block that [`next`](TableWalk::next) gave last.
     ///
     /// # Errors
     /// `Corruption` for a block that does not decompress.
     pub fn raw(&self, offset: u64, header: BlockHeader) -> Result<Vec<u8>> {
         let bad = |what| Error::corruption(what).at(&self.path, offset).block(header.kind.name());
-        Stored::check(&self.block, header.kind, self.id, offset)
+        StoredBlock::check(&self.block, header.kind, self.id, offset)
             .and_then(|s| s.to_vec())
             .map_err(bad)
     }
@@ -225,7 +233,7 @@ mod tests {
     use crate::base::key::{Kind, Trailer};
     use crate::env::Env;
     use crate::env::mem::MemEnv;
-    use crate::sstable::{TableOptions, TableWriter};
+    use crate::sstable::{TableWriter, WriterOptions};
     use proptest::prelude::*;
 
     fn table(env: &dyn Env) -> Vec<u8> {
@@ -234,7 +242,7 @@ mod tests {
             env.create(path).unwrap(),
             path,
             3,
-            TableOptions { block_size: 512, ..Default::default() },
+            WriterOptions { block_size: 512, ..Default::default() },
         );
         (0..200u32).for_each(|i| {
             w.add(&i.to_be_bytes(), Trailer::new(i as u64, Kind::Put), &[i as u8; 20]).unwrap()
@@ -259,10 +267,10 @@ mod tests {
             f.append(&bytes).unwrap();
             drop(f);
             let walk = |path: &Path| {
-                let mut w = Walk::new(env.open_read(path, false).unwrap(), path, 3).unwrap();
+                let mut w = TableWalk::new(env.open_read(path, false).unwrap(), path, 3).unwrap();
                 let mut all = vec![];
                 while let Some(p) = w.next().unwrap() {
-                    if let Piece::Block { offset, header } = &p {
+                    if let TablePiece::Block { offset, header } = &p {
                         assert_eq!(w.raw(*offset, *header).unwrap().len(), header.raw_len);
                     }
                     all.push(p);
@@ -270,9 +278,9 @@ mod tests {
                 all
             };
             let found = walk(path);
-            prop_assert_eq!(found.iter().map(Piece::len).sum::<u64>(), bytes.len() as u64);
+            prop_assert_eq!(found.iter().map(TablePiece::len).sum::<u64>(), bytes.len() as u64);
             for p in walk(Path::new("/00000003.sst")) {
-                let Piece::Block { offset, .. } = p else { continue };
+                let TablePiece::Block { offset, .. } = p else { continue };
                 let whole = offset + p.len() <= bytes.len() as u64;
                 let touched = places.iter().any(|&i| offset <= i as u64 && (i as u64) < offset + p.len() && bytes.get(i) != sound.get(i));
                 prop_assert_eq!(found.contains(&p), whole && !touched);

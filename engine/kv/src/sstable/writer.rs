@@ -36,7 +36,7 @@ use crate::env::WriteFile;
 
 /// How a table is written.
 #[derive(Clone)]
-pub struct TableOptions {
+pub struct WriterOptions {
     /// Which table it is to be: of which store, and a number that nobody else draws.
     pub identity: TableIdentity,
     /// Tree that the table belongs to.
@@ -64,7 +64,7 @@ pub struct TableOptions {
     pub warm: Option<Arc<Cache>>,
 }
 
-impl TableOptions {
+impl WriterOptions {
     /// A decoded block in a frame of the cache, if that is wanted and there is room. A block that
     /// is stored as it is will be served from the map.
     fn keep(&self, raw: bool, bytes: &[u8]) -> Option<FrameRef> {
@@ -74,9 +74,9 @@ impl TableOptions {
     }
 }
 
-impl Default for TableOptions {
+impl Default for WriterOptions {
     fn default() -> Self {
-        TableOptions {
+        WriterOptions {
             identity: TableIdentity::default(),
             tree: 0,
             level: 0,
@@ -93,7 +93,7 @@ impl Default for TableOptions {
     }
 }
 
-impl fmt::Debug for TableOptions {
+impl fmt::Debug for WriterOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TableOptions")
             .field("tree", &self.tree)
@@ -150,7 +150,7 @@ pub struct TableWriter {
     file: Box<dyn WriteFile>,
     path: PathBuf,
     id: u64,
-    options: TableOptions,
+    options: WriterOptions,
     block: BlockBuilder,
     raw: Vec<u8>,
     packer: Packer,
@@ -174,7 +174,7 @@ debug_by!(TableWriter, "TableWriter", id, path, written);
 
 impl TableWriter {
     /// Writes table `id` into the empty `file`; `path` is for errors.
-    pub fn new(file: Box<dyn WriteFile>, path: &Path, id: u64, options: TableOptions) -> Self {
+    pub fn new(file: Box<dyn WriteFile>, path: &Path, id: u64, options: WriterOptions) -> Self {
         let props = Properties {
             block_size: options.block_size as u64,
             compression: options.compression,

@@ -263,7 +263,7 @@ fn filler_payload(room: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ops::Ops;
+    use crate::base::ops::OpReader;
 
     #[test]
     fn fillers_fill_exactly_and_say_nothing() {
@@ -294,7 +294,9 @@ mod tests {
                     )
                 );
                 assert_eq!((h.generation, h.kind == MARK), (4, payload.is_empty()));
-                assert!(Ops::new(payload).all(|op| op.is_some_and(|(tree, _)| tree == NO_TREE)));
+                assert!(
+                    OpReader::new(payload).all(|op| op.is_some_and(|(tree, _)| tree == NO_TREE))
+                );
                 at += record_size(payload.len()) as usize;
             }
             assert_eq!(at, bytes.len());

@@ -50,10 +50,10 @@ mod testenv;
 #[cfg(test)]
 mod tests;
 
-pub use reader::{Damage, Item, Record, SegmentReader};
+pub use reader::{Damage, LogItem, SegmentReader, WalRecord};
 pub use recovery::{
-    Known, Recovered, SegmentInfo, TornTail, Visit, kept, live_bytes, recover, recover_known,
-    segments, writers,
+    KnownSegments, RecoveredLog, RecoveryVisit, SegmentInfo, TornTail, kept, live_bytes, recover,
+    recover_known, segments, writers,
 };
 pub use syncer::Syncer;
 pub use writer::{PrepareJob, Unneeded, Wal};

@@ -28,14 +28,14 @@ pub(super) const PAST_END: &str = "a length that runs past the end of the file";
 
 /// A sound record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct WalRecord<'a> {
     /// Position of the record; `None` when the segment's header is unreadable.
     pub lsn: Option<Lsn>,
     /// Offset in the file.
     pub offset: u64,
     /// Bytes it takes in the file and in the log: header, payload and padding.
     pub size: u64,
-    /// Whether it is a mark: no operations, only [`synced`](Record::synced).
+    /// Whether it is a mark: no operations, only [`synced`](WalRecord::synced).
     pub mark: bool,
     /// Sequence number of its first operation.
     pub seq: Seq,
@@ -63,9 +63,9 @@ pub struct Damage {
 
 /// One step of a walk through a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Item<'a> {
+pub enum LogItem<'a> {
     /// A sound record.
-    Record(Record<'a>),
+    Record(WalRecord<'a>),
     /// Bytes that are none.
     Damage(Damage),
 }
@@ -290,7 +290,7 @@ impl SegmentReader {
 
     /// The record at the very place where the walk stands; in its place what is wrong there, or
     /// `None` for the end of the segment. The walk stays where it is then.
-    pub(super) fn here(&mut self) -> Result<Result<Record<'_>, Option<&'static str>>> {
+    pub(super) fn here(&mut self) -> Result<Result<WalRecord<'_>, Option<&'static str>>> {
         match self.check(self.offset)? {
             Check::Sound(h) => self.record(self.offset, h).map(Ok),
             Check::Blank => Ok(Err(None)),
@@ -314,20 +314,20 @@ impl SegmentReader {
     /// `Incompatible` for a sound record of a kind that this build does not know; what the
     /// environment says.
     #[allow(clippy::should_implement_trait)] // it lends its buffer
-    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+    pub fn next(&mut self) -> Result<Option<LogItem<'_>>> {
         let offset = self.offset;
         let (claimed, reason) = match self.check(offset)? {
-            Check::Sound(h) => return Ok(Some(Item::Record(self.record(offset, h)?))),
+            Check::Sound(h) => return Ok(Some(LogItem::Record(self.record(offset, h)?))),
             Check::Blank => (0, "bytes of no record of this segment"),
             Check::Bad(size, reason) => (size, reason),
         };
         let next = self.find(offset.saturating_add(8))?;
         self.offset = next.unwrap_or(self.file.len());
         let len = next.map_or(claimed, |n| n - offset);
-        Ok((len > 0).then_some(Item::Damage(Damage { offset, len, reason })))
+        Ok((len > 0).then_some(LogItem::Damage(Damage { offset, len, reason })))
     }
 
-    fn record(&mut self, offset: u64, h: RecordHeader) -> Result<Record<'_>> {
+    fn record(&mut self, offset: u64, h: RecordHeader) -> Result<WalRecord<'_>> {
         let size = record_size(h.len as usize);
         self.offset = offset + size;
         let lsn = self.header.as_ref().map(|s| s.base + (offset - SEGMENT_HEADER));
@@ -336,7 +336,7 @@ impl SegmentReader {
         let bytes = bytes.ok_or_else(|| {
             Error::corruption("the file became shorter").at(path, offset).block("wal record")
         })?;
-        Ok(Record {
+        Ok(WalRecord {
             lsn,
             offset,
             size,

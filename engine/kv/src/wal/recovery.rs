@@ -6,9 +6,9 @@
 //! record or segment header, in this segment or one of higher number, says by its `synced` that the
 //! place had been durable: then it is corruption.
 //!
-//! What the manifest knows of the log ([`Known`]) is held against it: a segment with records of a
-//! writer that the manifest does not know is none of this log (W6), and one that it knows to have
-//! been begun must be there.
+//! What the manifest knows of the log ([`KnownSegments`]) is held against it: a segment with
+//! records of a writer that the manifest does not know is none of this log (W6), and one that it
+//! knows to have been begun must be there.
 //!
 //! Invariants: what is visited is a prefix of what was appended, without gaps, and holds everything
 //! that was synced; before a place is called corrupt or damaged it is read a second time, because a
@@ -22,20 +22,20 @@
 use std::path::{Path, PathBuf};
 
 use super::format::{MAX_LSN, RECORD_HEADER, SEGMENT_HEADER, SegmentHeader};
-use super::reader::{Item, PAST_END, SegmentReader};
+use super::reader::{LogItem, PAST_END, SegmentReader};
 use super::{Lsn, rot, segment_number};
 use crate::base::error::{Error, Result};
 use crate::base::identity::{LogWriter, writer_of};
 use crate::base::key::Seq;
-use crate::base::ops::Ops;
+use crate::base::ops::OpReader;
 use crate::env::Env;
 
 /// Is shown every record: its sequence number, the position after it, its payload.
-pub type Visit<'a> = dyn FnMut(Seq, Lsn, &[u8]) -> Result<()> + 'a;
+pub type RecoveryVisit<'a> = dyn FnMut(Seq, Lsn, &[u8]) -> Result<()> + 'a;
 
 /// What recovery found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveredLog {
     /// Position after the last record, at least the one asked for: a new writer starts here
     /// ([`Wal::create`](super::Wal::create)).
     pub end: Lsn,
@@ -123,7 +123,7 @@ pub fn live_bytes<'a>(segments: impl IntoIterator<Item = &'a SegmentInfo>) -> u6
 
 /// What the manifest knows of the log.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known<'a> {
+pub struct KnownSegments<'a> {
     /// The store's id.
     pub store: u64,
     /// The log had been durable below this position: so far some tree has been flushed.
@@ -133,7 +133,7 @@ pub struct Known<'a> {
     pub writers: Option<&'a [LogWriter]>,
 }
 
-impl Known<'_> {
+impl KnownSegments<'_> {
     /// Opens segment `number`, of which only records of the writer that it must be of count.
     fn open(&self, env: &dyn Env, dir: &Path, number: u64) -> Result<SegmentReader> {
         let writer = self.writers.and_then(|w| writer_of(w, number));
@@ -145,7 +145,7 @@ impl Known<'_> {
         self.writers.is_none_or(|w| writer_of(w, h.number).is_some_and(|w| w.id == h.writer))
     }
 
-    /// An error about a segment of somebody else, which [`is_own`](Known::is_own) tells of.
+    /// An error about a segment of somebody else, which [`is_own`](KnownSegments::is_own) tells of.
     pub fn stranger(&self, h: &SegmentHeader) -> Error {
         let what = if h.store == self.store {
             "it was written by another opening of this store than the manifest tells of: it is of a clone (a copy of the directory that went on \
@@ -162,7 +162,7 @@ impl Known<'_> {
 }
 
 /// Where reading stopped. `segment` is its place in the list.
-struct Stop {
+struct RecoveryStop {
     pos: Lsn,
     segment: Option<usize>,
     offset: u64,
@@ -186,7 +186,7 @@ struct Beyond {
 /// All segment files in `dir`, ascending, with their headers' bases; `end` is not known yet. An
 /// opening that came to nothing leaves a segment of its own without records, which counts as one
 /// that was never used.
-fn list(env: &dyn Env, dir: &Path, known: &Known<'_>) -> Result<Vec<SegmentInfo>> {
+fn list(env: &dyn Env, dir: &Path, known: &KnownSegments<'_>) -> Result<Vec<SegmentInfo>> {
     let mut numbers: Vec<u64> = env.list(dir)?.iter().filter_map(|n| segment_number(n)).collect();
     numbers.sort_unstable();
     let mut segments = Vec::with_capacity(numbers.len());
@@ -196,7 +196,7 @@ fn list(env: &dyn Env, dir: &Path, known: &Known<'_>) -> Result<Vec<SegmentInfo>
         let stranger = header.as_ref().filter(|h| !known.is_own(h));
         if let Some(h) = stranger {
             while let Some(item) = r.next()? {
-                if let Item::Record(_) = item {
+                if let LogItem::Record(_) = item {
                     return Err(known.stranger(h).at(r.path(), 0));
                 }
             }
@@ -213,7 +213,12 @@ fn list(env: &dyn Env, dir: &Path, known: &Known<'_>) -> Result<Vec<SegmentInfo>
 
 /// That the segment is there in which the newest writer began, while the log is read from before
 /// that place (W6).
-fn check_begun(dir: &Path, segments: &[SegmentInfo], from: Lsn, known: &Known<'_>) -> Result<()> {
+fn check_begun(
+    dir: &Path,
+    segments: &[SegmentInfo],
+    from: Lsn,
+    known: &KnownSegments<'_>,
+) -> Result<()> {
     let Some(w) = known.writers.and_then(|w| w.last()).filter(|w| from <= w.base) else {
         return Ok(());
     };
@@ -239,7 +244,7 @@ fn check_begun(dir: &Path, segments: &[SegmentInfo], from: Lsn, known: &Known<'_
 /// # Errors
 /// `Incompatible` for a newer format version; what the environment says.
 pub fn segments(env: &dyn Env, dir: &Path) -> Result<Vec<SegmentInfo>> {
-    let mut segments = list(env, dir, &Known::default())?;
+    let mut segments = list(env, dir, &KnownSegments::default())?;
     bound(&mut segments, Lsn::MAX);
     Ok(segments)
 }
@@ -283,8 +288,13 @@ fn bound(segments: &mut [SegmentInfo], end: Lsn) {
 /// # Errors
 /// `Corruption` for damage to what had been durable, naming the place, and for a `from` of 2⁶² or
 /// more; `Incompatible` for a newer format version; what `visit` and the environment say.
-pub fn recover(env: &dyn Env, dir: &Path, from: Lsn, visit: &mut Visit<'_>) -> Result<Recovered> {
-    recover_known(env, dir, from, &Known::default(), visit)
+pub fn recover(
+    env: &dyn Env,
+    dir: &Path,
+    from: Lsn,
+    visit: &mut RecoveryVisit<'_>,
+) -> Result<RecoveredLog> {
+    recover_known(env, dir, from, &KnownSegments::default(), visit)
 }
 
 /// The same where the manifest tells of the log: one that ends below what had been durable is
@@ -297,9 +307,9 @@ pub fn recover_known(
     env: &dyn Env,
     dir: &Path,
     from: Lsn,
-    known: &Known<'_>,
-    visit: &mut Visit<'_>,
-) -> Result<Recovered> {
+    known: &KnownSegments<'_>,
+    visit: &mut RecoveryVisit<'_>,
+) -> Result<RecoveredLog> {
     if from >= MAX_LSN {
         return Err(Error::corruption(format!(
             "the log is to be read from {from}, which is no position"
@@ -372,7 +382,15 @@ pub fn recover_known(
             proof,
         });
         let durable = proven.max(beyond.synced).min(pos);
-        return Ok(Recovered { end: pos, durable, closed, last_number, records, torn, segments });
+        return Ok(RecoveredLog {
+            end: pos,
+            durable,
+            closed,
+            last_number,
+            records,
+            torn,
+            segments,
+        });
     }
 }
 
@@ -388,9 +406,9 @@ fn corruption(pos: Lsn, synced: Lsn, reason: Option<&'static str>) -> Error {
 fn proof(
     env: &dyn Env,
     dir: &Path,
-    known: &Known<'_>,
+    known: &KnownSegments<'_>,
     segments: &[SegmentInfo],
-    stop: &Stop,
+    stop: &RecoveryStop,
     next: Option<u64>,
 ) -> Result<Option<String>> {
     if let Some(s) = stop.segment.map(|i| &segments[i]) {
@@ -413,9 +431,9 @@ fn proof(
 fn lost_header(
     env: &dyn Env,
     dir: &Path,
-    known: &Known<'_>,
+    known: &KnownSegments<'_>,
     segments: &[SegmentInfo],
-    stop: &Stop,
+    stop: &RecoveryStop,
 ) -> Result<Option<u64>> {
     if stop.segment.is_some() && stop.reason.is_some() {
         return Ok(None);
@@ -430,7 +448,7 @@ fn lost_header(
             reader.bytes(0, SEGMENT_HEADER)?.is_some_and(|header| header.iter().all(|&b| b == 0));
         if is_missed && !is_blank
             || s.capacity < SEGMENT_HEADER
-            || matches!(reader.next()?, Some(Item::Record(_)))
+            || matches!(reader.next()?, Some(LogItem::Record(_)))
         {
             return Ok(Some(s.number));
         }
@@ -445,18 +463,18 @@ fn lost_header(
 fn read(
     env: &dyn Env,
     dir: &Path,
-    known: &Known<'_>,
+    known: &KnownSegments<'_>,
     segments: &[SegmentInfo],
     mut pos: Lsn,
     records: &mut u64,
     proven: &mut Lsn,
-    visit: &mut Visit<'_>,
-) -> Result<Stop> {
+    visit: &mut RecoveryVisit<'_>,
+) -> Result<RecoveryStop> {
     loop {
         // Of the segments that begin at or before `pos` the newest holds it (W2).
         let Some(i) = segments.iter().rposition(|s| s.base.is_some_and(|b| b <= pos)) else {
             let reason = (!segments.is_empty()).then_some("no segment");
-            return Ok(Stop { pos, segment: None, offset: 0, reason, closed: false });
+            return Ok(RecoveryStop { pos, segment: None, offset: 0, reason, closed: false });
         };
         let (limit, base) = (segments[i].end, segments[i].base.unwrap_or(pos));
         let mut reader = known.open(env, dir, segments[i].number)?;
@@ -465,7 +483,13 @@ fn read(
             let offset = reader.offset();
             if limit == Lsn::MAX && segments[i].closed_at == Some(offset) {
                 *proven = pos.max(*proven);
-                return Ok(Stop { pos, segment: Some(i), offset, reason: None, closed: true });
+                return Ok(RecoveryStop {
+                    pos,
+                    segment: Some(i),
+                    offset,
+                    reason: None,
+                    closed: true,
+                });
             }
             let reason = match reader.here()? {
                 Ok(r) if r.size <= limit - pos => {
@@ -485,7 +509,7 @@ fn read(
                              one; restore it from a copy, or save what can be read with `sstable-dump salvage`";
                 return Err(Error::corruption(words).at(reader.path(), offset).block("wal record"));
             }
-            return Ok(Stop { pos, segment: Some(i), offset, reason, closed: false });
+            return Ok(RecoveryStop { pos, segment: Some(i), offset, reason, closed: false });
         }
     }
 }
@@ -494,9 +518,9 @@ fn read(
 fn beyond(
     env: &dyn Env,
     dir: &Path,
-    known: &Known<'_>,
+    known: &KnownSegments<'_>,
     segments: &[SegmentInfo],
-    stop: &Stop,
+    stop: &RecoveryStop,
 ) -> Result<Beyond> {
     let mut b = Beyond::default();
     for (i, s) in segments.iter().enumerate().skip(stop.segment.unwrap_or(0)) {
@@ -510,7 +534,7 @@ fn beyond(
             }
         }
         while let Some(item) = reader.next()? {
-            if let Item::Record(r) = item {
+            if let LogItem::Record(r) = item {
                 // What a later segment has made void is not given up now.
                 if r.lsn.is_none_or(|lsn| lsn >= stop.pos && lsn < s.end) {
                     if stop.segment == Some(i) {
@@ -518,7 +542,7 @@ fn beyond(
                     }
                     b.records += u64::from(!r.mark);
                     b.bytes += if r.mark { 0 } else { r.size };
-                    b.operations += Ops::new(r.payload).count() as u64;
+                    b.operations += OpReader::new(r.payload).count() as u64;
                 }
                 b.synced = b.synced.max(r.synced);
             }

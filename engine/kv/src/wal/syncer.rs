@@ -19,13 +19,13 @@ pub struct Syncer {
     appended: AtomicU64,
     synced: AtomicU64,
     failed: AtomicBool,
-    state: Mutex<State, rank::Unsynced>,
+    state: Mutex<SyncerState, rank::Unsynced>,
     done: Condvar,
 }
 
 debug_by!(Syncer, "Syncer");
 
-struct State {
+struct SyncerState {
     /// Segments that may hold unsynced bytes, ascending.
     files: Vec<Unsynced>,
     syncing: bool,
@@ -45,7 +45,7 @@ impl Syncer {
             appended: AtomicU64::new(start),
             synced: AtomicU64::new(start),
             failed: AtomicBool::new(false),
-            state: Mutex::new(State { files: vec![], syncing: false, cause: None }),
+            state: Mutex::new(SyncerState { files: vec![], syncing: false, cause: None }),
             done: Condvar::new(),
         }
     }

@@ -11,7 +11,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 
 #[derive(Default)]
-pub struct File {
+pub struct TestFile {
     pub now: Mutex<Vec<u8>>,
     pub synced: Mutex<Vec<u8>>,
     failing: AtomicBool,
@@ -19,7 +19,7 @@ pub struct File {
 
 #[derive(Default, Clone)]
 pub struct TestEnv {
-    pub files: Arc<Mutex<BTreeMap<PathBuf, Arc<File>>>>,
+    pub files: Arc<Mutex<BTreeMap<PathBuf, Arc<TestFile>>>>,
     /// Syncs fail from now on.
     pub fail_syncs: Arc<AtomicBool>,
     pub syncs: Arc<AtomicU64>,
@@ -28,9 +28,9 @@ pub struct TestEnv {
     pub opened: Arc<AtomicU64>,
 }
 
-struct Handle {
+struct TestHandle {
     env: TestEnv,
-    file: Arc<File>,
+    file: Arc<TestFile>,
 }
 
 fn missing(file: &Path) -> Error {
@@ -41,7 +41,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap()
 }
 
-impl Handle {
+impl TestHandle {
     fn flush(&self) -> Result<()> {
         self.env.syncs.fetch_add(1, Ordering::Relaxed);
         if self.env.fail_syncs.load(Ordering::Relaxed) {
@@ -56,7 +56,7 @@ impl Handle {
     }
 }
 
-impl LogFile for Handle {
+impl LogFile for TestHandle {
     fn capacity(&self) -> u64 {
         lock(&self.file.now).len() as u64
     }
@@ -77,7 +77,7 @@ impl LogFile for Handle {
     }
 }
 
-impl WriteFile for Handle {
+impl WriteFile for TestHandle {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         lock(&self.file.now).extend_from_slice(bytes);
         Ok(())
@@ -90,7 +90,7 @@ impl WriteFile for Handle {
     }
 }
 
-impl ReadFile for Handle {
+impl ReadFile for TestHandle {
     fn len(&self) -> u64 {
         lock(&self.file.now).len() as u64
     }
@@ -108,19 +108,22 @@ impl ReadFile for Handle {
 
 impl TestEnv {
     pub fn put(&self, path: &Path, bytes: Vec<u8>) {
-        let file =
-            File { synced: Mutex::new(bytes.clone()), now: Mutex::new(bytes), ..File::default() };
+        let file = TestFile {
+            synced: Mutex::new(bytes.clone()),
+            now: Mutex::new(bytes),
+            ..TestFile::default()
+        };
         lock(&self.files).insert(path.to_path_buf(), Arc::new(file));
     }
-    pub fn file(&self, path: &Path) -> Arc<File> {
+    pub fn file(&self, path: &Path) -> Arc<TestFile> {
         lock(&self.files)[path].clone()
     }
     pub fn bytes(&self, path: &Path) -> Vec<u8> {
         lock(&self.file(path).now).clone()
     }
-    fn handle(&self, path: &Path) -> Result<Handle> {
+    fn handle(&self, path: &Path) -> Result<TestHandle> {
         let file = lock(&self.files).get(path).cloned().ok_or_else(|| missing(path))?;
-        Ok(Handle { env: self.clone(), file })
+        Ok(TestHandle { env: self.clone(), file })
     }
 }
 

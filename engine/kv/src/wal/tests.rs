@@ -27,7 +27,7 @@ fn payload(seq: Seq, len: usize) -> Vec<u8> {
 
 type Seen = Vec<(Seq, Lsn, Vec<u8>)>;
 
-fn replay(env: &TestEnv, from: Lsn) -> Result<(Recovered, Seen)> {
+fn replay(env: &TestEnv, from: Lsn) -> Result<(RecoveredLog, Seen)> {
     let mut seen = vec![];
     let r = recover(env, &dir(), from, &mut |seq, end, p| {
         seen.push((seq, end, p.to_vec()));
@@ -255,7 +255,7 @@ proptest! {
         let _ = replay(&env, 8);
         let mut r = SegmentReader::open(&env, &dir(), number).unwrap();
         while let Some(item) = r.next().unwrap() {
-            prop_assert!(matches!(item, Item::Damage(_)));
+            prop_assert!(matches!(item, LogItem::Damage(_)));
         }
     }
 }
@@ -399,8 +399,8 @@ fn a_torn_tail_ends_the_log_and_damage_before_synced_bytes_does_not() {
     let mut found = vec![];
     while let Some(item) = reader.next().unwrap() {
         found.push(match item {
-            Item::Damage(d) => (d.offset, d.len, 0),
-            Item::Record(r) => (r.offset, r.size, r.seq),
+            LogItem::Damage(d) => (d.offset, d.len, 0),
+            LogItem::Record(r) => (r.offset, r.size, r.seq),
         });
     }
     assert_eq!(found.iter().map(|f| f.2).collect::<Vec<_>>(), [0, 2, 3, 4]);

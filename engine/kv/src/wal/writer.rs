@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::format::{
     DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, record_size,
 };
-use super::recovery::{Recovered, SegmentInfo, kept, live_bytes};
+use super::recovery::{RecoveredLog, SegmentInfo, kept, live_bytes};
 use super::syncer::Syncer;
 use super::{Lsn, segment_path};
 use crate::base::error::{Error, Result};
@@ -54,7 +54,7 @@ pub struct Wal {
     store: u64,
     /// Who this writer is, and where it began.
     writer: LogWriter,
-    current: Current,
+    current: CurrentSegment,
     /// Full segments and those of earlier writers, ascending by number.
     old: VecDeque<SegmentInfo>,
     /// Whether retired segments are used again.
@@ -70,7 +70,7 @@ pub struct Wal {
     /// is kept in reserve again.
     rested: Lsn,
     reserve_from: Lsn,
-    slot: Arc<Mutex<Slot, rank::Segment>>,
+    slot: Arc<Mutex<WriteSlot, rank::Segment>>,
     syncer: Arc<Syncer>,
     /// Is told when a segment is full and no next one was ready.
     grows: Option<Box<dyn Fn() + Send>>,
@@ -79,7 +79,7 @@ pub struct Wal {
 
 debug_by!(Wal, "Wal", dir, end);
 
-struct Current {
+struct CurrentSegment {
     number: u64,
     generation: u32,
     base: Lsn,
@@ -99,22 +99,22 @@ struct Ready {
 }
 
 #[derive(Default)]
-struct Slot {
+struct WriteSlot {
     ready: Option<Ready>,
     busy: bool,
 }
 
 /// The work of making the next segment ready. Runs without the write mutex, on any thread.
 pub struct PrepareJob {
-    source: Source,
+    source: RecordSource,
     /// Touch all pages, not only the first.
     touch: bool,
-    slot: Arc<Mutex<Slot, rank::Segment>>,
+    slot: Arc<Mutex<WriteSlot, rank::Segment>>,
 }
 
 debug_by!(PrepareJob, "PrepareJob");
 
-struct Source {
+struct RecordSource {
     env: Arc<dyn Env>,
     dir: PathBuf,
     number: u64,
@@ -122,7 +122,7 @@ struct Source {
     capacity: u64,
 }
 
-impl Source {
+impl RecordSource {
     /// Creates or recycles the file, and makes its name durable (W1). What there is of it after a
     /// failure is removed, so that trying again and again takes no more and more space.
     fn open(&self) -> Result<Arc<dyn LogFile>> {
@@ -216,7 +216,7 @@ impl Wal {
         env: Arc<dyn Env>,
         dir: &Path,
         store: u64,
-        after: &Recovered,
+        after: &RecoveredLog,
         segment_size: u64,
     ) -> Result<Wal> {
         let (number, start) = (after.last_number.saturating_add(1), after.end);
@@ -232,8 +232,13 @@ impl Wal {
         let segment_size =
             if recycle { segment_size } else { segment_size.min(LARGEST_WHERE_SHORT) };
         let capacity = segment_size.min(FIRST);
-        let source =
-            Source { env: env.clone(), dir: dir.to_path_buf(), number, spare: None, capacity };
+        let source = RecordSource {
+            env: env.clone(),
+            dir: dir.to_path_buf(),
+            number,
+            spare: None,
+            capacity,
+        };
         let ready = Ready { number, file: source.open()?, prepared: 0 };
         let syncer = Arc::new(Syncer::new(start));
         let writer = LogWriter { from: number, id: env.random(), base: start };
@@ -418,11 +423,11 @@ impl Wal {
         Unneeded { env: self.env.clone(), dir: self.dir.clone(), numbers, _ready: ready }
     }
 
-    fn next_source(&mut self, capacity: u64) -> Source {
+    fn next_source(&mut self, capacity: u64) -> RecordSource {
         let spare = if capacity == self.segment_size { self.spares.pop() } else { None };
         let number = self.next_number;
         self.next_number += 1;
-        Source { env: self.env.clone(), dir: self.dir.clone(), number, spare, capacity }
+        RecordSource { env: self.env.clone(), dir: self.dir.clone(), number, spare, capacity }
     }
 
     /// The job of making the next segment ready, to be run by a background worker without the write
@@ -571,14 +576,14 @@ fn begin(
     previous: u64,
     (store, writer): (u64, u64),
     syncer: &Syncer,
-) -> Result<Current> {
+) -> Result<CurrentSegment> {
     let Ready { number, file, prepared } = ready;
     let capacity = file.capacity();
     let header =
         SegmentHeader { number, base, synced: syncer.synced(), previous, capacity, store, writer };
     file.write_at(0, &header.encode())?;
     syncer.add(number, base, file.clone());
-    Ok(Current {
+    Ok(CurrentSegment {
         number,
         generation: header.generation(),
         base,

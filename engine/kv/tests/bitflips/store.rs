@@ -12,7 +12,7 @@ use std::sync::Arc;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::manifest::Manifest;
-use firn_kv::internals::wal::{Item, SegmentReader, segment_number, segments};
+use firn_kv::internals::wal::{LogItem, SegmentReader, segment_number, segments};
 use firn_kv::{
     Compression, Db, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, ReadMode,
     Result, TreeOptions,
@@ -185,7 +185,7 @@ fn records(env: &MemEnv) -> Vec<LogRecord> {
     for s in segments(env, Path::new(DIR)).unwrap() {
         let mut reader = SegmentReader::open(env, Path::new(DIR), s.number).unwrap();
         let file = reader.path().to_path_buf();
-        while let Some(Item::Record(r)) = reader.next().unwrap() {
+        while let Some(LogItem::Record(r)) = reader.next().unwrap() {
             let start = r.offset as usize;
             let bytes = start..start + 32 + r.payload.len();
             // The mark of a clean close is void where the next writer begins at its position.
@@ -218,7 +218,7 @@ pub fn proven(env: &MemEnv) -> u64 {
         let Ok(mut reader) = SegmentReader::open(env, Path::new(DIR), number) else { continue };
         synced = synced.max(reader.header().map_or(0, |h| h.synced));
         while let Ok(Some(item)) = reader.next() {
-            if let Item::Record(r) = item {
+            if let LogItem::Record(r) = item {
                 synced = synced.max(r.synced);
             }
         }

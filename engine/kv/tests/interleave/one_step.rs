@@ -1,27 +1,35 @@
 //! Calls that read and write as one, and looks at the ends of a tree.
 
 use firn_kv::{Result, Value};
-use firn_testkit::linear::{Change, Handle, KEYS, Key, Look, What};
+use firn_testkit::linear::{CallKind, KEYS, LinearChange, LinearHandle, LinearKey, Look};
 
 use super::{Caller, or_closed};
 use crate::program::{Kind, Op};
 use crate::record::{bytes_of, key, key_of, pieces_of};
 
 /// The state in which `found` is the first key, or the last one, of a tree.
-fn edge(handle: Handle, found: Option<&(Value, Value)>, last: bool) -> Look {
+fn edge(handle: LinearHandle, found: Option<&(Value, Value)>, last: bool) -> Look {
     let pairs = found.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
     let at = found.map(|(k, _)| key_of(k));
     match (at, last) {
-        (None, _) => Look::Range(handle, 0, KEYS as Key, pairs),
+        (None, _) => Look::Range(handle, 0, KEYS as LinearKey, pairs),
         (Some(k), false) => Look::Range(handle, 0, k + 1, pairs),
-        (Some(k), true) => Look::Range(handle, k, KEYS as Key, pairs),
+        (Some(k), true) => Look::Range(handle, k, KEYS as LinearKey, pairs),
     }
 }
 
 impl Caller {
     /// Notes a call that may do `change`, and says what it has seen and done.
-    fn step(&self, op: &Op, handle: Handle, change: Change, work: impl FnOnce() -> Result<What>) {
-        self.note(op, What::Write(vec![(handle, change)]), false, || or_closed(work(), &[handle]));
+    fn step(
+        &self,
+        op: &Op,
+        handle: LinearHandle,
+        change: LinearChange,
+        work: impl FnOnce() -> Result<CallKind>,
+    ) {
+        self.note(op, CallKind::Write(vec![(handle, change)]), false, || {
+            or_closed(work(), &[handle])
+        });
     }
 
     pub(super) fn one_step_call(&mut self, op: &Op) -> Option<()> {
@@ -39,76 +47,81 @@ impl Caller {
         }
         let t = self.held(a[0])?;
         let h = t.handle;
-        let k = a.get(1).map_or(0, |k| *k as Key);
+        let k = a.get(1).map_or(0, |k| *k as LinearKey);
         let pieces = |v: Option<&Value>| v.map(|v| pieces_of(v));
         match op.kind {
             Kind::PopFirst | Kind::PopLast => {
                 let last = op.kind == Kind::PopLast;
-                self.step(op, h, Change::Pop(last), || {
+                self.step(op, h, LinearChange::Pop(last), || {
                     let found = if last { t.tree.pop_last()? } else { t.tree.pop_first()? };
                     let look = vec![edge(h, found.as_ref(), last)];
                     Ok(match &found {
-                        Some((k, _)) => What::Commit(look, vec![(h, Change::Delete(key_of(k)))]),
-                        None => What::Look(look),
+                        Some((k, _)) => {
+                            CallKind::Commit(look, vec![(h, LinearChange::Delete(key_of(k)))])
+                        }
+                        None => CallKind::Look(look),
                     })
                 });
             }
             Kind::InsertIfAbsent => {
                 let piece = self.record.piece();
-                self.step(op, h, Change::Swap(k, None, Some(piece)), || {
+                self.step(op, h, LinearChange::Swap(k, None, Some(piece)), || {
                     let found = t.tree.insert_if_absent(key(a[1]), bytes_of(piece, 20))?;
                     let look = vec![Look::Get(h, k, pieces(found.as_ref()))];
                     Ok(match found {
-                        None => What::Commit(look, vec![(h, Change::Put(k, piece))]),
-                        Some(_) => What::Look(look),
+                        None => CallKind::Commit(look, vec![(h, LinearChange::Put(k, piece))]),
+                        Some(_) => CallKind::Look(look),
                     })
                 });
             }
             Kind::Swap => {
-                // What is there now is compared with what will be there.
+                // CallKind is there now is compared with what will be there.
                 let old = t.tree.get(key(a[1])).ok()?;
                 let piece = (a[2] > 1).then(|| self.record.piece());
                 let new = piece.map(|p| bytes_of(p, 20));
                 let was = pieces(old.as_ref());
-                self.step(op, h, Change::Swap(k, was.clone(), piece), || {
+                self.step(op, h, LinearChange::Swap(k, was.clone(), piece), || {
                     Ok(
                         match t.tree.compare_and_swap(key(a[1]), old.as_deref(), new.as_deref())? {
                             Ok(()) => {
-                                let change = piece.map_or(Change::Delete(k), |p| Change::Put(k, p));
-                                What::Commit(vec![Look::Get(h, k, was)], vec![(h, change)])
+                                let change = piece
+                                    .map_or(LinearChange::Delete(k), |p| LinearChange::Put(k, p));
+                                CallKind::Commit(vec![Look::Get(h, k, was)], vec![(h, change)])
                             }
-                            Err(found) => What::Look(vec![Look::Get(h, k, pieces(found.as_ref()))]),
+                            Err(found) => {
+                                CallKind::Look(vec![Look::Get(h, k, pieces(found.as_ref()))])
+                            }
                         },
                     )
                 });
             }
             Kind::Update => {
                 let piece = self.record.piece();
-                self.step(op, h, Change::Append(k, piece), || {
+                self.step(op, h, LinearChange::Append(k, piece), || {
                     let append = |old: Option<&[u8]>| {
                         Some([old.unwrap_or_default(), &bytes_of(piece, 12)].concat())
                     };
                     let updated = t.tree.update(key(a[1]), append)?;
                     let look = Look::Get(h, k, pieces(updated.old.as_ref()));
-                    Ok(What::Commit(vec![look], vec![(h, Change::Append(k, piece))]))
+                    Ok(CallKind::Commit(vec![look], vec![(h, LinearChange::Append(k, piece))]))
                 });
             }
             Kind::Clear => {
-                let all = Change::DeleteRange(0, KEYS as Key);
+                let all = LinearChange::DeleteRange(0, KEYS as LinearKey);
                 self.write(op, vec![(h, all)], false, || t.tree.clear());
             }
             Kind::Len => self.look(op, h, || {
                 // The length of a state that nobody else sees says little; so it is that of one
                 // that is seen.
                 let (n, all) = (t.tree.keys(), t.tree.iter());
-                let keys = n.map(|k| k.map(|k| key_of(&k))).collect::<Result<Vec<Key>>>()?;
+                let keys = n.map(|k| k.map(|k| key_of(&k))).collect::<Result<Vec<LinearKey>>>()?;
                 assert!(keys.is_sorted() && keys.len() <= KEYS);
                 assert!(t.tree.len()? <= KEYS as u64);
                 let _ = t.tree.is_empty()?;
                 let pairs = all
                     .map(|i| i.map(|(k, v)| (key_of(&k), pieces_of(&v))))
                     .collect::<Result<_>>()?;
-                Ok(Look::Range(h, 0, KEYS as Key, pairs))
+                Ok(Look::Range(h, 0, KEYS as LinearKey, pairs))
             }),
             _ => {
                 let last = op.kind == Kind::Last;

@@ -13,7 +13,8 @@ use firn_kv::{
     Readable, Result, Snapshot, Transaction, Tree, TreeOptions,
 };
 use firn_testkit::linear::{
-    Change, Handle, KEYS, Key, Look, Name, Pairs, Piece, Recovered, What, check,
+    CallKind, KEYS, LinearChange, LinearHandle, LinearKey, LinearPairs, Look, RecoveredState,
+    TreeNumber, WriteNumber, check,
 };
 
 use crate::program::{AT_START, FOLDS, Kind, NAMES, Op, Program, SLOTS};
@@ -41,7 +42,7 @@ impl Merge for Append {
     }
 }
 
-/// What one schedule was like.
+/// CallKind one schedule was like.
 pub struct Played {
     pub report: Report,
     pub calls: usize,
@@ -145,7 +146,7 @@ fn everything(program: &Arc<Program>, record: &Record) {
         let whole = whole(program, &db);
         drop(db);
         let recovered =
-            Recovered { from: image.from, until: image.until, power: image.power, whole };
+            RecoveredState { from: image.from, until: image.until, power: image.power, whole };
         if let Err(words) = check(&calls, Some(&recovered)) {
             panic!("after {} {words}", if image.power { "a power cut" } else { "a crash" });
         }
@@ -181,16 +182,17 @@ fn check_copies(program: &Program, record: &Record, env: &MemEnv) {
         let pairs = pairs(tree.iter());
         for (importer, _, into) in imports.iter().filter(|i| i.1 == call) {
             let mut log = record.0.lock();
-            if let What::Write(changes) = &mut log.calls[*importer].what {
+            if let CallKind::Write(changes) = &mut log.calls[*importer].what {
                 // An import's pieces are those that were exported.
-                changes.extend(pairs.iter().map(|(k, v)| (*into, Change::Set(*k, v.clone()))));
+                changes
+                    .extend(pairs.iter().map(|(k, v)| (*into, LinearChange::Set(*k, v.clone()))));
             }
         }
         record.saw(call, Look::Range(handle, from, to, pairs));
     }
 }
 
-fn pairs(range: Range) -> Pairs {
+fn pairs(range: Range) -> LinearPairs {
     range
         .map(|item| {
             let (k, v) = item.unwrap_or_else(|e| panic!("an item of a range: {e}"));
@@ -200,7 +202,7 @@ fn pairs(range: Range) -> Pairs {
 }
 
 /// All that a store holds.
-fn whole(program: &Program, db: &Db) -> Vec<(Name, Pairs)> {
+fn whole(program: &Program, db: &Db) -> Vec<(TreeNumber, LinearPairs)> {
     let read = |name: &String| {
         let n = NAMES
             .iter()
@@ -213,12 +215,12 @@ fn whole(program: &Program, db: &Db) -> Vec<(Name, Pairs)> {
         let mut down = pairs_back(tree.iter());
         down.reverse();
         assert_eq!(up, down, "the tree {name:?} forward and backward");
-        (n as Name, up)
+        (n as TreeNumber, up)
     };
     db.tree_names().iter().map(read).collect()
 }
 
-fn pairs_back(range: Range) -> Pairs {
+fn pairs_back(range: Range) -> LinearPairs {
     range
         .rev()
         .map(|item| {
@@ -231,7 +233,7 @@ fn pairs_back(range: Range) -> Pairs {
 #[derive(Clone)]
 struct Held {
     tree: Tree,
-    handle: Handle,
+    handle: LinearHandle,
     /// When it was got.
     since: u64,
 }
@@ -245,8 +247,8 @@ struct Taken {
 struct Walk {
     range: Range,
     call: usize,
-    handle: Handle,
-    seen: Pairs,
+    handle: LinearHandle,
+    seen: LinearPairs,
     done: bool,
 }
 
@@ -255,7 +257,7 @@ struct Tx {
     call: usize,
     at: u64,
     reads: Vec<Look>,
-    writes: Vec<(Handle, Change)>,
+    writes: Vec<(LinearHandle, LinearChange)>,
 }
 
 /// One thread of a program.
@@ -272,11 +274,13 @@ struct Caller {
 }
 
 /// The outcome of a call on a tree that may be dropped beside it, or of a store that may be closed.
-fn or_closed(result: Result<What>, handles: &[Handle]) -> What {
+fn or_closed(result: Result<CallKind>, handles: &[LinearHandle]) -> CallKind {
     match result {
         Ok(what) => what,
-        Err(e) if is_store_closed(&e) => What::Nothing,
-        Err(e) if e.kind() == ErrorKind::Closed => What::Look(vec![Look::Closed(handles.to_vec())]),
+        Err(e) if is_store_closed(&e) => CallKind::Nothing,
+        Err(e) if e.kind() == ErrorKind::Closed => {
+            CallKind::Look(vec![Look::Closed(handles.to_vec())])
+        }
         Err(e) => panic!("an error: {e} ({:?})", e.kind()),
     }
 }
@@ -294,8 +298,8 @@ fn is_store_closed(e: &Error) -> bool {
     is_closed(e) && e.message().starts_with("the store has been closed")
 }
 
-fn bounds(a: u32, z: u32) -> (Key, Key) {
-    (a.min(z) as Key, a.max(z) as Key)
+fn bounds(a: u32, z: u32) -> (LinearKey, LinearKey) {
+    (a.min(z) as LinearKey, a.max(z) as LinearKey)
 }
 
 impl Caller {
@@ -309,9 +313,9 @@ impl Caller {
     }
 
     fn look_at_all(&self, words: &str, db: &Db) {
-        let call = self.record.begin(self.thread, words.into(), What::Nothing);
+        let call = self.record.begin(self.thread, words.into(), CallKind::Nothing);
         let whole = whole(&self.program, db);
-        self.record.end(call, What::Look(vec![Look::Whole(whole)]), false);
+        self.record.end(call, CallKind::Look(vec![Look::Whole(whole)]), false);
     }
 
     /// Ends what is still open.
@@ -325,14 +329,21 @@ impl Caller {
         if let Some(w) = self.walks[slot].take()
             && (w.done || !w.seen.is_empty())
         {
-            let until = if w.done { KEYS as Key } else { w.seen.last().map_or(0, |(k, _)| k + 1) };
+            let until =
+                if w.done { KEYS as LinearKey } else { w.seen.last().map_or(0, |(k, _)| k + 1) };
             self.record.saw(w.call, Look::Range(w.handle, 0, until, w.seen));
         }
     }
 
     /// Notes a call around `work`, which says what it has done. Until then it may have done
     /// `intent`.
-    fn note(&self, op: &Op, intent: What, durable: bool, work: impl FnOnce() -> What) -> usize {
+    fn note(
+        &self,
+        op: &Op,
+        intent: CallKind,
+        durable: bool,
+        work: impl FnOnce() -> CallKind,
+    ) -> usize {
         let call = self.record.begin(self.thread, op.to_string(), intent);
         let what = work();
         self.record.end(call, what, durable);
@@ -342,43 +353,52 @@ impl Caller {
     fn write(
         &self,
         op: &Op,
-        changes: Vec<(Handle, Change)>,
+        changes: Vec<(LinearHandle, LinearChange)>,
         durable: bool,
         work: impl FnOnce() -> Result<()>,
     ) {
-        let handles: Vec<Handle> = changes.iter().map(|c| c.0).collect();
-        let what = What::Write(changes);
+        let handles: Vec<LinearHandle> = changes.iter().map(|c| c.0).collect();
+        let what = CallKind::Write(changes);
         let durable = durable || self.program.db.durability == Durability::Power;
         self.note(op, what.clone(), durable, || or_closed(work().map(|()| what), &handles));
     }
 
-    fn look(&self, op: &Op, handle: Handle, work: impl FnOnce() -> Result<Look>) {
-        self.note(op, What::Nothing, false, || {
-            or_closed(work().map(|l| What::Look(vec![l])), &[handle])
+    fn look(&self, op: &Op, handle: LinearHandle, work: impl FnOnce() -> Result<Look>) {
+        self.note(op, CallKind::Nothing, false, || {
+            or_closed(work().map(|l| CallKind::Look(vec![l])), &[handle])
         });
     }
 
-    fn nothing(&self, op: &Op, handle: Handle, durable: bool, work: impl FnOnce() -> Result<()>) {
-        self.note(op, What::Nothing, durable, || {
-            or_closed(work().map(|()| What::Nothing), &[handle])
+    fn nothing(
+        &self,
+        op: &Op,
+        handle: LinearHandle,
+        durable: bool,
+        work: impl FnOnce() -> Result<()>,
+    ) {
+        self.note(op, CallKind::Nothing, durable, || {
+            or_closed(work().map(|()| CallKind::Nothing), &[handle])
         });
     }
 
-    fn bind(&mut self, name: u32, tree: Tree, handle: Handle) {
+    fn bind(&mut self, name: u32, tree: Tree, handle: LinearHandle) {
         let since = self.record.now();
         self.trees[name as usize] = Some(Held { tree, handle, since });
     }
 
-    fn put(&self, op: &Op, piece: Piece, len: u32) -> Option<()> {
+    fn put(&self, op: &Op, piece: WriteNumber, len: u32) -> Option<()> {
         let t = self.held(op.args[0])?;
         let (k, v) = (key(op.args[1]), bytes_of(piece, len));
         let power = op.kind == Kind::PutPower;
-        self.write(op, vec![(t.handle, Change::Put(op.args[1] as Key, piece))], power, || {
-            match power {
+        self.write(
+            op,
+            vec![(t.handle, LinearChange::Put(op.args[1] as LinearKey, piece))],
+            power,
+            || match power {
                 true => t.tree.with(Durability::Power).put(&k, &v),
                 false => t.tree.put(&k, &v),
-            }
-        });
+            },
+        );
         Some(())
     }
 
@@ -398,13 +418,16 @@ impl Caller {
             Kind::Put | Kind::PutPower => self.put(op, self.record.piece(), a[2])?,
             Kind::Delete => {
                 let t = self.held(a[0])?;
-                self.write(op, vec![(t.handle, Change::Delete(a[1] as Key))], false, || {
-                    t.tree.delete(&key(a[1]))
-                });
+                self.write(
+                    op,
+                    vec![(t.handle, LinearChange::Delete(a[1] as LinearKey))],
+                    false,
+                    || t.tree.delete(&key(a[1])),
+                );
             }
             Kind::Merge => {
                 let (t, piece) = (self.held(FOLDS)?, self.record.piece());
-                let change = Change::Append(a[0] as Key, piece);
+                let change = LinearChange::Append(a[0] as LinearKey, piece);
                 self.write(op, vec![(t.handle, change)], false, || {
                     t.tree.merge(&key(a[0]), &bytes_of(piece, a[1]))
                 });
@@ -416,7 +439,7 @@ impl Caller {
                 let drops = op.kind == Kind::DropRange;
                 self.write(
                     op,
-                    vec![(t.handle, Change::DeleteRange(from, to))],
+                    vec![(t.handle, LinearChange::DeleteRange(from, to))],
                     drops && from < to,
                     || match drops {
                         true => t.tree.drop_range(&k..&z),
@@ -429,19 +452,19 @@ impl Caller {
                 let piece = self.record.piece();
                 let (from, to) = if op.kind == Kind::Batch { (0, 0) } else { bounds(a[3], a[4]) };
                 let mut batch = Batch::new();
-                let mut changes = vec![(t.handle, Change::Put(a[1] as Key, piece))];
+                let mut changes = vec![(t.handle, LinearChange::Put(a[1] as LinearKey, piece))];
                 let (k, v) = (key(a[1]), bytes_of(piece, 30));
                 let filled = batch.put(&t.tree, &k, &v).and_then(|()| match op.kind {
                     Kind::Batch if a[2] == FOLDS => {
-                        changes.push((u.handle, Change::Append(a[3] as Key, piece)));
+                        changes.push((u.handle, LinearChange::Append(a[3] as LinearKey, piece)));
                         batch.merge(&u.tree, &key(a[3]), &v)
                     }
                     Kind::Batch => {
-                        changes.push((u.handle, Change::Put(a[3] as Key, piece)));
+                        changes.push((u.handle, LinearChange::Put(a[3] as LinearKey, piece)));
                         batch.put(&u.tree, &key(a[3]), &v)
                     }
                     _ => {
-                        changes.push((u.handle, Change::DeleteRange(from, to)));
+                        changes.push((u.handle, LinearChange::DeleteRange(from, to)));
                         batch.delete_range(&u.tree, &key(from.into())..&key(to.into()))
                     }
                 });
@@ -455,13 +478,15 @@ impl Caller {
             Kind::Ingest => {
                 let (t, piece) = (self.held(a[0])?, self.record.piece());
                 let keys = a[1]..(a[1] + a[2]).min(KEYS as u32);
-                let changes: Vec<_> =
-                    keys.clone().map(|k| (t.handle, Change::Put(k as Key, piece))).collect();
-                let what = What::Write(changes);
+                let changes: Vec<_> = keys
+                    .clone()
+                    .map(|k| (t.handle, LinearChange::Put(k as LinearKey, piece)))
+                    .collect();
+                let what = CallKind::Write(changes);
                 self.note(op, what.clone(), true, || {
                     match t.tree.ingest(keys.map(|k| (key(k), bytes_of(piece, 50)))) {
                         // Writers never left the range alone.
-                        Err(e) if e.kind() == ErrorKind::Conflict => What::Nothing,
+                        Err(e) if e.kind() == ErrorKind::Conflict => CallKind::Nothing,
                         other => or_closed(other.map(|_| what), &[t.handle]),
                     }
                 });
@@ -478,13 +503,13 @@ impl Caller {
             Kind::Get => {
                 let t = self.held(a[0])?;
                 self.look(op, t.handle, || {
-                    Ok(Look::Get(t.handle, a[1] as Key, value(t.tree.get(&key(a[1]))?)))
+                    Ok(Look::Get(t.handle, a[1] as LinearKey, value(t.tree.get(&key(a[1]))?)))
                 });
             }
             Kind::Contains => {
                 let t = self.held(a[0])?;
                 self.look(op, t.handle, || {
-                    Ok(Look::Contains(t.handle, a[1] as Key, t.tree.contains(&key(a[1]))?))
+                    Ok(Look::Contains(t.handle, a[1] as LinearKey, t.tree.contains(&key(a[1]))?))
                 });
             }
             Kind::MultiGet => {
@@ -500,8 +525,8 @@ impl Caller {
             Kind::Range | Kind::RangeBack | Kind::Prefix | Kind::Iter => {
                 let t = self.held(a[0])?;
                 let (from, to) = match op.kind {
-                    Kind::Iter => (0, KEYS as Key),
-                    Kind::Prefix => ((a[1] / 4 * 4) as Key, (a[1] / 4 * 4 + 4) as Key),
+                    Kind::Iter => (0, KEYS as LinearKey),
+                    Kind::Prefix => ((a[1] / 4 * 4) as LinearKey, (a[1] / 4 * 4 + 4) as LinearKey),
                     _ => bounds(a[1], a[2]),
                 };
                 self.look(op, t.handle, || {
@@ -513,7 +538,7 @@ impl Caller {
                     let back = op.kind == Kind::RangeBack;
                     let items: Result<Vec<_>> =
                         if back { range.rev().collect() } else { range.collect() };
-                    let mut pairs: Pairs =
+                    let mut pairs: LinearPairs =
                         items?.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
                     if back {
                         pairs.reverse();
@@ -532,10 +557,10 @@ impl Caller {
                 let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
                 let path = PathBuf::from(format!("/export-{}", self.record.0.lock().calls.len()));
                 let mut made = false;
-                let call = self.note(op, What::Nothing, false, || {
+                let call = self.note(op, CallKind::Nothing, false, || {
                     let done = t.tree.export(key(from.into())..key(to.into()), &path);
                     made = done.is_ok();
-                    or_closed(done.map(|_| What::Look(vec![])), &[t.handle])
+                    or_closed(done.map(|_| CallKind::Look(vec![])), &[t.handle])
                 });
                 if made {
                     self.record.0.lock().exports.push((call, t.handle, from, to));
@@ -545,12 +570,12 @@ impl Caller {
                 let t = self.held(a[0])?;
                 let from = self.record.0.lock().exports.first()?.0;
                 let mut done = false;
-                let call = self.note(op, What::Nothing, true, || {
+                let call = self.note(op, CallKind::Nothing, true, || {
                     match t.tree.import(format!("/export-{from}")) {
-                        Err(e) if e.kind() == ErrorKind::Conflict => What::Nothing,
+                        Err(e) if e.kind() == ErrorKind::Conflict => CallKind::Nothing,
                         other => {
                             done = other.is_ok();
-                            or_closed(other.map(|_| What::Write(vec![])), &[t.handle])
+                            or_closed(other.map(|_| CallKind::Write(vec![])), &[t.handle])
                         }
                     }
                 });
@@ -569,12 +594,12 @@ impl Caller {
         match op.kind {
             Kind::Snapshot | Kind::SnapshotNamed => {
                 let mut snapshot = None;
-                let call = self.note(op, What::Nothing, false, || {
+                let call = self.note(op, CallKind::Nothing, false, || {
                     snapshot = Some(match op.kind {
                         Kind::Snapshot => self.db.snapshot(),
                         _ => self.db.snapshot_named("of a thread"),
                     });
-                    What::Look(vec![])
+                    CallKind::Look(vec![])
                 });
                 self.snapshots[slot] =
                     Some(Taken { snapshot: snapshot?, call, at: self.record.now() });
@@ -585,22 +610,24 @@ impl Caller {
                     Kind::SnapshotGet => s
                         .snapshot
                         .get(&t.tree, &key(a[2]))
-                        .map(|v| Look::Get(t.handle, a[2] as Key, v.map(|v| pieces_of(&v)))),
+                        .map(|v| Look::Get(t.handle, a[2] as LinearKey, v.map(|v| pieces_of(&v)))),
                     _ => s
                         .snapshot
                         .contains(&t.tree, &key(a[2]))
-                        .map(|yes| Look::Contains(t.handle, a[2] as Key, yes)),
+                        .map(|yes| Look::Contains(t.handle, a[2] as LinearKey, yes)),
                 };
                 self.saw_at(s.call, s.at, &t, seen);
             }
             Kind::SnapshotRange | Kind::SnapshotPrefix | Kind::SnapshotCursor => {
                 let (t, s) = (self.held(a[1])?, self.snapshots[slot].as_ref()?);
                 let (from, to) = match op.kind {
-                    Kind::SnapshotPrefix => ((a[2] / 4 * 4) as Key, (a[2] / 4 * 4 + 4) as Key),
+                    Kind::SnapshotPrefix => {
+                        ((a[2] / 4 * 4) as LinearKey, (a[2] / 4 * 4 + 4) as LinearKey)
+                    }
                     _ => bounds(a[2], a[3]),
                 };
                 let bytes = key(from.into())..key(to.into());
-                let items = |range: Range| -> Result<Pairs> {
+                let items = |range: Range| -> Result<LinearPairs> {
                     range.map(|i| i.map(|(k, v)| (key_of(&k), pieces_of(&v)))).collect()
                 };
                 let seen = match op.kind {
@@ -620,9 +647,9 @@ impl Caller {
                 let t = self.held(a[1])?;
                 self.close_walk(slot);
                 let mut range = None;
-                let call = self.note(op, What::Nothing, false, || {
+                let call = self.note(op, CallKind::Nothing, false, || {
                     range = Some(t.tree.iter());
-                    What::Look(vec![])
+                    CallKind::Look(vec![])
                 });
                 self.walks[slot] =
                     Some(Walk { range: range?, call, handle: t.handle, seen: vec![], done: false });
@@ -652,9 +679,9 @@ impl Caller {
             Kind::IterClose => self.close_walk(slot),
             Kind::Begin => {
                 let mut tx = None;
-                let call = self.note(op, What::Nothing, false, || {
+                let call = self.note(op, CallKind::Nothing, false, || {
                     tx = Some(self.db.transaction());
-                    What::Look(vec![])
+                    CallKind::Look(vec![])
                 });
                 self.txs[slot] = Some(Tx {
                     tx: tx?,
@@ -676,19 +703,19 @@ impl Caller {
                 if power {
                     x.tx = x.tx.with(Durability::Power);
                 }
-                let handles: Vec<Handle> = x
+                let handles: Vec<LinearHandle> = x
                     .writes
                     .iter()
                     .map(|w| w.0)
                     .chain(x.reads.iter().filter_map(Look::handle))
                     .collect();
                 let what = match x.writes.is_empty() {
-                    true => What::Nothing,
-                    false => What::Commit(x.reads, x.writes),
+                    true => CallKind::Nothing,
+                    false => CallKind::Commit(x.reads, x.writes),
                 };
                 let durable = power || self.program.db.durability == Durability::Power;
                 self.note(op, what.clone(), durable, || match x.tx.commit() {
-                    Err(e) if e.kind() == ErrorKind::Conflict => What::Nothing,
+                    Err(e) if e.kind() == ErrorKind::Conflict => CallKind::Nothing,
                     other => or_closed(other.map(|()| what), &handles),
                 });
             }
@@ -712,24 +739,24 @@ impl Caller {
 
     fn in_tx(&self, op: &Op, t: &Held, x: &mut Tx) {
         let a = &op.args;
-        let own = |x: &Tx, from: Key, to: Key| {
+        let own = |x: &Tx, from: LinearKey, to: LinearKey| {
             x.writes.iter().any(|(h, c)| {
                 *h == t.handle
-                    && matches!(c, Change::Put(k, _) | Change::Delete(k) if (from..to).contains(k))
+                    && matches!(c, LinearChange::Put(k, _) | LinearChange::Delete(k) if (from..to).contains(k))
             })
         };
         let look = match op.kind {
             Kind::TxGet => x.tx.get(&t.tree, &key(a[2])).map(|v| {
-                let k = a[2] as Key;
+                let k = a[2] as LinearKey;
                 (k, k + 1, Look::Get(t.handle, k, v.map(|v| pieces_of(&v))))
             }),
             Kind::TxRange => {
                 let (from, mut to) = bounds(a[2], a[3]);
-                // What it does not come to is not read.
+                // CallKind it does not come to is not read.
                 let limit = if a[3] % 2 == 0 { 1 } else { KEYS };
                 let items = x.tx.range(&t.tree, key(from.into())..key(to.into())).take(limit);
                 items.collect::<Result<Vec<_>>>().map(|items| {
-                    let pairs: Pairs =
+                    let pairs: LinearPairs =
                         items.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
                     if pairs.len() == limit {
                         to = pairs.last().map_or(to, |(k, _)| k + 1);
@@ -741,18 +768,18 @@ impl Caller {
                 let piece = self.record.piece();
                 let put = x.tx.put(&t.tree, &key(a[2]), &bytes_of(piece, 20));
                 put.unwrap_or_else(|e| panic!("a put in a transaction: {e}"));
-                x.writes.push((t.handle, Change::Put(a[2] as Key, piece)));
+                x.writes.push((t.handle, LinearChange::Put(a[2] as LinearKey, piece)));
                 return;
             }
             _ => {
                 x.tx.delete(&t.tree, &key(a[2]))
                     .unwrap_or_else(|e| panic!("a delete in a transaction: {e}"));
-                x.writes.push((t.handle, Change::Delete(a[2] as Key)));
+                x.writes.push((t.handle, LinearChange::Delete(a[2] as LinearKey)));
                 return;
             }
         };
         match look {
-            // What it wrote itself shows in what it reads: that is judged where there is one
+            // CallKind it wrote itself shows in what it reads: that is judged where there is one
             // thread.
             Ok((from, to, look)) if t.since < x.at && !own(x, from, to) => {
                 self.record.saw(x.call, look.clone());
@@ -769,19 +796,19 @@ impl Caller {
         match op.kind {
             Kind::Transact => {
                 let (t, piece) = (self.held(a[0])?, self.record.piece());
-                let k = a[1] as Key;
-                let change = (t.handle, Change::Put(k, piece));
+                let k = a[1] as LinearKey;
+                let change = (t.handle, LinearChange::Put(k, piece));
                 let mut seen = None;
-                self.note(op, What::Commit(vec![], vec![change.clone()]), false, || {
+                self.note(op, CallKind::Commit(vec![], vec![change.clone()]), false, || {
                     let done = self.db.transact(|tx| {
                         seen = tx.get(&t.tree, &key(a[1]))?.map(|v| pieces_of(&v));
                         tx.put(&t.tree, &key(a[1]), &bytes_of(piece, 25))
                     });
                     match done {
-                        Err(e) if e.kind() == ErrorKind::Conflict => What::Nothing,
+                        Err(e) if e.kind() == ErrorKind::Conflict => CallKind::Nothing,
                         other => or_closed(
                             other.map(|()| {
-                                What::Commit(
+                                CallKind::Commit(
                                     vec![Look::Get(t.handle, k, seen.take())],
                                     vec![change],
                                 )
@@ -818,7 +845,7 @@ impl Caller {
                 });
             }
             Kind::Sync => {
-                // What had returned before it began survives.
+                // CallKind had returned before it began survives.
                 let before: Vec<usize> = {
                     let log = self.record.0.lock();
                     (0..log.calls.len()).filter(|i| log.calls[*i].end.is_some()).collect()
@@ -845,9 +872,9 @@ impl Caller {
             Kind::Checkpoint => {
                 let n = self.record.0.lock().calls.len();
                 let mut done = Ok(());
-                let call = self.note(op, What::Nothing, false, || {
+                let call = self.note(op, CallKind::Nothing, false, || {
                     done = self.db.checkpoint(format!("/copy-{n}"));
-                    What::Look(vec![])
+                    CallKind::Look(vec![])
                 });
                 assert_eq!(call, n);
                 match done {
@@ -882,15 +909,15 @@ impl Caller {
                 // A new one is durable, options of one that is there need not be; who can say which
                 // it was?
                 let durable = self.thread == self.program.threads.len();
-                self.note(op, What::Create(name as Name, handle), durable, || {
+                self.note(op, CallKind::Create(name as TreeNumber, handle), durable, || {
                     let options = options_of(&self.program, name as usize, variant);
                     match self.db.tree(NAMES[name as usize], options) {
                         Ok(tree) => {
                             made = Some(tree);
-                            What::Create(name as Name, handle)
+                            CallKind::Create(name as TreeNumber, handle)
                         }
                         // It was dropped while it was opened again.
-                        Err(e) if is_closed(&e) => What::Nothing,
+                        Err(e) if is_closed(&e) => CallKind::Nothing,
                         Err(e) => panic!("an error: {e}"),
                     }
                 });
@@ -899,37 +926,41 @@ impl Caller {
             Kind::Open => {
                 let (name, handle) = (a[0], self.record.handle());
                 let mut made = None;
-                self.note(op, What::Nothing, false, || {
+                self.note(op, CallKind::Nothing, false, || {
                     match self.db.existing_tree(NAMES[name as usize]) {
                         Ok(tree) => {
                             made = Some(tree);
-                            What::Open(name as Name, handle)
+                            CallKind::Open(name as TreeNumber, handle)
                         }
-                        Err(e) if e.kind() == ErrorKind::NotFound => What::Missing(name as Name),
-                        Err(e) if is_store_closed(&e) => What::Nothing,
+                        Err(e) if e.kind() == ErrorKind::NotFound => {
+                            CallKind::Missing(name as TreeNumber)
+                        }
+                        Err(e) if is_store_closed(&e) => CallKind::Nothing,
                         Err(e) => panic!("an error: {e}"),
                     }
                 });
                 self.bind(name, made?, handle);
             }
             Kind::Drop => {
-                let name = a[0] as Name;
-                self.note(op, What::Drop(name), true, || {
+                let name = a[0] as TreeNumber;
+                self.note(op, CallKind::Drop(name), true, || {
                     match self.db.drop_tree(NAMES[name as usize]) {
-                        Ok(()) => What::Drop(name),
-                        Err(e) if is_store_closed(&e) => What::Nothing,
-                        Err(e) if e.kind() == ErrorKind::NotFound => What::Missing(name),
+                        Ok(()) => CallKind::Drop(name),
+                        Err(e) if is_store_closed(&e) => CallKind::Nothing,
+                        Err(e) if e.kind() == ErrorKind::NotFound => CallKind::Missing(name),
                         Err(e) => panic!("an error: {e}"),
                     }
                 });
             }
             Kind::Names => {
-                self.note(op, What::Nothing, false, || {
+                self.note(op, CallKind::Nothing, false, || {
                     let names = self.db.tree_names();
                     let number = |n: &String| {
                         NAMES.iter().position(|k| k == n).unwrap_or_else(|| panic!("a tree {n:?}"))
                     };
-                    What::Look(vec![Look::Names(names.iter().map(|n| number(n) as Name).collect())])
+                    CallKind::Look(vec![Look::Names(
+                        names.iter().map(|n| number(n) as TreeNumber).collect(),
+                    )])
                 });
             }
             Kind::Close => self.close(op),
@@ -956,9 +987,9 @@ impl Caller {
     /// beside all old handles: what others have been told is there, and stays, whatever they still
     /// try.
     fn close(&mut self, op: &Op) {
-        self.note(op, What::Nothing, false, || {
+        self.note(op, CallKind::Nothing, false, || {
             self.db.close().unwrap_or_else(|e| panic!("closing: {e}"));
-            What::Nothing
+            CallKind::Nothing
         });
         if std::mem::replace(&mut self.record.0.lock().closed, true) {
             return;
@@ -981,7 +1012,7 @@ impl Caller {
 }
 
 /// The pairs that a cursor meets.
-fn walk(mut c: Cursor, forward: bool) -> Result<Pairs> {
+fn walk(mut c: Cursor, forward: bool) -> Result<LinearPairs> {
     let mut pairs = vec![];
     if forward {
         c.first()?

@@ -22,11 +22,11 @@ pub const FOLDS: u32 = 2;
 /// Snapshots, iterators and transactions of a thread, of each.
 pub const SLOTS: usize = 2;
 
-/// What an argument of a call is.
+/// CallKind an argument of a call is.
 #[derive(Clone, Copy)]
 enum Arg {
     Tree,
-    Key,
+    LinearKey,
     Len,
     Slot,
     Small,
@@ -43,64 +43,64 @@ macro_rules! ops {
 }
 
 ops! {
-    12 Put "put" (Tree Key Len);
-    2 PutPower "put_power" (Tree Key Len);
-    4 Delete "delete" (Tree Key);
-    5 Merge "merge" (Key Len);
-    4 DeleteRange "delete_range" (Tree Key Key);
-    5 DropRange "drop_range" (Tree Key Key);
-    5 Batch "batch" (Tree Key Tree Key);
-    3 BatchDelete "batch_delete" (Tree Key Tree Key Key);
+    12 Put "put" (Tree LinearKey Len);
+    2 PutPower "put_power" (Tree LinearKey Len);
+    4 Delete "delete" (Tree LinearKey);
+    5 Merge "merge" (LinearKey Len);
+    4 DeleteRange "delete_range" (Tree LinearKey LinearKey);
+    5 DropRange "drop_range" (Tree LinearKey LinearKey);
+    5 Batch "batch" (Tree LinearKey Tree LinearKey);
+    3 BatchDelete "batch_delete" (Tree LinearKey Tree LinearKey LinearKey);
     4 PopFirst "pop_first" (Tree);
     2 PopLast "pop_last" (Tree);
-    3 InsertIfAbsent "insert_if_absent" (Tree Key);
-    4 Swap "swap" (Tree Key Small);
-    4 Update "update" (Tree Key);
+    3 InsertIfAbsent "insert_if_absent" (Tree LinearKey);
+    4 Swap "swap" (Tree LinearKey Small);
+    4 Update "update" (Tree LinearKey);
     1 Clear "clear" (Tree);
     2 First "first" (Tree);
     2 Last "last" (Tree);
     2 Len "len" (Tree);
-    6 Get "get" (Tree Key);
-    2 Contains "contains" (Tree Key);
-    4 MultiGet "multi_get" (Tree Key Key);
-    5 Range "range" (Tree Key Key);
-    3 RangeBack "range_back" (Tree Key Key);
-    3 Prefix "prefix" (Tree Key);
+    6 Get "get" (Tree LinearKey);
+    2 Contains "contains" (Tree LinearKey);
+    4 MultiGet "multi_get" (Tree LinearKey LinearKey);
+    5 Range "range" (Tree LinearKey LinearKey);
+    3 RangeBack "range_back" (Tree LinearKey LinearKey);
+    3 Prefix "prefix" (Tree LinearKey);
     3 Iter "iter" (Tree);
-    4 Cursor "cursor" (Tree Key Key);
+    4 Cursor "cursor" (Tree LinearKey LinearKey);
     3 Snapshot "snapshot" (Slot);
     2 SnapshotNamed "snapshot_named" (Slot);
-    4 SnapshotGet "snapshot_get" (Slot Tree Key);
-    2 SnapshotContains "snapshot_contains" (Slot Tree Key);
-    3 SnapshotRange "snapshot_range" (Slot Tree Key Key);
-    2 SnapshotPrefix "snapshot_prefix" (Slot Tree Key);
-    2 SnapshotCursor "snapshot_cursor" (Slot Tree Key Key);
+    4 SnapshotGet "snapshot_get" (Slot Tree LinearKey);
+    2 SnapshotContains "snapshot_contains" (Slot Tree LinearKey);
+    3 SnapshotRange "snapshot_range" (Slot Tree LinearKey LinearKey);
+    2 SnapshotPrefix "snapshot_prefix" (Slot Tree LinearKey);
+    2 SnapshotCursor "snapshot_cursor" (Slot Tree LinearKey LinearKey);
     2 SnapshotDrop "snapshot_drop" (Slot);
     3 IterOpen "iter_open" (Slot Tree);
     4 IterStep "iter_step" (Slot Small);
     1 IterClose "iter_close" (Slot);
     3 Begin "begin" (Slot);
-    4 TxGet "tx_get" (Slot Tree Key);
-    3 TxRange "tx_range" (Slot Tree Key Key);
-    4 TxPut "tx_put" (Slot Tree Key);
-    2 TxDelete "tx_delete" (Slot Tree Key);
+    4 TxGet "tx_get" (Slot Tree LinearKey);
+    3 TxRange "tx_range" (Slot Tree LinearKey LinearKey);
+    4 TxPut "tx_put" (Slot Tree LinearKey);
+    2 TxDelete "tx_delete" (Slot Tree LinearKey);
     4 Commit "commit" (Slot);
     1 Abort "abort" (Slot);
-    3 Transact "transact" (Tree Key);
+    3 Transact "transact" (Tree LinearKey);
     6 Flush "flush" (Tree);
     4 Compact "compact" (Tree);
-    4 CompactRange "compact_range" (Tree Key Key);
+    4 CompactRange "compact_range" (Tree LinearKey LinearKey);
     2 WaitIdle "wait_idle" ();
     2 Pause "pause" (Small);
     2 Sync "sync" ();
     2 Stats "stats" ();
     1 Verify "verify" ();
     4 Checkpoint "checkpoint" ();
-    5 Ingest "ingest" (Tree Key Small);
-    3 Export "export" (Tree Key Key);
+    5 Ingest "ingest" (Tree LinearKey Small);
+    3 Export "export" (Tree LinearKey LinearKey);
     3 Import "import" (Tree);
     2 Tables "tables" (Tree);
-    2 Size "size" (Tree Key Key);
+    2 Size "size" (Tree LinearKey LinearKey);
     5 Create "create" (Tree);
     4 Drop "drop" (Tree);
     2 Open "open" (Tree);
@@ -122,7 +122,7 @@ impl Op {
         let arg = |a: &Arg| match a {
             Arg::Tree | Arg::Slot if narrow => 0,
             Arg::Tree => [0, 0, 0, 1, 1, FOLDS, FOLDS, 3, 3, 4][rng.below(10) as usize],
-            Arg::Key => rng.below(KEYS as u64) as u32,
+            Arg::LinearKey => rng.below(KEYS as u64) as u32,
             Arg::Len => [8, 8, 40, 40, 700, 24_000, 24_000][rng.below(7) as usize],
             Arg::Slot => rng.below(SLOTS as u64) as u32,
             Arg::Small => 1 + rng.below(5) as u32,
@@ -142,9 +142,9 @@ impl fmt::Display for Op {
 /// Threads of calls on one store.
 #[derive(Clone)]
 pub struct Program {
-    /// What the options are drawn from.
+    /// CallKind the options are drawn from.
     pub seed: u64,
-    /// What is written, and perhaps flushed, before the threads start.
+    /// CallKind is written, and perhaps flushed, before the threads start.
     pub before: Vec<Op>,
     pub threads: Vec<Vec<Op>>,
     pub db: DbOptions,

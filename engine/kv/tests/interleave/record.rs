@@ -1,10 +1,10 @@
-//! What the threads of a program called and what came, with the times; and how keys and values are
-//! written.
+//! CallKind the threads of a program called and what came, with the times; and how keys and values
+//! are written.
 
 use std::sync::Arc;
 
 use firn_kv::MemEnv;
-use firn_testkit::linear::{Call, Handle, Key, Look, Piece, What};
+use firn_testkit::linear::{CallKind, LinearCall, LinearHandle, LinearKey, Look, WriteNumber};
 use parking_lot::Mutex;
 
 /// A disk as a crash left it: `from` and `until` are around the moment.
@@ -18,17 +18,17 @@ pub struct Image {
 #[derive(Default)]
 pub struct Log {
     pub clock: u64,
-    pub calls: Vec<Call>,
+    pub calls: Vec<LinearCall>,
     pub images: Vec<Image>,
     /// Calls of checkpoints and exports that are to be looked at in the end.
     pub checkpoints: Vec<usize>,
-    pub exports: Vec<(usize, Handle, Key, Key)>,
+    pub exports: Vec<(usize, LinearHandle, LinearKey, LinearKey)>,
     /// Calls that imported the export of this number.
-    pub imports: Vec<(usize, usize, Handle)>,
+    pub imports: Vec<(usize, usize, LinearHandle)>,
     /// Whether somebody has closed the store.
     pub closed: bool,
     handles: usize,
-    pieces: Piece,
+    pieces: WriteNumber,
 }
 
 /// The record of a run. Its lock is invisible to the scheduler on purpose: it must not order
@@ -43,37 +43,45 @@ impl Record {
         log.clock
     }
 
-    pub fn begin(&self, thread: usize, words: String, what: What) -> usize {
+    pub fn begin(&self, thread: usize, words: String, what: CallKind) -> usize {
         let start = self.now();
         let mut log = self.0.lock();
-        log.calls.push(Call { thread, start, end: None, what, words, durable: None });
+        log.calls.push(LinearCall { thread, start, end: None, what, words, durable: None });
         log.calls.len() - 1
     }
 
-    pub fn end(&self, call: usize, what: What, durable: bool) {
+    pub fn end(&self, call: usize, what: CallKind, durable: bool) {
         let end = self.now();
         let mut log = self.0.lock();
         let c = &mut log.calls[call];
-        // What has done nothing keeps nothing.
+        // CallKind has done nothing keeps nothing.
         let durable = durable
-            && matches!(what, What::Create(..) | What::Drop(_) | What::Write(_) | What::Commit(..));
+            && matches!(
+                what,
+                CallKind::Create(..)
+                    | CallKind::Drop(_)
+                    | CallKind::Write(_)
+                    | CallKind::Commit(..)
+            );
         (c.end, c.what, c.durable) = (Some(end), what, durable.then_some(end));
     }
 
     /// Something else that was seen at the moment of a call.
     pub fn saw(&self, call: usize, look: Look) {
-        if let What::Look(looks) | What::Commit(looks, _) = &mut self.0.lock().calls[call].what {
+        if let CallKind::Look(looks) | CallKind::Commit(looks, _) =
+            &mut self.0.lock().calls[call].what
+        {
             looks.push(look);
         }
     }
 
-    pub fn handle(&self) -> Handle {
+    pub fn handle(&self) -> LinearHandle {
         let mut log = self.0.lock();
         log.handles += 1;
         log.handles
     }
 
-    pub fn piece(&self) -> Piece {
+    pub fn piece(&self) -> WriteNumber {
         let mut log = self.0.lock();
         log.pieces += 1;
         log.pieces
@@ -85,7 +93,7 @@ pub fn key(k: u32) -> Vec<u8> {
     vec![b'a' + (k / 4) as u8, b'0' + (k % 4) as u8]
 }
 
-pub fn key_of(bytes: &[u8]) -> Key {
+pub fn key_of(bytes: &[u8]) -> LinearKey {
     match bytes {
         [a @ b'a'..=b'd', n @ b'0'..=b'3'] => (a - b'a') * 4 + (n - b'0'),
         other => panic!("a key that nobody wrote: {}", other.escape_ascii()),
@@ -95,7 +103,7 @@ pub fn key_of(bytes: &[u8]) -> Key {
 const HEADER: usize = 6;
 
 /// The bytes of a piece: its number, its length, and filler.
-pub fn bytes_of(piece: Piece, len: u32) -> Vec<u8> {
+pub fn bytes_of(piece: WriteNumber, len: u32) -> Vec<u8> {
     let len = (len as usize).max(HEADER);
     let mut bytes = vec![piece as u8; len];
     bytes[..2].copy_from_slice(&piece.to_le_bytes());
@@ -104,7 +112,7 @@ pub fn bytes_of(piece: Piece, len: u32) -> Vec<u8> {
 }
 
 /// The pieces that a value is made of.
-pub fn pieces_of(mut value: &[u8]) -> Vec<Piece> {
+pub fn pieces_of(mut value: &[u8]) -> Vec<WriteNumber> {
     let mut pieces = vec![];
     while let Some((head, _)) = value.split_first_chunk::<HEADER>() {
         let piece = u16::from_le_bytes([head[0], head[1]]);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_kv::{ErrorKind, Tree};
-use firn_testkit::history::{Filler, Key, Span, Write};
+use firn_testkit::history::{Filler, HistoryKey, Span, Write};
 
 use super::{Runner, tree_name};
 use crate::compare::{Outcome, ensure, refused};
@@ -14,11 +14,16 @@ use crate::compare::{Outcome, ensure, refused};
 /// An exported file and the pairs in it.
 pub(super) struct Exported {
     file: PathBuf,
-    pairs: Vec<(Key, Vec<u8>)>,
+    pairs: Vec<(HistoryKey, Vec<u8>)>,
 }
 
 impl Runner<'_> {
-    pub(super) fn ingest(&mut self, t: &Tree, tree: usize, pairs: &[(Key, Filler)]) -> Outcome {
+    pub(super) fn ingest(
+        &mut self,
+        t: &Tree,
+        tree: usize,
+        pairs: &[(HistoryKey, Filler)],
+    ) -> Outcome {
         let pairs: Vec<(&[u8], Arc<[u8]>)> =
             pairs.iter().map(|(k, v)| (&k[..], v.bytes().into())).collect();
         let n = t.ingest(pairs.iter().map(|(k, v)| (*k, v)))?;
@@ -71,7 +76,13 @@ impl Runner<'_> {
         }
     }
 
-    pub(super) fn drop_range(&mut self, t: &Tree, tree: usize, from: &Key, to: &Key) -> Outcome {
+    pub(super) fn drop_range(
+        &mut self,
+        t: &Tree,
+        tree: usize,
+        from: &HistoryKey,
+        to: &HistoryKey,
+    ) -> Outcome {
         t.drop_range(from..to)?;
         self.oracle.write(
             tree,

@@ -1,17 +1,17 @@
 //! Steps that read and write as one.
 
-use firn_testkit::history::{Op, Span, Write};
+use firn_testkit::history::{HistoryOp, Span, Write};
 
 use super::Runner;
 use crate::compare::{Failure, Outcome, ensure, same};
 
 impl Runner<'_> {
-    pub(super) fn one_step(&mut self, op: &Op) -> Outcome {
-        let (Op::Pop { tree, .. }
-        | Op::InsertIfAbsent { tree, .. }
-        | Op::Swap { tree, .. }
-        | Op::Update { tree, .. }
-        | Op::Clear { tree }) = op
+    pub(super) fn one_step(&mut self, op: &HistoryOp) -> Outcome {
+        let (HistoryOp::Pop { tree, .. }
+        | HistoryOp::InsertIfAbsent { tree, .. }
+        | HistoryOp::Swap { tree, .. }
+        | HistoryOp::Update { tree, .. }
+        | HistoryOp::Clear { tree }) = op
         else {
             return Err(Failure(format!("nobody does {op:?}")));
         };
@@ -19,7 +19,7 @@ impl Runner<'_> {
         let Some(t) = self.open.trees[n].clone() else { return Ok(()) };
         let there = |r: &Self, key: &[u8]| r.oracle.get(n, key, r.oracle.now()).map(<[u8]>::to_vec);
         match op {
-            Op::Pop { back, .. } => {
+            HistoryOp::Pop { back, .. } => {
                 let all = self.items(n, &Span::all(), None);
                 let want = if *back { all.last() } else { all.first() };
                 let got = if *back { t.pop_last()? } else { t.pop_first()? };
@@ -31,7 +31,7 @@ impl Runner<'_> {
                     self.oracle.set(n, &key, None);
                 }
             }
-            Op::InsertIfAbsent { key, value, .. } => {
+            HistoryOp::InsertIfAbsent { key, value, .. } => {
                 let want = there(self, key);
                 let got = t.insert_if_absent(key, value.bytes())?;
                 same("insert_if_absent", got.as_deref(), want.as_deref())?;
@@ -39,7 +39,7 @@ impl Runner<'_> {
                     self.oracle.set(n, key, Some(value.bytes().into()));
                 }
             }
-            Op::Swap { key, right, value, .. } => {
+            HistoryOp::Swap { key, right, value, .. } => {
                 let was = there(self, key);
                 let old =
                     if *right { was.clone() } else { was.as_ref().map_or(Some(vec![7]), |_| None) };
@@ -55,7 +55,7 @@ impl Runner<'_> {
                     }
                 }
             }
-            Op::Update { key, value, .. } => {
+            HistoryOp::Update { key, value, .. } => {
                 let was = there(self, key);
                 let new = value.map(|v| {
                     [was.as_deref().map_or(&b"-"[..], |w| &w[..w.len().min(3)]), &v.bytes()]

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use firn_kv::{Range, Readable, Snapshot, Tree};
-use firn_testkit::history::{Ends, Key, Move, Span};
+use firn_testkit::history::{HistoryEnds, HistoryKey, Move, Span};
 use firn_testkit::rng::Rng;
 
 use super::{Runner, Walker, collect};
@@ -22,7 +22,12 @@ impl Runner<'_> {
         at.and_then(|i| self.open.snapshots[i].as_ref()).map(|f| f.pins.clone())
     }
 
-    pub(super) fn items(&self, tree: usize, span: &Span, at: Option<usize>) -> Vec<(Key, Vec<u8>)> {
+    pub(super) fn items(
+        &self,
+        tree: usize,
+        span: &Span,
+        at: Option<usize>,
+    ) -> Vec<(HistoryKey, Vec<u8>)> {
         collect(self.oracle.range(tree, span, self.snapshot(at).1))
     }
 
@@ -42,7 +47,7 @@ impl Runner<'_> {
     /// The first and the last key, how many there are, and the keys alone from both ends.
     pub(super) fn edges(&self, t: &Tree, tree: usize, at: Option<usize>) -> Outcome {
         let all = self.items(tree, &Span::all(), at);
-        let pair = |p: Option<&(Key, Vec<u8>)>| p.map(|(k, v)| (k.clone(), v.clone()));
+        let pair = |p: Option<&(HistoryKey, Vec<u8>)>| p.map(|(k, v)| (k.clone(), v.clone()));
         let own =
             |e: Option<(firn_kv::Value, firn_kv::Value)>| e.map(|(k, v)| (k.to_vec(), v.to_vec()));
         let db = self.db()?;
@@ -71,7 +76,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    pub(super) fn multi_get(&self, t: &Tree, tree: usize, keys: &[Key]) -> Outcome {
+    pub(super) fn multi_get(&self, t: &Tree, tree: usize, keys: &[HistoryKey]) -> Outcome {
         let got = t.multi_get(keys)?;
         ensure(got.len() == keys.len(), || {
             format!("{} answers for {} keys", got.len(), keys.len())
@@ -91,17 +96,17 @@ impl Runner<'_> {
         tree: usize,
         span: &Span,
         mut got: Range,
-        ends: Ends,
+        ends: HistoryEnds,
         limit: usize,
         at: Option<usize>,
     ) -> Outcome {
         let mut want = self.oracle.range(tree, span, self.snapshot(at).1);
-        let mut rng = Rng::new(if let Ends::Both(seed) = ends { seed } else { 0 });
+        let mut rng = Rng::new(if let HistoryEnds::Both(seed) = ends { seed } else { 0 });
         for _ in 0..limit {
             let front = match ends {
-                Ends::Front => true,
-                Ends::Back => false,
-                Ends::Both(_) => rng.one_in(2),
+                HistoryEnds::Front => true,
+                HistoryEnds::Back => false,
+                HistoryEnds::Both(_) => rng.one_in(2),
             };
             let item = if front { want.next() } else { want.next_back() };
             let done = item.is_none();
@@ -120,7 +125,7 @@ impl Runner<'_> {
         t: &Tree,
         tree: usize,
         prefix: &[u8],
-        ends: Ends,
+        ends: HistoryEnds,
         limit: usize,
         at: Option<usize>,
     ) -> Outcome {
@@ -153,8 +158,8 @@ impl Runner<'_> {
     pub(super) fn full_scan(&self, tree: usize) -> Outcome {
         let Some(t) = &self.open.trees[tree] else { return Ok(()) };
         let all = Span::all();
-        self.scan(tree, &all, t.iter(), Ends::Front, usize::MAX, None)?;
-        self.scan(tree, &all, t.iter(), Ends::Back, usize::MAX, None)?;
+        self.scan(tree, &all, t.iter(), HistoryEnds::Front, usize::MAX, None)?;
+        self.scan(tree, &all, t.iter(), HistoryEnds::Back, usize::MAX, None)?;
         for (k, v) in self.oracle.range(tree, &all, self.oracle.now()) {
             same("get in a full scan", t.get(k)?.as_deref(), Some(v))?;
         }

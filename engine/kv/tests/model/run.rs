@@ -9,7 +9,7 @@ use firn_kv::{
     Batch, BatchOp, Cursor, Db, Durability, ErrorKind, Range, Readable, Snapshot, Transaction,
     Tree, TreeOptions,
 };
-use firn_testkit::history::{Key, Op, SLOTS, TREES, Write};
+use firn_testkit::history::{HistoryKey, HistoryOp, SLOTS, TREES, Write};
 use firn_testkit::oracle::{self, Oracle};
 
 use crate::compare::{Failure, Outcome, Pair, ensure, refused, same_item};
@@ -31,14 +31,14 @@ mod whole;
 struct Iter {
     range: Range,
     _pins: Option<Rc<()>>,
-    left: VecDeque<(Key, Vec<u8>)>,
+    left: VecDeque<(HistoryKey, Vec<u8>)>,
 }
 
 /// An open cursor with all that it may see, and where it stands.
 struct Walker {
     cursor: Cursor,
     _pins: Option<Rc<()>>,
-    items: Vec<(Key, Vec<u8>)>,
+    items: Vec<(HistoryKey, Vec<u8>)>,
     at: Option<usize>,
 }
 
@@ -59,7 +59,7 @@ struct Open {
     iters: [Option<Iter>; SLOTS],
     cursors: [Option<Walker>; SLOTS],
     snapshots: [Option<Frozen>; SLOTS],
-    transactions: [Option<(Transaction, oracle::Transaction)>; SLOTS],
+    transactions: [Option<(Transaction, oracle::OracleTransaction)>; SLOTS],
     trees: [Option<Tree>; TREES],
     db: Option<Db>,
 }
@@ -83,7 +83,7 @@ fn tree_name(tree: usize) -> String {
     format!("tree-{tree}")
 }
 
-fn collect<'a>(items: impl Iterator<Item = Pair<'a>>) -> Vec<(Key, Vec<u8>)> {
+fn collect<'a>(items: impl Iterator<Item = Pair<'a>>) -> Vec<(HistoryKey, Vec<u8>)> {
     items.map(|(k, v)| (k.to_vec(), v.to_vec())).collect()
 }
 
@@ -201,12 +201,12 @@ impl<'a> Runner<'a> {
     }
 
     /// Does one step.
-    pub fn step(&mut self, op: &Op) -> Outcome {
+    pub fn step(&mut self, op: &HistoryOp) -> Outcome {
         match op {
-            Op::Write { tree, write, power } => self.write(*tree, write, *power),
-            Op::Batch { writes, power } => self.batch(writes, *power),
-            Op::Sync => Ok(self.db()?.sync()?),
-            Op::WaitIdle => {
+            HistoryOp::Write { tree, write, power } => self.write(*tree, write, *power),
+            HistoryOp::Batch { writes, power } => self.batch(writes, *power),
+            HistoryOp::Sync => Ok(self.db()?.sync()?),
+            HistoryOp::WaitIdle => {
                 let db = self.db()?;
                 let pause = db.pause_background()?;
                 db.set_background_rate(Some(1 << 30))?;
@@ -214,27 +214,27 @@ impl<'a> Runner<'a> {
                 drop(pause);
                 Ok(db.wait_idle()?)
             }
-            Op::TakeSnapshot { slot, named } => self.take_snapshot(*slot, *named),
-            Op::DropSnapshot { slot } => {
+            HistoryOp::TakeSnapshot { slot, named } => self.take_snapshot(*slot, *named),
+            HistoryOp::DropSnapshot { slot } => {
                 self.drop_snapshot(*slot);
                 Ok(())
             }
-            Op::Reopen => {
+            HistoryOp::Reopen => {
                 self.reopen()?;
                 ensure(self.db()?.torn_log().is_none(), || {
                     format!("a closed store is torn: {:?}", self.open.db.as_ref().map(Db::torn_log))
                 })
             }
-            Op::Crash => self.crash(&Cut::Process),
-            Op::PowerCut { seed } => {
+            HistoryOp::Crash => self.crash(&Cut::Process),
+            HistoryOp::PowerCut { seed } => {
                 self.db()?.sync()?;
                 self.crash(&seed.map_or(Cut::PowerNone, Cut::PowerRandom))
             }
-            Op::Checkpoint => self.checkpoint(),
-            Op::ReadOnly => self.read_only(),
-            Op::Stats => self.stats(),
-            Op::Verify => self.verify(),
-            Op::Advance { seconds } => {
+            HistoryOp::Checkpoint => self.checkpoint(),
+            HistoryOp::ReadOnly => self.read_only(),
+            HistoryOp::Stats => self.stats(),
+            HistoryOp::Verify => self.verify(),
+            HistoryOp::Advance { seconds } => {
                 self.place.mem.iter().for_each(|m| m.advance(Duration::from_secs(*seconds)));
                 Ok(())
             }
@@ -242,63 +242,63 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn tree_step(&mut self, op: &Op) -> Outcome {
+    fn tree_step(&mut self, op: &HistoryOp) -> Outcome {
         match op {
-            Op::StepIter { slot, front, back } => self.step_iter(*slot, *front, *back),
-            Op::CloseIter { slot } => {
+            HistoryOp::StepIter { slot, front, back } => self.step_iter(*slot, *front, *back),
+            HistoryOp::CloseIter { slot } => {
                 self.open.iters[*slot] = None;
                 Ok(())
             }
-            Op::MoveCursor { slot, moves } => match &mut self.open.cursors[*slot] {
+            HistoryOp::MoveCursor { slot, moves } => match &mut self.open.cursors[*slot] {
                 Some(w) => w.walk(moves),
                 None => Ok(()),
             },
-            Op::CloseCursor { slot } => {
+            HistoryOp::CloseCursor { slot } => {
                 self.open.cursors[*slot] = None;
                 Ok(())
             }
-            Op::Begin { .. }
-            | Op::TxGet { .. }
-            | Op::TxScan { .. }
-            | Op::TxPut { .. }
-            | Op::TxDelete { .. }
-            | Op::TxDeleteRange { .. }
-            | Op::Commit { .. }
-            | Op::Abort { .. }
-            | Op::Retry { .. } => self.transaction(op),
-            Op::CreateTree { tree } => self.create_tree(*tree),
-            Op::DropTree { tree } => self.drop_tree(*tree),
-            Op::ChangeOptions { tree, variant } => self.change_options(*tree, *variant),
-            Op::Pop { .. }
-            | Op::InsertIfAbsent { .. }
-            | Op::Swap { .. }
-            | Op::Update { .. }
-            | Op::Clear { .. } => self.one_step(op),
+            HistoryOp::Begin { .. }
+            | HistoryOp::TxGet { .. }
+            | HistoryOp::TxScan { .. }
+            | HistoryOp::TxPut { .. }
+            | HistoryOp::TxDelete { .. }
+            | HistoryOp::TxDeleteRange { .. }
+            | HistoryOp::Commit { .. }
+            | HistoryOp::Abort { .. }
+            | HistoryOp::Retry { .. } => self.transaction(op),
+            HistoryOp::CreateTree { tree } => self.create_tree(*tree),
+            HistoryOp::DropTree { tree } => self.drop_tree(*tree),
+            HistoryOp::ChangeOptions { tree, variant } => self.change_options(*tree, *variant),
+            HistoryOp::Pop { .. }
+            | HistoryOp::InsertIfAbsent { .. }
+            | HistoryOp::Swap { .. }
+            | HistoryOp::Update { .. }
+            | HistoryOp::Clear { .. } => self.one_step(op),
             op => self.read_step(op),
         }
     }
 
-    fn read_step(&mut self, op: &Op) -> Outcome {
-        let (Op::Get { tree, .. }
-        | Op::Edges { tree, .. }
-        | Op::Contains { tree, .. }
-        | Op::MultiGet { tree, .. }
-        | Op::Scan { tree, .. }
-        | Op::Prefix { tree, .. }
-        | Op::Walk { tree, .. }
-        | Op::FullScan { tree }
-        | Op::OpenIter { tree, .. }
-        | Op::OpenCursor { tree, .. }
-        | Op::Flush { tree }
-        | Op::Compact { tree }
-        | Op::CompactRange { tree, .. }
-        | Op::DropRange { tree, .. }
-        | Op::Ingest { tree, .. }
-        | Op::Export { tree, .. }
-        | Op::Import { tree, .. }
-        | Op::Tables { tree }
-        | Op::Size { tree, .. }
-        | Op::Refused { tree }) = op
+    fn read_step(&mut self, op: &HistoryOp) -> Outcome {
+        let (HistoryOp::Get { tree, .. }
+        | HistoryOp::Edges { tree, .. }
+        | HistoryOp::Contains { tree, .. }
+        | HistoryOp::MultiGet { tree, .. }
+        | HistoryOp::Scan { tree, .. }
+        | HistoryOp::Prefix { tree, .. }
+        | HistoryOp::Walk { tree, .. }
+        | HistoryOp::FullScan { tree }
+        | HistoryOp::OpenIter { tree, .. }
+        | HistoryOp::OpenCursor { tree, .. }
+        | HistoryOp::Flush { tree }
+        | HistoryOp::Compact { tree }
+        | HistoryOp::CompactRange { tree, .. }
+        | HistoryOp::DropRange { tree, .. }
+        | HistoryOp::Ingest { tree, .. }
+        | HistoryOp::Export { tree, .. }
+        | HistoryOp::Import { tree, .. }
+        | HistoryOp::Tables { tree }
+        | HistoryOp::Size { tree, .. }
+        | HistoryOp::Refused { tree }) = op
         else {
             return Err(Failure(format!("nobody does {op:?}")));
         };
@@ -311,38 +311,38 @@ impl<'a> Runner<'a> {
         };
         let n = *tree;
         match op {
-            Op::Get { key, at, .. } => self.get(&t, n, key, *at),
-            Op::Edges { at, .. } => self.edges(&t, n, *at),
-            Op::Contains { key, at, .. } => self.contains(&t, n, key, *at),
-            Op::MultiGet { keys, .. } => self.multi_get(&t, n, keys),
-            Op::Scan { span, ends, limit, at, .. } => {
+            HistoryOp::Get { key, at, .. } => self.get(&t, n, key, *at),
+            HistoryOp::Edges { at, .. } => self.edges(&t, n, *at),
+            HistoryOp::Contains { key, at, .. } => self.contains(&t, n, key, *at),
+            HistoryOp::MultiGet { keys, .. } => self.multi_get(&t, n, keys),
+            HistoryOp::Scan { span, ends, limit, at, .. } => {
                 let got = self.range(&t, span, *at);
                 self.scan(n, span, got, *ends, *limit, *at)
             }
-            Op::Prefix { prefix, ends, limit, at, .. } => {
+            HistoryOp::Prefix { prefix, ends, limit, at, .. } => {
                 self.prefix(&t, n, prefix, *ends, *limit, *at)
             }
-            Op::Walk { span, moves, at, .. } => self.walker(&t, n, span, *at)?.walk(moves),
-            Op::FullScan { .. } => self.full_scan(n),
-            Op::OpenIter { slot, span, at, .. } => {
+            HistoryOp::Walk { span, moves, at, .. } => self.walker(&t, n, span, *at)?.walk(moves),
+            HistoryOp::FullScan { .. } => self.full_scan(n),
+            HistoryOp::OpenIter { slot, span, at, .. } => {
                 let left = self.items(n, span, *at).into();
                 self.open.iters[*slot] =
                     Some(Iter { range: self.range(&t, span, *at), _pins: self.pins(*at), left });
                 Ok(())
             }
-            Op::OpenCursor { slot, span, at, .. } => {
+            HistoryOp::OpenCursor { slot, span, at, .. } => {
                 self.open.cursors[*slot] = Some(self.walker(&t, n, span, *at)?);
                 Ok(())
             }
-            Op::Flush { .. } => Ok(t.flush()?),
-            Op::Compact { .. } => Ok(t.compact()?),
-            Op::CompactRange { from, to, .. } => Ok(t.compact_range(from..=to)?),
-            Op::DropRange { from, to, .. } => self.drop_range(&t, n, from, to),
-            Op::Ingest { pairs, .. } => self.ingest(&t, n, pairs),
-            Op::Export { slot, span, .. } => self.export(&t, n, *slot, span),
-            Op::Import { slot, .. } => self.import(&t, n, *slot),
-            Op::Tables { .. } => self.tables(&t, n),
-            Op::Size { from, to, .. } => self.size(&t, n, from, to),
+            HistoryOp::Flush { .. } => Ok(t.flush()?),
+            HistoryOp::Compact { .. } => Ok(t.compact()?),
+            HistoryOp::CompactRange { from, to, .. } => Ok(t.compact_range(from..=to)?),
+            HistoryOp::DropRange { from, to, .. } => self.drop_range(&t, n, from, to),
+            HistoryOp::Ingest { pairs, .. } => self.ingest(&t, n, pairs),
+            HistoryOp::Export { slot, span, .. } => self.export(&t, n, *slot, span),
+            HistoryOp::Import { slot, .. } => self.import(&t, n, *slot),
+            HistoryOp::Tables { .. } => self.tables(&t, n),
+            HistoryOp::Size { from, to, .. } => self.size(&t, n, from, to),
             _ => self.refusals(&t, n),
         }
     }

@@ -1,26 +1,26 @@
 //! Steps of transactions.
 
 use firn_kv::{Durability, ErrorKind, Readable};
-use firn_testkit::history::Op;
+use firn_testkit::history::HistoryOp;
 
 use super::Runner;
 use crate::compare::{Failure, Outcome, ensure, same, same_item};
 
 impl Runner<'_> {
-    pub(super) fn transaction(&mut self, op: &Op) -> Outcome {
+    pub(super) fn transaction(&mut self, op: &HistoryOp) -> Outcome {
         match op {
-            Op::Begin { slot } => {
+            HistoryOp::Begin { slot } => {
                 let tx = self.db()?.transaction();
                 self.abort(*slot);
                 self.open.transactions[*slot] = Some((tx, self.oracle.begin()));
                 Ok(())
             }
-            Op::Abort { slot } => {
+            HistoryOp::Abort { slot } => {
                 self.abort(*slot);
                 Ok(())
             }
-            Op::Commit { slot, power } => self.commit(*slot, *power),
-            Op::Retry { tree, key, value, disturb } => {
+            HistoryOp::Commit { slot, power } => self.commit(*slot, *power),
+            HistoryOp::Retry { tree, key, value, disturb } => {
                 self.retry(*tree, key, &value.bytes(), *disturb)
             }
             op => self.in_transaction(op),
@@ -44,12 +44,12 @@ impl Runner<'_> {
         self.oracle.commit(model, done.is_ok()).map_err(|wrong| Failure(format!("{wrong}: {says}")))
     }
 
-    pub(super) fn in_transaction(&mut self, op: &Op) -> Outcome {
-        let (Op::TxGet { slot, tree, .. }
-        | Op::TxScan { slot, tree, .. }
-        | Op::TxPut { slot, tree, .. }
-        | Op::TxDelete { slot, tree, .. }
-        | Op::TxDeleteRange { slot, tree, .. }) = op
+    pub(super) fn in_transaction(&mut self, op: &HistoryOp) -> Outcome {
+        let (HistoryOp::TxGet { slot, tree, .. }
+        | HistoryOp::TxScan { slot, tree, .. }
+        | HistoryOp::TxPut { slot, tree, .. }
+        | HistoryOp::TxDelete { slot, tree, .. }
+        | HistoryOp::TxDeleteRange { slot, tree, .. }) = op
         else {
             return Err(Failure(format!("nobody does {op:?}")));
         };
@@ -59,11 +59,11 @@ impl Runner<'_> {
             return Ok(());
         };
         match op {
-            Op::TxGet { key, .. } => {
+            HistoryOp::TxGet { key, .. } => {
                 let want = model.get(&self.oracle, *tree, key);
                 same("get in a transaction", tx.get(t, key)?.as_deref(), want.as_deref())
             }
-            Op::TxScan { span, back, limit, .. } => {
+            HistoryOp::TxScan { span, back, limit, .. } => {
                 let want = model.range(&self.oracle, *tree, span, *back, *limit);
                 let mut got = tx.range(t, span.bounds());
                 let mut step = || if *back { got.next_back() } else { got.next() };
@@ -75,18 +75,18 @@ impl Runner<'_> {
                 }
                 Ok(())
             }
-            Op::TxPut { key, value, .. } => {
+            HistoryOp::TxPut { key, value, .. } => {
                 let value = value.bytes();
                 tx.put(t, key, &value)?;
                 model.put(*tree, key, Some(value));
                 Ok(())
             }
-            Op::TxDelete { key, .. } => {
+            HistoryOp::TxDelete { key, .. } => {
                 tx.delete(t, key)?;
                 model.put(*tree, key, None);
                 Ok(())
             }
-            Op::TxDeleteRange { span, .. } => {
+            HistoryOp::TxDeleteRange { span, .. } => {
                 tx.delete_range(t, span.bounds())?;
                 model.delete_range(*tree, span);
                 Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, MAX_KEY_LEN, Tree};
-use firn_testkit::history::{Ends, Span, TREES};
+use firn_testkit::history::{HistoryEnds, Span, TREES};
 
 use super::{Runner, SNAPSHOT, tree_name};
 use crate::compare::{Failure, Outcome, ensure, refused};
@@ -168,7 +168,7 @@ impl Runner<'_> {
         for tree in (0..TREES).filter(|t| self.oracle.has(*t)) {
             let t =
                 db.tree(&tree_name(tree), self.setup.tree_options(tree, self.variants[tree]))?;
-            for ends in [Ends::Front, Ends::Back] {
+            for ends in [HistoryEnds::Front, HistoryEnds::Back] {
                 self.scan(tree, &Span::all(), t.iter(), ends, usize::MAX, None)
                     .map_err(|Failure(words)| Failure(format!("{what}, tree {tree}: {words}")))?;
             }

@@ -6,13 +6,13 @@ use super::*;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const PLAN: Plan<'_> = Plan {
+const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[("base", 0), ("env", 1), ("wal", 1), ("db", 2)],
     neighbours: &[("wal", "env")],
     rings: "",
 };
 
-fn checked_with(plan: &Plan<'_>, files: &[(&str, &str)]) -> Result<(usize, usize), String> {
+fn checked_with(plan: &FloorPlan<'_>, files: &[(&str, &str)]) -> Result<(usize, usize), String> {
     static N: AtomicU32 = AtomicU32::new(0);
     let name = format!("firn-floors-{}-{}", std::process::id(), N.fetch_add(1, Ordering::Relaxed));
     let dir = std::env::temp_dir().join(name);
@@ -112,7 +112,7 @@ fn upwards_and_sideways_is_wrong() {
 #[test]
 fn a_reexport_carries_nothing_up() {
     // `base` may name `wal` where it is a neighbour; what `wal` has from `db` is still from `db`.
-    let plan = Plan { neighbours: &[("base", "wal"), ("wal", "db")], ..PLAN };
+    let plan = FloorPlan { neighbours: &[("base", "wal"), ("wal", "db")], ..PLAN };
     let files = [
         ("wal/mod.rs", "pub use crate::db::Db; pub fn g() {}"),
         ("base/key.rs", "use crate::wal::Db;"),
@@ -180,7 +180,7 @@ fn rooms_without_floors_and_names_without_rooms_are_wrong() {
 fn base(door: &str, a: &str, b: &str, c: &str, rings: &str) -> Result<(usize, usize), String> {
     let door = format!("mod a; mod b; mod c; mod key; {door}");
     let files = [("base/mod.rs", &*door), ("base/a.rs", a), ("base/b.rs", b), ("base/c.rs", c)];
-    checked_with(&Plan { rings, ..PLAN }, &files)
+    checked_with(&FloorPlan { rings, ..PLAN }, &files)
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn methods_of_a_type_in_other_files_count() {
 
 #[test]
 fn without_floors_all_files_are_of_one_room() {
-    let plan = Plan::default();
+    let plan = FloorPlan::default();
     let files = |env| {
         [
             ("env.rs", env),

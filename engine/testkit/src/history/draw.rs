@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::{
-    Ends, Filler, Key, Kind, LONGEST_KEY, Move, Op, SLOTS, Span, Step, TREES, WEIGHTS, Write,
+    Filler, HistoryEnds, HistoryKey, HistoryOp, LONGEST_KEY, Move, SLOTS, Span, Step, StepKind,
+    TREES, WEIGHTS, Write,
 };
 use crate::rng::Rng;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Space {
+enum DrawSpace {
     Tiny,
     Prefixed,
     Odd,
@@ -21,7 +22,7 @@ enum Space {
 /// An endless history: take as many steps as are wanted.
 pub struct History {
     rng: Rng,
-    spaces: [Space; TREES],
+    spaces: [DrawSpace; TREES],
     /// Which trees take operands.
     hooked: [bool; TREES],
     alive: [bool; TREES],
@@ -39,7 +40,13 @@ impl History {
     /// the start.
     pub fn new(seed: u64, hooked: [bool; TREES]) -> History {
         let mut rng = Rng::new(seed);
-        let all = [Space::Tiny, Space::Prefixed, Space::Odd, Space::Growing, Space::Wide];
+        let all = [
+            DrawSpace::Tiny,
+            DrawSpace::Prefixed,
+            DrawSpace::Odd,
+            DrawSpace::Growing,
+            DrawSpace::Wide,
+        ];
         let first = rng.below(5) as usize;
         let spaces = std::array::from_fn(|i| all[(first + i) % all.len()]);
         let sum = WEIGHTS.iter().map(|(_, w)| w).sum();
@@ -61,17 +68,17 @@ impl History {
         }
     }
 
-    fn key(&mut self, tree: usize) -> Key {
+    fn key(&mut self, tree: usize) -> HistoryKey {
         let r = &mut self.rng;
         match self.spaces[tree] {
-            Space::Tiny => format!("{:x}", r.below(40)).into_bytes(),
-            Space::Prefixed => {
+            DrawSpace::Tiny => format!("{:x}", r.below(40)).into_bytes(),
+            DrawSpace::Prefixed => {
                 let n = if r.one_in(2) { r.below(600) } else { 100 + r.below(20) };
                 let mut k = vec![b'p'; 180];
                 k.extend_from_slice(format!("{n:03}").as_bytes());
                 k
             }
-            Space::Odd => {
+            DrawSpace::Odd => {
                 if r.one_in(2000) {
                     // About where 16 bits end, too: shorter lengths and shared prefixes are kept in
                     // so many.
@@ -94,14 +101,14 @@ impl History {
                     .map(|_| *r.choose(&[0, 0, 1, b'a', 0xfe, 0xff, 0xff]).unwrap_or(&0))
                     .collect()
             }
-            Space::Growing => {
+            DrawSpace::Growing => {
                 let back = if r.one_in(3) { r.below(800) } else { r.below(10) };
                 if back < 4 {
                     self.grown += 1;
                 }
                 self.grown.saturating_sub(back).to_be_bytes().to_vec()
             }
-            Space::Wide => {
+            DrawSpace::Wide => {
                 let n = if r.one_in(3) { r.below(50) } else { r.below(1500) };
                 let mut k = (n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes().to_vec();
                 k.extend_from_slice(format!("-{n}").as_bytes());
@@ -144,10 +151,10 @@ impl History {
     }
 
     /// Two keys of a tree, in order most of the time, near each other half of the time.
-    fn two_keys(&mut self, tree: usize) -> (Key, Key) {
+    fn two_keys(&mut self, tree: usize) -> (HistoryKey, HistoryKey) {
         let a = self.key(tree);
         let b = match self.spaces[tree] {
-            Space::Growing | Space::Prefixed if self.rng.one_in(2) => {
+            DrawSpace::Growing | DrawSpace::Prefixed if self.rng.one_in(2) => {
                 let mut b = a.clone();
                 let last = b.len() - 1;
                 b[last] = b[last].saturating_add(self.rng.below(9) as u8);
@@ -168,11 +175,11 @@ impl History {
         Span { from: bound(a), to: bound(b) }
     }
 
-    fn prefix(&mut self, tree: usize) -> Key {
+    fn prefix(&mut self, tree: usize) -> HistoryKey {
         let mut k = self.key(tree);
         let keep = match self.spaces[tree] {
-            Space::Prefixed => 179 + self.rng.below(5),
-            Space::Growing => 6 + self.rng.below(3),
+            DrawSpace::Prefixed => 179 + self.rng.below(5),
+            DrawSpace::Growing => 6 + self.rng.below(3),
             _ => self.rng.below(k.len() as u64 + 1),
         };
         k.truncate(keep as usize);
@@ -203,12 +210,12 @@ impl History {
         out
     }
 
-    fn ends(&mut self, kind: Kind) -> Ends {
+    fn ends(&mut self, kind: StepKind) -> HistoryEnds {
         match kind {
-            Kind::Backward | Kind::PrefixBack => Ends::Back,
-            Kind::BothEnds | Kind::PrefixBoth => Ends::Both(self.rng.next_u64()),
-            Kind::SnapshotScan if self.rng.one_in(2) => Ends::Back,
-            _ => Ends::Front,
+            StepKind::Backward | StepKind::PrefixBack => HistoryEnds::Back,
+            StepKind::BothEnds | StepKind::PrefixBoth => HistoryEnds::Both(self.rng.next_u64()),
+            StepKind::SnapshotScan if self.rng.one_in(2) => HistoryEnds::Back,
+            _ => HistoryEnds::Front,
         }
     }
 
@@ -224,7 +231,7 @@ impl History {
             _ => Bound::Included(a),
         };
         let to = match rare {
-            1 if self.spaces[tree] != Space::Odd => Bound::Unbounded,
+            1 if self.spaces[tree] != DrawSpace::Odd => Bound::Unbounded,
             8..20 if b.len() < LONGEST_KEY => Bound::Included(b),
             _ => Bound::Excluded(b),
         };
@@ -261,36 +268,38 @@ impl History {
     }
 
     /// The kind to draw instead where `kind` needs something that is not there.
-    fn enabled(&mut self, kind: Kind) -> Kind {
+    fn enabled(&mut self, kind: StepKind) -> StepKind {
         if !self.alive.contains(&true) {
-            return Kind::CreateTree;
+            return StepKind::CreateTree;
         }
         let no = |slots: [bool; SLOTS]| !slots.contains(&true);
         match kind {
-            Kind::SnapshotGet
-            | Kind::SnapshotScan
-            | Kind::SnapshotWalk
-            | Kind::SnapshotEdges
-            | Kind::DropSnapshot
+            StepKind::SnapshotGet
+            | StepKind::SnapshotScan
+            | StepKind::SnapshotWalk
+            | StepKind::SnapshotEdges
+            | StepKind::DropSnapshot
                 if no(self.snapshots) =>
             {
-                Kind::TakeSnapshot
+                StepKind::TakeSnapshot
             }
-            Kind::StepIter | Kind::CloseIter if no(self.iters) => Kind::OpenIter,
-            Kind::MoveCursor | Kind::CloseCursor if no(self.cursors) => Kind::OpenCursor,
-            Kind::TxGet
-            | Kind::TxScan
-            | Kind::TxPut
-            | Kind::TxDelete
-            | Kind::TxDeleteRange
-            | Kind::Commit
-            | Kind::Abort
+            StepKind::StepIter | StepKind::CloseIter if no(self.iters) => StepKind::OpenIter,
+            StepKind::MoveCursor | StepKind::CloseCursor if no(self.cursors) => {
+                StepKind::OpenCursor
+            }
+            StepKind::TxGet
+            | StepKind::TxScan
+            | StepKind::TxPut
+            | StepKind::TxDelete
+            | StepKind::TxDeleteRange
+            | StepKind::Commit
+            | StepKind::Abort
                 if no(self.transactions) =>
             {
-                Kind::Begin
+                StepKind::Begin
             }
-            Kind::Import if no(self.exports) => Kind::Export,
-            Kind::CreateTree if !self.alive.contains(&false) => Kind::Put,
+            StepKind::Import if no(self.exports) => StepKind::Export,
+            StepKind::CreateTree if !self.alive.contains(&false) => StepKind::Put,
             k => k,
         }
     }
@@ -300,8 +309,8 @@ impl History {
         (self.cursors, self.transactions) = ([false; SLOTS], [false; SLOTS]);
     }
 
-    fn op(&mut self, kind: Kind) -> Op {
-        use Kind as K;
+    fn op(&mut self, kind: StepKind) -> HistoryOp {
+        use StepKind as K;
         match kind {
             K::Put
             | K::PutLarge
@@ -325,13 +334,13 @@ impl History {
             K::TakeSnapshot | K::TakeNamed | K::DropSnapshot => self.snapshot_op(kind),
             K::Ingest | K::Export | K::Import | K::DropRange => self.bulk_op(kind),
             K::Reopen | K::Crash | K::PowerCut | K::CreateTree | K::DropTree => self.life_op(kind),
-            K::Sync => Op::Sync,
-            K::WaitIdle => Op::WaitIdle,
-            K::Checkpoint => Op::Checkpoint,
-            K::ReadOnly => Op::ReadOnly,
-            K::Stats => Op::Stats,
-            K::Verify => Op::Verify,
-            K::Advance => Op::Advance { seconds: 1 + self.rng.below(2000) },
+            K::Sync => HistoryOp::Sync,
+            K::WaitIdle => HistoryOp::WaitIdle,
+            K::Checkpoint => HistoryOp::Checkpoint,
+            K::ReadOnly => HistoryOp::ReadOnly,
+            K::Stats => HistoryOp::Stats,
+            K::Verify => HistoryOp::Verify,
+            K::Advance => HistoryOp::Advance { seconds: 1 + self.rng.below(2000) },
             _ => {
                 let tree = self.tree();
                 self.read_op(kind, tree)
@@ -339,161 +348,176 @@ impl History {
         }
     }
 
-    fn write_op(&mut self, kind: Kind) -> Op {
-        let tree = if kind == Kind::Merge { self.merge_tree() } else { self.tree() };
-        if matches!(kind, Kind::Batch | Kind::BatchPower) {
+    fn write_op(&mut self, kind: StepKind) -> HistoryOp {
+        let tree = if kind == StepKind::Merge { self.merge_tree() } else { self.tree() };
+        if matches!(kind, StepKind::Batch | StepKind::BatchPower) {
             let n = if self.rng.one_in(20) { 50 } else { 1 + self.rng.below(6) };
             let writes = (0..n).map(|_| {
                 let t = self.tree();
                 (t, self.a_write(t))
             });
-            return Op::Batch { writes: writes.collect(), power: kind == Kind::BatchPower };
+            return HistoryOp::Batch {
+                writes: writes.collect(),
+                power: kind == StepKind::BatchPower,
+            };
         }
         let key = self.key(tree);
         let write = match kind {
-            Kind::PutLarge => Write::Put(key, self.large()),
-            Kind::Delete => Write::Delete(key),
-            Kind::DeleteRange => Write::DeleteRange(self.deleted_span(tree)),
-            Kind::Merge => Write::Merge(key, self.value()),
+            StepKind::PutLarge => Write::Put(key, self.large()),
+            StepKind::Delete => Write::Delete(key),
+            StepKind::DeleteRange => Write::DeleteRange(self.deleted_span(tree)),
+            StepKind::Merge => Write::Merge(key, self.value()),
             _ => Write::Put(key, self.value()),
         };
-        Op::Write { tree, write, power: kind == Kind::PutPower }
+        HistoryOp::Write { tree, write, power: kind == StepKind::PutPower }
     }
 
     /// What reads and writes as one step.
-    fn step_op(&mut self, kind: Kind) -> Op {
+    fn step_op(&mut self, kind: StepKind) -> HistoryOp {
         let tree = self.tree();
         let key = self.key(tree);
         let value = (!self.rng.one_in(4)).then(|| self.value());
         match kind {
-            Kind::Clear if self.spaces[tree] != Space::Odd => Op::Clear { tree },
-            Kind::InsertIfAbsent => Op::InsertIfAbsent { tree, key, value: self.value() },
-            Kind::Swap => Op::Swap { tree, key, right: !self.rng.one_in(3), value },
-            Kind::Update => Op::Update { tree, key, value },
-            _ => Op::Pop { tree, back: self.rng.one_in(3) },
+            StepKind::Clear if self.spaces[tree] != DrawSpace::Odd => HistoryOp::Clear { tree },
+            StepKind::InsertIfAbsent => {
+                HistoryOp::InsertIfAbsent { tree, key, value: self.value() }
+            }
+            StepKind::Swap => HistoryOp::Swap { tree, key, right: !self.rng.one_in(3), value },
+            StepKind::Update => HistoryOp::Update { tree, key, value },
+            _ => HistoryOp::Pop { tree, back: self.rng.one_in(3) },
         }
     }
 
-    fn tx_op(&mut self, kind: Kind) -> Op {
+    fn tx_op(&mut self, kind: StepKind) -> HistoryOp {
         let tree = self.tree();
         let key = self.key(tree);
         let slot = self.filled(|h| h.transactions).unwrap_or(0);
         match kind {
-            Kind::Begin => {
+            StepKind::Begin => {
                 let slot = self.slot();
                 self.transactions[slot] = true;
-                Op::Begin { slot }
+                HistoryOp::Begin { slot }
             }
-            Kind::TxGet => Op::TxGet { slot, tree, key },
-            Kind::TxScan => {
+            StepKind::TxGet => HistoryOp::TxGet { slot, tree, key },
+            StepKind::TxScan => {
                 let limit =
                     if self.rng.one_in(3) { usize::MAX } else { self.rng.below(5) as usize };
-                Op::TxScan { slot, tree, span: self.span(tree), back: self.rng.one_in(3), limit }
+                HistoryOp::TxScan {
+                    slot,
+                    tree,
+                    span: self.span(tree),
+                    back: self.rng.one_in(3),
+                    limit,
+                }
             }
-            Kind::TxPut => Op::TxPut { slot, tree, key, value: self.value() },
-            Kind::TxDelete => Op::TxDelete { slot, tree, key },
-            Kind::TxDeleteRange => Op::TxDeleteRange { slot, tree, span: self.deleted_span(tree) },
-            Kind::Retry => {
-                Op::Retry { tree, key, value: self.value(), disturb: self.rng.one_in(2) }
+            StepKind::TxPut => HistoryOp::TxPut { slot, tree, key, value: self.value() },
+            StepKind::TxDelete => HistoryOp::TxDelete { slot, tree, key },
+            StepKind::TxDeleteRange => {
+                HistoryOp::TxDeleteRange { slot, tree, span: self.deleted_span(tree) }
+            }
+            StepKind::Retry => {
+                HistoryOp::Retry { tree, key, value: self.value(), disturb: self.rng.one_in(2) }
             }
             _ => {
                 self.transactions[slot] = false;
-                if kind == Kind::Abort {
-                    Op::Abort { slot }
+                if kind == StepKind::Abort {
+                    HistoryOp::Abort { slot }
                 } else {
-                    Op::Commit { slot, power: self.rng.one_in(20) }
+                    HistoryOp::Commit { slot, power: self.rng.one_in(20) }
                 }
             }
         }
     }
 
-    fn open_op(&mut self, kind: Kind) -> Op {
+    fn open_op(&mut self, kind: StepKind) -> HistoryOp {
         let tree = self.tree();
         let (iter, cursor) =
             (self.filled(|h| h.iters).unwrap_or(0), self.filled(|h| h.cursors).unwrap_or(0));
         match kind {
-            Kind::OpenIter => {
+            StepKind::OpenIter => {
                 let slot = self.slot();
                 self.iters[slot] = true;
-                Op::OpenIter { slot, tree, span: self.span(tree), at: self.maybe_at() }
+                HistoryOp::OpenIter { slot, tree, span: self.span(tree), at: self.maybe_at() }
             }
-            Kind::StepIter => Op::StepIter {
+            StepKind::StepIter => HistoryOp::StepIter {
                 slot: iter,
                 front: self.rng.below(6) as usize,
                 back: self.rng.below(6) as usize,
             },
-            Kind::CloseIter => {
+            StepKind::CloseIter => {
                 self.iters[iter] = false;
-                Op::CloseIter { slot: iter }
+                HistoryOp::CloseIter { slot: iter }
             }
-            Kind::OpenCursor => {
+            StepKind::OpenCursor => {
                 let slot = self.slot();
                 self.cursors[slot] = true;
-                Op::OpenCursor { slot, tree, span: self.span(tree), at: self.maybe_at() }
+                HistoryOp::OpenCursor { slot, tree, span: self.span(tree), at: self.maybe_at() }
             }
-            Kind::MoveCursor => Op::MoveCursor { slot: cursor, moves: self.moves(tree) },
+            StepKind::MoveCursor => HistoryOp::MoveCursor { slot: cursor, moves: self.moves(tree) },
             _ => {
                 self.cursors[cursor] = false;
-                Op::CloseCursor { slot: cursor }
+                HistoryOp::CloseCursor { slot: cursor }
             }
         }
     }
 
-    fn snapshot_op(&mut self, kind: Kind) -> Op {
-        if kind != Kind::DropSnapshot {
+    fn snapshot_op(&mut self, kind: StepKind) -> HistoryOp {
+        if kind != StepKind::DropSnapshot {
             let slot = self.slot();
             self.snapshots[slot] = true;
-            return Op::TakeSnapshot { slot, named: kind == Kind::TakeNamed };
+            return HistoryOp::TakeSnapshot { slot, named: kind == StepKind::TakeNamed };
         }
         let slot = self.filled(|h| h.snapshots).unwrap_or(0);
         self.snapshots[slot] = false;
-        Op::DropSnapshot { slot }
+        HistoryOp::DropSnapshot { slot }
     }
 
-    fn bulk_op(&mut self, kind: Kind) -> Op {
+    fn bulk_op(&mut self, kind: StepKind) -> HistoryOp {
         let tree = self.tree();
         match kind {
-            Kind::Ingest => {
+            StepKind::Ingest => {
                 // Now and then none, or enough for several tables.
                 let n = if self.rng.one_in(12) { 400 } else { self.rng.below(30) };
-                let pairs: BTreeMap<Key, Filler> =
+                let pairs: BTreeMap<HistoryKey, Filler> =
                     (0..n).map(|_| (self.key(tree), self.value())).collect();
-                Op::Ingest { tree, pairs: pairs.into_iter().collect() }
+                HistoryOp::Ingest { tree, pairs: pairs.into_iter().collect() }
             }
-            Kind::Export => {
+            StepKind::Export => {
                 let slot = self.slot();
                 self.exports[slot] = true;
-                Op::Export { slot, tree, span: self.span(tree) }
+                HistoryOp::Export { slot, tree, span: self.span(tree) }
             }
-            Kind::Import => Op::Import { slot: self.filled(|h| h.exports).unwrap_or(0), tree },
+            StepKind::Import => {
+                HistoryOp::Import { slot: self.filled(|h| h.exports).unwrap_or(0), tree }
+            }
             _ => {
                 let (from, to) = self.two_keys(tree);
-                Op::DropRange { tree, from, to }
+                HistoryOp::DropRange { tree, from, to }
             }
         }
     }
 
-    fn life_op(&mut self, kind: Kind) -> Op {
+    fn life_op(&mut self, kind: StepKind) -> HistoryOp {
         match kind {
-            Kind::CreateTree => {
+            StepKind::CreateTree => {
                 let i = self.rng.below(TREES as u64) as usize;
                 let tree =
                     (0..TREES).map(|n| (i + n) % TREES).find(|&n| !self.alive[n]).unwrap_or(i);
                 self.alive[tree] = true;
-                Op::CreateTree { tree }
+                HistoryOp::CreateTree { tree }
             }
-            Kind::DropTree => {
+            StepKind::DropTree => {
                 let tree = self.tree();
                 self.alive[tree] = false;
                 self.transactions = [false; SLOTS];
-                Op::DropTree { tree }
+                HistoryOp::DropTree { tree }
             }
             _ => {
                 self.close_all();
                 match kind {
-                    Kind::Reopen => Op::Reopen,
-                    Kind::Crash => Op::Crash,
-                    _ => Op::PowerCut {
+                    StepKind::Reopen => HistoryOp::Reopen,
+                    StepKind::Crash => HistoryOp::Crash,
+                    _ => HistoryOp::PowerCut {
                         seed: if self.rng.one_in(2) { None } else { Some(self.rng.next_u64()) },
                     },
                 }
@@ -501,22 +525,22 @@ impl History {
         }
     }
 
-    fn read_op(&mut self, kind: Kind, tree: usize) -> Op {
+    fn read_op(&mut self, kind: StepKind, tree: usize) -> HistoryOp {
         let snapshot = self.filled(|h| h.snapshots);
         match kind {
-            Kind::Get => Op::Get { tree, key: self.key(tree), at: None },
-            Kind::SnapshotGet if self.rng.one_in(4) => {
-                Op::Contains { tree, key: self.key(tree), at: snapshot }
+            StepKind::Get => HistoryOp::Get { tree, key: self.key(tree), at: None },
+            StepKind::SnapshotGet if self.rng.one_in(4) => {
+                HistoryOp::Contains { tree, key: self.key(tree), at: snapshot }
             }
-            Kind::SnapshotGet => Op::Get { tree, key: self.key(tree), at: snapshot },
-            Kind::Contains => Op::Contains { tree, key: self.key(tree), at: None },
-            Kind::MultiGet => {
+            StepKind::SnapshotGet => HistoryOp::Get { tree, key: self.key(tree), at: snapshot },
+            StepKind::Contains => HistoryOp::Contains { tree, key: self.key(tree), at: None },
+            StepKind::MultiGet => {
                 let n = self.rng.below(9);
-                Op::MultiGet { tree, keys: (0..n).map(|_| self.key(tree)).collect() }
+                HistoryOp::MultiGet { tree, keys: (0..n).map(|_| self.key(tree)).collect() }
             }
-            Kind::SnapshotScan if self.rng.one_in(4) => {
+            StepKind::SnapshotScan if self.rng.one_in(4) => {
                 let ends = self.ends(kind);
-                Op::Prefix {
+                HistoryOp::Prefix {
                     tree,
                     prefix: self.prefix(tree),
                     ends,
@@ -524,9 +548,12 @@ impl History {
                     at: snapshot,
                 }
             }
-            Kind::Forward | Kind::Backward | Kind::BothEnds | Kind::SnapshotScan => {
-                let at = if kind == Kind::SnapshotScan { snapshot } else { None };
-                Op::Scan {
+            StepKind::Forward
+            | StepKind::Backward
+            | StepKind::BothEnds
+            | StepKind::SnapshotScan => {
+                let at = if kind == StepKind::SnapshotScan { snapshot } else { None };
+                HistoryOp::Scan {
                     tree,
                     span: self.span(tree),
                     ends: self.ends(kind),
@@ -534,32 +561,43 @@ impl History {
                     at,
                 }
             }
-            Kind::Prefix | Kind::PrefixBack | Kind::PrefixBoth => {
+            StepKind::Prefix | StepKind::PrefixBack | StepKind::PrefixBoth => {
                 let ends = self.ends(kind);
-                Op::Prefix { tree, prefix: self.prefix(tree), ends, limit: self.limit(), at: None }
+                HistoryOp::Prefix {
+                    tree,
+                    prefix: self.prefix(tree),
+                    ends,
+                    limit: self.limit(),
+                    at: None,
+                }
             }
-            Kind::Edges => Op::Edges { tree, at: None },
-            Kind::SnapshotEdges => Op::Edges { tree, at: snapshot },
-            Kind::Walk => {
-                Op::Walk { tree, span: self.span(tree), moves: self.moves(tree), at: None }
+            StepKind::Edges => HistoryOp::Edges { tree, at: None },
+            StepKind::SnapshotEdges => HistoryOp::Edges { tree, at: snapshot },
+            StepKind::Walk => {
+                HistoryOp::Walk { tree, span: self.span(tree), moves: self.moves(tree), at: None }
             }
-            Kind::SnapshotWalk => {
-                Op::Walk { tree, span: self.span(tree), moves: self.moves(tree), at: snapshot }
-            }
-            Kind::FullScan => Op::FullScan { tree },
-            Kind::Flush => Op::Flush { tree },
-            Kind::Compact => Op::Compact { tree },
-            Kind::CompactRange => {
+            StepKind::SnapshotWalk => HistoryOp::Walk {
+                tree,
+                span: self.span(tree),
+                moves: self.moves(tree),
+                at: snapshot,
+            },
+            StepKind::FullScan => HistoryOp::FullScan { tree },
+            StepKind::Flush => HistoryOp::Flush { tree },
+            StepKind::Compact => HistoryOp::Compact { tree },
+            StepKind::CompactRange => {
                 let (from, to) = self.two_keys(tree);
-                Op::CompactRange { tree, from, to }
+                HistoryOp::CompactRange { tree, from, to }
             }
-            Kind::ChangeOptions => Op::ChangeOptions { tree, variant: self.rng.below(64) },
-            Kind::Size => {
+            StepKind::ChangeOptions => {
+                HistoryOp::ChangeOptions { tree, variant: self.rng.below(64) }
+            }
+            StepKind::Size => {
                 let (from, to) = self.two_keys(tree);
-                Op::Size { tree, from, to }
+                HistoryOp::Size { tree, from, to }
             }
-            Kind::Tables => Op::Tables { tree },
-            _ => Op::Refused { tree },
+            StepKind::Tables => HistoryOp::Tables { tree },
+            _ => HistoryOp::Refused { tree },
         }
     }
 }
@@ -574,7 +612,7 @@ impl Iterator for History {
             n = n.saturating_sub(*w);
             here
         });
-        let kind = self.enabled(drawn.map_or(Kind::Get, |(k, _)| *k));
+        let kind = self.enabled(drawn.map_or(StepKind::Get, |(k, _)| *k));
         Some(Step { kind, op: self.op(kind) })
     }
 }

@@ -32,7 +32,7 @@ pub const SLOTS: usize = 3;
 pub const LONGEST_KEY: usize = (512 << 10) - 1;
 
 /// A key.
-pub type Key = Vec<u8>;
+pub type HistoryKey = Vec<u8>;
 
 /// A value or an operand, by what it is made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,22 +61,22 @@ impl Filler {
 #[derive(Clone, PartialEq, Eq)]
 pub enum Write {
     /// Sets a key.
-    Put(Key, Filler),
+    Put(HistoryKey, Filler),
     /// Deletes a key.
-    Delete(Key),
+    Delete(HistoryKey),
     /// Deletes the keys of a span; nothing when it is empty.
     DeleteRange(Span),
     /// Adds an operand.
-    Merge(Key, Filler),
+    Merge(HistoryKey, Filler),
 }
 
 /// A range of keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Span {
     /// Where it begins.
-    pub from: Bound<Key>,
+    pub from: Bound<HistoryKey>,
     /// Where it ends.
-    pub to: Bound<Key>,
+    pub to: Bound<HistoryKey>,
 }
 
 impl Span {
@@ -114,7 +114,7 @@ impl Span {
 
 /// From where a range is walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
+pub enum HistoryEnds {
     /// Ascending.
     Front,
     /// Descending.
@@ -131,9 +131,9 @@ pub enum Move {
     /// To the last key.
     Last,
     /// To the first key at or after this one.
-    Seek(Key),
+    Seek(HistoryKey),
     /// To the last key before this one.
-    SeekBefore(Key),
+    SeekBefore(HistoryKey),
     /// To the next key.
     Next,
     /// To the previous key.
@@ -144,21 +144,21 @@ pub enum Move {
 /// is read, or the present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Op {
+pub enum HistoryOp {
     Write { tree: usize, write: Write, power: bool },
     Batch { writes: Vec<(usize, Write)>, power: bool },
     Sync,
     Pop { tree: usize, back: bool },
-    InsertIfAbsent { tree: usize, key: Key, value: Filler },
-    Swap { tree: usize, key: Key, right: bool, value: Option<Filler> },
-    Update { tree: usize, key: Key, value: Option<Filler> },
+    InsertIfAbsent { tree: usize, key: HistoryKey, value: Filler },
+    Swap { tree: usize, key: HistoryKey, right: bool, value: Option<Filler> },
+    Update { tree: usize, key: HistoryKey, value: Option<Filler> },
     Clear { tree: usize },
-    Get { tree: usize, key: Key, at: Option<usize> },
+    Get { tree: usize, key: HistoryKey, at: Option<usize> },
     Edges { tree: usize, at: Option<usize> },
-    Contains { tree: usize, key: Key, at: Option<usize> },
-    MultiGet { tree: usize, keys: Vec<Key> },
-    Scan { tree: usize, span: Span, ends: Ends, limit: usize, at: Option<usize> },
-    Prefix { tree: usize, prefix: Key, ends: Ends, limit: usize, at: Option<usize> },
+    Contains { tree: usize, key: HistoryKey, at: Option<usize> },
+    MultiGet { tree: usize, keys: Vec<HistoryKey> },
+    Scan { tree: usize, span: Span, ends: HistoryEnds, limit: usize, at: Option<usize> },
+    Prefix { tree: usize, prefix: HistoryKey, ends: HistoryEnds, limit: usize, at: Option<usize> },
     Walk { tree: usize, span: Span, moves: Vec<Move>, at: Option<usize> },
     FullScan { tree: usize },
     OpenIter { slot: usize, tree: usize, span: Span, at: Option<usize> },
@@ -171,22 +171,22 @@ pub enum Op {
     DropSnapshot { slot: usize },
     Flush { tree: usize },
     Compact { tree: usize },
-    CompactRange { tree: usize, from: Key, to: Key },
-    DropRange { tree: usize, from: Key, to: Key },
-    Ingest { tree: usize, pairs: Vec<(Key, Filler)> },
+    CompactRange { tree: usize, from: HistoryKey, to: HistoryKey },
+    DropRange { tree: usize, from: HistoryKey, to: HistoryKey },
+    Ingest { tree: usize, pairs: Vec<(HistoryKey, Filler)> },
     Export { slot: usize, tree: usize, span: Span },
     Import { slot: usize, tree: usize },
     Tables { tree: usize },
     WaitIdle,
     Begin { slot: usize },
-    TxGet { slot: usize, tree: usize, key: Key },
+    TxGet { slot: usize, tree: usize, key: HistoryKey },
     TxScan { slot: usize, tree: usize, span: Span, back: bool, limit: usize },
-    TxPut { slot: usize, tree: usize, key: Key, value: Filler },
-    TxDelete { slot: usize, tree: usize, key: Key },
+    TxPut { slot: usize, tree: usize, key: HistoryKey, value: Filler },
+    TxDelete { slot: usize, tree: usize, key: HistoryKey },
     TxDeleteRange { slot: usize, tree: usize, span: Span },
     Commit { slot: usize, power: bool },
     Abort { slot: usize },
-    Retry { tree: usize, key: Key, value: Filler, disturb: bool },
+    Retry { tree: usize, key: HistoryKey, value: Filler, disturb: bool },
     Reopen,
     Crash,
     PowerCut { seed: Option<u64> },
@@ -195,7 +195,7 @@ pub enum Op {
     CreateTree { tree: usize },
     DropTree { tree: usize },
     ChangeOptions { tree: usize, variant: u64 },
-    Size { tree: usize, from: Key, to: Key },
+    Size { tree: usize, from: HistoryKey, to: HistoryKey },
     Stats,
     Verify,
     Advance { seconds: u64 },
@@ -206,7 +206,7 @@ pub enum Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 #[rustfmt::skip]
-pub enum Kind {
+pub enum StepKind {
     Put, PutLarge, PutPower, Delete, DeleteRange, Merge, Batch, BatchPower, Sync,
     Pop, InsertIfAbsent, Swap, Update, Clear, Edges, SnapshotEdges,
     Get, Contains, MultiGet, Forward, Backward, BothEnds, Prefix, PrefixBack, PrefixBoth, Walk, FullScan,
@@ -220,33 +220,33 @@ pub enum Kind {
 
 /// How often each kind is drawn, relative to the sum.
 #[rustfmt::skip]
-pub const WEIGHTS: &[(Kind, u64)] = &[
-    (Kind::Put, 3400), (Kind::PutLarge, 60), (Kind::PutPower, 20), (Kind::Delete, 900), (Kind::DeleteRange, 90),
-    (Kind::Merge, 900), (Kind::Batch, 250), (Kind::BatchPower, 5), (Kind::Sync, 5),
-    (Kind::Pop, 150), (Kind::InsertIfAbsent, 80), (Kind::Swap, 100), (Kind::Update, 100), (Kind::Clear, 6), (Kind::Edges, 30),
-    (Kind::SnapshotEdges, 20), (Kind::Get, 1200), (Kind::Contains, 150), (Kind::MultiGet, 100),
-    (Kind::Forward, 150), (Kind::Backward, 150), (Kind::BothEnds, 80),
-    (Kind::Prefix, 80), (Kind::PrefixBack, 80), (Kind::PrefixBoth, 40), (Kind::Walk, 200), (Kind::FullScan, 8),
-    (Kind::OpenIter, 60), (Kind::StepIter, 250), (Kind::CloseIter, 40),
-    (Kind::OpenCursor, 60), (Kind::MoveCursor, 250), (Kind::CloseCursor, 40),
-    (Kind::TakeSnapshot, 40), (Kind::TakeNamed, 20), (Kind::DropSnapshot, 55), (Kind::SnapshotGet, 200),
-    (Kind::SnapshotScan, 80), (Kind::SnapshotWalk, 60),
-    (Kind::Flush, 30), (Kind::Compact, 6), (Kind::CompactRange, 10), (Kind::DropRange, 10), (Kind::WaitIdle, 5),
-    (Kind::Ingest, 30), (Kind::Export, 15), (Kind::Import, 15), (Kind::Tables, 20),
-    (Kind::Begin, 100), (Kind::TxGet, 150), (Kind::TxScan, 40), (Kind::TxPut, 200), (Kind::TxDelete, 50), (Kind::TxDeleteRange, 20),
-    (Kind::Commit, 90), (Kind::Abort, 20), (Kind::Retry, 30),
-    (Kind::Reopen, 4), (Kind::Crash, 4), (Kind::PowerCut, 4), (Kind::Checkpoint, 2), (Kind::ReadOnly, 3),
-    (Kind::CreateTree, 10), (Kind::DropTree, 4), (Kind::ChangeOptions, 8), (Kind::Size, 20), (Kind::Stats, 15), (Kind::Verify, 2),
-    (Kind::Advance, 10), (Kind::Refused, 10),
+pub const WEIGHTS: &[(StepKind, u64)] = &[
+    (StepKind::Put, 3400), (StepKind::PutLarge, 60), (StepKind::PutPower, 20), (StepKind::Delete, 900), (StepKind::DeleteRange, 90),
+    (StepKind::Merge, 900), (StepKind::Batch, 250), (StepKind::BatchPower, 5), (StepKind::Sync, 5),
+    (StepKind::Pop, 150), (StepKind::InsertIfAbsent, 80), (StepKind::Swap, 100), (StepKind::Update, 100), (StepKind::Clear, 6), (StepKind::Edges, 30),
+    (StepKind::SnapshotEdges, 20), (StepKind::Get, 1200), (StepKind::Contains, 150), (StepKind::MultiGet, 100),
+    (StepKind::Forward, 150), (StepKind::Backward, 150), (StepKind::BothEnds, 80),
+    (StepKind::Prefix, 80), (StepKind::PrefixBack, 80), (StepKind::PrefixBoth, 40), (StepKind::Walk, 200), (StepKind::FullScan, 8),
+    (StepKind::OpenIter, 60), (StepKind::StepIter, 250), (StepKind::CloseIter, 40),
+    (StepKind::OpenCursor, 60), (StepKind::MoveCursor, 250), (StepKind::CloseCursor, 40),
+    (StepKind::TakeSnapshot, 40), (StepKind::TakeNamed, 20), (StepKind::DropSnapshot, 55), (StepKind::SnapshotGet, 200),
+    (StepKind::SnapshotScan, 80), (StepKind::SnapshotWalk, 60),
+    (StepKind::Flush, 30), (StepKind::Compact, 6), (StepKind::CompactRange, 10), (StepKind::DropRange, 10), (StepKind::WaitIdle, 5),
+    (StepKind::Ingest, 30), (StepKind::Export, 15), (StepKind::Import, 15), (StepKind::Tables, 20),
+    (StepKind::Begin, 100), (StepKind::TxGet, 150), (StepKind::TxScan, 40), (StepKind::TxPut, 200), (StepKind::TxDelete, 50), (StepKind::TxDeleteRange, 20),
+    (StepKind::Commit, 90), (StepKind::Abort, 20), (StepKind::Retry, 30),
+    (StepKind::Reopen, 4), (StepKind::Crash, 4), (StepKind::PowerCut, 4), (StepKind::Checkpoint, 2), (StepKind::ReadOnly, 3),
+    (StepKind::CreateTree, 10), (StepKind::DropTree, 4), (StepKind::ChangeOptions, 8), (StepKind::Size, 20), (StepKind::Stats, 15), (StepKind::Verify, 2),
+    (StepKind::Advance, 10), (StepKind::Refused, 10),
 ];
 
 /// One step of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// What kind was drawn.
-    pub kind: Kind,
+    pub kind: StepKind,
     /// What to do.
-    pub op: Op,
+    pub op: HistoryOp,
 }
 
 /// A key as it is printed: escaped, long runs shortened.
@@ -275,7 +275,7 @@ impl fmt::Debug for Write {
 
 impl fmt::Debug for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bound = |b: &Bound<Key>| match b {
+        let bound = |b: &Bound<HistoryKey>| match b {
             Bound::Included(k) => format!("={}", show(k)),
             Bound::Excluded(k) => show(k),
             Bound::Unbounded => String::new(),

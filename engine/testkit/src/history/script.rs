@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use std::ops::Bound;
 use std::str::SplitWhitespace;
 
-use super::{Ends, Filler, Key, Move, Op, Span, Write};
+use super::{Filler, HistoryEnds, HistoryKey, HistoryOp, Move, Span, Write};
 
 /// Steps with the seed that options and the disk's whims are drawn from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Script {
     /// The seed.
     pub seed: u64,
     /// The steps.
-    pub steps: Vec<Op>,
+    pub steps: Vec<HistoryOp>,
 }
 
 impl Script {
@@ -60,10 +60,10 @@ fn next<'a>(words: &mut SplitWhitespace<'a>) -> Result<&'a str, String> {
 
 macro_rules! steps {
     ($($name:ident $word:literal ($($field:ident)*);)*) => {
-        fn show_op(op: &Op) -> String {
+        fn show_op(op: &HistoryOp) -> String {
             let mut out = String::new();
             match op {
-                $(Op::$name { $($field),* } => {
+                $(HistoryOp::$name { $($field),* } => {
                     out.push_str($word);
                     $($field.put(&mut out);)*
                 })*
@@ -71,12 +71,12 @@ macro_rules! steps {
             out
         }
 
-        fn parse_op(word: &str, words: &mut SplitWhitespace<'_>) -> Result<Op, String> {
+        fn parse_op(word: &str, words: &mut SplitWhitespace<'_>) -> Result<HistoryOp, String> {
             // Fields are taken in the order in which they are written here.
             match word {
                 $($word => {
                     $(let $field = Argument::take(words)?;)*
-                    Ok(Op::$name { $($field),* })
+                    Ok(HistoryOp::$name { $($field),* })
                 })*
                 _ => Err("there is no such step".into()),
             }
@@ -200,7 +200,7 @@ impl<A: Argument, B: Argument> Argument for (A, B) {
 
 /// Letters, digits and what is between words as they are, other bytes as `%hh`; of a byte that
 /// comes often `%hh*n;`. In quotes.
-impl Argument for Key {
+impl Argument for HistoryKey {
     fn put(&self, out: &mut String) {
         out.push_str(" \"");
         for same in self.chunk_by(|a, b| a == b) {
@@ -215,7 +215,7 @@ impl Argument for Key {
         }
         out.push('"');
     }
-    fn take(words: &mut SplitWhitespace<'_>) -> Result<Key, String> {
+    fn take(words: &mut SplitWhitespace<'_>) -> Result<HistoryKey, String> {
         let word = next(words)?;
         let text = word
             .strip_prefix('"')
@@ -251,7 +251,7 @@ impl Argument for Filler {
 
 impl Argument for Write {
     fn put(&self, out: &mut String) {
-        let mut one = |word: &str, key: &Key| {
+        let mut one = |word: &str, key: &HistoryKey| {
             out.push_str(word);
             key.put(out);
         };
@@ -274,7 +274,7 @@ impl Argument for Write {
         if word == "delete_range" {
             return Ok(Write::DeleteRange(Span::take(words)?));
         }
-        let key = Key::take(words)?;
+        let key = HistoryKey::take(words)?;
         match word {
             "put" => Ok(Write::Put(key, Filler::take(words)?)),
             "delete" => Ok(Write::Delete(key)),
@@ -284,7 +284,7 @@ impl Argument for Write {
     }
 }
 
-impl Argument for Bound<Key> {
+impl Argument for Bound<HistoryKey> {
     fn put(&self, out: &mut String) {
         match self {
             Bound::Unbounded => out.push_str(" unbounded"),
@@ -301,8 +301,8 @@ impl Argument for Bound<Key> {
     fn take(words: &mut SplitWhitespace<'_>) -> Result<Self, String> {
         match next(words)? {
             "unbounded" => Ok(Bound::Unbounded),
-            "included" => Ok(Bound::Included(Key::take(words)?)),
-            "excluded" => Ok(Bound::Excluded(Key::take(words)?)),
+            "included" => Ok(Bound::Included(HistoryKey::take(words)?)),
+            "excluded" => Ok(Bound::Excluded(HistoryKey::take(words)?)),
             other => Err(format!("{other:?} is no bound")),
         }
     }
@@ -318,22 +318,22 @@ impl Argument for Span {
     }
 }
 
-impl Argument for Ends {
+impl Argument for HistoryEnds {
     fn put(&self, out: &mut String) {
         match self {
-            Ends::Front => out.push_str(" front"),
-            Ends::Back => out.push_str(" back"),
-            Ends::Both(seed) => {
+            HistoryEnds::Front => out.push_str(" front"),
+            HistoryEnds::Back => out.push_str(" back"),
+            HistoryEnds::Both(seed) => {
                 out.push_str(" both");
                 seed.put(out);
             }
         }
     }
-    fn take(words: &mut SplitWhitespace<'_>) -> Result<Ends, String> {
+    fn take(words: &mut SplitWhitespace<'_>) -> Result<HistoryEnds, String> {
         match next(words)? {
-            "front" => Ok(Ends::Front),
-            "back" => Ok(Ends::Back),
-            "both" => Ok(Ends::Both(u64::take(words)?)),
+            "front" => Ok(HistoryEnds::Front),
+            "back" => Ok(HistoryEnds::Back),
+            "both" => Ok(HistoryEnds::Both(u64::take(words)?)),
             other => Err(format!("{other:?} is none of front, back and both")),
         }
     }
@@ -357,8 +357,8 @@ impl Argument for Move {
         match next(words)? {
             "first" => Ok(Move::First),
             "last" => Ok(Move::Last),
-            "seek" => Ok(Move::Seek(Key::take(words)?)),
-            "seek_before" => Ok(Move::SeekBefore(Key::take(words)?)),
+            "seek" => Ok(Move::Seek(HistoryKey::take(words)?)),
+            "seek_before" => Ok(Move::SeekBefore(HistoryKey::take(words)?)),
             "next" => Ok(Move::Next),
             "prev" => Ok(Move::Prev),
             other => Err(format!("{other:?} is no move")),
@@ -385,7 +385,7 @@ mod tests {
             b" %\"*;\n".to_vec(),
             [b"-".repeat(9), b"8;".to_vec()].concat(),
         ];
-        let script = Script { seed: 0, steps: vec![Op::MultiGet { tree: 1, keys }] };
+        let script = Script { seed: 0, steps: vec![HistoryOp::MultiGet { tree: 1, keys }] };
         let text = script.to_string();
         assert!(
             Script::parse(&format!("# why\n\n{text}")) == Ok(script) && text.len() < 120,

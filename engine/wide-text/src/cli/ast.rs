@@ -1,11 +1,11 @@
 //! Statements as data.
 
 use super::attributes::Attribute;
-use super::help::Topic;
+use super::help::CliTopic;
 
 /// A statement of the language.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Statement {
+pub enum CliStatement {
     /// `;` alone.
     Nothing,
     /// `connect host/port [user 'password']`.
@@ -20,7 +20,7 @@ pub enum Statement {
     /// `exit`, `quit`.
     Exit,
     /// `help [statement]`, `?`.
-    Help(Option<Topic>),
+    Help(Option<CliTopic>),
     /// `use keyspace [user 'password']`.
     Use {
         /// The keyspace.
@@ -73,7 +73,7 @@ pub enum Statement {
         /// The column family.
         family: String,
         /// At least one.
-        conditions: Vec<Condition>,
+        conditions: Vec<CliCondition>,
         /// `limit n`.
         limit: Option<u32>,
     },
@@ -82,7 +82,7 @@ pub enum Statement {
         /// What to set.
         path: Path,
         /// To what.
-        value: Term,
+        value: CliTerm,
         /// For how many seconds.
         ttl: Option<u32>,
     },
@@ -149,14 +149,14 @@ pub struct Path {
     /// The column family.
     pub family: String,
     /// The row.
-    pub key: Term,
+    pub key: CliTerm,
     /// None, one or two names.
-    pub columns: Vec<Term>,
+    pub columns: Vec<CliTerm>,
 }
 
 /// A key, a name or a value: text that a type reads, or a function that says which type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Term {
+pub enum CliTerm {
     /// A word, a number or a string: they mean the same.
     Text(String),
     /// `function('argument')`; without argument, a fresh value.
@@ -170,18 +170,18 @@ pub enum Term {
 
 /// `column operator value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
+pub struct CliCondition {
     /// The column.
-    pub column: Term,
+    pub column: CliTerm,
     /// How it is compared.
-    pub operator: Operator,
+    pub operator: CliOperator,
     /// With what.
-    pub value: Term,
+    pub value: CliTerm,
 }
 
 /// A comparison, in the order of Thrift's `IndexOperator`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
+pub enum CliOperator {
     /// `=`
     Eq,
     /// `>=`

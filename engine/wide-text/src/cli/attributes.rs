@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use firn_wide::IndexType;
 
-use super::syntax::{Failure, What};
+use super::syntax::{ExpectedKind, SyntaxFailure};
 
 /// `name = value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,67 +13,68 @@ pub struct Attribute {
     /// The name, as written.
     pub name: String,
     /// The value.
-    pub value: Value,
+    pub value: AttributeValue,
 }
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum AttributeValue {
     /// A word, a number or a string.
     Text(String),
     /// `{a: b, …}`
-    Map(Vec<(String, Value)>),
+    Map(Vec<(String, AttributeValue)>),
     /// `[{…}, …]`
-    List(Vec<Value>),
+    List(Vec<AttributeValue>),
 }
 
 /// The attributes of keyspaces, and what their values are.
-pub const KEYSPACE: [(&str, What); 3] = [
-    ("placement_strategy", What::PlacementStrategy),
-    ("strategy_options", What::Options),
-    ("durable_writes", What::Boolean),
+pub const KEYSPACE: [(&str, ExpectedKind); 3] = [
+    ("placement_strategy", ExpectedKind::PlacementStrategy),
+    ("strategy_options", ExpectedKind::Options),
+    ("durable_writes", ExpectedKind::Boolean),
 ];
 
 /// The attributes of column families, and what their values are. Those about memtables mean nothing
 /// any more.
-pub const FAMILY: [(&str, What); 20] = [
-    ("column_type", What::ColumnType),
-    ("comparator", What::Class),
-    ("subcomparator", What::Class),
-    ("comment", What::AttributeValue),
-    ("read_repair_chance", What::AttributeValue),
-    ("dclocal_read_repair_chance", What::AttributeValue),
-    ("gc_grace", What::AttributeValue),
-    ("column_metadata", What::Columns),
-    ("memtable_operations", What::AttributeValue),
-    ("memtable_throughput", What::AttributeValue),
-    ("default_validation_class", What::Class),
-    ("min_compaction_threshold", What::AttributeValue),
-    ("max_compaction_threshold", What::AttributeValue),
-    ("replicate_on_write", What::Boolean),
-    ("key_validation_class", What::Class),
-    ("compaction_strategy", What::CompactionStrategy),
-    ("compaction_strategy_options", What::Options),
-    ("compression_options", What::Options),
-    ("bloom_filter_fp_chance", What::AttributeValue),
-    ("caching", What::Caching),
+pub const FAMILY: [(&str, ExpectedKind); 20] = [
+    ("column_type", ExpectedKind::ColumnType),
+    ("comparator", ExpectedKind::Class),
+    ("subcomparator", ExpectedKind::Class),
+    ("comment", ExpectedKind::AttributeValue),
+    ("read_repair_chance", ExpectedKind::AttributeValue),
+    ("dclocal_read_repair_chance", ExpectedKind::AttributeValue),
+    ("gc_grace", ExpectedKind::AttributeValue),
+    ("column_metadata", ExpectedKind::Columns),
+    ("memtable_operations", ExpectedKind::AttributeValue),
+    ("memtable_throughput", ExpectedKind::AttributeValue),
+    ("default_validation_class", ExpectedKind::Class),
+    ("min_compaction_threshold", ExpectedKind::AttributeValue),
+    ("max_compaction_threshold", ExpectedKind::AttributeValue),
+    ("replicate_on_write", ExpectedKind::Boolean),
+    ("key_validation_class", ExpectedKind::Class),
+    ("compaction_strategy", ExpectedKind::CompactionStrategy),
+    ("compaction_strategy_options", ExpectedKind::Options),
+    ("compression_options", ExpectedKind::Options),
+    ("bloom_filter_fp_chance", ExpectedKind::AttributeValue),
+    ("caching", ExpectedKind::Caching),
 ];
 
 /// The keys of `column_metadata`, and what their values are.
-pub const METADATA: [(&str, What); 5] = [
-    ("column_name", What::Column),
-    ("validation_class", What::Class),
-    ("index_type", What::IndexType),
-    ("index_name", What::AttributeValue),
-    ("index_options", What::Options),
+pub const METADATA: [(&str, ExpectedKind); 5] = [
+    ("column_name", ExpectedKind::Column),
+    ("validation_class", ExpectedKind::Class),
+    ("index_type", ExpectedKind::IndexType),
+    ("index_name", ExpectedKind::AttributeValue),
+    ("index_options", ExpectedKind::Options),
 ];
 
-/// What a name of `table` has for a value; [`What::AttributeValue`] for a name that isn't in it.
-pub(super) fn value_of(table: &[(&str, What)], name: &str) -> What {
+/// What a name of `table` has for a value; [`ExpectedKind::AttributeValue`] for a name that isn't
+/// in it.
+pub(super) fn value_of(table: &[(&str, ExpectedKind)], name: &str) -> ExpectedKind {
     table
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(name))
-        .map_or(What::AttributeValue, |(_, what)| *what)
+        .map_or(ExpectedKind::AttributeValue, |(_, what)| *what)
 }
 
 /// What a statement says of a keyspace; `None` where it says nothing.
@@ -148,7 +149,7 @@ impl KeyspaceChange {
     ///
     /// # Errors
     /// An attribute that isn't one of a keyspace, or a value that it can't have.
-    pub fn new(attributes: &[Attribute]) -> Result<KeyspaceChange, Failure> {
+    pub fn new(attributes: &[Attribute]) -> Result<KeyspaceChange, SyntaxFailure> {
         let mut change = KeyspaceChange::default();
         for a in attributes {
             match a.name.to_ascii_lowercase().as_str() {
@@ -167,7 +168,7 @@ impl FamilyChange {
     ///
     /// # Errors
     /// An attribute that isn't one of a column family, or a value that it can't have.
-    pub fn new(attributes: &[Attribute]) -> Result<FamilyChange, Failure> {
+    pub fn new(attributes: &[Attribute]) -> Result<FamilyChange, SyntaxFailure> {
         let mut change = FamilyChange::default();
         for a in attributes {
             match a.name.to_ascii_lowercase().as_str() {
@@ -206,9 +207,9 @@ impl FamilyChange {
 }
 
 impl Attribute {
-    fn unknown(&self, class: &str, table: &[(&str, What)]) -> Failure {
+    fn unknown(&self, class: &str, table: &[(&str, ExpectedKind)]) -> SyntaxFailure {
         let known: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
-        Failure::new(
+        SyntaxFailure::new(
             format!("'{}' is not an attribute; there are {}", self.name, known.join(", ")),
             format!(
                 "java.lang.IllegalArgumentException: No enum constant org.apache.cassandra.cli.CliClient.{class}.{}",
@@ -217,32 +218,32 @@ impl Attribute {
         )
     }
 
-    fn wrong(&self, expected: &str) -> Failure {
-        Failure::same(format!("{} takes {expected}", self.name))
+    fn wrong(&self, expected: &str) -> SyntaxFailure {
+        SyntaxFailure::same(format!("{} takes {expected}", self.name))
     }
 
-    fn text(&self) -> Result<&str, Failure> {
+    fn text(&self) -> Result<&str, SyntaxFailure> {
         self.value.text().ok_or_else(|| self.wrong("a word, a number or a string"))
     }
 
-    fn parsed<T: std::str::FromStr>(&self, expected: &str) -> Result<T, Failure> {
+    fn parsed<T: std::str::FromStr>(&self, expected: &str) -> Result<T, SyntaxFailure> {
         let text = self.text()?;
         text.trim().parse().map_err(|_| {
             let historical =
                 format!("java.lang.NumberFormatException: For input string: \"{text}\"");
-            Failure::new(
+            SyntaxFailure::new(
                 format!("{} takes {expected}, and '{text}' is none", self.name),
                 historical,
             )
         })
     }
 
-    fn integer(&self) -> Result<i32, Failure> {
+    fn integer(&self) -> Result<i32, SyntaxFailure> {
         self.parsed("a whole number")
     }
 
     /// A number from 0 to 1.
-    fn chance(&self) -> Result<f64, Failure> {
+    fn chance(&self) -> Result<f64, SyntaxFailure> {
         let chance: f64 = self.parsed("a number")?;
         if (0.0..=1.0).contains(&chance) {
             return Ok(chance);
@@ -251,10 +252,10 @@ impl Attribute {
             "java.lang.RuntimeException: Error: {} must be between 0 and 1.",
             self.name.to_ascii_lowercase()
         );
-        Err(Failure::new(format!("{} must be between 0 and 1", self.name), historical))
+        Err(SyntaxFailure::new(format!("{} must be between 0 and 1", self.name), historical))
     }
 
-    fn boolean(&self) -> Result<bool, Failure> {
+    fn boolean(&self) -> Result<bool, SyntaxFailure> {
         match self.text()? {
             t if t.eq_ignore_ascii_case("true") => Ok(true),
             t if t.eq_ignore_ascii_case("false") => Ok(false),
@@ -262,19 +263,19 @@ impl Attribute {
         }
     }
 
-    fn options(&self) -> Result<BTreeMap<String, String>, Failure> {
+    fn options(&self) -> Result<BTreeMap<String, String>, SyntaxFailure> {
         self.value.options().ok_or_else(|| self.wrong("a map such as {name: value}"))
     }
 
-    fn columns(&self) -> Result<Vec<ColumnChange>, Failure> {
-        let Value::List(list) = &self.value else {
+    fn columns(&self) -> Result<Vec<ColumnChange>, SyntaxFailure> {
+        let AttributeValue::List(list) = &self.value else {
             return Err(self.wrong("a list such as [{column_name: a}]"));
         };
         list.iter().map(|v| self.column(v)).collect()
     }
 
-    fn column(&self, value: &Value) -> Result<ColumnChange, Failure> {
-        let Value::Map(pairs) = value else {
+    fn column(&self, value: &AttributeValue) -> Result<ColumnChange, SyntaxFailure> {
+        let AttributeValue::Map(pairs) = value else {
             return Err(self.wrong("a list of maps such as [{column_name: a}]"));
         };
         let (mut column, mut named) = (ColumnChange::default(), false);
@@ -283,7 +284,7 @@ impl Attribute {
                 value
                     .text()
                     .map(str::to_owned)
-                    .ok_or_else(|| Failure::same(format!("{key} takes a word or a string")))
+                    .ok_or_else(|| SyntaxFailure::same(format!("{key} takes a word or a string")))
             };
             match key.to_ascii_lowercase().as_str() {
                 "column_name" => (column.name, named) = (text()?, true),
@@ -293,7 +294,7 @@ impl Attribute {
                 "index_options" => {
                     let options = value
                         .options()
-                        .ok_or_else(|| Failure::same(format!("{key} takes a map")))?;
+                        .ok_or_else(|| SyntaxFailure::same(format!("{key} takes a map")))?;
                     column.index_options = Some(options);
                 }
                 _ => return Err(unsupported(key, value)),
@@ -303,7 +304,7 @@ impl Attribute {
             return Ok(column);
         }
         let class = column.validation_class.as_deref().unwrap_or("null");
-        Err(Failure::new(
+        Err(SyntaxFailure::new(
             "column_metadata: a column has no column_name",
             format!(
                 "java.lang.RuntimeException: org.apache.thrift.protocol.TProtocolException: Required field 'name' was not present! \
@@ -313,37 +314,37 @@ impl Attribute {
     }
 }
 
-fn unsupported(key: &str, value: &Value) -> Failure {
+fn unsupported(key: &str, value: &AttributeValue) -> SyntaxFailure {
     let text = format!(
         "Unsupported column_metadata pair given => {key}: {}",
         value.text().unwrap_or("{…}")
     );
-    Failure::new(text.clone(), format!("java.lang.RuntimeException: {text}"))
+    SyntaxFailure::new(text.clone(), format!("java.lang.RuntimeException: {text}"))
 }
 
-fn index_type(text: &str) -> Result<IndexType, Failure> {
+fn index_type(text: &str) -> Result<IndexType, SyntaxFailure> {
     let by_number = text.parse().ok().and_then(IndexType::from_number);
     by_number.or_else(|| IndexType::from_name(&text.to_ascii_uppercase())).ok_or_else(|| {
         let text = format!("IndexType '{text}' is unsupported.");
-        Failure::new(text.clone(), format!("java.lang.RuntimeException: {text}"))
+        SyntaxFailure::new(text.clone(), format!("java.lang.RuntimeException: {text}"))
     })
 }
 
-impl Value {
+impl AttributeValue {
     /// The text of a word, a number or a string.
     pub fn text(&self) -> Option<&str> {
-        if let Value::Text(text) = self { Some(text) } else { None }
+        if let AttributeValue::Text(text) = self { Some(text) } else { None }
     }
 
     /// Names and texts of a map, or of the maps of a list together; `null` is no options.
     fn options(&self) -> Option<BTreeMap<String, String>> {
         match self {
-            Value::Text(text) => text.eq_ignore_ascii_case("null").then(BTreeMap::new),
-            Value::Map(pairs) => {
+            AttributeValue::Text(text) => text.eq_ignore_ascii_case("null").then(BTreeMap::new),
+            AttributeValue::Map(pairs) => {
                 pairs.iter().map(|(k, v)| Some((k.clone(), v.text()?.to_owned()))).collect()
             }
-            Value::List(maps) => {
-                let maps: Option<Vec<_>> = maps.iter().map(Value::options).collect();
+            AttributeValue::List(maps) => {
+                let maps: Option<Vec<_>> = maps.iter().map(AttributeValue::options).collect();
                 Some(maps?.into_iter().flatten().collect())
             }
         }

@@ -2,14 +2,14 @@
 //! knows the whole language.
 
 use super::attributes;
-use super::lex::{self, Kind, Stop};
+use super::lex::{self, LexStop, TokenKind};
 use super::parse::expected_after;
 use super::split::Splitter;
-use super::syntax::{Expected, What};
+use super::syntax::{ExpectedKind, ExpectedToken};
 
 /// The names that completion knows beside the language.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct CompletionNames {
     /// Keyspaces.
     pub keyspaces: Vec<String>,
     /// The chosen keyspace's column families, with the columns that are known of each.
@@ -62,7 +62,7 @@ pub const LEVELS: [&str; 8] =
     ["ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM", "ANY"];
 
 /// What could stand at the end of `before`, the text in front of the cursor.
-pub fn complete(before: &str, names: &Names) -> Completion {
+pub fn complete(before: &str, names: &CompletionNames) -> Completion {
     let mut splitter = Splitter::new();
     splitter.feed(before);
     while splitter.next_statement().is_some() {}
@@ -70,9 +70,11 @@ pub fn complete(before: &str, names: &Names) -> Completion {
     let text = &before[from..];
     let (mut tokens, stop) = lex::tokens(text);
     let (start, quoted) = match (stop, tokens.last()) {
-        (Some((at, Stop::OpenString)), _) => (at + 1, true),
+        (Some((at, LexStop::OpenString)), _) => (at + 1, true),
         (Some(_), _) => return Completion { start: before.len(), candidates: Vec::new() },
-        (None, Some(t)) if t.end == text.len() && matches!(t.kind, Kind::Word | Kind::Integer) => {
+        (None, Some(t))
+            if t.end == text.len() && matches!(t.kind, TokenKind::Word | TokenKind::Integer) =>
+        {
             let start = t.start;
             tokens.pop();
             (start, false)
@@ -84,9 +86,9 @@ pub fn complete(before: &str, names: &Names) -> Completion {
     let mut candidates = Vec::new();
     for e in &expected {
         match e {
-            Expected::Word(word) if !quoted => candidates.push((*word).to_owned()),
-            Expected::Any(what) => names.of(*what, family.as_deref(), quoted, &mut candidates),
-            Expected::Word(_) | Expected::Sign(_) => {}
+            ExpectedToken::Word(word) if !quoted => candidates.push((*word).to_owned()),
+            ExpectedToken::Any(what) => names.of(*what, family.as_deref(), quoted, &mut candidates),
+            ExpectedToken::Word(_) | ExpectedToken::Sign(_) => {}
         }
     }
     let fits =
@@ -97,37 +99,38 @@ pub fn complete(before: &str, names: &Names) -> Completion {
     Completion { start: from + start, candidates }
 }
 
-impl Names {
-    fn of(&self, what: What, family: Option<&str>, quoted: bool, out: &mut Vec<String>) {
+impl CompletionNames {
+    fn of(&self, what: ExpectedKind, family: Option<&str>, quoted: bool, out: &mut Vec<String>) {
         let mut known = |list: &[&str]| out.extend(list.iter().map(|s| (*s).to_owned()));
         match what {
-            What::Keyspace => out.extend(self.keyspaces.iter().cloned()),
-            What::Family => out.extend(self.families.iter().map(|(name, _)| name.clone())),
-            What::Class => known(&TYPES),
-            What::Type => known(&[&TYPES[..], &FUNCTIONS.map(|(name, _)| name)].concat()),
-            What::KeyspaceAttribute => known(&attributes::KEYSPACE.map(|(name, _)| name)),
-            What::FamilyAttribute => known(&attributes::FAMILY.map(|(name, _)| name)),
-            What::MetadataKey => known(&attributes::METADATA.map(|(name, _)| name)),
-            What::ColumnType => known(&["Standard", "Super"]),
-            What::Boolean => known(&["false", "true"]),
-            What::Caching => known(&["ALL", "KEYS_ONLY", "NONE", "ROWS_ONLY"]),
-            What::PlacementStrategy => {
+            ExpectedKind::Keyspace => out.extend(self.keyspaces.iter().cloned()),
+            ExpectedKind::Family => out.extend(self.families.iter().map(|(name, _)| name.clone())),
+            ExpectedKind::Class => known(&TYPES),
+            ExpectedKind::Type => known(&[&TYPES[..], &FUNCTIONS.map(|(name, _)| name)].concat()),
+            ExpectedKind::KeyspaceAttribute => known(&attributes::KEYSPACE.map(|(name, _)| name)),
+            ExpectedKind::FamilyAttribute => known(&attributes::FAMILY.map(|(name, _)| name)),
+            ExpectedKind::MetadataKey => known(&attributes::METADATA.map(|(name, _)| name)),
+            ExpectedKind::ColumnType => known(&["Standard", "Super"]),
+            ExpectedKind::Boolean => known(&["false", "true"]),
+            ExpectedKind::Caching => known(&["ALL", "KEYS_ONLY", "NONE", "ROWS_ONLY"]),
+            ExpectedKind::PlacementStrategy => {
                 known(&["LocalStrategy", "NetworkTopologyStrategy", "SimpleStrategy"])
             }
-            What::CompactionStrategy => {
+            ExpectedKind::CompactionStrategy => {
                 known(&["LeveledCompactionStrategy", "SizeTieredCompactionStrategy"])
             }
-            What::IndexType => known(&["KEYS"]),
-            What::Level => known(&LEVELS),
-            What::Assumption => known(&["comparator", "keys", "sub_comparator", "validator"]),
-            What::Column | What::Key | What::Value => {
+            ExpectedKind::IndexType => known(&["KEYS"]),
+            ExpectedKind::Level => known(&LEVELS),
+            ExpectedKind::Assumption => {
+                known(&["comparator", "keys", "sub_comparator", "validator"])
+            }
+            ExpectedKind::Column | ExpectedKind::Key | ExpectedKind::Value => {
                 if !quoted {
                     known(&FUNCTIONS.map(|(name, _)| name));
                 }
-                let columns = self
-                    .families
-                    .iter()
-                    .find(|(name, _)| what == What::Column && Some(name.as_str()) == family);
+                let columns = self.families.iter().find(|(name, _)| {
+                    what == ExpectedKind::Column && Some(name.as_str()) == family
+                });
                 out.extend(columns.into_iter().flat_map(|(_, columns)| columns.iter().cloned()));
             }
             _ => {}

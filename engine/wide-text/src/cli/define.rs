@@ -6,15 +6,15 @@ use firn_wide::{CfDef, ColumnDef, KsDef, Type};
 
 use super::ast::Definition;
 use super::attributes::{Attribute, ColumnChange, FamilyChange, KeyspaceChange};
-use super::session::Session;
-use super::syntax::Failure;
+use super::session::CliSession;
+use super::syntax::SyntaxFailure;
 use super::terms::Wrapped;
 
 const NETWORK_TOPOLOGY: &str = "org.apache.cassandra.locator.NetworkTopologyStrategy";
 
 /// A keyspace as `create keyspace` says it. Strictly, one that says nothing is spread over data
 /// centres, as in 2012.
-pub(super) fn new_keyspace(d: &Definition, strict: bool) -> Result<KsDef, Failure> {
+pub(super) fn new_keyspace(d: &Definition, strict: bool) -> Result<KsDef, SyntaxFailure> {
     let base = KsDef::new(&d.name);
     let base = if strict {
         KsDef {
@@ -29,7 +29,10 @@ pub(super) fn new_keyspace(d: &Definition, strict: bool) -> Result<KsDef, Failur
 }
 
 /// A keyspace with what attributes say.
-pub(super) fn changed_keyspace(mut def: KsDef, attributes: &[Attribute]) -> Result<KsDef, Failure> {
+pub(super) fn changed_keyspace(
+    mut def: KsDef,
+    attributes: &[Attribute],
+) -> Result<KsDef, SyntaxFailure> {
     let change = KeyspaceChange::new(attributes)?;
     if let Some(strategy) = change.placement_strategy {
         def.strategy_class = strategy;
@@ -51,11 +54,11 @@ pub(super) fn changed_keyspace(mut def: KsDef, attributes: &[Attribute]) -> Resu
 
 /// A family with what attributes say. Notices for the user go to `out`.
 pub(super) fn family(
-    session: &Session,
+    session: &CliSession,
     mut def: CfDef,
     attributes: &[Attribute],
     out: &mut String,
-) -> Result<CfDef, Failure> {
+) -> Result<CfDef, SyntaxFailure> {
     let change = FamilyChange::new(attributes)?;
     if let Some(columns) = &change.column_metadata {
         // In 2012 names were read when the list was met, with the types that were known by then.
@@ -99,11 +102,11 @@ fn set<T>(field: &mut T, said: Option<T>) {
 
 /// The type of the names in `column_metadata`.
 fn name_type(
-    session: &Session,
+    session: &CliSession,
     def: &CfDef,
     known: &FamilyChange,
     out: &mut String,
-) -> Result<Type, Failure> {
+) -> Result<Type, SyntaxFailure> {
     let column_type = known.column_type.as_ref().unwrap_or(&def.column_type);
     let comparator = known.comparator.as_ref().unwrap_or(&def.comparator_type);
     let class = if column_type == "Super" {
@@ -126,18 +129,18 @@ fn name_type(
 }
 
 fn column(
-    session: &Session,
+    session: &CliSession,
     t: &Type,
     default: &str,
     c: &ColumnChange,
-) -> Result<ColumnDef, Failure> {
+) -> Result<ColumnDef, SyntaxFailure> {
     let name = session.read(t, &c.name, Wrapped::Twice)?;
     let validation_class = match &c.validation_class {
         Some(class) => class.clone(),
         None if !session.strict => default.to_owned(),
         None => {
             let name: Vec<String> = name.iter().map(|b| format!("{b:02X}")).collect();
-            return Err(Failure::same(format!(
+            return Err(SyntaxFailure::same(format!(
                 "java.lang.RuntimeException: org.apache.thrift.protocol.TProtocolException: Required field 'validation_class' was \
                  not present! Struct: ColumnDef(name:{}, validation_class:null)",
                 name.join(" ")

@@ -10,7 +10,7 @@ use firn_wide::{CfDef, ColumnDef, KsDef};
 
 /// A column with its name and value as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
+pub struct CliColumn {
     /// Its name.
     pub name: String,
     /// Its value.
@@ -23,29 +23,29 @@ pub struct Column {
 
 /// What a row is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cell {
+pub enum CliCell {
     /// A column.
-    Column(Column),
+    Column(CliColumn),
     /// A counter: its name and its value.
     Counter(String, i64),
     /// A super column: its name and its columns.
-    Super(String, Vec<Column>),
+    Super(String, Vec<CliColumn>),
     /// A super column of counters: its name, and the name and value of each.
     CounterSuper(String, Vec<(String, i64)>),
 }
 
 /// A row, possibly without cells: it was deleted not long ago.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct CliRow {
     /// Its key.
     pub key: String,
     /// Its cells, in order.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<CliCell>,
 }
 
 /// `column=…, value=…, timestamp=…[, ttl=…]`
-fn column(out: &mut String, column: &Column) {
-    let Column { name, value, timestamp, ttl } = column;
+fn column(out: &mut String, column: &CliColumn) {
+    let CliColumn { name, value, timestamp, ttl } = column;
     let _ = write!(out, "(column={name}, value={value}, timestamp={timestamp}");
     if let Some(ttl) = ttl {
         let _ = write!(out, ", ttl={ttl}");
@@ -54,14 +54,14 @@ fn column(out: &mut String, column: &Column) {
 }
 
 /// A cell, as `get` of a column and lines of rows show it.
-pub fn cell(out: &mut String, cell: &Cell) {
+pub fn cell(out: &mut String, cell: &CliCell) {
     out.push_str("=> ");
     match cell {
-        Cell::Column(c) => column(out, c),
-        Cell::Counter(name, value) => {
+        CliCell::Column(c) => column(out, c),
+        CliCell::Counter(name, value) => {
             let _ = write!(out, "(counter={name}, value={value})");
         }
-        Cell::Super(name, columns) => {
+        CliCell::Super(name, columns) => {
             let _ = write!(out, "(super_column={name},");
             for c in columns {
                 out.push_str("\n     ");
@@ -69,7 +69,7 @@ pub fn cell(out: &mut String, cell: &Cell) {
             }
             out.push(')');
         }
-        Cell::CounterSuper(name, counters) => {
+        CliCell::CounterSuper(name, counters) => {
             let _ = write!(out, "(super_column={name},");
             for (name, value) in counters {
                 let _ = write!(out, "\n     (counter={name}, value={value})");
@@ -81,13 +81,13 @@ pub fn cell(out: &mut String, cell: &Cell) {
 }
 
 /// The cells of one row or super column, and how many there are.
-pub fn slice(out: &mut String, cells: &[Cell]) {
+pub fn slice(out: &mut String, cells: &[CliCell]) {
     cells.iter().for_each(|c| cell(out, c));
     let _ = writeln!(out, "Returned {} results.", cells.len());
 }
 
 /// Rows, and how many there are.
-pub fn rows(out: &mut String, rows: &[Row]) {
+pub fn rows(out: &mut String, rows: &[CliRow]) {
     for row in rows {
         let _ = writeln!(out, "-------------------\nRowKey: {}", row.key);
         row.cells.iter().for_each(|c| cell(out, c));

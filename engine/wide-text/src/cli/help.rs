@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// A page of the help.
 #[derive(Debug)]
-pub struct Page {
+pub struct HelpPage {
     words: &'static [&'static str],
     /// The statement's form.
     pub form: &'static str,
@@ -18,29 +18,29 @@ pub struct Page {
 
 /// What help is asked about.
 #[derive(Clone, Copy)]
-pub struct Topic(&'static Page);
+pub struct CliTopic(&'static HelpPage);
 
-impl std::fmt::Debug for Topic {
+impl std::fmt::Debug for CliTopic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.words().fmt(f)
     }
 }
 
-impl PartialEq for Topic {
-    fn eq(&self, other: &Topic) -> bool {
+impl PartialEq for CliTopic {
+    fn eq(&self, other: &CliTopic) -> bool {
         self.words() == other.words()
     }
 }
 
-impl Eq for Topic {}
+impl Eq for CliTopic {}
 
-impl Topic {
+impl CliTopic {
     /// Every topic, in the order of the overview.
-    pub const ALL: [Topic; 30] = {
-        let mut all = [Topic(&PAGES[0]); 30];
+    pub const ALL: [CliTopic; 30] = {
+        let mut all = [CliTopic(&PAGES[0]); 30];
         let mut i = 0;
         while i < all.len() {
-            all[i] = Topic(&PAGES[i]);
+            all[i] = CliTopic(&PAGES[i]);
             i += 1;
         }
         all
@@ -52,15 +52,15 @@ impl Topic {
     }
 
     /// The page.
-    pub fn page(self) -> &'static Page {
+    pub fn page(self) -> &'static HelpPage {
         self.0
     }
 }
 
 /// What `help` prints: an overview, or the page of a topic. Ends with a line end.
-pub fn help(topic: Option<Topic>) -> String {
+pub fn help(topic: Option<CliTopic>) -> String {
     let mut out = String::new();
-    let Some(Topic(page)) = topic else {
+    let Some(CliTopic(page)) = topic else {
         out.push_str(
             "Statements end with ';' and may go over several lines. Ask about one of them with 'help <statement>;'.\n\n",
         );
@@ -85,8 +85,8 @@ TimeType TimestampType TimeUUIDType UTF8Type UUIDType\n\
 Made of others: 'ReversedType(LongType)' sorts the other way round, 'CompositeType(UTF8Type,LongType)' has several\n\
 parts, written 'a:1'. A program that embeds the store can add types of its own.";
 
-const PAGES: [Page; 30] = [
-    Page {
+const PAGES: [HelpPage; 30] = [
+    HelpPage {
         words: &["create", "keyspace"],
         form: "create keyspace NAME [with ATTRIBUTE = VALUE [and ATTRIBUTE = VALUE ...]];",
         summary: "Make a keyspace: a place for column families.",
@@ -95,21 +95,21 @@ const PAGES: [Page; 30] = [
                durable_writes       true or false",
         example: "create keyspace Music with placement_strategy = SimpleStrategy and strategy_options = {replication_factor: 1};",
     },
-    Page {
+    HelpPage {
         words: &["update", "keyspace"],
         form: "update keyspace NAME with ATTRIBUTE = VALUE [and ATTRIBUTE = VALUE ...];",
         summary: "Change a keyspace's attributes.",
         more: "The attributes are those of 'create keyspace'.",
         example: "update keyspace Music with durable_writes = false;",
     },
-    Page {
+    HelpPage {
         words: &["drop", "keyspace"],
         form: "drop keyspace NAME;",
         summary: "Remove a keyspace and everything in it.",
         more: "Its tables of CQL, which are not shown here, go too.",
         example: "drop keyspace Music;",
     },
-    Page {
+    HelpPage {
         words: &["create", "column", "family"],
         form: "create column family NAME [with ATTRIBUTE = VALUE [and ATTRIBUTE = VALUE ...]];",
         summary: "Make a column family: rows of columns that are sorted by name.",
@@ -133,7 +133,7 @@ const PAGES: [Page; 30] = [
         example: "create column family users with comparator = UTF8Type and key_validation_class = UTF8Type\n\
                   and column_metadata = [{column_name: name, validation_class: UTF8Type, index_type: KEYS}];",
     },
-    Page {
+    HelpPage {
         words: &["update", "column", "family"],
         form: "update column family NAME with ATTRIBUTE = VALUE [and ATTRIBUTE = VALUE ...];",
         summary: "Change a column family's attributes, its columns' types and indexes.",
@@ -141,28 +141,28 @@ const PAGES: [Page; 30] = [
                column_metadata is the whole list. The type of names cannot change.",
         example: "update column family users with comment = 'people' and gc_grace = 3600;",
     },
-    Page {
+    HelpPage {
         words: &["drop", "column", "family"],
         form: "drop column family NAME;",
         summary: "Remove a column family with its rows and indexes.",
         more: "",
         example: "drop column family users;",
     },
-    Page {
+    HelpPage {
         words: &["drop", "index"],
         form: "drop index on FAMILY.COLUMN;",
         summary: "Remove a column's index; the column stays.",
         more: "'update column family' with index_type in its column_metadata builds it over what is there.",
         example: "drop index on users.name;",
     },
-    Page {
+    HelpPage {
         words: &["use"],
         form: "use KEYSPACE [USER 'PASSWORD'];",
         summary: "Choose the keyspace of the statements that follow.",
         more: "A user and a password are read and not checked: there are no users here.",
         example: "use Music;",
     },
-    Page {
+    HelpPage {
         words: &["set"],
         form: "set FAMILY[KEY][COLUMN] = VALUE [with ttl = SECONDS];\nset FAMILY[KEY][SUPER][COLUMN] = VALUE [with ttl = SECONDS];",
         summary: "Write a column.",
@@ -170,7 +170,7 @@ const PAGES: [Page; 30] = [
                'help functions;'. After SECONDS the column is gone.",
         example: "set users['ann']['name'] = 'Ann' with ttl = 3600;",
     },
-    Page {
+    HelpPage {
         words: &["get"],
         form: "get FAMILY[KEY] [limit N];\nget FAMILY[KEY][COLUMN] [as TYPE] [limit N];\n\
                get FAMILY[KEY][SUPER][COLUMN] [as TYPE];\nget FAMILY where COLUMN = VALUE [and COLUMN > VALUE ...] [limit N];",
@@ -179,7 +179,7 @@ const PAGES: [Page; 30] = [
                the other conditions may also be <, <=, > and >=. The last columns of a row: 'help list;'.",
         example: "get users where name = 'Ann' limit 10;",
     },
-    Page {
+    HelpPage {
         words: &["list"],
         form: "list FAMILY [limit N] [columns N [reversed]];\nlist FAMILY[START:END] [limit N] [columns N [reversed]];",
         summary: "Read rows one after the other.",
@@ -189,42 +189,42 @@ const PAGES: [Page; 30] = [
                whose token is behind END's is refused. From a key to itself is one row: so its last columns are read.",
         example: "list users limit 20 columns 5;\nlist log['web':'web'] columns 10 reversed;",
     },
-    Page {
+    HelpPage {
         words: &["count"],
         form: "count FAMILY[KEY];\ncount FAMILY[KEY][SUPER];",
         summary: "Count the columns of a row or of a super column.",
         more: "",
         example: "count users['ann'];",
     },
-    Page {
+    HelpPage {
         words: &["incr"],
         form: "incr FAMILY[KEY][COLUMN] [by N];\nincr FAMILY[KEY][SUPER][COLUMN] [by N];",
         summary: "Count a counter up.",
         more: "By 1 where nothing is said; N may be negative.",
         example: "incr song_data['s1']['likes'] by 5;",
     },
-    Page {
+    HelpPage {
         words: &["decr"],
         form: "decr FAMILY[KEY][COLUMN] [by N];\ndecr FAMILY[KEY][SUPER][COLUMN] [by N];",
         summary: "Count a counter down.",
         more: "By 1 where nothing is said; N may be negative.",
         example: "decr song_data['s1']['likes'];",
     },
-    Page {
+    HelpPage {
         words: &["del"],
         form: "del FAMILY[KEY];\ndel FAMILY[KEY][COLUMN];\ndel FAMILY[KEY][SUPER][COLUMN];",
         summary: "Delete a row, a super column or a column.",
         more: "",
         example: "del users['ann']['name'];",
     },
-    Page {
+    HelpPage {
         words: &["truncate"],
         form: "truncate FAMILY;",
         summary: "Remove every row of a column family; the family stays.",
         more: "",
         example: "truncate users;",
     },
-    Page {
+    HelpPage {
         words: &["assume"],
         form: "assume FAMILY comparator as TYPE;\nassume FAMILY sub_comparator as TYPE;\n\
                assume FAMILY validator as TYPE;\nassume FAMILY keys as TYPE;",
@@ -232,79 +232,79 @@ const PAGES: [Page; 30] = [
         more: "TYPE is the name of a function ('help functions;') or of a type ('help types;'). Nothing stored changes.",
         example: "assume users keys as utf8;",
     },
-    Page {
+    HelpPage {
         words: &["consistencylevel"],
         form: "consistencylevel as LEVEL;",
         summary: "Choose a consistency level: accepted for the sake of scripts, since there is one node.",
         more: "LEVEL: ONE, TWO, THREE, QUORUM, ALL, LOCAL_QUORUM, EACH_QUORUM or ANY.",
         example: "consistencylevel as QUORUM;",
     },
-    Page {
+    HelpPage {
         words: &["describe"],
         form: "describe;\ndescribe KEYSPACE;\ndescribe FAMILY;",
         summary: "Show a keyspace or a column family; the chosen keyspace where nothing is named.",
         more: "",
         example: "describe users;",
     },
-    Page {
+    HelpPage {
         words: &["describe", "cluster"],
         form: "describe cluster;",
         summary: "Show the store's name, partitioner and schema version.",
         more: "",
         example: "describe cluster;",
     },
-    Page {
+    HelpPage {
         words: &["show", "schema"],
         form: "show schema [KEYSPACE];",
         summary: "Show the statements that would make all keyspaces, or one, anew.",
         more: "",
         example: "show schema Music;",
     },
-    Page {
+    HelpPage {
         words: &["show", "keyspaces"],
         form: "show keyspaces;",
         summary: "Describe every keyspace.",
         more: "",
         example: "show keyspaces;",
     },
-    Page {
+    HelpPage {
         words: &["show", "cluster", "name"],
         form: "show cluster name;",
         summary: "Show the store's name.",
         more: "",
         example: "show cluster name;",
     },
-    Page {
+    HelpPage {
         words: &["show", "api", "version"],
         form: "show api version;",
         summary: "Show the version of the interface that is spoken.",
         more: "",
         example: "show api version;",
     },
-    Page {
+    HelpPage {
         words: &["connect"],
         form: "connect HOST/PORT [USER 'PASSWORD'];",
         summary: "Connect to a server: accepted for the sake of scripts, since the store is in this process.",
         more: "",
         example: "connect localhost/9160;",
     },
-    Page { words: &["exit"], form: "exit;", summary: "Leave.", more: "", example: "exit;" },
-    Page { words: &["quit"], form: "quit;", summary: "Leave.", more: "", example: "quit;" },
-    Page {
+    HelpPage { words: &["exit"], form: "exit;", summary: "Leave.", more: "", example: "exit;" },
+    HelpPage { words: &["quit"], form: "quit;", summary: "Leave.", more: "", example: "quit;" },
+    HelpPage {
         words: &["help"],
         form: "help [STATEMENT];\n?",
         summary: "Show all statements, or how one is used.",
         more: "",
         example: "help set;",
     },
-    Page {
+    HelpPage {
         words: &["types"],
         form: "TypeName",
         summary: "The types of keys, names and values.",
         more: TYPES,
         example: "create column family log with comparator = TimeUUIDType;",
     },
-    Page {
+    HelpPage {
         words: &["functions"],
         form: "FUNCTION('argument')",
         summary: "Functions say of which type a key, a name or a value is.",

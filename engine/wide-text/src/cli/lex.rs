@@ -1,12 +1,12 @@
 //! Text to tokens. A token remembers where it stands; lines and columns are counted only when an
 //! error needs them.
 
-use super::split::Source;
-use super::syntax::SyntaxError;
+use super::split::CliSource;
+use super::syntax::CliSyntaxError;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// Letters, digits, `_` and `-`, beginning with a letter or a digit, and not all digits.
     Word,
     /// A string in quotes.
@@ -23,9 +23,9 @@ pub enum Kind {
 
 /// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+pub struct CliToken {
     /// What it is.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// Its characters; those of a string without quotes and escapes.
     pub text: String,
     /// Where it begins, in bytes.
@@ -53,7 +53,7 @@ pub(super) fn blank(c: char) -> bool {
 
 /// Why the lexer stopped.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum LexStop {
     /// A character that begins no token.
     Character,
     /// A string that begins here has no end.
@@ -70,7 +70,7 @@ pub(super) enum Stop {
 ///
 /// # Errors
 /// A character that begins no token, or a string or comment without an end.
-pub fn lex(source: &Source) -> Result<Vec<Token>, SyntaxError> {
+pub fn lex(source: &CliSource) -> Result<Vec<CliToken>, CliSyntaxError> {
     let (tokens, stop) = tokens(&source.text);
     match stop {
         None => Ok(tokens),
@@ -78,23 +78,23 @@ pub fn lex(source: &Source) -> Result<Vec<Token>, SyntaxError> {
     }
 }
 
-fn error(source: &Source, at: usize, stop: &Stop) -> SyntaxError {
+fn error(source: &CliSource, at: usize, stop: &LexStop) -> CliSyntaxError {
     let met = source.text[at..].chars().next().unwrap_or(' ');
     let (met_text, expected) = match stop {
-        Stop::Character => (format!("'{}'", met.escape_debug()), SIGNS_TEXT.to_owned()),
-        Stop::OpenString => ("a string without an end".to_owned(), format!("a closing {met}")),
-        Stop::OpenComment => ("a comment without an end".to_owned(), "a closing */".to_owned()),
-        Stop::Escape => {
+        LexStop::Character => (format!("'{}'", met.escape_debug()), SIGNS_TEXT.to_owned()),
+        LexStop::OpenString => ("a string without an end".to_owned(), format!("a closing {met}")),
+        LexStop::OpenComment => ("a comment without an end".to_owned(), "a closing */".to_owned()),
+        LexStop::Escape => {
             ("an escape that is no character".to_owned(), "\\xHH or \\uHHHH".to_owned())
         }
-        Stop::Number => ("digits and points".to_owned(), "a number or an address".to_owned()),
+        LexStop::Number => ("digits and points".to_owned(), "a number or an address".to_owned()),
     };
     let short = format!("unexpected \"{met}\" for `{}`.", source.one_line());
-    SyntaxError::new(source, at, met_text, expected, at, short)
+    CliSyntaxError::new(source, at, met_text, expected, at, short)
 }
 
 /// The tokens up to the end or to what is none, and then where and why.
-pub(super) fn tokens(text: &str) -> (Vec<Token>, Option<(usize, Stop)>) {
+pub(super) fn tokens(text: &str) -> (Vec<CliToken>, Option<(usize, LexStop)>) {
     let mut out = Vec::new();
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
@@ -113,23 +113,23 @@ pub(super) fn tokens(text: &str) -> (Vec<Token>, Option<(usize, Stop)>) {
                     at += length + 4;
                     continue;
                 }
-                None => Err(Stop::OpenComment),
+                None => Err(LexStop::OpenComment),
             },
             '\'' | '"' => string(rest, c),
             '-' if rest[1..].starts_with(|c: char| c.is_ascii_digit()) => {
                 let length =
                     1 + rest[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - 1);
-                number(rest, Kind::Integer, length)
+                number(rest, TokenKind::Integer, length)
             }
             c if c.is_ascii_alphanumeric() => word_or_number(rest),
             _ => match SIGNS.iter().find(|s| rest.starts_with(**s)) {
-                Some(sign) => Ok((Kind::Sign, (*sign).to_owned(), sign.len())),
-                None => Err(Stop::Character),
+                Some(sign) => Ok((TokenKind::Sign, (*sign).to_owned(), sign.len())),
+                None => Err(LexStop::Character),
             },
         };
         match next {
             Ok((kind, token, length)) => {
-                out.push(Token { kind, text: token, start: at, end: at + length });
+                out.push(CliToken { kind, text: token, start: at, end: at + length });
                 at += length;
             }
             Err(stop) => return (out, Some((at, stop))),
@@ -138,11 +138,11 @@ pub(super) fn tokens(text: &str) -> (Vec<Token>, Option<(usize, Stop)>) {
     (out, None)
 }
 
-fn word_or_number(rest: &str) -> Result<(Kind, String, usize), Stop> {
+fn word_or_number(rest: &str) -> Result<(TokenKind, String, usize), LexStop> {
     let length = rest.find(|c| !in_word(c)).unwrap_or(rest.len());
     let word = &rest[..length];
     if !word.bytes().all(|b| b.is_ascii_digit()) {
-        return Ok((Kind::Word, word.to_owned(), length));
+        return Ok((TokenKind::Word, word.to_owned(), length));
     }
     let (mut end, mut points) = (length, 0);
     while let Some(more) = rest[end..].strip_prefix('.') {
@@ -153,33 +153,37 @@ fn word_or_number(rest: &str) -> Result<(Kind, String, usize), Stop> {
         (end, points) = (end + 1 + digits, points + 1);
     }
     let kind = match points {
-        0 => Kind::Integer,
-        1 => Kind::Decimal,
-        3 => Kind::Address,
-        _ => return Err(Stop::Number),
+        0 => TokenKind::Integer,
+        1 => TokenKind::Decimal,
+        3 => TokenKind::Address,
+        _ => return Err(LexStop::Number),
     };
     number(rest, kind, end)
 }
 
 /// A number that ends at `end`, where nothing of a word may follow: whether `--` begins a comment
 /// would depend on what a number is, and the splitter does not know numbers.
-fn number(rest: &str, kind: Kind, end: usize) -> Result<(Kind, String, usize), Stop> {
+fn number(rest: &str, kind: TokenKind, end: usize) -> Result<(TokenKind, String, usize), LexStop> {
     if rest[end..].starts_with(in_word) {
-        Err(Stop::Number)
+        Err(LexStop::Number)
     } else {
         Ok((kind, rest[..end].to_owned(), end))
     }
 }
 
 /// A string in quotes, its escapes resolved.
-fn string(rest: &str, quote: char) -> Result<(Kind, String, usize), Stop> {
+fn string(rest: &str, quote: char) -> Result<(TokenKind, String, usize), LexStop> {
     let mut text = String::new();
     let mut chars = rest.char_indices().skip(1);
     let mut bad = false;
     while let Some((at, c)) = chars.next() {
         match c {
             c if c == quote => {
-                return if bad { Err(Stop::Escape) } else { Ok((Kind::Text, text, at + 1)) };
+                return if bad {
+                    Err(LexStop::Escape)
+                } else {
+                    Ok((TokenKind::Text, text, at + 1))
+                };
             }
             '\\' => {
                 let Some((_, e)) = chars.next() else { break };
@@ -206,7 +210,7 @@ fn string(rest: &str, quote: char) -> Result<(Kind, String, usize), Stop> {
             c => text.push(c),
         }
     }
-    Err(Stop::OpenString)
+    Err(LexStop::OpenString)
 }
 
 /// The character that `\xHH`, `\uHHHH` or a pair of surrogates `\uHHHH\uHHHH` stands for, and how

@@ -2,11 +2,11 @@
 //! printed out.
 //!
 //! A text passes through [`split`] (statements end at `;`), [`lex`] (tokens) and [`parse()`] (a
-//! [`Statement`]). None of these knows the store, and none panics on any text. The language is in
-//! `grammar.md` beside this file.
+//! [`CliStatement`]). None of these knows the store, and none panics on any text. The language is
+//! in `grammar.md` beside this file.
 //!
 //! Two voices: *lenient*, which takes what people mean, and *strict*, which answers what the server
-//! of 1.1.12 answered. A [`SyntaxError`] and a [`Failure`] carry both texts.
+//! of 1.1.12 answered. A [`CliSyntaxError`] and a [`SyntaxFailure`] carry both texts.
 
 pub mod ast;
 pub mod attributes;
@@ -22,8 +22,10 @@ pub mod split;
 mod syntax;
 mod terms;
 
-pub use ast::Statement;
+pub use ast::CliStatement;
 pub use parse::parse;
-pub use session::{Answer, Session};
-pub use split::{Source, Splitter};
-pub use syntax::{Expected, Failure, MAX_DEPTH, MAX_STATEMENT, SyntaxError, What};
+pub use session::{CliAnswer, CliSession};
+pub use split::{CliSource, Splitter};
+pub use syntax::{
+    CliSyntaxError, ExpectedKind, ExpectedToken, MAX_DEPTH, MAX_STATEMENT, SyntaxFailure,
+};

@@ -5,10 +5,10 @@ use firn_wide::{
     IndexExpression, IndexOperator, KeyRange, KeySlice, SlicePredicate, SliceRange, Type,
 };
 
-use super::ast::{Condition, Operator, Path, Term};
-use super::format::{self, Row};
-use super::session::{Run, Session, line, refused, refused_plainly};
-use super::syntax::Failure;
+use super::ast::{CliCondition, CliOperator, CliTerm, Path};
+use super::format::{self, CliRow};
+use super::session::{CliRun, CliSession, line, refused, refused_plainly};
+use super::syntax::SyntaxFailure;
 use super::terms::{self, Types, Wrapped};
 
 /// Rows of `list` and of `get … where`, and columns of their rows, where nothing is said.
@@ -17,24 +17,24 @@ const DEFAULT_LIMIT: i32 = 100;
 /// Columns of `get` where nothing is said.
 const WHOLE_ROW: i32 = 1_000_000;
 
-fn wrong_path() -> Failure {
-    Failure::same("Invalid row, super column, or column specification.")
+fn wrong_path() -> SyntaxFailure {
+    SyntaxFailure::same("Invalid row, super column, or column specification.")
 }
 
-impl Session {
+impl CliSession {
     pub(super) fn get(
         &mut self,
         path: &Path,
         shown_as: Option<&str>,
         limit: Option<u32>,
         out: &mut String,
-    ) -> Run {
+    ) -> CliRun {
         let begin = self.wide.timestamp();
         let family = self.family(&path.family)?;
         let types = self.types(&family);
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
         if limit == Some(0) {
-            return Err(Failure::same("LIMIT should be greater than zero."));
+            return Err(SyntaxFailure::same("LIMIT should be greater than zero."));
         }
         let limit = limit.map_or(WHOLE_ROW, u32::cast_signed);
         let mut names = Vec::new();
@@ -70,7 +70,7 @@ impl Session {
             Ok(found) => {
                 let mut cell = types.cell(&found, inside);
                 let shown = shown_as.map(|name| self.shown_type(name)).transpose()?;
-                if let (Some(t), format::Cell::Column(c), Some(raw)) =
+                if let (Some(t), format::CliCell::Column(c), Some(raw)) =
                     (&shown, &mut cell, found.column())
                 {
                     c.value = terms::text(t, &raw.value, self.strict);
@@ -86,9 +86,9 @@ impl Session {
         Ok(())
     }
 
-    fn shown_type(&self, name: &str) -> Run<Type> {
+    fn shown_type(&self, name: &str) -> CliRun<Type> {
         terms::named_type(self.wide.registry(), name).ok_or_else(|| {
-            Failure::same(format!(
+            SyntaxFailure::same(format!(
                 "Unknown comparator '{name}'. Available functions: {}.",
                 terms::functions()
             ))
@@ -103,7 +103,7 @@ impl Session {
         limit: i32,
         begin: i64,
         out: &mut String,
-    ) -> Run {
+    ) -> CliRun {
         let predicate = SlicePredicate::from(SliceRange { count: limit, ..SliceRange::default() });
         let cells = self.chosen()?.get_slice(key, &parent, &predicate).map_err(refused)?;
         let inside = parent.super_column.is_some();
@@ -116,10 +116,10 @@ impl Session {
     pub(super) fn get_where(
         &self,
         family: &str,
-        conditions: &[Condition],
+        conditions: &[CliCondition],
         limit: Option<u32>,
         out: &mut String,
-    ) -> Run {
+    ) -> CliRun {
         let begin = self.wide.timestamp();
         let family = self.family(family)?;
         let types = self.types(&family);
@@ -130,16 +130,16 @@ impl Session {
             let value =
                 self.bytes(&c.value, t, if of_column { Wrapped::Thrice } else { Wrapped::Once })?;
             let op = match c.operator {
-                Operator::Eq => IndexOperator::Eq,
-                Operator::Gte => IndexOperator::Gte,
-                Operator::Gt => IndexOperator::Gt,
-                Operator::Lte => IndexOperator::Lte,
-                Operator::Lt => IndexOperator::Lt,
+                CliOperator::Eq => IndexOperator::Eq,
+                CliOperator::Gte => IndexOperator::Gte,
+                CliOperator::Gt => IndexOperator::Gt,
+                CliOperator::Lte => IndexOperator::Lte,
+                CliOperator::Lt => IndexOperator::Lt,
             };
             expressions.push(IndexExpression { column_name, op, value });
         }
         if limit == Some(0) {
-            return Err(Failure::same("LIMIT should be greater than zero."));
+            return Err(SyntaxFailure::same("LIMIT should be greater than zero."));
         }
         let clause = IndexClause {
             expressions,
@@ -163,12 +163,12 @@ impl Session {
         (rows, columns): (Option<i32>, Option<i32>),
         reversed: bool,
         out: &mut String,
-    ) -> Run {
+    ) -> CliRun {
         let begin = self.wide.timestamp();
         let family = self.family(family)?;
         let types = self.types(&family);
         if let Some(bad) = [rows, columns].into_iter().flatten().find(|n| *n == 0) {
-            return Err(Failure::same(format!("Invalid limit {bad}")));
+            return Err(SyntaxFailure::same(format!("Invalid limit {bad}")));
         }
         format::default_limits(out, rows.is_none(), columns.is_none());
         // The command of 2012 read these keys as bytes unless told otherwise, whatever the schema
@@ -193,13 +193,13 @@ impl Session {
         let cells = |row: &KeySlice| {
             row.columns.iter().map(|c: &ColumnOrSuperColumn| types.cell(c, false)).collect()
         };
-        let rows: Vec<Row> =
-            found.iter().map(|r| Row { key: types.key_text(&r.key), cells: cells(r) }).collect();
+        let rows: Vec<CliRow> =
+            found.iter().map(|r| CliRow { key: types.key_text(&r.key), cells: cells(r) }).collect();
         format::rows(out, &rows);
         self.elapsed(begin, out);
     }
 
-    pub(super) fn count(&self, path: &Path, out: &mut String) -> Run {
+    pub(super) fn count(&self, path: &Path, out: &mut String) -> CliRun {
         let family = self.family(&path.family)?;
         let types = self.types(&family);
         let mut parent = ColumnParent::new(family.name());
@@ -223,22 +223,22 @@ impl Session {
     pub(super) fn set(
         &mut self,
         path: &Path,
-        value: &Term,
+        value: &CliTerm,
         ttl: Option<u32>,
         out: &mut String,
-    ) -> Run {
+    ) -> CliRun {
         let begin = self.wide.timestamp();
         let family = self.family(&path.family)?;
         let types = self.types(&family);
         let mut parent = ColumnParent::new(family.name());
         let name = match &path.columns[..] {
             [] => {
-                return Err(Failure::same(
+                return Err(SyntaxFailure::same(
                     "No column name specified, (type 'help;' or '?' for help on syntax).",
                 ));
             }
             [_] if family.is_super() => {
-                return Err(Failure::same(format!(
+                return Err(SyntaxFailure::same(format!(
                     "Column family {} may only contain SuperColumns",
                     family.name()
                 )));
@@ -255,17 +255,17 @@ impl Session {
         };
         let (t, of_column) = types.validator(&name);
         if !self.strict && family.is_counter() {
-            return Err(Failure::same(format!(
+            return Err(SyntaxFailure::same(format!(
                 "{} holds counters: use 'incr' or 'decr'",
                 family.name()
             )));
         }
         let (learnt, value) = match value {
-            Term::Call { function, argument } => {
+            CliTerm::Call { function, argument } => {
                 let (t, bytes) = self.call(function, argument.as_deref())?;
                 (Some(t), bytes)
             }
-            Term::Text(text) => {
+            CliTerm::Text(text) => {
                 let wrapped = if of_column { Wrapped::Twice } else { Wrapped::Not };
                 (None, self.read(t, text, wrapped)?)
             }
@@ -288,7 +288,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn add(&self, path: &Path, value: i64, done: &str, out: &mut String) -> Run {
+    pub(super) fn add(&self, path: &Path, value: i64, done: &str, out: &mut String) -> CliRun {
         let family = self.family(&path.family)?;
         let types = self.types(&family);
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
@@ -309,7 +309,7 @@ impl Session {
         line(out, &format!("Value {done}."))
     }
 
-    pub(super) fn delete(&self, path: &Path, out: &mut String) -> Run {
+    pub(super) fn delete(&self, path: &Path, out: &mut String) -> CliRun {
         let family = self.family(&path.family)?;
         let types = self.types(&family);
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;

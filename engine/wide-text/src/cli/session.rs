@@ -13,26 +13,26 @@ use firn_kv::Env;
 use firn_wide::internals::schema::{Family, NO_SUCH_TYPE};
 use firn_wide::{CfDef, Error, Keyspace, KsDef, TimeSource as _, Type, Wide, Wording};
 
-use super::ast::{Definition, Statement, Term};
-use super::complete::{LEVELS, Names};
+use super::ast::{CliStatement, CliTerm, Definition};
+use super::complete::{CompletionNames, LEVELS};
 use super::format;
-use super::syntax::Failure;
+use super::syntax::SyntaxFailure;
 use super::terms::{self, Assumed, Fresh, Types, Wrapped};
-use super::{Source, define, help};
+use super::{CliSource, define, help};
 
 /// What a statement came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct CliAnswer {
     /// What is printed; ends with a line end or is empty.
     pub text: String,
     /// Why the statement was not done, to be printed after the text.
-    pub failure: Option<Failure>,
+    pub failure: Option<SyntaxFailure>,
     /// Whether the user wants to leave.
     pub exit: bool,
 }
 
 /// A conversation with a store.
-pub struct Session {
+pub struct CliSession {
     pub(super) wide: Wide,
     env: Arc<dyn Env>,
     pub(super) strict: bool,
@@ -44,7 +44,7 @@ pub struct Session {
     ghosts: Vec<Arc<Family>>,
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for CliSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session")
             .field("keyspace", &self.keyspace)
@@ -53,27 +53,34 @@ impl std::fmt::Debug for Session {
     }
 }
 
-pub(super) type Run<T = ()> = Result<T, Failure>;
+pub(super) type CliRun<T = ()> = Result<T, SyntaxFailure>;
 
 /// A refusal of the server, as most statements printed it: with the exception after it.
-pub(super) fn refused(e: Error) -> Failure {
+pub(super) fn refused(e: Error) -> SyntaxFailure {
     match e {
         Error::InvalidRequest(why) => {
-            Failure::new(why.clone(), format!("{why}\nInvalidRequestException(why:{why})"))
+            SyntaxFailure::new(why.clone(), format!("{why}\nInvalidRequestException(why:{why})"))
         }
-        other => Failure::same(other.to_string()),
+        other => SyntaxFailure::same(other.to_string()),
     }
 }
 
 /// A refusal of the server, as definitions and conditions printed it.
-pub(super) fn refused_plainly(e: Error) -> Failure {
-    Failure::same(terms::message(e))
+pub(super) fn refused_plainly(e: Error) -> SyntaxFailure {
+    SyntaxFailure::same(terms::message(e))
 }
 
-impl Session {
+impl CliSession {
     /// A session without a keyspace. `env` gives randomness to fresh UUIDs.
-    pub fn new(wide: Wide, env: Arc<dyn Env>, strict: bool) -> Session {
-        Session { wide, env, strict, keyspace: None, assumed: BTreeMap::new(), ghosts: Vec::new() }
+    pub fn new(wide: Wide, env: Arc<dyn Env>, strict: bool) -> CliSession {
+        CliSession {
+            wide,
+            env,
+            strict,
+            keyspace: None,
+            assumed: BTreeMap::new(),
+            ghosts: Vec::new(),
+        }
     }
 
     /// What asks for the next statement.
@@ -87,7 +94,7 @@ impl Session {
     }
 
     /// What completion offers.
-    pub fn names(&self) -> Names {
+    pub fn names(&self) -> CompletionNames {
         let schema = self.wide.schema();
         let keyspaces = schema.keyspaces().map(|k| k.name().to_owned()).collect();
         let chosen = self.keyspace_name().and_then(|name| schema.keyspace(name).ok());
@@ -96,47 +103,47 @@ impl Session {
         };
         let families =
             chosen.map(|k| k.families().map(|f| (f.name().to_owned(), columns(f))).collect());
-        Names { keyspaces, families: families.unwrap_or_default() }
+        CompletionNames { keyspaces, families: families.unwrap_or_default() }
     }
 
     /// What a failure says in this session.
-    pub fn say<'a>(&self, failure: &'a Failure) -> &'a str {
+    pub fn say<'a>(&self, failure: &'a SyntaxFailure) -> &'a str {
         if self.strict { &failure.historical } else { &failure.plain }
     }
 
     /// Reads and runs a statement.
-    pub fn run(&mut self, source: &Source) -> Answer {
+    pub fn run(&mut self, source: &CliSource) -> CliAnswer {
         match super::parse(source) {
             Ok(statement) => self.execute(&statement),
-            Err(e) => Answer {
-                failure: Some(Failure::new(e.to_string(), e.historical())),
-                ..Answer::default()
+            Err(e) => CliAnswer {
+                failure: Some(SyntaxFailure::new(e.to_string(), e.historical())),
+                ..CliAnswer::default()
             },
         }
     }
 
     /// Runs a statement.
-    pub fn execute(&mut self, statement: &Statement) -> Answer {
+    pub fn execute(&mut self, statement: &CliStatement) -> CliAnswer {
         let mut text = String::new();
         let failure = self.statement(statement, &mut text).err();
-        Answer { text, failure, exit: *statement == Statement::Exit }
+        CliAnswer { text, failure, exit: *statement == CliStatement::Exit }
     }
 
-    fn statement(&mut self, statement: &Statement, out: &mut String) -> Run {
+    fn statement(&mut self, statement: &CliStatement, out: &mut String) -> CliRun {
         match statement {
-            Statement::Nothing | Statement::Exit => Ok(()),
-            Statement::Connect { .. } => {
+            CliStatement::Nothing | CliStatement::Exit => Ok(()),
+            CliStatement::Connect { .. } => {
                 out.push_str("The store is in this process: there is nothing to connect to.\n");
                 Ok(())
             }
-            Statement::Help(topic) => {
+            CliStatement::Help(topic) => {
                 out.push_str(&help::help(*topic));
                 Ok(())
             }
-            Statement::Use { keyspace, .. } => self.use_keyspace(keyspace, out),
-            Statement::ShowClusterName => line(out, self.wide.describe_cluster_name()),
-            Statement::ShowApiVersion => line(out, self.wide.describe_version()),
-            Statement::ShowKeyspaces => {
+            CliStatement::Use { keyspace, .. } => self.use_keyspace(keyspace, out),
+            CliStatement::ShowClusterName => line(out, self.wide.describe_cluster_name()),
+            CliStatement::ShowApiVersion => line(out, self.wide.describe_version()),
+            CliStatement::ShowKeyspaces => {
                 let namer = |f: &CfDef, name: &[u8]| self.described_name(f, name);
                 self.wide
                     .describe_keyspaces()
@@ -144,53 +151,55 @@ impl Session {
                     .for_each(|k| format::describe_keyspace(out, k, &namer));
                 Ok(())
             }
-            Statement::ShowSchema(keyspace) => self.show_schema(keyspace.as_deref(), out),
-            Statement::Describe(name) => self.describe(name.as_deref(), out),
-            Statement::DescribeCluster => {
+            CliStatement::ShowSchema(keyspace) => self.show_schema(keyspace.as_deref(), out),
+            CliStatement::Describe(name) => self.describe(name.as_deref(), out),
+            CliStatement::DescribeCluster => {
                 let (snitch, partitioner) =
                     (self.wide.describe_snitch(), self.wide.describe_partitioner());
                 format::cluster(out, snitch, &partitioner, &self.wide.describe_schema_versions());
                 Ok(())
             }
-            Statement::CreateKeyspace(d) => self.create_keyspace(d, out),
-            Statement::UpdateKeyspace(d) => self.update_keyspace(d, out),
-            Statement::DropKeyspace(name) => self.drop_keyspace(name, out),
-            Statement::CreateFamily(d) => self.create_family(d, out),
-            Statement::UpdateFamily(d) => self.update_family(d, out),
-            Statement::DropFamily(name) => self.drop_family(name, out),
-            Statement::DropIndex { family, column } => self.drop_index(family, column, out),
-            Statement::Get { path, shown_as, limit } => {
+            CliStatement::CreateKeyspace(d) => self.create_keyspace(d, out),
+            CliStatement::UpdateKeyspace(d) => self.update_keyspace(d, out),
+            CliStatement::DropKeyspace(name) => self.drop_keyspace(name, out),
+            CliStatement::CreateFamily(d) => self.create_family(d, out),
+            CliStatement::UpdateFamily(d) => self.update_family(d, out),
+            CliStatement::DropFamily(name) => self.drop_family(name, out),
+            CliStatement::DropIndex { family, column } => self.drop_index(family, column, out),
+            CliStatement::Get { path, shown_as, limit } => {
                 self.get(path, shown_as.as_deref(), *limit, out)
             }
-            Statement::GetWhere { family, conditions, limit } => {
+            CliStatement::GetWhere { family, conditions, limit } => {
                 self.get_where(family, conditions, *limit, out)
             }
-            Statement::Set { path, value, ttl } => self.set(path, value, *ttl, out),
-            Statement::Increment { path, by } => self.add(path, *by, "incremented", out),
-            Statement::Decrement { path, by } => {
+            CliStatement::Set { path, value, ttl } => self.set(path, value, *ttl, out),
+            CliStatement::Increment { path, by } => self.add(path, *by, "incremented", out),
+            CliStatement::Decrement { path, by } => {
                 self.add(path, by.wrapping_neg(), "decremented", out)
             }
-            Statement::Delete(path) => self.delete(path, out),
-            Statement::Count(path) => self.count(path, out),
-            Statement::List { family, start, end, limit, columns, reversed } => {
+            CliStatement::Delete(path) => self.delete(path, out),
+            CliStatement::Count(path) => self.count(path, out),
+            CliStatement::List { family, start, end, limit, columns, reversed } => {
                 let limits = (limit.map(u32::cast_signed), columns.map(u32::cast_signed));
                 self.list(family, (start.as_deref(), end.as_deref()), limits, *reversed, out)
             }
-            Statement::Truncate(family) => {
+            CliStatement::Truncate(family) => {
                 let found = self.family(family)?;
                 self.chosen()?.truncate(found.name()).map_err(refused)?;
                 line(out, &format!("{family} truncated."))
             }
-            Statement::Assume { family, what, as_type } => self.assume(family, what, as_type, out),
-            Statement::ConsistencyLevel(level) => consistency_level(level, out),
+            CliStatement::Assume { family, what, as_type } => {
+                self.assume(family, what, as_type, out)
+            }
+            CliStatement::ConsistencyLevel(level) => consistency_level(level, out),
         }
     }
 
     // ---- names
 
-    pub(super) fn chosen(&self) -> Run<&Keyspace> {
+    pub(super) fn chosen(&self) -> CliRun<&Keyspace> {
         self.keyspace.as_ref().ok_or_else(|| {
-            Failure::new(
+            SyntaxFailure::new(
                 "no keyspace is chosen: 'use KEYSPACE;' chooses one",
                 "Not authenticated to a working keyspace.",
             )
@@ -198,7 +207,7 @@ impl Session {
     }
 
     /// A keyspace by its name, or by its name in another case.
-    fn keyspace_called(&self, name: &str) -> Run<String> {
+    fn keyspace_called(&self, name: &str) -> CliRun<String> {
         let schema = self.wide.schema();
         if schema.keyspace(name).is_ok() {
             return Ok(name.to_owned());
@@ -206,12 +215,12 @@ impl Session {
         let mut alike = schema.keyspaces().filter(|k| k.name().eq_ignore_ascii_case(name));
         match (alike.next(), alike.next()) {
             (Some(only), None) => Ok(only.name().to_owned()),
-            _ => Err(Failure::same(format!("Keyspace '{name}' not found."))),
+            _ => Err(SyntaxFailure::same(format!("Keyspace '{name}' not found."))),
         }
     }
 
     /// A family of the chosen keyspace by its name, or by its name in another case.
-    pub(super) fn family(&self, name: &str) -> Run<Arc<Family>> {
+    pub(super) fn family(&self, name: &str) -> CliRun<Arc<Family>> {
         let keyspace = self.chosen()?.name();
         let schema = self.wide.schema();
         let there = schema.keyspace(keyspace).map_err(refused_plainly)?;
@@ -223,7 +232,7 @@ impl Session {
             there.families().chain(ghosts).filter(|f| f.name().eq_ignore_ascii_case(name));
         match (alike.next(), alike.next()) {
             (Some(only), None) => Ok(only.clone()),
-            _ => Err(Failure::same(format!("{name} not found in current keyspace."))),
+            _ => Err(SyntaxFailure::same(format!("{name} not found in current keyspace."))),
         }
     }
 
@@ -236,10 +245,10 @@ impl Session {
         self.assumed.entry((family.keyspace().to_owned(), family.name().to_owned())).or_default()
     }
 
-    pub(super) fn type_called(&self, class: &str) -> Run<Type> {
+    pub(super) fn type_called(&self, class: &str) -> CliRun<Type> {
         Type::parse(class, self.wide.registry()).map_err(|e| {
             let known = terms::functions();
-            Failure::new(
+            SyntaxFailure::new(
                 e.0,
                 format!("java.lang.RuntimeException: Unknown comparator '{class}'. Available functions: {known}."),
             )
@@ -249,7 +258,7 @@ impl Session {
     // ---- texts
 
     /// The bytes of a text.
-    pub(super) fn read(&self, t: &Type, text: &str, wrapped: Wrapped) -> Run<Vec<u8>> {
+    pub(super) fn read(&self, t: &Type, text: &str, wrapped: Wrapped) -> CliRun<Vec<u8>> {
         terms::bytes(t, text, self.strict, &mut self.fresh(), wrapped)
     }
 
@@ -257,19 +266,19 @@ impl Session {
         Fresh { wide: &self.wide, env: &*self.env }
     }
 
-    pub(super) fn bytes(&self, term: &Term, t: &Type, wrapped: Wrapped) -> Run<Vec<u8>> {
+    pub(super) fn bytes(&self, term: &CliTerm, t: &Type, wrapped: Wrapped) -> CliRun<Vec<u8>> {
         match term {
-            Term::Text(text) => self.read(t, text, wrapped),
-            Term::Call { function, argument } => {
+            CliTerm::Text(text) => self.read(t, text, wrapped),
+            CliTerm::Call { function, argument } => {
                 self.call(function, argument.as_deref()).map(|(_, bytes)| bytes)
             }
         }
     }
 
     /// The type that a function says, and what it makes of its argument.
-    pub(super) fn call(&self, function: &str, argument: Option<&str>) -> Run<(Type, Vec<u8>)> {
+    pub(super) fn call(&self, function: &str, argument: Option<&str>) -> CliRun<(Type, Vec<u8>)> {
         let t = terms::function_type(self.wide.registry(), function).ok_or_else(|| {
-            Failure::same(format!(
+            SyntaxFailure::same(format!(
                 "Function '{function}' not found. Available functions: {}.",
                 terms::functions()
             ))
@@ -281,7 +290,7 @@ impl Session {
             (None, Type::Bytes) => Vec::new(),
             (None, _) => {
                 let text = format!("Argument for '{function}' could not be empty.");
-                return Err(Failure::new(
+                return Err(SyntaxFailure::new(
                     text.clone(),
                     format!("java.lang.RuntimeException: {text}"),
                 ));
@@ -292,17 +301,17 @@ impl Session {
 
     // ---- sessions
 
-    fn use_keyspace(&mut self, name: &str, out: &mut String) -> Run {
+    fn use_keyspace(&mut self, name: &str, out: &mut String) -> CliRun {
         let name = self.keyspace_called(name)?;
         self.keyspace = Some(self.wide.keyspace(&name).map_err(refused_plainly)?);
         line(out, &format!("Authenticated to keyspace: {name}"))
     }
 
-    fn assume(&mut self, family: &str, what: &str, as_type: &str, out: &mut String) -> Run {
+    fn assume(&mut self, family: &str, what: &str, as_type: &str, out: &mut String) -> CliRun {
         let family = self.family(family)?;
         let what = what.to_ascii_uppercase();
         let Some(t) = terms::named_type(self.wide.registry(), as_type) else {
-            return Err(Failure::same(format!(
+            return Err(SyntaxFailure::same(format!(
                 "Type '{as_type}' was not found. Available: {}. Or any class which extends o.a.c.db.marshal.AbstractType.",
                 terms::functions()
             )));
@@ -314,7 +323,7 @@ impl Session {
             "VALIDATOR" => assumed.validator = Some(t),
             "KEYS" => assumed.keys = Some(t),
             _ => {
-                return Err(Failure::same(format!(
+                return Err(SyntaxFailure::same(format!(
                     "'{what}' is invalid. Available: VALIDATOR, COMPARATOR, KEYS, SUB_COMPARATOR."
                 )));
             }
@@ -324,7 +333,7 @@ impl Session {
 
     // ---- definitions
 
-    fn show_schema(&self, keyspace: Option<&str>, out: &mut String) -> Run {
+    fn show_schema(&self, keyspace: Option<&str>, out: &mut String) -> CliRun {
         let name = match keyspace {
             Some(name) => Some(self.keyspace_called(name)?),
             None => self.keyspace_name().map(str::to_owned),
@@ -357,13 +366,13 @@ impl Session {
         }
     }
 
-    fn describe(&self, name: Option<&str>, out: &mut String) -> Run {
+    fn describe(&self, name: Option<&str>, out: &mut String) -> CliRun {
         let namer = |f: &CfDef, name: &[u8]| self.described_name(f, name);
         let Some(name) = name else {
             let text =
                 "Authenticate to a Keyspace, before using `describe` or `describe <column_family>`";
             let chosen = self.keyspace_name().ok_or_else(|| {
-                Failure::new("no keyspace is chosen: 'use KEYSPACE;' chooses one", text)
+                SyntaxFailure::new("no keyspace is chosen: 'use KEYSPACE;' chooses one", text)
             })?;
             let keyspace = self.wide.describe_keyspace(chosen).map_err(refused_plainly)?;
             format::describe_keyspace(out, &keyspace, &namer);
@@ -375,13 +384,13 @@ impl Session {
             return Ok(());
         }
         if self.keyspace.is_none() {
-            return Err(Failure::same(format!(
+            return Err(SyntaxFailure::same(format!(
                 "Keyspace with name '{name}' wasn't found, to lookup ColumnFamily with that name, please, authorize to one of the \
                  keyspaces first."
             )));
         }
         let Ok(family) = self.family(name) else {
-            return Err(Failure::same(format!(
+            return Err(SyntaxFailure::same(format!(
                 "Sorry, no Keyspace nor ColumnFamily was found with name: {name}"
             )));
         };
@@ -391,7 +400,7 @@ impl Session {
 
     /// After a change of the schema: says so, and forgets what the command of 2012 forgot when it
     /// asked for the keyspace anew.
-    fn changed(&mut self, version: uuid::Uuid, keyspace: &str, out: &mut String) -> Run {
+    fn changed(&mut self, version: uuid::Uuid, keyspace: &str, out: &mut String) -> CliRun {
         format::schema_changed(out, &version.to_string());
         if self.strict {
             self.ghosts.retain(|g| g.keyspace() != keyspace);
@@ -403,24 +412,24 @@ impl Session {
     }
 
     /// A refusal of a definition; of a type that is not known, also which ones are.
-    fn refused_definition(&self, e: Error) -> Failure {
+    fn refused_definition(&self, e: Error) -> SyntaxFailure {
         let why = terms::message(e);
         if why.starts_with(NO_SUCH_TYPE) {
-            return Failure::new(
+            return SyntaxFailure::new(
                 format!("{why}; there are {}", self.wide.registry().names().join(", ")),
                 why,
             );
         }
-        Failure::same(why)
+        SyntaxFailure::same(why)
     }
 
-    fn create_keyspace(&mut self, d: &Definition, out: &mut String) -> Run {
+    fn create_keyspace(&mut self, d: &Definition, out: &mut String) -> CliRun {
         let def = define::new_keyspace(d, self.strict)?;
         let version = self.wide.system_add_keyspace(&def).map_err(refused_plainly)?;
         self.changed(version, &def.name, out)
     }
 
-    fn update_keyspace(&mut self, d: &Definition, out: &mut String) -> Run {
+    fn update_keyspace(&mut self, d: &Definition, out: &mut String) -> CliRun {
         let name = self.keyspace_called(&d.name)?;
         let old = self.wide.describe_keyspace(&name).map_err(refused_plainly)?;
         let def = define::changed_keyspace(KsDef { cf_defs: Vec::new(), ..old }, &d.attributes)?;
@@ -428,7 +437,7 @@ impl Session {
         self.changed(version, &name, out)
     }
 
-    fn drop_keyspace(&mut self, name: &str, out: &mut String) -> Run {
+    fn drop_keyspace(&mut self, name: &str, out: &mut String) -> CliRun {
         let name = self.keyspace_called(name)?;
         let version = self.wide.system_drop_keyspace(&name).map_err(refused)?;
         format::schema_changed(out, &version.to_string());
@@ -440,7 +449,7 @@ impl Session {
         Ok(())
     }
 
-    fn create_family(&mut self, d: &Definition, out: &mut String) -> Run {
+    fn create_family(&mut self, d: &Definition, out: &mut String) -> CliRun {
         let keyspace = self.chosen()?.name().to_owned();
         let def = define::family(self, CfDef::new(&keyspace, &d.name), &d.attributes, out)?;
         let version =
@@ -448,7 +457,7 @@ impl Session {
         self.changed(version, &keyspace, out)
     }
 
-    fn update_family(&mut self, d: &Definition, out: &mut String) -> Run {
+    fn update_family(&mut self, d: &Definition, out: &mut String) -> CliRun {
         let family = self.family(&d.name)?;
         let def = define::family(self, family.def().clone(), &d.attributes, out)?;
         let version =
@@ -458,7 +467,7 @@ impl Session {
         self.changed(version, family.keyspace(), out)
     }
 
-    fn drop_family(&mut self, name: &str, out: &mut String) -> Run {
+    fn drop_family(&mut self, name: &str, out: &mut String) -> CliRun {
         let family = self.family(name)?;
         let version = self
             .wide
@@ -473,7 +482,7 @@ impl Session {
         Ok(())
     }
 
-    fn drop_index(&mut self, family: &str, column: &str, out: &mut String) -> Run {
+    fn drop_index(&mut self, family: &str, column: &str, out: &mut String) -> CliRun {
         let family = self.family(family)?;
         let name = self.read(family.cell_comparator(), column, Wrapped::Once)?;
         let mut def = family.def().clone();
@@ -482,10 +491,10 @@ impl Session {
                 "Column '{column}' definition was not found in ColumnFamily '{}'.",
                 family.name()
             );
-            return Err(Failure::same(text));
+            return Err(SyntaxFailure::same(text));
         };
         if found.index_type.take().is_none() {
-            return Err(Failure::same(format!("Column '{column}' does not have an index.")));
+            return Err(SyntaxFailure::same(format!("Column '{column}' does not have an index.")));
         }
         found.index_name = None;
         found.index_options.clear();
@@ -494,16 +503,16 @@ impl Session {
     }
 }
 
-pub(super) fn line(out: &mut String, text: &str) -> Run {
+pub(super) fn line(out: &mut String, text: &str) -> CliRun {
     out.push_str(text);
     out.push('\n');
     Ok(())
 }
 
-fn consistency_level(level: &str, out: &mut String) -> Run {
+fn consistency_level(level: &str, out: &mut String) -> CliRun {
     let level = level.to_ascii_uppercase();
     if !LEVELS.contains(&level.as_str()) {
-        return Err(Failure::same(format!(
+        return Err(SyntaxFailure::same(format!(
             "'{level}' is invalid. Available: {}",
             LEVELS.join(", ")
         )));

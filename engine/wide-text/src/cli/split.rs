@@ -8,7 +8,7 @@ use super::lex::{blank, in_word};
 
 /// One statement's text, its `;` included, and where it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct CliSource {
     /// The text, from the first character that is neither a blank nor in a comment.
     pub text: String,
     /// The line of its first character, from 1.
@@ -17,10 +17,10 @@ pub struct Source {
     pub column: u32,
 }
 
-impl Source {
+impl CliSource {
     /// A statement that is the whole text.
-    pub fn new(text: impl Into<String>) -> Source {
-        Source { text: text.into(), line: 1, column: 1 }
+    pub fn new(text: impl Into<String>) -> CliSource {
+        CliSource { text: text.into(), line: 1, column: 1 }
     }
 
     /// Line and column of the character at byte `at`, counted from the beginning of the whole text.
@@ -37,7 +37,7 @@ impl Source {
         join(&self.text)
     }
 
-    /// Where the character at byte `at` stands in [`one_line`](Source::one_line), in characters
+    /// Where the character at byte `at` stands in [`one_line`](CliSource::one_line), in characters
     /// from 0.
     pub fn offset_in_one_line(&self, at: usize) -> usize {
         let before = self.text.get(..at).unwrap_or(&self.text);
@@ -55,7 +55,7 @@ fn join(lines: &str) -> String {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SplitState {
     /// Nothing of a statement yet.
     Before,
     /// Between tokens.
@@ -74,7 +74,7 @@ pub struct Splitter {
     text: String,
     /// Bytes of `text` that were looked at.
     seen: usize,
-    state: State,
+    state: SplitState,
     /// Whether a statement had begun when a comment did.
     begun: bool,
     /// Where the statement begins in `text`.
@@ -93,7 +93,7 @@ impl Default for Splitter {
 impl Splitter {
     /// A splitter at the beginning of a text.
     pub fn new() -> Splitter {
-        let (state, origin) = (State::Before, (1, 1));
+        let (state, origin) = (SplitState::Before, (1, 1));
         Splitter {
             text: String::new(),
             seen: 0,
@@ -112,7 +112,7 @@ impl Splitter {
     }
 
     /// The next statement that is whole.
-    pub fn next_statement(&mut self) -> Option<Source> {
+    pub fn next_statement(&mut self) -> Option<CliSource> {
         while let Some(c) = self.text[self.seen..].chars().next() {
             let rest = &self.text[self.seen..];
             // Two characters decide about a comment, and the whole line about a word that is a
@@ -120,7 +120,7 @@ impl Splitter {
             if matches!(c, '-' | '/' | '*') && rest.len() == 1 {
                 return None;
             }
-            if self.state == State::Before && !blank(c) {
+            if self.state == SplitState::Before && !blank(c) {
                 match lone_word(rest) {
                     Lone::Yes(length) => return Some(self.take_line(length)),
                     Lone::Maybe => return None,
@@ -136,11 +136,11 @@ impl Splitter {
 
     /// Whether a statement has begun and not ended: the shell then asks for more.
     pub fn pending(&self) -> bool {
-        let commented = matches!(self.state, State::Line | State::Block);
+        let commented = matches!(self.state, SplitState::Line | SplitState::Block);
         if commented {
             self.begun
         } else {
-            self.state != State::Before || !self.text[self.seen..].trim().is_empty()
+            self.state != SplitState::Before || !self.text[self.seen..].trim().is_empty()
         }
     }
 
@@ -150,18 +150,18 @@ impl Splitter {
     }
 
     /// What is left at the end of the text: a statement without `;`, or nothing.
-    pub fn finish(mut self) -> Option<Source> {
+    pub fn finish(mut self) -> Option<CliSource> {
         self.feed("\n");
         if let Some(last) = self.next_statement() {
             return Some(last);
         }
-        let open_comment = self.state == State::Block && !self.begun;
+        let open_comment = self.state == SplitState::Block && !self.begun;
         if !self.pending() && !open_comment {
             return None;
         }
         let text = self.text[self.start..].trim_end().to_owned();
         let (line, column) = self.origin;
-        (!text.is_empty()).then_some(Source { text, line, column })
+        (!text.is_empty()).then_some(CliSource { text, line, column })
     }
 
     /// Forgets what has begun: the user gave up on it.
@@ -175,48 +175,52 @@ impl Splitter {
         let rest = &self.text[self.seen..];
         let begins = |comment: &str| rest.starts_with(comment);
         let before = self.state;
-        if matches!(before, State::Between | State::Before | State::Word) {
-            let comment = if before != State::Word && begins("--") {
-                Some(State::Line)
+        if matches!(before, SplitState::Between | SplitState::Before | SplitState::Word) {
+            let comment = if before != SplitState::Word && begins("--") {
+                Some(SplitState::Line)
             } else if begins("/*") {
-                Some(State::Block)
+                Some(SplitState::Block)
             } else {
                 None
             };
             if let Some(comment) = comment {
-                self.begun = before != State::Before;
+                self.begun = before != SplitState::Before;
                 if !self.begun {
                     self.begin();
                 }
                 self.advance(c);
-                self.advance(if comment == State::Block { '*' } else { '-' });
+                self.advance(if comment == SplitState::Block { '*' } else { '-' });
                 self.state = comment;
                 return false;
             }
         }
-        let after_comment = if self.begun { State::Between } else { State::Before };
-        let end_of_block = before == State::Block && begins("*/");
-        if before == State::Before && !blank(c) {
+        let after_comment = if self.begun { SplitState::Between } else { SplitState::Before };
+        let end_of_block = before == SplitState::Block && begins("*/");
+        if before == SplitState::Before && !blank(c) {
             self.begin();
         }
         self.state = match (before, c) {
-            (State::Before, c) if blank(c) => State::Before,
-            (State::Before | State::Between | State::Word, '\'' | '"') => State::String(c),
-            (State::Before | State::Between, c) if c.is_ascii_alphanumeric() => State::Word,
-            (State::Word, c) if in_word(c) => State::Word,
-            (State::Before | State::Between | State::Word, _) => State::Between,
-            (State::String(q), '\\') => State::Escape(q),
-            (State::Escape(q), _) => State::String(q),
-            (State::String(q), c) if q == c => State::Between,
-            (State::Line, '\n' | '\r') => after_comment,
-            (State::Block, _) if end_of_block => after_comment,
+            (SplitState::Before, c) if blank(c) => SplitState::Before,
+            (SplitState::Before | SplitState::Between | SplitState::Word, '\'' | '"') => {
+                SplitState::String(c)
+            }
+            (SplitState::Before | SplitState::Between, c) if c.is_ascii_alphanumeric() => {
+                SplitState::Word
+            }
+            (SplitState::Word, c) if in_word(c) => SplitState::Word,
+            (SplitState::Before | SplitState::Between | SplitState::Word, _) => SplitState::Between,
+            (SplitState::String(q), '\\') => SplitState::Escape(q),
+            (SplitState::Escape(q), _) => SplitState::String(q),
+            (SplitState::String(q), c) if q == c => SplitState::Between,
+            (SplitState::Line, '\n' | '\r') => after_comment,
+            (SplitState::Block, _) if end_of_block => after_comment,
             (state, _) => state,
         };
         self.advance(c);
         if end_of_block {
             self.advance('/');
         }
-        c == ';' && matches!(before, State::Before | State::Between | State::Word)
+        c == ';' && matches!(before, SplitState::Before | SplitState::Between | SplitState::Word)
     }
 
     fn begin(&mut self) {
@@ -230,7 +234,7 @@ impl Splitter {
             if c == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
     }
 
-    fn take_line(&mut self, length: usize) -> Source {
+    fn take_line(&mut self, length: usize) -> CliSource {
         self.begin();
         for c in self.text[self.seen..self.seen + length].to_owned().chars() {
             self.advance(c);
@@ -239,7 +243,7 @@ impl Splitter {
     }
 
     /// Ends the statement before `seen`.
-    fn cut(&mut self) -> Source {
+    fn cut(&mut self) -> CliSource {
         let text = self.text[self.start..self.seen].to_owned();
         let (line, column) = self.origin;
         // Dropping what is behind only when it is most of the text keeps the whole linear.
@@ -247,9 +251,9 @@ impl Splitter {
             self.text.drain(..self.seen);
             self.seen = 0;
         }
-        (self.state, self.begun) = (State::Before, false);
+        (self.state, self.begun) = (SplitState::Before, false);
         self.begin();
-        Source { text, line, column }
+        CliSource { text, line, column }
     }
 }
 
@@ -282,7 +286,7 @@ fn lone_word(rest: &str) -> Lone {
 }
 
 /// Every statement of a text; the last may lack its `;`.
-pub fn split(text: &str) -> Vec<Source> {
+pub fn split(text: &str) -> Vec<CliSource> {
     let mut splitter = Splitter::new();
     splitter.feed(text);
     let mut statements = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::split::Source;
+use super::split::CliSource;
 
 /// The longest statement, in bytes: the largest value a request of the article's era could carry,
 /// written as hex, fits.
@@ -13,18 +13,18 @@ pub const MAX_DEPTH: usize = 8;
 
 /// Something that the parser would take next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedToken {
     /// A word of the language, in lower case.
     Word(&'static str),
     /// A sign.
     Sign(&'static str),
     /// A name or a value that the user chooses.
-    Any(What),
+    Any(ExpectedKind),
 }
 
 /// What a name or a value stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ExpectedKind {
     /// A keyspace that exists.
     Keyspace,
     /// A name for a new keyspace.
@@ -87,54 +87,54 @@ pub enum What {
     Password,
 }
 
-impl What {
+impl ExpectedKind {
     fn words(self) -> &'static str {
         match self {
-            What::Keyspace => "a keyspace",
-            What::NewKeyspace => "a name for the keyspace",
-            What::Family => "a column family",
-            What::NewFamily => "a name for the column family",
-            What::Key => "a key",
-            What::Column => "a column name",
-            What::Value => "a value",
-            What::Argument => "an argument",
-            What::Class | What::Type => "a type",
-            What::KeyspaceAttribute | What::FamilyAttribute => "an attribute",
-            What::MetadataKey => "a key of column_metadata",
-            What::Columns => "a list of columns",
-            What::Options => "a map of options",
-            What::OptionName => "the name of an option",
-            What::AttributeValue => "a value of the attribute",
-            What::ColumnType => "Standard or Super",
-            What::Boolean => "true or false",
-            What::Caching => "what to cache",
-            What::PlacementStrategy => "a placement strategy",
-            What::CompactionStrategy => "a compaction strategy",
-            What::IndexType => "a type of index",
-            What::Level => "a consistency level",
-            What::Assumption => "keys, comparator, sub_comparator or validator",
-            What::Count => "a whole number that is not negative",
-            What::Number => "a whole number",
-            What::Host => "a host",
-            What::User => "a user",
-            What::Password => "a password in quotes",
+            ExpectedKind::Keyspace => "a keyspace",
+            ExpectedKind::NewKeyspace => "a name for the keyspace",
+            ExpectedKind::Family => "a column family",
+            ExpectedKind::NewFamily => "a name for the column family",
+            ExpectedKind::Key => "a key",
+            ExpectedKind::Column => "a column name",
+            ExpectedKind::Value => "a value",
+            ExpectedKind::Argument => "an argument",
+            ExpectedKind::Class | ExpectedKind::Type => "a type",
+            ExpectedKind::KeyspaceAttribute | ExpectedKind::FamilyAttribute => "an attribute",
+            ExpectedKind::MetadataKey => "a key of column_metadata",
+            ExpectedKind::Columns => "a list of columns",
+            ExpectedKind::Options => "a map of options",
+            ExpectedKind::OptionName => "the name of an option",
+            ExpectedKind::AttributeValue => "a value of the attribute",
+            ExpectedKind::ColumnType => "Standard or Super",
+            ExpectedKind::Boolean => "true or false",
+            ExpectedKind::Caching => "what to cache",
+            ExpectedKind::PlacementStrategy => "a placement strategy",
+            ExpectedKind::CompactionStrategy => "a compaction strategy",
+            ExpectedKind::IndexType => "a type of index",
+            ExpectedKind::Level => "a consistency level",
+            ExpectedKind::Assumption => "keys, comparator, sub_comparator or validator",
+            ExpectedKind::Count => "a whole number that is not negative",
+            ExpectedKind::Number => "a whole number",
+            ExpectedKind::Host => "a host",
+            ExpectedKind::User => "a user",
+            ExpectedKind::Password => "a password in quotes",
         }
     }
 }
 
-impl fmt::Display for Expected {
+impl fmt::Display for ExpectedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Expected::Word(word) => write!(f, "'{word}'"),
-            Expected::Sign(sign) => write!(f, "'{sign}'"),
-            Expected::Any(what) => f.write_str(what.words()),
+            ExpectedToken::Word(word) => write!(f, "'{word}'"),
+            ExpectedToken::Sign(sign) => write!(f, "'{sign}'"),
+            ExpectedToken::Any(what) => f.write_str(what.words()),
         }
     }
 }
 
 /// A statement that isn't one: where, what was met, what would have been taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyntaxError {
+pub struct CliSyntaxError {
     /// The line, from 1, counted from the beginning of the whole text.
     pub line: u32,
     /// The column in characters, from 1.
@@ -146,7 +146,7 @@ pub struct SyntaxError {
     historical: String,
 }
 
-impl SyntaxError {
+impl CliSyntaxError {
     /// The message of 2012, without line and column: `Syntax error at position 4: …`, where
     /// positions count from 0 in the statement as one line.
     pub fn historical(&self) -> &str {
@@ -156,15 +156,15 @@ impl SyntaxError {
     /// An error at byte `at` of the statement. `short` is the message of 2012, which names the
     /// position of byte `place`.
     pub(super) fn new(
-        source: &Source,
+        source: &CliSource,
         at: usize,
         met: String,
         expected: String,
         place: usize,
         short: String,
-    ) -> SyntaxError {
+    ) -> CliSyntaxError {
         let place = source.offset_in_one_line(place);
-        SyntaxError::said(
+        CliSyntaxError::said(
             source,
             at,
             met,
@@ -175,18 +175,18 @@ impl SyntaxError {
 
     /// The same, where the message of 2012 named no position.
     pub(super) fn said(
-        source: &Source,
+        source: &CliSource,
         at: usize,
         met: String,
         expected: String,
         historical: String,
-    ) -> SyntaxError {
+    ) -> CliSyntaxError {
         let (line, column) = source.position(at);
-        SyntaxError { line, column, met, expected, historical }
+        CliSyntaxError { line, column, met, expected, historical }
     }
 }
 
-impl fmt::Display for SyntaxError {
+impl fmt::Display for CliSyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -196,10 +196,10 @@ impl fmt::Display for SyntaxError {
     }
 }
 
-impl std::error::Error for SyntaxError {}
+impl std::error::Error for CliSyntaxError {}
 
 /// `a`, `a or b`, `a, b or c`.
-pub(super) fn alternatives(list: &[Expected]) -> String {
+pub(super) fn alternatives(list: &[ExpectedToken]) -> String {
     let mut words: Vec<String> = Vec::new();
     for e in list {
         let word = e.to_string();
@@ -216,30 +216,30 @@ pub(super) fn alternatives(list: &[Expected]) -> String {
 
 /// A statement that was understood and can't be done: why, in our words and in those of 2012.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct SyntaxFailure {
     /// For people of today.
     pub plain: String,
     /// What the command of 2012 printed, possibly several lines.
     pub historical: String,
 }
 
-impl Failure {
+impl SyntaxFailure {
     /// A failure that both voices put in the same words.
-    pub fn same(text: impl Into<String>) -> Failure {
+    pub fn same(text: impl Into<String>) -> SyntaxFailure {
         let plain = text.into();
-        Failure { historical: plain.clone(), plain }
+        SyntaxFailure { historical: plain.clone(), plain }
     }
 
     /// A failure with a text for each voice.
-    pub fn new(plain: impl Into<String>, historical: impl Into<String>) -> Failure {
-        Failure { plain: plain.into(), historical: historical.into() }
+    pub fn new(plain: impl Into<String>, historical: impl Into<String>) -> SyntaxFailure {
+        SyntaxFailure { plain: plain.into(), historical: historical.into() }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for SyntaxFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.plain)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for SyntaxFailure {}

@@ -9,8 +9,8 @@ use firn_wide::internals::types::hex_to_bytes;
 use firn_wide::{ColumnOrSuperColumn, Error, Registry, TimeSource, Type, Wide, Wording, uuids};
 
 use super::complete::FUNCTIONS;
-use super::format::{Cell, Column};
-use super::syntax::Failure;
+use super::format::{CliCell, CliColumn};
+use super::syntax::SyntaxFailure;
 
 /// What is expected where nothing else is said.
 pub(super) static BYTES: Type = Type::Bytes;
@@ -102,18 +102,21 @@ pub(super) fn bytes(
     strict: bool,
     source: &mut Fresh<'_>,
     wrapped: Wrapped,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Vec<u8>, SyntaxFailure> {
     if t.is_counter() {
         // The exception of hexadecimal digits, which one place fewer caught.
         return hex_to_bytes(text).map_err(|e| {
-            Failure::new(e.0.clone(), wrapped.less().text("java.lang.NumberFormatException", &e.0))
+            SyntaxFailure::new(
+                e.0.clone(),
+                wrapped.less().text("java.lang.NumberFormatException", &e.0),
+            )
         });
     }
     let mut out = Vec::new();
     match t.from_text(text, Wording::Cli, source, &mut out) {
         Ok(()) => Ok(out),
         Err(_) if !strict && *t == Type::Bytes => Ok(text.as_bytes().to_owned()),
-        Err(e) => Err(Failure::new(
+        Err(e) => Err(SyntaxFailure::new(
             e.0.clone(),
             wrapped.text("org.apache.cassandra.db.marshal.MarshalException", &e.0),
         )),
@@ -238,27 +241,29 @@ impl Types<'_> {
     }
 
     /// A column with its texts; `inside` a super column or not.
-    pub fn column(&self, c: &firn_wide::Column, inside: bool) -> Column {
+    pub fn column(&self, c: &firn_wide::Column, inside: bool) -> CliColumn {
         let name = if inside { self.subcomparator() } else { self.comparator() };
         let value = self.text(self.validator(&c.name).0, &c.value);
-        Column { name: self.text(name, &c.name), value, timestamp: c.timestamp, ttl: c.ttl }
+        CliColumn { name: self.text(name, &c.name), value, timestamp: c.timestamp, ttl: c.ttl }
     }
 
     /// A cell with its texts; `inside` a super column or not.
-    pub fn cell(&self, cell: &ColumnOrSuperColumn, inside: bool) -> Cell {
+    pub fn cell(&self, cell: &ColumnOrSuperColumn, inside: bool) -> CliCell {
         let name = |name: &[u8], inside: bool| {
             self.text(if inside { self.subcomparator() } else { self.comparator() }, name)
         };
         match cell {
-            ColumnOrSuperColumn::Column(c) => Cell::Column(self.column(c, inside)),
-            ColumnOrSuperColumn::CounterColumn(c) => Cell::Counter(name(&c.name, inside), c.value),
-            ColumnOrSuperColumn::SuperColumn(s) => Cell::Super(
+            ColumnOrSuperColumn::Column(c) => CliCell::Column(self.column(c, inside)),
+            ColumnOrSuperColumn::CounterColumn(c) => {
+                CliCell::Counter(name(&c.name, inside), c.value)
+            }
+            ColumnOrSuperColumn::SuperColumn(s) => CliCell::Super(
                 name(&s.name, false),
                 s.columns.iter().map(|c| self.column(c, true)).collect(),
             ),
             ColumnOrSuperColumn::CounterSuperColumn(s) => {
                 let counters = s.columns.iter().map(|c| (name(&c.name, true), c.value)).collect();
-                Cell::CounterSuper(name(&s.name, false), counters)
+                CliCell::CounterSuper(name(&s.name, false), counters)
             }
         }
     }

@@ -9,7 +9,7 @@ use firn_wide::{Error, FromBytes, Keyspace, Result, Wide};
 use uuid::Uuid;
 
 use super::Story;
-use crate::cli::{Session, Splitter};
+use crate::cli::{CliSession, Splitter};
 
 /// A keyspace, and in it the families of the answer, in its own words. cassandra-cli would refuse
 /// the last statement: its names are in no type of text, and its columns have no class. Here they
@@ -101,7 +101,7 @@ pub fn songs(wide: &Wide, env: Arc<dyn Env>) -> Result<String> {
 fn define(wide: &Wide, env: Arc<dyn Env>, story: &mut Story) -> Result<()> {
     story.part("The answer's statements, as it wrote them");
     SCHEMA.lines().for_each(|line| story.line(1, line));
-    let mut session = Session::new(wide.clone(), env, false);
+    let mut session = CliSession::new(wide.clone(), env, false);
     let mut statements = Splitter::new();
     statements.feed(SCHEMA);
     while let Some(statement) = statements.next_statement() {

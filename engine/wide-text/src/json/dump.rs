@@ -4,15 +4,15 @@
 
 use std::io::{self, Write};
 
-use firn_wide::internals::cell::{Cell, Deletion, State};
-use firn_wide::internals::key::Place;
+use firn_wide::internals::cell::{Cell, CellState, Deletion};
+use firn_wide::internals::key::KeyPlace;
 use firn_wide::internals::store::Body;
 use firn_wide::{Type, Wording};
 
-use super::Failure;
+use super::JsonFailure;
 use super::emit::Emit;
-use crate::files::{BoundText, Described, bound};
-use crate::text::{self, Shown};
+use crate::files::{BoundText, DescribedFile, bound};
+use crate::text::{self, ShownText};
 
 /// How times are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Times {
 
 /// Prints entries, which must come in the order of their keys.
 pub struct Dump<W: Write> {
-    family: Described,
+    family: DescribedFile,
     times: Times,
     now: i64,
     emit: Emit<W>,
@@ -46,7 +46,7 @@ impl<W: Write> std::fmt::Debug for Dump<W> {
 
 impl<W: Write> Dump<W> {
     /// Begins; `now` is the second since 1970 that tells what has expired.
-    pub fn new(family: Described, times: Times, now: i64, out: W) -> Dump<W> {
+    pub fn new(family: DescribedFile, times: Times, now: i64, out: W) -> Dump<W> {
         let mut emit = Emit::new(out);
         emit.open(b'[');
         Dump {
@@ -71,9 +71,9 @@ impl<W: Write> Dump<W> {
         &mut self,
         partition: &[u8],
         key: &[u8],
-        place: &Place<'_>,
+        place: &KeyPlace<'_>,
         body: &Body<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), JsonFailure> {
         if self.partition != partition {
             self.leave_partition();
             self.partition.extend_from_slice(partition);
@@ -127,7 +127,7 @@ impl<W: Write> Dump<W> {
         }
     }
 
-    fn open_row(&mut self, row: &[u8], name: Option<&[u8]>) -> Result<(), Failure> {
+    fn open_row(&mut self, row: &[u8], name: Option<&[u8]>) -> Result<(), JsonFailure> {
         self.emit.member()?;
         self.emit.raw("{\"type\": \"row\", \"clustering\": [");
         let mut parts = vec![];
@@ -143,7 +143,7 @@ impl<W: Write> Dump<W> {
         Ok(())
     }
 
-    fn cell(&mut self, place: &Place<'_>, cell: &Cell<'_>) -> Result<(), Failure> {
+    fn cell(&mut self, place: &KeyPlace<'_>, cell: &Cell<'_>) -> Result<(), JsonFailure> {
         self.name.clear();
         self.family.layout.name_of(place.name, &mut self.name)?;
         let name = std::mem::take(&mut self.name);
@@ -172,19 +172,19 @@ impl<W: Write> Dump<W> {
     /// What a cell says, and the end of it.
     fn said(&mut self, cell: &Cell<'_>, of: &Type) -> io::Result<()> {
         match cell.state {
-            State::Live(v) | State::Expiring { value: v, .. } => {
+            CellState::Live(v) | CellState::Expiring { value: v, .. } => {
                 self.emit.raw(", \"value\": ");
                 self.emit.value(&text::show(of, v))?;
             }
-            State::Counter(n) => self.emit.raw(&format!(", \"value\": {n}")),
-            State::Tombstone { deleted } => {
+            CellState::Counter(n) => self.emit.raw(&format!(", \"value\": {n}")),
+            CellState::Tombstone { deleted } => {
                 let at = self.second(deleted);
                 self.emit.raw(&format!(", \"deletion_info\": {{\"local_delete_time\": {at}}}"));
             }
         }
         let at = self.micros(cell.timestamp);
         self.emit.raw(&format!(", \"tstamp\": {at}"));
-        if let State::Expiring { ttl, expires, .. } = cell.state {
+        if let CellState::Expiring { ttl, expires, .. } = cell.state {
             let (at, gone) = (self.second(expires), expires <= self.now);
             self.emit.raw(&format!(", \"ttl\": {ttl}, \"expires_at\": {at}, \"expired\": {gone}"));
         }
@@ -200,7 +200,7 @@ impl<W: Write> Dump<W> {
         Ok(())
     }
 
-    fn range(&mut self, start: &[u8], end: &[u8], deletion: &Deletion) -> Result<(), Failure> {
+    fn range(&mut self, start: &[u8], end: &[u8], deletion: &Deletion) -> Result<(), JsonFailure> {
         let types = self.family.layout.clustering().to_vec();
         for (which, place, is_start) in [("start", start, true), ("end", end, false)] {
             let bound = bound(&types, place).ok_or_else(|| damaged(place))?;
@@ -223,7 +223,7 @@ impl<W: Write> Dump<W> {
             if i > 0 {
                 self.emit.raw(", ");
             }
-            self.emit.value(&Shown { text: part.into(), bare: false })?;
+            self.emit.value(&ShownText { text: part.into(), bare: false })?;
         }
         self.emit.raw("]}");
         Ok(())

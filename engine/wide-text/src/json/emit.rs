@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::text::Shown;
+use crate::text::ShownText;
 
 /// Writes JSON. Who calls it opens and closes what belongs together.
 pub struct Emit<W: Write> {
@@ -80,7 +80,7 @@ impl<W: Write> Emit<W> {
     }
 
     /// A value.
-    pub fn value(&mut self, shown: &Shown<'_>) -> io::Result<()> {
+    pub fn value(&mut self, shown: &ShownText<'_>) -> io::Result<()> {
         if shown.bare {
             self.raw(&shown.text);
             return Ok(());

@@ -3,16 +3,16 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use firn_wide::internals::cell::{Cell, Deletion, State};
-use firn_wide::internals::key::Place;
+use firn_wide::internals::cell::{Cell, CellState, Deletion};
+use firn_wide::internals::key::KeyPlace;
 use firn_wide::internals::schema::Family;
-use firn_wide::internals::store::{Body, Partitions, Slice, View};
+use firn_wide::internals::store::{Body, Partitions, Slice, StoreView};
 use firn_wide::{Counts, Error, Wide};
 
-use super::Failure;
+use super::JsonFailure;
 use super::dump::{Dump, Times};
 use super::emit::Emit;
-use crate::files::Described;
+use crate::files::DescribedFile;
 use crate::text;
 
 /// What is written of each column.
@@ -27,15 +27,15 @@ pub enum Notation {
 
 /// What covers the cells that a forward, raw reader shows.
 #[derive(Default)]
-pub(super) struct Cover {
+pub(super) struct JsonCover {
     partition: Option<i64>,
     row: Option<i64>,
     in_row: Vec<u8>,
 }
 
-impl Cover {
+impl JsonCover {
     /// Whether what lies at a place says anything, taking deletions in.
-    pub fn shows(&mut self, place: &Place<'_>, body: &Body<'_>) -> bool {
+    pub fn shows(&mut self, place: &KeyPlace<'_>, body: &Body<'_>) -> bool {
         if self.in_row != place.row {
             self.in_row.clear();
             self.in_row.extend_from_slice(place.row);
@@ -81,7 +81,7 @@ pub fn export<W: Write>(
     families: &[String],
     notation: Notation,
     out: &mut W,
-) -> Result<Counts, Failure> {
+) -> Result<Counts, JsonFailure> {
     let schema = wide.schema();
     let chosen: Vec<Arc<Family>> = if families.is_empty() {
         schema.keyspace(keyspace)?.families().cloned().collect()
@@ -119,7 +119,7 @@ pub fn export<W: Write>(
 }
 
 impl<W: Write> Export<'_, W> {
-    fn family(&mut self, wide: &Wide, view: &View) -> Result<(), Failure> {
+    fn family(&mut self, wide: &Wide, view: &StoreView) -> Result<(), JsonFailure> {
         let Some(family) = wide.store().family(self.def.id()) else {
             return Err(Error::NotFound.into());
         };
@@ -128,7 +128,7 @@ impl<W: Write> Export<'_, W> {
         while reader.next_partition()? {
             self.key.clear();
             self.key.extend_from_slice(reader.key());
-            let mut cover = Cover::default();
+            let mut cover = JsonCover::default();
             while let Some(item) = reader.next()? {
                 if self.notation == Notation::Full && !cover.shows(&item.place, &item.body) {
                     continue;
@@ -146,9 +146,9 @@ impl<W: Write> Export<'_, W> {
     fn item(
         &mut self,
         layout: &firn_wide::internals::key::Layout,
-        place: &Place<'_>,
+        place: &KeyPlace<'_>,
         body: &Body<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), JsonFailure> {
         self.open_row()?;
         if !place.row.is_empty() && self.super_column != place.row {
             self.close_super_column();
@@ -190,7 +190,7 @@ impl<W: Write> Export<'_, W> {
         &mut self,
         layout: &firn_wide::internals::key::Layout,
         row: &[u8],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), JsonFailure> {
         self.super_column.extend_from_slice(row);
         let mut parts = vec![];
         layout.clustering_of(row, &mut parts)?;
@@ -228,7 +228,7 @@ impl<W: Write> Export<'_, W> {
         self.emit.named(&name)?;
         if self.notation == Notation::Short {
             return match cell.state {
-                State::Counter(n) => {
+                CellState::Counter(n) => {
                     self.emit.raw(&n.to_string());
                     Ok(())
                 }
@@ -238,20 +238,20 @@ impl<W: Write> Export<'_, W> {
         self.emit.raw("{\"name\": ");
         self.emit.quote(&name)?;
         let rest = match cell.state {
-            State::Live(_) => String::new(),
-            State::Expiring { ttl, expires, .. } => {
+            CellState::Live(_) => String::new(),
+            CellState::Expiring { ttl, expires, .. } => {
                 format!(", \"ttl\": {ttl}, \"expires\": {expires}")
             }
-            State::Tombstone { deleted } => format!(", \"deleted\": {deleted}"),
-            State::Counter(n) => format!(", \"counter\": {n}"),
+            CellState::Tombstone { deleted } => format!(", \"deleted\": {deleted}"),
+            CellState::Counter(n) => format!(", \"counter\": {n}"),
         };
         let value = match cell.state {
-            State::Live(value) => Some(value),
+            CellState::Live(value) => Some(value),
             // What has expired has no value, whether compactions have cut it yet or not.
-            State::Expiring { value, expires, .. } => {
+            CellState::Expiring { value, expires, .. } => {
                 Some(if expires <= self.now { &[][..] } else { value })
             }
-            State::Tombstone { .. } | State::Counter(_) => None,
+            CellState::Tombstone { .. } | CellState::Counter(_) => None,
         };
         if let Some(value) = value {
             self.emit.raw(", \"value\": ");
@@ -272,10 +272,10 @@ pub fn dump<W: Write>(
     family: &str,
     times: Times,
     out: &mut W,
-) -> Result<Counts, Failure> {
+) -> Result<Counts, JsonFailure> {
     let def = wide.schema().family(keyspace, family)?.clone();
     let Some(cells) = wide.store().family(def.id()) else { return Err(Error::NotFound.into()) };
-    let described = Described { def, layout: cells.layout().clone() };
+    let described = DescribedFile { def, layout: cells.layout().clone() };
     let mut dump = Dump::new(described, times, wide.store().now(), out);
     let mut counts = Counts::default();
     let mut reader = wide.store().view().scan(&cells, &Partitions::all(), &Slice::all().raw())?;
@@ -285,7 +285,7 @@ pub fn dump<W: Write>(
         partition.extend_from_slice(reader.partition());
         key.clear();
         key.extend_from_slice(reader.key());
-        let mut cover = Cover::default();
+        let mut cover = JsonCover::default();
         let before = counts.columns;
         while let Some(item) = reader.next()? {
             if cover.shows(&item.place, &item.body) {

@@ -17,11 +17,11 @@ use std::io::Read;
 
 use firn_kv::Durability;
 use firn_wide::internals::base::error::invalid;
-use firn_wide::internals::cell::{Cell, Deletion, State};
+use firn_wide::internals::cell::{Cell, CellState, Deletion};
 use firn_wide::{Chunks, Counts, Error, Keyspace, Type};
 
-use super::Failure;
-use super::lex::{Lexer, Word};
+use super::JsonFailure;
+use super::lex::{JsonLexer, Word};
 use crate::text::{self, Ticks};
 
 /// How a document is read.
@@ -63,10 +63,10 @@ pub fn import<R: Read>(
     source: R,
     options: &ImportOptions,
     watch: &mut dyn FnMut(u64, Counts),
-) -> Result<Counts, Failure> {
+) -> Result<Counts, JsonFailure> {
     let times = Ticks(keyspace.wide().timestamp());
     let mut import = Import {
-        lexer: Lexer::new(source),
+        lexer: JsonLexer::new(source),
         keyspace,
         options,
         times,
@@ -81,7 +81,7 @@ pub fn import<R: Read>(
 }
 
 struct Import<'a, R: Read> {
-    lexer: Lexer<R>,
+    lexer: JsonLexer<R>,
     keyspace: &'a Keyspace,
     options: &'a ImportOptions,
     times: Ticks,
@@ -90,7 +90,7 @@ struct Import<'a, R: Read> {
 }
 
 /// A row that is being read.
-struct Row<'a> {
+struct JsonRow<'a> {
     chunks: &'a mut Chunks,
     /// Of columns that have none.
     timestamp: i64,
@@ -100,7 +100,7 @@ struct Row<'a> {
 
 /// What was said of a column or a deletion.
 #[derive(Default)]
-struct Attributes {
+struct JsonAttributes {
     value: Option<Vec<u8>>,
     timestamp: Option<i64>,
     ttl: Option<i64>,
@@ -115,7 +115,7 @@ const LIST: Word = Word::Sign(b'[');
 const LIST_END: Word = Word::Sign(b']');
 
 impl<R: Read> Import<'_, R> {
-    fn document(&mut self) -> Result<(), Failure> {
+    fn document(&mut self) -> Result<(), JsonFailure> {
         let end = if self.lexer.peek()? == OPEN {
             self.lexer.next()?;
             CLOSE
@@ -143,7 +143,7 @@ impl<R: Read> Import<'_, R> {
     }
 
     /// A document that is columns of the row of this key.
-    fn columns_alone(&mut self, key: &str) -> Result<(), Failure> {
+    fn columns_alone(&mut self, key: &str) -> Result<(), JsonFailure> {
         let Some(family) = &self.options.family else {
             return Err(invalid("columns of a row need the name of their family").into());
         };
@@ -153,7 +153,7 @@ impl<R: Read> Import<'_, R> {
         read.map_err(|e| invalid(format!("key: {e}")))?;
         chunks.row(&bytes)?;
         let timestamp = self.options.timestamp.unwrap_or_else(|| chunks.timestamp());
-        let mut row = Row { chunks: &mut chunks, timestamp, super_column: None, name: vec![] };
+        let mut row = JsonRow { chunks: &mut chunks, timestamp, super_column: None, name: vec![] };
         match self.lexer.peek()? {
             OPEN => self.listed(&mut row, Word::End)?,
             LIST => {
@@ -172,7 +172,7 @@ impl<R: Read> Import<'_, R> {
     }
 
     /// Goes to the next member of an object: its name is the lexer's text. False at the end.
-    fn member(&mut self, end: Word, first: &mut bool) -> Result<bool, Failure> {
+    fn member(&mut self, end: Word, first: &mut bool) -> Result<bool, JsonFailure> {
         let mut word = self.lexer.next()?;
         if word == Word::Sign(b',') && !*first {
             word = self.lexer.next()?;
@@ -193,7 +193,7 @@ impl<R: Read> Import<'_, R> {
     }
 
     /// The colon behind a name, which may be left out before an object.
-    fn expect_colon(&mut self) -> Result<(), Failure> {
+    fn expect_colon(&mut self) -> Result<(), JsonFailure> {
         match self.lexer.peek()? {
             Word::Sign(b':') => self.lexer.next().map(drop),
             OPEN => Ok(()),
@@ -201,14 +201,14 @@ impl<R: Read> Import<'_, R> {
         }
     }
 
-    fn expect_open(&mut self, what: &str) -> Result<(), Failure> {
+    fn expect_open(&mut self, what: &str) -> Result<(), JsonFailure> {
         match self.lexer.next()? {
             OPEN => Ok(()),
             _ => Err(self.lexer.wrong(format!("{what} is an object: {{ … }}"))),
         }
     }
 
-    fn rows(&mut self, chunks: &mut Chunks) -> Result<(), Failure> {
+    fn rows(&mut self, chunks: &mut Chunks) -> Result<(), JsonFailure> {
         self.expect_open("a family")?;
         let mut first = true;
         let mut key = vec![];
@@ -220,7 +220,7 @@ impl<R: Read> Import<'_, R> {
             chunks.row(&key).map_err(|e| self.refused(e))?;
             self.expect_colon()?;
             let timestamp = self.options.timestamp.unwrap_or_else(|| chunks.timestamp());
-            let mut row = Row { chunks, timestamp, super_column: None, name: vec![] };
+            let mut row = JsonRow { chunks, timestamp, super_column: None, name: vec![] };
             match self.lexer.next()? {
                 OPEN => self.columns(&mut row, CLOSE)?,
                 LIST => self.listed(&mut row, LIST_END)?,
@@ -236,7 +236,7 @@ impl<R: Read> Import<'_, R> {
     }
 
     /// What the store refuses is told with the line; failures of the store are not the document's.
-    fn refused(&self, e: Error) -> Failure {
+    fn refused(&self, e: Error) -> JsonFailure {
         match e {
             Error::InvalidRequest(why) => self.lexer.wrong(why),
             other => other.into(),
@@ -244,7 +244,7 @@ impl<R: Read> Import<'_, R> {
     }
 
     /// The members of a row or of a super column, up to its end.
-    fn columns(&mut self, row: &mut Row<'_>, end: Word) -> Result<(), Failure> {
+    fn columns(&mut self, row: &mut JsonRow<'_>, end: Word) -> Result<(), JsonFailure> {
         let mut first = true;
         while self.member(end, &mut first)? {
             self.member_of_row(row)?;
@@ -253,7 +253,7 @@ impl<R: Read> Import<'_, R> {
     }
 
     /// Columns or super columns that say their names themselves, up to the end.
-    fn listed(&mut self, row: &mut Row<'_>, end: Word) -> Result<(), Failure> {
+    fn listed(&mut self, row: &mut JsonRow<'_>, end: Word) -> Result<(), JsonFailure> {
         let mut first = true;
         loop {
             let mut word = self.lexer.next()?;
@@ -280,7 +280,7 @@ impl<R: Read> Import<'_, R> {
     }
 
     /// A column or super column that has just said its name: the lexer's text.
-    fn listed_one(&mut self, row: &mut Row<'_>) -> Result<(), Failure> {
+    fn listed_one(&mut self, row: &mut JsonRow<'_>) -> Result<(), JsonFailure> {
         let family = row.chunks.family();
         let is_super = family.is_super();
         let of = if is_super { family.comparator() } else { family.cell_comparator() };
@@ -306,7 +306,7 @@ impl<R: Read> Import<'_, R> {
         Ok(())
     }
 
-    fn member_of_row(&mut self, row: &mut Row<'_>) -> Result<(), Failure> {
+    fn member_of_row(&mut self, row: &mut JsonRow<'_>) -> Result<(), JsonFailure> {
         if self.lexer.text().is_empty() {
             self.expect_colon()?;
             return self.deletion(row);
@@ -329,9 +329,11 @@ impl<R: Read> Import<'_, R> {
         self.column(row)
     }
 
-    fn column(&mut self, row: &mut Row<'_>) -> Result<(), Failure> {
+    fn column(&mut self, row: &mut JsonRow<'_>) -> Result<(), JsonFailure> {
         let attributes = match self.lexer.next()? {
-            Word::Text => Attributes { value: Some(self.value(row)?), ..Attributes::default() },
+            Word::Text => {
+                JsonAttributes { value: Some(self.value(row)?), ..JsonAttributes::default() }
+            }
             OPEN => self.attributes(Some(row), true)?,
             _ => return Err(self.lexer.wrong("here should be a value, or an object with a value")),
         };
@@ -339,7 +341,7 @@ impl<R: Read> Import<'_, R> {
     }
 
     /// The value that the lexer's text means for the row's column.
-    fn value(&mut self, row: &Row<'_>) -> Result<Vec<u8>, Failure> {
+    fn value(&mut self, row: &JsonRow<'_>) -> Result<Vec<u8>, JsonFailure> {
         let mut value = vec![];
         let of = row.chunks.family().validator(&row.name);
         let read = text::read(of, self.lexer.text(), &mut self.times, &mut value);
@@ -347,7 +349,7 @@ impl<R: Read> Import<'_, R> {
         Ok(value)
     }
 
-    fn number(&mut self) -> Result<i64, Failure> {
+    fn number(&mut self) -> Result<i64, JsonFailure> {
         if self.lexer.next()? != Word::Text {
             return Err(self.lexer.wrong("here should be a number"));
         }
@@ -361,10 +363,10 @@ impl<R: Read> Import<'_, R> {
     /// read but its bracket.
     fn attributes(
         &mut self,
-        row: Option<&Row<'_>>,
+        row: Option<&JsonRow<'_>>,
         mut first: bool,
-    ) -> Result<Attributes, Failure> {
-        let mut all = Attributes::default();
+    ) -> Result<JsonAttributes, JsonFailure> {
+        let mut all = JsonAttributes::default();
         while self.member(CLOSE, &mut first)? {
             let attribute = self.lexer.text().to_owned();
             let known = ["timestamp", "deleted", "name", "value", "ttl", "expires", "counter"];
@@ -395,7 +397,7 @@ impl<R: Read> Import<'_, R> {
     }
 
     /// The name within an object must be the one that it stands under.
-    fn check_name(&mut self, row: &Row<'_>) -> Result<(), Failure> {
+    fn check_name(&mut self, row: &JsonRow<'_>) -> Result<(), JsonFailure> {
         if self.lexer.next()? != Word::Text {
             return Err(self.lexer.wrong("here should be a name"));
         }
@@ -403,7 +405,7 @@ impl<R: Read> Import<'_, R> {
         self.same_name(row.chunks.family().cell_comparator(), &written, &row.name)
     }
 
-    fn same_name(&mut self, of: &Type, written: &str, expected: &[u8]) -> Result<(), Failure> {
+    fn same_name(&mut self, of: &Type, written: &str, expected: &[u8]) -> Result<(), JsonFailure> {
         let mut name = vec![];
         let read = text::read(of, written, &mut self.times, &mut name);
         read.map_err(|e| self.lexer.wrong(format!("name: {e}")))?;
@@ -414,7 +416,7 @@ impl<R: Read> Import<'_, R> {
         }
     }
 
-    fn super_column(&mut self, row: &mut Row<'_>) -> Result<(), Failure> {
+    fn super_column(&mut self, row: &mut JsonRow<'_>) -> Result<(), JsonFailure> {
         self.expect_open("a super column")?;
         // Until it is clear whether `name` is a column or the super column's own.
         let mut held: Option<String> = None;
@@ -451,9 +453,9 @@ impl<R: Read> Import<'_, R> {
     /// What comes behind `value: {`.
     fn full_super_column(
         &mut self,
-        row: &mut Row<'_>,
+        row: &mut JsonRow<'_>,
         mut name: Option<String>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), JsonFailure> {
         self.columns(row, CLOSE)?;
         let mut first = false;
         while self.member(CLOSE, &mut first)? {
@@ -475,45 +477,49 @@ impl<R: Read> Import<'_, R> {
     }
 
     /// Writes the column `name` that was held back.
-    fn release(&mut self, row: &mut Row<'_>, held: &mut Option<String>) -> Result<(), Failure> {
+    fn release(
+        &mut self,
+        row: &mut JsonRow<'_>,
+        held: &mut Option<String>,
+    ) -> Result<(), JsonFailure> {
         let Some(written) = held.take() else { return Ok(()) };
         self.name_column(row, "name")?;
         let mut value = vec![];
         let of = row.chunks.family().validator(&row.name);
         let read = text::read(of, &written, &mut self.times, &mut value);
         read.map_err(|e| self.lexer.wrong(format!("value: {e}")))?;
-        self.put(row, Attributes { value: Some(value), ..Attributes::default() })
+        self.put(row, JsonAttributes { value: Some(value), ..JsonAttributes::default() })
     }
 
-    fn name_column(&mut self, row: &mut Row<'_>, name: &str) -> Result<(), Failure> {
+    fn name_column(&mut self, row: &mut JsonRow<'_>, name: &str) -> Result<(), JsonFailure> {
         row.name.clear();
         let of = row.chunks.family().cell_comparator();
         text::read(of, name, &mut self.times, &mut row.name)
             .map_err(|e| self.lexer.wrong(format!("name: {e}")))
     }
 
-    fn put(&mut self, row: &mut Row<'_>, a: Attributes) -> Result<(), Failure> {
+    fn put(&mut self, row: &mut JsonRow<'_>, a: JsonAttributes) -> Result<(), JsonFailure> {
         let timestamp = a.timestamp.unwrap_or(row.timestamp);
         let counts = row.chunks.family().is_counter();
         let state = match &a {
-            Attributes {
+            JsonAttributes {
                 deleted: Some(deleted),
                 value: None,
                 counter: None,
                 ttl: None,
                 expires: None,
                 ..
-            } => State::Tombstone { deleted: *deleted },
-            Attributes {
+            } => CellState::Tombstone { deleted: *deleted },
+            JsonAttributes {
                 counter: Some(n),
                 value: None,
                 deleted: None,
                 ttl: None,
                 expires: None,
                 ..
-            } => State::Counter(*n),
+            } => CellState::Counter(*n),
             // The bytes of a counter are its number.
-            Attributes {
+            JsonAttributes {
                 value: Some(value),
                 counter: None,
                 deleted: None,
@@ -522,17 +528,17 @@ impl<R: Read> Import<'_, R> {
                 ..
             } if counts => {
                 let n = value.as_slice().try_into().map(i64::from_be_bytes);
-                State::Counter(n.map_err(|_| self.lexer.wrong("a counter is a whole number"))?)
+                CellState::Counter(n.map_err(|_| self.lexer.wrong("a counter is a whole number"))?)
             }
-            Attributes {
+            JsonAttributes {
                 value: Some(value),
                 counter: None,
                 deleted: None,
                 ttl: None,
                 expires: None,
                 ..
-            } => State::Live(value),
-            Attributes {
+            } => CellState::Live(value),
+            JsonAttributes {
                 value: Some(value),
                 counter: None,
                 deleted: None,
@@ -544,7 +550,7 @@ impl<R: Read> Import<'_, R> {
                     u32::try_from(*ttl).map_err(|_| self.lexer.wrong("ttl is out of range"))?;
                 let expires =
                     expires.unwrap_or_else(|| row.chunks.now().saturating_add(i64::from(ttl)));
-                State::Expiring { value, ttl, expires }
+                CellState::Expiring { value, ttl, expires }
             }
             _ => {
                 let why =
@@ -556,7 +562,7 @@ impl<R: Read> Import<'_, R> {
         row.chunks.cell(row.super_column.as_deref(), &row.name, cell).map_err(|e| self.refused(e))
     }
 
-    fn deletion(&mut self, row: &mut Row<'_>) -> Result<(), Failure> {
+    fn deletion(&mut self, row: &mut JsonRow<'_>) -> Result<(), JsonFailure> {
         self.expect_open("a deletion")?;
         let a = self.attributes(None, true)?;
         let (Some(timestamp), Some(local)) = (a.timestamp, a.deleted) else {

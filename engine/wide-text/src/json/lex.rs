@@ -10,7 +10,7 @@
 
 use std::io::{ErrorKind, Read};
 
-use super::Failure;
+use super::JsonFailure;
 
 /// The longest text, in bytes: the largest value in hexadecimal.
 pub const MAX_TEXT: usize = 2 * firn_kv::MAX_VALUE_LEN + 16;
@@ -22,14 +22,14 @@ const BUFFER: usize = 256 << 10;
 pub enum Word {
     /// `{`, `}`, `[`, `]`, `,` or `:` (also for `=`).
     Sign(u8),
-    /// A text, with or without quotes: [`Lexer::text`].
+    /// A text, with or without quotes: [`JsonLexer::text`].
     Text,
     /// Nothing is left.
     End,
 }
 
 /// Reads words.
-pub struct Lexer<R: Read> {
+pub struct JsonLexer<R: Read> {
     source: R,
     buffer: Vec<u8>,
     /// Where in the buffer the next byte is, and where what was read into it ends.
@@ -47,10 +47,10 @@ pub struct Lexer<R: Read> {
     read: u64,
 }
 
-impl<R: Read> Lexer<R> {
-    pub fn new(source: R) -> Lexer<R> {
+impl<R: Read> JsonLexer<R> {
+    pub fn new(source: R) -> JsonLexer<R> {
         let buffer = vec![0; BUFFER];
-        Lexer {
+        JsonLexer {
             source,
             buffer,
             next: 0,
@@ -78,8 +78,8 @@ impl<R: Read> Lexer<R> {
     }
 
     /// What is wrong with the word that was read last.
-    pub fn wrong(&self, why: impl Into<String>) -> Failure {
-        Failure::Syntax { line: self.at.0, column: self.at.1, why: why.into() }
+    pub fn wrong(&self, why: impl Into<String>) -> JsonFailure {
+        JsonFailure::Syntax { line: self.at.0, column: self.at.1, why: why.into() }
     }
 
     /// Whether a line ended between the last word and the one before.
@@ -88,7 +88,7 @@ impl<R: Read> Lexer<R> {
     }
 
     /// The bytes at hand: at least so many, unless the input ends.
-    fn ahead(&mut self, least: usize) -> Result<&[u8], Failure> {
+    fn ahead(&mut self, least: usize) -> Result<&[u8], JsonFailure> {
         while self.end - self.next < least {
             self.buffer.copy_within(self.next..self.end, 0);
             (self.next, self.end) = (0, self.end - self.next);
@@ -103,7 +103,7 @@ impl<R: Read> Lexer<R> {
     }
 
     #[inline]
-    fn byte(&mut self) -> Result<Option<u8>, Failure> {
+    fn byte(&mut self) -> Result<Option<u8>, JsonFailure> {
         if self.next < self.end {
             return Ok(Some(self.buffer[self.next]));
         }
@@ -111,7 +111,7 @@ impl<R: Read> Lexer<R> {
     }
 
     /// The byte behind the next one.
-    fn second(&mut self) -> Result<Option<u8>, Failure> {
+    fn second(&mut self) -> Result<Option<u8>, JsonFailure> {
         Ok(self.ahead(2)?.get(1).copied())
     }
 
@@ -128,14 +128,14 @@ impl<R: Read> Lexer<R> {
         }
     }
 
-    fn skip_line(&mut self) -> Result<(), Failure> {
+    fn skip_line(&mut self) -> Result<(), JsonFailure> {
         while self.byte()?.is_some_and(|b| b != b'\n') {
             self.take();
         }
         Ok(())
     }
 
-    fn skip_blanks(&mut self) -> Result<(), Failure> {
+    fn skip_blanks(&mut self) -> Result<(), JsonFailure> {
         while let Some(b) = self.byte()? {
             match b {
                 b' ' | b'\t' | b'\r' | b'\n' => self.take(),
@@ -148,7 +148,7 @@ impl<R: Read> Lexer<R> {
         Ok(())
     }
 
-    fn skip_comment(&mut self) -> Result<(), Failure> {
+    fn skip_comment(&mut self) -> Result<(), JsonFailure> {
         self.at = (self.line, self.column);
         self.take();
         self.take();
@@ -164,14 +164,14 @@ impl<R: Read> Lexer<R> {
     }
 
     /// The next word, which stays the next.
-    pub fn peek(&mut self) -> Result<Word, Failure> {
+    pub fn peek(&mut self) -> Result<Word, JsonFailure> {
         let word = self.next()?;
         self.peeked = Some(word);
         Ok(word)
     }
 
     /// The next word.
-    pub fn next(&mut self) -> Result<Word, Failure> {
+    pub fn next(&mut self) -> Result<Word, JsonFailure> {
         if let Some(word) = self.peeked.take() {
             return Ok(word);
         }
@@ -188,7 +188,7 @@ impl<R: Read> Lexer<R> {
     }
 
     /// The word that begins here.
-    fn word(&mut self) -> Result<Word, Failure> {
+    fn word(&mut self) -> Result<Word, JsonFailure> {
         let Some(b) = self.byte()? else { return Ok(Word::End) };
         match b {
             b'{' | b'}' | b'[' | b']' | b',' | b':' => {
@@ -204,7 +204,7 @@ impl<R: Read> Lexer<R> {
         }
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), JsonFailure> {
         if self.text.len() + bytes.len() > MAX_TEXT {
             return Err(self.too_long());
         }
@@ -212,12 +212,12 @@ impl<R: Read> Lexer<R> {
         Ok(())
     }
 
-    fn too_long(&self) -> Failure {
+    fn too_long(&self) -> JsonFailure {
         self.wrong(format!("a text has more than {MAX_TEXT} bytes"))
     }
 
     /// Takes bytes up to one that ends the text.
-    fn run(&mut self, ends: impl Fn(u8) -> bool) -> Result<Option<u8>, Failure> {
+    fn run(&mut self, ends: impl Fn(u8) -> bool) -> Result<Option<u8>, JsonFailure> {
         loop {
             if self.ahead(1)?.is_empty() {
                 return Ok(None);
@@ -238,7 +238,7 @@ impl<R: Read> Lexer<R> {
         }
     }
 
-    fn quoted(&mut self, quote: u8) -> Result<Word, Failure> {
+    fn quoted(&mut self, quote: u8) -> Result<Word, JsonFailure> {
         self.text.clear();
         let broke = self.broke;
         self.take();
@@ -261,7 +261,7 @@ impl<R: Read> Lexer<R> {
         self.checked()
     }
 
-    fn checked(&mut self) -> Result<Word, Failure> {
+    fn checked(&mut self) -> Result<Word, JsonFailure> {
         if std::str::from_utf8(&self.text).is_err() {
             self.text.clear();
             return Err(self.wrong(
@@ -271,7 +271,7 @@ impl<R: Read> Lexer<R> {
         Ok(Word::Text)
     }
 
-    fn escape(&mut self) -> Result<(), Failure> {
+    fn escape(&mut self) -> Result<(), JsonFailure> {
         let Some(b) = self.byte()? else { return Err(self.wrong("a text does not end")) };
         self.take();
         let c = match b {
@@ -289,7 +289,7 @@ impl<R: Read> Lexer<R> {
         self.push(c.encode_utf8(&mut [0; 4]).as_bytes())
     }
 
-    fn four_digits(&mut self) -> Result<u32, Failure> {
+    fn four_digits(&mut self) -> Result<u32, JsonFailure> {
         let mut n = 0;
         for _ in 0..4 {
             let digit = self.byte()?.and_then(|b| char::from(b).to_digit(16));
@@ -302,7 +302,7 @@ impl<R: Read> Lexer<R> {
         Ok(n)
     }
 
-    fn unicode(&mut self) -> Result<char, Failure> {
+    fn unicode(&mut self) -> Result<char, JsonFailure> {
         let mut n = self.four_digits()?;
         if (0xD800..0xDC00).contains(&n) && self.byte()? == Some(b'\\') {
             self.take();
@@ -318,7 +318,7 @@ impl<R: Read> Lexer<R> {
     }
 
     /// A text without quotes, its blanks inside kept.
-    fn bare(&mut self) -> Result<Word, Failure> {
+    fn bare(&mut self) -> Result<Word, JsonFailure> {
         self.text.clear();
         loop {
             match self
@@ -354,7 +354,7 @@ impl<R: Read> Lexer<R> {
 
     /// Whether the comma that is next belongs to the value that it is in: there is more text behind
     /// it, and that text is no name.
-    fn comma_is_text(&mut self) -> Result<bool, Failure> {
+    fn comma_is_text(&mut self) -> Result<bool, JsonFailure> {
         let (mut least, mut blank) = (64, true);
         loop {
             let bytes = self.ahead(least)?;

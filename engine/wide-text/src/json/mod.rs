@@ -45,7 +45,7 @@ use crate::text::{self, Ticks};
 /// Why JSON could not be read or written.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum JsonFailure {
     /// A document that is wrong, or holds what its family refuses.
     Syntax {
         /// The line, from 1.
@@ -61,37 +61,37 @@ pub enum Failure {
     Data(Error),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for JsonFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Syntax { line, column, why } => {
+            JsonFailure::Syntax { line, column, why } => {
                 write!(f, "line {line}, column {column}: {why}")
             }
-            Failure::Io(e) => e.fmt(f),
-            Failure::Data(e) => e.fmt(f),
+            JsonFailure::Io(e) => e.fmt(f),
+            JsonFailure::Data(e) => e.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Failure {
+impl std::error::Error for JsonFailure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Failure::Syntax { .. } => None,
-            Failure::Io(e) => Some(e),
-            Failure::Data(e) => Some(e),
+            JsonFailure::Syntax { .. } => None,
+            JsonFailure::Io(e) => Some(e),
+            JsonFailure::Data(e) => Some(e),
         }
     }
 }
 
-impl From<io::Error> for Failure {
-    fn from(e: io::Error) -> Failure {
-        Failure::Io(e)
+impl From<io::Error> for JsonFailure {
+    fn from(e: io::Error) -> JsonFailure {
+        JsonFailure::Io(e)
     }
 }
 
-impl From<Error> for Failure {
-    fn from(e: Error) -> Failure {
-        Failure::Data(e)
+impl From<Error> for JsonFailure {
+    fn from(e: Error) -> JsonFailure {
+        JsonFailure::Data(e)
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A document is a `Storage`, or one of its parts: a `Keyspaces` or a `Keyspace`, as the article
 //! prints it. Blanks in odd places of tags are put right first (module `blanks`). What is not
-//! known, or means nothing here, is a [`Note`], not an error.
+//! known, or means nothing here, is a [`ConfNote`], not an error.
 
 mod blanks;
 mod settings;
@@ -18,7 +18,7 @@ use firn_wide::internals::schema::Schema;
 use firn_wide::{CfDef, Error, KsDef, Registry, Result};
 use roxmltree::{Document, Node, ParsingOptions};
 
-pub use settings::{CommitLogSync, Settings};
+pub use settings::{CommitLogSync, ConfSettings};
 
 /// The longest text that is looked at, in bytes.
 const MAX_LEN: usize = 16 << 20;
@@ -31,14 +31,14 @@ pub struct StorageConf {
     /// The keyspaces with their families: together a schema that can be.
     pub keyspaces: Vec<KsDef>,
     /// The settings.
-    pub settings: Settings,
+    pub settings: ConfSettings,
     /// What was not understood or has no effect.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ConfNote>,
 }
 
 /// Something that was not taken over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct ConfNote {
     /// The line, from 1.
     pub line: u32,
     /// What it is.
@@ -54,7 +54,7 @@ impl StorageConf {
     pub fn parse(text: &str, registry: &Arc<Registry>) -> Result<StorageConf> {
         let tidy = check_len(text).map(blanks::tidy)?;
         let document = document(&tidy, 0)?;
-        let mut reader = Reader { registry, document: &document, shift: 0, notes: Vec::new() };
+        let mut reader = ConfReader { registry, document: &document, shift: 0, notes: Vec::new() };
         let mut conf = StorageConf::default();
         conf.read(&mut reader, document.root_element())?;
         conf.notes = reader.notes;
@@ -74,7 +74,7 @@ impl StorageConf {
         const OPENING: &str = "<Keyspace>";
         let tidy = format!("{OPENING}{}</Keyspace>", check_len(text).map(blanks::tidy)?);
         let document = document(&tidy, OPENING.len() as u32)?;
-        let reader = &mut Reader {
+        let reader = &mut ConfReader {
             registry,
             document: &document,
             shift: OPENING.len() as u32,
@@ -90,14 +90,14 @@ impl StorageConf {
                     format_args!("{} is not a ColumnFamily", node.tag_name().name()),
                 ));
             }
-            let family = reader.family(node, keyspace, Settings::default().gc_grace_seconds)?;
+            let family = reader.family(node, keyspace, ConfSettings::default().gc_grace_seconds)?;
             schema = schema.add_family(&family).map_err(|e| reader.error(node, e))?;
             def.cf_defs.push(family);
         }
         Ok(def.cf_defs)
     }
 
-    fn read(&mut self, reader: &mut Reader<'_>, root: Node<'_, '_>) -> Result<()> {
+    fn read(&mut self, reader: &mut ConfReader<'_>, root: Node<'_, '_>) -> Result<()> {
         let mut keyspaces = Vec::new();
         match root.tag_name().name() {
             "Storage" => {
@@ -173,15 +173,15 @@ fn text_of(node: Node<'_, '_>) -> String {
         .to_owned()
 }
 
-struct Reader<'a> {
+struct ConfReader<'a> {
     registry: &'a Arc<Registry>,
     document: &'a Document<'a>,
     /// How many columns of the first line are not the user's.
     shift: u32,
-    notes: Vec<Note>,
+    notes: Vec<ConfNote>,
 }
 
-impl Reader<'_> {
+impl ConfReader<'_> {
     fn error(&self, node: Node<'_, '_>, what: impl Display) -> Error {
         let at = self.document.text_pos_at(node.range().start);
         let column = if at.row == 1 { at.col.saturating_sub(self.shift).max(1) } else { at.col };
@@ -190,7 +190,7 @@ impl Reader<'_> {
 
     fn note(&mut self, node: Node<'_, '_>, text: String) {
         let line = self.document.text_pos_at(node.range().start).row;
-        self.notes.push(Note { line, text });
+        self.notes.push(ConfNote { line, text });
     }
 
     /// The elements in this one, all of which should have this name; notes on the others.
@@ -225,7 +225,7 @@ impl Reader<'_> {
         }
     }
 
-    fn keyspace(&mut self, node: Node<'_, '_>, settings: &Settings) -> Result<KsDef> {
+    fn keyspace(&mut self, node: Node<'_, '_>, settings: &ConfSettings) -> Result<KsDef> {
         let Some(name) = node.attribute("Name") else {
             return Err(self.error(node, "Table name attribute is required"));
         };

@@ -4,11 +4,11 @@ use firn_kv::Durability;
 use firn_wide::{Options, Result};
 use roxmltree::Node;
 
-use super::{Reader, text_of};
+use super::{ConfReader, text_of};
 
 /// What a `storage-conf.xml` sets; what it leaves out is as in 0.4's own file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct ConfSettings {
     /// `ClusterName`.
     pub cluster_name: String,
     /// `Partitioner`, as it is written: a class name.
@@ -56,9 +56,9 @@ pub enum CommitLogSync {
     },
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for ConfSettings {
+    fn default() -> ConfSettings {
+        ConfSettings {
             cluster_name: "Test Cluster".into(),
             partitioner: None,
             initial_token: None,
@@ -122,11 +122,11 @@ pub(super) struct Sync {
     window_ms: Option<f64>,
 }
 
-impl Settings {
+impl ConfSettings {
     /// Takes one element of `Storage`.
     pub(super) fn read(
         &mut self,
-        reader: &mut Reader<'_>,
+        reader: &mut ConfReader<'_>,
         sync: &mut Sync,
         node: Node<'_, '_>,
     ) -> Result<()> {

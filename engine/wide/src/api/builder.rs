@@ -35,7 +35,7 @@ use super::{
     SlicePredicate, SliceRange, SuperColumn,
 };
 use crate::base::error::{Error, Result, invalid};
-use crate::store::{PurgeReport, View};
+use crate::store::{PurgeReport, StoreView};
 use crate::types::Wording;
 
 /// A column family: rows by key. Cheap to clone. Its definition is looked up at each call.
@@ -571,7 +571,7 @@ impl Keyspace {
     ) -> Result<T> {
         let keys: Vec<_> = keys.iter().map(ToBytes::to_bytes).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|k| &**k).collect();
-        let alone = |_: &View| {
+        let alone = |_: &StoreView| {
             let mut batch = self.batch();
             let result = work(&mut batch)?;
             Ok((self.mutations(&batch.rows)?, result))

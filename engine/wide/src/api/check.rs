@@ -5,7 +5,7 @@ use super::data::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, Deletion, IndexExpression,
     IndexOperator, SlicePredicate, SliceRange, check_ttl,
 };
-use super::state::Table;
+use super::state::ApiTable;
 use crate::base::error::{Error, Result, invalid};
 use crate::types::{Type, Wording};
 
@@ -27,7 +27,7 @@ fn check_type(t: &Type, bytes: &[u8]) -> Result<()> {
 }
 
 /// A row's key.
-pub fn key(table: &Table, key: &[u8]) -> Result<()> {
+pub fn key(table: &ApiTable, key: &[u8]) -> Result<()> {
     if key.is_empty() {
         return Err(invalid("Key may not be empty"));
     }
@@ -52,7 +52,7 @@ fn name(t: &Type, name: &[u8]) -> Result<()> {
 
 /// Names of what lies in a super column (when one is given), else in the row.
 fn names<'a>(
-    table: &Table,
+    table: &ApiTable,
     super_column: Option<&[u8]>,
     names: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<()> {
@@ -76,7 +76,7 @@ fn names<'a>(
 }
 
 /// Refuses a plain operation on counters, or the other way round.
-pub fn kind(table: &Table, counters: bool) -> Result<()> {
+pub fn kind(table: &ApiTable, counters: bool) -> Result<()> {
     match (table.def.is_counter(), counters) {
         (true, false) => Err(invalid(format!(
             "invalid operation for commutative columnfamily {}",
@@ -91,7 +91,7 @@ pub fn kind(table: &Table, counters: bool) -> Result<()> {
 }
 
 /// The parent of a slice.
-pub fn parent(table: &Table, parent: &ColumnParent) -> Result<()> {
+pub fn parent(table: &ApiTable, parent: &ColumnParent) -> Result<()> {
     let Some(super_column) = &parent.super_column else { return Ok(()) };
     if !table.def.is_super() {
         return Err(invalid(format!(
@@ -103,7 +103,7 @@ pub fn parent(table: &Table, parent: &ColumnParent) -> Result<()> {
 }
 
 /// What has columns, not super columns.
-pub fn columns(table: &Table, parent: &ColumnParent) -> Result<()> {
+pub fn columns(table: &ApiTable, parent: &ColumnParent) -> Result<()> {
     if table.def.is_super() && parent.super_column.is_none() {
         return Err(invalid(format!(
             "supercolumn parameter is not optional for super CF {}",
@@ -114,7 +114,7 @@ pub fn columns(table: &Table, parent: &ColumnParent) -> Result<()> {
 }
 
 /// The parent of a column that is written, and its name.
-pub fn write(table: &Table, to: &ColumnParent, column: &[u8]) -> Result<()> {
+pub fn write(table: &ApiTable, to: &ColumnParent, column: &[u8]) -> Result<()> {
     parent(table, to)?;
     if table.def.is_super() && to.super_column.is_none() {
         return Err(invalid(format!(
@@ -126,7 +126,7 @@ pub fn write(table: &Table, to: &ColumnParent, column: &[u8]) -> Result<()> {
 }
 
 /// The path of one column or super column.
-pub fn path(table: &Table, super_column: Option<&[u8]>, column: Option<&[u8]>) -> Result<()> {
+pub fn path(table: &ApiTable, super_column: Option<&[u8]>, column: Option<&[u8]>) -> Result<()> {
     match (table.def.is_super(), super_column, column) {
         (false, Some(_), _) => Err(invalid(format!(
             "supercolumn parameter is invalid for standard CF {}",
@@ -145,7 +145,7 @@ pub fn path(table: &Table, super_column: Option<&[u8]>, column: Option<&[u8]>) -
 }
 
 /// The path of what is removed: a column, a super column or a row.
-pub fn path_or_parent(table: &Table, path: &ColumnPath) -> Result<()> {
+pub fn path_or_parent(table: &ApiTable, path: &ColumnPath) -> Result<()> {
     let (super_column, column) = (path.super_column.as_deref(), path.column.as_deref());
     match (table.def.is_super(), super_column, column) {
         (false, Some(_), _) => Err(invalid(format!(
@@ -160,13 +160,13 @@ pub fn path_or_parent(table: &Table, path: &ColumnPath) -> Result<()> {
     }
 }
 
-fn path_names(table: &Table, super_column: Option<&[u8]>, column: Option<&[u8]>) -> Result<()> {
+fn path_names(table: &ApiTable, super_column: Option<&[u8]>, column: Option<&[u8]>) -> Result<()> {
     names(table, super_column, column)?;
     names(table, None, super_column)
 }
 
 /// The value of a column that is written, and its time to live.
-pub fn column(table: &Table, column: &Column, in_super_column: bool) -> Result<()> {
+pub fn column(table: &ApiTable, column: &Column, in_super_column: bool) -> Result<()> {
     check_ttl(column.ttl)?;
     let known = table.def.column(&column.name);
     let validator = known.map_or(table.def.default_validator(), |c| c.validator());
@@ -192,7 +192,7 @@ pub fn column(table: &Table, column: &Column, in_super_column: bool) -> Result<(
 }
 
 /// What a batch writes.
-pub fn column_or_super_column(table: &Table, write: &ColumnOrSuperColumn) -> Result<()> {
+pub fn column_or_super_column(table: &ApiTable, write: &ColumnOrSuperColumn) -> Result<()> {
     match write {
         ColumnOrSuperColumn::Column(c) => {
             kind(table, false)?;
@@ -219,7 +219,7 @@ pub fn column_or_super_column(table: &Table, write: &ColumnOrSuperColumn) -> Res
 }
 
 /// What a batch deletes.
-pub fn deletion(table: &Table, deletion: &Deletion) -> Result<()> {
+pub fn deletion(table: &ApiTable, deletion: &Deletion) -> Result<()> {
     let super_column = deletion.super_column.as_deref();
     if super_column.is_some() && !table.def.is_super() {
         return Err(invalid(format!(
@@ -246,7 +246,11 @@ pub fn deletion(table: &Table, deletion: &Deletion) -> Result<()> {
 }
 
 /// Which columns to read.
-pub fn predicate(table: &Table, parent: &ColumnParent, predicate: &SlicePredicate) -> Result<()> {
+pub fn predicate(
+    table: &ApiTable,
+    parent: &ColumnParent,
+    predicate: &SlicePredicate,
+) -> Result<()> {
     let super_column = parent.super_column.as_deref();
     match predicate {
         SlicePredicate::Names(n) => names(table, super_column, n.iter().map(|n| &**n)),
@@ -274,7 +278,7 @@ pub fn range(t: &Type, range: &SliceRange) -> Result<()> {
 }
 
 /// An index clause, which must have something for an index to find.
-pub fn clause(table: &Table, expressions: &[IndexExpression], count: i32) -> Result<()> {
+pub fn clause(table: &ApiTable, expressions: &[IndexExpression], count: i32) -> Result<()> {
     if table.def.is_super() {
         return Err(invalid("super columns are not supported for indexing"));
     }
@@ -296,7 +300,7 @@ pub fn clause(table: &Table, expressions: &[IndexExpression], count: i32) -> Res
 }
 
 /// Expressions, whether there is an index for them or not.
-pub fn filter(table: &Table, expressions: &[IndexExpression]) -> Result<()> {
+pub fn filter(table: &ApiTable, expressions: &[IndexExpression]) -> Result<()> {
     if !expressions.is_empty() && table.def.is_super() {
         return Err(invalid("super columns are not supported for indexing"));
     }

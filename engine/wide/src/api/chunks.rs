@@ -10,11 +10,11 @@ use firn_kv::Durability;
 
 use super::Keyspace;
 use super::check::{self, MAX_SHORT};
-use super::state::Table;
+use super::state::ApiTable;
 use crate::base::error::{Result, invalid};
-use crate::cell::{Cell, Deletion, State};
+use crate::cell::{Cell, CellState, Deletion};
 use crate::schema::Family;
-use crate::store::{Mutation, Store};
+use crate::store::{CellStore, Mutation};
 use crate::types::Wording;
 
 /// A chunk ends early when it holds so many bytes of names and values.
@@ -67,8 +67,8 @@ impl std::ops::AddAssign for Counts {
 /// What is refused was never written, but chunks before it may have been. What was not
 /// [flushed](Chunks::flush) is not written.
 pub struct Chunks {
-    store: Store,
-    table: Arc<Table>,
+    store: CellStore,
+    table: Arc<ApiTable>,
     durability: Durability,
     limit: usize,
     /// The mutations of this chunk are the first `used`; others keep their memory for later.
@@ -191,7 +191,7 @@ impl Chunks {
         let (cells, bytes) = (self.cells, self.bytes);
         let timestamp = self.store.timestamp();
         let mut put = |(name, value): (Cow<'_, [u8]>, Cow<'_, [u8]>)| {
-            self.put(super_column, &name, Cell { timestamp, state: State::Live(&value) })
+            self.put(super_column, &name, Cell { timestamp, state: CellState::Live(&value) })
         };
         let done = columns.into_iter().try_for_each(|column| column.and_then(&mut put));
         if done.is_err() {
@@ -215,7 +215,7 @@ impl Chunks {
         let table = &*self.table;
         check::kind(table, cell.counter().is_some())?;
         check::path(table, super_column, Some(name))?;
-        if let State::Live(value) | State::Expiring { value, .. } = cell.state {
+        if let CellState::Live(value) | CellState::Expiring { value, .. } = cell.state {
             check_value(table, super_column.is_some(), name, value)?;
         }
         self.place.clear();
@@ -278,7 +278,7 @@ impl Chunks {
     }
 }
 
-fn check_value(table: &Table, in_super_column: bool, name: &[u8], value: &[u8]) -> Result<()> {
+fn check_value(table: &ApiTable, in_super_column: bool, name: &[u8], value: &[u8]) -> Result<()> {
     let def = &table.def;
     let known = def.column(name);
     let validator = known.map_or(def.default_validator(), |c| c.validator());

@@ -60,9 +60,9 @@ pub use value::{FromBytes, ToBytes};
 use crate::base::error::{Error, Result};
 use crate::ring::Partitioner;
 use crate::schema::{FOREIGN_IDS, RECORD_PREFIX, Schema};
-use crate::store::{Store, StoreOptions, TreeName};
+use crate::store::{CellStore, StoreOptions, TreeName};
 use crate::types::Registry;
-use state::{State, Table};
+use state::{ApiState, ApiTable};
 
 /// The key of the partitioner's name in `system.schema`.
 pub const PARTITIONER: &[u8] = b"wide/partitioner";
@@ -92,18 +92,18 @@ pub struct Options {
 /// An open database of keyspaces. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Wide {
-    shared: Arc<Shared>,
+    shared: Arc<SharedApi>,
     /// What this handle reads and builds through: it may be a stoppable one.
-    store: Store,
+    store: CellStore,
 }
 
-struct Shared {
+struct SharedApi {
     partitioner: Partitioner,
     cluster_name: String,
     durability: Durability,
     memtable_size: usize,
     registry: Arc<Registry>,
-    state: RwLock<Arc<State>>,
+    state: RwLock<Arc<ApiState>>,
     /// Held by whoever changes definitions.
     changes: Mutex<()>,
 }
@@ -132,7 +132,7 @@ impl Wide {
     /// # Errors
     /// As [`open_with`](Wide::open_with).
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
-        let store = Store::open_in(env, dir, options.store)?;
+        let store = CellStore::open_in(env, dir, options.store)?;
         let partitioner = fixed_partitioner(&store, options.partitioner.as_deref())?;
         let cluster_name = kept_text(&store, CLUSTER_NAME, options.cluster_name.as_deref())?
             .unwrap_or_else(|| "Firn".into());
@@ -141,8 +141,8 @@ impl Wide {
             drop_orphans(&store, &schema)?;
         }
         let memtable_size = options.memtable_size.unwrap_or(TreeOptions::default().memtable_size);
-        let state = State::open(schema, &store, partitioner, memtable_size)?;
-        let shared = Arc::new(Shared {
+        let state = ApiState::open(schema, &store, partitioner, memtable_size)?;
+        let shared = Arc::new(SharedApi {
             partitioner,
             cluster_name,
             durability: options.durability,
@@ -242,7 +242,7 @@ impl Wide {
     }
 
     /// The store beneath, without promises ([`internals::store`](crate::internals::store)).
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &CellStore {
         &self.store
     }
 
@@ -256,7 +256,7 @@ impl Wide {
         self.store.timestamp()
     }
 
-    fn state(&self) -> Arc<State> {
+    fn state(&self) -> Arc<ApiState> {
         self.shared.state.read().clone()
     }
 }
@@ -297,17 +297,17 @@ impl Keyspace {
         Ok(ColumnFamily::new(self, name))
     }
 
-    fn table(&self, family: &str) -> Result<Arc<Table>> {
+    fn table(&self, family: &str) -> Result<Arc<ApiTable>> {
         self.wide.shared.state.read().table(&self.name, family).cloned()
     }
 
-    fn store(&self) -> &Store {
+    fn store(&self) -> &CellStore {
         &self.wide.store
     }
 }
 
 /// The text on record under a key: the given one, which is recorded where there is none or another.
-fn kept_text(store: &Store, key: &[u8], given: Option<&str>) -> Result<Option<String>> {
+fn kept_text(store: &CellStore, key: &[u8], given: Option<&str>) -> Result<Option<String>> {
     let kept = store.schema_tree().get(key)?;
     let kept =
         kept.map(|v| std::str::from_utf8(&v).map(str::to_owned)).transpose().map_err(|_| {
@@ -322,7 +322,7 @@ fn kept_text(store: &Store, key: &[u8], given: Option<&str>) -> Result<Option<St
 }
 
 /// The partitioner that the database has, or gets now.
-fn fixed_partitioner(store: &Store, given: Option<&str>) -> Result<Partitioner> {
+fn fixed_partitioner(store: &CellStore, given: Option<&str>) -> Result<Partitioner> {
     let parse =
         |name: &str| Partitioner::parse(name).map_err(|why| Error::Configuration(why.to_string()));
     let wanted = given.map(parse).transpose()?;
@@ -342,13 +342,13 @@ fn fixed_partitioner(store: &Store, given: Option<&str>) -> Result<Partitioner> 
     }
 }
 
-fn stored_schema(store: &Store, registry: Arc<Registry>) -> Result<Schema> {
+fn stored_schema(store: &CellStore, registry: Arc<Registry>) -> Result<Schema> {
     let records = store.records(RECORD_PREFIX)?;
     Schema::from_records(registry, records.iter().map(|(k, v)| (&**k, &**v)))
 }
 
 /// Drops what a crash left of families and indexes that were being dropped or made.
-fn drop_orphans(store: &Store, schema: &Schema) -> Result<()> {
+fn drop_orphans(store: &CellStore, schema: &Schema) -> Result<()> {
     let defined = |tree| match tree {
         TreeName::Schema => true,
         TreeName::Family(id) => schema.family_by_id(id).is_some(),

@@ -6,15 +6,15 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::read::{Selection, read_row, read_slice};
-use super::state::Table;
+use super::read::{ReadSelection, read_row, read_slice};
+use super::state::ApiTable;
 use super::{
     ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyBound, KeyRange, KeySlice,
     Keyspace, SlicePredicate, SliceRange, check,
 };
 use crate::base::error::{Result, invalid};
 use crate::ring::{Partitioner, Token};
-use crate::store::{Partitions, Reader, Slice, View};
+use crate::store::{Partitions, Slice, SliceReader, StoreView};
 
 /// How many entries of each index that could drive a query are looked at to choose the one with
 /// fewest.
@@ -23,7 +23,7 @@ const PROBE: usize = 128;
 /// The partitions of a key range, in the order in which they are read: two ranges when it goes
 /// round the ring.
 fn key_ranges(
-    table: &Table,
+    table: &ApiTable,
     partitioner: Partitioner,
     range: &KeyRange,
 ) -> Result<Vec<Partitions>> {
@@ -136,24 +136,24 @@ fn contains(range: &Partitions, partition: &[u8]) -> bool {
 }
 
 /// Expressions with the places of their columns.
-struct Filter<'a> {
-    table: &'a Table,
+struct RangeFilter<'a> {
+    table: &'a ApiTable,
     terms: Vec<(Vec<u8>, &'a IndexExpression)>,
 }
 
-impl<'a> Filter<'a> {
-    fn new(table: &'a Table, expressions: &'a [IndexExpression]) -> Result<Filter<'a>> {
+impl<'a> RangeFilter<'a> {
+    fn new(table: &'a ApiTable, expressions: &'a [IndexExpression]) -> Result<RangeFilter<'a>> {
         let mut terms = vec![];
         for e in expressions {
             let mut place = vec![];
             table.layout().put_cell(&[], &e.column_name, &mut place)?;
             terms.push((place, e));
         }
-        Ok(Filter { table, terms })
+        Ok(RangeFilter { table, terms })
     }
 
     /// Whether all of them hold for a row.
-    fn matches(&self, view: &View, key: &[u8]) -> Result<bool> {
+    fn matches(&self, view: &StoreView, key: &[u8]) -> Result<bool> {
         for (place, e) in &self.terms {
             let Some(cell) = view.get(&self.table.cells, key, place)? else { return Ok(false) };
             let validator = self.table.def.validator(&e.column_name);
@@ -170,7 +170,7 @@ impl<'a> Filter<'a> {
 
     /// The index, and the value in it, that finds the fewest rows; none when no expression asks an
     /// index for one value.
-    fn driver(&self, view: &View) -> Result<Option<(u32, &'a [u8])>> {
+    fn driver(&self, view: &StoreView) -> Result<Option<(u32, &'a [u8])>> {
         let equal = self.terms.iter().filter(|(_, e)| e.op == IndexOperator::Eq);
         let mut candidates = vec![];
         for (_, e) in equal {
@@ -199,15 +199,15 @@ impl<'a> Filter<'a> {
 
 /// A query for rows: what to read of each, of which, and how many.
 struct Query<'a> {
-    table: &'a Table,
+    table: &'a ApiTable,
     parent: &'a ColumnParent,
-    selection: Selection,
-    filter: Filter<'a>,
+    selection: ReadSelection,
+    filter: RangeFilter<'a>,
     count: usize,
 }
 
 impl Query<'_> {
-    fn row(&self, view: &View, key: &[u8]) -> Result<KeySlice> {
+    fn row(&self, view: &StoreView, key: &[u8]) -> Result<KeySlice> {
         Ok(KeySlice {
             key: key.to_vec(),
             columns: read_row(self.table, self.parent, &self.selection, view, key)?,
@@ -215,17 +215,17 @@ impl Query<'_> {
     }
 
     /// Goes through all partitions of a range.
-    fn scan(&self, view: &View, range: &Partitions, out: &mut Vec<KeySlice>) -> Result<()> {
+    fn scan(&self, view: &StoreView, range: &Partitions, out: &mut Vec<KeySlice>) -> Result<()> {
         let rows = Slice::rows();
         let slice =
-            if let Selection::Slice { slice, .. } = &self.selection { slice } else { &rows };
+            if let ReadSelection::Slice { slice, .. } = &self.selection { slice } else { &rows };
         let mut reader = view.scan(&self.table.cells, range, slice)?;
         while out.len() < self.count && reader.next_partition()? {
             if !self.filter.matches(view, reader.key())? {
                 continue;
             }
             out.push(match &self.selection {
-                Selection::Slice { slice, count } => {
+                ReadSelection::Slice { slice, count } => {
                     let columns =
                         read_slice(self.table, self.parent, &mut reader, *count, slice.reverse)?;
                     KeySlice { key: reader.key().to_vec(), columns }
@@ -239,7 +239,7 @@ impl Query<'_> {
     /// Goes through what an index has for a value, in a range.
     fn lookup(
         &self,
-        view: &View,
+        view: &StoreView,
         (index, value): (u32, &[u8]),
         from: Option<&[u8]>,
         range: &Partitions,
@@ -263,14 +263,14 @@ impl Query<'_> {
 
 /// The rows of a key range, one by one.
 pub struct RowReader {
-    table: Arc<Table>,
+    table: Arc<ApiTable>,
     parent: ColumnParent,
     count: usize,
-    view: View,
+    view: StoreView,
     slice: Slice,
     /// The ranges that are left, the next one last.
     ranges: Vec<Partitions>,
-    reader: Option<Reader>,
+    reader: Option<SliceReader>,
 }
 
 impl RowReader {
@@ -283,8 +283,8 @@ impl RowReader {
         let table = keyspace.table(&parent.column_family)?;
         let mut ranges = key_ranges(&table, keyspace.wide.shared.partitioner, range)?;
         ranges.reverse();
-        let (slice, count) = match Selection::new(&table, parent, &columns.clone().into())? {
-            Selection::Slice { slice, count } => (slice, count),
+        let (slice, count) = match ReadSelection::new(&table, parent, &columns.clone().into())? {
+            ReadSelection::Slice { slice, count } => (slice, count),
             _ => (Slice::rows(), 0),
         };
         let view = keyspace.store().view();
@@ -313,19 +313,19 @@ impl RowReader {
 impl Keyspace {
     fn query<'a>(
         &self,
-        table: &'a Table,
+        table: &'a ApiTable,
         parent: &'a ColumnParent,
         predicate: &SlicePredicate,
         filter: &'a [IndexExpression],
         count: i32,
     ) -> Result<Query<'a>> {
-        let selection = Selection::new(table, parent, predicate)?;
+        let selection = ReadSelection::new(table, parent, predicate)?;
         check::filter(table, filter)?;
         Ok(Query {
             table,
             parent,
             selection,
-            filter: Filter::new(table, filter)?,
+            filter: RangeFilter::new(table, filter)?,
             count: usize::try_from(count).unwrap_or(0),
         })
     }
@@ -344,7 +344,7 @@ impl Keyspace {
     ) -> Result<Vec<KeySlice>> {
         let table = self.table(&parent.column_family)?;
         // What is wrong with names is said before what is wrong with the range.
-        Selection::new(&table, parent, predicate)?;
+        ReadSelection::new(&table, parent, predicate)?;
         let partitions = key_ranges(&table, self.wide.shared.partitioner, range)?;
         let query = self.query(&table, parent, predicate, &range.row_filter, range.count)?;
         if range.count <= 0 {
@@ -383,7 +383,7 @@ impl Keyspace {
         let parent = ColumnParent::new(column_family);
         let selection = |start: &[u8], count| {
             let range = SliceRange { start: start.to_vec(), count, ..SliceRange::default() };
-            Selection::new(&table, &parent, &range.into())
+            ReadSelection::new(&table, &parent, &range.into())
         };
         selection(start_column, 0)?;
         let partitions = key_ranges(&table, self.wide.shared.partitioner, range)?;
@@ -391,7 +391,7 @@ impl Keyspace {
         if range.count <= 0 {
             return Err(invalid("maxRows must be positive"));
         }
-        let filter = Filter::new(&table, &range.row_filter)?;
+        let filter = RangeFilter::new(&table, &range.row_filter)?;
         let view = self.store().view();
         let (mut out, mut left, mut first) = (vec![], range.count, true);
         for partitions in &partitions {
@@ -442,7 +442,7 @@ impl Keyspace {
         check::kind(&table, false)?;
         let query = self.query(&table, parent, predicate, &[], clause.count)?;
         check::clause(&table, &clause.expressions, clause.count)?;
-        let query = Query { filter: Filter::new(&table, &clause.expressions)?, ..query };
+        let query = Query { filter: RangeFilter::new(&table, &clause.expressions)?, ..query };
         let view = self.store().view();
         let from = Some(&*clause.start_key).filter(|key| !key.is_empty());
         let mut out = vec![];

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::state::Table;
+use super::state::ApiTable;
 use super::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, CounterSuperColumn,
     Keyspace, SlicePredicate, SliceRange, SuperColumn, check,
@@ -12,10 +12,10 @@ use super::{
 use crate::base::error::Result;
 use crate::cell::Cell;
 use crate::key::Layout;
-use crate::store::{Reader, Slice, Store, View};
+use crate::store::{CellStore, Slice, SliceReader, StoreView};
 
 /// What to read of each row, in the store's terms.
-pub enum Selection {
+pub enum ReadSelection {
     /// The first of a slice.
     Slice { slice: Slice, count: usize },
     /// The cells at these places.
@@ -24,13 +24,13 @@ pub enum Selection {
     SuperColumns(Vec<Slice>),
 }
 
-impl Selection {
+impl ReadSelection {
     /// Checks and translates a predicate.
     pub fn new(
-        table: &Table,
+        table: &ApiTable,
         parent: &ColumnParent,
         predicate: &SlicePredicate,
-    ) -> Result<Selection> {
+    ) -> Result<ReadSelection> {
         check::parent(table, parent)?;
         check::predicate(table, parent, predicate)?;
         let super_column = parent.super_column.as_deref();
@@ -38,7 +38,7 @@ impl Selection {
             SlicePredicate::Names(names) => names,
             SlicePredicate::Range(range) => {
                 let slice = range_slice(table, super_column, range)?;
-                return Ok(Selection::Slice {
+                return Ok(ReadSelection::Slice {
                     slice,
                     count: usize::try_from(range.count).unwrap_or(0),
                 });
@@ -65,13 +65,13 @@ impl Selection {
                 layout.clustering_of(&place[1..place.len() - 1], &mut names)?;
                 rows.push(all(&names.swap_remove(0))?);
             }
-            return Ok(Selection::SuperColumns(rows));
+            return Ok(ReadSelection::SuperColumns(rows));
         }
-        Ok(Selection::Cells(places))
+        Ok(ReadSelection::Cells(places))
     }
 
     /// Whether what is read are super columns.
-    fn of_super_columns(table: &Table, parent: &ColumnParent) -> bool {
+    fn of_super_columns(table: &ApiTable, parent: &ColumnParent) -> bool {
         table.def.is_super() && parent.super_column.is_none()
     }
 }
@@ -85,7 +85,7 @@ fn super_column_slice(layout: &Layout, name: &[u8]) -> Result<Slice> {
 }
 
 /// The slice of a range of names, be they of columns or of super columns.
-fn range_slice(table: &Table, super_column: Option<&[u8]>, range: &SliceRange) -> Result<Slice> {
+fn range_slice(table: &ApiTable, super_column: Option<&[u8]>, range: &SliceRange) -> Result<Slice> {
     let layout = table.layout();
     let (low, high) =
         if range.reversed { (&range.finish, &range.start) } else { (&range.start, &range.finish) };
@@ -127,7 +127,7 @@ fn one(layout: &Layout, name: &[u8], cell: Cell<'_>) -> Result<ColumnOrSuperColu
 /// Reads up to `count` columns of the reader's partition.
 fn read_columns(
     layout: &Layout,
-    reader: &mut Reader,
+    reader: &mut SliceReader,
     count: usize,
 ) -> Result<Vec<ColumnOrSuperColumn>> {
     let mut out = Vec::with_capacity(count.min(16));
@@ -144,8 +144,8 @@ fn read_columns(
 /// Reads up to `count` super columns of the reader's partition. Their columns are in order
 /// whichever way the reader goes.
 fn read_super_columns(
-    table: &Table,
-    reader: &mut Reader,
+    table: &ApiTable,
+    reader: &mut SliceReader,
     count: usize,
     reversed: bool,
 ) -> Result<Vec<ColumnOrSuperColumn>> {
@@ -192,13 +192,13 @@ fn read_super_columns(
 
 /// What a reader of a selection's slice, standing in a partition, finds there.
 pub fn read_slice(
-    table: &Table,
+    table: &ApiTable,
     parent: &ColumnParent,
-    reader: &mut Reader,
+    reader: &mut SliceReader,
     count: usize,
     reversed: bool,
 ) -> Result<Vec<ColumnOrSuperColumn>> {
-    if Selection::of_super_columns(table, parent) {
+    if ReadSelection::of_super_columns(table, parent) {
         read_super_columns(table, reader, count, reversed)
     } else {
         read_columns(table.layout(), reader, count)
@@ -207,22 +207,24 @@ pub fn read_slice(
 
 /// What is read of a row in a frozen state.
 pub fn read_row(
-    table: &Table,
+    table: &ApiTable,
     parent: &ColumnParent,
-    selection: &Selection,
-    view: &View,
+    selection: &ReadSelection,
+    view: &StoreView,
     key: &[u8],
 ) -> Result<Vec<ColumnOrSuperColumn>> {
     match selection {
-        Selection::Slice { slice, count } => read_slice(
+        ReadSelection::Slice { slice, count } => read_slice(
             table,
             parent,
             &mut view.read(&table.cells, key, slice)?,
             *count,
             slice.reverse,
         ),
-        Selection::Cells(places) => cells(table, places, view.get_many(&table.cells, key, places)?),
-        Selection::SuperColumns(slices) => {
+        ReadSelection::Cells(places) => {
+            cells(table, places, view.get_many(&table.cells, key, places)?)
+        }
+        ReadSelection::SuperColumns(slices) => {
             let mut out = vec![];
             for slice in slices {
                 out.append(&mut read_super_columns(
@@ -239,29 +241,29 @@ pub fn read_row(
 
 /// As [`read_row`], at the newest state: without freezing one where a single look is enough.
 fn read_row_now(
-    table: &Table,
+    table: &ApiTable,
     parent: &ColumnParent,
-    selection: &Selection,
-    store: &Store,
+    selection: &ReadSelection,
+    store: &CellStore,
     key: &[u8],
 ) -> Result<Vec<ColumnOrSuperColumn>> {
     match selection {
-        Selection::Slice { slice, count } => read_slice(
+        ReadSelection::Slice { slice, count } => read_slice(
             table,
             parent,
             &mut store.read(&table.cells, key, slice)?,
             *count,
             slice.reverse,
         ),
-        Selection::Cells(places) => {
+        ReadSelection::Cells(places) => {
             cells(table, places, store.get_many(&table.cells, key, places)?)
         }
-        Selection::SuperColumns(_) => read_row(table, parent, selection, &store.view(), key),
+        ReadSelection::SuperColumns(_) => read_row(table, parent, selection, &store.view(), key),
     }
 }
 
 fn cells(
-    table: &Table,
+    table: &ApiTable,
     places: &[Vec<u8>],
     found: Vec<Option<crate::store::CellValue>>,
 ) -> Result<Vec<ColumnOrSuperColumn>> {
@@ -279,25 +281,25 @@ fn cells(
 
 /// Counts what [`read_row`] would return.
 fn count_row(
-    table: &Table,
+    table: &ApiTable,
     parent: &ColumnParent,
-    selection: &Selection,
-    view: &View,
+    selection: &ReadSelection,
+    view: &StoreView,
     key: &[u8],
 ) -> Result<i32> {
     let n = match selection {
-        Selection::Slice { slice, count } => {
+        ReadSelection::Slice { slice, count } => {
             let mut reader = view.read(&table.cells, key, slice)?;
-            if Selection::of_super_columns(table, parent) {
+            if ReadSelection::of_super_columns(table, parent) {
                 reader.count_rows(*count)?
             } else {
                 reader.count_cells(*count)?
             }
         }
-        Selection::Cells(places) => {
+        ReadSelection::Cells(places) => {
             view.get_many(&table.cells, key, places)?.iter().flatten().count()
         }
-        Selection::SuperColumns(slices) => {
+        ReadSelection::SuperColumns(slices) => {
             let mut n = 0;
             for slice in slices {
                 n += view.read(&table.cells, key, slice)?.count_rows(1)?;
@@ -310,15 +312,15 @@ fn count_row(
 
 /// The columns of a slice, one by one.
 pub struct ColumnReader {
-    table: Arc<Table>,
-    reader: Reader,
+    table: Arc<ApiTable>,
+    reader: SliceReader,
     left: usize,
 }
 
 impl ColumnReader {
     pub fn new(
-        store: &Store,
-        table: Arc<Table>,
+        store: &CellStore,
+        table: Arc<ApiTable>,
         key: &[u8],
         parent: &ColumnParent,
         range: &SliceRange,
@@ -384,7 +386,7 @@ impl Keyspace {
         predicate: &SlicePredicate,
     ) -> Result<Vec<ColumnOrSuperColumn>> {
         let table = self.table(&parent.column_family)?;
-        let selection = Selection::new(&table, parent, predicate)?;
+        let selection = ReadSelection::new(&table, parent, predicate)?;
         check::key(&table, key)?;
         read_row_now(&table, parent, &selection, self.store(), key)
     }
@@ -434,10 +436,10 @@ impl Keyspace {
         keys: &[impl AsRef<[u8]>],
         parent: &ColumnParent,
         predicate: &SlicePredicate,
-        read: impl Fn(&Table, &ColumnParent, &Selection, &View, &[u8]) -> Result<T>,
+        read: impl Fn(&ApiTable, &ColumnParent, &ReadSelection, &StoreView, &[u8]) -> Result<T>,
     ) -> Result<BTreeMap<Vec<u8>, T>> {
         let table = self.table(&parent.column_family)?;
-        let selection = Selection::new(&table, parent, predicate)?;
+        let selection = ReadSelection::new(&table, parent, predicate)?;
         keys.iter().try_for_each(|k| check::key(&table, k.as_ref()))?;
         let view = self.store().view();
         let read = |key: &[u8]| Ok((key.to_vec(), read(&table, parent, &selection, &view, key)?));

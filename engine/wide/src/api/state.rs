@@ -10,16 +10,16 @@ use crate::base::error::{Result, invalid};
 use crate::key::Layout;
 use crate::ring::Partitioner;
 use crate::schema::{self, Index, Schema};
-use crate::store::{self, FamilySpec, IndexPart, IndexSpec, Store};
+use crate::store::{self, CellStore, FamilySpec, IndexPart, IndexSpec};
 use crate::types::Type;
 
 /// One column family: its definition, and where its cells are.
-pub struct Table {
+pub struct ApiTable {
     pub def: Arc<schema::Family>,
-    pub cells: store::Family,
+    pub cells: store::StoreFamily,
 }
 
-impl Table {
+impl ApiTable {
     /// The type of the names in a super column, or in the row itself.
     #[inline]
     pub fn name_type(&self, in_super_column: bool) -> &Type {
@@ -37,36 +37,37 @@ impl Table {
 }
 
 /// The definitions of one moment, open.
-pub struct State {
+pub struct ApiState {
     pub schema: Schema,
     /// By keyspace and name: looked up by each call, and cheaper in order than by hashing two
     /// names.
-    tables: BTreeMap<String, BTreeMap<String, Arc<Table>>>,
+    tables: BTreeMap<String, BTreeMap<String, Arc<ApiTable>>>,
 }
 
-impl State {
+impl ApiState {
     /// Opens all families of the schema. What is open already stays; new indexes are built.
     pub fn open(
         schema: Schema,
-        store: &Store,
+        store: &CellStore,
         partitioner: Partitioner,
         memtable_size: usize,
-    ) -> Result<State> {
+    ) -> Result<ApiState> {
         let defs = schema.keyspaces().flat_map(|k| k.families());
         let specs = defs.map(|def| spec(def, store, partitioner, memtable_size)).collect();
         let mut opened = store.open_families(specs)?.into_iter();
-        let mut tables: BTreeMap<String, BTreeMap<String, Arc<Table>>> = BTreeMap::new();
+        let mut tables: BTreeMap<String, BTreeMap<String, Arc<ApiTable>>> = BTreeMap::new();
         for keyspace in schema.keyspaces() {
             let families = tables.entry(keyspace.name().to_owned()).or_default();
             for (def, cells) in keyspace.families().zip(opened.by_ref()) {
-                families.insert(def.name().to_owned(), Arc::new(Table { def: def.clone(), cells }));
+                families
+                    .insert(def.name().to_owned(), Arc::new(ApiTable { def: def.clone(), cells }));
             }
         }
-        Ok(State { schema, tables })
+        Ok(ApiState { schema, tables })
     }
 
     /// The family of this name.
-    pub fn table(&self, keyspace: &str, name: &str) -> Result<&Arc<Table>> {
+    pub fn table(&self, keyspace: &str, name: &str) -> Result<&Arc<ApiTable>> {
         let families = self
             .tables
             .get(keyspace)
@@ -80,7 +81,7 @@ impl State {
 
 fn spec(
     def: &schema::Family,
-    store: &Store,
+    store: &CellStore,
     partitioner: Partitioner,
     memtable_size: usize,
 ) -> FamilySpec {

@@ -11,11 +11,11 @@ use firn_kv::{Batch, Durability};
 use uuid::Uuid;
 
 use super::range::{minimum_token, token_ranges};
-use super::state::State;
+use super::state::ApiState;
 use super::{Keyspace, TokenRange, Wide};
 use crate::base::error::{Error, Result};
-use crate::schema::{CfDef, Diff, KsDef, Schema};
-use crate::store::Dropped;
+use crate::schema::{CfDef, KsDef, Schema, SchemaDiff};
+use crate::store::DroppedFamilies;
 
 /// The version of Thrift's interface that the operations follow.
 const API_VERSION: &str = "19.33.0";
@@ -32,7 +32,8 @@ impl Wide {
         let store = &self.store;
         diff.added_families.iter().try_for_each(|f| store.check_new(f.id()))?;
         let after =
-            match State::open(schema, store, self.shared.partitioner, self.shared.memtable_size) {
+            match ApiState::open(schema, store, self.shared.partitioner, self.shared.memtable_size)
+            {
                 Ok(after) => after,
                 Err(e) => {
                     self.take_back(&before, &diff);
@@ -47,14 +48,14 @@ impl Wide {
             }
         }
         for family in &diff.dropped_families {
-            store.note_dropped(&mut batch, Dropped::Family(family.id()))?;
+            store.note_dropped(&mut batch, DroppedFamilies::Family(family.id()))?;
         }
         let lacks = |schema: &Schema, name: &str| schema.keyspace(name).is_err();
         for gone in before.schema.keyspaces().filter(|k| lacks(&after.schema, k.name())) {
-            store.note_dropped(&mut batch, Dropped::Keyspace(gone.name()))?;
+            store.note_dropped(&mut batch, DroppedFamilies::Keyspace(gone.name()))?;
         }
         for new in after.schema.keyspaces().filter(|k| lacks(&before.schema, k.name())) {
-            store.forget_dropped(&mut batch, Dropped::Keyspace(new.name()))?;
+            store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(new.name()))?;
         }
         store.db().with(Durability::Power).write(batch)?;
         let version = after.schema.version();
@@ -67,12 +68,12 @@ impl Wide {
 
     /// Makes the open families those of the definitions of before again, as far as it can be done:
     /// the reason why not is told already. Nobody stops this.
-    fn take_back(&self, before: &State, diff: &Diff) {
+    fn take_back(&self, before: &ApiState, diff: &SchemaDiff) {
         let store = self.store.unstoppable();
         for family in diff.added_families.iter().filter(|f| store.family(f.id()).is_some()) {
             store.drop_family(family.id()).ok();
         }
-        State::open(
+        ApiState::open(
             before.schema.clone(),
             &store,
             self.shared.partitioner,

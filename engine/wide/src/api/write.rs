@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use firn_kv::{Durability, ErrorKind};
 
-use super::state::Table;
+use super::state::ApiTable;
 use super::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, Keyspace,
     Mutation, RowMutation, SlicePredicate, check,
@@ -21,13 +21,13 @@ thread_local! {
 }
 
 /// Builds the store's mutation of one row; the place of each operation is made in the same buffer.
-struct Writer<'a> {
+struct CallWriter<'a> {
     mutation: &'a mut store::Mutation,
-    table: &'a Table,
+    table: &'a ApiTable,
     place: &'a mut Vec<u8>,
 }
 
-impl Writer<'_> {
+impl CallWriter<'_> {
     fn at_cell(&mut self, super_column: Option<&[u8]>, name: &[u8]) -> Result<()> {
         self.place.clear();
         self.table.layout().put_cell(super_column.as_slice(), name, self.place)
@@ -187,12 +187,12 @@ impl Keyspace {
 
     fn write_one(
         &self,
-        table: &Table,
+        table: &ApiTable,
         key: &[u8],
-        work: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+        work: impl FnOnce(&mut CallWriter<'_>) -> Result<()>,
     ) -> Result<()> {
         let (mut mutation, mut place) = (store::Mutation::new(key), Vec::with_capacity(64));
-        work(&mut Writer { mutation: &mut mutation, table, place: &mut place })?;
+        work(&mut CallWriter { mutation: &mut mutation, table, place: &mut place })?;
         self.apply(std::slice::from_ref(&mutation))
     }
 
@@ -209,7 +209,7 @@ impl Keyspace {
     /// Checks changes of rows and translates them for the store.
     pub(super) fn mutations(&self, rows: &[RowMutation]) -> Result<Vec<store::Mutation>> {
         let state = self.wide.state();
-        let mut tables: Vec<&Arc<Table>> = Vec::with_capacity(rows.len());
+        let mut tables: Vec<&Arc<ApiTable>> = Vec::with_capacity(rows.len());
         for row in rows {
             let table = state.table(&self.name, &row.column_family)?;
             check::key(table, &row.key)?;
@@ -231,7 +231,8 @@ impl Keyspace {
                 mutations.push(store::Mutation::new(&row.key));
                 mutations.len() - 1
             });
-            let mut writer = Writer { mutation: &mut mutations[number], table, place: &mut place };
+            let mut writer =
+                CallWriter { mutation: &mut mutations[number], table, place: &mut place };
             for mutation in &row.mutations {
                 match mutation {
                     Mutation::Write(write) => writer.write(write)?,

@@ -13,7 +13,7 @@ use firn_kv::{
 
 use crate::key::{BEYOND, is_inside, partition_len};
 
-use super::{Cell, Deletion, State, Stored, parse};
+use super::{Cell, CellState, Deletion, StoredCell, parse};
 
 /// Adds up the increments of a counter.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct CounterMerge;
 
 fn counter(bytes: &[u8]) -> Option<(i64, i64)> {
     match parse(bytes)? {
-        Stored::Cell(Cell { timestamp, state: State::Counter(n) }) => Some((timestamp, n)),
+        StoredCell::Cell(Cell { timestamp, state: CellState::Counter(n) }) => Some((timestamp, n)),
         _ => None,
     }
 }
@@ -33,7 +33,7 @@ fn sum<'a>(mut all: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
         Some((t.max(timestamp), sum.wrapping_add(n)))
     })?;
     let mut out = vec![];
-    Cell { timestamp, state: State::Counter(sum) }.encode(&mut out);
+    Cell { timestamp, state: CellState::Counter(sum) }.encode(&mut out);
     Some(out)
 }
 
@@ -105,7 +105,7 @@ impl Purge for StoredPurge {
     fn start(&self, job: PurgeJob) -> Box<dyn PurgePass> {
         let now = (job.now_micros / 1_000_000) as i64;
         let before = now.saturating_sub(self.gc_grace);
-        Box::new(Pass {
+        Box::new(PurgeScan {
             now,
             before,
             token_len: self.token_len,
@@ -115,21 +115,22 @@ impl Purge for StoredPurge {
     }
 
     fn gone_at(&self, summary: &[u8]) -> Option<u64> {
-        let facts = Facts::decode(summary).filter(|f| f.entries > 0 && f.max_local < i64::MAX)?;
+        let facts =
+            CellFacts::decode(summary).filter(|f| f.entries > 0 && f.max_local < i64::MAX)?;
         let second = facts.max_local.saturating_add(self.gc_grace).saturating_add(1);
         u64::try_from(second).ok()?.checked_mul(1_000_000)
     }
 }
 
 /// A deletion of rows from one bound to another.
-struct Range {
+struct HookRange {
     /// The partition, and the byte of the rows' section.
     start: Vec<u8>,
     end: Vec<u8>,
     timestamp: i64,
 }
 
-struct Pass {
+struct PurgeScan {
     now: i64,
     /// Tombstones of before this second are past grace.
     before: i64,
@@ -137,10 +138,10 @@ struct Pass {
     /// The deletions of the containers that the pass is in, from the outside: prefix and timestamp.
     containers: Vec<(Vec<u8>, i64)>,
     /// The deleted ranges of the partition that the pass is in.
-    ranges: Vec<Range>,
+    ranges: Vec<HookRange>,
 }
 
-impl Pass {
+impl PurgeScan {
     fn is_covered(&self, key: &[u8], timestamp: i64) -> bool {
         self.containers.iter().any(|(_, t)| timestamp <= *t)
             || self
@@ -170,7 +171,7 @@ impl Pass {
             return;
         };
         let full = |bound: &[u8]| [&key[..n], bound].concat();
-        self.ranges.push(Range {
+        self.ranges.push(HookRange {
             start: full(start),
             end: full(end),
             timestamp: deletion.timestamp,
@@ -183,8 +184,8 @@ impl Pass {
 
     fn judge_cell(&self, cell: Cell<'_>, alone: bool) -> Verdict {
         match cell.state {
-            State::Tombstone { deleted } if alone && self.past_grace(deleted) => Verdict::Drop,
-            State::Expiring { ttl, expires, value } if expires <= self.now => {
+            CellState::Tombstone { deleted } if alone && self.past_grace(deleted) => Verdict::Drop,
+            CellState::Expiring { ttl, expires, value } if expires <= self.now => {
                 if alone && self.past_grace(expires.saturating_sub(ttl as i64)) {
                     return Verdict::Drop;
                 }
@@ -194,7 +195,7 @@ impl Pass {
                 let mut cut = vec![];
                 Cell {
                     timestamp: cell.timestamp,
-                    state: State::Expiring { value: &[], ttl, expires },
+                    state: CellState::Expiring { value: &[], ttl, expires },
                 }
                 .encode(&mut cut);
                 Verdict::Replace(cut)
@@ -204,7 +205,7 @@ impl Pass {
     }
 }
 
-impl PurgePass for Pass {
+impl PurgePass for PurgeScan {
     fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
         if kind != Kind::Put {
             return Verdict::Keep;
@@ -215,12 +216,12 @@ impl PurgePass for Pass {
             return Verdict::Drop;
         }
         let deletion = match stored {
-            Stored::Cell(cell) => return self.judge_cell(cell, alone),
-            Stored::Deletion(d) => {
+            StoredCell::Cell(cell) => return self.judge_cell(cell, alone),
+            StoredCell::Deletion(d) => {
                 self.containers.push((key[..key.len().saturating_sub(1)].to_vec(), d.timestamp));
                 d
             }
-            Stored::Range(d, start_len) => {
+            StoredCell::Range(d, start_len) => {
                 self.note_range(key, d, start_len);
                 d
             }
@@ -230,9 +231,9 @@ impl PurgePass for Pass {
 
     fn reach(&mut self, key: &[u8], value: &[u8], end: &mut Vec<u8>) -> bool {
         let container = match parse(value) {
-            Some(Stored::Deletion(_)) => key.len().checked_sub(1),
-            Some(Stored::Range(..)) => partition_len(key, self.token_len),
-            Some(Stored::Cell(_)) | None => return false,
+            Some(StoredCell::Deletion(_)) => key.len().checked_sub(1),
+            Some(StoredCell::Range(..)) => partition_len(key, self.token_len),
+            Some(StoredCell::Cell(_)) | None => return false,
         };
         let Some(n) = container else { return false };
         end.extend_from_slice(&key[..n]);
@@ -241,14 +242,14 @@ impl PurgePass for Pass {
     }
 }
 
-/// Collects [`Facts`] of each table.
+/// Collects [`CellFacts`] of each table.
 #[derive(Debug)]
 pub struct StoredFacts;
 
 /// What is known of the cells and deletions of one table without reading it. All zero bounds are of
 /// no meaning while `entries` is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct CellFacts {
     /// Cells and deletions.
     pub entries: u64,
     /// Tombstones of cells, deletions of containers, and cells with a time to live: what grows
@@ -264,8 +265,8 @@ pub struct Facts {
     pub max_local: i64,
 }
 
-impl Facts {
-    const NONE: Facts = Facts {
+impl CellFacts {
+    const NONE: CellFacts = CellFacts {
         entries: 0,
         droppable: 0,
         min_timestamp: i64::MAX,
@@ -275,14 +276,14 @@ impl Facts {
     };
 
     /// Reads the stored form; `None` when it isn't one.
-    pub fn decode(bytes: &[u8]) -> Option<Facts> {
+    pub fn decode(bytes: &[u8]) -> Option<CellFacts> {
         let (words, rest) = bytes.as_chunks::<8>();
         let [entries, droppable, min_timestamp, max_timestamp, min_local, max_local] = *words
         else {
             return None;
         };
         let n = i64::from_le_bytes;
-        rest.is_empty().then(|| Facts {
+        rest.is_empty().then(|| CellFacts {
             entries: u64::from_le_bytes(entries),
             droppable: u64::from_le_bytes(droppable),
             min_timestamp: n(min_timestamp),
@@ -306,11 +307,11 @@ impl Summary for StoredFacts {
     }
 
     fn start(&self) -> Box<dyn SummaryPass> {
-        Box::new(Facts::NONE)
+        Box::new(CellFacts::NONE)
     }
 }
 
-impl SummaryPass for Facts {
+impl SummaryPass for CellFacts {
     fn add(&mut self, _: &[u8], kind: Kind, value: &[u8]) {
         let Some(stored) = parse(value) else {
             if kind != Kind::Delete {
@@ -320,12 +321,12 @@ impl SummaryPass for Facts {
             return;
         };
         let local = match stored {
-            Stored::Cell(c) => match c.state {
-                State::Live(_) | State::Counter(_) => None,
-                State::Expiring { expires, .. } => Some(expires),
-                State::Tombstone { deleted } => Some(deleted),
+            StoredCell::Cell(c) => match c.state {
+                CellState::Live(_) | CellState::Counter(_) => None,
+                CellState::Expiring { expires, .. } => Some(expires),
+                CellState::Tombstone { deleted } => Some(deleted),
             },
-            Stored::Deletion(d) | Stored::Range(d, _) => Some(d.local),
+            StoredCell::Deletion(d) | StoredCell::Range(d, _) => Some(d.local),
         };
         self.entries += 1;
         self.droppable += local.is_some() as u64;

@@ -19,7 +19,7 @@
 mod hooks;
 mod reconcile;
 
-pub use hooks::{CounterMerge, Facts, PartitionPrefix, StoredFacts, StoredPurge};
+pub use hooks::{CellFacts, CounterMerge, PartitionPrefix, StoredFacts, StoredPurge};
 pub use reconcile::reconcile;
 
 use crate::base::error::{Error, Result};
@@ -37,12 +37,12 @@ pub struct Cell<'a> {
     /// The client's timestamp, in microseconds by convention.
     pub timestamp: i64,
     /// What was written at that time.
-    pub state: State<'a>,
+    pub state: CellState<'a>,
 }
 
 /// What a [`Cell`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State<'a> {
+pub enum CellState<'a> {
     /// A value for good.
     Live(&'a [u8]),
     /// A value with a time to live.
@@ -68,9 +68,9 @@ impl<'a> Cell<'a> {
     #[inline]
     pub fn is_live(&self, now: i64) -> bool {
         match self.state {
-            State::Live(_) | State::Counter(_) => true,
-            State::Expiring { expires, .. } => now < expires,
-            State::Tombstone { .. } => false,
+            CellState::Live(_) | CellState::Counter(_) => true,
+            CellState::Expiring { expires, .. } => now < expires,
+            CellState::Tombstone { .. } => false,
         }
     }
 
@@ -78,8 +78,8 @@ impl<'a> Cell<'a> {
     #[inline]
     pub fn value(&self) -> &'a [u8] {
         match self.state {
-            State::Live(value) | State::Expiring { value, .. } => value,
-            State::Tombstone { .. } | State::Counter(_) => &[],
+            CellState::Live(value) | CellState::Expiring { value, .. } => value,
+            CellState::Tombstone { .. } | CellState::Counter(_) => &[],
         }
     }
 
@@ -87,27 +87,27 @@ impl<'a> Cell<'a> {
     #[inline]
     pub fn with_value<'b>(&self, value: &'b [u8]) -> Cell<'b> {
         let state = match self.state {
-            State::Live(_) => State::Live(value),
-            State::Expiring { ttl, expires, .. } => State::Expiring { value, ttl, expires },
-            State::Tombstone { deleted } => State::Tombstone { deleted },
-            State::Counter(sum) => State::Counter(sum),
+            CellState::Live(_) => CellState::Live(value),
+            CellState::Expiring { ttl, expires, .. } => CellState::Expiring { value, ttl, expires },
+            CellState::Tombstone { deleted } => CellState::Tombstone { deleted },
+            CellState::Counter(sum) => CellState::Counter(sum),
         };
         Cell { timestamp: self.timestamp, state }
     }
 
     /// The sum, of a counter.
     pub fn counter(&self) -> Option<i64> {
-        if let State::Counter(sum) = self.state { Some(sum) } else { None }
+        if let CellState::Counter(sum) = self.state { Some(sum) } else { None }
     }
 
     /// The time to live as it was given.
     pub fn ttl(&self) -> Option<u32> {
-        if let State::Expiring { ttl, .. } = self.state { Some(ttl) } else { None }
+        if let CellState::Expiring { ttl, .. } = self.state { Some(ttl) } else { None }
     }
 
     /// Seconds that are left of a time to live.
     pub fn remaining(&self, now: i64) -> Option<i64> {
-        if let State::Expiring { expires, .. } = self.state {
+        if let CellState::Expiring { expires, .. } = self.state {
             Some(expires.saturating_sub(now).max(0))
         } else {
             None
@@ -117,21 +117,21 @@ impl<'a> Cell<'a> {
     /// Appends the stored form.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (kind, value) = match self.state {
-            State::Live(v) => (LIVE, v),
-            State::Expiring { value, .. } => (EXPIRING, value),
-            State::Tombstone { .. } => (TOMBSTONE, &[][..]),
-            State::Counter(_) => (COUNTER, &[][..]),
+            CellState::Live(v) => (LIVE, v),
+            CellState::Expiring { value, .. } => (EXPIRING, value),
+            CellState::Tombstone { .. } => (TOMBSTONE, &[][..]),
+            CellState::Counter(_) => (COUNTER, &[][..]),
         };
         out.reserve(21 + value.len());
         out.push(kind);
         out.extend_from_slice(&self.timestamp.to_le_bytes());
         match self.state {
-            State::Live(_) => {}
-            State::Expiring { ttl, expires, .. } => {
+            CellState::Live(_) => {}
+            CellState::Expiring { ttl, expires, .. } => {
                 out.extend_from_slice(&ttl.to_le_bytes());
                 out.extend_from_slice(&expires.to_le_bytes());
             }
-            State::Tombstone { deleted: n } | State::Counter(n) => {
+            CellState::Tombstone { deleted: n } | CellState::Counter(n) => {
                 out.extend_from_slice(&n.to_le_bytes())
             }
         }
@@ -180,7 +180,7 @@ impl Deletion {
 
 /// What a stored value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored<'a> {
+pub enum StoredCell<'a> {
     /// A cell.
     Cell(Cell<'a>),
     /// A deletion of the container that its key names.
@@ -201,37 +201,38 @@ fn u32_at(bytes: &[u8]) -> Option<(u32, &[u8])> {
 
 /// Reads a stored value; `None` when it isn't one.
 #[inline]
-fn parse(bytes: &[u8]) -> Option<Stored<'_>> {
+fn parse(bytes: &[u8]) -> Option<StoredCell<'_>> {
     let (&kind, rest) = bytes.split_first()?;
     let (timestamp, rest) = i64_at(rest)?;
-    let cell = |state| Some(Stored::Cell(Cell { timestamp, state }));
+    let cell = |state| Some(StoredCell::Cell(Cell { timestamp, state }));
     let last = |rest: &[u8]| i64_at(rest).and_then(|(n, rest)| rest.is_empty().then_some(n));
     match kind {
-        LIVE => cell(State::Live(rest)),
+        LIVE => cell(CellState::Live(rest)),
         EXPIRING => {
             let (ttl, rest) = u32_at(rest)?;
             let (expires, value) = i64_at(rest)?;
-            cell(State::Expiring { value, ttl, expires })
+            cell(CellState::Expiring { value, ttl, expires })
         }
-        TOMBSTONE => cell(State::Tombstone { deleted: last(rest)? }),
-        COUNTER => cell(State::Counter(last(rest)?)),
-        DELETION => Some(Stored::Deletion(Deletion { timestamp, local: last(rest)? })),
+        TOMBSTONE => cell(CellState::Tombstone { deleted: last(rest)? }),
+        COUNTER => cell(CellState::Counter(last(rest)?)),
+        DELETION => Some(StoredCell::Deletion(Deletion { timestamp, local: last(rest)? })),
         RANGE => {
             let (local, rest) = i64_at(rest)?;
             let (len, rest) = u32_at(rest)?;
-            rest.is_empty().then_some(Stored::Range(Deletion { timestamp, local }, len as usize))
+            rest.is_empty()
+                .then_some(StoredCell::Range(Deletion { timestamp, local }, len as usize))
         }
         _ => None,
     }
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredCell<'a> {
     /// Reads a stored value.
     ///
     /// # Errors
     /// `Corrupt` for bytes that are none, or of a version that this one doesn't know.
     #[inline]
-    pub fn decode(bytes: &'a [u8]) -> Result<Stored<'a>> {
+    pub fn decode(bytes: &'a [u8]) -> Result<StoredCell<'a>> {
         parse(bytes).ok_or_else(|| corrupt(bytes))
     }
 
@@ -239,18 +240,18 @@ impl<'a> Stored<'a> {
     #[inline]
     pub fn timestamp(&self) -> i64 {
         match self {
-            Stored::Cell(c) => c.timestamp,
-            Stored::Deletion(d) | Stored::Range(d, _) => d.timestamp,
+            StoredCell::Cell(c) => c.timestamp,
+            StoredCell::Deletion(d) | StoredCell::Range(d, _) => d.timestamp,
         }
     }
 
     /// Whether `self`, written after `other` to the same key, takes its place. Equal ones don't.
-    pub fn beats(&self, other: &Stored<'_>) -> bool {
+    pub fn beats(&self, other: &StoredCell<'_>) -> bool {
         match (self, other) {
-            (Stored::Cell(a), Stored::Cell(b)) => reconcile::wins(a, b),
+            (StoredCell::Cell(a), StoredCell::Cell(b)) => reconcile::wins(a, b),
             (
-                Stored::Deletion(a) | Stored::Range(a, _),
-                Stored::Deletion(b) | Stored::Range(b, _),
+                StoredCell::Deletion(a) | StoredCell::Range(a, _),
+                StoredCell::Deletion(b) | StoredCell::Range(b, _),
             ) => a > b,
             // Keys of cells and of deletions differ; damage is overwritten by what is sound.
             _ => true,
@@ -281,27 +282,27 @@ mod tests {
         #[test]
         fn what_is_encoded_is_decoded((kind, value, ttl, n) in state(), timestamp in any::<i64>()) {
             let state = match kind {
-                0 => State::Live(&value),
-                1 => State::Expiring { value: &value, ttl, expires: n },
-                2 => State::Tombstone { deleted: n },
-                _ => State::Counter(n),
+                0 => CellState::Live(&value),
+                1 => CellState::Expiring { value: &value, ttl, expires: n },
+                2 => CellState::Tombstone { deleted: n },
+                _ => CellState::Counter(n),
             };
             let cell = Cell { timestamp, state };
             let mut bytes = vec![];
             cell.encode(&mut bytes);
-            prop_assert_eq!(Stored::decode(&bytes).unwrap(), Stored::Cell(cell));
+            prop_assert_eq!(StoredCell::decode(&bytes).unwrap(), StoredCell::Cell(cell));
             let deletion = Deletion { timestamp, local: n };
             bytes.clear();
             deletion.encode(&mut bytes);
-            prop_assert_eq!(Stored::decode(&bytes).unwrap(), Stored::Deletion(deletion));
+            prop_assert_eq!(StoredCell::decode(&bytes).unwrap(), StoredCell::Deletion(deletion));
             bytes.clear();
             deletion.encode_range(ttl, &mut bytes);
-            prop_assert_eq!(Stored::decode(&bytes).unwrap(), Stored::Range(deletion, ttl as usize));
+            prop_assert_eq!(StoredCell::decode(&bytes).unwrap(), StoredCell::Range(deletion, ttl as usize));
         }
 
         #[test]
         fn any_bytes_are_judged(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            let _ = Stored::decode(&bytes);
+            let _ = StoredCell::decode(&bytes);
         }
     }
 }

@@ -5,14 +5,14 @@
 //! What the rule leaves open (equal but for the time to live) is settled by the longer time to
 //! live, so that order never matters.
 
-use super::{Cell, State};
+use super::{Cell, CellState};
 
 fn rank(cell: &Cell<'_>) -> (u8, i64) {
     match cell.state {
-        State::Counter(_) => (0, 0),
-        State::Live(_) => (1, 0),
-        State::Expiring { expires, .. } => (2, expires),
-        State::Tombstone { deleted } => (3, deleted),
+        CellState::Counter(_) => (0, 0),
+        CellState::Live(_) => (1, 0),
+        CellState::Expiring { expires, .. } => (2, expires),
+        CellState::Tombstone { deleted } => (3, deleted),
     }
 }
 
@@ -42,10 +42,11 @@ mod tests {
         let mut all = vec![];
         for timestamp in [i64::MIN, 4, 5] {
             let values = [&b""[..], b"a", b"\x80", b"ab"];
-            let mut states: Vec<State<'static>> = values.into_iter().map(State::Live).collect();
-            states.extend([7, 8].map(|deleted| State::Tombstone { deleted }));
+            let mut states: Vec<CellState<'static>> =
+                values.into_iter().map(CellState::Live).collect();
+            states.extend([7, 8].map(|deleted| CellState::Tombstone { deleted }));
             for value in [&b"a"[..], b"b"] {
-                states.extend([(3, 7), (4, 7), (3, 8)].map(|(ttl, expires)| State::Expiring {
+                states.extend([(3, 7), (4, 7), (3, 8)].map(|(ttl, expires)| CellState::Expiring {
                     value,
                     ttl,
                     expires,
@@ -73,19 +74,19 @@ mod tests {
     #[test]
     fn ties_follow_the_rule_of_4_0() {
         let at = |state| Cell { timestamp: 5, state };
-        let beats = |a: State<'static>, b: State<'static>| {
+        let beats = |a: CellState<'static>, b: CellState<'static>| {
             assert_eq!(reconcile(at(a), at(b)), at(a), "{a:?} against {b:?}")
         };
-        let expiring = |value, expires| State::Expiring { value, ttl: 10, expires };
-        beats(State::Tombstone { deleted: 1 }, State::Live(b"zz"));
-        beats(State::Tombstone { deleted: 1 }, expiring(b"zz", 99));
-        beats(expiring(b"", 1), State::Live(b"zz"));
+        let expiring = |value, expires| CellState::Expiring { value, ttl: 10, expires };
+        beats(CellState::Tombstone { deleted: 1 }, CellState::Live(b"zz"));
+        beats(CellState::Tombstone { deleted: 1 }, expiring(b"zz", 99));
+        beats(expiring(b"", 1), CellState::Live(b"zz"));
         beats(expiring(b"a", 9), expiring(b"b", 8));
         beats(expiring(b"b", 9), expiring(b"a", 9));
-        beats(State::Tombstone { deleted: 2 }, State::Tombstone { deleted: 1 });
-        beats(State::Live(b"\x80"), State::Live(b"\x7f"));
-        beats(State::Live(b"ab"), State::Live(b"a"));
-        let newer = Cell { timestamp: 6, state: State::Live(b"a") };
-        assert_eq!(reconcile(newer, at(State::Tombstone { deleted: 9 })), newer);
+        beats(CellState::Tombstone { deleted: 2 }, CellState::Tombstone { deleted: 1 });
+        beats(CellState::Live(b"\x80"), CellState::Live(b"\x7f"));
+        beats(CellState::Live(b"ab"), CellState::Live(b"a"));
+        let newer = Cell { timestamp: 6, state: CellState::Live(b"a") };
+        assert_eq!(reconcile(newer, at(CellState::Tombstone { deleted: 9 })), newer);
     }
 }

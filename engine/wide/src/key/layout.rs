@@ -10,7 +10,7 @@ use super::{AFTER, BEFORE, DELETION, END, ROWS, STATIC, partition_len};
 
 /// What the names of cells are.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Names {
+pub enum KeyNameList {
     /// Values of a type: the columns of a Standard family, the subcolumns of a Super family.
     Typed(Type),
     /// Numbers of a table's columns, two bytes; the empty name is the row's marker. Cells may have
@@ -23,12 +23,12 @@ pub enum Names {
 pub struct Layout {
     partitioner: Partitioner,
     clustering: Vec<Type>,
-    names: Names,
+    names: KeyNameList,
 }
 
 /// The parts of a cell's place, as components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct KeyPlace<'a> {
     /// Whether it is a static cell.
     pub is_static: bool,
     /// The components of the row: empty in a Standard family and for static cells.
@@ -45,7 +45,7 @@ fn take(t: &Type, component: &[u8], out: &mut Vec<u8>) -> Option<()> {
     t.whole_component(component, out).ok().map(|_| ())
 }
 
-impl Place<'_> {
+impl KeyPlace<'_> {
     /// Appends the place itself.
     pub fn put(&self, out: &mut Vec<u8>) {
         out.push(if self.is_static { STATIC } else { ROWS });
@@ -69,7 +69,7 @@ fn damaged(what: &str, bytes: &[u8]) -> Error {
 impl Layout {
     /// A Standard family.
     pub fn standard(partitioner: Partitioner, comparator: Type) -> Layout {
-        Layout { partitioner, clustering: vec![], names: Names::Typed(comparator) }
+        Layout { partitioner, clustering: vec![], names: KeyNameList::Typed(comparator) }
     }
 
     /// A Super family: the super column is the row.
@@ -78,12 +78,16 @@ impl Layout {
         comparator: Type,
         subcomparator: Type,
     ) -> Layout {
-        Layout { partitioner, clustering: vec![comparator], names: Names::Typed(subcomparator) }
+        Layout {
+            partitioner,
+            clustering: vec![comparator],
+            names: KeyNameList::Typed(subcomparator),
+        }
     }
 
     /// A table with these clustering columns.
     pub fn table(partitioner: Partitioner, clustering: Vec<Type>) -> Layout {
-        Layout { partitioner, clustering, names: Names::Columns }
+        Layout { partitioner, clustering, names: KeyNameList::Columns }
     }
 
     /// The partitioner.
@@ -97,7 +101,7 @@ impl Layout {
     }
 
     /// What names are.
-    pub fn names(&self) -> &Names {
+    pub fn names(&self) -> &KeyNameList {
         &self.names
     }
 
@@ -162,9 +166,9 @@ impl Layout {
 
     pub(crate) fn put_name(&self, name: &[u8], out: &mut Vec<u8>) -> Result<()> {
         match &self.names {
-            Names::Typed(t) => t.put_component(name, out)?,
-            Names::Columns if name.is_empty() => out.push(EMPTY),
-            Names::Columns => {
+            KeyNameList::Typed(t) => t.put_component(name, out)?,
+            KeyNameList::Columns if name.is_empty() => out.push(EMPTY),
+            KeyNameList::Columns => {
                 out.push(NEXT);
                 out.extend_from_slice(name);
             }
@@ -280,7 +284,7 @@ impl Layout {
             _ => return None,
         };
         let rest = &place[row..];
-        if self.names != Names::Columns || rest.first().is_none_or(|&b| b == DELETION) {
+        if self.names != KeyNameList::Columns || rest.first().is_none_or(|&b| b == DELETION) {
             return None;
         }
         Some(row + self.find_name(rest)? + 1)
@@ -299,9 +303,9 @@ impl Layout {
     fn find_name(&self, rest: &[u8]) -> Option<usize> {
         let len = match &self.names {
             // Nothing comes after the name.
-            Names::Typed(_) => rest.len().checked_sub(1),
-            Names::Columns if rest.first() == Some(&EMPTY) => Some(1),
-            Names::Columns => Some(3),
+            KeyNameList::Typed(_) => rest.len().checked_sub(1),
+            KeyNameList::Columns if rest.first() == Some(&EMPTY) => Some(1),
+            KeyNameList::Columns => Some(3),
         };
         len.filter(|&n| n > 0 && rest.get(n) == Some(&END))
     }
@@ -329,8 +333,8 @@ impl Layout {
     /// `Corrupt` when it can't be read.
     pub fn name_of(&self, name: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let good = match &self.names {
-            Names::Typed(t) => take(t, name, out),
-            Names::Columns => name.get(1..).map(|id| out.extend_from_slice(id)),
+            KeyNameList::Typed(t) => take(t, name, out),
+            KeyNameList::Columns => name.get(1..).map(|id| out.extend_from_slice(id)),
         };
         good.ok_or_else(|| damaged("name", name))
     }

@@ -23,7 +23,7 @@
 
 mod layout;
 
-pub use layout::{Layout, Names, Place};
+pub use layout::{KeyNameList, KeyPlace, Layout};
 
 use crate::types::NEXT;
 use crate::types::escape::escaped_len;

@@ -231,7 +231,7 @@ impl Schema {
 
 /// What leads from one schema to a later one.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Diff {
+pub struct SchemaDiff {
     /// The records to put, and those to delete (`None`), by key.
     pub records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// Families that are new.
@@ -248,8 +248,8 @@ pub struct Diff {
 
 impl Schema {
     /// What is to be written and done so that this schema becomes `newer`.
-    pub fn diff(&self, newer: &Schema) -> Diff {
-        let mut diff = Diff::default();
+    pub fn diff(&self, newer: &Schema) -> SchemaDiff {
+        let mut diff = SchemaDiff::default();
         let (old, new): (BTreeMap<_, _>, BTreeMap<_, _>) = (by_id(self), by_id(newer));
         for (id, family) in &new {
             match old.get(id) {

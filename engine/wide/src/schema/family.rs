@@ -17,7 +17,7 @@ use crate::types::Wording;
 /// key, clustering, static and regular columns, are the kind that is to come.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum FamilyKind {
     /// Columns.
     Standard {
         /// The type of their names.
@@ -76,7 +76,7 @@ pub struct Index {
 pub struct Family {
     id: u32,
     def: CfDef,
-    kind: Kind,
+    kind: FamilyKind,
     default_validator: Type,
     key_validator: Type,
     columns: BTreeMap<Vec<u8>, Column>,
@@ -99,27 +99,29 @@ impl Family {
     }
 
     /// What its rows are made of.
-    pub fn kind(&self) -> &Kind {
+    pub fn kind(&self) -> &FamilyKind {
         &self.kind
     }
 
     /// Whether its rows are made of super columns.
     pub fn is_super(&self) -> bool {
-        matches!(self.kind, Kind::Super { .. })
+        matches!(self.kind, FamilyKind::Super { .. })
     }
 
     /// The type of the names of its columns, or of its super columns.
     pub fn comparator(&self) -> &Type {
         match &self.kind {
-            Kind::Standard { comparator } | Kind::Super { comparator, .. } => comparator,
+            FamilyKind::Standard { comparator } | FamilyKind::Super { comparator, .. } => {
+                comparator
+            }
         }
     }
 
     /// The type of the names within its super columns.
     pub fn subcomparator(&self) -> Option<&Type> {
         match &self.kind {
-            Kind::Standard { .. } => None,
-            Kind::Super { subcomparator, .. } => Some(subcomparator),
+            FamilyKind::Standard { .. } => None,
+            FamilyKind::Super { subcomparator, .. } => Some(subcomparator),
         }
     }
 
@@ -249,13 +251,13 @@ fn parse_in_place(class: &mut String, registry: &Registry) -> Result<Type> {
     Ok(parsed)
 }
 
-fn resolve_kind(def: &mut CfDef, registry: &Registry) -> Result<Kind> {
+fn resolve_kind(def: &mut CfDef, registry: &Registry) -> Result<FamilyKind> {
     let comparator = parse_in_place(&mut def.comparator_type, registry)?;
     if comparator.is_counter() {
         return Err(invalid("CounterColumnType is not a valid comparator"));
     }
     match (&*def.column_type, &def.subcomparator_type) {
-        ("Standard", None) => Ok(Kind::Standard { comparator }),
+        ("Standard", None) => Ok(FamilyKind::Standard { comparator }),
         ("Standard", Some(given)) => {
             let given = typing::parse(given, registry)?.full_name();
             Err(invalid(format!(
@@ -269,7 +271,7 @@ fn resolve_kind(def: &mut CfDef, registry: &Registry) -> Result<Kind> {
                 return Err(invalid("CounterColumnType is not a valid sub-column comparator"));
             }
             def.subcomparator_type = Some(subcomparator.full_name());
-            Ok(Kind::Super { comparator, subcomparator })
+            Ok(FamilyKind::Super { comparator, subcomparator })
         }
         (other, _) => Err(invalid(format!("Invalid column type {other}"))),
     }

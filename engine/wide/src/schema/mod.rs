@@ -26,9 +26,9 @@ use std::sync::Arc;
 use md5::{Digest, Md5};
 use uuid::Uuid;
 
-pub use change::Diff;
+pub use change::SchemaDiff;
 pub use def::{CfDef, ColumnDef, IndexType, KsDef};
-pub use family::{Column, Family, Index, Kind};
+pub use family::{Column, Family, FamilyKind, Index};
 pub use record::RECORD_PREFIX;
 pub use storage::{filter_of_chance, leveled, size_tiered};
 pub use typing::{NO_SUCH_TYPE, Registry, Type, UnknownType, lookup};

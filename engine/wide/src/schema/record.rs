@@ -76,15 +76,15 @@ impl Numbers for &FamilyRecord {
 }
 
 /// A key and its record.
-pub type Record = (Vec<u8>, Vec<u8>);
+pub type SchemaRecord = (Vec<u8>, Vec<u8>);
 
 /// The record of a schema as a whole.
-pub fn head(schema: &Schema) -> Record {
+pub fn head(schema: &Schema) -> SchemaRecord {
     record(HEAD.into(), &HeadRecord { format: FORMAT, next_id: schema.next_id })
 }
 
 /// The record of a keyspace.
-pub fn keyspace(keyspace: &Keyspace) -> Record {
+pub fn keyspace(keyspace: &Keyspace) -> SchemaRecord {
     let value = KeyspaceRecord {
         format: FORMAT,
         name: keyspace.name.clone(),
@@ -96,7 +96,7 @@ pub fn keyspace(keyspace: &Keyspace) -> Record {
 }
 
 /// The record of a family.
-pub fn family(family: &Family) -> Record {
+pub fn family(family: &Family) -> SchemaRecord {
     let indexes =
         family.indexes().map(|(column, index)| (hex::to_text(column.name()), index.id)).collect();
     let value =
@@ -108,7 +108,7 @@ fn family_key(id: u32) -> String {
     format!("{FAMILY}{id:010}")
 }
 
-fn record(key: String, value: &impl Serialize) -> Record {
+fn record(key: String, value: &impl Serialize) -> SchemaRecord {
     // Strings, whole numbers, finite fractions and maps by strings: there is nothing that could
     // fail.
     (key.into_bytes(), serde_json::to_vec(value).unwrap_or_default())

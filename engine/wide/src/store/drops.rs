@@ -12,31 +12,31 @@ use std::ops::Range;
 
 use firn_kv::{Batch, Db, ErrorKind, Tree};
 
-use super::{Store, TreeName};
+use super::{CellStore, TreeName};
 use crate::base::error::{Error, Result};
 
 /// What was dropped.
 #[derive(Clone, Copy, Debug)]
-pub enum Dropped<'a> {
+pub enum DroppedFamilies<'a> {
     /// The family, or table, of this number.
     Family(u32),
     /// The keyspace of this name, with all that layers above keep in it.
     Keyspace(&'a str),
 }
 
-fn note(of: Dropped<'_>) -> Vec<u8> {
+fn note(of: DroppedFamilies<'_>) -> Vec<u8> {
     match of {
-        Dropped::Family(id) => [&b"\0drop"[..], &id.to_be_bytes()].concat(),
-        Dropped::Keyspace(name) => [&b"\0gone"[..], name.as_bytes()].concat(),
+        DroppedFamilies::Family(id) => [&b"\0drop"[..], &id.to_be_bytes()].concat(),
+        DroppedFamilies::Keyspace(name) => [&b"\0gone"[..], name.as_bytes()].concat(),
     }
 }
 
-impl Store {
+impl CellStore {
     /// Adds the note that something is dropped to the batch that takes its definition away.
     ///
     /// # Errors
     /// Errors of the engine.
-    pub fn note_dropped(&self, batch: &mut Batch, of: Dropped<'_>) -> Result<()> {
+    pub fn note_dropped(&self, batch: &mut Batch, of: DroppedFamilies<'_>) -> Result<()> {
         Ok(batch.put(self.schema_tree(), &note(of), &[])?)
     }
 
@@ -45,7 +45,7 @@ impl Store {
     ///
     /// # Errors
     /// Errors of the engine.
-    pub fn forget_dropped(&self, batch: &mut Batch, of: Dropped<'_>) -> Result<()> {
+    pub fn forget_dropped(&self, batch: &mut Batch, of: DroppedFamilies<'_>) -> Result<()> {
         Ok(batch.delete(self.schema_tree(), &note(of))?)
     }
 
@@ -53,7 +53,7 @@ impl Store {
     ///
     /// # Errors
     /// Errors of the engine.
-    pub fn was_dropped(&self, of: Dropped<'_>) -> Result<bool> {
+    pub fn was_dropped(&self, of: DroppedFamilies<'_>) -> Result<bool> {
         Ok(self.schema_tree().contains(&note(of))?)
     }
 
@@ -125,7 +125,7 @@ pub(super) fn undefined(
         if is_defined(id) {
             continue;
         }
-        let was_dropped = |schema: &Tree| schema.contains(&note(Dropped::Family(id)));
+        let was_dropped = |schema: &Tree| schema.contains(&note(DroppedFamilies::Family(id)));
         let unfinished =
             is_empty(db, &name)? || schema.map(was_dropped).transpose()?.unwrap_or(false);
         let of = if unfinished { &mut all.unfinished } else { &mut all.lost };

@@ -7,8 +7,8 @@
 //! - A family belongs to the store that opened it. It is marked as dropped before writers who hold
 //!   a stripe are waited for, and its tree goes after that: who has found it open under a stripe
 //!   may write.
-//! - Indexes are read by writers under a stripe's lock; [`Family::set_indexes`] takes all of those
-//!   locks once.
+//! - Indexes are read by writers under a stripe's lock; [`StoreFamily::set_indexes`] takes all of
+//!   those locks once.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
@@ -18,8 +18,8 @@ use parking_lot::RwLock;
 
 use crate::key::Layout;
 
-use super::Shared;
-use super::indexed::{Index, IndexSpec};
+use super::SharedStore;
+use super::indexed::{IndexSpec, StoredIndex};
 
 /// What the store must know of a family.
 #[derive(Clone, Debug)]
@@ -46,15 +46,15 @@ pub(super) const COMPLEX: u8 = 8;
 
 /// An open family. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub struct Family(pub(super) Arc<Open>);
+pub struct StoreFamily(pub(super) Arc<OpenFamily>);
 
 /// The indexes of a family at one moment.
-pub(super) type Indexes = Arc<Vec<Arc<Index>>>;
+pub(super) type Indexes = Arc<Vec<Arc<StoredIndex>>>;
 
-pub(super) struct Open {
+pub(super) struct OpenFamily {
     pub id: u32,
     /// The store that opened it: only looked at, so that no other comes to lie in its place.
-    pub owner: Weak<Shared>,
+    pub owner: Weak<SharedStore>,
     pub dropped: AtomicBool,
     pub layout: Layout,
     pub counter: bool,
@@ -67,13 +67,13 @@ pub(super) struct Open {
     pub indexes: RwLock<Indexes>,
 }
 
-impl std::fmt::Debug for Family {
+impl std::fmt::Debug for StoreFamily {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Family").field("id", &self.0.id).finish_non_exhaustive()
     }
 }
 
-impl Family {
+impl StoreFamily {
     /// Its number.
     pub fn id(&self) -> u32 {
         self.0.id
@@ -97,7 +97,7 @@ impl Family {
 
     /// Whether it is an open family of this store.
     #[inline]
-    pub(super) fn is_of(&self, store: &Arc<Shared>) -> bool {
+    pub(super) fn is_of(&self, store: &Arc<SharedStore>) -> bool {
         std::ptr::eq(self.0.owner.as_ptr(), Arc::as_ptr(store))
             && !self.0.dropped.load(Ordering::Acquire)
     }
@@ -116,7 +116,7 @@ impl Family {
         self.0.has_indexes.load(Ordering::Acquire)
     }
 
-    pub(super) fn set_indexes(&self, indexes: Vec<Arc<Index>>) {
+    pub(super) fn set_indexes(&self, indexes: Vec<Arc<StoredIndex>>) {
         self.0.has_indexes.store(!indexes.is_empty(), Ordering::Release);
         *self.0.indexes.write() = Arc::new(indexes);
     }

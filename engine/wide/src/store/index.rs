@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use firn_kv::{Batch, Cursor, Durability, MAX_KEY_LEN, Snapshot, Tree};
 
 use crate::base::error::{Error, Result, invalid};
-use crate::cell::{Cell, State, Stored};
+use crate::cell::{Cell, CellState, StoredCell};
 use crate::key::{BEYOND, END, is_inside};
 
-use super::Store;
-use super::family::{Family, Indexes};
-use super::indexed::{Ends, Index, IndexPart, IndexSpec};
+use super::CellStore;
+use super::family::{Indexes, StoreFamily};
+use super::indexed::{IndexPart, IndexSpec, IndexedEnds, StoredIndex};
 use super::reader::Body;
 use super::slice::{Partitions, Slice};
 use super::trees::TreeName;
-use super::view::At;
+use super::view::StoreMoment;
 
 /// How many entries of a row that was found are stepped over before a seek is made to the next.
 const PATIENCE: u32 = 8;
@@ -35,19 +35,20 @@ pub(super) fn built_record(id: u32) -> Vec<u8> {
 
 /// Whether a stored value is a cell with a value, of now or of before it expired.
 fn valued(stored: &[u8]) -> Result<Option<Cell<'_>>> {
-    match Stored::decode(stored)? {
-        Stored::Cell(cell @ Cell { state: State::Live(_) | State::Expiring { .. }, .. }) => {
-            Ok(Some(cell))
-        }
+    match StoredCell::decode(stored)? {
+        StoredCell::Cell(
+            cell @ Cell { state: CellState::Live(_) | CellState::Expiring { .. }, .. },
+        ) => Ok(Some(cell)),
         _ => Ok(None),
     }
 }
 
-fn find<'a>(indexes: &'a Indexes, spec: &IndexSpec) -> Option<&'a Arc<Index>> {
+fn find<'a>(indexes: &'a Indexes, spec: &IndexSpec) -> Option<&'a Arc<StoredIndex>> {
     indexes.iter().find(|i| i.spec == *spec)
 }
 
-/// Those of `specs` that are not there, whose trees [`take_indexes`](Store::take_indexes) wants.
+/// Those of `specs` that are not there, whose trees [`take_indexes`](CellStore::take_indexes)
+/// wants.
 pub(super) fn new_indexes<'a>(
     there: &Indexes,
     specs: &'a [IndexSpec],
@@ -55,12 +56,12 @@ pub(super) fn new_indexes<'a>(
     specs.iter().filter(|spec| find(there, spec).is_none())
 }
 
-impl Store {
+impl CellStore {
     /// Makes a family's indexes, which were `before`, those of `specs`: drops others, builds new
     /// ones, whose trees are given in their order.
     pub(super) fn take_indexes(
         &self,
-        family: &Family,
+        family: &StoreFamily,
         before: &Indexes,
         specs: &[IndexSpec],
         trees: Vec<Tree>,
@@ -78,7 +79,7 @@ impl Store {
                 family.layout().put_name(&spec.name, &mut name)?;
             }
             let built = AtomicBool::new(self.0.schema.contains(&built_record(spec.id))?);
-            after.push(Arc::new(Index { spec: spec.clone(), tree, name, built }));
+            after.push(Arc::new(StoredIndex { spec: spec.clone(), tree, name, built }));
         }
         let dropped = before.iter().filter(|b| !after.iter().any(|a| a.spec.id == b.spec.id));
         family.set_indexes(after.clone());
@@ -90,7 +91,7 @@ impl Store {
         }
         // A reader has nothing to build with: its queries say that the index is not there yet.
         let unbuilt =
-            |i: &&Arc<Index>| !self.db().is_read_only() && !i.built.load(Ordering::Acquire);
+            |i: &&Arc<StoredIndex>| !self.db().is_read_only() && !i.built.load(Ordering::Acquire);
         for index in after.iter().filter(unbuilt) {
             self.build(family, index)?;
         }
@@ -107,7 +108,7 @@ impl Store {
         Ok(self.0.db.drop_tree(&TreeName::Index(id).to_string())?)
     }
 
-    fn index_of(&self, family: &Family, id: u32) -> Result<Arc<Index>> {
+    fn index_of(&self, family: &StoreFamily, id: u32) -> Result<Arc<StoredIndex>> {
         let found = family.indexes().iter().find(|i| i.spec.id == id).cloned();
         found.ok_or_else(|| invalid(format!("there is no index {id}")))
     }
@@ -116,9 +117,9 @@ impl Store {
     ///
     /// # Errors
     /// `InvalidRequest` when the family has no such index; errors of the engine. `Stopped`, by a
-    /// [`stoppable`](Store::stoppable) handle: it doesn't answer then until this is called again,
-    /// or the store is opened again.
-    pub fn rebuild_index(&self, family: &Family, index: u32) -> Result<()> {
+    /// [`stoppable`](CellStore::stoppable) handle: it doesn't answer then until this is called
+    /// again, or the store is opened again.
+    pub fn rebuild_index(&self, family: &StoreFamily, index: u32) -> Result<()> {
         let index = self.index_of(family, index)?;
         {
             let _all = self.0.stripes.lock_all();
@@ -133,7 +134,7 @@ impl Store {
 
     /// Adds the entries of all cells that were there before the index; writers add theirs
     /// meanwhile.
-    fn build(&self, family: &Family, index: &Index) -> Result<()> {
+    fn build(&self, family: &StoreFamily, index: &StoredIndex) -> Result<()> {
         let view = self.view();
         let mut reader = view.scan(family, &Partitions::all(), &Slice::all())?;
         let mut full = vec![];
@@ -157,11 +158,11 @@ impl Store {
 
     fn build_entry(
         &self,
-        family: &Family,
-        index: &Index,
+        family: &StoreFamily,
+        index: &StoredIndex,
         key: &[u8],
         full: &[u8],
-        ends: Ends,
+        ends: IndexedEnds,
     ) -> Result<()> {
         let _held = self.0.stripes.lock(std::iter::once(key));
         let Some(stored) = family.tree().get(full)? else { return Ok(()) };
@@ -175,7 +176,7 @@ impl Store {
     /// that is about to take its place may have.
     pub(super) fn unindex(
         &self,
-        family: &Family,
+        family: &StoreFamily,
         key: &[u8],
         partition: usize,
         batch: &mut Batch,
@@ -197,7 +198,7 @@ impl Store {
     /// Takes a cell out of all indexes: it is deleted with its container.
     pub(super) fn unindex_stored(
         &self,
-        family: &Family,
+        family: &StoreFamily,
         key: &[u8],
         partition: usize,
         stored: &[u8],
@@ -214,10 +215,10 @@ impl Store {
     }
 
     /// Adds the entries of a cell that is written. Of a tombstone: takes out what
-    /// [`unindex`](Store::unindex) did not look for.
+    /// [`unindex`](CellStore::unindex) did not look for.
     pub(super) fn index_cell(
         &self,
-        family: &Family,
+        family: &StoreFamily,
         key: &[u8],
         partition: usize,
         stored: &[u8],
@@ -236,8 +237,8 @@ impl Store {
 
     pub(super) fn index_at(
         &self,
-        at: At<'_>,
-        family: &Family,
+        at: StoreMoment<'_>,
+        family: &StoreFamily,
         index: u32,
         value: &[u8],
         from: Option<&[u8]>,
@@ -246,7 +247,7 @@ impl Store {
         if !index.built.load(Ordering::Acquire) {
             return Err(invalid(format!("the index {} is being built", index.spec.id)));
         }
-        let snapshot = if let At::Then(s) = at { s.clone() } else { self.db().snapshot() };
+        let snapshot = if let StoreMoment::Then(s) = at { s.clone() } else { self.db().snapshot() };
         let (prefix, tail) = index.sought(value)?;
         let mut end = prefix.clone();
         // The value's END, so nothing of it comes after.
@@ -257,7 +258,7 @@ impl Store {
         if let Some(key) = from {
             family.layout().put_partition(key, &mut start)?;
         }
-        let mut cursor = At::Then(&snapshot).cursor(&index.tree, start..end)?;
+        let mut cursor = StoreMoment::Then(&snapshot).cursor(&index.tree, start..end)?;
         cursor.first()?;
         let (store, family, hit) = (self.clone(), family.clone(), vec![]);
         Ok(IndexScan {
@@ -276,16 +277,18 @@ impl Store {
 }
 
 fn put_entry(
-    family: &Family,
-    index: &Index,
+    family: &StoreFamily,
+    index: &StoredIndex,
     key: &[u8],
-    ends: Ends,
+    ends: IndexedEnds,
     cell: Cell<'_>,
     batch: &mut Batch,
 ) -> Result<()> {
     let state = match cell.state {
-        State::Expiring { ttl, expires, .. } => State::Expiring { value: &[], ttl, expires },
-        _ => State::Live(&[]),
+        CellState::Expiring { ttl, expires, .. } => {
+            CellState::Expiring { value: &[], ttl, expires }
+        }
+        _ => CellState::Live(&[]),
     };
     let mut stored = vec![];
     Cell { timestamp: cell.timestamp, state }.encode(&mut stored);
@@ -304,10 +307,10 @@ fn put_entry(
 }
 
 fn delete_entry(
-    family: &Family,
-    index: &Index,
+    family: &StoreFamily,
+    index: &StoredIndex,
     key: &[u8],
-    ends: Ends,
+    ends: IndexedEnds,
     value: &[u8],
     batch: &mut Batch,
 ) -> Result<()> {
@@ -319,12 +322,12 @@ fn delete_entry(
     Ok(batch.delete(&index.tree, &entry)?)
 }
 
-/// A stream of the rows whose column has what is looked for, each once. See [`Store::index`].
+/// A stream of the rows whose column has what is looked for, each once. See [`CellStore::index`].
 pub struct IndexScan {
-    store: Store,
-    family: Family,
+    store: CellStore,
+    family: StoreFamily,
     snapshot: Snapshot,
-    index: Arc<Index>,
+    index: Arc<StoredIndex>,
     cursor: Cursor,
     /// What entries begin with.
     prefix: Vec<u8>,
@@ -346,7 +349,7 @@ impl std::fmt::Debug for IndexScan {
 
 /// A row that an index has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hit<'a> {
+pub struct IndexHit<'a> {
     /// The partition's key.
     pub key: &'a [u8],
     /// Its partition part.
@@ -362,7 +365,7 @@ impl IndexScan {
     /// # Errors
     /// Errors of the engine, and `Corrupt`.
     #[allow(clippy::should_implement_trait)] // lends, which an Iterator cannot
-    pub fn next(&mut self) -> Result<Option<Hit<'_>>> {
+    pub fn next(&mut self) -> Result<Option<IndexHit<'_>>> {
         let mut full = vec![];
         let mut prefix = vec![];
         loop {
@@ -377,7 +380,7 @@ impl IndexScan {
             full.clear();
             self.index.cell_of(rest, ends, &self.tail, &mut full)?;
             let cell = self.store.get_full(
-                At::Then(&self.snapshot),
+                StoreMoment::Then(&self.snapshot),
                 &self.family,
                 &full,
                 ends.partition,
@@ -397,7 +400,7 @@ impl IndexScan {
                     self.hit = [&self.prefix, &full[..row]].concat();
                 }
                 let (partition, row) = self.rest()?[..row].split_at(ends.partition);
-                return Ok(Some(Hit { key: &self.key, partition, row }));
+                return Ok(Some(IndexHit { key: &self.key, partition, row }));
             }
         }
     }

@@ -56,7 +56,7 @@ pub enum IndexPart {
 }
 
 /// An open index.
-pub(super) struct Index {
+pub(super) struct StoredIndex {
     pub spec: IndexSpec,
     pub tree: Tree,
     /// The end of the places of its rows' cells up to their path: the column's name. Empty for
@@ -68,12 +68,12 @@ pub(super) struct Index {
 
 /// Where in a key the partition part ends, and where the row.
 #[derive(Clone, Copy)]
-pub(super) struct Ends {
+pub(super) struct IndexedEnds {
     pub partition: usize,
     pub row: usize,
 }
 
-impl Index {
+impl StoredIndex {
     /// Whether what entries a cell has depends on its value.
     #[inline]
     pub fn is_by_value(&self) -> bool {
@@ -91,7 +91,7 @@ impl Index {
 
     /// Whether it is about the cell with this key, and where its row ends.
     #[inline]
-    pub fn row_end(&self, layout: &Layout, key: &[u8], partition: usize) -> Option<Ends> {
+    pub fn row_end(&self, layout: &Layout, key: &[u8], partition: usize) -> Option<IndexedEnds> {
         let place = key.get(partition..)?;
         let row = if self.spec.part == IndexPart::Value {
             let row = place.strip_suffix(&*self.name)?;
@@ -104,7 +104,7 @@ impl Index {
         } else {
             self.row_of_part(layout, place)
         };
-        row.map(|row| Ends { partition, row: partition + row })
+        row.map(|row| IndexedEnds { partition, row: partition + row })
     }
 
     fn row_of_part(&self, layout: &Layout, place: &[u8]) -> Option<usize> {
@@ -124,11 +124,11 @@ impl Index {
     }
 
     /// Where in what follows an entry's prefix the partition part ends, and where the row.
-    pub fn ends_in_entry(&self, layout: &Layout, rest: &[u8]) -> Result<Ends> {
+    pub fn ends_in_entry(&self, layout: &Layout, rest: &[u8]) -> Result<IndexedEnds> {
         let partition = layout.partition_len(rest)?;
         let place = &rest[partition..];
         let row = if place.first() == Some(&STATIC) { 1 } else { layout.row_len(place)? };
-        Ok(Ends { partition, row: partition + row })
+        Ok(IndexedEnds { partition, row: partition + row })
     }
 
     /// Appends what the entry of a cell begins with.
@@ -136,7 +136,7 @@ impl Index {
         &self,
         layout: &Layout,
         key: &[u8],
-        ends: Ends,
+        ends: IndexedEnds,
         value: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<()> {
@@ -165,7 +165,13 @@ impl Index {
     }
 
     /// The key of the entry of a cell.
-    pub fn entry(&self, layout: &Layout, key: &[u8], ends: Ends, value: &[u8]) -> Result<Vec<u8>> {
+    pub fn entry(
+        &self,
+        layout: &Layout,
+        key: &[u8],
+        ends: IndexedEnds,
+        value: &[u8],
+    ) -> Result<Vec<u8>> {
         let mut entry = Vec::with_capacity(key.len() + value.len() + 4);
         self.put_prefix(layout, key, ends, value, &mut entry)?;
         entry.extend_from_slice(&key[..ends.row]);
@@ -199,7 +205,13 @@ impl Index {
     }
 
     /// The key of the cell that an entry is of.
-    pub fn cell_of(&self, rest: &[u8], ends: Ends, tail: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    pub fn cell_of(
+        &self,
+        rest: &[u8],
+        ends: IndexedEnds,
+        tail: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let own = &rest[ends.row..];
         if self.has_tails() == own.is_empty() {
             return Err(Error::Corrupt(format!(

@@ -11,7 +11,7 @@ use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS};
 use super::index::built_record;
 use super::{SCHEMA_TREE, drops, kind_record, stripes};
 use crate::base::error::{Error, Result};
-use crate::cell::Stored;
+use crate::cell::StoredCell;
 
 /// The trees that hold data of a family or table and that no definition tells of, by `is_defined`
 /// of their numbers. What was being dropped when the program ended is none of them: the next
@@ -89,8 +89,8 @@ pub fn renew_records(db: &Db, families: Vec<(u32, String, TreeOptions)>) -> Resu
         }
         for entry in db.tree(&name, options)?.iter() {
             let (_, value) = entry?;
-            let stored =
-                Stored::decode(&value).map_err(|e| Error::Corrupt(format!("tree {name}: {e}")))?;
+            let stored = StoredCell::decode(&value)
+                .map_err(|e| Error::Corrupt(format!("tree {name}: {e}")))?;
             newest = newest.max(stored.timestamp());
         }
     }

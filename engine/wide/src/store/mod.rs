@@ -45,20 +45,20 @@ use parking_lot::RwLock;
 use crate::base::error::{Error, Result, invalid};
 
 pub use clock::{Clock, ManualClock};
-pub use drops::Dropped;
-pub use family::{Family, FamilySpec};
-pub use index::{Hit, IndexScan};
+pub use drops::DroppedFamilies;
+pub use family::{FamilySpec, StoreFamily};
+pub use index::{IndexHit, IndexScan};
 pub use indexed::{IndexPart, IndexSpec};
 pub use mutation::Mutation;
 pub use point::CellValue;
 pub use purge::{Blocker, Grace, PurgeReport, TablePurge};
-pub use reader::{Body, Item, Reader};
+pub use reader::{Body, RowItem, SliceReader};
 pub use slice::{Partitions, Slice};
 pub use trees::{SCHEMA_TREE, TreeName};
-pub use view::View;
+pub use view::StoreView;
 
 use clock::{EnvClock, Ticker};
-use family::{Indexes, Open};
+use family::{Indexes, OpenFamily};
 use index::new_indexes;
 use stripes::Stripes;
 
@@ -82,16 +82,16 @@ impl std::fmt::Debug for StoreOptions {
 
 /// An open store. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub struct Store(Arc<Shared>, Option<Arc<AtomicBool>>);
+pub struct CellStore(Arc<SharedStore>, Option<Arc<AtomicBool>>);
 
-struct Shared {
+struct SharedStore {
     env: Arc<dyn Env>,
     db: Db,
     schema: Tree,
     clock: Arc<dyn Clock>,
     ticker: Ticker,
     stripes: Stripes,
-    families: RwLock<HashMap<u32, Family>>,
+    families: RwLock<HashMap<u32, StoreFamily>>,
 }
 
 /// The record that a family may hold deletions of one kind.
@@ -99,29 +99,29 @@ fn kind_record(id: u32, kind: u8) -> Vec<u8> {
     [&b"\0kind"[..], &id.to_be_bytes(), &[kind]].concat()
 }
 
-impl Store {
+impl CellStore {
     /// Opens the store in `dir`, creating it when the directory is missing or empty.
     ///
     /// # Errors
     /// Those of [`Db::open_with`].
-    pub fn open(dir: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
-        Store::open_in(OsEnv::new(), dir, options)
+    pub fn open(dir: impl AsRef<Path>, options: StoreOptions) -> Result<CellStore> {
+        CellStore::open_in(OsEnv::new(), dir, options)
     }
 
     /// Opens the store in `dir` of another environment.
     ///
     /// # Errors
-    /// As [`open`](Store::open).
+    /// As [`open`](CellStore::open).
     pub fn open_in(
         env: Arc<dyn Env>,
         dir: impl AsRef<Path>,
         options: StoreOptions,
-    ) -> Result<Store> {
+    ) -> Result<CellStore> {
         let clock = options.clock.unwrap_or_else(|| Arc::new(EnvClock(env.clone())));
         let db = Db::open_in(env.clone(), dir, options.db)?;
         let schema = db.tree(SCHEMA_TREE, TreeOptions::default())?;
         let stripes = Stripes::load(&schema)?;
-        let shared = Shared {
+        let shared = SharedStore {
             env,
             db,
             schema,
@@ -130,20 +130,20 @@ impl Store {
             stripes,
             families: RwLock::default(),
         };
-        Ok(Store(Arc::new(shared), None))
+        Ok(CellStore(Arc::new(shared), None))
     }
 
     /// The same store, by a handle whose work can be stopped: what reads through it, be it a reader
     /// that it has given or the building of an index, ends with [`Error::Stopped`] at its next cell
     /// as soon as `stop` is true. Writes are not stopped. Whoever sets it sets it back.
-    pub fn stoppable(&self, stop: Arc<AtomicBool>) -> Store {
-        Store(self.0.clone(), Some(stop))
+    pub fn stoppable(&self, stop: Arc<AtomicBool>) -> CellStore {
+        CellStore(self.0.clone(), Some(stop))
     }
 
     /// The same store, by a handle that nobody stops, whatever this one is: for what takes back a
     /// work that was stopped.
-    pub fn unstoppable(&self) -> Store {
-        Store(self.0.clone(), None)
+    pub fn unstoppable(&self) -> CellStore {
+        CellStore(self.0.clone(), None)
     }
 
     /// An error when somebody wants the work of this handle to end.
@@ -209,23 +209,23 @@ impl Store {
     ///
     /// # Errors
     /// `InvalidRequest` when an open family has another layout or kind of cells; errors of the
-    /// engine. `Stopped`, by a [`stoppable`](Store::stoppable) handle: then an index that is new is
-    /// not built, and does not answer; who leaves it out of the `spec` of another call drops it,
-    /// and another opening builds it.
-    pub fn open_family(&self, spec: FamilySpec) -> Result<Family> {
+    /// engine. `Stopped`, by a [`stoppable`](CellStore::stoppable) handle: then an index that is
+    /// new is not built, and does not answer; who leaves it out of the `spec` of another call drops
+    /// it, and another opening builds it.
+    pub fn open_family(&self, spec: FamilySpec) -> Result<StoreFamily> {
         let id = spec.id;
         self.open_families(vec![spec])?.pop().ok_or_else(|| not_open(id))
     }
 
-    /// Opens families in the order given, as [`open_family`](Store::open_family) does: any number
-    /// for the price of one, for those that are not there are created at once, all with their
-    /// indexes or none.
+    /// Opens families in the order given, as [`open_family`](CellStore::open_family) does: any
+    /// number for the price of one, for those that are not there are created at once, all with
+    /// their indexes or none.
     ///
     /// # Errors
-    /// Those of [`open_family`](Store::open_family), and `InvalidRequest` for a number that is
+    /// Those of [`open_family`](CellStore::open_family), and `InvalidRequest` for a number that is
     /// there twice. Some may have been opened then, and new ones are empty:
-    /// [`family`](Store::family) knows them.
-    pub fn open_families(&self, specs: Vec<FamilySpec>) -> Result<Vec<Family>> {
+    /// [`family`](CellStore::family) knows them.
+    pub fn open_families(&self, specs: Vec<FamilySpec>) -> Result<Vec<StoreFamily>> {
         if specs.iter().any(|spec| spec.counter && !spec.indexes.is_empty()) {
             return Err(invalid("a family of counters can't have indexes"));
         }
@@ -264,7 +264,7 @@ impl Store {
     }
 
     /// The family of a tree that has been opened, if it is not open yet.
-    fn take_up(&self, spec: &FamilySpec, tree: Tree) -> Result<Family> {
+    fn take_up(&self, spec: &FamilySpec, tree: Tree) -> Result<StoreFamily> {
         let mut families = self.0.families.write();
         match families.get(&spec.id) {
             Some(f) if f.0.layout != spec.layout || f.0.counter != spec.counter => {
@@ -279,14 +279,14 @@ impl Store {
         }
     }
 
-    fn new_family(&self, spec: &FamilySpec, tree: Tree) -> Result<Family> {
+    fn new_family(&self, spec: &FamilySpec, tree: Tree) -> Result<StoreFamily> {
         let mut kinds = 0;
         for kind in [family::PARTITIONS, family::RANGES, family::ROWS, family::COMPLEX] {
             if self.0.schema.contains(&kind_record(spec.id, kind))? {
                 kinds |= kind;
             }
         }
-        Ok(Family(Arc::new(Open {
+        Ok(StoreFamily(Arc::new(OpenFamily {
             id: spec.id,
             owner: Arc::downgrade(&self.0),
             dropped: AtomicBool::new(false),
@@ -301,7 +301,7 @@ impl Store {
     }
 
     /// The open family of this number.
-    pub fn family(&self, id: u32) -> Option<Family> {
+    pub fn family(&self, id: u32) -> Option<StoreFamily> {
         self.0.families.read().get(&id).cloned()
     }
 
@@ -322,7 +322,7 @@ impl Store {
     /// Takes away what is on record of a family whose tree has gone.
     fn forget_family(&self, id: u32) -> Result<()> {
         let mut batch = Batch::new();
-        self.forget_dropped(&mut batch, Dropped::Family(id))?;
+        self.forget_dropped(&mut batch, DroppedFamilies::Family(id))?;
         for kind in [family::PARTITIONS, family::RANGES, family::ROWS, family::COMPLEX] {
             batch.delete(&self.0.schema, &kind_record(id, kind))?;
         }
@@ -335,7 +335,7 @@ impl Store {
     /// # Errors
     /// `InvalidRequest` for a family that has been dropped or belongs to another store; errors of
     /// the engine.
-    pub fn truncate(&self, family: &Family) -> Result<()> {
+    pub fn truncate(&self, family: &StoreFamily) -> Result<()> {
         let _all = self.0.stripes.lock_all();
         self.check_open(family)?;
         let mut batch = Batch::new();
@@ -346,7 +346,7 @@ impl Store {
         Ok(self.0.db.with(Durability::Process).write(batch)?)
     }
 
-    fn check_open(&self, family: &Family) -> Result<()> {
+    fn check_open(&self, family: &StoreFamily) -> Result<()> {
         if family.is_of(&self.0) { Ok(()) } else { Err(foreign(family)) }
     }
 
@@ -358,7 +358,7 @@ impl Store {
     }
 }
 
-impl std::fmt::Debug for Store {
+impl std::fmt::Debug for CellStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store").finish_non_exhaustive()
     }
@@ -370,7 +370,7 @@ fn not_open(id: u32) -> Error {
 }
 
 #[cold]
-fn foreign(family: &Family) -> Error {
+fn foreign(family: &StoreFamily) -> Error {
     invalid(format!("family {} has been dropped or belongs to another store", family.0.id))
 }
 

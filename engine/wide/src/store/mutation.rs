@@ -1,33 +1,33 @@
 //! What is to be written to one partition: operations on any families, as the caller builds them.
 
-use crate::cell::{Cell, Deletion, State};
+use crate::cell::{Cell, CellState, Deletion};
 
-use super::family::Family;
+use super::family::StoreFamily;
 
 /// Operations on one partition key, over several families. Their order doesn't matter: at equal
 /// timestamps deletions win.
 #[derive(Clone, Debug)]
 pub struct Mutation {
     pub(super) key: Vec<u8>,
-    pub(super) families: Vec<Family>,
-    pub(super) ops: Vec<Op>,
+    pub(super) families: Vec<StoreFamily>,
+    pub(super) ops: Vec<MutationOp>,
     /// Places and stored values of the operations.
     pub(super) bytes: Vec<u8>,
 }
 
 /// One operation; its place and its value lie in [`Mutation::bytes`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Op {
+pub(super) struct MutationOp {
     /// Its family, by number in the mutation.
     pub family: usize,
-    pub kind: OpKind,
+    pub kind: MutationKind,
     pub timestamp: i64,
     pub place: (usize, usize),
     pub value: (usize, usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OpKind {
+pub(super) enum MutationKind {
     /// A cell.
     Cell,
     /// A cell whose time to live begins when it is written.
@@ -80,59 +80,63 @@ impl Mutation {
     /// Writes a value.
     pub fn put(
         &mut self,
-        family: &Family,
+        family: &StoreFamily,
         place: &[u8],
         timestamp: i64,
         value: &[u8],
     ) -> &mut Self {
-        self.put_cell(family, place, Cell { timestamp, state: State::Live(value) })
+        self.put_cell(family, place, Cell { timestamp, state: CellState::Live(value) })
     }
 
     /// Writes a value that lives for `ttl` seconds from when it is written.
     pub fn put_ttl(
         &mut self,
-        family: &Family,
+        family: &StoreFamily,
         place: &[u8],
         timestamp: i64,
         value: &[u8],
         ttl: u32,
     ) -> &mut Self {
-        self.push(family, OpKind::Expiring { ttl }, timestamp, place, value)
+        self.push(family, MutationKind::Expiring { ttl }, timestamp, place, value)
     }
 
     /// Writes a cell as it is: for what comes from another store. A counter adds to what there is.
-    pub fn put_cell(&mut self, family: &Family, place: &[u8], cell: Cell<'_>) -> &mut Self {
+    pub fn put_cell(&mut self, family: &StoreFamily, place: &[u8], cell: Cell<'_>) -> &mut Self {
         let value = self.bytes.len();
         cell.encode(&mut self.bytes);
         let value = (value, self.bytes.len());
-        let kind = if let State::Counter(_) = cell.state { OpKind::AddCell } else { OpKind::Cell };
+        let kind = if let CellState::Counter(_) = cell.state {
+            MutationKind::AddCell
+        } else {
+            MutationKind::Cell
+        };
         self.push_op(family, kind, cell.timestamp, place, value)
     }
 
     /// Deletes a cell. Of a counter: whatever the timestamp.
-    pub fn delete(&mut self, family: &Family, place: &[u8], timestamp: i64) -> &mut Self {
-        self.push(family, OpKind::Delete, timestamp, place, &[])
+    pub fn delete(&mut self, family: &StoreFamily, place: &[u8], timestamp: i64) -> &mut Self {
+        self.push(family, MutationKind::Delete, timestamp, place, &[])
     }
 
     /// Adds to a counter.
-    pub fn add(&mut self, family: &Family, place: &[u8], delta: i64) -> &mut Self {
-        self.push(family, OpKind::Add { delta }, 0, place, &[])
+    pub fn add(&mut self, family: &StoreFamily, place: &[u8], delta: i64) -> &mut Self {
+        self.push(family, MutationKind::Add { delta }, 0, place, &[])
     }
 
     /// Deletes all of the partition in a family.
-    pub fn delete_partition(&mut self, family: &Family, timestamp: i64) -> &mut Self {
+    pub fn delete_partition(&mut self, family: &StoreFamily, timestamp: i64) -> &mut Self {
         self.container(family, Container::Partition, timestamp, &[], &[], None)
     }
 
     /// Deletes a row (a super column), by the place of the row.
-    pub fn delete_row(&mut self, family: &Family, row: &[u8], timestamp: i64) -> &mut Self {
+    pub fn delete_row(&mut self, family: &StoreFamily, row: &[u8], timestamp: i64) -> &mut Self {
         self.container(family, Container::Row, timestamp, row, &[], None)
     }
 
     /// Deletes the rows between two bounds.
     pub fn delete_range(
         &mut self,
-        family: &Family,
+        family: &StoreFamily,
         start: &[u8],
         end: &[u8],
         timestamp: i64,
@@ -141,34 +145,39 @@ impl Mutation {
     }
 
     /// Deletes all elements of a complex column, by the place of a cell without path.
-    pub fn delete_complex(&mut self, family: &Family, place: &[u8], timestamp: i64) -> &mut Self {
+    pub fn delete_complex(
+        &mut self,
+        family: &StoreFamily,
+        place: &[u8],
+        timestamp: i64,
+    ) -> &mut Self {
         self.container(family, Container::Complex, timestamp, place, &[], None)
     }
 
     /// As [`delete_partition`](Self::delete_partition) (`row` is empty) or
     /// [`delete_row`](Self::delete_row), with its second of deletion: for what comes from another
     /// store.
-    pub fn delete_as(&mut self, family: &Family, row: &[u8], deletion: Deletion) -> &mut Self {
+    pub fn delete_as(&mut self, family: &StoreFamily, row: &[u8], deletion: Deletion) -> &mut Self {
         let what = if row.is_empty() { Container::Partition } else { Container::Row };
         self.container(family, what, deletion.timestamp, row, &[], Some(deletion.local))
     }
 
     fn container(
         &mut self,
-        f: &Family,
+        f: &StoreFamily,
         what: Container,
         timestamp: i64,
         place: &[u8],
         value: &[u8],
         local: Option<i64>,
     ) -> &mut Self {
-        self.push(f, OpKind::Container { what, local }, timestamp, place, value)
+        self.push(f, MutationKind::Container { what, local }, timestamp, place, value)
     }
 
     fn push(
         &mut self,
-        family: &Family,
-        kind: OpKind,
+        family: &StoreFamily,
+        kind: MutationKind,
         timestamp: i64,
         place: &[u8],
         value: &[u8],
@@ -179,8 +188,8 @@ impl Mutation {
 
     fn push_op(
         &mut self,
-        family: &Family,
-        kind: OpKind,
+        family: &StoreFamily,
+        kind: MutationKind,
         timestamp: i64,
         place: &[u8],
         value: (usize, usize),
@@ -191,7 +200,7 @@ impl Mutation {
             self.families.push(family.clone());
             self.families.len() - 1
         });
-        self.ops.push(Op { family, kind, timestamp, place, value });
+        self.ops.push(MutationOp { family, kind, timestamp, place, value });
         self
     }
 

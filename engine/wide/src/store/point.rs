@@ -5,12 +5,12 @@ use std::cell::Cell as Slot;
 use firn_kv::Value;
 
 use crate::base::error::{Error, Result};
-use crate::cell::{Cell, Deletion, Stored};
+use crate::cell::{Cell, Deletion, StoredCell};
 use crate::key::{DELETION, RANGES as RANGES_SECTION, ROWS as ROWS_SECTION};
 
-use super::Store;
-use super::family::{COMPLEX, Family, PARTITIONS, RANGES, ROWS};
-use super::view::At;
+use super::CellStore;
+use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
+use super::view::StoreMoment;
 
 thread_local! {
     /// The key of the last read of this thread: its memory is used again.
@@ -60,16 +60,16 @@ impl CellValue {
 }
 
 fn cell_of(stored: &[u8]) -> Result<Cell<'_>> {
-    match Stored::decode(stored)? {
-        Stored::Cell(cell) => Ok(cell),
+    match StoredCell::decode(stored)? {
+        StoredCell::Cell(cell) => Ok(cell),
         _ => Err(Error::Corrupt("a deletion lies where a cell belongs".into())),
     }
 }
 
 fn deletion_of(stored: &[u8]) -> Result<Deletion> {
-    match Stored::decode(stored)? {
-        Stored::Deletion(d) | Stored::Range(d, _) => Ok(d),
-        Stored::Cell(_) => Err(Error::Corrupt("a cell lies where a deletion belongs".into())),
+    match StoredCell::decode(stored)? {
+        StoredCell::Deletion(d) | StoredCell::Range(d, _) => Ok(d),
+        StoredCell::Cell(_) => Err(Error::Corrupt("a cell lies where a deletion belongs".into())),
     }
 }
 
@@ -78,12 +78,12 @@ fn newer(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     a.max(b)
 }
 
-impl Store {
+impl CellStore {
     /// The newest deletion of a container that covers the place `key[partition..]`, its own aside.
     pub(super) fn covering(
         &self,
-        at: At<'_>,
-        family: &Family,
+        at: StoreMoment<'_>,
+        family: &StoreFamily,
         key: &[u8],
         partition: usize,
     ) -> Result<Option<i64>> {
@@ -127,8 +127,8 @@ impl Store {
 
     fn covering_range(
         &self,
-        at: At<'_>,
-        family: &Family,
+        at: StoreMoment<'_>,
+        family: &StoreFamily,
         key: &[u8],
         partition: usize,
     ) -> Result<Option<i64>> {
@@ -153,8 +153,8 @@ impl Store {
 
     pub(super) fn get_at(
         &self,
-        at: At<'_>,
-        family: &Family,
+        at: StoreMoment<'_>,
+        family: &StoreFamily,
         key: &[u8],
         place: &[u8],
     ) -> Result<Option<CellValue>> {
@@ -170,8 +170,8 @@ impl Store {
     /// between, or is.
     pub(super) fn get_full(
         &self,
-        at: At<'_>,
-        family: &Family,
+        at: StoreMoment<'_>,
+        family: &StoreFamily,
         key: &[u8],
         partition: usize,
     ) -> Result<Option<CellValue>> {
@@ -194,15 +194,15 @@ impl Store {
 
     pub(super) fn get_many_at<P: AsRef<[u8]>>(
         &self,
-        at: At<'_>,
-        family: &Family,
+        at: StoreMoment<'_>,
+        family: &StoreFamily,
         key: &[u8],
         places: &[P],
     ) -> Result<Vec<Option<CellValue>>> {
         let mut partition = vec![];
         family.layout().put_partition(key, &mut partition)?;
         let full = |place: &P| [&partition, place.as_ref()].concat();
-        if let At::Now = at {
+        if let StoreMoment::Now = at {
             let found = family.tree().multi_get(&places.iter().map(full).collect::<Vec<_>>())?;
             if family.kinds() != 0 {
                 return self.view().get_many(family, key, places);
@@ -222,8 +222,8 @@ pub(super) fn range_at<'a>(
     value: &[u8],
 ) -> Result<(&'a [u8], &'a [u8], Deletion)> {
     let bounds = key.get(partition + 1..).unwrap_or_default();
-    match Stored::decode(value)? {
-        Stored::Range(deletion, len) if len <= bounds.len() => {
+    match StoredCell::decode(value)? {
+        StoredCell::Range(deletion, len) if len <= bounds.len() => {
             let (start, end) = bounds.split_at(len);
             Ok((start, end, deletion))
         }

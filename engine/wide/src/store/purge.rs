@@ -7,9 +7,9 @@
 
 use firn_kv::{Pin, PinKind, SnapshotInfo, TableInfo};
 
-use super::{Family, Store};
+use super::{CellStore, StoreFamily};
 use crate::base::error::{Error, Result};
-use crate::cell::Facts;
+use crate::cell::CellFacts;
 
 /// What can be purged of a family, and what can't be yet.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub struct TablePurge {
     pub bytes: u64,
     /// What is in it. `None` when nobody knows: a program that does not know of families has
     /// written it from the log. The next compaction of this table will know.
-    pub facts: Option<Facts>,
+    pub facts: Option<CellFacts>,
     /// How far its tombstones and cells with a time to live are past their grace; `Some` when
     /// nobody knows.
     pub grace: Grace,
@@ -89,23 +89,23 @@ impl TablePurge {
     }
 }
 
-impl Store {
+impl CellStore {
     /// Says of each table of a family what it could lose, and why it has not yet. `gc_grace` is in
     /// seconds.
     ///
     /// # Errors
     /// `InvalidRequest` when the family has been dropped; `Corrupt` when a table's facts can't be
     /// read; errors of the engine.
-    pub fn purge_report(&self, family: &Family, gc_grace: i64) -> Result<PurgeReport> {
+    pub fn purge_report(&self, family: &StoreFamily, gc_grace: i64) -> Result<PurgeReport> {
         self.check_open(family)?;
         let tree = family.tree();
         let infos = tree.tables()?;
         let all = infos
             .iter()
             .map(|t| Ok((t, facts_of(t)?)))
-            .collect::<Result<Vec<(&TableInfo, Option<Facts>)>>>()?;
+            .collect::<Result<Vec<(&TableInfo, Option<CellFacts>)>>>()?;
         let (stats, now) = (self.db().stats(), self.now());
-        let of_table = |(table, facts): &(&TableInfo, Option<Facts>)| {
+        let of_table = |(table, facts): &(&TableInfo, Option<CellFacts>)| {
             let grace = facts.as_ref().map_or(Grace::Some, |f| grace(f, now, gc_grace));
             let blocked_by = if grace == Grace::Nothing {
                 vec![]
@@ -136,11 +136,11 @@ impl Store {
     }
 }
 
-fn facts_of(table: &TableInfo) -> Result<Option<Facts>> {
+fn facts_of(table: &TableInfo) -> Result<Option<CellFacts>> {
     if table.summary.is_empty() {
         return Ok(None);
     }
-    Facts::decode(&table.summary).map(Some).ok_or_else(|| {
+    CellFacts::decode(&table.summary).map(Some).ok_or_else(|| {
         Error::Corrupt(format!(
             "table {:08}.sst: its facts have {} bytes",
             table.id,
@@ -149,7 +149,7 @@ fn facts_of(table: &TableInfo) -> Result<Option<Facts>> {
     })
 }
 
-fn grace(facts: &Facts, now: i64, gc_grace: i64) -> Grace {
+fn grace(facts: &CellFacts, now: i64, gc_grace: i64) -> Grace {
     // The first second of which a tombstone is kept.
     let kept = now.saturating_sub(gc_grace);
     match facts {
@@ -164,7 +164,7 @@ fn grace(facts: &Facts, now: i64, gc_grace: i64) -> Grace {
 /// the same keys.
 fn blockers(
     table: &TableInfo,
-    all: &[(&TableInfo, Option<Facts>)],
+    all: &[(&TableInfo, Option<CellFacts>)],
     snapshots: &[SnapshotInfo],
 ) -> Vec<Blocker> {
     let may_hold_older = |other: &TableInfo| {

@@ -14,23 +14,25 @@ use std::ops::Bound;
 use firn_kv::{Cursor, Readable, Snapshot};
 
 use crate::base::error::{Error, Result};
-use crate::cell::{Cell, Deletion, State as CellState, Stored};
-use crate::key::{BEYOND, DELETION, Place, RANGES as RANGES_SECTION, ROWS as ROWS_SECTION, STATIC};
+use crate::cell::{Cell, CellState, Deletion, StoredCell};
+use crate::key::{
+    BEYOND, DELETION, KeyPlace, RANGES as RANGES_SECTION, ROWS as ROWS_SECTION, STATIC,
+};
 
-use super::Store;
-use super::family::{COMPLEX, Family, PARTITIONS, RANGES, ROWS};
+use super::CellStore;
+use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
 use super::point::{range_at, with_key};
 use super::slice::{Partitions, Slice};
-use super::view::At;
+use super::view::StoreMoment;
 
 /// How many cells are stepped over before a seek is made to what is looked for.
 const PATIENCE: u32 = 8;
 
 /// What a reader shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item<'a> {
+pub struct RowItem<'a> {
     /// Where it lies. Of a deletion of a partition or range: nowhere.
-    pub place: Place<'a>,
+    pub place: KeyPlace<'a>,
     /// Whether it is the first that is shown of its row (of the static cells together).
     pub new_row: bool,
     /// What lies there.
@@ -59,7 +61,7 @@ pub enum Body<'a> {
     ComplexDeletion(Deletion),
 }
 
-impl<'a> Item<'a> {
+impl<'a> RowItem<'a> {
     /// The cell, unless it is a deletion.
     pub fn cell(&self) -> Option<Cell<'a>> {
         if let Body::Cell(cell) = self.body { Some(cell) } else { None }
@@ -68,7 +70,7 @@ impl<'a> Item<'a> {
 
 /// What a found entry is; its bytes are the cursor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum FoundCell {
     Partition,
     Range,
     /// Length of the row.
@@ -79,7 +81,7 @@ enum Found {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ReaderState {
     /// Before the first partition of a scan.
     Start,
     /// The cursor stands on the next entry of the partition to be looked at.
@@ -90,20 +92,20 @@ enum State {
     Done,
 }
 
-/// Reads a slice of one partition, or of many: [`next_partition`](Reader::next_partition) goes from
-/// one to the next, [`next`](Reader::next) from cell to cell. Lends what it shows.
+/// Reads a slice of one partition, or of many: [`next_partition`](SliceReader::next_partition) goes
+/// from one to the next, [`next`](SliceReader::next) from cell to cell. Lends what it shows.
 ///
 /// After an error nothing comes any more.
-pub struct Reader {
-    store: Store,
-    family: Family,
+pub struct SliceReader {
+    store: CellStore,
+    family: StoreFamily,
     cursor: Cursor,
     snapshot: Option<Snapshot>,
     slice: Slice,
     kinds: u8,
     now: OnceCell<i64>,
     scans: bool,
-    state: State,
+    state: ReaderState,
     partition: Vec<u8>,
     key: Vec<u8>,
     deleted: Option<i64>,
@@ -117,20 +119,20 @@ pub struct Reader {
     seek: Vec<u8>,
 }
 
-impl std::fmt::Debug for Reader {
+impl std::fmt::Debug for SliceReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reader").field("family", &self.family).finish_non_exhaustive()
     }
 }
 
-impl Store {
+impl CellStore {
     pub(super) fn read_at(
         &self,
-        at: At<'_>,
-        family: &Family,
+        at: StoreMoment<'_>,
+        family: &StoreFamily,
         key: &[u8],
         slice: &Slice,
-    ) -> Result<Reader> {
+    ) -> Result<SliceReader> {
         let mut partition = Vec::with_capacity(key.len() + 32);
         family.layout().put_partition(key, &mut partition)?;
         let len = partition.len();
@@ -167,11 +169,11 @@ impl Store {
 
     pub(super) fn scan_at(
         &self,
-        at: At<'_>,
-        family: &Family,
+        at: StoreMoment<'_>,
+        family: &StoreFamily,
         range: &Partitions,
         slice: &Slice,
-    ) -> Result<Reader> {
+    ) -> Result<SliceReader> {
         // A bound is a partition part or a token: all that it begins goes on with less than BEYOND.
         let after = |b: &Vec<u8>| [b, &[BEYOND][..]].concat();
         let from = match &range.from {
@@ -196,23 +198,23 @@ impl Store {
 
     fn reader(
         &self,
-        at: At<'_>,
-        family: &Family,
+        at: StoreMoment<'_>,
+        family: &StoreFamily,
         range: (Bound<&[u8]>, Bound<&[u8]>),
         slice: &Slice,
-    ) -> Result<Reader> {
+    ) -> Result<SliceReader> {
         let fetches = |kinds: u8| slice.reverse && kinds & (ROWS | COMPLEX) != 0;
-        let mut snapshot = if let At::Then(s) = at { Some(s.clone()) } else { None };
+        let mut snapshot = if let StoreMoment::Then(s) = at { Some(s.clone()) } else { None };
         let mut cursor = at.cursor(family.tree(), range)?;
         // The state first, then the kinds: they tell of all that can be in it.
         let mut kinds = family.kinds();
         if snapshot.is_none() && fetches(kinds) {
             let s = self.db().snapshot();
-            cursor = At::Then(&s).cursor(family.tree(), range)?;
+            cursor = StoreMoment::Then(&s).cursor(family.tree(), range)?;
             kinds = family.kinds();
             snapshot = Some(s);
         }
-        Ok(Reader {
+        Ok(SliceReader {
             store: self.clone(),
             family: family.clone(),
             cursor,
@@ -221,7 +223,7 @@ impl Store {
             kinds,
             now: OnceCell::new(),
             scans: false,
-            state: State::Start,
+            state: ReaderState::Start,
             partition: vec![],
             key: vec![],
             deleted: None,
@@ -244,7 +246,7 @@ fn misplaced(key: &[u8]) -> Error {
     ))
 }
 
-impl Reader {
+impl SliceReader {
     /// To the next partition of a scan. False after the last one. A partition is one when anything
     /// at all is stored of it, be it deleted or outside of the slice.
     ///
@@ -260,7 +262,7 @@ impl Reader {
         } else {
             self.leave()?;
         }
-        self.state = State::Done;
+        self.state = ReaderState::Done;
         if !self.cursor.valid() {
             return Ok(false);
         }
@@ -308,7 +310,7 @@ impl Reader {
         let done = self.go_to(&slice, at_first, has_head);
         self.slice = slice;
         done?;
-        self.state = State::Fresh;
+        self.state = ReaderState::Fresh;
         Ok(())
     }
 
@@ -352,7 +354,7 @@ impl Reader {
             match self.cursor.key().get(self.partition.len()) {
                 Some(&DELETION) => {
                     self.deleted =
-                        self.deleted.max(Some(Stored::decode(self.cursor.value())?.timestamp()))
+                        self.deleted.max(Some(StoredCell::decode(self.cursor.value())?.timestamp()))
                 }
                 Some(&RANGES_SECTION) => self.note_range()?,
                 _ => break,
@@ -400,7 +402,7 @@ impl Reader {
         if self.cursor.key() != &*self.seek {
             return Ok(None);
         }
-        Ok(Some(Stored::decode(self.cursor.value())?.timestamp()))
+        Ok(Some(StoredCell::decode(self.cursor.value())?.timestamp()))
     }
 
     /// The deletion of a container, leaving the cursor where it is.
@@ -411,7 +413,7 @@ impl Reader {
         self.seek.extend_from_slice(container);
         self.seek.push(DELETION);
         let Some(v) = snapshot.get(self.family.tree(), &self.seek)? else { return Ok(None) };
-        Ok(Some(Stored::decode(&v)?.timestamp()))
+        Ok(Some(StoredCell::decode(&v)?.timestamp()))
     }
 
     fn covered_by_range(&self) -> Option<i64> {
@@ -441,45 +443,45 @@ impl Reader {
     /// Errors of the engine, and `Corrupt`.
     #[allow(clippy::should_implement_trait)] // lends, which an Iterator cannot
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+    pub fn next(&mut self) -> Result<Option<RowItem<'_>>> {
         let Some((found, new_row)) = self.find()? else { return Ok(None) };
         self.item(found, new_row).map(Some)
     }
 
-    fn item(&self, found: Found, new_row: bool) -> Result<Item<'_>> {
+    fn item(&self, found: FoundCell, new_row: bool) -> Result<RowItem<'_>> {
         let (key, value) = (self.cursor.key(), self.cursor.value());
         let at = &key[self.partition.len()..];
-        let mut place = Place { is_static: false, row: &[], name: &[], path: None };
-        if let Found::Row(n) | Found::Complex(n, _) | Found::Cell(n, _) = found {
+        let mut place = KeyPlace { is_static: false, row: &[], name: &[], path: None };
+        if let FoundCell::Row(n) | FoundCell::Complex(n, _) | FoundCell::Cell(n, _) = found {
             place.is_static = at.first() == Some(&STATIC);
             place.row = if place.is_static { &[] } else { &at[1..n - 1] };
         }
-        if let Found::Complex(row, name) | Found::Cell(row, name) = found {
+        if let FoundCell::Complex(row, name) | FoundCell::Cell(row, name) = found {
             place.name = &at[row..row + name];
             let path = &at[row + name + 1..];
             place.path =
                 path.split_last().filter(|(_, path)| !path.is_empty()).map(|(_, path)| path);
         }
-        let body = match (Stored::decode(value)?, found) {
-            (Stored::Cell(cell), Found::Cell(..)) => Body::Cell(cell),
-            (Stored::Deletion(d), Found::Partition) => Body::PartitionDeletion(d),
-            (Stored::Deletion(d), Found::Row(_)) => Body::RowDeletion(d),
-            (Stored::Deletion(d), Found::Complex(..)) => Body::ComplexDeletion(d),
-            (Stored::Range(..), Found::Range) => {
+        let body = match (StoredCell::decode(value)?, found) {
+            (StoredCell::Cell(cell), FoundCell::Cell(..)) => Body::Cell(cell),
+            (StoredCell::Deletion(d), FoundCell::Partition) => Body::PartitionDeletion(d),
+            (StoredCell::Deletion(d), FoundCell::Row(_)) => Body::RowDeletion(d),
+            (StoredCell::Deletion(d), FoundCell::Complex(..)) => Body::ComplexDeletion(d),
+            (StoredCell::Range(..), FoundCell::Range) => {
                 let (start, end, deletion) = range_at(key, self.partition.len(), value)?;
                 Body::RangeDeletion { start, end, deletion }
             }
             _ => return Err(misplaced(key)),
         };
-        Ok(Item { place, new_row, body })
+        Ok(RowItem { place, new_row, body })
     }
 
     /// Moves to the next entry that is to be shown.
-    fn find(&mut self) -> Result<Option<(Found, bool)>> {
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::Start | State::Done => return Ok(None),
-            State::Fresh => {}
-            State::Shown => self.step()?,
+    fn find(&mut self) -> Result<Option<(FoundCell, bool)>> {
+        match std::mem::replace(&mut self.state, ReaderState::Done) {
+            ReaderState::Start | ReaderState::Done => return Ok(None),
+            ReaderState::Fresh => {}
+            ReaderState::Shown => self.step()?,
         }
         while self.cursor.valid() {
             self.store.check_stop()?;
@@ -506,7 +508,7 @@ impl Reader {
                 if usual { self.look_at_cell(key, place, self.row.len())? } else { self.look()? };
             if let Some(found) = found {
                 let new_row = !std::mem::replace(&mut self.row_shown, true);
-                self.state = State::Shown;
+                self.state = ReaderState::Shown;
                 return Ok(Some((found, new_row)));
             }
             self.step()?;
@@ -517,9 +519,9 @@ impl Reader {
     /// Takes in the cell under the cursor, at a place in a row of this length, which no deletion
     /// covers.
     #[inline]
-    fn look_at_cell(&self, key: &[u8], place: &[u8], row: usize) -> Result<Option<Found>> {
+    fn look_at_cell(&self, key: &[u8], place: &[u8], row: usize) -> Result<Option<FoundCell>> {
         let name = self.family.layout().name_len(&place[row..])?;
-        let Stored::Cell(cell) = Stored::decode(self.cursor.value())? else {
+        let StoredCell::Cell(cell) = StoredCell::decode(self.cursor.value())? else {
             return Err(misplaced(key));
         };
         let is_live = match cell.state {
@@ -527,7 +529,7 @@ impl Reader {
             CellState::Expiring { expires, .. } => expires > self.now(),
             _ => cell.is_live(i64::MIN),
         };
-        Ok(is_live.then_some(Found::Cell(row, name)))
+        Ok(is_live.then_some(FoundCell::Cell(row, name)))
     }
 
     #[inline]
@@ -541,39 +543,40 @@ impl Reader {
     }
 
     /// Takes in the entry under the cursor: what it is, when it is to be shown.
-    fn look(&mut self) -> Result<Option<Found>> {
+    fn look(&mut self) -> Result<Option<FoundCell>> {
         let (key, raw, forward) = (self.cursor.key(), self.slice.raw, !self.slice.reverse);
         let place = &key[self.partition.len()..];
         match place.first() {
             Some(&(STATIC | ROWS_SECTION)) => self.look_into_row(),
             Some(&DELETION) => {
                 if forward {
-                    self.deleted =
-                        self.deleted.max(Some(Stored::decode(self.cursor.value())?.timestamp()));
+                    self.deleted = self
+                        .deleted
+                        .max(Some(StoredCell::decode(self.cursor.value())?.timestamp()));
                 }
-                Ok(raw.then_some(Found::Partition))
+                Ok(raw.then_some(FoundCell::Partition))
             }
             Some(&RANGES_SECTION) => {
                 if forward {
                     self.note_range()?;
                 }
-                Ok(raw.then_some(Found::Range))
+                Ok(raw.then_some(FoundCell::Range))
             }
             _ => Err(misplaced(key)),
         }
     }
 
-    fn look_into_row(&mut self) -> Result<Option<Found>> {
+    fn look_into_row(&mut self) -> Result<Option<FoundCell>> {
         let at = self.partition.len();
         let row = self.enter_row()?;
         let place = &self.cursor.key()[at..];
-        let stored = Stored::decode(self.cursor.value())?;
+        let stored = StoredCell::decode(self.cursor.value())?;
         let rest = &place[row..];
         if *rest == [DELETION] {
             if !self.slice.reverse {
                 self.row_deleted = self.row_deleted.max(Some(stored.timestamp()));
             }
-            return Ok(self.slice.raw.then_some(Found::Row(row)));
+            return Ok(self.slice.raw.then_some(FoundCell::Row(row)));
         }
         let name = self.family.layout().name_len(rest)?;
         let mut covered = self.deleted.max(self.row_deleted);
@@ -583,18 +586,19 @@ impl Reader {
             self.enter_column(column)?;
             if is_marker {
                 if !self.slice.reverse {
-                    self.column_deleted = Some(Stored::decode(self.cursor.value())?.timestamp());
+                    self.column_deleted =
+                        Some(StoredCell::decode(self.cursor.value())?.timestamp());
                 }
-                return Ok(self.slice.raw.then_some(Found::Complex(row, name)));
+                return Ok(self.slice.raw.then_some(FoundCell::Complex(row, name)));
             }
             covered = covered.max(self.column_deleted);
         }
         if self.slice.raw {
-            return Ok(Some(Found::Cell(row, name)));
+            return Ok(Some(FoundCell::Cell(row, name)));
         }
-        if covered
-            .is_some_and(|t| Stored::decode(self.cursor.value()).is_ok_and(|s| s.timestamp() <= t))
-        {
+        if covered.is_some_and(|t| {
+            StoredCell::decode(self.cursor.value()).is_ok_and(|s| s.timestamp() <= t)
+        }) {
             return Ok(None);
         }
         let key = self.cursor.key();
@@ -651,10 +655,10 @@ impl Reader {
     /// # Errors
     /// As [`next`](Self::next).
     pub fn skip_row(&mut self) -> Result<()> {
-        if self.state != State::Shown {
+        if self.state != ReaderState::Shown {
             return Ok(());
         }
-        self.state = State::Done;
+        self.state = ReaderState::Done;
         for _ in 0..PATIENCE {
             self.step()?;
             // The next partition may have a row of the same clustering.
@@ -662,7 +666,7 @@ impl Reader {
                 .filter(|c| c.valid())
                 .and_then(|c| c.key().strip_prefix(&*self.partition));
             if !place.is_some_and(|place| place.starts_with(&self.row)) {
-                self.state = State::Fresh;
+                self.state = ReaderState::Fresh;
                 return Ok(());
             }
         }
@@ -676,7 +680,7 @@ impl Reader {
             self.seek.push(BEYOND);
             self.cursor.seek(&self.seek)?;
         }
-        self.state = State::Fresh;
+        self.state = ReaderState::Fresh;
         Ok(())
     }
 

@@ -31,7 +31,7 @@ fn record(number: usize) -> [u8; 8] {
 }
 
 /// Locked stripes, ascending.
-pub(super) struct Held<'a> {
+pub(super) struct HeldStripes<'a> {
     first: (usize, MutexGuard<'a, Stripe>),
     rest: Vec<(usize, MutexGuard<'a, Stripe>)>,
 }
@@ -65,18 +65,21 @@ impl Stripes {
     }
 
     /// Locks the stripes of these keys; at least that of the first.
-    pub fn lock<'a, 'k>(&'a self, mut keys: impl Iterator<Item = &'k [u8]>) -> Option<Held<'a>> {
+    pub fn lock<'a, 'k>(
+        &'a self,
+        mut keys: impl Iterator<Item = &'k [u8]>,
+    ) -> Option<HeldStripes<'a>> {
         let first = Stripes::of(keys.next()?);
         let mut numbers: Vec<usize> = keys.map(Stripes::of).filter(|&n| n != first).collect();
         if numbers.is_empty() {
-            return Some(Held { first: (first, self.0[first].lock()), rest: vec![] });
+            return Some(HeldStripes { first: (first, self.0[first].lock()), rest: vec![] });
         }
         numbers.push(first);
         numbers.sort_unstable();
         numbers.dedup();
         let mut held = numbers.into_iter().map(|n| (n, self.0[n].lock()));
         let first = held.next()?;
-        Some(Held { first, rest: held.collect() })
+        Some(HeldStripes { first, rest: held.collect() })
     }
 
     pub fn lock_all(&self) -> Vec<MutexGuard<'_, Stripe>> {
@@ -89,7 +92,7 @@ impl Stripes {
     }
 }
 
-impl Held<'_> {
+impl HeldStripes<'_> {
     #[inline]
     fn stripe(&mut self, number: usize) -> Option<&mut Stripe> {
         if self.first.0 == number {

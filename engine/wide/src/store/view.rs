@@ -4,32 +4,32 @@ use firn_kv::{Cursor, KeyBounds, Readable, Snapshot, Tree, Value};
 
 use crate::base::error::Result;
 
-use super::family::Family;
+use super::family::StoreFamily;
 use super::point::CellValue;
-use super::{IndexScan, Partitions, Reader, Slice, Store};
+use super::{CellStore, IndexScan, Partitions, Slice, SliceReader};
 
 /// A state of all trees.
 #[derive(Clone, Copy)]
-pub(super) enum At<'a> {
+pub(super) enum StoreMoment<'a> {
     /// The newest, at each look.
     Now,
     /// A frozen one.
     Then(&'a Snapshot),
 }
 
-impl At<'_> {
+impl StoreMoment<'_> {
     #[inline]
     pub fn get(self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
         Ok(match self {
-            At::Now => tree.get(key)?,
-            At::Then(s) => s.get(tree, key)?,
+            StoreMoment::Now => tree.get(key)?,
+            StoreMoment::Then(s) => s.get(tree, key)?,
         })
     }
 
     pub fn cursor(self, tree: &Tree, range: impl KeyBounds) -> Result<Cursor> {
         Ok(match self {
-            At::Now => tree.cursor(range)?,
-            At::Then(s) => s.cursor(tree, range)?,
+            StoreMoment::Now => tree.cursor(range)?,
+            StoreMoment::Then(s) => s.cursor(tree, range)?,
         })
     }
 }
@@ -37,21 +37,21 @@ impl At<'_> {
 /// One state of all families that is read: a frozen one, or the newest at each look. While a frozen
 /// one lives, compactions keep what it can see; drop it when done. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct View {
-    store: Store,
+pub struct StoreView {
+    store: CellStore,
     /// `None`: the newest.
     snapshot: Option<Snapshot>,
 }
 
-impl Store {
+impl CellStore {
     /// The state of all families now, frozen.
-    pub fn view(&self) -> View {
-        View { store: self.clone(), snapshot: Some(self.0.db.snapshot()) }
+    pub fn view(&self) -> StoreView {
+        StoreView { store: self.clone(), snapshot: Some(self.0.db.snapshot()) }
     }
 
     /// The newest state of all families at each look: what one look sees, another need not.
-    pub fn latest(&self) -> View {
-        View { store: self.clone(), snapshot: None }
+    pub fn latest(&self) -> StoreView {
+        StoreView { store: self.clone(), snapshot: None }
     }
 }
 
@@ -63,7 +63,7 @@ macro_rules! reads {
             /// # Errors
             /// Errors of the engine, and `Corrupt`.
             #[inline]
-            pub fn get(&$self, family: &Family, key: &[u8], place: &[u8]) -> Result<Option<CellValue>> {
+            pub fn get(&$self, family: &StoreFamily, key: &[u8], place: &[u8]) -> Result<Option<CellValue>> {
                 $store.get_at($at, family, key, place)
             }
 
@@ -71,7 +71,7 @@ macro_rules! reads {
             ///
             /// # Errors
             /// As [`get`](Self::get).
-            pub fn get_many<P: AsRef<[u8]>>(&$self, family: &Family, key: &[u8], places: &[P]) -> Result<Vec<Option<CellValue>>> {
+            pub fn get_many<P: AsRef<[u8]>>(&$self, family: &StoreFamily, key: &[u8], places: &[P]) -> Result<Vec<Option<CellValue>>> {
                 $store.get_many_at($at, family, key, places)
             }
 
@@ -79,7 +79,7 @@ macro_rules! reads {
             ///
             /// # Errors
             /// As [`get`](Self::get).
-            pub fn read(&$self, family: &Family, key: &[u8], slice: &Slice) -> Result<Reader> {
+            pub fn read(&$self, family: &StoreFamily, key: &[u8], slice: &Slice) -> Result<SliceReader> {
                 $store.read_at($at, family, key, slice)
             }
 
@@ -87,7 +87,7 @@ macro_rules! reads {
             ///
             /// # Errors
             /// As [`get`](Self::get).
-            pub fn scan(&$self, family: &Family, range: &Partitions, slice: &Slice) -> Result<Reader> {
+            pub fn scan(&$self, family: &StoreFamily, range: &Partitions, slice: &Slice) -> Result<SliceReader> {
                 $store.scan_at($at, family, range, slice)
             }
 
@@ -97,19 +97,24 @@ macro_rules! reads {
             /// # Errors
             /// `InvalidRequest` when the family has no such index, or it is being built; else as
             /// [`get`](Self::get).
-            pub fn index(&$self, family: &Family, index: u32, value: &[u8], from: Option<&[u8]>) -> Result<IndexScan> {
+            pub fn index(&$self, family: &StoreFamily, index: u32, value: &[u8], from: Option<&[u8]>) -> Result<IndexScan> {
                 $store.index_at($at, family, index, value, from)
             }
         }
     };
 }
 
-reads!(Store, self, self, At::Now);
-reads!(View, self, self.store, self.snapshot.as_ref().map_or(At::Now, At::Then));
+reads!(CellStore, self, self, StoreMoment::Now);
+reads!(
+    StoreView,
+    self,
+    self.store,
+    self.snapshot.as_ref().map_or(StoreMoment::Now, StoreMoment::Then)
+);
 
-impl View {
+impl StoreView {
     /// The store.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &CellStore {
         &self.store
     }
 }

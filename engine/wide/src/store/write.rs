@@ -15,15 +15,15 @@ use std::sync::atomic::Ordering;
 use firn_kv::{Batch, Durability, Tree};
 
 use crate::base::error::{Result, invalid};
-use crate::cell::{Cell, Deletion, State, Stored};
+use crate::cell::{Cell, CellState, Deletion, StoredCell};
 use crate::key::{BEYOND, DELETION, RANGES as RANGES_SECTION};
 
-use super::family::{COMPLEX, Family, PARTITIONS, RANGES, ROWS};
-use super::mutation::{Container, Mutation, Op, OpKind};
+use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
+use super::mutation::{Container, Mutation, MutationKind, MutationOp};
 use super::point::with_key;
-use super::stripes::{Held, Stripes};
-use super::view::{At, View};
-use super::{Store, kind_record};
+use super::stripes::{HeldStripes, Stripes};
+use super::view::{StoreMoment, StoreView};
+use super::{CellStore, kind_record};
 
 /// Up to this many entries under a deleted container are left to reads and compactions to pass
 /// over.
@@ -32,9 +32,9 @@ const FEW: usize = 64;
 const SHORT: usize = 16 << 10;
 
 /// One entry to be written.
-struct Entry<'a> {
-    family: &'a Family,
-    kind: Kind,
+struct WriteEntry<'a> {
+    family: &'a StoreFamily,
+    kind: WriteKind,
     timestamp: i64,
     /// Whether everything in its stripe is older.
     newest: bool,
@@ -47,7 +47,7 @@ struct Entry<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum WriteKind {
     Cell,
     Deletion(Container),
     Add,
@@ -56,19 +56,19 @@ enum Kind {
 }
 
 /// The entries of a call.
-struct Plan<'a> {
-    entries: Vec<Entry<'a>>,
+struct WritePlan<'a> {
+    entries: Vec<WriteEntry<'a>>,
     bytes: Vec<u8>,
     /// Microseconds since 1970, where an operation asks for the time.
     now: i64,
 }
 
-impl Plan<'_> {
-    fn key(&self, e: &Entry<'_>) -> &[u8] {
+impl WritePlan<'_> {
+    fn key(&self, e: &WriteEntry<'_>) -> &[u8] {
         &self.bytes[e.key.0..e.key.1]
     }
 
-    fn value(&self, e: &Entry<'_>) -> &[u8] {
+    fn value(&self, e: &WriteEntry<'_>) -> &[u8] {
         &self.bytes[e.value.0..e.value.1]
     }
 }
@@ -88,7 +88,7 @@ fn container_range(
     Ok((key.to_vec(), [prefix, &[BEYOND]].concat()))
 }
 
-impl Store {
+impl CellStore {
     /// Writes mutations: all of them or, after an error, none.
     ///
     /// # Errors
@@ -106,12 +106,12 @@ impl Store {
     ///
     /// # Errors
     /// Those of `work` (nothing is written then), `InvalidRequest` for a mutation of another
-    /// partition; else as [`apply`](Store::apply).
+    /// partition; else as [`apply`](CellStore::apply).
     pub fn update<T>(
         &self,
         keys: &[&[u8]],
         durability: Durability,
-        work: impl FnOnce(&View) -> Result<(Vec<Mutation>, T)>,
+        work: impl FnOnce(&StoreView) -> Result<(Vec<Mutation>, T)>,
     ) -> Result<T> {
         let Some(mut held) = self.0.stripes.lock(keys.iter().copied()) else {
             return Err(invalid("an update needs a key"));
@@ -126,7 +126,7 @@ impl Store {
         Ok(result)
     }
 
-    fn commit(&self, held: &mut Held<'_>, mutations: &[Mutation]) -> Result<()> {
+    fn commit(&self, held: &mut HeldStripes<'_>, mutations: &[Mutation]) -> Result<()> {
         if let [m] = mutations
             && let [op] = &*m.ops
             && self.commit_one(held, m, op)?
@@ -151,21 +151,21 @@ impl Store {
         Ok(())
     }
 
-    /// Writes one value: what [`apply`](Store::apply) does with a mutation of one
+    /// Writes one value: what [`apply`](CellStore::apply) does with a mutation of one
     /// [`put`](Mutation::put).
     ///
     /// # Errors
-    /// As [`apply`](Store::apply).
+    /// As [`apply`](CellStore::apply).
     pub fn put(
         &self,
-        family: &Family,
+        family: &StoreFamily,
         key: &[u8],
         place: &[u8],
         timestamp: i64,
         value: &[u8],
         durability: Durability,
     ) -> Result<()> {
-        let cell = Cell { timestamp, state: State::Live(value) };
+        let cell = Cell { timestamp, state: CellState::Live(value) };
         if let Some(mut held) = self.0.stripes.lock(std::iter::once(key)) {
             let short = value.len() <= SHORT
                 && self.commit_cell(&mut held, family, key, place, timestamp, |out| {
@@ -180,10 +180,15 @@ impl Store {
         self.sync_if(durability)
     }
 
-    fn commit_one(&self, held: &mut Held<'_>, m: &Mutation, op: &Op) -> Result<bool> {
+    fn commit_one(
+        &self,
+        held: &mut HeldStripes<'_>,
+        m: &Mutation,
+        op: &MutationOp,
+    ) -> Result<bool> {
         let Some(family) = m.families.get(op.family) else { return Ok(false) };
         let value = m.bytes_at(op.value);
-        if op.kind != OpKind::Cell || value.len() > SHORT {
+        if op.kind != MutationKind::Cell || value.len() > SHORT {
             return Ok(false);
         }
         self.commit_cell(held, family, &m.key, m.bytes_at(op.place), op.timestamp, |out| {
@@ -196,8 +201,8 @@ impl Store {
     #[inline]
     fn commit_cell(
         &self,
-        held: &mut Held<'_>,
-        family: &Family,
+        held: &mut HeldStripes<'_>,
+        family: &StoreFamily,
         key: &[u8],
         place: &[u8],
         timestamp: i64,
@@ -222,21 +227,25 @@ impl Store {
     }
 
     /// Full keys and stored values, the winners of each key.
-    fn plan<'a>(&self, held: &mut Held<'_>, mutations: &'a [Mutation]) -> Result<Plan<'a>> {
+    fn plan<'a>(
+        &self,
+        held: &mut HeldStripes<'_>,
+        mutations: &'a [Mutation],
+    ) -> Result<WritePlan<'a>> {
         let count = mutations.iter().map(|m| m.ops.len()).sum();
         let bytes =
             mutations.iter().map(|m| m.bytes.len() + m.ops.len() * (m.key.len() + 48)).sum();
-        let now = if mutations.iter().flat_map(|m| &m.ops).any(Op::asks_for_time) {
+        let now = if mutations.iter().flat_map(|m| &m.ops).any(MutationOp::asks_for_time) {
             self.0.clock.micros()
         } else {
             0
         };
         let mut plan =
-            Plan { entries: Vec::with_capacity(count), bytes: Vec::with_capacity(bytes), now };
+            WritePlan { entries: Vec::with_capacity(count), bytes: Vec::with_capacity(bytes), now };
         let mut partition: Vec<u8> = vec![];
         for m in mutations {
             let newest = held.newest(Stripes::of(&m.key)).unwrap_or(i64::MAX);
-            let mut of: Option<&Family> = None;
+            let mut of: Option<&StoreFamily> = None;
             for op in &m.ops {
                 let family = &m.families[op.family];
                 if of.is_none_or(|f| f.layout().partitioner() != family.layout().partitioner()) {
@@ -255,11 +264,11 @@ impl Store {
     }
 
     /// Leaves out what loses against what is there.
-    fn settle(&self, plan: &mut Plan<'_>) -> Result<()> {
+    fn settle(&self, plan: &mut WritePlan<'_>) -> Result<()> {
         let mut entries = std::mem::take(&mut plan.entries);
         let mut failed = None;
         entries.retain(|e| {
-            let compares = !e.newest && matches!(e.kind, Kind::Cell | Kind::Deletion(_));
+            let compares = !e.newest && matches!(e.kind, WriteKind::Cell | WriteKind::Deletion(_));
             let keep = if compares && failed.is_none() { self.wins(plan, e) } else { Ok(true) };
             keep.unwrap_or_else(|error| {
                 failed = Some(error);
@@ -270,27 +279,31 @@ impl Store {
         failed.map_or(Ok(()), Err)
     }
 
-    fn wins(&self, plan: &Plan<'_>, e: &Entry<'_>) -> Result<bool> {
+    fn wins(&self, plan: &WritePlan<'_>, e: &WriteEntry<'_>) -> Result<bool> {
         let key = plan.key(e);
         if let Some(there) = e.family.tree().get(key)?
-            && !Stored::decode(plan.value(e))?.beats(&Stored::decode(&there)?)
+            && !StoredCell::decode(plan.value(e))?.beats(&StoredCell::decode(&there)?)
         {
             return Ok(false);
         }
-        let covered = self.covering(At::Now, e.family, key, e.partition)?;
+        let covered = self.covering(StoreMoment::Now, e.family, key, e.partition)?;
         Ok(covered.is_none_or(|t| e.timestamp > t))
     }
 
     /// Puts entries into a batch. Returns the kinds of deletions that it puts on record.
-    fn fill<'a>(&self, plan: &Plan<'a>, batch: &mut Batch) -> Result<Vec<(&'a Family, u8)>> {
+    fn fill<'a>(
+        &self,
+        plan: &WritePlan<'a>,
+        batch: &mut Batch,
+    ) -> Result<Vec<(&'a StoreFamily, u8)>> {
         let mut kinds = vec![];
         for e in &plan.entries {
-            if let Kind::Deletion(what) = e.kind {
+            if let WriteKind::Deletion(what) = e.kind {
                 self.erase_beneath(plan, e, what, batch)?;
                 self.note_kind(e.family, what, batch, &mut kinds)?;
             }
         }
-        let cells = || plan.entries.iter().filter(|e| e.kind == Kind::Cell);
+        let cells = || plan.entries.iter().filter(|e| e.kind == WriteKind::Cell);
         for e in cells().filter(|e| e.family.has_indexes()) {
             self.unindex(e.family, plan.key(e), e.partition, batch)?;
         }
@@ -300,16 +313,16 @@ impl Store {
                 self.index_cell(e.family, plan.key(e), e.partition, plan.value(e), batch)?;
             }
         }
-        for e in plan.entries.iter().filter(|e| matches!(e.kind, Kind::Deletion(_))) {
+        for e in plan.entries.iter().filter(|e| matches!(e.kind, WriteKind::Deletion(_))) {
             batch.put(e.family.tree(), plan.key(e), plan.value(e))?;
         }
-        for e in plan.entries.iter().filter(|e| e.kind == Kind::Add) {
+        for e in plan.entries.iter().filter(|e| e.kind == WriteKind::Add) {
             batch.merge(e.family.tree(), plan.key(e), plan.value(e))?;
         }
         for e in &plan.entries {
             match e.kind {
-                Kind::RemoveCounter => batch.delete(e.family.tree(), plan.key(e))?,
-                Kind::RemoveCounters => {
+                WriteKind::RemoveCounter => batch.delete(e.family.tree(), plan.key(e))?,
+                WriteKind::RemoveCounters => {
                     let key = plan.key(e);
                     let end = [&key[..key.len() - 1], &[BEYOND]].concat();
                     erase(e.family.tree(), key, &end, batch)?;
@@ -324,8 +337,8 @@ impl Store {
     /// cells that it meets out of the indexes.
     fn erase_beneath(
         &self,
-        plan: &Plan<'_>,
-        e: &Entry<'_>,
+        plan: &WritePlan<'_>,
+        e: &WriteEntry<'_>,
         what: Container,
         batch: &mut Batch,
     ) -> Result<()> {
@@ -338,8 +351,8 @@ impl Store {
         cursor.first()?;
         let mut met = 0;
         while cursor.valid() && met <= FEW {
-            let covers = |s: Stored<'_>| s.timestamp() <= e.timestamp;
-            if indexed && Stored::decode(cursor.value()).is_ok_and(covers) {
+            let covers = |s: StoredCell<'_>| s.timestamp() <= e.timestamp;
+            if indexed && StoredCell::decode(cursor.value()).is_ok_and(covers) {
                 self.unindex_stored(e.family, cursor.key(), e.partition, cursor.value(), batch)?;
             }
             met += 1;
@@ -354,10 +367,10 @@ impl Store {
     /// Makes it known that a family holds a kind of deletions.
     fn note_kind<'a>(
         &self,
-        family: &'a Family,
+        family: &'a StoreFamily,
         what: Container,
         batch: &mut Batch,
-        noted: &mut Vec<(&'a Family, u8)>,
+        noted: &mut Vec<(&'a StoreFamily, u8)>,
     ) -> Result<()> {
         let kind = match what {
             Container::Partition => PARTITIONS,
@@ -389,15 +402,17 @@ fn erase(tree: &Tree, start: &[u8], end: &[u8], batch: &mut Batch) -> Result<()>
     keys.iter().try_for_each(|k| Ok(batch.delete(tree, k)?))
 }
 
-impl Op {
+impl MutationOp {
     fn is_increment(&self) -> bool {
-        matches!(self.kind, OpKind::Add { .. } | OpKind::AddCell)
+        matches!(self.kind, MutationKind::Add { .. } | MutationKind::AddCell)
     }
 
     fn asks_for_time(&self) -> bool {
         !matches!(
             self.kind,
-            OpKind::Cell | OpKind::AddCell | OpKind::Container { local: Some(_), .. }
+            MutationKind::Cell
+                | MutationKind::AddCell
+                | MutationKind::Container { local: Some(_), .. }
         )
     }
 }
@@ -409,12 +424,12 @@ impl Mutation {
     }
 }
 
-impl<'a> Plan<'a> {
+impl<'a> WritePlan<'a> {
     fn add(
         &mut self,
         m: &Mutation,
-        op: &Op,
-        family: &'a Family,
+        op: &MutationOp,
+        family: &'a StoreFamily,
         partition: &[u8],
         newest: i64,
     ) -> Result<()> {
@@ -422,24 +437,26 @@ impl<'a> Plan<'a> {
         let key = self.bytes.len();
         self.bytes.extend_from_slice(partition);
         let kind = match op.kind {
-            OpKind::Cell | OpKind::Expiring { .. } if family.is_counter() => {
+            MutationKind::Cell | MutationKind::Expiring { .. } if family.is_counter() => {
                 return Err(invalid("invalid operation for a family of counters: a plain value"));
             }
-            OpKind::Add { .. } | OpKind::AddCell if !family.is_counter() => {
+            MutationKind::Add { .. } | MutationKind::AddCell if !family.is_counter() => {
                 return Err(invalid(
                     "invalid operation for a family of plain values: an increment",
                 ));
             }
-            OpKind::Delete if family.is_counter() => Kind::RemoveCounter,
-            OpKind::Add { .. } | OpKind::AddCell => Kind::Add,
-            OpKind::Cell | OpKind::Expiring { .. } | OpKind::Delete => Kind::Cell,
-            OpKind::Container { what: Container::Range, .. } if family.is_counter() => {
+            MutationKind::Delete if family.is_counter() => WriteKind::RemoveCounter,
+            MutationKind::Add { .. } | MutationKind::AddCell => WriteKind::Add,
+            MutationKind::Cell | MutationKind::Expiring { .. } | MutationKind::Delete => {
+                WriteKind::Cell
+            }
+            MutationKind::Container { what: Container::Range, .. } if family.is_counter() => {
                 return Err(invalid("invalid operation for a family of counters: a range of rows"));
             }
-            OpKind::Container { .. } if family.is_counter() => Kind::RemoveCounters,
-            OpKind::Container { what, .. } => Kind::Deletion(what),
+            MutationKind::Container { .. } if family.is_counter() => WriteKind::RemoveCounters,
+            MutationKind::Container { what, .. } => WriteKind::Deletion(what),
         };
-        if let OpKind::Container { what: Container::Range, .. } = op.kind {
+        if let MutationKind::Container { what: Container::Range, .. } = op.kind {
             if place >= m.bytes_at(op.value) {
                 self.bytes.truncate(key);
                 return Ok(()); // there is nothing between
@@ -448,10 +465,10 @@ impl<'a> Plan<'a> {
         }
         self.bytes.extend_from_slice(place);
         match op.kind {
-            OpKind::Container { what: Container::Range, .. } => {
+            MutationKind::Container { what: Container::Range, .. } => {
                 self.bytes.extend_from_slice(m.bytes_at(op.value))
             }
-            OpKind::Container { .. } => self.bytes.push(DELETION),
+            MutationKind::Container { .. } => self.bytes.push(DELETION),
             _ => {}
         }
         let value = self.bytes.len();
@@ -459,7 +476,7 @@ impl<'a> Plan<'a> {
         let (key, value) = ((key, value), (value, self.bytes.len()));
         let timestamp = op.timestamp;
         let (newest, none_newer) = (timestamp > newest, timestamp >= newest);
-        self.entries.push(Entry {
+        self.entries.push(WriteEntry {
             family,
             kind,
             timestamp,
@@ -472,25 +489,29 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    fn put_value(&mut self, m: &Mutation, op: &Op, place_len: usize) {
+    fn put_value(&mut self, m: &Mutation, op: &MutationOp, place_len: usize) {
         let (timestamp, now) = (op.timestamp, self.now.div_euclid(1_000_000));
         match op.kind {
-            OpKind::Cell | OpKind::AddCell => self.bytes.extend_from_slice(m.bytes_at(op.value)),
-            OpKind::Expiring { ttl } => {
-                let state = State::Expiring {
+            MutationKind::Cell | MutationKind::AddCell => {
+                self.bytes.extend_from_slice(m.bytes_at(op.value))
+            }
+            MutationKind::Expiring { ttl } => {
+                let state = CellState::Expiring {
                     value: m.bytes_at(op.value),
                     ttl,
                     expires: now.saturating_add(ttl as i64),
                 };
                 Cell { timestamp, state }.encode(&mut self.bytes);
             }
-            OpKind::Delete => {
-                Cell { timestamp, state: State::Tombstone { deleted: now } }.encode(&mut self.bytes)
+            MutationKind::Delete => {
+                Cell { timestamp, state: CellState::Tombstone { deleted: now } }
+                    .encode(&mut self.bytes)
             }
-            OpKind::Add { delta } => {
-                Cell { timestamp: self.now, state: State::Counter(delta) }.encode(&mut self.bytes)
+            MutationKind::Add { delta } => {
+                Cell { timestamp: self.now, state: CellState::Counter(delta) }
+                    .encode(&mut self.bytes)
             }
-            OpKind::Container { what, local } => {
+            MutationKind::Container { what, local } => {
                 let deletion = Deletion { timestamp, local: local.unwrap_or(now) };
                 match what {
                     Container::Range => deletion.encode_range(place_len as u32, &mut self.bytes),
@@ -502,11 +523,12 @@ impl<'a> Plan<'a> {
 
     /// Of several cells or deletions for one key, keeps the one that counts.
     fn keep_winners(&mut self) {
-        let id = |e: &Entry<'_>| Arc::as_ptr(&e.family.0) as usize;
-        let Plan { entries, bytes, .. } = self;
-        let key = |e: &Entry<'_>| &bytes[e.key.0..e.key.1];
-        let order =
-            |a: &Entry<'_>, b: &Entry<'_>| id(a).cmp(&id(b)).then_with(|| key(a).cmp(key(b)));
+        let id = |e: &WriteEntry<'_>| Arc::as_ptr(&e.family.0) as usize;
+        let WritePlan { entries, bytes, .. } = self;
+        let key = |e: &WriteEntry<'_>| &bytes[e.key.0..e.key.1];
+        let order = |a: &WriteEntry<'_>, b: &WriteEntry<'_>| {
+            id(a).cmp(&id(b)).then_with(|| key(a).cmp(key(b)))
+        };
         if entries.is_sorted_by(|a, b| order(a, b).is_lt()) {
             return;
         }
@@ -514,8 +536,8 @@ impl<'a> Plan<'a> {
         entries.dedup_by(|later, kept| {
             let same = order(later, kept).is_eq()
                 && kept.kind == later.kind
-                && !matches!(kept.kind, Kind::Add);
-            let value = |e: &Entry<'_>| Stored::decode(&bytes[e.value.0..e.value.1]).ok();
+                && !matches!(kept.kind, WriteKind::Add);
+            let value = |e: &WriteEntry<'_>| StoredCell::decode(&bytes[e.value.0..e.value.1]).ok();
             if same && value(later).zip(value(kept)).is_some_and(|(l, k)| l.beats(&k)) {
                 std::mem::swap(later, kept);
             }

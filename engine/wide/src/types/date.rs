@@ -37,9 +37,9 @@ pub fn after(millis: i64, duration: (i64, i64, i64)) -> Option<i64> {
     i64::try_from(day * i128::from(DAY) + time).ok()
 }
 
-struct Reader<'a>(&'a str);
+struct DateReader<'a>(&'a str);
 
-impl Reader<'_> {
+impl DateReader<'_> {
     fn eat(&mut self, what: char) -> bool {
         let after = self.0.strip_prefix(what);
         self.0 = after.unwrap_or(self.0);
@@ -102,7 +102,7 @@ impl Reader<'_> {
 /// Milliseconds since 1970 of a text like `2011-02-03 04:05:06.789+0100`: `T` or a blank before the
 /// time, which may be missing, as may seconds, fraction and zone.
 pub(super) fn timestamp(text: &str) -> Option<i64> {
-    let mut r = Reader(text);
+    let mut r = DateReader(text);
     let mut seconds = r.date()? * 86_400;
     let mut nanos = 0;
     if r.eat('T')
@@ -123,14 +123,14 @@ pub(super) fn timestamp(text: &str) -> Option<i64> {
 
 /// Days since 1970-01-01 of a text like `2012-2-3`.
 pub(super) fn date(text: &str) -> Option<i64> {
-    let mut r = Reader(text);
+    let mut r = DateReader(text);
     let days = r.date()?;
     r.0.is_empty().then_some(days)
 }
 
 /// Nanoseconds since midnight of a text like `8:12:54.123456789`.
 pub(super) fn time(text: &str) -> Option<i64> {
-    let mut r = Reader(text);
+    let mut r = DateReader(text);
     let hours = r.below(24)?;
     let minutes = r.eat(':').then(|| r.below(60))??;
     let seconds = r.eat(':').then(|| r.below(60))??;

@@ -4,7 +4,7 @@
 use super::TypeError;
 
 /// Months, days, nanoseconds.
-pub type Parts = (i64, i64, i64);
+pub type DurationParts = (i64, i64, i64);
 
 const NAMES: [(&str, i64); 3] = [("months", 32), ("days", 32), ("nanoseconds", 64)];
 
@@ -12,7 +12,7 @@ const NAMES: [(&str, i64); 3] = [("months", 32), ("days", 32), ("nanoseconds", 6
 ///
 /// # Errors
 /// The reason when it isn't one.
-pub fn parse(value: &[u8]) -> Result<Parts, TypeError> {
+pub fn parse(value: &[u8]) -> Result<DurationParts, TypeError> {
     if value.len() < 3 {
         return super::error(format!("Expected at least 3 bytes for a duration ({})", value.len()));
     }
@@ -48,7 +48,7 @@ fn take(rest: &mut &[u8]) -> Option<i64> {
 }
 
 /// Appends a duration.
-pub(super) fn put(parts: Parts, out: &mut Vec<u8>) {
+pub(super) fn put(parts: DurationParts, out: &mut Vec<u8>) {
     for part in [parts.0, parts.1, parts.2] {
         let n = (part << 1 ^ part >> 63) as u64;
         let used = (64 - n.leading_zeros() as usize).max(1);
@@ -61,7 +61,7 @@ pub(super) fn put(parts: Parts, out: &mut Vec<u8>) {
 const NANOS: i64 = 1_000_000_000;
 
 /// A unit: how texts write it, how messages name it, its months, days and nanoseconds.
-type Unit = (&'static str, &'static str, Parts);
+type Unit = (&'static str, &'static str, DurationParts);
 
 /// In the order in which a text must have them.
 const UNITS: [Unit; 10] = [
@@ -82,7 +82,7 @@ const UNITS: [Unit; 10] = [
 ///
 /// # Errors
 /// `Unable to convert '…' to a duration`, or what is wrong with a unit or a sum.
-pub(super) fn from_text(text: &str) -> Result<Parts, TypeError> {
+pub(super) fn from_text(text: &str) -> Result<DurationParts, TypeError> {
     let (sign, body) = text.strip_prefix('-').map_or((1, text), |t| (-1, t));
     let unreadable = || TypeError(format!("Unable to convert '{body}' to a duration"));
     let (months, days, nanos) = match body.strip_prefix('P') {
@@ -95,13 +95,13 @@ pub(super) fn from_text(text: &str) -> Result<Parts, TypeError> {
 
 /// Months, days and nanoseconds as they come together.
 #[derive(Default)]
-struct Sum {
-    parts: Parts,
+struct DurationSum {
+    parts: DurationParts,
     /// The number of the unit that was added last, and one.
     last: usize,
 }
 
-impl Sum {
+impl DurationSum {
     /// Adds so many of the unit with this number in [`UNITS`], which must come after those that
     /// were added.
     fn add(&mut self, n: i128, unit: usize) -> Result<(), TypeError> {
@@ -151,7 +151,7 @@ fn number(rest: &mut &str) -> Option<i128> {
 }
 
 /// `None`: it is no such text.
-fn unit_parts(text: &str) -> Option<Result<Parts, TypeError>> {
+fn unit_parts(text: &str) -> Option<Result<DurationParts, TypeError>> {
     let text = text.to_lowercase().replace('µ', "u");
     let (mut rest, mut found) = (&*text, vec![]);
     if rest.is_empty() {
@@ -165,12 +165,12 @@ fn unit_parts(text: &str) -> Option<Result<Parts, TypeError>> {
         rest = &rest[word.len()..];
         found.push((n, unit));
     }
-    let mut sum = Sum::default();
+    let mut sum = DurationSum::default();
     Some(found.into_iter().try_for_each(|(n, unit)| sum.add(n, unit)).map(|()| sum.parts))
 }
 
 /// `1Y2M3DT4H5M6S` or `2W`. `None`: it is no such text.
-fn iso_parts(text: &str) -> Option<Result<Parts, TypeError>> {
+fn iso_parts(text: &str) -> Option<Result<DurationParts, TypeError>> {
     let (mut rest, mut found, mut in_time) = (text, vec![], false);
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('T').filter(|_| !in_time) {
@@ -195,12 +195,12 @@ fn iso_parts(text: &str) -> Option<Result<Parts, TypeError>> {
         rest = &rest[1..];
         found.push((n, unit));
     }
-    let mut sum = Sum::default();
+    let mut sum = DurationSum::default();
     Some(found.into_iter().try_for_each(|(n, unit)| sum.add(n, unit)).map(|()| sum.parts))
 }
 
 /// `0001-02-03T04:05:06`: years, months, days, hours, minutes, seconds.
-fn alternative(text: &str) -> Option<Parts> {
+fn alternative(text: &str) -> Option<DurationParts> {
     const FORM: &[u8] = b"0000-00-00T00:00:00";
     let fits = |(b, form): (u8, &u8)| if *form == b'0' { b.is_ascii_digit() } else { b == *form };
     if text.len() != FORM.len() || !text.bytes().zip(FORM).all(fits) {
@@ -212,7 +212,7 @@ fn alternative(text: &str) -> Option<Parts> {
 }
 
 /// In the units that fit: `1y2mo25d5h6m7s8ms9us10ns`.
-pub(super) fn to_text((months, days, nanos): Parts) -> String {
+pub(super) fn to_text((months, days, nanos): DurationParts) -> String {
     let mut out = if months < 0 || days < 0 || nanos < 0 { "-".to_owned() } else { String::new() };
     let mut put = |n: u64, unit: &str| {
         if n > 0 {

@@ -64,7 +64,7 @@ impl Type {
     /// `Unable to load class <full name>` with the names that exist; what is wrong with the
     /// parameters.
     pub fn parse(text: &str, registry: &Registry) -> Result<Type, TypeError> {
-        let mut parser = Parser { rest: text.trim(), registry, depth: 0 };
+        let mut parser = TypeNameParser { rest: text.trim(), registry, depth: 0 };
         let parsed = parser.one()?;
         match parser.rest.trim_start() {
             "" => Ok(parsed),
@@ -149,13 +149,13 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-struct Parser<'a> {
+struct TypeNameParser<'a> {
     rest: &'a str,
     registry: &'a Registry,
     depth: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> TypeNameParser<'a> {
     fn word(&mut self) -> &'a str {
         let rest = self.rest.trim_start();
         let end = rest

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_kv::Durability;
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
-use firn_wide::internals::store::{Family, FamilySpec, Mutation, Slice, Store};
+use firn_wide::internals::store::{CellStore, FamilySpec, Mutation, Slice, StoreFamily};
 
 use super::{cell, open, options, row, spec, super_columns};
 
@@ -13,7 +13,7 @@ fn counters() -> FamilySpec {
     FamilySpec { counter: true, ..spec(1, super_columns()) }
 }
 
-fn add(store: &Store, f: &Family, key: &[u8], places: &[Vec<u8>], delta: i64) {
+fn add(store: &CellStore, f: &StoreFamily, key: &[u8], places: &[Vec<u8>], delta: i64) {
     let mut m = Mutation::new(key);
     for place in places {
         m.add(f, place, delta);
@@ -21,7 +21,7 @@ fn add(store: &Store, f: &Family, key: &[u8], places: &[Vec<u8>], delta: i64) {
     store.apply(&[m], Durability::Process).unwrap();
 }
 
-fn value(store: &Store, f: &Family, key: &[u8], place: &[u8]) -> Option<i64> {
+fn value(store: &CellStore, f: &StoreFamily, key: &[u8], place: &[u8]) -> Option<i64> {
     store.get(f, key, place).unwrap().map(|c| c.cell().counter().unwrap())
 }
 
@@ -31,7 +31,7 @@ fn eight_threads_lose_no_increment() {
     let env = MemEnv::new(1);
     let mut options = options();
     options.db.background_threads = 2;
-    let store = Store::open_in(Arc::new(env.clone()), "/store", options).unwrap();
+    let store = CellStore::open_in(Arc::new(env.clone()), "/store", options).unwrap();
     let f = store.open_family(counters()).unwrap();
     let places: Vec<Vec<u8>> = (0..3u8).map(|i| cell(&f, b"likes", &[i])).collect();
     std::thread::scope(|s| {
@@ -49,7 +49,7 @@ fn eight_threads_lose_no_increment() {
             });
         }
     });
-    let check = |store: &Store, f: &Family| {
+    let check = |store: &CellStore, f: &StoreFamily| {
         for p in &places {
             let sum = [0u8, 1].iter().filter_map(|k| value(store, f, &[*k], p)).sum::<i64>();
             assert_eq!(sum, 4000);

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use firn_kv::Durability;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
-use firn_wide::internals::store::{FamilySpec, IndexPart, IndexSpec, Mutation, Slice, Store};
+use firn_wide::internals::store::{CellStore, FamilySpec, IndexPart, IndexSpec, Mutation, Slice};
 
 use super::{column, options, spec, standard};
 
 const CALLS: i64 = 60;
 
-fn families(store: &Store) -> Option<[firn_wide::internals::store::Family; 2]> {
+fn families(store: &CellStore) -> Option<[firn_wide::internals::store::StoreFamily; 2]> {
     let index = IndexSpec {
         id: 9,
         is_static: false,
@@ -25,7 +25,7 @@ fn families(store: &Store) -> Option<[firn_wide::internals::store::Family; 2]> {
 }
 
 fn history(env: &MemEnv, seed: u64) {
-    let store = Store::open_in(Arc::new(env.clone()), "/store", options()).unwrap();
+    let store = CellStore::open_in(Arc::new(env.clone()), "/store", options()).unwrap();
     let [f, g] = families(&store).unwrap();
     let mut rng = Rng::new(seed);
     for call in 1..=CALLS {
@@ -54,7 +54,7 @@ fn history(env: &MemEnv, seed: u64) {
     }
 }
 
-fn value(store: &Store, f: &firn_wide::internals::store::Family, key: &[u8]) -> i64 {
+fn value(store: &CellStore, f: &firn_wide::internals::store::StoreFamily, key: &[u8]) -> i64 {
     let found = store.get(f, key, &column(f, b"n")).unwrap();
     found.map_or(0, |c| i64::from_be_bytes(c.value().try_into().unwrap()))
 }
@@ -76,7 +76,7 @@ fn a_call_is_whole_or_absent_after_a_crash_anywhere() {
                 _ => Cut::PowerRandom(rng.next_u64()),
             };
             let image = env.crash_image(at, &cut);
-            let store = Store::open_in(Arc::new(image.clone()), "/store", options()).unwrap();
+            let store = CellStore::open_in(Arc::new(image.clone()), "/store", options()).unwrap();
             let [f, g] = families(&store).unwrap();
             let n = value(&store, &f, b"a");
             assert!(

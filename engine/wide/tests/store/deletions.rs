@@ -6,23 +6,23 @@ use std::time::Duration;
 use firn_kv::Durability;
 use firn_kv::MemEnv;
 use firn_wide::internals::cell::Deletion;
-use firn_wide::internals::store::{Body, Family, Mutation, Partitions, Slice, Store};
+use firn_wide::internals::store::{Body, CellStore, Mutation, Partitions, Slice, StoreFamily};
 
 use super::{cell, column, open, row, spec, standard, super_columns};
 
-fn put(store: &Store, f: &Family, key: &[u8], place: &[u8], timestamp: i64) {
+fn put(store: &CellStore, f: &StoreFamily, key: &[u8], place: &[u8], timestamp: i64) {
     let mut m = Mutation::new(key);
     m.put(f, place, timestamp, b"v");
     store.apply(&[m], Durability::Process).unwrap();
 }
 
-fn write(store: &Store, key: &[u8], with: impl FnOnce(&mut Mutation)) {
+fn write(store: &CellStore, key: &[u8], with: impl FnOnce(&mut Mutation)) {
     let mut m = Mutation::new(key);
     with(&mut m);
     store.apply(&[m], Durability::Process).unwrap();
 }
 
-fn partition(f: &Family, key: &[u8], place: &[u8]) -> Vec<u8> {
+fn partition(f: &StoreFamily, key: &[u8], place: &[u8]) -> Vec<u8> {
     let mut full = vec![];
     f.layout().put_partition(key, &mut full).unwrap();
     full.extend_from_slice(place);
@@ -271,7 +271,7 @@ fn an_update_sees_and_writes_its_partitions_only() {
     let store = open(&env);
     let f = store.open_family(spec(1, standard())).unwrap();
     let a = column(&f, b"a");
-    let add_one = |store: &Store| {
+    let add_one = |store: &CellStore| {
         store.update(&[b"k"], Durability::Process, |view| {
             let n = view.get(&f, b"k", &a)?.map_or(0, |c| c.value().len());
             let mut m = Mutation::new(b"k");

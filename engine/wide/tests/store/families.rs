@@ -4,12 +4,12 @@
 use firn_kv::Durability;
 use firn_kv::MemEnv;
 use firn_wide::internals::key::Layout;
-use firn_wide::internals::store::{Family, Mutation, Store};
+use firn_wide::internals::store::{CellStore, Mutation, StoreFamily};
 use firn_wide::{Error, Partitioner, Type};
 
 use super::{column, open, spec, standard};
 
-fn put(store: &Store, family: &Family, timestamp: i64) -> firn_wide::Result<()> {
+fn put(store: &CellStore, family: &StoreFamily, timestamp: i64) -> firn_wide::Result<()> {
     store.put(family, b"row", &column(family, b"c"), timestamp, b"value", Durability::Process)
 }
 

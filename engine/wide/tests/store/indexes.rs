@@ -9,7 +9,7 @@ use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::Type;
 use firn_wide::internals::store::{
-    Family, FamilySpec, IndexPart, IndexSpec, Mutation, Partitions, Slice, Store,
+    CellStore, FamilySpec, IndexPart, IndexSpec, Mutation, Partitions, Slice, StoreFamily,
 };
 
 use super::{cell, column, open, row, spec, standard, table};
@@ -30,7 +30,7 @@ fn indexed() -> FamilySpec {
     FamilySpec { indexes: vec![index(9, COLUMN)], ..spec(1, standard()) }
 }
 
-fn hits(store: &Store, f: &Family, value: &[u8]) -> Vec<Vec<u8>> {
+fn hits(store: &CellStore, f: &StoreFamily, value: &[u8]) -> Vec<Vec<u8>> {
     let mut scan = store.index(f, 9, value, None).unwrap();
     let mut keys = vec![];
     while let Some(hit) = scan.next().unwrap() {
@@ -40,7 +40,7 @@ fn hits(store: &Store, f: &Family, value: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// The keys that have the value, by looking at everything.
-fn by_scan(store: &Store, f: &Family, value: &[u8]) -> Vec<Vec<u8>> {
+fn by_scan(store: &CellStore, f: &StoreFamily, value: &[u8]) -> Vec<Vec<u8>> {
     let mut reader = store.scan(f, &Partitions::all(), &Slice::all()).unwrap();
     let mut keys = vec![];
     while reader.next_partition().unwrap() {
@@ -56,13 +56,13 @@ fn by_scan(store: &Store, f: &Family, value: &[u8]) -> Vec<Vec<u8>> {
     keys
 }
 
-fn check(store: &Store, f: &Family) {
+fn check(store: &CellStore, f: &StoreFamily) {
     for v in 0..4u8 {
         assert_eq!(hits(store, f, &[v]), by_scan(store, f, &[v]));
     }
 }
 
-fn random_write(store: &Store, f: &Family, rng: &mut Rng, timestamp: i64) {
+fn random_write(store: &CellStore, f: &StoreFamily, rng: &mut Rng, timestamp: i64) {
     let mut m = Mutation::new(&[rng.below(20) as u8]);
     let place = column(f, if rng.one_in(4) { b"other" } else { COLUMN });
     let value = [rng.below(4) as u8];

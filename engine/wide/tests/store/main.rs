@@ -16,7 +16,7 @@ use firn_kv::MemEnv;
 use firn_kv::policy::Tiered;
 use firn_kv::{DbOptions, Policy, TreeOptions};
 use firn_wide::internals::key::Layout;
-use firn_wide::internals::store::{Family, FamilySpec, Store};
+use firn_wide::internals::store::{CellStore, FamilySpec, StoreFamily};
 use firn_wide::{Partitioner, StoreOptions, Type};
 
 fn options() -> StoreOptions {
@@ -29,8 +29,8 @@ fn options() -> StoreOptions {
     StoreOptions { db, clock: None }
 }
 
-fn open(env: &MemEnv) -> Store {
-    Store::open_in(Arc::new(env.clone()), "/store", options()).unwrap()
+fn open(env: &MemEnv) -> CellStore {
+    CellStore::open_in(Arc::new(env.clone()), "/store", options()).unwrap()
 }
 
 fn spec(id: u32, layout: Layout) -> FamilySpec {
@@ -57,20 +57,20 @@ fn table() -> Layout {
 }
 
 /// The place of a column of a Standard family.
-fn column(f: &Family, name: &[u8]) -> Vec<u8> {
+fn column(f: &StoreFamily, name: &[u8]) -> Vec<u8> {
     let mut place = vec![];
     f.layout().put_cell(&[], name, &mut place).unwrap();
     place
 }
 
 /// The place of a cell in a row of one clustering component.
-fn cell(f: &Family, row: &[u8], name: &[u8]) -> Vec<u8> {
+fn cell(f: &StoreFamily, row: &[u8], name: &[u8]) -> Vec<u8> {
     let mut place = vec![];
     f.layout().put_cell(&[row], name, &mut place).unwrap();
     place
 }
 
-fn row(f: &Family, row: &[u8]) -> Vec<u8> {
+fn row(f: &StoreFamily, row: &[u8]) -> Vec<u8> {
     let mut place = vec![];
     f.layout().put_row(&[row], &mut place).unwrap();
     place

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use firn_kv::Durability;
 use firn_wide::Type;
-use firn_wide::internals::cell::{Cell, State};
-use firn_wide::internals::store::{Body, Family, Mutation, Partitions, Reader, Slice, Store};
+use firn_wide::internals::cell::{Cell, CellState};
+use firn_wide::internals::store::{
+    Body, CellStore, Mutation, Partitions, Slice, SliceReader, StoreFamily,
+};
 
 use firn_testkit::rng::Rng;
 
@@ -90,17 +92,17 @@ impl Oracle {
 }
 
 /// The operation as a mutation.
-pub fn mutate(m: &mut Mutation, f: &Family, s: &Step) {
+pub fn mutate(m: &mut Mutation, f: &StoreFamily, s: &Step) {
     match &s.what {
         Do::Cell(place, Held::Live(v)) => m.put(f, place, s.timestamp, v),
         Do::Cell(place, Held::Expiring(value, ttl, expires)) => {
-            let state = State::Expiring { value, ttl: *ttl, expires: *expires };
+            let state = CellState::Expiring { value, ttl: *ttl, expires: *expires };
             m.put_cell(f, place, Cell { timestamp: s.timestamp, state })
         }
         Do::Cell(place, Held::Tombstone(deleted)) => m.put_cell(
             f,
             place,
-            Cell { timestamp: s.timestamp, state: State::Tombstone { deleted: *deleted } },
+            Cell { timestamp: s.timestamp, state: CellState::Tombstone { deleted: *deleted } },
         ),
         Do::Partition => m.delete_partition(f, s.timestamp),
         Do::Row(row) => m.delete_row(f, row, s.timestamp),
@@ -110,7 +112,7 @@ pub fn mutate(m: &mut Mutation, f: &Family, s: &Step) {
 }
 
 /// Writes some steps in one call.
-pub fn apply(store: &Store, f: &Family, steps: &[Step]) {
+pub fn apply(store: &CellStore, f: &StoreFamily, steps: &[Step]) {
     let mutations: Vec<Mutation> = steps
         .iter()
         .map(|s| {
@@ -122,7 +124,7 @@ pub fn apply(store: &Store, f: &Family, steps: &[Step]) {
     store.apply(&mutations, Durability::Process).unwrap();
 }
 
-pub fn place_in(f: &Family, rng: &mut Rng) -> Vec<u8> {
+pub fn place_in(f: &StoreFamily, rng: &mut Rng) -> Vec<u8> {
     let mut place = vec![];
     let name = [0, rng.below(3) as u8];
     if rng.one_in(6) {
@@ -139,7 +141,7 @@ pub fn place_in(f: &Family, rng: &mut Rng) -> Vec<u8> {
 }
 
 /// A random operation on a table with one clustering component.
-pub fn step(f: &Family, rng: &mut Rng, timestamp: i64, now: i64, value_len: usize) -> Step {
+pub fn step(f: &StoreFamily, rng: &mut Rng, timestamp: i64, now: i64, value_len: usize) -> Step {
     let row = [rng.below(5) as u8];
     let value = |rng: &mut Rng| {
         let mut v = vec![b'a' + rng.below(3) as u8];
@@ -175,7 +177,7 @@ pub fn step(f: &Family, rng: &mut Rng, timestamp: i64, now: i64, value_len: usiz
 }
 
 /// What is left of a reader's partition.
-pub fn drain(reader: &mut Reader) -> Vec<Shown> {
+pub fn drain(reader: &mut SliceReader) -> Vec<Shown> {
     let mut out = vec![];
     while let Some(item) = reader.next().unwrap() {
         let Body::Cell(cell) = item.body else { panic!("{item:?}") };
@@ -186,18 +188,18 @@ pub fn drain(reader: &mut Reader) -> Vec<Shown> {
     out
 }
 
-fn row_of(f: &Family, place: &[u8]) -> Vec<u8> {
+fn row_of(f: &StoreFamily, place: &[u8]) -> Vec<u8> {
     let n = if place[0] == 0x30 { 1 } else { f.layout().row_len(place).unwrap() };
     place[..n].to_vec()
 }
 
-fn rows_of(f: &Family, cells: &[Shown]) -> Vec<Vec<u8>> {
+fn rows_of(f: &StoreFamily, cells: &[Shown]) -> Vec<Vec<u8>> {
     let mut rows: Vec<Vec<u8>> = cells.iter().map(|(p, ..)| row_of(f, p)).collect();
     rows.dedup();
     rows
 }
 
-fn slice_in(f: &Family, rng: &mut Rng) -> Slice {
+fn slice_in(f: &StoreFamily, rng: &mut Rng) -> Slice {
     let bound = |rng: &mut Rng| match rng.below(4) {
         0 => vec![],
         1 => {
@@ -212,8 +214,8 @@ fn slice_in(f: &Family, rng: &mut Rng) -> Slice {
 }
 
 fn check_slice(
-    reads: &dyn Fn(u8, &Slice) -> Reader,
-    f: &Family,
+    reads: &dyn Fn(u8, &Slice) -> SliceReader,
+    f: &StoreFamily,
     key: u8,
     want: &[Shown],
     slice: &Slice,
@@ -239,7 +241,7 @@ fn check_slice(
 }
 
 /// Compares everything that can be read with the oracle.
-pub fn check(store: &Store, f: &Family, oracle: &Oracle, rng: &mut Rng, now: i64) {
+pub fn check(store: &CellStore, f: &StoreFamily, oracle: &Oracle, rng: &mut Rng, now: i64) {
     assert_eq!(store.now(), now);
     let view = store.view();
     let by_view = rng.one_in(2);

@@ -10,7 +10,9 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::Type;
-use firn_wide::internals::store::{Family, FamilySpec, IndexPart, IndexSpec, Mutation, Store};
+use firn_wide::internals::store::{
+    CellStore, FamilySpec, IndexPart, IndexSpec, Mutation, StoreFamily,
+};
 
 use super::oracle::{Oracle, Step, mutate, step};
 use super::{cell, open, row, spec, table};
@@ -58,7 +60,12 @@ fn tuple(key: &[u8], value: &[u8]) -> Vec<u8> {
 type Found = (Vec<u8>, Vec<u8>, Vec<u8>);
 
 /// What an index has to find: every value that is there, and the rows with it in order.
-fn wanted(f: &Family, oracle: &Oracle, index: &IndexSpec, now: i64) -> BTreeSet<(Vec<u8>, Found)> {
+fn wanted(
+    f: &StoreFamily,
+    oracle: &Oracle,
+    index: &IndexSpec,
+    now: i64,
+) -> BTreeSet<(Vec<u8>, Found)> {
     let mut out = BTreeSet::new();
     for key in 0..3u8 {
         let mut partition = vec![];
@@ -97,8 +104,8 @@ fn wanted(f: &Family, oracle: &Oracle, index: &IndexSpec, now: i64) -> BTreeSet<
 }
 
 fn find(
-    store: &Store,
-    f: &Family,
+    store: &CellStore,
+    f: &StoreFamily,
     index: u32,
     value: &[u8],
     from: Option<&[u8]>,
@@ -120,7 +127,7 @@ fn find(
 }
 
 /// Compares all indexes with the oracle. How many rows they found.
-fn check(store: &Store, f: &Family, oracle: &Oracle, now: i64) -> usize {
+fn check(store: &CellStore, f: &StoreFamily, oracle: &Oracle, now: i64) -> usize {
     let mut count = 0;
     for index in indexes() {
         let wanted = wanted(f, oracle, &index, now);
@@ -158,7 +165,7 @@ fn check(store: &Store, f: &Family, oracle: &Oracle, now: i64) -> usize {
     count
 }
 
-fn write(store: &Store, f: &Family, steps: &[Step]) {
+fn write(store: &CellStore, f: &StoreFamily, steps: &[Step]) {
     let mutation = |s: &Step| {
         let mut m = Mutation::new(&key_of(s.key));
         mutate(&mut m, f, s);
@@ -253,12 +260,12 @@ fn an_index_over_elements_is_built_while_others_write() {
     assert!(check(&store, &f, &oracle, second) > 0);
 }
 
-fn entries(store: &Store, index: u32) -> usize {
+fn entries(store: &CellStore, index: u32) -> usize {
     store.db().existing_tree(&format!("ix-{index}")).unwrap().iter().count()
 }
 
 /// The place of an element of column 2.
-fn element(f: &Family, r: u8, path: &[u8]) -> Vec<u8> {
+fn element(f: &StoreFamily, r: u8, path: &[u8]) -> Vec<u8> {
     let mut place = cell(f, &[r], &[0, 2]);
     f.layout().put_path(&Type::Bytes, path, &mut place).unwrap();
     place

@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use firn_kv::Durability;
 use firn_kv::MemEnv;
-use firn_wide::internals::store::{Family, Mutation, Store};
+use firn_wide::internals::store::{CellStore, Mutation, StoreFamily};
 use firn_wide::{Blocker, Grace, PurgeReport};
 
 use super::{column, open, spec, standard};
 
 const GRACE: i64 = 864_000;
 
-fn write(store: &Store, f: &Family, key: &[u8], change: impl FnOnce(&mut Mutation)) {
+fn write(store: &CellStore, f: &StoreFamily, key: &[u8], change: impl FnOnce(&mut Mutation)) {
     let mut m = Mutation::new(key);
     change(&mut m);
     store.apply(&[m], Durability::Process).unwrap();
     f.tree().flush().unwrap();
 }
 
-fn report(store: &Store, f: &Family) -> PurgeReport {
+fn report(store: &CellStore, f: &StoreFamily) -> PurgeReport {
     store.purge_report(f, GRACE).unwrap()
 }
 

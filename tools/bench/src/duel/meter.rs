@@ -3,7 +3,7 @@
 //! Invariant: a ratio is the median over rounds of the one's time by the other's in the same round;
 //! who comes first alternates.
 
-use firn_tools::io::Watch;
+use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Progress};
 
 /// Two ways, measured.
@@ -18,7 +18,7 @@ pub struct Duel {
 }
 
 /// The rounds of two ways.
-pub struct Meter {
+pub struct DuelMeter {
     progress: Progress,
     each: u64,
     ours: Vec<f64>,
@@ -30,10 +30,10 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-impl Meter {
+impl DuelMeter {
     /// For `rounds` rounds of `each` operations each way.
-    pub fn new(what: &str, rounds: u64, each: u64) -> Meter {
-        Meter {
+    pub fn new(what: &str, rounds: u64, each: u64) -> DuelMeter {
+        DuelMeter {
             progress: Progress::operations(what, Some(rounds * each)),
             each,
             ours: vec![],
@@ -42,7 +42,7 @@ impl Meter {
     }
 
     fn time(&self, work: impl FnOnce() -> Done) -> Done<f64> {
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         work()?;
         Ok(watch.nanos() as f64 / self.each as f64)
     }

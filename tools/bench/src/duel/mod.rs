@@ -1,11 +1,11 @@
-//! Two ways of doing the same, measured by turns: [`Meter`] times, [`Report`] prints. The benches
-//! of the models above the engine use it.
+//! Two ways of doing the same, measured by turns: [`DuelMeter`] times, [`DuelReport`] prints. The
+//! benches of the models above the engine use it.
 
 mod meter;
 mod report;
 
-pub use meter::Meter;
-pub use report::Report;
+pub use meter::DuelMeter;
+pub use report::DuelReport;
 
 /// Operations of a round, and rounds of reads, where nothing speaks for other numbers.
 pub const EACH: u64 = 500;

@@ -10,7 +10,7 @@ use firn_tools::io::stdout;
 use firn_tools::output::{Done, nanos, print_table, row, table};
 
 /// One measurement.
-pub struct Line {
+pub struct DuelLine {
     /// What was done.
     pub what: String,
     /// What it is held against.
@@ -23,14 +23,14 @@ pub struct Line {
 
 /// All of them, and what else was seen.
 #[derive(Default)]
-pub struct Report {
+pub struct DuelReport {
     /// In the order of measuring.
-    pub lines: Vec<Line>,
+    pub lines: Vec<DuelLine>,
     /// In words.
     pub notes: Vec<String>,
 }
 
-impl Report {
+impl DuelReport {
     /// Takes a measurement in.
     pub fn add(
         &mut self,
@@ -39,7 +39,7 @@ impl Report {
         duel: Duel,
         aim: Option<f64>,
     ) {
-        self.lines.push(Line { what: what.into(), beside, duel, aim });
+        self.lines.push(DuelLine { what: what.into(), beside, duel, aim });
     }
 
     /// Prints it all: what was measured of which model.
@@ -81,7 +81,7 @@ impl Report {
     }
 
     fn as_json(&self, model: &str, options: Value) -> Value {
-        let line = |l: &Line| {
+        let line = |l: &DuelLine| {
             json!({
                 "operation": l.what, "ns": l.duel.ours, "beside": l.beside, "beside_ns": l.duel.beside,
                 "ratio": l.duel.ratio, "aim": l.aim, "good": l.aim.map(|a| l.duel.ratio <= a),

@@ -19,8 +19,8 @@ use serde_json::json;
 
 use super::ModelBenchArgs;
 use firn_bench::Setting;
-use firn_bench::duel::{EACH, Meter, NOISE, ROUNDS, Report, scattered};
-use firn_tools::io::Watch;
+use firn_bench::duel::{DuelMeter, DuelReport, EACH, NOISE, ROUNDS, scattered};
+use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Failure, bytes, count, nanos};
 
 /// Rows below which there is nothing to measure.
@@ -42,7 +42,7 @@ fn refused(e: impl std::fmt::Display) -> Failure {
     Failure::new(e.to_string())
 }
 
-struct Bench {
+struct CqlBench {
     rows: u64,
     session: Session,
     keyspace: Keyspace,
@@ -58,8 +58,8 @@ fn any(n: u64, below: u64) -> u64 {
     scattered(n) % below.max(1)
 }
 
-impl Bench {
-    fn open(dir: &Path, args: &ModelBenchArgs) -> Done<Bench> {
+impl CqlBench {
+    fn open(dir: &Path, args: &ModelBenchArgs) -> Done<CqlBench> {
         let memory_budget = usize::try_from(args.engine.budget).unwrap_or(usize::MAX);
         let db = DbOptions {
             memory_budget,
@@ -81,7 +81,7 @@ impl Bench {
         ] {
             session.execute(definition, ()).map_err(refused)?;
         }
-        Ok(Bench { rows: args.rows, session, keyspace })
+        Ok(CqlBench { rows: args.rows, session, keyspace })
     }
 
     fn prepare(&self, statement: &str) -> Done<Prepared> {
@@ -113,9 +113,9 @@ impl Bench {
         self.keyspace.batch_mutate(&[row]).map_err(refused)
     }
 
-    fn inserts(&self, report: &mut Report) -> Done {
+    fn inserts(&self, report: &mut DuelReport) -> Done {
         let statement = self.prepare(INSERT)?;
-        let mut meter = Meter::new("INSERT rows", self.rows.div_ceil(EACH), EACH);
+        let mut meter = DuelMeter::new("INSERT rows", self.rows.div_ceil(EACH), EACH);
         for from in (0..self.rows).step_by(EACH as usize) {
             let all = from..self.rows.min(from + EACH);
             meter.round(
@@ -132,10 +132,10 @@ impl Bench {
         Ok(self.session.engine().store().db().wait_idle()?)
     }
 
-    fn selects(&self, state: &str, seed: u64, report: &mut Report) -> Done {
+    fn selects(&self, state: &str, seed: u64, report: &mut DuelReport) -> Done {
         let statement = self.prepare(SELECT)?;
         let (parent, all, how) = (ColumnParent::new("Rows"), SlicePredicate::all(), Run::default());
-        let mut meter = Meter::new("SELECT rows", ROUNDS, EACH);
+        let mut meter = DuelMeter::new("SELECT rows", ROUNDS, EACH);
         for round in 0..ROUNDS {
             let rows: Vec<u64> =
                 (0..EACH).map(|i| any(seed + round * EACH + i, self.rows)).collect();
@@ -168,9 +168,9 @@ impl Bench {
     }
 
     /// Statements as texts, which are found in the cache by their bytes.
-    fn texts(&self, report: &mut Report) -> Done {
+    fn texts(&self, report: &mut DuelReport) -> Done {
         let (statement, how) = (self.prepare(SELECT)?, Run::default());
-        let mut meter = Meter::new("SELECT rows by text", ROUNDS, EACH);
+        let mut meter = DuelMeter::new("SELECT rows by text", ROUNDS, EACH);
         for round in 0..ROUNDS {
             let rows: Vec<u64> =
                 (0..EACH).map(|i| any((1 << 40) + round * EACH + i, self.rows)).collect();
@@ -183,7 +183,7 @@ impl Bench {
             )?;
         }
         report.add("execute() of the text", "prepared", meter.done(), None);
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         let rounds = 100_000u64;
         for _ in 0..rounds {
             parse(INSERT).map_err(refused)?;
@@ -196,7 +196,7 @@ impl Bench {
     }
 
     /// One element more, of a large collection and of small ones.
-    fn elements(&self, report: &mut Report) -> Done {
+    fn elements(&self, report: &mut DuelReport) -> Done {
         let how = Run::default();
         let run = |s: &Prepared, v: i32, id: i32, is_set: bool| -> Done {
             let done = match is_set {
@@ -208,7 +208,7 @@ impl Bench {
         for (table, is_set) in [("sets", true), ("lists", false)] {
             let add = self.prepare(&format!("UPDATE bench.{table} SET v = v + ? WHERE id = ?"))?;
             (0..ELEMENTS).try_for_each(|v| run(&add, v as i32, 0, is_set))?;
-            let mut meter = Meter::new("add elements", ROUNDS, EACH);
+            let mut meter = DuelMeter::new("add elements", ROUNDS, EACH);
             for round in 0..ROUNDS {
                 let new = (0..EACH).map(|i| (ELEMENTS + round * EACH + i) as i32);
                 meter.round(
@@ -223,10 +223,10 @@ impl Bench {
     }
 
     /// All rows, page by page, with a condition and without.
-    fn scans(&self, report: &mut Report) -> Done {
+    fn scans(&self, report: &mut DuelReport) -> Done {
         let filtered = self.prepare("SELECT id FROM bench.rows WHERE n = 7 ALLOW FILTERING")?;
         let all = self.prepare("SELECT id FROM bench.rows")?;
-        let mut meter = Meter::new("scan", 3, self.rows);
+        let mut meter = DuelMeter::new("scan", 3, self.rows);
         let matching = (self.rows + 992) / 1000;
         let pages = |statement: &Prepared, rows: u64| -> Done {
             let (mut how, mut found) = (Run { page_size: Some(PAGE), ..Run::default() }, 0);
@@ -276,8 +276,8 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
         return Err(Failure::new(format!("--rows must be {LEAST_ROWS} at least")));
     }
     setting.make_room(&setting.store.db)?;
-    let mut report = Report::default();
-    let bench = Bench::open(&setting.store.db, args)?;
+    let mut report = DuelReport::default();
+    let bench = CqlBench::open(&setting.store.db, args)?;
     firn_bench::mark(&setting.store.db)?;
     bench.inserts(&mut report)?;
     bench.selects("as loaded", 0, &mut report)?;

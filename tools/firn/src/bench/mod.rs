@@ -37,7 +37,7 @@ pub struct ModelBenchArgs {
     engine: BenchArgs,
     /// What is measured: the engine itself, columns and rows on it, or CQL on those
     #[arg(long, value_enum, default_value = "kv", value_name = "MODEL")]
-    model: Model,
+    model: BenchModel,
     /// Rows: of 10 columns of 100 bytes (--model wide), of 4 columns (--model cql)
     #[arg(long, value_name = "ROWS", default_value = "100k", value_parser = parse_count)]
     rows: u64,
@@ -47,7 +47,7 @@ pub struct ModelBenchArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Model {
+enum BenchModel {
     /// Keys and values
     Kv,
     /// Rows of columns
@@ -65,17 +65,17 @@ struct ModelBench {
     run: fn(&Setting<'_>, &ModelBenchArgs) -> Done,
 }
 
-impl Model {
+impl BenchModel {
     /// The model's bench; the engine's are `firn-bench`'s, each with options of its own.
     fn bench(self) -> Option<ModelBench> {
         match self {
-            Model::Kv => None,
-            Model::Wide => Some(ModelBench {
+            BenchModel::Kv => None,
+            BenchModel::Wide => Some(ModelBench {
                 name: "--model wide",
                 takes: &["rows", "columns", "budget", "durability", "seed"],
                 run: wide::run,
             }),
-            Model::Cql => Some(ModelBench {
+            BenchModel::Cql => Some(ModelBench {
                 name: "--model cql",
                 takes: &["rows", "budget", "durability"],
                 run: cql::run,

@@ -8,7 +8,7 @@ use super::copy::Copy;
 
 /// A command that is no CQL.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Command {
+pub enum ShellCommand {
     /// What there is to say about a topic, or which topics there are.
     Help(Option<String>),
     /// Runs the statements of a file.
@@ -39,15 +39,15 @@ pub enum Paging {
 }
 
 /// The words and texts of a command, quotes taken off.
-pub struct Words<'a> {
+pub struct CommandWords<'a> {
     text: &'a str,
     lexer: Lexer<'a>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> CommandWords<'a> {
     /// Of a command.
-    pub fn new(text: &'a str) -> Words<'a> {
-        Words { text, lexer: Lexer::new(text, 0) }
+    pub fn new(text: &'a str) -> CommandWords<'a> {
+        CommandWords { text, lexer: Lexer::new(text, 0) }
     }
 
     /// The next one as it stands there, and whether it was quoted. `None` at the end.
@@ -65,7 +65,7 @@ impl<'a> Words<'a> {
 
     /// The next one without taking it.
     pub fn peek(&self) -> Option<(String, bool)> {
-        Words { text: self.text, lexer: self.lexer }.next()
+        CommandWords { text: self.text, lexer: self.lexer }.next()
     }
 
     /// Takes the next one if it is this word.
@@ -79,7 +79,10 @@ impl<'a> Words<'a> {
 }
 
 /// What follows must be nothing.
-fn only(command: Command, words: &mut Words<'_>) -> Result<Option<Command>, String> {
+fn only(
+    command: ShellCommand,
+    words: &mut CommandWords<'_>,
+) -> Result<Option<ShellCommand>, String> {
     match words.next() {
         None => Ok(Some(command)),
         Some((extra, _)) => Err(format!("nothing is known to follow here, but '{extra}' does")),
@@ -90,26 +93,26 @@ fn only(command: Command, words: &mut Words<'_>) -> Result<Option<Command>, Stri
 ///
 /// # Errors
 /// What is wrong with a command.
-pub fn parse(text: &str) -> Result<Option<Command>, String> {
-    let mut words = Words::new(text);
+pub fn parse(text: &str) -> Result<Option<ShellCommand>, String> {
+    let mut words = CommandWords::new(text);
     let Some((first, false)) = words.next() else { return Ok(None) };
     let command = match &*first.to_ascii_uppercase() {
         "HELP" | "?" => {
             let topic: Vec<String> = std::iter::from_fn(|| words.next()).map(|w| w.0).collect();
-            return Ok(Some(Command::Help((!topic.is_empty()).then(|| topic.join(" ")))));
+            return Ok(Some(ShellCommand::Help((!topic.is_empty()).then(|| topic.join(" ")))));
         }
         "SOURCE" => match words.next() {
-            Some((file, true)) => Command::Source(file.into()),
+            Some((file, true)) => ShellCommand::Source(file.into()),
             _ => {
                 return Err("SOURCE takes the name of a file in quotes: SOURCE 'schema.cql'".into());
             }
         },
-        "COPY" => Command::Copy(Box::new(Copy::parse(&mut words)?)),
-        "EXPAND" => Command::Expand(match words.next() {
+        "COPY" => ShellCommand::Copy(Box::new(Copy::parse(&mut words)?)),
+        "EXPAND" => ShellCommand::Expand(match words.next() {
             None => None,
             Some((word, _)) => Some(on_or_off(&word).ok_or("EXPAND is ON or OFF")?),
         }),
-        "PAGING" => Command::Paging(match words.next() {
+        "PAGING" => ShellCommand::Paging(match words.next() {
             None => None,
             Some((word, _)) => match (on_or_off(&word), word.parse()) {
                 (Some(on), _) => Some(Paging::On(on)),
@@ -117,11 +120,11 @@ pub fn parse(text: &str) -> Result<Option<Command>, String> {
                 _ => return Err("PAGING is ON, OFF or how many rows a page has".into()),
             },
         }),
-        "SHOW" if words.eat("VERSION") => Command::ShowVersion,
+        "SHOW" if words.eat("VERSION") => ShellCommand::ShowVersion,
         "SHOW" => return Err("SHOW knows VERSION".into()),
-        "CLEAR" | "CLS" => Command::Clear,
-        "EXIT" | "QUIT" => Command::Exit,
-        "CONSISTENCY" => Command::Consistency(words.next().map(|w| w.0.to_ascii_uppercase())),
+        "CLEAR" | "CLS" => ShellCommand::Clear,
+        "EXIT" | "QUIT" => ShellCommand::Exit,
+        "CONSISTENCY" => ShellCommand::Consistency(words.next().map(|w| w.0.to_ascii_uppercase())),
         _ => return Ok(None),
     };
     only(command, &mut words)
@@ -129,7 +132,7 @@ pub fn parse(text: &str) -> Result<Option<Command>, String> {
 
 /// Whether a statement makes a keyspace.
 pub fn makes_keyspace(text: &str) -> bool {
-    let mut words = Words::new(text);
+    let mut words = CommandWords::new(text);
     words.eat("CREATE") && (words.eat("KEYSPACE") || words.eat("SCHEMA"))
 }
 
@@ -149,14 +152,14 @@ mod tests {
     fn commands_are_told_from_statements() {
         assert_eq!(
             parse("help create table"),
-            Ok(Some(Command::Help(Some("create table".into()))))
+            Ok(Some(ShellCommand::Help(Some("create table".into()))))
         );
-        assert_eq!(parse("SOURCE 'a''b.cql'"), Ok(Some(Command::Source("a'b.cql".into()))));
-        assert_eq!(parse("paging 50"), Ok(Some(Command::Paging(Some(Paging::Rows(50))))));
-        assert_eq!(parse("Expand on"), Ok(Some(Command::Expand(Some(true)))));
+        assert_eq!(parse("SOURCE 'a''b.cql'"), Ok(Some(ShellCommand::Source("a'b.cql".into()))));
+        assert_eq!(parse("paging 50"), Ok(Some(ShellCommand::Paging(Some(Paging::Rows(50))))));
+        assert_eq!(parse("Expand on"), Ok(Some(ShellCommand::Expand(Some(true)))));
         assert_eq!(
             (parse("consistency"), parse("exit")),
-            (Ok(Some(Command::Consistency(None))), Ok(Some(Command::Exit)))
+            (Ok(Some(ShellCommand::Consistency(None))), Ok(Some(ShellCommand::Exit)))
         );
         assert_eq!(
             (parse("SELECT * FROM t"), parse("'help'"), parse("")),

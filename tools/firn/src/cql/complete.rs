@@ -1,8 +1,8 @@
 //! Completion: what could stand at the cursor. It asks the parser what it would take there, so it
 //! knows the whole language.
 
-use firn_cql::internals::catalog::{Keyspace, Table};
-use firn_cql::internals::syntax::lexer::{Bad, Lexer, Tok, Token};
+use firn_cql::internals::catalog::{KeyspaceEntry, TableSchema};
+use firn_cql::internals::syntax::lexer::{Bad, CqlToken, Lexer, Tok};
 use firn_cql::internals::syntax::{parse, quote_type_if_needed};
 use firn_cql::{Script, Session, quote_if_needed};
 
@@ -67,13 +67,13 @@ pub fn complete(before: &str, session: &Session) -> (usize, Vec<String>) {
     (from + start, found)
 }
 
-fn tokens(text: &str) -> Vec<Token> {
+fn tokens(text: &str) -> Vec<CqlToken> {
     let mut lexer = Lexer::new(text, 0);
     std::iter::from_fn(|| Some(lexer.next_token()).filter(|t| t.kind != Tok::End)).collect()
 }
 
 /// The name that a token is.
-fn name_of(text: &str, token: &Token) -> String {
+fn name_of(text: &str, token: &CqlToken) -> String {
     let raw = &text[token.start as usize..token.end as usize];
     match token.kind {
         Tok::Quoted => raw[1..raw.len() - 1].replace("\"\"", "\""),
@@ -83,7 +83,7 @@ fn name_of(text: &str, token: &Token) -> String {
 
 /// Adds what can be described. Any name could follow there, so the parser expects nothing in
 /// particular.
-fn described(text: &str, tokens: &[Token], session: &Session, out: &mut Vec<String>) {
+fn described(text: &str, tokens: &[CqlToken], session: &Session, out: &mut Vec<String>) {
     let words: Vec<String> = tokens.iter().map(|t| name_of(text, t)).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let ["describe" | "desc", rest @ ..] = &words[..] else { return };
@@ -103,7 +103,13 @@ fn described(text: &str, tokens: &[Token], session: &Session, out: &mut Vec<Stri
 }
 
 /// Adds what one of the things that the parser expects can be.
-fn candidates(what: &str, text: &str, tokens: &[Token], session: &Session, out: &mut Vec<String>) {
+fn candidates(
+    what: &str,
+    text: &str,
+    tokens: &[CqlToken],
+    session: &Session,
+    out: &mut Vec<String>,
+) {
     let catalog = session.engine().catalog();
     let current = session.keyspace();
     let quoted = |name: &String| quote_if_needed(name).into_owned();
@@ -128,15 +134,15 @@ fn candidates(what: &str, text: &str, tokens: &[Token], session: &Session, out: 
         },
         "a column" | "something to select" => {
             let named: Vec<String> = tokens.iter().map(|t| name_of(text, t)).collect();
-            let all: Vec<&Table> =
+            let all: Vec<&TableSchema> =
                 catalog.keyspaces().flat_map(|k| k.tables()).map(|t| &**t).collect();
-            let mut tables: Vec<&Table> =
+            let mut tables: Vec<&TableSchema> =
                 all.into_iter().filter(|t| named.contains(&t.name)).collect();
             if tables.is_empty() {
                 tables.extend(
                     chosen()
                         .into_iter()
-                        .flat_map(|k: &std::sync::Arc<Keyspace>| k.tables())
+                        .flat_map(|k: &std::sync::Arc<KeyspaceEntry>| k.tables())
                         .map(|t| &**t),
                 );
             }

@@ -14,17 +14,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use csv::{ByteRecord, QuoteStyle, ReaderBuilder, WriterBuilder};
-use firn_cql::internals::catalog::Table;
+use firn_cql::internals::catalog::TableSchema;
 use firn_cql::internals::values::{from_json, from_plain, plain};
 use firn_cql::{Bound, Prepared, Run, Session, quote_if_needed};
-use firn_tools::io::{self, Input, Watch};
+use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_wide::Type;
 
-use super::command::Words;
+use super::command::CommandWords;
 use crate::fields::{FieldReader, Fields};
 use crate::interrupt;
-use crate::record::{Format, Trouble};
+use crate::record::{Format, RecordTrouble};
 
 /// Rows that are asked for at once.
 const PAGE: usize = 1000;
@@ -40,11 +40,11 @@ pub struct Copy {
     is_into_table: bool,
     /// `None`: standard input or output.
     file: Option<PathBuf>,
-    how: How,
+    how: CopyMode,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct How {
+struct CopyMode {
     header: bool,
     delimiter: u8,
     quote: u8,
@@ -56,9 +56,9 @@ struct How {
     format: Format,
 }
 
-impl Default for How {
-    fn default() -> How {
-        How {
+impl Default for CopyMode {
+    fn default() -> CopyMode {
+        CopyMode {
             header: false,
             delimiter: b',',
             quote: b'"',
@@ -83,7 +83,7 @@ fn name(word: Option<(String, bool)>) -> Result<String, String> {
     }
 }
 
-impl How {
+impl CopyMode {
     fn set(&mut self, option: &str, value: &str) -> Result<(), String> {
         let sign = || match value.as_bytes() {
             [b'\\', b't'] => Ok(b'\t'),
@@ -140,7 +140,7 @@ impl How {
 
 impl Copy {
     /// The command whose words follow `COPY`.
-    pub fn parse(words: &mut Words<'_>) -> Result<Copy, String> {
+    pub fn parse(words: &mut CommandWords<'_>) -> Result<Copy, String> {
         let (mut keyspace, mut table) = (None, name(words.next())?);
         if words.eat(".") {
             keyspace = Some(std::mem::replace(&mut table, name(words.next())?));
@@ -171,7 +171,7 @@ impl Copy {
             }
             _ => return Err("the name of a file in quotes was expected, or STDIN or STDOUT".into()),
         };
-        let mut how = How::default();
+        let mut how = CopyMode::default();
         if words.eat("WITH") {
             loop {
                 let option = words.next().map(|w| w.0.to_ascii_uppercase()).unwrap_or_default();
@@ -190,7 +190,7 @@ impl Copy {
         Ok(Copy { keyspace, table, columns, is_into_table, file, how })
     }
 
-    fn table(&self, session: &Session) -> Done<Arc<Table>> {
+    fn table(&self, session: &Session) -> Done<Arc<TableSchema>> {
         let catalog = session.engine().fresh_catalog().map_err(|e| Failure::new(e.to_string()))?;
         let current = session.keyspace();
         let keyspace = self.keyspace.as_deref().or(current.as_deref());
@@ -207,7 +207,7 @@ impl Copy {
     }
 
     /// The columns by their names.
-    fn types(&self, table: &Table, names: &[String]) -> Done<Vec<Type>> {
+    fn types(&self, table: &TableSchema, names: &[String]) -> Done<Vec<Type>> {
         let each = |name: &String| {
             let missing = || Failure::new(format!("there is no column {name} in {}", table.name));
             table.column(name).map(|c| c.of.of.clone()).ok_or_else(missing)
@@ -225,7 +225,7 @@ impl Copy {
         }
     }
 
-    fn write(&self, session: &Session, table: &Table, out: &mut dyn Write) -> Done {
+    fn write(&self, session: &Session, table: &TableSchema, out: &mut dyn Write) -> Done {
         let all = || table.columns().iter().map(|c| c.name.clone()).collect();
         let names: Vec<String> = if self.columns.is_empty() { all() } else { self.columns.clone() };
         let types = self.types(table, &names)?;
@@ -253,7 +253,7 @@ impl Copy {
         if self.how.header {
             writer.write_record(&names).map_err(csv_failure)?;
         }
-        let (watch, progress) = (Watch::start(), Progress::operations("copy", None));
+        let (watch, progress) = (Stopwatch::start(), Progress::operations("copy", None));
         let (mut rows, mut like_null) = (0u64, 0u64);
         let mut how = Run { page_size: Some(PAGE), ..Run::default() };
         loop {
@@ -302,18 +302,18 @@ impl Copy {
         );
     }
 
-    fn read(&self, session: &Session, table: &Table) -> Done {
+    fn read(&self, session: &Session, table: &TableSchema) -> Done {
         let path = self.file.clone().unwrap_or_else(|| PathBuf::from("-"));
         let input = Input::open(&path).map_err(|e| Failure::file("read", &path, &e))?;
         let progress = Progress::bytes("copy", input.len);
         let read = input.counter();
-        let (mut source, names) = Cells::open(self, &path, input, table)?;
+        let (mut source, names) = CopyCells::open(self, &path, input, table)?;
         let types = self.types(table, &names)?;
         let order = marker_order(table, &names);
-        let mut target = Target::new(session, table, &names, self.how.chunk)
+        let mut target = CopyTarget::new(session, table, &names, self.how.chunk)
             .map_err(|e| Failure::new(e.to_string()))?;
-        let watch = Watch::start();
-        let mut rows = Loading { path: &path, progress, read, watch, target: &mut target };
+        let watch = Stopwatch::start();
+        let mut rows = CopyLoading { path: &path, progress, read, watch, target: &mut target };
         let (mut line, mut cells) = (0, vec![None; names.len()]);
         let mut skip = self.how.skip;
         let mut taken = 0;
@@ -379,7 +379,7 @@ fn quoted(names: &[String]) -> String {
     names.iter().map(|n| quote_if_needed(n)).collect::<Vec<_>>().join(", ")
 }
 
-fn place(table: &Table) -> String {
+fn place(table: &TableSchema) -> String {
     format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name))
 }
 
@@ -391,10 +391,10 @@ fn csv_failure(e: csv::Error) -> Failure {
 }
 
 /// What a line of the file is wrong with.
-type Bad = (u64, String);
+type BadRow = (u64, String);
 
 /// The rows of a file, as cells in the order of the columns.
-struct Cells {
+struct CopyCells {
     source: CellSource,
     width: usize,
 }
@@ -410,18 +410,23 @@ enum CellSource {
     },
 }
 
-impl Cells {
+impl CopyCells {
     /// Opens the file; with the names of the columns that its cells are for.
-    fn open(copy: &Copy, path: &Path, input: Input, table: &Table) -> Done<(Cells, Vec<String>)> {
+    fn open(
+        copy: &Copy,
+        path: &Path,
+        input: Input,
+        table: &TableSchema,
+    ) -> Done<(CopyCells, Vec<String>)> {
         let all: Vec<String> = table.columns().iter().map(|c| c.name.clone()).collect();
         let mut names = if copy.columns.is_empty() { all } else { copy.columns.clone() };
         let how = &copy.how;
         if how.format != Format::Csv {
             let trouble = |t| match t {
-                Trouble::Bad { line, why } => {
+                RecordTrouble::Bad { line, why } => {
                     Failure::new(format!("{}:{line}: {why}", path.display()))
                 }
-                Trouble::Io(e) => Failure::file("read", path, &e),
+                RecordTrouble::Io(e) => Failure::file("read", path, &e),
             };
             let reader = FieldReader::new(input, how.format, true, false).map_err(trouble)?;
             let (fields, left_out) = (Fields::default(), BTreeSet::new());
@@ -431,7 +436,7 @@ impl Cells {
                 names: names.clone(),
                 left_out,
             };
-            return Ok((Cells { source, width: names.len() }, names));
+            return Ok((CopyCells { source, width: names.len() }, names));
         }
         let mut builder = ReaderBuilder::new();
         builder.has_headers(how.header).flexible(true).delimiter(how.delimiter).quote(how.quote);
@@ -452,11 +457,11 @@ impl Cells {
             }
         }
         let source = CellSource::Csv(Box::new(reader), ByteRecord::new());
-        Ok((Cells { source, width: names.len() }, names))
+        Ok((CopyCells { source, width: names.len() }, names))
     }
 
     /// The next row's line and cells; `false` at the end.
-    fn next(&mut self, line: &mut u64, cells: &mut [Option<Vec<u8>>]) -> Result<bool, Bad> {
+    fn next(&mut self, line: &mut u64, cells: &mut [Option<Vec<u8>>]) -> Result<bool, BadRow> {
         match &mut self.source {
             CellSource::Csv(reader, record) => {
                 let good = reader
@@ -478,8 +483,8 @@ impl Cells {
             }
             CellSource::Named { reader, fields, names, left_out } => {
                 let good = reader.next(fields).map_err(|t| match t {
-                    Trouble::Bad { line, why } => (line, why),
-                    Trouble::Io(e) => (0, e.to_string()),
+                    RecordTrouble::Bad { line, why } => (line, why),
+                    RecordTrouble::Io(e) => (0, e.to_string()),
                 })?;
                 *line = fields.line;
                 cells.fill(None);
@@ -513,7 +518,7 @@ fn is_field(column: &str, field: &[u8]) -> bool {
 }
 
 /// Rows on their way into a table, in batches.
-struct Target<'a> {
+struct CopyTarget<'a> {
     session: &'a Session,
     one: Prepared,
     batch: Prepared,
@@ -526,7 +531,7 @@ struct Target<'a> {
 
 /// The columns in the order of the markers of the statement that writes a row: counters are before
 /// the key.
-fn marker_order(table: &Table, names: &[String]) -> Vec<usize> {
+fn marker_order(table: &TableSchema, names: &[String]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..names.len()).collect();
     if table.is_counter() {
         order.sort_by_key(|&i| is_key(table, &names[i]));
@@ -534,12 +539,12 @@ fn marker_order(table: &Table, names: &[String]) -> Vec<usize> {
     order
 }
 
-fn is_key(table: &Table, name: &str) -> bool {
-    table.column(name).is_some_and(firn_cql::internals::catalog::Column::is_primary_key)
+fn is_key(table: &TableSchema, name: &str) -> bool {
+    table.column(name).is_some_and(firn_cql::internals::catalog::TableColumn::is_primary_key)
 }
 
 /// The statement that writes a row, and what opens a batch of such.
-fn row_statement(table: &Table, names: &[String]) -> (String, &'static str) {
+fn row_statement(table: &TableSchema, names: &[String]) -> (String, &'static str) {
     if !table.is_counter() {
         let markers = vec!["?"; names.len()].join(", ");
         return (
@@ -558,13 +563,13 @@ fn row_statement(table: &Table, names: &[String]) -> (String, &'static str) {
     )
 }
 
-impl Target<'_> {
+impl CopyTarget<'_> {
     fn new<'a>(
         session: &'a Session,
-        table: &Table,
+        table: &TableSchema,
         names: &[String],
         chunk: usize,
-    ) -> firn_cql::Result<Target<'a>> {
+    ) -> firn_cql::Result<CopyTarget<'a>> {
         let (statement, kind) = row_statement(table, names);
         let chunk = chunk.min(MARKERS / names.len().max(1)).max(1);
         let one = session.prepare(&statement)?;
@@ -573,12 +578,12 @@ impl Target<'_> {
             format!("{statement}; ").repeat(chunk)
         ))?;
         let (cells, lines) = (vec![], vec![]);
-        Ok(Target { session, one, batch, chunk, width: names.len(), cells, lines, written: 0 })
+        Ok(CopyTarget { session, one, batch, chunk, width: names.len(), cells, lines, written: 0 })
     }
 
     /// Writes what is waiting. Of a batch that is refused, rows are written one by one up to the
     /// one to blame.
-    fn flush(&mut self) -> Result<(), Bad> {
+    fn flush(&mut self) -> Result<(), BadRow> {
         let (cells, lines) = (std::mem::take(&mut self.cells), std::mem::take(&mut self.lines));
         let rows = lines.len();
         if rows == self.chunk
@@ -599,15 +604,15 @@ impl Target<'_> {
 }
 
 /// A file that is being read into a table.
-struct Loading<'a, 'b> {
+struct CopyLoading<'a, 'b> {
     path: &'a Path,
     progress: Progress,
     read: Rc<Cell<u64>>,
-    watch: Watch,
-    target: &'a mut Target<'b>,
+    watch: Stopwatch,
+    target: &'a mut CopyTarget<'b>,
 }
 
-impl Loading<'_, '_> {
+impl CopyLoading<'_, '_> {
     /// A row is complete.
     fn add(&mut self, line: u64) -> Done {
         self.target.lines.push(line);
@@ -626,7 +631,7 @@ impl Loading<'_, '_> {
     }
 
     /// A bad line ends it.
-    fn stop(&self, (line, why): Bad) -> Failure {
+    fn stop(&self, (line, why): BadRow) -> Failure {
         let written = things(self.target.written, "row is", "rows are");
         let next = format!(
             "{written} written; correct the line and copy the file again, or go on behind it WITH SKIPROWS"

@@ -25,7 +25,7 @@ const COMMANDS: [&str; 13] = [
 
 /// A statement or command with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct StatementSource {
     /// Its text without the `;`.
     pub text: String,
     /// The line where it begins, from 1.
@@ -36,17 +36,17 @@ pub struct Source {
 
 /// What was fed and not yet taken.
 #[derive(Debug)]
-pub struct Cutter {
+pub struct StatementCutter {
     text: String,
     at: usize,
     line: u32,
     column: u32,
 }
 
-impl Cutter {
+impl StatementCutter {
     /// Without any text.
-    pub fn new() -> Cutter {
-        Cutter { text: String::new(), at: 0, line: 1, column: 1 }
+    pub fn new() -> StatementCutter {
+        StatementCutter { text: String::new(), at: 0, line: 1, column: 1 }
     }
 
     /// Adds whole lines.
@@ -79,7 +79,7 @@ impl Cutter {
     }
 
     /// The next statement or command that has its end; `ended`: nothing more will come.
-    pub fn next(&mut self, ended: bool) -> Option<Source> {
+    pub fn next(&mut self, ended: bool) -> Option<StatementSource> {
         let mut lexer = Lexer::new(&self.text, self.at as u32);
         let mut first = lexer.next_token();
         while first.kind == Tok::Semicolon {
@@ -98,7 +98,7 @@ impl Cutter {
             self.at + piece.end
         };
         self.advance(start);
-        let source = Source {
+        let source = StatementSource {
             text: self.text[start..end].trim_end().to_owned(),
             line: self.line,
             column: self.column,
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     fn cut(parts: &[&str]) -> Vec<String> {
-        let (mut cutter, mut out) = (Cutter::new(), vec![]);
+        let (mut cutter, mut out) = (StatementCutter::new(), vec![]);
         for (i, part) in parts.iter().enumerate() {
             cutter.feed(part);
             while let Some(s) = cutter.next(i + 1 == parts.len()) {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn only_what_waits_is_kept() {
-        let mut cutter = Cutter::new();
+        let mut cutter = StatementCutter::new();
         for _ in 0..100 {
             cutter.feed("USE a; /* long */\n");
             assert!(cutter.next(false).is_some() && cutter.next(false).is_none());

@@ -1,9 +1,9 @@
 //! What `HELP` says: a topic is a form, a sentence, an example.
 
 /// Name, form, words, example.
-type Topic = (&'static str, &'static str, &'static str, &'static str);
+type CqlTopic = (&'static str, &'static str, &'static str, &'static str);
 
-const STATEMENTS: [Topic; 25] = [
+const STATEMENTS: [CqlTopic; 25] = [
     (
         "SELECT",
         "SELECT [JSON] [DISTINCT] columns | * FROM table [WHERE relations] [GROUP BY columns] [ORDER BY columns]\n  [PER PARTITION LIMIT n] [LIMIT n] [ALLOW FILTERING]",
@@ -146,7 +146,7 @@ const STATEMENTS: [Topic; 25] = [
     ),
 ];
 
-const COMMANDS: [Topic; 11] = [
+const COMMANDS: [CqlTopic; 11] = [
     (
         "DESCRIBE",
         "DESCRIBE [KEYSPACES | KEYSPACE name | TABLES | TABLE name | TYPE name | INDEX name | SCHEMA | CLUSTER | name]",
@@ -191,7 +191,7 @@ const COMMANDS: [Topic; 11] = [
     ("QUIT", "QUIT", "Leaves.", "QUIT"),
 ];
 
-fn names(topics: &[Topic]) -> String {
+fn names(topics: &[CqlTopic]) -> String {
     let mut out = String::new();
     for (i, topic) in topics.iter().enumerate() {
         out.push_str(if i % 6 == 0 { "\n  " } else { "" });
@@ -222,7 +222,7 @@ pub fn text(topic: Option<&str>) -> Result<String, String> {
     if found.is_empty() {
         return Err(format!("there is no help on {topic}; HELP lists what there is"));
     }
-    let shown = |t: &&Topic| format!("{}\n  {}\n\n  {}\n", t.1, t.2, t.3);
+    let shown = |t: &&CqlTopic| format!("{}\n  {}\n\n  {}\n", t.1, t.2, t.3);
     Ok(found.iter().map(shown).collect::<Vec<_>>().join("\n"))
 }
 

@@ -17,9 +17,9 @@ use firn_cql::{Session, quote_if_needed};
 use firn_kv::DbOptions;
 use firn_tools::output::{Done, Failure};
 
-use crate::statements::{Origin, Statements};
+use crate::statements::{StatementOrigin, Statements};
 use crate::store::{Global, empty};
-use shell::{Outcome, Shell};
+use shell::{Shell, ShellOutcome};
 
 pub const EXAMPLES: &str = "\
 Statements end with ';', comments are //, -- and /* */. HELP lists what there is, HELP UPDATE explains one. Without -f and -e, statements come
@@ -89,12 +89,12 @@ pub fn run(global: &Global, args: &CqlArgs) -> Done {
         Shell::new(session, global, awaited, typed, args.continue_on_error, args.echo)
     };
     let (name, input) = match args.statements.origin()? {
-        Origin::Terminal => return shell(true).converse(),
-        Origin::Text(name, input) => (name, input),
+        StatementOrigin::Terminal => return shell(true).converse(),
+        StatementOrigin::Text(name, input) => (name, input),
     };
     let mut shell = shell(false);
     match shell.script(&name.display().to_string(), input)? {
-        Outcome::Failed => Err(Failure::Found),
+        ShellOutcome::Failed => Err(Failure::Found),
         _ if shell.has_failed() => Err(Failure::Found),
         _ => Ok(()),
     }

@@ -10,11 +10,11 @@ use firn_tools::io::{self, Input, screen, stdout_is_terminal};
 use firn_tools::output::{Done, Failure, Style};
 use serde_json::json;
 
-use super::command::{self, Command, Paging};
+use super::command::{self, Paging, ShellCommand};
 use super::complete::complete;
-use super::cut::{Cutter, Source};
+use super::cut::{StatementCutter, StatementSource};
 use super::help;
-use super::show::{Look, Printer};
+use super::show::{RowPrinter, ShowStyle};
 use crate::interrupt;
 use crate::pager::{self, Pager};
 use crate::prompt::{self, Conversation};
@@ -30,7 +30,7 @@ const MAX_DEPTH: u32 = 16;
 
 /// How a statement or a script went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ShellOutcome {
     /// It was carried out.
     Good,
     /// It failed, and that was said.
@@ -46,7 +46,7 @@ pub struct Shell {
     /// How the store is to be opened when a keyspace is made: until then the session is with an
     /// empty database.
     awaited: Option<DbOptions>,
-    look: Look,
+    look: ShowStyle,
     style: Style,
     /// Statements are typed at a terminal.
     typed: bool,
@@ -71,7 +71,7 @@ impl Shell {
         go_on: bool,
         echo: bool,
     ) -> Shell {
-        let look = if global.store.json { Look::Json } else { Look::Table };
+        let look = if global.store.json { ShowStyle::Json } else { ShowStyle::Table };
         let page = if typed { TERMINAL_PAGE } else { PAGE };
         let (style, global) = (global.style(), global.clone());
         Shell {
@@ -98,13 +98,13 @@ impl Shell {
     /// Reads statements from the terminal until the user leaves.
     pub fn converse(self) -> Done {
         println!("Statements end with ';'. HELP lists them, EXIT leaves.");
-        prompt::converse(Typed { shell: self, cutter: Cutter::new() })
+        prompt::converse(TypedLine { shell: self, cutter: StatementCutter::new() })
     }
 
     /// Runs the statements of a text, one after the other.
-    pub fn script(&mut self, name: &str, mut input: impl BufRead) -> Done<Outcome> {
+    pub fn script(&mut self, name: &str, mut input: impl BufRead) -> Done<ShellOutcome> {
         let failed = |e: std::io::Error| Failure::file("read", Path::new(name), &e);
-        let (mut cutter, mut rest, mut ended) = (Cutter::new(), vec![], false);
+        let (mut cutter, mut rest, mut ended) = (StatementCutter::new(), vec![], false);
         while !ended {
             let chunk = input.fill_buf().map_err(failed)?;
             ended = chunk.is_empty();
@@ -131,20 +131,20 @@ impl Shell {
             rest.clear();
             while let Some(source) = cutter.next(ended) {
                 if interrupt::is_set() {
-                    return Ok(Outcome::Failed);
+                    return Ok(ShellOutcome::Failed);
                 }
                 match self.run(&source, Some(name))? {
-                    Outcome::Good => {}
-                    Outcome::Failed if self.go_on => {}
+                    ShellOutcome::Good => {}
+                    ShellOutcome::Failed if self.go_on => {}
                     other => return Ok(other),
                 }
             }
         }
-        Ok(Outcome::Good)
+        Ok(ShellOutcome::Good)
     }
 
     /// Runs a statement or command; `file` is where it stands.
-    fn run(&mut self, source: &Source, file: Option<&str>) -> Done<Outcome> {
+    fn run(&mut self, source: &StatementSource, file: Option<&str>) -> Done<ShellOutcome> {
         if self.echo {
             println!("{};", source.text);
         }
@@ -154,18 +154,18 @@ impl Shell {
             Ok(None) => self.statement(source, file)?,
             Err(why) => self.complain(source, file, "SyntaxException", &why),
         };
-        self.failed |= outcome == Outcome::Failed;
+        self.failed |= outcome == ShellOutcome::Failed;
         Ok(outcome)
     }
 
-    fn statement(&mut self, source: &Source, file: Option<&str>) -> Done<Outcome> {
+    fn statement(&mut self, source: &StatementSource, file: Option<&str>) -> Done<ShellOutcome> {
         if let Some(db) = self.awaited.take_if(|_| command::makes_keyspace(&source.text)) {
             self.session = self.global.model(db)?;
         }
         let page_size = self.paged.then_some(self.page);
         let mut how = Run { page_size, stop: Some(interrupt::flag()), ..Run::default() };
         let width = stdout_is_terminal().then(|| screen().1);
-        let mut printer = Printer::new(self.look, self.style, width);
+        let mut printer = RowPrinter::new(self.look, self.style, width);
         if !(self.typed && self.paged) {
             return self.pages(source, file, &mut how, &mut printer, &mut io::stdout());
         }
@@ -174,7 +174,7 @@ impl Shell {
         let has_quit = pager.has_quit();
         pager.end()?;
         match outcome {
-            Err(Failure::PipeClosed) if has_quit => Ok(Outcome::Good),
+            Err(Failure::PipeClosed) if has_quit => Ok(ShellOutcome::Good),
             other => other,
         }
     }
@@ -182,17 +182,17 @@ impl Shell {
     /// Prints a result page by page.
     fn pages(
         &self,
-        source: &Source,
+        source: &StatementSource,
         file: Option<&str>,
         how: &mut Run,
-        printer: &mut Printer,
+        printer: &mut RowPrinter,
         out: &mut dyn Write,
-    ) -> Done<Outcome> {
+    ) -> Done<ShellOutcome> {
         loop {
             let page = match self.session.execute_as(&source.text, (), how) {
                 Ok(page) => page,
                 // What was pressed says it.
-                Err(Error::Stopped) => return Ok(Outcome::Failed),
+                Err(Error::Stopped) => return Ok(ShellOutcome::Failed),
                 Err(e) => {
                     out.flush()?;
                     return Ok(self.refused(source, file, &e));
@@ -209,21 +209,26 @@ impl Shell {
             }
             how.paging = page.paging().cloned();
             if !goes_on {
-                return Ok(Outcome::Good);
+                return Ok(ShellOutcome::Good);
             }
         }
     }
 
-    fn command(&mut self, command: Command, source: &Source, file: Option<&str>) -> Done<Outcome> {
+    fn command(
+        &mut self,
+        command: ShellCommand,
+        source: &StatementSource,
+        file: Option<&str>,
+    ) -> Done<ShellOutcome> {
         let on = |b: bool| if b { "on" } else { "off" };
         match command {
-            Command::Help(topic) => match help::text(topic.as_deref()) {
+            ShellCommand::Help(topic) => match help::text(topic.as_deref()) {
                 Ok(text) if self.typed => pager::show(&text)?,
                 Ok(text) => print!("{text}"),
                 Err(why) => return Ok(self.complain(source, file, "", &why)),
             },
-            Command::Source(path) => return self.source(&path, source, file),
-            Command::Copy(copy) => {
+            ShellCommand::Source(path) => return self.source(&path, source, file),
+            ShellCommand::Copy(copy) => {
                 let mut out = io::stdout();
                 let done = copy.run(&self.session, &mut out);
                 out.flush()?;
@@ -238,14 +243,14 @@ impl Shell {
                     Err(other) => return Err(other),
                 }
             }
-            Command::Expand(change) => {
-                let is_on = change.unwrap_or(self.look == Look::Expanded);
-                if self.look != Look::Json {
-                    self.look = if is_on { Look::Expanded } else { Look::Table };
+            ShellCommand::Expand(change) => {
+                let is_on = change.unwrap_or(self.look == ShowStyle::Expanded);
+                if self.look != ShowStyle::Json {
+                    self.look = if is_on { ShowStyle::Expanded } else { ShowStyle::Table };
                 }
                 eprintln!("expanded output is {}", on(is_on));
             }
-            Command::Paging(change) => {
+            ShellCommand::Paging(change) => {
                 match change {
                     Some(Paging::On(paged)) => self.paged = paged,
                     Some(Paging::Rows(rows)) => (self.paged, self.page) = (true, rows),
@@ -256,20 +261,25 @@ impl Shell {
                     false => eprintln!("paging is off"),
                 }
             }
-            Command::ShowVersion => {
+            ShellCommand::ShowVersion => {
                 println!("[firn {} | CQL spec 3.4.5]", env!("CARGO_PKG_VERSION"))
             }
-            Command::Clear if self.typed => print!("\x1b[2J\x1b[H"),
-            Command::Clear => {}
-            Command::Exit => return Ok(Outcome::Leave),
-            Command::Consistency(_) => eprintln!(
+            ShellCommand::Clear if self.typed => print!("\x1b[2J\x1b[H"),
+            ShellCommand::Clear => {}
+            ShellCommand::Exit => return Ok(ShellOutcome::Leave),
+            ShellCommand::Consistency(_) => eprintln!(
                 "there is one node: what it has written, every read finds, at every level"
             ),
         }
-        Ok(Outcome::Good)
+        Ok(ShellOutcome::Good)
     }
 
-    fn source(&mut self, path: &Path, source: &Source, file: Option<&str>) -> Done<Outcome> {
+    fn source(
+        &mut self,
+        path: &Path,
+        source: &StatementSource,
+        file: Option<&str>,
+    ) -> Done<ShellOutcome> {
         if self.depth == MAX_DEPTH {
             return Ok(self.complain(
                 source,
@@ -294,12 +304,12 @@ impl Shell {
             self.script(&path.display().to_string(), BufReader::with_capacity(64 << 10, input));
         self.depth -= 1;
         // EXIT ends the file that it stands in.
-        outcome.map(|o| if o == Outcome::Leave { Outcome::Good } else { o })
+        outcome.map(|o| if o == ShellOutcome::Leave { ShellOutcome::Good } else { o })
     }
 
     /// Says why a statement was refused, and where in it.
-    fn refused(&self, source: &Source, file: Option<&str>, e: &Error) -> Outcome {
-        if self.awaited.is_some() && self.look != Look::Json {
+    fn refused(&self, source: &StatementSource, file: Option<&str>, e: &Error) -> ShellOutcome {
+        if self.awaited.is_some() && self.look != ShowStyle::Json {
             self.global.tell_empty();
         }
         let class = e.class().name();
@@ -311,7 +321,7 @@ impl Shell {
                     error.hint = help.map(str::to_owned);
                     self.point(source, file, class, &error);
                 }
-                (None, help) if self.look == Look::Json => {
+                (None, help) if self.look == ShowStyle::Json => {
                     complain_json(class, &e.text(), help, file, source.line, None)
                 }
                 (None, Some(help)) => {
@@ -325,17 +335,23 @@ impl Shell {
                 (None, None) => return self.complain(source, file, class, &e.text()),
             },
         }
-        Outcome::Failed
+        ShellOutcome::Failed
     }
 
     /// Says what is wrong, with the place marked.
-    fn point(&self, source: &Source, file: Option<&str>, class: &str, error: &SyntaxError) {
+    fn point(
+        &self,
+        source: &StatementSource,
+        file: Option<&str>,
+        class: &str,
+        error: &SyntaxError,
+    ) {
         let (line, column) = match (file, error.line) {
             (None, line) => (line, error.column),
             (Some(_), 1) => (source.line, source.column + error.column - 1),
             (Some(_), line) => (source.line + line - 1, error.column),
         };
-        if self.look == Look::Json {
+        if self.look == ShowStyle::Json {
             return complain_json(
                 class,
                 &error.to_string(),
@@ -354,15 +370,21 @@ impl Shell {
         eprintln!("{place}: {} {words}", self.style.error(format!("{class}:")));
     }
 
-    fn complain(&self, source: &Source, file: Option<&str>, class: &str, why: &str) -> Outcome {
-        if self.look == Look::Json {
+    fn complain(
+        &self,
+        source: &StatementSource,
+        file: Option<&str>,
+        class: &str,
+        why: &str,
+    ) -> ShellOutcome {
+        if self.look == ShowStyle::Json {
             complain_json(class, why, None, file, source.line, None);
-            return Outcome::Failed;
+            return ShellOutcome::Failed;
         }
         let place = file.map_or(String::new(), |f| format!("{f}:{}: ", source.line));
         let class = if class.is_empty() { "error" } else { class };
         eprintln!("{place}{} {why}", self.style.error(format!("{class}:")));
-        Outcome::Failed
+        ShellOutcome::Failed
     }
 }
 
@@ -420,13 +442,13 @@ fn blamed(statement: &str, why: &str) -> Option<(usize, usize)> {
 }
 
 /// What is typed at a terminal.
-struct Typed {
+struct TypedLine {
     shell: Shell,
-    cutter: Cutter,
+    cutter: StatementCutter,
 }
 
-impl Conversation for Typed {
-    type Statement = Source;
+impl Conversation for TypedLine {
+    type Statement = StatementSource;
 
     fn prompt(&self) -> String {
         let keyspace = self.shell.session.keyspace().map_or(String::new(), |k| format!(":{k}"));
@@ -438,13 +460,13 @@ impl Conversation for Typed {
         complete(before, &self.shell.session)
     }
 
-    fn cut(&mut self, line: &str) -> Vec<Source> {
+    fn cut(&mut self, line: &str) -> Vec<StatementSource> {
         self.cutter.feed(line);
         std::iter::from_fn(|| self.cutter.next(false)).collect()
     }
 
-    fn run(&mut self, source: &Source) -> Done<bool> {
-        Ok(self.shell.run(source, None)? == Outcome::Leave)
+    fn run(&mut self, source: &StatementSource) -> Done<bool> {
+        Ok(self.shell.run(source, None)? == ShellOutcome::Leave)
     }
 
     fn is_waiting(&self) -> bool {
@@ -452,7 +474,7 @@ impl Conversation for Typed {
     }
 
     fn abandon(&mut self) {
-        self.cutter = Cutter::new();
+        self.cutter = StatementCutter::new();
     }
 }
 

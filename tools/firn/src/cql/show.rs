@@ -15,7 +15,7 @@ use super::cell::cell;
 
 /// How rows look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum ShowStyle {
     /// A line each, with a head.
     Table,
     /// A list of columns each.
@@ -25,8 +25,8 @@ pub enum Look {
 }
 
 /// Prints the pages of one result.
-pub struct Printer {
-    look: Look,
+pub struct RowPrinter {
+    look: ShowStyle,
     style: Style,
     rows: u64,
     /// Columns of the terminal; `None` where it is none.
@@ -94,10 +94,10 @@ pub fn object(row: Row<'_>) -> String {
     format!("{{{}}}", row.columns().iter().enumerate().map(member).collect::<Vec<_>>().join(", "))
 }
 
-impl Printer {
+impl RowPrinter {
     /// For one result.
-    pub fn new(look: Look, style: Style, room: Option<usize>) -> Printer {
-        Printer {
+    pub fn new(look: ShowStyle, style: Style, room: Option<usize>) -> RowPrinter {
+        RowPrinter {
             look,
             style,
             rows: 0,
@@ -118,10 +118,10 @@ impl Printer {
             page.columns().first().is_some_and(|c| c.keyspace == "system" && c.table == "describe");
         self.is_condition = page.columns().first().is_some_and(|c| c.name == "[applied]");
         match self.look {
-            Look::Json => page.iter().try_for_each(|row| writeln!(out, "{}", object(row)))?,
+            ShowStyle::Json => page.iter().try_for_each(|row| writeln!(out, "{}", object(row)))?,
             _ if self.is_text => described(page, out)?,
-            Look::Expanded => self.expanded(page, out)?,
-            Look::Table => self.table(page, out)?,
+            ShowStyle::Expanded => self.expanded(page, out)?,
+            ShowStyle::Table => self.table(page, out)?,
         }
         self.rows += page.len() as u64;
         Ok(())
@@ -140,7 +140,7 @@ impl Printer {
             }
         }
         let Some(widths) = fit(&self.widths, self.room) else {
-            self.look = Look::Expanded;
+            self.look = ShowStyle::Expanded;
             return self.expanded(page, out);
         };
         self.is_cut |= widths != self.widths;
@@ -183,9 +183,11 @@ impl Printer {
     /// Prints what stands below a result, once all its pages are there.
     pub fn end(&self, page: &Rows, out: &mut dyn Write) -> io::Result<()> {
         match (page.kind(), self.look) {
-            (Kind::Rows, Look::Table | Look::Expanded) if self.is_text => Ok(()),
-            (Kind::Rows, Look::Table | Look::Expanded) if self.is_condition => writeln!(out),
-            (Kind::Rows, Look::Table | Look::Expanded) => {
+            (Kind::Rows, ShowStyle::Table | ShowStyle::Expanded) if self.is_text => Ok(()),
+            (Kind::Rows, ShowStyle::Table | ShowStyle::Expanded) if self.is_condition => {
+                writeln!(out)
+            }
+            (Kind::Rows, ShowStyle::Table | ShowStyle::Expanded) => {
                 let cut = if self.is_cut {
                     ", cut to the terminal's width: EXPAND ON shows all of them"
                 } else {

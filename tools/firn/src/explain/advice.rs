@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use firn_kv::explain::{Entries, Place, ReadCost, ReadOf, SourceCost};
+use firn_kv::explain::{Entries, ReadCost, ReadOf, SourceCost, VersionPlace};
 use firn_tools::output::{count, things};
 use firn_tools::shell;
 
-use super::Told;
+use super::ToldSteps;
 
 /// So many entries passed in vain for each key found, and so many at all, stand out.
 const MANY_PASSED: (u64, u64) = (4, 100);
@@ -58,7 +58,7 @@ fn at_most(tables: &BTreeMap<u64, Entries>, of: impl Fn(&Entries) -> u64) -> Opt
 }
 
 /// What stands out, one thing a line; empty when nothing does.
-pub fn lines(told: &Told) -> Vec<String> {
+pub fn lines(told: &ToldSteps) -> Vec<String> {
     let mut trees: BTreeMap<&str, OfTree<'_>> = BTreeMap::new();
     for read in &told.reads {
         let t = trees.entry(&read.cost.tree).or_default();
@@ -79,7 +79,7 @@ pub fn lines(told: &Told) -> Vec<String> {
 }
 
 fn is_run(s: &SourceCost) -> bool {
-    matches!(s.place, Place::Run { .. })
+    matches!(s.place, VersionPlace::Run { .. })
 }
 
 fn of_tree(t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {

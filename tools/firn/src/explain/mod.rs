@@ -22,7 +22,7 @@ use firn_tools::escape::words;
 use firn_tools::io::stdout;
 use firn_tools::keys::{self, RangeArgs};
 use firn_tools::output::{Done, Failure};
-use firn_wide::internals::cell::{Cell, Stored};
+use firn_wide::internals::cell::{Cell, StoredCell};
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
 use crate::names::Names;
@@ -75,17 +75,17 @@ pub struct ExplainArgs {
 }
 
 /// What was read, and what it cost.
-struct Told {
+struct ToldSteps {
     /// Rows of a statement.
     rows: Option<usize>,
-    reads: Vec<Read>,
+    reads: Vec<ExplainedRead>,
     /// Reads of which only the number is known.
     more: u64,
     names: Names,
 }
 
 /// One read of the engine.
-struct Read {
+struct ExplainedRead {
     cost: ReadCost,
     /// In a tree of cells: how many lie in what was read, and how many of them are deletions,
     /// deleted or expired.
@@ -120,7 +120,7 @@ fn record<T>(db: &Db, args: &ExplainArgs, read: impl Fn() -> Done<T>) -> Done<(T
     Ok((given, recording.finish()))
 }
 
-fn of_statement(global: &Global, args: &ExplainArgs, text: &str) -> Done<Told> {
+fn of_statement(global: &Global, args: &ExplainArgs, text: &str) -> Done<ToldSteps> {
     global.check_model()?;
     let session = global.model(global.to_read())?;
     let refused = |e: firn_cql::Error| Failure::new(e.to_string());
@@ -141,7 +141,7 @@ fn of_statement(global: &Global, args: &ExplainArgs, text: &str) -> Done<Told> {
     told(db, recorded, names, Some(rows.len()))
 }
 
-fn of_keys(global: &Global, args: &ExplainArgs) -> Done<Told> {
+fn of_keys(global: &Global, args: &ExplainArgs) -> Done<ToldSteps> {
     // In a tree of a table or family the hooks fold counters, and know what is in the filters.
     let (db, names) = global.open_named()?;
     let tree = store::tree(&db, args.tree.as_deref())?;
@@ -162,9 +162,9 @@ fn of_keys(global: &Global, args: &ExplainArgs) -> Done<Told> {
     told(&db, recorded, names, None)
 }
 
-type Bounds<'a> = (std::ops::Bound<&'a [u8]>, std::ops::Bound<&'a [u8]>);
+type ExplainBounds<'a> = (std::ops::Bound<&'a [u8]>, std::ops::Bound<&'a [u8]>);
 
-fn walk(tree: &Tree, bounds: Bounds<'_>, args: &ExplainArgs) -> Result<(), Error> {
+fn walk(tree: &Tree, bounds: ExplainBounds<'_>, args: &ExplainArgs) -> Result<(), Error> {
     let mut cursor = tree.cursor(bounds)?;
     if args.limit > 0 {
         if args.reverse { cursor.last()? } else { cursor.first()? }
@@ -177,16 +177,16 @@ fn walk(tree: &Tree, bounds: Bounds<'_>, args: &ExplainArgs) -> Result<(), Error
     Ok(())
 }
 
-fn told(db: &Db, recorded: Recorded, names: Names, rows: Option<usize>) -> Done<Told> {
+fn told(db: &Db, recorded: Recorded, names: Names, rows: Option<usize>) -> Done<ToldSteps> {
     let mut reads = vec![];
     for cost in recorded.reads.into_iter().filter(|r| r.tree != SCHEMA_TREE) {
         let cells = match TreeName::parse(&cost.tree) {
             Some(TreeName::Family(_)) => cells(&db.existing_tree(&cost.tree)?, &cost.of)?,
             _ => None,
         };
-        reads.push(Read { cost, cells });
+        reads.push(ExplainedRead { cost, cells });
     }
-    Ok(Told { rows, reads, more: recorded.more, names })
+    Ok(ToldSteps { rows, reads, more: recorded.more, names })
 }
 
 /// How many cells lie in a range, and how many of those are dead: they stay until their grace is
@@ -203,7 +203,7 @@ fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<(u64, u64)>> {
         if all > MOST_CELLS {
             return Ok(None);
         }
-        let is_live = matches!(Stored::decode(cursor.value()), Ok(Stored::Cell(cell)) if Cell::is_live(&cell, now));
+        let is_live = matches!(StoredCell::decode(cursor.value()), Ok(StoredCell::Cell(cell)) if Cell::is_live(&cell, now));
         dead += u64::from(!is_live);
         cursor.next()?;
     }

@@ -3,21 +3,23 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use firn_kv::explain::{BlockRead, Entries, Origin, Place, ReadCost, ReadOf, Skipped, SourceCost};
+use firn_kv::explain::{
+    BlockRead, Entries, Origin, ReadCost, ReadOf, Skipped, SourceCost, VersionPlace,
+};
 use firn_tools::json::put_field;
 use firn_tools::output::{Style, bytes, count, nanos, things};
 use serde_json::{Map, Value, json};
 
-use super::{Read, Told, advice, part, subject};
+use super::{ExplainedRead, ToldSteps, advice, part, subject};
 
 /// Of more reads than these only the costliest are told one by one.
 const FEW: usize = 4;
 
-fn place(p: Place) -> String {
+fn place(p: VersionPlace) -> String {
     match p {
-        Place::Active => "memtable".into(),
-        Place::Sealed => "memtable waiting for its flush".into(),
-        Place::Run { level, number, tables } => {
+        VersionPlace::Active => "memtable".into(),
+        VersionPlace::Sealed => "memtable waiting for its flush".into(),
+        VersionPlace::Run { level, number, tables } => {
             format!("run {number} on level {level}, {}", things(tables as u64, "table", "tables"))
         }
     }
@@ -91,7 +93,7 @@ fn parts(c: &SourceCost) -> Vec<String> {
     all
 }
 
-fn read(style: Style, out: &mut impl Write, r: &Read, told: &Told) -> io::Result<()> {
+fn read(style: Style, out: &mut impl Write, r: &ExplainedRead, told: &ToldSteps) -> io::Result<()> {
     let cost = &r.cost;
     let found = match &cost.of {
         ReadOf::Key(_) if cost.found == 0 => "not found".into(),
@@ -132,7 +134,7 @@ fn read(style: Style, out: &mut impl Write, r: &Read, told: &Told) -> io::Result
 }
 
 /// Prints an explanation for people.
-pub fn print(style: Style, out: &mut impl Write, told: &Told) -> io::Result<()> {
+pub fn print(style: Style, out: &mut impl Write, told: &ToldSteps) -> io::Result<()> {
     let number = told.reads.len() as u64 + told.more;
     if let Some(rows) = told.rows {
         writeln!(
@@ -142,7 +144,7 @@ pub fn print(style: Style, out: &mut impl Write, told: &Told) -> io::Result<()> 
             things(number, "read of the engine", "reads of the engine")
         )?;
     }
-    let mut costliest: Vec<&Read> = told.reads.iter().collect();
+    let mut costliest: Vec<&ExplainedRead> = told.reads.iter().collect();
     if costliest.len() > FEW {
         costliest.sort_by_key(|r| std::cmp::Reverse(r.cost.nanos));
         costliest.truncate(FEW);
@@ -178,7 +180,7 @@ pub fn print(style: Style, out: &mut impl Write, told: &Told) -> io::Result<()> 
 }
 
 /// All reads of each tree.
-fn sums(told: &Told) -> BTreeMap<&str, (u64, SourceCost)> {
+fn sums(told: &ToldSteps) -> BTreeMap<&str, (u64, SourceCost)> {
     let mut sums: BTreeMap<&str, (u64, SourceCost)> = BTreeMap::new();
     for r in &told.reads {
         let (n, sum) = sums.entry(&r.cost.tree).or_default();
@@ -226,9 +228,9 @@ fn entries_json(e: &Entries) -> Map<String, Value> {
 fn place_json(s: &SourceCost) -> Value {
     let mut o = source_json(s);
     let (kind, run) = match s.place {
-        Place::Active => ("memtable", None),
-        Place::Sealed => ("sealed memtable", None),
-        Place::Run { level, number, tables } => ("run", Some((level, number, tables))),
+        VersionPlace::Active => ("memtable", None),
+        VersionPlace::Sealed => ("sealed memtable", None),
+        VersionPlace::Run { level, number, tables } => ("run", Some((level, number, tables))),
     };
     o.insert("kind".into(), kind.into());
     if let Some((level, number, tables)) = run {
@@ -240,7 +242,7 @@ fn place_json(s: &SourceCost) -> Value {
     o.into()
 }
 
-fn read_json(r: &Read, told: &Told) -> Value {
+fn read_json(r: &ExplainedRead, told: &ToldSteps) -> Value {
     let ReadCost { tree, of, found, sources, nanos, .. } = &r.cost;
     let mut o = Map::new();
     o.insert("tree".into(), tree.as_str().into());
@@ -272,7 +274,7 @@ fn read_json(r: &Read, told: &Told) -> Value {
 }
 
 /// An explanation for programs.
-pub fn json(told: &Told) -> Value {
+pub fn json(told: &ToldSteps) -> Value {
     json!({
         "rows": told.rows,
         "reads": told.reads.iter().map(|r| read_json(r, told)).collect::<Vec<_>>(),

@@ -4,43 +4,43 @@ use std::fmt;
 
 use firn_kv::{Db, Error, Range, Readable, Snapshot, Tree, Value};
 
-use super::expected::{Change, Expected, Keys, Shard, touched};
+use super::expected::{ExpectedChange, ExpectedKeys, ExpectedStore, Shard, touched};
 use super::layout::{
-    ACCOUNTS, BANK, COUNTS, DEPOSIT, NAMES, PARTS, ROWS, SUMS, TREES, TWINS, Version, account, key,
-    number, parse, value,
+    ACCOUNTS, BANK, COUNTS, DEPOSIT, LayoutVersion, NAMES, PARTS, ROWS, SUMS, TREES, TWINS,
+    account, key, number, parse, value,
 };
 use super::tables::Tables;
 
 /// Why a comparison ended.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum CheckTrouble {
     /// The store is not as it should be.
     Wrong(String),
     /// A call failed.
     Failed(Error),
 }
 
-impl From<Error> for Trouble {
-    fn from(e: Error) -> Trouble {
-        Trouble::Failed(e)
+impl From<Error> for CheckTrouble {
+    fn from(e: Error) -> CheckTrouble {
+        CheckTrouble::Failed(e)
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for CheckTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Trouble::Wrong(words) => f.write_str(words),
-            Trouble::Failed(e) => write!(f, "{e}"),
+            CheckTrouble::Wrong(words) => f.write_str(words),
+            CheckTrouble::Failed(e) => write!(f, "{e}"),
         }
     }
 }
 
 /// What a comparison returns.
-pub type Checked<T = ()> = Result<T, Trouble>;
+pub type Checked<T = ()> = Result<T, CheckTrouble>;
 
 /// Something that is not as it should be.
 pub fn wrong<T>(words: impl Into<String>) -> Checked<T> {
-    Err(Trouble::Wrong(words.into()))
+    Err(CheckTrouble::Wrong(words.into()))
 }
 
 /// A name for a key in reports.
@@ -52,12 +52,12 @@ fn written(tree: usize, version: u64) -> String {
     if tree == SUMS {
         format!("the number {version}")
     } else {
-        format!("what {} wrote", Version(version))
+        format!("what {} wrote", LayoutVersion(version))
     }
 }
 
 fn found(tree: usize, bytes: &[u8]) -> String {
-    match (tree, Version::of(bytes)) {
+    match (tree, LayoutVersion::of(bytes)) {
         (SUMS, Some(v)) => format!("the number {}", v.0),
         (_, Some(v)) => format!("what {v} wrote ({} bytes)", bytes.len()),
         (_, None) => format!("{} bytes that nobody wrote", bytes.len()),
@@ -79,7 +79,8 @@ pub fn check_value(
     }
     let is = got.map_or_else(|| "nothing".to_owned(), |g| found(tree, g));
     let should = expected.map_or_else(|| "nothing".to_owned(), |v| written(tree, v));
-    let damaged = expected.is_some_and(|v| got.is_some_and(|g| Version::of(g) == Some(Version(v))));
+    let damaged = expected
+        .is_some_and(|v| got.is_some_and(|g| LayoutVersion::of(g) == Some(LayoutVersion(v))));
     let note = if damaged { "; the version is right, the bytes are not" } else { "" };
     wrong(format!("{what}: {} should be {should}, and is {is}{note}", name(tree, shard, index)))
 }
@@ -125,7 +126,10 @@ pub fn check_walk(
 }
 
 /// The keys of a shard in the form in which walks are compared.
-pub fn of_shard(shard: u32, keys: &Keys) -> impl DoubleEndedIterator<Item = (u32, u32, u64)> {
+pub fn of_shard(
+    shard: u32,
+    keys: &ExpectedKeys,
+) -> impl DoubleEndedIterator<Item = (u32, u32, u64)> {
     keys.iter().map(move |(index, version)| (shard, *index, *version))
 }
 
@@ -141,16 +145,16 @@ pub fn trees(db: &Db) -> Checked<Vec<Tree>> {
 }
 
 /// What of a store is known exactly.
-pub struct Known {
+pub struct KnownState {
     /// The trees.
     pub trees: Vec<Tree>,
     /// The tables; `None` where the store was opened without them.
     pub tables: Option<Tables>,
 }
 
-impl Known {
+impl KnownState {
     /// Compares everything with what is expected. Gives the number of keys.
-    pub fn check_all(&self, what: &str, expected: &Expected) -> Checked<u64> {
+    pub fn check_all(&self, what: &str, expected: &ExpectedStore) -> Checked<u64> {
         let mut n = 0;
         for (t, tree) in self.trees.iter().enumerate() {
             let all = (0..)
@@ -196,10 +200,10 @@ impl Known {
 /// Settles what became of a step that was begun and not done: the store has all of it or nothing.
 /// Applies it where it is there.
 pub fn settle(
-    known: &Known,
-    expected: &mut Expected,
-    changes: &[Change],
-    step: Version,
+    known: &KnownState,
+    expected: &mut ExpectedStore,
+    changes: &[ExpectedChange],
+    step: LayoutVersion,
 ) -> Checked<bool> {
     let mut after = touched(changes, |shard| expected.shards.get(shard as usize));
     for c in changes {
@@ -314,7 +318,9 @@ pub fn check_shared(what: &str, db: &Db, trees: &[Tree]) -> Checked {
 /// Checks that a value of a tree that comes and goes is one that was written for this key.
 pub fn check_scratch(what: &str, k: &[u8], v: &[u8]) -> Checked {
     let (shard, index) = match parse(k) {
-        Some(of) if Version::of(v).is_some_and(|version| value(0, of.0, of.1, version.0) == v) => {
+        Some(of)
+            if LayoutVersion::of(v).is_some_and(|version| value(0, of.0, of.1, version.0) == v) =>
+        {
             return Ok(());
         }
         Some(of) => of,

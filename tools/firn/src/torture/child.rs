@@ -14,16 +14,16 @@ use std::time::Duration;
 use firn_kv::internals::env::fault::{Fault, FaultEnv};
 use firn_kv::{Batch, Db, ErrorKind};
 use firn_kv::{Env, OsEnv};
-use firn_tools::io::Watch;
+use firn_tools::io::Stopwatch;
 use serde_json::{Value, json};
 
-use super::check::{Checked, Known, Trouble, check_shared, settle, wrong};
-use super::expected::Expected;
-use super::journal::{self, Journal};
-use super::layout::{ACCOUNTS, BANK, DEPOSIT, NAMES, Version, account};
-use super::plan::{End, Plan, Settings};
+use super::check::{CheckTrouble, Checked, KnownState, check_shared, settle, wrong};
+use super::expected::ExpectedStore;
+use super::journal::{self, TortureJournal};
+use super::layout::{ACCOUNTS, BANK, DEPOSIT, LayoutVersion, NAMES, account};
+use super::plan::{PlanEnd, TorturePlan, TortureSettings};
 use super::tables::{self, Tables};
-use super::work::{Shared, Worker};
+use super::work::{SharedWork, TortureWorker};
 use super::{NEXT, STORE};
 
 /// Tells the supervisor something.
@@ -32,37 +32,37 @@ fn tell(what: Value) {
 }
 
 /// Carries out a cycle. Gives what is wrong, where anything is.
-pub fn run(settings: &Settings, dir: &Path, cycle: u64) -> Checked {
+pub fn run(settings: &TortureSettings, dir: &Path, cycle: u64) -> Checked {
     let plan = settings.plan(cycle);
     let plain = OsEnv::new();
     let disk = FaultEnv::new(plain.clone());
-    let is_wrapped = plan.failing.is_some() || matches!(plan.end, End::DieAt { .. });
+    let is_wrapped = plan.failing.is_some() || matches!(plan.end, PlanEnd::DieAt { .. });
     let env: Arc<dyn Env> = if is_wrapped { Arc::new(disk.clone()) } else { plain.clone() };
     disk.only(&plan.counted);
-    if let End::DieAt { operation } = plan.end {
+    if let PlanEnd::DieAt { operation } = plan.end {
         disk.call_at(operation, || {
             tell(json!({ "event": "dies" }));
             std::process::abort();
         });
     }
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let (db, opened, keys) = match open(settings, &plan, &*plain, env.clone(), dir) {
-        Err(Trouble::Failed(e)) => return wrong(format!("opening failed: {e}")),
+        Err(CheckTrouble::Failed(e)) => return wrong(format!("opening failed: {e}")),
         other => other?,
     };
     tell(
         json!({ "event": "open", "millis": (watch.seconds() * 1000.0) as u64, "keys": keys, "counts": opened.counts }),
     );
     let expected = opened.expected;
-    let journals: Vec<Journal> = (0..plan.threads)
-        .map(|t| Journal::create(&*plain, dir, cycle, t))
+    let journals: Vec<TortureJournal> = (0..plan.threads)
+        .map(|t| TortureJournal::create(&*plain, dir, cycle, t))
         .collect::<Result<_, _>>()?;
     expected.save(&*plain, dir)?;
     if opened.before > 0 {
         journal::remove(&*plain, dir, opened.before, settings.threads);
     }
     let (db, known) = db;
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedWork {
         bank: db.existing_tree(BANK)?,
         db,
         known,
@@ -88,9 +88,9 @@ pub fn run(settings: &Settings, dir: &Path, cycle: u64) -> Checked {
 }
 
 /// What the opening of a store found.
-struct Opened {
+struct OpenedStore {
     /// What it holds, as it should.
-    expected: Expected,
+    expected: ExpectedStore,
     /// The cycle before, whose journals have been used up.
     before: u64,
     /// Steps done by it, by their kinds.
@@ -99,13 +99,13 @@ struct Opened {
 
 /// Opens the store and compares all of it with what is expected.
 fn open(
-    settings: &Settings,
-    plan: &Plan,
+    settings: &TortureSettings,
+    plan: &TorturePlan,
     plain: &dyn Env,
     env: Arc<dyn Env>,
     dir: &Path,
-) -> Checked<((Db, Known), Opened, u64)> {
-    let mut expected = Expected::load(plain, dir, settings.shards)?;
+) -> Checked<((Db, KnownState), OpenedStore, u64)> {
+    let mut expected = ExpectedStore::load(plain, dir, settings.shards)?;
     let (before, mut counts, mut open) = (expected.cycle, BTreeMap::new(), vec![]);
     if before > 0 {
         let space = settings.space(&settings.plan(before));
@@ -124,7 +124,7 @@ fn open(
             }
             if progress.begun > progress.done {
                 open.push((
-                    Version::new(before, thread, progress.done),
+                    LayoutVersion::new(before, thread, progress.done),
                     space.step(thread, progress.done),
                 ));
             }
@@ -144,7 +144,7 @@ fn open(
         }
         db.write(batch)?;
     }
-    let known = Known { trees, tables: Some(Tables::new(wide)?) };
+    let known = KnownState { trees, tables: Some(Tables::new(wide)?) };
     for (version, step) in &open {
         if settle(&known, &mut expected, step.open(), *version)? {
             *counts.entry("begun, killed, and there".to_owned()).or_insert(0) += 1;
@@ -153,16 +153,16 @@ fn open(
     let keys = known.check_all("after opening", &expected)?;
     check_shared("after opening", &db, &known.trees)?;
     expected.cycle = plan.cycle;
-    Ok(((db, known), Opened { expected, before, counts }, keys))
+    Ok(((db, known), OpenedStore { expected, before, counts }, keys))
 }
 
 /// Runs the threads until the cycle's time is over, or until they give up.
 #[allow(clippy::disallowed_methods, reason = "they stand for an application's threads")]
 fn threads(
-    shared: &Arc<Shared>,
-    plan: &Plan,
-    journals: Vec<Journal>,
-    expected: Expected,
+    shared: &Arc<SharedWork>,
+    plan: &TorturePlan,
+    journals: Vec<TortureJournal>,
+    expected: ExpectedStore,
     disk: &FaultEnv,
     longest: u64,
 ) -> Checked<Vec<Checked>> {
@@ -170,19 +170,19 @@ fn threads(
     for (n, shard) in (0u32..).zip(expected.shards) {
         parts[n as usize % plan.threads as usize].insert(n, shard);
     }
-    let workers: Vec<Worker> = (0..)
+    let workers: Vec<TortureWorker> = (0..)
         .zip(journals.into_iter().zip(parts))
-        .map(|(t, (journal, shards))| Worker::new(shared.clone(), t, journal, shards))
+        .map(|(t, (journal, shards))| TortureWorker::new(shared.clone(), t, journal, shards))
         .collect();
     let millis = match plan.end {
-        End::Close { millis } => millis,
+        PlanEnd::Close { millis } => millis,
         // Killed before, or at an operation that may never come.
-        End::Kill { .. } | End::DieAt { .. } => longest * 2,
+        PlanEnd::Kill { .. } | PlanEnd::DieAt { .. } => longest * 2,
     };
     let heals = plan.failing.as_ref().map_or(0, |f| f.millis);
     Ok(std::thread::scope(|scope| {
         let handles: Vec<_> = workers.into_iter().map(|w| scope.spawn(|| w.run())).collect();
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         let mut healthy = heals == 0;
         while !handles.iter().all(|h| h.is_finished()) {
             let now = (watch.seconds() * 1000.0) as u64;
@@ -206,7 +206,7 @@ fn threads(
 
 /// Closes a store that nobody killed; before it, makes the copy with which the next cycle goes on,
 /// if it is to.
-fn close(shared: Arc<Shared>, plan: &Plan, dir: &Path) -> Checked {
+fn close(shared: Arc<SharedWork>, plan: &TorturePlan, dir: &Path) -> Checked {
     let db = shared.db.clone();
     let latched = db.sync().is_err();
     if plan.failing.is_none() {

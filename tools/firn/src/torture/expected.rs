@@ -14,13 +14,13 @@ use super::layout::{PARTS, ROWS};
 
 /// Versions of the keys of one shard of one tree, by the number of the key. In the tree of sums,
 /// the numbers themselves.
-pub type Keys = BTreeMap<u32, u64>;
+pub type ExpectedKeys = BTreeMap<u32, u64>;
 /// One shard in all trees and tables.
-pub type Shard = [Keys; PARTS];
+pub type Shard = [ExpectedKeys; PARTS];
 
 /// Something that a step does to the content of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ExpectedChange {
     /// The key has this version now.
     Set { tree: usize, shard: u32, index: u32, version: u64 },
     /// The row has this version now, if there was none.
@@ -33,35 +33,35 @@ pub enum Change {
     UnsetRange { tree: usize, shard: u32, from: u32, to: u32 },
 }
 
-impl Change {
+impl ExpectedChange {
     /// The shard that is changed.
     pub fn shard(&self) -> u32 {
         match self {
-            Change::Set { shard, .. }
-            | Change::SetNew { shard, .. }
-            | Change::Unset { shard, .. }
-            | Change::Add { shard, .. }
-            | Change::UnsetRange { shard, .. } => *shard,
+            ExpectedChange::Set { shard, .. }
+            | ExpectedChange::SetNew { shard, .. }
+            | ExpectedChange::Unset { shard, .. }
+            | ExpectedChange::Add { shard, .. }
+            | ExpectedChange::UnsetRange { shard, .. } => *shard,
         }
     }
 
     /// Makes the change in what is expected of its shard.
     pub fn apply(&self, shard: &mut Shard) {
         match *self {
-            Change::Set { tree, index, version, .. } => {
+            ExpectedChange::Set { tree, index, version, .. } => {
                 shard[tree].insert(index, version);
             }
-            Change::SetNew { index, version, .. } => {
+            ExpectedChange::SetNew { index, version, .. } => {
                 shard[ROWS].entry(index).or_insert(version);
             }
-            Change::Unset { tree, index, .. } => {
+            ExpectedChange::Unset { tree, index, .. } => {
                 shard[tree].remove(&index);
             }
-            Change::Add { tree, index, by, .. } => {
+            ExpectedChange::Add { tree, index, by, .. } => {
                 let n = shard[tree].entry(index).or_insert(0);
                 *n = n.wrapping_add(by);
             }
-            Change::UnsetRange { tree, from, to, .. } => {
+            ExpectedChange::UnsetRange { tree, from, to, .. } => {
                 let gone: Vec<u32> =
                     shard[tree].range(from..to.max(from)).map(|(i, _)| *i).collect();
                 gone.iter().for_each(|i| {
@@ -74,7 +74,7 @@ impl Change {
 
 /// Copies of the shards that some changes are about.
 pub fn touched<'a>(
-    changes: &[Change],
+    changes: &[ExpectedChange],
     shard: impl Fn(u32) -> Option<&'a Shard>,
 ) -> BTreeMap<u32, Shard> {
     changes.iter().filter_map(|c| Some((c.shard(), shard(c.shard())?.clone()))).collect()
@@ -82,7 +82,7 @@ pub fn touched<'a>(
 
 /// What the whole store should hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedStore {
     /// The cycle whose journals tell what came after this state; 0 for none.
     pub cycle: u64,
     /// The shards.
@@ -93,10 +93,10 @@ const MAGIC: &[u8; 8] = b"firnexp2";
 /// No expected state is larger.
 const LARGEST: u64 = 1 << 32;
 
-impl Expected {
+impl ExpectedStore {
     /// Nothing in so many shards.
-    pub fn empty(shards: u32) -> Expected {
-        Expected { cycle: 0, shards: (0..shards).map(|_| Shard::default()).collect() }
+    pub fn empty(shards: u32) -> ExpectedStore {
+        ExpectedStore { cycle: 0, shards: (0..shards).map(|_| Shard::default()).collect() }
     }
 
     fn path(dir: &Path) -> PathBuf {
@@ -104,10 +104,10 @@ impl Expected {
     }
 
     /// The state kept in `dir`; nothing where there is none yet.
-    pub fn load(env: &dyn Env, dir: &Path, shards: u32) -> Result<Expected> {
-        let path = Expected::path(dir);
+    pub fn load(env: &dyn Env, dir: &Path, shards: u32) -> Result<ExpectedStore> {
+        let path = ExpectedStore::path(dir);
         if env.file_len(&path).is_err() {
-            return Ok(Expected::empty(shards));
+            return Ok(ExpectedStore::empty(shards));
         }
         let bytes = env.read_all(&path, LARGEST)?;
         let damaged =
@@ -118,9 +118,9 @@ impl Expected {
             rest = after;
             Some(u64::from_le_bytes(*n))
         };
-        let mut read = || -> Option<Expected> {
+        let mut read = || -> Option<ExpectedStore> {
             let (cycle, count) = (number()?, number()?);
-            let mut e = Expected::empty(u32::try_from(count).ok().filter(|n| *n == shards)?);
+            let mut e = ExpectedStore::empty(u32::try_from(count).ok().filter(|n| *n == shards)?);
             e.cycle = cycle;
             for keys in e.shards.iter_mut().flatten() {
                 for _ in 0..number()? {
@@ -150,11 +150,11 @@ impl Expected {
         }
         let fresh = dir.join("expected.new");
         env.create(&fresh)?.append(&bytes)?;
-        env.rename(&fresh, &Expected::path(dir))
+        env.rename(&fresh, &ExpectedStore::path(dir))
     }
 
     /// Makes the changes of a step.
-    pub fn apply(&mut self, changes: &[Change]) {
+    pub fn apply(&mut self, changes: &[ExpectedChange]) {
         for c in changes {
             c.apply(&mut self.shards[c.shard() as usize]);
         }
@@ -168,26 +168,26 @@ mod tests {
 
     #[test]
     fn changes_apply_and_the_state_is_kept() {
-        let mut e = Expected::empty(3);
-        let set = |index, version| Change::Set { tree: 0, shard: 1, index, version };
+        let mut e = ExpectedStore::empty(3);
+        let set = |index, version| ExpectedChange::Set { tree: 0, shard: 1, index, version };
         e.apply(&[set(1, 10), set(2, 20), set(3, 30), set(4, 40)]);
         e.apply(&[
-            Change::Unset { tree: 0, shard: 1, index: 4 },
-            Change::UnsetRange { tree: 0, shard: 1, from: 2, to: 3 },
+            ExpectedChange::Unset { tree: 0, shard: 1, index: 4 },
+            ExpectedChange::UnsetRange { tree: 0, shard: 1, from: 2, to: 3 },
         ]);
         e.apply(&[
-            Change::Add { tree: 2, shard: 2, index: 9, by: u64::MAX },
-            Change::Add { tree: 2, shard: 2, index: 9, by: 3 },
+            ExpectedChange::Add { tree: 2, shard: 2, index: 9, by: u64::MAX },
+            ExpectedChange::Add { tree: 2, shard: 2, index: 9, by: 3 },
         ]);
-        assert_eq!(e.shards[1][0], Keys::from([(1, 10), (3, 30)]));
-        assert_eq!(e.shards[2][2], Keys::from([(9, 2)]));
+        assert_eq!(e.shards[1][0], ExpectedKeys::from([(1, 10), (3, 30)]));
+        assert_eq!(e.shards[2][2], ExpectedKeys::from([(9, 2)]));
         e.cycle = 7;
         let env = MemEnv::new(1);
         let dir = Path::new("/t");
         env.create_dir_all(dir).unwrap();
-        assert_eq!(Expected::load(&env, dir, 3).unwrap(), Expected::empty(3));
+        assert_eq!(ExpectedStore::load(&env, dir, 3).unwrap(), ExpectedStore::empty(3));
         e.save(&env, dir).unwrap();
-        assert_eq!(Expected::load(&env, dir, 3).unwrap(), e);
-        assert!(Expected::load(&env, dir, 4).is_err());
+        assert_eq!(ExpectedStore::load(&env, dir, 3).unwrap(), e);
+        assert!(ExpectedStore::load(&env, dir, 4).is_err());
     }
 }

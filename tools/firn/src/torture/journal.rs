@@ -19,14 +19,14 @@ const REFUSALS: u64 = 16;
 const FIRST: u64 = 24;
 
 /// The journal that a thread writes.
-pub struct Journal {
+pub struct TortureJournal {
     file: Arc<dyn LogFile>,
     refused: u64,
 }
 
 /// What a journal says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct TortureProgress {
     /// Steps begun.
     pub begun: u64,
     /// Steps done, or refused.
@@ -39,10 +39,10 @@ fn path(dir: &Path, cycle: u64, thread: u64) -> PathBuf {
     dir.join(format!("journal-{cycle}-{thread}"))
 }
 
-impl Journal {
+impl TortureJournal {
     /// A new journal.
-    pub fn create(env: &dyn Env, dir: &Path, cycle: u64, thread: u64) -> Result<Journal> {
-        Ok(Journal {
+    pub fn create(env: &dyn Env, dir: &Path, cycle: u64, thread: u64) -> Result<TortureJournal> {
+        Ok(TortureJournal {
             file: Arc::from(env.create_log(&path(dir, cycle, thread), CAPACITY)?),
             refused: 0,
         })
@@ -77,10 +77,10 @@ impl Journal {
 }
 
 /// What the journal of a thread says; nothing where there is none.
-pub fn read(env: &dyn Env, dir: &Path, cycle: u64, thread: u64) -> Result<Progress> {
+pub fn read(env: &dyn Env, dir: &Path, cycle: u64, thread: u64) -> Result<TortureProgress> {
     let path = path(dir, cycle, thread);
     if env.file_len(&path).is_err() {
-        return Ok(Progress::default());
+        return Ok(TortureProgress::default());
     }
     let bytes = env.read_all(&path, CAPACITY)?;
     let number = |at: u64| {
@@ -90,7 +90,7 @@ pub fn read(env: &dyn Env, dir: &Path, cycle: u64, thread: u64) -> Result<Progre
             .map_or(0, |b| u64::from_le_bytes(*b))
     };
     let refused = (0..number(REFUSALS)).map(|i| number(FIRST + 8 * i)).collect();
-    Ok(Progress { begun: number(BEGUN), done: number(DONE), refused })
+    Ok(TortureProgress { begun: number(BEGUN), done: number(DONE), refused })
 }
 
 /// Removes the journals of a cycle.
@@ -110,8 +110,8 @@ mod tests {
     fn a_journal_says_what_was_done() {
         let (env, dir) = (MemEnv::new(1), Path::new("/t"));
         env.create_dir_all(dir).unwrap();
-        assert_eq!(read(&env, dir, 1, 0).unwrap(), Progress::default());
-        let mut j = Journal::create(&env, dir, 1, 0).unwrap();
+        assert_eq!(read(&env, dir, 1, 0).unwrap(), TortureProgress::default());
+        let mut j = TortureJournal::create(&env, dir, 1, 0).unwrap();
         j.begin(0).unwrap();
         j.done(0).unwrap();
         j.begin(1).unwrap();
@@ -119,7 +119,7 @@ mod tests {
         j.begin(2).unwrap();
         assert_eq!(
             read(&env, dir, 1, 0).unwrap(),
-            Progress { begun: 3, done: 2, refused: vec![1] }
+            TortureProgress { begun: 3, done: 2, refused: vec![1] }
         );
     }
 }

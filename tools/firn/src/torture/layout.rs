@@ -38,21 +38,21 @@ pub const SCRATCH: [&str; 2] = ["scratch-a", "scratch-b"];
 
 /// The number of a step that writes, which is the version of what it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version(pub u64);
+pub struct LayoutVersion(pub u64);
 
-impl Version {
+impl LayoutVersion {
     /// Of the step `step` of a thread in a cycle.
-    pub fn new(cycle: u64, thread: u64, step: u64) -> Version {
-        Version((cycle & 0xff_ffff) << 40 | (thread & 0xff) << 32 | (step & 0xffff_ffff))
+    pub fn new(cycle: u64, thread: u64, step: u64) -> LayoutVersion {
+        LayoutVersion((cycle & 0xff_ffff) << 40 | (thread & 0xff) << 32 | (step & 0xffff_ffff))
     }
 
     /// The version that a value was made with.
-    pub fn of(value: &[u8]) -> Option<Version> {
-        Some(Version(u64::from_le_bytes(value.first_chunk::<8>().copied()?)))
+    pub fn of(value: &[u8]) -> Option<LayoutVersion> {
+        Some(LayoutVersion(u64::from_le_bytes(value.first_chunk::<8>().copied()?)))
     }
 }
 
-impl std::fmt::Display for Version {
+impl std::fmt::Display for LayoutVersion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -184,8 +184,8 @@ mod tests {
 
     #[test]
     fn values_tell_their_version() {
-        let v = Version::new(3, 1, 77);
-        assert_eq!(Version::of(&value(0, 1, 2, v.0)), Some(v));
+        let v = LayoutVersion::new(3, 1, 77);
+        assert_eq!(LayoutVersion::of(&value(0, 1, 2, v.0)), Some(v));
         assert_eq!(v.to_string(), "cycle 3 thread 1 step 77");
         assert_ne!(value(0, 1, 2, 5), value(0, 1, 3, 5));
         assert_eq!(value(3, 1, 2, 5), value(4, 1, 2, 5));

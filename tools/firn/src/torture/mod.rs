@@ -31,8 +31,8 @@ use firn_tools::output::{Done, Failure};
 use serde_json::json;
 
 use crate::store::Global;
-use check::Trouble;
-use plan::{Faults, Settings};
+use check::CheckTrouble;
+use plan::{Faults, TortureSettings};
 
 /// The store's directory within that of the run.
 const STORE: &str = "store";
@@ -101,8 +101,8 @@ pub fn run(global: &Global, args: &TortureArgs) -> Done {
         Ok(()) => Ok(()),
         Err(trouble) => {
             let what = match trouble {
-                Trouble::Wrong(what) => what,
-                Trouble::Failed(e) => format!("the torture itself cannot go on: {e}"),
+                CheckTrouble::Wrong(what) => what,
+                CheckTrouble::Failed(e) => format!("the torture itself cannot go on: {e}"),
             };
             println!("{}", json!({ "event": "wrong", "what": what }));
             Err(Failure::Found)
@@ -112,11 +112,12 @@ pub fn run(global: &Global, args: &TortureArgs) -> Done {
 
 /// The settings of the run in `dir`: those that it was begun with, or those given now for a new
 /// one.
-fn settings(env: &dyn Env, dir: &Path, args: &TortureArgs) -> Done<Settings> {
+fn settings(env: &dyn Env, dir: &Path, args: &TortureArgs) -> Done<TortureSettings> {
     let path = dir.join("torture.json");
     if env.file_len(&path).is_ok() {
         let text = env.read_all(&path, 1 << 16)?;
-        let settings = serde_json::from_slice(&text).ok().and_then(|v| Settings::from_json(&v));
+        let settings =
+            serde_json::from_slice(&text).ok().and_then(|v| TortureSettings::from_json(&v));
         return settings.ok_or_else(|| {
             Failure::with_next(
                 format!("{} is not of a run of firn torture", path.display()),
@@ -130,7 +131,7 @@ fn settings(env: &dyn Env, dir: &Path, args: &TortureArgs) -> Done<Settings> {
             "name an empty or a new directory with --db; everything in it will be overwritten",
         ));
     }
-    let settings = Settings {
+    let settings = TortureSettings {
         seed: args.seed.unwrap_or_else(|| env.random() >> 24),
         shards: args.shards.max(args.threads as u32),
         keys: args.keys,

@@ -12,7 +12,7 @@ use firn_workload::rng::{Rng, mix};
 use serde_json::{Value, json};
 
 use super::layout::{TREES, merge_of};
-use super::steps::Space;
+use super::steps::StepSpace;
 
 /// Which failures of the disk are played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -27,7 +27,7 @@ pub enum Faults {
 
 /// What is fixed for all cycles of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct TortureSettings {
     /// What everything is drawn from.
     pub seed: u64,
     /// Shards.
@@ -44,7 +44,7 @@ pub struct Settings {
 
 /// How a cycle ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum PlanEnd {
     /// The threads stop after so many milliseconds, and the store is closed.
     Close { millis: u64 },
     /// SIGKILL so many milliseconds after the threads have begun, or after the process has, so that
@@ -67,7 +67,7 @@ pub struct Failing {
 
 /// A cycle.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct TorturePlan {
     /// Its number, from 1.
     pub cycle: u64,
     /// Threads.
@@ -77,7 +77,7 @@ pub struct Plan {
     /// Options of each tree.
     pub trees: Vec<TreeOptions>,
     /// How it ends.
-    pub end: End,
+    pub end: PlanEnd,
     /// What fails.
     pub failing: Option<Failing>,
     /// Which operations count for `DieAt` and `failing`; all where empty.
@@ -131,7 +131,7 @@ fn db_options(rng: &mut Rng) -> DbOptions {
     }
 }
 
-impl Settings {
+impl TortureSettings {
     /// As kept beside the store.
     pub fn to_json(&self) -> Value {
         let faults =
@@ -143,9 +143,9 @@ impl Settings {
     }
 
     /// From what is kept beside the store; `None` where it is something else.
-    pub fn from_json(v: &Value) -> Option<Settings> {
+    pub fn from_json(v: &Value) -> Option<TortureSettings> {
         let small = |name: &str| u32::try_from(v.get(name)?.as_u64()?).ok();
-        Some(Settings {
+        Some(TortureSettings {
             seed: v
                 .get("seed")
                 .filter(|_| v.get("firn_torture").is_some_and(|n| n == 1))?
@@ -159,26 +159,27 @@ impl Settings {
     }
 
     /// The plan of a cycle.
-    pub fn plan(&self, cycle: u64) -> Plan {
+    pub fn plan(&self, cycle: u64) -> TorturePlan {
         let mut rng = Rng::new(mix(self.seed) ^ 0x706c_616e, cycle);
         let millis = sized(&mut rng, 20, self.millis.max(21));
         let end = match rng.below(10) {
-            0..2 => End::Close { millis },
-            2..4 => End::DieAt { operation: sized(&mut rng, 1, 30_000) },
-            n => End::Kill { millis, opening: n == 9 },
+            0..2 => PlanEnd::Close { millis },
+            2..4 => PlanEnd::DieAt { operation: sized(&mut rng, 1, 30_000) },
+            n => PlanEnd::Kill { millis, opening: n == 9 },
         };
         let threads = 1 + rng.below(self.threads);
         let db = db_options(&mut rng);
         let trees = (0..TREES).map(|t| tree_options(&mut rng, t)).collect();
         let failing = self.failing(&mut rng, millis);
         // What failing operations do is seen where the process lives on.
-        let end = if failing.is_some() && rng.below(3) > 0 { End::Close { millis } } else { end };
+        let end =
+            if failing.is_some() && rng.below(3) > 0 { PlanEnd::Close { millis } } else { end };
         let counted = match rng.below(3) {
             0 => vec![OpClass::Dir, OpClass::Sync],
             1 => vec![OpClass::Dir, OpClass::Sync, OpClass::Write],
             _ => vec![],
         };
-        Plan { cycle, threads, db, trees, end, failing, counted, restore: rng.below(3) == 0 }
+        TorturePlan { cycle, threads, db, trees, end, failing, counted, restore: rng.below(3) == 0 }
     }
 
     fn failing(&self, rng: &mut Rng, millis: u64) -> Option<Failing> {
@@ -199,8 +200,8 @@ impl Settings {
     }
 
     /// What the steps of a cycle are drawn from.
-    pub fn space(&self, plan: &Plan) -> Space {
-        Space {
+    pub fn space(&self, plan: &TorturePlan) -> StepSpace {
+        StepSpace {
             seed: self.seed,
             cycle: plan.cycle,
             threads: plan.threads,
@@ -210,23 +211,23 @@ impl Settings {
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for PlanEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            End::Close { millis } => write!(f, "closed after {millis} ms"),
-            End::Kill { millis, opening } => {
+            PlanEnd::Close { millis } => write!(f, "closed after {millis} ms"),
+            PlanEnd::Kill { millis, opening } => {
                 write!(
                     f,
                     "killed after {millis} ms{}",
                     if *opening { " of opening and working" } else { "" }
                 )
             }
-            End::DieAt { operation } => write!(f, "dies at operation {operation} on files"),
+            PlanEnd::DieAt { operation } => write!(f, "dies at operation {operation} on files"),
         }
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for TorturePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "cycle {}: {} threads, {}", self.cycle, self.threads, self.end)?;
         if let Some(x) = &self.failing {
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn plans_repeat_and_are_within_bounds() {
-        let s = Settings {
+        let s = TortureSettings {
             seed: 9,
             shards: 16,
             keys: 100,
@@ -264,8 +265,8 @@ mod tests {
             assert!((1..=4).contains(&plan.threads));
             assert_eq!(plan.to_string(), s.plan(cycle).to_string());
         }
-        assert_eq!(Settings::from_json(&s.to_json()), Some(s.clone()));
-        let plain = Settings { faults: Faults::None, ..s };
+        assert_eq!(TortureSettings::from_json(&s.to_json()), Some(s.clone()));
+        let plain = TortureSettings { faults: Faults::None, ..s };
         assert!((1..1000).all(|c| plain.plan(c).failing.is_none()));
     }
 }

@@ -4,12 +4,12 @@
 
 use firn_workload::rng::{Rng, mix};
 
-use super::expected::Change;
-use super::layout::{COUNTS, PLAIN, ROWS, SUMS, TREES, TWINS, Version};
+use super::expected::ExpectedChange;
+use super::layout::{COUNTS, LayoutVersion, PLAIN, ROWS, SUMS, TREES, TWINS};
 
 /// How a step writes its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum How {
+pub enum StepMode {
     /// By a call for a single key.
     Single,
     /// The same, and it survives a power cut.
@@ -45,7 +45,7 @@ pub enum How {
 
 /// What a step looks at, or does to the store without changing what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Look {
+pub enum TortureLook {
     Get,
     MultiGet,
     Range,
@@ -79,42 +79,44 @@ pub enum Look {
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum TortureStep {
     /// Changes what the store holds.
-    Write { how: How, changes: Vec<Change> },
+    Write { how: StepMode, changes: Vec<ExpectedChange> },
     /// Does something else, with random numbers of its own, to this tree and shard.
-    Look { look: Look, tree: usize, shard: u32, draw: u64 },
+    Look { look: TortureLook, tree: usize, shard: u32, draw: u64 },
 }
 
-impl Step {
+impl TortureStep {
     /// What it has changed once it is done.
-    pub fn done(&self) -> &[Change] {
+    pub fn done(&self) -> &[ExpectedChange] {
         match self {
-            Step::Write { how: How::ExportImport, .. } | Step::Look { .. } => &[],
-            Step::Write { changes, .. } => changes,
+            TortureStep::Write { how: StepMode::ExportImport, .. } | TortureStep::Look { .. } => {
+                &[]
+            }
+            TortureStep::Write { changes, .. } => changes,
         }
     }
 
     /// What it may have changed, all of it or nothing, where it was not done.
-    pub fn open(&self) -> &[Change] {
+    pub fn open(&self) -> &[ExpectedChange] {
         match self {
-            Step::Write { changes, .. } => changes,
-            Step::Look { .. } => &[],
+            TortureStep::Write { changes, .. } => changes,
+            TortureStep::Look { .. } => &[],
         }
     }
 
     /// Its kind, for counting.
     pub fn kind(&self) -> String {
         match self {
-            Step::Write { how, .. } => format!("{how:?}"),
-            Step::Look { look, .. } => format!("{look:?}"),
+            TortureStep::Write { how, .. } => format!("{how:?}"),
+            TortureStep::Look { look, .. } => format!("{look:?}"),
         }
     }
 }
 
 /// What steps are drawn from.
 #[derive(Clone, Copy, Debug)]
-pub struct Space {
+pub struct StepSpace {
     /// Seed of the whole run.
     pub seed: u64,
     /// The cycle.
@@ -127,54 +129,54 @@ pub struct Space {
     pub keys: u32,
 }
 
-const WRITES: [(How, u64); 15] = [
-    (How::Single, 5000),
-    (How::SingleSynced, 20),
-    (How::Batch, 900),
-    (How::BatchSynced, 5),
-    (How::Transaction, 150),
-    (How::OneStep, 200),
-    (How::DeleteRange, 60),
-    (How::DropRange, 3),
-    (How::Ingest, 8),
-    (How::ExportImport, 2),
-    (How::Row, 600),
-    (How::RowNew, 60),
-    (How::RowBatch, 60),
-    (How::RowRange, 20),
-    (How::Count, 200),
+const WRITES: [(StepMode, u64); 15] = [
+    (StepMode::Single, 5000),
+    (StepMode::SingleSynced, 20),
+    (StepMode::Batch, 900),
+    (StepMode::BatchSynced, 5),
+    (StepMode::Transaction, 150),
+    (StepMode::OneStep, 200),
+    (StepMode::DeleteRange, 60),
+    (StepMode::DropRange, 3),
+    (StepMode::Ingest, 8),
+    (StepMode::ExportImport, 2),
+    (StepMode::Row, 600),
+    (StepMode::RowNew, 60),
+    (StepMode::RowBatch, 60),
+    (StepMode::RowRange, 20),
+    (StepMode::Count, 200),
 ];
 
-const LOOKS: [(Look, u64); 29] = [
-    (Look::Get, 2000),
-    (Look::MultiGet, 200),
-    (Look::Range, 120),
-    (Look::RangeBack, 80),
-    (Look::Prefix, 40),
-    (Look::Cursor, 60),
-    (Look::Snapshot, 60),
-    (Look::Walk, 20),
-    (Look::Twins, 40),
-    (Look::Transfer, 400),
-    (Look::Bank, 20),
-    (Look::Stats, 10),
-    (Look::Verify, 1),
-    (Look::Size, 20),
-    (Look::Sync, 5),
-    (Look::Flush, 6),
-    (Look::Compact, 1),
-    (Look::CompactRange, 3),
-    (Look::Options, 3),
-    (Look::Checkpoint, 2),
-    (Look::ReadOnly, 2),
-    (Look::ScratchWrite, 200),
-    (Look::ScratchIngest, 16),
-    (Look::ScratchDrop, 12),
-    (Look::Rows, 60),
-    (Look::RowIndex, 60),
-    (Look::RowCompact, 3),
-    (Look::RowAlter, 1),
-    (Look::Guest, 60),
+const LOOKS: [(TortureLook, u64); 29] = [
+    (TortureLook::Get, 2000),
+    (TortureLook::MultiGet, 200),
+    (TortureLook::Range, 120),
+    (TortureLook::RangeBack, 80),
+    (TortureLook::Prefix, 40),
+    (TortureLook::Cursor, 60),
+    (TortureLook::Snapshot, 60),
+    (TortureLook::Walk, 20),
+    (TortureLook::Twins, 40),
+    (TortureLook::Transfer, 400),
+    (TortureLook::Bank, 20),
+    (TortureLook::Stats, 10),
+    (TortureLook::Verify, 1),
+    (TortureLook::Size, 20),
+    (TortureLook::Sync, 5),
+    (TortureLook::Flush, 6),
+    (TortureLook::Compact, 1),
+    (TortureLook::CompactRange, 3),
+    (TortureLook::Options, 3),
+    (TortureLook::Checkpoint, 2),
+    (TortureLook::ReadOnly, 2),
+    (TortureLook::ScratchWrite, 200),
+    (TortureLook::ScratchIngest, 16),
+    (TortureLook::ScratchDrop, 12),
+    (TortureLook::Rows, 60),
+    (TortureLook::RowIndex, 60),
+    (TortureLook::RowCompact, 3),
+    (TortureLook::RowAlter, 1),
+    (TortureLook::Guest, 60),
 ];
 
 fn pick<T: Copy>(weights: &[(T, u64)], mut n: u64) -> Option<T> {
@@ -187,9 +189,9 @@ fn pick<T: Copy>(weights: &[(T, u64)], mut n: u64) -> Option<T> {
     None
 }
 
-impl Space {
+impl StepSpace {
     /// The step of this number of a thread.
-    pub fn step(&self, thread: u64, number: u64) -> Step {
+    pub fn step(&self, thread: u64, number: u64) -> TortureStep {
         let mut rng = Rng::new(mix(self.seed ^ mix(self.cycle)) ^ thread << 48, number);
         let own = (u64::from(self.shards) - thread).div_ceil(self.threads);
         let shard = (thread + rng.below(own) * self.threads) as u32;
@@ -197,12 +199,15 @@ impl Space {
         let looks: u64 = LOOKS.iter().map(|w| w.1).sum();
         let n = rng.below(writes + looks);
         if let Some(how) = pick(&WRITES, n) {
-            let version = Version::new(self.cycle, thread, number);
-            return Step::Write { how, changes: self.changes(how, &mut rng, shard, version) };
+            let version = LayoutVersion::new(self.cycle, thread, number);
+            return TortureStep::Write {
+                how,
+                changes: self.changes(how, &mut rng, shard, version),
+            };
         }
         // A number behind the writes is one of the looks.
-        let look = pick(&LOOKS, n - writes).unwrap_or(Look::Get);
-        Step::Look { look, tree: rng.below(TREES as u64) as usize, shard, draw: rng.bits() }
+        let look = pick(&LOOKS, n - writes).unwrap_or(TortureLook::Get);
+        TortureStep::Look { look, tree: rng.below(TREES as u64) as usize, shard, draw: rng.bits() }
     }
 
     /// A key: most are hot, so that keys are written again and again.
@@ -222,25 +227,39 @@ impl Space {
         (from, from + rng.below(u64::from(most)) as u32 + 1)
     }
 
-    fn single(&self, rng: &mut Rng, tree: usize, shard: u32, version: Version) -> Change {
+    fn single(
+        &self,
+        rng: &mut Rng,
+        tree: usize,
+        shard: u32,
+        version: LayoutVersion,
+    ) -> ExpectedChange {
         let index = self.index(rng);
         match rng.below(10) {
-            0..3 => Change::Unset { tree, shard, index },
-            3..9 if tree == SUMS => Change::Add { tree, shard, index, by: rng.bits() >> 50 },
-            _ => Change::Set { tree, shard, index, version: version.0 },
+            0..3 => ExpectedChange::Unset { tree, shard, index },
+            3..9 if tree == SUMS => {
+                ExpectedChange::Add { tree, shard, index, by: rng.bits() >> 50 }
+            }
+            _ => ExpectedChange::Set { tree, shard, index, version: version.0 },
         }
     }
 
-    fn changes(&self, how: How, rng: &mut Rng, shard: u32, version: Version) -> Vec<Change> {
+    fn changes(
+        &self,
+        how: StepMode,
+        rng: &mut Rng,
+        shard: u32,
+        version: LayoutVersion,
+    ) -> Vec<ExpectedChange> {
         let single = [PLAIN[0], PLAIN[1], SUMS];
         let tree = single[rng.below(3) as usize];
         let plain = PLAIN[rng.below(2) as usize];
         match how {
-            How::Row => vec![self.single(rng, ROWS, shard, version)],
-            How::RowNew => {
-                vec![Change::SetNew { shard, index: self.index(rng), version: version.0 }]
+            StepMode::Row => vec![self.single(rng, ROWS, shard, version)],
+            StepMode::RowNew => {
+                vec![ExpectedChange::SetNew { shard, index: self.index(rng), version: version.0 }]
             }
-            How::RowBatch => {
+            StepMode::RowBatch => {
                 // Two changes of one row in one batch have one timestamp, so that the kind decides
                 // and not the order.
                 let mut indexes: Vec<u32> =
@@ -248,32 +267,36 @@ impl Space {
                 indexes.sort_unstable();
                 indexes.dedup();
                 let change = |index| match rng.below(4) {
-                    0 => Change::Unset { tree: ROWS, shard, index },
-                    _ => Change::Set { tree: ROWS, shard, index, version: version.0 },
+                    0 => ExpectedChange::Unset { tree: ROWS, shard, index },
+                    _ => ExpectedChange::Set { tree: ROWS, shard, index, version: version.0 },
                 };
                 indexes.into_iter().map(change).collect()
             }
-            How::RowRange => {
+            StepMode::RowRange => {
                 let (from, to) = self.span(rng);
-                vec![Change::UnsetRange { tree: ROWS, shard, from, to }]
+                vec![ExpectedChange::UnsetRange { tree: ROWS, shard, from, to }]
             }
-            How::OneStep => vec![self.single(rng, plain, shard, version)],
-            How::Count => vec![Change::Add {
+            StepMode::OneStep => vec![self.single(rng, plain, shard, version)],
+            StepMode::Count => vec![ExpectedChange::Add {
                 tree: COUNTS,
                 shard,
                 index: self.index(rng),
                 by: rng.bits() >> 50,
             }],
-            How::Single | How::SingleSynced => vec![self.single(rng, tree, shard, version)],
-            How::Batch | How::BatchSynced | How::Transaction => {
+            StepMode::Single | StepMode::SingleSynced => {
+                vec![self.single(rng, tree, shard, version)]
+            }
+            StepMode::Batch | StepMode::BatchSynced | StepMode::Transaction => {
                 let most = if rng.below(50) == 0 { 300 } else { 12 };
                 let mut changes = vec![];
                 for _ in 0..1 + rng.below(most) {
-                    match rng.below(if how == How::Transaction { 2 } else { 3 }) {
+                    match rng.below(if how == StepMode::Transaction { 2 } else { 3 }) {
                         // Transactions have no operands.
                         0 => match self.single(rng, tree, shard, version) {
-                            Change::Add { shard, index, .. } if how == How::Transaction => {
-                                changes.push(Change::Set {
+                            ExpectedChange::Add { shard, index, .. }
+                                if how == StepMode::Transaction =>
+                            {
+                                changes.push(ExpectedChange::Set {
                                     tree,
                                     shard,
                                     index,
@@ -289,7 +312,8 @@ impl Space {
                         }
                         _ if rng.below(8) == 0 => {
                             let (from, to) = self.span(rng);
-                            let change = Change::UnsetRange { tree: TWINS[0], shard, from, to };
+                            let change =
+                                ExpectedChange::UnsetRange { tree: TWINS[0], shard, from, to };
                             changes.push(twin(&change));
                             changes.push(change);
                         }
@@ -298,32 +322,38 @@ impl Space {
                 }
                 changes
             }
-            How::DeleteRange | How::DropRange => {
+            StepMode::DeleteRange | StepMode::DropRange => {
                 let (from, to) = self.span(rng);
-                vec![Change::UnsetRange { tree, shard, from, to }]
+                vec![ExpectedChange::UnsetRange { tree, shard, from, to }]
             }
-            How::Ingest => {
+            StepMode::Ingest => {
                 let step = 1 + rng.below(5) as u32;
                 let (from, count) = (self.index(rng), rng.below(200) as u32);
                 (0..count)
                     .map(|i| from + i * step)
                     .filter(|i| *i < self.keys)
-                    .map(|index| Change::Set { tree: plain, shard, index, version: version.0 })
+                    .map(|index| ExpectedChange::Set {
+                        tree: plain,
+                        shard,
+                        index,
+                        version: version.0,
+                    })
                     .collect()
             }
-            How::ExportImport => {
+            StepMode::ExportImport => {
                 let (from, to) = self.span(rng);
-                vec![Change::UnsetRange { tree: plain, shard, from, to }]
+                vec![ExpectedChange::UnsetRange { tree: plain, shard, from, to }]
             }
         }
     }
 }
 
 /// The same change in the other twin.
-fn twin(change: &Change) -> Change {
+fn twin(change: &ExpectedChange) -> ExpectedChange {
     let mut other = change.clone();
-    if let Change::Set { tree, .. } | Change::Unset { tree, .. } | Change::UnsetRange { tree, .. } =
-        &mut other
+    if let ExpectedChange::Set { tree, .. }
+    | ExpectedChange::Unset { tree, .. }
+    | ExpectedChange::UnsetRange { tree, .. } = &mut other
     {
         *tree = TWINS[1];
     }
@@ -337,14 +367,14 @@ mod tests {
 
     #[test]
     fn steps_repeat_keep_to_their_shards_and_cover_everything() {
-        let space = Space { seed: 5, cycle: 2, threads: 3, shards: 16, keys: 100 };
+        let space = StepSpace { seed: 5, cycle: 2, threads: 3, shards: 16, keys: 100 };
         let (mut hows, mut looks) = (BTreeSet::new(), BTreeSet::new());
         for number in 0..40_000 {
             let thread = number % 3;
             let step = space.step(thread, number);
             assert_eq!(step, space.step(thread, number));
             match step {
-                Step::Write { how, changes } => {
+                TortureStep::Write { how, changes } => {
                     hows.insert(how);
                     assert!(
                         changes
@@ -352,7 +382,7 @@ mod tests {
                             .all(|c| c.shard() < 16 && u64::from(c.shard()) % 3 == thread)
                     );
                 }
-                Step::Look { look, shard, .. } => {
+                TortureStep::Look { look, shard, .. } => {
                     looks.insert(look);
                     assert!(shard < 16 && u64::from(shard) % 3 == thread);
                 }

@@ -9,18 +9,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use firn_kv::Env;
-use firn_tools::io::{Watch, stdout};
+use firn_tools::io::{Stopwatch, stdout};
 use firn_tools::output::{self, Done, Failure, Progress, count, things};
 use firn_workload::process::disk_bytes;
 use serde_json::{Value, json};
 
-use super::plan::{End, Plan, Settings};
+use super::plan::{PlanEnd, TorturePlan, TortureSettings};
 use super::{NEXT, STORE, TortureArgs, journal};
 use crate::store::Global;
 
 /// What a run has come to.
 #[derive(Default)]
-struct Tally {
+struct TortureTally {
     cycles: u64,
     killed_working: u64,
     killed_opening: u64,
@@ -40,13 +40,13 @@ struct Tally {
 struct Cycle<'a> {
     env: &'a dyn Env,
     dir: &'a Path,
-    settings: &'a Settings,
-    plan: Plan,
+    settings: &'a TortureSettings,
+    plan: TorturePlan,
 }
 
 /// How a cycle went.
 #[derive(Default)]
-struct Told {
+struct ToldWorker {
     started: bool,
     dies: bool,
     restore: bool,
@@ -54,11 +54,11 @@ struct Told {
 }
 
 /// Runs cycles until the time is over or something is wrong.
-pub fn run(global: &Global, args: &TortureArgs, settings: &Settings, env: &dyn Env) -> Done {
+pub fn run(global: &Global, args: &TortureArgs, settings: &TortureSettings, env: &dyn Env) -> Done {
     let dir = &global.store.db;
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let progress = Progress::operations("torture", Some(args.seconds));
-    let mut tally = Tally::default();
+    let mut tally = TortureTally::default();
     let mut cycle = last_cycle(env, dir)?;
     let end = args.cycles.map(|n| cycle.saturating_add(n));
     while watch.seconds() < args.seconds as f64 && end.is_none_or(|end| cycle < end) {
@@ -158,14 +158,14 @@ fn spawn(dir: &Path, cycle: u64) -> Done<(Child, Receiver<Value>)> {
 
 /// Runs a cycle.
 #[allow(clippy::disallowed_methods, reason = "it waits for another process")]
-fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut Tally) -> Done<Told> {
+fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut TortureTally) -> Done<ToldWorker> {
     let plan = &cycle.plan;
     let (mut child, lines) = spawn(cycle.dir, plan.cycle)?;
-    let mut told = Told::default();
-    let watch = Watch::start();
+    let mut told = ToldWorker::default();
+    let watch = Stopwatch::start();
     let now = || (watch.seconds() * 1000.0) as u64;
     let (mut kill_at, mut looked) = (u64::MAX, 0);
-    if let End::Kill { millis, opening: true } = plan.end {
+    if let PlanEnd::Kill { millis, opening: true } = plan.end {
         kill_at = millis;
     }
     // Of each thread: how many steps it has done, and since when.
@@ -175,7 +175,7 @@ fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut Tally) -> Done<Told> {
         {
             Ok(line) => {
                 take_down(&line, &mut told, tally);
-                if let (Some("start"), End::Kill { millis, opening: false }) =
+                if let (Some("start"), PlanEnd::Kill { millis, opening: false }) =
                     (line["event"].as_str(), plan.end)
                 {
                     kill_at = now() + millis;
@@ -207,7 +207,7 @@ fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut Tally) -> Done<Told> {
     Ok(told)
 }
 
-fn take_down(line: &Value, told: &mut Told, tally: &mut Tally) {
+fn take_down(line: &Value, told: &mut ToldWorker, tally: &mut TortureTally) {
     let number = |name: &str| line[name].as_u64().unwrap_or(0);
     match line["event"].as_str() {
         Some("open") => {
@@ -230,7 +230,7 @@ fn take_down(line: &Value, told: &mut Told, tally: &mut Tally) {
 /// Whether a thread has been at one step for too long.
 fn hangs(
     cycle: &Cycle<'_>,
-    told: &Told,
+    told: &ToldWorker,
     threads: &mut [(u64, u64)],
     now: u64,
     patience: u64,
@@ -240,7 +240,7 @@ fn hangs(
         let progress = if told.started {
             journal::read(*env, dir, plan.cycle, t)?
         } else {
-            journal::Progress::default()
+            journal::TortureProgress::default()
         };
         if *done != progress.done {
             (*done, *since) = (progress.done, now);
@@ -258,12 +258,12 @@ fn hangs(
 }
 
 /// Whether a process ended as it should, and how.
-fn judge(plan: &Plan, status: ExitStatus, told: &mut Told, tally: &mut Tally) {
+fn judge(plan: &TorturePlan, status: ExitStatus, told: &mut ToldWorker, tally: &mut TortureTally) {
     if told.dies {
         tally.died += 1;
     } else if status.success() {
         tally.closed += 1;
-    } else if status.code().is_none() && matches!(plan.end, End::Kill { .. }) {
+    } else if status.code().is_none() && matches!(plan.end, PlanEnd::Kill { .. }) {
         if told.started {
             tally.killed_working += 1
         } else {
@@ -276,7 +276,7 @@ fn judge(plan: &Plan, status: ExitStatus, told: &mut Told, tally: &mut Tally) {
     }
 }
 
-impl Tally {
+impl TortureTally {
     fn kills(&self) -> u64 {
         self.killed_working + self.killed_opening + self.died
     }
@@ -286,7 +286,13 @@ impl Tally {
     }
 }
 
-fn failed(global: &Global, cycle: &Cycle<'_>, what: &str, tally: &Tally, seconds: f64) -> Done {
+fn failed(
+    global: &Global,
+    cycle: &Cycle<'_>,
+    what: &str,
+    tally: &TortureTally,
+    seconds: f64,
+) -> Done {
     let Cycle { env, dir, settings, plan } = cycle;
     let text = format!("{what}\n\n{plan}\nsettings: {}\n", settings.to_json());
     env.create(&dir.join("failure.txt"))?.append(text.as_bytes())?;
@@ -313,10 +319,10 @@ fn failed(global: &Global, cycle: &Cycle<'_>, what: &str, tally: &Tally, seconds
 
 fn report(
     global: &Global,
-    settings: &Settings,
-    t: &Tally,
+    settings: &TortureSettings,
+    t: &TortureTally,
     seconds: f64,
-    failure: Option<(&str, &Plan)>,
+    failure: Option<(&str, &TorturePlan)>,
 ) -> Done {
     let mut out = stdout();
     let mut openings = t.openings.clone();

@@ -14,9 +14,9 @@ use firn_wide::internals::store::TreeName;
 use firn_wide::{Options, StoreOptions, Wide};
 use firn_workload::rng::{Rng, mix};
 
-use super::check::{Checked, Trouble, wrong};
-use super::expected::{Change, Keys};
-use super::layout::{COUNTS, NAMES, ROWS, Version};
+use super::check::{CheckTrouble, Checked, wrong};
+use super::expected::{ExpectedChange, ExpectedKeys};
+use super::layout::{COUNTS, LayoutVersion, NAMES, ROWS};
 
 const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS torture WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 const ROWS_TABLE: &str = "CREATE TABLE IF NOT EXISTS torture.rows (shard int, idx int, version bigint, n int, note text, tags set<int>, \
@@ -41,10 +41,12 @@ pub struct Tables {
     counts: Prepared,
 }
 
-fn failed(e: firn_cql::Error) -> Trouble {
+fn failed(e: firn_cql::Error) -> CheckTrouble {
     match e {
-        firn_cql::Error::Wide(firn_wide::Error::Store(e)) => Trouble::Failed(e),
-        other => Trouble::Wrong(format!("a statement failed: {}: {other}", other.class().name())),
+        firn_cql::Error::Wide(firn_wide::Error::Store(e)) => CheckTrouble::Failed(e),
+        other => {
+            CheckTrouble::Wrong(format!("a statement failed: {}: {other}", other.class().name()))
+        }
     }
 }
 
@@ -138,26 +140,26 @@ impl Tables {
     }
 
     /// Makes the changes of a step: one of them by a statement, several by a batch.
-    pub fn write(&self, changes: &[Change]) -> Checked {
+    pub fn write(&self, changes: &[ExpectedChange]) -> Checked {
         let [one] = changes else {
             let statements: String = changes.iter().map(text).collect();
             self.execute(&format!("BEGIN BATCH {statements} APPLY BATCH"))?;
             return Ok(());
         };
         match *one {
-            Change::Set { shard, index, version, .. } => {
+            ExpectedChange::Set { shard, index, version, .. } => {
                 self.run(&self.insert, row(shard, index, version))?
             }
-            Change::SetNew { shard, index, version } => {
+            ExpectedChange::SetNew { shard, index, version } => {
                 self.run(&self.insert_new, row(shard, index, version))?
             }
-            Change::Unset { shard, index, .. } => {
+            ExpectedChange::Unset { shard, index, .. } => {
                 self.run(&self.delete, (shard as i32, index as i32))?
             }
-            Change::UnsetRange { shard, from, to, .. } => {
+            ExpectedChange::UnsetRange { shard, from, to, .. } => {
                 self.run(&self.delete_range, (shard as i32, from as i32, to as i32))?
             }
-            Change::Add { shard, index, by, .. } => {
+            ExpectedChange::Add { shard, index, by, .. } => {
                 self.run(&self.count, (by as i64, shard as i32, index as i32))?
             }
         };
@@ -165,8 +167,8 @@ impl Tables {
     }
 
     /// The same, of an insert that only does something where there is no row.
-    pub fn write_new(&self, change: &Change, is_new: bool) -> Checked {
-        let Change::SetNew { shard, index, version } = *change else {
+    pub fn write_new(&self, change: &ExpectedChange, is_new: bool) -> Checked {
+        let ExpectedChange::SetNew { shard, index, version } = *change else {
             return self.write(std::slice::from_ref(change));
         };
         let rows = self.run(&self.insert_new, row(shard, index, version))?;
@@ -193,14 +195,20 @@ impl Tables {
         Ok(self.sums(shard)?.get(&index).copied())
     }
 
-    fn sums(&self, shard: u32) -> Checked<Keys> {
+    fn sums(&self, shard: u32) -> Checked<ExpectedKeys> {
         let rows = self.run(&self.counts, (shard as i32,))?;
         let one = |r: Row<'_>| Ok((r.at::<i32>(0)? as u32, r.at::<i64>(1)? as u64));
-        rows.iter().map(one).collect::<firn_cql::Result<Keys>>().map_err(failed)
+        rows.iter().map(one).collect::<firn_cql::Result<ExpectedKeys>>().map_err(failed)
     }
 
     /// Compares a shard of both tables with what is expected.
-    pub fn check_shard(&self, what: &str, shard: u32, rows: &Keys, counts: &Keys) -> Checked {
+    pub fn check_shard(
+        &self,
+        what: &str,
+        shard: u32,
+        rows: &ExpectedKeys,
+        counts: &ExpectedKeys,
+    ) -> Checked {
         let found = self.run(&self.select, (shard as i32,))?;
         let found = found.iter().map(|r| parsed(what, shard, &r)).collect::<Checked<Vec<_>>>()?;
         differ(what, ROWS, shard, rows, &found)?;
@@ -209,7 +217,7 @@ impl Tables {
     }
 
     /// Compares what the index finds with what is expected.
-    pub fn check_index(&self, shard: u32, rows: &Keys, n: i32) -> Checked {
+    pub fn check_index(&self, shard: u32, rows: &ExpectedKeys, n: i32) -> Checked {
         let found = self.run(&self.by_index, (shard as i32, n))?;
         let mut found = found
             .iter()
@@ -229,7 +237,7 @@ impl Tables {
     }
 
     /// Makes, fills, alters or drops the table that comes and goes, beside others who do.
-    pub fn guest(&self, rng: &mut Rng, version: Version) -> Checked {
+    pub fn guest(&self, rng: &mut Rng, version: LayoutVersion) -> Checked {
         let id = rng.below(1000);
         let statement = match rng.below(12) {
             0 => "DROP TABLE IF EXISTS torture.guest".to_owned(),
@@ -249,24 +257,25 @@ impl Tables {
         match self.session.execute(&statement, ()) {
             // It is not there, or somebody else was quicker.
             Err(e) if matches!(e.class(), Class::Invalid | Class::AlreadyExists) => Ok(()),
-            Err(firn_cql::Error::Wide(firn_wide::Error::Store(e))) => Err(Trouble::Failed(e)),
+            Err(firn_cql::Error::Wide(firn_wide::Error::Store(e))) => Err(CheckTrouble::Failed(e)),
             Err(e) => wrong(format!("{statement}: {}: {e}", e.class().name())),
             Ok(_) => Ok(()),
         }
     }
 }
 
-type Columns = (i32, i32, i64, i32, String, BTreeSet<i32>, BTreeMap<i32, String>);
+type TortureColumns = (i32, i32, i64, i32, String, BTreeSet<i32>, BTreeMap<i32, String>);
 
-fn row(shard: u32, index: u32, version: u64) -> Columns {
+fn row(shard: u32, index: u32, version: u64) -> TortureColumns {
     let (n, note, tags, parts) = columns(shard, index, version);
     (shard as i32, index as i32, version as i64, n, note, tags, parts)
 }
 
 /// A change as a statement.
-fn text(change: &Change) -> String {
+fn text(change: &ExpectedChange) -> String {
     match *change {
-        Change::Set { shard, index, version, .. } | Change::SetNew { shard, index, version } => {
+        ExpectedChange::Set { shard, index, version, .. }
+        | ExpectedChange::SetNew { shard, index, version } => {
             let (n, note, tags, parts) = columns(shard, index, version);
             let tags: Vec<String> = tags.iter().map(i32::to_string).collect();
             let parts: Vec<String> = parts.iter().map(|(k, v)| format!("{k}: '{v}'")).collect();
@@ -277,15 +286,15 @@ fn text(change: &Change) -> String {
                 parts.join(", "),
             )
         }
-        Change::Unset { shard, index, .. } => {
+        ExpectedChange::Unset { shard, index, .. } => {
             format!("DELETE FROM torture.rows WHERE shard = {shard} AND idx = {index}; ")
         }
-        Change::UnsetRange { shard, from, to, .. } => {
+        ExpectedChange::UnsetRange { shard, from, to, .. } => {
             format!(
                 "DELETE FROM torture.rows WHERE shard = {shard} AND idx >= {from} AND idx < {to}; "
             )
         }
-        Change::Add { shard, index, by, .. } => {
+        ExpectedChange::Add { shard, index, by, .. } => {
             format!(
                 "UPDATE torture.counts SET c = c + {by} WHERE shard = {shard} AND idx = {index}; "
             )
@@ -294,11 +303,12 @@ fn text(change: &Change) -> String {
 }
 
 /// The columns of a row as they are read.
-type Read = (i32, Option<i64>, Option<i32>, Option<String>, BTreeSet<i32>, BTreeMap<i32, String>);
+type TableRead =
+    (i32, Option<i64>, Option<i32>, Option<String>, BTreeSet<i32>, BTreeMap<i32, String>);
 
 /// Number and version of a row, all of whose columns are of that version.
 fn parsed(what: &str, shard: u32, r: &Row<'_>) -> Checked<(u32, u64)> {
-    let read = || -> firn_cql::Result<Read> {
+    let read = || -> firn_cql::Result<TableRead> {
         Ok((r.at(0)?, r.at(1)?, r.at(2)?, r.at(3)?, r.at(4)?, r.at(5)?))
     };
     let (index, version, n, note, tags, parts) = read().map_err(failed)?;
@@ -310,18 +320,24 @@ fn parsed(what: &str, shard: u32, r: &Row<'_>) -> Checked<(u32, u64)> {
     }
     let is = version.map_or_else(
         || "no version".to_owned(),
-        |v| format!("the version of {}", Version(v as u64)),
+        |v| format!("the version of {}", LayoutVersion(v as u64)),
     );
     wrong(format!(
         "{what}: row {index} of shard {shard} has {is}, and other columns than that wrote: n {n:?}, note {note:?}, tags {tags:?}, parts {parts:?}"
     ))
 }
 
-fn differ(what: &str, table: usize, shard: u32, expected: &Keys, found: &[(u32, u64)]) -> Checked {
+fn differ(
+    what: &str,
+    table: usize,
+    shard: u32,
+    expected: &ExpectedKeys,
+    found: &[(u32, u64)],
+) -> Checked {
     let say = |of: Option<(u32, u64)>| match of {
         None => "the end".to_owned(),
         Some((i, n)) if table == COUNTS => format!("counter {i} with {n}"),
-        Some((i, v)) => format!("row {i} that {} wrote", Version(v)),
+        Some((i, v)) => format!("row {i} that {} wrote", LayoutVersion(v)),
     };
     let mut expected = expected.iter().map(|(i, v)| (*i, *v));
     let mut found = found.iter().copied();

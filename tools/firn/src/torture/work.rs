@@ -13,28 +13,29 @@ use firn_kv::{
 use firn_workload::rng::Rng;
 
 use super::check::{
-    Checked, Known, Trouble, check_bank, check_scratch, check_shared, check_twins, check_value,
-    check_walk, of_shard, shard_range, trees, wrong,
+    CheckTrouble, Checked, KnownState, check_bank, check_scratch, check_shared, check_twins,
+    check_value, check_walk, of_shard, shard_range, trees, wrong,
 };
-use super::expected::{Change, Keys, Shard, touched};
-use super::journal::Journal;
+use super::expected::{ExpectedChange, ExpectedKeys, Shard, touched};
+use super::journal::TortureJournal;
 use super::layout::{
-    ACCOUNTS, BANK, COUNTS, NAMES, ROWS, SCRATCH, SUMS, TREES, Version, account, key, number, value,
+    ACCOUNTS, BANK, COUNTS, LayoutVersion, NAMES, ROWS, SCRATCH, SUMS, TREES, account, key, number,
+    value,
 };
 use super::plan::tree_options;
-use super::steps::{How, Look, Space, Step};
+use super::steps::{StepMode, StepSpace, TortureLook, TortureStep};
 use super::tables::{self, Tables};
 
 /// What the threads of a cycle share.
-pub struct Shared {
+pub struct SharedWork {
     /// The store.
     pub db: Db,
     /// What of it is known exactly.
-    pub known: Known,
+    pub known: KnownState,
     /// The accounts.
     pub bank: Tree,
     /// What steps are drawn from.
-    pub space: Space,
+    pub space: StepSpace,
     /// Set when all should stop.
     pub stop: AtomicBool,
     /// Whether failures of the disk are played, so that calls may fail.
@@ -48,25 +49,25 @@ pub struct Shared {
 }
 
 /// One thread.
-pub struct Worker {
-    shared: Arc<Shared>,
+pub struct TortureWorker {
+    shared: Arc<SharedWork>,
     thread: u64,
-    journal: Journal,
+    journal: TortureJournal,
     /// What the shards of this thread hold.
     shards: BTreeMap<u32, Shard>,
-    held: Vec<Held>,
+    held: Vec<HeldSnapshots>,
 }
 
 /// A snapshot, and what one shard of one tree held when it was taken.
-struct Held {
+struct HeldSnapshots {
     snapshot: Snapshot,
     tree: usize,
     shard: u32,
-    keys: Keys,
+    keys: ExpectedKeys,
     until: u64,
 }
 
-impl Shared {
+impl SharedWork {
     fn trees(&self) -> &[Tree] {
         &self.known.trees
     }
@@ -79,15 +80,15 @@ impl Shared {
     }
 }
 
-impl Worker {
+impl TortureWorker {
     /// A thread with the shards that it is to write.
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedWork>,
         thread: u64,
-        journal: Journal,
+        journal: TortureJournal,
         shards: BTreeMap<u32, Shard>,
-    ) -> Worker {
-        Worker { shared, thread, journal, shards, held: vec![] }
+    ) -> TortureWorker {
+        TortureWorker { shared, thread, journal, shards, held: vec![] }
     }
 
     /// Takes steps until told to stop. Gives what is wrong, if anything is.
@@ -103,18 +104,20 @@ impl Worker {
                     self.apply(step.done());
                     self.journal.done(number)?;
                 }
-                Err(Trouble::Failed(e)) if self.shared.failing => match self.refused(&e, &step) {
-                    // A disk that is full for a while. What was refused can be asked for again.
-                    true if self.journal.refuse(number)? => {
-                        self.shared.env.sleep(std::time::Duration::from_millis(1))
+                Err(CheckTrouble::Failed(e)) if self.shared.failing => {
+                    match self.refused(&e, &step) {
+                        // A disk that is full for a while. What was refused can be asked for again.
+                        true if self.journal.refuse(number)? => {
+                            self.shared.env.sleep(std::time::Duration::from_millis(1))
+                        }
+                        // What became of the step is seen at the next opening.
+                        _ => return self.look_again(step.open()),
                     }
-                    // What became of the step is seen at the next opening.
-                    _ => return self.look_again(step.open()),
-                },
-                Err(Trouble::Failed(e)) => {
+                }
+                Err(CheckTrouble::Failed(e)) => {
                     return wrong(format!("{}: {step:?} failed: {e}", self.at(number)));
                 }
-                Err(Trouble::Wrong(words)) => {
+                Err(CheckTrouble::Wrong(words)) => {
                     return wrong(format!("{}: {words}", self.at(number)));
                 }
             }
@@ -123,29 +126,31 @@ impl Worker {
         self.release(u64::MAX)
     }
 
-    fn at(&self, step: u64) -> Version {
-        Version::new(self.shared.space.cycle, self.thread, step)
+    fn at(&self, step: u64) -> LayoutVersion {
+        LayoutVersion::new(self.shared.space.cycle, self.thread, step)
     }
 
     /// Whether a call that failed has certainly changed nothing, and the store goes on.
-    fn refused(&self, e: &Error, step: &Step) -> bool {
+    fn refused(&self, e: &Error, step: &TortureStep) -> bool {
         match step {
-            Step::Look { .. } => self.shared.db.sync().is_ok() || e.kind() == ErrorKind::NoSpace,
+            TortureStep::Look { .. } => {
+                self.shared.db.sync().is_ok() || e.kind() == ErrorKind::NoSpace
+            }
             // These write and flush, so what failed may have been the flush.
-            Step::Write { how: How::DropRange | How::ExportImport, .. } => false,
-            Step::Write { .. } => e.kind() == ErrorKind::NoSpace,
+            TortureStep::Write { how: StepMode::DropRange | StepMode::ExportImport, .. } => false,
+            TortureStep::Write { .. } => e.kind() == ErrorKind::NoSpace,
         }
     }
 
     /// After a failure that may have ended all writing: what was acknowledged is still read, but
     /// for what was being written.
-    fn look_again(&self, open: &[Change]) -> Checked {
+    fn look_again(&self, open: &[ExpectedChange]) -> Checked {
         for (shard, expected) in &self.shards {
             if open.iter().all(|c| c.shard() != *shard) {
                 match self.shared.known.check_shard("after a failure of the disk", *shard, expected)
                 {
                     // Reading may fail, too, where the disk does.
-                    Err(Trouble::Failed(e)) if e.kind() != ErrorKind::Corruption => {}
+                    Err(CheckTrouble::Failed(e)) if e.kind() != ErrorKind::Corruption => {}
                     other => other?,
                 }
             }
@@ -153,7 +158,7 @@ impl Worker {
         Ok(())
     }
 
-    fn apply(&mut self, changes: &[Change]) {
+    fn apply(&mut self, changes: &[ExpectedChange]) {
         for c in changes {
             if let Some(shard) = self.shards.get_mut(&c.shard()) {
                 c.apply(shard);
@@ -161,7 +166,7 @@ impl Worker {
         }
     }
 
-    fn keys(&self, tree: usize, shard: u32) -> &Keys {
+    fn keys(&self, tree: usize, shard: u32) -> &ExpectedKeys {
         &self.shards[&shard][tree]
     }
 
@@ -171,15 +176,15 @@ impl Worker {
             std::mem::take(&mut self.held).into_iter().partition(|h| h.until <= number);
         self.held = held;
         for h in due {
-            let Held { snapshot, tree, shard, keys, .. } = h;
+            let HeldSnapshots { snapshot, tree, shard, keys, .. } = h;
             let walk = snapshot.range(&self.shared.trees()[tree], shard_range(shard));
             match check_walk("in a snapshot", tree, walk, of_shard(shard, &keys)) {
-                Err(Trouble::Failed(e))
+                Err(CheckTrouble::Failed(e))
                     if self.shared.failing && e.kind() != ErrorKind::Corruption => {}
-                Err(Trouble::Failed(e)) => {
+                Err(CheckTrouble::Failed(e)) => {
                     return wrong(format!("{}: reading a snapshot failed: {e}", self.at(number)));
                 }
-                Err(Trouble::Wrong(words)) => {
+                Err(CheckTrouble::Wrong(words)) => {
                     return wrong(format!("{}: {words}", self.at(number)));
                 }
                 Ok(_) => {}
@@ -188,21 +193,21 @@ impl Worker {
         Ok(())
     }
 
-    fn take(&mut self, step: &Step, number: u64) -> Checked {
+    fn take(&mut self, step: &TortureStep, number: u64) -> Checked {
         match step {
-            Step::Write { how, changes } => self.write(*how, changes),
-            Step::Look { look, tree, shard, draw } => {
+            TortureStep::Write { how, changes } => self.write(*how, changes),
+            TortureStep::Look { look, tree, shard, draw } => {
                 self.look(*look, *tree, *shard, Rng::new(*draw, 1), number)
             }
         }
     }
 
-    fn write(&self, how: How, changes: &[Change]) -> Checked {
+    fn write(&self, how: StepMode, changes: &[ExpectedChange]) -> Checked {
         let s = &*self.shared;
         match (how, changes) {
-            (How::Single, [change]) => single(s.trees(), change)?,
-            (How::SingleSynced, [change]) => match change {
-                Change::Set { tree, shard, index, version } => {
+            (StepMode::Single, [change]) => single(s.trees(), change)?,
+            (StepMode::SingleSynced, [change]) => match change {
+                ExpectedChange::Set { tree, shard, index, version } => {
                     let v = value(*tree, *shard, *index, *version);
                     s.trees()[*tree].with(Durability::Power).put(&key(*shard, *index), &v)?;
                 }
@@ -211,27 +216,27 @@ impl Worker {
                         .write(batch(s.trees(), std::slice::from_ref(other))?)?
                 }
             },
-            (How::BatchSynced, _) => {
+            (StepMode::BatchSynced, _) => {
                 s.db.with(Durability::Power).write(batch(s.trees(), changes)?)?
             }
-            (How::Transaction, _) => self.transaction(changes)?,
-            (How::OneStep, [change]) => self.one_step(change)?,
-            (How::DeleteRange, [Change::UnsetRange { tree, shard, from, to }]) => {
+            (StepMode::Transaction, _) => self.transaction(changes)?,
+            (StepMode::OneStep, [change]) => self.one_step(change)?,
+            (StepMode::DeleteRange, [ExpectedChange::UnsetRange { tree, shard, from, to }]) => {
                 s.trees()[*tree].delete_range(&key(*shard, *from)..&key(*shard, *to))?;
             }
-            (How::DropRange, [Change::UnsetRange { tree, shard, from, to }]) => {
+            (StepMode::DropRange, [ExpectedChange::UnsetRange { tree, shard, from, to }]) => {
                 s.trees()[*tree].drop_range(&key(*shard, *from)..&key(*shard, *to))?;
             }
-            (How::Ingest, [Change::Set { tree, .. }, ..]) => {
+            (StepMode::Ingest, [ExpectedChange::Set { tree, .. }, ..]) => {
                 let pairs = changes.iter().filter_map(|c| match c {
-                    Change::Set { tree, shard, index, version } => {
+                    ExpectedChange::Set { tree, shard, index, version } => {
                         Some((key(*shard, *index), value(*tree, *shard, *index, *version)))
                     }
                     _ => None,
                 });
                 s.trees()[*tree].ingest(pairs)?;
             }
-            (How::ExportImport, [Change::UnsetRange { tree, shard, from, to }]) => {
+            (StepMode::ExportImport, [ExpectedChange::UnsetRange { tree, shard, from, to }]) => {
                 let file = s.dir.join(format!("exported-{}", self.thread));
                 // A killed thread leaves its file.
                 let _ = s.env.remove(&file);
@@ -245,11 +250,11 @@ impl Worker {
                     return wrong(format!("{exported} keys were exported, {imported} imported"));
                 }
             }
-            (How::RowNew, [change]) => {
-                let is_new = matches!(change, Change::SetNew { shard, index, .. } if !self.keys(ROWS, *shard).contains_key(index));
+            (StepMode::RowNew, [change]) => {
+                let is_new = matches!(change, ExpectedChange::SetNew { shard, index, .. } if !self.keys(ROWS, *shard).contains_key(index));
                 s.tables()?.write_new(change, is_new)?;
             }
-            (How::Row | How::RowBatch | How::RowRange | How::Count, _) => {
+            (StepMode::Row | StepMode::RowBatch | StepMode::RowRange | StepMode::Count, _) => {
                 s.tables()?.write(changes)?
             }
             _ => s.db.write(batch(s.trees(), changes)?)?,
@@ -259,12 +264,12 @@ impl Worker {
 
     /// Writes a change by a call that looks at the value first, which must be the one that is
     /// expected: nobody else writes it.
-    fn one_step(&self, change: &Change) -> Checked {
+    fn one_step(&self, change: &ExpectedChange) -> Checked {
         let (tree, shard, index, new) = match change {
-            Change::Set { tree, shard, index, version } => {
+            ExpectedChange::Set { tree, shard, index, version } => {
                 (*tree, *shard, *index, Some(value(*tree, *shard, *index, *version)))
             }
-            Change::Unset { tree, shard, index } => (*tree, *shard, *index, None),
+            ExpectedChange::Unset { tree, shard, index } => (*tree, *shard, *index, None),
             other => return wrong(format!("{other:?} is no change of one key")),
         };
         let (t, k) = (&self.shared.trees()[tree], key(shard, index));
@@ -287,12 +292,13 @@ impl Worker {
 
     /// Writes changes by a transaction, which reads them first. Nobody else writes these keys, so
     /// it never conflicts.
-    fn transaction(&self, changes: &[Change]) -> Checked {
+    fn transaction(&self, changes: &[ExpectedChange]) -> Checked {
         let s = &*self.shared;
         let mut shards = touched(changes, |shard| self.shards.get(&shard));
         let mut tx = s.db.transaction();
         for c in changes {
-            let (Change::Set { tree, shard, index, .. } | Change::Unset { tree, shard, index }) = c
+            let (ExpectedChange::Set { tree, shard, index, .. }
+            | ExpectedChange::Unset { tree, shard, index }) = c
             else {
                 continue;
             };
@@ -301,7 +307,7 @@ impl Worker {
             let expected = shards.get(shard).and_then(|s| s[*tree].get(index)).copied();
             check_value("in a transaction", *tree, *shard, *index, expected, got.as_deref())?;
             match c {
-                Change::Set { version, .. } => {
+                ExpectedChange::Set { version, .. } => {
                     tx.put(&s.trees()[*tree], &k, &value(*tree, *shard, *index, *version))?
                 }
                 _ => tx.delete(&s.trees()[*tree], &k)?,
@@ -313,7 +319,14 @@ impl Worker {
         Ok(tx.commit()?)
     }
 
-    fn look(&mut self, look: Look, tree: usize, shard: u32, mut rng: Rng, number: u64) -> Checked {
+    fn look(
+        &mut self,
+        look: TortureLook,
+        tree: usize,
+        shard: u32,
+        mut rng: Rng,
+        number: u64,
+    ) -> Checked {
         let s = self.shared.clone();
         let t = &s.trees()[tree];
         let index = s.space.index(&mut rng);
@@ -322,7 +335,7 @@ impl Worker {
         let span = key(shard, from)..key(shard, to);
         let in_span = || keys.range(from..to).map(|(i, v)| (shard, *i, *v));
         match look {
-            Look::Get => {
+            TortureLook::Get => {
                 let (k, expected) = (key(shard, index), keys.get(&index).copied());
                 if rng.below(4) == 0 && t.contains(&k)? != expected.is_some() {
                     return wrong(format!(
@@ -332,7 +345,7 @@ impl Worker {
                 }
                 check_value("get", tree, shard, index, expected, t.get(&k)?.as_deref())?;
             }
-            Look::MultiGet => {
+            TortureLook::MultiGet => {
                 let indexes: Vec<u32> =
                     (0..1 + rng.below(40)).map(|_| s.space.index(&mut rng)).collect();
                 let asked: Vec<Vec<u8>> = indexes.iter().map(|i| key(shard, *i)).collect();
@@ -347,14 +360,14 @@ impl Worker {
                     )?;
                 }
             }
-            Look::Range => {
+            TortureLook::Range => {
                 check_walk("range", tree, t.range(span), in_span())?;
             }
-            Look::RangeBack => {
+            TortureLook::RangeBack => {
                 let back: Vec<_> = in_span().collect();
                 check_walk("range backward", tree, t.range(span).rev(), back.into_iter().rev())?;
             }
-            Look::Prefix => {
+            TortureLook::Prefix => {
                 check_walk(
                     "prefix",
                     tree,
@@ -362,8 +375,8 @@ impl Worker {
                     of_shard(shard, keys),
                 )?;
             }
-            Look::Cursor => cursor(t, tree, shard, keys, &mut rng, &s.space)?,
-            Look::Snapshot => {
+            TortureLook::Cursor => cursor(t, tree, shard, keys, &mut rng, &s.space)?,
+            TortureLook::Snapshot => {
                 let snapshot = if rng.below(2) == 0 {
                     s.db.snapshot()
                 } else {
@@ -371,7 +384,7 @@ impl Worker {
                 };
                 let keys = keys.clone();
                 if self.held.len() < 4 {
-                    self.held.push(Held {
+                    self.held.push(HeldSnapshots {
                         snapshot,
                         tree,
                         shard,
@@ -380,13 +393,13 @@ impl Worker {
                     });
                 }
             }
-            Look::Walk => walk(t, tree, &key(shard, index))?,
-            Look::Twins => {
+            TortureLook::Walk => walk(t, tree, &key(shard, index))?,
+            TortureLook::Twins => {
                 check_twins("twins", &s.db.snapshot(), s.trees(), &key(shard, index), 500)?
             }
-            Look::Transfer => transfer(&s, &mut rng)?,
-            Look::Bank => check_bank("bank", &s.db.snapshot(), &s.bank)?,
-            Look::Stats => {
+            TortureLook::Transfer => transfer(&s, &mut rng)?,
+            TortureLook::Bank => check_bank("bank", &s.db.snapshot(), &s.bank)?,
+            TortureLook::Stats => {
                 let stats = s.db.stats();
                 let names = s.db.tree_names();
                 if NAMES[..TREES].iter().any(|n| !names.iter().any(|m| m == n))
@@ -396,7 +409,7 @@ impl Worker {
                 }
                 t.tables()?;
             }
-            Look::Verify => {
+            TortureLook::Verify => {
                 let found = s.db.verify(|_, _| {})?;
                 // An error here is not one of the disk: a failing operation is an error of the
                 // call.
@@ -406,14 +419,14 @@ impl Worker {
                     return wrong(format!("verify: {e}"));
                 }
             }
-            Look::Size => {
+            TortureLook::Size => {
                 t.approximate_size(&span.start..&span.end)?;
             }
-            Look::Sync => s.db.sync()?,
-            Look::Flush => t.flush()?,
-            Look::Compact => t.compact()?,
-            Look::CompactRange => t.compact_range(&span.start..=&span.end)?,
-            Look::Options => {
+            TortureLook::Sync => s.db.sync()?,
+            TortureLook::Flush => t.flush()?,
+            TortureLook::Compact => t.compact()?,
+            TortureLook::CompactRange => t.compact_range(&span.start..=&span.end)?,
+            TortureLook::Options => {
                 let options = tree_options(&mut rng, tree);
                 if rng.below(2) == 0 {
                     t.set_options(options)?
@@ -421,26 +434,26 @@ impl Worker {
                     s.db.tree(NAMES[tree], options).map(drop)?
                 }
             }
-            Look::Checkpoint => self.checkpoint(&mut rng)?,
-            Look::ReadOnly => {
+            TortureLook::Checkpoint => self.checkpoint(&mut rng)?,
+            TortureLook::ReadOnly => {
                 let options = DbOptions { create: false, read_only: true, ..DbOptions::default() };
                 let other = Db::open_in(firn_kv::OsEnv::new(), s.dir.join(super::STORE), options)?;
-                let known = Known { trees: opened(&other)?, tables: None };
+                let known = KnownState { trees: opened(&other)?, tables: None };
                 known.check_shard("opened for reading, beside", shard, &self.shards[&shard])?;
             }
-            Look::Rows => s.tables()?.check_shard(
+            TortureLook::Rows => s.tables()?.check_shard(
                 "select",
                 shard,
                 self.keys(ROWS, shard),
                 self.keys(COUNTS, shard),
             )?,
-            Look::RowIndex => {
+            TortureLook::RowIndex => {
                 s.tables()?.check_index(shard, self.keys(ROWS, shard), rng.below(32) as i32)?
             }
-            Look::RowCompact => s.tables()?.compact(&mut rng)?,
-            Look::RowAlter => s.tables()?.alter(&mut rng)?,
-            Look::Guest => s.tables()?.guest(&mut rng, self.at(number))?,
-            Look::ScratchWrite | Look::ScratchIngest | Look::ScratchDrop => {
+            TortureLook::RowCompact => s.tables()?.compact(&mut rng)?,
+            TortureLook::RowAlter => s.tables()?.alter(&mut rng)?,
+            TortureLook::Guest => s.tables()?.guest(&mut rng, self.at(number))?,
+            TortureLook::ScratchWrite | TortureLook::ScratchIngest | TortureLook::ScratchDrop => {
                 scratch(&s, look, shard, self.at(number), &mut rng)?
             }
         }
@@ -466,7 +479,7 @@ impl Worker {
             Err(e) => return wrong(format!("the checkpoint {} does not open: {e}", dir.display())),
         };
         let db = copy.store().db().clone();
-        let known = Known { trees: opened(&db)?, tables: Some(Tables::new(copy)?) };
+        let known = KnownState { trees: opened(&db)?, tables: Some(Tables::new(copy)?) };
         for (shard, expected) in &self.shards {
             known.check_shard("in a checkpoint", *shard, expected)?;
         }
@@ -484,51 +497,60 @@ fn opened(db: &Db) -> Checked<Vec<Tree>> {
     trees(db)
 }
 
-fn single(trees: &[Tree], change: &Change) -> Checked {
+fn single(trees: &[Tree], change: &ExpectedChange) -> Checked {
     match change {
-        Change::Set { tree, shard, index, version } => {
+        ExpectedChange::Set { tree, shard, index, version } => {
             trees[*tree].put(&key(*shard, *index), &value(*tree, *shard, *index, *version))?;
         }
-        Change::Unset { tree, shard, index } => trees[*tree].delete(&key(*shard, *index))?,
-        Change::Add { shard, index, by, .. } => {
+        ExpectedChange::Unset { tree, shard, index } => {
+            trees[*tree].delete(&key(*shard, *index))?
+        }
+        ExpectedChange::Add { shard, index, by, .. } => {
             trees[SUMS].merge(&key(*shard, *index), &by.to_le_bytes())?
         }
-        Change::UnsetRange { tree, shard, from, to } => {
+        ExpectedChange::UnsetRange { tree, shard, from, to } => {
             trees[*tree].delete_range(&key(*shard, *from)..&key(*shard, *to))?
         }
-        Change::SetNew { .. } => return wrong("rows are not written to trees"),
+        ExpectedChange::SetNew { .. } => return wrong("rows are not written to trees"),
     }
     Ok(())
 }
 
-fn batch(trees: &[Tree], changes: &[Change]) -> Checked<Batch> {
+fn batch(trees: &[Tree], changes: &[ExpectedChange]) -> Checked<Batch> {
     let mut b = Batch::new();
     for c in changes {
         match c {
-            Change::Set { tree, shard, index, version } => {
+            ExpectedChange::Set { tree, shard, index, version } => {
                 b.put(
                     &trees[*tree],
                     &key(*shard, *index),
                     &value(*tree, *shard, *index, *version),
                 )?;
             }
-            Change::Unset { tree, shard, index } => {
+            ExpectedChange::Unset { tree, shard, index } => {
                 b.delete(&trees[*tree], &key(*shard, *index))?
             }
-            Change::Add { shard, index, by, .. } => {
+            ExpectedChange::Add { shard, index, by, .. } => {
                 b.merge(&trees[SUMS], &key(*shard, *index), &by.to_le_bytes())?
             }
-            Change::UnsetRange { tree, shard, from, to } => {
+            ExpectedChange::UnsetRange { tree, shard, from, to } => {
                 b.delete_range(&trees[*tree], &key(*shard, *from)..&key(*shard, *to))?;
             }
-            Change::SetNew { .. } => return wrong("rows are not written to trees"),
+            ExpectedChange::SetNew { .. } => return wrong("rows are not written to trees"),
         }
     }
     Ok(b)
 }
 
 /// Moves a cursor over a shard, to and fro.
-fn cursor(t: &Tree, tree: usize, shard: u32, keys: &Keys, rng: &mut Rng, space: &Space) -> Checked {
+fn cursor(
+    t: &Tree,
+    tree: usize,
+    shard: u32,
+    keys: &ExpectedKeys,
+    rng: &mut Rng,
+    space: &StepSpace,
+) -> Checked {
     let mut c = t.cursor(shard_range(shard))?;
     // Where it should be: a key, or nowhere.
     let mut at: Option<u32> = None;
@@ -599,7 +621,7 @@ fn walk(t: &Tree, tree: usize, from: &[u8]) -> Checked {
 }
 
 /// Moves money between two accounts; where another thread was quicker, not.
-fn transfer(s: &Shared, rng: &mut Rng) -> Checked {
+fn transfer(s: &SharedWork, rng: &mut Rng) -> Checked {
     let (a, b, amount) =
         (account(rng.below(ACCOUNTS)), account(rng.below(ACCOUNTS)), rng.below(100));
     let mut tx = s.db.transaction();
@@ -618,11 +640,17 @@ fn transfer(s: &Shared, rng: &mut Rng) -> Checked {
 
 /// Writes, fills or drops a tree that comes and goes. What is dropped meanwhile may answer that it
 /// is closed, and nothing else.
-fn scratch(s: &Shared, look: Look, shard: u32, version: Version, rng: &mut Rng) -> Checked {
+fn scratch(
+    s: &SharedWork,
+    look: TortureLook,
+    shard: u32,
+    version: LayoutVersion,
+    rng: &mut Rng,
+) -> Checked {
     let which = rng.below(SCRATCH.len() as u64) as usize;
     let name = SCRATCH[which];
     let gone = |e: &Error| matches!(e.kind(), ErrorKind::Closed | ErrorKind::NotFound);
-    if look == Look::ScratchDrop {
+    if look == TortureLook::ScratchDrop {
         s.drops[which].fetch_add(1, Ordering::SeqCst);
         return match s.db.drop_tree(name) {
             Err(e) if gone(&e) => Ok(()),
@@ -638,10 +666,13 @@ fn scratch(s: &Shared, look: Look, shard: u32, version: Version, rng: &mut Rng) 
         };
         let tree = s.db.tree(name, options)?;
         let from = s.space.keys + rng.below(500) as u32 * 8;
-        let indexes: Vec<u32> =
-            if look == Look::ScratchIngest { (from..from + 40).collect() } else { vec![from] };
+        let indexes: Vec<u32> = if look == TortureLook::ScratchIngest {
+            (from..from + 40).collect()
+        } else {
+            vec![from]
+        };
         let pair = |i: &u32| (key(shard, *i), value(0, shard, *i, version.0));
-        if look == Look::ScratchIngest {
+        if look == TortureLook::ScratchIngest {
             tree.ingest(indexes.iter().map(pair))?;
         } else {
             let (k, v) = pair(&from);

@@ -6,19 +6,19 @@
 use std::path::Path;
 
 use firn_kv::Env;
-use firn_kv::internals::base::ops::Ops;
-use firn_kv::internals::manifest::State;
+use firn_kv::internals::base::ops::OpReader;
+use firn_kv::internals::manifest::ManifestState;
 use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use firn_kv::internals::wal::{
-    Item, Recovered, SegmentReader, TornTail, recover_known, segment_name, segments,
+    LogItem, RecoveredLog, SegmentReader, TornTail, recover_known, segment_name, segments,
 };
 use firn_kv::{Error, Result};
 use firn_tools::output::{Done, things};
 
 use super::Findings;
-use crate::findings::Kind;
+use crate::findings::FindingKind;
 use crate::logcopy;
-use crate::names::Names;
+use crate::names::TreeNames;
 use crate::target::{dir_of, known};
 
 /// A segment with a sound header.
@@ -47,14 +47,14 @@ fn sound_segments(env: &dyn Env, dir: &Path) -> Result<Vec<Sound>> {
 }
 
 /// Checks the log from where the manifest says that it is needed.
-pub fn check(names: &Names, dir: &Path, state: &State, f: &mut Findings) {
+pub fn check(names: &TreeNames, dir: &Path, state: &ManifestState, f: &mut Findings) {
     if let Err(e) = check_files(names, dir, state, f) {
         f.add(e);
     }
     let recovered =
         recover_known(names, dir, state.wal_floor, &known(state), &mut |_, _, payload| {
             f.records += 1;
-            match Ops::new(payload).all(|op| op.is_some()) {
+            match OpReader::new(payload).all(|op| op.is_some()) {
                 true => Ok(()),
                 false => Err(Error::corruption(
                     "a log record with a sound checksum holds no sound operations",
@@ -62,10 +62,10 @@ pub fn check(names: &Names, dir: &Path, state: &State, f: &mut Findings) {
             }
         });
     match recovered {
-        Ok(Recovered { end, torn: Some(t), .. }) => check_torn(names, dir, end, &t, f),
+        Ok(RecoveredLog { end, torn: Some(t), .. }) => check_torn(names, dir, end, &t, f),
         Ok(_) => {}
         // Where a file is missing, recovery names the one before or behind it.
-        Err(_) if f.all.iter().any(|x| x.kind == Kind::Missing && is_segment(&x.error)) => {}
+        Err(_) if f.all.iter().any(|x| x.kind == FindingKind::Missing && is_segment(&x.error)) => {}
         Err(e) => f.add(e),
     }
 }
@@ -75,7 +75,12 @@ fn is_segment(e: &Error) -> bool {
 }
 
 /// Segments that are missing or cut off.
-fn check_files(names: &Names, dir: &Path, state: &State, f: &mut Findings) -> Result<()> {
+fn check_files(
+    names: &TreeNames,
+    dir: &Path,
+    state: &ManifestState,
+    f: &mut Findings,
+) -> Result<()> {
     let all = sound_segments(names, dir)?;
     let needed: Vec<&Sound> = all.iter().filter(|s| s.end > state.wal_floor).collect();
     for s in &needed {
@@ -102,12 +107,12 @@ fn check_files(names: &Names, dir: &Path, state: &State, f: &mut Findings) -> Re
                 .map_or(String::new(), |held| format!(" (the file of this name holds {held})"));
             let words =
                 format!("the segment is missing{holds}: it had the log up to position {base}");
-            f.add_as(Kind::Missing, Error::corruption(words).in_file(dir.join(name)));
+            f.add_as(FindingKind::Missing, Error::corruption(words).in_file(dir.join(name)));
         }
     }
     if let Some(n) = logcopy::lost_end(names, dir)? {
         f.add_as(
-            Kind::Missing,
+            FindingKind::Missing,
             Error::corruption(logcopy::LOST_END).in_file(dir.join(segment_name(n))),
         );
     }
@@ -115,7 +120,7 @@ fn check_files(names: &Names, dir: &Path, state: &State, f: &mut Findings) -> Re
 }
 
 /// An end as a crash leaves it, unless sound records lie behind it.
-fn check_torn(names: &Names, dir: &Path, end: u64, t: &TornTail, f: &mut Findings) {
+fn check_torn(names: &TreeNames, dir: &Path, end: u64, t: &TornTail, f: &mut Findings) {
     if t.records_beyond == 0 && t.cut > 0 {
         // What is missing of the file has been said.
         return;
@@ -133,7 +138,7 @@ fn check_torn(names: &Names, dir: &Path, end: u64, t: &TornTail, f: &mut Finding
     let copied = logcopy::copy(names, dir, None, end, &mut |_, to, payload| {
         if to > end {
             records += 1;
-            ops += Ops::new(payload).count() as u64;
+            ops += OpReader::new(payload).count() as u64;
         }
     });
     let saves = match copied {
@@ -149,7 +154,10 @@ fn check_torn(names: &Names, dir: &Path, end: u64, t: &TornTail, f: &mut Finding
         t.reason,
         things(t.records_beyond, "sound record", "sound records"),
     );
-    f.add_as(Kind::GivenUp, Error::corruption(words).at(&t.file, t.offset).block("wal record"));
+    f.add_as(
+        FindingKind::GivenUp,
+        Error::corruption(words).at(&t.file, t.offset).block("wal record"),
+    );
 }
 
 /// Checks one segment by itself.
@@ -160,18 +168,18 @@ pub fn check_segment(env: &dyn Env, path: &Path, number: u64, mut f: Findings) -
     let header = r.header().cloned();
     while let Some(item) = r.next()? {
         match item {
-            Item::Record(rec) => {
+            LogItem::Record(rec) => {
                 f.records += 1;
                 synced = synced.max(rec.synced);
                 last = Some(rec.offset);
-                if !rec.mark && !Ops::new(rec.payload).all(|op| op.is_some()) {
+                if !rec.mark && !OpReader::new(rec.payload).all(|op| op.is_some()) {
                     let e = Error::corruption(
                         "a log record with a sound checksum holds no sound operations",
                     );
                     f.add(e.at(path, rec.offset).block("wal record"));
                 }
             }
-            Item::Damage(d) => damages.push(d),
+            LogItem::Damage(d) => damages.push(d),
         }
     }
     f.bytes = len;

@@ -28,9 +28,9 @@ use serde_json::json;
 
 use crate::Screen;
 use crate::definitions::Definitions;
-use crate::findings::{Finding, Kind as Trouble, Place, print_findings};
-use crate::names::{Names, Rename, holds, own_name};
-use crate::target::{Kind, dir_of, env, kind, table_number};
+use crate::findings::{Finding, FindingKind as Trouble, FindingPlace, print_findings};
+use crate::names::{Rename, TreeNames, holds, own_name};
+use crate::target::{TargetKind, dir_of, env, kind, table_number};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -78,7 +78,7 @@ pub struct Findings {
     /// Entries that the engine read.
     pub read: u64,
     /// The tree that is being looked at.
-    place: Option<Place>,
+    place: Option<FindingPlace>,
     /// What trees are to users.
     definitions: Definitions,
 }
@@ -95,7 +95,7 @@ impl Findings {
     }
 
     fn about(&mut self, tree: Option<&str>) {
-        self.place = tree.map(|tree| Place {
+        self.place = tree.map(|tree| FindingPlace {
             tree: tree.to_owned(),
             defined: self.definitions.of_tree(tree).cloned(),
         });
@@ -192,7 +192,7 @@ fn check_manifest(env: &dyn Env, path: &Path, number: u64, mut f: Findings) -> D
 /// What keeps it from being read; damage is a finding.
 pub fn check(path: &Path) -> Done<Findings> {
     let kind = kind(path)?;
-    if kind == Kind::Store {
+    if kind == TargetKind::Store {
         return store::check(path);
     }
     let mut f = Findings::default();
@@ -203,7 +203,7 @@ pub fn check(path: &Path) -> Done<Findings> {
         match kind {
             // It may be a copy on purpose, or a segment that shows an earlier life until it is used
             // again.
-            Kind::Table(None) | Kind::Wal(_) => f.notes.push(words),
+            TargetKind::Table(None) | TargetKind::Wal(_) => f.notes.push(words),
             _ => {
                 let error =
                     Error::corruption(format!("this file holds {}", holds(own))).in_file(path);
@@ -212,17 +212,21 @@ pub fn check(path: &Path) -> Done<Findings> {
             }
         }
     }
-    let alone = own.as_deref().map(|own| Names::alone(path, own));
+    let alone = own.as_deref().map(|own| TreeNames::alone(path, own));
     let env: &dyn Env = match &alone {
         Some(names) => names,
         None => &*env(),
     };
     let own = own.unwrap_or_default();
     match (kind, segment_number(&own), manifest_number(&own)) {
-        (_, Some(number), _) | (Kind::Wal(number), _, None) if table_number(&own).is_none() => {
+        (_, Some(number), _) | (TargetKind::Wal(number), _, None)
+            if table_number(&own).is_none() =>
+        {
             log::check_segment(env, path, number, f)
         }
-        (_, _, Some(number)) | (Kind::Manifest(number), ..) if table_number(&own).is_none() => {
+        (_, _, Some(number)) | (TargetKind::Manifest(number), ..)
+            if table_number(&own).is_none() =>
+        {
             check_manifest(env, path, number, f)
         }
         _ => {

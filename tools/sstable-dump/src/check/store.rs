@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use firn_kv::Env as _;
-use firn_kv::internals::manifest::{self, State, TableMeta, TreeState, manifest_name};
+use firn_kv::internals::manifest::{self, ManifestState, TableMeta, TreeState, manifest_name};
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::wal::segment_number;
 use firn_kv::{Error, ErrorKind};
@@ -12,10 +12,10 @@ use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::internals::store::loss;
 
 use super::{Findings, log, table};
-use crate::current::{Current, current};
+use crate::current::{CurrentEvidence, current};
 use crate::evidence::other_stores;
-use crate::findings::Kind;
-use crate::names::Names;
+use crate::findings::FindingKind;
+use crate::names::TreeNames;
 use crate::opening;
 use crate::records::definitions;
 use crate::target::{env, table_number};
@@ -43,10 +43,10 @@ fn check_once(dir: &Path) -> Done<Findings> {
         Findings { dir: Some(dir.to_path_buf()), opens: Some(false), ..Findings::default() };
     let (mut names, manifest) = current(&env(), dir, &[])?;
     match manifest {
-        Ok(Some(Current { state, number, against: None })) => {
+        Ok(Some(CurrentEvidence { state, number, against: None })) => {
             check_known(dir, &mut names, &state, number, &mut f)?
         }
-        Ok(Some(Current { number, against: Some((kind, words)), .. })) => {
+        Ok(Some(CurrentEvidence { number, against: Some((kind, words)), .. })) => {
             f.add_as(kind, Error::corruption(words).in_file(dir.join(manifest_name(number))));
             check_loose_tables(dir, &mut f)?;
         }
@@ -82,8 +82,8 @@ fn check_once(dir: &Path) -> Done<Findings> {
 /// A store whose manifest can be believed.
 fn check_known(
     dir: &Path,
-    names: &mut Names,
-    state: &State,
+    names: &mut TreeNames,
+    state: &ManifestState,
     number: u64,
     f: &mut Findings,
 ) -> Done {
@@ -103,7 +103,7 @@ fn check_known(
                 .find(|tree| tree.tables().any(|m| Some(m.id) == id))
                 .map(|t| t.name.as_str()),
         );
-        f.add_as(if t.foreign { Kind::Foreign } else { Kind::Misnamed }, t.error);
+        f.add_as(if t.foreign { FindingKind::Foreign } else { FindingKind::Misnamed }, t.error);
     }
     f.about(None);
     f.notes.extend(names.strays());
@@ -125,7 +125,9 @@ fn check_known(
     }
     f.about(None);
     log::check(names, dir, state, f);
-    other_stores(names, dir, number, state)?.into_iter().for_each(|e| f.add_as(Kind::Foreign, e));
+    other_stores(names, dir, number, state)?
+        .into_iter()
+        .for_each(|e| f.add_as(FindingKind::Foreign, e));
     let live = |id| state.trees.values().flat_map(TreeState::tables).any(|t| t.id == id);
     let dead =
         names.list(dir)?.iter().filter_map(|n| table_number(n)).filter(|&id| !live(id)).count()
@@ -142,7 +144,7 @@ fn number_of(path: &Path) -> Option<u64> {
 }
 
 fn check_tree(
-    names: &Names,
+    names: &TreeNames,
     dir: &Path,
     tree: &TreeState,
     f: &mut Findings,
@@ -183,7 +185,7 @@ fn check_tree(
 }
 
 /// A live table is not there.
-fn missing(names: &Names, dir: &Path, m: &TableMeta, f: &mut Findings) {
+fn missing(names: &TreeNames, dir: &Path, m: &TableMeta, f: &mut Findings) {
     let path = table_path(dir, m.id);
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let why = match names.holds(name) {
@@ -199,17 +201,17 @@ fn missing(names: &Names, dir: &Path, m: &TableMeta, f: &mut Findings) {
     };
     let words = format!("{why}; it had {}", things(m.entries, "entry", "entries"));
     f.add_as(
-        Kind::Missing,
+        FindingKind::Missing,
         Error::corruption(words).in_file(&path).keys(&m.first_key, &m.last_key),
     );
 }
 
 /// Tables of a directory without a manifest, each by itself.
 fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
-    let mut names = Names::of(dir)?;
+    let mut names = TreeNames::of(dir)?;
     names.fit(None)?;
     for t in names.told() {
-        f.add_as(if t.foreign { Kind::Foreign } else { Kind::Misnamed }, t.error);
+        f.add_as(if t.foreign { FindingKind::Foreign } else { FindingKind::Misnamed }, t.error);
     }
     f.notes.extend(names.strays());
     for id in names.list(dir)?.iter().filter_map(|n| table_number(n)) {
@@ -241,7 +243,7 @@ fn check_opening(dir: &Path, f: &mut Findings) {
     for tree in opened.undefined {
         let (words, _) = loss::words_of_undefined(&tree);
         f.about(Some(&tree));
-        f.add_as(Kind::Undefined, Error::corruption(words).in_file(dir));
+        f.add_as(FindingKind::Undefined, Error::corruption(words).in_file(dir));
     }
     for (tree, e) in opened.errors {
         let known = f.all.iter().any(|x| x.error.file().is_some() && x.error.file() == e.file());
@@ -251,8 +253,8 @@ fn check_opening(dir: &Path, f: &mut Findings) {
             continue;
         }
         f.about(tree.as_deref());
-        let kind = match Kind::of(&e) {
-            Kind::Damaged | Kind::Newer => Kind::Refused,
+        let kind = match FindingKind::of(&e) {
+            FindingKind::Damaged | FindingKind::Newer => FindingKind::Refused,
             kind => kind,
         };
         f.add_as(kind, e);

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use firn_kv::Env;
 use firn_kv::internals::base::coding::u32_at;
-use firn_kv::internals::base::ops::{Op, Ops};
+use firn_kv::internals::base::ops::{Op, OpReader};
 use firn_kv::internals::wal::format::{DATA, MARK, SEGMENT_HEADER, VERSION};
-use firn_kv::internals::wal::{Item, Record, SegmentReader};
+use firn_kv::internals::wal::{LogItem, SegmentReader, WalRecord};
 use firn_kv::{Error, Result};
 use serde_json::{Map, Value, json};
 
@@ -24,11 +24,11 @@ pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Valu
     let (mut records, mut damage) = (vec![], vec![]);
     while let Some(item) = reader.next()? {
         match item {
-            Item::Record(r) => records.push(record(&r).ok_or_else(|| {
+            LogItem::Record(r) => records.push(record(&r).ok_or_else(|| {
                 let what = "a record whose checksum is right and whose operations are not";
                 Error::corruption(what).at(&path, r.offset).block("wal record")
             })?),
-            Item::Damage(d) => {
+            LogItem::Damage(d) => {
                 damage.push(json!({"at": d.offset, "len": d.len, "reason": d.reason}))
             }
         }
@@ -44,8 +44,8 @@ pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Valu
     ]))
 }
 
-fn record(r: &Record<'_>) -> Option<Value> {
-    let operations = Ops::new(r.payload)
+fn record(r: &WalRecord<'_>) -> Option<Value> {
+    let operations = OpReader::new(r.payload)
         .map(|op| op.map(|(tree, op)| operation(tree, op)))
         .collect::<Option<Vec<_>>>()?;
     Some(json!({

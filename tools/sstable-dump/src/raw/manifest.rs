@@ -7,8 +7,8 @@ use firn_kv::Result;
 use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{
-    self, AddedTable, Current, Edit, Frame, PersistedOptions, State, TableMeta, TreeState, VERSION,
-    manifest_name,
+    self, AddedTable, CurrentFile, Edit, ManifestFrame, ManifestState, PersistedOptions, TableMeta,
+    TreeState, VERSION, manifest_name,
 };
 use firn_kv::policy::{self, Kind, Policy};
 use serde_json::{Map, Value, json};
@@ -17,8 +17,8 @@ use super::hex;
 
 /// The fields of `CURRENT`.
 pub fn current(env: &dyn Env, path: &Path) -> Result<Map<String, Value>> {
-    let c =
-        Current::decode(&env.read_all(path, 4096)?).map_err(|e| e.at(path, 0).block("current"))?;
+    let c = CurrentFile::decode(&env.read_all(path, 4096)?)
+        .map_err(|e| e.at(path, 0).block("current"))?;
     Ok(Map::from_iter([
         ("version".into(), VERSION.to_string().into()),
         ("manifest".into(), manifest_name(c.manifest).into()),
@@ -33,11 +33,11 @@ pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Valu
     log.replay()?;
     let mut header = [0; 16];
     env.open_read(&log.path, false)?.read_at(0, &mut header)?;
-    let frame = |f: &Frame| {
+    let frame = |f: &ManifestFrame| {
         let edits = f.edits.iter().map(edit).collect::<Vec<_>>();
         json!({"at": f.offset, "len_payload": f.len - 8, "checksum": f.checksum, "edits": edits})
     };
-    let mut frames: Vec<&Frame> = log.frames.iter().chain(&log.marks).collect();
+    let mut frames: Vec<&ManifestFrame> = log.frames.iter().chain(&log.marks).collect();
     frames.sort_by_key(|f| f.offset);
     Ok(Map::from_iter([
         ("header".into(), json!({"version": VERSION, "checksum": u32_at(&header, 12)})),
@@ -72,7 +72,7 @@ fn edit(e: &Edit) -> Value {
     }
 }
 
-fn state(s: &State) -> Value {
+fn state(s: &ManifestState) -> Value {
     let mut out = json!({
         "store_id": s.id, "created": s.created_micros, "next_file": s.next_file, "last_seq": s.last_seq, "wal_floor": s.wal_floor,
         "next_tree": s.next_tree, "trees": s.trees.values().map(tree).collect::<Vec<_>>(),

@@ -6,7 +6,7 @@ use firn_kv::ReadFile;
 use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::sstable::fields::{self, Property};
 use firn_kv::internals::sstable::format::{
-    BlockHeader, BlockKind, FOOTER, Footer, Stored, VERSION,
+    BlockHeader, BlockKind, FOOTER, Footer, StoredBlock, VERSION,
 };
 use firn_kv::{Compression, Error, Result};
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::hex;
 use crate::target::{MAX_BLOCK, table_file, table_number};
 
-struct File<'a> {
+struct RawFile<'a> {
     file: &'a dyn ReadFile,
     path: &'a Path,
     id: u64,
@@ -34,7 +34,7 @@ pub fn fields(path: &Path) -> Result<Map<String, Value>> {
     let mut bytes = [0; FOOTER];
     file.read_at(at, &mut bytes)?;
     let footer = Footer::decode(&bytes, path, id, at)?;
-    let file = File { file: &*file, path, id };
+    let file = RawFile { file: &*file, path, id };
 
     let mut rows = vec![];
     let index = file.block(BlockKind::Index, footer.index_at(), footer.index_len.into(), |raw| {
@@ -83,7 +83,7 @@ pub fn fields(path: &Path) -> Result<Map<String, Value>> {
     Ok(out)
 }
 
-impl File<'_> {
+impl RawFile<'_> {
     /// A physical block, its content as `content` reads it.
     fn block(
         &self,
@@ -98,7 +98,7 @@ impl File<'_> {
         }
         let mut block = vec![0; len as usize];
         self.file.read_at(at, &mut block)?;
-        let stored = Stored::check(&block, kind, self.id, at).map_err(bad)?;
+        let stored = StoredBlock::check(&block, kind, self.id, at).map_err(bad)?;
         let header = BlockHeader::read(&block).map_err(bad)?;
         let content = stored.to_vec().and_then(|raw| content(&raw)).map_err(bad)?;
         let codec = match header.codec {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use firn_kv::{Compression, Db, DbOptions, TreeOptions};
 use firn_tools::output::Failure;
-use sstable_dump::{Cli, run};
+use sstable_dump::{DumpCli, run};
 
 /// A directory of a test's own, removed when it goes.
 pub struct Room(pub PathBuf);
@@ -35,7 +35,7 @@ impl Drop for Room {
 pub fn dump<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> (String, i32) {
     let args =
         std::iter::once("sstable-dump".into()).chain(args.iter().map(|a| a.as_ref().to_owned()));
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match DumpCli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(e) => return (e.to_string(), 2),
     };

@@ -3,10 +3,11 @@
 use firn_wide::Type;
 
 use crate::catalog::{
-    Catalog, Column, ColumnKind, Index, IndexTarget, Keyspace, Table, is_valid_name,
+    Catalog, ColumnKind, IndexTarget, KeyspaceEntry, TableColumn, TableIndex, TableSchema,
+    is_valid_name,
 };
 use crate::error::{Result, invalid};
-use crate::syntax::ast::{CreateIndex, Drop, IndexPart, PropertyValue, QualifiedName};
+use crate::syntax::ast::{CreateIndex, Drop, IndexPartText, PropertyValue, QualifiedName};
 
 impl Catalog {
     /// `CREATE INDEX` in this keyspace.
@@ -66,7 +67,7 @@ impl Catalog {
         });
         let mut next = self.clone();
         let mut table = (**found).clone();
-        table.indexes.push(Index {
+        table.indexes.push(TableIndex {
             id: next.new_id()?,
             name,
             column: column.name.clone(),
@@ -98,7 +99,11 @@ impl Catalog {
     }
 }
 
-fn index_target(table: &Table, column: &Column, part: IndexPart) -> Result<IndexTarget> {
+fn index_target(
+    table: &TableSchema,
+    column: &TableColumn,
+    part: IndexPartText,
+) -> Result<IndexTarget> {
     let name = &column.name;
     if table.compact && column.is_primary_key() {
         return Err(invalid(
@@ -119,17 +124,17 @@ fn index_target(table: &Table, column: &Column, part: IndexPart) -> Result<Index
         return Err(invalid("Secondary indexes are not supported on duration columns"));
     }
     let word = |part| match part {
-        IndexPart::Keys => "keys",
-        IndexPart::Entries => "entries",
-        IndexPart::Full => "full",
-        IndexPart::Values | IndexPart::Simple => "values",
+        IndexPartText::Keys => "keys",
+        IndexPartText::Entries => "entries",
+        IndexPartText::Full => "full",
+        IndexPartText::Values | IndexPartText::Simple => "values",
     };
     if !column.of.is_collection() {
         if matches!(column.of.of, Type::Udt(_)) && column.of.multicell {
             return Err(invalid("Cannot create index on non-frozen UDT column"));
         }
         return match part {
-            IndexPart::Simple => Ok(IndexTarget::Simple),
+            IndexPartText::Simple => Ok(IndexTarget::Simple),
             _ => Err(invalid(format!(
                 "Cannot create {}() index on {name}. Non-collection columns only support simple indexes",
                 word(part)
@@ -138,7 +143,7 @@ fn index_target(table: &Table, column: &Column, part: IndexPart) -> Result<Index
     }
     if !column.of.multicell {
         return match part {
-            IndexPart::Full => Ok(IndexTarget::Full),
+            IndexPartText::Full => Ok(IndexTarget::Full),
             _ => Err(invalid(format!(
                 "Cannot create {}() index on frozen column {name}. Frozen collections only support full() indexes",
                 word(part)
@@ -146,19 +151,21 @@ fn index_target(table: &Table, column: &Column, part: IndexPart) -> Result<Index
         };
     }
     match part {
-        IndexPart::Full => Err(invalid("full() indexes can only be created on frozen collections")),
-        IndexPart::Simple | IndexPart::Values => Ok(IndexTarget::Values),
+        IndexPartText::Full => {
+            Err(invalid("full() indexes can only be created on frozen collections"))
+        }
+        IndexPartText::Simple | IndexPartText::Values => Ok(IndexTarget::Values),
         _ if !matches!(column.of.of, Type::Map(_)) => Err(invalid(format!(
             "Cannot create index on {} of column {name} with non-map type",
             word(part)
         ))),
-        IndexPart::Keys => Ok(IndexTarget::Keys),
-        IndexPart::Entries => Ok(IndexTarget::Entries),
+        IndexPartText::Keys => Ok(IndexTarget::Keys),
+        IndexPartText::Entries => Ok(IndexTarget::Entries),
     }
 }
 
 /// `table_column_idx`, with a number when it is taken.
-fn free_index_name(home: &Keyspace, table: &str, column: &str) -> String {
+fn free_index_name(home: &KeyspaceEntry, table: &str, column: &str) -> String {
     let clean: String = column.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
     let base = format!("{table}_{clean}_idx");
     let mut name = base.clone();

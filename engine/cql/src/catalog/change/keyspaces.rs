@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{already_there, check_not_system_new, missing_keyspace};
-use crate::catalog::{Catalog, Keyspace, MAX_NAME, is_valid_name};
+use crate::catalog::{Catalog, KeyspaceEntry, MAX_NAME, is_valid_name};
 use crate::error::{Class, Error, Result, configuration, invalid};
-use crate::syntax::ast::{AlterKeyspace, CreateKeyspace, Drop, Name, Property, PropertyValue};
+use crate::syntax::ast::{
+    AlterKeyspace, AstName, CreateKeyspace, Drop, PropertyValue, TableProperty,
+};
 
 const STRATEGIES: [&str; 4] =
     ["SimpleStrategy", "NetworkTopologyStrategy", "OldNetworkTopologyStrategy", "LocalStrategy"];
@@ -25,7 +27,7 @@ impl Catalog {
                  characters (got '{name}')"
             )));
         }
-        let mut keyspace = Keyspace::new(name);
+        let mut keyspace = KeyspaceEntry::new(name);
         apply_keyspace(&mut keyspace, &statement.properties)?;
         if keyspace.replication.is_empty() {
             return Err(invalid("Missing mandatory option 'replication'"));
@@ -58,7 +60,7 @@ impl Catalog {
     ///
     /// # Errors
     /// `Invalid` when it isn't there, `Unauthorized` for one of the system.
-    pub fn drop_keyspace(&self, statement: &Drop<Name<'_>>) -> Result<Option<Catalog>> {
+    pub fn drop_keyspace(&self, statement: &Drop<AstName<'_>>) -> Result<Option<Catalog>> {
         let name = &*statement.name.text;
         super::super::check_not_system(name)?;
         if self.keyspace(name).is_none() {
@@ -70,7 +72,7 @@ impl Catalog {
     }
 }
 
-fn apply_keyspace(keyspace: &mut Keyspace, properties: &[Property<'_>]) -> Result<()> {
+fn apply_keyspace(keyspace: &mut KeyspaceEntry, properties: &[TableProperty<'_>]) -> Result<()> {
     for property in properties {
         match &property.value {
             PropertyValue::Map(pairs) => {

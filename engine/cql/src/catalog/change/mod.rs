@@ -8,15 +8,17 @@ mod types;
 
 use std::sync::Arc;
 
-use super::{Catalog, Column, ColumnKind, FIRST_ID, Keyspace, SYSTEM_KEYSPACES, Table};
+use super::{
+    Catalog, ColumnKind, FIRST_ID, KeyspaceEntry, SYSTEM_KEYSPACES, TableColumn, TableSchema,
+};
 use crate::error::{Class, Error, Result, invalid};
 
-impl Table {
+impl TableSchema {
     /// Puts the columns in order, each at its position.
     pub(super) fn arrange(&mut self) {
         // Columns of the primary key have an order already; the sort is stable.
         self.columns.sort_by(|a, b| {
-            let name = |c: &Column| (!c.is_primary_key()).then(|| c.name.clone());
+            let name = |c: &TableColumn| (!c.is_primary_key()).then(|| c.name.clone());
             (a.kind, name(a)).cmp(&(b.kind, name(b)))
         });
         for (i, column) in self.columns.iter_mut().enumerate() {
@@ -62,17 +64,17 @@ impl Catalog {
         Ok(id)
     }
 
-    fn existing(&self, name: &str) -> Result<&Arc<Keyspace>> {
+    fn existing(&self, name: &str) -> Result<&Arc<KeyspaceEntry>> {
         self.keyspace(name).ok_or_else(|| missing_keyspace(name))
     }
 
-    fn with_keyspace(&self, keyspace: Keyspace) -> Catalog {
+    fn with_keyspace(&self, keyspace: KeyspaceEntry) -> Catalog {
         let mut next = self.next();
         next.keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
         next
     }
 
-    fn with_table(&self, table: Table) -> Result<Catalog> {
+    fn with_table(&self, table: TableSchema) -> Result<Catalog> {
         let mut keyspace = (**self.existing(&table.keyspace)?).clone();
         keyspace.tables.insert(table.name.clone(), Arc::new(table));
         Ok(self.with_keyspace(keyspace))
@@ -80,7 +82,7 @@ impl Catalog {
 
     /// These definitions over the keyspaces that the data model has now: what it dropped is gone
     /// with its tables.
-    pub fn over(&self, keyspaces: impl IntoIterator<Item = Keyspace>) -> Catalog {
+    pub fn over(&self, keyspaces: impl IntoIterator<Item = KeyspaceEntry>) -> Catalog {
         let mut next = self.next();
         next.keyspaces.clear();
         for mut keyspace in keyspaces {

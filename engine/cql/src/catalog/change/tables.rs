@@ -9,13 +9,13 @@ use super::{already_there, check_not_system_new};
 use crate::catalog::record::table_uuid;
 use crate::catalog::resolve::resolve;
 use crate::catalog::{
-    Catalog, Column, ColumnKind, ColumnType, DroppedColumn, Keyspace, MAX_NAME, Table,
-    TableOptions, is_valid_name,
+    Catalog, ColumnKind, ColumnType, DroppedColumn, KeyspaceEntry, MAX_NAME, TableColumn,
+    TableOptions, TableSchema, is_valid_name,
 };
 use crate::error::{Result, configuration, invalid};
 use crate::syntax::ast::{
-    AlterTable, ColumnDefinition, CreateTable, Drop, Name, Property, PropertyValue, QualifiedName,
-    TableChange,
+    AlterTable, AstName, ColumnDefinition, CreateTable, Drop, PropertyValue, QualifiedName,
+    TableChange, TableProperty,
 };
 
 impl Catalog {
@@ -59,7 +59,7 @@ impl Catalog {
         keyspace: &str,
         name: &str,
         may_be_missing: bool,
-    ) -> Result<Option<&Arc<Table>>> {
+    ) -> Result<Option<&Arc<TableSchema>>> {
         super::super::check_not_system(keyspace)?;
         match self.keyspace(keyspace).and_then(|k| k.table(name)) {
             None if may_be_missing => Ok(None),
@@ -184,7 +184,7 @@ fn primary_key<'s>(statement: &'s CreateTable<'_>) -> Result<(Vec<&'s str>, Vec<
     Ok((partition, clustering))
 }
 
-fn new_table(home: &Keyspace, statement: &CreateTable<'_>) -> Result<Table> {
+fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<TableSchema> {
     let name = statement.name.name.text.to_string();
     let mut seen = BTreeSet::new();
     if let Some(twice) = statement.columns.iter().find(|c| !seen.insert(&*c.name.text)) {
@@ -194,7 +194,7 @@ fn new_table(home: &Keyspace, statement: &CreateTable<'_>) -> Result<Table> {
         )));
     }
     let (partition, clustering) = primary_key(statement)?;
-    let mut table = Table {
+    let mut table = TableSchema {
         id: 0,
         uuid: uuid::Uuid::nil(),
         keyspace: home.name.clone(),
@@ -208,14 +208,21 @@ fn new_table(home: &Keyspace, statement: &CreateTable<'_>) -> Result<Table> {
         dropped: vec![],
         indexes: vec![],
     };
-    let in_key = |names: &[&str], kind, table: &mut Table| -> Result<()> {
+    let in_key = |names: &[&str], kind, table: &mut TableSchema| -> Result<()> {
         for name in names {
             let Some(definition) = statement.columns.iter().find(|c| c.name.text == *name) else {
                 continue;
             };
             let of = key_type(home, definition)?;
             let name = (*name).to_owned();
-            table.columns.push(Column { id: 0, name, kind, position: 0, of, descending: false });
+            table.columns.push(TableColumn {
+                id: 0,
+                name,
+                kind,
+                position: 0,
+                of,
+                descending: false,
+            });
         }
         Ok(())
     };
@@ -247,7 +254,7 @@ fn new_table(home: &Keyspace, statement: &CreateTable<'_>) -> Result<Table> {
 
 /// What a compact table may have: columns of one cell each, and with clustering columns no more
 /// than one.
-fn check_compact(table: &Table) -> Result<()> {
+fn check_compact(table: &TableSchema) -> Result<()> {
     if table.columns.iter().any(|c| c.of.multicell) {
         return Err(invalid(
             "Non-frozen collections and UDTs are not supported with COMPACT STORAGE",
@@ -268,7 +275,7 @@ fn check_compact(table: &Table) -> Result<()> {
 }
 
 /// `WITH id = …`
-fn given_uuid(properties: &[Property<'_>]) -> Result<Option<uuid::Uuid>> {
+fn given_uuid(properties: &[TableProperty<'_>]) -> Result<Option<uuid::Uuid>> {
     let Some(property) = properties.iter().find(|p| p.name.text == "id") else { return Ok(None) };
     match &property.value {
         PropertyValue::Constant(c) => {
@@ -278,7 +285,7 @@ fn given_uuid(properties: &[Property<'_>]) -> Result<Option<uuid::Uuid>> {
     }
 }
 
-fn clustering_order(table: &mut Table, statement: &CreateTable<'_>) -> Result<()> {
+fn clustering_order(table: &mut TableSchema, statement: &CreateTable<'_>) -> Result<()> {
     let ordered = &statement.clustering_order;
     if ordered.is_empty() {
         return Ok(());
@@ -295,7 +302,7 @@ fn clustering_order(table: &mut Table, statement: &CreateTable<'_>) -> Result<()
     Ok(())
 }
 
-fn check_ttl(table: &Table) -> Result<()> {
+fn check_ttl(table: &TableSchema) -> Result<()> {
     if table.is_counter() && table.options.default_ttl() > 0 {
         return Err(invalid("Cannot set default_time_to_live on a table with counters"));
     }
@@ -303,7 +310,7 @@ fn check_ttl(table: &Table) -> Result<()> {
 }
 
 /// The type of a column of the primary key.
-fn key_type(home: &Keyspace, definition: &ColumnDefinition<'_>) -> Result<ColumnType> {
+fn key_type(home: &KeyspaceEntry, definition: &ColumnDefinition<'_>) -> Result<ColumnType> {
     let (of, name) = (resolve(home, &definition.of, false)?, &definition.name.text);
     if definition.is_static {
         return Err(invalid(format!("Static column '{name}' cannot be part of the PRIMARY KEY")));
@@ -333,8 +340,8 @@ fn key_type(home: &Keyspace, definition: &ColumnDefinition<'_>) -> Result<Column
 /// Adds a static or regular column with a number of its own; one that was dropped gets its number
 /// back, so that what was written after its drop's timestamp is there again.
 fn push_column(
-    home: &Keyspace,
-    table: &mut Table,
+    home: &KeyspaceEntry,
+    table: &mut TableSchema,
     definition: &ColumnDefinition<'_>,
 ) -> Result<()> {
     let of = resolve(home, &definition.of, false)?;
@@ -362,13 +369,13 @@ fn push_column(
             id
         }
     };
-    table.columns.push(Column { id, name, kind, position: 0, of, descending: false });
+    table.columns.push(TableColumn { id, name, kind, position: 0, of, descending: false });
     Ok(())
 }
 
 fn add_column(
-    home: &Keyspace,
-    table: &mut Table,
+    home: &KeyspaceEntry,
+    table: &mut TableSchema,
     definition: &ColumnDefinition<'_>,
     if_not_exists: bool,
 ) -> Result<()> {
@@ -416,7 +423,7 @@ fn add_column(
     Ok(())
 }
 
-fn drop_column(table: &mut Table, name: &str, if_exists: bool, at: i64) -> Result<()> {
+fn drop_column(table: &mut TableSchema, name: &str, if_exists: bool, at: i64) -> Result<()> {
     let Some(column) = table.column(name).cloned() else {
         let missing =
             || invalid(format!("Column {name} was not found in table '{}'", table.full_name()));
@@ -450,7 +457,12 @@ fn drop_column(table: &mut Table, name: &str, if_exists: bool, at: i64) -> Resul
     Ok(())
 }
 
-fn rename_column(table: &mut Table, from: &Name<'_>, to: &Name<'_>, if_exists: bool) -> Result<()> {
+fn rename_column(
+    table: &mut TableSchema,
+    from: &AstName<'_>,
+    to: &AstName<'_>,
+    if_exists: bool,
+) -> Result<()> {
     let (from, to) = (&*from.text, &*to.text);
     let Some(column) = table.column(from) else {
         let missing =

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::check_not_system_new;
 use crate::catalog::resolve::{mentions, refresh, resolve};
-use crate::catalog::{Catalog, ColumnType, Keyspace, Table, TypeDef};
+use crate::catalog::{Catalog, ColumnType, KeyspaceEntry, TableSchema, TypeDef};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{
     self, AlterType, CreateType, Drop, Native, QualifiedName, TypeChange, TypeKind,
@@ -75,7 +75,7 @@ impl Catalog {
                 }
                 // Keys that were written name the fields there were; of partitions they are found
                 // byte by byte.
-                let in_key = |t: &&Arc<Table>| {
+                let in_key = |t: &&Arc<TableSchema>| {
                     t.columns.iter().any(|c| c.is_primary_key() && mentions(&c.of.of, name))
                 };
                 let tables: Vec<&str> =
@@ -155,7 +155,7 @@ impl Catalog {
     }
 }
 
-fn field_type(home: &Keyspace, of: &ast::Type<'_>) -> Result<ColumnType> {
+fn field_type(home: &KeyspaceEntry, of: &ast::TypeSyntax<'_>) -> Result<ColumnType> {
     match of.kind {
         TypeKind::Native(Native::Counter) => Err(invalid("A user type cannot contain counters")),
         TypeKind::User(_) => Err(invalid("A user type cannot contain non-frozen UDTs")),
@@ -164,13 +164,13 @@ fn field_type(home: &Keyspace, of: &ast::Type<'_>) -> Result<ColumnType> {
 }
 
 /// Makes every use of a user type its present form.
-fn refresh_uses(home: &mut Keyspace, name: &str) {
+fn refresh_uses(home: &mut KeyspaceEntry, name: &str) {
     let Some(changed) = home.user_type(name).map(|t| t.user_type(&home.name)) else { return };
     let again = |of: &mut ColumnType| of.of = refresh(&of.of, &changed);
     for def in home.types.values_mut().filter(|t| t.name != name) {
         Arc::make_mut(def).fields.iter_mut().for_each(|f| again(&mut f.1));
     }
-    let uses = |t: &Table| {
+    let uses = |t: &TableSchema| {
         t.columns
             .iter()
             .map(|c| &c.of)

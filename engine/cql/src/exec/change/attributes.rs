@@ -5,7 +5,7 @@ use firn_wide::Type;
 use crate::catalog::ColumnType;
 use crate::error::{Result, invalid};
 use crate::syntax::ast;
-use crate::values::{Bound, Context, Env, Receiver, Term};
+use crate::values::{Bound, BoundTerm, Context, EvalEnv, Receiver};
 
 /// The longest time to live, seconds: twenty years.
 const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
@@ -13,8 +13,8 @@ const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
 /// What a statement says of its writes, prepared.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attributes {
-    timestamp: Option<Term>,
-    ttl: Option<Term>,
+    timestamp: Option<BoundTerm>,
+    ttl: Option<BoundTerm>,
 }
 
 impl Attributes {
@@ -34,8 +34,8 @@ impl Attributes {
         };
         let (stamp, life) = (receiver("[timestamp]", Type::Long), receiver("[ttl]", Type::Int32));
         Ok(Attributes {
-            timestamp: timestamp.map(|t| Term::prepare(t, &stamp, context)).transpose()?,
-            ttl: ttl.map(|t| Term::prepare(t, &life, context)).transpose()?,
+            timestamp: timestamp.map(|t| BoundTerm::prepare(t, &stamp, context)).transpose()?,
+            ttl: ttl.map(|t| BoundTerm::prepare(t, &life, context)).transpose()?,
         })
     }
 
@@ -50,7 +50,7 @@ impl Attributes {
     }
 
     /// The timestamp that is said, microseconds; `None` for none and unset.
-    pub fn timestamp(&self, env: &Env<'_>) -> Result<Option<i64>> {
+    pub fn timestamp(&self, env: &EvalEnv<'_>) -> Result<Option<i64>> {
         let Some(term) = &self.timestamp else { return Ok(None) };
         let bytes = match term.eval(env)? {
             Bound::Unset => return Ok(None),
@@ -71,7 +71,7 @@ impl Attributes {
     }
 
     /// Seconds to live; 0: no end. `default` is the table's.
-    pub fn ttl(&self, env: &Env<'_>, default: u32) -> Result<u32> {
+    pub fn ttl(&self, env: &EvalEnv<'_>, default: u32) -> Result<u32> {
         let Some(term) = &self.ttl else { return Ok(default) };
         let bytes = match term.eval(env)? {
             Bound::Unset => return Ok(default),

@@ -6,44 +6,44 @@ use std::cmp::Ordering;
 use firn_wide::Type;
 
 use crate::analysis::has_duration;
-use crate::catalog::{Column, Table};
+use crate::catalog::{TableColumn, TableSchema};
 use crate::error::{Result, invalid};
-use crate::syntax::ast::{self, Comparison, Part};
-use crate::values::{Context, Env, Given, Receiver, Term, split};
+use crate::syntax::ast::{self, Comparison, ConditionPart};
+use crate::values::{BoundTerm, Context, EvalEnv, GivenTerm, Receiver, split};
 
 /// A condition on a column, prepared.
 #[derive(Clone, Debug)]
-pub(super) struct Condition {
-    /// The column, by its number in [`Table::columns`].
+pub(super) struct ChangeCondition {
+    /// The column, by its number in [`TableSchema::columns`].
     pub column: usize,
-    part: Place,
-    test: Test,
+    part: ConditionPlace,
+    test: ConditionTest,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum ConditionPlace {
     Whole,
     /// Of a map or a list.
-    Element(Term),
+    Element(BoundTerm),
     Field(usize),
 }
 
 #[derive(Clone, Debug)]
-enum Test {
-    Compare(Comparison, Term),
-    In(Vec<Term>),
+enum ConditionTest {
+    Compare(Comparison, BoundTerm),
+    In(Vec<BoundTerm>),
     /// One marker for all values, a list of this type.
-    InMarker(Term, Type),
-    Contains(Term),
-    ContainsKey(Term),
+    InMarker(BoundTerm, Type),
+    Contains(BoundTerm),
+    ContainsKey(BoundTerm),
 }
 
 /// The value that a test is with.
-fn value_of<'v>(term: &'v Term, env: &Env<'v>) -> Result<Option<Cow<'v, [u8]>>> {
+fn value_of<'v>(term: &'v BoundTerm, env: &EvalEnv<'v>) -> Result<Option<Cow<'v, [u8]>>> {
     match term.value(env)? {
-        Given::Unset => Err(invalid("Invalid 'unset' value in condition")),
-        Given::Null => Ok(None),
-        Given::Bytes(bytes) => Ok(Some(bytes)),
+        GivenTerm::Unset => Err(invalid("Invalid 'unset' value in condition")),
+        GivenTerm::Null => Ok(None),
+        GivenTerm::Bytes(bytes) => Ok(Some(bytes)),
     }
 }
 
@@ -82,16 +82,16 @@ impl Tested<'_> {
     }
 }
 
-impl Condition {
+impl ChangeCondition {
     /// Checks a condition.
     ///
     /// # Errors
     /// `Invalid` with the servers' text.
     pub fn prepare(
-        table: &Table,
+        table: &TableSchema,
         condition: &ast::Condition<'_>,
         context: &mut Context<'_>,
-    ) -> Result<Condition> {
+    ) -> Result<ChangeCondition> {
         let column = table.known_column(&condition.target.column.text)?;
         let index = table.columns().iter().position(|c| c.name == column.name).unwrap_or_default();
         if column.is_counter() {
@@ -106,22 +106,27 @@ impl Condition {
                 column.name
             )));
         }
-        Ok(Condition { column: index, part, test })
+        Ok(ChangeCondition { column: index, part, test })
     }
 
     /// Whether it holds for the value of the column; `None` is null.
     ///
     /// # Errors
     /// `Invalid` for bound values that can't be.
-    pub fn holds(&self, column: &Column, value: Option<&[u8]>, env: &Env<'_>) -> Result<bool> {
+    pub fn holds(
+        &self,
+        column: &TableColumn,
+        value: Option<&[u8]>,
+        env: &EvalEnv<'_>,
+    ) -> Result<bool> {
         let part;
         let tested = match &self.part {
-            Place::Whole => Tested {
+            ConditionPlace::Whole => Tested {
                 of: &column.of.of,
                 value,
                 is_cells: column.of.multicell && column.of.is_collection(),
             },
-            Place::Element(key) => {
+            ConditionPlace::Element(key) => {
                 part = element(&column.of.of, value, key, env)?;
                 let of = match &column.of.of {
                     Type::Map(kv) => &kv.1,
@@ -130,7 +135,7 @@ impl Condition {
                 };
                 Tested { of, value: part.as_deref(), is_cells: false }
             }
-            Place::Field(i) => {
+            ConditionPlace::Field(i) => {
                 let Type::Udt(user) = &column.of.of else { return Ok(false) };
                 let found = value.map(|v| split(&column.of.of, v)).transpose()?;
                 part = found.and_then(|f| f.get(*i).copied().flatten().map(<[u8]>::to_vec));
@@ -138,15 +143,15 @@ impl Condition {
             }
         };
         match &self.test {
-            Test::Compare(comparison, term) => {
+            ConditionTest::Compare(comparison, term) => {
                 tested.is(*comparison, value_of(term, env)?.as_deref())
             }
-            Test::In(terms) => {
+            ConditionTest::In(terms) => {
                 for term in terms {
                     let is = match term.value(env)? {
-                        Given::Unset => false,
-                        Given::Null => tested.is(Comparison::Eq, None)?,
-                        Given::Bytes(bytes) => tested.is(Comparison::Eq, Some(&bytes))?,
+                        GivenTerm::Unset => false,
+                        GivenTerm::Null => tested.is(Comparison::Eq, None)?,
+                        GivenTerm::Bytes(bytes) => tested.is(Comparison::Eq, Some(&bytes))?,
                     };
                     if is {
                         return Ok(true);
@@ -154,7 +159,7 @@ impl Condition {
                 }
                 Ok(false)
             }
-            Test::InMarker(term, list) => {
+            ConditionTest::InMarker(term, list) => {
                 let all = value_of(term, env)?
                     .ok_or_else(|| invalid("Invalid null list in IN condition"))?;
                 for wanted in split(list, &all)? {
@@ -164,46 +169,58 @@ impl Condition {
                 }
                 Ok(false)
             }
-            Test::Contains(term) => contains(&tested, term.value(env)?, false),
-            Test::ContainsKey(term) => contains(&tested, term.value(env)?, true),
+            ConditionTest::Contains(term) => contains(&tested, term.value(env)?, false),
+            ConditionTest::ContainsKey(term) => contains(&tested, term.value(env)?, true),
         }
     }
 }
 
 fn place(
-    column: &Column,
-    part: &Part<'_>,
+    column: &TableColumn,
+    part: &ConditionPart<'_>,
     whole: &Receiver,
     context: &mut Context<'_>,
-) -> Result<(Place, Receiver)> {
+) -> Result<(ConditionPlace, Receiver)> {
     let name = &column.name;
     Ok(match (part, &column.of.of) {
-        (Part::Whole, _) => (Place::Whole, whole.clone()),
-        (Part::Element(key), Type::Map(kv)) => {
-            let key =
-                Term::prepare(key, &whole.other(format!("key({name})"), kv.0.clone()), context)?;
-            (Place::Element(key), whole.other(format!("value({name})"), kv.1.clone()))
+        (ConditionPart::Whole, _) => (ConditionPlace::Whole, whole.clone()),
+        (ConditionPart::Element(key), Type::Map(kv)) => {
+            let key = BoundTerm::prepare(
+                key,
+                &whole.other(format!("key({name})"), kv.0.clone()),
+                context,
+            )?;
+            (ConditionPlace::Element(key), whole.other(format!("value({name})"), kv.1.clone()))
         }
-        (Part::Element(key), Type::List(element)) => {
-            let key =
-                Term::prepare(key, &whole.other(format!("idx({name})"), Type::Int32), context)?;
-            (Place::Element(key), whole.other(format!("value({name})"), (**element).clone()))
+        (ConditionPart::Element(key), Type::List(element)) => {
+            let key = BoundTerm::prepare(
+                key,
+                &whole.other(format!("idx({name})"), Type::Int32),
+                context,
+            )?;
+            (
+                ConditionPlace::Element(key),
+                whole.other(format!("value({name})"), (**element).clone()),
+            )
         }
-        (Part::Element(_), Type::Set(_)) => {
+        (ConditionPart::Element(_), Type::Set(_)) => {
             return Err(invalid(format!("Invalid element access syntax for set column {name}")));
         }
-        (Part::Element(_), _) => {
+        (ConditionPart::Element(_), _) => {
             return Err(invalid(format!(
                 "Invalid element access syntax for non-collection column {name}"
             )));
         }
-        (Part::Field(field), Type::Udt(user)) => {
+        (ConditionPart::Field(field), Type::Udt(user)) => {
             let found = user.fields.iter().position(|f| f.0 == field.text);
             let i =
                 found.ok_or_else(|| invalid(format!("Unknown field {field} for column {name}")))?;
-            (Place::Field(i), whole.other(format!("{name}.{field}"), user.fields[i].1.clone()))
+            (
+                ConditionPlace::Field(i),
+                whole.other(format!("{name}.{field}"), user.fields[i].1.clone()),
+            )
         }
-        (Part::Field(_), _) => {
+        (ConditionPart::Field(_), _) => {
             return Err(invalid(format!("Invalid field access syntax for non-UDT column {name}")));
         }
     })
@@ -229,25 +246,28 @@ fn refuse_durations(of: &Type, comparison: Comparison) -> Result<()> {
 }
 
 fn test(
-    test: &ast::Test<'_>,
+    test: &ast::ChangeTest<'_>,
     receiver: &Receiver,
-    column: &Column,
+    column: &TableColumn,
     context: &mut Context<'_>,
-) -> Result<Test> {
+) -> Result<ConditionTest> {
     Ok(match test {
-        ast::Test::Compare(comparison, term) => {
+        ast::ChangeTest::Compare(comparison, term) => {
             refuse_durations(&receiver.of.of, *comparison)?;
-            Test::Compare(*comparison, Term::prepare(term, receiver, context)?)
+            ConditionTest::Compare(*comparison, BoundTerm::prepare(term, receiver, context)?)
         }
-        ast::Test::In(ast::Values::List(terms)) => Test::In(
-            terms.iter().map(|t| Term::prepare(t, receiver, context)).collect::<Result<_>>()?,
+        ast::ChangeTest::In(ast::Values::List(terms)) => ConditionTest::In(
+            terms
+                .iter()
+                .map(|t| BoundTerm::prepare(t, receiver, context))
+                .collect::<Result<_>>()?,
         ),
-        ast::Test::In(ast::Values::Marker(marker)) => {
+        ast::ChangeTest::In(ast::Values::Marker(marker)) => {
             let list = Type::List(receiver.of.of.clone().into());
             let all = receiver.other(format!("in({})", receiver.name), list.clone());
-            Test::InMarker(Term::prepare(marker, &all, context)?, list)
+            ConditionTest::InMarker(BoundTerm::prepare(marker, &all, context)?, list)
         }
-        ast::Test::Contains(term) => {
+        ast::ChangeTest::Contains(term) => {
             let element = match &column.of.of {
                 Type::List(of) | Type::Set(of) => (**of).clone(),
                 Type::Map(kv) => kv.1.clone(),
@@ -258,13 +278,13 @@ fn test(
                     )));
                 }
             };
-            Test::Contains(Term::prepare(
+            ConditionTest::Contains(BoundTerm::prepare(
                 term,
                 &receiver.other(format!("value({})", column.name), element),
                 context,
             )?)
         }
-        ast::Test::ContainsKey(term) => {
+        ast::ChangeTest::ContainsKey(term) => {
             let Type::Map(kv) = &column.of.of else {
                 return Err(invalid(format!(
                     "Cannot use CONTAINS KEY on non-map column {}",
@@ -272,22 +292,27 @@ fn test(
                 )));
             };
             let receiver = receiver.other(format!("key({})", column.name), kv.0.clone());
-            Test::ContainsKey(Term::prepare(term, &receiver, context)?)
+            ConditionTest::ContainsKey(BoundTerm::prepare(term, &receiver, context)?)
         }
     })
 }
 
 /// An element of a serialised map or list.
-fn element(of: &Type, value: Option<&[u8]>, key: &Term, env: &Env<'_>) -> Result<Option<Vec<u8>>> {
+fn element(
+    of: &Type,
+    value: Option<&[u8]>,
+    key: &BoundTerm,
+    env: &EvalEnv<'_>,
+) -> Result<Option<Vec<u8>>> {
     let what = if matches!(of, Type::Map(_)) { "map" } else { "list" };
     let key = match key.value(env)? {
-        Given::Bytes(bytes) => bytes,
-        Given::Null => {
+        GivenTerm::Bytes(bytes) => bytes,
+        GivenTerm::Null => {
             return Err(invalid(format!("Invalid null value for {what} element access")));
         }
         // A map has nothing at a key that isn't said.
-        Given::Unset if matches!(of, Type::Map(_)) => return Ok(None),
-        Given::Unset => return Err(invalid("Invalid 'unset' value in condition")),
+        GivenTerm::Unset if matches!(of, Type::Map(_)) => return Ok(None),
+        GivenTerm::Unset => return Err(invalid("Invalid 'unset' value in condition")),
     };
     let parts = value.map_or(Ok(vec![]), |v| split(of, v))?;
     let found = match of {
@@ -309,17 +334,17 @@ fn element(of: &Type, value: Option<&[u8]>, key: &Term, env: &Env<'_>) -> Result
     Ok(found.map(<[u8]>::to_vec))
 }
 
-fn contains(tested: &Tested<'_>, wanted: Given<'_>, key: bool) -> Result<bool> {
+fn contains(tested: &Tested<'_>, wanted: GivenTerm<'_>, key: bool) -> Result<bool> {
     let wanted: &[u8] = match &wanted {
-        Given::Bytes(bytes) => bytes,
-        Given::Null => {
+        GivenTerm::Bytes(bytes) => bytes,
+        GivenTerm::Null => {
             return Err(invalid(format!(
                 "Invalid comparison with null for operator \"{}\"",
                 word(key)
             )));
         }
         // Nothing is asked, and no collection has it.
-        Given::Unset => return Ok(false),
+        GivenTerm::Unset => return Ok(false),
     };
     let Some(value) = tested.value else { return Ok(false) };
     let parts = split(tested.of, value)?;

@@ -9,34 +9,36 @@ use std::sync::Arc;
 
 use firn_wide::Type;
 use firn_wide::internals::key::{AFTER, ROWS};
-use firn_wide::internals::store::{Body, Family, Slice, View};
+use firn_wide::internals::store::{Body, Slice, StoreFamily, StoreView};
 
-use super::plan::{ChangePlan, Given, alone, write};
-use super::statement::{Guard, Verb};
-use crate::catalog::{ColumnKind, ColumnType, PartitionKey, Table};
+use super::plan::{ChangePlan, GivenValue, alone, write};
+use super::statement::{StatementGuard, Verb};
+use crate::catalog::{ColumnKind, ColumnType, PartitionKey, TableSchema};
 use crate::error::{Result, invalid};
 use crate::exec::engine::Engine;
-use crate::exec::row::{Row, RowReader, Shape};
-use crate::exec::rows::{Cells, Rows};
-use crate::values::{ColumnSpec, Env};
+use crate::exec::row::{Row, RowShape, ShapeReader};
+use crate::exec::rows::{RowCells, Rows};
+use crate::values::{ColumnSpec, EvalEnv};
 
 /// The partition as it is before.
 struct Partition<'p> {
-    table: &'p Table,
+    table: &'p TableSchema,
     key: &'p [u8],
-    view: &'p View,
-    family: &'p Family,
-    shape: &'p Shape,
+    view: &'p StoreView,
+    family: &'p StoreFamily,
+    shape: &'p RowShape,
     statics: Row,
 }
 
 /// What a guard is about: a row, or the static cells.
-type Target = Option<Vec<Vec<u8>>>;
+type ConditionalTarget = Option<Vec<Vec<u8>>>;
 
-fn target(given: &Given<'_>, env: &Env<'_>) -> Result<Target> {
+fn target(given: &GivenValue<'_>, env: &EvalEnv<'_>) -> Result<ConditionalTarget> {
     let change = given.change;
     let is_about_row = match &change.guard {
-        Guard::Columns(_) => change.guard.columns().any(|c| !change.table.columns()[c].is_static()),
+        StatementGuard::Columns(_) => {
+            change.guard.columns().any(|c| !change.table.columns()[c].is_static())
+        }
         _ => change.concerns_rows(),
     };
     Ok(match is_about_row {
@@ -46,22 +48,24 @@ fn target(given: &Given<'_>, env: &Env<'_>) -> Result<Target> {
 }
 
 /// Refuses guards of one row that can't be together.
-fn check_guards(targets: &[(&Given<'_>, Target)]) -> Result<()> {
-    let mut seen: BTreeMap<&Target, &Guard> = BTreeMap::new();
+fn check_guards(targets: &[(&GivenValue<'_>, ConditionalTarget)]) -> Result<()> {
+    let mut seen: BTreeMap<&ConditionalTarget, &StatementGuard> = BTreeMap::new();
     for (given, target) in targets {
         let guard = &given.change.guard;
         let text = match (seen.insert(target, guard), guard) {
-            (Some(Guard::Exists), Guard::NotExists) | (Some(Guard::NotExists), Guard::Exists) => {
+            (Some(StatementGuard::Exists), StatementGuard::NotExists)
+            | (Some(StatementGuard::NotExists), StatementGuard::Exists) => {
                 "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row"
             }
-            (Some(Guard::Columns(_)), Guard::Exists) => {
+            (Some(StatementGuard::Columns(_)), StatementGuard::Exists) => {
                 "Cannot mix IF conditions and IF EXISTS for the same row"
             }
             // Servers name the other guard here, whichever it is.
-            (Some(Guard::Columns(_)), Guard::NotExists)
-            | (Some(Guard::Exists | Guard::NotExists), Guard::Columns(_)) => {
-                "Cannot mix IF conditions and IF NOT EXISTS for the same row"
-            }
+            (Some(StatementGuard::Columns(_)), StatementGuard::NotExists)
+            | (
+                Some(StatementGuard::Exists | StatementGuard::NotExists),
+                StatementGuard::Columns(_),
+            ) => "Cannot mix IF conditions and IF NOT EXISTS for the same row",
             _ => continue,
         };
         return Err(invalid(text));
@@ -71,13 +75,13 @@ fn check_guards(targets: &[(&Given<'_>, Target)]) -> Result<()> {
 
 impl<'p> Partition<'p> {
     fn read(
-        table: &'p Table,
+        table: &'p TableSchema,
         key: &'p [u8],
-        view: &'p View,
-        family: &'p Family,
-        shape: &'p Shape,
+        view: &'p StoreView,
+        family: &'p StoreFamily,
+        shape: &'p RowShape,
     ) -> Result<Partition<'p>> {
-        let mut reader = RowReader::new(shape, view.read(family, key, &Slice::statics())?, false);
+        let mut reader = ShapeReader::new(shape, view.read(family, key, &Slice::statics())?, false);
         reader.start()?;
         let statics = reader.statics().clone();
         Ok(Partition { table, key, view, family, shape, statics })
@@ -101,7 +105,7 @@ impl<'p> Partition<'p> {
 
     /// The newest timestamp in the rows that the guards are about and in the static cells, of what
     /// was deleted there too.
-    fn newest(&self, targets: &[(&Given<'_>, Target)]) -> Result<i64> {
+    fn newest(&self, targets: &[(&GivenValue<'_>, ConditionalTarget)]) -> Result<i64> {
         let rows = targets.iter().filter_map(|t| t.1.as_ref()).map(|row| self.slice(row));
         let mut newest = i64::MIN;
         // What comes before the rows: deletions of the partition and of ranges, and the static
@@ -125,7 +129,7 @@ impl<'p> Partition<'p> {
     /// A row, when it is there. Without clustering: the first one.
     fn row(&self, clustering: &[Vec<u8>]) -> Result<Option<Row>> {
         let reader = self.view.read(self.family, self.key, &self.slice(clustering)?)?;
-        let mut rows = RowReader::new(self.shape, reader, false);
+        let mut rows = ShapeReader::new(self.shape, reader, false);
         rows.start()?;
         Ok(rows.advance()?.then(|| rows.row().clone()))
     }
@@ -144,17 +148,17 @@ impl<'p> Partition<'p> {
 
     fn holds(
         &self,
-        given: &Given<'_>,
+        given: &GivenValue<'_>,
         row: Option<&Row>,
         is_static: bool,
-        env: &Env<'_>,
+        env: &EvalEnv<'_>,
     ) -> Result<bool> {
         let exists = if is_static { self.statics.exists() } else { row.is_some() };
         match &given.change.guard {
-            Guard::None => Ok(true),
-            Guard::Exists => Ok(exists),
-            Guard::NotExists => Ok(!exists),
-            Guard::Columns(all) => {
+            StatementGuard::None => Ok(true),
+            StatementGuard::Exists => Ok(exists),
+            StatementGuard::NotExists => Ok(!exists),
+            StatementGuard::Columns(all) => {
                 for condition in all {
                     let column = &self.table.columns()[condition.column];
                     if !condition.holds(column, self.value(row, condition.column), env)? {
@@ -167,7 +171,7 @@ impl<'p> Partition<'p> {
     }
 
     /// A row of the answer: that it was not applied, and what is there.
-    fn show(&self, row: Option<&Row>, columns: &[usize], out: &mut Cells) -> Result<()> {
+    fn show(&self, row: Option<&Row>, columns: &[usize], out: &mut RowCells) -> Result<()> {
         let mut key = PartitionKey::default();
         key.set(self.table, self.key)?;
         let value = |i: usize| {
@@ -185,13 +189,13 @@ impl<'p> Partition<'p> {
 }
 
 /// The answer that tells nothing but whether it was done.
-fn only_applied(table: &Table, done: bool) -> Rows {
-    let mut cells = Cells::default();
+fn only_applied(table: &TableSchema, done: bool) -> Rows {
+    let mut cells = RowCells::default();
     cells.push(Some(&[u8::from(done)]));
     Rows::new(Arc::new([applied(table)]), cells)
 }
 
-fn applied(table: &Table) -> ColumnSpec {
+fn applied(table: &TableSchema) -> ColumnSpec {
     ColumnSpec::new(table, "[applied]", &ColumnType::frozen(Type::Boolean))
 }
 
@@ -203,20 +207,20 @@ impl ChangePlan {
     pub(super) fn run_conditional(
         &self,
         engine: &Engine,
-        all: &[Given<'_>],
-        env: &Env<'_>,
+        all: &[GivenValue<'_>],
+        env: &EvalEnv<'_>,
     ) -> Result<Rows> {
         let key = self.one_key(all)?;
         let Some(first) = self.changes.first() else { return Ok(Rows::void()) };
         let table = &first.table;
-        let mut targets: Vec<(&Given<'_>, Target)> = vec![];
-        for given in all.iter().filter(|g| !matches!(g.change.guard, Guard::None)) {
+        let mut targets: Vec<(&GivenValue<'_>, ConditionalTarget)> = vec![];
+        for given in all.iter().filter(|g| !matches!(g.change.guard, StatementGuard::None)) {
             targets.push((given, target(given, env)?));
         }
         check_guards(&targets)?;
         let family = engine.family(table)?;
         let shape =
-            Shape::new(table, table.columns().iter().filter(|c| !c.is_primary_key()), false);
+            RowShape::new(table, table.columns().iter().filter(|c| !c.is_primary_key()), false);
         alone(engine, &[key], |view| {
             let partition = Partition::read(table, key, view, &family, &shape)?;
             let mut rows = vec![];
@@ -240,7 +244,7 @@ impl ChangePlan {
     fn refused(
         &self,
         partition: &Partition<'_>,
-        targets: &[(&Given<'_>, Target)],
+        targets: &[(&GivenValue<'_>, ConditionalTarget)],
         rows: Vec<Option<Row>>,
     ) -> Result<Rows> {
         let table = partition.table;
@@ -251,7 +255,7 @@ impl ChangePlan {
             }
         };
         let guards = || targets.iter().map(|(g, _)| &g.change.guard);
-        if guards().any(|g| matches!(g, Guard::Exists | Guard::NotExists)) {
+        if guards().any(|g| matches!(g, StatementGuard::Exists | StatementGuard::NotExists)) {
             (0..table.columns().len()).for_each(want);
         } else {
             if self.is_batch {
@@ -270,7 +274,7 @@ impl ChangePlan {
         }
         there.sort_by(|a, b| a.place().cmp(b.place()));
         there.dedup_by(|a, b| a.place() == b.place());
-        let mut cells = Cells::default();
+        let mut cells = RowCells::default();
         there.iter().try_for_each(|row| partition.show(Some(row), &columns, &mut cells))?;
         if cells.is_empty() && partition.statics.exists() {
             partition.show(None, &columns, &mut cells)?;
@@ -285,9 +289,9 @@ impl ChangePlan {
     }
 
     /// The one partition that all of it is about.
-    fn one_key<'k>(&self, all: &'k [Given<'_>]) -> Result<&'k [u8]> {
+    fn one_key<'k>(&self, all: &'k [GivenValue<'_>]) -> Result<&'k [u8]> {
         let mut key: Option<&[u8]> = None;
-        for Given { change, keys, .. } in all {
+        for GivenValue { change, keys, .. } in all {
             let what = if change.verb == Verb::Delete { "deletions" } else { "updates" };
             let [one] = &**keys else {
                 return Err(match self.is_batch {

@@ -6,36 +6,36 @@ use std::collections::BTreeMap;
 use firn_wide::Type;
 use serde_json::value::RawValue;
 
-use crate::catalog::{ColumnType, Table};
+use crate::catalog::{ColumnType, TableSchema};
 use crate::error::{Result, invalid};
-use crate::syntax::ast::{Marker, Name, Pos, Term as AstTerm, TermPrimary};
-use crate::values::{Bound, Context, Env, Given, Receiver, Term, from_json, is_null};
+use crate::syntax::ast::{AstName, Marker, Pos, Term as AstTerm, TermPrimary};
+use crate::values::{Bound, BoundTerm, Context, EvalEnv, GivenTerm, Receiver, from_json, is_null};
 
 /// Where the text comes from, and what columns get that it doesn't name.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
-    text: Term,
+pub(super) struct JsonSource {
+    text: BoundTerm,
     default_unset: bool,
 }
 
-/// All columns of a table, each with a marker of its number in [`Table::columns`].
-pub(super) fn all_columns(table: &Table) -> Vec<(Name<'static>, AstTerm<'static>)> {
+/// All columns of a table, each with a marker of its number in [`TableSchema::columns`].
+pub(super) fn all_columns(table: &TableSchema) -> Vec<(AstName<'static>, AstTerm<'static>)> {
     let marker = |i: usize| TermPrimary::Marker(Marker { index: i as u16, name: None }).into();
-    let name = |text: &str| Name { text: text.to_owned().into(), at: Pos::default() };
-    let each = |(i, c): (usize, &crate::catalog::Column)| {
+    let name = |text: &str| AstName { text: text.to_owned().into(), at: Pos::default() };
+    let each = |(i, c): (usize, &crate::catalog::TableColumn)| {
         (name(&c.name), AstTerm { at: Pos::default(), kind: marker(i) })
     };
     table.columns().iter().enumerate().map(each).collect()
 }
 
-impl Source {
+impl JsonSource {
     /// The text of a statement.
     pub fn prepare(
-        table: &Table,
+        table: &TableSchema,
         text: &AstTerm<'_>,
         default_unset: bool,
         context: &mut Context<'_>,
-    ) -> Result<Source> {
+    ) -> Result<JsonSource> {
         let of = ColumnType::frozen(Type::Utf8);
         let receiver = Receiver {
             name: "[json]".into(),
@@ -43,7 +43,7 @@ impl Source {
             keyspace: table.keyspace.clone(),
             table: table.name.clone(),
         };
-        Ok(Source { text: Term::prepare(text, &receiver, context)?, default_unset })
+        Ok(JsonSource { text: BoundTerm::prepare(text, &receiver, context)?, default_unset })
     }
 
     /// The values of all columns, by their number.
@@ -51,10 +51,12 @@ impl Source {
     /// # Errors
     /// `Invalid` when it is no JSON object, has names that are no columns, or values of other
     /// types.
-    pub fn values(&self, table: &Table, env: &Env<'_>) -> Result<Vec<Bound>> {
+    pub fn values(&self, table: &TableSchema, env: &EvalEnv<'_>) -> Result<Vec<Bound>> {
         let bytes = match self.text.value(env)? {
-            Given::Bytes(bytes) => bytes,
-            Given::Null | Given::Unset => return Err(invalid("Got null for INSERT JSON values")),
+            GivenTerm::Bytes(bytes) => bytes,
+            GivenTerm::Null | GivenTerm::Unset => {
+                return Err(invalid("Got null for INSERT JSON values"));
+            }
         };
         let text = std::str::from_utf8(&bytes)
             .map_err(|e| invalid(format!("JSON values are no UTF-8: {e}")))?;

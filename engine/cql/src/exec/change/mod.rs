@@ -28,16 +28,16 @@ mod statement;
 use std::sync::Arc;
 
 use super::engine::Engine;
-use super::plan::{Plan, Request};
+use super::plan::{Request, StatementPlan};
 use super::rows::Rows;
 use crate::catalog::Catalog;
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, BatchKind};
-use crate::values::{ColumnSpec, Env, Markers};
+use crate::values::{ColumnSpec, EvalEnv, Markers};
 use attributes::Attributes;
 pub(super) use plan::ChangePlan;
 use plan::{alone, refused, write};
-use statement::Change;
+use statement::ChangeStatement;
 
 impl ChangePlan {
     /// Compiles a change with so many markers.
@@ -48,11 +48,11 @@ impl ChangePlan {
         engine: &Engine,
         catalog: &Arc<Catalog>,
         keyspace: Option<&str>,
-        change: &ast::Change<'_>,
+        change: &ast::ChangeClause<'_>,
         markers: u16,
     ) -> Result<ChangePlan> {
         let mut markers = Markers::new(markers);
-        let change = Change::prepare(engine, catalog, keyspace, change, &mut markers)?;
+        let change = ChangeStatement::prepare(engine, catalog, keyspace, change, &mut markers)?;
         let attributes = Attributes::default();
         Ok(ChangePlan {
             markers: markers.into_specs()?,
@@ -70,13 +70,19 @@ impl ChangePlan {
         engine: &Engine,
         catalog: &Arc<Catalog>,
         keyspace: Option<&str>,
-        batch: &ast::Batch<'_>,
+        batch: &ast::BatchStatement<'_>,
         markers: u16,
     ) -> Result<ChangePlan> {
         let mut markers = Markers::new(markers);
         let mut changes = vec![];
         for change in &batch.changes {
-            changes.push(Change::prepare(engine, catalog, keyspace, change, &mut markers)?);
+            changes.push(ChangeStatement::prepare(
+                engine,
+                catalog,
+                keyspace,
+                change,
+                &mut markers,
+            )?);
         }
         let keyspace = keyspace.unwrap_or_default();
         let mut context = crate::values::Context {
@@ -136,7 +142,7 @@ impl ChangePlan {
     }
 }
 
-impl Plan for ChangePlan {
+impl StatementPlan for ChangePlan {
     fn markers(&self) -> &[ColumnSpec] {
         &self.markers
     }
@@ -148,7 +154,7 @@ impl Plan for ChangePlan {
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {
         let now = engine.store().timestamp();
         let random = || engine.random_bits();
-        let env = Env { bound: request.bound, now, random: &random };
+        let env = EvalEnv { bound: request.bound, now, random: &random };
         let all = self.given(&env)?;
         if self.is_conditional() {
             return self.run_conditional(engine, &all, &env);

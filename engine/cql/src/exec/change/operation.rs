@@ -1,17 +1,17 @@
 //! What a statement does to one column of a row (model 3.3).
 
 use firn_wide::Type;
-use firn_wide::internals::store::{Family, Mutation, Slice, View};
+use firn_wide::internals::store::{Mutation, Slice, StoreFamily, StoreView};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::mutations::cell_name;
-use crate::catalog::{Column, Table};
+use crate::catalog::{TableColumn, TableSchema};
 use crate::error::{Result, invalid};
 use crate::exec::lists::ListClock;
-use crate::syntax::ast::{self, Assign, Part};
-use crate::values::{Context, Env, Given, Receiver, Term, split};
+use crate::syntax::ast::{self, Assign, ConditionPart};
+use crate::values::{BoundTerm, Context, EvalEnv, GivenTerm, Receiver, split};
 
 /// Larger than every path that continues the place of a cell.
 const BEYOND: u8 = firn_wide::internals::key::BEYOND;
@@ -19,46 +19,46 @@ const BEYOND: u8 = firn_wide::internals::key::BEYOND;
 /// An operation on a column.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
-    pub column: Column,
+    pub column: TableColumn,
     /// What the place of its cells ends with, after the row's.
     name: Vec<u8>,
     dropped_until: Option<i64>,
-    what: What,
+    what: OperationKind,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum OperationKind {
     /// The value is one cell.
-    Set(Term),
+    Set(BoundTerm),
     /// All elements are replaced.
-    Replace(Term),
+    Replace(BoundTerm),
     /// Elements of a set or map are written, or come to a list behind the others.
-    Add(Term),
-    Prepend(Term),
+    Add(BoundTerm),
+    Prepend(BoundTerm),
     /// Elements of a set, or keys of a map, are deleted.
-    RemoveKeys(Term, Type),
+    RemoveKeys(BoundTerm, Type),
     /// Elements of a list with these values are deleted.
-    RemoveValues(Term),
-    SetKey(Term, Term),
-    SetIndex(Term, Term),
-    SetField(u16, Term),
-    Increment(Term),
-    Decrement(Term),
+    RemoveValues(BoundTerm),
+    SetKey(BoundTerm, BoundTerm),
+    SetIndex(BoundTerm, BoundTerm),
+    SetField(u16, BoundTerm),
+    Increment(BoundTerm),
+    Decrement(BoundTerm),
     Delete,
     /// The word is for messages: `map key`, `set element`.
-    DeleteKey(Term, &'static str),
-    DeleteIndex(Term),
+    DeleteKey(BoundTerm, &'static str),
+    DeleteIndex(BoundTerm),
     DeleteField(u16),
 }
 
 /// Where the operations of a statement on one row write to.
 pub(super) struct MutationWriter<'w> {
     pub mutation: &'w mut Mutation,
-    pub family: &'w Family,
-    pub env: &'w Env<'w>,
+    pub family: &'w StoreFamily,
+    pub env: &'w EvalEnv<'w>,
     pub lists: &'w ListClock,
     /// The state before, for operations that read.
-    pub view: Option<&'w View>,
+    pub view: Option<&'w StoreView>,
     pub timestamp: i64,
     pub ttl: u32,
     /// The place of the row (or of static cells), and what is appended to it for the moment.
@@ -225,13 +225,13 @@ fn fixed<const N: usize>(bytes: &[u8], receiver: &str) -> Result<[u8; N]> {
 impl Operation {
     /// Of an `INSERT`: the column gets the value.
     pub fn set(
-        table: &Table,
-        column: &Column,
+        table: &TableSchema,
+        column: &TableColumn,
         value: &ast::Term<'_>,
         context: &mut Context<'_>,
     ) -> Result<Operation> {
         let receiver = Receiver::column(table, column);
-        let term = Term::prepare(value, &receiver, context)?;
+        let term = BoundTerm::prepare(value, &receiver, context)?;
         if column.is_counter() {
             let text = "(counters can only be incremented/decremented, not set)";
             return Err(invalid(format!(
@@ -242,7 +242,11 @@ impl Operation {
         Ok(Operation::of(
             table,
             column,
-            if column.of.multicell { What::Replace(term) } else { What::Set(term) },
+            if column.of.multicell {
+                OperationKind::Replace(term)
+            } else {
+                OperationKind::Set(term)
+            },
         ))
     }
 
@@ -251,8 +255,8 @@ impl Operation {
     /// # Errors
     /// `Invalid operation (…) for … column …` and what is wrong with its terms.
     pub fn assign(
-        table: &Table,
-        column: &Column,
+        table: &TableSchema,
+        column: &TableColumn,
         how: &Assign<'_>,
         context: &mut Context<'_>,
     ) -> Result<Operation> {
@@ -266,7 +270,9 @@ impl Operation {
             Assign::Append(value) => {
                 let shown = || format!("{name} = {name} + {value}");
                 match &of.of {
-                    Type::Counter => What::Increment(Term::prepare(value, &receiver, context)?),
+                    Type::Counter => {
+                        OperationKind::Increment(BoundTerm::prepare(value, &receiver, context)?)
+                    }
                     _ if !of.is_collection() => return Err(refused(shown(), "non counter")),
                     _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
                     Type::Map(_) => {
@@ -275,18 +281,24 @@ impl Operation {
                                 "Value for a map addition has to be a map, but was: '{value}'"
                             ))
                         };
-                        What::Add(Term::prepare(value, &receiver, context).map_err(wrong)?)
+                        OperationKind::Add(
+                            BoundTerm::prepare(value, &receiver, context).map_err(wrong)?,
+                        )
                     }
-                    _ => What::Add(Term::prepare(value, &receiver, context)?),
+                    _ => OperationKind::Add(BoundTerm::prepare(value, &receiver, context)?),
                 }
             }
             Assign::Remove(value) => {
                 let shown = || format!("{name} = {name} - {value}");
                 match &of.of {
-                    Type::Counter => What::Decrement(Term::prepare(value, &receiver, context)?),
+                    Type::Counter => {
+                        OperationKind::Decrement(BoundTerm::prepare(value, &receiver, context)?)
+                    }
                     _ if !of.is_collection() => return Err(refused(shown(), "non counter")),
                     _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
-                    Type::List(_) => What::RemoveValues(Term::prepare(value, &receiver, context)?),
+                    Type::List(_) => {
+                        OperationKind::RemoveValues(BoundTerm::prepare(value, &receiver, context)?)
+                    }
                     Type::Map(kv) => {
                         let keys = receiver.other(name.clone(), Type::Set(kv.0.clone().into()));
                         let wrong = |_| {
@@ -294,20 +306,23 @@ impl Operation {
                                 "Value for a map substraction has to be a set, but was: '{value}'"
                             ))
                         };
-                        What::RemoveKeys(
-                            Term::prepare(value, &keys, context).map_err(wrong)?,
+                        OperationKind::RemoveKeys(
+                            BoundTerm::prepare(value, &keys, context).map_err(wrong)?,
                             keys.of.of,
                         )
                     }
-                    set => What::RemoveKeys(Term::prepare(value, &receiver, context)?, set.clone()),
+                    set => OperationKind::RemoveKeys(
+                        BoundTerm::prepare(value, &receiver, context)?,
+                        set.clone(),
+                    ),
                 }
             }
             Assign::Prepend(value) => {
-                let term = Term::prepare(value, &receiver, context)?;
+                let term = BoundTerm::prepare(value, &receiver, context)?;
                 // Servers print the sign of the other operation here.
                 let shown = || format!("{name} = {value} - {name}");
                 match &of.of {
-                    Type::List(_) if of.multicell => What::Prepend(term),
+                    Type::List(_) if of.multicell => OperationKind::Prepend(term),
                     Type::List(_) => return Err(refused(shown(), "frozen list")),
                     _ => return Err(refused(shown(), "non list")),
                 }
@@ -318,22 +333,22 @@ impl Operation {
                     _ if !of.is_collection() => return Err(refused(shown(), "non collection")),
                     _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
                     Type::Map(kv) => {
-                        let key = Term::prepare(
+                        let key = BoundTerm::prepare(
                             key,
                             &receiver.other(format!("key({name})"), kv.0.clone()),
                             context,
                         )?;
                         let to = receiver.other(format!("value({name})"), kv.1.clone());
-                        What::SetKey(key, Term::prepare(value, &to, context)?)
+                        OperationKind::SetKey(key, BoundTerm::prepare(value, &to, context)?)
                     }
                     Type::List(element) => {
-                        let index = Term::prepare(
+                        let index = BoundTerm::prepare(
                             key,
                             &receiver.other(format!("idx({name})"), Type::Int32),
                             context,
                         )?;
                         let to = receiver.other(format!("value({name})"), (**element).clone());
-                        What::SetIndex(index, Term::prepare(value, &to, context)?)
+                        OperationKind::SetIndex(index, BoundTerm::prepare(value, &to, context)?)
                     }
                     _ => return Err(refused(shown(), "set")),
                 }
@@ -345,9 +360,13 @@ impl Operation {
                     return Err(refused(shown(), "frozen UDT"));
                 }
                 let (number, of) = field_of(user, name, &field.text)?;
-                What::SetField(
+                OperationKind::SetField(
                     number,
-                    Term::prepare(value, &receiver.other(format!("{name}.{field}"), of), context)?,
+                    BoundTerm::prepare(
+                        value,
+                        &receiver.other(format!("{name}.{field}"), of),
+                        context,
+                    )?,
                 )
             }
         };
@@ -359,9 +378,9 @@ impl Operation {
     /// # Errors
     /// `Invalid deletion operation …` and what is wrong with its terms.
     pub fn delete(
-        table: &Table,
-        column: &Column,
-        part: &Part<'_>,
+        table: &TableSchema,
+        column: &TableColumn,
+        part: &ConditionPart<'_>,
         context: &mut Context<'_>,
     ) -> Result<Operation> {
         let receiver = Receiver::column(table, column);
@@ -370,24 +389,30 @@ impl Operation {
             Err(invalid(format!("Invalid deletion operation for {what} column {name}")))
         };
         let what = match part {
-            Part::Whole => What::Delete,
-            Part::Element(_) if !of.is_collection() => return refused("non collection"),
-            Part::Element(_) if !of.multicell => return refused("frozen collection"),
-            Part::Element(key) => match &of.of {
+            ConditionPart::Whole => OperationKind::Delete,
+            ConditionPart::Element(_) if !of.is_collection() => return refused("non collection"),
+            ConditionPart::Element(_) if !of.multicell => return refused("frozen collection"),
+            ConditionPart::Element(key) => match &of.of {
                 Type::Map(kv) => {
                     let receiver = receiver.other(format!("key({name})"), kv.0.clone());
-                    What::DeleteKey(Term::prepare(key, &receiver, context)?, "map key")
+                    OperationKind::DeleteKey(
+                        BoundTerm::prepare(key, &receiver, context)?,
+                        "map key",
+                    )
                 }
                 Type::Set(element) => {
                     let receiver = receiver.other(format!("value({name})"), (**element).clone());
-                    What::DeleteKey(Term::prepare(key, &receiver, context)?, "set element")
+                    OperationKind::DeleteKey(
+                        BoundTerm::prepare(key, &receiver, context)?,
+                        "set element",
+                    )
                 }
                 _ => {
                     let receiver = receiver.other(format!("idx({name})"), Type::Int32);
-                    What::DeleteIndex(Term::prepare(key, &receiver, context)?)
+                    OperationKind::DeleteIndex(BoundTerm::prepare(key, &receiver, context)?)
                 }
             },
-            Part::Field(field) => {
+            ConditionPart::Field(field) => {
                 let Type::Udt(user) = &of.of else {
                     return Err(invalid(format!(
                         "Invalid field deletion operation for non-UDT column {name}"
@@ -398,13 +423,13 @@ impl Operation {
                         "Frozen UDT column {name} does not support field deletions"
                     )));
                 }
-                What::DeleteField(field_of(user, name, &field.text)?.0)
+                OperationKind::DeleteField(field_of(user, name, &field.text)?.0)
             }
         };
         Ok(Operation::of(table, column, what))
     }
 
-    fn of(table: &Table, column: &Column, what: What) -> Operation {
+    fn of(table: &TableSchema, column: &TableColumn, what: OperationKind) -> Operation {
         let dropped_until = table.dropped_until(column);
         Operation {
             name: cell_name(&column.raw_name()),
@@ -416,7 +441,12 @@ impl Operation {
 
     /// Whether it must know what is there.
     pub fn reads(&self) -> bool {
-        matches!(self.what, What::RemoveValues(_) | What::SetIndex(..) | What::DeleteIndex(_))
+        matches!(
+            self.what,
+            OperationKind::RemoveValues(_)
+                | OperationKind::SetIndex(..)
+                | OperationKind::DeleteIndex(_)
+        )
     }
 
     /// Writes what it does to a row.
@@ -428,38 +458,38 @@ impl Operation {
         w.dropped_until = self.dropped_until;
         let (of, env) = (&self.column.of.of, w.env);
         match &self.what {
-            What::Set(term) => match term.value(env)? {
-                Given::Unset => {}
-                Given::Null => w.delete(),
-                Given::Bytes(bytes) => w.put(&bytes),
+            OperationKind::Set(term) => match term.value(env)? {
+                GivenTerm::Unset => {}
+                GivenTerm::Null => w.delete(),
+                GivenTerm::Bytes(bytes) => w.put(&bytes),
             },
-            What::Replace(term) => {
+            OperationKind::Replace(term) => {
                 let value = term.value(env)?;
-                if !matches!(value, Given::Unset) {
+                if !matches!(value, GivenTerm::Unset) {
                     // Elements that the statement itself writes must outlive it.
                     w.mutation.delete_complex(w.family, &w.place, w.timestamp.saturating_sub(1));
                 }
-                if let Given::Bytes(bytes) = value {
+                if let GivenTerm::Bytes(bytes) = value {
                     self.add(w, &bytes)?;
                 }
             }
-            What::Add(term) => {
-                if let Given::Bytes(bytes) = term.value(env)? {
+            OperationKind::Add(term) => {
+                if let GivenTerm::Bytes(bytes) = term.value(env)? {
                     self.add(w, &bytes)?;
                 }
             }
-            What::Prepend(term) => {
-                if let Given::Bytes(bytes) = term.value(env)? {
+            OperationKind::Prepend(term) => {
+                if let GivenTerm::Bytes(bytes) = term.value(env)? {
                     w.add_to_list(of, &bytes, true)?;
                 }
             }
-            What::RemoveKeys(term, keys) => {
-                if let (Given::Bytes(bytes), Type::Set(key)) = (term.value(env)?, keys) {
+            OperationKind::RemoveKeys(term, keys) => {
+                if let (GivenTerm::Bytes(bytes), Type::Set(key)) = (term.value(env)?, keys) {
                     parts(keys, &bytes)?.into_iter().try_for_each(|k| w.delete_element(key, k))?;
                 }
             }
-            What::RemoveValues(term) => {
-                if let Given::Bytes(bytes) = term.value(env)? {
+            OperationKind::RemoveValues(term) => {
+                if let GivenTerm::Bytes(bytes) = term.value(env)? {
                     let values = parts(of, &bytes)?;
                     for (place, _) in
                         w.elements()?.into_iter().filter(|(_, v)| values.contains(&&**v))
@@ -468,62 +498,68 @@ impl Operation {
                     }
                 }
             }
-            What::SetKey(key, value) => self.set_key(w, key, value)?,
-            What::SetIndex(index, value) => {
+            OperationKind::SetKey(key, value) => self.set_key(w, key, value)?,
+            OperationKind::SetIndex(index, value) => {
                 let index = index_of(index, env)?
                     .ok_or_else(|| invalid("Invalid unset value for list index"))?;
                 let place = w.element(index, "set an element on")?;
                 match value.value(env)? {
-                    Given::Unset => {}
-                    Given::Null => w.change_element(place, None),
-                    Given::Bytes(bytes) => w.change_element(place, Some(&bytes)),
+                    GivenTerm::Unset => {}
+                    GivenTerm::Null => w.change_element(place, None),
+                    GivenTerm::Bytes(bytes) => w.change_element(place, Some(&bytes)),
                 }
             }
-            What::SetField(number, value) => match value.value(env)? {
-                Given::Unset => {}
-                Given::Null => w.delete_element(&Type::Short, &number.to_be_bytes())?,
-                Given::Bytes(bytes) => {
+            OperationKind::SetField(number, value) => match value.value(env)? {
+                GivenTerm::Unset => {}
+                GivenTerm::Null => w.delete_element(&Type::Short, &number.to_be_bytes())?,
+                GivenTerm::Bytes(bytes) => {
                     w.put_element(&Type::Short, &number.to_be_bytes(), &bytes)?
                 }
             },
-            What::Increment(term) | What::Decrement(term) => {
+            OperationKind::Increment(term) | OperationKind::Decrement(term) => {
                 let delta = match term.value(env)? {
-                    Given::Unset => return Ok(()),
-                    Given::Null => return Err(invalid("Invalid null value for counter increment")),
-                    Given::Bytes(bytes) => i64::from_be_bytes(fixed(&bytes, &self.column.name)?),
+                    GivenTerm::Unset => return Ok(()),
+                    GivenTerm::Null => {
+                        return Err(invalid("Invalid null value for counter increment"));
+                    }
+                    GivenTerm::Bytes(bytes) => {
+                        i64::from_be_bytes(fixed(&bytes, &self.column.name)?)
+                    }
                 };
                 let overflows = || {
                     let text = "overflows supported counter precision (signed 8 bytes integer)";
                     invalid(format!("The negation of {delta} {text}"))
                 };
-                let is_increment = matches!(self.what, What::Increment(_));
+                let is_increment = matches!(self.what, OperationKind::Increment(_));
                 let delta =
                     if is_increment { delta } else { delta.checked_neg().ok_or_else(overflows)? };
                 w.mutation.add(w.family, &w.place, delta);
             }
-            What::Delete if self.column.of.multicell => {
+            OperationKind::Delete if self.column.of.multicell => {
                 w.mutation.delete_complex(w.family, &w.place, w.timestamp);
                 self.forget(w)?;
             }
-            What::Delete => w.delete(),
-            What::DeleteKey(term, what) => {
+            OperationKind::Delete => w.delete(),
+            OperationKind::DeleteKey(term, what) => {
                 let key = match term.value(env)? {
-                    Given::Unset if matches!(of, Type::Set(_)) => return Ok(()),
-                    Given::Unset => return Err(invalid(format!("Invalid unset {what}"))),
-                    Given::Null => return Err(invalid(format!("Invalid null {what}"))),
-                    Given::Bytes(bytes) => bytes,
+                    GivenTerm::Unset if matches!(of, Type::Set(_)) => return Ok(()),
+                    GivenTerm::Unset => return Err(invalid(format!("Invalid unset {what}"))),
+                    GivenTerm::Null => return Err(invalid(format!("Invalid null {what}"))),
+                    GivenTerm::Bytes(bytes) => bytes,
                 };
                 if let Some(path) = self.column.of.path_type() {
                     w.delete_element(&path, &key)?;
                 }
             }
-            What::DeleteIndex(index) => {
+            OperationKind::DeleteIndex(index) => {
                 if let Some(index) = index_of(index, env)? {
                     let place = w.element(index, "delete an element from")?;
                     w.change_element(place, None);
                 }
             }
-            What::DeleteField(number) => w.delete_element(&Type::Short, &number.to_be_bytes())?,
+            OperationKind::DeleteField(number) => {
+                w.delete_element(&Type::Short, &number.to_be_bytes())?
+            }
         }
         Ok(())
     }
@@ -558,27 +594,32 @@ impl Operation {
         }
     }
 
-    fn set_key(&self, w: &mut MutationWriter<'_>, key: &Term, value: &Term) -> Result<()> {
+    fn set_key(
+        &self,
+        w: &mut MutationWriter<'_>,
+        key: &BoundTerm,
+        value: &BoundTerm,
+    ) -> Result<()> {
         let Some(path) = self.column.of.path_type() else { return Ok(()) };
         let key = match key.value(w.env)? {
-            Given::Unset => return Err(invalid("Invalid unset map key")),
-            Given::Null => return Err(invalid("Invalid null map key")),
-            Given::Bytes(bytes) => bytes,
+            GivenTerm::Unset => return Err(invalid("Invalid unset map key")),
+            GivenTerm::Null => return Err(invalid("Invalid null map key")),
+            GivenTerm::Bytes(bytes) => bytes,
         };
         match value.value(w.env)? {
-            Given::Unset => Ok(()),
-            Given::Null => w.delete_element(&path, &key),
-            Given::Bytes(bytes) => w.put_element(&path, &key, &bytes),
+            GivenTerm::Unset => Ok(()),
+            GivenTerm::Null => w.delete_element(&path, &key),
+            GivenTerm::Bytes(bytes) => w.put_element(&path, &key, &bytes),
         }
     }
 }
 
 /// The index of a list; `None`: unset.
-fn index_of(term: &Term, env: &Env<'_>) -> Result<Option<i32>> {
+fn index_of(term: &BoundTerm, env: &EvalEnv<'_>) -> Result<Option<i32>> {
     match term.value(env)? {
-        Given::Unset => Ok(None),
-        Given::Null => Err(invalid("Invalid null value for list index")),
-        Given::Bytes(bytes) => Ok(Some(i32::from_be_bytes(fixed(&bytes, "a list index")?))),
+        GivenTerm::Unset => Ok(None),
+        GivenTerm::Null => Err(invalid("Invalid null value for list index")),
+        GivenTerm::Bytes(bytes) => Ok(Some(i32::from_be_bytes(fixed(&bytes, "a list index")?))),
     }
 }
 

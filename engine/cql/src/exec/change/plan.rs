@@ -1,47 +1,47 @@
 //! A compiled change, or a batch of them.
 
 use firn_kv::ErrorKind;
-use firn_wide::internals::store::{Mutation, View};
+use firn_wide::internals::store::{Mutation, StoreView};
 
 use super::attributes::Attributes;
 use super::mutations::Mutations;
-use super::statement::{Change, Guard};
+use super::statement::{ChangeStatement, StatementGuard};
 use crate::error::{Error, Result, invalid};
 use crate::exec::engine::Engine;
-use crate::values::{Bound, ColumnSpec, Env};
+use crate::values::{Bound, ColumnSpec, EvalEnv};
 
 /// One change, or a batch of them.
 pub struct ChangePlan {
     pub(super) markers: Vec<ColumnSpec>,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<ChangeStatement>,
     /// Of the batch.
     pub(super) attributes: Attributes,
     pub(super) is_batch: bool,
 }
 
 /// A change with what was bound to it: the values of its row and the keys of its partitions.
-pub struct Given<'p> {
-    pub(super) change: &'p Change,
+pub struct GivenValue<'p> {
+    pub(super) change: &'p ChangeStatement,
     pub(super) json: Option<Vec<Bound>>,
     pub(super) keys: Vec<Vec<u8>>,
 }
 
-impl Given<'_> {
+impl GivenValue<'_> {
     /// The values of the change's row.
-    pub fn env<'e>(&'e self, env: &Env<'e>) -> Env<'e> {
-        Env { bound: self.json.as_deref().unwrap_or(env.bound), ..*env }
+    pub fn env<'e>(&'e self, env: &EvalEnv<'e>) -> EvalEnv<'e> {
+        EvalEnv { bound: self.json.as_deref().unwrap_or(env.bound), ..*env }
     }
 }
 
 impl ChangePlan {
     pub fn is_conditional(&self) -> bool {
-        self.changes.iter().any(|c| !matches!(c.guard, Guard::None))
+        self.changes.iter().any(|c| !matches!(c.guard, StatementGuard::None))
     }
 
-    pub fn given<'p>(&'p self, env: &Env<'_>) -> Result<Vec<Given<'p>>> {
+    pub fn given<'p>(&'p self, env: &EvalEnv<'_>) -> Result<Vec<GivenValue<'p>>> {
         let mut all = Vec::with_capacity(self.changes.len());
         for change in &self.changes {
-            let mut given = Given { change, json: change.json_values(env)?, keys: vec![] };
+            let mut given = GivenValue { change, json: change.json_values(env)?, keys: vec![] };
             given.keys = change.restrictions.keys(&given.env(env))?;
             all.push(given);
         }
@@ -52,10 +52,10 @@ impl ChangePlan {
 /// All that the changes write.
 pub fn write(
     engine: &Engine,
-    all: &[Given<'_>],
-    env: &Env<'_>,
+    all: &[GivenValue<'_>],
+    env: &EvalEnv<'_>,
     timestamp: i64,
-    view: Option<&View>,
+    view: Option<&StoreView>,
 ) -> Result<Vec<Mutation>> {
     let mut out = Mutations::default();
     for given in all {
@@ -70,9 +70,9 @@ pub fn write(
 pub fn alone<T>(
     engine: &Engine,
     keys: &[&[u8]],
-    work: impl FnOnce(&View) -> Result<(Vec<Mutation>, T)>,
+    work: impl FnOnce(&StoreView) -> Result<(Vec<Mutation>, T)>,
 ) -> Result<T> {
-    let work = |view: &View| match work(view) {
+    let work = |view: &StoreView| match work(view) {
         Ok((mutations, result)) => Ok((mutations, Ok(result))),
         Err(e) => Ok((vec![], Err(e))),
     };

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_wide::internals::key::{Place, STATIC};
-use firn_wide::internals::store::{Family, Slice, View};
+use firn_wide::internals::key::{KeyPlace, STATIC};
+use firn_wide::internals::store::{Slice, StoreFamily, StoreView};
 
 use super::attributes::Attributes;
-use super::condition::Condition;
+use super::condition::ChangeCondition;
 use super::json;
 use super::mutations::{Mutations, cell_name};
 use super::operation::{MutationWriter, Operation};
 use crate::analysis::{Purpose, Restrictions};
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, TableSchema};
 use crate::error::{Result, invalid};
 use crate::exec::engine::Engine;
 use crate::syntax::ast::{self, Comparison, Inserted, Relation};
-use crate::values::{Bound, Context, Env, Markers};
+use crate::values::{Bound, Context, EvalEnv, Markers};
 
 /// The most rows that one statement may name in all its partitions.
 const MAX_ROWS: usize = 1 << 20;
@@ -31,64 +31,67 @@ pub(super) enum Verb {
 
 /// Under what condition it happens.
 #[derive(Clone, Debug)]
-pub(super) enum Guard {
+pub(super) enum StatementGuard {
     None,
     Exists,
     NotExists,
-    Columns(Vec<Condition>),
+    Columns(Vec<ChangeCondition>),
 }
 
-impl Guard {
-    /// The columns that conditions are about, by their number in [`Table::columns`].
+impl StatementGuard {
+    /// The columns that conditions are about, by their number in [`TableSchema::columns`].
     pub fn columns(&self) -> impl Iterator<Item = usize> {
-        let all: &[Condition] = if let Guard::Columns(all) = self { all } else { &[] };
+        let all: &[ChangeCondition] =
+            if let StatementGuard::Columns(all) = self { all } else { &[] };
         all.iter().map(|c| c.column)
     }
 }
 
 /// A change, prepared.
 #[derive(Clone, Debug)]
-pub(super) struct Change {
-    pub table: Arc<Table>,
+pub(super) struct ChangeStatement {
+    pub table: Arc<TableSchema>,
     pub verb: Verb,
     pub restrictions: Restrictions,
     pub attributes: Attributes,
-    pub guard: Guard,
+    pub guard: StatementGuard,
     /// On regular columns.
     operations: Vec<Operation>,
     /// On static columns.
     statics: Vec<Operation>,
     /// The values of `INSERT JSON`: they stand for the markers of all columns.
-    json: Option<json::Source>,
+    json: Option<json::JsonSource>,
     /// The name of the row's marker, in places.
     marker: Vec<u8>,
 }
 
 /// What the preparation of a statement's relations, operations and conditions gives.
-struct Parts<'a> {
+struct StatementParts<'a> {
     verb: Verb,
     relations: Vec<Relation<'a>>,
     operations: Vec<Operation>,
-    guard: Guard,
+    guard: StatementGuard,
     attributes: Attributes,
-    json: Option<json::Source>,
+    json: Option<json::JsonSource>,
 }
 
 fn checked_guard(
-    table: &Table,
-    guard: &ast::Guard<'_>,
+    table: &TableSchema,
+    guard: &ast::ChangeGuard<'_>,
     context: &mut Context<'_>,
-) -> Result<Guard> {
+) -> Result<StatementGuard> {
     Ok(match guard {
-        ast::Guard::None => Guard::None,
-        ast::Guard::Exists => Guard::Exists,
-        ast::Guard::Conditions(all) => Guard::Columns(
-            all.iter().map(|c| Condition::prepare(table, c, context)).collect::<Result<_>>()?,
+        ast::ChangeGuard::None => StatementGuard::None,
+        ast::ChangeGuard::Exists => StatementGuard::Exists,
+        ast::ChangeGuard::Conditions(all) => StatementGuard::Columns(
+            all.iter()
+                .map(|c| ChangeCondition::prepare(table, c, context))
+                .collect::<Result<_>>()?,
         ),
     })
 }
 
-impl Change {
+impl ChangeStatement {
     /// Checks a change. The markers of `markers` that it has get what they want.
     ///
     /// # Errors
@@ -97,13 +100,13 @@ impl Change {
         engine: &Engine,
         catalog: &Catalog,
         keyspace: Option<&str>,
-        change: &ast::Change<'_>,
+        change: &ast::ChangeClause<'_>,
         markers: &mut Markers,
-    ) -> Result<Change> {
+    ) -> Result<ChangeStatement> {
         let name = match change {
-            ast::Change::Insert(insert) => &insert.table,
-            ast::Change::Update(update) => &update.table,
-            ast::Change::Delete(delete) => &delete.table,
+            ast::ChangeClause::Insert(insert) => &insert.table,
+            ast::ChangeClause::Update(update) => &update.table,
+            ast::ChangeClause::Delete(delete) => &delete.table,
         };
         let table = catalog.table(name, keyspace)?.clone();
         let mut context = Context {
@@ -114,19 +117,25 @@ impl Change {
             markers: std::mem::take(markers),
         };
         let prepared = match change {
-            ast::Change::Insert(insert) => Change::insert(&table, insert, &mut context),
-            ast::Change::Update(update) => Change::update(&table, update, &mut context),
-            ast::Change::Delete(delete) => Change::delete(&table, delete, &mut context),
+            ast::ChangeClause::Insert(insert) => {
+                ChangeStatement::insert(&table, insert, &mut context)
+            }
+            ast::ChangeClause::Update(update) => {
+                ChangeStatement::update(&table, update, &mut context)
+            }
+            ast::ChangeClause::Delete(delete) => {
+                ChangeStatement::delete(&table, delete, &mut context)
+            }
         };
         *markers = context.markers;
         prepared
     }
 
     fn insert(
-        table: &Arc<Table>,
+        table: &Arc<TableSchema>,
         insert: &ast::Insert<'_>,
         context: &mut Context<'_>,
-    ) -> Result<Change> {
+    ) -> Result<ChangeStatement> {
         if table.is_counter() {
             return Err(invalid(
                 "INSERT statements are not allowed on counter tables, use UPDATE instead",
@@ -135,23 +144,25 @@ impl Change {
         let using = &insert.using;
         let (ts, ttl) = (using.timestamp.as_ref(), using.ttl.as_ref());
         let attributes = Attributes::prepare(ts, ttl, &table.keyspace, &table.name, context)?;
-        let guard = if insert.if_not_exists { Guard::NotExists } else { Guard::None };
+        let guard =
+            if insert.if_not_exists { StatementGuard::NotExists } else { StatementGuard::None };
         match &insert.what {
             Inserted::Values { columns, values } => {
                 if columns.len() != values.len() {
                     return Err(invalid("Unmatched column names/values"));
                 }
-                let doubled =
-                    |(i, c): (usize, &ast::Name<'_>)| columns[..i].iter().any(|b| b.text == c.text);
+                let doubled = |(i, c): (usize, &ast::AstName<'_>)| {
+                    columns[..i].iter().any(|b| b.text == c.text)
+                };
                 if columns.iter().enumerate().any(doubled) {
                     return Err(invalid("The column names contains duplicates"));
                 }
                 let given: Vec<_> = columns.iter().cloned().zip(values.iter().cloned()).collect();
                 let (relations, operations) = values_of(table, given, context)?;
                 check_compact(table, &operations)?;
-                Change::of(
+                ChangeStatement::of(
                     table,
-                    Parts {
+                    StatementParts {
                         verb: Verb::Insert,
                         relations,
                         operations,
@@ -163,14 +174,14 @@ impl Change {
                 )
             }
             Inserted::Json { value, default_unset } => {
-                let json = json::Source::prepare(table, value, *default_unset, context)?;
+                let json = json::JsonSource::prepare(table, value, *default_unset, context)?;
                 // The JSON text gives the values of markers, one for each column.
                 let outer = std::mem::replace(
                     &mut context.markers,
                     Markers::new(table.columns().len() as u16),
                 );
                 let (relations, operations) = values_of(table, json::all_columns(table), context)?;
-                let parts = Parts {
+                let parts = StatementParts {
                     verb: Verb::Insert,
                     relations,
                     operations,
@@ -178,7 +189,7 @@ impl Change {
                     attributes,
                     json: Some(json),
                 };
-                let change = Change::of(table, parts, context);
+                let change = ChangeStatement::of(table, parts, context);
                 context.markers = outer;
                 change
             }
@@ -186,10 +197,10 @@ impl Change {
     }
 
     fn update(
-        table: &Arc<Table>,
+        table: &Arc<TableSchema>,
         update: &ast::Update<'_>,
         context: &mut Context<'_>,
-    ) -> Result<Change> {
+    ) -> Result<ChangeStatement> {
         let (ts, ttl) = (update.using.timestamp.as_ref(), update.using.ttl.as_ref());
         let attributes = Attributes::prepare(ts, ttl, &table.keyspace, &table.name, context)?;
         let mut operations = vec![];
@@ -202,18 +213,25 @@ impl Change {
         }
         let guard = checked_guard(table, &update.guard, context)?;
         let relations = update.relations.clone();
-        Change::of(
+        ChangeStatement::of(
             table,
-            Parts { verb: Verb::Update, relations, operations, guard, attributes, json: None },
+            StatementParts {
+                verb: Verb::Update,
+                relations,
+                operations,
+                guard,
+                attributes,
+                json: None,
+            },
             context,
         )
     }
 
     fn delete(
-        table: &Arc<Table>,
+        table: &Arc<TableSchema>,
         delete: &ast::Delete<'_>,
         context: &mut Context<'_>,
-    ) -> Result<Change> {
+    ) -> Result<ChangeStatement> {
         let attributes = Attributes::prepare(
             delete.timestamp.as_ref(),
             None,
@@ -232,15 +250,26 @@ impl Change {
         }
         let guard = checked_guard(table, &delete.guard, context)?;
         let relations = delete.relations.clone();
-        Change::of(
+        ChangeStatement::of(
             table,
-            Parts { verb: Verb::Delete, relations, operations, guard, attributes, json: None },
+            StatementParts {
+                verb: Verb::Delete,
+                relations,
+                operations,
+                guard,
+                attributes,
+                json: None,
+            },
             context,
         )
     }
 
-    fn of(table: &Arc<Table>, parts: Parts<'_>, context: &mut Context<'_>) -> Result<Change> {
-        let Parts { verb, relations, operations, guard, attributes, json } = parts;
+    fn of(
+        table: &Arc<TableSchema>,
+        parts: StatementParts<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<ChangeStatement> {
+        let StatementParts { verb, relations, operations, guard, attributes, json } = parts;
         let (statics, operations): (Vec<_>, Vec<_>) =
             operations.into_iter().partition(|o| o.column.is_static());
         let tests_regular = guard.columns().any(|c| !table.columns()[c].is_static());
@@ -257,7 +286,7 @@ impl Change {
         let purpose = if verb == Verb::Delete { Purpose::Delete } else { Purpose::Update };
         let restrictions =
             Restrictions::prepare(purpose, only_statics, table, &relations, context)?;
-        let change = Change {
+        let change = ChangeStatement {
             table: table.clone(),
             verb,
             restrictions,
@@ -274,7 +303,7 @@ impl Change {
 
     fn check(&self, tests_regular: bool) -> Result<()> {
         let (is_guarded, is_counter) =
-            (!matches!(self.guard, Guard::None), self.table.is_counter());
+            (!matches!(self.guard, StatementGuard::None), self.table.is_counter());
         let refused = |text: &str| Err(invalid(text));
         if is_guarded && is_counter {
             return refused("Conditional updates are not supported on counter tables");
@@ -328,7 +357,7 @@ impl Change {
     }
 
     /// The values that stand for the markers, when they come from JSON.
-    pub fn json_values(&self, env: &Env<'_>) -> Result<Option<Vec<Bound>>> {
+    pub fn json_values(&self, env: &EvalEnv<'_>) -> Result<Option<Vec<Bound>>> {
         self.json.as_ref().map(|json| json.values(&self.table, env)).transpose()
     }
 
@@ -341,10 +370,10 @@ impl Change {
     pub fn write(
         &self,
         engine: &Engine,
-        envs: (&Env<'_>, &Env<'_>),
+        envs: (&EvalEnv<'_>, &EvalEnv<'_>),
         timestamp: i64,
         keys: &[Vec<u8>],
-        view: Option<&View>,
+        view: Option<&StoreView>,
         out: &mut Mutations,
     ) -> Result<()> {
         let (env, values) = envs;
@@ -392,9 +421,9 @@ impl Change {
     }
 
     /// The clustering values of the rows that are named.
-    pub fn rows(&self, values: &Env<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
+    pub fn rows(&self, values: &EvalEnv<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
         let rows = self.restrictions.rows(values)?;
-        rows.iter().try_for_each(|row| Table::check_clustering(row))?;
+        rows.iter().try_for_each(|row| TableSchema::check_clustering(row))?;
         // In the families of old its only clustering value was the name of a cell, and names have
         // bytes.
         if let ([column], true) = (self.table.clustering(), self.table.is_compact())
@@ -406,7 +435,7 @@ impl Change {
     }
 
     /// The places of the rows that are named, each once.
-    fn places(&self, family: &Family, values: &Env<'_>) -> Result<Vec<Vec<u8>>> {
+    fn places(&self, family: &StoreFamily, values: &EvalEnv<'_>) -> Result<Vec<Vec<u8>>> {
         let mut places = vec![];
         if self.concerns_rows() && self.restrictions.names_rows() {
             for row in self.rows(values)? {
@@ -449,13 +478,13 @@ impl Change {
 }
 
 /// Deletes the rows of a slice one by one: families of counters know no deletions of ranges.
-fn delete_counters(w: &mut MutationWriter<'_>, view: &View, slice: &Slice) -> Result<()> {
+fn delete_counters(w: &mut MutationWriter<'_>, view: &StoreView, slice: &Slice) -> Result<()> {
     let mut reader = view.read(w.family, w.mutation.key(), slice)?;
     let mut row = vec![];
     while let Some(item) = reader.next()? {
         if item.new_row && !item.place.is_static {
             row.clear();
-            Place { name: &[], path: None, ..item.place }.put(&mut row);
+            KeyPlace { name: &[], path: None, ..item.place }.put(&mut row);
             w.mutation.delete_row(w.family, &row, w.timestamp);
         }
     }
@@ -463,7 +492,7 @@ fn delete_counters(w: &mut MutationWriter<'_>, view: &View, slice: &Slice) -> Re
 }
 
 /// Refuses to insert nothing into a compact table, whose rows have no markers.
-fn check_compact(table: &Table, operations: &[Operation]) -> Result<()> {
+fn check_compact(table: &TableSchema, operations: &[Operation]) -> Result<()> {
     match table.compact_value() {
         Some(value) if operations.is_empty() => Err(invalid(format!(
             "Column {} is mandatory for this COMPACT STORAGE table",
@@ -477,7 +506,7 @@ fn check_compact(table: &Table, operations: &[Operation]) -> Result<()> {
     }
 }
 
-fn names_clustering(table: &Table, relations: &[Relation<'_>]) -> bool {
+fn names_clustering(table: &TableSchema, relations: &[Relation<'_>]) -> bool {
     let is = |name: &str| table.clustering().iter().any(|c| c.name == name);
     relations.iter().any(|r| matches!(r, Relation::Compare { column, .. } if is(&column.text)))
 }
@@ -485,8 +514,8 @@ fn names_clustering(table: &Table, relations: &[Relation<'_>]) -> bool {
 /// The columns of an `INSERT` with their terms: those of the primary key as relations, the others
 /// as operations.
 fn values_of<'a>(
-    table: &Table,
-    given: Vec<(ast::Name<'a>, ast::Term<'a>)>,
+    table: &TableSchema,
+    given: Vec<(ast::AstName<'a>, ast::Term<'a>)>,
     context: &mut Context<'_>,
 ) -> Result<(Vec<Relation<'a>>, Vec<Operation>)> {
     let (mut relations, mut operations) = (vec![], vec![]);

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::compile::{self, Compilation};
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, TableSchema};
 use crate::syntax::ast::{Comparison, Relation, Select, Statement};
 use crate::syntax::{parse, quote_if_needed};
 
@@ -62,12 +62,12 @@ pub fn of(compilation: &Compilation<'_>) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", and "))
 }
 
-fn place(table: &Table) -> String {
+fn place(table: &TableSchema) -> String {
     format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name))
 }
 
 /// What an index for the relation is made on, and whether that is a column of the primary key.
-fn target(table: &Table, relation: &Relation<'_>) -> Option<(bool, String)> {
+fn target(table: &TableSchema, relation: &Relation<'_>) -> Option<(bool, String)> {
     let (column, word) = match relation {
         Relation::Compare { column, comparison: Comparison::Eq, .. } => {
             (column, if table.column(&column.text)?.of.is_collection() { "FULL" } else { "" })
@@ -82,7 +82,7 @@ fn target(table: &Table, relation: &Relation<'_>) -> Option<(bool, String)> {
     Some((table.column(&column.text)?.is_primary_key(), text))
 }
 
-fn with_index(catalog: &Catalog, table: &Table, text: &str) -> Option<Arc<Catalog>> {
+fn with_index(catalog: &Catalog, table: &TableSchema, text: &str) -> Option<Arc<Catalog>> {
     let parsed = parse(text).ok()?;
     let Statement::CreateIndex(create) = &parsed.statement else { return None };
     catalog.create_index(create, &table.keyspace).ok().flatten().map(Arc::new)
@@ -90,7 +90,7 @@ fn with_index(catalog: &Catalog, table: &Table, text: &str) -> Option<Arc<Catalo
 
 /// The primary key of a table in which the relations name one range of rows: what is equal first,
 /// then what is in a range, then what is left of the old key.
-fn key(table: &Table, relations: &[Relation<'_>]) -> Option<String> {
+fn key(table: &TableSchema, relations: &[Relation<'_>]) -> Option<String> {
     let (mut equal, mut ranges): (Vec<Cow<'_, str>>, Vec<Cow<'_, str>>) = (vec![], vec![]);
     for relation in relations {
         let (to, name) = match relation {
@@ -116,8 +116,8 @@ fn key(table: &Table, relations: &[Relation<'_>]) -> Option<String> {
 }
 
 /// The catalog with this key in the table's stead.
-fn with_key(catalog: &Catalog, table: &Table, key: &str) -> Option<Arc<Catalog>> {
-    let column = |c: &crate::catalog::Column| {
+fn with_key(catalog: &Catalog, table: &TableSchema, key: &str) -> Option<Arc<Catalog>> {
+    let column = |c: &crate::catalog::TableColumn| {
         let is_static = if c.is_static() { " static" } else { "" };
         format!("{} {}{is_static}, ", quote_if_needed(&c.name), c.of)
     };

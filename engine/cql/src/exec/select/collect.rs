@@ -9,16 +9,16 @@ use super::aggregate::Accumulator;
 use super::page::Position;
 use super::plan::{Grouping, SelectPlan};
 use super::selection::RowContext;
-use crate::analysis::Filter;
+use crate::analysis::RowFilter;
 use crate::catalog::PartitionKey;
 use crate::error::{Error, Result};
 use crate::exec::row::Row;
-use crate::exec::rows::{Cells, PagingState, Rows};
-use crate::values::{Bound, Env, json};
+use crate::exec::rows::{PagingState, RowCells, Rows};
+use crate::values::{Bound, EvalEnv, json};
 
 /// What is wanted after a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum CollectStep {
     More,
     /// Nothing more of this partition.
     NextPartition,
@@ -27,7 +27,7 @@ pub(super) enum Step {
 }
 
 /// The group that is being put together: its first row, which says what is not aggregated.
-struct Group {
+struct RowGroup {
     key: PartitionKey,
     statics: Row,
     row: Option<Row>,
@@ -35,8 +35,8 @@ struct Group {
 
 pub(super) struct Collector<'p> {
     plan: &'p SelectPlan,
-    env: &'p Env<'p>,
-    filter: Filter,
+    env: &'p EvalEnv<'p>,
+    filter: RowFilter,
     terms: Vec<Bound>,
     /// Rows that may still be given out; groups where there are groups.
     left: u64,
@@ -47,9 +47,9 @@ pub(super) struct Collector<'p> {
     key: PartitionKey,
     position: Option<(Vec<u8>, Option<Vec<u8>>)>,
     is_page_full: bool,
-    group: Option<Group>,
+    group: Option<RowGroup>,
     accumulators: Vec<Accumulator>,
-    cells: Cells,
+    cells: RowCells,
     /// Of each row, what it is sorted by.
     sort_keys: Vec<Vec<Vec<u8>>>,
     stop: Option<&'p AtomicBool>,
@@ -59,8 +59,8 @@ impl<'p> Collector<'p> {
     /// With the limits of the statement (and of the page); `from` is where the page begins.
     pub fn new(
         plan: &'p SelectPlan,
-        env: &'p Env<'p>,
-        filter: Filter,
+        env: &'p EvalEnv<'p>,
+        filter: RowFilter,
         limits: (Option<u64>, Option<u64>),
         page: Option<u64>,
         from: Option<&Position>,
@@ -94,7 +94,7 @@ impl<'p> Collector<'p> {
                 .iter()
                 .map(|a| Accumulator::new(a.kind, &a.of))
                 .collect(),
-            cells: Cells::default(),
+            cells: RowCells::default(),
             sort_keys: vec![],
             stop,
         })
@@ -124,7 +124,7 @@ impl<'p> Collector<'p> {
     ///
     /// # Errors
     /// Those of functions, and of values that can't be, and `Stopped`.
-    pub fn row(&mut self, statics: &Row, row: Option<&Row>) -> Result<Step> {
+    pub fn row(&mut self, statics: &Row, row: Option<&Row>) -> Result<CollectStep> {
         self.check_stop()?;
         let key = std::mem::take(&mut self.key);
         let step = self.take(&key, statics, row);
@@ -132,9 +132,14 @@ impl<'p> Collector<'p> {
         step
     }
 
-    fn take(&mut self, key: &PartitionKey, statics: &Row, row: Option<&Row>) -> Result<Step> {
+    fn take(
+        &mut self,
+        key: &PartitionKey,
+        statics: &Row,
+        row: Option<&Row>,
+    ) -> Result<CollectStep> {
         if !self.filter.is_empty() && !self.filter.accepts(&self.source(key, statics, row, &[]))? {
-            return Ok(Step::More);
+            return Ok(CollectStep::More);
         }
         if self.plan.groups == Grouping::None {
             return self.single(key, statics, row);
@@ -144,20 +149,20 @@ impl<'p> Collector<'p> {
         {
             self.finish_group()?;
             if self.left == 0 {
-                return Ok(Step::Stop);
+                return Ok(CollectStep::Stop);
             }
             if self.page_left == 0 {
                 self.is_page_full = true;
-                return Ok(Step::Stop);
+                return Ok(CollectStep::Stop);
             }
         }
         if self.group.is_none() {
             if self.left_in_partition == 0 {
-                return Ok(Step::NextPartition);
+                return Ok(CollectStep::NextPartition);
             }
             self.left_in_partition -= 1;
             self.group =
-                Some(Group { key: key.clone(), statics: statics.clone(), row: row.cloned() });
+                Some(RowGroup { key: key.clone(), statics: statics.clone(), row: row.cloned() });
         }
         let mut accumulators = std::mem::take(&mut self.accumulators);
         let source = self.source(key, statics, row, &[]);
@@ -174,28 +179,33 @@ impl<'p> Collector<'p> {
         self.accumulators = accumulators;
         // Of `DISTINCT` a partition is one row, whatever it has.
         self.note(key, row.filter(|_| !self.plan.distinct));
-        Ok(if self.plan.distinct { Step::NextPartition } else { Step::More })
+        Ok(if self.plan.distinct { CollectStep::NextPartition } else { CollectStep::More })
     }
 
     /// A row that is no part of a group.
-    fn single(&mut self, key: &PartitionKey, statics: &Row, row: Option<&Row>) -> Result<Step> {
+    fn single(
+        &mut self,
+        key: &PartitionKey,
+        statics: &Row,
+        row: Option<&Row>,
+    ) -> Result<CollectStep> {
         if self.left_in_partition == 0 {
-            return Ok(Step::NextPartition);
+            return Ok(CollectStep::NextPartition);
         }
         self.give_out(key, statics, row, &[])?;
         self.left -= 1;
         self.page_left -= 1;
         self.left_in_partition -= 1;
         if self.left == 0 {
-            return Ok(Step::Stop);
+            return Ok(CollectStep::Stop);
         }
         let is_done = self.plan.distinct || self.left_in_partition == 0;
         if self.page_left == 0 {
             self.is_page_full = true;
             self.note(key, row.filter(|_| !is_done));
-            return Ok(Step::Stop);
+            return Ok(CollectStep::Stop);
         }
-        Ok(if is_done { Step::NextPartition } else { Step::More })
+        Ok(if is_done { CollectStep::NextPartition } else { CollectStep::More })
     }
 
     fn source<'a>(
@@ -238,7 +248,7 @@ impl<'p> Collector<'p> {
         Ok(())
     }
 
-    fn put_values(&self, source: &RowContext<'_>, cells: &mut Cells) -> Result<()> {
+    fn put_values(&self, source: &RowContext<'_>, cells: &mut RowCells) -> Result<()> {
         let outputs = &self.plan.selection.outputs;
         let Some(names) = &self.plan.json else {
             for output in outputs {
@@ -275,7 +285,7 @@ impl<'p> Collector<'p> {
         }
     }
 
-    fn is_same(&self, group: &Group, key: &PartitionKey, row: Option<&Row>) -> bool {
+    fn is_same(&self, group: &RowGroup, key: &PartitionKey, row: Option<&Row>) -> bool {
         let Grouping::By(prefix) = self.plan.groups else { return true };
         let has_same = |i: usize| match (&group.row, row) {
             (Some(first), Some(row)) => first.clustering(i) == row.clustering(i),

@@ -7,14 +7,14 @@ use firn_wide::Type;
 use super::order;
 use super::plan::{Grouping, SelectPlan};
 use super::prepare::Preparer;
-use super::selection::Selection;
+use super::selection::RowSelection;
 use crate::analysis::{Purpose, Restrictions};
-use crate::catalog::{Catalog, ColumnKind, ColumnType, Table};
+use crate::catalog::{Catalog, ColumnKind, ColumnType, TableSchema};
 use crate::error::{Result, invalid};
 use crate::exec::engine::Engine;
-use crate::exec::row::Shape;
+use crate::exec::row::RowShape;
 use crate::syntax::ast::{self, Select, Selected, SelectorKind, SelectorPrimary};
-use crate::values::{ColumnSpec, Context, Markers, Receiver, Term};
+use crate::values::{BoundTerm, ColumnSpec, Context, Markers, Receiver};
 
 /// A statement to compile, and what its names and markers mean.
 #[derive(Clone, Copy)]
@@ -80,7 +80,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
             keyspace: table.keyspace.clone(),
             table: table.name.clone(),
         };
-        term.as_ref().map(|t| Term::prepare(t, &receiver, &mut context)).transpose()
+        term.as_ref().map(|t| BoundTerm::prepare(t, &receiver, &mut context)).transpose()
     };
     let limits = (
         limit(&select.limit, "[limit]")?,
@@ -88,7 +88,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
     );
     let shows_statics =
         table.has_statics() && !restrictions.has_clustering() && !restrictions.has_regulars();
-    let shape = Shape::new(&table, wanted.iter().map(|c| &table.columns()[*c]), asks_times);
+    let shape = RowShape::new(&table, wanted.iter().map(|c| &table.columns()[*c]), asks_times);
     let shape = if shows_statics { shape.with_statics() } else { shape };
     let warning = match groups {
         Grouping::None => None,
@@ -132,7 +132,7 @@ fn mentioned<'s>(selector: &'s ast::Selector<'_>, out: &mut Vec<&'s str>) {
 }
 
 /// Whether static columns are selected, and nothing else but columns of the partition key.
-fn selects_only_statics(table: &Table, selection: &[Selected<'_>]) -> bool {
+fn selects_only_statics(table: &TableSchema, selection: &[Selected<'_>]) -> bool {
     let mut names = vec![];
     selection.iter().for_each(|s| mentioned(&s.selector, &mut names));
     let kinds: Vec<_> = names.into_iter().filter_map(|n| table.column(n)).map(|c| c.kind).collect();
@@ -140,7 +140,7 @@ fn selects_only_statics(table: &Table, selection: &[Selected<'_>]) -> bool {
         && kinds.iter().all(|k| matches!(k, ColumnKind::Static | ColumnKind::Partition))
 }
 
-fn columns_of(table: &Table, selection: &Selection, json: bool) -> Arc<[ColumnSpec]> {
+fn columns_of(table: &TableSchema, selection: &RowSelection, json: bool) -> Arc<[ColumnSpec]> {
     if json {
         return Arc::new([ColumnSpec::new(table, "[json]", &ColumnType::frozen(Type::Utf8))]);
     }

@@ -28,10 +28,10 @@ mod selection;
 use std::sync::Arc;
 
 use super::engine::Engine;
-use super::plan::{Plan, Request};
+use super::plan::{Request, StatementPlan};
 use super::rows::Rows;
 use crate::error::Result;
-use crate::values::{ColumnSpec, Env};
+use crate::values::{ColumnSpec, EvalEnv};
 pub use compile::Compilation;
 use plan::SelectPlan;
 
@@ -47,7 +47,7 @@ pub fn compile(compilation: &Compilation<'_>) -> Result<SelectPlan> {
     })
 }
 
-impl Plan for SelectPlan {
+impl StatementPlan for SelectPlan {
     fn markers(&self) -> &[ColumnSpec] {
         &self.markers
     }
@@ -58,7 +58,8 @@ impl Plan for SelectPlan {
 
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {
         let random = || engine.random_bits();
-        let env = Env { bound: request.bound, now: engine.store().timestamp(), random: &random };
+        let env =
+            EvalEnv { bound: request.bound, now: engine.store().timestamp(), random: &random };
         self.read(engine, request, &env)
     }
 }

@@ -3,13 +3,13 @@
 use firn_wide::Type;
 
 use crate::analysis::Restrictions;
-use crate::catalog::{Column, ColumnKind, Table};
+use crate::catalog::{ColumnKind, TableColumn, TableSchema};
 use crate::error::{Error, Result, invalid};
-use crate::syntax::ast::{Name, Ordering, Selector, SelectorKind, SelectorPrimary};
+use crate::syntax::ast::{AstName, Ordering, Selector, SelectorKind, SelectorPrimary};
 
 /// How rows are ordered.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Order {
+pub struct RowOrder {
     /// Whether partitions are read from their end.
     pub reverse: bool,
     /// The clustering columns that rows of several partitions are sorted by: position, type,
@@ -17,7 +17,7 @@ pub struct Order {
     pub sort: Vec<(usize, Type, bool)>,
 }
 
-fn column<'t>(table: &'t Table, name: &Name<'_>) -> Result<&'t Column> {
+fn column<'t>(table: &'t TableSchema, name: &AstName<'_>) -> Result<&'t TableColumn> {
     table.known_column(&name.text)
 }
 
@@ -26,16 +26,16 @@ fn column<'t>(table: &'t Table, name: &Name<'_>) -> Result<&'t Column> {
 /// # Errors
 /// `Invalid` with the servers' text.
 pub fn order(
-    table: &Table,
+    table: &TableSchema,
     restrictions: &Restrictions,
     orderings: &[Ordering<'_>],
-) -> Result<Order> {
+) -> Result<RowOrder> {
     let columns = orderings
         .iter()
         .map(|o| Ok((column(table, &o.column)?, o.descending)))
         .collect::<Result<Vec<_>>>()?;
     if columns.is_empty() {
-        return Ok(Order::default());
+        return Ok(RowOrder::default());
     }
     if restrictions.uses_index() {
         return Err(invalid("ORDER BY with 2ndary indexes is not supported."));
@@ -71,7 +71,7 @@ pub fn order(
     } else {
         vec![]
     };
-    Ok(Order { reverse: reverse.unwrap_or(false), sort })
+    Ok(RowOrder { reverse: reverse.unwrap_or(false), sort })
 }
 
 /// Checks `GROUP BY`: the number of clustering columns that a group has in common, beside the
@@ -80,7 +80,7 @@ pub fn order(
 /// # Errors
 /// `Invalid` with the servers' text.
 pub fn groups(
-    table: &Table,
+    table: &TableSchema,
     restrictions: &Restrictions,
     by: &[Selector<'_>],
     distinct: bool,
@@ -142,12 +142,16 @@ pub fn not_distinct(column: &str) -> Error {
 ///
 /// # Errors
 /// `Invalid` with the servers' text.
-pub fn distinct(table: &Table, restrictions: &Restrictions, requested: &[usize]) -> Result<()> {
+pub fn distinct(
+    table: &TableSchema,
+    restrictions: &Restrictions,
+    requested: &[usize],
+) -> Result<()> {
     if restrictions.has_clustering() || restrictions.has_regulars() {
         let text = "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.";
         return Err(invalid(text));
     }
-    let columns: Vec<&Column> = requested.iter().map(|c| &table.columns()[*c]).collect();
+    let columns: Vec<&TableColumn> = requested.iter().map(|c| &table.columns()[*c]).collect();
     if let Some(wrong) =
         columns.iter().find(|c| matches!(c.kind, ColumnKind::Clustering | ColumnKind::Regular))
     {

@@ -9,7 +9,7 @@
 
 use md5::{Digest, Md5};
 
-use crate::catalog::{PartitionKey, Table};
+use crate::catalog::{PartitionKey, TableSchema};
 use crate::error::{Result, invalid};
 use crate::exec::rows::PagingState;
 
@@ -57,7 +57,7 @@ impl Position {
     /// # Errors
     /// `Invalid value for the paging state` for anything that can't be of a statement about this
     /// table.
-    pub fn decode(state: &PagingState, table: &Table) -> Result<Position> {
+    pub fn decode(state: &PagingState, table: &TableSchema) -> Result<Position> {
         // Clients could make the checksum, too.
         let good = |p: &Position| {
             p.left > 0 && !p.key.is_empty() && PartitionKey::default().set(table, &p.key).is_ok()

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::order::Order;
-use super::selection::Selection;
+use super::order::RowOrder;
+use super::selection::RowSelection;
 use crate::analysis::Restrictions;
-use crate::catalog::Table;
-use crate::exec::row::Shape;
-use crate::values::{ColumnSpec, Term};
+use crate::catalog::TableSchema;
+use crate::exec::row::RowShape;
+use crate::values::{BoundTerm, ColumnSpec};
 
 /// How rows are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,19 +22,19 @@ pub enum Grouping {
 
 /// A compiled `SELECT`.
 pub struct SelectPlan {
-    pub table: Arc<Table>,
+    pub table: Arc<TableSchema>,
     pub restrictions: Restrictions,
-    pub selection: Selection,
-    pub shape: Shape,
+    pub selection: RowSelection,
+    pub shape: RowShape,
     pub markers: Vec<ColumnSpec>,
     pub columns: Arc<[ColumnSpec]>,
-    pub order: Order,
+    pub order: RowOrder,
     pub groups: Grouping,
     pub distinct: bool,
     /// The names in the objects of `SELECT JSON`.
     pub json: Option<Vec<String>>,
-    pub limit: Option<Term>,
-    pub per_partition: Option<Term>,
+    pub limit: Option<BoundTerm>,
+    pub per_partition: Option<BoundTerm>,
     /// Whether a partition without rows is shown for its static cells.
     pub shows_statics: bool,
     /// Whether all rows of a partition are read with what stands before them: static cells that are

@@ -6,33 +6,33 @@ use std::sync::Arc;
 use firn_wide::Type;
 
 use super::aggregate::AggregateKind;
-use super::selection::{Aggregate, ColumnPlace, Node, OutputColumn, Selection};
-use crate::catalog::{Column, ColumnKind, ColumnType, Table, native_type};
+use super::selection::{Aggregate, ColumnPlace, OutputColumn, RowSelection, SelectionNode};
+use crate::catalog::{ColumnKind, ColumnType, TableColumn, TableSchema, native_type};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{
-    self, About, Call, Name, Selected, Selector, SelectorKind, SelectorPrimary, TermKind,
-    TermPrimary,
+    self, About, AstName, FunctionCall, Selected, Selector, SelectorKind, SelectorPrimary,
+    TermKind, TermPrimary,
 };
 use crate::values::function::{self, Function};
-use crate::values::{Context, Receiver, Term, is_assignable, own_type};
+use crate::values::{BoundTerm, Context, Receiver, is_assignable, own_type};
 
 /// A selector, looked up.
 struct Resolved {
-    node: Node,
+    node: SelectionNode,
     of: ColumnType,
     name: String,
 }
 
 /// Prepares what a statement selects.
 pub struct Preparer<'a, 'c> {
-    table: &'a Table,
+    table: &'a TableSchema,
     context: &'a mut Context<'c>,
     places: Vec<Option<ColumnPlace>>,
     /// The columns that have slots, in their order.
     wanted: Vec<usize>,
     /// The columns that are selected, by their number, in the order in which they are met.
     pub requested: Vec<usize>,
-    terms: Vec<Term>,
+    terms: Vec<BoundTerm>,
     aggregates: Vec<Aggregate>,
     in_aggregate: bool,
     /// Whether write times or times to live are asked for.
@@ -41,7 +41,7 @@ pub struct Preparer<'a, 'c> {
 
 impl<'a, 'c> Preparer<'a, 'c> {
     /// For a statement about this table.
-    pub fn new(table: &'a Table, context: &'a mut Context<'c>) -> Preparer<'a, 'c> {
+    pub fn new(table: &'a TableSchema, context: &'a mut Context<'c>) -> Preparer<'a, 'c> {
         Preparer {
             table,
             context,
@@ -97,9 +97,9 @@ impl<'a, 'c> Preparer<'a, 'c> {
     }
 
     /// All that was prepared, and the columns that have slots.
-    pub fn finish(self, outputs: Vec<OutputColumn>) -> (Selection, Vec<usize>) {
+    pub fn finish(self, outputs: Vec<OutputColumn>) -> (RowSelection, Vec<usize>) {
         let Preparer { places, wanted, terms, aggregates, .. } = self;
-        (Selection { outputs, terms, aggregates, places }, wanted)
+        (RowSelection { outputs, terms, aggregates, places }, wanted)
     }
 
     fn select(&mut self, column: usize) -> Resolved {
@@ -108,14 +108,14 @@ impl<'a, 'c> Preparer<'a, 'c> {
         }
         let found = &self.table.columns()[column];
         Resolved {
-            node: Node::Column(self.want(column)),
+            node: SelectionNode::Column(self.want(column)),
             of: found.of.clone(),
             name: found.name.clone(),
         }
     }
 
-    fn number(&self, name: &Name<'_>) -> Result<usize> {
-        let column: *const Column = self.table.known_column(&name.text)?;
+    fn number(&self, name: &AstName<'_>) -> Result<usize> {
+        let column: *const TableColumn = self.table.known_column(&name.text)?;
         let at = self.table.columns().iter().position(|c| std::ptr::eq(c, column));
         at.ok_or_else(|| invalid(format!("Undefined column name {name}")))
     }
@@ -127,7 +127,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
             keyspace: self.table.keyspace.clone(),
             table: self.table.name.clone(),
         };
-        self.terms.push(Term::prepare(term, &receiver, self.context)?);
+        self.terms.push(BoundTerm::prepare(term, &receiver, self.context)?);
         Ok(self.terms.len() - 1)
     }
 
@@ -146,7 +146,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                     invalid(format!("{} cannot be cast to {}", inner.name, to_type.cql_name()))
                 })?;
                 let name = format!("cast({} as {})", inner.name, to_type.cql_name());
-                frozen(Node::Call(Arc::new(function), vec![inner.node]), to_type, name)
+                frozen(SelectionNode::Call(Arc::new(function), vec![inner.node]), to_type, name)
             }
             SelectorKind::Hint(hint) => {
                 let (of, inner) = &**hint;
@@ -171,7 +171,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 let known = self.selector(inner, of.as_ref())?;
                 let function = function::negate(&known.of.of)?;
                 let name = format!("-{}", known.name);
-                frozen(Node::Call(Arc::new(function), vec![known.node]), known.of.of, name)
+                frozen(SelectionNode::Call(Arc::new(function), vec![known.node]), known.of.of, name)
             }
             SelectorKind::Binary(binary) => {
                 let (left, right) = self.sides(&binary.left, &binary.right, wanted)?;
@@ -180,7 +180,11 @@ impl<'a, 'c> Preparer<'a, 'c> {
                     function.result.clone(),
                     format!("{} {} {}", left.name, binary.operator.sign(), right.name),
                 );
-                frozen(Node::Call(Arc::new(function), vec![left.node, right.node]), of, name)
+                frozen(
+                    SelectionNode::Call(Arc::new(function), vec![left.node, right.node]),
+                    of,
+                    name,
+                )
             }
         })
     }
@@ -200,7 +204,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 let own = if constant { own_type(term, self.context) } else { None };
                 let of = wanted.cloned().or(own).ok_or_else(|| unknown_type(term))?;
                 frozen(
-                    Node::Term(self.term(term, "[selection]", of.clone())?),
+                    SelectionNode::Term(self.term(term, "[selection]", of.clone())?),
                     of,
                     term.to_string(),
                 )
@@ -213,7 +217,11 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 let (key, result) = key_and_value(&of.of.of);
                 let term = self.term(&element.1, &format!("key({})", of.name), key)?;
                 let name = format!("{}[{}]", of.name, element.1);
-                frozen(Node::Element(Box::new(of.node), of.of.of, of.name, term), result, name)
+                frozen(
+                    SelectionNode::Element(Box::new(of.node), of.of.of, of.name, term),
+                    result,
+                    name,
+                )
             }
             SelectorPrimary::Slice(slice) => {
                 let (of, from, to) = &**slice;
@@ -230,7 +238,13 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 };
                 let (from, to) = (side(from)?, side(to)?);
                 Resolved {
-                    node: Node::Slice(Box::new(of.node), of.of.of.clone(), of.name, from, to),
+                    node: SelectionNode::Slice(
+                        Box::new(of.node),
+                        of.of.of.clone(),
+                        of.name,
+                        from,
+                        to,
+                    ),
                     of: of.of,
                     name,
                 }
@@ -330,12 +344,20 @@ impl<'a, 'c> Preparer<'a, 'c> {
             .map_or_else(|| self.type_of(selector), |term| own_type(term, self.context))
     }
 
-    fn function(&self, call: &Call<'_, Selector<'_>>, wanted: Option<&Type>) -> Result<Function> {
+    fn function(
+        &self,
+        call: &FunctionCall<'_, Selector<'_>>,
+        wanted: Option<&Type>,
+    ) -> Result<Function> {
         let types: Vec<_> = call.arguments.iter().map(|a| self.argument_type(a)).collect();
         function::find(&call.function, &types, wanted, self.context)
     }
 
-    fn call(&mut self, call: &Call<'_, Selector<'_>>, wanted: Option<&Type>) -> Result<Resolved> {
+    fn call(
+        &mut self,
+        call: &FunctionCall<'_, Selector<'_>>,
+        wanted: Option<&Type>,
+    ) -> Result<Resolved> {
         if let Some(kind) = aggregate_of(call) {
             return self.aggregate(kind, &call.arguments);
         }
@@ -356,7 +378,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         }
         let name = format!("{}({})", function.name, names.join(", "));
         let of = ColumnType::frozen(function.result.clone());
-        Ok(Resolved { node: Node::Call(Arc::new(function), nodes), of, name })
+        Ok(Resolved { node: SelectionNode::Call(Arc::new(function), nodes), of, name })
     }
 
     fn aggregate(&mut self, kind: AggregateKind, arguments: &[Selector<'_>]) -> Result<Resolved> {
@@ -392,13 +414,13 @@ impl<'a, 'c> Preparer<'a, 'c> {
         };
         self.aggregates.push(Aggregate { kind, argument: argument.map(|a| a.node), of });
         Ok(Resolved {
-            node: Node::Aggregate(self.aggregates.len() - 1),
+            node: SelectionNode::Aggregate(self.aggregates.len() - 1),
             of: ColumnType::frozen(result),
             name,
         })
     }
 
-    fn about(&mut self, about: About, name: &Name<'_>) -> Result<Resolved> {
+    fn about(&mut self, about: About, name: &AstName<'_>) -> Result<Resolved> {
         let column = self.number(name)?;
         let found = &self.table.columns()[column];
         let word = match about {
@@ -424,19 +446,19 @@ impl<'a, 'c> Preparer<'a, 'c> {
         }
         Ok(match about {
             About::Ttl => Resolved {
-                node: Node::Ttl(place),
+                node: SelectionNode::Ttl(place),
                 of: ColumnType::frozen(Type::Int32),
                 name: shown,
             },
             _ => Resolved {
-                node: Node::WriteTime(place),
+                node: SelectionNode::WriteTime(place),
                 of: ColumnType::frozen(Type::Long),
                 name: shown,
             },
         })
     }
 
-    fn field(&mut self, of: &Selector<'_>, field: &Name<'_>) -> Result<Resolved> {
+    fn field(&mut self, of: &Selector<'_>, field: &AstName<'_>) -> Result<Resolved> {
         let of = self.selector(of, None)?;
         let Type::Udt(udt) = &of.of.of else {
             return Err(invalid(format!(
@@ -449,7 +471,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         };
         let (result, name) = (udt.fields[at].1.clone(), format!("{}.{}", of.name, field.text));
         Ok(Resolved {
-            node: Node::Field(Box::new(of.node), of.of.of, at),
+            node: SelectionNode::Field(Box::new(of.node), of.of.of, at),
             of: ColumnType::frozen(result),
             name,
         })
@@ -550,7 +572,11 @@ impl<'a, 'c> Preparer<'a, 'c> {
             _ => names.join(", "),
         };
         let name = format!("{}{inside}{}", brackets[0], brackets[1]);
-        Ok(Resolved { node: Node::Many(of.clone(), nodes), of: ColumnType::frozen(of), name })
+        Ok(Resolved {
+            node: SelectionNode::Many(of.clone(), nodes),
+            of: ColumnType::frozen(of),
+            name,
+        })
     }
 
     /// `{field: selector, …}` of a user type.
@@ -580,18 +606,22 @@ impl<'a, 'c> Preparer<'a, 'c> {
             nodes.push(match value {
                 Some(known) => known.node,
                 None => {
-                    self.terms.push(Term::Constant(None));
-                    Node::Term(self.terms.len() - 1)
+                    self.terms.push(BoundTerm::Constant(None));
+                    SelectionNode::Term(self.terms.len() - 1)
                 }
             });
         }
         let of = Type::Udt(udt.clone());
         let name = format!("{{{}}}", names.join(", "));
-        Ok(Resolved { node: Node::Many(of.clone(), nodes), of: ColumnType::frozen(of), name })
+        Ok(Resolved {
+            node: SelectionNode::Many(of.clone(), nodes),
+            of: ColumnType::frozen(of),
+            name,
+        })
     }
 }
 
-fn frozen(node: Node, of: Type, name: String) -> Resolved {
+fn frozen(node: SelectionNode, of: Type, name: String) -> Resolved {
     Resolved { node, of: ColumnType::frozen(of), name }
 }
 
@@ -607,7 +637,7 @@ fn is_constant(term: &ast::Term<'_>) -> bool {
     matches!(term.kind, TermKind::Primary(TermPrimary::Constant(_)))
 }
 
-fn aggregate_of(call: &Call<'_, Selector<'_>>) -> Option<AggregateKind> {
+fn aggregate_of(call: &FunctionCall<'_, Selector<'_>>) -> Option<AggregateKind> {
     let own = call.function.keyspace.as_ref().is_none_or(|k| k.text == "system");
     AggregateKind::named(&call.function.name.text.to_ascii_lowercase()).filter(|_| own)
 }

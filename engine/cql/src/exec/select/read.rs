@@ -3,33 +3,33 @@
 use std::ops::Bound as End;
 
 use firn_wide::internals::key::{AFTER, BEFORE, END, ROWS};
-use firn_wide::internals::store::{Family, Slice, View};
+use firn_wide::internals::store::{Slice, StoreFamily, StoreView};
 
-use super::collect::{Collector, Step};
+use super::collect::{CollectStep, Collector};
 use super::page::Position;
 use super::plan::SelectPlan;
-use crate::analysis::{IndexUse, Intervals};
+use crate::analysis::{IndexUse, ValueIntervals};
 use crate::error::{Result, invalid};
 use crate::exec::engine::Engine;
 use crate::exec::plan::Request;
-use crate::exec::row::{Row, RowReader};
+use crate::exec::row::{Row, ShapeReader};
 use crate::exec::rows::Rows;
-use crate::values::{Bound, Env, Term};
+use crate::values::{Bound, BoundTerm, EvalEnv};
 
 /// One run of a plan.
 struct Execution<'a> {
     plan: &'a SelectPlan,
     /// The newest state where there is one read, a frozen one where several must fit together.
-    view: View,
-    family: Family,
-    intervals: Intervals,
+    view: StoreView,
+    family: StoreFamily,
+    intervals: ValueIntervals,
     from: Option<Position>,
     out: Collector<'a>,
 }
 
 impl SelectPlan {
     /// The number of a limit; `None` without one.
-    fn limit(term: &Option<Term>, env: &Env<'_>) -> Result<Option<u64>> {
+    fn limit(term: &Option<BoundTerm>, env: &EvalEnv<'_>) -> Result<Option<u64>> {
         let Some(term) = term else { return Ok(None) };
         let bytes = match term.eval(env)? {
             Bound::Bytes(bytes) => bytes,
@@ -48,7 +48,7 @@ impl SelectPlan {
         &self,
         engine: &Engine,
         request: &Request<'_>,
-        env: &Env<'_>,
+        env: &EvalEnv<'_>,
     ) -> Result<Rows> {
         let limit = SelectPlan::limit(&self.limit, env)?;
         let per_partition = SelectPlan::limit(&self.per_partition, env)?;
@@ -104,17 +104,17 @@ impl Execution<'_> {
         }
         for (i, key) in keys.iter().enumerate().skip(first) {
             let resumed = from.as_ref().filter(|_| i == first);
-            if self.partition(key, resumed)? == Step::Stop {
+            if self.partition(key, resumed)? == CollectStep::Stop {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    fn by_range(&mut self, env: &Env<'_>) -> Result<()> {
+    fn by_range(&mut self, env: &EvalEnv<'_>) -> Result<()> {
         let Some(mut range) = self.plan.restrictions.partitions(env)? else { return Ok(()) };
         if let Some(from) = self.from.take() {
-            if self.partition(&from.key, Some(&from))? == Step::Stop {
+            if self.partition(&from.key, Some(&from))? == CollectStep::Stop {
                 return Ok(());
             }
             let mut part = vec![];
@@ -128,12 +128,12 @@ impl Execution<'_> {
             (false, false) => self.intervals.hull(),
         };
         let reader = self.view.scan(&self.family, &range, &slice)?;
-        let mut rows = RowReader::new(&self.plan.shape, reader, false);
+        let mut rows = ShapeReader::new(&self.plan.shape, reader, false);
         let mut place = vec![];
         while rows.next_partition()? {
             self.out.enter(rows.key(), None)?;
-            let (mut any, mut step) = (false, Step::More);
-            while step == Step::More && rows.advance()? {
+            let (mut any, mut step) = (false, CollectStep::More);
+            while step == CollectStep::More && rows.advance()? {
                 any = true;
                 if is_whole || self.intervals.contains(rows.row().place(), &mut place) {
                     step = self.out.row(rows.statics(), Some(rows.row()))?;
@@ -142,7 +142,7 @@ impl Execution<'_> {
             if !any && self.plan.shows_statics && rows.statics().exists() {
                 step = self.out.row(rows.statics(), None)?;
             }
-            if step == Step::Stop {
+            if step == CollectStep::Stop {
                 return Ok(());
             }
         }
@@ -150,10 +150,10 @@ impl Execution<'_> {
     }
 
     /// Reads the rows of one partition, from behind a row where a page begins there.
-    fn partition(&mut self, key: &[u8], from: Option<&Position>) -> Result<Step> {
+    fn partition(&mut self, key: &[u8], from: Option<&Position>) -> Result<CollectStep> {
         self.out.enter(key, from.map(|f| f.left_in_partition))?;
         let behind = match from {
-            Some(Position { row: None, .. }) => return Ok(Step::NextPartition),
+            Some(Position { row: None, .. }) => return Ok(CollectStep::NextPartition),
             Some(Position { row: Some(row), .. }) => Some(&**row),
             None => None,
         };
@@ -161,17 +161,17 @@ impl Execution<'_> {
         let reverse = plan.order.reverse;
         if plan.reads_whole && behind.is_none() && !reverse && self.intervals.is_all() {
             let reader = self.view.read(&self.family, key, &Slice::all())?;
-            let mut rows = RowReader::new(&plan.shape, reader, false);
+            let mut rows = ShapeReader::new(&plan.shape, reader, false);
             rows.start()?;
             let mut any = false;
             while rows.advance()? {
                 any = true;
                 let step = self.out.row(rows.statics(), Some(rows.row()))?;
-                if step != Step::More {
+                if step != CollectStep::More {
                     return Ok(step);
                 }
             }
-            return if any { Ok(Step::More) } else { self.lone_statics(rows.statics()) };
+            return if any { Ok(CollectStep::More) } else { self.lone_statics(rows.statics()) };
         }
         let statics = self.statics(key)?;
         let mut any = behind.is_some();
@@ -185,25 +185,25 @@ impl Execution<'_> {
             let Some(slice) = cut(slice, behind, reverse) else { continue };
             let slice = if reverse { slice.reversed() } else { slice };
             let reader = self.view.read(&self.family, key, &slice)?;
-            let mut rows = RowReader::new(&plan.shape, reader, reverse);
+            let mut rows = ShapeReader::new(&plan.shape, reader, reverse);
             rows.start()?;
             while rows.advance()? {
                 any = true;
                 let step = self.out.row(&statics, Some(rows.row()))?;
-                if step != Step::More {
+                if step != CollectStep::More {
                     return Ok(step);
                 }
             }
         }
-        if any { Ok(Step::More) } else { self.lone_statics(&statics) }
+        if any { Ok(CollectStep::More) } else { self.lone_statics(&statics) }
     }
 
     /// Shows the static cells of a partition without rows.
-    fn lone_statics(&mut self, statics: &Row) -> Result<Step> {
+    fn lone_statics(&mut self, statics: &Row) -> Result<CollectStep> {
         if self.plan.shows_statics && statics.exists() {
             self.out.row(statics, None)
         } else {
-            Ok(Step::More)
+            Ok(CollectStep::More)
         }
     }
 
@@ -213,7 +213,7 @@ impl Execution<'_> {
             return Ok(Row::none());
         }
         let reader = self.view.read(&self.family, key, &Slice::statics())?;
-        let mut rows = RowReader::new(&self.plan.shape, reader, false);
+        let mut rows = ShapeReader::new(&self.plan.shape, reader, false);
         rows.start()?;
         Ok(rows.statics().clone())
     }
@@ -223,7 +223,7 @@ impl Execution<'_> {
         &mut self,
         index: &IndexUse,
         keys: Option<&[Vec<u8>]>,
-        env: &Env<'_>,
+        env: &EvalEnv<'_>,
     ) -> Result<()> {
         let only = keys.and_then(|k| k.first());
         if keys.is_some() && only.is_none() {
@@ -237,7 +237,7 @@ impl Execution<'_> {
         if let Some(from) = &from {
             let mut row = from.row.as_ref().map_or(vec![], |row| place_of(row));
             if index.finds_partitions {
-                if self.partition(&from.key, Some(from))? == Step::Stop {
+                if self.partition(&from.key, Some(from))? == CollectStep::Stop {
                     return Ok(());
                 }
                 row.clear();
@@ -269,7 +269,7 @@ impl Execution<'_> {
                 }
             }
             if index.finds_partitions {
-                if self.partition(&key, None)? == Step::Stop {
+                if self.partition(&key, None)? == CollectStep::Stop {
                     return Ok(());
                 }
                 hits.go_on_after(&key, &[])?;
@@ -277,27 +277,37 @@ impl Execution<'_> {
             }
             let step = self.hit(&key, &row, &statics, &mut place)?;
             match step {
-                Step::Stop => return Ok(()),
-                Step::NextPartition => hits.go_on_after(&key, &[])?,
-                Step::More => {}
+                CollectStep::Stop => return Ok(()),
+                CollectStep::NextPartition => hits.go_on_after(&key, &[])?,
+                CollectStep::More => {}
             }
         }
     }
 
     /// Reads one row that an index has found.
-    fn hit(&mut self, key: &[u8], row: &[u8], statics: &Row, place: &mut Vec<u8>) -> Result<Step> {
+    fn hit(
+        &mut self,
+        key: &[u8],
+        row: &[u8],
+        statics: &Row,
+        place: &mut Vec<u8>,
+    ) -> Result<CollectStep> {
         let components = row.get(1..row.len() - 1).unwrap_or_default();
         if !self.intervals.contains(components, place) {
-            return Ok(Step::More);
+            return Ok(CollectStep::More);
         }
         let mut until = row.to_vec();
         if let Some(last) = until.last_mut() {
             *last = END + 1;
         }
         let reader = self.view.read(&self.family, key, &Slice::between(row.to_vec(), until))?;
-        let mut rows = RowReader::new(&self.plan.shape, reader, false);
+        let mut rows = ShapeReader::new(&self.plan.shape, reader, false);
         rows.start()?;
-        if rows.advance()? { self.out.row(statics, Some(rows.row())) } else { Ok(Step::More) }
+        if rows.advance()? {
+            self.out.row(statics, Some(rows.row()))
+        } else {
+            Ok(CollectStep::More)
+        }
     }
 }
 

@@ -7,11 +7,11 @@ use firn_wide::Type;
 
 use super::aggregate::AggregateKind;
 use crate::analysis::RowValues;
-use crate::catalog::{ColumnKind, ColumnType, PartitionKey, Table};
+use crate::catalog::{ColumnKind, ColumnType, PartitionKey, TableSchema};
 use crate::error::{Result, invalid};
 use crate::exec::row::Row;
 use crate::values::function::Function;
-use crate::values::{Bound, Env, Term, put_many, put_parts, split};
+use crate::values::{Bound, BoundTerm, EvalEnv, put_many, put_parts, split};
 
 /// Where a column's value is found in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,21 +28,21 @@ pub enum ColumnPlace {
 
 /// A prepared selector.
 #[derive(Debug)]
-pub enum Node {
+pub enum SelectionNode {
     Column(ColumnPlace),
     /// The value of the term with this number, the same for all rows.
     Term(usize),
     WriteTime(ColumnPlace),
     Ttl(ColumnPlace),
-    Call(Arc<Function>, Vec<Node>),
+    Call(Arc<Function>, Vec<SelectionNode>),
     /// The field with this number of a value of this type.
-    Field(Box<Node>, Type, usize),
+    Field(Box<SelectionNode>, Type, usize),
     /// The element of the collection of this name with the key that a term gives.
-    Element(Box<Node>, Type, String, usize),
+    Element(Box<SelectionNode>, Type, String, usize),
     /// The elements of the collection of this name between two terms, both included.
-    Slice(Box<Node>, Type, String, Option<usize>, Option<usize>),
+    Slice(Box<SelectionNode>, Type, String, Option<usize>, Option<usize>),
     /// A collection or tuple of these; of a map, keys and values in turns.
-    Many(Type, Vec<Node>),
+    Many(Type, Vec<SelectionNode>),
     /// The result of the aggregate with this number.
     Aggregate(usize),
 }
@@ -52,7 +52,7 @@ pub enum Node {
 pub struct Aggregate {
     pub kind: AggregateKind,
     /// What it goes over; nothing for `count(*)`.
-    pub argument: Option<Node>,
+    pub argument: Option<SelectionNode>,
     /// The type of that.
     pub of: Type,
 }
@@ -60,25 +60,26 @@ pub struct Aggregate {
 /// A column of the result.
 #[derive(Debug)]
 pub struct OutputColumn {
-    pub node: Node,
+    pub node: SelectionNode,
     pub of: ColumnType,
     pub name: String,
 }
 
 /// What a statement selects.
 #[derive(Debug)]
-pub struct Selection {
+pub struct RowSelection {
     pub outputs: Vec<OutputColumn>,
-    pub terms: Vec<Term>,
+    pub terms: Vec<BoundTerm>,
     pub aggregates: Vec<Aggregate>,
-    /// The place of each column of the table that is read: by its number in [`Table::columns`].
+    /// The place of each column of the table that is read: by its number in
+    /// [`TableSchema::columns`].
     pub places: Vec<Option<ColumnPlace>>,
 }
 
 /// A row with all that selectors need.
 #[derive(Clone, Copy)]
 pub struct RowContext<'a> {
-    pub table: &'a Table,
+    pub table: &'a TableSchema,
     pub key: &'a PartitionKey,
     pub statics: &'a Row,
     /// Nothing: the partition has static cells only.
@@ -86,7 +87,7 @@ pub struct RowContext<'a> {
     pub places: &'a [Option<ColumnPlace>],
     pub terms: &'a [Bound],
     pub aggregates: &'a [Option<Vec<u8>>],
-    pub env: &'a Env<'a>,
+    pub env: &'a EvalEnv<'a>,
 }
 
 impl<'a> RowContext<'a> {
@@ -141,34 +142,34 @@ impl RowValues for RowContext<'_> {
     }
 }
 
-type Bytes<'a> = Option<Cow<'a, [u8]>>;
+type ValueBytes<'a> = Option<Cow<'a, [u8]>>;
 
-impl Node {
+impl SelectionNode {
     /// Whether it is a marker that nothing is bound to.
     pub fn is_unset(&self, source: &RowContext<'_>) -> bool {
-        matches!(self, Node::Term(term) if source.is_unset(*term))
+        matches!(self, SelectionNode::Term(term) if source.is_unset(*term))
     }
 
     /// Its value over a row.
     ///
     /// # Errors
     /// `Invalid` when a function refuses its arguments; values whose bytes break off.
-    pub fn eval<'a>(&'a self, source: &RowContext<'a>) -> Result<Bytes<'a>> {
+    pub fn eval<'a>(&'a self, source: &RowContext<'a>) -> Result<ValueBytes<'a>> {
         let of_number = |bytes: Vec<u8>| Some(Cow::Owned(bytes));
         Ok(match self {
-            Node::Column(place) => source.at(*place).map(Cow::Borrowed),
-            Node::Term(term) => source.term(*term).map(Cow::Borrowed),
-            Node::WriteTime(place) => {
+            SelectionNode::Column(place) => source.at(*place).map(Cow::Borrowed),
+            SelectionNode::Term(term) => source.term(*term).map(Cow::Borrowed),
+            SelectionNode::WriteTime(place) => {
                 let time = source.cells(*place).and_then(|(row, slot)| row.timestamp(slot));
                 time.and_then(|t| of_number(t.to_be_bytes().to_vec()))
             }
-            Node::Ttl(place) => {
+            SelectionNode::Ttl(place) => {
                 let ttl = source.cells(*place).and_then(|(row, slot)| row.ttl(slot));
                 ttl.and_then(|t| {
                     of_number(i32::try_from(t).unwrap_or(i32::MAX).to_be_bytes().to_vec())
                 })
             }
-            Node::Call(function, arguments) => {
+            SelectionNode::Call(function, arguments) => {
                 if arguments.iter().any(|a| a.is_unset(source)) {
                     return Err(function.unset_argument());
                 }
@@ -177,11 +178,11 @@ impl Node {
                 let lent: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
                 function.call(source.env, &lent)?.map(Cow::Owned)
             }
-            Node::Field(of, udt, field) => match of.eval(source)? {
+            SelectionNode::Field(of, udt, field) => match of.eval(source)? {
                 Some(bytes) => part_of(bytes, udt, |parts| parts.get(*field).copied().flatten())?,
                 None => None,
             },
-            Node::Element(of, collection, name, key) => {
+            SelectionNode::Element(of, collection, name, key) => {
                 let key = source.part(*key, "element", name)?;
                 match of.eval(source)? {
                     Some(bytes) => {
@@ -190,7 +191,7 @@ impl Node {
                     None => None,
                 }
             }
-            Node::Slice(of, collection, name, from, to) => {
+            SelectionNode::Slice(of, collection, name, from, to) => {
                 // An end that is unset is open.
                 let end = |end: &Option<usize>| {
                     end.filter(|t| !source.is_unset(*t))
@@ -203,14 +204,14 @@ impl Node {
                     None => None,
                 }
             }
-            Node::Many(of, nodes) => {
+            SelectionNode::Many(of, nodes) => {
                 let values = nodes
                     .iter()
                     .map(|n| Ok(n.eval(source)?.map(Cow::into_owned)))
                     .collect::<Result<Vec<_>>>()?;
                 Some(Cow::Owned(put_many(of, values)?))
             }
-            Node::Aggregate(number) => {
+            SelectionNode::Aggregate(number) => {
                 source.aggregates.get(*number).and_then(Option::as_deref).map(Cow::Borrowed)
             }
         })
@@ -222,7 +223,7 @@ fn part_of<'a>(
     bytes: Cow<'a, [u8]>,
     of: &Type,
     choose: impl for<'b> Fn(&[Option<&'b [u8]>]) -> Option<&'b [u8]>,
-) -> Result<Bytes<'a>> {
+) -> Result<ValueBytes<'a>> {
     Ok(match bytes {
         Cow::Borrowed(bytes) => choose(&split(of, bytes)?).map(Cow::Borrowed),
         Cow::Owned(bytes) => choose(&split(of, &bytes)?).map(|p| Cow::Owned(p.to_vec())),

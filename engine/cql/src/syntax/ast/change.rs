@@ -1,11 +1,11 @@
 //! `INSERT`, `UPDATE`, `DELETE`, `BATCH`.
 
-use super::{Name, QualifiedName, Relation, Term};
+use super::{AstName, QualifiedName, Relation, Term};
 
 /// A statement that changes rows, also within a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Change<'a> {
+pub enum ChangeClause<'a> {
     Insert(Insert<'a>),
     Update(Update<'a>),
     Delete(Delete<'a>),
@@ -26,7 +26,7 @@ pub struct Insert<'a> {
 #[allow(missing_docs)]
 pub enum Inserted<'a> {
     /// `(column, …) VALUES (term, …)`, at least one of each, not necessarily as many.
-    Values { columns: Vec<Name<'a>>, values: Vec<Term<'a>> },
+    Values { columns: Vec<AstName<'a>>, values: Vec<Term<'a>> },
     /// `JSON '…' [DEFAULT NULL | UNSET]`; the value is a string constant or a marker.
     Json { value: Term<'a>, default_unset: bool },
 }
@@ -48,14 +48,14 @@ pub struct Update<'a> {
     /// At least one; of a column that is set as a whole there is no other.
     pub assignments: Vec<Assignment<'a>>,
     pub relations: Vec<Relation<'a>>,
-    pub guard: Guard<'a>,
+    pub guard: ChangeGuard<'a>,
 }
 
 /// What is done to a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Assignment<'a> {
-    pub column: Name<'a>,
+    pub column: AstName<'a>,
     pub operation: Assign<'a>,
 }
 
@@ -74,7 +74,7 @@ pub enum Assign<'a> {
     /// `c[key] = term`
     Element { key: Term<'a>, value: Term<'a> },
     /// `c.field = term`
-    Field { field: Name<'a>, value: Term<'a> },
+    Field { field: AstName<'a>, value: Term<'a> },
 }
 
 /// `DELETE [what, …] FROM table [USING TIMESTAMP n] WHERE … [IF …]`
@@ -82,36 +82,36 @@ pub enum Assign<'a> {
 #[allow(missing_docs)]
 pub struct Delete<'a> {
     /// Nothing: rows.
-    pub targets: Vec<Target<'a>>,
+    pub targets: Vec<ChangeTarget<'a>>,
     pub table: QualifiedName<'a>,
     /// An integer constant or a marker.
     pub timestamp: Option<Term<'a>>,
     pub relations: Vec<Relation<'a>>,
-    pub guard: Guard<'a>,
+    pub guard: ChangeGuard<'a>,
 }
 
 /// A column or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Target<'a> {
-    pub column: Name<'a>,
-    pub part: Part<'a>,
+pub struct ChangeTarget<'a> {
+    pub column: AstName<'a>,
+    pub part: ConditionPart<'a>,
 }
 
 /// Which part of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum ConditionPart<'a> {
     /// All of it.
     Whole,
     /// `[key]`
     Element(Term<'a>),
     /// `.field`
-    Field(Name<'a>),
+    Field(AstName<'a>),
 }
 
 /// Under what condition a change happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Guard<'a> {
+pub enum ChangeGuard<'a> {
     /// Always.
     None,
     /// `IF EXISTS`
@@ -124,14 +124,14 @@ pub enum Guard<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Condition<'a> {
-    pub target: Target<'a>,
-    pub test: Test<'a>,
+    pub target: ChangeTarget<'a>,
+    pub test: ChangeTest<'a>,
 }
 
 /// What is asked of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Test<'a> {
+pub enum ChangeTest<'a> {
     /// `= term` and the like
     Compare(Comparison, Term<'a>),
     /// `IN (…)`, `IN ?`
@@ -180,11 +180,11 @@ pub enum Values<'a> {
 /// `BEGIN [UNLOGGED | COUNTER] BATCH [USING …] … APPLY BATCH`
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Batch<'a> {
+pub struct BatchStatement<'a> {
     pub kind: BatchKind,
     /// A time to live is syntax, though it is always refused later.
     pub using: Using<'a>,
-    pub changes: Vec<Change<'a>>,
+    pub changes: Vec<ChangeClause<'a>>,
 }
 
 /// The kinds of batches.

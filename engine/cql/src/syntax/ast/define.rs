@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{Constant, Name, Pos, QualifiedName};
+use super::{AstName, Constant, Pos, QualifiedName};
 
 /// `CREATE KEYSPACE [IF NOT EXISTS] name WITH …`
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct CreateKeyspace<'a> {
     pub if_not_exists: bool,
-    pub name: Name<'a>,
+    pub name: AstName<'a>,
     /// `replication` and `durable_writes`, none twice.
-    pub properties: Vec<Property<'a>>,
+    pub properties: Vec<TableProperty<'a>>,
 }
 
 /// `ALTER KEYSPACE [IF EXISTS] name WITH …`
@@ -20,8 +20,8 @@ pub struct CreateKeyspace<'a> {
 #[allow(missing_docs)]
 pub struct AlterKeyspace<'a> {
     pub if_exists: bool,
-    pub name: Name<'a>,
-    pub properties: Vec<Property<'a>>,
+    pub name: AstName<'a>,
+    pub properties: Vec<TableProperty<'a>>,
 }
 
 /// `DROP … [IF EXISTS] name`
@@ -35,8 +35,8 @@ pub struct Drop<N> {
 /// `name = value` after `WITH`. The names are known ones, and those of maps have maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Property<'a> {
-    pub name: Name<'a>,
+pub struct TableProperty<'a> {
+    pub name: AstName<'a>,
     pub value: PropertyValue<'a>,
 }
 
@@ -61,7 +61,7 @@ pub struct CreateTable<'a> {
     /// The `PRIMARY KEY (…)` clauses. With those at columns there must be one in all, which the
     /// analysis sees to.
     pub primary_keys: Vec<PrimaryKey<'a>>,
-    pub properties: Vec<Property<'a>>,
+    pub properties: Vec<TableProperty<'a>>,
     /// `COMPACT STORAGE`
     pub compact_storage: bool,
     /// `CLUSTERING ORDER BY (…)`, all of them if there are several.
@@ -72,8 +72,8 @@ pub struct CreateTable<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct ColumnDefinition<'a> {
-    pub name: Name<'a>,
-    pub of: Type<'a>,
+    pub name: AstName<'a>,
+    pub of: TypeSyntax<'a>,
     pub is_static: bool,
     pub primary_key: bool,
 }
@@ -84,15 +84,15 @@ pub struct ColumnDefinition<'a> {
 pub struct PrimaryKey<'a> {
     pub at: Pos,
     /// At least one.
-    pub partition: Vec<Name<'a>>,
-    pub clustering: Vec<Name<'a>>,
+    pub partition: Vec<AstName<'a>>,
+    pub clustering: Vec<AstName<'a>>,
 }
 
 /// `column [ASC | DESC]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Ordering<'a> {
-    pub column: Name<'a>,
+    pub column: AstName<'a>,
     pub descending: bool,
 }
 
@@ -113,15 +113,15 @@ pub enum TableChange<'a> {
     Add { if_not_exists: bool, columns: Vec<ColumnDefinition<'a>> },
     /// `DROP [IF EXISTS] name [USING TIMESTAMP n]` or several in parentheses; the timestamp is an
     /// integer.
-    Drop { if_exists: bool, columns: Vec<Name<'a>>, timestamp: Option<Constant<'a>> },
+    Drop { if_exists: bool, columns: Vec<AstName<'a>>, timestamp: Option<Constant<'a>> },
     /// `DROP COMPACT STORAGE`
     DropCompactStorage,
     /// `RENAME [IF EXISTS] a TO b AND …`
-    Rename { if_exists: bool, pairs: Vec<(Name<'a>, Name<'a>)> },
+    Rename { if_exists: bool, pairs: Vec<(AstName<'a>, AstName<'a>)> },
     /// `ALTER name TYPE type`, which is always refused later.
-    Retype { column: Name<'a>, of: Type<'a> },
+    Retype { column: AstName<'a>, of: TypeSyntax<'a> },
     /// `WITH …`
-    With(Vec<Property<'a>>),
+    With(Vec<TableProperty<'a>>),
 }
 
 /// `CREATE [CUSTOM] INDEX [IF NOT EXISTS] [name] ON table (…) [USING 'class'] [WITH OPTIONS = {…}]`
@@ -130,25 +130,25 @@ pub enum TableChange<'a> {
 pub struct CreateIndex<'a> {
     pub custom: bool,
     pub if_not_exists: bool,
-    pub name: Option<Name<'a>>,
+    pub name: Option<AstName<'a>>,
     pub table: QualifiedName<'a>,
     /// At least one.
-    pub targets: Vec<IndexTarget<'a>>,
+    pub targets: Vec<IndexTargetText<'a>>,
     pub class: Option<Cow<'a, str>>,
-    pub properties: Vec<Property<'a>>,
+    pub properties: Vec<TableProperty<'a>>,
 }
 
 /// A column, and what of it is indexed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct IndexTarget<'a> {
-    pub part: IndexPart,
-    pub column: Name<'a>,
+pub struct IndexTargetText<'a> {
+    pub part: IndexPartText,
+    pub column: AstName<'a>,
 }
 
 /// What of a column is indexed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexPart {
+pub enum IndexPartText {
     /// `c`: the value, or the values of a collection.
     Simple,
     /// `KEYS(c)`
@@ -168,7 +168,7 @@ pub struct CreateType<'a> {
     pub if_not_exists: bool,
     pub name: QualifiedName<'a>,
     /// At least one.
-    pub fields: Vec<(Name<'a>, Type<'a>)>,
+    pub fields: Vec<(AstName<'a>, TypeSyntax<'a>)>,
 }
 
 /// `ALTER TYPE [IF EXISTS] name …`
@@ -185,25 +185,25 @@ pub struct AlterType<'a> {
 #[allow(missing_docs)]
 pub enum TypeChange<'a> {
     /// `ADD [IF NOT EXISTS] field type`
-    Add { if_not_exists: bool, field: Name<'a>, of: Type<'a> },
+    Add { if_not_exists: bool, field: AstName<'a>, of: TypeSyntax<'a> },
     /// `RENAME [IF EXISTS] a TO b AND …`
-    Rename { if_exists: bool, pairs: Vec<(Name<'a>, Name<'a>)> },
+    Rename { if_exists: bool, pairs: Vec<(AstName<'a>, AstName<'a>)> },
     /// `ALTER field TYPE type`, which is always refused later.
-    Retype { field: Name<'a>, of: Type<'a> },
+    Retype { field: AstName<'a>, of: TypeSyntax<'a> },
 }
 
 /// `DESCRIBE … [WITH INTERNALS]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Describe<'a> {
-    pub what: Described<'a>,
+    pub what: DescribedObject<'a>,
     pub with_internals: bool,
 }
 
 /// What is described.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Described<'a> {
+pub enum DescribedObject<'a> {
     Cluster,
     /// `[FULL] SCHEMA`
     Schema {
@@ -213,7 +213,7 @@ pub enum Described<'a> {
     /// `[ONLY] KEYSPACE [name]`; without a name the one in use.
     Keyspace {
         only: bool,
-        name: Option<Name<'a>>,
+        name: Option<AstName<'a>>,
     },
     Tables,
     Table(QualifiedName<'a>),
@@ -232,14 +232,14 @@ pub enum Described<'a> {
 
 /// A type, as it is written.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Type<'a> {
+pub struct TypeSyntax<'a> {
     /// Where it stands.
     pub at: Pos,
     /// Which one.
     pub kind: TypeKind<'a>,
 }
 
-impl fmt::Debug for Type<'_> {
+impl fmt::Debug for TypeSyntax<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
@@ -251,17 +251,17 @@ pub enum TypeKind<'a> {
     /// A native type.
     Native(Native),
     /// `map<key, value>`
-    Map(Box<(Type<'a>, Type<'a>)>),
+    Map(Box<(TypeSyntax<'a>, TypeSyntax<'a>)>),
     /// `set<element>`
-    Set(Box<Type<'a>>),
+    Set(Box<TypeSyntax<'a>>),
     /// `list<element>`
-    List(Box<Type<'a>>),
+    List(Box<TypeSyntax<'a>>),
     /// `frozen<type>`
-    Frozen(Box<Type<'a>>),
+    Frozen(Box<TypeSyntax<'a>>),
     /// `tuple<type, …>`, at least one.
-    Tuple(Vec<Type<'a>>),
+    Tuple(Vec<TypeSyntax<'a>>),
     /// `vector<element, dimension>`
-    Vector(Box<Type<'a>>, u32),
+    Vector(Box<TypeSyntax<'a>>, u32),
     /// `'class name'`
     Custom(Cow<'a, str>),
     /// A user-defined type.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Native, Pos, QualifiedName, Type};
+use super::{Native, Pos, QualifiedName, TypeSyntax};
 
 /// A term or a selector. `P` is what only one of the two has: a [`Term`](super::Term) is made of
 /// [`TermPrimary`](super::TermPrimary), a [`Selector`](super::Selector) of
@@ -36,9 +36,9 @@ pub enum ExpressionKind<'a, P> {
     /// `(a, b)`, at least one; with one only, parentheses or a tuple, as the analysis decides.
     Tuple(Vec<Expression<'a, P>>),
     /// `function(a, b)`
-    Call(Box<Call<'a, Expression<'a, P>>>),
+    Call(Box<FunctionCall<'a, Expression<'a, P>>>),
     /// `(type) a`: no conversion, only a word about which type is meant.
-    Hint(Box<(Type<'a>, Expression<'a, P>)>),
+    Hint(Box<(TypeSyntax<'a>, Expression<'a, P>)>),
     /// `CAST(a AS type)`
     Cast(Box<Expression<'a, P>>, Native),
     /// `- a`
@@ -93,7 +93,7 @@ impl<'a, P> ExpressionKind<'a, P> {
 /// A call of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Call<'a, T> {
+pub struct FunctionCall<'a, T> {
     pub function: QualifiedName<'a>,
     pub arguments: Vec<T>,
 }

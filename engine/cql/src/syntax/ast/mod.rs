@@ -41,14 +41,14 @@ impl fmt::Debug for Pos {
 
 /// A name, as it is looked up: in lower case unless it was quoted.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Name<'a> {
+pub struct AstName<'a> {
     /// The name, without quotes. Empty only where a column is referred to as `""`.
     pub text: Cow<'a, str>,
     /// Where it stands.
     pub at: Pos,
 }
 
-impl fmt::Debug for Name<'_> {
+impl fmt::Debug for AstName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
@@ -58,9 +58,9 @@ impl fmt::Debug for Name<'_> {
 #[derive(Clone, PartialEq, Eq)]
 pub struct QualifiedName<'a> {
     /// The keyspace before the dot.
-    pub keyspace: Option<Name<'a>>,
+    pub keyspace: Option<AstName<'a>>,
     /// The name itself.
-    pub name: Name<'a>,
+    pub name: AstName<'a>,
 }
 
 impl fmt::Debug for QualifiedName<'_> {
@@ -74,10 +74,10 @@ impl fmt::Debug for QualifiedName<'_> {
 #[allow(missing_docs)]
 pub enum Statement<'a> {
     /// `USE keyspace`
-    Use(Name<'a>),
+    Use(AstName<'a>),
     CreateKeyspace(CreateKeyspace<'a>),
     AlterKeyspace(AlterKeyspace<'a>),
-    DropKeyspace(Drop<Name<'a>>),
+    DropKeyspace(Drop<AstName<'a>>),
     CreateTable(CreateTable<'a>),
     AlterTable(AlterTable<'a>),
     DropTable(Drop<QualifiedName<'a>>),
@@ -89,7 +89,7 @@ pub enum Statement<'a> {
     AlterType(AlterType<'a>),
     DropType(Drop<QualifiedName<'a>>),
     Describe(Describe<'a>),
-    Change(Change<'a>),
-    Batch(Batch<'a>),
+    Change(ChangeClause<'a>),
+    Batch(BatchStatement<'a>),
     Select(Select<'a>),
 }

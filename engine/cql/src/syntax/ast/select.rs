@@ -1,7 +1,7 @@
 //! `SELECT`: selectors; relations, which changes have as well.
 
 use super::{
-    Comparison, Expression, ExpressionKind, Name, Ordering, Pos, QualifiedName, Term, Values,
+    AstName, Comparison, Expression, ExpressionKind, Ordering, Pos, QualifiedName, Term, Values,
 };
 
 /// `SELECT …`
@@ -28,7 +28,7 @@ pub struct Select<'a> {
 #[allow(missing_docs)]
 pub struct Selected<'a> {
     pub selector: Selector<'a>,
-    pub alias: Option<Name<'a>>,
+    pub alias: Option<AstName<'a>>,
 }
 
 /// What is made of a row.
@@ -41,15 +41,15 @@ pub type SelectorKind<'a> = ExpressionKind<'a, SelectorPrimary<'a>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectorPrimary<'a> {
     /// A column.
-    Column(Name<'a>),
+    Column(AstName<'a>),
     /// A constant, `NULL` or a marker.
     Term(Term<'a>),
     /// `count(*)`
     CountRows,
     /// `writetime(c)` and the like
-    About(About, Name<'a>),
+    About(About, AstName<'a>),
     /// `a.field`
-    Field(Box<(Selector<'a>, Name<'a>)>),
+    Field(Box<(Selector<'a>, AstName<'a>)>),
     /// `a[key]`
     Element(Box<(Selector<'a>, Term<'a>)>),
     /// `a[from..to]`, at least one of the two.
@@ -76,23 +76,23 @@ pub enum About {
 #[allow(missing_docs)]
 pub enum Relation<'a> {
     /// `c < term`
-    Compare { column: Name<'a>, comparison: Comparison, value: Term<'a> },
+    Compare { column: AstName<'a>, comparison: Comparison, value: Term<'a> },
     /// `c IN (…)`
-    In { column: Name<'a>, values: Values<'a> },
+    In { column: AstName<'a>, values: Values<'a> },
     /// `c CONTAINS term`
-    Contains { column: Name<'a>, value: Term<'a> },
+    Contains { column: AstName<'a>, value: Term<'a> },
     /// `c CONTAINS KEY term`
-    ContainsKey { column: Name<'a>, key: Term<'a> },
+    ContainsKey { column: AstName<'a>, key: Term<'a> },
     /// `c[key] = term`
-    Element { column: Name<'a>, key: Term<'a>, comparison: Comparison, value: Term<'a> },
+    Element { column: AstName<'a>, key: Term<'a>, comparison: Comparison, value: Term<'a> },
     /// `c LIKE term`
-    Like { column: Name<'a>, pattern: Term<'a> },
+    Like { column: AstName<'a>, pattern: Term<'a> },
     /// `c IS NOT NULL`
-    NotNull { column: Name<'a> },
+    NotNull { column: AstName<'a> },
     /// `token(a, b) < term`
-    Token { at: Pos, columns: Vec<Name<'a>>, comparison: Comparison, value: Term<'a> },
+    Token { at: Pos, columns: Vec<AstName<'a>>, comparison: Comparison, value: Term<'a> },
     /// `(a, b) < (term, term)`; the value is a tuple or a marker.
-    Tuple { at: Pos, columns: Vec<Name<'a>>, comparison: Comparison, value: Term<'a> },
+    Tuple { at: Pos, columns: Vec<AstName<'a>>, comparison: Comparison, value: Term<'a> },
     /// `(a, b) IN ((term, term), …)`; the values are tuples or markers.
-    TupleIn { at: Pos, columns: Vec<Name<'a>>, values: Values<'a> },
+    TupleIn { at: Pos, columns: Vec<AstName<'a>>, values: Values<'a> },
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{Expression, ExpressionKind, Name};
+use super::{AstName, Expression, ExpressionKind};
 
 /// A value in a statement.
 pub type Term<'a> = Expression<'a, TermPrimary<'a>>;
@@ -21,7 +21,7 @@ pub enum TermPrimary<'a> {
     /// `?` or `:name`
     Marker(Marker<'a>),
     /// `{field: a, other: b}`, at least one.
-    User(Vec<(Name<'a>, Term<'a>)>),
+    User(Vec<(AstName<'a>, Term<'a>)>),
 }
 
 impl<'a> From<TermPrimary<'a>> for TermKind<'a> {

@@ -1,24 +1,25 @@
 //! `INSERT`, `UPDATE`, `DELETE` and `BATCH`.
 
-use super::Parser;
+use super::CqlParser;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
-    Assign, Assignment, Batch, BatchKind, Change, Condition, Constant, ConstantKind, Delete, Guard,
-    Insert, Inserted, Name, Part, Pos, Target, Term, TermPrimary, Test, Update, Using,
+    Assign, Assignment, AstName, BatchKind, BatchStatement, ChangeClause, ChangeGuard,
+    ChangeTarget, ChangeTest, Condition, ConditionPart, Constant, ConstantKind, Delete, Insert,
+    Inserted, Pos, Term, TermPrimary, Update, Using,
 };
 use crate::syntax::keyword::Keyword;
-use crate::syntax::lexer::{Tok, Token};
+use crate::syntax::lexer::{CqlToken, Tok};
 
-impl<'a> Parser<'a> {
-    pub(super) fn change(&mut self) -> Rule<Change<'a>> {
+impl<'a> CqlParser<'a> {
+    pub(super) fn change(&mut self) -> Rule<ChangeClause<'a>> {
         match self.token.kind {
-            Tok::Kw(Keyword::Insert) => self.insert().map(Change::Insert),
-            Tok::Kw(Keyword::Update) => self.update().map(Change::Update),
-            _ => self.delete().map(Change::Delete),
+            Tok::Kw(Keyword::Insert) => self.insert().map(ChangeClause::Insert),
+            Tok::Kw(Keyword::Update) => self.update().map(ChangeClause::Update),
+            _ => self.delete().map(ChangeClause::Delete),
         }
     }
 
-    pub(super) fn batch(&mut self) -> Rule<Batch<'a>> {
+    pub(super) fn batch(&mut self) -> Rule<BatchStatement<'a>> {
         self.expect_kw(Keyword::Begin)?;
         let kind = if self.eat_kw(Keyword::Unlogged) {
             BatchKind::Unlogged
@@ -48,7 +49,7 @@ impl<'a> Parser<'a> {
         }
         self.bump();
         self.expect_kw(Keyword::Batch)?;
-        Ok(Batch { kind, using, changes })
+        Ok(BatchStatement { kind, using, changes })
     }
 
     fn insert(&mut self) -> Rule<Insert<'a>> {
@@ -152,7 +153,7 @@ impl<'a> Parser<'a> {
     }
 
     /// What follows `column =`.
-    fn assigned(&mut self, column: &Name<'a>) -> Rule<Assign<'a>> {
+    fn assigned(&mut self, column: &AstName<'a>) -> Rule<Assign<'a>> {
         let start = self.token;
         if Self::is_name(start.kind) && !matches!(self.ahead.kind, Tok::LParen | Tok::Dot) {
             let other = self.take_name();
@@ -173,9 +174,9 @@ impl<'a> Parser<'a> {
     /// What follows `column = other`.
     fn assigned_from(
         &mut self,
-        column: &Name<'a>,
-        other: &Name<'a>,
-        start: Token,
+        column: &AstName<'a>,
+        other: &AstName<'a>,
+        start: CqlToken,
     ) -> Rule<Assign<'a>> {
         let same = other == column;
         let at = Pos(self.token.start);
@@ -212,7 +213,7 @@ impl<'a> Parser<'a> {
     }
 
     #[cold]
-    fn only<T>(&self, token: Token, form: &str) -> Rule<T> {
+    fn only<T>(&self, token: CqlToken, form: &str) -> Rule<T> {
         self.fail_hint(
             token,
             format!("Only expressions of the form {form} are supported."),
@@ -233,8 +234,11 @@ impl<'a> Parser<'a> {
                 && group.iter().any(|a| matches!(a.operation, Assign::Set(_)))
             {
                 let start = second.column.at.0;
-                let token =
-                    Token { kind: Tok::Ident, start, end: start + second.column.text.len() as u32 };
+                let token = CqlToken {
+                    kind: Tok::Ident,
+                    start,
+                    end: start + second.column.text.len() as u32,
+                };
                 let message =
                     format!("Multiple incompatible setting of column {}", second.column.text);
                 return self.fail_hint(
@@ -273,24 +277,24 @@ impl<'a> Parser<'a> {
     }
 
     /// `column`, `column[key]` or `column.field`.
-    fn target(&mut self) -> Rule<Target<'a>> {
+    fn target(&mut self) -> Rule<ChangeTarget<'a>> {
         let column = self.column()?;
         let part = if self.eat(Tok::LBracket) {
             let key = self.term()?;
             self.expect(Tok::RBracket)?;
-            Part::Element(key)
+            ConditionPart::Element(key)
         } else if self.eat(Tok::Dot) {
-            Part::Field(self.name("a field")?)
+            ConditionPart::Field(self.name("a field")?)
         } else {
-            Part::Whole
+            ConditionPart::Whole
         };
-        Ok(Target { column, part })
+        Ok(ChangeTarget { column, part })
     }
 
     /// `[IF EXISTS | IF condition AND …]`
-    fn guard(&mut self) -> Rule<Guard<'a>> {
+    fn guard(&mut self) -> Rule<ChangeGuard<'a>> {
         if !self.eat_kw(Keyword::If) {
-            return Ok(Guard::None);
+            return Ok(ChangeGuard::None);
         }
         // EXISTS may be a column's name as well: then something follows it that a guard does not
         // end with.
@@ -299,26 +303,26 @@ impl<'a> Parser<'a> {
             Tok::Eq | Tok::Ne | Tok::Lt | Tok::Le | Tok::Gt | Tok::Ge | Tok::LBracket | Tok::Dot
         ) || matches!(self.ahead.kind, Tok::Kw(Keyword::In | Keyword::Contains));
         if !column && self.eat_kw(Keyword::Exists) {
-            return Ok(Guard::Exists);
+            return Ok(ChangeGuard::Exists);
         }
         let mut conditions = vec![self.condition()?];
         while self.eat_kw(Keyword::And) {
             conditions.push(self.condition()?);
         }
-        Ok(Guard::Conditions(conditions))
+        Ok(ChangeGuard::Conditions(conditions))
     }
 
     fn condition(&mut self) -> Rule<Condition<'a>> {
         let target = self.target()?;
         let test = if let Some(comparison) = self.comparison_if_any() {
-            Test::Compare(comparison, self.term()?)
+            ChangeTest::Compare(comparison, self.term()?)
         } else if self.eat_kw(Keyword::In) {
-            Test::In(self.in_values()?)
-        } else if target.part == Part::Whole && self.eat_kw(Keyword::Contains) {
+            ChangeTest::In(self.in_values()?)
+        } else if target.part == ConditionPart::Whole && self.eat_kw(Keyword::Contains) {
             if self.contains_key() {
-                Test::ContainsKey(self.term()?)
+                ChangeTest::ContainsKey(self.term()?)
             } else {
-                Test::Contains(self.term()?)
+                ChangeTest::Contains(self.term()?)
             }
         } else {
             return self.unexpected();

@@ -1,17 +1,17 @@
 //! Definitions: `CREATE`, `ALTER`, `DROP`; and `DESCRIBE`.
 
-use super::Parser;
+use super::CqlParser;
 use super::property::Of;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
-    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateIndex, CreateKeyspace,
-    CreateTable, CreateType, Describe, Described, Drop, IndexPart, IndexTarget, Name, Ordering,
-    Pos, PrimaryKey, QualifiedName, Statement, TableChange, Type, TypeChange,
+    AlterKeyspace, AlterTable, AlterType, AstName, ColumnDefinition, CreateIndex, CreateKeyspace,
+    CreateTable, CreateType, Describe, DescribedObject, Drop, IndexPartText, IndexTargetText,
+    Ordering, Pos, PrimaryKey, QualifiedName, Statement, TableChange, TypeChange, TypeSyntax,
 };
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;
 
-impl<'a> Parser<'a> {
+impl<'a> CqlParser<'a> {
     pub(super) fn create(&mut self) -> Rule<Statement<'a>> {
         self.bump();
         if self.eat_kw(Keyword::Keyspace) || self.eat_kw(Keyword::Schema) {
@@ -263,7 +263,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `TYPE type`
-    fn retyped(&mut self) -> Rule<Type<'a>> {
+    fn retyped(&mut self) -> Rule<TypeSyntax<'a>> {
         self.expect_kw(Keyword::Type)?;
         self.type_()
     }
@@ -276,7 +276,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `a TO b AND …`
-    fn renamings(&mut self, what: &'static str) -> Rule<Vec<(Name<'a>, Name<'a>)>> {
+    fn renamings(&mut self, what: &'static str) -> Rule<Vec<(AstName<'a>, AstName<'a>)>> {
         let mut out = Vec::new();
         loop {
             let from = self.name(what)?;
@@ -304,22 +304,22 @@ impl<'a> Parser<'a> {
         Ok(CreateIndex { custom, if_not_exists, name, table, targets, class, properties })
     }
 
-    fn index_target(&mut self) -> Rule<IndexTarget<'a>> {
+    fn index_target(&mut self) -> Rule<IndexTargetText<'a>> {
         let part = match self.token.kind {
-            Tok::Kw(Keyword::Keys) => IndexPart::Keys,
-            Tok::Kw(Keyword::Values) => IndexPart::Values,
-            Tok::Kw(Keyword::Entries) => IndexPart::Entries,
-            Tok::Kw(Keyword::Full) => IndexPart::Full,
-            _ => IndexPart::Simple,
+            Tok::Kw(Keyword::Keys) => IndexPartText::Keys,
+            Tok::Kw(Keyword::Values) => IndexPartText::Values,
+            Tok::Kw(Keyword::Entries) => IndexPartText::Entries,
+            Tok::Kw(Keyword::Full) => IndexPartText::Full,
+            _ => IndexPartText::Simple,
         };
-        if part == IndexPart::Simple || self.ahead.kind != Tok::LParen {
-            return Ok(IndexTarget { part: IndexPart::Simple, column: self.column()? });
+        if part == IndexPartText::Simple || self.ahead.kind != Tok::LParen {
+            return Ok(IndexTargetText { part: IndexPartText::Simple, column: self.column()? });
         }
         self.bump();
         self.bump();
         let column = self.column()?;
         self.expect(Tok::RParen)?;
-        Ok(IndexTarget { part, column })
+        Ok(IndexTargetText { part, column })
     }
 
     pub(super) fn describe(&mut self) -> Rule<Describe<'a>> {
@@ -329,7 +329,7 @@ impl<'a> Parser<'a> {
         Ok(Describe { what, with_internals })
     }
 
-    fn described(&mut self) -> Rule<Described<'a>> {
+    fn described(&mut self) -> Rule<DescribedObject<'a>> {
         // Some of these words are names as well; then a bare name is meant when what they need does
         // not follow.
         let named = |p: &Self| Self::is_name(p.ahead.kind);
@@ -337,11 +337,11 @@ impl<'a> Parser<'a> {
             Tok::Kw(Keyword::Full) => {
                 self.bump();
                 self.expect_kw(Keyword::Schema)?;
-                return Ok(Described::Schema { full: true });
+                return Ok(DescribedObject::Schema { full: true });
             }
             Tok::Kw(Keyword::Schema) => {
                 self.bump();
-                return Ok(Described::Schema { full: false });
+                return Ok(DescribedObject::Schema { full: false });
             }
             Tok::Kw(Keyword::Only) if self.ahead.kind == Tok::Kw(Keyword::Keyspace) => {
                 self.bump();
@@ -349,52 +349,54 @@ impl<'a> Parser<'a> {
             }
             Tok::Kw(Keyword::Keyspace) => return self.described_keyspace(false),
             Tok::Kw(Keyword::Table | Keyword::ColumnFamily) => {
-                return self.described_as(Described::Table);
+                return self.described_as(DescribedObject::Table);
             }
-            Tok::Kw(Keyword::Index) => return self.described_as(Described::Index),
+            Tok::Kw(Keyword::Index) => return self.described_as(DescribedObject::Index),
             Tok::Kw(Keyword::Materialized) => {
                 self.bump();
                 if !self.at_kw(Keyword::View) {
                     return self.unexpected();
                 }
-                return self.described_as(Described::View);
+                return self.described_as(DescribedObject::View);
             }
-            Tok::Kw(Keyword::Type) if named(self) => return self.described_as(Described::Type),
+            Tok::Kw(Keyword::Type) if named(self) => {
+                return self.described_as(DescribedObject::Type);
+            }
             Tok::Kw(Keyword::Function) if named(self) => {
-                return self.described_as(Described::Function);
+                return self.described_as(DescribedObject::Function);
             }
             Tok::Kw(Keyword::Aggregate) if named(self) => {
-                return self.described_as(Described::Aggregate);
+                return self.described_as(DescribedObject::Aggregate);
             }
             _ => {}
         }
         let list = match self.token.kind {
             _ if self.ahead.kind == Tok::Dot => None,
-            Tok::Kw(Keyword::Cluster) => Some(Described::Cluster),
-            Tok::Kw(Keyword::Keyspaces) => Some(Described::Keyspaces),
-            Tok::Kw(Keyword::Tables | Keyword::ColumnFamilies) => Some(Described::Tables),
-            Tok::Kw(Keyword::Types) => Some(Described::Types),
-            Tok::Kw(Keyword::Functions) => Some(Described::Functions),
-            Tok::Kw(Keyword::Aggregates) => Some(Described::Aggregates),
+            Tok::Kw(Keyword::Cluster) => Some(DescribedObject::Cluster),
+            Tok::Kw(Keyword::Keyspaces) => Some(DescribedObject::Keyspaces),
+            Tok::Kw(Keyword::Tables | Keyword::ColumnFamilies) => Some(DescribedObject::Tables),
+            Tok::Kw(Keyword::Types) => Some(DescribedObject::Types),
+            Tok::Kw(Keyword::Functions) => Some(DescribedObject::Functions),
+            Tok::Kw(Keyword::Aggregates) => Some(DescribedObject::Aggregates),
             _ => None,
         };
         if let Some(list) = list {
             self.bump();
             return Ok(list);
         }
-        self.qualified("a keyspace, table or index").map(Described::Any)
+        self.qualified("a keyspace, table or index").map(DescribedObject::Any)
     }
 
-    fn described_keyspace(&mut self, only: bool) -> Rule<Described<'a>> {
+    fn described_keyspace(&mut self, only: bool) -> Rule<DescribedObject<'a>> {
         self.bump();
         let name = if Self::is_name(self.token.kind) { Some(self.keyspace_name()?) } else { None };
-        Ok(Described::Keyspace { only, name })
+        Ok(DescribedObject::Keyspace { only, name })
     }
 
     fn described_as(
         &mut self,
-        what: fn(QualifiedName<'a>) -> Described<'a>,
-    ) -> Rule<Described<'a>> {
+        what: fn(QualifiedName<'a>) -> DescribedObject<'a>,
+    ) -> Rule<DescribedObject<'a>> {
         self.bump();
         self.qualified("a name").map(what)
     }

@@ -1,39 +1,43 @@
 //! Expressions: the grammar that terms and selectors share.
 
-use super::Parser;
+use super::CqlParser;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
-    Binary, Call, Expression, ExpressionKind, Operator, Pos, QualifiedName, Type, TypeKind,
+    Binary, Expression, ExpressionKind, FunctionCall, Operator, Pos, QualifiedName, TypeKind,
+    TypeSyntax,
 };
 use crate::syntax::keyword::{Class, Keyword};
-use crate::syntax::lexer::{Tok, Token};
+use crate::syntax::lexer::{CqlToken, Tok};
 
 /// What one sort of expression has of its own.
 pub(super) trait Primary<'a>: Sized {
     /// What is none of the expressions that all sorts have, with its height.
-    fn primary(parser: &mut Parser<'a>) -> Rule<ExpressionKind<'a, Self>>;
+    fn primary(parser: &mut CqlParser<'a>) -> Rule<ExpressionKind<'a, Self>>;
 
     /// What `{` begins, whose token has been taken, where no other sort has it.
-    fn in_braces(_: &mut Parser<'a>) -> Rule<Option<Self>> {
+    fn in_braces(_: &mut CqlParser<'a>) -> Rule<Option<Self>> {
         Ok(None)
     }
 
     /// An expression with what is behind it.
-    fn with_suffixes(_: &mut Parser<'a>, of: Expression<'a, Self>) -> Rule<Expression<'a, Self>> {
+    fn with_suffixes(
+        _: &mut CqlParser<'a>,
+        of: Expression<'a, Self>,
+    ) -> Rule<Expression<'a, Self>> {
         Ok(of)
     }
 
     /// What `-` stands before.
-    fn negated(parser: &mut Parser<'a>) -> Rule<Expression<'a, Self>>;
+    fn negated(parser: &mut CqlParser<'a>) -> Rule<Expression<'a, Self>>;
 
     /// What is cast.
-    fn cast(parser: &mut Parser<'a>) -> Rule<Expression<'a, Self>>;
+    fn cast(parser: &mut CqlParser<'a>) -> Rule<Expression<'a, Self>>;
 
     /// Whether these two tokens begin what a type in parentheses can be about.
-    fn begins(token: Token, ahead: Token, hint: &Type) -> bool;
+    fn begins(token: CqlToken, ahead: CqlToken, hint: &TypeSyntax) -> bool;
 }
 
-impl<'a> Parser<'a> {
+impl<'a> CqlParser<'a> {
     /// A sum. `prepending`: it may be followed by `+ column`, which is left alone.
     pub(super) fn sum<P: Primary<'a>>(&mut self, prepending: bool) -> Rule<Expression<'a, P>> {
         self.enter()?;
@@ -193,7 +197,7 @@ impl<'a> Parser<'a> {
         function: QualifiedName<'a>,
     ) -> Rule<ExpressionKind<'a, P>> {
         let arguments = self.items_until(Tok::RParen)?;
-        Ok(ExpressionKind::Call(Box::new(Call { function, arguments })))
+        Ok(ExpressionKind::Call(Box::new(FunctionCall { function, arguments })))
     }
 
     /// Expressions up to `close`, as the children of a node.
@@ -268,7 +272,10 @@ impl<'a> Parser<'a> {
 
     /// `(type)`, if that is what stands here and something that it can be about follows; else
     /// nothing is taken.
-    fn hint(&mut self, follows: fn(Token, Token, &Type) -> bool) -> Option<Type<'a>> {
+    fn hint(
+        &mut self,
+        follows: fn(CqlToken, CqlToken, &TypeSyntax) -> bool,
+    ) -> Option<TypeSyntax<'a>> {
         let may_be_type = match self.ahead.kind {
             Tok::Kw(Keyword::Set) => true,
             kind => Self::is_name(kind) || matches!(kind, Tok::Str | Tok::DollarStr),

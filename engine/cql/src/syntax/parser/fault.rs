@@ -1,12 +1,12 @@
 //! What is wrong with a statement, put into words.
 
-use super::Parser;
-use super::rule::{Expect, Fault, Rule};
+use super::CqlParser;
+use super::rule::{Expect, Rule, RuleFault};
 use crate::syntax::error::SyntaxError;
 use crate::syntax::keyword::Keyword;
-use crate::syntax::lexer::{Bad, Tok, Token};
+use crate::syntax::lexer::{Bad, CqlToken, Tok};
 
-impl Parser<'_> {
+impl CqlParser<'_> {
     /// No statement begins here.
     #[cold]
     pub(super) fn no_statement<T>(&mut self) -> Rule<T> {
@@ -49,7 +49,7 @@ impl Parser<'_> {
 
     /// The fault with its place.
     #[cold]
-    pub(super) fn report(&self, fault: Fault) -> Box<SyntaxError> {
+    pub(super) fn report(&self, fault: RuleFault) -> Box<SyntaxError> {
         let mut error =
             SyntaxError::at(self.text, fault.token.start as usize, fault.token.end as usize);
         error.met = self.describe_token(fault.token);
@@ -70,7 +70,7 @@ impl Parser<'_> {
     #[cold]
     pub(super) fn unexpected_with<T>(&mut self, hint: Option<String>) -> Rule<T> {
         let names = self.expected.iter().flatten().map(|&e| describe(e)).collect();
-        Err(Box::new(Fault {
+        Err(Box::new(RuleFault {
             token: self.token,
             expected: collapse_operators(names),
             message: None,
@@ -80,8 +80,8 @@ impl Parser<'_> {
 
     /// Something is wrong that is not about which tokens there are.
     #[cold]
-    pub(super) fn fail<T>(&self, token: Token, message: impl Into<String>) -> Rule<T> {
-        Err(Box::new(Fault {
+    pub(super) fn fail<T>(&self, token: CqlToken, message: impl Into<String>) -> Rule<T> {
+        Err(Box::new(RuleFault {
             token,
             expected: Vec::new(),
             message: Some(message.into()),
@@ -89,21 +89,21 @@ impl Parser<'_> {
         }))
     }
 
-    /// As [`fail`](Parser::fail), with what to do.
+    /// As [`fail`](CqlParser::fail), with what to do.
     #[cold]
     pub(super) fn fail_hint<T>(
         &self,
-        token: Token,
+        token: CqlToken,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Rule<T> {
         let (message, hint) = (Some(message.into()), Some(hint.into()));
-        Err(Box::new(Fault { token, expected: Vec::new(), message, hint }))
+        Err(Box::new(RuleFault { token, expected: Vec::new(), message, hint }))
     }
 
     /// What stands where no token is, and what to do about it.
     #[cold]
-    pub(super) fn bad(&self, bad: Bad, token: Token) -> (String, Option<String>) {
+    pub(super) fn bad(&self, bad: Bad, token: CqlToken) -> (String, Option<String>) {
         let c = match bad {
             Bad::Str => return ("a string that has no end".to_owned(), None),
             Bad::DollarStr => return ("a string that has no end, which is $$".to_owned(), None),
@@ -131,7 +131,7 @@ impl Parser<'_> {
     }
 
     #[cold]
-    pub(super) fn describe_token(&self, token: Token) -> String {
+    pub(super) fn describe_token(&self, token: CqlToken) -> String {
         if token.kind == Tok::End {
             return "the end of the statement".to_owned();
         }

@@ -20,15 +20,17 @@ use std::borrow::Cow;
 
 use rule::{Expect, Rule};
 
-use super::ast::{Constant, ConstantKind, Name, Pos, QualifiedName, Statement, Term, TermPrimary};
+use super::ast::{
+    AstName, Constant, ConstantKind, Pos, QualifiedName, Statement, Term, TermPrimary,
+};
 use super::error::SyntaxError;
 use super::keyword::{Class, Keyword};
-use super::lexer::{Lexer, Tok, Token};
+use super::lexer::{CqlToken, Lexer, Tok};
 use super::limits::{MAX_DEPTH, MAX_TERMS};
 
 /// A statement, and how many bind markers it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parsed<'a> {
+pub struct ParsedStatement<'a> {
     /// The syntax tree.
     pub statement: Statement<'a>,
     /// The number of bind markers; they are numbered from 0 in the order in which they stand in the
@@ -37,11 +39,11 @@ pub struct Parsed<'a> {
 }
 
 /// The state of parsing one statement.
-pub(super) struct Parser<'a> {
+pub(super) struct CqlParser<'a> {
     text: &'a str,
     lexer: Lexer<'a>,
-    token: Token,
-    ahead: Token,
+    token: CqlToken,
+    ahead: CqlToken,
     /// How deep the rules are nested.
     depth: u32,
     /// The height of the term, selector or type that was parsed last.
@@ -54,24 +56,24 @@ pub(super) struct Parser<'a> {
 /// Where a parser stands, to come back to.
 struct Checkpoint<'a> {
     lexer: Lexer<'a>,
-    token: Token,
-    ahead: Token,
+    token: CqlToken,
+    ahead: CqlToken,
     expected: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> CqlParser<'a> {
     /// A parser of the statement at byte `at`; `recording` notes what is expected.
-    pub(super) fn new(text: &'a str, at: u32, recording: bool) -> Parser<'a> {
+    pub(super) fn new(text: &'a str, at: u32, recording: bool) -> CqlParser<'a> {
         let mut lexer = Lexer::new(text, at);
         let (token, ahead) = (lexer.next_token(), lexer.next_token());
         let expected = recording.then(Vec::new);
-        Parser { text, lexer, token, ahead, depth: 0, height: 0, markers: 0, terms: 0, expected }
+        CqlParser { text, lexer, token, ahead, depth: 0, height: 0, markers: 0, terms: 0, expected }
     }
 
     /// One statement, any number of `;`, the end.
-    pub(super) fn whole(mut self) -> Result<Parsed<'a>, Box<SyntaxError>> {
+    pub(super) fn whole(mut self) -> Result<ParsedStatement<'a>, Box<SyntaxError>> {
         match self.closed_statement() {
-            Ok(statement) => Ok(Parsed { statement, markers: self.markers as u16 }),
+            Ok(statement) => Ok(ParsedStatement { statement, markers: self.markers as u16 }),
             Err(fault) => Err(self.report(*fault)),
         }
     }
@@ -121,7 +123,7 @@ impl<'a> Parser<'a> {
     // Tokens
 
     #[inline]
-    fn bump(&mut self) -> Token {
+    fn bump(&mut self) -> CqlToken {
         let token = self.token;
         self.token = self.ahead;
         self.ahead = self.lexer.next_token();
@@ -167,12 +169,12 @@ impl<'a> Parser<'a> {
     }
 
     #[inline]
-    fn expect(&mut self, kind: Tok) -> Rule<Token> {
+    fn expect(&mut self, kind: Tok) -> Rule<CqlToken> {
         if self.at(kind) { Ok(self.bump()) } else { self.unexpected() }
     }
 
     #[inline]
-    fn expect_kw(&mut self, keyword: Keyword) -> Rule<Token> {
+    fn expect_kw(&mut self, keyword: Keyword) -> Rule<CqlToken> {
         self.expect(Tok::Kw(keyword))
     }
 
@@ -217,7 +219,7 @@ impl<'a> Parser<'a> {
         self.text_of(self.token)
     }
 
-    fn text_of(&self, token: Token) -> &'a str {
+    fn text_of(&self, token: CqlToken) -> &'a str {
         &self.text[token.start as usize..token.end as usize]
     }
 
@@ -268,7 +270,7 @@ impl<'a> Parser<'a> {
         Ok(out)
     }
 
-    /// As [`list`](Parser::list), up to and with `close`; none is a list as well.
+    /// As [`list`](CqlParser::list), up to and with `close`; none is a list as well.
     fn list_until<T>(
         &mut self,
         close: Tok,
@@ -304,18 +306,18 @@ impl<'a> Parser<'a> {
     }
 
     #[inline]
-    fn take_name(&mut self) -> Name<'a> {
+    fn take_name(&mut self) -> AstName<'a> {
         let token = self.bump();
         let raw = self.text_of(token);
         let text = match token.kind {
             Tok::Quoted => unquote(&raw[1..raw.len() - 1], "\"\"", "\""),
             _ => lower(raw),
         };
-        Name { text, at: Pos(token.start) }
+        AstName { text, at: Pos(token.start) }
     }
 
     /// A name that something is given, or that is no column's.
-    fn name(&mut self, what: &'static str) -> Rule<Name<'a>> {
+    fn name(&mut self, what: &'static str) -> Rule<AstName<'a>> {
         if !Self::is_name(self.token.kind) {
             return self.no_name(what);
         }
@@ -327,7 +329,7 @@ impl<'a> Parser<'a> {
 
     /// The name of a column that is referred to.
     #[inline]
-    fn column(&mut self) -> Rule<Name<'a>> {
+    fn column(&mut self) -> Rule<AstName<'a>> {
         if Self::is_name(self.token.kind) { Ok(self.take_name()) } else { self.no_name("a column") }
     }
 
@@ -359,7 +361,7 @@ impl<'a> Parser<'a> {
         Ok(QualifiedName { keyspace: Some(first), name: self.name(what)? })
     }
 
-    fn keyspace_name(&mut self) -> Rule<Name<'a>> {
+    fn keyspace_name(&mut self) -> Rule<AstName<'a>> {
         if self.token.kind == Tok::Question {
             return self.fail(self.token, "Bind variables cannot be used for keyspace names");
         }

@@ -1,11 +1,11 @@
 //! Properties after `WITH`: which there are, and what shape their values have. What the values mean
 //! is for the analysis.
 
-use super::Parser;
+use super::CqlParser;
 use super::rule::{Expect, Rule};
-use crate::syntax::ast::{Constant, Property, PropertyValue};
+use crate::syntax::ast::{Constant, PropertyValue, TableProperty};
 use crate::syntax::keyword::{Class, Keyword};
-use crate::syntax::lexer::{Tok, Token};
+use crate::syntax::lexer::{CqlToken, Tok};
 
 /// What has properties.
 #[derive(Clone, Copy)]
@@ -48,9 +48,9 @@ impl Of {
     }
 }
 
-impl<'a> Parser<'a> {
+impl<'a> CqlParser<'a> {
     /// `property AND …`
-    pub(super) fn properties(&mut self, of: Of) -> Rule<Vec<Property<'a>>> {
+    pub(super) fn properties(&mut self, of: Of) -> Rule<Vec<TableProperty<'a>>> {
         let mut out = Vec::new();
         loop {
             self.property(of, &mut out)?;
@@ -61,7 +61,7 @@ impl<'a> Parser<'a> {
     }
 
     /// One property, added to those there are.
-    pub(super) fn property(&mut self, of: Of, to: &mut Vec<Property<'a>>) -> Rule<()> {
+    pub(super) fn property(&mut self, of: Of, to: &mut Vec<TableProperty<'a>>) -> Rule<()> {
         let token = self.token;
         let name = self.name("a property")?;
         self.expect(Tok::Eq)?;
@@ -86,12 +86,12 @@ impl<'a> Parser<'a> {
         if !maps.contains(&&*name.text) && !others.contains(&&*name.text) {
             return self.unknown_property(token, &name.text, &[maps, others].concat());
         }
-        to.push(Property { name, value });
+        to.push(TableProperty { name, value });
         Ok(())
     }
 
     #[cold]
-    fn unknown_property<T>(&self, token: Token, name: &str, known: &[&str]) -> Rule<T> {
+    fn unknown_property<T>(&self, token: CqlToken, name: &str, known: &[&str]) -> Rule<T> {
         self.fail_hint(
             token,
             format!("Unknown property '{name}'"),

@@ -1,14 +1,14 @@
 //! `SELECT`: its clauses; relations of `WHERE`, which changes have as well.
 
-use super::Parser;
+use super::CqlParser;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
-    Comparison, Name, Ordering, Pos, Relation, Select, Selected, Term, TermKind, Values,
+    AstName, Comparison, Ordering, Pos, Relation, Select, Selected, Term, TermKind, Values,
 };
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;
 
-impl<'a> Parser<'a> {
+impl<'a> CqlParser<'a> {
     pub(super) fn select(&mut self) -> Rule<Select<'a>> {
         self.expect_kw(Keyword::Select)?;
         let json = self.modifier(Keyword::Json);
@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn column_relation(&mut self, column: Name<'a>) -> Rule<Relation<'a>> {
+    fn column_relation(&mut self, column: AstName<'a>) -> Rule<Relation<'a>> {
         if let Some(comparison) = self.comparison_if_any() {
             return Ok(Relation::Compare { column, comparison, value: self.term()? });
         }

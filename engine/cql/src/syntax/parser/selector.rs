@@ -1,16 +1,17 @@
 //! Selectors: what only they have.
 
-use super::Parser;
+use super::CqlParser;
 use super::expression::Primary;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
-    About, Expression, ExpressionKind, Pos, Selector, SelectorPrimary, Term, TermPrimary, Type,
+    About, Expression, ExpressionKind, Pos, Selector, SelectorPrimary, Term, TermPrimary,
+    TypeSyntax,
 };
 use crate::syntax::keyword::Keyword;
-use crate::syntax::lexer::{Tok, Token};
+use crate::syntax::lexer::{CqlToken, Tok};
 
 impl<'a> Primary<'a> for SelectorPrimary<'a> {
-    fn primary(parser: &mut Parser<'a>) -> Rule<ExpressionKind<'a, Self>> {
+    fn primary(parser: &mut CqlParser<'a>) -> Rule<ExpressionKind<'a, Self>> {
         let called = parser.ahead.kind == Tok::LParen;
         match parser.token.kind {
             Tok::Kw(Keyword::WriteTime) if called => parser.about(About::WriteTime),
@@ -22,7 +23,7 @@ impl<'a> Primary<'a> for SelectorPrimary<'a> {
 
     /// Fields, elements and slices.
     fn with_suffixes(
-        parser: &mut Parser<'a>,
+        parser: &mut CqlParser<'a>,
         mut of: Expression<'a, Self>,
     ) -> Rule<Expression<'a, Self>> {
         loop {
@@ -40,18 +41,18 @@ impl<'a> Primary<'a> for SelectorPrimary<'a> {
         }
     }
 
-    fn negated(parser: &mut Parser<'a>) -> Rule<Expression<'a, Self>> {
+    fn negated(parser: &mut CqlParser<'a>) -> Rule<Expression<'a, Self>> {
         parser.enter()?;
         let of = parser.factor()?;
         parser.leave();
         Ok(of)
     }
 
-    fn cast(parser: &mut Parser<'a>) -> Rule<Expression<'a, Self>> {
+    fn cast(parser: &mut CqlParser<'a>) -> Rule<Expression<'a, Self>> {
         parser.selector()
     }
 
-    fn begins(token: Token, ahead: Token, _: &Type) -> bool {
+    fn begins(token: CqlToken, ahead: CqlToken, _: &TypeSyntax) -> bool {
         match token.kind {
             // `(v) AS x`, `GROUP BY (v) PER PARTITION LIMIT 1`
             Tok::Kw(Keyword::As) => false,
@@ -75,12 +76,12 @@ impl<'a> Primary<'a> for SelectorPrimary<'a> {
             | Tok::LParen => true,
             // In a map `{(k): v}` this is no marker.
             Tok::Colon => false,
-            kind => Parser::is_name(kind),
+            kind => CqlParser::is_name(kind),
         }
     }
 }
 
-impl<'a> Parser<'a> {
+impl<'a> CqlParser<'a> {
     pub(super) fn selector(&mut self) -> Rule<Selector<'a>> {
         self.sum(false)
     }

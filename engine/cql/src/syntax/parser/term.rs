@@ -1,17 +1,17 @@
 //! Terms: what only they have.
 
-use super::Parser;
+use super::CqlParser;
 use super::expression::Primary;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
-    Expression, ExpressionKind, Marker, Pos, Term, TermPrimary, Type, TypeKind,
+    Expression, ExpressionKind, Marker, Pos, Term, TermPrimary, TypeKind, TypeSyntax,
 };
 use crate::syntax::keyword::Keyword;
-use crate::syntax::lexer::{Tok, Token};
+use crate::syntax::lexer::{CqlToken, Tok};
 use crate::syntax::limits::MAX_MARKERS;
 
 impl<'a> Primary<'a> for TermPrimary<'a> {
-    fn primary(parser: &mut Parser<'a>) -> Rule<ExpressionKind<'a, Self>> {
+    fn primary(parser: &mut CqlParser<'a>) -> Rule<ExpressionKind<'a, Self>> {
         if let Some(constant) = parser.constant() {
             parser.leaf()?;
             return Ok(TermPrimary::Constant(constant).into());
@@ -34,8 +34,8 @@ impl<'a> Primary<'a> for TermPrimary<'a> {
     }
 
     /// A value of a user-defined type.
-    fn in_braces(parser: &mut Parser<'a>) -> Rule<Option<Self>> {
-        if !(Parser::is_name(parser.token.kind) && parser.ahead.kind == Tok::Colon) {
+    fn in_braces(parser: &mut CqlParser<'a>) -> Rule<Option<Self>> {
+        if !(CqlParser::is_name(parser.token.kind) && parser.ahead.kind == Tok::Colon) {
             return Ok(None);
         }
         let fields = parser.list(|p| {
@@ -48,18 +48,18 @@ impl<'a> Primary<'a> for TermPrimary<'a> {
         Ok(Some(TermPrimary::User(fields)))
     }
 
-    fn negated(parser: &mut Parser<'a>) -> Rule<Expression<'a, Self>> {
+    fn negated(parser: &mut CqlParser<'a>) -> Rule<Expression<'a, Self>> {
         parser.operand()
     }
 
-    fn cast(parser: &mut Parser<'a>) -> Rule<Expression<'a, Self>> {
+    fn cast(parser: &mut CqlParser<'a>) -> Rule<Expression<'a, Self>> {
         parser.enter()?;
         let of = parser.operand()?;
         parser.leave();
         Ok(of)
     }
 
-    fn begins(token: Token, ahead: Token, hint: &Type) -> bool {
+    fn begins(token: CqlToken, ahead: CqlToken, hint: &TypeSyntax) -> bool {
         match token.kind {
             Tok::Kw(
                 Keyword::Null | Keyword::True | Keyword::False | Keyword::Nan | Keyword::Infinity,
@@ -80,12 +80,12 @@ impl<'a> Primary<'a> for TermPrimary<'a> {
             | Tok::LParen => true,
             // In the map `{('a'): 1}` this is no marker.
             Tok::Colon => !matches!(hint.kind, TypeKind::Custom(_)),
-            kind => Parser::is_name(kind) && matches!(ahead.kind, Tok::LParen | Tok::Dot),
+            kind => CqlParser::is_name(kind) && matches!(ahead.kind, Tok::LParen | Tok::Dot),
         }
     }
 }
 
-impl<'a> Parser<'a> {
+impl<'a> CqlParser<'a> {
     #[inline]
     pub(super) fn term(&mut self) -> Rule<Term<'a>> {
         self.sum(false)

@@ -1,21 +1,21 @@
 //! Types.
 
-use super::Parser;
+use super::CqlParser;
 use super::rule::{Expect, Rule};
-use crate::syntax::ast::{Name, Native, Pos, QualifiedName, Type, TypeKind};
+use crate::syntax::ast::{AstName, Native, Pos, QualifiedName, TypeKind, TypeSyntax};
 use crate::syntax::keyword::{Class, Keyword};
 use crate::syntax::lexer::Tok;
 
 /// Names that user-defined types must not have: they are kept for types to come.
 const RESERVED_TYPES: [&str; 6] = ["byte", "complex", "enum", "interval", "macaddr", "bitstring"];
 
-impl<'a> Parser<'a> {
-    pub(super) fn type_(&mut self) -> Rule<Type<'a>> {
+impl<'a> CqlParser<'a> {
+    pub(super) fn type_(&mut self) -> Rule<TypeSyntax<'a>> {
         let at = Pos(self.token.start);
         self.enter()?;
         let kind = self.type_kind()?;
         self.leave();
-        Ok(Type { at, kind })
+        Ok(TypeSyntax { at, kind })
     }
 
     fn type_kind(&mut self) -> Rule<TypeKind<'a>> {
@@ -69,7 +69,7 @@ impl<'a> Parser<'a> {
         self.bump();
     }
 
-    fn element(&mut self) -> Rule<Box<Type<'a>>> {
+    fn element(&mut self) -> Rule<Box<TypeSyntax<'a>>> {
         self.open();
         let element = self.type_()?;
         self.grow(self.height)?;
@@ -114,7 +114,7 @@ impl<'a> Parser<'a> {
         Ok(QualifiedName { keyspace: None, name: self.user_type_name()? })
     }
 
-    fn user_type_name(&mut self) -> Rule<Name<'a>> {
+    fn user_type_name(&mut self) -> Rule<AstName<'a>> {
         match self.token.kind {
             Tok::Kw(k) if !matches!(k.class(), Class::Free) && k != Keyword::Key => {
                 return self.no_name("a type");
@@ -153,7 +153,7 @@ fn native(keyword: Keyword) -> Native {
         Keyword::TinyInt => Native::TinyInt,
         Keyword::Uuid => Native::Uuid,
         Keyword::VarChar => Native::VarChar,
-        // The only other keyword of class `Type`.
+        // The only other keyword of class `TypeSyntax`.
         _ => Native::VarInt,
     }
 }

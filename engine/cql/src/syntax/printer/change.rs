@@ -4,16 +4,17 @@ use std::fmt::{Display, Formatter, Result};
 
 use super::{Joined, list, opt};
 use crate::syntax::ast::{
-    Assign, Assignment, Batch, BatchKind, Change, Condition, Delete, Guard, Insert, Inserted, Part,
-    Relation, Target, Term, TermKind, TermPrimary, Test, Update, Using, Values,
+    Assign, Assignment, BatchKind, BatchStatement, ChangeClause, ChangeGuard, ChangeTarget,
+    ChangeTest, Condition, ConditionPart, Delete, Insert, Inserted, Relation, Term, TermKind,
+    TermPrimary, Update, Using, Values,
 };
 
-impl Display for Change<'_> {
+impl Display for ChangeClause<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Change::Insert(s) => s.fmt(f),
-            Change::Update(s) => s.fmt(f),
-            Change::Delete(s) => s.fmt(f),
+            ChangeClause::Insert(s) => s.fmt(f),
+            ChangeClause::Update(s) => s.fmt(f),
+            ChangeClause::Delete(s) => s.fmt(f),
         }
     }
 }
@@ -99,22 +100,22 @@ impl Display for Delete<'_> {
     }
 }
 
-impl Display for Target<'_> {
+impl Display for ChangeTarget<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match &self.part {
-            Part::Whole => self.column.fmt(f),
-            Part::Element(key) => write!(f, "{}[{key}]", self.column),
-            Part::Field(field) => write!(f, "{}.{field}", self.column),
+            ConditionPart::Whole => self.column.fmt(f),
+            ConditionPart::Element(key) => write!(f, "{}[{key}]", self.column),
+            ConditionPart::Field(field) => write!(f, "{}.{field}", self.column),
         }
     }
 }
 
-impl Display for Guard<'_> {
+impl Display for ChangeGuard<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Guard::None => Ok(()),
-            Guard::Exists => f.write_str(" IF EXISTS"),
-            Guard::Conditions(conditions) => write!(f, " IF {}", Joined(conditions, " AND ")),
+            ChangeGuard::None => Ok(()),
+            ChangeGuard::Exists => f.write_str(" IF EXISTS"),
+            ChangeGuard::Conditions(conditions) => write!(f, " IF {}", Joined(conditions, " AND ")),
         }
     }
 }
@@ -123,10 +124,12 @@ impl Display for Condition<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let target = &self.target;
         match &self.test {
-            Test::Compare(comparison, value) => write!(f, "{target} {} {value}", comparison.sign()),
-            Test::In(values) => write!(f, "{target} IN {values}"),
-            Test::Contains(value) => write!(f, "{target} CONTAINS {value}"),
-            Test::ContainsKey(key) => write!(f, "{target} CONTAINS KEY {key}"),
+            ChangeTest::Compare(comparison, value) => {
+                write!(f, "{target} {} {value}", comparison.sign())
+            }
+            ChangeTest::In(values) => write!(f, "{target} IN {values}"),
+            ChangeTest::Contains(value) => write!(f, "{target} CONTAINS {value}"),
+            ChangeTest::ContainsKey(key) => write!(f, "{target} CONTAINS KEY {key}"),
         }
     }
 }
@@ -140,7 +143,7 @@ impl Display for Values<'_> {
     }
 }
 
-impl Display for Batch<'_> {
+impl Display for BatchStatement<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let kind = match self.kind {
             BatchKind::Logged => "",

@@ -2,11 +2,12 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{Joined, Pairs, list, opt, qualified, quoted, string};
+use super::{Joined, PrintedPairs, list, opt, qualified, quoted, string};
 use crate::syntax::ast::{
-    AlterTable, AlterType, ColumnDefinition, CreateIndex, CreateKeyspace, CreateTable, CreateType,
-    Describe, Described, IndexPart, IndexTarget, Name, Native, Ordering, PrimaryKey, Property,
-    PropertyValue, QualifiedName, TableChange, Type, TypeChange, TypeKind,
+    AlterTable, AlterType, AstName, ColumnDefinition, CreateIndex, CreateKeyspace, CreateTable,
+    CreateType, Describe, DescribedObject, IndexPartText, IndexTargetText, Native, Ordering,
+    PrimaryKey, PropertyValue, QualifiedName, TableChange, TableProperty, TypeChange, TypeKind,
+    TypeSyntax,
 };
 use crate::syntax::keyword::{Class, Keyword};
 
@@ -22,13 +23,13 @@ impl Display for CreateKeyspace<'_> {
     }
 }
 
-impl Display for Property<'_> {
+impl Display for TableProperty<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{} = ", self.name)?;
         match &self.value {
             PropertyValue::Constant(constant) => constant.fmt(f),
             PropertyValue::Word(word) => f.write_str(word),
-            PropertyValue::Map(pairs) => write!(f, "{{{}}}", Pairs(pairs)),
+            PropertyValue::Map(pairs) => write!(f, "{{{}}}", PrintedPairs(pairs)),
         }
     }
 }
@@ -91,7 +92,7 @@ fn one_or_several<T: Display>(f: &mut Formatter<'_>, items: &[T]) -> Result {
     if let [one] = items { one.fmt(f) } else { write!(f, "({})", list(items)) }
 }
 
-fn renamings(f: &mut Formatter<'_>, if_exists: bool, pairs: &[(Name, Name)]) -> Result {
+fn renamings(f: &mut Formatter<'_>, if_exists: bool, pairs: &[(AstName, AstName)]) -> Result {
     write!(f, "RENAME {}", opt(if_exists, "IF EXISTS "))?;
     for (i, (from, to)) in pairs.iter().enumerate() {
         write!(f, "{}{from} TO {to}", opt(i > 0, " AND "))?;
@@ -148,14 +149,14 @@ impl Display for CreateIndex<'_> {
     }
 }
 
-impl Display for IndexTarget<'_> {
+impl Display for IndexTargetText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self.part {
-            IndexPart::Simple => self.column.fmt(f),
-            IndexPart::Keys => write!(f, "KEYS({})", self.column),
-            IndexPart::Values => write!(f, "VALUES({})", self.column),
-            IndexPart::Entries => write!(f, "ENTRIES({})", self.column),
-            IndexPart::Full => write!(f, "FULL({})", self.column),
+            IndexPartText::Simple => self.column.fmt(f),
+            IndexPartText::Keys => write!(f, "KEYS({})", self.column),
+            IndexPartText::Values => write!(f, "VALUES({})", self.column),
+            IndexPartText::Entries => write!(f, "ENTRIES({})", self.column),
+            IndexPartText::Full => write!(f, "FULL({})", self.column),
         }
     }
 }
@@ -191,24 +192,24 @@ impl Display for Describe<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str("DESCRIBE ")?;
         match &self.what {
-            Described::Cluster => f.write_str("CLUSTER"),
-            Described::Schema { full } => write!(f, "{}SCHEMA", opt(*full, "FULL ")),
-            Described::Keyspaces => f.write_str("KEYSPACES"),
-            Described::Keyspace { only, name } => {
+            DescribedObject::Cluster => f.write_str("CLUSTER"),
+            DescribedObject::Schema { full } => write!(f, "{}SCHEMA", opt(*full, "FULL ")),
+            DescribedObject::Keyspaces => f.write_str("KEYSPACES"),
+            DescribedObject::Keyspace { only, name } => {
                 write!(f, "{}KEYSPACE", opt(*only, "ONLY "))?;
                 name.iter().try_for_each(|name| write!(f, " {name}"))
             }
-            Described::Tables => f.write_str("TABLES"),
-            Described::Table(name) => write!(f, "TABLE {name}"),
-            Described::Index(name) => write!(f, "INDEX {name}"),
-            Described::View(name) => write!(f, "MATERIALIZED VIEW {name}"),
-            Described::Types => f.write_str("TYPES"),
-            Described::Type(name) => write!(f, "TYPE {name}"),
-            Described::Functions => f.write_str("FUNCTIONS"),
-            Described::Function(name) => write!(f, "FUNCTION {name}"),
-            Described::Aggregates => f.write_str("AGGREGATES"),
-            Described::Aggregate(name) => write!(f, "AGGREGATE {name}"),
-            Described::Any(name) => match &name.keyspace {
+            DescribedObject::Tables => f.write_str("TABLES"),
+            DescribedObject::Table(name) => write!(f, "TABLE {name}"),
+            DescribedObject::Index(name) => write!(f, "INDEX {name}"),
+            DescribedObject::View(name) => write!(f, "MATERIALIZED VIEW {name}"),
+            DescribedObject::Types => f.write_str("TYPES"),
+            DescribedObject::Type(name) => write!(f, "TYPE {name}"),
+            DescribedObject::Functions => f.write_str("FUNCTIONS"),
+            DescribedObject::Function(name) => write!(f, "FUNCTION {name}"),
+            DescribedObject::Aggregates => f.write_str("AGGREGATES"),
+            DescribedObject::Aggregate(name) => write!(f, "AGGREGATE {name}"),
+            DescribedObject::Any(name) => match &name.keyspace {
                 Some(keyspace) => write!(f, "{}.{}", quoted(&keyspace.text), name.name),
                 None => qualified(f, name, |_| true),
             },
@@ -231,7 +232,7 @@ pub(super) fn user_type(f: &mut Formatter<'_>, name: &QualifiedName<'_>) -> Resu
     qualified(f, name, |k| k.class() != Class::Free && k != Keyword::Key)
 }
 
-impl Display for Type<'_> {
+impl Display for TypeSyntax<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match &self.kind {
             TypeKind::Native(native) => native.fmt(f),

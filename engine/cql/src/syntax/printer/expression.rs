@@ -2,11 +2,11 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{Pairs, list, qualified};
-use crate::syntax::ast::{Binary, Call, Expression, ExpressionKind};
+use super::{PrintedPairs, list, qualified};
+use crate::syntax::ast::{Binary, Expression, ExpressionKind, FunctionCall};
 use crate::syntax::keyword::{Class, Keyword};
 
-impl<T: Display> Display for Call<'_, T> {
+impl<T: Display> Display for FunctionCall<'_, T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match (&self.function.keyspace, &*self.function.name.text) {
             // Reserved, but a function's name.
@@ -29,7 +29,7 @@ impl<P: Display> Display for Expression<'_, P> {
             ExpressionKind::Primary(primary) => primary.fmt(f),
             ExpressionKind::List(items) => write!(f, "[{}]", list(items)),
             ExpressionKind::Set(items) => write!(f, "{{{}}}", list(items)),
-            ExpressionKind::Map(pairs) => write!(f, "{{{}}}", Pairs(pairs)),
+            ExpressionKind::Map(pairs) => write!(f, "{{{}}}", PrintedPairs(pairs)),
             ExpressionKind::Tuple(items) => write!(f, "({})", list(items)),
             ExpressionKind::Call(call) => call.fmt(f),
             ExpressionKind::Hint(hint) => write!(f, "({}) {}", hint.0, hint.1),

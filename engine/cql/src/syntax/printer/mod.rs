@@ -10,7 +10,7 @@ mod term;
 use std::borrow::Cow;
 use std::fmt::{Display, Formatter, Result};
 
-use super::ast::{Name, QualifiedName, Statement};
+use super::ast::{AstName, QualifiedName, Statement};
 use super::keyword::{Class, Keyword};
 
 /// The name as it has to be written in CQL: as it is, or in double quotes.
@@ -56,9 +56,9 @@ impl<T: Display> Display for Joined<'_, T> {
 }
 
 /// `a: b, c: d`
-struct Pairs<'t, K, V>(&'t [(K, V)]);
+struct PrintedPairs<'t, K, V>(&'t [(K, V)]);
 
-impl<K: Display, V: Display> Display for Pairs<'_, K, V> {
+impl<K: Display, V: Display> Display for PrintedPairs<'_, K, V> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         for (i, (key, value)) in self.0.iter().enumerate() {
             write!(f, "{}{key}: {value}", if i > 0 { ", " } else { "" })?;
@@ -76,7 +76,7 @@ fn opt(when: bool, word: &'static str) -> &'static str {
     if when { word } else { "" }
 }
 
-impl Display for Name<'_> {
+impl Display for AstName<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str(&quote_if_needed(&self.text))
     }

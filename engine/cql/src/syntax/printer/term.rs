@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{Pairs, quote_if_needed, string};
+use super::{PrintedPairs, quote_if_needed, string};
 use crate::syntax::ast::{Constant, ConstantKind, Marker, TermPrimary};
 
 impl Display for Constant<'_> {
@@ -30,7 +30,7 @@ impl Display for TermPrimary<'_> {
             TermPrimary::Null => f.write_str("NULL"),
             TermPrimary::Constant(constant) => constant.fmt(f),
             TermPrimary::Marker(marker) => marker.fmt(f),
-            TermPrimary::User(fields) => write!(f, "{{{}}}", Pairs(fields)),
+            TermPrimary::User(fields) => write!(f, "{{{}}}", PrintedPairs(fields)),
         }
     }
 }

@@ -11,9 +11,9 @@
 
 use crate::compaction::describe::policy;
 use crate::compaction::expired::{drop_job, oldest_first};
-use crate::compaction::shape::{Job, Reason};
+use crate::compaction::shape::{CompactionJob, Reason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::View;
+use crate::compaction::view::ShapeView;
 
 policy! {
     /// Nothing is merged; the oldest tables are dropped when the tree is larger than this or older
@@ -29,11 +29,11 @@ policy! {
 }
 
 impl Strategy for Fifo {
-    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
         wishes(view, self.max_bytes, self.max_age_secs)
     }
 
-    fn crowd(&self, _: &View<'_>) -> Option<usize> {
+    fn crowd(&self, _: &ShapeView<'_>) -> Option<usize> {
         None
     }
 
@@ -56,7 +56,7 @@ impl Strategy for Fifo {
     }
 }
 
-fn wishes(view: &View<'_>, max_bytes: u64, max_age_secs: u64) -> Vec<Job> {
+fn wishes(view: &ShapeView<'_>, max_bytes: u64, max_age_secs: u64) -> Vec<CompactionJob> {
     let total = view.size_of(0..view.len());
     let horizon = view.shape.now_micros.saturating_sub(max_age_secs.saturating_mul(1_000_000));
     let mut jobs = Vec::new();

@@ -15,9 +15,9 @@
 //!   0 may hold anyway.
 
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{Action, Job, MAX_LEVEL, Place, Reason};
+use crate::compaction::shape::{Action, CompactionJob, MAX_LEVEL, Reason, ShapePlace};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, View, space_job};
+use crate::compaction::view::{MAX_FAN, ShapeView, space_job};
 
 policy! {
     /// Tiered on all levels but the last, which is one run.
@@ -28,13 +28,13 @@ policy! {
 }
 
 impl Strategy for LazyLeveled {
-    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
         wishes(view, self.ratio as usize)
     }
 
     /// One less than `ratio` runs on each level but the last, one on that, and room for as many as
     /// start a merge. With one more than the first two, some level is full.
-    fn crowd(&self, view: &View<'_>) -> Option<usize> {
+    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
         let ratio = self.ratio as usize;
         Some(ratio.saturating_sub(1) * usize::from(last_level(view)) + 1 + ratio)
     }
@@ -44,7 +44,7 @@ impl Strategy for LazyLeveled {
     }
 }
 
-fn wishes(view: &View<'_>, ratio: usize) -> Vec<Job> {
+fn wishes(view: &ShapeView<'_>, ratio: usize) -> Vec<CompactionJob> {
     let mut jobs = Vec::new();
     let levels = view.levels();
     let last = last_level(view);
@@ -88,25 +88,26 @@ fn wishes(view: &View<'_>, ratio: usize) -> Vec<Job> {
 }
 
 /// Bytes that the runs newer than the last one may have together.
-fn allowed(view: &View<'_>, ratio: usize) -> f64 {
+fn allowed(view: &ShapeView<'_>, ratio: usize) -> f64 {
     let flushed = view.shape.memtable_size.saturating_mul(ratio as u64) as f64;
     (2.0 / ratio as f64 * view.oldest_weight()).max(flushed)
 }
 
-fn last_level(view: &View<'_>) -> u8 {
+fn last_level(view: &ShapeView<'_>) -> u8 {
     view.shape.runs.last().map_or(1, |r| r.level.max(1))
 }
 
-fn capacity(view: &View<'_>, level: u8, ratio: usize) -> u64 {
+fn capacity(view: &ShapeView<'_>, level: u8, ratio: usize) -> u64 {
     view.shape
         .memtable_size
         .max(1)
         .saturating_mul((ratio as u64).saturating_pow(u32::from(level) + 1))
 }
 
-fn grow(view: &View<'_>, r: usize, score: f64) -> Job {
-    let Place { level, number } = view.run(r).place();
-    let mut job = view.whole(r..=r, Place { level: level + 1, number }, Reason::LevelSize, score);
+fn grow(view: &ShapeView<'_>, r: usize, score: f64) -> CompactionJob {
+    let ShapePlace { level, number } = view.run(r).place();
+    let mut job =
+        view.whole(r..=r, ShapePlace { level: level + 1, number }, Reason::LevelSize, score);
     job.action = Action::Move;
     job
 }

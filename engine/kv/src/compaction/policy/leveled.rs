@@ -16,9 +16,11 @@
 use std::ops::Range;
 
 use crate::compaction::describe::{Parameter, Value, policy};
-use crate::compaction::shape::{self, Action, Job, MAX_LEVEL, Place, Reason, RunShape};
+use crate::compaction::shape::{
+    self, Action, CompactionJob, MAX_LEVEL, Reason, RunShape, ShapePlace,
+};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, View};
+use crate::compaction::view::{MAX_FAN, ShapeView};
 
 policy! {
     /// One run per level, each `ratio` times the one above; one table at a time moves down.
@@ -82,12 +84,12 @@ impl Parameter for Movement {
 }
 
 impl Strategy for Leveled {
-    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
         wishes(view, self.level0_runs as usize, self.ratio, self.base, self.movement)
     }
 
     /// Twice the trigger of level 0, and one run for each further level.
-    fn crowd(&self, view: &View<'_>) -> Option<usize> {
+    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
         let further = view.levels().iter().filter(|(level, _)| *level > 0).count();
         Some((self.level0_runs as usize).max(4) * 2 + further)
     }
@@ -99,19 +101,19 @@ impl Strategy for Leveled {
         )
     }
 
-    fn foreseen(&self, view: &View<'_>) -> Option<u64> {
+    fn foreseen(&self, view: &ShapeView<'_>) -> Option<u64> {
         Some(debt(view, self.level0_runs as usize, self.ratio, self.base))
     }
 }
 
 fn wishes(
-    view: &View<'_>,
+    view: &ShapeView<'_>,
     level0_runs: usize,
     ratio: u32,
     base: u64,
     movement: Movement,
-) -> Vec<Job> {
-    let mut jobs: Vec<Job> = Vec::new();
+) -> Vec<CompactionJob> {
+    let mut jobs: Vec<CompactionJob> = Vec::new();
     for (level, runs) in view.levels() {
         let before = jobs.len();
         if level == 0 {
@@ -152,7 +154,7 @@ fn target(level: u8, ratio: u32, base: u64) -> u64 {
 
 /// The size of a run without what is leaving it; tables of deletes that have something to delete
 /// count twice.
-fn weight(view: &View<'_>, r: usize) -> u64 {
+fn weight(view: &ShapeView<'_>, r: usize) -> u64 {
     let beneath = &view.shape.runs[r + 1..];
     let idle = view.run(r).tables.iter().zip(&view.busy[r]).filter(|(_, busy)| !**busy);
     idle.map(|(t, _)| {
@@ -164,15 +166,15 @@ fn weight(view: &View<'_>, r: usize) -> u64 {
 }
 
 /// All of level 0 (the oldest runs of it, if they are many) into level 1.
-fn level0(view: &View<'_>, runs: Range<usize>, trigger: usize) -> Option<Job> {
+fn level0(view: &ShapeView<'_>, runs: Range<usize>, trigger: usize) -> Option<CompactionJob> {
     if runs.len() < trigger || view.any_busy(runs.clone()) {
         return None;
     }
     let score = runs.len() as f64 / trigger as f64 * (1.0 + view.density(runs.clone()));
     let runs = runs.end - runs.len().min(MAX_FAN)..runs.end;
     let beneath = view.shape.runs.get(runs.end).filter(|r| r.level == 1);
-    let output =
-        beneath.map_or(Place { level: 1, number: view.run(runs.end - 1).number }, |r| r.place());
+    let output = beneath
+        .map_or(ShapePlace { level: 1, number: view.run(runs.end - 1).number }, |r| r.place());
     let mut job = view.whole(runs.start..=runs.end - 1, output, Reason::LevelRuns, score);
     let taken = || view.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter());
     let (lo, hi) = shape::hull(taken())?;
@@ -192,14 +194,14 @@ fn level0(view: &View<'_>, runs: Range<usize>, trigger: usize) -> Option<Job> {
 /// The best table of run `r` that can go, into the next older run if that is on this level or the
 /// next, else into a new run.
 fn one_down(
-    view: &View<'_>,
+    view: &ShapeView<'_>,
     r: usize,
     reason: Reason,
     score: f64,
     movement: Movement,
-) -> Option<Job> {
+) -> Option<CompactionJob> {
     let run = view.run(r);
-    let new = Place { level: run.level + 1, number: run.number };
+    let new = ShapePlace { level: run.level + 1, number: run.number };
     let next = view.shape.runs.get(r + 1).filter(|next| next.level <= new.level);
     let overlaps = next.map_or_else(|| vec![0..0; run.tables.len()], |next| overlaps(run, next));
     let first = first_by(view, r, next, movement);
@@ -226,7 +228,7 @@ fn one_down(
 /// The rank of each table of run `r` by the movement; the smallest goes first. `next` is the run
 /// that it goes into.
 fn first_by<'a>(
-    view: &'a View<'_>,
+    view: &'a ShapeView<'_>,
     r: usize,
     next: Option<&RunShape>,
     movement: Movement,
@@ -289,7 +291,7 @@ fn overlaps(run: &RunShape, next: &RunShape) -> Vec<Range<usize>> {
 
 /// Bytes to rewrite, level by level: what is too much goes down, together with its share of the
 /// next level, and makes that one too large in turn.
-fn debt(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
+fn debt(view: &ShapeView<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
     let levels = view.levels();
     let (mut total, mut carried) = (0u64, 0u64);
     for level in 0..MAX_LEVEL {
@@ -297,8 +299,9 @@ fn debt(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
         if level == 0 {
             let job = here.and_then(|runs| level0(view, runs, level0_runs));
             total = job.as_ref().map_or(0, |job| job.rewritten(view.shape));
-            let taken =
-                |job: &Job| view.size_of(0..job.inputs.iter().filter(|i| i.level == 0).count());
+            let taken = |job: &CompactionJob| {
+                view.size_of(0..job.inputs.iter().filter(|i| i.level == 0).count())
+            };
             carried = job.as_ref().map_or(0, taken);
             continue;
         }
@@ -319,7 +322,7 @@ fn debt(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
 }
 
 /// How many bytes are rewritten for each byte that goes down from run `r`.
-fn cost_down(view: &View<'_>, r: usize) -> f64 {
+fn cost_down(view: &ShapeView<'_>, r: usize) -> f64 {
     let Some(next) = view.shape.runs.get(r + 1).filter(|next| next.level == view.run(r).level + 1)
     else {
         return 0.0;

@@ -22,7 +22,7 @@ mod unified;
 use std::fmt;
 use std::str::FromStr;
 
-use super::describe::Described;
+use super::describe::DescribedPolicy;
 pub use super::describe::{Description, Kind, Param, PolicyError, Value, size, size_text};
 use super::strategy::Strategy;
 pub use leveled::Movement;
@@ -49,13 +49,13 @@ macro_rules! registry {
 
         impl Policy {
             /// What there is to know of every policy.
-            pub const ALL: &'static [Description] = &[$(<$type as Described>::DESCRIPTION),+];
+            pub const ALL: &'static [Description] = &[$(<$type as DescribedPolicy>::DESCRIPTION),+];
 
             /// The policy of this name with these values, in the order of its parameters; `None`
             /// where no policy has the name, or a value does not fit. Bounds are not checked.
             pub fn of(name: &str, values: &[Value]) -> Option<Policy> {
-                $(if name == <$type as Described>::DESCRIPTION.name {
-                    return <$type as Described>::of(values).map(Policy::$type);
+                $(if name == <$type as DescribedPolicy>::DESCRIPTION.name {
+                    return <$type as DescribedPolicy>::of(values).map(Policy::$type);
                 })+
                 None
             }
@@ -63,7 +63,7 @@ macro_rules! registry {
             /// Its name and parameters.
             pub fn description(&self) -> Description {
                 match self {
-                    $(Policy::$type(_) => <$type as Described>::DESCRIPTION),+
+                    $(Policy::$type(_) => <$type as DescribedPolicy>::DESCRIPTION),+
                 }
             }
 

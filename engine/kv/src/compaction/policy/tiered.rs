@@ -17,9 +17,9 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::compaction::describe::{PolicyError, policy};
-use crate::compaction::shape::{Job, Reason};
+use crate::compaction::shape::{CompactionJob, Reason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{View, bucket, crowd_job, magnitude, space_job};
+use crate::compaction::view::{ShapeView, bucket, crowd_job, magnitude, space_job};
 
 policy! {
     /// Size-tiered (the default): when `min_runs` neighbouring runs are of similar size (within a
@@ -45,11 +45,11 @@ impl Strategy for Tiered {
         )))
     }
 
-    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
         wishes(view, self.min_runs as usize, self.max_runs as usize, self.bucket)
     }
 
-    fn crowd(&self, view: &View<'_>) -> Option<usize> {
+    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
         Some(crowd(view, 0..view.len(), self.min_runs as usize))
     }
 
@@ -58,7 +58,7 @@ impl Strategy for Tiered {
     }
 }
 
-fn wishes(view: &View<'_>, min: usize, max: usize, factor: f64) -> Vec<Job> {
+fn wishes(view: &ShapeView<'_>, min: usize, max: usize, factor: f64) -> Vec<CompactionJob> {
     let mut jobs = similar(view, 0..view.len(), min, max, factor);
     jobs.extend(crowded(view, 0..view.len(), min));
     jobs.extend(space_job(view, min as f64 * view.oldest_weight(), max, |oldest| {
@@ -69,12 +69,12 @@ fn wishes(view: &View<'_>, min: usize, max: usize, factor: f64) -> Vec<Job> {
 
 /// The buckets of similar size in `runs`, newest first.
 pub(super) fn similar(
-    view: &View<'_>,
+    view: &ShapeView<'_>,
     runs: Range<usize>,
     min: usize,
     max: usize,
     factor: f64,
-) -> Vec<Job> {
+) -> Vec<CompactionJob> {
     let mut jobs = Vec::new();
     for oldest in runs.clone().filter(|&r| !view.is_busy(r)) {
         let (newest, members) = bucket(view, runs.start, oldest, max, |r, average| {
@@ -100,12 +100,16 @@ fn alike(size: f64, average: f64, factor: f64) -> Ordering {
 
 /// The number of runs that is too many: `min_runs` for each power of `min_runs` between a memtable
 /// and the whole, and once more.
-pub(super) fn crowd(view: &View<'_>, runs: Range<usize>, min: usize) -> usize {
+pub(super) fn crowd(view: &ShapeView<'_>, runs: Range<usize>, min: usize) -> usize {
     min * (magnitude(view.size_of(runs) / view.shape.memtable_size.max(1), min as u64) + 1)
 }
 
 /// The merge that is made because `runs` are too many.
-pub(super) fn crowded(view: &View<'_>, runs: Range<usize>, min: usize) -> Option<Job> {
+pub(super) fn crowded(
+    view: &ShapeView<'_>,
+    runs: Range<usize>,
+    min: usize,
+) -> Option<CompactionJob> {
     let limit = crowd(view, runs.clone(), min);
     crowd_job(view, runs, limit, min)
 }

@@ -21,9 +21,9 @@ use std::ops::Range;
 use super::leveled::Leveled;
 use super::tiered;
 use crate::compaction::describe::policy;
-use crate::compaction::shape::Job;
+use crate::compaction::shape::CompactionJob;
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, View};
+use crate::compaction::view::{MAX_FAN, ShapeView};
 
 /// Largest size over average size of what is merged within level 0.
 const BUCKET: f64 = 3.0;
@@ -48,24 +48,24 @@ impl TieredLeveled {
         Leveled { ratio: self.ratio, level0_runs, base: self.base, ..Leveled::default() }
     }
 
-    fn is_full(&self, view: &View<'_>) -> bool {
+    fn is_full(&self, view: &ShapeView<'_>) -> bool {
         view.size_of(level0(view)) >= self.base
     }
 }
 
-fn level0(view: &View<'_>) -> Range<usize> {
+fn level0(view: &ShapeView<'_>) -> Range<usize> {
     0..view.shape.runs.partition_point(|run| run.level == 0)
 }
 
 /// The job, but that nothing leaves level 0.
-fn within(mut job: Job) -> Job {
+fn within(mut job: CompactionJob) -> CompactionJob {
     job.output_level = 0;
     job.output_run = job.inputs.last().map_or(job.output_run, |oldest| oldest.run);
     job
 }
 
 impl Strategy for TieredLeveled {
-    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
         let (is_full, runs, min) = (self.is_full(view), level0(view), self.min_runs as usize);
         let mut jobs = self.below(is_full).wishes(view);
         // Where it is full no merge begins within it: it could not go down as long as one runs.
@@ -79,7 +79,7 @@ impl Strategy for TieredLeveled {
     }
 
     /// As many as tiered allows on level 0, and one run for each further level.
-    fn crowd(&self, view: &View<'_>) -> Option<usize> {
+    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
         let further = view.levels().iter().filter(|(level, _)| *level > 0).count();
         Some(tiered::crowd(view, level0(view), self.min_runs as usize) + further)
     }
@@ -88,7 +88,7 @@ impl Strategy for TieredLeveled {
         self.below(false).space(memtable, flushed.saturating_add(self.base))
     }
 
-    fn foreseen(&self, view: &View<'_>) -> Option<u64> {
+    fn foreseen(&self, view: &ShapeView<'_>) -> Option<u64> {
         self.below(self.is_full(view)).foreseen(view)
     }
 }

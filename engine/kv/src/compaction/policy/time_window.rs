@@ -17,9 +17,9 @@ use std::ops::Range;
 
 use super::tiered;
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{Action, Job, Reason};
+use crate::compaction::shape::{Action, CompactionJob, Reason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, View};
+use crate::compaction::view::{MAX_FAN, ShapeView};
 
 policy! {
     /// Runs are merged only inside windows of time; whole old windows are left alone.
@@ -32,11 +32,11 @@ policy! {
 }
 
 impl Strategy for TimeWindow {
-    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
         wishes(view, self.window_secs, self.min_runs as usize)
     }
 
-    fn crowd(&self, view: &View<'_>) -> Option<usize> {
+    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
         Some(crowd(view, self.window_secs, self.min_runs as usize))
     }
 
@@ -45,7 +45,7 @@ impl Strategy for TimeWindow {
     }
 
     /// Whether two runs lie in different windows.
-    fn apart(&self, view: &View<'_>) -> Box<dyn Fn(usize, usize) -> bool> {
+    fn apart(&self, view: &ShapeView<'_>) -> Box<dyn Fn(usize, usize) -> bool> {
         let windows = windows(view, self.window_secs);
         Box::new(move |a, b| {
             !windows.iter().any(|(_, runs)| runs.contains(&a) && runs.contains(&b))
@@ -65,7 +65,7 @@ impl Strategy for TimeWindow {
 const BUCKET: f64 = 2.0;
 
 /// The windows, newest first: whether it is open, and its runs.
-fn windows(view: &View<'_>, secs: u64) -> Vec<(bool, Range<usize>)> {
+fn windows(view: &ShapeView<'_>, secs: u64) -> Vec<(bool, Range<usize>)> {
     let width = secs.saturating_mul(1_000_000).max(1);
     let now = view.shape.now_micros / width;
     let mut windows: Vec<(u64, Range<usize>)> = Vec::new();
@@ -79,7 +79,7 @@ fn windows(view: &View<'_>, secs: u64) -> Vec<(bool, Range<usize>)> {
     windows.into_iter().rev().map(|(window, runs)| (window >= now, runs)).collect()
 }
 
-fn wishes(view: &View<'_>, secs: u64, min: usize) -> Vec<Job> {
+fn wishes(view: &ShapeView<'_>, secs: u64, min: usize) -> Vec<CompactionJob> {
     let mut jobs = Vec::new();
     for (open, runs) in windows(view, secs) {
         if open {
@@ -114,7 +114,7 @@ fn wishes(view: &View<'_>, secs: u64, min: usize) -> Vec<Job> {
 }
 
 /// One run for each closed window, and for each open one as many as are too many in it.
-fn crowd(view: &View<'_>, secs: u64, min: usize) -> usize {
+fn crowd(view: &ShapeView<'_>, secs: u64, min: usize) -> usize {
     windows(view, secs)
         .into_iter()
         .map(|(open, runs)| if open { tiered::crowd(view, runs, min) } else { 1 })

@@ -16,9 +16,9 @@
 //! the keys.
 
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{self, Cuts, Job, MAX_LEVEL, Reason, Shape};
+use crate::compaction::shape::{self, CompactionJob, Cuts, MAX_LEVEL, Reason, TreeShape};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, View, bucket, crowd_job, space_job};
+use crate::compaction::view::{MAX_FAN, ShapeView, bucket, crowd_job, space_job};
 
 policy! {
     /// Cassandra's unified strategy: one scaling parameter w per level (the last one repeats).
@@ -34,11 +34,11 @@ policy! {
 }
 
 impl Strategy for Unified {
-    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
         wishes(view, &self.scaling)
     }
 
-    fn crowd(&self, view: &View<'_>) -> Option<usize> {
+    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
         Some(crowd(view, &self.scaling))
     }
 
@@ -47,7 +47,7 @@ impl Strategy for Unified {
         SpaceBound::of_merges(1.0 + f64::from(widest), flushed)
     }
 
-    fn cuts(&self, shape: &Shape, job: &Job) -> Option<Cuts> {
+    fn cuts(&self, shape: &TreeShape, job: &CompactionJob) -> Option<Cuts> {
         Some(cuts(shape, job, self.target_table, self.base_shards))
     }
 }
@@ -71,7 +71,7 @@ fn level_of(size: u64, memtable: u64, scaling: &[i32]) -> usize {
     usize::from(MAX_LEVEL)
 }
 
-fn wishes(view: &View<'_>, scaling: &[i32]) -> Vec<Job> {
+fn wishes(view: &ShapeView<'_>, scaling: &[i32]) -> Vec<CompactionJob> {
     let levels: Vec<usize> =
         view.sizes.iter().map(|&s| level_of(s, view.shape.memtable_size, scaling)).collect();
     let mut jobs = Vec::new();
@@ -93,13 +93,13 @@ fn wishes(view: &View<'_>, scaling: &[i32]) -> Vec<Job> {
 }
 
 /// The largest trigger of the levels in use.
-fn widest(view: &View<'_>, scaling: &[i32]) -> usize {
+fn widest(view: &ShapeView<'_>, scaling: &[i32]) -> usize {
     let deepest = level_of(view.size_of(0..view.len()), view.shape.memtable_size, scaling);
     (0..=deepest).map(|level| parameters(scaling, level).1).max().unwrap_or(2)
 }
 
 /// The triggers of all levels that data of this size can have, and one more of the widest.
-fn crowd(view: &View<'_>, scaling: &[i32]) -> usize {
+fn crowd(view: &ShapeView<'_>, scaling: &[i32]) -> usize {
     let deepest = level_of(view.size_of(0..view.len()), view.shape.memtable_size, scaling);
     (0..=deepest).map(|level| parameters(scaling, level).1).sum::<usize>() + widest(view, scaling)
 }
@@ -113,7 +113,7 @@ fn shards(size: u64, target: u64, base: u32) -> usize {
 }
 
 /// Where a job's outputs end.
-fn cuts(shape: &Shape, job: &Job, target: u64, base: u32) -> Cuts {
+fn cuts(shape: &TreeShape, job: &CompactionJob, target: u64, base: u32) -> Cuts {
     let limit = target.saturating_mul(2);
     let at = match (shape::hull(shape.tables()), job.range(shape)) {
         (Some((lo, hi)), Some((from, to))) => {

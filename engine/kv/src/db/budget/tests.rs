@@ -83,9 +83,13 @@ fn what_views_name_is_counted() {
             }
             check(db);
         }
-        let own =
-            |of: fn(&Tally) -> u64| dbs.iter().map(|db| of(&db.core().memory.own)).sum::<u64>();
-        assert_eq!((all.all.active(), all.all.sealed()), (own(Tally::active), own(Tally::sealed)));
+        let own = |of: fn(&BudgetTally) -> u64| {
+            dbs.iter().map(|db| of(&db.core().memory.own)).sum::<u64>()
+        };
+        assert_eq!(
+            (all.all.active(), all.all.sealed()),
+            (own(BudgetTally::active), own(BudgetTally::sealed))
+        );
     }
     assert!(all.total() > 0);
     drop(dbs);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::Db;
 use super::super::meters::Meters;
-use super::{Origin, Place, ReadCost, Recorded, Recording};
+use super::{Origin, ReadCost, Recorded, Recording, VersionPlace};
 
 /// What the reads of an operation have done so far: see [`Db::with_context`].
 pub struct ReadContext(Recording);
@@ -86,7 +86,7 @@ impl ReadSum {
         self.found += read.found;
         self.nanos += read.nanos;
         for s in &read.sources {
-            let is_memtable = matches!(s.place, Place::Active | Place::Sealed);
+            let is_memtable = matches!(s.place, VersionPlace::Active | VersionPlace::Sealed);
             let searched = u64::from(s.skipped.is_none());
             if is_memtable {
                 self.memtables += searched

@@ -9,8 +9,8 @@ use crate::base::hooks::{Folded, Merge};
 use crate::base::key::{Kind, Seq};
 use crate::base::sync::epoch::{self, Guard};
 use crate::env::Env;
-use crate::merge::cost::{FilterAnswer, Place, Skipped, SourceCost};
-use crate::merge::run::Run;
+use crate::merge::cost::{FilterAnswer, Skipped, SourceCost, VersionPlace};
+use crate::merge::run::TableRun;
 use crate::merge::traced::Blocks;
 use crate::merge::value::Value;
 use crate::merge::visible::fold;
@@ -18,21 +18,21 @@ use crate::merge::visible::fold;
 use super::super::core::Core;
 use super::super::read::{filter_hash, unknown_kind, versions};
 use super::super::tree::TreeCore;
-use super::super::view::{MemHandle, View};
-use super::{Noted, ReadCost, ReadOf};
+use super::super::view::{MemHandle, TreeView};
+use super::{NotedRead, ReadCost, ReadOf};
 
 /// The value of `key` as a reader at `read` sees it, or the newest one.
 #[cold]
 pub fn get(core: &Core, tree: &TreeCore, key: &[u8], read: Option<Seq>) -> Result<Option<Value>> {
     let guard = epoch::pin();
-    let (view, now) = View::at_one_moment(tree, &core.visible, &guard);
+    let (view, now) = TreeView::at_one_moment(tree, &core.visible, &guard);
     tree.check_live()?;
     get_in(view, key, read.unwrap_or(now), &guard)
 }
 
 /// The same in a view that is held already.
 #[cold]
-pub fn get_in(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
+pub fn get_in(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
     let recorder = &view.meters.recorder;
     let env = &recorder.env;
     let began = env.monotonic_nanos();
@@ -49,18 +49,19 @@ pub fn get_in(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Optio
     };
     let mut sources = vec![];
     for (i, m) in view.memtables().enumerate() {
-        let place = if i == 0 { Place::Active } else { Place::Sealed };
+        let place = if i == 0 { VersionPlace::Active } else { VersionPlace::Sealed };
         sources.push(reading.timed(place, |r, cost| r.memtable(m, cost))?);
     }
     for run in &view.version.runs {
-        let place = Place::Run { level: run.level, number: run.number, tables: run.tables.len() };
+        let place =
+            VersionPlace::Run { level: run.level, number: run.number, tables: run.tables.len() };
         sources.push(reading.timed(place, |r, cost| r.run(run, cost))?);
     }
     let value = reading.value()?;
     let nanos = env.monotonic_nanos().saturating_sub(began);
     let (of, found) = (ReadOf::Key(key.to_vec()), u64::from(value.is_some()));
     let cost = ReadCost { tree: view.name.to_string(), of, found, sources, nanos };
-    recorder.note(|| Noted::Done(cost.clone()));
+    recorder.note(|| NotedRead::Done(cost.clone()));
     Ok(value)
 }
 
@@ -71,7 +72,7 @@ struct Reading<'a> {
     /// Of what filters hold of the key, once it was needed.
     hash: Option<u64>,
     env: &'a Arc<dyn Env>,
-    view: &'a View,
+    view: &'a TreeView,
     guard: &'a Guard,
     /// Newest first.
     operands: Vec<Vec<u8>>,
@@ -83,7 +84,7 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn timed(
         &mut self,
-        place: Place,
+        place: VersionPlace,
         ask: impl FnOnce(&mut Self, &mut SourceCost) -> Result<()>,
     ) -> Result<SourceCost> {
         let mut cost = SourceCost::of(place);
@@ -134,7 +135,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn run(&mut self, run: &Run, cost: &mut SourceCost) -> Result<()> {
+    fn run(&mut self, run: &TableRun, cost: &mut SourceCost) -> Result<()> {
         let Some(t) = run.find(self.key) else {
             cost.skipped = Some(Skipped::Bounds);
             return Ok(());

@@ -48,7 +48,7 @@ pub(super) use walk::visible;
 pub use context::{ReadContext, ReadSum};
 
 pub use crate::merge::cost::{
-    BlockRead, Entries, FilterAnswer, Origin, Place, Skipped, SourceCost,
+    BlockRead, Entries, FilterAnswer, Origin, Skipped, SourceCost, VersionPlace,
 };
 
 /// So many reads a recording keeps.
@@ -111,19 +111,19 @@ pub struct Recorded {
 
 /// A read whose cost is known, or is being found out.
 #[derive(Clone)]
-enum Noted {
+enum NotedRead {
     Done(ReadCost),
-    Walk(walk::Walked),
+    Walk(walk::WalkedSteps),
 }
 
 #[derive(Default)]
 struct List {
-    reads: Vec<Noted>,
+    reads: Vec<NotedRead>,
     more: u64,
 }
 
 /// A list, and the thread whose reads it is of; `None` for those of all.
-type Kept = (Option<ThreadId>, Arc<Mutex<List, rank::Recording>>);
+type KeptRecord = (Option<ThreadId>, Arc<Mutex<List, rank::Recording>>);
 
 thread_local! {
     /// How many recordings there are of this thread's reads, of all stores.
@@ -172,8 +172,8 @@ impl Recording {
             (list.reads.clone(), list.more)
         };
         let told = |noted| match noted {
-            Noted::Done(cost) => cost,
-            Noted::Walk(walked) => walked.told(),
+            NotedRead::Done(cost) => cost,
+            NotedRead::Walk(walked) => walked.told(),
         };
         Recorded { reads: reads.into_iter().map(told).collect(), more }
     }
@@ -201,7 +201,7 @@ pub struct Recorder {
     /// Of the standard library, so that schedules and models do not grow by a choice that decides
     /// nothing.
     on: AtomicU8,
-    lists: Mutex<Vec<Kept>, rank::Recordings>,
+    lists: Mutex<Vec<KeptRecord>, rank::Recordings>,
     env: Arc<dyn Env>,
 }
 
@@ -228,12 +228,12 @@ impl Recorder {
         OWN.get() > 0 && self.lists.lock().iter().any(|(thread, _)| *thread == Some(me))
     }
 
-    fn mark(&self, lists: &[Kept]) {
-        let of = |(thread, _): &Kept| if thread.is_some() { SOME } else { ALL };
+    fn mark(&self, lists: &[KeptRecord]) {
+        let of = |(thread, _): &KeptRecord| if thread.is_some() { SOME } else { ALL };
         self.on.store(lists.iter().map(of).max().unwrap_or(NOBODY), Ordering::Relaxed);
     }
 
-    fn note(&self, read: impl Fn() -> Noted) {
+    fn note(&self, read: impl Fn() -> NotedRead) {
         let me = std::thread::current().id();
         for (_, list) in
             self.lists.lock().iter().filter(|(thread, _)| thread.is_none_or(|t| t == me))

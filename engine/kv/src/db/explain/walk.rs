@@ -8,34 +8,34 @@ use crate::base::error::Result;
 use crate::base::key::Seq;
 use crate::base::rank;
 use crate::base::sync::Mutex;
-use crate::merge::cost::{FilterAnswer, Place, Skipped, SourceCost};
-use crate::merge::merging::Source;
-use crate::merge::run::{Run, RunCursor};
-use crate::merge::shadow::{Cover, Shadow};
-use crate::merge::traced::{Blocks, Count, Traced, Walk};
-use crate::merge::visible::{KeyRange, Visible};
+use crate::merge::cost::{FilterAnswer, Skipped, SourceCost, VersionPlace};
+use crate::merge::merging::MergeSource;
+use crate::merge::run::{RunCursor, TableRun};
+use crate::merge::shadow::{Cover, RangeShadow};
+use crate::merge::traced::{Blocks, Count, Traced, TracedWalk};
+use crate::merge::visible::{Visible, VisibleRange};
 
 use super::super::iter::prefix_hash;
-use super::super::view::{MemHandle, View};
-use super::{Noted, ReadCost, ReadOf};
+use super::super::view::{MemHandle, TreeView};
+use super::{NotedRead, ReadCost, ReadOf};
 
 /// What is counted of a source, and the run that it is.
-type Counted = (Arc<Mutex<Count, rank::Counted>>, Option<Arc<Run>>);
+type CountedWalk = (Arc<Mutex<Count, rank::Counted>>, Option<Arc<TableRun>>);
 
 /// What is counted of a cursor.
 #[derive(Clone)]
-pub(super) struct Walked {
+pub(super) struct WalkedSteps {
     tree: Arc<str>,
-    range: KeyRange,
+    range: VisibleRange,
     shown: Arc<AtomicU64>,
     read: Seq,
-    sources: Vec<Counted>,
+    sources: Vec<CountedWalk>,
 }
 
-impl Walked {
+impl WalkedSteps {
     /// What it has cost until now.
     pub(super) fn told(self) -> ReadCost {
-        let told = |(count, run): &Counted| {
+        let told = |(count, run): &CountedWalk| {
             let mut cost = count.lock().told();
             if let Some(run) = run {
                 (cost.range_deletions, cost.covered_by) = inside_run(run, &self.range, self.read);
@@ -56,14 +56,14 @@ impl Walked {
 /// What a reader at `read` sees of `range`, as [`visible`](super::super::iter::visible) has it,
 /// with a count for each source.
 #[cold]
-pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
+pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visible> {
     let env = view.meters.recorder.env.clone();
-    let walk = Arc::new(Walk { read, env });
+    let walk = Arc::new(TracedWalk { read, env });
     let hash = if range.is_empty() { None } else { prefix_hash(view, &range) };
     let mut making =
         Making { range: &range, hash, counts: vec![], sources: vec![], shadows: vec![] };
     for (i, m) in view.memtables().enumerate() {
-        making.memtable(m, if i == 0 { Place::Active } else { Place::Sealed }, read);
+        making.memtable(m, if i == 0 { VersionPlace::Active } else { VersionPlace::Sealed }, read);
     }
     for run in &view.version.runs {
         let from = walk.env.monotonic_nanos();
@@ -72,32 +72,37 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
         making.add(cost, blocks, Some(run.clone()), source);
     }
     let Making { counts, sources, shadows, .. } = making;
-    let traced = |(inner, count): (Source, Arc<Mutex<Count, rank::Counted>>)| {
-        let shadow = Shadow::new(shadows.clone(), read);
-        Source::Run(RunCursor::traced(Traced::new(inner, count, shadow, walk.clone())))
+    let traced = |(inner, count): (MergeSource, Arc<Mutex<Count, rank::Counted>>)| {
+        let shadow = RangeShadow::new(shadows.clone(), read);
+        MergeSource::Run(RunCursor::traced(Traced::new(inner, count, shadow, walk.clone())))
     };
-    let sources: Vec<Source> = sources.into_iter().map(traced).collect();
+    let sources: Vec<MergeSource> = sources.into_iter().map(traced).collect();
     let shown = Arc::new(AtomicU64::new(0));
-    let walked = Walked {
+    let walked = WalkedSteps {
         tree: view.name.clone(),
         range: range.clone(),
         shown: shown.clone(),
         read,
         sources: counts,
     };
-    view.meters.recorder.note(|| Noted::Walk(walked.clone()));
-    let visible =
-        Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range);
+    view.meters.recorder.note(|| NotedRead::Walk(walked.clone()));
+    let visible = Visible::new(
+        sources,
+        read,
+        RangeShadow::new(shadows, read),
+        view.options.merge.clone(),
+        range,
+    );
     Ok(visible.counting(shown))
 }
 
 /// The sources of a walk in the making.
 struct Making<'a> {
-    range: &'a KeyRange,
+    range: &'a VisibleRange,
     /// Of the prefix that all keys of the range share, where filters hold prefixes.
     hash: Option<u64>,
-    counts: Vec<Counted>,
-    sources: Vec<(Source, Arc<Mutex<Count, rank::Counted>>)>,
+    counts: Vec<CountedWalk>,
+    sources: Vec<(MergeSource, Arc<Mutex<Count, rank::Counted>>)>,
     shadows: Vec<Cover>,
 }
 
@@ -106,15 +111,15 @@ impl Making<'_> {
         &mut self,
         cost: SourceCost,
         blocks: Blocks,
-        run: Option<Arc<Run>>,
-        source: Option<Source>,
+        run: Option<Arc<TableRun>>,
+        source: Option<MergeSource>,
     ) {
         let count = Arc::new(Mutex::new(Count { cost, blocks, tables: Default::default() }));
         self.counts.push((count.clone(), run));
         self.sources.extend(source.map(|inner| (inner, count)));
     }
 
-    fn memtable(&mut self, m: &MemHandle, place: Place, read: Seq) {
+    fn memtable(&mut self, m: &MemHandle, place: VersionPlace, read: Seq) {
         let mut cost = SourceCost::of(place);
         if !self.range.is_empty() {
             let deletions = m.mem.deletions();
@@ -129,12 +134,13 @@ impl Making<'_> {
             cost.filters.push(FilterAnswer { table: 0, maybe, right: None });
             cost.skipped = (!maybe).then_some(Skipped::Prefix);
         }
-        let source = cost.skipped.is_none().then(|| Source::Mem(m.mem.cursor()));
+        let source = cost.skipped.is_none().then(|| MergeSource::Mem(m.mem.cursor()));
         self.add(cost, Blocks::default(), None, source);
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<(SourceCost, Blocks, Option<Source>)> {
-        let place = Place::Run { level: run.level, number: run.number, tables: run.tables.len() };
+    fn run(&mut self, run: &Arc<TableRun>) -> Result<(SourceCost, Blocks, Option<MergeSource>)> {
+        let place =
+            VersionPlace::Run { level: run.level, number: run.number, tables: run.tables.len() };
         let (mut cost, mut blocks) = (SourceCost::of(place), Blocks::default());
         let (from, until) = (self.range.from.as_slice(), self.range.until.as_deref());
         if self.range.is_empty() || !run.overlaps(from, until) {
@@ -165,7 +171,8 @@ impl Making<'_> {
             }
             cost.skipped = (!maybe).then_some(Skipped::Prefix);
         }
-        let source = cost.skipped.is_none().then(|| Source::Run(RunCursor::new(run.clone(), true)));
+        let source =
+            cost.skipped.is_none().then(|| MergeSource::Run(RunCursor::new(run.clone(), true)));
         Ok((cost, blocks, source))
     }
 }
@@ -173,7 +180,7 @@ impl Making<'_> {
 /// How many range deletions lie in a range, and the newest that a reader may see.
 fn inside<'a>(
     all: impl Iterator<Item = (&'a [u8], &'a [u8], Seq)>,
-    range: &KeyRange,
+    range: &VisibleRange,
     read: Seq,
 ) -> (u64, Option<Seq>) {
     let meets = |(start, end, seq): &(&[u8], &[u8], Seq)| {
@@ -187,7 +194,7 @@ fn inside<'a>(
 }
 
 /// The same of the tables of a run, as far as they have been opened: of others nothing was asked.
-fn inside_run(run: &Run, range: &KeyRange, read: Seq) -> (u64, Option<Seq>) {
+fn inside_run(run: &TableRun, range: &VisibleRange, read: Seq) -> (u64, Option<Seq>) {
     let opened = run.tables.iter().filter(|t| {
         t.meta.range_deletes > 0 && t.overlaps(Some(&range.from), range.until.as_deref())
     });

@@ -6,9 +6,9 @@ use crate::base::key::{MAX_SEQ, Seq, Trailer};
 use crate::base::sync::epoch;
 use crate::db::read::filter_hash;
 use crate::db::tree::TreeCore;
-use crate::merge::merging::{Merging, Source};
+use crate::merge::merging::{MergeSource, Merging};
 use crate::merge::run::RunCursor;
-use crate::merge::visible::KeyRange;
+use crate::merge::visible::VisibleRange;
 
 /// After so many older entries it is asked again whether one stands in a gap.
 const LOOK_FOR_GAPS: u32 = 8;
@@ -58,16 +58,16 @@ pub(super) fn key_changed_since(tree: &TreeCore, key: &[u8], since: Seq) -> Resu
 /// Whether anything in a range is newer than `since`, but for deletes in a stretch in which a
 /// reader at `since` saw nothing, and nothing was put since: there they change nothing. So it is
 /// leapt over. Called under the write lock: sources that hold nothing newer are not looked into.
-pub(super) fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Result<bool> {
+pub(super) fn changed_since(tree: &TreeCore, range: &VisibleRange, since: Seq) -> Result<bool> {
     if range.is_empty() {
         return Ok(false);
     }
     let view = tree.view.load_full();
     tree.check_live()?;
     let until = range.until.as_deref();
-    let mut sources: Vec<Source> = vec![];
+    let mut sources: Vec<MergeSource> = vec![];
     for m in view.memtables().filter(|m| !m.mem.is_empty()) {
-        sources.push(Source::Mem(m.mem.cursor()));
+        sources.push(MergeSource::Mem(m.mem.cursor()));
         if m.mem.deletions().iter().any(|d| d.changed_since(&range.from, until, since)) {
             return Ok(true);
         }
@@ -81,7 +81,7 @@ pub(super) fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Re
                 return Ok(true);
             }
         }
-        sources.push(Source::Run(RunCursor::new(run.clone(), true)));
+        sources.push(MergeSource::Run(RunCursor::new(run.clone(), true)));
     }
     let mut all = Merging::new(sources);
     all.seek(&range.from, Trailer::NEWEST)?;

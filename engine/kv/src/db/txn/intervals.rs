@@ -4,16 +4,16 @@
 //! made one with those.
 
 use crate::base::key::successor;
-use crate::base::version_map::{Iter, Key, VersionMap};
+use crate::base::version_map::{Iter, MapKey, VersionMap};
 
 /// Ranges `[from, until)` of keys, each by where it begins; one without `until` has no end. A clone
 /// costs nothing.
 #[derive(Clone, Default)]
-pub struct Intervals(VersionMap<Option<Key>>);
+pub struct KeyIntervals(VersionMap<Option<MapKey>>);
 
-impl Intervals {
+impl KeyIntervals {
     /// The range that has a key.
-    pub fn around(&self, key: &[u8]) -> Option<(&Key, &Option<Key>)> {
+    pub fn around(&self, key: &[u8]) -> Option<(&MapKey, &Option<MapKey>)> {
         self.0
             .end(false, |from| from <= key)
             .filter(|(_, until)| until.as_deref().is_none_or(|u| key < u))
@@ -24,14 +24,14 @@ impl Intervals {
         if until.is_some_and(|u| u <= from) {
             return;
         }
-        let reaches = |end: &Option<Key>, to: Option<&[u8]>| {
+        let reaches = |end: &Option<MapKey>, to: Option<&[u8]>| {
             end.as_deref().is_none_or(|e| to.is_some_and(|to| e >= to))
         };
         let before = self.0.end(false, |k| k <= from).filter(|(_, end)| reaches(end, Some(from)));
         let last = self.0.end(false, |k| until.is_none_or(|u| k <= u));
         let until = last
             .filter(|(_, end)| reaches(end, until))
-            .map_or(until.map(Key::from), |(_, end)| end.clone());
+            .map_or(until.map(MapKey::from), |(_, end)| end.clone());
         let from = before.map_or(from.into(), |(k, _)| k.clone());
         self.0.take(&from, until.as_deref());
         self.0.insert(&from, until);
@@ -42,7 +42,7 @@ impl Intervals {
         self.add(key, successor(key).as_deref());
     }
 
-    pub fn iter(&self) -> Iter<'_, Option<Key>> {
+    pub fn iter(&self) -> Iter<'_, Option<MapKey>> {
         self.0.iter()
     }
 }
@@ -55,7 +55,7 @@ mod tests {
     proptest! {
         #[test]
         fn they_are_what_a_list_of_ranges_is(added in prop::collection::vec((0u8..40, 0u8..44), 0..30)) {
-            let (mut set, mut plain) = (Intervals::default(), vec![]);
+            let (mut set, mut plain) = (KeyIntervals::default(), vec![]);
             for (from, until) in added {
                 // Some have no end.
                 let until = Some(until).filter(|u| *u < 42);

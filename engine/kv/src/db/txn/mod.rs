@@ -17,12 +17,12 @@ use std::time::Duration;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::options::Durability;
 use crate::merge::value::Value;
-use crate::merge::visible::KeyRange;
+use crate::merge::visible::VisibleRange;
 
 use super::batch::{check_key, check_value};
 use super::bounds::KeyBounds;
 use super::iter::Range;
-use super::readable::Source;
+use super::readable::ReadSource;
 use super::snapshot::{ReadPoint, Snapshot};
 use super::{Db, Tree};
 
@@ -31,7 +31,7 @@ mod intervals;
 mod state;
 mod walk;
 
-use state::State;
+use state::TransactionState;
 pub(super) use walk::Overlay;
 
 /// An optimistic, serializable transaction. See [`Db::transact`] for the loop that most programs
@@ -62,7 +62,7 @@ pub(super) use walk::Overlay;
 pub struct Transaction {
     pub(super) db: Db,
     pub(super) snapshot: Snapshot,
-    pub(super) state: Arc<State>,
+    pub(super) state: Arc<TransactionState>,
 }
 
 /// How often a transaction that meets a conflict is run again, and what is waited before.
@@ -195,7 +195,7 @@ impl Db {
     }
 }
 
-impl Source for Transaction {
+impl ReadSource for Transaction {
     fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
         tree.core.check_live()?;
         self.snapshot.check_own(tree)?;
@@ -205,7 +205,7 @@ impl Source for Transaction {
         }
     }
 
-    fn walk(&self, tree: &Tree, range: KeyRange) -> Range {
+    fn walk(&self, tree: &Tree, range: VisibleRange) -> Range {
         let mut walk = self.snapshot.walk(tree, range);
         if self.snapshot.check_own(tree).is_ok() {
             walk.overlay = Some(Box::new(Overlay::new(&self.state, tree, walk.range.clone())));

@@ -17,43 +17,43 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_BATCH_LEN, Seq, successor};
 use crate::base::ops::TreeId;
 use crate::base::sync::{Mutex, rank};
-use crate::base::version_map::{Key, VersionMap};
+use crate::base::version_map::{MapKey, VersionMap};
 use crate::db::Tree;
 use crate::db::batch::{Batch, BatchOp};
 use crate::db::bounds::KeyBounds;
-use crate::merge::visible::KeyRange;
+use crate::merge::visible::VisibleRange;
 
 use super::conflicts::{changed_since, conflict, key_changed_since};
-use super::intervals::Intervals;
+use super::intervals::KeyIntervals;
 
 /// Bytes that an operation takes in a batch beside key and value, at most.
 const OVERHEAD: usize = 16;
 
 /// What a transaction has read and written. Its iterators hold it too.
 #[derive(Default)]
-pub struct State(Mutex<Inside, rank::Transaction>);
+pub struct TransactionState(Mutex<Inside, rank::Transaction>);
 
 #[derive(Default)]
 struct Inside {
-    trees: BTreeMap<TreeId, Touched>,
+    trees: BTreeMap<TreeId, TouchedKeys>,
     /// What the batch will take, at most.
     bytes: usize,
 }
 
-struct Touched {
+struct TouchedKeys {
     tree: Tree,
     own: Own,
     /// Keys with a pending delete.
     deletes: VersionMap<()>,
     /// Deleted ranges, as they were asked for: each is an operation of the batch. And what they
     /// cover.
-    calls: Vec<(Key, Option<Key>)>,
-    deleted: Intervals,
+    calls: Vec<(MapKey, Option<MapKey>)>,
+    deleted: KeyIntervals,
     keys: BTreeSet<Vec<u8>>,
     /// What walks have read that are over.
-    ranges: Intervals,
+    ranges: KeyIntervals,
     /// Those that are not, by their numbers, and how many there were.
-    walks: BTreeMap<u64, Walked>,
+    walks: BTreeMap<u64, WalkedRange>,
     begun: u64,
 }
 
@@ -61,14 +61,14 @@ struct Touched {
 /// began.
 #[derive(Clone, Default)]
 pub struct Own {
-    puts: VersionMap<Key>,
+    puts: VersionMap<MapKey>,
     /// Where nothing of the snapshot is to be seen.
-    pub hidden: Intervals,
+    pub hidden: KeyIntervals,
 }
 
 /// What an iterator over a range has come to.
-struct Walked {
-    range: KeyRange,
+struct WalkedRange {
+    range: VisibleRange,
     /// The last key from the front.
     front: Option<Vec<u8>>,
     /// The last key from the back.
@@ -78,15 +78,15 @@ struct Walked {
 }
 
 impl Inside {
-    fn of(&mut self, tree: &Tree) -> &mut Touched {
-        self.trees.entry(tree.core.id).or_insert_with(|| Touched {
+    fn of(&mut self, tree: &Tree) -> &mut TouchedKeys {
+        self.trees.entry(tree.core.id).or_insert_with(|| TouchedKeys {
             tree: tree.clone(),
             own: Own::default(),
             deletes: VersionMap::default(),
             calls: vec![],
-            deleted: Intervals::default(),
+            deleted: KeyIntervals::default(),
             keys: BTreeSet::new(),
-            ranges: Intervals::default(),
+            ranges: KeyIntervals::default(),
             walks: BTreeMap::new(),
             begun: 0,
         })
@@ -109,14 +109,14 @@ fn size(key: &[u8], value: Option<&[u8]>) -> usize {
     key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD
 }
 
-impl Touched {
+impl TouchedKeys {
     /// The pending write of a key: its value, or `None` for a delete.
     fn pending(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.own.puts.get(key).map(|v| Some(&**v)).or_else(|| self.deletes.get(key).map(|()| None))
     }
 }
 
-impl State {
+impl TransactionState {
     /// What the transaction itself says of a key. When it says nothing, the key counts as read.
     pub fn get(&self, tree: &Tree, key: &[u8]) -> Option<Option<Vec<u8>>> {
         let mut s = self.0.lock();
@@ -166,7 +166,7 @@ impl State {
         let t = s.of(tree);
         t.own.hidden.add(start, end);
         t.deleted.add(start, end);
-        t.calls.push((start.into(), end.map(Key::from)));
+        t.calls.push((start.into(), end.map(MapKey::from)));
         (t.own.puts, t.deletes) = (puts, deletes);
         Ok(())
     }
@@ -208,8 +208,10 @@ impl State {
             let mut ranges = t.ranges.clone();
             t.walks.values().for_each(|w| w.note(&mut ranges));
             for (from, until) in ranges.iter() {
-                let range =
-                    KeyRange { from: from.to_vec(), until: until.as_deref().map(<[u8]>::to_vec) };
+                let range = VisibleRange {
+                    from: from.to_vec(),
+                    until: until.as_deref().map(<[u8]>::to_vec),
+                };
                 if changed_since(&t.tree.core, &range, since)? {
                     return Err(conflict("a range"));
                 }
@@ -221,18 +223,18 @@ impl State {
     /// How many keys and ranges it has read, and how many keys and ranges it will write.
     pub fn counts(&self) -> (usize, usize) {
         let s = self.0.lock();
-        let count = |f: fn(&Touched) -> usize| s.trees.values().map(f).sum();
+        let count = |f: fn(&TouchedKeys) -> usize| s.trees.values().map(f).sum();
         let written =
-            |t: &Touched| t.own.puts.iter().count() + t.deletes.iter().count() + t.calls.len();
+            |t: &TouchedKeys| t.own.puts.iter().count() + t.deletes.iter().count() + t.calls.len();
         (count(|t| t.keys.len() + t.ranges.iter().count() + t.walks.len()), count(written))
     }
 
     /// Begins a walk; gives its number, and what is written by now.
-    pub fn begin_walk(&self, tree: &Tree, range: KeyRange) -> (u64, Own) {
+    pub fn begin_walk(&self, tree: &Tree, range: VisibleRange) -> (u64, Own) {
         let mut s = self.0.lock();
         let t = s.of(tree);
         t.begun += 1;
-        t.walks.insert(t.begun, Walked { range, front: None, back: None, all: false });
+        t.walks.insert(t.begun, WalkedRange { range, front: None, back: None, all: false });
         (t.begun, t.own.clone())
     }
 
@@ -263,10 +265,10 @@ impl Own {
     /// The next pending put of a range behind `passed`, seen from one end.
     pub fn next(
         &self,
-        range: &KeyRange,
+        range: &VisibleRange,
         passed: Option<&[u8]>,
         forward: bool,
-    ) -> Option<(Key, Key)> {
+    ) -> Option<(MapKey, MapKey)> {
         let is_behind = |k: &[u8]| passed.is_none_or(|p| if forward { k > p } else { k < p });
         let is_begun = |k: &[u8]| {
             if forward {
@@ -280,9 +282,9 @@ impl Own {
     }
 }
 
-impl Walked {
+impl WalkedRange {
     /// Adds what was read.
-    fn note(&self, ranges: &mut Intervals) {
+    fn note(&self, ranges: &mut KeyIntervals) {
         let (from, until) = (&self.range.from, self.range.until.as_deref());
         if self.all {
             ranges.add(from, until);

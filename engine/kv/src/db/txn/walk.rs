@@ -5,54 +5,54 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::ops::TreeId;
-use crate::base::version_map::Key;
+use crate::base::version_map::MapKey;
 use crate::db::Tree;
 use crate::db::iter::{Here, Range};
-use crate::merge::visible::KeyRange;
+use crate::merge::visible::VisibleRange;
 
-use super::state::{Own, State};
+use super::state::{Own, TransactionState};
 
 /// What makes an iterator of a snapshot one of a transaction.
 pub struct Overlay {
-    state: Arc<State>,
+    state: Arc<TransactionState>,
     tree: TreeId,
     /// The number by which the transaction knows what was walked.
     walk: u64,
     /// What it had written when the walk began.
     own: Own,
     /// From the front and from the back: the last key, and whether the snapshot has no more.
-    front: End,
-    back: End,
+    front: WalkEnd,
+    back: WalkEnd,
 }
 
 #[derive(Default)]
-struct End {
+struct WalkEnd {
     passed: Option<Vec<u8>>,
     is_over: bool,
 }
 
-enum Next {
+enum NextStep {
     /// What the snapshot's cursor stands on.
     Seen,
-    Own(Key, Key),
+    Own(MapKey, MapKey),
     Nothing,
 }
 
 impl Overlay {
     /// For a new iterator over `range`.
-    pub fn new(state: &Arc<State>, tree: &Tree, range: KeyRange) -> Overlay {
+    pub fn new(state: &Arc<TransactionState>, tree: &Tree, range: VisibleRange) -> Overlay {
         let (walk, own) = state.begin_walk(tree, range);
         Overlay {
             state: state.clone(),
             tree: tree.core.id,
             walk,
             own,
-            front: End::default(),
-            back: End::default(),
+            front: WalkEnd::default(),
+            back: WalkEnd::default(),
         }
     }
 
-    fn end(&mut self, forward: bool) -> &mut End {
+    fn end(&mut self, forward: bool) -> &mut WalkEnd {
         if forward { &mut self.front } else { &mut self.back }
     }
 }
@@ -74,18 +74,18 @@ impl Range {
         let next = self.next_over(&mut overlay, forward);
         self.overlay = Some(overlay);
         Ok(match next? {
-            Next::Own(key, value) => Some(take(Here::Own(&key, &value))),
-            Next::Seen => {
+            NextStep::Own(key, value) => Some(take(Here::Own(&key, &value))),
+            NextStep::Seen => {
                 if forward { &self.front } else { &self.back }.as_ref().map(|v| take(Here::Seen(v)))
             }
-            Next::Nothing => {
+            NextStep::Nothing => {
                 self.done = true;
                 None
             }
         })
     }
 
-    fn next_over(&mut self, o: &mut Overlay, forward: bool) -> Result<Next> {
+    fn next_over(&mut self, o: &mut Overlay, forward: bool) -> Result<NextStep> {
         self.settle(o, forward)?;
         let (cursor, end, other) = if forward {
             (&self.front, &o.front, &o.back)
@@ -102,10 +102,10 @@ impl Range {
         let key =
             key.filter(|key| other.passed.as_deref().is_none_or(|other| is_behind(other, key)));
         o.state.walked(o.tree, o.walk, key, forward);
-        let Some(key) = key else { return Ok(Next::Nothing) };
+        let Some(key) = key else { return Ok(NextStep::Nothing) };
         let passed = key.to_vec();
         o.end(forward).passed = Some(passed);
-        Ok(own.map_or(Next::Seen, |(key, value)| Next::Own(key, value)))
+        Ok(own.map_or(NextStep::Seen, |(key, value)| NextStep::Own(key, value)))
     }
 
     /// Moves the snapshot's cursor behind what was passed, and out of what is hidden.
@@ -127,7 +127,7 @@ impl Range {
         {
             if forward { v.next()? } else { v.prev()? }
         }
-        let mut left: Option<(Key, Option<Key>)> = None;
+        let mut left: Option<(MapKey, Option<MapKey>)> = None;
         while v.valid()
             && let Some((from, until)) = o.own.hidden.around(v.key())
         {

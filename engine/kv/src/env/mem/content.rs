@@ -10,18 +10,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::rng::Rng;
+use super::rng::CrashRng;
 
 const PAGE: u64 = 4096;
 /// What a disk writes whole or not at all.
 const SECTOR: u64 = 512;
 
-type Page = [u8; PAGE as usize];
+type ContentPage = [u8; PAGE as usize];
 
 /// Bytes in shared pages; an absent page is zeros.
 #[derive(Clone, Default)]
-pub(super) struct Content {
-    pages: Vec<Option<Arc<Page>>>,
+pub(super) struct FileContent {
+    pages: Vec<Option<Arc<ContentPage>>>,
     len: u64,
 }
 
@@ -42,7 +42,7 @@ fn pieces(offset: u64, len: u64) -> impl Iterator<Item = (usize, usize, usize, u
     })
 }
 
-impl Content {
+impl FileContent {
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -67,7 +67,7 @@ impl Content {
         bytes
     }
 
-    fn page_mut(&mut self, page: usize) -> &mut Page {
+    fn page_mut(&mut self, page: usize) -> &mut ContentPage {
         if self.pages.len() <= page {
             self.pages.resize(page + 1, None);
         }
@@ -94,7 +94,7 @@ impl Content {
     }
 
     /// Takes the bytes `start..end`, clipped to both lengths, from another content.
-    fn copy_range(&mut self, from: &Content, start: u64, end: u64) {
+    fn copy_range(&mut self, from: &FileContent, start: u64, end: u64) {
         let end = end.min(self.len).min(from.len);
         if start >= end {
             return;
@@ -111,7 +111,7 @@ impl Content {
     }
 
     /// Takes whole pages that hold any of `start..end` by reference.
-    fn share_pages(&mut self, from: &Content, start: u64, end: u64) {
+    fn share_pages(&mut self, from: &FileContent, start: u64, end: u64) {
         let end = end.min(from.len);
         for (page, ..) in pieces(start, end.saturating_sub(start)) {
             if self.pages.len() <= page {
@@ -167,17 +167,17 @@ impl Ranges {
 
 /// One file: its present content, its durable content, and where they differ.
 #[derive(Clone, Default)]
-pub(super) struct File {
-    now: Content,
-    durable: Content,
+pub(super) struct MemFile {
+    now: FileContent,
+    durable: FileContent,
     /// Changed since the last sync.
     dirty: Ranges,
     /// Changed before a sync that failed, and not since: no later sync makes them durable.
     lost: Ranges,
 }
 
-impl File {
-    pub fn now(&self) -> &Content {
+impl MemFile {
+    pub fn now(&self) -> &FileContent {
         &self.now
     }
 
@@ -238,7 +238,7 @@ impl File {
     }
 
     /// Each unsynced sector reached the disk or did not, and so did the length, or a part of it.
-    pub fn settle_random(&mut self, rng: &mut Rng) {
+    pub fn settle_random(&mut self, rng: &mut CrashRng) {
         let (short, long) =
             (self.durable.len.min(self.now.len), self.durable.len.max(self.now.len));
         let len = match rng.below(4) {

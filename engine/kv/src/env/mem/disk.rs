@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::content::File;
-use super::rng::Rng;
+use super::content::MemFile;
+use super::rng::CrashRng;
 
 /// What happens to the disk in a crash: see [`MemEnv::crash_image`](super::MemEnv::crash_image).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,14 +54,14 @@ pub(super) const ROOT: Ino = 0;
 
 /// What a name leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum DiskEntry {
     File(Ino),
     Dir(Ino),
 }
 
 /// One operation that changes the disk. `path` is for people: what counts are the inodes.
 #[derive(Clone)]
-pub(super) enum Op {
+pub(super) enum DiskOp {
     Create { dir: Ino, name: String, ino: Ino, path: PathBuf },
     CreateDir { dir: Ino, name: String, ino: Ino, path: PathBuf },
     Write { ino: Ino, offset: u64, bytes: Arc<[u8]>, path: Arc<Path> },
@@ -74,35 +74,37 @@ pub(super) enum Op {
     Remove { dir: Ino, name: String, path: PathBuf },
 }
 
-impl std::fmt::Display for Op {
+impl std::fmt::Display for DiskOp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Op::Create { path, .. } => write!(f, "create {}", path.display()),
-            Op::CreateDir { path, .. } => write!(f, "create directory {}", path.display()),
-            Op::Write { offset, bytes, path, .. } => {
+            DiskOp::Create { path, .. } => write!(f, "create {}", path.display()),
+            DiskOp::CreateDir { path, .. } => write!(f, "create directory {}", path.display()),
+            DiskOp::Write { offset, bytes, path, .. } => {
                 write!(f, "write {} at {offset}, {} bytes", path.display(), bytes.len())
             }
-            Op::SetLen { len, path, .. } => write!(f, "set length of {} to {len}", path.display()),
-            Op::Sync { path, .. } => write!(f, "sync {}", path.display()),
-            Op::SyncFailed { path, .. } => write!(f, "sync {}, which fails", path.display()),
-            Op::SyncDir { path, .. } => write!(f, "sync directory {}", path.display()),
-            Op::Rename { paths, .. } => {
+            DiskOp::SetLen { len, path, .. } => {
+                write!(f, "set length of {} to {len}", path.display())
+            }
+            DiskOp::Sync { path, .. } => write!(f, "sync {}", path.display()),
+            DiskOp::SyncFailed { path, .. } => write!(f, "sync {}, which fails", path.display()),
+            DiskOp::SyncDir { path, .. } => write!(f, "sync directory {}", path.display()),
+            DiskOp::Rename { paths, .. } => {
                 write!(f, "rename {} to {}", paths.0.display(), paths.1.display())
             }
-            Op::Link { paths, .. } => {
+            DiskOp::Link { paths, .. } => {
                 write!(f, "link {} as {}", paths.0.display(), paths.1.display())
             }
-            Op::Remove { path, .. } => write!(f, "remove {}", path.display()),
+            DiskOp::Remove { path, .. } => write!(f, "remove {}", path.display()),
         }
     }
 }
 
 /// A name's states: since when (a count of this directory's changes) it leads where.
-type States = Vec<(u64, Option<Entry>)>;
+type States = Vec<(u64, Option<DiskEntry>)>;
 
 #[derive(Clone, Default)]
-pub(super) struct Dir {
-    now: BTreeMap<String, Entry>,
+pub(super) struct DiskDir {
+    now: BTreeMap<String, DiskEntry>,
     /// The names that changed since the last sync, with all their states since then, the durable
     /// one first.
     unsynced: BTreeMap<String, States>,
@@ -111,13 +113,13 @@ pub(super) struct Dir {
     changes: u64,
 }
 
-impl Dir {
-    pub fn entries(&self) -> &BTreeMap<String, Entry> {
+impl DiskDir {
+    pub fn entries(&self) -> &BTreeMap<String, DiskEntry> {
         &self.now
     }
 
     /// Makes a name lead elsewhere. Changes with the same `stamp` belong together.
-    fn set(&mut self, stamp: u64, name: &str, entry: Option<Entry>, keeps: bool) {
+    fn set(&mut self, stamp: u64, name: &str, entry: Option<DiskEntry>, keeps: bool) {
         let before = match entry {
             Some(e) => self.now.insert(name.to_string(), e),
             None => self.now.remove(name),
@@ -137,7 +139,7 @@ impl Dir {
     }
 
     /// The state of each unsynced name after a power cut, as positions in their lists of states.
-    fn draw(&self, rng: &mut Rng) -> BTreeMap<&str, usize> {
+    fn draw(&self, rng: &mut CrashRng) -> BTreeMap<&str, usize> {
         let mut drawn: BTreeMap<&str, usize> = self
             .unsynced
             .iter()
@@ -160,16 +162,16 @@ impl Dir {
         }
     }
 
-    fn settle(&mut self, keep: bool, rng: Option<&mut Rng>) {
+    fn settle(&mut self, keep: bool, rng: Option<&mut CrashRng>) {
         if let Some(rng) = rng {
-            let drawn: Vec<(String, Option<Entry>)> = self
+            let drawn: Vec<(String, Option<DiskEntry>)> = self
                 .draw(rng)
                 .into_iter()
                 .map(|(name, at)| (name.to_string(), self.unsynced[name][at].1))
                 .collect();
             self.put(drawn);
         } else if !keep {
-            let durable: Vec<(String, Option<Entry>)> =
+            let durable: Vec<(String, Option<DiskEntry>)> =
                 self.unsynced.iter().map(|(n, s)| (n.clone(), s[0].1)).collect();
             self.put(durable);
         }
@@ -177,7 +179,7 @@ impl Dir {
         self.renames.clear();
     }
 
-    fn put(&mut self, entries: Vec<(String, Option<Entry>)>) {
+    fn put(&mut self, entries: Vec<(String, Option<DiskEntry>)>) {
         for (name, entry) in entries {
             match entry {
                 Some(e) => self.now.insert(name, e),
@@ -188,7 +190,8 @@ impl Dir {
 
     /// Whether a power cut could make any name lead to this inode.
     fn may_lead_to(&self, ino: Ino) -> bool {
-        let leads = |e: &Entry| matches!(e, Entry::File(i) | Entry::Dir(i) if *i == ino);
+        let leads =
+            |e: &DiskEntry| matches!(e, DiskEntry::File(i) | DiskEntry::Dir(i) if *i == ino);
         self.now.values().any(leads)
             || self.unsynced.values().flatten().any(|(_, e)| e.as_ref().is_some_and(leads))
     }
@@ -197,8 +200,8 @@ impl Dir {
 /// A disk: see the module's text.
 #[derive(Clone)]
 pub(super) struct Disk {
-    files: BTreeMap<Ino, Arc<File>>,
-    dirs: BTreeMap<Ino, Arc<Dir>>,
+    files: BTreeMap<Ino, Arc<MemFile>>,
+    dirs: BTreeMap<Ino, Arc<DiskDir>>,
     next_ino: Ino,
     /// Whether it keeps what a crash would leave.
     keeps: bool,
@@ -219,23 +222,23 @@ impl Disk {
         self.next_ino
     }
 
-    pub fn file(&self, ino: Ino) -> Option<&File> {
+    pub fn file(&self, ino: Ino) -> Option<&MemFile> {
         self.files.get(&ino).map(|f| &**f)
     }
 
-    pub fn dir(&self, ino: Ino) -> Option<&Dir> {
+    pub fn dir(&self, ino: Ino) -> Option<&DiskDir> {
         self.dirs.get(&ino).map(|d| &**d)
     }
 
-    fn file_mut(&mut self, ino: Ino) -> Option<&mut File> {
+    fn file_mut(&mut self, ino: Ino) -> Option<&mut MemFile> {
         self.files.get_mut(&ino).map(Arc::make_mut)
     }
 
-    fn dir_mut(&mut self, ino: Ino) -> Option<&mut Dir> {
+    fn dir_mut(&mut self, ino: Ino) -> Option<&mut DiskDir> {
         self.dirs.get_mut(&ino).map(Arc::make_mut)
     }
 
-    fn set(&mut self, dir: Ino, name: &str, entry: Option<Entry>) {
+    fn set(&mut self, dir: Ino, name: &str, entry: Option<DiskEntry>) {
         let keeps = self.keeps;
         if let Some(d) = self.dir_mut(dir) {
             let stamp = d.stamp();
@@ -245,43 +248,43 @@ impl Disk {
 
     /// Makes one operation happen. One on an inode that is gone (a file without a name whose last
     /// reader is not known here) has no effect that anyone could see.
-    pub fn apply(&mut self, op: &Op) {
+    pub fn apply(&mut self, op: &DiskOp) {
         match op {
-            Op::Create { dir, name, ino, .. } => {
+            DiskOp::Create { dir, name, ino, .. } => {
                 self.next_ino = self.next_ino.max(ino + 1);
                 self.files.insert(*ino, Arc::default());
-                self.set(*dir, name, Some(Entry::File(*ino)));
+                self.set(*dir, name, Some(DiskEntry::File(*ino)));
             }
-            Op::CreateDir { dir, name, ino, .. } => {
+            DiskOp::CreateDir { dir, name, ino, .. } => {
                 self.next_ino = self.next_ino.max(ino + 1);
                 self.dirs.insert(*ino, Arc::default());
-                self.set(*dir, name, Some(Entry::Dir(*ino)));
+                self.set(*dir, name, Some(DiskEntry::Dir(*ino)));
             }
-            Op::Write { ino, offset, bytes, .. } => self.write(*ino, *offset, bytes),
-            Op::SetLen { ino, len, .. } => {
+            DiskOp::Write { ino, offset, bytes, .. } => self.write(*ino, *offset, bytes),
+            DiskOp::SetLen { ino, len, .. } => {
                 let keeps = self.keeps;
                 if let Some(f) = self.file_mut(*ino) {
                     f.set_len(*len, keeps);
                 }
             }
-            Op::Sync { ino, .. } => {
+            DiskOp::Sync { ino, .. } => {
                 if let Some(f) = self.file_mut(*ino) {
                     f.sync();
                 }
             }
-            Op::SyncFailed { ino, .. } => {
+            DiskOp::SyncFailed { ino, .. } => {
                 if let Some(f) = self.file_mut(*ino) {
                     f.sync_failed();
                 }
             }
-            Op::SyncDir { dir, .. } => {
+            DiskOp::SyncDir { dir, .. } => {
                 if let Some(d) = self.dir_mut(*dir) {
                     d.settle(true, None);
                 }
             }
-            Op::Rename { from, to, .. } => self.rename(from, to),
-            Op::Link { ino, to, .. } => self.set(to.0, &to.1, Some(Entry::File(*ino))),
-            Op::Remove { dir, name, .. } => self.set(*dir, name, None),
+            DiskOp::Rename { from, to, .. } => self.rename(from, to),
+            DiskOp::Link { ino, to, .. } => self.set(to.0, &to.1, Some(DiskEntry::File(*ino))),
+            DiskOp::Remove { dir, name, .. } => self.set(*dir, name, None),
         }
     }
 
@@ -314,10 +317,10 @@ impl Disk {
     }
 
     /// The disk as a crash right after `last` (not yet applied here) leaves it.
-    pub fn crash(&self, last: Option<&Op>, cut: &Cut) -> Disk {
+    pub fn crash(&self, last: Option<&DiskOp>, cut: &Cut) -> Disk {
         let mut disk = self.clone();
         match (last, cut) {
-            (Some(Op::Write { ino, offset, bytes, .. }), Cut::Torn { bytes: n }) => {
+            (Some(DiskOp::Write { ino, offset, bytes, .. }), Cut::Torn { bytes: n }) => {
                 disk.write(*ino, *offset, &bytes[..bytes.len().min(*n as usize)]);
             }
             (Some(op), _) => disk.apply(op),
@@ -330,13 +333,13 @@ impl Disk {
             Cut::PowerData { keep_entries, keep_data } => {
                 disk.settle(*keep_entries, *keep_data, None)
             }
-            Cut::PowerRandom(seed) => disk.settle(true, true, Some(Rng(*seed))),
+            Cut::PowerRandom(seed) => disk.settle(true, true, Some(CrashRng(*seed))),
         }
         disk.drop_nameless();
         disk
     }
 
-    fn settle(&mut self, keep_entries: bool, keep_data: bool, mut rng: Option<Rng>) {
+    fn settle(&mut self, keep_entries: bool, keep_data: bool, mut rng: Option<CrashRng>) {
         for dir in self.dirs.values_mut().filter(|d| !d.unsynced.is_empty()) {
             Arc::make_mut(dir).settle(keep_entries, rng.as_mut());
         }
@@ -363,8 +366,8 @@ impl Disk {
                 d.now.values().copied().chain(d.unsynced.values().flatten().filter_map(|(_, e)| *e))
             {
                 match entry {
-                    Entry::Dir(i) => open.push(i),
-                    Entry::File(i) => drop(seen.insert(i)),
+                    DiskEntry::Dir(i) => open.push(i),
+                    DiskEntry::File(i) => drop(seen.insert(i)),
                 }
             }
         }
@@ -383,7 +386,7 @@ impl Disk {
     pub fn replaced_in(&self, dir: Ino) -> Vec<Ino> {
         let states = self.dir(dir).into_iter().flat_map(|d| d.unsynced.values().flatten());
         states
-            .filter_map(|(_, e)| if let Some(Entry::File(i)) = e { Some(*i) } else { None })
+            .filter_map(|(_, e)| if let Some(DiskEntry::File(i)) = e { Some(*i) } else { None })
             .collect()
     }
 }

@@ -3,9 +3,9 @@
 
 /// The generator's state; any seed is good.
 #[derive(Clone)]
-pub(super) struct Rng(pub u64);
+pub(super) struct CrashRng(pub u64);
 
-impl Rng {
+impl CrashRng {
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

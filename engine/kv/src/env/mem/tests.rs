@@ -356,7 +356,7 @@ proptest! {
     #[test]
     fn a_file_is_what_the_oracle_says(steps in prop::collection::vec(step(), 1..40)) {
         let mut oracle = Oracle::default();
-        let mut file = content::File::default();
+        let mut file = content::MemFile::default();
         for (i, step) in steps.iter().enumerate() {
             let fill = i as u8 + 1;
             oracle.run(step, fill);

@@ -11,7 +11,7 @@
 use super::super::pool::Lease;
 use super::super::sync::atomic::AtomicU64;
 use super::super::sync::atomic::Ordering::Relaxed;
-use super::{LONG, LONG_LENGTHS, Node, RECORD_HEADER, Record, Ref};
+use super::{ArenaRecord, LONG, LONG_LENGTHS, RECORD_HEADER, Ref, SkipNode};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_KEY_LEN, Trailer};
 use crate::base::prefetch::fetch_line;
@@ -203,7 +203,7 @@ impl Arena {
     }
 
     /// Moves a node into the arena.
-    pub fn alloc<T: Node>(&self, value: T) -> Ref<T> {
+    pub fn alloc<T: SkipNode>(&self, value: T) -> Ref<T> {
         const { assert!(align_of::<T>() <= 64 && !std::mem::needs_drop::<T>()) };
         let (size, align) = (size_of::<T>() as u64, align_of::<T>() as u64);
         let mut top = self.top.load(Relaxed);
@@ -223,14 +223,20 @@ impl Arena {
 
     /// The node.
     #[inline]
-    pub fn get<T: Node>(&self, r: Ref<T>) -> &T {
+    pub fn get<T: SkipNode>(&self, r: Ref<T>) -> &T {
         // SAFETY: A1 and A2: written in full before the reference could be had, and never moved.
         unsafe { &*self.at(r.0.get()).cast::<T>() }
     }
 
     /// Copies an entry into the arena.
     #[inline]
-    pub fn add(&self, key: &[u8], trailer: Trailer, value: &[u8], counted: bool) -> Ref<Record> {
+    pub fn add(
+        &self,
+        key: &[u8],
+        trailer: Trailer,
+        value: &[u8],
+        counted: bool,
+    ) -> Ref<ArenaRecord> {
         assert!(
             key.len() <= MAX_KEY_LEN && value.len() < 1 << 30,
             "the key or the value is too long"
@@ -260,21 +266,21 @@ impl Arena {
 
     /// The entry.
     #[inline]
-    pub fn entry(&self, r: Ref<Record>) -> Entry<'_> {
+    pub fn entry(&self, r: Ref<ArenaRecord>) -> ArenaEntry<'_> {
         // SAFETY: A1: the offset is inside the mapping.
-        Entry { start: unsafe { self.at(r.0.get()) }, life: PhantomData }
+        ArenaEntry { start: unsafe { self.at(r.0.get()) }, life: PhantomData }
     }
 
     /// Asks for the cache lines of an entry's first bytes.
     #[inline]
-    pub fn prefetch_entry(&self, r: Ref<Record>) {
+    pub fn prefetch_entry(&self, r: Ref<ArenaRecord>) {
         self.prefetch(r.0.get());
         self.prefetch(r.0.get() + 64);
     }
 
     /// Asks for all of a node's cache lines.
     #[inline]
-    pub fn prefetch_node<T: Node>(&self, r: Ref<T>) {
+    pub fn prefetch_node<T: SkipNode>(&self, r: Ref<T>) {
         for line in 0..size_of::<T>().div_ceil(64) as u32 {
             self.prefetch(r.0.get() + 64 * line);
         }
@@ -321,12 +327,12 @@ fn reference<T>(start: u32) -> Ref<T> {
 
 /// A view of an entry: its parts live as long as the arena.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Entry<'a> {
+pub(in super::super) struct ArenaEntry<'a> {
     start: *const u8,
     life: PhantomData<&'a [u8]>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> ArenaEntry<'a> {
     /// Its sequence number and kind.
     #[inline]
     pub fn trailer(&self) -> Trailer {

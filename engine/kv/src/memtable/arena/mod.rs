@@ -10,9 +10,9 @@
 //!   (A4). So whoever holds a `Ref` sees what it names.
 //! - A3: fields that change after publication are atomics. Everything else is written before
 //!   publication and never again.
-//! - A4: slot `i` of a [`Body`] is written once: before publication, or by the holder of its leaf's
-//!   lock while `count == i`; the Release store `count = i + 1` follows. A reader touches only
-//!   slots below a count that it loaded with Acquire.
+//! - A4: slot `i` of a [`EntryBody`] is written once: before publication, or by the holder of its
+//!   leaf's lock while `count == i`; the Release store `count = i + 1` follows. A reader touches
+//!   only slots below a count that it loaded with Acquire.
 //! - A5: a `Ref` is used with the arena that made it. Each skiplist owns one arena and hands no
 //!   `Ref` to another.
 //! - A6: nothing relies on what unused memory holds: mappings are recycled without being cleared.
@@ -25,9 +25,9 @@ mod memory;
 mod model;
 
 #[cfg(not(loom))]
-pub(super) use memory::{Arena, Entry, Mapping};
+pub(super) use memory::{Arena, ArenaEntry, Mapping};
 #[cfg(loom)]
-pub(super) use model::{Arena, Entry, Mapping};
+pub(super) use model::{Arena, ArenaEntry, Mapping};
 
 use super::sync::atomic::AtomicU32;
 use super::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -104,12 +104,12 @@ fn raw<T>(r: Option<Ref<T>>) -> u32 {
     r.map_or(0, |r| r.0.get())
 }
 
-/// What an entry's [`Ref`] names: trailer, key and value, seen through [`Entry`].
-pub(super) struct Record;
+/// What an entry's [`Ref`] names: trailer, key and value, seen through [`ArenaEntry`].
+pub(super) struct ArenaRecord;
 
 /// What may live in an arena: no destructor, shareable, aligned to a cache line at most.
-pub(super) trait Node: sealed::Sealed + Sync + 'static {}
-impl<T: sealed::Sealed + Sync + 'static> Node for T {}
+pub(super) trait SkipNode: sealed::Sealed + Sync + 'static {}
+impl<T: sealed::Sealed + Sync + 'static> SkipNode for T {}
 
 mod sealed {
     pub trait Sealed: Sized {
@@ -127,13 +127,13 @@ impl sealed::Sealed for Leaf {
     }
 }
 
-impl sealed::Sealed for Body {
+impl sealed::Sealed for EntryBody {
     #[cfg(loom)]
     fn copied(&self) -> Self {
         let slots = self.slots();
         let slots: Vec<_> =
             slots.heads.iter().copied().zip(slots.entries.iter().copied()).collect();
-        Body::new(self.prefix as usize, self.next(), slots.into_iter())
+        EntryBody::new(self.prefix as usize, self.next(), slots.into_iter())
     }
 }
 
@@ -163,8 +163,8 @@ pub(super) struct Leaf {
     /// window tells them apart.
     pub skip: u32,
     /// The low bound: an entry of this leaf. `None` only for the first leaf, which has none.
-    pub low: Option<Ref<Record>>,
-    body: AtomicRef<Body>,
+    pub low: Option<Ref<ArenaRecord>>,
+    body: AtomicRef<EntryBody>,
     lock: AtomicU32,
     tower: Option<Ref<Tower>>,
     links: [AtomicRef<Leaf>; LINKS],
@@ -189,9 +189,9 @@ impl Leaf {
     /// A leaf whose low bound is `low` (with that key), standing right of a leaf whose bound shares
     /// `shared` bytes with it.
     pub fn new(
-        low: Option<(Ref<Record>, &[u8])>,
+        low: Option<(Ref<ArenaRecord>, &[u8])>,
         shared: usize,
-        body: Ref<Body>,
+        body: Ref<EntryBody>,
         next: Option<Ref<Leaf>>,
         tower: Option<Ref<Tower>>,
     ) -> Self {
@@ -213,7 +213,7 @@ impl Leaf {
 
     /// The current body: a consistent picture of the entries and of the leaf that follows.
     #[inline]
-    pub fn body<'a>(&self, arena: &'a Arena) -> &'a Body {
+    pub fn body<'a>(&self, arena: &'a Arena) -> &'a EntryBody {
         // A leaf is made with a body and a body is only ever replaced by another; the fallback is
         // never taken.
         self.body.load().map_or_else(|| unreachable!("a leaf without a body"), |b| arena.get(b))
@@ -282,7 +282,7 @@ impl<'a> Locked<'a> {
     }
 
     /// The body that [`push`](Self::push) would write to.
-    pub fn body(&self) -> &'a Body {
+    pub fn body(&self) -> &'a EntryBody {
         match NonZeroU32::new(own(&self.leaf.body.0)) {
             Some(body) => self.arena.get(Ref::new(body)),
             None => unreachable!("a leaf without a body"),
@@ -291,7 +291,7 @@ impl<'a> Locked<'a> {
 
     /// Appends and publishes a slot; `false` when the body is full.
     #[inline]
-    pub fn push(&self, head: u64, entry: Ref<Record>) -> bool {
+    pub fn push(&self, head: u64, entry: Ref<ArenaRecord>) -> bool {
         let body = self.body();
         let i = own(&body.count) as usize;
         if i == LEAF {
@@ -309,7 +309,7 @@ impl<'a> Locked<'a> {
 
     /// Puts `next` between this leaf and the one that followed it, in one step for readers: with
     /// `body` in place of the old body, or leaving the body as it is but for its successor.
-    pub fn follow(&self, next: Ref<Leaf>, body: Option<Ref<Body>>) {
+    pub fn follow(&self, next: Ref<Leaf>, body: Option<Ref<EntryBody>>) {
         match body {
             Some(body) => self.leaf.body.publish(Some(body)),
             None => self.body().next.publish(Some(next)),
@@ -328,29 +328,29 @@ impl Drop for Locked<'_> {
 /// The entries of a leaf in order of arrival, and the leaf that follows. Full bodies are replaced,
 /// never changed; a reader of a replaced body still has a consistent picture, if an old one.
 #[repr(C, align(64))]
-pub(super) struct Body {
+pub(super) struct EntryBody {
     count: AtomicU32,
     /// Every key that belongs here shares this many bytes; heads are taken after them.
     pub prefix: u32,
     next: AtomicRef<Leaf>,
-    heads: [Slot<u64>; LEAF],
-    entries: [Slot<Ref<Record>>; LEAF],
+    heads: [ArenaSlot<u64>; LEAF],
+    entries: [ArenaSlot<Ref<ArenaRecord>>; LEAF],
 }
 
-impl Body {
+impl EntryBody {
     /// A body that holds `slots` (at most [`LEAF`]).
     pub fn new(
         prefix: usize,
         next: Option<Ref<Leaf>>,
-        slots: impl ExactSizeIterator<Item = (u64, Ref<Record>)>,
+        slots: impl ExactSizeIterator<Item = (u64, Ref<ArenaRecord>)>,
     ) -> Self {
         let count = slots.len();
-        let body = Body {
+        let body = EntryBody {
             count: AtomicU32::new(count as u32),
             prefix: prefix as u32,
             next: AtomicRef::new(next),
-            heads: std::array::from_fn(|_| Slot::new()),
-            entries: std::array::from_fn(|_| Slot::new()),
+            heads: std::array::from_fn(|_| ArenaSlot::new()),
+            entries: std::array::from_fn(|_| ArenaSlot::new()),
         };
         let mut written = 0;
         for ((h, e), (head, entry)) in body.heads.iter().zip(&body.entries).zip(slots) {
@@ -376,22 +376,22 @@ impl Body {
 
     /// The entries published so far.
     #[inline]
-    pub fn slots(&self) -> Slots<'_> {
+    pub fn slots(&self) -> ArenaSlots<'_> {
         let count = self.count.load(Acquire) as usize;
         // SAFETY: slots below the count are written and will not change (A4).
         unsafe {
-            Slots {
-                heads: Slot::published(&self.heads, count),
-                entries: Slot::published(&self.entries, count),
+            ArenaSlots {
+                heads: ArenaSlot::published(&self.heads, count),
+                entries: ArenaSlot::published(&self.entries, count),
             }
         }
     }
 }
 
 /// A picture of a body's slots; both lists are of one length.
-pub(super) struct Slots<'a> {
+pub(super) struct ArenaSlots<'a> {
     pub heads: Published<'a, u64>,
-    pub entries: Published<'a, Ref<Record>>,
+    pub entries: Published<'a, Ref<ArenaRecord>>,
 }
 
 #[cfg(not(loom))]
@@ -401,7 +401,7 @@ pub(super) type Published<'a, T> = std::borrow::Cow<'a, [T]>;
 
 /// A cell that is written once and then read by everybody.
 #[repr(transparent)]
-struct Slot<T>(SlotCell<std::mem::MaybeUninit<T>>);
+struct ArenaSlot<T>(SlotCell<std::mem::MaybeUninit<T>>);
 
 #[cfg(not(loom))]
 type SlotCell<T> = std::cell::UnsafeCell<T>;
@@ -409,11 +409,11 @@ type SlotCell<T> = std::cell::UnsafeCell<T>;
 type SlotCell<T> = loom::cell::UnsafeCell<T>;
 
 // SAFETY: A4 orders the one write before every read.
-unsafe impl<T: Copy + Send + Sync> Sync for Slot<T> {}
+unsafe impl<T: Copy + Send + Sync> Sync for ArenaSlot<T> {}
 
-impl<T: Copy> Slot<T> {
+impl<T: Copy> ArenaSlot<T> {
     fn new() -> Self {
-        Slot(SlotCell::new(std::mem::MaybeUninit::uninit()))
+        ArenaSlot(SlotCell::new(std::mem::MaybeUninit::uninit()))
     }
 
     /// # Safety
@@ -435,10 +435,10 @@ impl<T: Copy> Slot<T> {
     /// # Safety
     /// The first `count` slots are written, the caller sees that, and they do not change any more.
     #[inline]
-    unsafe fn published(slots: &[Slot<T>; LEAF], count: usize) -> Published<'_, T> {
+    unsafe fn published(slots: &[ArenaSlot<T>; LEAF], count: usize) -> Published<'_, T> {
         #[cfg(not(loom))]
-        // SAFETY: a `Slot<T>` is laid out as a `T` (transparent, twice over), and `slots[..count]`
-        // checks the bound.
+        // SAFETY: a `ArenaSlot<T>` is laid out as a `T` (transparent, twice over), and
+        // `slots[..count]` checks the bound.
         unsafe {
             std::slice::from_raw_parts(slots[..count].as_ptr().cast::<T>(), count)
         }
@@ -452,7 +452,7 @@ impl<T: Copy> Slot<T> {
 /// end as value.
 #[repr(C, align(8))]
 pub(super) struct Tombstone {
-    pub entry: Ref<Record>,
+    pub entry: Ref<ArenaRecord>,
     /// How many were in the list before it.
     pub before: u32,
     pub next: Option<Ref<Tombstone>>,
@@ -461,7 +461,7 @@ pub(super) struct Tombstone {
 /// Orders two entries as [`compare`](crate::base::key::compare) does, given that their keys share
 /// `prefix` bytes.
 #[inline]
-pub(super) fn before(a: &Entry<'_>, b: &Entry<'_>) -> bool {
+pub(super) fn before(a: &ArenaEntry<'_>, b: &ArenaEntry<'_>) -> bool {
     let (ka, kb) = (a.key(), b.key());
     let shared = common_prefix(ka, kb);
     match ka.get(shared).cmp(&kb.get(shared)) {
@@ -481,11 +481,13 @@ pub(super) fn record_size(key_len: usize, value_len: usize) -> usize {
 
 /// Upper bound of the arena bytes that making one leaf of an over-full one can take, padding
 /// included.
-pub(super) const SPLIT: usize =
-    size_of::<Leaf>() + 2 * size_of::<Body>() + size_of::<Tower>() + 4 * (align_of::<Leaf>() - 4);
+pub(super) const SPLIT: usize = size_of::<Leaf>()
+    + 2 * size_of::<EntryBody>()
+    + size_of::<Tower>()
+    + 4 * (align_of::<Leaf>() - 4);
 /// Arena bytes of a skiplist without entries, exactly.
 pub(super) const FIRST_NODES: usize =
-    64 + size_of::<Body>() + size_of::<Tower>() + size_of::<Leaf>();
+    64 + size_of::<EntryBody>() + size_of::<Tower>() + size_of::<Leaf>();
 /// Upper bound of the arena bytes that one range deletion takes beside its entry.
 pub(super) const TOMBSTONE: usize = size_of::<Tombstone>() + 4;
 

@@ -6,7 +6,7 @@
 
 use super::super::pool::Lease;
 use super::sealed::Sealed;
-use super::{Node, Record, Ref};
+use super::{ArenaRecord, Ref, SkipNode};
 use crate::base::error::Result;
 use crate::base::key::Trailer;
 use std::any::Any;
@@ -119,16 +119,22 @@ impl Arena {
         unsafe { (*cell).0.with(|p| &*p) }
     }
 
-    pub fn alloc<T: Node>(&self, value: T) -> Ref<T> {
+    pub fn alloc<T: SkipNode>(&self, value: T) -> Ref<T> {
         self.counts.lock().unwrap().1 += size_of::<T>();
         Ref::new(self.put(value))
     }
 
-    pub fn get<T: Node>(&self, r: Ref<T>) -> &T {
+    pub fn get<T: SkipNode>(&self, r: Ref<T>) -> &T {
         self.look(r.0)
     }
 
-    pub fn add(&self, key: &[u8], trailer: Trailer, value: &[u8], counted: bool) -> Ref<Record> {
+    pub fn add(
+        &self,
+        key: &[u8],
+        trailer: Trailer,
+        value: &[u8],
+        counted: bool,
+    ) -> Ref<ArenaRecord> {
         {
             let mut counts = self.counts.lock().unwrap();
             counts.0 += counted as u64;
@@ -137,13 +143,13 @@ impl Arena {
         Ref::new(self.put(Bytes(trailer, key.to_vec(), value.to_vec())))
     }
 
-    pub fn entry(&self, r: Ref<Record>) -> Entry<'_> {
-        Entry(self.look(r.0))
+    pub fn entry(&self, r: Ref<ArenaRecord>) -> ArenaEntry<'_> {
+        ArenaEntry(self.look(r.0))
     }
 
-    pub fn prefetch_entry(&self, _: Ref<Record>) {}
+    pub fn prefetch_entry(&self, _: Ref<ArenaRecord>) {}
 
-    pub fn prefetch_node<T: Node>(&self, _: Ref<T>) {}
+    pub fn prefetch_node<T: SkipNode>(&self, _: Ref<T>) {}
 
     pub fn owns(&self, _: &[u8]) -> bool {
         true
@@ -152,9 +158,9 @@ impl Arena {
 
 /// A view of an entry.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Entry<'a>(&'a Bytes);
+pub(in super::super) struct ArenaEntry<'a>(&'a Bytes);
 
-impl<'a> Entry<'a> {
+impl<'a> ArenaEntry<'a> {
     pub fn trailer(&self) -> Trailer {
         self.0.0
     }

@@ -26,7 +26,7 @@ impl Writers for Store {
 
 impl Store {
     fn new() -> Arc<Store> {
-        let gaps = Gaps::new(Room::new(0));
+        let gaps = Gaps::new(GapsRoom::new(0));
         let store = Arc::new(Store {
             last: Mutex::new(1),
             visible: AtomicU64::new(1),

@@ -13,7 +13,7 @@ impl Writers for Given {
 }
 
 fn at(last: Seq) -> (Gaps, Arc<Given>) {
-    let (gaps, given) = (Gaps::new(Room::new(0)), Arc::new(Given(Number::new(last))));
+    let (gaps, given) = (Gaps::new(GapsRoom::new(0)), Arc::new(Given(Number::new(last))));
     let writers: Arc<dyn Writers> = given.clone();
     gaps.set_writers(|| Arc::downgrade(&writers));
     (gaps, given)
@@ -151,7 +151,7 @@ fn there_are_never_many_and_the_useful_ones_stay() {
 
 #[test]
 fn trees_that_want_many_come_to_equal_parts_and_give_back_what_they_had() {
-    let room = Room::new(0);
+    let room = GapsRoom::new(0);
     let all: Vec<Gaps> = (0..3).map(|_| Gaps::new(room.clone())).collect();
     for round in 0..4u32 {
         for gaps in &all {

@@ -1,7 +1,7 @@
 //! What a cursor passes on its way to the next key that is to be shown: it leaps over gaps that
 //! others know, and notes those that it finds.
 
-use super::{Inner, PATIENCE, Visible, successor};
+use super::{PATIENCE, Visible, VisibleInner, successor};
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Trailer, head};
@@ -12,7 +12,7 @@ use crate::merge::gaps::WORTH;
 const FIRST: u64 = if WORTH < PATIENCE as u64 { WORTH } else { PATIENCE as u64 };
 
 /// What a cursor has passed since it was moved.
-pub(super) struct Walk {
+pub(super) struct VisibleWalk {
     /// How many entries, roughly.
     pub steps: u64,
     /// It looks for a gap after so many, and how long it has waited for that.
@@ -24,16 +24,16 @@ pub(super) struct Walk {
     noted: bool,
 }
 
-impl Default for Walk {
-    fn default() -> Walk {
-        Walk { steps: 0, due: FIRST, pause: FIRST, leaps: 0, noted: false }
+impl Default for VisibleWalk {
+    fn default() -> VisibleWalk {
+        VisibleWalk { steps: 0, due: FIRST, pause: FIRST, leaps: 0, noted: false }
     }
 }
 
-impl Walk {
+impl VisibleWalk {
     /// One that begins where `start` says already, or not.
-    pub(super) fn from_noted(noted: bool) -> Walk {
-        Walk { noted, ..Walk::default() }
+    pub(super) fn from_noted(noted: bool) -> VisibleWalk {
+        VisibleWalk { noted, ..VisibleWalk::default() }
     }
 }
 
@@ -41,13 +41,13 @@ impl Visible {
     /// The held key is not to be shown, and counts as a step. True when the cursor stands behind a
     /// gap now that it was in.
     #[inline]
-    pub(super) fn pass(&mut self, walk: &mut Walk, forward: bool) -> Result<bool> {
+    pub(super) fn pass(&mut self, walk: &mut VisibleWalk, forward: bool) -> Result<bool> {
         walk.steps += 1;
         if walk.steps >= walk.due { self.leap(walk, forward) } else { Ok(false) }
     }
 
     #[inline(never)]
-    pub(super) fn leap(&mut self, walk: &mut Walk, forward: bool) -> Result<bool> {
+    pub(super) fn leap(&mut self, walk: &mut VisibleWalk, forward: bool) -> Result<bool> {
         let Some(gaps) = &self.gaps else { return Ok(false) };
         if !walk.noted {
             walk.noted = true;
@@ -90,14 +90,14 @@ impl Visible {
     /// Notes what was passed where that is worth it. A walk forward has `found` the key that the
     /// inner cursor stands on, one backward the held key, or the end of the range.
     #[inline]
-    pub(super) fn end_walk(&mut self, walk: &Walk, forward: bool, found: bool) {
+    pub(super) fn end_walk(&mut self, walk: &VisibleWalk, forward: bool, found: bool) {
         if walk.steps >= self.worth || walk.leaps > 1 {
             self.learn(walk, forward, found);
         }
     }
 
     #[cold]
-    fn learn(&mut self, walk: &Walk, forward: bool, found: bool) {
+    fn learn(&mut self, walk: &VisibleWalk, forward: bool, found: bool) {
         self.passed += walk.steps;
         let Some(gaps) = self.gaps.as_ref().filter(|_| walk.noted) else { return };
         // Two gaps that were leapt over are worth to be one.

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::ModelBenchArgs;
 use firn_bench::Setting;
-use firn_bench::duel::Report;
+use firn_bench::duel::DuelReport;
 
 /// The memory budget of the store whose widest row is larger than it.
 const SMALL_BUDGET: u64 = 16 << 20;
@@ -30,8 +30,8 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
         )));
     }
     setting.make_room(&setting.store.db)?;
-    let mut report = Report::default();
-    let bench = store::Bench::open(&setting.store.db, args, args.engine.budget)?;
+    let mut report = DuelReport::default();
+    let bench = store::WideBench::open(&setting.store.db, args, args.engine.budget)?;
     firn_bench::mark(&setting.store.db)?;
     steps::inserts(&bench, &mut report)?;
     steps::row_reads(&bench, "as loaded", &mut report)?;
@@ -46,10 +46,10 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     steps::counters(&bench, &mut report)?;
     steps::late_writes(&bench, &mut report)?;
     drop(bench);
-    let small = store::Bench::open(&setting.store.db, args, SMALL_BUDGET)?;
+    let small = store::WideBench::open(&setting.store.db, args, SMALL_BUDGET)?;
     steps::walk(&small, "the same in 16 MiB of memory", &mut report)?;
     drop(small);
-    let bench = store::Bench::open(&setting.store.db, args, args.engine.budget)?;
+    let bench = store::WideBench::open(&setting.store.db, args, args.engine.budget)?;
     steps::deletion(&bench, &mut report)?;
     let (rows, columns) = (count(args.rows), count(args.columns));
     let head = format!(

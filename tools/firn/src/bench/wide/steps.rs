@@ -1,15 +1,17 @@
 //! What is measured, step by step.
 
 use firn_kv::{Batch, Durability, Tree};
-use firn_wide::internals::store::{Family, Mutation, Slice};
+use firn_wide::internals::store::{Mutation, Slice, StoreFamily};
 use firn_wide::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, SlicePredicate, SliceRange,
 };
 use firn_workload::process::Usage;
 
-use super::store::{Bench, COLUMNS, VALUE, cell_key, column_name, failure, place, row_key, stored};
-use firn_bench::duel::{EACH, Meter, NOISE, ROUNDS, Report};
-use firn_tools::io::Watch;
+use super::store::{
+    COLUMNS, VALUE, WideBench, cell_key, column_name, failure, place, row_key, stored,
+};
+use firn_bench::duel::{DuelMeter, DuelReport, EACH, NOISE, ROUNDS};
+use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Failure, Progress, bytes, count, nanos, rate};
 
 /// Rows and columns below which there is nothing to measure.
@@ -39,7 +41,7 @@ const NAMED_ROW: &str = "get_slice() of it";
 const CURSOR_STEP: &str = "kv cursor step";
 const SLICE_STEP: &str = "kv cursor step of a slice";
 
-fn rounds(b: &Bench) -> u64 {
+fn rounds(b: &WideBench) -> u64 {
     if b.rows < TRIAL_ROWS { TRIAL_ROUNDS } else { ROUNDS }
 }
 
@@ -58,7 +60,7 @@ fn expect(what: &str, found: u64, expected: u64) -> Done {
 }
 
 /// A column that is to be written, with all forms of it made before the clock runs.
-struct Prepared {
+struct PreparedStep {
     key: Vec<u8>,
     name: Vec<u8>,
     place: Vec<u8>,
@@ -68,11 +70,17 @@ struct Prepared {
     stored: Vec<u8>,
 }
 
-fn prepare(b: &Bench, f: &Family, row: u64, column: u64, timestamp: i64) -> Done<Prepared> {
+fn prepare(
+    b: &WideBench,
+    f: &StoreFamily,
+    row: u64,
+    column: u64,
+    timestamp: i64,
+) -> Done<PreparedStep> {
     let (key, name) = (row_key(row), column_name(column));
     let value = b.value(row * COLUMNS + column);
     let (place, full) = (place(f, &name)?, cell_key(f, &key, &name)?);
-    Ok(Prepared { stored: stored(timestamp, &value), key, name, place, value, timestamp, full })
+    Ok(PreparedStep { stored: stored(timestamp, &value), key, name, place, value, timestamp, full })
 }
 
 /// A timestamp of a step: each step's are newer than those of the steps before, else all of its
@@ -81,15 +89,21 @@ fn timestamp(step: i64, n: u64) -> i64 {
     (step << 32) + n as i64 + 1
 }
 
-fn columns_of(b: &Bench, f: &Family, step: i64, from: u64, until: u64) -> Done<Vec<Prepared>> {
+fn columns_of(
+    b: &WideBench,
+    f: &StoreFamily,
+    step: i64,
+    from: u64,
+    until: u64,
+) -> Done<Vec<PreparedStep>> {
     (from..until).map(|n| prepare(b, f, n / COLUMNS, n % COLUMNS, timestamp(step, n))).collect()
 }
 
 /// Columns one by one, through the store and through the operations; rows at once.
-pub fn inserts(b: &Bench, report: &mut Report) -> Done {
+pub fn inserts(b: &WideBench, report: &mut DuelReport) -> Done {
     let (rows, kv) = (b.family("Rows")?, b.tree("rows")?);
     let all = b.rows * COLUMNS;
-    let mut meter = Meter::new("insert columns", all.div_ceil(EACH), EACH);
+    let mut meter = DuelMeter::new("insert columns", all.div_ceil(EACH), EACH);
     let mut m = Mutation::new(b"");
     for from in (0..all).step_by(EACH as usize) {
         let columns = columns_of(b, &rows, 0, from, all.min(from + EACH))?;
@@ -107,7 +121,7 @@ pub fn inserts(b: &Bench, report: &mut Report) -> Done {
     let (family, kv, parent) =
         (b.family("Inserts")?, b.tree("inserts")?, ColumnParent::new("Inserts"));
     let tenth = all / 10;
-    let mut meter = Meter::new("insert() columns", tenth.div_ceil(EACH), EACH);
+    let mut meter = DuelMeter::new("insert() columns", tenth.div_ceil(EACH), EACH);
     for from in (0..tenth).step_by(EACH as usize) {
         let columns = columns_of(b, &family, 1, from, tenth.min(from + EACH))?;
         let named: Vec<Column> =
@@ -124,15 +138,15 @@ pub fn inserts(b: &Bench, report: &mut Report) -> Done {
     batches(b, report)
 }
 
-fn put_all(kv: &Tree, columns: &[Prepared]) -> Done {
+fn put_all(kv: &Tree, columns: &[PreparedStep]) -> Done {
     Ok(columns.iter().try_for_each(|c| kv.put(&c.full, &c.stored))?)
 }
 
-fn batches(b: &Bench, report: &mut Report) -> Done {
+fn batches(b: &WideBench, report: &mut DuelReport) -> Done {
     let (family, kv) = (b.family("Batches")?, b.tree("batches")?);
     let rows = (b.rows / 10).max(1);
     let each = EACH / COLUMNS;
-    let mut meter = Meter::new("insert rows", rows.div_ceil(each), each);
+    let mut meter = DuelMeter::new("insert rows", rows.div_ceil(each), each);
     let mut m = Mutation::new(b"");
     for from in (0..rows).step_by(each as usize) {
         let columns = columns_of(b, &family, 2, from * COLUMNS, rows.min(from + each) * COLUMNS)?;
@@ -170,7 +184,13 @@ fn batches(b: &Bench, report: &mut Report) -> Done {
     Ok(b.store.db().wait_idle()?)
 }
 
-fn cells_of_row(b: &Bench, f: &Family, key: &[u8], slice: &Slice, limit: u64) -> Done<u64> {
+fn cells_of_row(
+    b: &WideBench,
+    f: &StoreFamily,
+    key: &[u8],
+    slice: &Slice,
+    limit: u64,
+) -> Done<u64> {
     let mut reader = b.store.read(f, key, slice).map_err(failure)?;
     let (mut cells, mut bytes) = (0, 0);
     while cells < limit
@@ -186,7 +206,7 @@ fn cells_of_row(b: &Bench, f: &Family, key: &[u8], slice: &Slice, limit: u64) ->
 }
 
 /// Whole rows at random.
-pub fn row_reads(b: &Bench, state: &str, report: &mut Report) -> Done {
+pub fn row_reads(b: &WideBench, state: &str, report: &mut DuelReport) -> Done {
     let (family, values, parent) =
         (b.family("Rows")?, b.tree("values")?, ColumnParent::new("Rows"));
     let all = Slice::all();
@@ -197,8 +217,8 @@ pub fn row_reads(b: &Bench, state: &str, report: &mut Report) -> Done {
         values.get(&row_key(row))?;
     }
     let rounds = rounds(b);
-    let mut meter = Meter::new(WHOLE_ROW, rounds, EACH);
-    let mut named = Meter::new(NAMED_ROW, rounds, EACH);
+    let mut meter = DuelMeter::new(WHOLE_ROW, rounds, EACH);
+    let mut named = DuelMeter::new(NAMED_ROW, rounds, EACH);
     for round in 0..rounds {
         // Other rows for each: those that have just been read are in the processor's cache.
         let keys = |of: u64| -> Vec<_> {
@@ -226,7 +246,7 @@ pub fn row_reads(b: &Bench, state: &str, report: &mut Report) -> Done {
 }
 
 fn named_slice(
-    b: &Bench,
+    b: &WideBench,
     key: &[u8],
     parent: &ColumnParent,
     predicate: &SlicePredicate,
@@ -244,7 +264,7 @@ fn named_slice(
 /// Row reads may take 1.5 times a get, and the decoding of 10 cells: what 10 steps of the walk
 /// take, and for `get_slice()`, which makes columns of them, what 10 of the columns of a long slice
 /// take.
-pub fn judge_row_reads(report: &mut Report) {
+pub fn judge_row_reads(report: &mut DuelReport) {
     let each = |beside: &str| {
         report.lines.iter().find(|l| l.beside == beside).map_or(f64::NAN, |l| l.duel.ours)
     };
@@ -262,17 +282,17 @@ pub fn judge_row_reads(report: &mut Report) {
 }
 
 /// One column at random.
-pub fn point_reads(b: &Bench, report: &mut Report) -> Done {
+pub fn point_reads(b: &WideBench, report: &mut DuelReport) -> Done {
     let (family, kv) = (b.family("Rows")?, b.tree("rows")?);
     let rounds = rounds(b);
-    let mut meter = Meter::new("read columns", rounds, EACH);
-    let mut named = Meter::new("get() of them", rounds, EACH);
+    let mut meter = DuelMeter::new("read columns", rounds, EACH);
+    let mut named = DuelMeter::new("get() of them", rounds, EACH);
     for round in 0..rounds {
         let columns = |of: u64| -> Done<Vec<_>> {
             let n = |i: u64| b.random(of << 40 | (round * EACH + i)) % (b.rows * COLUMNS);
             (0..EACH).map(|i| prepare(b, &family, n(i) / COLUMNS, n(i) % COLUMNS, 1)).collect()
         };
-        let get = |c: &Prepared| {
+        let get = |c: &PreparedStep| {
             let value = kv.get(&c.full)?;
             value.as_deref().into_iter().for_each(touch);
             expect("columns", value.is_some().into(), 1)
@@ -308,7 +328,7 @@ pub fn point_reads(b: &Bench, report: &mut Report) -> Done {
     Ok(())
 }
 
-fn load_row(b: &Bench, family: &Family, key: &[u8], columns: u64) -> Done {
+fn load_row(b: &WideBench, family: &StoreFamily, key: &[u8], columns: u64) -> Done {
     let progress = Progress::operations("load a wide row", Some(columns));
     let mut m = Mutation::new(key);
     let mut at = vec![];
@@ -326,9 +346,9 @@ fn load_row(b: &Bench, family: &Family, key: &[u8], columns: u64) -> Done {
 }
 
 /// A row of very many columns and one of few.
-pub fn load_wide_row(b: &Bench, report: &mut Report) -> Done {
+pub fn load_wide_row(b: &WideBench, report: &mut DuelReport) -> Done {
     let family = b.family("Wide")?;
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     load_row(b, &family, WIDEST, b.columns)?;
     let per_second = b.columns as f64 / watch.seconds();
     report.notes.push(format!(
@@ -342,7 +362,7 @@ pub fn load_wide_row(b: &Bench, report: &mut Report) -> Done {
 }
 
 /// The last ten columns.
-pub fn last_ten(b: &Bench, report: &mut Report) -> Done {
+pub fn last_ten(b: &WideBench, report: &mut DuelReport) -> Done {
     let family = b.family("Wide")?;
     let slice = Slice::all().reversed();
     let ten = |key: &[u8]| {
@@ -350,8 +370,8 @@ pub fn last_ten(b: &Bench, report: &mut Report) -> Done {
             .try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &slice, 10)?, 10))
     };
     let rounds = MORE * rounds(b);
-    let mut meter = Meter::new("last 10 columns", rounds, EACH);
-    let mut below = Meter::new("last 10 columns", rounds, EACH);
+    let mut meter = DuelMeter::new("last 10 columns", rounds, EACH);
+    let mut below = DuelMeter::new("last 10 columns", rounds, EACH);
     let [mut from, mut until] = [cell_key(&family, WIDEST, b"")?, vec![]];
     family.layout().put_partition(WIDEST, &mut until).map_err(failure)?;
     from.truncate(until.len());
@@ -378,9 +398,9 @@ pub fn last_ten(b: &Bench, report: &mut Report) -> Done {
 }
 
 /// All of the wide row, cell by cell.
-pub fn walk(b: &Bench, what: &str, report: &mut Report) -> Done {
+pub fn walk(b: &WideBench, what: &str, report: &mut DuelReport) -> Done {
     let family = b.family("Wide")?;
-    let mut meter = Meter::new(what, 3, b.columns);
+    let mut meter = DuelMeter::new(what, 3, b.columns);
     let rss = || Usage::now().map_or(0, |u| u.rss_anon);
     let (before, mut most) = (rss(), 0);
     let all = Slice::all();
@@ -420,11 +440,11 @@ pub fn walk(b: &Bench, what: &str, report: &mut Report) -> Done {
 }
 
 /// Slices of the wide row, from columns at random: what a column costs where there are many.
-pub fn long_slices(b: &Bench, report: &mut Report) -> Done {
+pub fn long_slices(b: &WideBench, report: &mut DuelReport) -> Done {
     let (family, parent) = (b.family("Wide")?, ColumnParent::new("Wide"));
     let rounds = rounds(b);
     let each = 10;
-    let mut meter = Meter::new("slices", rounds, each * SLICE);
+    let mut meter = DuelMeter::new("slices", rounds, each * SLICE);
     for round in 0..rounds {
         let starts = |of: u64| -> Vec<_> {
             let n = |i: u64| b.random(of << 40 | (round * each + i)) % (b.columns - SLICE + 1);
@@ -462,13 +482,13 @@ pub fn long_slices(b: &Bench, report: &mut Report) -> Done {
 }
 
 /// Threads that count on the same counters.
-pub fn counters(b: &Bench, report: &mut Report) -> Done {
+pub fn counters(b: &WideBench, report: &mut DuelReport) -> Done {
     let (family, kv) = (b.family("Counters")?, b.tree("counters")?);
     let per_thread = EACH * 4;
     let rounds = 5;
     let places: Done<Vec<_>> = (0..COUNTERS).map(|n| place(&family, &column_name(n))).collect();
     let places = places?;
-    let mut meter = Meter::new("count", rounds, THREADS * per_thread);
+    let mut meter = DuelMeter::new("count", rounds, THREADS * per_thread);
     let increment = |n: u64| -> Done {
         let mut m = Mutation::new(&row_key(n % 4));
         m.add(&family, &places[(n % COUNTERS) as usize], 1);
@@ -505,7 +525,7 @@ fn on_threads(each: u64, work: &(impl Fn(u64) -> Done + Sync)) -> Done {
 }
 
 /// Columns older than what their stripe has seen: each is compared with what is there.
-pub fn late_writes(b: &Bench, report: &mut Report) -> Done {
+pub fn late_writes(b: &WideBench, report: &mut DuelReport) -> Done {
     let (family, kv) = (b.family("Batches")?, b.tree("batches")?);
     // The newest of all stripes.
     for n in 0..4096 {
@@ -514,7 +534,7 @@ pub fn late_writes(b: &Bench, report: &mut Report) -> Done {
         b.store.apply(&[m], Durability::Process).map_err(failure)?;
     }
     let rounds = rounds(b);
-    let mut meter = Meter::new("late writes", rounds, EACH);
+    let mut meter = DuelMeter::new("late writes", rounds, EACH);
     let mut m = Mutation::new(b"");
     for round in 0..rounds {
         let n = |i: u64| b.random(2 << 32 | (round * EACH + i)) % ((b.rows / 10).max(1) * COLUMNS);
@@ -542,7 +562,7 @@ pub fn late_writes(b: &Bench, report: &mut Report) -> Done {
 }
 
 /// Deletes the wide row, and reads what is left of it.
-pub fn deletion(b: &Bench, report: &mut Report) -> Done {
+pub fn deletion(b: &WideBench, report: &mut DuelReport) -> Done {
     let family = b.family("Wide")?;
     let delete = |key: &[u8]| {
         let mut m = Mutation::new(key);
@@ -555,7 +575,7 @@ pub fn deletion(b: &Bench, report: &mut Report) -> Done {
         cells_of_row(b, &family, key, &Slice::all(), 1)?;
     }
     delete(SINGLE)?;
-    let mut meter = Meter::new("delete rows", 1, 1);
+    let mut meter = DuelMeter::new("delete rows", 1, 1);
     meter.round(|| delete(WIDEST), || delete(NARROW))?;
     report.add("delete the wide row", "delete a row of 100", meter.done(), None);
     let all = Slice::all();
@@ -568,7 +588,7 @@ pub fn deletion(b: &Bench, report: &mut Report) -> Done {
             (SINGLE, "read a deleted row of 1", Some(NOISE)),
             (b"a row that never was", "read a row that never was", None),
         ] {
-            let mut meter = Meter::new("read what is deleted", rounds, EACH);
+            let mut meter = DuelMeter::new("read what is deleted", rounds, EACH);
             for _ in 0..rounds {
                 meter.round(|| none(WIDEST), || none(key))?;
             }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use firn_kv::{DbOptions, Durability, Tree, TreeOptions};
-use firn_wide::internals::store::{Family, Store};
+use firn_wide::internals::store::{CellStore, StoreFamily};
 use firn_wide::{CfDef, Error, Keyspace, KsDef, Options, StoreOptions, Wide};
 
 use crate::bench::ModelBenchArgs;
@@ -29,7 +29,7 @@ pub fn failure(e: Error) -> Failure {
 }
 
 /// The open store.
-pub struct Bench {
+pub struct WideBench {
     /// How many rows there are.
     pub rows: u64,
     /// Columns of the widest row.
@@ -39,13 +39,13 @@ pub struct Bench {
     /// The operations.
     pub keyspace: Keyspace,
     /// What they stand on.
-    pub store: Store,
+    pub store: CellStore,
     dir: PathBuf,
 }
 
-impl Bench {
+impl WideBench {
     /// Opens the store in `dir`; makes its families when they are not there.
-    pub fn open(dir: &Path, args: &ModelBenchArgs, budget: u64) -> Done<Bench> {
+    pub fn open(dir: &Path, args: &ModelBenchArgs, budget: u64) -> Done<WideBench> {
         let memory_budget = usize::try_from(budget).unwrap_or(usize::MAX);
         let db = DbOptions {
             memory_budget,
@@ -74,11 +74,11 @@ impl Bench {
         let keyspace = wide.keyspace(KEYSPACE).map_err(failure)?;
         let store = wide.store().clone();
         let (rows, columns, seed) = (args.rows, args.columns, args.engine.seed);
-        Ok(Bench { rows, columns, seed, keyspace, store, dir: dir.to_owned() })
+        Ok(WideBench { rows, columns, seed, keyspace, store, dir: dir.to_owned() })
     }
 
     /// A family of the store, by its name.
-    pub fn family(&self, name: &str) -> Done<Family> {
+    pub fn family(&self, name: &str) -> Done<StoreFamily> {
         let schema = self.keyspace.wide().describe_keyspace(KEYSPACE).map_err(failure)?;
         let id = schema.cf_defs.iter().find(|d| d.name == name).and_then(|d| d.id);
         let family = id.and_then(|id| self.store.family(id));
@@ -134,7 +134,7 @@ pub fn column_name(column: u64) -> Vec<u8> {
 }
 
 /// The bytes of a cell's key.
-pub fn cell_key(family: &Family, key: &[u8], name: &[u8]) -> Done<Vec<u8>> {
+pub fn cell_key(family: &StoreFamily, key: &[u8], name: &[u8]) -> Done<Vec<u8>> {
     let mut full = vec![];
     family.layout().put_partition(key, &mut full).map_err(failure)?;
     family.layout().put_cell(&[], name, &mut full).map_err(failure)?;
@@ -142,7 +142,7 @@ pub fn cell_key(family: &Family, key: &[u8], name: &[u8]) -> Done<Vec<u8>> {
 }
 
 /// The place of a cell in its row.
-pub fn place(family: &Family, name: &[u8]) -> Done<Vec<u8>> {
+pub fn place(family: &StoreFamily, name: &[u8]) -> Done<Vec<u8>> {
     let mut place = vec![];
     family.layout().put_cell(&[], name, &mut place).map_err(failure)?;
     Ok(place)
@@ -153,7 +153,7 @@ pub fn stored(timestamp: i64, value: &[u8]) -> Vec<u8> {
     let mut out = vec![];
     firn_wide::internals::cell::Cell {
         timestamp,
-        state: firn_wide::internals::cell::State::Live(value),
+        state: firn_wide::internals::cell::CellState::Live(value),
     }
     .encode(&mut out);
     out
