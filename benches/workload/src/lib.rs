@@ -53,7 +53,7 @@ mod ycsb;
 
 pub use dist::Distribution;
 pub use mixgraph::MixParams;
-pub use outcome::{Latency, OpKind, Outcome, OutcomeClass, Point, RunProgress};
+pub use outcome::{LatencyFigures, OpKind, Outcome, OutcomeClass, Point, RunProgress};
 pub use runner::Runner;
 pub use spec::{Config, Phase, Workload};
 pub use store::{Direction, Error, Result, Store, StoreBatch, StoreStats, fold};

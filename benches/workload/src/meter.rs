@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::mixgraph::Sine;
-use crate::outcome::{Latency, OpKind};
+use crate::outcome::{LatencyFigures, OpKind};
 use crate::store::{Error, Result};
 
 const KINDS: usize = OpKind::ALL.len();
@@ -46,8 +46,8 @@ pub fn histogram() -> Result<Histogram<u64>> {
 }
 
 /// What a histogram holds; `None` if nothing.
-pub fn latency(histogram: &Histogram<u64>) -> Option<Latency> {
-    (!histogram.is_empty()).then(|| Latency {
+pub fn latency(histogram: &Histogram<u64>) -> Option<LatencyFigures> {
+    (!histogram.is_empty()).then(|| LatencyFigures {
         samples: histogram.len(),
         mean_ns: histogram.mean(),
         p50_ns: histogram.value_at_quantile(0.5),

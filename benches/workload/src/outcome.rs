@@ -51,7 +51,7 @@ impl OpKind {
 /// Latencies in nanoseconds, from a histogram with an error of at most 1 %. One operation in
 /// [`sample_every`](crate::Config::sample_every) is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
+pub struct LatencyFigures {
     /// Number of operations that were timed.
     pub samples: u64,
     /// Mean.
@@ -76,7 +76,7 @@ pub struct OutcomeClass {
     /// How many a second.
     pub ops_per_second: f64,
     /// How long they took; `None` where none was timed.
-    pub latency: Option<Latency>,
+    pub latency: Option<LatencyFigures>,
 }
 
 /// The rate during one interval.
@@ -106,7 +106,7 @@ pub struct Outcome {
     /// Reads that found their key, scans that found an entry.
     pub found: u64,
     /// Latencies of all timed operations together.
-    pub latency: Option<Latency>,
+    pub latency: Option<LatencyFigures>,
     /// No operation took longer than this: the longest time between two looks at the clock by one
     /// thread, timed operation or not. 0 where the rate was bounded.
     pub ceiling_ns: u64,

@@ -323,11 +323,11 @@ impl Maker {
         Using { timestamp: self.maybe(Self::int), ttl: self.maybe(Self::int) }
     }
 
-    fn values(&mut self) -> Values<'static> {
+    fn values(&mut self) -> InsertValues<'static> {
         if self.flag() {
-            Values::Marker(self.marker())
+            InsertValues::Marker(self.marker())
         } else {
-            Values::List(self.some(0, |m| m.term(1)))
+            InsertValues::List(self.some(0, |m| m.term(1)))
         }
     }
 
@@ -364,9 +364,9 @@ impl Maker {
             _ => {
                 let columns = self.some(1, Self::name);
                 let values = if self.flag() {
-                    Values::Marker(self.marker())
+                    InsertValues::Marker(self.marker())
                 } else {
-                    Values::List(self.some(0, Self::tuple))
+                    InsertValues::List(self.some(0, Self::tuple))
                 };
                 Relation::TupleIn { at, columns, values }
             }

@@ -64,7 +64,7 @@ impl Picture {
     pub fn write(self, path: &Path, bench: &Bench) -> Done {
         let row = |m: &crate::run::MeasuredRun| {
             let o = m.outcome.as_ref();
-            let latency = |of: fn(&firn_workload::Latency) -> u64| {
+            let latency = |of: fn(&firn_workload::LatencyFigures) -> u64| {
                 o.and_then(|o| o.latency.as_ref()).map_or_else(|| "-".to_owned(), |l| nanos(of(l)))
             };
             let amplification = match m.user_bytes() {

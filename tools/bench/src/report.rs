@@ -63,7 +63,7 @@ fn steps_table(bench: &Bench) -> firn_tools::output::Table {
     for m in &bench.steps {
         let dash = || "-".to_owned();
         let of = |f: fn(&firn_workload::Outcome) -> String| m.outcome.as_ref().map_or_else(dash, f);
-        let time = |f: fn(&firn_workload::Latency) -> u64| {
+        let time = |f: fn(&firn_workload::LatencyFigures) -> u64| {
             m.outcome.as_ref().and_then(|o| o.latency.as_ref()).map_or_else(dash, |l| nanos(f(l)))
         };
         let cells = [

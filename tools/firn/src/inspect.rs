@@ -10,7 +10,7 @@ use firn_kv::{Stats, TreeStats};
 use firn_workload::process::disk_bytes;
 use serde_json::{Value, json};
 
-use crate::names::Names;
+use crate::names::StoreNames;
 use crate::store::Global;
 use crate::trees::{Options, holds};
 use firn_tools::io::{Stopwatch, stdout, stdout_is_terminal};
@@ -97,7 +97,7 @@ fn files_of_tables(dir: &std::path::Path) -> u64 {
 /// What there was to see at one moment.
 struct InspectLook {
     stats: Stats,
-    names: Names,
+    names: StoreNames,
     options: Options,
     on_disk: u64,
     /// Bytes of tables that are not listed.

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 /// The names of a store's trees.
 #[derive(Default)]
-pub struct Names {
+pub struct StoreNames {
     trees: BTreeMap<TreeName, NamedKey>,
     /// Whether these are all that the store defines: it has keyspaces, and their definitions could
     /// be read.
@@ -185,9 +185,9 @@ impl KeyNames {
     }
 }
 
-impl Names {
+impl StoreNames {
     /// Those of the store of a session.
-    pub fn of_session(session: &Session) -> Names {
+    pub fn of_session(session: &Session) -> StoreNames {
         let mut names = BTreeMap::new();
         let engine = session.engine();
         let layout = |id: u32| engine.store().family(id).map(|f| f.layout().clone());
@@ -222,7 +222,7 @@ impl Names {
                 NamedKey::new("table", keyspace, name, None, keys.unwrap_or(KeyNames::Index)),
             );
         }
-        Names { trees: names, are_all: true }
+        StoreNames { trees: names, are_all: true }
     }
 
     /// The trees of tables and families whose definitions were lost. None where it can't be told.

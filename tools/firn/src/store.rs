@@ -17,7 +17,7 @@ use firn_wide::Wide;
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
 use crate::cli::wide_failure;
-use crate::names::Names;
+use crate::names::StoreNames;
 
 /// What every command takes.
 #[derive(Args, Clone, Debug)]
@@ -51,7 +51,7 @@ impl Global {
     }
 
     /// The same, with what its trees are called by people.
-    pub fn open_named(&self) -> Done<(Db, Names)> {
+    pub fn open_named(&self) -> Done<(Db, StoreNames)> {
         let (db, names) = self.open_named_quietly()?;
         self.tell_of_log(&db);
         Ok((db, names))
@@ -60,13 +60,13 @@ impl Global {
     /// The same without a word about a damaged log. Where there are families and tables, all trees
     /// are opened with their hooks; where their definitions can't be read, without, and nobody
     /// knows what they are called.
-    pub fn open_named_quietly(&self) -> Result<(Db, Names), Error> {
+    pub fn open_named_quietly(&self) -> Result<(Db, StoreNames), Error> {
         if self.holding().ok() == Some(Holding::Model)
             && let Ok(session) = self.model(self.to_read())
         {
-            return Ok((session.engine().store().db().clone(), Names::of_session(&session)));
+            return Ok((session.engine().store().db().clone(), StoreNames::of_session(&session)));
         }
-        Ok((Db::open_with(&self.store.db, self.to_read())?, Names::default()))
+        Ok((Db::open_with(&self.store.db, self.to_read())?, StoreNames::default()))
     }
 
     fn tell_of_log(&self, db: &Db) {

@@ -12,7 +12,7 @@ use firn_wide::internals::store::{SCHEMA_TREE, TreeName, loss};
 use serde_json::{Map, Value, json};
 
 use crate::inspect::sums;
-use crate::names::Names;
+use crate::names::StoreNames;
 use crate::store::{self, Global};
 use firn_tools::io::stdout;
 use firn_tools::options;
@@ -149,7 +149,7 @@ pub fn trees(global: &Global, _: &TreesArgs) -> Done {
 }
 
 /// What is in a tree, in words.
-pub fn holds<'a>(names: &'a Names, tree: &str) -> &'a str {
+pub fn holds<'a>(names: &'a StoreNames, tree: &str) -> &'a str {
     names.of_tree(tree).unwrap_or(if tree == SCHEMA_TREE {
         "definitions"
     } else {

@@ -20,7 +20,7 @@ use firn_kv::{DbOptions, Error, ErrorKind, ReadMode};
 use firn_wide::internals::store::loss;
 use serde_json::json;
 
-use crate::names::Names;
+use crate::names::StoreNames;
 use crate::store::Global;
 use firn_tools::io::{self, Stopwatch, stdout};
 use firn_tools::output::{self, Done, Failure, Progress, things};
@@ -52,7 +52,7 @@ struct VerifySummary {
     undefined: Vec<String>,
     /// What is worth knowing and no damage.
     notes: Vec<String>,
-    names: Names,
+    names: StoreNames,
 }
 
 impl VerifySummary {

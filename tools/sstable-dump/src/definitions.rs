@@ -250,7 +250,7 @@ impl Definitions {
             .filter(|(k, _)| k.starts_with(b"schema/") && !k.starts_with(b"schema/family/"));
         let schema = Schema::from_records(registry.clone(), own.map(|(k, v)| (&**k, &**v)));
         let schema = schema.unwrap_or_else(|_| Schema::new(registry.clone()));
-        let each = |k: &Arc<firn_wide::internals::schema::Keyspace>| {
+        let each = |k: &Arc<firn_wide::internals::schema::KeyspaceSchema>| {
             KeyspaceEntry::with(k.name().to_owned(), BTreeMap::new(), true)
         };
         let keyspaces: Vec<_> = schema.keyspaces().map(each).collect();

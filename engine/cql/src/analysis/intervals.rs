@@ -1,7 +1,7 @@
 //! Which rows of a partition: intervals of places.
 
 use firn_wide::internals::key::{END, ROWS};
-use firn_wide::internals::store::Slice;
+use firn_wide::internals::store::StoreSlice;
 
 /// From one place to before another.
 type Interval = (Vec<u8>, Vec<u8>);
@@ -11,8 +11,8 @@ type Interval = (Vec<u8>, Vec<u8>);
 #[derive(Clone, Debug)]
 pub struct ValueIntervals(Option<Vec<Interval>>);
 
-fn all_rows() -> Slice {
-    Slice::between(vec![ROWS], vec![ROWS + 1])
+fn all_rows() -> StoreSlice {
+    StoreSlice::between(vec![ROWS], vec![ROWS + 1])
 }
 
 impl ValueIntervals {
@@ -64,9 +64,9 @@ impl ValueIntervals {
     }
 
     /// The intervals, ascending: a slice for each.
-    pub fn slices(&self) -> impl DoubleEndedIterator<Item = Slice> + ExactSizeIterator {
+    pub fn slices(&self) -> impl DoubleEndedIterator<Item = StoreSlice> + ExactSizeIterator {
         let slice = |i: usize| match &self.0 {
-            Some(parts) => Slice::between(parts[i].0.clone(), parts[i].1.clone()),
+            Some(parts) => StoreSlice::between(parts[i].0.clone(), parts[i].1.clone()),
             None => all_rows(),
         };
         (0..self.len()).map(slice)
@@ -78,11 +78,11 @@ impl ValueIntervals {
     }
 
     /// The smallest interval over all of them.
-    pub fn hull(&self) -> Slice {
+    pub fn hull(&self) -> StoreSlice {
         let Some(parts) = &self.0 else { return all_rows() };
         match (parts.first(), parts.last()) {
-            (Some(first), Some(last)) => Slice::between(first.0.clone(), last.1.clone()),
-            _ => Slice::between(vec![ROWS], vec![ROWS]),
+            (Some(first), Some(last)) => StoreSlice::between(first.0.clone(), last.1.clone()),
+            _ => StoreSlice::between(vec![ROWS], vec![ROWS]),
         }
     }
 

@@ -303,9 +303,9 @@ impl Lookup<'_, '_> {
         Ok(what(comparison, Tuple::Each(vec![term])))
     }
 
-    fn is_in(&mut self, at: usize, values: &ast::Values<'_>) -> Result<RelationKind> {
+    fn is_in(&mut self, at: usize, values: &ast::InsertValues<'_>) -> Result<RelationKind> {
         let column = &self.table.columns()[at];
-        let one = matches!(values, ast::Values::List(list) if list.len() == 1);
+        let one = matches!(values, ast::InsertValues::List(list) if list.len() == 1);
         if !column.is_primary_key() && !one {
             let text = "IN predicates on non-primary-key columns";
             return Err(invalid(format!("{text} ({}) is not yet supported", column.name)));
@@ -313,13 +313,13 @@ impl Lookup<'_, '_> {
         self.check_column(at, "IN", true)?;
         let receiver = self.receiver(at);
         Ok(match values {
-            ast::Values::List(list) => {
+            ast::InsertValues::List(list) => {
                 let prepared = list.iter().map(|t| {
                     Ok(Tuple::Each(vec![BoundTerm::prepare(t, &receiver, self.context)?]))
                 });
                 one_or_many(prepared.collect::<Result<Vec<_>>>()?)
             }
-            ast::Values::Marker(marker) => {
+            ast::InsertValues::Marker(marker) => {
                 let of = Type::List(std::sync::Arc::new(receiver.of.of.clone()));
                 let wanted = receiver.other(format!("in({})", receiver.name), of.clone());
                 RelationKind::In(Choices::Marker(
@@ -417,17 +417,17 @@ impl Lookup<'_, '_> {
     fn tuple_in(
         &mut self,
         columns: &[AstName<'_>],
-        values: &ast::Values<'_>,
+        values: &ast::InsertValues<'_>,
         relation: &Relation<'_>,
     ) -> Result<KnownValues> {
         let columns = self.clustering(columns, relation)?;
         let what = match values {
-            ast::Values::List(list) => {
+            ast::InsertValues::List(list) => {
                 let tuples: Result<Vec<_>> =
                     list.iter().map(|t| self.values_of(&columns, t)).collect();
                 one_or_many(tuples?)
             }
-            ast::Values::Marker(marker) => {
+            ast::InsertValues::Marker(marker) => {
                 let of = Type::List(std::sync::Arc::new(self.tuple_type(&columns)));
                 let wanted = self
                     .receiver(columns[0])

@@ -5,7 +5,7 @@
 
 /// What else than a keyword a keyword may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum KeywordClass {
     /// Nothing: as a name it has to be quoted.
     Reserved,
     /// A name of anything but a user-defined type or a function.
@@ -25,7 +25,7 @@ macro_rules! keywords {
             $($(#[doc = concat!("`", $text, "`")] $word,)*)*
         }
 
-        const ALL: &[(Keyword, &str, Class)] = &[$($((Keyword::$word, $text, Class::$class),)*)*];
+        const ALL: &[(Keyword, &str, KeywordClass)] = &[$($((Keyword::$word, $text, KeywordClass::$class),)*)*];
     };
 }
 
@@ -140,7 +140,7 @@ impl Keyword {
     }
 
     /// What else it may be.
-    pub fn class(self) -> Class {
+    pub fn class(self) -> KeywordClass {
         ALL[self as usize].2
     }
 }

@@ -49,15 +49,15 @@ pub struct Param {
     /// What it is, in a line.
     pub help: &'static str,
     /// How its value is written, with its bounds.
-    pub kind: Kind,
+    pub kind: ParameterKind,
     /// Makes the value where nothing is said.
-    pub default: fn() -> Value,
+    pub default: fn() -> ParameterValue,
 }
 
 /// How the value of a parameter is written, with its bounds, which are inclusive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)] // the fields are the bounds
-pub enum Kind {
+pub enum ParameterKind {
     /// A whole number.
     Number { min: u64, max: u64 },
     /// A size in bytes, as `64m`.
@@ -74,13 +74,13 @@ pub enum Kind {
 
 /// The value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// Of [`Kind::Number`], [`Kind::Bytes`] and [`Kind::Seconds`]; of [`Kind::Choice`] the number
-    /// of the name.
+pub enum ParameterValue {
+    /// Of [`ParameterKind::Number`], [`ParameterKind::Bytes`] and [`ParameterKind::Seconds`]; of
+    /// [`ParameterKind::Choice`] the number of the name.
     Number(u64),
-    /// Of [`Kind::Factor`].
+    /// Of [`ParameterKind::Factor`].
     Double(f64),
-    /// Of [`Kind::List`].
+    /// Of [`ParameterKind::List`].
     List(Vec<i32>),
 }
 
@@ -134,53 +134,64 @@ pub fn size_text(bytes: u64) -> String {
     )
 }
 
-impl Kind {
+impl ParameterKind {
     /// The bounds in words.
     pub fn bounds(&self) -> String {
         let between = |min: String, max: String| format!("{min} to {max}");
         match *self {
-            Kind::Number { min, max: u64::MAX } | Kind::Seconds { min, max: u64::MAX } => {
+            ParameterKind::Number { min, max: u64::MAX }
+            | ParameterKind::Seconds { min, max: u64::MAX } => {
                 format!("at least {min}")
             }
-            Kind::Bytes { min, max: u64::MAX } => format!("at least {}", size_text(min)),
-            Kind::Number { min, max } | Kind::Seconds { min, max } => {
+            ParameterKind::Bytes { min, max: u64::MAX } => format!("at least {}", size_text(min)),
+            ParameterKind::Number { min, max } | ParameterKind::Seconds { min, max } => {
                 between(min.to_string(), max.to_string())
             }
-            Kind::Bytes { min, max } => between(size_text(min), size_text(max)),
-            Kind::Factor { min, max } => between(min.to_string(), max.to_string()),
-            Kind::List { min, max, most } => {
+            ParameterKind::Bytes { min, max } => between(size_text(min), size_text(max)),
+            ParameterKind::Factor { min, max } => between(min.to_string(), max.to_string()),
+            ParameterKind::List { min, max, most } => {
                 format!("1 to {most} numbers of {min} to {max}, with / between them")
             }
-            Kind::Choice(names) => format!("one of {}", names.join(", ")),
+            ParameterKind::Choice(names) => format!("one of {}", names.join(", ")),
         }
     }
 
     /// Whether the value lies within the bounds.
-    pub fn admits(&self, value: &Value) -> bool {
+    pub fn admits(&self, value: &ParameterValue) -> bool {
         match (self, value) {
             (
-                Kind::Number { min, max } | Kind::Bytes { min, max } | Kind::Seconds { min, max },
-                Value::Number(n),
+                ParameterKind::Number { min, max }
+                | ParameterKind::Bytes { min, max }
+                | ParameterKind::Seconds { min, max },
+                ParameterValue::Number(n),
             ) => (min..=max).contains(&n),
-            (Kind::Factor { min, max }, Value::Double(x)) => (min..=max).contains(&x),
-            (Kind::List { min, max, most }, Value::List(list)) => {
+            (ParameterKind::Factor { min, max }, ParameterValue::Double(x)) => {
+                (min..=max).contains(&x)
+            }
+            (ParameterKind::List { min, max, most }, ParameterValue::List(list)) => {
                 (1..=*most).contains(&list.len()) && list.iter().all(|n| (min..=max).contains(&n))
             }
-            (Kind::Choice(names), Value::Number(n)) => *n < names.len() as u64,
+            (ParameterKind::Choice(names), ParameterValue::Number(n)) => *n < names.len() as u64,
             _ => false,
         }
     }
 
     /// The nearest value within the bounds; `None` where there is none.
-    pub fn clamped(&self, value: Value) -> Option<Value> {
+    pub fn clamped(&self, value: ParameterValue) -> Option<ParameterValue> {
         let nearest = match (*self, value) {
             (
-                Kind::Number { min, max } | Kind::Bytes { min, max } | Kind::Seconds { min, max },
-                Value::Number(n),
-            ) => Value::Number(n.clamp(min, max)),
-            (Kind::Factor { min, max }, Value::Double(x)) => Value::Double(x.clamp(min, max)),
-            (Kind::List { min, max, most }, Value::List(list)) => {
-                Value::List(list.into_iter().take(most).map(|n| n.clamp(min, max)).collect())
+                ParameterKind::Number { min, max }
+                | ParameterKind::Bytes { min, max }
+                | ParameterKind::Seconds { min, max },
+                ParameterValue::Number(n),
+            ) => ParameterValue::Number(n.clamp(min, max)),
+            (ParameterKind::Factor { min, max }, ParameterValue::Double(x)) => {
+                ParameterValue::Double(x.clamp(min, max))
+            }
+            (ParameterKind::List { min, max, most }, ParameterValue::List(list)) => {
+                ParameterValue::List(
+                    list.into_iter().take(most).map(|n| n.clamp(min, max)).collect(),
+                )
             }
             (_, value) => value,
         };
@@ -188,61 +199,71 @@ impl Kind {
     }
 
     /// The value of a text; `None` where it is none. The bounds are not checked.
-    pub fn read(&self, text: &str) -> Option<Value> {
+    pub fn read(&self, text: &str) -> Option<ParameterValue> {
         match self {
-            Kind::Number { .. } | Kind::Seconds { .. } => text.parse().ok().map(Value::Number),
-            Kind::Bytes { .. } => size(text).ok().map(Value::Number),
-            Kind::Factor { .. } => text.parse().ok().map(Value::Double),
-            Kind::List { .. } => {
-                text.split('/').map(|n| n.parse().ok()).collect::<Option<_>>().map(Value::List)
+            ParameterKind::Number { .. } | ParameterKind::Seconds { .. } => {
+                text.parse().ok().map(ParameterValue::Number)
             }
-            Kind::Choice(names) => {
-                names.iter().position(|n| *n == text).map(|n| Value::Number(n as u64))
+            ParameterKind::Bytes { .. } => size(text).ok().map(ParameterValue::Number),
+            ParameterKind::Factor { .. } => text.parse().ok().map(ParameterValue::Double),
+            ParameterKind::List { .. } => text
+                .split('/')
+                .map(|n| n.parse().ok())
+                .collect::<Option<_>>()
+                .map(ParameterValue::List),
+            ParameterKind::Choice(names) => {
+                names.iter().position(|n| *n == text).map(|n| ParameterValue::Number(n as u64))
             }
         }
     }
 
-    /// The value as [`read`](Kind::read) takes it.
-    pub fn text(&self, value: &Value) -> String {
+    /// The value as [`read`](ParameterKind::read) takes it.
+    pub fn text(&self, value: &ParameterValue) -> String {
         match (self, value) {
-            (Kind::Bytes { .. }, Value::Number(n)) => size_text(*n),
-            (Kind::Choice(names), Value::Number(n)) => {
+            (ParameterKind::Bytes { .. }, ParameterValue::Number(n)) => size_text(*n),
+            (ParameterKind::Choice(names), ParameterValue::Number(n)) => {
                 names.get(*n as usize).copied().unwrap_or_default().to_owned()
             }
-            (_, Value::Number(n)) => n.to_string(),
-            (_, Value::Double(x)) => x.to_string(),
-            (_, Value::List(list)) => list.iter().map(i32::to_string).collect::<Vec<_>>().join("/"),
+            (_, ParameterValue::Number(n)) => n.to_string(),
+            (_, ParameterValue::Double(x)) => x.to_string(),
+            (_, ParameterValue::List(list)) => {
+                list.iter().map(i32::to_string).collect::<Vec<_>>().join("/")
+            }
         }
     }
 
     /// A value within the bounds, on the side of what is small, for tests: `below(n)` is a random
     /// number below `n`.
-    pub fn draw(&self, below: &mut dyn FnMut(u64) -> u64) -> Value {
+    pub fn draw(&self, below: &mut dyn FnMut(u64) -> u64) -> ParameterValue {
         fn small(bits: u64, below: &mut dyn FnMut(u64) -> u64) -> u64 {
             let width = 1 + below(bits);
             below(1 << width)
         }
         match *self {
             // Of what may be 0 for no bound half are.
-            Kind::Seconds { min: 0, .. } | Kind::Bytes { min: 0, .. } if below(2) == 0 => {
-                Value::Number(0)
+            ParameterKind::Seconds { min: 0, .. } | ParameterKind::Bytes { min: 0, .. }
+                if below(2) == 0 =>
+            {
+                ParameterValue::Number(0)
             }
-            Kind::Number { min, max } => {
-                Value::Number(min.saturating_add(small(4, below)).min(max))
+            ParameterKind::Number { min, max } => {
+                ParameterValue::Number(min.saturating_add(small(4, below)).min(max))
             }
-            Kind::Seconds { min, max } => {
-                Value::Number(min.saturating_add(small(12, below)).min(max))
+            ParameterKind::Seconds { min, max } => {
+                ParameterValue::Number(min.saturating_add(small(12, below)).min(max))
             }
-            Kind::Bytes { min, max } => Value::Number((min.max(64 << 10) << below(5)).min(max)),
-            Kind::Factor { min, max } => {
-                Value::Double(min + (max - min) * below(1 << 20) as f64 / (1u64 << 20) as f64)
+            ParameterKind::Bytes { min, max } => {
+                ParameterValue::Number((min.max(64 << 10) << below(5)).min(max))
             }
-            Kind::List { min, max, most } => {
+            ParameterKind::Factor { min, max } => ParameterValue::Double(
+                min + (max - min) * below(1 << 20) as f64 / (1u64 << 20) as f64,
+            ),
+            ParameterKind::List { min, max, most } => {
                 let many = 1 + below((most as u64).min(4));
                 let one = |i: u64| if i.is_multiple_of(2) { i as i32 / 2 } else { -(i as i32 / 2) };
-                Value::List((0..many).map(|_| one(below(14)).clamp(min, max)).collect())
+                ParameterValue::List((0..many).map(|_| one(below(14)).clamp(min, max)).collect())
             }
-            Kind::Choice(names) => Value::Number(below(names.len() as u64)),
+            ParameterKind::Choice(names) => ParameterValue::Number(below(names.len() as u64)),
         }
     }
 }
@@ -253,7 +274,7 @@ impl Description {
     }
 
     /// The default of every parameter.
-    pub fn defaults(&self) -> Vec<Value> {
+    pub fn defaults(&self) -> Vec<ParameterValue> {
         self.params.iter().map(|p| (p.default)()).collect()
     }
 
@@ -265,8 +286,8 @@ impl Description {
     pub fn read<'t>(
         &self,
         parts: impl Iterator<Item = &'t str>,
-    ) -> Result<Vec<Value>, PolicyError> {
-        let mut values: Vec<Option<Value>> = vec![None; self.params.len()];
+    ) -> Result<Vec<ParameterValue>, PolicyError> {
+        let mut values: Vec<Option<ParameterValue>> = vec![None; self.params.len()];
         let mut placed = Some(0);
         for part in parts {
             let (i, text) = match (part.split_once('='), placed) {
@@ -312,13 +333,13 @@ impl Description {
     ///
     /// # Errors
     /// The first that does not, with its bounds.
-    pub fn check(&self, values: &[Value]) -> Result<(), PolicyError> {
+    pub fn check(&self, values: &[ParameterValue]) -> Result<(), PolicyError> {
         let outside = self.params.iter().zip(values).find(|(p, v)| !p.kind.admits(v));
         outside.map_or(Ok(()), |(p, v)| Err(self.refused(p, &p.kind.text(v))))
     }
 
     /// The text that [`read`](Description::read) takes, the policy's name before it.
-    pub fn text(&self, values: &[Value]) -> String {
+    pub fn text(&self, values: &[ParameterValue]) -> String {
         let pairs =
             self.params.iter().zip(values).map(|(p, v)| format!(":{}={}", p.name, p.kind.text(v)));
         std::iter::once(self.name.to_owned()).chain(pairs).collect()
@@ -339,10 +360,12 @@ impl Description {
     pub fn row(&self) -> String {
         let param = |p: &Param| {
             let value = match p.kind {
-                Kind::Number { .. } | Kind::Bytes { .. } | Kind::Seconds { .. } => String::new(),
-                Kind::Factor { .. } => " (double)".to_owned(),
-                Kind::List { .. } => " (zigzags)".to_owned(),
-                Kind::Choice(names) => {
+                ParameterKind::Number { .. }
+                | ParameterKind::Bytes { .. }
+                | ParameterKind::Seconds { .. } => String::new(),
+                ParameterKind::Factor { .. } => " (double)".to_owned(),
+                ParameterKind::List { .. } => " (zigzags)".to_owned(),
+                ParameterKind::Choice(names) => {
                     let numbered: Vec<String> =
                         names.iter().enumerate().map(|(n, name)| format!("{n} {name}")).collect();
                     format!(" `?` ({})", numbered.join(", "))
@@ -360,48 +383,48 @@ impl Description {
 
 /// A type of a parameter's value.
 pub(super) trait Parameter: Sized {
-    fn value(&self) -> Value;
+    fn value(&self) -> ParameterValue;
     /// `None` for a value of another kind, and for one that does not fit.
-    fn of(value: &Value) -> Option<Self>;
+    fn of(value: &ParameterValue) -> Option<Self>;
 }
 
 impl Parameter for u64 {
-    fn value(&self) -> Value {
-        Value::Number(*self)
+    fn value(&self) -> ParameterValue {
+        ParameterValue::Number(*self)
     }
 
-    fn of(value: &Value) -> Option<u64> {
-        if let Value::Number(n) = value { Some(*n) } else { None }
+    fn of(value: &ParameterValue) -> Option<u64> {
+        if let ParameterValue::Number(n) = value { Some(*n) } else { None }
     }
 }
 
 impl Parameter for u32 {
-    fn value(&self) -> Value {
-        Value::Number(u64::from(*self))
+    fn value(&self) -> ParameterValue {
+        ParameterValue::Number(u64::from(*self))
     }
 
-    fn of(value: &Value) -> Option<u32> {
+    fn of(value: &ParameterValue) -> Option<u32> {
         u64::of(value)?.try_into().ok()
     }
 }
 
 impl Parameter for f64 {
-    fn value(&self) -> Value {
-        Value::Double(*self)
+    fn value(&self) -> ParameterValue {
+        ParameterValue::Double(*self)
     }
 
-    fn of(value: &Value) -> Option<f64> {
-        if let Value::Double(x) = value { Some(*x) } else { None }
+    fn of(value: &ParameterValue) -> Option<f64> {
+        if let ParameterValue::Double(x) = value { Some(*x) } else { None }
     }
 }
 
 impl Parameter for Vec<i32> {
-    fn value(&self) -> Value {
-        Value::List(self.clone())
+    fn value(&self) -> ParameterValue {
+        ParameterValue::List(self.clone())
     }
 
-    fn of(value: &Value) -> Option<Vec<i32>> {
-        if let Value::List(list) = value { Some(list.clone()) } else { None }
+    fn of(value: &ParameterValue) -> Option<Vec<i32>> {
+        if let ParameterValue::List(list) = value { Some(list.clone()) } else { None }
     }
 }
 
@@ -409,37 +432,37 @@ impl Parameter for Vec<i32> {
 pub(super) trait DescribedPolicy: Sized {
     const DESCRIPTION: Description;
     /// The values of the parameters, in their order.
-    fn values(&self) -> Vec<Value>;
+    fn values(&self) -> Vec<ParameterValue>;
     /// `None` where there are not as many values as parameters, or one does not fit.
-    fn of(values: &[Value]) -> Option<Self>;
+    fn of(values: &[ParameterValue]) -> Option<Self>;
 }
 
 /// The kinds of values by the words of [`policy!`].
 pub(super) mod kinds {
-    use super::Kind;
+    use super::ParameterKind;
 
-    pub const fn number(min: u64, max: u64) -> Kind {
-        Kind::Number { min, max }
+    pub const fn number(min: u64, max: u64) -> ParameterKind {
+        ParameterKind::Number { min, max }
     }
 
-    pub const fn bytes(min: u64, max: u64) -> Kind {
-        Kind::Bytes { min, max }
+    pub const fn bytes(min: u64, max: u64) -> ParameterKind {
+        ParameterKind::Bytes { min, max }
     }
 
-    pub const fn seconds(min: u64, max: u64) -> Kind {
-        Kind::Seconds { min, max }
+    pub const fn seconds(min: u64, max: u64) -> ParameterKind {
+        ParameterKind::Seconds { min, max }
     }
 
-    pub const fn factor(min: f64, max: f64) -> Kind {
-        Kind::Factor { min, max }
+    pub const fn factor(min: f64, max: f64) -> ParameterKind {
+        ParameterKind::Factor { min, max }
     }
 
-    pub const fn list(min: i32, max: i32, most: usize) -> Kind {
-        Kind::List { min, max, most }
+    pub const fn list(min: i32, max: i32, most: usize) -> ParameterKind {
+        ParameterKind::List { min, max, most }
     }
 
-    pub const fn choice(names: &'static [&'static str]) -> Kind {
-        Kind::Choice(names)
+    pub const fn choice(names: &'static [&'static str]) -> ParameterKind {
+        ParameterKind::Choice(names)
     }
 }
 
@@ -485,12 +508,12 @@ macro_rules! policy {
                 }
             };
 
-            fn values(&self) -> Vec<$crate::compaction::describe::Value> {
+            fn values(&self) -> Vec<$crate::compaction::describe::ParameterValue> {
                 use $crate::compaction::describe::Parameter;
                 vec![$(Parameter::value(&self.$param)),+]
             }
 
-            fn of(values: &[$crate::compaction::describe::Value]) -> Option<Self> {
+            fn of(values: &[$crate::compaction::describe::ParameterValue]) -> Option<Self> {
                 use $crate::compaction::describe::Parameter;
                 let mut values = values.iter();
                 let policy = $type { $($param: Parameter::of(values.next()?)?),+ };

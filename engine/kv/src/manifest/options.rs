@@ -18,7 +18,7 @@ use super::fields::{Field, FieldWriter, fields, need};
 use crate::base::coding::{ByteReader, put_varint};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::{Compression, FilterKind, TreeOptions};
-use crate::compaction::policy::{Description, Kind, Param, Policy, Value};
+use crate::compaction::policy::{Description, Param, ParameterKind, ParameterValue, Policy};
 
 /// A tree's options without its hooks themselves; see [`TreeOptions`] for the meaning of each.
 #[derive(Clone, Debug, PartialEq)]
@@ -189,15 +189,15 @@ fn encode_policy(p: &Policy, w: &mut FieldWriter) {
     let Description { name, params, .. } = p.description();
     w.bytes(2, name.as_bytes());
     for (param, value) in params.iter().zip(p.values()) {
-        if matches!((param.kind, &value), (Kind::Choice(_), Value::Number(0))) {
+        if matches!((param.kind, &value), (ParameterKind::Choice(_), ParameterValue::Number(0))) {
             continue;
         }
         w.message(4, |w| {
             w.bytes(2, param.name.as_bytes());
             match value {
-                Value::Number(n) => w.number(4, n),
-                Value::Double(x) => w.bytes(4, &x.to_le_bytes()),
-                Value::List(list) => {
+                ParameterValue::Number(n) => w.number(4, n),
+                ParameterValue::Double(x) => w.bytes(4, &x.to_le_bytes()),
+                ParameterValue::List(list) => {
                     let mut bytes = vec![];
                     list.iter().for_each(|&n| {
                         put_varint(&mut bytes, u64::from(((n << 1) ^ (n >> 31)) as u32))
@@ -228,10 +228,11 @@ fn decode_policy(bytes: &[u8]) -> Result<Policy> {
         let field =
             given.iter().position(|(name, _)| name == param.name).map(|i| given.swap_remove(i).1);
         let field = match (field, param.kind) {
-            (None, Kind::Choice(_)) => None,
+            (None, ParameterKind::Choice(_)) => None,
             (field, _) => Some(need(field, "policy", param.name)?),
         };
-        values.push(field.map_or(Ok(Value::Number(0)), |f| decode_value(&f, param, &name))?);
+        values
+            .push(field.map_or(Ok(ParameterValue::Number(0)), |f| decode_value(&f, param, &name))?);
     }
     if let Some((parameter, _)) = given.first() {
         return Err(newer(&format!("parameter {parameter:?} of compaction policy {name:?}")));
@@ -241,24 +242,24 @@ fn decode_policy(bytes: &[u8]) -> Result<Policy> {
     })
 }
 
-fn decode_value(f: &Field<'_>, param: &Param, policy: &str) -> Result<Value> {
+fn decode_value(f: &Field<'_>, param: &Param, policy: &str) -> Result<ParameterValue> {
     Ok(match param.kind {
-        Kind::Number { .. } | Kind::Bytes { .. } | Kind::Seconds { .. } => {
-            Value::Number(f.number()?)
-        }
-        Kind::Factor { .. } => Value::Double(f64::from_le_bytes(f.fixed()?)),
-        Kind::Choice(names) => match f.number()? {
-            n if n < names.len() as u64 => Value::Number(n),
+        ParameterKind::Number { .. }
+        | ParameterKind::Bytes { .. }
+        | ParameterKind::Seconds { .. } => ParameterValue::Number(f.number()?),
+        ParameterKind::Factor { .. } => ParameterValue::Double(f64::from_le_bytes(f.fixed()?)),
+        ParameterKind::Choice(names) => match f.number()? {
+            n if n < names.len() as u64 => ParameterValue::Number(n),
             n => return Err(newer(&format!("{} {n} of compaction policy {policy:?}", param.name))),
         },
-        Kind::List { .. } => {
+        ParameterKind::List { .. } => {
             let mut r = ByteReader::new(f.bytes);
             let mut list = vec![];
             while !r.is_empty() {
                 let v = need(r.varint().and_then(|v| u32::try_from(v).ok()), "policy", param.name)?;
                 list.push((v >> 1) as i32 ^ -((v & 1) as i32));
             }
-            Value::List(list)
+            ParameterValue::List(list)
         }
     })
 }

@@ -12,7 +12,7 @@ use super::current::current_text;
 use super::*;
 use crate::base::identity::{LogWriter, TableIdentity};
 use crate::base::options::{Compression, FilterKind, TreeOptions};
-use crate::compaction::policy::{self, Kind, Param, Policy};
+use crate::compaction::policy::{self, Param, ParameterKind, Policy};
 
 #[path = "../wal/testenv.rs"]
 #[allow(clippy::duplicate_mod)] // siblings do not know each other, in tests neither
@@ -32,13 +32,17 @@ fn policies() -> impl Strategy<Value = Policy> {
     (prop::sample::select(Policy::ALL.to_vec()), any::<Vec<i32>>(), any::<[u32; 8]>(), any::<f64>())
         .prop_map(|(policy, list, n, x)| {
             let value = |(i, param): (usize, &Param)| match param.kind {
-                Kind::Number { .. } => policy::Value::Number(n[i].into()),
-                Kind::Bytes { .. } | Kind::Seconds { .. } => {
-                    policy::Value::Number(u64::from(n[i]) << (n[i] % 32))
+                ParameterKind::Number { .. } => policy::ParameterValue::Number(n[i].into()),
+                ParameterKind::Bytes { .. } | ParameterKind::Seconds { .. } => {
+                    policy::ParameterValue::Number(u64::from(n[i]) << (n[i] % 32))
                 }
-                Kind::Factor { .. } => policy::Value::Double(if x.is_nan() { 0.0 } else { x }),
-                Kind::List { .. } => policy::Value::List(list.clone()),
-                Kind::Choice(names) => policy::Value::Number(n[i] as u64 % names.len() as u64),
+                ParameterKind::Factor { .. } => {
+                    policy::ParameterValue::Double(if x.is_nan() { 0.0 } else { x })
+                }
+                ParameterKind::List { .. } => policy::ParameterValue::List(list.clone()),
+                ParameterKind::Choice(names) => {
+                    policy::ParameterValue::Number(n[i] as u64 % names.len() as u64)
+                }
             };
             let values: Vec<_> = policy.params.iter().enumerate().map(value).collect();
             Policy::of(policy.name, &values).unwrap()

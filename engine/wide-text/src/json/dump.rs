@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use firn_wide::internals::cell::{Cell, CellState, Deletion};
+use firn_wide::internals::cell::{Cell, CellDeletion, CellState};
 use firn_wide::internals::key::KeyPlace;
 use firn_wide::internals::store::Body;
 use firn_wide::{Type, Wording};
@@ -192,7 +192,7 @@ impl<W: Write> Dump<W> {
         Ok(())
     }
 
-    fn deletion(&mut self, d: &Deletion) -> io::Result<()> {
+    fn deletion(&mut self, d: &CellDeletion) -> io::Result<()> {
         let (marked, local) = (self.micros(d.timestamp), self.second(d.local));
         self.emit.raw(&format!(
             ", \"deletion_info\": {{\"marked_deleted\": {marked}, \"local_delete_time\": {local}}}"
@@ -200,7 +200,12 @@ impl<W: Write> Dump<W> {
         Ok(())
     }
 
-    fn range(&mut self, start: &[u8], end: &[u8], deletion: &Deletion) -> Result<(), JsonFailure> {
+    fn range(
+        &mut self,
+        start: &[u8],
+        end: &[u8],
+        deletion: &CellDeletion,
+    ) -> Result<(), JsonFailure> {
         let types = self.family.layout.clustering().to_vec();
         for (which, place, is_start) in [("start", start, true), ("end", end, false)] {
             let bound = bound(&types, place).ok_or_else(|| damaged(place))?;

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use firn_wide::internals::cell::{Cell, CellState, Deletion};
+use firn_wide::internals::cell::{Cell, CellDeletion, CellState};
 use firn_wide::internals::key::KeyPlace;
 use firn_wide::internals::schema::Family;
-use firn_wide::internals::store::{Body, Partitions, Slice, StoreView};
+use firn_wide::internals::store::{Body, Partitions, StoreSlice, StoreView};
 use firn_wide::{Counts, Error, Wide};
 
 use super::JsonFailure;
@@ -123,7 +123,11 @@ impl<W: Write> Export<'_, W> {
         let Some(family) = wide.store().family(self.def.id()) else {
             return Err(Error::NotFound.into());
         };
-        let slice = if self.notation == Notation::Full { Slice::all().raw() } else { Slice::all() };
+        let slice = if self.notation == Notation::Full {
+            StoreSlice::all().raw()
+        } else {
+            StoreSlice::all()
+        };
         let mut reader = view.scan(&family, &Partitions::all(), &slice)?;
         while reader.next_partition()? {
             self.key.clear();
@@ -217,7 +221,7 @@ impl<W: Write> Export<'_, W> {
         }
     }
 
-    fn deletion(&mut self, d: &Deletion) {
+    fn deletion(&mut self, d: &CellDeletion) {
         self.emit.raw(&format!("{{\"timestamp\": {}, \"deleted\": {}}}", d.timestamp, d.local));
     }
 
@@ -278,7 +282,8 @@ pub fn dump<W: Write>(
     let described = DescribedFile { def, layout: cells.layout().clone() };
     let mut dump = Dump::new(described, times, wide.store().now(), out);
     let mut counts = Counts::default();
-    let mut reader = wide.store().view().scan(&cells, &Partitions::all(), &Slice::all().raw())?;
+    let mut reader =
+        wide.store().view().scan(&cells, &Partitions::all(), &StoreSlice::all().raw())?;
     let (mut partition, mut key) = (vec![], vec![]);
     while reader.next_partition()? {
         partition.clear();

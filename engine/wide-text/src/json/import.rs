@@ -17,7 +17,7 @@ use std::io::Read;
 
 use firn_kv::Durability;
 use firn_wide::internals::base::error::invalid;
-use firn_wide::internals::cell::{Cell, CellState, Deletion};
+use firn_wide::internals::cell::{Cell, CellDeletion, CellState};
 use firn_wide::{Chunks, Counts, Error, Keyspace, Type};
 
 use super::JsonFailure;
@@ -570,7 +570,7 @@ impl<R: Read> Import<'_, R> {
                 .lexer
                 .wrong("a deletion has a timestamp, and deleted: the second when it was made"));
         };
-        let deletion = Deletion { timestamp, local };
+        let deletion = CellDeletion { timestamp, local };
         row.chunks.delete(row.super_column.as_deref(), deletion).map_err(|e| self.refused(e))
     }
 }

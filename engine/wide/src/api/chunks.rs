@@ -12,9 +12,9 @@ use super::Keyspace;
 use super::check::{self, MAX_SHORT};
 use super::state::ApiTable;
 use crate::base::error::{Result, invalid};
-use crate::cell::{Cell, CellState, Deletion};
+use crate::cell::{Cell, CellDeletion, CellState};
 use crate::schema::Family;
-use crate::store::{CellStore, Mutation};
+use crate::store::{CellStore, StoreMutation};
 use crate::types::Wording;
 
 /// A chunk ends early when it holds so many bytes of names and values.
@@ -72,7 +72,7 @@ pub struct Chunks {
     durability: Durability,
     limit: usize,
     /// The mutations of this chunk are the first `used`; others keep their memory for later.
-    mutations: Vec<Mutation>,
+    mutations: Vec<StoreMutation>,
     used: usize,
     cells: usize,
     bytes: usize,
@@ -169,7 +169,7 @@ impl Chunks {
     fn begin(&mut self) {
         match self.mutations.get_mut(self.used) {
             Some(m) => m.reset(&self.key),
-            None => self.mutations.push(Mutation::new(&self.key)),
+            None => self.mutations.push(StoreMutation::new(&self.key)),
         }
         self.used += 1;
     }
@@ -233,7 +233,7 @@ impl Chunks {
     ///
     /// # Errors
     /// As [`cell`](Chunks::cell).
-    pub fn delete(&mut self, super_column: Option<&[u8]>, deletion: Deletion) -> Result<()> {
+    pub fn delete(&mut self, super_column: Option<&[u8]>, deletion: CellDeletion) -> Result<()> {
         check::kind(&self.table, false)?;
         if let Some(name) = super_column {
             check::path(&self.table, Some(name), None)?;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::base::error::{Result, invalid};
 use crate::ring::{Partitioner, Token};
-use crate::store::{Partitions, Slice, SliceReader, StoreView};
+use crate::store::{Partitions, SliceReader, StoreSlice, StoreView};
 
 /// How many entries of each index that could drive a query are looked at to choose the one with
 /// fewest.
@@ -216,7 +216,7 @@ impl Query<'_> {
 
     /// Goes through all partitions of a range.
     fn scan(&self, view: &StoreView, range: &Partitions, out: &mut Vec<KeySlice>) -> Result<()> {
-        let rows = Slice::rows();
+        let rows = StoreSlice::rows();
         let slice =
             if let ReadSelection::Slice { slice, .. } = &self.selection { slice } else { &rows };
         let mut reader = view.scan(&self.table.cells, range, slice)?;
@@ -267,7 +267,7 @@ pub struct RowReader {
     parent: ColumnParent,
     count: usize,
     view: StoreView,
-    slice: Slice,
+    slice: StoreSlice,
     /// The ranges that are left, the next one last.
     ranges: Vec<Partitions>,
     reader: Option<SliceReader>,
@@ -285,7 +285,7 @@ impl RowReader {
         ranges.reverse();
         let (slice, count) = match ReadSelection::new(&table, parent, &columns.clone().into())? {
             ReadSelection::Slice { slice, count } => (slice, count),
-            _ => (Slice::rows(), 0),
+            _ => (StoreSlice::rows(), 0),
         };
         let view = keyspace.store().view();
         Ok(RowReader { table, parent: parent.clone(), count, view, slice, ranges, reader: None })
@@ -395,7 +395,7 @@ impl Keyspace {
         let view = self.store().view();
         let (mut out, mut left, mut first) = (vec![], range.count, true);
         for partitions in &partitions {
-            let mut reader = view.scan(&table.cells, partitions, &Slice::rows())?;
+            let mut reader = view.scan(&table.cells, partitions, &StoreSlice::rows())?;
             while left > 0 && reader.next_partition()? {
                 let is_first = match &range.start {
                     KeyBound::Key(key) => key == reader.key(),
@@ -469,7 +469,7 @@ impl Keyspace {
         let range = KeyRange::keys(start, finish);
         let mut out = vec![];
         for partitions in &key_ranges(&table, self.wide.shared.partitioner, &range)? {
-            let mut reader = self.store().scan(&table.cells, partitions, &Slice::rows())?;
+            let mut reader = self.store().scan(&table.cells, partitions, &StoreSlice::rows())?;
             while out.len() < usize::try_from(count).unwrap_or(0) && reader.next_partition()? {
                 if reader.next()?.is_some() {
                     out.push(reader.key().to_vec());

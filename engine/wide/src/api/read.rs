@@ -12,16 +12,16 @@ use super::{
 use crate::base::error::Result;
 use crate::cell::Cell;
 use crate::key::Layout;
-use crate::store::{CellStore, Slice, SliceReader, StoreView};
+use crate::store::{CellStore, SliceReader, StoreSlice, StoreView};
 
 /// What to read of each row, in the store's terms.
 pub enum ReadSelection {
     /// The first of a slice.
-    Slice { slice: Slice, count: usize },
+    Slice { slice: StoreSlice, count: usize },
     /// The cells at these places.
     Cells(Vec<Vec<u8>>),
     /// The super columns that these slices are.
-    SuperColumns(Vec<Slice>),
+    SuperColumns(Vec<StoreSlice>),
 }
 
 impl ReadSelection {
@@ -77,15 +77,19 @@ impl ReadSelection {
 }
 
 /// The slice of all of a super column.
-fn super_column_slice(layout: &Layout, name: &[u8]) -> Result<Slice> {
+fn super_column_slice(layout: &Layout, name: &[u8]) -> Result<StoreSlice> {
     let (mut from, mut until) = (vec![], vec![]);
     layout.put_row(&[name], &mut from)?;
     layout.put_bound(&[name], true, &mut until)?;
-    Ok(Slice::between(from, until))
+    Ok(StoreSlice::between(from, until))
 }
 
 /// The slice of a range of names, be they of columns or of super columns.
-fn range_slice(table: &ApiTable, super_column: Option<&[u8]>, range: &SliceRange) -> Result<Slice> {
+fn range_slice(
+    table: &ApiTable,
+    super_column: Option<&[u8]>,
+    range: &SliceRange,
+) -> Result<StoreSlice> {
     let layout = table.layout();
     let (low, high) =
         if range.reversed { (&range.finish, &range.start) } else { (&range.start, &range.finish) };
@@ -93,7 +97,7 @@ fn range_slice(table: &ApiTable, super_column: Option<&[u8]>, range: &SliceRange
         Some(s) => super_column_slice(layout, s)?,
         // Families have no static cells; from the very start, a deletion of the row is met on the
         // way.
-        None => Slice::all(),
+        None => StoreSlice::all(),
     };
     slice.reverse = range.reversed;
     for (name, after, bound) in [(low, false, &mut slice.from), (high, true, &mut slice.until)] {

@@ -212,7 +212,7 @@ impl Keyspace {
         let view = self.store().view();
         let mut rows = 0;
         for range in &ranges {
-            let mut reader = view.scan(&table.cells, range, &crate::store::Slice::rows())?;
+            let mut reader = view.scan(&table.cells, range, &crate::store::StoreSlice::rows())?;
             while reader.next_partition()? {
                 rows += 1;
                 if rows >= keys_per_split.max(1) {

@@ -22,7 +22,7 @@ thread_local! {
 
 /// Builds the store's mutation of one row; the place of each operation is made in the same buffer.
 struct CallWriter<'a> {
-    mutation: &'a mut store::Mutation,
+    mutation: &'a mut store::StoreMutation,
     table: &'a ApiTable,
     place: &'a mut Vec<u8>,
 }
@@ -191,7 +191,7 @@ impl Keyspace {
         key: &[u8],
         work: impl FnOnce(&mut CallWriter<'_>) -> Result<()>,
     ) -> Result<()> {
-        let (mut mutation, mut place) = (store::Mutation::new(key), Vec::with_capacity(64));
+        let (mut mutation, mut place) = (store::StoreMutation::new(key), Vec::with_capacity(64));
         work(&mut CallWriter { mutation: &mut mutation, table, place: &mut place })?;
         self.apply(std::slice::from_ref(&mutation))
     }
@@ -207,7 +207,7 @@ impl Keyspace {
     }
 
     /// Checks changes of rows and translates them for the store.
-    pub(super) fn mutations(&self, rows: &[RowMutation]) -> Result<Vec<store::Mutation>> {
+    pub(super) fn mutations(&self, rows: &[RowMutation]) -> Result<Vec<store::StoreMutation>> {
         let state = self.wide.state();
         let mut tables: Vec<&Arc<ApiTable>> = Vec::with_capacity(rows.len());
         for row in rows {
@@ -223,12 +223,12 @@ impl Keyspace {
         }
         // One mutation for each key: what is said of a row is decided together.
         let mut numbers: HashMap<&[u8], usize> = HashMap::new();
-        let mut mutations: Vec<store::Mutation> = vec![];
+        let mut mutations: Vec<store::StoreMutation> = vec![];
         let mut place = vec![];
         let timestamp = self.wide.timestamp();
         for (row, table) in rows.iter().zip(tables) {
             let number = *numbers.entry(&row.key).or_insert_with(|| {
-                mutations.push(store::Mutation::new(&row.key));
+                mutations.push(store::StoreMutation::new(&row.key));
                 mutations.len() - 1
             });
             let mut writer =
@@ -247,7 +247,7 @@ impl Keyspace {
         Ok(mutations)
     }
 
-    fn apply(&self, mutations: &[store::Mutation]) -> Result<()> {
+    fn apply(&self, mutations: &[store::StoreMutation]) -> Result<()> {
         self.store().apply(mutations, self.wide.shared.durability).map_err(refused)
     }
 

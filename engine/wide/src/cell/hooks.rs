@@ -13,7 +13,7 @@ use firn_kv::{
 
 use crate::key::{BEYOND, is_inside, partition_len};
 
-use super::{Cell, CellState, Deletion, StoredCell, parse};
+use super::{Cell, CellDeletion, CellState, StoredCell, parse};
 
 /// Adds up the increments of a counter.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ impl PurgeScan {
         }
     }
 
-    fn note_range(&mut self, key: &[u8], deletion: Deletion, start_len: usize) {
+    fn note_range(&mut self, key: &[u8], deletion: CellDeletion, start_len: usize) {
         let Some(n) = partition_len(key, self.token_len) else { return };
         let Some((start, end)) =
             key.get(n + 1..).and_then(|bounds| bounds.split_at_checked(start_len))

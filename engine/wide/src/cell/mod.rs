@@ -145,14 +145,14 @@ impl<'a> Cell<'a> {
 /// Of two, the one with the larger timestamp counts, and at equal timestamps the one of the later
 /// second: the order of this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Deletion {
+pub struct CellDeletion {
     /// Everything in the container with a timestamp up to this one is dead (`markedForDeleteAt`).
     pub timestamp: i64,
     /// The server's second since 1970 of the deletion; grace counts from here.
     pub local: i64,
 }
 
-impl Deletion {
+impl CellDeletion {
     /// Whether a cell with this timestamp is dead.
     #[inline]
     pub fn covers(&self, timestamp: i64) -> bool {
@@ -184,9 +184,9 @@ pub enum StoredCell<'a> {
     /// A cell.
     Cell(Cell<'a>),
     /// A deletion of the container that its key names.
-    Deletion(Deletion),
+    Deletion(CellDeletion),
     /// A deletion of a range, and the length of the start bound in the key.
-    Range(Deletion, usize),
+    Range(CellDeletion, usize),
 }
 
 fn i64_at(bytes: &[u8]) -> Option<(i64, &[u8])> {
@@ -215,12 +215,12 @@ fn parse(bytes: &[u8]) -> Option<StoredCell<'_>> {
         }
         TOMBSTONE => cell(CellState::Tombstone { deleted: last(rest)? }),
         COUNTER => cell(CellState::Counter(last(rest)?)),
-        DELETION => Some(StoredCell::Deletion(Deletion { timestamp, local: last(rest)? })),
+        DELETION => Some(StoredCell::Deletion(CellDeletion { timestamp, local: last(rest)? })),
         RANGE => {
             let (local, rest) = i64_at(rest)?;
             let (len, rest) = u32_at(rest)?;
             rest.is_empty()
-                .then_some(StoredCell::Range(Deletion { timestamp, local }, len as usize))
+                .then_some(StoredCell::Range(CellDeletion { timestamp, local }, len as usize))
         }
         _ => None,
     }
@@ -291,7 +291,7 @@ mod tests {
             let mut bytes = vec![];
             cell.encode(&mut bytes);
             prop_assert_eq!(StoredCell::decode(&bytes).unwrap(), StoredCell::Cell(cell));
-            let deletion = Deletion { timestamp, local: n };
+            let deletion = CellDeletion { timestamp, local: n };
             bytes.clear();
             deletion.encode(&mut bytes);
             prop_assert_eq!(StoredCell::decode(&bytes).unwrap(), StoredCell::Deletion(deletion));

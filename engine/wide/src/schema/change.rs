@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::def::{CfDef, ColumnDef, KsDef};
 use super::family::{self, Family, Numbers, Surroundings};
 use super::typing::Type;
-use super::{Keyspace, Schema, rules};
+use super::{KeyspaceSchema, Schema, rules};
 use crate::base::error::Result;
 use crate::base::error::invalid;
 
@@ -59,7 +59,7 @@ impl Schema {
     pub fn add_keyspace(&self, def: &KsDef) -> Result<Schema> {
         rules::check_unique(&def.name, self.keyspaces().map(|k| k.name()))?;
         let mut schema = self.clone();
-        schema.put(Keyspace {
+        schema.put(KeyspaceSchema {
             name: def.name.clone(),
             strategy_class: rules::check_keyspace(def)?,
             strategy_options: def.strategy_options.clone(),
@@ -95,11 +95,11 @@ impl Schema {
             return Err(invalid("Keyspace update must not contain any column family definitions."));
         }
         let mut schema = self.clone();
-        schema.put(Keyspace {
+        schema.put(KeyspaceSchema {
             strategy_class: rules::check_keyspace(def)?,
             strategy_options: def.strategy_options.clone(),
             durable_writes: def.durable_writes,
-            ..Keyspace::clone(present)
+            ..KeyspaceSchema::clone(present)
         });
         Ok(schema)
     }
@@ -187,7 +187,7 @@ impl Schema {
     pub fn drop_family(&self, keyspace: &str, name: &str) -> Result<Schema> {
         rules::check_modifiable(keyspace)?;
         let mut changed = match self.keyspaces.get(keyspace) {
-            Some(present) => Keyspace::clone(present),
+            Some(present) => KeyspaceSchema::clone(present),
             None => {
                 return Err(invalid(format!(
                     "Cannot drop column family '{name}' from non existing keyspace '{keyspace}'."
@@ -206,7 +206,7 @@ impl Schema {
 
     fn around<'a>(
         &'a self,
-        keyspace: &'a Keyspace,
+        keyspace: &'a KeyspaceSchema,
         present: Option<&'a Family>,
         name: &str,
     ) -> Surroundings<'a> {
@@ -218,11 +218,11 @@ impl Schema {
         }
     }
 
-    fn put(&mut self, keyspace: Keyspace) {
+    fn put(&mut self, keyspace: KeyspaceSchema) {
         self.keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
     }
 
-    fn put_family(&mut self, keyspace: &Keyspace, family: Family) {
+    fn put_family(&mut self, keyspace: &KeyspaceSchema, family: Family) {
         let mut keyspace = keyspace.clone();
         keyspace.families.insert(family.name().to_owned(), Arc::new(family));
         self.put(keyspace);

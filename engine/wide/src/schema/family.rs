@@ -34,13 +34,13 @@ pub enum FamilyKind {
 
 /// A column about which something is known.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Column {
+pub struct SchemaColumn {
     name: Vec<u8>,
     validator: Type,
     index: Option<Index>,
 }
 
-impl Column {
+impl SchemaColumn {
     /// Its name.
     pub fn name(&self) -> &[u8] {
         &self.name
@@ -79,7 +79,7 @@ pub struct Family {
     kind: FamilyKind,
     default_validator: Type,
     key_validator: Type,
-    columns: BTreeMap<Vec<u8>, Column>,
+    columns: BTreeMap<Vec<u8>, SchemaColumn>,
 }
 
 impl Family {
@@ -151,12 +151,12 @@ impl Family {
     }
 
     /// The columns about which something is known, in the order of the bytes of their names.
-    pub fn columns(&self) -> impl Iterator<Item = &Column> {
+    pub fn columns(&self) -> impl Iterator<Item = &SchemaColumn> {
         self.columns.values()
     }
 
     /// What is known about the column of this name.
-    pub fn column(&self, name: &[u8]) -> Option<&Column> {
+    pub fn column(&self, name: &[u8]) -> Option<&SchemaColumn> {
         if self.columns.is_empty() {
             return None;
         }
@@ -167,11 +167,11 @@ impl Family {
 
     /// The type of the values of this column.
     pub fn validator(&self, name: &[u8]) -> &Type {
-        self.column(name).map_or(&self.default_validator, Column::validator)
+        self.column(name).map_or(&self.default_validator, SchemaColumn::validator)
     }
 
     /// The columns that have an index.
-    pub fn indexes(&self) -> impl Iterator<Item = (&Column, &Index)> {
+    pub fn indexes(&self) -> impl Iterator<Item = (&SchemaColumn, &Index)> {
         self.columns.values().filter_map(|c| Some((c, c.index()?)))
     }
 
@@ -237,7 +237,7 @@ pub fn resolve(
         };
         family.columns.insert(
             column.name.clone(),
-            Column { name: column.name.clone(), validator: validator.clone(), index },
+            SchemaColumn { name: column.name.clone(), validator: validator.clone(), index },
         );
     }
     family.def.id = Some(family.id);

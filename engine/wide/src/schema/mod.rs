@@ -2,9 +2,9 @@
 //! 2.6, 2.9 to 2.11, 6).
 //!
 //! - [`KsDef`], [`CfDef`], [`ColumnDef`]: definitions as clients give and get them, types by name.
-//! - [`Schema`]: what is defined, checked and resolved: [`Keyspace`], [`Family`], [`Column`],
-//!   [`Index`]. It never changes: every change makes a new one or refuses with the text of the
-//!   article's servers. A store keeps the present one behind an `Arc`.
+//! - [`Schema`]: what is defined, checked and resolved: [`KeyspaceSchema`], [`Family`],
+//!   [`SchemaColumn`], [`Index`]. It never changes: every change makes a new one or refuses with
+//!   the text of the article's servers. A store keeps the present one behind an `Arc`.
 //! - [`Schema::records`], [`Schema::from_records`], [`Schema::diff`]: the stored form.
 //!
 //! Invariants of a [`Schema`]: keyspaces are unique whatever the case; names of indexes are unique
@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 pub use change::SchemaDiff;
 pub use def::{CfDef, ColumnDef, IndexType, KsDef};
-pub use family::{Column, Family, FamilyKind, Index};
+pub use family::{Family, FamilyKind, Index, SchemaColumn};
 pub use record::RECORD_PREFIX;
 pub use storage::{filter_of_chance, leveled, size_tiered};
 pub use typing::{NO_SUCH_TYPE, Registry, Type, UnknownType, lookup};
@@ -47,12 +47,12 @@ pub const FOREIGN_IDS: u32 = 1 << 31;
 pub struct Schema {
     registry: Arc<Registry>,
     next_id: u32,
-    keyspaces: BTreeMap<String, Arc<Keyspace>>,
+    keyspaces: BTreeMap<String, Arc<KeyspaceSchema>>,
 }
 
 /// A keyspace.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Keyspace {
+pub struct KeyspaceSchema {
     name: String,
     strategy_class: String,
     strategy_options: BTreeMap<String, String>,
@@ -60,7 +60,7 @@ pub struct Keyspace {
     families: BTreeMap<String, Arc<Family>>,
 }
 
-impl Keyspace {
+impl KeyspaceSchema {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -131,7 +131,7 @@ impl Schema {
     }
 
     /// The keyspaces, by name.
-    pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<Keyspace>> {
+    pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<KeyspaceSchema>> {
         self.keyspaces.values()
     }
 
@@ -139,7 +139,7 @@ impl Schema {
     ///
     /// # Errors
     /// `InvalidRequest` where there is none.
-    pub fn keyspace(&self, name: &str) -> Result<&Arc<Keyspace>> {
+    pub fn keyspace(&self, name: &str) -> Result<&Arc<KeyspaceSchema>> {
         self.keyspaces.get(name).ok_or_else(|| invalid(format!("Keyspace {name} does not exist")))
     }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::def::{CfDef, ColumnDef, hex};
 use super::family::{self, Family, Numbers, Surroundings};
 use super::typing::{Registry, Type};
-use super::{Keyspace, Schema, rules, typing};
+use super::{KeyspaceSchema, Schema, rules, typing};
 use crate::base::error::{Error, Result};
 
 /// What the keys of all records begin with.
@@ -84,7 +84,7 @@ pub fn head(schema: &Schema) -> SchemaRecord {
 }
 
 /// The record of a keyspace.
-pub fn keyspace(keyspace: &Keyspace) -> SchemaRecord {
+pub fn keyspace(keyspace: &KeyspaceSchema) -> SchemaRecord {
     let value = KeyspaceRecord {
         format: FORMAT,
         name: keyspace.name.clone(),
@@ -172,7 +172,7 @@ fn add_keyspace(schema: &mut Schema, key: &str, name: &str, record: KeyspaceReco
     if record.name != name {
         return Err(corrupt(key, format_args!("it describes the keyspace {:?}", record.name)));
     }
-    let keyspace = Keyspace {
+    let keyspace = KeyspaceSchema {
         name: record.name,
         strategy_class: record.strategy_class,
         strategy_options: record.strategy_options,

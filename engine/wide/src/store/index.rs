@@ -21,7 +21,7 @@ use super::CellStore;
 use super::family::{Indexes, StoreFamily};
 use super::indexed::{IndexPart, IndexSpec, IndexedEnds, StoredIndex};
 use super::reader::Body;
-use super::slice::{Partitions, Slice};
+use super::slice::{Partitions, StoreSlice};
 use super::trees::TreeName;
 use super::view::StoreMoment;
 
@@ -136,7 +136,7 @@ impl CellStore {
     /// meanwhile.
     fn build(&self, family: &StoreFamily, index: &StoredIndex) -> Result<()> {
         let view = self.view();
-        let mut reader = view.scan(family, &Partitions::all(), &Slice::all())?;
+        let mut reader = view.scan(family, &Partitions::all(), &StoreSlice::all())?;
         let mut full = vec![];
         while reader.next_partition()? {
             let partition = reader.partition().to_vec();

@@ -49,11 +49,11 @@ pub use drops::DroppedFamilies;
 pub use family::{FamilySpec, StoreFamily};
 pub use index::{IndexHit, IndexScan};
 pub use indexed::{IndexPart, IndexSpec};
-pub use mutation::Mutation;
+pub use mutation::StoreMutation;
 pub use point::CellValue;
 pub use purge::{Blocker, Grace, PurgeReport, TablePurge};
 pub use reader::{Body, RowItem, SliceReader};
-pub use slice::{Partitions, Slice};
+pub use slice::{Partitions, StoreSlice};
 pub use trees::{SCHEMA_TREE, TreeName};
 pub use view::StoreView;
 

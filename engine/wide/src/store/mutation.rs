@@ -1,13 +1,13 @@
 //! What is to be written to one partition: operations on any families, as the caller builds them.
 
-use crate::cell::{Cell, CellState, Deletion};
+use crate::cell::{Cell, CellDeletion, CellState};
 
 use super::family::StoreFamily;
 
 /// Operations on one partition key, over several families. Their order doesn't matter: at equal
 /// timestamps deletions win.
 #[derive(Clone, Debug)]
-pub struct Mutation {
+pub struct StoreMutation {
     pub(super) key: Vec<u8>,
     pub(super) families: Vec<StoreFamily>,
     pub(super) ops: Vec<MutationOp>,
@@ -15,7 +15,7 @@ pub struct Mutation {
     pub(super) bytes: Vec<u8>,
 }
 
-/// One operation; its place and its value lie in [`Mutation::bytes`].
+/// One operation; its place and its value lie in [`StoreMutation::bytes`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MutationOp {
     /// Its family, by number in the mutation.
@@ -52,10 +52,10 @@ pub(super) enum Container {
     Range,
 }
 
-impl Mutation {
+impl StoreMutation {
     /// Nothing yet, for the partition of this key.
-    pub fn new(key: &[u8]) -> Mutation {
-        Mutation { key: key.to_vec(), families: vec![], ops: vec![], bytes: vec![] }
+    pub fn new(key: &[u8]) -> StoreMutation {
+        StoreMutation { key: key.to_vec(), families: vec![], ops: vec![], bytes: vec![] }
     }
 
     /// The partition's key.
@@ -157,7 +157,12 @@ impl Mutation {
     /// As [`delete_partition`](Self::delete_partition) (`row` is empty) or
     /// [`delete_row`](Self::delete_row), with its second of deletion: for what comes from another
     /// store.
-    pub fn delete_as(&mut self, family: &StoreFamily, row: &[u8], deletion: Deletion) -> &mut Self {
+    pub fn delete_as(
+        &mut self,
+        family: &StoreFamily,
+        row: &[u8],
+        deletion: CellDeletion,
+    ) -> &mut Self {
         let what = if row.is_empty() { Container::Partition } else { Container::Row };
         self.container(family, what, deletion.timestamp, row, &[], Some(deletion.local))
     }

@@ -5,7 +5,7 @@ use std::cell::Cell as Slot;
 use firn_kv::Value;
 
 use crate::base::error::{Error, Result};
-use crate::cell::{Cell, Deletion, StoredCell};
+use crate::cell::{Cell, CellDeletion, StoredCell};
 use crate::key::{DELETION, RANGES as RANGES_SECTION, ROWS as ROWS_SECTION};
 
 use super::CellStore;
@@ -66,7 +66,7 @@ fn cell_of(stored: &[u8]) -> Result<Cell<'_>> {
     }
 }
 
-fn deletion_of(stored: &[u8]) -> Result<Deletion> {
+fn deletion_of(stored: &[u8]) -> Result<CellDeletion> {
     match StoredCell::decode(stored)? {
         StoredCell::Deletion(d) | StoredCell::Range(d, _) => Ok(d),
         StoredCell::Cell(_) => Err(Error::Corrupt("a cell lies where a deletion belongs".into())),
@@ -220,7 +220,7 @@ pub(super) fn range_at<'a>(
     key: &'a [u8],
     partition: usize,
     value: &[u8],
-) -> Result<(&'a [u8], &'a [u8], Deletion)> {
+) -> Result<(&'a [u8], &'a [u8], CellDeletion)> {
     let bounds = key.get(partition + 1..).unwrap_or_default();
     match StoredCell::decode(value)? {
         StoredCell::Range(deletion, len) if len <= bounds.len() => {

@@ -14,7 +14,7 @@ use std::ops::Bound;
 use firn_kv::{Cursor, Readable, Snapshot};
 
 use crate::base::error::{Error, Result};
-use crate::cell::{Cell, CellState, Deletion, StoredCell};
+use crate::cell::{Cell, CellDeletion, CellState, StoredCell};
 use crate::key::{
     BEYOND, DELETION, KeyPlace, RANGES as RANGES_SECTION, ROWS as ROWS_SECTION, STATIC,
 };
@@ -22,7 +22,7 @@ use crate::key::{
 use super::CellStore;
 use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
 use super::point::{range_at, with_key};
-use super::slice::{Partitions, Slice};
+use super::slice::{Partitions, StoreSlice};
 use super::view::StoreMoment;
 
 /// How many cells are stepped over before a seek is made to what is looked for.
@@ -45,7 +45,7 @@ pub enum Body<'a> {
     /// A cell.
     Cell(Cell<'a>),
     /// The partition was deleted.
-    PartitionDeletion(Deletion),
+    PartitionDeletion(CellDeletion),
     /// The rows between two bounds were deleted.
     RangeDeletion {
         /// The place that it begins at.
@@ -53,12 +53,12 @@ pub enum Body<'a> {
         /// The place that it ends before.
         end: &'a [u8],
         /// When.
-        deletion: Deletion,
+        deletion: CellDeletion,
     },
     /// The row (super column) was deleted.
-    RowDeletion(Deletion),
+    RowDeletion(CellDeletion),
     /// The elements of a complex column were deleted.
-    ComplexDeletion(Deletion),
+    ComplexDeletion(CellDeletion),
 }
 
 impl<'a> RowItem<'a> {
@@ -101,7 +101,7 @@ pub struct SliceReader {
     family: StoreFamily,
     cursor: Cursor,
     snapshot: Option<Snapshot>,
-    slice: Slice,
+    slice: StoreSlice,
     kinds: u8,
     now: OnceCell<i64>,
     scans: bool,
@@ -131,7 +131,7 @@ impl CellStore {
         at: StoreMoment<'_>,
         family: &StoreFamily,
         key: &[u8],
-        slice: &Slice,
+        slice: &StoreSlice,
     ) -> Result<SliceReader> {
         let mut partition = Vec::with_capacity(key.len() + 32);
         family.layout().put_partition(key, &mut partition)?;
@@ -172,7 +172,7 @@ impl CellStore {
         at: StoreMoment<'_>,
         family: &StoreFamily,
         range: &Partitions,
-        slice: &Slice,
+        slice: &StoreSlice,
     ) -> Result<SliceReader> {
         // A bound is a partition part or a token: all that it begins goes on with less than BEYOND.
         let after = |b: &Vec<u8>| [b, &[BEYOND][..]].concat();
@@ -201,7 +201,7 @@ impl CellStore {
         at: StoreMoment<'_>,
         family: &StoreFamily,
         range: (Bound<&[u8]>, Bound<&[u8]>),
-        slice: &Slice,
+        slice: &StoreSlice,
     ) -> Result<SliceReader> {
         let fetches = |kinds: u8| slice.reverse && kinds & (ROWS | COMPLEX) != 0;
         let mut snapshot = if let StoreMoment::Then(s) = at { Some(s.clone()) } else { None };
@@ -314,7 +314,7 @@ impl SliceReader {
         Ok(())
     }
 
-    fn go_to(&mut self, slice: &Slice, at_first: bool, has_head: bool) -> Result<()> {
+    fn go_to(&mut self, slice: &StoreSlice, at_first: bool, has_head: bool) -> Result<()> {
         if !slice.reverse && slice.is_from_start() {
             return match (at_first, slice.from.is_empty()) {
                 (true, _) => Ok(()),

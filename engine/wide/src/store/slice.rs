@@ -7,7 +7,7 @@ use crate::key::{RANGES, ROWS, STATIC};
 /// A part of a partition: the places in `[from, until)`, and how they are read. Bounds are
 /// ascending whichever way it is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Slice {
+pub struct StoreSlice {
     /// First place; empty for the partition's start.
     pub from: Vec<u8>,
     /// First place after it; empty for the partition's end.
@@ -18,35 +18,35 @@ pub struct Slice {
     pub raw: bool,
 }
 
-impl Slice {
+impl StoreSlice {
     /// Everything.
-    pub fn all() -> Slice {
-        Slice::default()
+    pub fn all() -> StoreSlice {
+        StoreSlice::default()
     }
 
     /// All rows, without static cells.
-    pub fn rows() -> Slice {
-        Slice { from: vec![ROWS], ..Slice::default() }
+    pub fn rows() -> StoreSlice {
+        StoreSlice { from: vec![ROWS], ..StoreSlice::default() }
     }
 
     /// The static cells only.
-    pub fn statics() -> Slice {
-        Slice { from: vec![STATIC], until: vec![ROWS], ..Slice::default() }
+    pub fn statics() -> StoreSlice {
+        StoreSlice { from: vec![STATIC], until: vec![ROWS], ..StoreSlice::default() }
     }
 
     /// The places in `[from, until)`.
-    pub fn between(from: Vec<u8>, until: Vec<u8>) -> Slice {
-        Slice { from, until, ..Slice::default() }
+    pub fn between(from: Vec<u8>, until: Vec<u8>) -> StoreSlice {
+        StoreSlice { from, until, ..StoreSlice::default() }
     }
 
     /// The same, read from the end.
-    pub fn reversed(self) -> Slice {
-        Slice { reverse: true, ..self }
+    pub fn reversed(self) -> StoreSlice {
+        StoreSlice { reverse: true, ..self }
     }
 
     /// The same, showing everything.
-    pub fn raw(self) -> Slice {
-        Slice { raw: true, ..self }
+    pub fn raw(self) -> StoreSlice {
+        StoreSlice { raw: true, ..self }
     }
 
     /// Whether it begins before all cells, so that the partition's own deletions are met on the

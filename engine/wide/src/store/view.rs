@@ -6,7 +6,7 @@ use crate::base::error::Result;
 
 use super::family::StoreFamily;
 use super::point::CellValue;
-use super::{CellStore, IndexScan, Partitions, Slice, SliceReader};
+use super::{CellStore, IndexScan, Partitions, SliceReader, StoreSlice};
 
 /// A state of all trees.
 #[derive(Clone, Copy)]
@@ -79,7 +79,7 @@ macro_rules! reads {
             ///
             /// # Errors
             /// As [`get`](Self::get).
-            pub fn read(&$self, family: &StoreFamily, key: &[u8], slice: &Slice) -> Result<SliceReader> {
+            pub fn read(&$self, family: &StoreFamily, key: &[u8], slice: &StoreSlice) -> Result<SliceReader> {
                 $store.read_at($at, family, key, slice)
             }
 
@@ -87,7 +87,7 @@ macro_rules! reads {
             ///
             /// # Errors
             /// As [`get`](Self::get).
-            pub fn scan(&$self, family: &StoreFamily, range: &Partitions, slice: &Slice) -> Result<SliceReader> {
+            pub fn scan(&$self, family: &StoreFamily, range: &Partitions, slice: &StoreSlice) -> Result<SliceReader> {
                 $store.scan_at($at, family, range, slice)
             }
 

@@ -15,11 +15,11 @@ use std::sync::atomic::Ordering;
 use firn_kv::{Batch, Durability, Tree};
 
 use crate::base::error::{Result, invalid};
-use crate::cell::{Cell, CellState, Deletion, StoredCell};
+use crate::cell::{Cell, CellDeletion, CellState, StoredCell};
 use crate::key::{BEYOND, DELETION, RANGES as RANGES_SECTION};
 
 use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
-use super::mutation::{Container, Mutation, MutationKind, MutationOp};
+use super::mutation::{Container, MutationKind, MutationOp, StoreMutation};
 use super::point::with_key;
 use super::stripes::{HeldStripes, Stripes};
 use super::view::{StoreMoment, StoreView};
@@ -94,8 +94,8 @@ impl CellStore {
     /// # Errors
     /// `InvalidRequest` for an operation that its family doesn't take, a range whose bounds are not
     /// in order, a family that has been dropped; errors of the engine.
-    pub fn apply(&self, mutations: &[Mutation], durability: Durability) -> Result<()> {
-        if let Some(mut held) = self.0.stripes.lock(mutations.iter().map(Mutation::key)) {
+    pub fn apply(&self, mutations: &[StoreMutation], durability: Durability) -> Result<()> {
+        if let Some(mut held) = self.0.stripes.lock(mutations.iter().map(StoreMutation::key)) {
             self.commit(&mut held, mutations)?;
         }
         self.sync_if(durability)
@@ -111,7 +111,7 @@ impl CellStore {
         &self,
         keys: &[&[u8]],
         durability: Durability,
-        work: impl FnOnce(&StoreView) -> Result<(Vec<Mutation>, T)>,
+        work: impl FnOnce(&StoreView) -> Result<(Vec<StoreMutation>, T)>,
     ) -> Result<T> {
         let Some(mut held) = self.0.stripes.lock(keys.iter().copied()) else {
             return Err(invalid("an update needs a key"));
@@ -126,7 +126,7 @@ impl CellStore {
         Ok(result)
     }
 
-    fn commit(&self, held: &mut HeldStripes<'_>, mutations: &[Mutation]) -> Result<()> {
+    fn commit(&self, held: &mut HeldStripes<'_>, mutations: &[StoreMutation]) -> Result<()> {
         if let [m] = mutations
             && let [op] = &*m.ops
             && self.commit_one(held, m, op)?
@@ -152,7 +152,7 @@ impl CellStore {
     }
 
     /// Writes one value: what [`apply`](CellStore::apply) does with a mutation of one
-    /// [`put`](Mutation::put).
+    /// [`put`](StoreMutation::put).
     ///
     /// # Errors
     /// As [`apply`](CellStore::apply).
@@ -172,7 +172,7 @@ impl CellStore {
                     cell.encode(out)
                 })?;
             if !short {
-                let mut m = Mutation::new(key);
+                let mut m = StoreMutation::new(key);
                 m.put(family, place, timestamp, value);
                 self.commit(&mut held, &[m])?;
             }
@@ -183,7 +183,7 @@ impl CellStore {
     fn commit_one(
         &self,
         held: &mut HeldStripes<'_>,
-        m: &Mutation,
+        m: &StoreMutation,
         op: &MutationOp,
     ) -> Result<bool> {
         let Some(family) = m.families.get(op.family) else { return Ok(false) };
@@ -230,7 +230,7 @@ impl CellStore {
     fn plan<'a>(
         &self,
         held: &mut HeldStripes<'_>,
-        mutations: &'a [Mutation],
+        mutations: &'a [StoreMutation],
     ) -> Result<WritePlan<'a>> {
         let count = mutations.iter().map(|m| m.ops.len()).sum();
         let bytes =
@@ -417,7 +417,7 @@ impl MutationOp {
     }
 }
 
-impl Mutation {
+impl StoreMutation {
     /// Its largest timestamp.
     fn newest(&self) -> Option<i64> {
         self.ops.iter().filter(|op| !op.is_increment()).map(|op| op.timestamp).max()
@@ -427,7 +427,7 @@ impl Mutation {
 impl<'a> WritePlan<'a> {
     fn add(
         &mut self,
-        m: &Mutation,
+        m: &StoreMutation,
         op: &MutationOp,
         family: &'a StoreFamily,
         partition: &[u8],
@@ -489,7 +489,7 @@ impl<'a> WritePlan<'a> {
         Ok(())
     }
 
-    fn put_value(&mut self, m: &Mutation, op: &MutationOp, place_len: usize) {
+    fn put_value(&mut self, m: &StoreMutation, op: &MutationOp, place_len: usize) {
         let (timestamp, now) = (op.timestamp, self.now.div_euclid(1_000_000));
         match op.kind {
             MutationKind::Cell | MutationKind::AddCell => {
@@ -512,7 +512,7 @@ impl<'a> WritePlan<'a> {
                     .encode(&mut self.bytes)
             }
             MutationKind::Container { what, local } => {
-                let deletion = Deletion { timestamp, local: local.unwrap_or(now) };
+                let deletion = CellDeletion { timestamp, local: local.unwrap_or(now) };
                 match what {
                     Container::Range => deletion.encode_range(place_len as u32, &mut self.bytes),
                     _ => deletion.encode(&mut self.bytes),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_kv::Durability;
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
-use firn_wide::internals::store::{CellStore, FamilySpec, Mutation, Slice, StoreFamily};
+use firn_wide::internals::store::{CellStore, FamilySpec, StoreFamily, StoreMutation, StoreSlice};
 
 use super::{cell, open, options, row, spec, super_columns};
 
@@ -14,7 +14,7 @@ fn counters() -> FamilySpec {
 }
 
 fn add(store: &CellStore, f: &StoreFamily, key: &[u8], places: &[Vec<u8>], delta: i64) {
-    let mut m = Mutation::new(key);
+    let mut m = StoreMutation::new(key);
     for place in places {
         m.add(f, place, delta);
     }
@@ -77,20 +77,20 @@ fn deleting_starts_from_nothing_and_sums_wrap() {
     add(&store, &f, b"k", &all, i64::MAX);
     let wrapped = 5i64.wrapping_add(i64::MAX);
     assert_eq!(value(&store, &f, b"k", &a), Some(wrapped));
-    let mut m = Mutation::new(b"k");
+    let mut m = StoreMutation::new(b"k");
     m.delete(&f, &a, 0);
     store.apply(&[m], Durability::Process).unwrap();
     assert_eq!(value(&store, &f, b"k", &a), None);
     add(&store, &f, b"k", &all, 1);
     assert_eq!(value(&store, &f, b"k", &a), Some(1));
-    let mut m = Mutation::new(b"k");
+    let mut m = StoreMutation::new(b"k");
     m.delete_row(&f, &row(&f, b"x"), 0);
     store.apply(&[m], Durability::Process).unwrap();
-    assert_eq!(store.read(&f, b"k", &Slice::all()).unwrap().count_cells(9).unwrap(), 1);
+    assert_eq!(store.read(&f, b"k", &StoreSlice::all()).unwrap().count_cells(9).unwrap(), 1);
     assert_eq!(value(&store, &f, b"k", &c), Some(wrapped.wrapping_add(1)));
     let many: Vec<Vec<u8>> = (0..200u8).map(|i| cell(&f, b"m", &[i])).collect();
     add(&store, &f, b"k", &many, 2);
-    let mut m = Mutation::new(b"k");
+    let mut m = StoreMutation::new(b"k");
     m.delete_partition(&f, 0);
     store.apply(&[m], Durability::Process).unwrap();
     assert_eq!(f.tree().iter().count(), 0);
@@ -105,8 +105,8 @@ fn counters_and_values_do_not_mix() {
     let f = store.open_family(counters()).unwrap();
     let g = store.open_family(spec(2, super_columns())).unwrap();
     let place = cell(&f, b"x", b"a");
-    let refused = |with: &dyn Fn(&mut Mutation)| {
-        let mut m = Mutation::new(b"k");
+    let refused = |with: &dyn Fn(&mut StoreMutation)| {
+        let mut m = StoreMutation::new(b"k");
         m.add(&f, &place, 1);
         with(&mut m);
         assert!(store.apply(&[m], Durability::Process).is_err());

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use firn_kv::Durability;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
-use firn_wide::internals::store::{CellStore, FamilySpec, IndexPart, IndexSpec, Mutation, Slice};
+use firn_wide::internals::store::{
+    CellStore, FamilySpec, IndexPart, IndexSpec, StoreMutation, StoreSlice,
+};
 
 use super::{column, options, spec, standard};
 
@@ -29,10 +31,10 @@ fn history(env: &MemEnv, seed: u64) {
     let [f, g] = families(&store).unwrap();
     let mut rng = Rng::new(seed);
     for call in 1..=CALLS {
-        let mutations: Vec<Mutation> = [b"a", b"b"]
+        let mutations: Vec<StoreMutation> = [b"a", b"b"]
             .iter()
             .map(|key| {
-                let mut m = Mutation::new(*key);
+                let mut m = StoreMutation::new(*key);
                 if call % 7 == 0 {
                     m.delete_partition(&f, call - 1);
                 }
@@ -92,11 +94,14 @@ fn a_call_is_whole_or_absent_after_a_crash_anywhere() {
             }
             assert_eq!(hits, if n == 0 { 0 } else { 2 });
             // Late writes lose, though nobody has seen the newer ones since the store was opened.
-            let mut m = Mutation::new(b"a");
+            let mut m = StoreMutation::new(b"a");
             m.put(&f, &column(&f, b"n"), n, &[0; 8]).put(&f, &column(&f, b"new"), 1000, b"x");
             store.apply(&[m], Durability::Process).unwrap();
             assert_eq!(value(&store, &f, b"a"), n);
-            assert_eq!(store.read(&f, b"a", &Slice::all()).unwrap().count_cells(9).unwrap(), 2);
+            assert_eq!(
+                store.read(&f, b"a", &StoreSlice::all()).unwrap().count_cells(9).unwrap(),
+                2
+            );
         }
     }
     assert!(seen.len() > 20, "{}", seen.len());

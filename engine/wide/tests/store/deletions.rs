@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use firn_kv::Durability;
 use firn_kv::MemEnv;
-use firn_wide::internals::cell::Deletion;
-use firn_wide::internals::store::{Body, CellStore, Mutation, Partitions, Slice, StoreFamily};
+use firn_wide::internals::cell::CellDeletion;
+use firn_wide::internals::store::{
+    Body, CellStore, Partitions, StoreFamily, StoreMutation, StoreSlice,
+};
 
 use super::{cell, column, open, row, spec, standard, super_columns};
 
 fn put(store: &CellStore, f: &StoreFamily, key: &[u8], place: &[u8], timestamp: i64) {
-    let mut m = Mutation::new(key);
+    let mut m = StoreMutation::new(key);
     m.put(f, place, timestamp, b"v");
     store.apply(&[m], Durability::Process).unwrap();
 }
 
-fn write(store: &CellStore, key: &[u8], with: impl FnOnce(&mut Mutation)) {
-    let mut m = Mutation::new(key);
+fn write(store: &CellStore, key: &[u8], with: impl FnOnce(&mut StoreMutation)) {
+    let mut m = StoreMutation::new(key);
     with(&mut m);
     store.apply(&[m], Durability::Process).unwrap();
 }
@@ -68,7 +70,7 @@ fn a_deletion_is_forgotten_when_newer_tables_hold_newer_cells_only() {
     env.advance(Duration::from_secs(900_000));
     f.tree().compact_range(&marker..=&marker).unwrap();
     assert!(!f.tree().contains(&marker).unwrap());
-    let mut reader = store.read(&f, b"k", &Slice::all()).unwrap();
+    let mut reader = store.read(&f, b"k", &StoreSlice::all()).unwrap();
     assert_eq!(
         reader.count_cells(10).unwrap(),
         1,
@@ -94,7 +96,7 @@ fn deleting_a_large_row_is_one_range_deletion_and_reading_it_is_reading_nothing(
     assert!(entries.next().is_none());
     put(&store, &f, b"k", &column(&f, b"late"), 10);
     put(&store, &f, b"k", &column(&f, b"new"), 11);
-    let mut reader = store.read(&f, b"k", &Slice::all()).unwrap();
+    let mut reader = store.read(&f, b"k", &StoreSlice::all()).unwrap();
     assert_eq!(reader.next().unwrap().unwrap().place.name, b"\x40new\0");
     assert!(reader.next().unwrap().is_none());
 }
@@ -111,7 +113,7 @@ fn newer_cells_outlive_the_deletion_of_their_container() {
         m.delete_row(&f, &row(&f, b"sc"), 97);
     });
     for reverse in [false, true] {
-        let slice = Slice { reverse, ..Slice::all() };
+        let slice = StoreSlice { reverse, ..StoreSlice::all() };
         let mut reader = store.read(&f, b"k", &slice).unwrap();
         assert_eq!(reader.count_cells(1000).unwrap(), 2);
         let mut reader = store.read(&f, b"k", &slice).unwrap();
@@ -150,7 +152,7 @@ fn a_deleted_partition_is_met_by_scans_until_it_is_forgotten() {
         m.delete_partition(&f, 2);
     });
     let ghosts = || {
-        let mut reader = store.scan(&f, &Partitions::all(), &Slice::all()).unwrap();
+        let mut reader = store.scan(&f, &Partitions::all(), &StoreSlice::all()).unwrap();
         let mut n = 0;
         while reader.next_partition().unwrap() {
             assert_eq!(reader.key(), b"k");
@@ -175,12 +177,12 @@ fn raw_readers_show_deletions_and_dead_cells() {
     f.layout().put_bound(&[b"c"], true, &mut bounds.1).unwrap();
     put(&store, &f, b"k", &cell(&f, b"b", b"n"), 1);
     write(&store, b"k", |m| {
-        m.delete_as(&f, &[], Deletion { timestamp: 3, local: 77 })
+        m.delete_as(&f, &[], CellDeletion { timestamp: 3, local: 77 })
             .delete_range(&f, &bounds.0, &bounds.1, 4);
         m.delete_row(&f, &row(&f, b"b"), 5).delete(&f, &cell(&f, b"b", b"o"), 9);
     });
     let mut seen = vec![];
-    let mut reader = store.read(&f, b"k", &Slice::all().raw()).unwrap();
+    let mut reader = store.read(&f, b"k", &StoreSlice::all().raw()).unwrap();
     while let Some(item) = reader.next().unwrap() {
         seen.push(match item.body {
             Body::PartitionDeletion(d) => format!("partition {} {}", d.timestamp, d.local),
@@ -256,7 +258,7 @@ fn a_dropped_family_takes_no_writes_and_a_new_one_of_its_number_is_empty() {
     let a = column(&f, b"a");
     put(&store, &f, b"k", &a, 1);
     store.drop_family(1).unwrap();
-    let mut m = Mutation::new(b"k");
+    let mut m = StoreMutation::new(b"k");
     m.put(&f, &a, 2, b"v").put(&f, &column(&f, b"b"), 2, b"v");
     assert!(store.apply(&[m], Durability::Process).is_err());
     assert!(store.get(&f, b"k", &a).is_err());
@@ -274,7 +276,7 @@ fn an_update_sees_and_writes_its_partitions_only() {
     let add_one = |store: &CellStore| {
         store.update(&[b"k"], Durability::Process, |view| {
             let n = view.get(&f, b"k", &a)?.map_or(0, |c| c.value().len());
-            let mut m = Mutation::new(b"k");
+            let mut m = StoreMutation::new(b"k");
             m.put(&f, &a, store.timestamp(), &vec![b'x'; n + 1]);
             Ok((vec![m], n))
         })
@@ -286,7 +288,7 @@ fn an_update_sees_and_writes_its_partitions_only() {
     });
     assert_eq!(add_one(&store).unwrap(), 200);
     let other = store.update(&[b"k"], Durability::Process, |_| {
-        let mut m = Mutation::new(b"other");
+        let mut m = StoreMutation::new(b"other");
         m.put(&f, &a, 1, b"");
         Ok((vec![m], ()))
     });

@@ -4,7 +4,7 @@
 use firn_kv::Durability;
 use firn_kv::MemEnv;
 use firn_wide::internals::key::Layout;
-use firn_wide::internals::store::{CellStore, Mutation, StoreFamily};
+use firn_wide::internals::store::{CellStore, StoreFamily, StoreMutation};
 use firn_wide::{Error, Partitioner, Type};
 
 use super::{column, open, spec, standard};
@@ -26,7 +26,7 @@ fn a_family_of_another_store_is_refused_by_the_short_way_too() {
     // From the second put on the stripe's bound on record covers the timestamps.
     (1..4).for_each(|t| put(&a, &own, t).unwrap());
     refused(put(&a, &foreign, 5));
-    let mut m = Mutation::new(b"row");
+    let mut m = StoreMutation::new(b"row");
     m.put(&foreign, &column(&foreign, b"c"), 6, b"value");
     refused(a.apply(&[m], Durability::Process));
     refused(a.truncate(&foreign));

@@ -9,7 +9,7 @@ use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::Type;
 use firn_wide::internals::store::{
-    CellStore, FamilySpec, IndexPart, IndexSpec, Mutation, Partitions, Slice, StoreFamily,
+    CellStore, FamilySpec, IndexPart, IndexSpec, Partitions, StoreFamily, StoreMutation, StoreSlice,
 };
 
 use super::{cell, column, open, row, spec, standard, table};
@@ -41,7 +41,7 @@ fn hits(store: &CellStore, f: &StoreFamily, value: &[u8]) -> Vec<Vec<u8>> {
 
 /// The keys that have the value, by looking at everything.
 fn by_scan(store: &CellStore, f: &StoreFamily, value: &[u8]) -> Vec<Vec<u8>> {
-    let mut reader = store.scan(f, &Partitions::all(), &Slice::all()).unwrap();
+    let mut reader = store.scan(f, &Partitions::all(), &StoreSlice::all()).unwrap();
     let mut keys = vec![];
     while reader.next_partition().unwrap() {
         let key = reader.key().to_vec();
@@ -63,7 +63,7 @@ fn check(store: &CellStore, f: &StoreFamily) {
 }
 
 fn random_write(store: &CellStore, f: &StoreFamily, rng: &mut Rng, timestamp: i64) {
-    let mut m = Mutation::new(&[rng.below(20) as u8]);
+    let mut m = StoreMutation::new(&[rng.below(20) as u8]);
     let place = column(f, if rng.one_in(4) { b"other" } else { COLUMN });
     let value = [rng.below(4) as u8];
     match rng.below(10) {
@@ -139,7 +139,7 @@ fn concurrent_updates_of_one_row_leave_one_value() {
             let (store, f) = (&store, &f);
             s.spawn(move || {
                 for i in 0..200 {
-                    let mut m = Mutation::new(&[i as u8 % 3]);
+                    let mut m = StoreMutation::new(&[i as u8 % 3]);
                     m.put(f, &column(f, COLUMN), store.timestamp(), &[t]);
                     store.apply(&[m], Durability::Process).unwrap();
                 }
@@ -161,15 +161,15 @@ fn rows_of_a_table_are_found_one_by_one_and_from_a_key_on() {
         .open_family(FamilySpec { indexes: vec![index(9, &name)], ..spec(1, table()) })
         .unwrap();
     for key in 0..4u8 {
-        let mut m = Mutation::new(&[key]);
+        let mut m = StoreMutation::new(&[key]);
         for r in 0..100u8 {
             m.put(&f, &cell(&f, &[r], &name), 5, &[r % 2]);
         }
         store.apply(&[m], Durability::Process).unwrap();
     }
-    let mut m = Mutation::new(&[2]);
+    let mut m = StoreMutation::new(&[2]);
     m.delete_row(&f, &row(&f, &[7]), 6);
-    let mut n = Mutation::new(&[3]);
+    let mut n = StoreMutation::new(&[3]);
     n.delete_partition(&f, 6);
     store.apply(&[m, n], Durability::Process).unwrap();
     let find = |from: Option<&[u8]>| {

@@ -80,13 +80,13 @@ fn row(f: &StoreFamily, row: &[u8]) -> Vec<u8> {
 #[test]
 fn leaving_the_last_row_of_a_partition_leaves_no_other_partition_out() {
     use firn_kv::Durability;
-    use firn_wide::internals::store::{Mutation, Partitions, Slice};
+    use firn_wide::internals::store::{Partitions, StoreMutation, StoreSlice};
     let env = MemEnv::new(1);
     let store = open(&env);
     let f = store.open_family(spec(7, Layout::table(Partitioner::ByteOrdered, vec![]))).unwrap();
     let keys: Vec<Vec<u8>> = (1..40u8).map(|i| vec![i; 1 + usize::from(i) / 2 % 3]).collect();
     for key in &keys {
-        let mut m = Mutation::new(key);
+        let mut m = StoreMutation::new(key);
         for id in [1u16, 2, 3] {
             let mut place = vec![];
             f.layout().put_cell(&[], &id.to_be_bytes(), &mut place).unwrap();
@@ -94,7 +94,7 @@ fn leaving_the_last_row_of_a_partition_leaves_no_other_partition_out() {
         }
         store.apply(&[m], Durability::Process).unwrap();
     }
-    let mut reader = store.scan(&f, &Partitions::all(), &Slice::rows()).unwrap();
+    let mut reader = store.scan(&f, &Partitions::all(), &StoreSlice::rows()).unwrap();
     let mut seen = vec![];
     while reader.next_partition().unwrap() {
         assert!(reader.next().unwrap().is_some_and(|i| i.new_row));

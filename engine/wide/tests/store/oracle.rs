@@ -7,7 +7,7 @@ use firn_kv::Durability;
 use firn_wide::Type;
 use firn_wide::internals::cell::{Cell, CellState};
 use firn_wide::internals::store::{
-    Body, CellStore, Mutation, Partitions, Slice, SliceReader, StoreFamily,
+    Body, CellStore, Partitions, SliceReader, StoreFamily, StoreMutation, StoreSlice,
 };
 
 use firn_testkit::rng::Rng;
@@ -92,7 +92,7 @@ impl Oracle {
 }
 
 /// The operation as a mutation.
-pub fn mutate(m: &mut Mutation, f: &StoreFamily, s: &Step) {
+pub fn mutate(m: &mut StoreMutation, f: &StoreFamily, s: &Step) {
     match &s.what {
         Do::Cell(place, Held::Live(v)) => m.put(f, place, s.timestamp, v),
         Do::Cell(place, Held::Expiring(value, ttl, expires)) => {
@@ -113,10 +113,10 @@ pub fn mutate(m: &mut Mutation, f: &StoreFamily, s: &Step) {
 
 /// Writes some steps in one call.
 pub fn apply(store: &CellStore, f: &StoreFamily, steps: &[Step]) {
-    let mutations: Vec<Mutation> = steps
+    let mutations: Vec<StoreMutation> = steps
         .iter()
         .map(|s| {
-            let mut m = Mutation::new(&[s.key]);
+            let mut m = StoreMutation::new(&[s.key]);
             mutate(&mut m, f, s);
             m
         })
@@ -199,7 +199,7 @@ fn rows_of(f: &StoreFamily, cells: &[Shown]) -> Vec<Vec<u8>> {
     rows
 }
 
-fn slice_in(f: &StoreFamily, rng: &mut Rng) -> Slice {
+fn slice_in(f: &StoreFamily, rng: &mut Rng) -> StoreSlice {
     let bound = |rng: &mut Rng| match rng.below(4) {
         0 => vec![],
         1 => {
@@ -210,15 +210,15 @@ fn slice_in(f: &StoreFamily, rng: &mut Rng) -> Slice {
         2 => vec![0x40],
         _ => place_in(f, rng),
     };
-    Slice::between(bound(rng), bound(rng))
+    StoreSlice::between(bound(rng), bound(rng))
 }
 
 fn check_slice(
-    reads: &dyn Fn(u8, &Slice) -> SliceReader,
+    reads: &dyn Fn(u8, &StoreSlice) -> SliceReader,
     f: &StoreFamily,
     key: u8,
     want: &[Shown],
-    slice: &Slice,
+    slice: &StoreSlice,
 ) {
     let inside = |p: &Vec<u8>| *p >= slice.from && (slice.until.is_empty() || *p < slice.until);
     let mut want: Vec<Shown> = want.iter().filter(|(p, ..)| inside(p)).cloned().collect();
@@ -245,7 +245,7 @@ pub fn check(store: &CellStore, f: &StoreFamily, oracle: &Oracle, rng: &mut Rng,
     assert_eq!(store.now(), now);
     let view = store.view();
     let by_view = rng.one_in(2);
-    let reads = |key: u8, slice: &Slice| {
+    let reads = |key: u8, slice: &StoreSlice| {
         if by_view {
             view.read(f, &[key], slice).unwrap()
         } else {
@@ -255,7 +255,7 @@ pub fn check(store: &CellStore, f: &StoreFamily, oracle: &Oracle, rng: &mut Rng,
     let mut all = vec![];
     for key in 0..3u8 {
         let want = oracle.read(key, now);
-        check_slice(&reads, f, key, &want, &Slice::all());
+        check_slice(&reads, f, key, &want, &StoreSlice::all());
         for _ in 0..4 {
             check_slice(&reads, f, key, &want, &slice_in(f, rng));
         }
@@ -274,7 +274,7 @@ pub fn check(store: &CellStore, f: &StoreFamily, oracle: &Oracle, rng: &mut Rng,
         }
         all.push((vec![key], want));
     }
-    let slice = if rng.one_in(2) { Slice::all() } else { slice_in(f, rng) };
+    let slice = if rng.one_in(2) { StoreSlice::all() } else { slice_in(f, rng) };
     let inside = |p: &Vec<u8>| *p >= slice.from && (slice.until.is_empty() || *p < slice.until);
     for back in [false, true] {
         let slice = if back { slice.clone().reversed() } else { slice.clone() };

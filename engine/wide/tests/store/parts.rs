@@ -11,7 +11,7 @@ use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::Type;
 use firn_wide::internals::store::{
-    CellStore, FamilySpec, IndexPart, IndexSpec, Mutation, StoreFamily,
+    CellStore, FamilySpec, IndexPart, IndexSpec, StoreFamily, StoreMutation,
 };
 
 use super::oracle::{Oracle, Step, mutate, step};
@@ -167,7 +167,7 @@ fn check(store: &CellStore, f: &StoreFamily, oracle: &Oracle, now: i64) -> usize
 
 fn write(store: &CellStore, f: &StoreFamily, steps: &[Step]) {
     let mutation = |s: &Step| {
-        let mut m = Mutation::new(&key_of(s.key));
+        let mut m = StoreMutation::new(&key_of(s.key));
         mutate(&mut m, f, s);
         m
     };
@@ -278,8 +278,8 @@ fn a_value_twice_is_one_hit_until_both_are_gone() {
     let f = store.open_family(with_indexes()).unwrap();
     let key = key_of(1);
     let hits = || find(&store, &f, 23, b"same", None, None).len();
-    let apply = |change: &dyn Fn(&mut Mutation)| {
-        let mut m = Mutation::new(&key);
+    let apply = |change: &dyn Fn(&mut StoreMutation)| {
+        let mut m = StoreMutation::new(&key);
         change(&mut m);
         store.apply(&[m], Durability::Process).unwrap();
     };
@@ -339,7 +339,7 @@ fn what_an_index_cannot_be_asked_or_told_is_refused() {
             .to_string()
             .contains("a key and a value")
     );
-    let mut m = Mutation::new(b"no composite");
+    let mut m = StoreMutation::new(b"no composite");
     m.put(&f, &cell(&f, &[1], &[0, 1]), 5, b"v");
     assert!(store.apply(&[m], Durability::Process).is_err());
 }
@@ -349,7 +349,7 @@ fn entries_of_elements_expire_with_them() {
     let env = MemEnv::new(6);
     let store = open(&env);
     let f = store.open_family(with_indexes()).unwrap();
-    let mut m = Mutation::new(&key_of(0));
+    let mut m = StoreMutation::new(&key_of(0));
     m.put_ttl(&f, &element(&f, 1, &[1]), 5, b"v", 10).put(&f, &element(&f, 1, &[2]), 5, b"v");
     m.put_ttl(&f, &element(&f, 2, &[1]), 5, b"v", 10);
     store.apply(&[m], Durability::Process).unwrap();

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use firn_kv::Durability;
 use firn_kv::MemEnv;
-use firn_wide::internals::store::{CellStore, Mutation, StoreFamily};
+use firn_wide::internals::store::{CellStore, StoreFamily, StoreMutation};
 use firn_wide::{Blocker, Grace, PurgeReport};
 
 use super::{column, open, spec, standard};
 
 const GRACE: i64 = 864_000;
 
-fn write(store: &CellStore, f: &StoreFamily, key: &[u8], change: impl FnOnce(&mut Mutation)) {
-    let mut m = Mutation::new(key);
+fn write(store: &CellStore, f: &StoreFamily, key: &[u8], change: impl FnOnce(&mut StoreMutation)) {
+    let mut m = StoreMutation::new(key);
     change(&mut m);
     store.apply(&[m], Durability::Process).unwrap();
     f.tree().flush().unwrap();
@@ -108,7 +108,7 @@ fn what_others_have_written_is_not_known_and_gets_known() {
     let env = MemEnv::new(1);
     let store = open(&env);
     let f = store.open_family(spec(1, standard())).unwrap();
-    let mut m = Mutation::new(b"k");
+    let mut m = StoreMutation::new(b"k");
     m.put(&f, &column(&f, b"a"), 5, b"x");
     store.apply(&[m], Durability::Process).unwrap();
     drop((f, store));

@@ -25,7 +25,7 @@ use firn_tools::output::{Done, Failure};
 use firn_wide::internals::cell::{Cell, StoredCell};
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
-use crate::names::Names;
+use crate::names::StoreNames;
 use crate::store::{self, Global};
 
 pub const EXAMPLES: &str = "\
@@ -81,7 +81,7 @@ struct ToldSteps {
     reads: Vec<ExplainedRead>,
     /// Reads of which only the number is known.
     more: u64,
-    names: Names,
+    names: StoreNames,
 }
 
 /// One read of the engine.
@@ -137,7 +137,7 @@ fn of_statement(global: &Global, args: &ExplainArgs, text: &str) -> Done<ToldSte
     let db = session.engine().store().db();
     let (rows, recorded) =
         record(db, args, || session.execute_as(text, (), &how).map_err(refused))?;
-    let names = Names::of_session(&session);
+    let names = StoreNames::of_session(&session);
     told(db, recorded, names, Some(rows.len()))
 }
 
@@ -177,7 +177,7 @@ fn walk(tree: &Tree, bounds: ExplainBounds<'_>, args: &ExplainArgs) -> Result<()
     Ok(())
 }
 
-fn told(db: &Db, recorded: Recorded, names: Names, rows: Option<usize>) -> Done<ToldSteps> {
+fn told(db: &Db, recorded: Recorded, names: StoreNames, rows: Option<usize>) -> Done<ToldSteps> {
     let mut reads = vec![];
     for cost in recorded.reads.into_iter().filter(|r| r.tree != SCHEMA_TREE) {
         let cells = match TreeName::parse(&cost.tree) {
@@ -211,7 +211,7 @@ fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<(u64, u64)>> {
 }
 
 /// Which part of a partition was read, in the types of its table; `None` where it is all of it.
-fn part(read: &ReadCost, names: &Names) -> Option<String> {
+fn part(read: &ReadCost, names: &StoreNames) -> Option<String> {
     match &read.of {
         ReadOf::Key(key) => names.cell(&read.tree, key),
         ReadOf::Range { from, until } => names.rows(&read.tree, from, until.as_deref()),
@@ -219,7 +219,7 @@ fn part(read: &ReadCost, names: &Names) -> Option<String> {
 }
 
 /// What was read, in words.
-fn subject(read: &ReadCost, names: &Names) -> String {
+fn subject(read: &ReadCost, names: &StoreNames) -> String {
     let tree = names
         .of_tree(&read.tree)
         .map_or_else(|| format!("tree {}", read.tree), |n| format!("{n} (tree {})", read.tree));

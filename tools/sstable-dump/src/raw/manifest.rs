@@ -10,7 +10,7 @@ use firn_kv::internals::manifest::{
     self, AddedTable, CurrentFile, Edit, ManifestFrame, ManifestState, PersistedOptions, TableMeta,
     TreeState, VERSION, manifest_name,
 };
-use firn_kv::policy::{self, Kind, Policy};
+use firn_kv::policy::{self, ParameterKind, Policy};
 use serde_json::{Map, Value, json};
 
 use super::hex;
@@ -133,10 +133,12 @@ fn policy(p: &Policy) -> Value {
     for (param, value) in description.params.iter().zip(p.values()) {
         let value = match value {
             // As in the file, where it is missing when it is 0.
-            policy::Value::Number(0) if matches!(param.kind, Kind::Choice(_)) => continue,
-            policy::Value::Number(n) => n.into(),
-            policy::Value::Double(x) => x.into(),
-            policy::Value::List(list) => list.into(),
+            policy::ParameterValue::Number(0) if matches!(param.kind, ParameterKind::Choice(_)) => {
+                continue;
+            }
+            policy::ParameterValue::Number(n) => n.into(),
+            policy::ParameterValue::Double(x) => x.into(),
+            policy::ParameterValue::List(list) => list.into(),
         };
         parameters.insert(param.name.to_owned(), value);
     }

@@ -256,13 +256,13 @@ fn test(
             refuse_durations(&receiver.of.of, *comparison)?;
             ConditionTest::Compare(*comparison, BoundTerm::prepare(term, receiver, context)?)
         }
-        ast::ChangeTest::In(ast::Values::List(terms)) => ConditionTest::In(
+        ast::ChangeTest::In(ast::InsertValues::List(terms)) => ConditionTest::In(
             terms
                 .iter()
                 .map(|t| BoundTerm::prepare(t, receiver, context))
                 .collect::<Result<_>>()?,
         ),
-        ast::ChangeTest::In(ast::Values::Marker(marker)) => {
+        ast::ChangeTest::In(ast::InsertValues::Marker(marker)) => {
             let list = Type::List(receiver.of.of.clone().into());
             let all = receiver.other(format!("in({})", receiver.name), list.clone());
             ConditionTest::InMarker(BoundTerm::prepare(marker, &all, context)?, list)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use firn_wide::Type;
 use firn_wide::internals::key::{AFTER, ROWS};
-use firn_wide::internals::store::{Body, Slice, StoreFamily, StoreView};
+use firn_wide::internals::store::{Body, StoreFamily, StoreSlice, StoreView};
 
 use super::plan::{ChangePlan, GivenValue, alone, write};
 use super::statement::{StatementGuard, Verb};
@@ -81,14 +81,15 @@ impl<'p> Partition<'p> {
         family: &'p StoreFamily,
         shape: &'p RowShape,
     ) -> Result<Partition<'p>> {
-        let mut reader = ShapeReader::new(shape, view.read(family, key, &Slice::statics())?, false);
+        let mut reader =
+            ShapeReader::new(shape, view.read(family, key, &StoreSlice::statics())?, false);
         reader.start()?;
         let statics = reader.statics().clone();
         Ok(Partition { table, key, view, family, shape, statics })
     }
 
     /// The row with these clustering values; without any: all rows.
-    fn slice(&self, clustering: &[Vec<u8>]) -> Result<Slice> {
+    fn slice(&self, clustering: &[Vec<u8>]) -> Result<StoreSlice> {
         let layout = self.family.layout();
         let clustering: Vec<&[u8]> = clustering.iter().map(|v| &**v).collect();
         let (mut from, mut until) = (vec![], vec![]);
@@ -100,7 +101,7 @@ impl<'p> Partition<'p> {
             until.extend_from_slice(&from);
             until.push(AFTER);
         }
-        Ok(Slice::between(from, until))
+        Ok(StoreSlice::between(from, until))
     }
 
     /// The newest timestamp in the rows that the guards are about and in the static cells, of what
@@ -110,7 +111,7 @@ impl<'p> Partition<'p> {
         let mut newest = i64::MIN;
         // What comes before the rows: deletions of the partition and of ranges, and the static
         // cells.
-        let head = Slice::between(vec![], vec![ROWS]);
+        let head = StoreSlice::between(vec![], vec![ROWS]);
         for slice in std::iter::once(Ok(head)).chain(rows) {
             let mut reader = self.view.read(self.family, self.key, &slice?.raw())?;
             while let Some(item) = reader.next()? {

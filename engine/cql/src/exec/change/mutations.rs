@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use firn_wide::internals::store::Mutation;
+use firn_wide::internals::store::StoreMutation;
 
 /// What the place of a cell of this raw name ends with, after the place of its row.
 pub fn cell_name(raw: &[u8]) -> Vec<u8> {
@@ -17,7 +17,7 @@ pub fn cell_name(raw: &[u8]) -> Vec<u8> {
 /// Mutations, one for each partition.
 #[derive(Default)]
 pub struct Mutations {
-    pub all: Vec<Mutation>,
+    pub all: Vec<StoreMutation>,
     /// Where each is, when they are too many to be looked through.
     numbers: HashMap<Vec<u8>, usize>,
 }
@@ -27,7 +27,7 @@ impl Mutations {
     const FEW: usize = 8;
 
     /// That of the partition with this key.
-    pub fn of(&mut self, key: &[u8]) -> &mut Mutation {
+    pub fn of(&mut self, key: &[u8]) -> &mut StoreMutation {
         if self.all.len() > Mutations::FEW && self.numbers.is_empty() {
             self.numbers =
                 self.all.iter().enumerate().map(|(i, m)| (m.key().to_vec(), i)).collect();
@@ -40,7 +40,7 @@ impl Mutations {
             if !self.numbers.is_empty() {
                 self.numbers.insert(key.to_vec(), self.all.len());
             }
-            self.all.push(Mutation::new(key));
+            self.all.push(StoreMutation::new(key));
             self.all.len() - 1
         });
         &mut self.all[number]

@@ -1,7 +1,7 @@
 //! What a statement does to one column of a row (model 3.3).
 
 use firn_wide::Type;
-use firn_wide::internals::store::{Mutation, Slice, StoreFamily, StoreView};
+use firn_wide::internals::store::{StoreFamily, StoreMutation, StoreSlice, StoreView};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -53,7 +53,7 @@ enum OperationKind {
 
 /// Where the operations of a statement on one row write to.
 pub(super) struct MutationWriter<'w> {
-    pub mutation: &'w mut Mutation,
+    pub mutation: &'w mut StoreMutation,
     pub family: &'w StoreFamily,
     pub env: &'w EvalEnv<'w>,
     pub lists: &'w ListClock,
@@ -122,7 +122,7 @@ impl MutationWriter<'_> {
         let mut reader = view.read(
             self.family,
             self.mutation.key(),
-            &Slice::between(self.place.clone(), until.clone()),
+            &StoreSlice::between(self.place.clone(), until.clone()),
         )?;
         let mut all = BTreeMap::new();
         while let Some(item) = reader.next()? {

@@ -1,7 +1,7 @@
 //! A compiled change, or a batch of them.
 
 use firn_kv::ErrorKind;
-use firn_wide::internals::store::{Mutation, StoreView};
+use firn_wide::internals::store::{StoreMutation, StoreView};
 
 use super::attributes::Attributes;
 use super::mutations::Mutations;
@@ -56,7 +56,7 @@ pub fn write(
     env: &EvalEnv<'_>,
     timestamp: i64,
     view: Option<&StoreView>,
-) -> Result<Vec<Mutation>> {
+) -> Result<Vec<StoreMutation>> {
     let mut out = Mutations::default();
     for given in all {
         let values = given.env(env);
@@ -70,7 +70,7 @@ pub fn write(
 pub fn alone<T>(
     engine: &Engine,
     keys: &[&[u8]],
-    work: impl FnOnce(&StoreView) -> Result<(Vec<Mutation>, T)>,
+    work: impl FnOnce(&StoreView) -> Result<(Vec<StoreMutation>, T)>,
 ) -> Result<T> {
     let work = |view: &StoreView| match work(view) {
         Ok((mutations, result)) => Ok((mutations, Ok(result))),

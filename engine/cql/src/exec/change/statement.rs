@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_wide::internals::key::{KeyPlace, STATIC};
-use firn_wide::internals::store::{Slice, StoreFamily, StoreView};
+use firn_wide::internals::store::{StoreFamily, StoreSlice, StoreView};
 
 use super::attributes::Attributes;
 use super::condition::ChangeCondition;
@@ -478,7 +478,7 @@ impl ChangeStatement {
 }
 
 /// Deletes the rows of a slice one by one: families of counters know no deletions of ranges.
-fn delete_counters(w: &mut MutationWriter<'_>, view: &StoreView, slice: &Slice) -> Result<()> {
+fn delete_counters(w: &mut MutationWriter<'_>, view: &StoreView, slice: &StoreSlice) -> Result<()> {
     let mut reader = view.read(w.family, w.mutation.key(), slice)?;
     let mut row = vec![];
     while let Some(item) = reader.next()? {

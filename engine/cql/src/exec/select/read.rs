@@ -3,7 +3,7 @@
 use std::ops::Bound as End;
 
 use firn_wide::internals::key::{AFTER, BEFORE, END, ROWS};
-use firn_wide::internals::store::{Slice, StoreFamily, StoreView};
+use firn_wide::internals::store::{StoreFamily, StoreSlice, StoreView};
 
 use super::collect::{CollectStep, Collector};
 use super::page::Position;
@@ -123,8 +123,8 @@ impl Execution<'_> {
         }
         let is_whole = self.intervals.is_all();
         let slice = match (self.plan.shape.wants_statics(), is_whole) {
-            (true, _) => Slice::all(),
-            (false, true) => Slice::rows(),
+            (true, _) => StoreSlice::all(),
+            (false, true) => StoreSlice::rows(),
             (false, false) => self.intervals.hull(),
         };
         let reader = self.view.scan(&self.family, &range, &slice)?;
@@ -160,7 +160,7 @@ impl Execution<'_> {
         let plan = self.plan;
         let reverse = plan.order.reverse;
         if plan.reads_whole && behind.is_none() && !reverse && self.intervals.is_all() {
-            let reader = self.view.read(&self.family, key, &Slice::all())?;
+            let reader = self.view.read(&self.family, key, &StoreSlice::all())?;
             let mut rows = ShapeReader::new(&plan.shape, reader, false);
             rows.start()?;
             let mut any = false;
@@ -176,7 +176,7 @@ impl Execution<'_> {
         let statics = self.statics(key)?;
         let mut any = behind.is_some();
         // `Run` can't lend its intervals while it reads.
-        let slices: Vec<Slice> = if reverse {
+        let slices: Vec<StoreSlice> = if reverse {
             self.intervals.slices().rev().collect()
         } else {
             self.intervals.slices().collect()
@@ -212,7 +212,7 @@ impl Execution<'_> {
         if !self.plan.shape.wants_statics() {
             return Ok(Row::none());
         }
-        let reader = self.view.read(&self.family, key, &Slice::statics())?;
+        let reader = self.view.read(&self.family, key, &StoreSlice::statics())?;
         let mut rows = ShapeReader::new(&self.plan.shape, reader, false);
         rows.start()?;
         Ok(rows.statics().clone())
@@ -300,7 +300,8 @@ impl Execution<'_> {
         if let Some(last) = until.last_mut() {
             *last = END + 1;
         }
-        let reader = self.view.read(&self.family, key, &Slice::between(row.to_vec(), until))?;
+        let reader =
+            self.view.read(&self.family, key, &StoreSlice::between(row.to_vec(), until))?;
         let mut rows = ShapeReader::new(&self.plan.shape, reader, false);
         rows.start()?;
         if rows.advance()? {
@@ -317,7 +318,7 @@ fn place_of(row: &[u8]) -> Vec<u8> {
 }
 
 /// What of a slice lies behind a row, in the direction of reading.
-fn cut(mut slice: Slice, behind: Option<&[u8]>, reverse: bool) -> Option<Slice> {
+fn cut(mut slice: StoreSlice, behind: Option<&[u8]>, reverse: bool) -> Option<StoreSlice> {
     if let Some(row) = behind {
         let end = if reverse { BEFORE } else { AFTER };
         let bound = [&[ROWS][..], row, &[end]].concat();

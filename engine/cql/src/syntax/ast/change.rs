@@ -135,7 +135,7 @@ pub enum ChangeTest<'a> {
     /// `= term` and the like
     Compare(Comparison, Term<'a>),
     /// `IN (…)`, `IN ?`
-    In(Values<'a>),
+    In(InsertValues<'a>),
     /// `CONTAINS term`, only of a whole column
     Contains(Term<'a>),
     /// `CONTAINS KEY term`, only of a whole column
@@ -170,7 +170,7 @@ impl Comparison {
 
 /// What `IN` is asked of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Values<'a> {
+pub enum InsertValues<'a> {
     /// `(term, …)`, perhaps none.
     List(Vec<Term<'a>>),
     /// `?`: all of them bound as one list.

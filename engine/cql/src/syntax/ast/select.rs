@@ -1,7 +1,8 @@
 //! `SELECT`: selectors; relations, which changes have as well.
 
 use super::{
-    AstName, Comparison, Expression, ExpressionKind, Ordering, Pos, QualifiedName, Term, Values,
+    AstName, Comparison, Expression, ExpressionKind, InsertValues, Ordering, Pos, QualifiedName,
+    Term,
 };
 
 /// `SELECT …`
@@ -78,7 +79,7 @@ pub enum Relation<'a> {
     /// `c < term`
     Compare { column: AstName<'a>, comparison: Comparison, value: Term<'a> },
     /// `c IN (…)`
-    In { column: AstName<'a>, values: Values<'a> },
+    In { column: AstName<'a>, values: InsertValues<'a> },
     /// `c CONTAINS term`
     Contains { column: AstName<'a>, value: Term<'a> },
     /// `c CONTAINS KEY term`
@@ -94,5 +95,5 @@ pub enum Relation<'a> {
     /// `(a, b) < (term, term)`; the value is a tuple or a marker.
     Tuple { at: Pos, columns: Vec<AstName<'a>>, comparison: Comparison, value: Term<'a> },
     /// `(a, b) IN ((term, term), …)`; the values are tuples or markers.
-    TupleIn { at: Pos, columns: Vec<AstName<'a>>, values: Values<'a> },
+    TupleIn { at: Pos, columns: Vec<AstName<'a>>, values: InsertValues<'a> },
 }

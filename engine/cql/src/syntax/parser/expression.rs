@@ -6,7 +6,7 @@ use crate::syntax::ast::{
     Binary, Expression, ExpressionKind, FunctionCall, Operator, Pos, QualifiedName, TypeKind,
     TypeSyntax,
 };
-use crate::syntax::keyword::{Class, Keyword};
+use crate::syntax::keyword::{Keyword, KeywordClass};
 use crate::syntax::lexer::{CqlToken, Tok};
 
 /// What one sort of expression has of its own.
@@ -252,7 +252,7 @@ impl<'a> CqlParser<'a> {
     pub(super) fn function_name(&mut self) -> Option<QualifiedName<'a>> {
         let may_call = |kind: Tok| match kind {
             Tok::Kw(Keyword::Token | Keyword::Count) => true,
-            Tok::Kw(k) => matches!(k.class(), Class::Type | Class::Free),
+            Tok::Kw(k) => matches!(k.class(), KeywordClass::Type | KeywordClass::Free),
             kind => matches!(kind, Tok::Ident | Tok::Quoted),
         };
         if may_call(self.token.kind) && self.ahead.kind == Tok::LParen {

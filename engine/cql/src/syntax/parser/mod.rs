@@ -24,7 +24,7 @@ use super::ast::{
     AstName, Constant, ConstantKind, Pos, QualifiedName, Statement, Term, TermPrimary,
 };
 use super::error::SyntaxError;
-use super::keyword::{Class, Keyword};
+use super::keyword::{Keyword, KeywordClass};
 use super::lexer::{CqlToken, Lexer, Tok};
 use super::limits::{MAX_DEPTH, MAX_TERMS};
 
@@ -300,7 +300,7 @@ impl<'a> CqlParser<'a> {
     fn is_name(kind: Tok) -> bool {
         match kind {
             Tok::Ident | Tok::Quoted => true,
-            Tok::Kw(k) => k.class() != Class::Reserved,
+            Tok::Kw(k) => k.class() != KeywordClass::Reserved,
             _ => false,
         }
     }

@@ -4,7 +4,7 @@
 use super::CqlParser;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{Constant, PropertyValue, TableProperty};
-use crate::syntax::keyword::{Class, Keyword};
+use crate::syntax::keyword::{Keyword, KeywordClass};
 use crate::syntax::lexer::{CqlToken, Tok};
 
 /// What has properties.
@@ -113,7 +113,7 @@ impl<'a> CqlParser<'a> {
                 })
                 .map(PropertyValue::Map)
             }
-            Tok::Kw(k) if k.class() != Class::Reserved => {
+            Tok::Kw(k) if k.class() != KeywordClass::Reserved => {
                 Ok(PropertyValue::Word(self.take_name().text))
             }
             Tok::Question | Tok::Colon => self.no_marker("value"),

@@ -3,7 +3,7 @@
 use super::CqlParser;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
-    AstName, Comparison, Ordering, Pos, Relation, Select, Selected, Term, TermKind, Values,
+    AstName, Comparison, InsertValues, Ordering, Pos, Relation, Select, Selected, Term, TermKind,
 };
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;
@@ -167,12 +167,12 @@ impl<'a> CqlParser<'a> {
                 return Ok(Relation::TupleIn {
                     at,
                     columns,
-                    values: Values::Marker(self.marker()?),
+                    values: InsertValues::Marker(self.marker()?),
                 });
             }
             self.expect(Tok::LParen)?;
             let values = self.list_until(Tok::RParen, Self::tuple_or_marker)?;
-            return Ok(Relation::TupleIn { at, columns, values: Values::List(values) });
+            return Ok(Relation::TupleIn { at, columns, values: InsertValues::List(values) });
         }
         let comparison = self.comparison()?;
         Ok(Relation::Tuple { at, columns, comparison, value: self.tuple_or_marker()? })
@@ -195,16 +195,16 @@ impl<'a> CqlParser<'a> {
     }
 
     /// What follows `IN` of one column.
-    pub(super) fn in_values(&mut self) -> Rule<Values<'a>> {
+    pub(super) fn in_values(&mut self) -> Rule<InsertValues<'a>> {
         if matches!(self.token.kind, Tok::Question | Tok::Colon) {
-            return Ok(Values::Marker(self.marker()?));
+            return Ok(InsertValues::Marker(self.marker()?));
         }
         if !self.at(Tok::LParen) {
             self.note(Expect::What("a bind marker"));
             return self.unexpected();
         }
         self.bump();
-        Ok(Values::List(self.list_until(Tok::RParen, Self::term)?))
+        Ok(InsertValues::List(self.list_until(Tok::RParen, Self::term)?))
     }
 
     pub(super) fn comparison(&mut self) -> Rule<Comparison> {

@@ -3,7 +3,7 @@
 use super::CqlParser;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{AstName, Native, Pos, QualifiedName, TypeKind, TypeSyntax};
-use crate::syntax::keyword::{Class, Keyword};
+use crate::syntax::keyword::{Keyword, KeywordClass};
 use crate::syntax::lexer::Tok;
 
 /// Names that user-defined types must not have: they are kept for types to come.
@@ -53,7 +53,7 @@ impl<'a> CqlParser<'a> {
                 ));
             }
             Tok::Str | Tok::DollarStr => return self.string("a type").map(TypeKind::Custom),
-            Tok::Kw(k) if k.class() == Class::Type && self.ahead.kind != Tok::Dot => {
+            Tok::Kw(k) if k.class() == KeywordClass::Type && self.ahead.kind != Tok::Dot => {
                 self.bump();
                 return Ok(TypeKind::Native(native(k)));
             }
@@ -93,7 +93,7 @@ impl<'a> CqlParser<'a> {
     /// A native type, as `CAST` wants it.
     pub(super) fn native_type(&mut self) -> Rule<Native> {
         match self.token.kind {
-            Tok::Kw(k) if k.class() == Class::Type => {
+            Tok::Kw(k) if k.class() == KeywordClass::Type => {
                 self.bump();
                 Ok(native(k))
             }
@@ -116,7 +116,7 @@ impl<'a> CqlParser<'a> {
 
     fn user_type_name(&mut self) -> Rule<AstName<'a>> {
         match self.token.kind {
-            Tok::Kw(k) if !matches!(k.class(), Class::Free) && k != Keyword::Key => {
+            Tok::Kw(k) if !matches!(k.class(), KeywordClass::Free) && k != Keyword::Key => {
                 return self.no_name("a type");
             }
             Tok::Ident if RESERVED_TYPES.contains(&self.slice().to_ascii_lowercase().as_str()) => {

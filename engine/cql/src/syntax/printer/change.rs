@@ -5,8 +5,8 @@ use std::fmt::{Display, Formatter, Result};
 use super::{Joined, list, opt};
 use crate::syntax::ast::{
     Assign, Assignment, BatchKind, BatchStatement, ChangeClause, ChangeGuard, ChangeTarget,
-    ChangeTest, Condition, ConditionPart, Delete, Insert, Inserted, Relation, Term, TermKind,
-    TermPrimary, Update, Using, Values,
+    ChangeTest, Condition, ConditionPart, Delete, Insert, InsertValues, Inserted, Relation, Term,
+    TermKind, TermPrimary, Update, Using,
 };
 
 impl Display for ChangeClause<'_> {
@@ -134,11 +134,11 @@ impl Display for Condition<'_> {
     }
 }
 
-impl Display for Values<'_> {
+impl Display for InsertValues<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Values::List(values) => write!(f, "({})", list(values)),
-            Values::Marker(marker) => marker.fmt(f),
+            InsertValues::List(values) => write!(f, "({})", list(values)),
+            InsertValues::Marker(marker) => marker.fmt(f),
         }
     }
 }

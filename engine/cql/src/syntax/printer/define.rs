@@ -9,7 +9,7 @@ use crate::syntax::ast::{
     PrimaryKey, PropertyValue, QualifiedName, TableChange, TableProperty, TypeChange, TypeKind,
     TypeSyntax,
 };
-use crate::syntax::keyword::{Class, Keyword};
+use crate::syntax::keyword::{Keyword, KeywordClass};
 
 impl Display for CreateKeyspace<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -229,7 +229,7 @@ pub(super) fn user_type(f: &mut Formatter<'_>, name: &QualifiedName<'_>) -> Resu
         }
         return f.write_str(&quoted(&name.name.text));
     }
-    qualified(f, name, |k| k.class() != Class::Free && k != Keyword::Key)
+    qualified(f, name, |k| k.class() != KeywordClass::Free && k != Keyword::Key)
 }
 
 impl Display for TypeSyntax<'_> {

@@ -4,14 +4,16 @@ use std::fmt::{Display, Formatter, Result};
 
 use super::{PrintedPairs, list, qualified};
 use crate::syntax::ast::{Binary, Expression, ExpressionKind, FunctionCall};
-use crate::syntax::keyword::{Class, Keyword};
+use crate::syntax::keyword::{Keyword, KeywordClass};
 
 impl<T: Display> Display for FunctionCall<'_, T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match (&self.function.keyspace, &*self.function.name.text) {
             // Reserved, but a function's name.
             (None, "token") => f.write_str("token")?,
-            _ => qualified(f, &self.function, |k| k.class() == Class::Name && k != Keyword::Count)?,
+            _ => qualified(f, &self.function, |k| {
+                k.class() == KeywordClass::Name && k != Keyword::Count
+            })?,
         }
         write!(f, "({})", list(&self.arguments))
     }

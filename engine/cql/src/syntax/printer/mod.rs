@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::fmt::{Display, Formatter, Result};
 
 use super::ast::{AstName, QualifiedName, Statement};
-use super::keyword::{Class, Keyword};
+use super::keyword::{Keyword, KeywordClass};
 
 /// The name as it has to be written in CQL: as it is, or in double quotes.
 pub fn quote_if_needed(name: &str) -> Cow<'_, str> {
@@ -20,7 +20,7 @@ pub fn quote_if_needed(name: &str) -> Cow<'_, str> {
     // JSON and DISTINCT are names, but where a selection begins they are not.
     let keyword = match Keyword::of(name) {
         Some(Keyword::Json | Keyword::Distinct) => true,
-        Some(keyword) => keyword.class() == Class::Reserved,
+        Some(keyword) => keyword.class() == KeywordClass::Reserved,
         None => false,
     };
     if plain && !keyword { Cow::Borrowed(name) } else { Cow::Owned(quoted(name)) }

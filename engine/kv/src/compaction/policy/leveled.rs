@@ -15,7 +15,7 @@
 
 use std::ops::Range;
 
-use crate::compaction::describe::{Parameter, Value, policy};
+use crate::compaction::describe::{Parameter, ParameterValue, policy};
 use crate::compaction::shape::{
     self, Action, CompactionJob, MAX_LEVEL, Reason, RunShape, ShapePlace,
 };
@@ -74,11 +74,11 @@ impl Movement {
 }
 
 impl Parameter for Movement {
-    fn value(&self) -> Value {
-        Value::Number(*self as u64)
+    fn value(&self) -> ParameterValue {
+        ParameterValue::Number(*self as u64)
     }
 
-    fn of(value: &Value) -> Option<Movement> {
+    fn of(value: &ParameterValue) -> Option<Movement> {
         Movement::ALL.get(usize::try_from(u64::of(value)?).ok()?).copied()
     }
 }

@@ -23,7 +23,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::describe::DescribedPolicy;
-pub use super::describe::{Description, Kind, Param, PolicyError, Value, size, size_text};
+pub use super::describe::{
+    Description, Param, ParameterKind, ParameterValue, PolicyError, size, size_text,
+};
 use super::strategy::Strategy;
 pub use leveled::Movement;
 
@@ -53,7 +55,7 @@ macro_rules! registry {
 
             /// The policy of this name with these values, in the order of its parameters; `None`
             /// where no policy has the name, or a value does not fit. Bounds are not checked.
-            pub fn of(name: &str, values: &[Value]) -> Option<Policy> {
+            pub fn of(name: &str, values: &[ParameterValue]) -> Option<Policy> {
                 $(if name == <$type as DescribedPolicy>::DESCRIPTION.name {
                     return <$type as DescribedPolicy>::of(values).map(Policy::$type);
                 })+
@@ -68,7 +70,7 @@ macro_rules! registry {
             }
 
             /// The values of its parameters, in their order.
-            pub fn values(&self) -> Vec<Value> {
+            pub fn values(&self) -> Vec<ParameterValue> {
                 match self {
                     $(Policy::$type(policy) => policy.values()),+
                 }
@@ -157,7 +159,8 @@ impl Policy {
     pub fn draw(below: &mut dyn FnMut(u64) -> u64) -> Policy {
         let chosen = &Policy::ALL[below(Policy::ALL.len() as u64) as usize];
         let mut one = || {
-            let values: Vec<Value> = chosen.params.iter().map(|p| p.kind.draw(below)).collect();
+            let values: Vec<ParameterValue> =
+                chosen.params.iter().map(|p| p.kind.draw(below)).collect();
             Policy::of(chosen.name, &values).filter(|p| p.check().is_ok())
         };
         // Parameters may not go together; what numbers are not random at all may never make some

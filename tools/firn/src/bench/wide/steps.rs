@@ -1,7 +1,7 @@
 //! What is measured, step by step.
 
 use firn_kv::{Batch, Durability, Tree};
-use firn_wide::internals::store::{Mutation, Slice, StoreFamily};
+use firn_wide::internals::store::{StoreFamily, StoreMutation, StoreSlice};
 use firn_wide::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, SlicePredicate, SliceRange,
 };
@@ -104,7 +104,7 @@ pub fn inserts(b: &WideBench, report: &mut DuelReport) -> Done {
     let (rows, kv) = (b.family("Rows")?, b.tree("rows")?);
     let all = b.rows * COLUMNS;
     let mut meter = DuelMeter::new("insert columns", all.div_ceil(EACH), EACH);
-    let mut m = Mutation::new(b"");
+    let mut m = StoreMutation::new(b"");
     for from in (0..all).step_by(EACH as usize) {
         let columns = columns_of(b, &rows, 0, from, all.min(from + EACH))?;
         let ours = || {
@@ -147,7 +147,7 @@ fn batches(b: &WideBench, report: &mut DuelReport) -> Done {
     let rows = (b.rows / 10).max(1);
     let each = EACH / COLUMNS;
     let mut meter = DuelMeter::new("insert rows", rows.div_ceil(each), each);
-    let mut m = Mutation::new(b"");
+    let mut m = StoreMutation::new(b"");
     for from in (0..rows).step_by(each as usize) {
         let columns = columns_of(b, &family, 2, from * COLUMNS, rows.min(from + each) * COLUMNS)?;
         let ours = || {
@@ -188,7 +188,7 @@ fn cells_of_row(
     b: &WideBench,
     f: &StoreFamily,
     key: &[u8],
-    slice: &Slice,
+    slice: &StoreSlice,
     limit: u64,
 ) -> Done<u64> {
     let mut reader = b.store.read(f, key, slice).map_err(failure)?;
@@ -209,7 +209,7 @@ fn cells_of_row(
 pub fn row_reads(b: &WideBench, state: &str, report: &mut DuelReport) -> Done {
     let (family, values, parent) =
         (b.family("Rows")?, b.tree("values")?, ColumnParent::new("Rows"));
-    let all = Slice::all();
+    let all = StoreSlice::all();
     let predicate = SlicePredicate::all();
     // Everything once: what is measured is not who comes first.
     for row in 0..b.rows {
@@ -330,7 +330,7 @@ pub fn point_reads(b: &WideBench, report: &mut DuelReport) -> Done {
 
 fn load_row(b: &WideBench, family: &StoreFamily, key: &[u8], columns: u64) -> Done {
     let progress = Progress::operations("load a wide row", Some(columns));
-    let mut m = Mutation::new(key);
+    let mut m = StoreMutation::new(key);
     let mut at = vec![];
     for n in 0..columns {
         at.clear();
@@ -364,7 +364,7 @@ pub fn load_wide_row(b: &WideBench, report: &mut DuelReport) -> Done {
 /// The last ten columns.
 pub fn last_ten(b: &WideBench, report: &mut DuelReport) -> Done {
     let family = b.family("Wide")?;
-    let slice = Slice::all().reversed();
+    let slice = StoreSlice::all().reversed();
     let ten = |key: &[u8]| {
         (0..EACH)
             .try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &slice, 10)?, 10))
@@ -403,7 +403,7 @@ pub fn walk(b: &WideBench, what: &str, report: &mut DuelReport) -> Done {
     let mut meter = DuelMeter::new(what, 3, b.columns);
     let rss = || Usage::now().map_or(0, |u| u.rss_anon);
     let (before, mut most) = (rss(), 0);
-    let all = Slice::all();
+    let all = StoreSlice::all();
     for _ in 0..3 {
         let ours = || {
             expect(
@@ -490,7 +490,7 @@ pub fn counters(b: &WideBench, report: &mut DuelReport) -> Done {
     let places = places?;
     let mut meter = DuelMeter::new("count", rounds, THREADS * per_thread);
     let increment = |n: u64| -> Done {
-        let mut m = Mutation::new(&row_key(n % 4));
+        let mut m = StoreMutation::new(&row_key(n % 4));
         m.add(&family, &places[(n % COUNTERS) as usize], 1);
         b.store.apply(&[m], Durability::Process).map_err(failure)
     };
@@ -501,7 +501,8 @@ pub fn counters(b: &WideBench, report: &mut DuelReport) -> Done {
     report.add("increment from 8 threads", "kv put from 8 threads", meter.done(), None);
     let mut sum = 0;
     for row in 0..4 {
-        let mut reader = b.store.read(&family, &row_key(row), &Slice::all()).map_err(failure)?;
+        let mut reader =
+            b.store.read(&family, &row_key(row), &StoreSlice::all()).map_err(failure)?;
         while let Some(item) = reader.next().map_err(failure)? {
             sum += item.cell().and_then(|c| c.counter()).unwrap_or(0);
         }
@@ -529,13 +530,13 @@ pub fn late_writes(b: &WideBench, report: &mut DuelReport) -> Done {
     let (family, kv) = (b.family("Batches")?, b.tree("batches")?);
     // The newest of all stripes.
     for n in 0..4096 {
-        let mut m = Mutation::new(&row_key(n));
+        let mut m = StoreMutation::new(&row_key(n));
         m.put(&family, &place(&family, b"newest")?, timestamp(5, 0), b"");
         b.store.apply(&[m], Durability::Process).map_err(failure)?;
     }
     let rounds = rounds(b);
     let mut meter = DuelMeter::new("late writes", rounds, EACH);
-    let mut m = Mutation::new(b"");
+    let mut m = StoreMutation::new(b"");
     for round in 0..rounds {
         let n = |i: u64| b.random(2 << 32 | (round * EACH + i)) % ((b.rows / 10).max(1) * COLUMNS);
         let late = timestamp(4, round);
@@ -565,20 +566,20 @@ pub fn late_writes(b: &WideBench, report: &mut DuelReport) -> Done {
 pub fn deletion(b: &WideBench, report: &mut DuelReport) -> Done {
     let family = b.family("Wide")?;
     let delete = |key: &[u8]| {
-        let mut m = Mutation::new(key);
+        let mut m = StoreMutation::new(key);
         m.delete_partition(&family, timestamp(6, 0));
         b.store.apply(&[m], Durability::Process).map_err(failure)
     };
     // The store has just been opened: tables are opened by their first read, and the first deletion
     // of its kind puts the kind on record.
     for key in [WIDEST, NARROW] {
-        cells_of_row(b, &family, key, &Slice::all(), 1)?;
+        cells_of_row(b, &family, key, &StoreSlice::all(), 1)?;
     }
     delete(SINGLE)?;
     let mut meter = DuelMeter::new("delete rows", 1, 1);
     meter.round(|| delete(WIDEST), || delete(NARROW))?;
     report.add("delete the wide row", "delete a row of 100", meter.done(), None);
-    let all = Slice::all();
+    let all = StoreSlice::all();
     let none = |key: &[u8]| {
         (0..EACH).try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &all, 1)?, 0))
     };
