@@ -6,8 +6,8 @@ use std::path::Path;
 
 use firn_kv::Env;
 use firn_kv::MemEnv;
-use firn_kv::internals::base::ops::Ops;
-use firn_kv::internals::wal::{Item, SegmentReader, recover, segment_name};
+use firn_kv::internals::base::ops::OpReader;
+use firn_kv::internals::wal::{LogItem, SegmentReader, recover, segment_name};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -32,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
         let mut seen = vec![];
         let done = recover(&env, dir, from, &mut |seq, end, payload| {
             assert!(seen.last().is_none_or(|&(_, e)| e < end));
-            Ops::new(payload).count();
+            OpReader::new(payload).count();
             seen.push((seq, end));
             Ok(())
         });
@@ -53,8 +53,8 @@ fn walk(env: &MemEnv, dir: &Path, number: u64, len: u64) {
     let mut at = 0;
     while let Ok(Some(item)) = r.next() {
         let (offset, size) = match item {
-            Item::Record(r) => (r.offset, r.size.min(len - r.offset)),
-            Item::Damage(d) => (d.offset, d.len),
+            LogItem::Record(r) => (r.offset, r.size.min(len - r.offset)),
+            LogItem::Damage(d) => (d.offset, d.len),
         };
         assert!(offset >= at && size > 0 && offset + size <= len);
         at = offset + size;

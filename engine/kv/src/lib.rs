@@ -1,8 +1,8 @@
 //! Firn's engine: an embedded, ordered, durable key-value store, an LSM tree.
 //!
 //! Bytes to bytes, in bytewise order; many trees in one [`Db`], one atomic order of writes over all
-//! of them, snapshots, transactions, merge operands, range deletions, six compaction policies. What
-//! a call promises is written on the call.
+//! of them, snapshots, transactions, merge operands, range deletions, compaction policies that are
+//! chosen for each tree. What a call promises is written on the call.
 //!
 //! ```
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-lib-{}", std::process::id()));

@@ -117,9 +117,7 @@ impl Global {
             env.list(&self.store.db).is_ok_and(|names| names.iter().any(|n| n == CURRENT));
         match if is_there { Manifest::load(&*env, &self.store.db)? } else { None } {
             None => Ok(Holding::Nothing),
-            Some((state, _)) if state.trees.values().any(|t| t.name == SCHEMA_TREE) => {
-                Ok(Holding::Model)
-            }
+            Some((state, _)) if state.tree_named(SCHEMA_TREE).is_some() => Ok(Holding::Model),
             Some((state, _)) if state.trees.is_empty() => Ok(Holding::Nothing),
             Some(_) => Ok(Holding::Keys),
         }

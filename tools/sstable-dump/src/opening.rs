@@ -156,7 +156,7 @@ pub fn open_and_read(dir: &Path) -> OpeningOutcome {
     for (i, name) in db.tree_names().into_iter().enumerate() {
         progress.at(i as u64);
         progress.say(name.clone());
-        let persisted = state.trees.values().find(|t| t.name == name).map(|t| &t.options);
+        let persisted = state.tree_named(&name).map(|t| &t.options);
         if let Some((defined, has)) = o.definitions.of_tree(&name).zip(persisted)
             && let Err(e) = has.check_hooks(&name, &defined.hooks())
         {

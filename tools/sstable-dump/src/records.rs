@@ -30,7 +30,7 @@ fn take(all: &mut Newest, key: &[u8], seq: u64, value: Option<&[u8]>) {
 
 /// What can be read of them; none where there is no such tree.
 pub fn definitions(names: &TreeNames, dir: &Path, state: &ManifestState) -> Definitions {
-    let Some(tree) = state.trees.values().find(|t| t.name == SCHEMA_TREE) else {
+    let Some(tree) = state.tree_named(SCHEMA_TREE) else {
         return Definitions::default();
     };
     let open = |m: &Arc<TableMeta>| {

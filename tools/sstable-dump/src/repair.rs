@@ -595,7 +595,7 @@ fn rebuild_tree(
     report: &mut NewStoreReport,
 ) -> Done<TreeState> {
     let facts = e.trees.get(&id).cloned().unwrap_or_default();
-    let taken = |name: &String| state.trees.values().any(|t| t.name == *name);
+    let taken = |name: &String| state.tree_named(name).is_some();
     let name = facts.name.filter(|n| !taken(n)).unwrap_or_else(|| {
         report.unknown.push(format!("the name of tree {id}: it is called \"{NAMELESS}{id}\" now"));
         format!("{NAMELESS}{id}")

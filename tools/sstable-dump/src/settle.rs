@@ -93,7 +93,7 @@ pub fn trees(
     }
     let undefined;
     (report.definitions, undefined) = definitions(out);
-    let schema = state.trees.values().find(|t| t.name == SCHEMA_TREE).map(|t| t.id);
+    let schema = state.tree_named(SCHEMA_TREE).map(|t| t.id);
     let may_lack = report.may_have_lost(schema) || schema.is_none();
     let mut changed = false;
     for t in state.trees.values_mut() {
@@ -135,7 +135,7 @@ pub fn records(
     state: &ManifestState,
     report: &mut NewStoreReport,
 ) -> firn_wide::Result<()> {
-    let Some(schema) = state.trees.values().find(|t| t.name == SCHEMA_TREE).map(|t| t.id) else {
+    let Some(schema) = state.tree_named(SCHEMA_TREE).map(|t| t.id) else {
         return Ok(());
     };
     if report.losses.is_empty() && report.unknown.is_empty() {

@@ -47,7 +47,7 @@ impl Families {
     /// standard error.
     pub fn of_store(dir: &Path) -> Families {
         let Ok(Some((state, _))) = Manifest::load(&*env(), dir) else { return Families::default() };
-        if !state.trees.values().any(|t| t.name == SCHEMA_TREE) {
+        if state.tree_named(SCHEMA_TREE).is_none() {
             return Families::default();
         }
         let catalog = match records(dir) {

@@ -17,7 +17,7 @@ use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::key::{Kind, Seq, Trailer};
-use crate::manifest::{AddedTable, Edit, TableMeta};
+use crate::manifest::TableMeta;
 use crate::merge::job::Outputs;
 use crate::merge::run::TableHandle;
 use crate::merge::visible::VisibleRange;
@@ -30,7 +30,7 @@ use super::core::Core;
 use super::flush::{NewTables, meta, remove_tables};
 use super::install::{VersionChange, check_known};
 use super::pins::PinKind;
-use super::tree::{Holder, TreeCore, build_version};
+use super::tree::{Holder, TreeCore};
 use super::view::TreeView;
 
 /// How often memtables are flushed for one ingestion before writers are asked to stay away.
@@ -257,31 +257,14 @@ impl Core {
                 (t.min_seq, t.max_seq, t.ingested_seq) = (seq, seq, seq);
             }
             let number = c.state.take_file();
-            let added: Vec<_> = tables
-                .into_iter()
-                .map(|m| AddedTable { level: 0, run: number, table: Arc::new(m) })
-                .collect();
+            let added = tables.into_iter().map(|facts| (0, number, facts)).collect();
+            let change = VersionChange { tree, removed: vec![], added, flushed: None };
             // A power cut that takes an earlier write, of any tree, must take what was loaded after
             // it too.
             self.sync_to(w.end())?;
-            self.log_edits(
-                &mut c,
-                vec![Edit::Tables {
-                    tree: tree.id,
-                    removed: vec![],
-                    added: added.clone(),
-                    flushed: None,
-                }],
-            )?;
-            for AddedTable { table, .. } in added {
-                files.take_up(table, &self.opener);
-            }
-            if let Some(state) = c.state.trees.get(&tree.id) {
-                let version = Arc::new(
-                    build_version(&view.version, state, &files).map_err(|e| self.latch(e))?,
-                );
-                tree.change_view(|v| TreeView { version, ..v.clone() });
-            }
+            let edit = change.edit();
+            self.log_edits(&mut c, vec![edit.clone()])?;
+            self.show(&c, &mut files, &change, edit)?;
             let until = [last.as_slice(), &[0]].concat();
             tree.gaps.cut_range(&first, &until);
             w.next_seq = seq + 1;

@@ -13,7 +13,7 @@ use crate::wal::Lsn;
 use super::core::{Core, TreeCatalog};
 use super::flush::remove_tables;
 use super::pins::nudge;
-use super::tree::{TreeCore, build_version};
+use super::tree::{TreeCore, TreeFiles, build_version};
 use super::view::{MemHandle, TreeView};
 
 /// A change of one tree's tables.
@@ -28,7 +28,8 @@ pub(super) struct VersionChange<'a> {
 }
 
 impl VersionChange<'_> {
-    fn edit(&self) -> Edit {
+    /// What the manifest is told.
+    pub(super) fn edit(&self) -> Edit {
         let added = self.added.iter().map(|(level, run, m)| AddedTable {
             level: *level,
             run: *run,
@@ -87,7 +88,7 @@ impl Core {
                 return Err(e);
             }
             for (change, edit) in changes.iter().zip(edits) {
-                gone.push(self.show(&c, change, edit)?);
+                gone.push(self.show(&c, &mut change.tree.files.lock(), change, edit)?);
             }
         }
         for (change, gone) in changes.iter().zip(&gone) {
@@ -105,15 +106,16 @@ impl Core {
         Ok(floor)
     }
 
-    /// Shows readers a change that counts. Gives the tables that have left.
-    fn show(
+    /// Shows readers a change that counts, of which the manifest knows the edit. Gives the tables
+    /// that have left.
+    pub(super) fn show(
         &self,
         c: &TreeCatalog,
+        files: &mut TreeFiles,
         change: &VersionChange<'_>,
         edit: Edit,
     ) -> Result<Vec<Arc<TableHandle>>> {
         let (tree, mut gone) = (change.tree, vec![]);
-        let mut files = tree.files.lock();
         if let Edit::Tables { added, .. } = edit {
             for AddedTable { table, .. } in added {
                 files.take_up(table, &self.opener);
@@ -126,7 +128,7 @@ impl Core {
             gone.extend(handle);
         }
         let before = tree.view.load_full().version.clone();
-        let version = Arc::new(build_version(&before, state, &files).map_err(|e| self.latch(e))?);
+        let version = Arc::new(build_version(&before, state, files).map_err(|e| self.latch(e))?);
         if let Some((m, _)) = change.flushed {
             m.set_flushed();
             self.write.lock().release(tree.id, m);

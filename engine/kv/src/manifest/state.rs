@@ -308,6 +308,12 @@ impl ManifestState {
         self.trees.get_mut(&id).ok_or_else(|| unfit(format_args!("there is no tree {id}")))
     }
 
+    /// The tree of this name. Looks at all trees.
+    #[must_use]
+    pub fn tree_named(&self, name: &str) -> Option<&TreeState> {
+        self.trees.values().find(|t| t.name == name)
+    }
+
     /// Makes the change. Costs by all trees and tables; see [`Live`](super::LiveFiles) for many of
     /// them.
     ///
@@ -315,7 +321,7 @@ impl ManifestState {
     /// `Corruption` for an edit that does not fit this state, which stays as it was.
     pub fn apply(&mut self, edit: &Edit) -> Result<()> {
         let used = Used {
-            name: &|state, name| state.trees.values().any(|t| t.name == name),
+            name: &|state, name| state.tree_named(name).is_some(),
             table: &|state, id| {
                 state.trees.values().flat_map(TreeState::tables).any(|t| t.id == id)
             },
