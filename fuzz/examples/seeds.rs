@@ -9,8 +9,8 @@ use firn_kv::MemEnv;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::base::ops::{Op, encode};
 use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
-use firn_kv::internals::sstable::format::{BlockHeader, BlockKind, Stored};
-use firn_kv::internals::sstable::{TableOptions, TableWriter};
+use firn_kv::internals::sstable::format::{BlockHeader, BlockKind, StoredBlock};
+use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_kv::{Compression, Db, DbOptions, Error, FilterKind, Result, TreeOptions};
 
 fn put(target: &str, name: &str, how: Option<u8>, bytes: &[u8]) -> std::io::Result<()> {
@@ -26,7 +26,8 @@ fn table(
     with_tombstones: bool,
 ) -> Result<Vec<u8>> {
     let sink = Sink::default();
-    let options = TableOptions { block_size: 512, compression, filter, ..TableOptions::default() };
+    let options =
+        WriterOptions { block_size: 512, compression, filter, ..WriterOptions::default() };
     let mut w = TableWriter::new(Box::new(sink.clone()), Path::new("/seed"), 1, options);
     for i in 0..entries {
         let kind = [Kind::Put, Kind::Put, Kind::Delete, Kind::Merge][i as usize % 4];
@@ -108,7 +109,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 put("table", &format!("{i}-{entries}-{how}"), Some(how), &file)?;
             }
             let header = BlockHeader::read(&file).map_err(Error::corruption)?;
-            let block = Stored::check(&file[..24 + header.stored_len], BlockKind::Data, 1, 0)
+            let block = StoredBlock::check(&file[..24 + header.stored_len], BlockKind::Data, 1, 0)
                 .and_then(|s| s.to_vec());
             put("block", &format!("{i}-{entries}"), None, &block.map_err(Error::corruption)?)?;
         }
