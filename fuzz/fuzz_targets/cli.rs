@@ -7,18 +7,18 @@ use std::sync::Arc;
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
 use firn_wide::{ManualClock, Options, StoreOptions, Wide};
-use firn_wide_text::cli::{Session, Source, Splitter, SyntaxError, parse};
+use firn_wide_text::cli::{CliSession, CliSource, CliSyntaxError, Splitter, parse};
 use libfuzzer_sys::fuzz_target;
 
 /// Statements of a script that are run.
 const MOST: usize = 64;
 
-fn sound(error: &SyntaxError, source: &Source) {
+fn sound(error: &CliSyntaxError, source: &CliSource) {
     assert!(error.line >= source.line && error.column > 0, "{error:?}");
     assert!(!error.to_string().is_empty() && !error.historical().is_empty());
 }
 
-fn session(strict: bool) -> Session {
+fn session(strict: bool) -> CliSession {
     let env = MemEnv::new(3);
     let db = DbOptions {
         memory_budget: 2 << 20,
@@ -30,7 +30,7 @@ fn session(strict: bool) -> Session {
     let clock = Arc::new(ManualClock::new(1_600_000_000_000_000));
     let options = Options { store: StoreOptions { db, clock: Some(clock) }, ..Options::default() };
     let wide = Wide::open_in(Arc::new(env.clone()), "db", options).expect("a fresh database opens");
-    Session::new(wide, Arc::new(env), strict)
+    CliSession::new(wide, Arc::new(env), strict)
 }
 
 fuzz_target!(|input: (bool, &str)| {

@@ -253,7 +253,7 @@ fn execute(session: &Session, statement: &str, bytes: &[u8]) {
 
 /// All that the tables hold.
 fn content(session: &Session, catalog: &Catalog) -> Vec<(String, String)> {
-    let each = |table: &Arc<firn_cql::internals::catalog::Table>| {
+    let each = |table: &Arc<firn_cql::internals::catalog::TableSchema>| {
         let statement = format!("SELECT * FROM \"{}\".\"{}\"", table.keyspace, table.name);
         let rows = session.execute(&statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"));
         let cells: Vec<_> = rows.iter().map(|row| format!("{row:?}")).collect();

@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 use firn_fuzz::{Sink, nowhere, probe, seal_table};
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer, compare};
 use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
-use firn_kv::internals::sstable::{TableOptions, TableWriter};
+use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_kv::{Compression, FilterKind};
 use libfuzzer_sys::fuzz_target;
 
@@ -43,12 +43,12 @@ fuzz_target!(|input: Input<'_>| {
     }
     entries.sort_by(|a, b| compare(&a.0, a.1, &b.0, b.1));
     entries.dedup_by(|a, b| a.0 == b.0 && a.1.seq() == b.1.seq());
-    let options = TableOptions {
+    let options = WriterOptions {
         block_size: 512 + input.block as usize * 16,
         compression: if input.raw { Compression::None } else { Compression::Lz4 },
         filter: [FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]
             [input.filter as usize % 3],
-        ..TableOptions::default()
+        ..WriterOptions::default()
     };
     let sink = Sink::default();
     let mut w = TableWriter::new(Box::new(sink.clone()), nowhere(), 1, options);
