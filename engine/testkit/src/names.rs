@@ -237,7 +237,7 @@ mod tests {
             .source(
                 "//! [`told`] is a link.\n//!\n//! ```\n//! shown();\n//! ```\n
                  /// As told.\npub fn declared() { called(); value.method(); \"literal\";
-                 /// given!(in_macro()) }",
+                 given!(in_macro()) }",
             )
             .unwrap();
         for name in ["shown", "called", "method", "in_macro"] {
