@@ -164,7 +164,7 @@ fn jobs(c: &mut Criterion) {
                 outside: Outside::new(vec![], None),
                 merge: None,
                 purge: None,
-                settle: true,
+                zero_seqs: true,
             };
             (sources, rules, InMemory { env: env.clone(), options: options.clone(), next: 0 })
         };

@@ -176,7 +176,7 @@ fn retain(c: &mut Criterion) {
             outside: Outside::new(vec![], None),
             merge: None,
             purge: None,
-            settle: true,
+            zero_seqs: true,
         };
         group.bench_function(name, |b| {
             let make = || Retain::new(Merging::new(sources(&runs)), rules());

@@ -24,7 +24,7 @@ fn open(env: &MemEnv) -> Session {
 }
 
 /// Does all work of the background, and says how many tables are left.
-fn settle(session: &Session, flush: bool) -> usize {
+fn merge_due(session: &Session, flush: bool) -> usize {
     let catalog = session.engine().catalog();
     let table = catalog.keyspace("k").unwrap().table("t").unwrap().clone();
     let tree = session.engine().family(&table).unwrap().tree().clone();
@@ -54,7 +54,7 @@ fn windows(compaction: &str, expected: impl Fn(usize) -> bool) {
                 )
                 .unwrap();
         }
-        let tables = settle(&session, true);
+        let tables = merge_due(&session, true);
         assert!(expected(tables), "{tables} tables after window {window}");
         env.advance(Duration::from_secs(60));
         if window == 8 {
@@ -64,7 +64,7 @@ fn windows(compaction: &str, expected: impl Fn(usize) -> bool) {
         }
     }
     env.advance(Duration::from_secs(200));
-    assert_eq!(settle(&session, false), 0, "all of it has expired");
+    assert_eq!(merge_due(&session, false), 0, "all of it has expired");
     assert_eq!(session.execute("SELECT * FROM t", ()).unwrap().iter().count(), 0);
 }
 
@@ -85,13 +85,13 @@ fn whole_tables_that_have_expired_are_dropped_under_other_strategies_too() {
     session.execute(&create, ()).unwrap();
     for round in 0..4 {
         session.execute(&format!("INSERT INTO t (p, v) VALUES ({round}, 'x')"), ()).unwrap();
-        assert_eq!(settle(&session, true), round + 1);
+        assert_eq!(merge_due(&session, true), round + 1);
     }
     session.execute("INSERT INTO t (p, v) VALUES (2, 'for good') USING TTL 0", ()).unwrap();
-    settle(&session, true);
+    merge_due(&session, true);
     env.advance(Duration::from_secs(12));
-    assert_eq!(settle(&session, false), 5, "gone, and still within grace");
+    assert_eq!(merge_due(&session, false), 5, "gone, and still within grace");
     env.advance(Duration::from_secs(6));
-    assert_eq!(settle(&session, false), 1);
+    assert_eq!(merge_due(&session, false), 1);
     assert_eq!(session.execute("SELECT v FROM t", ()).unwrap().iter().count(), 1);
 }

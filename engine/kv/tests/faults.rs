@@ -118,7 +118,7 @@ impl Known {
     }
 
     /// Finds out which of the two it is: whether the step that failed has happened after all.
-    fn settle(&mut self, content: &history::Content) -> Outcome<bool> {
+    fn resolve(&mut self, content: &history::Content) -> Outcome<bool> {
         match &mut self.or {
             _ if same(content, &self.now) => Ok(false),
             Some(or) if same(content, or) => {
@@ -261,7 +261,7 @@ impl Trial {
     /// Reads everything; whether the step that failed has happened after all.
     fn look(&mut self, when: &str) -> Outcome<bool> {
         let content = self.store.content().map_err(|e| format!("cannot be read {when}: {e}"))?;
-        self.known.settle(&content).map_err(|e| format!("{when}: {e}"))
+        self.known.resolve(&content).map_err(|e| format!("{when}: {e}"))
     }
 
     /// What is there now, after a crash of the process and after a power cut.

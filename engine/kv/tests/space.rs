@@ -181,7 +181,7 @@ fn of(pins: &[Pin], kind: PinKind) -> Vec<Pin> {
 
 /// Waits until `done`: files go when the epoch moves on, which other tests of this process may hold
 /// back for a moment.
-fn settle(mut done: impl FnMut() -> bool) -> bool {
+fn eventually(mut done: impl FnMut() -> bool) -> bool {
     (0..10_000).any(|_| {
         std::thread::yield_now();
         done()
@@ -200,14 +200,14 @@ fn readers_of_old_states_are_listed_with_age_holders_and_bytes() {
     let first = range.next().unwrap().unwrap();
     let cursor = tree.cursor(..).unwrap();
     assert!(
-        settle(|| of(&db.stats().pins, PinKind::Reader).is_empty()),
+        eventually(|| of(&db.stats().pins, PinKind::Reader).is_empty()),
         "what is current pins nothing"
     );
     (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
     tree.compact().unwrap();
     env.inner.advance(Duration::from_secs(100));
 
-    assert!(settle(|| of(&db.stats().pins, PinKind::Reader).len() == 1));
+    assert!(eventually(|| of(&db.stats().pins, PinKind::Reader).len() == 1));
     let stats = db.stats();
     let pin = &of(&stats.pins, PinKind::Reader)[0];
     assert_eq!((pin.tree.as_str(), pin.holders, pin.bytes), ("t", 2, before));
@@ -217,7 +217,7 @@ fn readers_of_old_states_are_listed_with_age_holders_and_bytes() {
     assert_eq!(stats.space.total(), stats.table_bytes() + before);
     // Items read earlier hold blocks and memtables, not files.
     drop((range, cursor));
-    assert!(settle(|| db.stats().space.pinned == 0));
+    assert!(eventually(|| db.stats().space.pinned == 0));
     assert_eq!(of(&db.stats().pins, PinKind::Reader), []);
     assert!(first.0.starts_with(b"key"));
 }
@@ -232,10 +232,10 @@ fn readers_of_a_dropped_tree_are_listed() {
     let bytes = db.stats().table_bytes();
     let range = tree.iter();
     db.drop_tree("t").unwrap();
-    assert!(settle(|| of(&db.stats().pins, PinKind::Reader).iter().any(|p| p.bytes == bytes)));
+    assert!(eventually(|| of(&db.stats().pins, PinKind::Reader).iter().any(|p| p.bytes == bytes)));
     assert_eq!((db.stats().table_bytes(), db.stats().space.pinned), (0, bytes));
     drop(range);
-    assert!(settle(|| db.stats().space.pinned == 0));
+    assert!(eventually(|| db.stats().space.pinned == 0));
 }
 
 #[test]

@@ -380,14 +380,14 @@ impl SimStore for Exact {
     }
 }
 
-fn rules(beneath: Beneath, purge: Option<Box<dyn PurgePass>>, settle: bool) -> Rules {
+fn rules(beneath: Beneath, purge: Option<Box<dyn PurgePass>>, zero_seqs: bool) -> Rules {
     Rules {
         snapshots: vec![],
         tombstones: Arc::new(Fragments::default()),
         beneath,
         merge: None,
         purge,
-        settle,
+        zero_seqs,
         outside: Outside::new(vec![], None),
     }
 }

@@ -421,7 +421,7 @@ impl RunSummary {
                     .map(|p| p.cut(from, to));
                 let stretch = KeyStretch { lo: from, hi: to, parts: kept.collect() };
                 open.bytes += stretch.parts.iter().map(|p| self.part_bytes(p, &size)).sum::<f64>();
-                open.settled = (open.settled.0 || alone, open.settled.1 && alone);
+                open.zeroed = (open.zeroed.0 || alone, open.zeroed.1 && alone);
                 open.stretches.push(stretch);
                 if open.stretches.len() > 2 * STRETCHES {
                     self.join_alike(&mut open.stretches);
@@ -480,12 +480,12 @@ impl RunSummary {
             last: Arc::from(&last.to_be_bytes()[..]),
             // Sequence numbers rise with time; nothing but their order is used. Of tables of one
             // time chance decides.
-            min_seq: if done.settled.0 {
+            min_seq: if done.zeroed.0 {
                 0
             } else {
                 seq(at(|p| p.put_at.0.min(p.deleted_at.0), true), id)
             },
-            max_seq: if done.settled.1 {
+            max_seq: if done.zeroed.1 {
                 0
             } else {
                 seq(at(|p| p.put_at.1.max(p.deleted_at.1), false), id)
@@ -543,7 +543,7 @@ impl RunSummary {
     }
 
     /// Drops what a merge may drop where nothing lies beneath: deletes, and puts that have expired.
-    fn settle(&self, parts: &mut [SummaryPart], now: f64, vanished: &mut Vec<(f64, u64)>) {
+    fn drop_obsolete(&self, parts: &mut [SummaryPart], now: f64, vanished: &mut Vec<(f64, u64)>) {
         for p in parts {
             if p.deletes > 0.0 {
                 note_ages(vanished, p.deletes, p.deleted_at, now);
@@ -595,12 +595,12 @@ struct OpenRun {
     stretches: Vec<KeyStretch>,
     bytes: f64,
     /// Whether some of it, and whether all of it, has nothing beneath.
-    settled: (bool, bool),
+    zeroed: (bool, bool),
 }
 
 impl Default for OpenRun {
     fn default() -> OpenRun {
-        OpenRun { stretches: vec![], bytes: 0.0, settled: (false, true) }
+        OpenRun { stretches: vec![], bytes: 0.0, zeroed: (false, true) }
     }
 }
 
@@ -779,15 +779,15 @@ impl SimStore for RunSummary {
         }
         beneath.sort_by(|a, b| a.0.total_cmp(&b.0));
         let covered = union(&beneath);
-        let settles =
+        let may_drop =
             self.workload.ttl_micros > 0 || runs.iter().flatten().any(|p| p.deletes > 0.0);
         let mut vanished = vec![];
         let mut out = vec![];
-        for (lo, hi, runs) in pieces(&runs, if settles { &covered } else { &[] }) {
+        for (lo, hi, runs) in pieces(&runs, if may_drop { &covered } else { &[] }) {
             let mut merged = self.merge_piece(&runs, lo, hi);
             let at = covered.partition_point(|c| c.1 <= lo);
             let alone = covered.get(at).is_none_or(|c| c.0 >= hi);
-            if settles {
+            if may_drop {
                 let parts = || runs.iter().flatten();
                 let shadowed = parts().map(|p| p.deletes).sum::<f64>()
                     - merged.iter().map(|p| p.deletes).sum::<f64>();
@@ -800,7 +800,7 @@ impl SimStore for RunSummary {
                     note_ages(&mut vanished, shadowed, when, now_micros as f64);
                 }
                 if alone {
-                    self.settle(&mut merged, now_micros as f64, &mut vanished);
+                    self.drop_obsolete(&mut merged, now_micros as f64, &mut vanished);
                 }
             }
             out.push((merged, if alone { self.sizes.bottom } else { self.sizes.merged }, alone));

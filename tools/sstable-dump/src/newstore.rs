@@ -24,7 +24,7 @@ use crate::findings::{Finding, FindingPlace};
 use crate::names::TreeNames;
 use crate::rescue::{Loss, Rescued, options_of, rescue};
 use crate::target::{env, open_file};
-use crate::{Screen, check, findings, logcopy, settle, text};
+use crate::{Screen, check, findings, finish, logcopy, text};
 
 /// What came of it all.
 #[derive(Default)]
@@ -265,7 +265,7 @@ fn take_tree(
             match taken {
                 Ok(mut taken) => {
                     if let TakenNames::Part(_, r) | TakenNames::Nothing(r) = &mut taken {
-                        r.settle(m);
+                        r.count_losses(m);
                     }
                     report.note(&taken, &path);
                     tables.extend(taken.table().map(|t| Arc::new(meta_of(t, Some(m)))));
@@ -440,7 +440,7 @@ fn take_log(
     Ok(merges)
 }
 
-/// Takes over the log, writes the manifest, settles what the data model needs, and lets the engine
+/// Takes over the log, writes the manifest, brings the data model up to date, and lets the engine
 /// have the last word.
 ///
 /// # Errors
@@ -457,9 +457,9 @@ pub fn finish(
     env().sync_dir(out)?;
     state.writers = firn_kv::internals::wal::writers(&*env(), out)?;
     state.check().map_err(|e| e.context("the new store's state is not sound"))?;
-    settle::write_manifest(out, &state)?;
-    settle::trees(out, &mut state, &merges, report)?;
-    if let Err(e) = settle::records(out, &state, report) {
+    finish::write_manifest(out, &state)?;
+    finish::trees(out, &mut state, &merges, report)?;
+    if let Err(e) = finish::records(out, &state, report) {
         report.unknown.push(format!(
             "whether indexes and records of the store are right: they could not be made anew: {e}"
         ));

@@ -332,7 +332,7 @@ fn read_block(file: &dyn ReadFile, path: &Path, id: u64, r: &SurveyRegion) -> Re
 impl Rescued {
     /// Brings in what the manifest knows of the table: how much there was, and so whether anything
     /// is lost at all.
-    pub fn settle(&mut self, m: &TableMeta) {
+    pub fn count_losses(&mut self, m: &TableMeta) {
         let saved = self.facts.as_ref().map_or(0, |f| f.entries);
         self.once = Some(m.entries);
         if saved == m.entries {
@@ -346,12 +346,12 @@ impl Rescued {
         if self.losses.iter().any(|l| l.what == "data" && l.entries.is_none() && l.len > 0) {
             self.losses.retain(|l| l.what != "data" || l.len > 0);
         }
-        self.settle_unknown(m, saved);
+        self.join_unknown(m, saved);
     }
 
     /// Where it is not known how many entries each of several places had, they are one loss: of all
     /// of them together it is known.
-    fn settle_unknown(&mut self, m: &TableMeta, saved: u64) {
+    fn join_unknown(&mut self, m: &TableMeta, saved: u64) {
         let is_unknown = |l: &&mut Loss| l.what == "data" && l.entries.is_none();
         let known: u64 =
             self.losses.iter().filter(|l| l.what == "data").filter_map(|l| l.entries).sum();

@@ -149,7 +149,7 @@ fn damage(path: &Path, case: &Case) -> String {
 }
 
 /// Without what is different every time: the room's path and moments of this century's first half.
-fn settled(text: &str, room: &Room) -> String {
+fn without_paths(text: &str, room: &Room) -> String {
     let text = without_random(&text.replace(&format!("{}/", room.0.display()), ""));
     let mut out = String::new();
     let mut rest = text.as_str();
@@ -239,7 +239,7 @@ fn outputs() {
                     let args: Vec<String> = case.input.split_whitespace().map(word).collect();
                     let (text, code) = dump(&args);
                     let end = if code == 0 { String::new() } else { format!("exit code {code}\n") };
-                    settled(&text, &room) + &end
+                    without_paths(&text, &room) + &end
                 }
                 other => panic!("what is {other:?}?"),
             }

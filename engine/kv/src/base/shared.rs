@@ -117,7 +117,7 @@ mod tests {
 
     /// Lets the epoch move on until `done`; the collector is shared with the other tests of the
     /// process, which may be pinned.
-    fn settle(done: impl Fn() -> bool) -> bool {
+    fn eventually(done: impl Fn() -> bool) -> bool {
         // Other tests of the process pin the epoch too, and may not run for a while.
         (0..if cfg!(miri) { 100_000 } else { 10_000_000 }).any(|_| {
             epoch::pin().flush();
@@ -138,12 +138,12 @@ mod tests {
         drop(kept);
         assert_eq!(first.check(), 1, "pinned");
         drop(guard);
-        assert!(settle(|| alive.load(Ordering::Relaxed) == 1));
+        assert!(eventually(|| alive.load(Ordering::Relaxed) == 1));
         let full = shared.load_full();
         drop(shared);
         assert_eq!(full.check(), 2);
         drop(full);
-        assert!(settle(|| alive.load(Ordering::Relaxed) == 0));
+        assert!(eventually(|| alive.load(Ordering::Relaxed) == 0));
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
         (1..if cfg!(miri) { 100 } else { 20_000 }).for_each(|n| outer.replace(of(n)));
         drop(guard);
         drop(outer);
-        assert!(settle(|| alive.load(Ordering::Relaxed) == 0));
+        assert!(eventually(|| alive.load(Ordering::Relaxed) == 0));
     }
 
     #[test]
@@ -183,6 +183,6 @@ mod tests {
             (1..=last).for_each(|n| shared.replace(Probe::new(&alive, n)));
         });
         drop(shared);
-        assert!(settle(|| alive.load(Ordering::Relaxed) == 0));
+        assert!(eventually(|| alive.load(Ordering::Relaxed) == 0));
     }
 }

@@ -122,7 +122,7 @@ impl Cache {
             drop(state);
             drop(guard);
             let evicted = swath.evicted;
-            self.settle(swath);
+            self.defer_evicted(swath);
             if resident <= bytes || (evicted == 0 && linked >= before) {
                 return;
             }
@@ -155,7 +155,7 @@ impl Cache {
         drop(state);
         drop(guard);
         if let Some(swath) = swath {
-            self.settle(swath);
+            self.defer_evicted(swath);
         }
         taken.map_or_else(|| self.pool.take_loose(len), |taken| self.pool.frame(taken))
     }
@@ -216,7 +216,7 @@ impl Cache {
     }
 
     /// Hands what was evicted to the epoch. Called without the pool's lock.
-    fn settle(&self, swath: Swath) {
+    fn defer_evicted(&self, swath: Swath) {
         let Swath { garbage, evicted, .. } = swath;
         if garbage.is_empty() {
             epoch::pin().flush(); // nothing to give, but room is wanted: let the epoch move on

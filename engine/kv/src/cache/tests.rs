@@ -38,7 +38,7 @@ fn rng(seed: &mut u64) -> usize {
 }
 
 /// Lets the epoch move on until `done`.
-fn settle(done: impl Fn() -> bool) -> bool {
+fn eventually(done: impl Fn() -> bool) -> bool {
     (0..100_000).any(|_| {
         epoch::pin().flush();
         std::thread::yield_now();
@@ -101,7 +101,7 @@ fn dropping_slots_lets_frames_go_after_the_epoch() {
     drop(guard);
     drop(others);
     assert!(
-        settle(|| cache.usage().unlinked_bytes + cache.usage().frame_bytes == 4096),
+        eventually(|| cache.usage().unlinked_bytes + cache.usage().frame_bytes == 4096),
         "{cache:?}"
     );
     check(1, 7, &kept);
@@ -138,7 +138,7 @@ fn a_pinned_reader_cannot_make_garbage_grow() {
     assert!(cache.usage().refusals > 0);
     drop(guard);
     // And afterwards the cache works again.
-    assert!(settle(|| {
+    assert!(eventually(|| {
         let i = n - 1;
         drop(load(&cache, &slots, 1, i));
         slots.get(i, &epoch::pin()).is_some()
@@ -178,7 +178,7 @@ fn memory_moves_between_size_classes_and_back_to_the_system() {
     for len in [4032, 960, 7000, 4032, 200_000] {
         let slots = Arc::new(CacheSlots::new(3 * capacity / len));
         // More than once, because the other tests of the process may hold back the epoch.
-        assert!(settle(|| {
+        assert!(eventually(|| {
             for i in 0..slots.len() {
                 drop(cache.insert(&slots, i, cache.allocate(len).freeze()));
             }
@@ -190,7 +190,7 @@ fn memory_moves_between_size_classes_and_back_to_the_system() {
         }));
     }
     cache.set_capacity(0);
-    assert!(settle(|| {
+    assert!(eventually(|| {
         cache.set_capacity(0);
         cache.usage().resident == 0
     }));
@@ -207,7 +207,7 @@ fn a_smaller_capacity_takes_effect() {
     let slots = Arc::new(CacheSlots::new(n));
     (0..n).for_each(|i| drop(load(&cache, &slots, 1, i)));
     let small = cache.usage().resident / 3;
-    assert!(settle(|| {
+    assert!(eventually(|| {
         cache.set_capacity(small);
         cache.usage().resident <= small
     }));
@@ -286,7 +286,10 @@ fn threads_always_see_the_right_bytes() {
     });
     assert!(hits.into_inner() > 0 && misses.into_inner() > 0);
     drop(tables);
-    assert!(settle(|| cache.usage().unlinked_bytes == 0 && cache.usage().frames == 0), "{cache:?}");
+    assert!(
+        eventually(|| cache.usage().unlinked_bytes == 0 && cache.usage().frames == 0),
+        "{cache:?}"
+    );
     cache.set_capacity(0);
     assert_eq!(cache.usage().resident, 0);
 }

@@ -261,7 +261,7 @@ impl Core {
                 .purge
                 .as_ref()
                 .map(|p| p.start(PurgeJob { now_micros: self.env.wall_micros() })),
-            settle: true,
+            zero_seqs: true,
         };
         let newest = all.iter().map(|t| t.meta.newest_micros).max().unwrap_or(0);
         let oldest_tombstone = all.iter().filter_map(|t| t.meta.oldest_tombstone_micros).min();
@@ -284,7 +284,7 @@ impl Core {
             written,
         };
         let made = out.run(sources, rules, &c.job.cuts, oldest_tombstone);
-        self.settle(&mut account, made.is_ok());
+        self.count_rest(&mut account, made.is_ok());
         let made = made?;
         self.env.sync_dir(&self.dir).inspect_err(|_| remove_tables(self, &c.task.created()))?;
         let now = self.env.wall_micros();

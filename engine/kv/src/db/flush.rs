@@ -200,7 +200,7 @@ impl Core {
         for &(tree, _) in trees {
             let view = tree.view.load_full();
             let Some(sealed) = view.sealed.last().cloned() else { continue };
-            sealed.settle();
+            sealed.wait_for_writers();
             if tree.is_dropped() {
                 self.forget(tree, &sealed);
                 has_forgotten = true;
@@ -394,7 +394,7 @@ impl Core {
             outside: Outside::new(vec![], None),
             merge: view.options.merge.clone(),
             purge: None,
-            settle: false,
+            zero_seqs: false,
         };
         let cuts = Cuts { size: view.options.table_size, at: vec![] };
         let mut go_on = |_| Ok(());

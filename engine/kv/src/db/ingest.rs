@@ -286,7 +286,7 @@ impl Core {
     /// Drops those of the tables `older`, all keys of which have been deleted since, that no
     /// snapshot and no job needs. The deletion itself is in a table, and stays. That they were
     /// there before the deletion is what says that they hold nothing newer: their sequence numbers
-    /// do not, because merges settle entries that nobody can ask about to number 0.
+    /// do not, because merges give number 0 to entries whose number no reader can ask about.
     pub(super) fn drop_tables(
         &self,
         tree: &TreeCore,
@@ -367,7 +367,7 @@ fn write_tables<K: AsRef<[u8]>, V: AsRef<[u8]>>(
 /// Whether the active memtable holds anything in `[first, last]`.
 fn holds(view: &TreeView, first: &[u8], last: &[u8]) -> Result<bool> {
     let mem = &view.active.mem;
-    view.active.settle();
+    view.active.wait_for_writers();
     let mut c = mem.cursor();
     c.seek(first, Trailer::NEWEST)?;
     let entries = c.valid() && c.key() <= last;

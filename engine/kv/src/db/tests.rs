@@ -143,7 +143,7 @@ fn operands_are_folded_over_the_ingestion_before_them() {
     assert_eq!(tree.get(b"k").unwrap().as_deref(), Some(&b"new+2"[..]));
 }
 
-/// What another thread writes into the range after the deletion stays, whether merges have settled
+/// What another thread writes into the range after the deletion stays, whether merges have zeroed
 /// its sequence number or not.
 #[test]
 fn a_put_after_the_deletion_of_a_dropped_range_stays() {

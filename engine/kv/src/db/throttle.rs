@@ -210,7 +210,7 @@ impl Core {
 
     /// Counts the rest of a merge; whoever comes next waits for it. Of one that is not whole that
     /// is what it has written since its last step.
-    pub(super) fn settle(&self, account: &mut Account, whole: bool) {
+    pub(super) fn count_rest(&self, account: &mut Account, whole: bool) {
         let entries = (!whole).then_some(0);
         self.throttle.count(self.env.monotonic_nanos(), account.take(entries));
     }

@@ -167,7 +167,7 @@ impl TreeCore {
             MemtableRoom::Extend(bytes) => active.mem.extend(bytes),
             MemtableRoom::Grow(capacity) => {
                 // What they have put there is in the copy then.
-                active.settle();
+                active.wait_for_writers();
                 let grown = active.grown(active.mem.grown(capacity, cost, whole)?);
                 self.change_view(|v| TreeView { active: grown, ..v.clone() });
                 active.set_flushed();
@@ -228,7 +228,7 @@ impl TreeCore {
     pub fn set_options(&self, options: TreeOptions, hooked: bool, files: &TreeFiles) -> Result<()> {
         if let Some(hook) = &options.filter_prefix {
             for m in self.view.load_full().memtables() {
-                m.settle();
+                m.wait_for_writers();
                 m.mem.learn_prefixes(hook.clone())?;
             }
         }

@@ -120,7 +120,7 @@ impl MemHandle {
 
     /// Waits for the writers of a sealed memtable to finish: they have their place in the log
     /// already, so this is short.
-    pub fn settle(&self) {
+    pub fn wait_for_writers(&self) {
         while self.writers.load(Ordering::Acquire) != 0 {
             yield_now();
         }

@@ -113,7 +113,7 @@ impl SkipList {
                         && self.bound_le(self.arena.get(next), &target, 0).0 =>
                 {
                     drop(locked);
-                    spot = self.settle(self.arena.get(next), &target, None);
+                    spot = self.follow_to_leaf(self.arena.get(next), &target, None);
                 }
                 _ => {
                     if !locked.push(word(key, body.prefix as usize), entry) {
@@ -161,7 +161,7 @@ impl SkipList {
     #[inline]
     pub fn find(&self, target: &InsertTarget<'_>) -> Spot<'_> {
         let (leaf, right) = self.descend(target, 0, |_, _| {});
-        self.settle(leaf, target, right)
+        self.follow_to_leaf(leaf, target, right)
     }
 
     /// The last leaf whose bound is before the bound `low`.
@@ -237,7 +237,7 @@ impl SkipList {
     /// Follows the truth from `leaf` to the leaf of the target. `right` is a leaf known to be
     /// behind the target.
     #[inline]
-    fn settle<'a>(
+    fn follow_to_leaf<'a>(
         &'a self,
         mut leaf: &'a Leaf,
         target: &InsertTarget<'_>,

@@ -159,7 +159,7 @@ impl<'a, O: Outputs> Output<'a, O> {
                 &rules.tombstones,
                 &rules.snapshots,
                 &rules.beneath,
-                rules.settle,
+                rules.zero_seqs,
             ),
             oldest_tombstone,
             cutter: TableCutter { cuts, next: 0 },

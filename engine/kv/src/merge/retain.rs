@@ -113,10 +113,10 @@ pub struct Rules {
     pub purge: Option<Box<dyn PurgePass>>,
     /// Whether sequence numbers may be dropped and purges asked: not in flushes, where nothing is
     /// known beneath.
-    pub settle: bool,
+    pub zero_seqs: bool,
 }
 
-debug_by!(Rules, "Rules", snapshots, settle);
+debug_by!(Rules, "Rules", snapshots, zero_seqs);
 
 /// Counts of what a pass left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -350,7 +350,7 @@ impl<C: Cursor> Retain<C> {
             }
             Some(Kind::Delete) => {
                 self.hides = Some(stripe);
-                if self.rules.settle && oldest && self.rules.beneath.is_alone(&self.key) {
+                if self.rules.zero_seqs && oldest && self.rules.beneath.is_alone(&self.key) {
                     self.dropped.deletes += 1;
                     self.pass()?;
                     return Ok(false);
@@ -379,7 +379,7 @@ impl<C: Cursor> Retain<C> {
     fn purge(&mut self, t: Trailer, stripe: Seq, oldest: bool) -> Result<bool> {
         let Some(kind) = t.kind() else { return Ok(false) };
         self.show(t);
-        if !self.rules.settle {
+        if !self.rules.zero_seqs {
             return Ok(true);
         }
         // What a snapshot makes this job keep of the key lies beneath too, though no other table
@@ -443,7 +443,7 @@ impl<C: Cursor> Retain<C> {
             self.hides = Some(stripe);
         }
         let ended = !(self.input.valid() && self.input.key() == self.key.as_slice());
-        let bottom = oldest && self.rules.settle && self.rules.beneath.is_alone(&self.key);
+        let bottom = oldest && self.rules.zero_seqs && self.rules.beneath.is_alone(&self.key);
         let known = !matches!(base, Base::Unknown) || (ended && bottom);
         if known && self.fold(&operands, &base, bottom) {
             return Ok(());
@@ -537,11 +537,11 @@ pub fn retain_tombstones(
     tombstones: &Fragments,
     snapshots: &[Seq],
     beneath: &Beneath,
-    settle: bool,
+    zero_seqs: bool,
 ) -> Fragments {
     let mut out = vec![];
     for f in tombstones.as_slice() {
-        let alone = settle && beneath.is_range_alone(&f.start, &f.end);
+        let alone = zero_seqs && beneath.is_range_alone(&f.start, &f.end);
         let mut last = None;
         let mut seqs = vec![];
         for &seq in &f.seqs {

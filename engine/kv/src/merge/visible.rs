@@ -266,7 +266,7 @@ impl Visible {
         self.at = At::Nowhere;
         let at = Trailer::at(self.read);
         each!(&mut self.inner, c => c.seek(key, at))?;
-        self.settle_forward()
+        self.find_visible_forward()
     }
 
     /// To the first key of the range at or behind `end`, where a gap ends: what it finds empty from
@@ -289,7 +289,7 @@ impl Visible {
         self.forward = false;
         self.at = At::Nowhere;
         each!(&mut self.inner, c => c.seek_before(key))?;
-        self.settle_backward()
+        self.find_visible_backward()
     }
 
     /// To the first key of the range.
@@ -305,7 +305,7 @@ impl Visible {
         };
         self.range.from = from;
         done?;
-        self.settle_forward()
+        self.find_visible_forward()
     }
 
     /// To the last key of the range.
@@ -316,7 +316,7 @@ impl Visible {
             Some(u) => each!(&mut self.inner, c => c.seek_before(u)),
             None => each!(&mut self.inner, c => c.last()),
         }?;
-        self.settle_backward()
+        self.find_visible_backward()
     }
 
     /// To the next key. Does nothing when it stands nowhere.
@@ -327,7 +327,7 @@ impl Visible {
             self.at = At::Nowhere;
             self.forward = true;
             each!(&mut self.inner, c => c.next())?;
-            return self.settle_forward();
+            return self.find_visible_forward();
         }
         self.next_slow()
     }
@@ -351,7 +351,7 @@ impl Visible {
             }
             self.skip_held()?;
         }
-        self.settle_forward()
+        self.find_visible_forward()
     }
 
     /// To the previous key. Does nothing when it stands nowhere.
@@ -361,7 +361,7 @@ impl Visible {
             self.at = At::Nowhere;
             self.forward = false;
             each!(&mut self.inner, c => c.prev())?;
-            return self.settle_backward();
+            return self.find_visible_backward();
         }
         self.prev_slow()
     }
@@ -371,7 +371,7 @@ impl Visible {
         match at {
             At::Nowhere => return Ok(()),
             At::Entry => self.hold_key(),
-            At::Held if !self.forward => return self.settle_backward(),
+            At::Held if !self.forward => return self.find_visible_backward(),
             At::Held => {}
         }
         self.forward = false;
@@ -379,7 +379,7 @@ impl Visible {
         let done = each!(&mut self.inner, c => c.seek_before(&key));
         self.key = key;
         done?;
-        self.settle_backward()
+        self.find_visible_backward()
     }
 
     #[inline]
@@ -432,17 +432,17 @@ impl Visible {
 
     /// From where the inner cursor stands to the first key that is to be shown.
     #[inline]
-    fn settle_forward(&mut self) -> Result<()> {
+    fn find_visible_forward(&mut self) -> Result<()> {
         if self.trusting && each!(&self.inner, c => c.valid()) && self.plain() {
             if !self.beyond() {
                 self.at = At::Entry;
             }
             return Ok(());
         }
-        self.settle_forward_checking()
+        self.find_visible_forward_checking()
     }
 
-    fn settle_forward_checking(&mut self) -> Result<()> {
+    fn find_visible_forward_checking(&mut self) -> Result<()> {
         let (mut hidden, mut walk) = (0, VisibleWalk::from_noted(std::mem::take(&mut self.begun)));
         while each!(&self.inner, c => c.valid()) && !self.beyond() {
             let t = each!(&self.inner, c => c.trailer());
@@ -552,17 +552,17 @@ impl Visible {
 
     /// From where the inner cursor stands backward to the first key that is to be shown.
     #[inline]
-    fn settle_backward(&mut self) -> Result<()> {
+    fn find_visible_backward(&mut self) -> Result<()> {
         if self.trusting && each!(&self.inner, c => c.valid()) && self.plain() {
             if !self.before() {
                 self.at = At::Entry;
             }
             return Ok(());
         }
-        self.settle_backward_checking()
+        self.find_visible_backward_checking()
     }
 
-    fn settle_backward_checking(&mut self) -> Result<()> {
+    fn find_visible_backward_checking(&mut self) -> Result<()> {
         let mut walk = VisibleWalk::default();
         while each!(&self.inner, c => c.valid()) && !self.before() {
             self.hold_key();

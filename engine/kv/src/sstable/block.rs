@@ -14,7 +14,7 @@
 //!              [the key's bytes after prefix and head] [value, up to the next offset]
 //! ```
 //! Entries are in the engine's order: user key ascending, then newest first. Heads are therefore
-//! ascending; equal heads are settled by the rest of the keys when both keys have 8 bytes or more
+//! ascending; the rest of the keys orders equal heads when both keys have 8 bytes or more
 //! after the prefix, otherwise by their lengths, then by the trailers, larger first.
 //!
 //! - PLAIN: all entries are puts, no user key occurs twice in the block, and none goes on from or

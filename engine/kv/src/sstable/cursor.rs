@@ -235,7 +235,7 @@ impl TableCursor {
 
     /// Stands on `pos` of the current block, or on the first entry behind it.
     #[inline]
-    fn settle(&mut self, pos: usize) -> Result<()> {
+    fn stand_or_go_on(&mut self, pos: usize) -> Result<()> {
         if pos < self.shape.len() {
             self.stand(pos);
         } else if self.block + 1 < self.table.index.len() {
@@ -324,7 +324,7 @@ impl TableCursor {
 
     /// To the first entry behind the current block.
     pub fn pass_block(&mut self) -> Result<()> {
-        if self.valid { self.settle(self.shape.len()) } else { Ok(()) }
+        if self.valid { self.stand_or_go_on(self.shape.len()) } else { Ok(()) }
     }
 
     /// The value, held beyond the cursor's next step. Costs a copy only when the block is in the
@@ -382,7 +382,7 @@ impl Cursor for TableCursor {
             self.load(i)?;
             pos = self.view().seek(key, at).0;
         }
-        self.settle(pos)?;
+        self.stand_or_go_on(pos)?;
         self.look_near();
         // In an ingested table the stored trailer is older than the one that counts.
         if self.table.lift() != 0 && self.valid && self.trailer > at && self.key() == key {
@@ -431,7 +431,7 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        if self.valid { self.settle(self.pos + 1) } else { Ok(()) }
+        if self.valid { self.stand_or_go_on(self.pos + 1) } else { Ok(()) }
     }
 
     #[inline]

@@ -248,11 +248,15 @@ impl BlockIndex {
             fetch_line(line.as_ptr().cast());
         }
         let i = start + lower_bound(group, h);
-        if i < self.heads.len() && self.heads[i] == h { self.settle(i, h, suffix) } else { i }
+        if i < self.heads.len() && self.heads[i] == h {
+            self.search_equal_heads(i, h, suffix)
+        } else {
+            i
+        }
     }
 
     /// Searches the run of separators with the head `h`, which begins at `i`.
-    fn settle(&self, i: usize, h: u64, suffix: &[u8]) -> usize {
+    fn search_equal_heads(&self, i: usize, h: u64, suffix: &[u8]) -> usize {
         if self.suffix(i) >= suffix {
             return i;
         }

@@ -292,7 +292,7 @@ impl<'a> Block<'a> {
 
     /// Orders the key of entry `e`, whose head equals that of `suffix`, against `suffix`.
     #[inline]
-    fn settle(e: &BlockEntry<'a>, suffix: &[u8]) -> Ordering {
+    fn cmp_equal_heads(e: &BlockEntry<'a>, suffix: &[u8]) -> Ordering {
         match suffix.get(8..) {
             Some(rest) if e.suffix_len >= 8 => e.rest.cmp(rest),
             _ => e.suffix_len.cmp(&suffix.len()),
@@ -312,7 +312,7 @@ impl<'a> Block<'a> {
             return (i, false);
         }
         let e = self.entry(i);
-        match Self::settle(&e, suffix) {
+        match Self::cmp_equal_heads(&e, suffix) {
             Ordering::Equal if e.trailer <= at => (i, true),
             Ordering::Greater => (i, false),
             _ => self.seek_in_run(i + 1, suffix, h, at),
@@ -337,13 +337,13 @@ impl<'a> Block<'a> {
         while low < high {
             let mid = low + (high - low) / 2;
             let e = self.entry(mid);
-            if Self::settle(&e, suffix).then(at.cmp(&e.trailer)).is_lt() {
+            if Self::cmp_equal_heads(&e, suffix).then(at.cmp(&e.trailer)).is_lt() {
                 low = mid + 1;
             } else {
                 high = mid;
             }
         }
-        (low, low < end && Self::settle(&self.entry(low), suffix).is_eq())
+        (low, low < end && Self::cmp_equal_heads(&self.entry(low), suffix).is_eq())
     }
 
     /// Checks everything that the accessors rely on: offsets, lengths, kinds, and the order of the

@@ -2,7 +2,7 @@
 //! tombstone over an expiring cell over a plain one; of two tombstones or two expiring cells the
 //! one with the later second; then the larger value, bytes unsigned.
 //!
-//! What the rule leaves open (equal but for the time to live) is settled by the longer time to
+//! What the rule leaves open (equal but for the time to live) is decided by the longer time to
 //! live, so that order never matters.
 
 use super::{Cell, CellState};

@@ -134,7 +134,7 @@ impl CellStore {
             return Ok(());
         }
         let mut plan = self.plan(held, mutations)?;
-        self.settle(&mut plan)?;
+        self.drop_losers(&mut plan)?;
         let mut batch = Batch::new();
         let kinds = self.fill(&plan, &mut batch)?;
         for m in mutations {
@@ -264,7 +264,7 @@ impl CellStore {
     }
 
     /// Leaves out what loses against what is there.
-    fn settle(&self, plan: &mut WritePlan<'_>) -> Result<()> {
+    fn drop_losers(&self, plan: &mut WritePlan<'_>) -> Result<()> {
         let mut entries = std::mem::take(&mut plan.entries);
         let mut failed = None;
         entries.retain(|e| {

@@ -197,9 +197,9 @@ impl KnownState {
     }
 }
 
-/// Settles what became of a step that was begun and not done: the store has all of it or nothing.
+/// Finds out what became of a step that was begun and not done: the store has all of it or nothing.
 /// Applies it where it is there.
-pub fn settle(
+pub fn resolve_open_step(
     known: &KnownState,
     expected: &mut ExpectedStore,
     changes: &[ExpectedChange],

@@ -17,7 +17,7 @@ use firn_kv::{Env, OsEnv};
 use firn_tools::io::Stopwatch;
 use serde_json::{Value, json};
 
-use super::check::{CheckTrouble, Checked, KnownState, check_shared, settle, wrong};
+use super::check::{CheckTrouble, Checked, KnownState, check_shared, resolve_open_step, wrong};
 use super::expected::ExpectedStore;
 use super::journal::{self, TortureJournal};
 use super::layout::{ACCOUNTS, BANK, DEPOSIT, LayoutVersion, NAMES, account};
@@ -146,7 +146,7 @@ fn open(
     }
     let known = KnownState { trees, tables: Some(Tables::new(wide)?) };
     for (version, step) in &open {
-        if settle(&known, &mut expected, step.open(), *version)? {
+        if resolve_open_step(&known, &mut expected, step.open(), *version)? {
             *counts.entry("begun, killed, and there".to_owned()).or_insert(0) += 1;
         }
     }

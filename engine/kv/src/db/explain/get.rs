@@ -147,11 +147,11 @@ impl Reading<'_> {
         let hash = *self.hash.get_or_insert_with(|| filter_hash(&self.view.options, self.key));
         let maybe = table.may_contain(hash);
         let newest: Vec<&[u8]> = self.operands.iter().map(Vec::as_slice).collect();
-        let settled =
+        let decided =
             |m: &dyn Merge| m.decided(self.key, &newest, &table.properties().summary_bytes);
         if !maybe {
             cost.skipped = Some(Skipped::Filter);
-        } else if !newest.is_empty() && self.view.options.merge.as_deref().is_some_and(settled) {
+        } else if !newest.is_empty() && self.view.options.merge.as_deref().is_some_and(decided) {
             cost.skipped = Some(Skipped::Facts);
         } else {
             // As a get does: an ordinary key is found by one search, its operands by a cursor.

@@ -86,7 +86,7 @@ impl Range {
     }
 
     fn next_over(&mut self, o: &mut Overlay, forward: bool) -> Result<NextStep> {
-        self.settle(o, forward)?;
+        self.skip_hidden(o, forward)?;
         let (cursor, end, other) = if forward {
             (&self.front, &o.front, &o.back)
         } else {
@@ -109,7 +109,7 @@ impl Range {
     }
 
     /// Moves the snapshot's cursor behind what was passed, and out of what is hidden.
-    fn settle(&mut self, o: &mut Overlay, forward: bool) -> Result<()> {
+    fn skip_hidden(&mut self, o: &mut Overlay, forward: bool) -> Result<()> {
         let is_open = if forward { self.front.is_some() } else { self.back.is_some() };
         if !is_open {
             self.open(forward)?;

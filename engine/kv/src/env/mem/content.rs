@@ -221,24 +221,24 @@ impl MemFile {
     }
 
     /// Whether a power cut would take nothing away.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_durable(&self) -> bool {
         self.dirty.is_empty() && self.lost.is_empty() && self.now.len == self.durable.len
     }
 
     /// Everything reached the disk.
-    pub fn settle_all(&mut self) {
+    pub fn keep_all(&mut self) {
         self.durable = self.now.clone();
-        self.settled();
+        self.forget_unsynced();
     }
 
     /// Only what was synced reached the disk.
-    pub fn settle_none(&mut self) {
+    pub fn keep_synced(&mut self) {
         self.now = self.durable.clone();
-        self.settled();
+        self.forget_unsynced();
     }
 
     /// Each unsynced sector reached the disk or did not, and so did the length, or a part of it.
-    pub fn settle_random(&mut self, rng: &mut CrashRng) {
+    pub fn keep_random(&mut self, rng: &mut CrashRng) {
         let (short, long) =
             (self.durable.len.min(self.now.len), self.durable.len.max(self.now.len));
         let len = match rng.below(4) {
@@ -268,10 +268,10 @@ impl MemFile {
             }
         }
         self.now = disk;
-        self.settle_all();
+        self.keep_all();
     }
 
-    fn settled(&mut self) {
+    fn forget_unsynced(&mut self) {
         self.dirty = Ranges::default();
         self.lost = Ranges::default();
     }

@@ -162,7 +162,7 @@ impl DiskDir {
         }
     }
 
-    fn settle(&mut self, keep: bool, rng: Option<&mut CrashRng>) {
+    fn cut_entries(&mut self, keep: bool, rng: Option<&mut CrashRng>) {
         if let Some(rng) = rng {
             let drawn: Vec<(String, Option<DiskEntry>)> = self
                 .draw(rng)
@@ -279,7 +279,7 @@ impl Disk {
             }
             DiskOp::SyncDir { dir, .. } => {
                 if let Some(d) = self.dir_mut(*dir) {
-                    d.settle(true, None);
+                    d.cut_entries(true, None);
                 }
             }
             DiskOp::Rename { from, to, .. } => self.rename(from, to),
@@ -328,27 +328,27 @@ impl Disk {
         }
         match cut {
             Cut::Process => {}
-            Cut::PowerAll | Cut::Torn { .. } => disk.settle(true, true, None),
-            Cut::PowerNone => disk.settle(false, false, None),
+            Cut::PowerAll | Cut::Torn { .. } => disk.cut_power(true, true, None),
+            Cut::PowerNone => disk.cut_power(false, false, None),
             Cut::PowerData { keep_entries, keep_data } => {
-                disk.settle(*keep_entries, *keep_data, None)
+                disk.cut_power(*keep_entries, *keep_data, None)
             }
-            Cut::PowerRandom(seed) => disk.settle(true, true, Some(CrashRng(*seed))),
+            Cut::PowerRandom(seed) => disk.cut_power(true, true, Some(CrashRng(*seed))),
         }
         disk.drop_nameless();
         disk
     }
 
-    fn settle(&mut self, keep_entries: bool, keep_data: bool, mut rng: Option<CrashRng>) {
+    fn cut_power(&mut self, keep_entries: bool, keep_data: bool, mut rng: Option<CrashRng>) {
         for dir in self.dirs.values_mut().filter(|d| !d.unsynced.is_empty()) {
-            Arc::make_mut(dir).settle(keep_entries, rng.as_mut());
+            Arc::make_mut(dir).cut_entries(keep_entries, rng.as_mut());
         }
-        for file in self.files.values_mut().filter(|f| !f.is_settled()) {
+        for file in self.files.values_mut().filter(|f| !f.is_durable()) {
             let file = Arc::make_mut(file);
             match &mut rng {
-                Some(rng) => file.settle_random(rng),
-                None if keep_data => file.settle_all(),
-                None => file.settle_none(),
+                Some(rng) => file.keep_random(rng),
+                None if keep_data => file.keep_all(),
+                None => file.keep_synced(),
             }
         }
     }

@@ -369,9 +369,9 @@ proptest! {
             }
             prop_assert!(file.now().to_vec() == oracle.now);
             let mut cut = file.clone();
-            cut.settle_none();
+            cut.keep_synced();
             prop_assert!(cut.now().to_vec() == oracle.durable, "after step {}", i);
-            prop_assert!(cut.is_settled());
+            prop_assert!(cut.is_durable());
         }
     }
 }
