@@ -1,4 +1,4 @@
-//! What a bench's numbers suggest: pure functions from figures to sentences, each with its reason
+//! Advice from a bench's figures: pure functions from figures to sentences, each with its reason
 //! and a command.
 
 use crate::BenchArgs;

@@ -1,5 +1,5 @@
-//! What a bench measured as a page: the levels of its tree, the rate and latencies over time, and
-//! the numbers of each step.
+//! The measurements of a bench as a page: the levels of its tree, the rate and latencies over time,
+//! and the numbers of each step.
 
 use std::path::Path;
 

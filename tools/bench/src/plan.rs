@@ -1,4 +1,4 @@
-//! What a bench does, from its command line: steps, and the options of store and workloads.
+//! The plan of a bench, from its command line: steps, and the options of store and workloads.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What is installed beside a command: completions for shells, and manual pages, both made from its
-//! command line.
+//! Files that are installed beside a command: completions for shells, and manual pages, both made
+//! from its command line.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What Firn's commands share: bytes as text ([`escape`]), completions and manual pages
+//! The code that Firn's commands share: bytes as text ([`escape`]), completions and manual pages
 //! ([`install`]), keys and ranges from a command line ([`keys`]), JSON of both ([`json`]),
 //! failures, exit codes, colours, tables, progress and numbers for people ([`output`]), the user's
 //! own files ([`io`]), sizes, policies and options of trees ([`options`]), a page of levels and

@@ -1,4 +1,4 @@
-//! What a command says: failures with a next step, exit codes, numbers for people, tables,
+//! The output of a command: failures with a next step, exit codes, numbers for people, tables,
 //! progress.
 //!
 //! Invariants: data goes to standard output and talk to standard error; colour and progress only

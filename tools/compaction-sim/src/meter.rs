@@ -1,4 +1,4 @@
-//! What is measured while a simulation runs, and its [`SimOutcome`].
+//! The measurements of a simulation, and its [`SimOutcome`].
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -1,4 +1,4 @@
-//! How long table files are: the engine's own table writer, writing into files that only count.
+//! The length of table files: the engine's own table writer, writing into files that only count.
 //!
 //! [`CountedSize`] is such a file; [`Sizes`] measures on a sample of entries what one entry costs
 //! in a file, so that tables of which only numbers are known have a size too.

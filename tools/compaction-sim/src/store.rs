@@ -1,4 +1,4 @@
-//! What a model of a tree's data must be able to do. Two models there are: [`exact`](crate::exact)
+//! The interface of a model of a tree's data. There are two: [`exact`](crate::exact)
 //! holds every key, [`summary`](crate::summary) only numbers for each table. The simulator drives
 //! either in the same way.
 

@@ -1,4 +1,4 @@
-//! What the trees of a store with keyspaces are called by people, the table or family that is in
+//! Names of trees for people in a store with keyspaces: the table or family that is in
 //! each, and what their keys say.
 
 use std::collections::BTreeMap;

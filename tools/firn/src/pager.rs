@@ -1,5 +1,5 @@
-//! What a shell prints, a screen at a time: through the program that `PAGER` names, or with a pager
-//! of its own.
+//! Prints a shell's output a screen at a time: through the program that `PAGER` names, or with a
+//! pager of its own.
 //!
 //! Invariant: what the user does not want to read any more is an error of the kind `BrokenPipe`,
 //! and so is what comes after Ctrl-C.

@@ -1,4 +1,4 @@
-//! Where the statements of a command that speaks a language come from: a file, the command line, a
+//! The sources of a command's statements: a file, the command line, a
 //! terminal or a pipe.
 
 use std::io::{BufRead, BufReader};

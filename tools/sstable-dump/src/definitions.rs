@@ -1,4 +1,4 @@
-//! What the trees of a store are called by its users: column families of the older interface,
+//! The names that users give the trees of a store: column families of the older interface,
 //! tables and indexes of CQL, by the records of the tree `system.schema`; and the hooks that each
 //! is opened with.
 //!

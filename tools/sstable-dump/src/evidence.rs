@@ -1,4 +1,4 @@
-//! What a store's directory still tells of the store when its manifest is gone: what is left of
+//! Evidence in a store's directory about a store whose manifest is gone: what is left of
 //! manifests, and the event log.
 //!
 //! Invariant: the event log is only written after what it tells of has become durable, so what it

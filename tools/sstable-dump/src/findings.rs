@@ -1,4 +1,4 @@
-//! What is wrong, as text for people and as JSON: what kind of trouble, in which file, of which
+//! Findings, as text for people and as JSON: what kind of trouble, in which file, of which
 //! tree and table, and what to do.
 //!
 //! Invariants: numbers in what is printed count everything; only lines are left out, and it says

@@ -1,4 +1,4 @@
-//! What `sstable-dump` does, as a library: one module a subcommand, each a function from parsed
+//! `sstable-dump` as a library: one module a subcommand, each a function from parsed
 //! arguments to text on a writer, so that tests run them in their own process.
 //!
 //! Invariants: files are read through the engine's own decoders (`firn_kv::sstable`, `wal`,

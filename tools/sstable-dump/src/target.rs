@@ -1,5 +1,5 @@
-//! What a path on the command line is: a table, a log segment, a manifest or a whole store; and
-//! opening tables.
+//! The target, to which a path on the command line leads: a table, a log segment, a manifest or a
+//! whole store; and opening tables.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What tables of a wide-column store say, in the types of their families: for commands that are
+//! The cells of a wide-column store's tables, in the types of their families: for commands that are
 //! given a file or a store and find a schema (the tree `system.schema`) beside it.
 //!
 //! Whatever can't be understood (no schema, a damaged one, types that only the program knows that

@@ -1,4 +1,4 @@
-//! What is asked of a row when keys and clustering don't say it: conditions tested against its
+//! Filters, for what keys and clustering do not decide: conditions tested against its
 //! values.
 
 use std::cmp::Ordering;

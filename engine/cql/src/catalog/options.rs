@@ -1,4 +1,4 @@
-//! What `WITH` says of a table: names, defaults, which values are taken.
+//! The options of a table in `WITH`: names, defaults, which values are taken.
 
 use std::collections::BTreeMap;
 

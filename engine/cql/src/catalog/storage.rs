@@ -1,4 +1,4 @@
-//! What `WITH` says of how a table is stored, in the engine's terms (model 5.2).
+//! The storage options of a table in `WITH`, in the engine's terms (model 5.2).
 //!
 //! | class | policy of the tree |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Where the elements of lists go (model 3.3): each has a time-uuid as its path, and lists are
+//! The places of list elements (model 3.3): each has a time-uuid as its path, and lists are
 //! ordered by them. Appended ones get times that grow, prepended ones times that count down from a
 //! point in the past, whatever the clock does.
 

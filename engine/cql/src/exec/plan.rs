@@ -1,4 +1,4 @@
-//! What a statement about rows is once it is compiled, and how one is run.
+//! The plan of a statement about rows, once it is compiled, and how a plan is run.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! What a statement gives: rows with typed access.
+//! The result of a statement: rows with typed access.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};

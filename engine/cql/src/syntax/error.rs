@@ -1,4 +1,4 @@
-//! What is wrong with a text, for people: where, what stands there, what could have stood there,
+//! Syntax errors, for people: where, what stands there, what could have stood there,
 //! what to do.
 
 use std::fmt;

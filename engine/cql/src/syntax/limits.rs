@@ -1,4 +1,4 @@
-//! How much a statement may be.
+//! The limits of a statement.
 
 /// How deeply terms, selectors, types and parentheses may be nested, and how many operators may
 /// follow each other.

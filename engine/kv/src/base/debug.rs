@@ -1,4 +1,4 @@
-//! What types look like in messages: [`debug_by`], for those that hold data, hooks, locks or files.
+//! `Debug` of types that hold data, hooks, locks or files: [`debug_by`].
 
 /// Implements `Debug` by a few fields that tell one value from another. The rest is left out, so
 /// nothing is locked or read, and no content shown.

@@ -1,4 +1,4 @@
-//! Many range deletions at once, overlapping as they like, for asking which is the newest over a
+//! A set of range deletions that may overlap, which answers which of them is the newest over a
 //! key.
 //!
 //! The bounds of all deletions cut the keys into *pieces*. A segment tree over the pieces holds

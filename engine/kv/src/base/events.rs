@@ -1,4 +1,4 @@
-//! What happens in a store, for whoever wants to be told: [`Event`] and [`Listener`].
+//! The events of a store, and who is told of them: [`Event`] and [`Listener`].
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Whose a file is: tables and log segments carry numbers that were drawn at random, and the
+//! The owner of a file: tables and log segments carry numbers that were drawn at random, and the
 //! manifest repeats them.
 //!
 //! Invariants: two tables never have one identity, wherever they were written, and neither have two

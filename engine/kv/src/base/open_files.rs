@@ -1,5 +1,5 @@
-//! How many files of tables are open at once: a bound that Dbs of a process share, and who is
-//! closed when it is reached.
+//! The bound on open files of tables, which Dbs of a process share, and the choice of the file that
+//! is closed when it is reached.
 //!
 //! A table that has been opened keeps its index and filter in memory; its file is only needed to
 //! read blocks. So a file may be closed at any time, and whoever reads next opens it again

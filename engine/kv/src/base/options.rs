@@ -1,4 +1,4 @@
-//! What can be chosen when a Db or a tree is opened, with the bounds of each choice.
+//! The options of a Db and of a tree, with the bounds of each.
 //!
 //! Few on purpose. What belongs to a tree's files ([`TreeOptions`]) is persisted in the manifest
 //! and checked at open; what belongs to a process ([`DbOptions`]) is not.

@@ -1,4 +1,4 @@
-//! What the readers of a tree did with filters and blocks, counted at no cost worth the name.
+//! Counters of what a tree's readers did with filters and blocks. Counting costs next to nothing.
 //!
 //! Invariants:
 //! - Nothing that happens for each read touches memory that threads share: of what is frequent one

@@ -1,4 +1,4 @@
-//! What a policy says of itself: its name, its parameters, and of each parameter the bounds, the
+//! The description of a policy: its name, its parameters, and of each parameter the bounds, the
 //! default and a line of help.
 //!
 //! From this follow all texts and files in which a policy stands, so that none of them knows the

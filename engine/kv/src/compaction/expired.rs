@@ -1,4 +1,4 @@
-//! What has expired as a whole, common to all policies.
+//! Tables whose whole content has expired: a rule common to all policies.
 //!
 //! A table of which the `Purge` hook says that nothing in it is wanted any more
 //! ([`Purge::gone_at`](crate::Purge::gone_at)) is dropped without being read, as soon as nothing

@@ -1,4 +1,4 @@
-//! How much writers are slowed when compaction is behind: pure functions of the shape, so that the
+//! The delay of writers when compaction is behind: pure functions of the shape, so that the
 //! engine and the simulator agree.
 //!
 //! Invariants:

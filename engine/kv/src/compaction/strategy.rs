@@ -1,4 +1,4 @@
-//! What a policy does, over what it says of itself ([`describe`](super::describe)): which work it
+//! The decisions of a policy, beside its description ([`describe`](super::describe)): which work it
 //! wants, where the outputs of a job end, how much room it may take, and when its runs are too
 //! many.
 

@@ -1,4 +1,4 @@
-//! Closing: who may still write to the store's files, and when nobody does any more.
+//! Closing: it waits until no thread writes to the store's files, and lets no other begin.
 //!
 //! Invariants:
 //! - C1: who writes files without the lock of log or catalogue (a flush, a job, an ingestion, a

@@ -1,4 +1,4 @@
-//! Compactions: what the policy asks for, carried out and installed.
+//! Compactions: runs the job that the policy asks for, and installs its tables.
 //!
 //! Invariants:
 //! - The shape is taken and the job's inputs are marked busy in one step, so two jobs never hold

@@ -1,4 +1,4 @@
-//! What handles look like in messages: names and sizes, never data.
+//! `Debug` of handles: names and sizes, never data.
 
 use std::fmt;
 

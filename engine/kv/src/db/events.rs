@@ -1,5 +1,4 @@
-//! What happens, told: to the event log, one JSON object a line in `EVENTS.jsonl`, and to the
-//! listener.
+//! The event log, one JSON object a line in `EVENTS.jsonl`, and the calls of the listener.
 //!
 //! Invariants:
 //! - There is one source: each [`Event`] is made once, when the log or a listener wants it, and

@@ -1,4 +1,4 @@
-//! What the old versions that are kept for a snapshot may take: an upper bound, from what is on
+//! The space that old versions take because a snapshot needs them: an upper bound, from what is on
 //! record of the tables of a tree.
 //!
 //! Each entry that is newer than the snapshot can have hidden one, taken as of average size; or,

@@ -1,4 +1,4 @@
-//! A tree as callers see it: an ordered map of bytes. What reads and then writes as one step is in
+//! The tree's handle: an ordered map of bytes. Calls that read and then write as one step are in
 //! `update`.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How long operations take: histograms that are always on.
+//! Latency of operations: histograms that are always on.
 //!
 //! Invariants:
 //! - Reads and writes are sampled: of each thread's gets, seeks and writes one in [`SAMPLED`] is

@@ -1,4 +1,4 @@
-//! What holds space: readers of states that are no longer current, and long work in progress.
+//! Pins, which hold space: readers of states that are no longer current, and long work in progress.
 //!
 //! Invariants:
 //! - Opening an iterator registers nothing. A tree's view is noted here when it is *replaced*,

@@ -1,4 +1,4 @@
-//! What can be read from at one moment: [`Readable`].
+//! A state of trees that can be read: [`Readable`].
 
 use crate::base::error::Result;
 use crate::base::key::prefix_end;

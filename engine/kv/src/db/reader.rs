@@ -1,5 +1,5 @@
-//! What a reader that opens beside a writer holds: the files that the writer may remove, rename and
-//! overwrite meanwhile; and how a reader follows the writer.
+//! The files that a reader beside a writer holds, though the writer may remove, rename and
+//! overwrite them; and how a reader follows the writer.
 //!
 //! A reader takes no lock, so while it opens, the writer may merge tables away, give up segments of
 //! the log or use them again, and begin another manifest. So an opening goes in this order: it

@@ -1,5 +1,5 @@
-//! Snapshots: read points that compactions respect, with a name, so that one can see who holds what
-//! back.
+//! Snapshots: read points that compactions respect, with a name that shows who holds
+//! space.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

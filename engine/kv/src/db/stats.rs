@@ -1,4 +1,4 @@
-//! What a Db can tell about itself: counters, memory, levels, what holds space back.
+//! Statistics of a Db: counters, memory, levels, pins that hold space.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How much compactions may do: so many bytes a second, or nothing for a while.
+//! The rate of compactions: a bound in bytes a second, and pauses.
 //!
 //! Invariants:
 //! - T1: flushes are neither limited nor paused. Writers wait for them, and memory and log are

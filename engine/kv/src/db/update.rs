@@ -1,4 +1,4 @@
-//! What looks at a tree and then writes to it, as one step that no other writer comes between.
+//! Calls that look at a tree and then write to it, as one step that no other writer comes between.
 //!
 //! Invariant: what decides is looked at under the write lock, with every earlier write visible. It
 //! is looked at before, too, without the lock: who is refused waits for nobody, and what is looked

@@ -1,4 +1,4 @@
-//! What a reader of one tree sees at one moment: memtables and runs behind one pointer.
+//! The view of a tree, which a reader takes with one pointer: memtables and runs of one moment.
 //!
 //! Invariants:
 //! - A [`TreeView`] never changes; a new one replaces it. Whoever holds one (by epoch or by count)

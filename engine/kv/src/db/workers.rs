@@ -1,5 +1,5 @@
-//! Background work: which thread does what, and the same work done by the caller where there are no
-//! threads.
+//! Background work: which thread does which job, and the same jobs done by the caller where there
+//! are no threads.
 //!
 //! Invariants:
 //! - Flushes go before compactions. With two or more threads the first only flushes; with one, a

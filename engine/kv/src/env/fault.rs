@@ -1,5 +1,5 @@
-//! An environment that makes chosen operations of another one fail: for tests of what happens when
-//! the nth operation does.
+//! An environment that makes chosen operations of another one fail: for tests of what a store does
+//! when the nth operation does.
 //!
 //! What counts as an operation: every call that can fail, on the environment or on a file of it,
 //! reads included, numbered from 0 in the order in which they begin ([`FaultEnv::only`] narrows

@@ -1,4 +1,4 @@
-//! How much memory this process may use: on Linux the least of the machine's and of the limits of
+//! The memory that this process may use: on Linux the least of the machine's and of the limits of
 //! the process's control groups, of either version.
 //!
 //! Invariant: an answer is never larger than what the system would give; what cannot be found out

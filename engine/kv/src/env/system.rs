@@ -1,4 +1,4 @@
-//! What differs from system to system in how files are read, written, reserved and made durable.
+//! The differences between operating systems: how files are read, written, reserved and synced.
 //!
 //! | | Linux | macOS | other Unixes | Windows | WASI |
 //! |---|---|---|---|---|---|

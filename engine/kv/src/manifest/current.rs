@@ -1,4 +1,4 @@
-//! `CURRENT`, which names the manifest that counts, and what is to be said where it is missing.
+//! `CURRENT`, which names the manifest in use, and the error where it is missing.
 
 use std::path::Path;
 

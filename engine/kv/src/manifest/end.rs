@@ -1,4 +1,4 @@
-//! Going on with the manifest of an earlier opening: its next frame is appended, instead of another
+//! Appends to the manifest of an earlier opening: its next frame is appended, instead of another
 //! manifest begun, which takes two files and three more syncs.
 //!
 //! Why it is sound (M5). A frame that may not be durable, or that another one may follow only in

@@ -1,4 +1,4 @@
-//! Tagged fields: how everything in a manifest is written, so that versions can add to it.
+//! Tagged fields, of which a manifest consists, so that later versions can add to it.
 //!
 //! A message is a sequence of fields, each `tag varint ‖ length varint ‖ bytes`. A field may be
 //! repeated where it is a list. An *even* tag is required reading: who does not know it must refuse

@@ -1,5 +1,5 @@
-//! The state of an open Db, changed by groups of edits that cost by what they change, not by what
-//! there is.
+//! The state of an open Db, and groups of edits to it, whose cost grows with what they change, not
+//! with what there is.
 //!
 //! Invariants:
 //! - `names` and `tables` are those of the state's trees.

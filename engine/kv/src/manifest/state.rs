@@ -1,4 +1,4 @@
-//! What a Db consists of, as plain data, and the edits that change it.
+//! The state of a Db as plain data, and the edits that change it.
 //!
 //! Encoded as messages of tagged fields (see `fields`):
 //!

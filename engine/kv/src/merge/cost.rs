@@ -1,4 +1,4 @@
-//! What a read did with its sources, in numbers: what it skipped and why, what it looked at, and
+//! The cost of a read in numbers, source by source: what it skipped and why, what it looked at, and
 //! what it passed on the way.
 
 use crate::base::key::{Kind, Seq, Trailer};

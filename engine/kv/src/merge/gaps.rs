@@ -1,4 +1,4 @@
-//! What readers have learnt of a tree: stretches of keys in which there is nothing to be seen, so
+//! Gaps, which readers have found in a tree: stretches of keys in which no key is visible, so
 //! that nobody walks through them again.
 //!
 //! A queue deletes at its head what it once put there, and each look for the first key would pass

@@ -1,4 +1,4 @@
-//! What a reader sees of a merge: the newest version of each key at a read point, operands folded,
+//! The visible entries of a merge: the newest version of each key at a read point, operands folded,
 //! deletions left out.
 //!
 //! Invariants:

@@ -1,4 +1,4 @@
-//! What a table knows about itself.
+//! The properties of a table: figures of its content, and how it was written.
 //!
 //! Properties block: pairs of `varint length, name, varint length, value`, names ascending. Values
 //! are varints unless said otherwise. Readers skip names that they do not know; a missing one has

@@ -1,4 +1,5 @@
-//! Where the log ends after a crash, and whether what is missing had been durable.
+//! Recovery finds where the log ends after a crash, and whether records that are missing had been
+//! durable.
 //!
 //! The segments of a directory are put in order by W2: a segment ends where one of higher number
 //! begins, and one whose whole range is taken by later ones is void. Records are then read from the

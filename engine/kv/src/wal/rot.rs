@@ -1,4 +1,4 @@
-//! Whether the place where the log ends was damaged after it had been written, or may be what a
+//! Tells damage at the end of the log, which came after it had been written, from what a
 //! crash left.
 //!
 //! A power cut keeps any set of the sectors that were not synced, each as it was at some moment. So

@@ -1,4 +1,4 @@
-//! What is refused before anything is read or written, with the texts of the article's servers
+//! Checks of a call before it reads or writes, with the texts of the article's servers
 //! (model 2.1, 2.4, 2.5, 2.7, 2.8, 6).
 
 use super::data::{

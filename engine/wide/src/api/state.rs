@@ -1,4 +1,4 @@
-//! What is open: the schema with the store's handles of its families, replaced as a whole when a
+//! The open state: the schema with the store's handles of its families, replaced as a whole when a
 //! definition changes.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What the engine must know of cells: how counters add up, what compactions may forget, facts per
+//! The engine's hooks for cells: how counters add up, what compactions may forget, facts per
 //! table, what filters hold.
 //!
 //! Forgetting (model 2.3) relies on what the store guarantees: nothing is written that loses

@@ -1,4 +1,4 @@
-//! What a family's definition says of how it is stored, in the engine's terms.
+//! The storage options of a family's definition, in the engine's terms.
 //!
 //! | attribute | option of the tree |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What the schema asks of types, and with which texts it refuses.
+//! The schema's rules for types, and the texts of its refusals.
 
 use super::def::hex;
 use crate::base::error::{Result, invalid};

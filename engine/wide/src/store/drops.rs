@@ -1,4 +1,5 @@
-//! What an opening may drop: notes of what was being dropped, and trees that no definition names.
+//! Trees that an opening may drop: notes of what was being dropped, and trees that no definition
+//! names.
 //!
 //! Invariants:
 //! - The batch that takes a definition away notes what it defined; the note goes when the data has

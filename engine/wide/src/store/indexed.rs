@@ -1,4 +1,4 @@
-//! What of a column an index is over, and which entries a cell has in it.
+//! The part of a column that an index is over, and the entries that a cell has in it.
 //!
 //! An entry's key is `prefix partition row tail` (format-spec, "Indexes and records"). The prefix
 //! is what is looked for: `component(value) 38`, of an entry of a map

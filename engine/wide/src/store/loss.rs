@@ -1,4 +1,4 @@
-//! What has to be put right in a store that lost data, so that what is left is not read wrongly:
+//! Repairs of a store that lost data, so that no reader reads the rest wrongly,
 //! for the tools that save stores.
 //!
 //! Invariants: afterwards each index that may lack entries is built anew at the next opening;

@@ -1,4 +1,4 @@
-//! What is to be written to one partition: operations on any families, as the caller builds them.
+//! A mutation, the writes to one partition: operations on any families, as the caller builds them.
 
 use crate::cell::{Cell, CellDeletion, CellState};
 

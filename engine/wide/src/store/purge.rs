@@ -1,5 +1,5 @@
-//! What keeps a family's tombstones and expired cells from being purged (model 2.3, 5.3): a report
-//! from what is known of each table, without reading them.
+//! The reasons why a family's tombstones and expired cells are not purged (model 2.3, 5.3): a
+//! report from what is known of each table, without reading them.
 //!
 //! A compaction purges what is past its grace when nothing older can be left beneath it: not in a
 //! table outside of the compaction, and not for a snapshot. Memtables only hold what is newer than

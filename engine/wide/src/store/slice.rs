@@ -1,4 +1,4 @@
-//! What part of a partition, and which partitions, a reader reads.
+//! Slices and ranges: the part of a partition, and the partitions, that a reader reads.
 
 use std::ops::Bound;
 

@@ -1,4 +1,4 @@
-//! What is a value of a type, with the servers' texts.
+//! Validation: whether bytes are a value of a type, with the servers' texts.
 
 use super::{Type, TypeError, duration, error, name::hex, nested, uuids};
 

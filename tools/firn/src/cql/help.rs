@@ -1,4 +1,4 @@
-//! What `HELP` says: a topic is a form, a sentence, an example.
+//! The texts of `HELP`: a topic is a form, a sentence, an example.
 
 /// Name, form, words, example.
 type CqlTopic = (&'static str, &'static str, &'static str, &'static str);

@@ -1,4 +1,4 @@
-//! What stands out in the cost of reads, and what to do about it.
+//! Advice from the cost of reads.
 
 use std::collections::BTreeMap;
 

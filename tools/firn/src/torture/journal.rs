@@ -1,4 +1,4 @@
-//! How far each thread has got, in a file that outlives its process.
+//! The progress of each thread, in a file that outlives its process.
 //!
 //! Steps are computed from their numbers, so all that must be kept is which one was begun last,
 //! which one was done last, and which ones the store refused. The file is written through a map,

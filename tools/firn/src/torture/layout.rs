@@ -1,4 +1,4 @@
-//! What the stores under torture hold: trees, keys and values, all computed from numbers.
+//! The content of the stores under torture: trees, keys and values, all computed from numbers.
 //!
 //! A key belongs to a *shard*, and a shard belongs to one thread at a time, which therefore knows
 //! exactly what the shard holds. Shards lie between each other's, so tables, runs and memtables mix

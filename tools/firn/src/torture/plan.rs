@@ -1,4 +1,4 @@
-//! What a cycle is like: options, threads, how it ends, what fails. Drawn from the seed and the
+//! The plan of a cycle: options, threads, how it ends, what fails. Drawn from the seed and the
 //! cycle's number.
 
 use std::fmt;

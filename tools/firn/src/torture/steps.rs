@@ -1,4 +1,4 @@
-//! What a thread does, step by step. A step is computed from seed, cycle, thread and its number,
+//! The steps of a thread. A step is computed from seed, cycle, thread and its number,
 //! and from nothing else: what a killed thread was doing is known from the number that it left in
 //! its journal.
 

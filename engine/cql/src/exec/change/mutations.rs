@@ -1,4 +1,4 @@
-//! What changes write, put together.
+//! The mutations of a change, put together by partition.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What a statement does to one column of a row (model 3.3).
+//! The operation of a statement on one column of a row (model 3.3).
 
 use firn_wide::Type;
 use firn_wide::internals::store::{StoreFamily, StoreMutation, StoreSlice, StoreView};

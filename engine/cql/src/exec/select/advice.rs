@@ -1,4 +1,4 @@
-//! What would find the rows of a `SELECT` that is refused because it would pass over others: an
+//! Advice for a `SELECT` that is refused because it would filter: an
 //! index, or another primary key.
 //!
 //! Invariant: what is proposed was tried: the definition is made in a copy of the catalog, and the

@@ -1,4 +1,4 @@
-//! Where a result goes on: the bytes of a paging state.
+//! The paging state, from which a result goes on, as bytes.
 //!
 //! ```text
 //! state ::= version u8 = 1 | checksum u32 LE, of what follows | table u32 LE | rows left u64 LE | rows left in the partition u64 LE

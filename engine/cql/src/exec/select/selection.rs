@@ -1,4 +1,4 @@
-//! What is made of a row: prepared selectors, evaluated over the values of one.
+//! The selection: prepared selectors, evaluated over the values of a row.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is wrong with a statement, put into words.
+//! The words for what is wrong with a statement.
 
 use super::CqlParser;
 use super::rule::{Expect, Rule, RuleFault};

@@ -1,4 +1,4 @@
-//! What rules of the grammar return.
+//! The result of a rule of the grammar.
 
 use crate::syntax::lexer::{CqlToken, Tok};
 

@@ -1,4 +1,4 @@
-//! What terms and selectors have in common.
+//! Prints expressions, which terms and selectors have in common.
 
 use std::fmt::{Display, Formatter, Result};
 

@@ -1,4 +1,4 @@
-//! What has changed since a transaction read it.
+//! Conflicts: keys that have changed since a transaction read them.
 
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};

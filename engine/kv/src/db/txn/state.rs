@@ -1,4 +1,4 @@
-//! What a transaction has read and written so far.
+//! The state of a transaction: its reads and writes so far.
 //!
 //! Invariants:
 //! - A key has a pending write of its own, or lies in a deleted range that has come before it, or

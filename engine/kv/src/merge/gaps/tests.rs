@@ -1,4 +1,4 @@
-//! What gaps know: how they are noted, proven, cut and forgotten.
+//! Gaps: how they are noted, proven, cut and forgotten.
 
 use super::*;
 use proptest::prelude::*;

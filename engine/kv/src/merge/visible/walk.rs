@@ -1,4 +1,4 @@
-//! What a cursor passes on its way to the next key that is to be shown: it leaps over gaps that
+//! The walk of a cursor to the next visible key: it leaps over gaps that
 //! others know, and notes those that it finds.
 
 use super::{PATIENCE, Visible, VisibleInner, successor};

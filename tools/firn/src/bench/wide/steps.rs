@@ -1,4 +1,4 @@
-//! What is measured, step by step.
+//! The steps that are measured.
 
 use firn_kv::{Batch, Durability, Tree};
 use firn_wide::internals::store::{StoreFamily, StoreMutation, StoreSlice};
