@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 use criterion::{Bencher, Criterion};
 use firn_kv::Env;
 use firn_kv::Result;
+use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::manifest::TableMeta;
 use firn_kv::internals::merge::run::table_path;
-use firn_kv::internals::sstable::{TableFacts, TableWriter, WriterOptions};
+use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_testkit::rng::Rng;
 
 pub mod pieces;
@@ -145,24 +146,7 @@ pub fn write_table(
 
 /// What the manifest would say of a table.
 pub fn meta(facts: &TableFacts) -> TableMeta {
-    TableMeta {
-        identity: facts.identity,
-        id: facts.id,
-        size: facts.size,
-        entries: facts.entries,
-        deletes: facts.deletes,
-        merges: facts.merges,
-        range_deletes: facts.range_deletes,
-        raw_bytes: facts.raw_bytes,
-        first_key: facts.first_key.clone(),
-        last_key: facts.last_key.clone(),
-        min_seq: facts.min_seq,
-        max_seq: facts.max_seq,
-        created_micros: 0,
-        newest_micros: 0,
-        ingested_seq: 0,
-        oldest_tombstone_micros: facts.oldest_tombstone_micros,
-    }
+    TableMeta { facts: facts.clone(), ..TableMeta::default() }
 }
 
 /// Goes round the numbers below `n`.

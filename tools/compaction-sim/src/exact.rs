@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use firn_kv::MemEnv;
 use firn_kv::internals::base::cursor::Cursor;
+use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::key::{Kind, Seq, Trailer, head};
 use firn_kv::internals::base::tombstone::Fragments;
 use firn_kv::internals::cache::Cache;
@@ -30,7 +31,7 @@ use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::internals::merge::job::{self, Outputs};
 use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::internals::merge::run::{TableHandle, TableOpener, TableRun};
-use firn_kv::internals::sstable::{TableFacts, TableWriter};
+use firn_kv::internals::sstable::TableWriter;
 use firn_kv::{
     Compression, DbOptions, Purge, PurgeJob, PurgePass, ReadMode, Result, TreeOptions, Verdict,
 };
@@ -242,22 +243,13 @@ impl Exact {
         place: ExactPlace,
     ) -> TableShape {
         self.tables.insert(facts.id, Arc::new(entries));
-        TableShape {
-            id: facts.id,
-            size: facts.size,
-            entries: facts.entries,
-            deletes: facts.deletes,
-            range_deletes: 0,
-            first: facts.first_key.as_slice().into(),
-            last: facts.last_key.as_slice().into(),
-            min_seq: facts.min_seq,
-            max_seq: facts.max_seq,
+        let meta = TableMeta {
+            facts: facts.clone(),
             created_micros: place.now_micros,
             newest_micros: place.newest_micros,
-            oldest_tombstone_micros: facts.oldest_tombstone_micros,
-            gone_micros: None,
-            busy: false,
-        }
+            ingested_seq: 0,
+        };
+        meta.shape()
     }
 
     /// What is older than the job's inputs, as the engine sees it: runs of which only the ranges of
@@ -271,12 +263,13 @@ impl Exact {
             .position(|r| r.tables.iter().any(|t| taken.contains(&t.id)))
             .unwrap_or(0);
         let handle = |t: &TableShape| {
-            let meta = TableMeta {
+            let facts = TableFacts {
                 id: t.id,
                 first_key: t.first.to_vec(),
                 last_key: t.last.to_vec(),
-                ..TableMeta::default()
+                ..TableFacts::default()
             };
+            let meta = TableMeta { facts, ..TableMeta::default() };
             TableHandle::new(Arc::new(meta), self.opener.clone(), Arc::default())
         };
         let rest = |r: &RunShape| {

@@ -254,7 +254,7 @@ pub fn refuse_existing(out: &Path) -> Done {
 fn make(
     out: &Path,
     mut input: impl BufRead,
-) -> Done<(firn_kv::internals::sstable::TableFacts, bool)> {
+) -> Done<(firn_kv::internals::base::facts::TableFacts, bool)> {
     let mut m = Maker {
         out: out.to_path_buf(),
         options: None,

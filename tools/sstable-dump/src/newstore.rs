@@ -169,26 +169,16 @@ pub fn unreadable(e: &Error, from: &Path) -> Loss {
 /// `was`.
 pub fn meta_of(t: &Table, was: Option<&TableMeta>) -> TableMeta {
     let p = t.properties();
+    let mut facts = p.facts(t.id(), t.identity(), t.size());
     let ingested_seq = was.map_or(0, |m| m.ingested_seq);
-    let (min_seq, max_seq) =
-        if ingested_seq > 0 { (ingested_seq, ingested_seq) } else { (p.min_seq, p.max_seq) };
+    if ingested_seq > 0 {
+        (facts.min_seq, facts.max_seq) = (ingested_seq, ingested_seq);
+    }
     TableMeta {
-        id: t.id(),
-        identity: t.identity(),
-        size: t.size(),
-        entries: p.entries,
-        deletes: p.deletes,
-        merges: p.merges,
-        range_deletes: p.range_deletes,
-        raw_bytes: p.raw_key_bytes + p.raw_value_bytes,
-        first_key: p.first_key.clone(),
-        last_key: p.last_key.clone(),
-        min_seq,
-        max_seq,
+        facts,
         created_micros: was.map_or(p.created_micros, |m| m.created_micros),
         newest_micros: was.map_or(p.created_micros, |m| m.newest_micros),
         ingested_seq,
-        oldest_tombstone_micros: p.oldest_tombstone_micros,
     }
 }
 

@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_kv::ReadFile;
+use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::base::ops::TreeId;
 use firn_kv::internals::manifest::{PersistedOptions, TableMeta};
 use firn_kv::internals::sstable::format::{BlockKind, StoredBlock};
-use firn_kv::internals::sstable::{
-    Properties, TableFacts, TableWriter, WriterOptions, block_entries,
-};
+use firn_kv::internals::sstable::{Properties, TableWriter, WriterOptions, block_entries};
 use firn_kv::{Error, FilterKind, Result, Summary};
 use firn_tools::escape;
 use firn_tools::output::{count, things};

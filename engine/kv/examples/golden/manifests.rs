@@ -6,6 +6,7 @@ use std::sync::Arc;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::checksum::checksum;
+use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::{LogWriter, TableIdentity};
 use firn_kv::internals::manifest::{
     AddedTable, Edit, Manifest, ManifestState, PersistedOptions, TableMeta, TreeState,
@@ -70,25 +71,27 @@ fn table(rng: &mut Rng, id: u64, first: u64) -> TableMeta {
     let (key, min_seq) = (|i: u64| i.to_be_bytes().to_vec(), rng.below(1 << 40));
     let ingested = rng.one_in(4) && min_seq > 0;
     TableMeta {
-        id,
-        identity: TableIdentity {
-            store: 1 << 63 | id,
-            unique: id.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        facts: TableFacts {
+            id,
+            identity: TableIdentity {
+                store: 1 << 63 | id,
+                unique: id.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            },
+            size: rng.below(1 << 40),
+            entries: rng.below(1 << 30),
+            deletes: rng.below(100),
+            merges: rng.below(100),
+            range_deletes: rng.below(3),
+            raw_bytes: rng.next_u64(),
+            first_key: key(first),
+            last_key: key(first + rng.below(1000)),
+            min_seq,
+            max_seq: min_seq + if ingested { 0 } else { rng.below(1 << 20) },
+            oldest_tombstone_micros: rng.one_in(2).then_some(1_500_000_000_000_000),
         },
-        size: rng.below(1 << 40),
-        entries: rng.below(1 << 30),
-        deletes: rng.below(100),
-        merges: rng.below(100),
-        range_deletes: rng.below(3),
-        raw_bytes: rng.next_u64(),
-        first_key: key(first),
-        last_key: key(first + rng.below(1000)),
-        min_seq,
-        max_seq: min_seq + if ingested { 0 } else { rng.below(1 << 20) },
         created_micros: 1_600_000_000_000_000 + id,
         newest_micros: 1_600_000_000_000_000,
         ingested_seq: if ingested { min_seq } else { 0 },
-        oldest_tombstone_micros: rng.one_in(2).then_some(1_500_000_000_000_000),
     }
 }
 

@@ -10,6 +10,7 @@ mod debug;
 pub mod deletions;
 pub mod error;
 pub mod events;
+pub mod facts;
 pub mod hash;
 pub mod hooks;
 pub mod horizon;

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::base::deletions::Deletions;
 use crate::base::error::Result;
 use crate::base::events::Event;
+use crate::base::facts::TableFacts;
 use crate::base::key::{MAX_SEQ, head};
 use crate::base::options::{FilterKind, TreeOptions};
 use crate::base::sync::{AtomicU64, Ordering};
@@ -31,7 +32,7 @@ use crate::merge::job::{MadeTables, Outputs, run};
 use crate::merge::merging::MergeSource;
 use crate::merge::retain::{Beneath, Outside, Rules};
 use crate::merge::run::table_path;
-use crate::sstable::{TableFacts, TableWriter, WriterOptions};
+use crate::sstable::{TableWriter, WriterOptions};
 
 use super::core::Core;
 use super::install::{VersionChange, without};
@@ -132,24 +133,7 @@ pub(super) fn remove_tables(core: &Core, ids: &[u64]) {
 /// The manifest's facts of a table that has been written now. `newest_micros` is that of the
 /// inputs.
 pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMeta {
-    TableMeta {
-        id: facts.id,
-        identity: facts.identity,
-        size: facts.size,
-        entries: facts.entries,
-        deletes: facts.deletes,
-        merges: facts.merges,
-        range_deletes: facts.range_deletes,
-        raw_bytes: facts.raw_bytes,
-        first_key: facts.first_key.clone(),
-        last_key: facts.last_key.clone(),
-        min_seq: facts.min_seq,
-        max_seq: facts.max_seq,
-        created_micros: now,
-        newest_micros,
-        ingested_seq: 0,
-        oldest_tombstone_micros: facts.oldest_tombstone_micros,
-    }
+    TableMeta { facts: facts.clone(), created_micros: now, newest_micros, ingested_seq: 0 }
 }
 
 /// The flush of one memtable.

@@ -10,7 +10,7 @@ use crate::base::options::TreeOptions;
 use crate::base::reads::ReadCounters;
 use crate::base::shared::Shared;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, rank};
-use crate::compaction::{RunShape, TableShape};
+use crate::compaction::RunShape;
 use crate::manifest::{RunState, TableMeta, TreeState};
 use crate::memtable::MemtableRoom;
 use crate::merge::gaps::Gaps;
@@ -288,21 +288,6 @@ pub fn build_version(
 
 /// A run as policies see it while no job has any of its tables.
 fn run_shape(r: &RunState) -> RunShape {
-    let table = |m: &Arc<TableMeta>| TableShape {
-        id: m.id,
-        size: m.size,
-        entries: m.entries,
-        deletes: m.deletes,
-        range_deletes: m.range_deletes,
-        first: m.first_key.as_slice().into(),
-        last: m.last_key.as_slice().into(),
-        min_seq: m.min_seq,
-        max_seq: m.max_seq,
-        created_micros: m.created_micros,
-        newest_micros: m.newest_micros,
-        oldest_tombstone_micros: m.oldest_tombstone_micros,
-        gone_micros: None,
-        busy: false,
-    };
-    RunShape { level: r.level, number: r.number, tables: r.tables.iter().map(table).collect() }
+    let tables = r.tables.iter().map(|t| t.shape()).collect();
+    RunShape { level: r.level, number: r.number, tables }
 }

@@ -28,15 +28,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::MAX_NUMBER;
 use super::fields::{FieldWriter, fields, need};
 use super::options::PersistedOptions;
 use crate::base::error::{Error, Result};
+use crate::base::facts::TableFacts;
 use crate::base::identity::{IDENTITY, LogWriter, TableIdentity};
 use crate::base::key::{MAX_SEQ, Seq, ShownKey};
 use crate::base::ops::{NO_TREE, TreeId};
+use crate::compaction::TableShape;
 
 /// Everything that makes up a Db, except what is still only in its log.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -88,33 +91,12 @@ pub struct RunState {
     pub tables: Vec<Arc<TableMeta>>,
 }
 
-/// One table file.
+/// One table file: its facts, and what only the manifest knows of it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TableMeta {
-    /// Number of the file.
-    pub id: u64,
-    /// What the file says of whose it is: a file that says otherwise is another table.
-    pub identity: TableIdentity,
-    /// Length of the file in bytes.
-    pub size: u64,
-    /// Point entries, all kinds.
-    pub entries: u64,
-    /// Deletes among the entries.
-    pub deletes: u64,
-    /// Merge operands among the entries.
-    pub merges: u64,
-    /// Range tombstones.
-    pub range_deletes: u64,
-    /// Bytes of keys and values as the user gave them.
-    pub raw_bytes: u64,
-    /// The smallest user key that it says something about, by an entry or a range tombstone.
-    pub first_key: Vec<u8>,
-    /// A bound of what it says something about: no user key in it is larger.
-    pub last_key: Vec<u8>,
-    /// The smallest sequence number.
-    pub min_seq: Seq,
-    /// The largest sequence number.
-    pub max_seq: Seq,
+    /// What its writer counted. The sequence numbers of an ingested table are
+    /// [`ingested_seq`](TableMeta::ingested_seq).
+    pub facts: TableFacts,
     /// When it was made, in microseconds since 1970.
     pub created_micros: u64,
     /// When the newest of its entries was flushed, in microseconds since 1970: of a flushed table
@@ -122,8 +104,42 @@ pub struct TableMeta {
     pub newest_micros: u64,
     /// The sequence number of all its entries, when it was ingested; 0 when they have their own.
     pub ingested_seq: Seq,
-    /// When the oldest delete in it was written, at the earliest, in microseconds since 1970.
-    pub oldest_tombstone_micros: Option<u64>,
+}
+
+impl Deref for TableMeta {
+    type Target = TableFacts;
+
+    fn deref(&self) -> &TableFacts {
+        &self.facts
+    }
+}
+
+impl DerefMut for TableMeta {
+    fn deref_mut(&mut self) -> &mut TableFacts {
+        &mut self.facts
+    }
+}
+
+impl TableMeta {
+    /// The table as policies see it while no job has it.
+    pub fn shape(&self) -> TableShape {
+        TableShape {
+            id: self.id,
+            size: self.size,
+            entries: self.entries,
+            deletes: self.deletes,
+            range_deletes: self.range_deletes,
+            first: self.first_key.as_slice().into(),
+            last: self.last_key.as_slice().into(),
+            min_seq: self.min_seq,
+            max_seq: self.max_seq,
+            created_micros: self.created_micros,
+            newest_micros: self.newest_micros,
+            oldest_tombstone_micros: self.oldest_tombstone_micros,
+            gone_micros: None,
+            busy: false,
+        }
+    }
 }
 
 impl fmt::Debug for TableMeta {
@@ -666,7 +682,7 @@ impl TableMeta {
             }
         }
         let number = |tag: usize| need(numbers[tag / 2 - 1], OF, NAMES[tag / 2 - 1]);
-        Ok(TableMeta {
+        let facts = TableFacts {
             id: number(2)?,
             identity: need(identity, OF, "identity")?,
             size: number(4)?,
@@ -679,10 +695,13 @@ impl TableMeta {
             last_key: need(last, OF, "last key")?,
             min_seq: number(20)?,
             max_seq: number(22)?,
+            oldest_tombstone_micros: tombstone,
+        };
+        Ok(TableMeta {
+            facts,
             created_micros: number(24)?,
             newest_micros: number(26)?,
             ingested_seq: ingested.unwrap_or(0),
-            oldest_tombstone_micros: tombstone,
         })
     }
 }

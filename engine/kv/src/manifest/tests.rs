@@ -10,6 +10,7 @@ use proptest::sample::Index;
 
 use super::current::current_text;
 use super::*;
+use crate::base::facts::TableFacts;
 use crate::base::identity::{LogWriter, TableIdentity};
 use crate::base::options::{Compression, FilterKind, TreeOptions};
 use crate::compaction::policy::{self, Param, ParameterKind, Policy};
@@ -77,22 +78,24 @@ fn tree_options() -> impl Strategy<Value = PersistedOptions> {
 
 fn table(id: u64, first: u8, last: u8, n: &[u64; 9]) -> Arc<TableMeta> {
     Arc::new(TableMeta {
-        identity: TableIdentity { store: 77, unique: id },
-        id,
-        size: n[0],
-        entries: n[1],
-        deletes: n[2],
-        merges: n[3],
-        range_deletes: n[4],
-        raw_bytes: n[5],
-        first_key: vec![first, 0, 0xff],
-        last_key: vec![last, 0, 0xff, 7],
-        min_seq: n[6] >> 9,
-        max_seq: (n[6] >> 9) + (n[7] >> 9),
+        facts: TableFacts {
+            identity: TableIdentity { store: 77, unique: id },
+            id,
+            size: n[0],
+            entries: n[1],
+            deletes: n[2],
+            merges: n[3],
+            range_deletes: n[4],
+            raw_bytes: n[5],
+            first_key: vec![first, 0, 0xff],
+            last_key: vec![last, 0, 0xff, 7],
+            min_seq: n[6] >> 9,
+            max_seq: (n[6] >> 9) + (n[7] >> 9),
+            oldest_tombstone_micros: (n[8] & 1 == 1).then_some(n[8]),
+        },
         created_micros: n[7],
         newest_micros: n[7],
         ingested_seq: 0,
-        oldest_tombstone_micros: (n[8] & 1 == 1).then_some(n[8]),
     })
 }
 

@@ -15,11 +15,12 @@ use super::retain::{Advanced, DroppedVersions, Retain, Rules, STEP, retain_tombs
 use crate::base::cursor::Cursor;
 use crate::base::deletions::Deletions;
 use crate::base::error::Result;
+use crate::base::facts::TableFacts;
 use crate::base::key::{Seq, Trailer, successor};
 use crate::base::tombstone::Fragments;
 use crate::cache::FrameRef;
 use crate::compaction::Cuts;
-use crate::sstable::{TableFacts, TableWriter, WholeBlock};
+use crate::sstable::{TableWriter, WholeBlock};
 
 /// About so many bytes of output at most lie between two calls of [`Outputs::progress`], and
 /// [`STEP`] entries of the input. What is not cut is a block that is copied, and the merge operands

@@ -36,4 +36,4 @@ pub use properties::Properties;
 pub use table::{Maps, Table, TableHit, TableValue, block_entries};
 pub use tombstones::decode as decode_tombstones;
 pub use verify::VerifyReport;
-pub use writer::{TableFacts, TableWriter, WriterOptions};
+pub use writer::{TableWriter, WriterOptions};

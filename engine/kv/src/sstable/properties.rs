@@ -19,6 +19,8 @@
 //! Invariants: [`Properties::decode`] of what [`Properties::encode`] gives is the same value.
 
 use crate::base::coding::{ByteReader, put_bytes, put_varint};
+use crate::base::facts::TableFacts;
+use crate::base::identity::TableIdentity;
 use crate::base::key::Seq;
 use crate::base::options::{Compression, FilterKind};
 
@@ -92,6 +94,25 @@ pub struct Properties {
 }
 
 impl Properties {
+    /// The facts of the table that has these properties; the file says the rest.
+    pub fn facts(&self, id: u64, identity: TableIdentity, size: u64) -> TableFacts {
+        TableFacts {
+            id,
+            identity,
+            size,
+            entries: self.entries,
+            deletes: self.deletes,
+            merges: self.merges,
+            range_deletes: self.range_deletes,
+            raw_bytes: self.raw_key_bytes + self.raw_value_bytes,
+            first_key: self.first_key.clone(),
+            last_key: self.last_key.clone(),
+            min_seq: self.min_seq,
+            max_seq: self.max_seq,
+            oldest_tombstone_micros: self.oldest_tombstone_micros,
+        }
+    }
+
     /// The properties block.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![];

@@ -13,6 +13,7 @@ use crate::base::checksum::checksum;
 use crate::base::coding::u32_at;
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::facts::TableFacts;
 use crate::base::hash::key_hash;
 use crate::base::hooks::{FilterPrefix, Summary, SummaryPass};
 use crate::base::key::{Kind, Seq, Trailer, compare};

@@ -24,6 +24,7 @@ use super::index::{CONTINUES, DENSE, IndexBuilder, PLAIN, RAW};
 use super::properties::Properties;
 use super::tombstones;
 use crate::base::error::{Error, Result};
+use crate::base::facts::TableFacts;
 use crate::base::hash::key_hash;
 use crate::base::hooks::{FilterPrefix, Summary, SummaryPass};
 use crate::base::identity::TableIdentity;
@@ -105,38 +106,6 @@ impl fmt::Debug for WriterOptions {
             .field("summary", &self.summary.as_ref().map(|h| h.name().to_owned()))
             .finish_non_exhaustive()
     }
-}
-
-/// What a finished table holds: what the manifest keeps of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TableFacts {
-    /// File id.
-    pub id: u64,
-    /// Which table it is, wherever the file lies.
-    pub identity: TableIdentity,
-    /// Length of the file in bytes.
-    pub size: u64,
-    /// Point entries.
-    pub entries: u64,
-    /// Point entries that are deletes.
-    pub deletes: u64,
-    /// Point entries that are merge operands.
-    pub merges: u64,
-    /// Range tombstones, counted per fragment and sequence number.
-    pub range_deletes: u64,
-    /// Lower bound of all keys, range tombstones included.
-    pub first_key: Vec<u8>,
-    /// Upper bound of all keys; the end of the last range tombstone when that is larger than every
-    /// key.
-    pub last_key: Vec<u8>,
-    /// Smallest sequence number.
-    pub min_seq: Seq,
-    /// Largest sequence number.
-    pub max_seq: Seq,
-    /// Bytes of keys and values before anything is saved.
-    pub raw_bytes: u64,
-    /// Wall clock of the oldest deletion in here, in microseconds.
-    pub oldest_tombstone_micros: Option<u64>,
 }
 
 /// Bytes gathered before they are handed to the file.
@@ -514,21 +483,6 @@ impl TableWriter {
     }
 
     fn facts(self) -> TableFacts {
-        let p = self.props;
-        TableFacts {
-            id: self.id,
-            identity: self.options.identity,
-            size: self.written,
-            entries: p.entries,
-            deletes: p.deletes,
-            merges: p.merges,
-            range_deletes: p.range_deletes,
-            first_key: p.first_key,
-            last_key: p.last_key,
-            min_seq: p.min_seq,
-            max_seq: p.max_seq,
-            raw_bytes: p.raw_key_bytes + p.raw_value_bytes,
-            oldest_tombstone_micros: p.oldest_tombstone_micros,
-        }
+        self.props.facts(self.id, self.options.identity, self.written)
     }
 }
