@@ -8,7 +8,7 @@
 //! ```
 //! use firn_kv::OsEnv;
 //! use firn_wide::{Options, Wide};
-//! use firn_wide_text::cli::{Session, Source};
+//! use firn_wide_text::cli::{CliSession, CliSource};
 //! use firn_wide_text::json::{Notation, export};
 //! use firn_wide_text::storage_conf::StorageConf;
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-text-{}", std::process::id()));
@@ -23,9 +23,9 @@
 //!     wide.system_add_keyspace(keyspace)?;
 //! }
 //!
-//! let mut session = Session::new(wide.clone(), OsEnv::new(), false);
+//! let mut session = CliSession::new(wide.clone(), OsEnv::new(), false);
 //! for statement in ["use BloggyAppy;", "set Authors[utf8('Arin')][twitter] = utf8('phatduckk');"] {
-//!     assert_eq!(session.run(&Source::new(statement)).failure, None);
+//!     assert_eq!(session.run(&CliSource::new(statement)).failure, None);
 //! }
 //!
 //! let mut json = vec![];

@@ -8,9 +8,9 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use firn_kv::internals::cache::{Cache, Slots};
+//! use firn_kv::internals::cache::{Cache, CacheSlots};
 //! let cache = Cache::new(1 << 20);
-//! let table = Arc::new(Slots::new(10));
+//! let table = Arc::new(CacheSlots::new(10));
 //! let mut block = cache.allocate(5);
 //! block.copy_from_slice(b"block");
 //! let kept = cache.insert(&table, 3, block.freeze());
