@@ -288,7 +288,7 @@ fn take_tree(
     Ok(TreeState { runs, ..tree.clone() })
 }
 
-/// Takes over all tables that `state` names, then as [`finish`].
+/// Takes over all tables that `state` names, then as [`finish()`].
 ///
 /// # Errors
 /// What the files say; damage is none.
