@@ -165,8 +165,8 @@ typedef struct FirnTransaction FirnTransaction;
 typedef struct FirnTree FirnTree;
 
 /**
- * Bytes that are lent for a call, or until the next call on the same handle. NULL with length 0 is nothing at all: an open end of a range, no
- * value; where bytes must be, it is no bytes.
+ * Bytes that are lent for a call, or until the next call on the same handle. NULL with length 0 is
+ * nothing at all: an open end of a range, no value; where bytes must be, it is no bytes.
  */
 typedef struct {
   const uint8_t *data;
@@ -174,8 +174,8 @@ typedef struct {
 } FirnSlice;
 
 /**
- * Gives the next pair of a load: `FIRN_CODE_OK` when it has written both, `FIRN_CODE_NONE` behind the last one; anything else ends the load. The bytes must
- * be good until it is called again.
+ * Gives the next pair of a load: `FIRN_CODE_OK` when it has written both, `FIRN_CODE_NONE` behind
+ * the last one; anything else ends the load. The bytes must be good until it is called again.
  */
 typedef int32_t (*FirnNextFunction)(void *context, FirnSlice *key, FirnSlice *value);
 
@@ -189,7 +189,8 @@ typedef struct {
 } FirnBytes;
 
 /**
- * How far a write has got when the call is over: one of `FIRN_DURABILITY_…`. A number, since C could put any into an enumeration.
+ * How far a write has got when the call is over: one of `FIRN_DURABILITY_…`. A number, since C
+ * could put any into an enumeration.
  */
 typedef uint32_t FirnDurability;
 
@@ -225,8 +226,9 @@ typedef struct {
 typedef int32_t (*FirnFoldFunction)(void *context, FirnSlice key, FirnSlice base, const FirnSlice *operands, size_t count, FirnFold *result);
 
 /**
- * Folds the versions of a key into one value. Reads call it, and the store's own threads, several at once: it must give the same for the same bytes,
- * in every process, and call nothing of the store but `firn_fold_give`.
+ * Folds the versions of a key into one value. Reads call it, and the store's own threads, several
+ * at once: it must give the same for the same bytes, in every process, and call nothing of the
+ * store but `firn_fold_give`.
  */
 typedef struct {
   /**
@@ -234,14 +236,16 @@ typedef struct {
    */
   FirnSlice name;
   /**
-   * Handed to `fold`. It must be there until the store is closed, every handle that was got from it is freed, and no call is running. A function
-   * that another `firn_db_tree_with` has replaced may still be called until then.
+   * Handed to `fold`. It must be there until the store is closed, every handle that was got from
+   * it is freed, and no call is running. A function that another `firn_db_tree_with` has
+   * replaced may still be called until then.
    */
   void *context;
   /**
-   * `base` is the value that was put before the operands, or nothing at all; operands come oldest first. It gives the value to `result`, or leaves
-   * it, and then the key has no value. It returns `FIRN_CODE_OK`; anything else fails the read, and leaves the versions as they are. It must return: no exception, no
-   * `longjmp`.
+   * `base` is the value that was put before the operands, or nothing at all; operands come
+   * oldest first. It gives the value to `result`, or leaves it, and then the key has no value.
+   * It returns `FIRN_CODE_OK`; anything else fails the read, and leaves the versions as they
+   * are. It must return: no exception, no `longjmp`.
    */
   FirnFoldFunction fold;
 } FirnMerge;
@@ -266,13 +270,11 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Loads pairs in ascending order of their keys, straight into tables: faster than putting them, and of all of them or none. `next` is called for each,
- * with `context`, and must not use the tree; `count`, which may be NULL, is how many there were.
+ * Loads pairs in ascending order of their keys, straight into tables: faster than putting them,
+ * and of all of them or none. `next` is called for each, with `context`, and must not use the
+ * tree; `count`, which may be NULL, is how many there were.
  */
-FirnCode firn_tree_ingest(const FirnTree *tree,
-                          FirnNextFunction next,
-                          void *context,
-                          uint64_t *count);
+FirnCode firn_tree_ingest(const FirnTree *tree, FirnNextFunction next, void *context, uint64_t *count);
 
 /**
  * Writes what is in memory of a tree to tables.
@@ -280,16 +282,16 @@ FirnCode firn_tree_ingest(const FirnTree *tree,
 FirnCode firn_tree_flush(const FirnTree *tree);
 
 /**
- * Merges all tables that have keys from `from` on, before `to`, into one run, what is in memory too.
+ * Merges all tables that have keys from `from` on, before `to`, into one run, what is in memory
+ * too.
  */
 FirnCode firn_tree_compact(const FirnTree *tree, FirnSlice from, FirnSlice to);
 
 /**
- * Makes a copy of the store in the directory `path`, which must be missing or empty and on the same file system: tables are linked, not copied.
- * Writers go on meanwhile.
+ * Makes a copy of the store in the directory `path`, which must be missing or empty and on the
+ * same file system: tables are linked, not copied. Writers go on meanwhile.
  */
-FirnCode firn_db_checkpoint(const FirnDb *db,
-                            FirnSlice path);
+FirnCode firn_db_checkpoint(const FirnDb *db, FirnSlice path);
 
 /**
  * Waits until no memtable is to be flushed and no compaction is due.
@@ -297,7 +299,8 @@ FirnCode firn_db_checkpoint(const FirnDb *db,
 FirnCode firn_db_wait_idle(const FirnDb *db);
 
 /**
- * Why the last call failed that failed on this thread: UTF-8, never NULL, good until the next one fails.
+ * Why the last call failed that failed on this thread: UTF-8, never NULL, good until the next one
+ * fails.
  */
 const char *firn_error_message(void);
 
@@ -312,7 +315,8 @@ const char *firn_version(void);
 void firn_bytes_free(FirnBytes bytes);
 
 /**
- * Opens the database in the directory `path`, creating it where it is missing or empty. `options` may be NULL.
+ * Opens the database in the directory `path`, creating it where it is missing or empty. `options`
+ * may be NULL.
  */
 FirnCode firn_session_open(FirnSlice path, const FirnOptions *options, FirnSession **out);
 
@@ -327,8 +331,8 @@ FirnCode firn_session_open_memory(FirnSession **out);
 FirnCode firn_session_clone(const FirnSession *session, FirnSession **out);
 
 /**
- * Closes the database, for all its sessions, and says what came of it. Handles are still to be freed; calls that need the
- * database's store give `FIRN_CODE_CLOSED`.
+ * Closes the database, for all its sessions, and says what came of it. Handles are still to be
+ * freed; calls that need the database's store give `FIRN_CODE_CLOSED`.
  */
 FirnCode firn_session_close(const FirnSession *session);
 
@@ -373,7 +377,8 @@ FirnCode firn_statement_bind_null(FirnStatement *statement, size_t marker);
 FirnCode firn_statement_bind_bool(FirnStatement *statement, size_t marker, bool value);
 
 /**
- * Binds a whole number: to tinyint, smallint, int, bigint, varint, counter, timestamp (milliseconds since 1970) or time (nanoseconds).
+ * Binds a whole number: to tinyint, smallint, int, bigint, varint, counter, timestamp
+ * (milliseconds since 1970) or time (nanoseconds).
  */
 FirnCode firn_statement_bind_int(FirnStatement *statement, size_t marker, int64_t value);
 
@@ -383,7 +388,8 @@ FirnCode firn_statement_bind_int(FirnStatement *statement, size_t marker, int64_
 FirnCode firn_statement_bind_double(FirnStatement *statement, size_t marker, double value);
 
 /**
- * Binds a text; also to types that are written as one: uuid, inet, timestamp, date, time, duration, decimal, varint.
+ * Binds a text; also to types that are written as one: uuid, inet, timestamp, date, time,
+ * duration, decimal, varint.
  */
 FirnCode firn_statement_bind_text(FirnStatement *statement, size_t marker, FirnSlice value);
 
@@ -403,11 +409,10 @@ FirnCode firn_statement_bind_uuid(FirnStatement *statement, size_t marker, FirnS
 FirnCode firn_statement_bind_json(FirnStatement *statement, size_t marker, FirnSlice value);
 
 /**
- * Runs a statement with what is bound to it. What nothing was bound to stays as it is. `page_size` is how many rows are fetched at once; 0: 1000.
+ * Runs a statement with what is bound to it. What nothing was bound to stays as it is. `page_size`
+ * is how many rows are fetched at once; 0: 1000.
  */
-FirnCode firn_statement_query(const FirnStatement *statement,
-                              size_t page_size,
-                              FirnRows **out);
+FirnCode firn_statement_query(const FirnStatement *statement, size_t page_size, FirnRows **out);
 
 /**
  * Runs a statement with what is bound to it, and forgets its rows.
@@ -455,8 +460,8 @@ FirnCode firn_rows_int(const FirnRows *rows, size_t column, int64_t *out);
 FirnCode firn_rows_double(const FirnRows *rows, size_t column, double *out);
 
 /**
- * A value of the row as it is stored, whatever its type: a text or a blob is its bytes, a uuid its 16. Good until the next row;
- * `FIRN_CODE_NONE` for null.
+ * A value of the row as it is stored, whatever its type: a text or a blob is its bytes, a uuid
+ * its 16. Good until the next row; `FIRN_CODE_NONE` for null.
  */
 FirnCode firn_rows_bytes(const FirnRows *rows, size_t column, FirnSlice *out);
 
@@ -471,15 +476,13 @@ FirnCode firn_rows_json(const FirnRows *rows, size_t column, FirnBytes *out);
 FirnCode firn_fold_give(FirnFold *result, FirnSlice value);
 
 /**
- * The tree of this name, made where it is not there, with these options: a text of words as `policy=lazy-leveled:4` or `memtable_size=16m`, with blanks between
- * them; the words are those of `firn tree`. What is not said stays as it is. `merge` may be NULL; a tree that was made with one takes `firn_tree_merge`
- * and reads its operands only where it was given since the store was opened.
+ * The tree of this name, made where it is not there, with these options: a text of words as
+ * `policy=lazy-leveled:4` or `memtable_size=16m`, with blanks between them; the words are those of
+ * `firn tree`. What is not said stays as it is. `merge` may be NULL; a tree that was made with one
+ * takes `firn_tree_merge` and reads its operands only where it was given since the store was
+ * opened.
  */
-FirnCode firn_db_tree_with(const FirnDb *db,
-                           FirnSlice name,
-                           FirnSlice options,
-                           const FirnMerge *merge,
-                           FirnTree **out);
+FirnCode firn_db_tree_with(const FirnDb *db, FirnSlice name, FirnSlice options, const FirnMerge *merge, FirnTree **out);
 
 /**
  * Adds an operand to a key, which the tree's merge function folds when it is read.
@@ -497,7 +500,8 @@ FirnCode firn_batch_merge(FirnBatch *batch, const FirnTree *tree, FirnSlice key,
 FirnCode firn_tree_iter(const FirnTree *tree, FirnSlice from, FirnSlice to, FirnIter **out);
 
 /**
- * The next entry; `FIRN_CODE_NONE` behind the last one. Its bytes are good until the next call on the iterator. `value` may be NULL.
+ * The next entry; `FIRN_CODE_NONE` behind the last one. Its bytes are good until the next call on
+ * the iterator. `value` may be NULL.
  */
 FirnCode firn_iter_next(FirnIter *iter, FirnSlice *key, FirnSlice *value);
 
@@ -562,7 +566,8 @@ FirnCode firn_transaction_delete(FirnTransaction *transaction, const FirnTree *t
 FirnCode firn_transaction_delete_range(FirnTransaction *transaction, const FirnTree *tree, FirnSlice from, FirnSlice to);
 
 /**
- * Does all that the transaction wrote, or, with `FIRN_CODE_CONFLICT` or another failure, nothing. The handle is gone in any case.
+ * Does all that the transaction wrote, or, with `FIRN_CODE_CONFLICT` or another failure, nothing.
+ * The handle is gone in any case.
  */
 FirnCode firn_transaction_commit(FirnTransaction *transaction);
 
@@ -572,7 +577,8 @@ FirnCode firn_transaction_commit(FirnTransaction *transaction);
 void firn_transaction_free(FirnTransaction *transaction);
 
 /**
- * Opens the store in the directory `path`, creating it where it is missing or empty. `options` may be NULL.
+ * Opens the store in the directory `path`, creating it where it is missing or empty. `options` may
+ * be NULL.
  */
 FirnCode firn_db_open(FirnSlice path, const FirnOptions *options, FirnDb **out);
 
@@ -582,13 +588,15 @@ FirnCode firn_db_open(FirnSlice path, const FirnOptions *options, FirnDb **out);
 FirnCode firn_db_open_memory(FirnDb **out);
 
 /**
- * Closes the store and says what came of it: all that was written is safe when it gives `FIRN_CODE_OK`. Handles are still to be freed; calls that
- * need the store give `FIRN_CODE_CLOSED`.
+ * Closes the store and says what came of it: all that was written is safe when it gives
+ * `FIRN_CODE_OK`. Handles are still to be freed; calls that need the store give
+ * `FIRN_CODE_CLOSED`.
  */
 FirnCode firn_db_close(const FirnDb *db);
 
 /**
- * Gives a handle back. A store that was not closed is closed with the last handle of it or of anything that was got from it.
+ * Gives a handle back. A store that was not closed is closed with the last handle of it or of
+ * anything that was got from it.
  */
 void firn_db_free(FirnDb *db);
 
@@ -653,7 +661,8 @@ FirnCode firn_tree_get(const FirnTree *tree, FirnSlice key, FirnBytes *out);
 FirnCode firn_tree_insert_if_absent(const FirnTree *tree, FirnSlice key, FirnSlice value, FirnDurability durability);
 
 /**
- * Sets a key that has the value `old` to `new`, as one step; nothing at all stands for no value. `FIRN_CODE_NONE` when it has another one.
+ * Sets a key that has the value `old` to `new`, as one step; nothing at all stands for no value.
+ * `FIRN_CODE_NONE` when it has another one.
  */
 FirnCode firn_tree_compare_and_swap(const FirnTree *tree, FirnSlice key, FirnSlice old, FirnSlice new_, FirnDurability durability);
 
