@@ -11,13 +11,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
-use crate::base::key::{Kind, MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN, successor};
+use crate::base::key::{Kind, MAX_BATCH_LEN, successor};
 use crate::base::ops::{Op, OpReader, TreeId, encode};
+use crate::memtable::Memtable;
 
-use super::Tree;
 use super::bounds::KeyBounds;
-use super::tree::TreeCore;
-use super::write::cost_of;
+use super::limits::{check_key, check_value};
+use super::state::tree::TreeCore;
 
 /// Operations that are written as one: readers see all of them or none, and so does a recovery
 /// after a crash.
@@ -39,11 +39,11 @@ use super::write::cost_of;
 /// ```
 #[derive(Default)]
 pub struct Batch {
-    pub(super) bytes: Vec<u8>,
-    pub(super) count: u64,
+    pub(in crate::db) bytes: Vec<u8>,
+    pub(in crate::db) count: u64,
     /// The trees concerned, in order of their numbers, with the memtable bytes that their
     /// operations may take.
-    pub(super) trees: Vec<(Arc<TreeCore>, usize)>,
+    pub(in crate::db) trees: Vec<(Arc<TreeCore>, usize)>,
     /// The place in `trees` of the tree that was named last.
     last: usize,
     /// How many ranges without an end it deletes.
@@ -106,24 +106,6 @@ impl fmt::Debug for BatchOps<'_> {
     }
 }
 
-/// Checks the length of a key.
-#[inline]
-pub(super) fn check_key(key: &[u8]) -> Result<()> {
-    if key.len() <= MAX_KEY_LEN {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("a key of {} bytes; the limit is {MAX_KEY_LEN}", key.len())))
-}
-
-/// Checks the length of a value.
-#[inline]
-pub(super) fn check_value(value: &[u8]) -> Result<()> {
-    if value.len() <= MAX_VALUE_LEN {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("a value of {} bytes; the limit is {MAX_VALUE_LEN}", value.len())))
-}
-
 impl Batch {
     /// An empty batch.
     pub fn new() -> Batch {
@@ -170,51 +152,11 @@ impl Batch {
         BatchOps { batch: self, ops: OpReader::new(&self.bytes) }
     }
 
-    /// Sets `key` to `value`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when key, value or batch are over the limits; the batch is then as before.
-    pub fn put(
+    pub(in crate::db) fn delete_between(
         &mut self,
-        tree: &Tree,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        tree: &Arc<TreeCore>,
+        range: &dyn KeyBounds,
     ) -> Result<()> {
-        self.point(&tree.core, Kind::Put, key.as_ref(), value.as_ref())
-    }
-
-    /// Deletes `key`.
-    ///
-    /// # Errors
-    /// As [`put`](Batch::put).
-    pub fn delete(&mut self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<()> {
-        self.point(&tree.core, Kind::Delete, key.as_ref(), &[])
-    }
-
-    /// Adds an operand for the tree's merge hook.
-    ///
-    /// # Errors
-    /// As [`put`](Batch::put), and when the tree has no merge hook.
-    pub fn merge(
-        &mut self,
-        tree: &Tree,
-        key: impl AsRef<[u8]>,
-        operand: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        tree.check_merge()?;
-        self.point(&tree.core, Kind::Merge, key.as_ref(), operand.as_ref())
-    }
-
-    /// Deletes every key of a range, those that the batch has put there before too. Adds nothing
-    /// when the range ends before it begins.
-    ///
-    /// # Errors
-    /// As [`put`](Batch::put).
-    pub fn delete_range(&mut self, tree: &Tree, range: impl KeyBounds) -> Result<()> {
-        self.delete_between(tree, &range)
-    }
-
-    pub(super) fn delete_between(&mut self, tree: &Tree, range: &dyn KeyBounds) -> Result<()> {
         for bound in [range.start_key(), range.end_key()] {
             if let Bound::Included(key) | Bound::Excluded(key) = bound {
                 check_key(key)?;
@@ -233,11 +175,11 @@ impl Batch {
             },
         };
         match range.end_key() {
-            Bound::Unbounded => self.delete_from(&tree.core, start),
-            Bound::Excluded(end) => self.delete_to(&tree.core, start, end),
+            Bound::Unbounded => self.delete_from(tree, start),
+            Bound::Excluded(end) => self.delete_to(tree, start, end),
             Bound::Included(end) => match successor(end) {
-                Some(end) => self.delete_to(&tree.core, start, &end),
-                None => self.delete_from(&tree.core, start),
+                Some(end) => self.delete_to(tree, start, &end),
+                None => self.delete_from(tree, start),
             },
         }
     }
@@ -257,13 +199,13 @@ impl Batch {
 
     /// Whether it deletes a range without an end, so that only its [`closed`](Batch::closed) form
     /// can be written.
-    pub(super) fn is_open(&self) -> bool {
+    pub(in crate::db) fn is_open(&self) -> bool {
         self.open > 0
     }
 
     /// The same with an end for each range. `greatest` says of a tree which of its keys, deleted
     /// ones included, is the greatest; nobody else writes until the batch is written.
-    pub(super) fn closed(
+    pub(in crate::db) fn closed(
         &self,
         greatest: impl Fn(&TreeCore) -> Result<Option<Vec<u8>>>,
     ) -> Result<Batch> {
@@ -300,20 +242,26 @@ impl Batch {
         self.trees.binary_search_by_key(&id, |(t, _)| t.id).ok().map(|at| &self.trees[at].0)
     }
 
-    fn point(&mut self, tree: &Arc<TreeCore>, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
+    pub(in crate::db) fn point(
+        &mut self,
+        tree: &Arc<TreeCore>,
+        kind: Kind,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
         check_key(key)?;
         check_value(value)?;
         self.add(tree, Op::Point { kind, key, value })
     }
 
-    pub(super) fn add(&mut self, tree: &Arc<TreeCore>, op: Op<'_>) -> Result<()> {
+    pub(in crate::db) fn add(&mut self, tree: &Arc<TreeCore>, op: Op<'_>) -> Result<()> {
         let before = self.bytes.len();
         encode(&mut self.bytes, tree.id, op);
         if self.bytes.len() > MAX_BATCH_LEN {
             self.bytes.truncate(before);
             return Err(Error::invalid(format!("the batch would be over {MAX_BATCH_LEN} bytes")));
         }
-        let cost = cost_of(&op);
+        let cost = Memtable::cost_of(&op);
         match self.trees.get_mut(self.last) {
             Some((t, c)) if Arc::ptr_eq(t, tree) => *c += cost,
             _ => self.charge(tree, cost),

@@ -4,6 +4,8 @@ use std::ops::{
     Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
 };
 
+use crate::base::key::prefix_end;
+use crate::merge::value::Value;
 use crate::merge::visible::VisibleRange;
 
 /// A range of keys: `..`, `"a".."b"`, `"a"..="b"`, `"a"..`, `.."b"`, `..="b"`, or a pair of
@@ -87,4 +89,11 @@ impl KeyBounds for VisibleRange {
 /// The half-open form of any range.
 pub fn key_range(range: impl KeyBounds) -> VisibleRange {
     VisibleRange::new(range.start_key(), range.end_key())
+}
+
+/// A key and its value.
+pub type Entry = (Value, Value);
+
+pub fn prefix_range(prefix: &[u8]) -> VisibleRange {
+    VisibleRange { from: prefix.to_vec(), until: prefix_end(prefix) }
 }

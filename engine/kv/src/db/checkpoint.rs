@@ -1,4 +1,4 @@
-//! Checkpoints (a second Db made of hard links), verification, and size estimates.
+//! Checkpoints (a second Db made of hard links).
 //!
 //! Invariant of a checkpoint: it holds exactly the writes before one position of the log, in all
 //! trees that there were then. For that all memtables are sealed at one moment under the write
@@ -6,154 +6,23 @@
 //! flushes, ingests or is dropped until the state has been copied; and trees that are made later
 //! are left out.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
-use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, manifest_number};
+use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, ManifestState, manifest_number};
 use crate::merge::run::table_path;
-use crate::merge::visible::VisibleRange;
 
-use super::bounds::{KeyBounds, key_range};
-use super::core::Core;
-use super::flush::table_number;
-use super::open::{create_dir, new_id};
-use super::pins::PinKind;
-use super::{Db, Tree};
-
-/// What [`Db::verify`] has looked at.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Verified {
-    /// Table files read.
-    pub tables: u64,
-    /// Blocks whose checksums were checked.
-    pub blocks: u64,
-    /// Entries whose order, bounds and filter membership were checked.
-    pub entries: u64,
-    /// Bytes read.
-    pub bytes: u64,
-    /// All that is wrong: each damaged block of each table, with its tree, its place, and the keys
-    /// that it may have held.
-    pub errors: Vec<Error>,
-}
-
-impl Db {
-    /// Makes a copy of the Db in `dir` (which must not exist, or be empty) that opens as a Db of
-    /// its own. Tables are hard-linked, so it costs a flush and some directory entries; it must lie
-    /// on the same file system. Writers go on meanwhile.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when `dir` is not empty, `ReadOnly` for a Db opened read-only, and I/O
-    /// errors; what was made of the checkpoint by then is removed again as far as possible, and
-    /// what stays has no `CURRENT` file.
-    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
-        self.core().checkpoint(dir.as_ref())
-    }
-
-    /// Reads every live table, bypassing the caches, and checks everything that can be checked:
-    /// each block's checksum and place, order and bounds of keys, filters, counts. `progress` is
-    /// told the bytes read so far and in all.
-    ///
-    /// # Errors
-    /// Only errors of the tool itself; what is wrong with the files is listed in the result.
-    pub fn verify(&self, mut progress: impl FnMut(u64, u64)) -> Result<Verified> {
-        let core = self.core();
-        core.check_open()?;
-        let trees = core.trees.read().to_vec();
-        let handles: Vec<_> = trees
-            .iter()
-            .flat_map(|t| {
-                let v = t.view.load_full();
-                let tables: Vec<_> = v.version.runs.iter().flat_map(|r| r.tables.clone()).collect();
-                tables.into_iter().map(move |h| (t.clone(), h, v.options.filter_prefix.clone()))
-            })
-            .collect();
-        let _task = core.watch.pins.begin(
-            PinKind::Verify,
-            None,
-            String::new(),
-            handles.iter().map(|h| h.1.clone()).collect(),
-        );
-        let all: u64 = handles.iter().map(|(_, h, _)| h.meta.size).sum();
-        let mut v = Verified::default();
-        for (tree, h, prefix) in handles {
-            let mut read = v.bytes;
-            let step = |bytes| {
-                read += bytes;
-                progress(read, all);
-            };
-            let (known, errors) = (v.errors.len(), &mut v.errors);
-            let mut note = |e: Error| {
-                // Nothing of a table that cannot be opened can be read.
-                let e = if e.key_range().is_none() {
-                    e.keys(&h.meta.first_key, &h.meta.last_key)
-                } else {
-                    e
-                };
-                errors.push(e.of_tree(&tree.name));
-                ControlFlow::Continue(())
-            };
-            match h.table() {
-                Ok(table) => {
-                    let r = table.verify_each(prefix.as_deref(), step, &mut note);
-                    v.tables += 1;
-                    v.blocks += r.blocks;
-                    v.entries += r.entries;
-                    if v.errors.len() == known && r.entries != h.meta.entries {
-                        let words = format!(
-                            "the manifest says {} entries, the table has {}",
-                            h.meta.entries, r.entries
-                        );
-                        v.errors.push(Error::corruption(words).of_tree(&tree.name).at(h.path(), 0));
-                    }
-                }
-                Err(e) => drop(note(e)),
-            }
-            v.bytes += h.meta.size;
-            progress(v.bytes, all);
-        }
-        Ok(v)
-    }
-}
-
-impl Tree {
-    /// About how many bytes of table files hold the keys of a range. Memtables are not counted.
-    ///
-    /// # Errors
-    /// Corruption and I/O errors of opening tables at the ends of the range.
-    pub fn approximate_size(&self, range: impl KeyBounds) -> Result<u64> {
-        self.size_within(&key_range(range))
-    }
-
-    fn size_within(&self, range: &VisibleRange) -> Result<u64> {
-        self.core.check_live()?;
-        let start = range.from.as_slice();
-        let ends_by = |key: &[u8]| range.until.as_deref().is_some_and(|end| end <= key);
-        let view = self.core.view.load_full();
-        let mut sum = 0;
-        for t in view.version.runs.iter().flat_map(|r| &r.tables) {
-            let (first, last) = (t.meta.first_key.as_slice(), t.meta.last_key.as_slice());
-            if last < start || ends_by(first) || range.is_empty() {
-                continue;
-            }
-            let from = if first < start { t.table()?.offset_of(start) } else { 0 };
-            let to = match &range.until {
-                Some(end) if ends_by(last) => t.table()?.offset_of(end),
-                _ => t.meta.size,
-            };
-            sum += to.saturating_sub(from);
-        }
-        Ok(sum)
-    }
-}
+use super::fresh::{create_dir, new_id};
+use super::outputs::table_number;
+use super::state::core::Core;
+use super::state::pins::PinKind;
 
 impl Core {
-    fn checkpoint(&self, dir: &Path) -> Result<()> {
+    pub fn checkpoint(&self, dir: &Path) -> Result<()> {
         self.check_process()?;
-        self.check_writable()?;
+        self.gate.check_writable()?;
         let _pass = self.pass()?;
         create_dir(&*self.env, dir)?;
         if let Some(n) = self.env.list(dir)?.first() {
@@ -196,11 +65,11 @@ impl Core {
             }
             let w = self.write.lock();
             // What the copy has can be read before anything happens that it has not.
-            self.visible.wait_below(w.next_seq);
+            self.visible.wait_below(w.newest() + 1);
             for t in trees.iter().filter(|t| t.view.load_full().active.is_touched()) {
                 self.seal(&w, t)?;
             }
-            break (locks, w.end(), c.state.next_tree);
+            break (locks, w.end(), c.state().next_tree);
         };
         for (t, one) in trees.iter().zip(&locks) {
             // Only what was sealed until now: memtables are sealed in order of their ends.
@@ -216,7 +85,7 @@ impl Core {
         }
         let state = {
             let c = self.catalog.lock();
-            let mut state = c.state.clone();
+            let mut state = ManifestState::clone(c.state());
             // Of what was written to trees that have been made since, some is in tables and some in
             // a log that the copy has not.
             state.trees.retain(|id, _| *id < next_tree);

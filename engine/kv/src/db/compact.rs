@@ -14,25 +14,21 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::hooks::PurgeJob;
 use crate::base::options::TreeOptions;
-use crate::base::sync::Ordering;
-use crate::compaction::{
-    Action, Blocked, CompactionJob, RunShape, TreeShape, fits, manual, pick, pressure,
-};
+use crate::compaction::{Action, CompactionJob, TreeShape, fits};
 use crate::manifest::TableMeta;
 use crate::merge::job::unite;
 use crate::merge::merging::MergeSource;
 use crate::merge::retain::{Beneath, Outside, Rules};
 use crate::merge::run::{RunCursor, TableHandle, TableRun};
-use crate::merge::visible::VisibleRange;
 
-use super::core::Core;
-use super::flush::{NewTables, meta, remove_tables};
 use super::install::VersionChange;
-use super::meters::TimedCall;
-use super::pins::{PinKind, PinnedTask, tables_of};
-use super::throttle::Account;
-use super::tree::{Holder, TreeCore, TreeFiles};
-use super::view::TreeVersion;
+use super::outputs::{NewTables, meta, remove_tables};
+use super::state::core::Core;
+use super::state::meters::TimedCall;
+use super::state::pins::{PinKind, PinnedTask};
+use super::state::throttle::Account;
+use super::state::tree::{Holder, TreeCore};
+use super::state::view::TreeVersion;
 
 /// What came of a job.
 #[derive(Default)]
@@ -67,55 +63,12 @@ impl Claimed {
 }
 
 impl Core {
-    /// The shape of a tree as its policy sees it.
-    pub fn shape(
-        &self,
-        version: &TreeVersion,
-        options: &TreeOptions,
-        files: &TreeFiles,
-    ) -> TreeShape {
-        let mut runs: Vec<RunShape> = version.shapes.iter().map(|r| (**r).clone()).collect();
-        if !files.busy.is_empty() {
-            runs.iter_mut()
-                .flat_map(|r| &mut r.tables)
-                .for_each(|t| t.busy = files.busy.contains_key(&t.id));
-        }
-        if options.purge.is_some() && options.summary.is_some() {
-            let shapes = runs.iter_mut().flat_map(|r| &mut r.tables);
-            shapes
-                .zip(tables_of(version))
-                .for_each(|(shape, t)| shape.gone_micros = gone_at(t, options));
-        }
-        TreeShape {
-            now_micros: self.env.wall_micros(),
-            memtable_size: options.memtable_size as u64,
-            table_size: options.table_size,
-            tombstone_age_secs: options.tombstone_age_secs,
-            runs,
-            next_run: u64::MAX,
-        }
-    }
-
     /// The most urgent job of a tree, its tables marked as busy. `None` also when it has to wait
     /// for room: until another is done.
     pub fn claim(&self, tree: &Arc<TreeCore>) -> Result<Option<Claimed>> {
         self.claim_by(tree, Holder::Background, |options, shape, merging| {
             Ok(self.wish(options, shape).filter(|job| fits(&options.policy, shape, merging, job)))
         })
-    }
-
-    /// What the policy asks for. A job that drops what snapshots may see waits, as a whole, until
-    /// they have gone: a part of it could leave older tables without the newer ones that hide what
-    /// is in them.
-    pub fn wish(&self, options: &TreeOptions, shape: &TreeShape) -> Option<CompactionJob> {
-        let job = pick(&options.policy, shape)?;
-        if job.action != Action::Drop {
-            return Some(job);
-        }
-        let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
-        let tables = shape.runs.iter().flat_map(|r| &r.tables).filter(|t| ids.contains(&t.id));
-        let seen = self.snapshots.wait_for(tables.map(|t| t.min_seq).min());
-        (!seen).then_some(job)
     }
 
     /// The job that is chosen, given the marked shape and the sizes of the merges that run, with
@@ -142,14 +95,14 @@ impl Core {
         }
         // Counted before the tables look busy to others, so that nobody takes the tree for idle in
         // between.
-        self.work.compacting.fetch_add(1, Ordering::Relaxed);
+        self.work.begin_compaction();
         let mut inputs = job.inputs.iter().flat_map(|i| i.tables.iter().copied());
         if let (Action::Merge, Some(first)) = (job.action, inputs.clone().next()) {
             files.merging.insert(first, job.bytes(&shape));
         }
         files.busy.extend(inputs.by_ref().map(|id| (id, holder)));
         let (version, options) = (view.version.clone(), view.options.clone());
-        let tables = tables_of(&version).cloned().collect();
+        let tables = version.tables().cloned().collect();
         let task = self.watch.pins.begin(
             PinKind::Compaction,
             Some((tree.id, &tree.name)),
@@ -157,32 +110,6 @@ impl Core {
             tables,
         );
         Ok(Some(Claimed { tree: tree.clone(), job, version, options, task }))
-    }
-
-    /// How far a tree is between its policy's soft and hard limits of runs: 0 and less is fine, 1
-    /// is at the hard limit.
-    pub fn pressure(&self, tree: &TreeCore) -> f64 {
-        let files = tree.files.lock();
-        let view = tree.view.load_full();
-        let shape = self.shape(&view.version, &view.options, &files);
-        pressure(&view.options.policy, &shape)
-    }
-
-    /// The tables or the options of a tree have changed: its policy may want something, and the
-    /// writers' pace goes by the tree that is furthest behind.
-    pub fn tables_changed(&self, tree: &TreeCore) {
-        self.look_at(tree.id);
-        // Found under the lock: who has seen older tables, or the tree before it was dropped or its
-        // Db closed, may not have the last word.
-        let mut pressed = self.work.pressed.lock();
-        let pressure = if tree.check_live().is_err() { 0.0 } else { self.pressure(tree) };
-        if pressure > 0.0 {
-            pressed.insert(tree.id, pressure);
-        } else {
-            pressed.remove(&tree.id);
-        }
-        // Under the lock, so that beginnings and ends are told in their order.
-        self.set_pace(tree, pressed.values().copied().fold(0.0, f64::max));
     }
 
     /// Carries out a job and gives its tables free. Every job that was claimed must come here.
@@ -209,9 +136,9 @@ impl Core {
                 files.merging.remove(t);
             });
         }
-        self.work.compacting.fetch_sub(1, Ordering::Relaxed);
-        self.look_at(claimed.tree.id);
-        self.signal_done();
+        self.work.end_compaction();
+        self.work.look_at([claimed.tree.id]);
+        self.work.signal_done();
         if let Err(e) = &done {
             self.events.note(|| Event::CompactionFailed {
                 tree: tree(),
@@ -325,63 +252,6 @@ impl Core {
         self.install(vec![c.change(ids.clone(), vec![])])?;
         Ok(Ran { removed: ids, ..Ran::default() })
     }
-
-    /// Merges everything that may hold keys of a range, or of its end (everything at all without a
-    /// range) down to one run, waiting for running jobs that are in the way.
-    pub fn compact_range(&self, tree: &Arc<TreeCore>, range: Option<&VisibleRange>) -> Result<()> {
-        loop {
-            let generation = *self.work.generation.lock();
-            let mut blocked = false;
-            let claimed = self.claim_by(tree, Holder::Caller, |options, shape, _| {
-                let job = whole(options, shape, range);
-                blocked = job.is_err();
-                Ok(job.unwrap_or(None))
-            })?;
-            match claimed {
-                Some(c) => return self.run_job(&c, &mut || Ok(())),
-                None if blocked && self.is_held_still(tree, range) => {
-                    let words = "a compaction that stands still while the background work is paused holds tables of the range";
-                    return Err(Error::new(ErrorKind::Conflict, words).of_tree(&tree.name));
-                }
-                None if blocked => self.wait_for_change(generation)?,
-                None => return Ok(()),
-            }
-        }
-    }
-
-    /// Whether tables that such a merge needs are held by a job that stands still. What another
-    /// caller holds comes free.
-    fn is_held_still(&self, tree: &TreeCore, range: Option<&VisibleRange>) -> bool {
-        // Nobody lets go of a table meanwhile.
-        let files = tree.files.lock();
-        let view = tree.view.load_full();
-        let mut shape = self.shape(&view.version, &view.options, &files);
-        let tables = shape.runs.iter_mut().flat_map(|r| &mut r.tables);
-        tables.for_each(|t| t.busy = files.busy.get(&t.id) == Some(&Holder::Background));
-        self.throttle.stands_still() && whole(&view.options, &shape, range).is_err()
-    }
-}
-
-/// The merge of everything that may hold keys of a range, or of its end, to one run.
-fn whole(
-    options: &TreeOptions,
-    shape: &TreeShape,
-    range: Option<&VisibleRange>,
-) -> Result<Option<CompactionJob>, Blocked> {
-    let greatest = shape.tables().map(|t| &*t.last).max().unwrap_or_default();
-    let range = range.map(|r| (r.from.as_slice(), r.until.as_deref().unwrap_or(greatest)));
-    manual(&options.policy, shape, range, true)
-}
-
-/// From when on the hooks say that nothing in a table is wanted. A table that was not opened yet is
-/// opened for it only where whole windows of time wait to be dropped.
-fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
-    let (Some(purge), Some(_)) = (&options.purge, &options.summary) else { return None };
-    if t.opened().is_none() && !options.policy.expires() {
-        return None;
-    }
-    // What cannot be read is not dropped; who reads it will say why.
-    purge.gone_at(&t.table().ok()?.properties().summary_bytes)
 }
 
 impl Claimed {

@@ -13,128 +13,29 @@
 //!   begins behind it whatever is left of the log: then nothing is synced, and the system may never
 //!   have to write those segments.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::deletions::Deletions;
 use crate::base::error::Result;
 use crate::base::events::Event;
-use crate::base::facts::TableFacts;
 use crate::base::key::{MAX_SEQ, head};
-use crate::base::options::{FilterKind, TreeOptions};
-use crate::base::sync::{AtomicU64, Ordering};
-use crate::cache::FrameRef;
 use crate::compaction::Cuts;
 use crate::manifest::TableMeta;
 use crate::memtable::Memtable;
 use crate::merge::emptied::emptied;
-use crate::merge::job::{MadeTables, Outputs, run};
+use crate::merge::job::MadeTables;
 use crate::merge::merging::MergeSource;
 use crate::merge::retain::{Beneath, Outside, Rules};
-use crate::merge::run::table_path;
-use crate::sstable::{TableWriter, WriterOptions};
-
-use super::core::Core;
-use super::install::{VersionChange, without};
-use super::meters::TimedCall;
-use super::pins::{PinKind, PinnedTask};
-use super::throttle::Account;
-use super::tree::{Flushing, TreeCore};
-use super::view::{MemHandle, TreeView};
 use crate::wal::{Lsn, Unneeded};
 
-/// Makes output tables in the Db's directory.
-pub(super) struct NewTables<'a> {
-    pub core: &'a Core,
-    pub tree: &'a TreeCore,
-    pub options: Arc<TreeOptions>,
-    pub level: u8,
-    pub task: Arc<PinnedTask>,
-    /// Called now and then, with the entries of the input passed since.
-    pub during: &'a mut dyn FnMut(u64) -> Result<()>,
-    /// Where the bytes that it writes are counted.
-    pub written: Option<Arc<AtomicU64>>,
-}
-
-impl Outputs for NewTables<'_> {
-    fn create(&mut self) -> Result<TableWriter> {
-        self.core.check_process()?;
-        let id = self.core.new_file();
-        self.task.creates(id);
-        let path = table_path(&self.core.dir, id);
-        let mut file = self.core.env.create(&path)?;
-        if let Some(written) = &self.written {
-            file = Account::watch(written, file);
-        }
-        let o = &self.options;
-        let options = WriterOptions {
-            identity: self.core.new_identity(),
-            tree: self.tree.id,
-            level: self.level,
-            block_size: o.block_size,
-            compression: o.compression_at(self.level as usize),
-            filter: self.filter(),
-            filter_prefix: o.filter_prefix.clone(),
-            summary: o.summary.clone(),
-            merge: o.merge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
-            purge: o.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
-            created_micros: self.core.env.wall_micros(),
-            warm: Some(self.core.cache.clone()),
-        };
-        Ok(TableWriter::new(file, &path, id, options))
-    }
-
-    fn progress(&mut self, entries: u64) -> Result<()> {
-        (self.during)(entries)
-    }
-
-    fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
-        self.core.opener.make_ready(id, frames);
-    }
-}
-
-impl NewTables<'_> {
-    /// The filter to make: none while the hook that says what belongs into it has not been handed
-    /// in, or was not when the options were taken.
-    fn filter(&self) -> FilterKind {
-        let same = || {
-            self.tree.view.load_full().options.filter_prefix.is_some()
-                == self.options.filter_prefix.is_some()
-        };
-        if self.tree.is_hooked() && same() {
-            self.options.filter_at(self.level as usize)
-        } else {
-            FilterKind::None
-        }
-    }
-
-    /// Runs a job; its files are removed again when it fails. Their names are not durable yet.
-    pub fn run(
-        &mut self,
-        sources: Vec<MergeSource>,
-        rules: Rules,
-        cuts: &Cuts,
-        oldest: Option<u64>,
-    ) -> Result<MadeTables> {
-        run(sources, rules, cuts, oldest, self)
-            .inspect_err(|_| remove_tables(self.core, &self.task.created()))
-    }
-}
-
-/// Removes files that were written but never named by the manifest. What stays is collected at the
-/// next open.
-pub(super) fn remove_tables(core: &Core, ids: &[u64]) {
-    for &id in ids {
-        core.opener.forget(id);
-        let _ = core.env.remove(&table_path(&core.dir, id));
-    }
-}
-
-/// The manifest's facts of a table that has been written now. `newest_micros` is that of the
-/// inputs.
-pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMeta {
-    TableMeta { facts: facts.clone(), created_micros: now, newest_micros, ingested_seq: 0 }
-}
+use super::install::VersionChange;
+use super::outputs::{NewTables, meta, remove_tables};
+use super::state::core::Core;
+use super::state::memtable::MemHandle;
+use super::state::meters::TimedCall;
+use super::state::pins::PinKind;
+use super::state::tree::{Flushing, TreeCore};
+use super::state::view::TreeView;
 
 /// The flush of one memtable.
 struct Flush<'a> {
@@ -199,7 +100,7 @@ impl Core {
             return Ok(has_forgotten);
         }
         let _pass = self.pass()?;
-        self.check_writable()?;
+        self.gate.check_writable()?;
         let from = self.watch.meters.now();
         all.iter().for_each(|f| f.tree.fill.flush_began(from));
         for f in &all {
@@ -229,7 +130,7 @@ impl Core {
         }
         // Writers have been given their room already.
         drop(all);
-        let unneeded = self.write.lock().wal.as_mut().map(|wal| wal.retire(floor));
+        let unneeded = self.write.lock().log().map(|wal| wal.retire(floor));
         match unneeded.map_or(Ok(()), Unneeded::remove) {
             // What stays is removed after the next opening.
             Err(e) if e.is_transient() => {}
@@ -269,7 +170,7 @@ impl Core {
         let ends =
             [tables.first().map(|t| head(&t.first_key)), tables.last().map(|t| head(&t.last_key))];
         let waited = sealed.sealed_at.get().map_or(0, |&at| from.saturating_sub(at));
-        self.counters.flushed(sealed.mem.used() as u64, bytes, nanos);
+        self.counters.flushed(bytes, nanos);
         self.events.note(|| Event::FlushEnded {
             tree: tree.name.clone(),
             entries: f.entries,
@@ -282,57 +183,23 @@ impl Core {
             memory: sealed.mem.used() as u64,
             micros: nanos / 1000,
             waited_micros: waited / 1000,
-            paced_micros: self.pace.slept.load(Ordering::Relaxed) / 1000,
-            stalled_micros: self.pace.stalled.load(Ordering::Relaxed) / 1000,
+            paced_micros: self.pace.slept() / 1000,
+            stalled_micros: self.pace.stalled() / 1000,
         });
-    }
-
-    /// Flushes what the log gave back to a tree, when its segments are many, or take more than the
-    /// limit, full or not: every opening that writes begins one, and a store that is opened often
-    /// for a few writes must not keep them all. Not before the tree has its hooks.
-    pub fn shorten_log(&self, tree: &TreeCore) -> Result<()> {
-        {
-            let w = self.write.lock();
-            if !w.is_log_long(self.options.log_limit())
-                || !tree.view.load_full().active.is_touched()
-                || self.check_writable().is_err()
-            {
-                return Ok(());
-            }
-            self.seal(&w, tree)?;
-        }
-        if self.options.background_threads == 0 {
-            while self.flush_oldest(tree)? {}
-        }
-        self.signal_work();
-        Ok(())
-    }
-
-    /// Flushes what earlier openings have left in the log, in an opening that begins to write:
-    /// before many more segments are there than [`shorten_log`](Core::shorten_log) allows, whoever
-    /// opens which of the trees, and however soon the store is closed again.
-    pub fn shorten_inherited_log(&self) -> Result<()> {
-        let shorten = || {
-            if self.bound_log()? {
-                while self.flush_some()? {}
-            }
-            Ok(())
-        };
-        shorten().or_else(|e| self.put_off(e))
     }
 
     /// A tree that is seldom written must not keep in the log what all others write: memtables that
     /// need more than [`log_limit`](crate::base::options::DbOptions::log_limit) of it are sealed,
     /// however little they hold, and those that need the segments of earlier openings when there
     /// are too many of them. Whether any was.
-    fn bound_log(&self) -> Result<bool> {
+    pub fn bound_log(&self) -> Result<bool> {
         let limit = self.options.log_limit();
         let w = self.write.lock();
         let floor = w.end().saturating_sub(limit).max(w.inherited_too_many());
-        let old = w.waiting.range(..(floor, 0));
+        let old = w.waiting().take_while(|&(start, _)| start < floor);
         let trees = self.trees.read();
         let old: Vec<_> =
-            old.filter_map(|&(start, id)| Some((start, trees.by_id(id)?.clone()))).collect();
+            old.filter_map(|(start, id)| Some((start, trees.by_id(id)?.clone()))).collect();
         drop(trees);
         let mut any = false;
         for (start, t) in old {
@@ -405,12 +272,23 @@ impl Core {
         sealed.set_flushed();
         self.write.lock().release(tree.id, sealed);
         self.memory.release(sealed);
-        tree.change_view(|v| TreeView { sealed: without(v, Some(sealed)), ..v.clone() });
+        tree.change_view(|v| TreeView { sealed: v.without(Some(sealed)), ..v.clone() });
     }
 }
 
-/// The number in a table's file name; `None` for names that are no table's.
-pub(super) fn table_number(name: &str) -> Option<u64> {
-    let number = name.strip_suffix(".sst")?.parse().ok()?;
-    (table_path(Path::new(""), number) == Path::new(name)).then_some(number)
+impl Core {
+    /// Seals the memtable of a tree, if it holds anything, and waits until all of its sealed ones
+    /// are flushed.
+    pub fn flush_tree(&self, t: &TreeCore) -> Result<()> {
+        self.check_process()?;
+        {
+            let w = self.write.lock();
+            self.gate.check_writable()?;
+            if t.view.load_full().active.is_touched() {
+                self.seal(&w, t)?;
+            }
+        }
+        while self.flush_oldest(t)? {}
+        Ok(())
+    }
 }

@@ -1,5 +1,5 @@
-//! Bulk loading: sorted data written straight into tables, without log and memtable; the way out
-//! again; and ranges dropped whole.
+//! Bulk loading: sorted data written straight into tables, without log and memtable; and tables
+//! dropped whole.
 //!
 //! Invariants of an ingestion:
 //! - Its entries are written without sequence numbers. One number for all of them is taken at the
@@ -10,7 +10,6 @@
 //!   again.
 
 use std::collections::HashSet;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::cursor::Cursor as _;
@@ -20,180 +19,26 @@ use crate::base::key::{Kind, Seq, Trailer};
 use crate::manifest::TableMeta;
 use crate::merge::job::Outputs;
 use crate::merge::run::TableHandle;
-use crate::merge::visible::VisibleRange;
-use crate::sstable::{Table, TableWriter, WriterOptions};
+use crate::sstable::TableWriter;
 
-use super::Tree;
-use super::batch::{check_key, check_value};
-use super::bounds::{KeyBounds, key_range};
-use super::core::Core;
-use super::flush::{NewTables, meta, remove_tables};
 use super::install::{VersionChange, check_known};
-use super::pins::PinKind;
-use super::tree::{Holder, TreeCore};
-use super::view::TreeView;
+use super::limits::{check_key, check_value};
+use super::outputs::{NewTables, meta, remove_tables};
+use super::state::core::Core;
+use super::state::pins::PinKind;
+use super::state::tree::{Holder, TreeCore};
+use super::state::view::TreeView;
 
 /// How often memtables are flushed for one ingestion before writers are asked to stay away.
 const TRIES: usize = 64;
 
-impl Tree {
-    /// Loads pairs in strictly ascending key order as one atomic step, much faster than writing
-    /// them: they go straight into tables. They replace what the keys had before. Durable against
-    /// power cuts when it returns. Gives the number of pairs.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for keys out of order or over the limits, `Conflict` when other threads
-    /// never stop writing in the same key range, else as [`put`](Tree::put). Nothing has been
-    /// loaded then.
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("firn-doc-ingest-{}", std::process::id()));
-    /// use firn_kv::{Db, TreeOptions};
-    /// let tree = Db::open(&dir)?.tree("t", TreeOptions::default())?;
-    /// let n = tree.ingest((0..1000u32).map(|i| (i.to_be_bytes(), b"value")))?;
-    /// assert_eq!((n, tree.iter().count()), (1000, 1000));
-    /// # drop(tree); std::fs::remove_dir_all(dir).ok();
-    /// # Ok::<(), firn_kv::Error>(())
-    /// ```
-    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        pairs: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<u64> {
-        self.try_ingest(pairs.into_iter().map(Ok))
-    }
-
-    /// As [`ingest`](Tree::ingest), of pairs that may turn out to be missing: with the first error
-    /// nothing has been loaded.
-    ///
-    /// ```
-    /// use firn_kv::{Db, Error, TreeOptions};
-    /// let tree = Db::in_memory()?.tree("t", TreeOptions::default())?;
-    /// let lines = ["a 1", "b 2", "c"];
-    /// let pairs = lines.iter().map(|l| l.split_once(' ').ok_or_else(|| Error::invalid(format!("no value: {l}"))));
-    /// assert_eq!(tree.try_ingest(pairs).unwrap_err().message(), "no value: c");
-    /// assert!(tree.is_empty()?);
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// That of the pairs, else as [`ingest`](Tree::ingest).
-    pub fn try_ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        pairs: impl IntoIterator<Item = Result<(K, V)>>,
-    ) -> Result<u64> {
-        self.core.check_live()?;
-        self.handle.core.ingest(&self.core, pairs.into_iter())
-    }
-
-    /// Loads a file made by [`export`](Tree::export), as [`ingest`](Tree::ingest) does.
-    ///
-    /// # Errors
-    /// As [`ingest`](Tree::ingest), and corruption of the file, before anything is loaded.
-    pub fn import(&self, file: impl AsRef<Path>) -> Result<u64> {
-        self.core.check_live()?;
-        let core = &self.handle.core;
-        let source = core.env.open_read(file.as_ref(), false)?;
-        let table = Table::open(source, file.as_ref(), EXPORTED, core.cache.clone())
-            .map_err(|e| e.context("this is no file that `export` made"))?;
-        table.verify(None, |_| {})?;
-        let mut c = table.cursor(false);
-        c.first()?;
-        let pairs = std::iter::from_fn(|| {
-            let pair = c.valid().then(|| (c.key().to_vec(), c.value().to_vec()))?;
-            Some(c.next().map(|()| pair))
-        });
-        core.ingest(&self.core, pairs)
-    }
-
-    /// Writes the keys of a range with their values, as they are now, into one table file that
-    /// [`import`](Tree::import) and `sstable-dump` read. The file must not exist. Gives the number
-    /// of pairs.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when the file exists, else as [`get`](Tree::get), and I/O errors; no part
-    /// of the file stays then.
-    pub fn export(&self, range: impl KeyBounds, file: impl AsRef<Path>) -> Result<u64> {
-        self.export_within(key_range(range), file.as_ref())
-    }
-
-    fn export_within(&self, range: VisibleRange, file: &Path) -> Result<u64> {
-        let core = &self.handle.core;
-        if core.env.file_len(file).is_ok() {
-            return Err(Error::invalid("the file exists; name a new one").in_file(file));
-        }
-        let mut c = self.cursor(range)?;
-        let _task = core.watch.pins.begin(
-            PinKind::Export,
-            Some((self.core.id, self.name())),
-            file.display().to_string(),
-            vec![],
-        );
-        let options = WriterOptions {
-            identity: core.new_identity(),
-            created_micros: core.env.wall_micros(),
-            ..WriterOptions::default()
-        };
-        let mut w = TableWriter::new(core.env.create(file)?, file, EXPORTED, options);
-        let write = || {
-            let mut n = 0;
-            c.first()?;
-            while c.valid() {
-                w.add(c.key(), Trailer::new(0, Kind::Put), c.value())?;
-                n += 1;
-                c.next()?;
-            }
-            w.finish()?;
-            if let Some(dir) = file.parent() {
-                core.env.sync_dir(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })?;
-            }
-            Ok(n)
-        };
-        write().inspect_err(|_| {
-            let _ = core.env.remove(file);
-        })
-    }
-
-    /// Deletes every key of a range and gives the space back as far as that is possible at once:
-    /// tables that lie wholly in the range are dropped without being read, unless a snapshot may
-    /// still see them or a merge is reading them. What other threads write into the range after the
-    /// deletion stays.
-    ///
-    /// # Errors
-    /// As [`put`](Tree::put) and [`flush`](Tree::flush).
-    pub fn drop_range(&self, range: impl KeyBounds) -> Result<()> {
-        self.drop_within(&range)
-    }
-
-    fn drop_within(&self, range: &dyn KeyBounds) -> Result<()> {
-        let older = self.tables_within(&key_range(range));
-        let deletion = self.delete_range_numbered(range)?;
-        let freed =
-            self.flush().and_then(|()| self.handle.core.drop_tables(&self.core, &older, deletion));
-        // The keys were deleted, as readers may have seen; a tree that was dropped since has no
-        // space to give back, and a store that was closed does it later.
-        if self.core.is_dropped() || self.handle.core.is_closing() { Ok(()) } else { freed }
-    }
-
-    /// The tables that lie wholly in a range now.
-    pub(super) fn tables_within(&self, range: &VisibleRange) -> HashSet<u64> {
-        let view = self.core.view.load_full();
-        let within = |t: &&Arc<TableHandle>| {
-            range.contains(&t.meta.first_key) && range.contains(&t.meta.last_key)
-        };
-        view.version.runs.iter().flat_map(|r| &r.tables).filter(within).map(|t| t.meta.id).collect()
-    }
-}
-
-/// The file number that exported tables carry.
-const EXPORTED: u64 = 0;
-
 impl Core {
-    fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         tree: &TreeCore,
         pairs: impl Iterator<Item = Result<(K, V)>>,
     ) -> Result<u64> {
-        self.check_writable()?;
+        self.gate.check_writable()?;
         let _pass = self.pass()?;
         let mut go_on = |_| Ok(());
         let options = tree.view.load_full().options.clone();
@@ -222,7 +67,7 @@ impl Core {
         });
         // After a failure of the manifest nobody knows whether it names the tables; then the next
         // open decides.
-        if written.is_err() && self.check_writable().is_ok() {
+        if written.is_err() && self.gate.check_writable().is_ok() {
             remove_tables(self, &out.task.created());
         }
         written
@@ -251,12 +96,12 @@ impl Core {
             if !view.sealed.is_empty() || holds(&view, &first, &last)? {
                 continue;
             }
-            let seq = w.next_seq;
+            let seq = w.newest() + 1;
             self.visible.wait_below(seq);
             for t in &mut tables {
                 (t.min_seq, t.max_seq, t.ingested_seq) = (seq, seq, seq);
             }
-            let number = c.state.take_file();
+            let number = c.take_file();
             let added = tables.into_iter().map(|facts| (0, number, facts)).collect();
             let change = VersionChange { tree, removed: vec![], added, flushed: None };
             // A power cut that takes an earlier write, of any tree, must take what was loaded after
@@ -267,7 +112,7 @@ impl Core {
             self.show(&c, &mut files, &change, edit)?;
             let until = [last.as_slice(), &[0]].concat();
             tree.gaps.cut_range(&first, &until);
-            w.next_seq = seq + 1;
+            w.take_seq();
             self.visible.publish(seq, 1);
             drop((w, files, c));
             self.events.note(|| Event::Ingested { tree: tree.name.clone(), seq, tables: ids });
@@ -287,12 +132,7 @@ impl Core {
     /// snapshot and no job needs. The deletion itself is in a table, and stays. That they were
     /// there before the deletion is what says that they hold nothing newer: their sequence numbers
     /// do not, because merges give number 0 to entries whose number no reader can ask about.
-    pub(super) fn drop_tables(
-        &self,
-        tree: &TreeCore,
-        older: &HashSet<u64>,
-        deletion: Seq,
-    ) -> Result<()> {
+    pub fn drop_tables(&self, tree: &TreeCore, older: &HashSet<u64>, deletion: Seq) -> Result<()> {
         let gone: Vec<u64> = {
             let mut files = tree.files.lock();
             let view = tree.view.load_full();

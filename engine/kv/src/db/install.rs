@@ -10,11 +10,13 @@ use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::merge::run::TableHandle;
 use crate::wal::Lsn;
 
-use super::core::{Core, TreeCatalog};
-use super::flush::remove_tables;
-use super::pins::nudge;
-use super::tree::{TreeCore, TreeFiles, build_version};
-use super::view::{MemHandle, TreeView};
+use super::outputs::remove_tables;
+use super::state::catalog::TreeCatalog;
+use super::state::core::Core;
+use super::state::memtable::MemHandle;
+use super::state::pins::nudge;
+use super::state::tree::{TreeCore, TreeFiles, build_version};
+use super::state::view::TreeView;
 
 /// A change of one tree's tables.
 pub(super) struct VersionChange<'a> {
@@ -68,21 +70,21 @@ impl Core {
                 remove_made();
                 return Err(e);
             }
-            let before = c.state.wal_floor;
+            let before = c.state().wal_floor;
             let flushed: Vec<_> = changes
                 .iter()
                 .filter_map(|change| Some((change.tree.id, change.flushed?.0)))
                 .collect();
             floor = before.max(self.write.lock().wal_floor(&flushed));
-            c.state.set_wal_floor(floor);
+            c.set_wal_floor(floor);
             let edits: Vec<Edit> = changes.iter().map(VersionChange::edit).collect();
             if let Err(e) = self.log_edits(&mut c, edits.clone()) {
                 // The memtables are still needed, and with them their log.
-                c.state.set_wal_floor(before);
+                c.set_wal_floor(before);
                 drop(c);
                 // When the store is latched the manifest may name the tables; the next open
                 // decides.
-                if self.check_writable().is_ok() {
+                if self.gate.check_writable().is_ok() {
                     remove_made();
                 }
                 return Err(e);
@@ -100,8 +102,8 @@ impl Core {
             // by.
             nudge();
         }
-        self.rebalance();
-        self.signal_done();
+        self.memory.rebalance();
+        self.work.signal_done();
         self.call_workers_for(changes.iter().map(|change| change.tree));
         Ok(floor)
     }
@@ -121,8 +123,8 @@ impl Core {
                 files.take_up(table, &self.opener);
             }
         }
-        let Some(state) = c.state.trees.get(&tree.id) else { return Ok(gone) };
-        for id in change.removed.iter().filter(|id| !c.state.has_table(**id)) {
+        let Some(state) = c.state().trees.get(&tree.id) else { return Ok(gone) };
+        for id in change.removed.iter().filter(|id| !c.state().has_table(**id)) {
             let handle = files.handles.remove(id);
             debug_assert!(handle.is_some(), "table {id} leaves and has no handle");
             gone.extend(handle);
@@ -135,7 +137,7 @@ impl Core {
             self.memory.release(m);
         }
         tree.change_view(|v| TreeView {
-            sealed: without(v, change.flushed.map(|(m, _)| m)),
+            sealed: v.without(change.flushed.map(|(m, _)| m)),
             version,
             ..v.clone()
         });
@@ -146,13 +148,8 @@ impl Core {
 /// An error when the tree has left the manifest. Asked under the lock under which trees are
 /// dropped.
 pub(super) fn check_known(c: &TreeCatalog, tree: &TreeCore) -> Result<()> {
-    if c.state.trees.contains_key(&tree.id) {
+    if c.state().trees.contains_key(&tree.id) {
         return Ok(());
     }
     Err(tree.dropped())
-}
-
-/// The sealed memtables of a view but one.
-pub(super) fn without(v: &TreeView, gone: Option<&MemHandle>) -> Vec<Arc<MemHandle>> {
-    v.sealed.iter().filter(|m| !gone.is_some_and(|g| std::ptr::eq(&***m, g))).cloned().collect()
 }

@@ -8,8 +8,7 @@
 use crate::base::key::Seq;
 use crate::manifest::TableMeta;
 
-use super::pins::tables_of;
-use super::view::TreeVersion;
+use super::state::view::TreeVersion;
 
 /// The tables of a tree, for questions about snapshots.
 pub struct KeptVersions {
@@ -36,7 +35,7 @@ struct Newer {
 impl KeptVersions {
     /// Of the tables of a version; `None` when there are none.
     pub fn of(version: &TreeVersion) -> Option<KeptVersions> {
-        let mut tables: Vec<&TableMeta> = tables_of(version).map(|t| &*t.meta).collect();
+        let mut tables: Vec<&TableMeta> = version.tables().map(|t| &*t.meta).collect();
         if tables.is_empty() {
             return None;
         }

@@ -15,7 +15,7 @@
 //!
 //! [`reader`]: super::reader
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -23,34 +23,38 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::horizon::Horizon;
 use crate::base::options::{DbOptions, TreeOptions};
-use crate::base::sync::{Mutex, Ordering, RwLock};
+use crate::base::sync::{Mutex, RwLock};
 use crate::env::{Env, FileLock};
 use crate::manifest::{
-    CURRENT, CURRENT_NEW, FoundManifest, LiveFiles, Manifest, ManifestState, TreeState,
-    manifest_name, manifest_number,
+    CURRENT, CURRENT_NEW, FoundManifest, Manifest, ManifestState, manifest_name, manifest_number,
 };
 use crate::memtable::Memtable;
-use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
+use crate::merge::run::{TableOpener, missing_table, table_path};
 use crate::sstable::format::{FOOTER, Footer};
-use crate::wal::{TornTail, Unneeded, segment_number};
+use crate::wal::{Unneeded, segment_number};
 
 use super::behind::look_at_all;
-use super::budget::Budget;
-use super::core::{Core, PendingWork, TreeCatalog, WatchedFile};
-use super::events::Events;
-use super::flush::table_number;
-use super::meters::Meters;
-use super::pace::WritePace;
-use super::pins::Pins;
+use super::fresh::{create_dir, new_id};
+use super::outputs::table_number;
 use super::reader::HeldReader;
 use super::replay::{Replayed, replay};
-use super::snapshot::Snapshots;
-use super::stats::Counters;
-use super::throttle::Throttle;
-use super::tree::{TreeCore, TreeFiles};
-use super::trees::OpenTrees;
-use super::view::MemHandle;
-use super::write::WriteState;
+use super::state::budget::Budget;
+use super::state::catalog::TreeCatalog;
+use super::state::core::Core;
+use super::state::counters::Counters;
+use super::state::events::Events;
+use super::state::gate::Gate;
+use super::state::log::WriteState;
+use super::state::memtable::MemHandle;
+use super::state::meters::Meters;
+use super::state::pace::WritePace;
+use super::state::pins::Pins;
+use super::state::snapshots::Snapshots;
+use super::state::throttle::Throttle;
+use super::state::tree::StoreWatch;
+use super::state::trees::OpenTrees;
+use super::state::work::PendingWork;
+use super::trees::tree_of;
 
 const LOCK: &str = "LOCK";
 
@@ -87,7 +91,7 @@ impl Core {
 
     /// A reader of the store as it is now, with the tables that this one has open, and its hooks.
     pub fn refreshed(&self) -> Result<Arc<Core>> {
-        self.check_open()?;
+        self.gate.check_open()?;
         if !self.options.read_only {
             return Err(Error::invalid(
                 "only what was opened read-only is refreshed; this handle sees all that is written",
@@ -106,8 +110,13 @@ impl Core {
         for b in before.iter().filter(|b| b.is_hooked()) {
             let hooks = &b.view.load_full().options;
             let there = fresh.trees.read().by_id(b.id).cloned();
-            let options =
-                fresh.catalog.lock().state.trees.get(&b.id).map(|s| s.options.with_hooks_of(hooks));
+            let options = fresh
+                .catalog
+                .lock()
+                .state()
+                .trees
+                .get(&b.id)
+                .map(|s| s.options.with_hooks_of(hooks));
             if let (Some(t), Some(options)) = (there, options) {
                 fresh.change_options(&t, options, false)?;
             }
@@ -130,46 +139,6 @@ fn open_reader(
             done => return done,
         }
     }
-}
-
-/// Creates a directory, with the parents that are not there, and makes their names survive a power
-/// cut.
-///
-/// From the top down, each made durable before the next is made: so of those that are there only
-/// the lowest can be one that a crash left without a durable name, and that is synced too.
-pub(super) fn create_dir(env: &dyn Env, dir: &Path) -> Result<()> {
-    let parent_of = |d: &Path| {
-        d.parent().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p }.to_path_buf())
-    };
-    let mut missing = vec![];
-    let mut at = Some(dir);
-    while let Some(d) = at.filter(|d| !d.as_os_str().is_empty() && env.list(d).is_err()) {
-        missing.push(d);
-        at = d.parent();
-    }
-    if let Some(parent) = at.and_then(parent_of) {
-        sync_found(env, &parent)?;
-    }
-    for d in missing.into_iter().rev() {
-        env.create_dir_all(d)?;
-        if let Some(parent) = parent_of(d) {
-            env.sync_dir(&parent)?;
-        }
-    }
-    Ok(())
-}
-
-/// Syncs a directory that was there before, unless that is not allowed: nothing of ours can be in
-/// it then.
-fn sync_found(env: &dyn Env, dir: &Path) -> Result<()> {
-    env.sync_dir(dir).or_else(|e| {
-        let source = std::error::Error::source(&e).and_then(|s| s.downcast_ref::<std::io::Error>());
-        if source.is_some_and(|s| s.kind() == std::io::ErrorKind::PermissionDenied) {
-            Ok(())
-        } else {
-            Err(e)
-        }
-    })
 }
 
 /// What is said of a directory without `CURRENT`: there is no store, or what is left of one.
@@ -233,10 +202,11 @@ fn open_once(
     if found.is_none() && options.read_only {
         return Err(no_store(&*env, dir));
     }
-    let FoundManifest { state, number: manifest_number, end: clean_end } =
+    let found =
         found.unwrap_or_else(|| FoundManifest { state: new_state(&*env), number: 0, end: None });
+    let state = &found.state;
     if !options.read_only {
-        check_live(&*env, dir, &state)?;
+        check_live(&*env, dir, state)?;
     }
     let events = Events::open(
         env.clone(),
@@ -245,7 +215,7 @@ fn open_once(
         options.listener.clone(),
     );
     let arenas = budget.arenas.clone();
-    let watch = WatchedFile {
+    let watch = StoreWatch {
         meters: Meters::new(env.clone()),
         pins: Pins::new(env.clone()),
         gaps: budget.gaps.clone(),
@@ -263,7 +233,7 @@ fn open_once(
                 t.name
             );
             Error::new(ErrorKind::Incompatible, words)
-                .in_file(dir.join(manifest_name(manifest_number)))
+                .in_file(dir.join(manifest_name(found.number)))
         })?;
         let mem = Memtable::empty(&arenas, tree_options.filter_prefix.clone())?;
         let hooked = t.options.check_hooks(&t.name, &tree_options).is_ok();
@@ -292,29 +262,17 @@ fn open_once(
     let memory = budget.share(&opener, &work);
     memory.set_trees(trees.len());
     let (last_seq, store) = (state.last_seq, state.id);
-    let mut state = LiveFiles::new(state);
+    let mut catalog = TreeCatalog::new(env.clone(), dir.to_path_buf(), found);
     // A replay writes tables before what a crash left is removed.
-    names.iter().filter_map(|n| table_number(n)).for_each(|n| state.pass_file(n));
+    names.iter().filter_map(|n| table_number(n)).for_each(|n| catalog.pass_file(n));
     let core = Arc::new(Core {
         max_sealed: (memory.bytes() as usize / 4 / largest.max(1)).clamp(1, 3),
         syncer: OnceLock::new(),
-        write: Mutex::new(WriteState {
-            wal: None,
-            found: None,
-            next_seq: last_seq + 1,
-            ops: 0,
-            bytes: 0,
-            waiting: BTreeSet::new(),
-        }),
+        gate: Gate::default(),
+        write: Mutex::new(WriteState::new(last_seq)),
         visible: Horizon::new(last_seq),
         store,
-        catalog: Mutex::new(TreeCatalog {
-            state,
-            manifest: None,
-            manifest_number,
-            clean_end,
-            is_replaying: true,
-        }),
+        catalog: Mutex::new(catalog),
         trees: RwLock::new(OpenTrees::new(trees)),
         snapshots: Snapshots::default(),
         counters: Counters::default(),
@@ -323,8 +281,6 @@ fn open_once(
         throttle: Throttle::new(options.background_rate),
         memory,
         work,
-        latched: Default::default(),
-        is_latched: Default::default(),
         env,
         dir: dir.to_path_buf(),
         options,
@@ -350,12 +306,6 @@ fn open_once(
     core.go_on_from(replayed, names)?;
     Ok(core)
 }
-/// The id of a new Db.
-pub(super) fn new_id(env: &dyn Env) -> u64 {
-    // The high bit makes the number equally long in every manifest, so that equal histories give
-    // files of equal length.
-    env.random() | 1 << 63
-}
 
 /// The state of a Db that is being created.
 fn new_state(env: &dyn Env) -> ManifestState {
@@ -365,45 +315,6 @@ fn new_state(env: &dyn Env) -> ManifestState {
         next_file: 1,
         next_tree: 1,
         ..ManifestState::default()
-    }
-}
-
-/// A tree as the manifest has it, its files not yet opened.
-fn tree_of(
-    state: &TreeState,
-    options: TreeOptions,
-    hooked: bool,
-    active: Arc<MemHandle>,
-    opener: &Arc<TableOpener>,
-    opened: &HashMap<u64, Arc<TableHandle>>,
-    watch: &WatchedFile,
-) -> Result<Arc<TreeCore>> {
-    let mut files = TreeFiles::default();
-    let mut held = state.runs.iter().flat_map(|r| &r.tables).filter_map(|t| opened.get(&t.id));
-    if let Some(held) = held.next() {
-        files.reads = held.reads().clone();
-    }
-    for m in state.runs.iter().flat_map(|r| &r.tables) {
-        if let Some(held) = opened.get(&m.id).filter(|h| h.meta == *m) {
-            files.handles.insert(m.id, held.clone());
-        }
-        files.take_up(m.clone(), opener);
-    }
-    if !hooked && state.options.filter_prefix.is_some() {
-        files.handles.values().for_each(|h| h.use_filter(false));
-    }
-    TreeCore::new(state, options, hooked, active, files, watch)
-}
-
-impl Core {
-    /// A tree that has just been created.
-    pub(super) fn new_tree(
-        &self,
-        state: &TreeState,
-        options: TreeOptions,
-        active: Arc<MemHandle>,
-    ) -> Result<Arc<TreeCore>> {
-        tree_of(state, options, true, active, &self.opener, &HashMap::new(), &self.watch)
     }
 }
 
@@ -422,69 +333,62 @@ impl Core {
             let _ = self.torn.set(t.clone());
         }
         let mut c = self.catalog.lock();
-        let last_seq = last_seq.max(c.state.last_seq);
-        c.state.set_last_seq(last_seq);
-        c.is_replaying = false;
+        let last_seq = last_seq.max(c.state().last_seq);
+        c.end_replay(last_seq);
         self.visible.start(last_seq);
         let trees = self.trees.read().to_vec();
         trees.iter().for_each(|t| look_at_all(t, last_seq));
         let (records, closed) = (recovered.records, recovered.closed);
         let mut w = self.write.lock();
-        w.next_seq = last_seq + 1;
-        w.found = (!self.options.read_only).then_some(recovered);
+        w.go_on_from(last_seq, (!self.options.read_only).then_some(recovered));
         for t in &trees {
             let view = t.view.load_full();
             for m in view.memtables() {
                 self.memory.count(m);
-                if m.is_touched() {
-                    w.waiting.insert((m.start(), t.id));
-                }
+                w.wait(t.id, m);
             }
             if !view.sealed.is_empty() {
-                self.work.sealed.lock().insert(t.id);
+                self.work.note_sealed(t.id);
             }
         }
         let floor = w.wal_floor(&[]);
         drop(w);
-        self.rebalance();
-        let has_flushed = self.counters.flushes.load(Ordering::Relaxed) > 0;
-        let garbage = if self.options.read_only {
-            vec![]
-        } else {
-            garbage(names, &c.state, c.manifest_number)
-        };
+        self.memory.rebalance();
+        let has_flushed = self.counters.sums().flushes > 0;
+        let garbage =
+            if self.options.read_only { vec![] } else { garbage(names, c.state(), c.number()) };
         if self.options.read_only {
-            self.latch_read_only();
+            self.gate.latch_read_only();
         } else if !closed || has_flushed || !garbage.is_empty() {
             remove_torn_current(&*self.env, &self.dir)?;
             if has_flushed {
-                let before = c.state.wal_floor;
-                c.state.set_wal_floor(before.max(floor));
+                let before = c.state().wal_floor;
+                c.set_wal_floor(before.max(floor));
             }
             // Not all that it says may be durable, and what was flushed just now stands in no
             // manifest yet.
-            c.clean_end = None;
+            c.renounce_end();
             self.begin_writing(&mut c)?;
             // Only now is it sure that the manifest is that of these files, and that it stays:
             // under an older one live tables would be garbage, and the last edits of the one that
             // was found may not be durable.
-            let own = manifest_name(c.manifest_number);
+            let own = manifest_name(c.number());
             let mut gone = garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own);
             gone.try_for_each(|n| remove_if_there(&*self.env, &self.dir.join(n)))?;
             if has_flushed {
                 // What stays is removed after the next opening.
-                let unneeded = self.write.lock().wal.as_mut().map(|wal| wal.retire(floor));
+                let unneeded = self.write.lock().log().map(|wal| wal.retire(floor));
                 let _ = unneeded.map(Unneeded::remove);
             }
         }
         self.events.note(|| Event::Opened {
-            store: c.state.id,
+            store: c.state().id,
             seq: last_seq,
             records_replayed: records,
             max_sealed: self.max_sealed,
             background_threads: self.options.background_threads,
         });
-        let has_begun = c.manifest.is_some();
+        let has_begun = c.has_begun();
         drop(c);
         if has_begun { self.shorten_inherited_log() } else { Ok(()) }
     }
@@ -551,17 +455,4 @@ fn check_version(env: &dyn Env, path: &Path, id: u64) -> Result<()> {
         Err(e) if e.kind() == ErrorKind::Incompatible => Err(e),
         _ => Ok(()),
     }
-}
-
-/// Refuses to make it final that damage has cut off what had been written. What a crash may have
-/// left is no such damage.
-pub(super) fn check_torn(t: &TornTail) -> Result<()> {
-    let Some(proof) = &t.proof else { return Ok(()) };
-    let words = format!(
-        "the log is damaged here, and not by a crash ({proof}): {} sound records behind it, with {} operations, are cut off and would be lost \
-         for good by opening for writing; save them with `sstable-dump salvage`, or do without them: open with `accept_log_loss` \
-         (`firn --accept-log-loss`)",
-        t.records_beyond, t.operations_beyond
-    );
-    Err(Error::corruption(words).at(&t.file, t.offset).block("wal record"))
 }

@@ -6,7 +6,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::meters::Latency;
+use super::state::meters::Latency;
 use super::stats::{Stats, TreeStats};
 
 /// Labels of a sample.

@@ -3,17 +3,15 @@
 //! Invariants:
 //! - The view is taken before the read point. A lone key whose newest version decides needs no
 //!   more: what the view lacks is newer than the call, and what its memtable has is newer still.
-//!   Several keys, and operands, are read [at one moment](TreeView::at_one_moment).
+//!   Several keys, and operands, are read [at one moment](TreeCore::at_one_moment).
 //! - Without operands, the first version that may be seen decides; a range deletion in a newer
 //!   source hides all older sources.
 //! - The key is hashed once (twice where filters hold prefixes).
 
-use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::Folded;
-use crate::base::key::{Kind, Seq, Trailer};
-use crate::base::options::TreeOptions;
+use crate::base::key::{Kind, Seq};
 use crate::base::reads::ReadCounters;
 use crate::base::sync::epoch::{self, Guard};
 use crate::merge::run::TableHandle;
@@ -21,11 +19,13 @@ use crate::merge::value::Value;
 use crate::merge::visible::fold;
 use crate::sstable::Table;
 
-use super::core::Core;
 use super::explain;
-use super::meters::{TimedCall, Turn};
-use super::tree::TreeCore;
-use super::view::{MemHandle, TreeView};
+use super::lookup::{filter_hash, unknown_kind, versions};
+use super::state::core::Core;
+use super::state::memtable::MemHandle;
+use super::state::meters::{TimedCall, Turn};
+use super::state::tree::TreeCore;
+use super::state::view::TreeView;
 
 /// Keys of a multi-get whose reads are fetched ahead together: about as many cache misses as a core
 /// has in flight.
@@ -134,7 +134,7 @@ impl Core {
         tree.check_live()?;
         match search(view, key, self.read_point(), &guard, tally)? {
             FoundVersion::Operands => {
-                let (view, read) = TreeView::at_one_moment(tree, &self.visible, &guard);
+                let (view, read) = tree.at_one_moment(&self.visible, &guard);
                 tree.check_live()?;
                 gather(view, key, read, &guard)
             }
@@ -203,7 +203,7 @@ impl Core {
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
         let guard = epoch::pin();
-        let (view, read) = TreeView::at_one_moment(tree, &self.visible, &guard);
+        let (view, read) = tree.at_one_moment(&self.visible, &guard);
         tree.check_live()?;
         if self.watch.meters.recorder.is_on() {
             return keys.iter().map(|k| explain::get_in(view, k.as_ref(), read, &guard)).collect();
@@ -265,15 +265,6 @@ fn fetch_ahead<K: AsRef<[u8]>>(keys: &[K], places: &[ReadPlace<'_>], guard: &Gua
         if let Some((table, block)) = place {
             table.fetch_entry(*block, key.as_ref(), guard);
         }
-    }
-}
-
-/// Hash of the part of a key that filters hold.
-#[inline]
-pub fn filter_hash(options: &TreeOptions, key: &[u8]) -> u64 {
-    match &options.filter_prefix {
-        None => key_hash(key),
-        Some(p) => key_hash(&key[..p.prefix_len(key).min(key.len())]),
     }
 }
 
@@ -387,42 +378,6 @@ fn ask_table(
         Some(Kind::Merge) => ReadAnswer::Operand,
         None => return Err(unknown_kind(key, trailer)),
     })
-}
-
-pub(super) fn unknown_kind(key: &[u8], t: Trailer) -> Error {
-    Error::corruption(format!("an entry of unknown kind {}", t.0 as u8)).keys(key, key)
-}
-
-/// The versions of one key in one source, newest first, until a base is met; `met` is told of each.
-/// True when there is nothing older to look for.
-pub(super) fn versions(
-    c: &mut impl Cursor,
-    key: &[u8],
-    read: Seq,
-    cover: Seq,
-    ops: &mut Vec<Vec<u8>>,
-    base: &mut Option<Vec<u8>>,
-    mut met: impl FnMut(Trailer),
-) -> Result<bool> {
-    c.seek(key, Trailer::at(read))?;
-    while c.valid() && c.key() == key {
-        let t = c.trailer();
-        met(t);
-        if t.seq() < cover {
-            return Ok(true);
-        }
-        match t.kind() {
-            Some(Kind::Merge) => ops.push(c.value().to_vec()),
-            Some(Kind::Put) => {
-                *base = Some(c.value().to_vec());
-                return Ok(true);
-            }
-            Some(Kind::Delete) => return Ok(true),
-            None => return Err(unknown_kind(key, t)),
-        }
-        c.next()?;
-    }
-    Ok(cover > 0)
 }
 
 /// Folds the operands of a key. Not the fast path.

@@ -34,49 +34,10 @@ use crate::merge::run::{TableHandle, TableOpener};
 use crate::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use crate::wal::{segment_name, segment_number};
 
-use super::Db;
-use super::close::CloseHandle;
-
 type Header = [u8; SEGMENT_HEADER as usize];
 
-impl Db {
-    /// The store as it is now, for a handle that was opened read-only: with this a second process
-    /// follows the one that writes. The new handle sees all that the writer had acknowledged before
-    /// the call, and trees that have been made since. This handle, and all trees, snapshots and
-    /// iterators that were got from it, stay as they were; drop them when they are not needed any
-    /// more, because they keep files that the writer has removed.
-    ///
-    /// It costs what an opening costs but for the tables that are open already: the manifest is
-    /// read, the tables that have come since are opened, and the writer's log is read from where
-    /// its trees have been flushed, at most about its memory budget. Hooks are handed on. The
-    /// memory budget is shared with this handle; memtables are those of each handle.
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("firn-doc-refresh-{}", std::process::id()));
-    /// use firn_kv::{Db, DbOptions, TreeOptions};
-    /// let writer = Db::open(&dir)?.tree("t", TreeOptions::default())?; // in another process, say
-    /// let mut reader = Db::open_with(&dir, DbOptions { read_only: true, ..DbOptions::default() })?;
-    /// writer.put("k", "v")?;
-    /// assert!(!reader.existing_tree("t")?.contains("k")?);
-    /// reader = reader.refresh()?;
-    /// assert!(reader.existing_tree("t")?.contains("k")?);
-    /// # drop((reader, writer)); std::fs::remove_dir_all(dir).ok();
-    /// # Ok::<(), firn_kv::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a handle that writes, `Incompatible` when another store lies there
-    /// now, `Closed` when the handle was closed, else as [`open_with`](Db::open_with). This handle
-    /// stays as it is.
-    pub fn refresh(&self) -> Result<Db> {
-        let fresh = CloseHandle::new(self.core().refreshed()?);
-        fresh.core.events.start()?;
-        Ok(Db { handle: Arc::new(fresh), durability: self.durability })
-    }
-}
-
 /// The files that are held, and what earlier attempts found wrong.
-pub(super) struct HeldReader {
+pub struct HeldReader {
     /// With it all attempts open their tables.
     pub opener: Arc<TableOpener>,
     /// Handles of tables that were opened, by id.

@@ -32,15 +32,14 @@ use crate::env::{Env, Thread};
 use crate::manifest::{Manifest, ManifestState, manifest_name};
 use crate::memtable::{self, ArenaPool, Memtable, MemtableRoom};
 use crate::wal::format::record_size;
-use crate::wal::{KnownSegments, Lsn, RecoveredLog, recover_known};
+use crate::wal::{KnownSegments, Lsn, RecoveredLog, TornTail, recover_known};
 
-use super::core::Core;
-use super::flush::remove_tables;
-use super::open::check_torn;
-use super::pins::nudge;
-use super::tree::TreeCore;
-use super::view::{MemHandle, TreeView};
-use super::write::{cost_of, insert_ops};
+use super::outputs::remove_tables;
+use super::state::core::Core;
+use super::state::memtable::MemHandle;
+use super::state::pins::nudge;
+use super::state::tree::TreeCore;
+use super::write::insert_ops;
 
 /// Bytes of records that one thread inserts while it reads, before others are started. Debug builds
 /// start them early, so that tests have some.
@@ -56,7 +55,7 @@ const EMPTY: u64 = 1 << 10;
 const LEAST: u64 = 40 << 10;
 
 /// What the log gave back.
-pub(super) struct Replayed {
+pub struct Replayed {
     pub recovered: RecoveredLog,
     pub last_seq: Seq,
 }
@@ -132,7 +131,7 @@ impl Inserter {
                 if self.trees[i].cost == 0 {
                     self.touched.push(i);
                 }
-                self.trees[i].cost += cost_of(&op);
+                self.trees[i].cost += Memtable::cost_of(&op);
             }
         }
         if self.touched.is_empty() {
@@ -258,7 +257,8 @@ impl ReplayPlace {
         let prefix = self.tree.view.load_full().options.filter_prefix.clone();
         // The log may be let go of up to where this record begins, and be read again from there.
         let fresh = MemHandle::new(Memtable::empty(arenas, prefix)?, begin.max(self.flushed));
-        self.tree.start_memtable(fresh);
+        let end = fresh.start();
+        self.tree.seal(fresh, end, None);
         Ok(())
     }
 
@@ -427,13 +427,13 @@ impl Drop for Crew {
 /// operations count up to the first before which the manifest has changed in what the log does not
 /// tell: a tree was made, or tables were loaded, which takes a sequence number. So a reader sees
 /// nothing without what came before it.
-pub(super) fn replay(core: &Arc<Core>, env: &dyn Env) -> Result<Replayed> {
+pub fn replay(core: &Arc<Core>, env: &dyn Env) -> Result<Replayed> {
     let c = core.catalog.lock();
-    let (before, of_trees) = (Before::of(&c.state), |t: &Arc<TreeCore>| {
-        (t.clone(), c.state.trees.get(&t.id).map_or(0, |s| s.flushed))
+    let (before, of_trees) = (Before::of(c.state()), |t: &Arc<TreeCore>| {
+        (t.clone(), c.state().trees.get(&t.id).map_or(0, |s| s.flushed))
     });
     let trees = core.trees.read().iter().map(of_trees).collect();
-    let (first_table, manifest) = (c.state.next_file, c.manifest_number);
+    let (first_table, manifest) = (c.state().next_file, c.number());
     drop(c);
     let replayed = replay_into(core, env, &before, trees, manifest).and_then(|replayed| {
         let torn = replayed
@@ -447,7 +447,7 @@ pub(super) fn replay(core: &Arc<Core>, env: &dyn Env) -> Result<Replayed> {
     if replayed.is_err() {
         let c = core.catalog.lock();
         let made: Vec<u64> = c
-            .state
+            .state()
             .trees
             .values()
             .flat_map(|t| t.tables())
@@ -584,15 +584,15 @@ fn torn_manifest(env: &dyn Env, dir: &Path, manifest: u64, e: Error) -> Error {
     .block("manifest")
 }
 
-impl TreeCore {
-    /// Seals the active memtable and makes `fresh` the active one.
-    fn start_memtable(&self, fresh: Arc<MemHandle>) {
-        self.change_view(|v| {
-            let set = v.active.end.set(fresh.start());
-            debug_assert!(set.is_ok(), "a memtable is sealed twice");
-            let mut sealed = vec![v.active.clone()];
-            sealed.extend(v.sealed.iter().cloned());
-            TreeView { active: fresh, sealed, ..v.clone() }
-        });
-    }
+/// Refuses to make it final that damage has cut off what had been written. What a crash may have
+/// left is no such damage.
+fn check_torn(t: &TornTail) -> Result<()> {
+    let Some(proof) = &t.proof else { return Ok(()) };
+    let words = format!(
+        "the log is damaged here, and not by a crash ({proof}): {} sound records behind it, with {} operations, are cut off and would be lost \
+         for good by opening for writing; save them with `sstable-dump salvage`, or do without them: open with `accept_log_loss` \
+         (`firn --accept-log-loss`)",
+        t.records_beyond, t.operations_beyond
+    );
+    Err(Error::corruption(words).at(&t.file, t.offset).block("wal record"))
 }

@@ -6,90 +6,17 @@ use std::sync::Arc;
 use crate::base::key::Seq;
 use crate::base::open_files::FileStats;
 use crate::base::ops::TreeId;
-use crate::base::reads::{ReadCounters, ReadStats};
-use crate::base::sync::{AtomicU64, Ordering};
+use crate::base::reads::ReadStats;
 use crate::cache::CacheStats;
-use crate::compaction::{Action, SpaceBound, one_copy, space_bound};
-use crate::merge::retain::DroppedVersions;
+use crate::compaction::{SpaceBound, one_copy, space_bound};
 use crate::merge::run::{TableRun, table_path};
 
-use super::core::Core;
 use super::kept::KeptVersions;
-use super::meters::Latencies;
-use super::pins::{Pin, PinKind, Space};
-use super::snapshot::SnapshotInfo;
-use super::tree::TreeCore;
-
-/// Counters kept since the Db was opened.
-pub struct Counters {
-    pub(super) flushes: AtomicU64,
-    pub(super) flush_in: AtomicU64,
-    pub(super) flush_out: AtomicU64,
-    pub(super) flush_nanos: AtomicU64,
-    compactions: AtomicU64,
-    moves: AtomicU64,
-    drops: AtomicU64,
-    compact_in: AtomicU64,
-    compact_out: AtomicU64,
-    compact_nanos: AtomicU64,
-    shadowed: AtomicU64,
-    deletes: AtomicU64,
-    covered: AtomicU64,
-    purged: AtomicU64,
-    /// What reads did of trees that were dropped.
-    pub(super) reads: ReadCounters,
-}
-
-impl Default for Counters {
-    fn default() -> Self {
-        let zero = || AtomicU64::new(0);
-        Counters {
-            flushes: zero(),
-            flush_in: zero(),
-            flush_out: zero(),
-            flush_nanos: zero(),
-            compactions: zero(),
-            moves: zero(),
-            drops: zero(),
-            compact_in: zero(),
-            compact_out: zero(),
-            compact_nanos: zero(),
-            shadowed: zero(),
-            deletes: zero(),
-            covered: zero(),
-            purged: zero(),
-            reads: ReadCounters::default(),
-        }
-    }
-}
-
-impl Counters {
-    pub(super) fn flushed(&self, memory: u64, bytes: u64, nanos: u64) {
-        self.flushes.fetch_add(1, Ordering::Relaxed);
-        self.flush_in.fetch_add(memory, Ordering::Relaxed);
-        self.flush_out.fetch_add(bytes, Ordering::Relaxed);
-        self.flush_nanos.fetch_add(nanos, Ordering::Relaxed);
-    }
-
-    pub(super) fn compacted(&self, action: Action, read: u64, written: u64, nanos: u64) {
-        let counter = match action {
-            Action::Merge => &self.compactions,
-            Action::Move => &self.moves,
-            Action::Drop => &self.drops,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        self.compact_in.fetch_add(read, Ordering::Relaxed);
-        self.compact_out.fetch_add(written, Ordering::Relaxed);
-        self.compact_nanos.fetch_add(nanos, Ordering::Relaxed);
-    }
-
-    pub(super) fn dropped(&self, d: &DroppedVersions) {
-        self.shadowed.fetch_add(d.shadowed, Ordering::Relaxed);
-        self.deletes.fetch_add(d.deletes, Ordering::Relaxed);
-        self.covered.fetch_add(d.covered, Ordering::Relaxed);
-        self.purged.fetch_add(d.purged, Ordering::Relaxed);
-    }
-}
+use super::state::core::Core;
+use super::state::meters::Latencies;
+use super::state::pins::{Pin, PinKind, Space};
+use super::state::snapshots::SnapshotInfo;
+use super::state::tree::TreeCore;
 
 /// Where a Db's time and bytes went since it was opened, and what it holds now.
 #[derive(Clone, Debug, Default)]
@@ -248,33 +175,32 @@ impl Stats {
 impl Core {
     /// Everything that can be told.
     pub fn stats(&self) -> Stats {
-        let c = &self.counters;
-        let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
-        let (ops_written, user_bytes, wal_bytes) = {
+        let (written, wal_bytes) = {
             let w = self.write.lock();
-            (w.ops, w.bytes, w.log_bytes())
+            (w.written(), w.log_bytes())
         };
+        let sums = self.counters.sums();
         let mut s = Stats {
-            ops_written,
-            user_bytes,
+            ops_written: written.ops,
+            user_bytes: written.bytes,
             wal_bytes,
             seq: self.read_point(),
-            flushes: get(&c.flushes),
-            flush_bytes: get(&c.flush_out),
-            flush_nanos: get(&c.flush_nanos),
-            compactions: get(&c.compactions),
-            moves: get(&c.moves),
-            drops: get(&c.drops),
-            compaction_read: get(&c.compact_in),
-            compaction_written: get(&c.compact_out),
-            compaction_nanos: get(&c.compact_nanos),
-            dropped_shadowed: get(&c.shadowed),
-            dropped_deletes: get(&c.deletes),
-            dropped_covered: get(&c.covered),
-            dropped_purged: get(&c.purged),
-            paced_nanos: get(&self.pace.slept),
-            stalled_nanos: get(&self.pace.stalled),
-            reads: c.reads.told(),
+            flushes: sums.flushes,
+            flush_bytes: sums.flush_out,
+            flush_nanos: sums.flush_nanos,
+            compactions: sums.compactions,
+            moves: sums.moves,
+            drops: sums.drops,
+            compaction_read: sums.compact_in,
+            compaction_written: sums.compact_out,
+            compaction_nanos: sums.compact_nanos,
+            dropped_shadowed: sums.dropped.shadowed,
+            dropped_deletes: sums.dropped.deletes,
+            dropped_covered: sums.dropped.covered,
+            dropped_purged: sums.dropped.purged,
+            paced_nanos: self.pace.slept(),
+            stalled_nanos: self.pace.stalled(),
+            reads: self.counters.reads_of_dropped(),
             cache: self.cache.usage(),
             latencies: self.watch.meters.all(),
             memory: self.memory(),

@@ -2,21 +2,27 @@
 //! threads with a pause between, or the steps of one call written out.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::bounds::key_range;
-use super::*;
+use crate::base::error::{ErrorKind, Result};
 use crate::base::hooks::{Folded, Merge};
 use crate::base::key::Trailer;
+use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::Ordering;
 use crate::compaction::policy::{Fifo, Tiered};
 use crate::compaction::{TreeShape, manual};
+use crate::env::Env;
 use crate::env::fault::{Fault, FaultEnv, OpClass};
 use crate::env::mem::MemEnv;
+use crate::manifest::PersistedOptions;
 use crate::memtable::Memtable;
+
+use super::bounds::key_range;
+use super::*;
 
 thread_local! {
     static BETWEEN: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
@@ -321,7 +327,7 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
     let all = |o: &TreeOptions, shape: &TreeShape, _: &[u64]| {
         Ok(manual(&o.policy, shape, None, true).unwrap())
     };
-    let claimed = core.claim_by(&tree.core, tree::Holder::Caller, all).unwrap().unwrap();
+    let claimed = core.claim_by(&tree.core, state::tree::Holder::Caller, all).unwrap().unwrap();
     db.drop_tree("t").unwrap();
     let kind = core.run_job(&claimed, &mut || Ok(())).unwrap_err().kind();
     assert_eq!(kind, ErrorKind::Closed);
@@ -398,7 +404,7 @@ fn options_are_changed_beside_ingestions() {
         assert_eq!(tree.iter().count(), 300);
         // What is in force is what the manifest says.
         let core = &tree.handle.core;
-        let persisted = core.catalog.lock().state.trees[&tree.core.id].options.clone();
+        let persisted = core.catalog.lock().state().trees[&tree.core.id].options.clone();
         assert!(persisted == PersistedOptions::of(&tree.options()));
     });
 }
@@ -558,9 +564,9 @@ fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
             i += 1;
         }
         db.wait_idle().unwrap();
-        let mut g = core.work.generation.lock();
-        while core.work.present.load(Ordering::Relaxed) != 0 {
-            core.work.done.wait_for(&mut g, Duration::from_secs(60));
+        let mut signals = core.work.hold();
+        while core.work.present() != 0 {
+            signals.wait_done(Duration::from_secs(60));
         }
     }
     drop((tree, db));

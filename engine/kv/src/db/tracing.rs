@@ -3,10 +3,9 @@
 
 use std::collections::HashMap;
 
-use tracing::{Span, debug, error, info, info_span, warn};
-
 use crate::base::events::{Event, Listener};
 use crate::base::sync::Mutex;
+use tracing::{Span, debug, error, info, info_span, warn};
 
 /// Tells `tracing` what happens in a store, under the target `firn`.
 ///

@@ -1,82 +1,58 @@
-//! The trees of an open Db, by number and by name, and how they are opened and made.
+//! Trees are opened, made and dropped, and get other options.
 //!
 //! Invariant: trees that are made together are one frame of the manifest, so that all of them are
 //! there after a crash, or none is.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
-use crate::base::ops::TreeId;
 use crate::base::options::TreeOptions;
-use crate::manifest::{Edit, PersistedOptions};
+use crate::manifest::{Edit, PersistedOptions, TreeState};
 use crate::memtable::Memtable;
+use crate::merge::run::{TableHandle, TableOpener};
 
-use super::core::Core;
-use super::tree::TreeCore;
-use super::view::MemHandle;
+use super::state::core::Core;
+use super::state::memtable::MemHandle;
+use super::state::tree::{StoreWatch, TreeCore, TreeFiles};
+use super::state::view::TreeView;
 
-/// Trees; as a slice in order of their numbers, which is that of their creation.
-#[derive(Default)]
-pub struct OpenTrees {
-    list: Vec<Arc<TreeCore>>,
-    names: HashMap<String, Arc<TreeCore>>,
-}
-
-impl OpenTrees {
-    /// Of trees in order of their numbers.
-    pub fn new(list: Vec<Arc<TreeCore>>) -> OpenTrees {
-        debug_assert!(list.is_sorted_by(|a, b| a.id < b.id));
-        let names = list.iter().map(|t| (t.name.clone(), t.clone())).collect();
-        OpenTrees { list, names }
+/// A tree as the manifest has it, its files not yet opened.
+pub fn tree_of(
+    state: &TreeState,
+    options: TreeOptions,
+    hooked: bool,
+    active: Arc<MemHandle>,
+    opener: &Arc<TableOpener>,
+    opened: &HashMap<u64, Arc<TableHandle>>,
+    watch: &StoreWatch,
+) -> Result<Arc<TreeCore>> {
+    let mut files = TreeFiles::default();
+    let mut held = state.runs.iter().flat_map(|r| &r.tables).filter_map(|t| opened.get(&t.id));
+    if let Some(held) = held.next() {
+        files.reads = held.reads().clone();
     }
-
-    /// The tree with this name.
-    pub fn named(&self, name: &str) -> Option<Arc<TreeCore>> {
-        self.names.get(name).cloned()
-    }
-
-    /// The tree with this number.
-    pub fn by_id(&self, id: TreeId) -> Option<&Arc<TreeCore>> {
-        find(&self.list, id)
-    }
-
-    /// Adds a tree, whose number is above all others.
-    pub fn add(&mut self, tree: Arc<TreeCore>) {
-        debug_assert!(self.list.last().is_none_or(|t| t.id < tree.id));
-        self.names.insert(tree.name.clone(), tree.clone());
-        self.list.push(tree);
-    }
-
-    /// Removes a tree.
-    pub fn remove(&mut self, tree: &TreeCore) {
-        let at = self.list.binary_search_by_key(&tree.id, |t| t.id);
-        debug_assert!(at.is_ok(), "tree {} is dropped twice", tree.id);
-        if let Ok(at) = at {
-            self.list.remove(at);
-            self.names.remove(&tree.name);
+    for m in state.runs.iter().flat_map(|r| &r.tables) {
+        if let Some(held) = opened.get(&m.id).filter(|h| h.meta == *m) {
+            files.handles.insert(m.id, held.clone());
         }
+        files.take_up(m.clone(), opener);
     }
+    if !hooked && state.options.filter_prefix.is_some() {
+        files.handles.values().for_each(|h| h.use_filter(false));
+    }
+    TreeCore::new(state, options, hooked, active, files, watch)
 }
 
-impl Deref for OpenTrees {
-    type Target = [Arc<TreeCore>];
-
-    fn deref(&self) -> &Self::Target {
-        &self.list
-    }
-}
-
-/// The tree with this number among trees in order of their numbers.
-pub fn find(trees: &[Arc<TreeCore>], id: TreeId) -> Option<&Arc<TreeCore>> {
-    trees.binary_search_by_key(&id, |t| t.id).ok().map(|at| &trees[at])
+/// Whether both have the same hooks by name.
+fn has_hooks_of(a: &TreeOptions, b: &TreeOptions) -> bool {
+    PersistedOptions::of(b).check_hooks("", a).is_ok()
 }
 
 impl Core {
     /// Opens trees of these names, and makes those that are not there, all or none.
-    pub(super) fn open_trees(&self, wanted: &[(&str, &TreeOptions)]) -> Result<Vec<Arc<TreeCore>>> {
+    pub fn open_trees(&self, wanted: &[(&str, &TreeOptions)]) -> Result<Vec<Arc<TreeCore>>> {
         let mut names = HashSet::with_capacity(wanted.len());
         for (name, options) in wanted {
             options.check()?;
@@ -129,7 +105,7 @@ impl Core {
                 self.shorten_log(&t)?;
                 Ok(Some(t))
             }
-            Err(e) if e.kind() == ErrorKind::Closed && !self.is_closing() => Ok(None),
+            Err(e) if e.kind() == ErrorKind::Closed && !self.gate.is_closing() => Ok(None),
             Err(e) => Err(e),
         }
     }
@@ -145,7 +121,7 @@ impl Core {
                 return Ok(None);
             }
         }
-        let first = c.state.next_tree;
+        let first = c.state().next_tree;
         let ids = (0..).map(|n| first.saturating_add(n));
         // First all that can fail: a tree that the manifest knows must be there.
         let memtables =
@@ -160,7 +136,7 @@ impl Core {
         self.log_edits(&mut c, edits.collect())?;
         let mut made = vec![];
         for ((id, (name, options)), memtable) in ids.zip(missing).zip(memtables) {
-            let state = c.state.trees.get(&id);
+            let state = c.state().trees.get(&id);
             let state = state
                 .ok_or_else(|| Error::invalid(format!("the tree {name:?} could not be created")))?;
             let tree = self
@@ -177,7 +153,118 @@ impl Core {
             self.events.note(|| Event::TreeCreated { tree: t.name.clone(), id: t.id })
         });
         drop(c);
-        self.rebalance();
+        self.memory.rebalance();
         Ok(Some(made))
+    }
+
+    /// Says which options a tree has now.
+    pub fn tell_options(&self, t: &TreeCore) {
+        let options = t.view.load_full().options.clone();
+        self.events.note(|| Event::TreeOpened {
+            tree: t.name.clone(),
+            options: Box::new((*options).clone()),
+        });
+    }
+
+    /// Puts these options in force, with the hooks that the tree was written with. With `keep` a
+    /// tree without hooks that it should have goes on without them.
+    pub fn change_options(&self, t: &TreeCore, options: TreeOptions, keep: bool) -> Result<()> {
+        let mut c = self.catalog.lock();
+        self.gate.check_open()?;
+        let Some(state) = c.state().trees.get(&t.id) else { return Err(t.dropped()) };
+        let hooked = match state.options.check_hooks(&t.name, &options) {
+            Ok(()) => true,
+            Err(_)
+                if keep
+                    && !t.is_hooked()
+                    && has_hooks_of(&options, &t.view.load_full().options) =>
+            {
+                false
+            }
+            Err(e) => return Err(e),
+        };
+        let persisted = PersistedOptions::of(&options).with_names_of(&state.options);
+        if persisted != state.options && !self.options.read_only {
+            self.log_edits(&mut c, vec![Edit::SetOptions { id: t.id, options: persisted }])?;
+        }
+        // Under the catalogue's lock still: of two callers the one whose options the manifest has
+        // is the one whose are in force. And under the write lock, so that nobody writes to a
+        // memtable that is gone over.
+        let files = t.files.lock();
+        let w = self.write.lock();
+        t.set_options(options, hooked, &files)?;
+        drop((w, files, c));
+        self.tables_changed(t);
+        self.signal_work();
+        self.call_workers_for([t]);
+        Ok(())
+    }
+
+    pub fn set_options(&self, t: &TreeCore, options: TreeOptions) -> Result<()> {
+        self.gate.check_writable()?;
+        self.change_options(t, options, true)?;
+        self.tell_options(t);
+        Ok(())
+    }
+
+    pub fn drop_tree(&self, name: &str) -> Result<()> {
+        let there = self.trees.read().named(name);
+        let t = there
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
+        let _one = t.flushing.lock();
+        self.sync_log()?;
+        let mut c = self.catalog.lock();
+        if !c.state().trees.contains_key(&t.id) {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("there is no tree {name:?}: another thread has dropped it"),
+            ));
+        }
+        self.log_edits(&mut c, vec![Edit::DropTree { id: t.id }])?;
+        self.events.note(|| Event::TreeDropped { tree: t.name.clone(), id: t.id });
+        {
+            // In one step, for whoever has seen that it is gone and then asks for the names.
+            let mut trees = self.trees.write();
+            t.mark_dropped();
+            trees.remove(&t);
+            self.memory.set_trees(trees.len());
+        }
+        // Before the catalogue is let go: who closes the Db ends what the trees that are left have
+        // begun.
+        self.end_fill(&t);
+        drop(c);
+        {
+            // Nobody enters a memtable of a dropped tree any more.
+            let mut w = self.write.lock();
+            t.view.load_full().memtables().for_each(|m| {
+                w.release(t.id, m);
+                self.memory.release(m);
+            });
+        }
+        self.tables_changed(&t);
+        self.counters.dropped_tree(&t.view.load_full().reads.told());
+        let handles = std::mem::take(&mut t.files.lock().handles);
+        self.watch.pins.retire(t.id, handles.values());
+        t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
+        // Handles of the tree may live for long; its memtable need not.
+        let active = Memtable::empty(&self.arenas, None)
+            .map_or_else(|_| t.view.load_full().active.clone(), |m| MemHandle::new(m, 0));
+        t.change_view(|v| {
+            let version = Arc::default();
+            TreeView { active, sealed: vec![], version, ..v.clone() }
+        });
+        self.memory.rebalance();
+        self.work.signal_done();
+        Ok(())
+    }
+
+    /// A tree that has just been created.
+    fn new_tree(
+        &self,
+        state: &TreeState,
+        options: TreeOptions,
+        active: Arc<MemHandle>,
+    ) -> Result<Arc<TreeCore>> {
+        tree_of(state, options, true, active, &self.opener, &HashMap::new(), &self.watch)
     }
 }

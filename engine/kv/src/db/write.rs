@@ -15,133 +15,34 @@
 //!   into the one they were given.
 //! - W4: what failed has written nothing, or the Db is latched read-only.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::coding::write_varint;
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer};
+use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::ops::{Op, OpReader, TreeId};
 use crate::base::options::Durability;
 use crate::base::sync::epoch::{self, Guard};
-use crate::base::sync::{MutexGuard, Ordering, rank};
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::Memtable;
 use crate::merge::gaps::Writers;
-use crate::wal::{self, Lsn, RecoveredLog, Wal};
+use crate::wal::Lsn;
 
-use super::batch::{Batch, check_key, check_value};
-use super::close::closed;
-use super::core::Core;
-use super::meters::{TimedCall, Turn};
-use super::tree::TreeCore;
-use super::view::{MemHandle, TreeView};
-
-/// More segments of the log are too many: each costs an opening a file to be opened.
-const MANY_SEGMENTS: usize = 16;
-
-/// What the write lock protects.
-pub struct WriteState {
-    /// The log; `None` when the Db was opened read-only, and as long as it has not begun to write.
-    pub wal: Option<Wal>,
-    /// Until it has: the log as opening found it.
-    pub found: Option<RecoveredLog>,
-    /// The next sequence number.
-    pub next_seq: Seq,
-    /// Operations written since the Db was opened.
-    pub ops: u64,
-    /// Bytes of keys and values (or of encoded batches) written since the Db was opened.
-    pub bytes: u64,
-    /// The memtables that need the log, by where they do from: each that was written to and is not
-    /// in tables yet.
-    pub waiting: BTreeSet<(Lsn, TreeId)>,
-}
-
-/// The write lock, held.
-pub type Writing<'a> = MutexGuard<'a, WriteState, rank::Write>;
+use super::batch::Batch;
+use super::limits::{check_key, check_value};
+use super::state::core::Core;
+use super::state::log::Writing;
+use super::state::memtable::MemHandle;
+use super::state::meters::{TimedCall, Turn};
+use super::state::tree::TreeCore;
+use super::state::view::TreeView;
 
 /// Makes what is to be written, or looks whether it may be, under the write lock and with every
 /// earlier write visible. Called again when the lock had to be given up; an empty batch writes
 /// nothing.
 pub type Make<'a> = &'a mut dyn FnMut(&mut Batch) -> Result<()>;
 type Entered<'a> = Vec<(&'a TreeCore, Arc<MemHandle>)>;
-
-impl WriteState {
-    /// Sends a writer, whose record begins at this place in the log, into a memtable.
-    #[inline]
-    fn enter(&mut self, tree: TreeId, mem: &MemHandle, begin: Lsn) {
-        if mem.enter(begin) {
-            self.waiting.insert((mem.start(), tree));
-        }
-    }
-
-    /// Says that a memtable is in tables, or that its tree is gone.
-    pub fn release(&mut self, tree: TreeId, mem: &MemHandle) {
-        // The one behind an untouched memtable may begin where that was made.
-        if mem.is_touched() {
-            self.waiting.remove(&(mem.start(), tree));
-        }
-    }
-
-    /// The position below which no tree needs the log any more, once these memtables are in tables.
-    /// Under the write lock, because a writer has its place in the log before its entry is in the
-    /// memtable.
-    pub fn wal_floor(&self, flushed: &[(TreeId, &MemHandle)]) -> Lsn {
-        let done = |&&(start, tree): &&(Lsn, TreeId)| {
-            flushed.iter().any(|(t, m)| *t == tree && m.is_touched() && m.start() == start)
-        };
-        self.waiting.iter().find(|w| !done(w)).map_or(self.end(), |w| w.0)
-    }
-
-    /// Where the log ends.
-    pub fn end(&self) -> Lsn {
-        match (&self.wal, &self.found) {
-            (Some(wal), _) => wal.end(),
-            (None, found) => found.as_ref().map_or(0, |f| f.end),
-        }
-    }
-
-    /// Bytes of log that are kept.
-    pub fn log_bytes(&self) -> u64 {
-        match (&self.wal, &self.found) {
-            (Some(wal), _) => wal.live_bytes(),
-            (None, found) => found.as_ref().map_or(0, |f| wal::live_bytes(&f.segments)),
-        }
-    }
-
-    /// Whether the segments of the log are many, or take more than `limit` bytes, full or not.
-    pub fn is_log_long(&self, limit: u64) -> bool {
-        let (bytes, segments) = match (&self.wal, &self.found) {
-            (Some(wal), _) => wal.kept(),
-            (None, found) => found.as_ref().map_or((0, 0), |f| wal::kept(&f.segments)),
-        };
-        bytes > limit || segments > MANY_SEGMENTS
-    }
-
-    /// Where the segments end that earlier openings have left, when there are twice as many of them
-    /// as an opening should find; else 0.
-    pub fn inherited_too_many(&self) -> Lsn {
-        let (segments, end) = self.wal.as_ref().map_or((0, 0), Wal::inherited);
-        if segments > 2 * MANY_SEGMENTS { end } else { 0 }
-    }
-
-    #[inline]
-    fn append(&mut self, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
-        match &mut self.wal {
-            Some(wal) => wal.append(seq, parts),
-            None => Err(closed()),
-        }
-    }
-}
-
-/// Memtable bytes that an operation may take.
-pub fn cost_of(op: &Op<'_>) -> usize {
-    match op {
-        Op::Point { key, value, .. } => Memtable::cost(key.len(), value.len()),
-        Op::DeleteRange { start, end } => Memtable::cost(start.len(), end.len()),
-    }
-}
 
 /// The head of an encoded point operation: kind, tree, key length.
 fn op_head(buf: &mut [u8; 16], kind: Kind, tree: u32, key_len: usize) -> &[u8] {
@@ -155,7 +56,7 @@ fn op_head(buf: &mut [u8; 16], kind: Kind, tree: u32, key_len: usize) -> &[u8] {
 impl Writers for Core {
     fn hold(&self, f: &mut dyn FnMut(Seq)) {
         if let Some(w) = self.write.try_lock() {
-            f(w.next_seq - 1);
+            f(w.newest());
         }
     }
 }
@@ -192,7 +93,7 @@ impl Core {
             let mut w = self.write.lock();
             let mem = loop {
                 let view = self.writable_view(tree, &guard)?;
-                if w.wal.is_none() {
+                if !w.has_begun() {
                     w = guard.repin_after(|| self.begin_log(w))?;
                     continue;
                 }
@@ -201,14 +102,12 @@ impl Core {
                 }
                 w = guard.repin_after(|| self.make_room(w, tree, cost))?;
             };
-            let seq = self.next_seq(&w, 1)?;
-            let begin = w.end();
-            let lsn = w.append(seq, &[head, key, len, value]).map_err(|e| self.log_failed(e))?;
-            w.next_seq = seq + 1;
-            w.ops += 1;
-            w.bytes += (key.len() + value.len()) as u64;
-            w.enter(tree.id, mem, begin);
-            (seq, lsn, mem)
+            let seq = w.next_seq(1)?;
+            let place = w
+                .append(seq, 1, key.len() + value.len(), &[head, key, len, value])
+                .map_err(|e| self.log_failed(e))?;
+            w.enter(tree.id, mem, place.begin);
+            (seq, place.end, mem)
         };
         mem.mem.add(key, Trailer::new(seq, kind), value);
         if kind != Kind::Delete {
@@ -237,7 +136,7 @@ impl Core {
         let turn = self.begin_batch(batch)?;
         let mut w = self.write.lock();
         loop {
-            if w.wal.is_none() {
+            if !w.has_begun() {
                 w = self.begin_log(w)?;
             }
             match self.enter_all(w, batch)? {
@@ -286,12 +185,12 @@ impl Core {
         let turn = self.begin_batch(&batch)?;
         let mut w = self.write.lock();
         loop {
-            self.check_writable()?;
-            if w.wal.is_none() {
+            self.gate.check_writable()?;
+            if !w.has_begun() {
                 w = self.begin_log(w)?;
                 continue;
             }
-            self.visible.wait_below(w.next_seq);
+            self.visible.wait_below(w.newest() + 1);
             make(&mut batch)?;
             if batch.is_empty() {
                 return Ok(self.read_point());
@@ -313,7 +212,7 @@ impl Core {
     ) -> Result<(Writing<'a>, Option<Entered<'b>>)> {
         let mut mems: Entered<'b> = vec![];
         for (tree, cost) in &batch.trees {
-            self.check_writable()?;
+            self.gate.check_writable()?;
             tree.check_live()?;
             let active = tree.view.load_full().active.clone();
             if !active.mem.reserve(*cost) {
@@ -335,13 +234,11 @@ impl Core {
         durability: Durability,
         turn: Turn,
     ) -> Result<Seq> {
-        let first = self.next_seq(&w, batch.count)?;
-        let begin = w.end();
-        let lsn = w.append(first, &[&batch.bytes]).map_err(|e| self.log_failed(e))?;
-        w.next_seq = first + batch.count;
-        w.ops += batch.count;
-        w.bytes += batch.bytes.len() as u64;
-        mems.iter().for_each(|(t, m)| w.enter(t.id, m, begin));
+        let first = w.next_seq(batch.count)?;
+        let place = w
+            .append(first, batch.count, batch.bytes.len(), &[&batch.bytes])
+            .map_err(|e| self.log_failed(e))?;
+        mems.iter().for_each(|(t, m)| w.enter(t.id, m, place.begin));
         drop(w);
         let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &mems[at]);
         let inserted = insert_ops(first, &batch.bytes, |tree| of(tree).map(|(_, m)| &*m.mem));
@@ -368,33 +265,16 @@ impl Core {
             self.look_behind_batch(&batch.bytes, |tree| of(tree).map(|(t, m)| (*t, &**m)));
         }
         if inserted != Some(batch.count) {
-            return Err(self.why_latched());
+            return Err(self.gate.why_latched());
         }
-        self.finish_write(lsn, durability, turn)?;
+        self.finish_write(place.end, durability, turn)?;
         Ok(first)
     }
 
     fn writable_view<'g>(&self, tree: &TreeCore, guard: &'g Guard) -> Result<&'g TreeView> {
-        self.check_writable()?;
+        self.gate.check_writable()?;
         tree.check_live()?;
         Ok(tree.view.load(guard))
-    }
-
-    fn next_seq(&self, w: &WriteState, count: u64) -> Result<Seq> {
-        if w.next_seq + count > MAX_SEQ {
-            return Err(Error::new(
-                ErrorKind::ReadOnly,
-                "the store has used up its sequence numbers",
-            ));
-        }
-        Ok(w.next_seq)
-    }
-
-    /// A failed append that wrote nothing, for want of space or of what the system has to give, can
-    /// be tried again: that is met only where a segment begins. After anything else the log's state
-    /// is unknown.
-    fn log_failed(&self, e: Error) -> Error {
-        if e.is_transient() || e.kind() == ErrorKind::InvalidArgument { e } else { self.latch(e) }
     }
 
     #[inline]
@@ -409,50 +289,10 @@ impl Core {
             // The write is done. Work that lacks space is tried again with the next one, which is
             // refused when all memtables are full.
             self.work_inline().map(|_| ()).or_else(|e| {
-                let is_cut_short = e.kind() == ErrorKind::Closed && self.is_closing();
+                let is_cut_short = e.kind() == ErrorKind::Closed && self.gate.is_closing();
                 if is_cut_short { Ok(()) } else { self.put_off(e) }
             })?;
         }
-        Ok(())
-    }
-
-    /// Makes the log durable up to its present end, and gives that. The manifest may name what is
-    /// newer than that only: so that a power cut leaves what some first writes, creations and drops
-    /// of trees have made, with nothing missing between.
-    pub fn sync_log(&self) -> Result<Lsn> {
-        self.check_process()?;
-        let end = self.write.lock().end();
-        self.check_writable()?;
-        self.sync_to(end)?;
-        Ok(end)
-    }
-
-    /// Returns when the log is durable up to `lsn`.
-    pub fn sync_to(&self, lsn: Lsn) -> Result<()> {
-        self.syncer.get().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.latch(e))
-    }
-
-    /// Seals the active memtable of `tree` and starts another. The caller holds the write lock.
-    pub fn seal(&self, w: &WriteState, tree: &TreeCore) -> Result<()> {
-        let end = w.end();
-        let view = tree.view.load_full();
-        let fresh =
-            MemHandle::new(Memtable::empty(&self.arenas, view.options.filter_prefix.clone())?, end);
-        let held = view.active.mem.used();
-        tree.usual.store(held as u64, Ordering::Relaxed);
-        let now = self.env.monotonic_nanos();
-        tree.change_view(|v| {
-            // Set once: only the holder of the write lock seals.
-            let _ = v.active.end.set(end);
-            let _ = v.active.sealed_at.set(now);
-            let mut sealed = vec![v.active.clone()];
-            sealed.extend(v.sealed.iter().cloned());
-            TreeView { active: fresh, sealed, ..v.clone() }
-        });
-        self.memory.seal(&view.active);
-        self.work.sealed.lock().insert(tree.id);
-        self.begin_fill(tree, now, held);
-        self.rebalance();
         Ok(())
     }
 }

@@ -42,6 +42,7 @@ use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer};
+use crate::base::ops::Op;
 use crate::base::sync::epoch::Guard;
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use arena::{Arena, ArenaRecord, LEAF, Ref};
@@ -287,6 +288,14 @@ impl Memtable {
         const SHARE: usize = arena::SPLIT.div_ceil(LEAF / 2);
         const { assert!(SHARE >= arena::TOMBSTONE || cfg!(miri)) };
         arena::record_size(key_len, value_len) + SHARE
+    }
+
+    /// The same for an operation.
+    pub fn cost_of(op: &Op<'_>) -> usize {
+        match op {
+            Op::Point { key, value, .. } => Memtable::cost(key.len(), value.len()),
+            Op::DeleteRange { start, end } => Memtable::cost(start.len(), end.len()),
+        }
     }
 
     /// Reserves room for adds whose costs sum up to `bytes`; `false`, and nothing reserved, when

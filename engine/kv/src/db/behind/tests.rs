@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use firn_testkit::rng::Rng;
-
-use super::super::{Db, Tree};
-use super::NEAR;
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::compaction::policy::{Policy, Tiered};
 use crate::db::Batch;
+use crate::db::state::looks::NEAR;
 use crate::env::mem::MemEnv;
+use firn_testkit::rng::Rng;
+
+use super::super::{Db, Tree};
 
 const N: u64 = 1_000;
 const QUEUES: u64 = 10;

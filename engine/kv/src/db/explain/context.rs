@@ -3,15 +3,18 @@
 
 use std::sync::Arc;
 
-use super::super::Db;
-use super::super::meters::Meters;
-use super::{Origin, ReadCost, Recorded, Recording, VersionPlace};
+use crate::merge::cost::{Origin, VersionPlace};
 
-/// What the reads of an operation have done so far: see [`Db::with_context`].
+use super::super::state::meters::Meters;
+use super::cost::{ReadCost, Recorded};
+use super::recording::Recording;
+
+/// What the reads of an operation have done so far: see
+/// [`Db::with_context`](crate::Db::with_context).
 pub struct ReadContext(Recording);
 
 impl ReadContext {
-    fn begin(meters: Arc<Meters>) -> ReadContext {
+    pub(in crate::db) fn begin(meters: Arc<Meters>) -> ReadContext {
         ReadContext(Recording::of_this_thread(meters))
     }
 
@@ -114,32 +117,5 @@ impl ReadSum {
             self.tombstones += s.entries.tombstones();
             self.covered += s.entries.beneath();
         }
-    }
-}
-
-impl Db {
-    /// Runs `f` and tells it what the reads cost that the calling thread begins within it in this
-    /// store: gets, cursors that are made, and iterators of which the first item is taken, of any
-    /// tree, snapshot or transaction. A cursor that was there before is not among them though it is
-    /// moved within, nor an iterator that has given an item; nor are other threads' reads. They
-    /// cost what they always cost.
-    ///
-    /// What is recorded takes some times as long, and does not leap over stretches where earlier
-    /// readers found nothing: so it shows all that lies there. It is for some operations, not for
-    /// every one.
-    ///
-    /// ```
-    /// use firn_kv::{Db, TreeOptions};
-    /// let db = Db::in_memory()?;
-    /// let tree = db.tree("t", TreeOptions::default())?;
-    /// tree.put("apple", "red")?;
-    /// tree.flush()?;
-    /// let (colour, cost) = db.with_context(|cx| (tree.get("apple"), cx.sum()));
-    /// assert_eq!(colour?.unwrap(), "red");
-    /// assert_eq!((cost.runs, cost.filters_asked, cost.found), (1, 1, 1));
-    /// # Ok::<(), firn_kv::Error>(())
-    /// ```
-    pub fn with_context<T>(&self, f: impl FnOnce(&ReadContext) -> T) -> T {
-        f(&ReadContext::begin(self.core().watch.meters.clone()))
     }
 }

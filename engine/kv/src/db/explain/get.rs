@@ -15,17 +15,19 @@ use crate::merge::traced::Blocks;
 use crate::merge::value::Value;
 use crate::merge::visible::fold;
 
-use super::super::core::Core;
-use super::super::read::{filter_hash, unknown_kind, versions};
-use super::super::tree::TreeCore;
-use super::super::view::{MemHandle, TreeView};
-use super::{NotedRead, ReadCost, ReadOf};
+use super::super::lookup::{filter_hash, unknown_kind, versions};
+use super::super::state::core::Core;
+use super::super::state::memtable::MemHandle;
+use super::super::state::tree::TreeCore;
+use super::super::state::view::TreeView;
+use super::cost::{ReadCost, ReadOf};
+use super::recorder::NotedRead;
 
 /// The value of `key` as a reader at `read` sees it, or the newest one.
 #[cold]
 pub fn get(core: &Core, tree: &TreeCore, key: &[u8], read: Option<Seq>) -> Result<Option<Value>> {
     let guard = epoch::pin();
-    let (view, now) = TreeView::at_one_moment(tree, &core.visible, &guard);
+    let (view, now) = tree.at_one_moment(&core.visible, &guard);
     tree.check_live()?;
     get_in(view, key, read.unwrap_or(now), &guard)
 }
@@ -34,7 +36,7 @@ pub fn get(core: &Core, tree: &TreeCore, key: &[u8], read: Option<Seq>) -> Resul
 #[cold]
 pub fn get_in(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
     let recorder = &view.meters.recorder;
-    let env = &recorder.env;
+    let env = recorder.env();
     let began = env.monotonic_nanos();
     let mut reading = Reading {
         key,

@@ -1,8 +1,7 @@
 //! A cursor whose cost is recorded.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
@@ -15,51 +14,18 @@ use crate::merge::shadow::{Cover, RangeShadow};
 use crate::merge::traced::{Blocks, Count, Traced, TracedWalk};
 use crate::merge::visible::{Visible, VisibleRange};
 
-use super::super::iter::prefix_hash;
-use super::super::view::{MemHandle, TreeView};
-use super::{NotedRead, ReadCost, ReadOf};
+use super::super::state::memtable::MemHandle;
+use super::super::state::view::TreeView;
+use super::recorder::NotedRead;
+use super::walked::{CountedWalk, WalkedSteps, inside};
 
-/// What is counted of a source, and the run that it is.
-type CountedWalk = (Arc<Mutex<Count, rank::Counted>>, Option<Arc<TableRun>>);
-
-/// What is counted of a cursor.
-#[derive(Clone)]
-pub(super) struct WalkedSteps {
-    tree: Arc<str>,
-    range: VisibleRange,
-    shown: Arc<AtomicU64>,
-    read: Seq,
-    sources: Vec<CountedWalk>,
-}
-
-impl WalkedSteps {
-    /// What it has cost until now.
-    pub(super) fn told(self) -> ReadCost {
-        let told = |(count, run): &CountedWalk| {
-            let mut cost = count.lock().told();
-            if let Some(run) = run {
-                (cost.range_deletions, cost.covered_by) = inside_run(run, &self.range, self.read);
-            }
-            cost
-        };
-        let sources: Vec<SourceCost> = self.sources.iter().map(told).collect();
-        ReadCost {
-            tree: self.tree.to_string(),
-            of: ReadOf::Range { from: self.range.from, until: self.range.until },
-            found: self.shown.load(Ordering::Relaxed),
-            nanos: sources.iter().map(|s| s.nanos).sum(),
-            sources,
-        }
-    }
-}
-
-/// What a reader at `read` sees of `range`, as [`visible`](super::super::iter::visible) has it,
+/// What a reader at `read` sees of `range`, as [`visible`](super::super::sources::visible) has it,
 /// with a count for each source.
 #[cold]
 pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visible> {
-    let env = view.meters.recorder.env.clone();
+    let env = view.meters.recorder.env().clone();
     let walk = Arc::new(TracedWalk { read, env });
-    let hash = if range.is_empty() { None } else { prefix_hash(view, &range) };
+    let hash = if range.is_empty() { None } else { view.prefix_hash(&range) };
     let mut making =
         Making { range: &range, hash, counts: vec![], sources: vec![], shadows: vec![] };
     for (i, m) in view.memtables().enumerate() {
@@ -175,31 +141,4 @@ impl Making<'_> {
             cost.skipped.is_none().then(|| MergeSource::Run(RunCursor::new(run.clone(), true)));
         Ok((cost, blocks, source))
     }
-}
-
-/// How many range deletions lie in a range, and the newest that a reader may see.
-fn inside<'a>(
-    all: impl Iterator<Item = (&'a [u8], &'a [u8], Seq)>,
-    range: &VisibleRange,
-    read: Seq,
-) -> (u64, Option<Seq>) {
-    let meets = |(start, end, seq): &(&[u8], &[u8], Seq)| {
-        *seq <= read
-            && *end > range.from.as_slice()
-            && range.until.as_deref().is_none_or(|u| *start < u)
-    };
-    // Those that overlap are cut into pieces, which keep their numbers.
-    let seqs: BTreeSet<Seq> = all.filter(meets).map(|(.., seq)| seq).collect();
-    (seqs.len() as u64, seqs.last().copied())
-}
-
-/// The same of the tables of a run, as far as they have been opened: of others nothing was asked.
-fn inside_run(run: &TableRun, range: &VisibleRange, read: Seq) -> (u64, Option<Seq>) {
-    let opened = run.tables.iter().filter(|t| {
-        t.meta.range_deletes > 0 && t.overlaps(Some(&range.from), range.until.as_deref())
-    });
-    let fragments = opened.filter_map(|t| t.opened()).flat_map(|t| t.tombstones().as_slice());
-    let all = fragments
-        .flat_map(|f| f.seqs.iter().map(|seq| (f.start.as_slice(), f.end.as_slice(), *seq)));
-    inside(all, range, read)
 }

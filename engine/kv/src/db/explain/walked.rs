@@ -1,0 +1,76 @@
+//! What a recorded walk has cost so far: its sources go on counting as long as it goes on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::base::key::Seq;
+use crate::base::rank;
+use crate::base::sync::Mutex;
+use crate::merge::cost::SourceCost;
+use crate::merge::run::TableRun;
+use crate::merge::traced::Count;
+use crate::merge::visible::VisibleRange;
+
+use super::cost::{ReadCost, ReadOf};
+
+/// What is counted of a source, and the run that it is.
+pub type CountedWalk = (Arc<Mutex<Count, rank::Counted>>, Option<Arc<TableRun>>);
+
+/// What is counted of a cursor.
+#[derive(Clone)]
+pub struct WalkedSteps {
+    pub tree: Arc<str>,
+    pub range: VisibleRange,
+    pub shown: Arc<AtomicU64>,
+    pub read: Seq,
+    pub sources: Vec<CountedWalk>,
+}
+
+impl WalkedSteps {
+    /// What it has cost until now.
+    pub fn told(self) -> ReadCost {
+        let told = |(count, run): &CountedWalk| {
+            let mut cost = count.lock().told();
+            if let Some(run) = run {
+                (cost.range_deletions, cost.covered_by) = inside_run(run, &self.range, self.read);
+            }
+            cost
+        };
+        let sources: Vec<SourceCost> = self.sources.iter().map(told).collect();
+        ReadCost {
+            tree: self.tree.to_string(),
+            of: ReadOf::Range { from: self.range.from, until: self.range.until },
+            found: self.shown.load(Ordering::Relaxed),
+            nanos: sources.iter().map(|s| s.nanos).sum(),
+            sources,
+        }
+    }
+}
+
+/// How many range deletions lie in a range, and the newest that a reader may see.
+pub fn inside<'a>(
+    all: impl Iterator<Item = (&'a [u8], &'a [u8], Seq)>,
+    range: &VisibleRange,
+    read: Seq,
+) -> (u64, Option<Seq>) {
+    let meets = |(start, end, seq): &(&[u8], &[u8], Seq)| {
+        *seq <= read
+            && *end > range.from.as_slice()
+            && range.until.as_deref().is_none_or(|u| *start < u)
+    };
+    // Those that overlap are cut into pieces, which keep their numbers.
+    let seqs: BTreeSet<Seq> = all.filter(meets).map(|(.., seq)| seq).collect();
+    (seqs.len() as u64, seqs.last().copied())
+}
+
+/// The same of the tables of a run, as far as they have been opened: of others nothing was asked.
+fn inside_run(run: &TableRun, range: &VisibleRange, read: Seq) -> (u64, Option<Seq>) {
+    let opened = run.tables.iter().filter(|t| {
+        t.meta.range_deletes > 0 && t.overlaps(Some(&range.from), range.until.as_deref())
+    });
+    let fragments = opened.filter_map(|t| t.opened()).flat_map(|t| t.tombstones().as_slice());
+    let all = fragments
+        .flat_map(|f| f.seqs.iter().map(|seq| (f.start.as_slice(), f.end.as_slice(), *seq)));
+    inside(all, range, read)
+}

@@ -1,0 +1,53 @@
+//! What a store has from the moment when it is made: its directory and its id.
+
+use std::path::Path;
+
+use crate::base::error::Result;
+use crate::env::Env;
+
+/// Creates a directory, with the parents that are not there, and makes their names survive a power
+/// cut.
+///
+/// From the top down, each made durable before the next is made: so of those that are there only
+/// the lowest can be one that a crash left without a durable name, and that is synced too.
+pub fn create_dir(env: &dyn Env, dir: &Path) -> Result<()> {
+    let parent_of = |d: &Path| {
+        d.parent().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p }.to_path_buf())
+    };
+    let mut missing = vec![];
+    let mut at = Some(dir);
+    while let Some(d) = at.filter(|d| !d.as_os_str().is_empty() && env.list(d).is_err()) {
+        missing.push(d);
+        at = d.parent();
+    }
+    if let Some(parent) = at.and_then(parent_of) {
+        sync_found(env, &parent)?;
+    }
+    for d in missing.into_iter().rev() {
+        env.create_dir_all(d)?;
+        if let Some(parent) = parent_of(d) {
+            env.sync_dir(&parent)?;
+        }
+    }
+    Ok(())
+}
+
+/// Syncs a directory that was there before, unless that is not allowed: nothing of ours can be in
+/// it then.
+fn sync_found(env: &dyn Env, dir: &Path) -> Result<()> {
+    env.sync_dir(dir).or_else(|e| {
+        let source = std::error::Error::source(&e).and_then(|s| s.downcast_ref::<std::io::Error>());
+        if source.is_some_and(|s| s.kind() == std::io::ErrorKind::PermissionDenied) {
+            Ok(())
+        } else {
+            Err(e)
+        }
+    })
+}
+
+/// The id of a new Db.
+pub fn new_id(env: &dyn Env) -> u64 {
+    // The high bit makes the number equally long in every manifest, so that equal histories give
+    // files of equal length.
+    env.random() | 1 << 63
+}

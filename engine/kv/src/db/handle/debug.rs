@@ -1,0 +1,97 @@
+//! `Debug` of handles: names and sizes, never data.
+
+use std::fmt;
+
+use crate::base::key::ShownKey;
+
+use super::super::batch::Batch;
+use super::cursor::Cursor;
+use super::handles::{Db, Tree};
+use super::pause::Pause;
+use super::range::{Keys, Range};
+use super::snapshot::Snapshot;
+use super::txn::Transaction;
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let core = self.core();
+        let trees = core.trees.read().iter().count();
+        f.debug_struct("Db")
+            .field("dir", &core.dir)
+            .field("trees", &trees)
+            .field("durability", &self.durability)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let view = self.core.view.load_full();
+        let tables = || view.version.runs.iter().flat_map(|r| &r.tables);
+        let mut s = f.debug_struct("Tree");
+        s.field("name", &self.name())
+            .field("memtable_bytes", &view.memtables().map(|m| m.mem.used()).sum::<usize>());
+        s.field("tables", &tables().count())
+            .field("table_bytes", &tables().map(|t| t.meta.size).sum::<u64>());
+        s.field("durability", &self.durability).finish()
+    }
+}
+
+impl fmt::Debug for Pause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pause").field("dir", &self.handle.core.dir).finish()
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let trees: Vec<&str> = self.trees.iter().map(|(t, _)| &*t.name).collect();
+        f.debug_struct("Batch")
+            .field("len", &self.len())
+            .field("size", &self.size())
+            .field("trees", &trees)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("seq", &self.seq()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (reads, writes) = self.state.counts();
+        let mut s = f.debug_struct("Transaction");
+        s.field("seq", &self.snapshot.seq()).field("reads", &reads).field("writes", &writes);
+        s.field("durability", &self.db.durability).finish()
+    }
+}
+
+impl fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor")
+            .field("tree", &self.tree())
+            .field("valid", &self.valid())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut s = f.debug_struct("Range");
+        s.field("tree", &self.walk.view.name)
+            .field("from", &format_args!("\"{}\"", ShownKey(&self.walk.range.from)));
+        if let Some(until) = &self.walk.range.until {
+            s.field("until", &format_args!("\"{}\"", ShownKey(until)));
+        }
+        s.field("seq", &self.walk.read).field("done", &self.done).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Keys").field(&self.0).finish()
+    }
+}

@@ -1,0 +1,126 @@
+//! A state of trees that can be read: [`Readable`].
+
+use crate::base::error::Result;
+use crate::merge::value::Value;
+use crate::merge::visible::VisibleRange;
+
+use super::super::bounds::{Entry, KeyBounds, key_range, prefix_range};
+use super::handles::{Db, Tree};
+use super::range::{Keys, Range};
+use super::snapshot::Snapshot;
+
+/// What [`Readable`] is made of.
+pub trait ReadSource {
+    /// The value of a key.
+    fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>>;
+    /// The entries of a range.
+    fn walk(&self, tree: &Tree, range: VisibleRange) -> Range;
+}
+
+/// Reads of any tree of a store: of the newest state ([`Db`]), of a frozen one
+/// ([`Snapshot`](crate::Snapshot)), or in a [`Transaction`](crate::Transaction). A [`Tree`] has the
+/// same methods for itself, without the first argument; they are those of its `Db`.
+///
+/// So a function that reads is written once for all of them. It takes the reader and the tree; the
+/// reader of a tree as it is now is its `Db`:
+///
+/// ```
+/// use firn_kv::{Db, Readable, Result, Tree, TreeOptions};
+/// fn richest(at: &impl Readable, accounts: &Tree) -> Result<u64> {
+///     at.iter(accounts).try_fold(0, |most, item| Ok(most.max(item?.1.len() as u64)))
+/// }
+/// let db = Db::in_memory()?;
+/// let accounts = db.tree("accounts", TreeOptions::default())?;
+/// let before = db.snapshot();
+/// accounts.put("ann", "€€€")?;
+/// assert_eq!(richest(&before, &accounts)?, 0);
+/// assert_eq!(richest(&db, &accounts)?, 9);
+/// assert_eq!(db.transact(|tx| richest(tx, &accounts))?, 9);
+/// # Ok::<(), firn_kv::Error>(())
+/// ```
+///
+/// Keys and ranges are of any type, so there is no `dyn Readable`. It cannot be implemented
+/// elsewhere.
+///
+/// # Errors
+/// Of all methods: corruption and I/O errors of the tables read, errors of the merge hook, `Closed`
+/// when the tree was dropped, `InvalidArgument` for a tree of another store. Iterators give them as
+/// items.
+pub trait Readable: ReadSource {
+    /// The value of `key`. The value pins its block or memtable; nothing is copied.
+    fn get(&self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.read(tree, key.as_ref())
+    }
+
+    /// Whether `key` has a value.
+    fn contains(&self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.read(tree, key.as_ref())?.is_some())
+    }
+
+    /// The keys of a range with their values, in order, from both ends.
+    fn range(&self, tree: &Tree, range: impl KeyBounds) -> Range {
+        self.walk(tree, key_range(range))
+    }
+
+    /// The keys that start with `prefix`, with their values, in order, from both ends.
+    fn prefix(&self, tree: &Tree, prefix: impl AsRef<[u8]>) -> Range {
+        self.walk(tree, prefix_range(prefix.as_ref()))
+    }
+
+    /// All keys with their values, in order, from both ends.
+    fn iter(&self, tree: &Tree) -> Range {
+        self.walk(tree, VisibleRange::default())
+    }
+
+    /// All keys, in order, from both ends. Of a part: [`range`](Readable::range) with
+    /// [`Range::keys`].
+    fn keys(&self, tree: &Tree) -> Keys {
+        self.iter(tree).keys()
+    }
+
+    /// The smallest key with its value.
+    fn first(&self, tree: &Tree) -> Result<Option<Entry>> {
+        self.iter(tree).next().transpose()
+    }
+
+    /// The greatest key with its value.
+    fn last(&self, tree: &Tree) -> Result<Option<Entry>> {
+        self.iter(tree).next_back().transpose()
+    }
+
+    /// Whether there is no key. It looks for the first one.
+    fn is_empty(&self, tree: &Tree) -> Result<bool> {
+        Ok(self.keys(tree).next().transpose()?.is_none())
+    }
+
+    /// How many keys there are. It walks over all of them, some million a second: nobody counts as
+    /// keys come and go.
+    fn len(&self, tree: &Tree) -> Result<u64> {
+        self.keys(tree).try_fold(0, |n, key| key.map(|_| n + 1))
+    }
+}
+
+impl<T: ReadSource> Readable for T {}
+
+impl ReadSource for Db {
+    fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
+        tree.check_of(&self.handle)?;
+        tree.get(key)
+    }
+
+    fn walk(&self, tree: &Tree, range: VisibleRange) -> Range {
+        tree.range_now(range).refuse(tree.check_of(&self.handle).err())
+    }
+}
+
+impl ReadSource for Snapshot {
+    fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
+        tree.core.check_live()?;
+        self.check_own(tree)?;
+        tree.handle.core.get_at(&tree.core, key, self.seq())
+    }
+
+    fn walk(&self, tree: &Tree, range: VisibleRange) -> Range {
+        tree.range_at(range, self)
+    }
+}

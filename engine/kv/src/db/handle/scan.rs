@@ -1,0 +1,136 @@
+//! A tree's ranges and cursors, of the newest state or of a snapshot's.
+
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::base::key::Seq;
+use crate::base::sync::epoch;
+use crate::merge::visible::VisibleRange;
+
+use super::super::bounds::{Entry, KeyBounds, key_range, prefix_range};
+use super::super::state::view::TreeView;
+use super::cursor::Cursor;
+use super::handles::Tree;
+use super::range::{Keys, Range};
+use super::snapshot::Snapshot;
+use super::walk::TreeWalk;
+
+impl IntoIterator for &Tree {
+    type Item = Result<Entry>;
+    type IntoIter = Range;
+
+    fn into_iter(self) -> Range {
+        self.iter()
+    }
+}
+
+impl Tree {
+    pub(in crate::db) fn range_at(&self, range: VisibleRange, snapshot: &Snapshot) -> Range {
+        let range = self.range_of(
+            range,
+            self.core.view.load_full(),
+            snapshot.seq(),
+            Some(snapshot.clone()),
+        );
+        range.refuse(snapshot.check_own(self).err())
+    }
+
+    pub(in crate::db) fn range_now(&self, range: VisibleRange) -> Range {
+        let (view, read) = self.at_one_moment();
+        self.range_of(range, view, read, None)
+    }
+
+    fn at_one_moment(&self) -> (Arc<TreeView>, Seq) {
+        let guard = epoch::pin();
+        loop {
+            let (view, read) = self.core.at_one_moment(&self.handle.core.visible, &guard);
+            let held = self.core.view.get_arc(&guard);
+            if std::ptr::eq(view, &*held) {
+                return (held, read);
+            }
+        }
+    }
+
+    fn range_of(
+        &self,
+        range: VisibleRange,
+        view: Arc<TreeView>,
+        read: Seq,
+        snapshot: Option<Snapshot>,
+    ) -> Range {
+        let refused = self.core.check_live().err();
+        let walk = TreeWalk { view, range, read, front: None, back: None };
+        Range::new(walk, refused, snapshot)
+    }
+
+    pub(in crate::db) fn cursor_at(
+        &self,
+        range: VisibleRange,
+        snapshot: &Snapshot,
+    ) -> Result<Cursor> {
+        snapshot.check_own(self)?;
+        let view = self.core.view.load_full();
+        self.core.check_live()?;
+        Cursor::new(view, range, snapshot.seq(), Some(snapshot.clone()))
+    }
+
+    /// The keys of a range with their values, in order, from both ends.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-range-{}", std::process::id()));
+    /// use firn_kv::{Db, TreeOptions};
+    /// let tree = Db::open(&dir)?.tree("t", TreeOptions::default())?;
+    /// for k in ["a", "b", "c"] {
+    ///     tree.put(k, "v")?;
+    /// }
+    /// let last = tree.range("a".."c").next_back().unwrap()?;
+    /// assert_eq!(last.0, "b");
+    /// assert_eq!(tree.range(..).count(), 3);
+    /// assert_eq!(tree.range("b"..).keys().count(), 2);
+    /// # drop(last); drop(tree); std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    pub fn range(&self, range: impl KeyBounds) -> Range {
+        self.range_now(key_range(range))
+    }
+
+    /// The keys that start with `prefix`, with their values, in order, from both ends.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.range_now(prefix_range(prefix.as_ref()))
+    }
+
+    /// All keys with their values, in order, from both ends. `for item in &tree` does the same.
+    pub fn iter(&self) -> Range {
+        self.range_now(VisibleRange::default())
+    }
+
+    /// All keys, in order, from both ends. Of a part: [`range`](Tree::range) with [`Range::keys`].
+    pub fn keys(&self) -> Keys {
+        self.iter().keys()
+    }
+
+    /// A cursor over a range.
+    ///
+    /// # Errors
+    /// `Closed` when the tree was dropped; corruption and I/O errors of tables that hold range
+    /// deletions.
+    pub fn cursor(&self, range: impl KeyBounds) -> Result<Cursor> {
+        self.cursor_now(key_range(range))
+    }
+
+    fn cursor_now(&self, range: VisibleRange) -> Result<Cursor> {
+        let (view, read) = self.at_one_moment();
+        self.core.check_live()?;
+        Cursor::new(view, range, read, None)
+    }
+}
+
+impl Snapshot {
+    /// A cursor over a range.
+    ///
+    /// # Errors
+    /// As [`Readable`](crate::Readable)'s methods.
+    pub fn cursor(&self, tree: &Tree, range: impl KeyBounds) -> Result<Cursor> {
+        tree.cursor_at(key_range(range), self)
+    }
+}

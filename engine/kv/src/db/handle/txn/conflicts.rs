@@ -1,0 +1,103 @@
+//! Conflicts: keys that have changed since a transaction read them.
+
+use crate::base::cursor::Cursor as _;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{MAX_SEQ, Seq, Trailer};
+use crate::base::sync::epoch;
+use crate::db::lookup::filter_hash;
+use crate::db::state::tree::TreeCore;
+use crate::merge::merging::{MergeSource, Merging};
+use crate::merge::run::RunCursor;
+use crate::merge::visible::VisibleRange;
+
+/// After so many older entries it is asked again whether one stands in a gap.
+const LOOK_FOR_GAPS: u32 = 8;
+
+pub(super) fn conflict(what: &str) -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        format!("{what} that the transaction read has changed since; run it again"),
+    )
+}
+
+/// Whether a key has a version, deletions included, that is newer than `since`. Called under the
+/// write lock: sources that hold nothing newer are not looked into, and of the others filters are
+/// asked first.
+pub(super) fn key_changed_since(tree: &TreeCore, key: &[u8], since: Seq) -> Result<bool> {
+    let guard = epoch::pin();
+    let view = tree.view.load(&guard);
+    // A tree that is dropped is marked before it is emptied.
+    tree.check_live()?;
+    let newer = |seq: Option<Seq>| seq.is_some_and(|s| s > since);
+    for m in view.memtables() {
+        let found = m.mem.get(key, MAX_SEQ).map(|f| f.trailer.seq());
+        if newer(found) || newer(m.mem.newest_covering(key, MAX_SEQ, &guard)) {
+            return Ok(true);
+        }
+        // What is in older sources is older still.
+        if found.is_some() {
+            return Ok(false);
+        }
+    }
+    let mut hash = None;
+    for t in view.version.runs.iter().filter_map(|r| r.find(key)).filter(|t| t.meta.max_seq > since)
+    {
+        let table = t.table()?;
+        if t.meta.range_deletes > 0 && newer(table.tombstones().newest_covering(key, MAX_SEQ)) {
+            return Ok(true);
+        }
+        if table.may_contain(*hash.get_or_insert_with(|| filter_hash(&view.options, key)))
+            && let Some(hit) = table.get(key, None, MAX_SEQ, &guard)?
+        {
+            return Ok(hit.trailer.seq() > since);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether anything in a range is newer than `since`, but for deletes in a stretch in which a
+/// reader at `since` saw nothing, and nothing was put since: there they change nothing. So it is
+/// leapt over. Called under the write lock: sources that hold nothing newer are not looked into.
+pub(super) fn changed_since(tree: &TreeCore, range: &VisibleRange, since: Seq) -> Result<bool> {
+    if range.is_empty() {
+        return Ok(false);
+    }
+    let view = tree.view.load_full();
+    tree.check_live()?;
+    let until = range.until.as_deref();
+    let mut sources: Vec<MergeSource> = vec![];
+    for m in view.memtables().filter(|m| !m.mem.is_empty()) {
+        sources.push(MergeSource::Mem(m.mem.cursor()));
+        if m.mem.deletions().iter().any(|d| d.changed_since(&range.from, until, since)) {
+            return Ok(true);
+        }
+    }
+    for run in view.version.runs.iter().filter(|r| r.max_seq() > since) {
+        let there = run.tables[run.lower_bound(&range.from)..]
+            .iter()
+            .take_while(|t| t.overlaps(None, until));
+        for t in there.filter(|t| t.meta.range_deletes > 0 && t.meta.max_seq > since) {
+            if t.table()?.tombstones().changed_since(&range.from, until, since) {
+                return Ok(true);
+            }
+        }
+        sources.push(MergeSource::Run(RunCursor::new(run.clone(), true)));
+    }
+    let mut all = Merging::new(sources);
+    all.seek(&range.from, Trailer::NEWEST)?;
+    let (mut steps, mut to) = (0u32, vec![]);
+    while all.valid() && until.is_none_or(|u| all.key() < u) {
+        let is_newer = all.trailer().seq() > since;
+        if (is_newer || steps.is_multiple_of(LOOK_FOR_GAPS))
+            && tree.gaps.leap(all.key(), true, since, &mut to)
+        {
+            all.seek(&to, Trailer::NEWEST)?;
+        } else if is_newer {
+            return Ok(true);
+        } else {
+            all.next()?;
+        }
+        steps += 1;
+    }
+    Ok(false)
+}

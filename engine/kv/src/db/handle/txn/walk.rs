@@ -1,0 +1,129 @@
+//! Iterators of a transaction: the snapshot's entries and what the transaction had put when they
+//! began, merged as they are walked. What is hidden of the snapshot is left by one seek.
+
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::base::ops::TreeId;
+use crate::base::version_map::MapKey;
+use crate::db::handle::walk::{NextStep, TreeWalk, WalkOverlay};
+use crate::db::state::tree::TreeCore;
+use crate::merge::visible::VisibleRange;
+
+use super::state::{Own, TransactionState};
+
+/// What makes an iterator of a snapshot one of a transaction.
+pub struct Overlay {
+    state: Arc<TransactionState>,
+    tree: TreeId,
+    /// The number by which the transaction knows what was walked.
+    walk: u64,
+    /// What it had written when the walk began.
+    own: Own,
+    /// From the front and from the back: the last key, and whether the snapshot has no more.
+    front: WalkEnd,
+    back: WalkEnd,
+}
+
+#[derive(Default)]
+struct WalkEnd {
+    passed: Option<Vec<u8>>,
+    is_over: bool,
+}
+
+impl Overlay {
+    /// For a new iterator over `range`.
+    pub fn new(
+        state: &Arc<TransactionState>,
+        tree: &Arc<TreeCore>,
+        range: VisibleRange,
+    ) -> Overlay {
+        let (walk, own) = state.begin_walk(tree, range);
+        Overlay {
+            state: state.clone(),
+            tree: tree.id,
+            walk,
+            own,
+            front: WalkEnd::default(),
+            back: WalkEnd::default(),
+        }
+    }
+
+    fn end(&mut self, forward: bool) -> &mut WalkEnd {
+        if forward { &mut self.front } else { &mut self.back }
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        self.state.end_walk(self.tree, self.walk);
+    }
+}
+
+impl WalkOverlay for Overlay {
+    fn next(&mut self, walk: &mut TreeWalk, forward: bool) -> Result<NextStep> {
+        self.skip_hidden(walk, forward)?;
+        let (cursor, end, other) = if forward {
+            (&walk.front, &self.front, &self.back)
+        } else {
+            (&walk.back, &self.back, &self.front)
+        };
+        let seen = cursor.as_ref().filter(|v| v.valid() && !end.is_over).map(|v| v.key());
+        let is_behind = |a: &[u8], b: &[u8]| if forward { a > b } else { a < b };
+        // Of two equal keys the own one counts.
+        let own = self.own.next(&walk.range, end.passed.as_deref(), forward);
+        let own = own.filter(|(key, _)| seen.is_none_or(|s| !is_behind(key, s)));
+        let key = own.as_ref().map(|(key, _)| &**key).or(seen);
+        // Where the other end has been is the end.
+        let key =
+            key.filter(|key| other.passed.as_deref().is_none_or(|other| is_behind(other, key)));
+        self.state.walked(self.tree, self.walk, key, forward);
+        let Some(key) = key else { return Ok(NextStep::Nothing) };
+        let passed = key.to_vec();
+        self.end(forward).passed = Some(passed);
+        Ok(own.map_or(NextStep::Seen, |(key, value)| NextStep::Own(key, value)))
+    }
+}
+
+impl Overlay {
+    /// Moves the snapshot's cursor behind what was passed, and out of what is hidden.
+    fn skip_hidden(&mut self, walk: &mut TreeWalk, forward: bool) -> Result<()> {
+        if walk.end(forward).is_none() {
+            walk.open(forward)?;
+        }
+        let Some(v) = walk.end(forward) else { return Ok(()) };
+        let end = if forward { &mut self.front } else { &mut self.back };
+        if end.is_over {
+            return Ok(());
+        }
+        if v.valid()
+            && let Some(passed) = &end.passed
+            && (if forward { v.key() <= passed.as_slice() } else { v.key() >= passed.as_slice() })
+        {
+            if forward { v.next()? } else { v.prev()? }
+        }
+        let mut left: Option<(MapKey, Option<MapKey>)> = None;
+        while v.valid()
+            && let Some((from, until)) = self.own.hidden.around(v.key())
+        {
+            let here = (from.clone(), until.clone());
+            // From the one that it has left to this one there is nothing; but what a hook has
+            // folded to nothing may be something when it's asked again.
+            if let Some(left) = left.filter(|_| !v.passed().1) {
+                let (first, last) = if forward { (&left, &here) } else { (&here, &left) };
+                self.state.hide(self.tree, &first.0, last.1.as_deref());
+            }
+            v.forget_passed();
+            match (forward, &here.1) {
+                (true, Some(until)) => v.seek(until)?,
+                (true, None) => {
+                    end.is_over = true;
+                    break;
+                }
+                (false, _) => v.seek_before(&here.0)?,
+            }
+            left = Some(here);
+        }
+        Ok(())
+    }
+}

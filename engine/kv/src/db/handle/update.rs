@@ -1,0 +1,208 @@
+//! Calls that look at a tree and then write to it, as one step that no other writer comes between.
+//!
+//! Invariant: what decides is looked at under the write lock, with every earlier write visible. It
+//! is looked at before, too, without the lock: who is refused waits for nobody, and what is looked
+//! at again is in memory then, so that other writers don't wait for a device.
+
+use crate::base::error::Result;
+use crate::memtable::Memtable;
+use crate::merge::value::Value;
+
+use super::super::batch::Batch;
+use super::super::bounds::Entry;
+use super::super::limits::{check_key, check_value};
+use super::handles::Tree;
+
+/// What [`Tree::update`] found and wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Updated {
+    /// The value before.
+    pub old: Option<Value>,
+    /// The value since.
+    pub new: Option<Value>,
+}
+
+impl Tree {
+    /// The smallest key with its value.
+    ///
+    /// # Errors
+    /// As [`get`](Tree::get).
+    pub fn first(&self) -> Result<Option<Entry>> {
+        self.end(true)
+    }
+
+    /// The greatest key with its value.
+    ///
+    /// # Errors
+    /// As [`get`](Tree::get).
+    pub fn last(&self) -> Result<Option<Entry>> {
+        self.end(false)
+    }
+
+    fn end(&self, front: bool) -> Result<Option<Entry>> {
+        let mut all = self.iter();
+        if front { all.next() } else { all.next_back() }.transpose()
+    }
+
+    /// Whether there is no key. It looks for the first one.
+    ///
+    /// # Errors
+    /// As [`get`](Tree::get).
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.keys().next().transpose()?.is_none())
+    }
+
+    /// How many keys there are. It walks over all of them, some million a second: nobody counts as
+    /// keys come and go.
+    ///
+    /// # Errors
+    /// As [`get`](Tree::get).
+    pub fn len(&self) -> Result<u64> {
+        self.keys().try_fold(0, |n, key| key.map(|_| n + 1))
+    }
+
+    /// Takes the smallest key out, as one step: of several threads each gets another one.
+    ///
+    /// ```
+    /// use firn_kv::{Db, TreeOptions};
+    /// let queue = Db::in_memory()?.tree("queue", TreeOptions::default())?;
+    /// queue.put(1u64.to_be_bytes(), "first")?;
+    /// queue.put(2u64.to_be_bytes(), "second")?;
+    /// assert_eq!(queue.pop_first()?.unwrap().1, "first");
+    /// assert_eq!(queue.pop_last()?.unwrap().1, "second");
+    /// assert!(queue.pop_first()?.is_none());
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Tree::get) and [`delete`](Tree::delete); then nothing was taken, unless the store
+    /// is read-only since: after a failed sync nobody knows.
+    pub fn pop_first(&self) -> Result<Option<Entry>> {
+        self.pop(true)
+    }
+
+    /// Takes the greatest key out, as [`pop_first`](Tree::pop_first) does the smallest.
+    ///
+    /// # Errors
+    /// As [`pop_first`](Tree::pop_first).
+    pub fn pop_last(&self) -> Result<Option<Entry>> {
+        self.pop(false)
+    }
+
+    fn pop(&self, front: bool) -> Result<Option<Entry>> {
+        let Some((key, _)) = self.end(front)? else { return Ok(None) };
+        self.handle.core.pace(&self.core, Memtable::cost(key.len(), 0));
+        let mut popped = None;
+        self.handle.core.write_made(Batch::new(), self.durability, &mut |batch| {
+            batch.clear();
+            popped = self.end(front)?;
+            popped.as_ref().map_or(Ok(()), |(key, _)| batch.delete(self, key))
+        })?;
+        Ok(popped)
+    }
+
+    /// Sets `key` to `value` unless it has a value. Gives the value that was there and stays;
+    /// `None` when there was none.
+    ///
+    /// ```
+    /// use firn_kv::{Db, TreeOptions};
+    /// let names = Db::in_memory()?.tree("names", TreeOptions::default())?;
+    /// assert_eq!(names.insert_if_absent("ann", "1")?, None);
+    /// assert_eq!(names.insert_if_absent("ann", "2")?.unwrap(), "1");
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Tree::get) and [`put`](Tree::put).
+    pub fn insert_if_absent(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<Option<Value>> {
+        Ok(self.compare_and_swap(key, None, Some(value.as_ref()))?.err().flatten())
+    }
+
+    /// Sets `key` to `new` (`None`: deletes it) if its value is `old` (`None`: if it has none).
+    /// When it is another one, nothing is written, and that is given as the inner `Err`.
+    ///
+    /// ```
+    /// use firn_kv::{Db, TreeOptions};
+    /// let doors = Db::in_memory()?.tree("doors", TreeOptions::default())?;
+    /// assert!(doors.compare_and_swap("front", None, Some(b"open"))?.is_ok());
+    /// let found = doors.compare_and_swap("front", Some(b"locked"), Some(b"open"))?;
+    /// assert_eq!(found.unwrap_err().unwrap(), "open");
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Tree::get) and [`put`](Tree::put).
+    pub fn compare_and_swap(
+        &self,
+        key: impl AsRef<[u8]>,
+        old: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<std::result::Result<(), Option<Value>>> {
+        let key = key.as_ref();
+        let found = self.get(key)?;
+        if found.as_deref() != old {
+            return Ok(Err(found));
+        }
+        self.swap(key, old, new)
+    }
+
+    /// Sets `key` to what `f` makes of its value (`None`: there is none; it is deleted), as one
+    /// step. Others may write meanwhile: when they have changed the value, `f` is called again with
+    /// the new one, as often as needed; so it should do nothing else. It may use the store.
+    ///
+    /// ```
+    /// use firn_kv::{Db, TreeOptions};
+    /// let counters = Db::in_memory()?.tree("counters", TreeOptions::default())?;
+    /// let add = |old: Option<&[u8]>| Some([old.map_or(0, |v| v[0]) + 1]);
+    /// counters.update("visits", add)?;
+    /// let visits = counters.update("visits", add)?;
+    /// assert_eq!((visits.old.unwrap(), visits.new.unwrap()), ([1].as_slice().into(), [2].as_slice().into()));
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Tree::get) and [`put`](Tree::put).
+    pub fn update<V: Into<Vec<u8>>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut f: impl FnMut(Option<&[u8]>) -> Option<V>,
+    ) -> Result<Updated> {
+        let key = key.as_ref();
+        let mut old = self.get(key)?;
+        loop {
+            let new: Option<Vec<u8>> = f(old.as_deref()).map(V::into);
+            match self.swap(key, old.as_deref(), new.as_deref())? {
+                Ok(()) => return Ok(Updated { old, new: new.map(Value::from) }),
+                Err(found) => old = found,
+            }
+        }
+    }
+
+    fn swap(
+        &self,
+        key: &[u8],
+        old: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<std::result::Result<(), Option<Value>>> {
+        check_key(key)?;
+        check_value(new.unwrap_or_default())?;
+        let write = |batch: &mut Batch| match new {
+            Some(value) => batch.put(self, key, value),
+            None => batch.delete(self, key),
+        };
+        let mut batch = Batch::new();
+        write(&mut batch)?;
+        let mut done = Ok(());
+        self.handle.core.write_made(batch, self.durability, &mut |batch| {
+            batch.clear();
+            let found = self.get(key)?;
+            done = if found.as_deref() == old { Ok(()) } else { Err(found) };
+            if done.is_ok() { write(batch) } else { Ok(()) }
+        })?;
+        Ok(done)
+    }
+}

@@ -1,0 +1,125 @@
+//! Tables that a Db writes: flushes, compactions and ingestions make them here, and remove here
+//! what did not come to anything.
+//!
+//! Invariant: a file has a number of its own, which is listed as being written
+//! ([`PinnedTask`]) before the file is there.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::base::facts::TableFacts;
+use crate::base::options::{FilterKind, TreeOptions};
+use crate::base::sync::AtomicU64;
+use crate::cache::FrameRef;
+use crate::compaction::Cuts;
+use crate::manifest::TableMeta;
+use crate::merge::job::{MadeTables, Outputs, run};
+use crate::merge::merging::MergeSource;
+use crate::merge::retain::Rules;
+use crate::merge::run::table_path;
+use crate::sstable::{TableWriter, WriterOptions};
+
+use super::state::core::Core;
+use super::state::pins::PinnedTask;
+use super::state::throttle::Account;
+use super::state::tree::TreeCore;
+
+/// Makes output tables in the Db's directory.
+pub(super) struct NewTables<'a> {
+    pub core: &'a Core,
+    pub tree: &'a TreeCore,
+    pub options: Arc<TreeOptions>,
+    pub level: u8,
+    pub task: Arc<PinnedTask>,
+    /// Called now and then, with the entries of the input passed since.
+    pub during: &'a mut dyn FnMut(u64) -> Result<()>,
+    /// Where the bytes that it writes are counted.
+    pub written: Option<Arc<AtomicU64>>,
+}
+
+impl Outputs for NewTables<'_> {
+    fn create(&mut self) -> Result<TableWriter> {
+        self.core.check_process()?;
+        let id = self.core.new_file();
+        self.task.creates(id);
+        let path = table_path(&self.core.dir, id);
+        let mut file = self.core.env.create(&path)?;
+        if let Some(written) = &self.written {
+            file = Account::watch(written, file);
+        }
+        let o = &self.options;
+        let options = WriterOptions {
+            identity: self.core.new_identity(),
+            tree: self.tree.id,
+            level: self.level,
+            block_size: o.block_size,
+            compression: o.compression_at(self.level as usize),
+            filter: self.filter(),
+            filter_prefix: o.filter_prefix.clone(),
+            summary: o.summary.clone(),
+            merge: o.merge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
+            purge: o.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
+            created_micros: self.core.env.wall_micros(),
+            warm: Some(self.core.cache.clone()),
+        };
+        Ok(TableWriter::new(file, &path, id, options))
+    }
+
+    fn progress(&mut self, entries: u64) -> Result<()> {
+        (self.during)(entries)
+    }
+
+    fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
+        self.core.opener.make_ready(id, frames);
+    }
+}
+
+impl NewTables<'_> {
+    /// The filter to make: none while the hook that says what belongs into it has not been handed
+    /// in, or was not when the options were taken.
+    fn filter(&self) -> FilterKind {
+        let same = || {
+            self.tree.view.load_full().options.filter_prefix.is_some()
+                == self.options.filter_prefix.is_some()
+        };
+        if self.tree.is_hooked() && same() {
+            self.options.filter_at(self.level as usize)
+        } else {
+            FilterKind::None
+        }
+    }
+
+    /// Runs a job; its files are removed again when it fails. Their names are not durable yet.
+    pub fn run(
+        &mut self,
+        sources: Vec<MergeSource>,
+        rules: Rules,
+        cuts: &Cuts,
+        oldest: Option<u64>,
+    ) -> Result<MadeTables> {
+        run(sources, rules, cuts, oldest, self)
+            .inspect_err(|_| remove_tables(self.core, &self.task.created()))
+    }
+}
+
+/// Removes files that were written but never named by the manifest. What stays is collected at the
+/// next open.
+pub(super) fn remove_tables(core: &Core, ids: &[u64]) {
+    for &id in ids {
+        core.opener.forget(id);
+        let _ = core.env.remove(&table_path(&core.dir, id));
+    }
+}
+
+/// The manifest's facts of a table that has been written now. `newest_micros` is that of the
+/// inputs.
+pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMeta {
+    TableMeta { facts: facts.clone(), created_micros: now, newest_micros, ingested_seq: 0 }
+}
+
+/// The number in a table's file name; `None` for names that are no table's.
+pub(super) fn table_number(name: &str) -> Option<u64> {
+    let number = name.strip_suffix(".sst")?.parse().ok()?;
+    (table_path(Path::new(""), number) == Path::new(name)).then_some(number)
+}

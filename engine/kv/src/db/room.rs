@@ -1,0 +1,161 @@
+//! A writer makes room for what it writes, or waits for it ([`budget`](super::state::budget), B3).
+//!
+//! Invariant: a wait ends with the next flush, or with the error of one that lacks space; and a
+//! flush never waits for writers or compactions. So no history ends in a Db that cannot be written,
+//! and none in a writer that waits for a full disk.
+
+use std::time::Duration;
+
+use crate::base::error::Result;
+use crate::base::events::Event;
+use crate::base::sync::Mutex;
+use crate::base::sync::epoch::{self};
+use crate::memtable::MemtableRoom;
+
+use super::state::core::Core;
+use super::state::gate::closed;
+use super::state::log::Writing;
+use super::state::meters::TimedCall;
+use super::state::tree::TreeCore;
+use super::state::work::PutOff;
+
+impl Core {
+    /// Makes room in the active memtable of `tree` for adds of this cost, or seals it; waits when
+    /// there is no memory. The write lock may be given up meanwhile, so callers look again at
+    /// everything.
+    #[cold]
+    pub fn make_room<'a>(
+        &'a self,
+        w: Writing<'a>,
+        tree: &TreeCore,
+        cost: usize,
+    ) -> Result<Writing<'a>> {
+        let view = tree.view.load_full();
+        let mut room = tree.room_for(&view, cost);
+        if room == MemtableRoom::Full {
+            if view.sealed.len() >= self.max_sealed {
+                drop(w);
+                self.wait_for_flush(tree, "memtables full", &|| {
+                    tree.view.load_full().sealed.len() >= self.max_sealed
+                })?;
+                return Ok(self.write.lock());
+            }
+            self.seal(&w, tree)?;
+            self.signal_work();
+            return Ok(w);
+        }
+        let (memory, mem) = (&self.memory, &view.active.mem);
+        // One that was filled as far the last time is given all at once, and the memory of one that
+        // has been flushed.
+        let mut whole = matches!(room, MemtableRoom::Grow(n) if tree.is_usual(n as u64 / 2))
+            && memory.may_grow(mem.price(room, cost, true) as u64);
+        let mut price = mem.price(room, cost, whole) as u64;
+        if !memory.may_grow_beside_pages(price) {
+            // However much the one before held: there would be nothing but pages to make way for
+            // it.
+            (room, whole) = (mem.room_for(cost, view.options.memtable_size, 0), false);
+            price = mem.price(room, cost, whole) as u64;
+        }
+        if !memory.may_grow(price) {
+            if self.seal_some(&w, price, false)? {
+                self.signal_work();
+            }
+            memory.ask_others();
+            if view.active.end.get().is_some() {
+                return Ok(w);
+            }
+        }
+        if !whole {
+            memory.trim_for(price);
+        }
+        let is_short = || memory.is_short(price);
+        if is_short() {
+            drop(w);
+            self.wait_for_flush(tree, "memory", &is_short)?;
+            return Ok(self.write.lock());
+        }
+        tree.widen(&view, room, cost, whole)?;
+        if !matches!(room, MemtableRoom::Extend(_)) {
+            memory.release(&view.active);
+            epoch::pin().flush();
+        }
+        memory.count(&tree.view.load_full().active);
+        memory.rebalance();
+        Ok(w)
+    }
+
+    /// Waits until flushes have ended that a writer of `tree` needs: as long as `is_full` says, of
+    /// which `reason` is told.
+    pub fn wait_for_flush(
+        &self,
+        tree: &TreeCore,
+        reason: &str,
+        is_full: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let from = self.watch.meters.now();
+        self.signal_work();
+        if self.options.background_threads == 0 {
+            match self.work_inline() {
+                Ok(true) => {}
+                Ok(false) => {
+                    // Another caller is flushing this tree: to ask again and again would only keep
+                    // it from the lock.
+                    let mut signals = self.work.hold();
+                    if is_full() {
+                        signals.wait_done(Duration::from_millis(20));
+                    }
+                }
+                // What lacks space is work of another tree.
+                Err(e) if e.is_transient() && !is_full() => self.put_off(e)?,
+                Err(e) => return Err(e),
+            }
+            return Ok(());
+        }
+        // With its own memtables in tables it may still be another tree that holds the memory.
+        let put_off = if tree.view.load_full().sealed.is_empty() {
+            self.work.put_off()
+        } else {
+            &tree.put_off
+        };
+        let since = put_off.lock().times();
+        let told = || (tree.name.clone(), reason.to_owned());
+        self.events.note(|| {
+            let (tree, reason) = told();
+            Event::StallBegun { tree, reason }
+        });
+        let done = self.wait_while(tree, put_off, since, is_full);
+        let waited = self.watch.meters.since(TimedCall::Stall, from);
+        self.pace.stall(waited);
+        self.events.note(|| {
+            let (tree, reason) = told();
+            Event::StallEnded { tree, reason, micros: waited / 1000 }
+        });
+        done
+    }
+
+    /// Waits as long as `is_full` says, unless there is an error or work has been put off since.
+    fn wait_while(
+        &self,
+        tree: &TreeCore,
+        put_off: &Mutex<PutOff>,
+        since: u64,
+        is_full: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let mut signals = self.work.hold();
+        while is_full() {
+            self.gate.check_writable()?;
+            tree.check_live()?;
+            put_off.lock().check(since)?;
+            if self.gate.is_closing() {
+                return Err(closed());
+            }
+            signals.wait_done(Duration::from_millis(50));
+            if !self.has_all_workers() {
+                drop(signals);
+                self.work.call();
+                signals = self.work.hold();
+            }
+        }
+        Ok(())
+    }
+}

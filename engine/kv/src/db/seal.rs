@@ -1,0 +1,78 @@
+//! Memtables are sealed: the one that takes writes becomes one that waits for its flush, and a
+//! fresh one takes its place. By whom a tree's memtable is full, by whom the memory is short, and
+//! for other Dbs that share it ([`budget`](super::state::budget), B2 and B4).
+
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::memtable::Memtable;
+
+use super::state::budget::Share;
+use super::state::core::Core;
+use super::state::log::WriteState;
+use super::state::memtable::MemHandle;
+use super::state::tree::TreeCore;
+
+impl Core {
+    /// Seals the active memtable of `tree` and starts another. The caller holds the write lock.
+    pub fn seal(&self, w: &WriteState, tree: &TreeCore) -> Result<()> {
+        let end = w.end();
+        let prefix = tree.view.load_full().options.filter_prefix.clone();
+        let fresh = MemHandle::new(Memtable::empty(&self.arenas, prefix)?, end);
+        let now = self.env.monotonic_nanos();
+        let sealed = tree.seal(fresh, end, Some(now));
+        let held = sealed.mem.used();
+        tree.set_usual(held);
+        self.memory.seal(&sealed);
+        self.work.note_sealed(tree.id);
+        self.begin_fill(tree, now, held);
+        self.memory.rebalance();
+        Ok(())
+    }
+
+    /// Seals memtables until those that take writes have seven eighths of what they may, `more`
+    /// included; where several Dbs share the budget, until this one has no more than its share of
+    /// that, and who was `asked` not before. Whether it sealed any.
+    pub fn seal_some(&self, w: &WriteState, more: u64, asked: bool) -> Result<bool> {
+        let enough = self.memory.seal_goal(more, asked);
+        if enough() {
+            return Ok(false);
+        }
+        let end = w.end();
+        let mut worth: Vec<(u128, Arc<TreeCore>)> = vec![];
+        let trees = self.trees.read();
+        for (start, id) in w.waiting() {
+            let Some(t) = trees.by_id(id) else { continue };
+            let view = t.view.load_full();
+            let m = &view.active;
+            let gain = Share::gain(m);
+            // Others that wait are sealed already, or have their page and no more.
+            if gain > 0
+                && m.is_touched()
+                && m.start() == start
+                && view.sealed.len() < self.max_sealed
+            {
+                worth.push((gain as u128 * (end - start).max(1) as u128, t.clone()));
+            }
+        }
+        drop(trees);
+        worth.sort_unstable_by_key(|(worth, t)| (std::cmp::Reverse(*worth), t.id));
+        let mut any = false;
+        for (_, t) in worth {
+            if enough() {
+                break;
+            }
+            self.seal(w, &t)?;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Seals what other Dbs have asked for, if they have.
+    pub fn make_way(&self) -> Result<()> {
+        if self.memory.take_asked() {
+            self.seal_some(&self.write.lock(), 0, true)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! The sources of a tree that a reader of a range merges: memtables and runs that may have keys of
+//! it.
+
+use crate::base::error::Result;
+use crate::base::key::Seq;
+use crate::base::reads::is_looked_at;
+use crate::merge::merging::MergeSource;
+use crate::merge::run::{RunCursor, TableRun};
+use crate::merge::shadow::{Cover, RangeShadow};
+use crate::merge::visible::{Visible, VisibleRange};
+
+use super::explain;
+use super::state::view::TreeView;
+
+/// What a reader at `read` sees of `range`.
+pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visible> {
+    if view.meters.recorder.is_on() {
+        return explain::visible(view, range, read);
+    }
+    // Most reads of a narrow range find one source, and room for four would be more than a
+    // kilobyte.
+    let mut sources: Vec<MergeSource> = Vec::with_capacity(1);
+    let mut shadows = vec![];
+    // Where nothing was deleted there is nothing to leap over, and nobody counts up who knows of
+    // it.
+    let mut has_deletes = false;
+    if !range.is_empty() {
+        let hash = view.prefix_hash(&range);
+        for m in view.memtables() {
+            if m.mem.entries() > 0 && hash.is_none_or(|h| m.mem.may_contain_prefix(h)) {
+                sources.push(MergeSource::Mem(m.mem.cursor()));
+            }
+            has_deletes |= m.mem.deletes() > 0;
+            shadows.extend(m.mem.deletions().into_iter().map(Cover::Mem));
+        }
+        let until = range.until.as_deref();
+        for run in &view.version.runs {
+            if !run.overlaps(&range.from, until) {
+                continue;
+            }
+            if run.has_range_deletes(&range.from, until) {
+                shadows.push(Cover::Run(run.clone()));
+            }
+            if hash.map_or(Ok(true), |h| ask_filters(view, run, h, &range.from, until))? {
+                has_deletes |= run.has_deletes();
+                sources.push(MergeSource::Run(RunCursor::new(run.clone(), true)));
+            }
+        }
+    }
+    has_deletes |= !shadows.is_empty();
+    let mut visible = Visible::new(
+        sources,
+        read,
+        RangeShadow::new(shadows, read),
+        view.options.merge.clone(),
+        range,
+    );
+    if has_deletes {
+        visible.use_gaps(view.gaps.clone());
+    }
+    Ok(visible)
+}
+
+/// Whether the filters of a run leave it possible that it has keys of a range with this hash of
+/// their prefix.
+fn ask_filters(
+    view: &TreeView,
+    run: &TableRun,
+    hash: u64,
+    from: &[u8],
+    until: Option<&[u8]>,
+) -> Result<bool> {
+    let maybe = run.may_contain(hash, from, until)?;
+    if is_looked_at() {
+        view.reads.asked_filter(maybe);
+    }
+    Ok(maybe)
+}

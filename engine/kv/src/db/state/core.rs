@@ -1,0 +1,185 @@
+//! The inside of an open Db, shared by its handles, its trees and its workers: the parts put
+//! together, and what each of its verbs needs of several parts: failures, signals, numbers.
+//!
+//! In which order its locks may be taken says [`rank`](crate::base::rank).
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
+use crate::base::horizon::Horizon;
+use crate::base::identity::TableIdentity;
+use crate::base::key::Seq;
+use crate::base::options::DbOptions;
+use crate::base::sync::{Mutex, RwLock, rank};
+use crate::cache::Cache;
+use crate::env::{Env, FileLock};
+use crate::memtable::ArenaPool;
+use crate::merge::run::TableOpener;
+use crate::wal::{Syncer, TornTail};
+
+use super::budget::Share;
+use super::catalog::{EditFailure, TreeCatalog};
+use super::counters::Counters;
+use super::events::Events;
+use super::gate::{Gate, WritePass};
+use super::log::WriteState;
+use super::pace::{PaceTeller, WritePace};
+use super::snapshots::Snapshots;
+use super::throttle::Throttle;
+use super::tree::StoreWatch;
+use super::trees::OpenTrees;
+use super::work::PendingWork;
+
+/// The inside of an open Db.
+pub struct Core {
+    /// The door to the world.
+    pub env: Arc<dyn Env>,
+    /// The directory.
+    pub dir: PathBuf,
+    /// The store's id, which no edit changes: here without the catalogue's lock, which is held over
+    /// syncs.
+    pub store: u64,
+    /// As given at open.
+    pub options: DbOptions,
+    /// Opens tables.
+    pub opener: Arc<TableOpener>,
+    /// Decoded blocks.
+    pub cache: Arc<Cache>,
+    /// Memory of memtables.
+    pub arenas: Arc<ArenaPool>,
+    /// How many memtables of a tree may wait for their flush before its writers wait too.
+    pub max_sealed: usize,
+    /// Whether it takes calls.
+    pub gate: Gate,
+    /// The log and the sequence numbers.
+    pub write: Mutex<WriteState, rank::Write>,
+    /// Group commit; not there before the Db begins to write.
+    pub syncer: OnceLock<Arc<Syncer>>,
+    /// The newest sequence number that may be read.
+    pub visible: Horizon,
+    /// The manifest and what it says; `None` for a Db opened read-only.
+    pub catalog: Mutex<TreeCatalog, rank::Catalog>,
+    /// The trees.
+    pub trees: RwLock<OpenTrees, rank::Trees>,
+    /// Live snapshots.
+    pub snapshots: Snapshots,
+    /// Counters.
+    pub counters: Counters,
+    /// Latencies, and what holds space.
+    pub watch: StoreWatch,
+    /// The event log.
+    pub events: Events,
+    /// Back-pressure.
+    pub pace: WritePace,
+    /// How much compactions may do.
+    pub throttle: Throttle,
+    /// What it may have of the memory, and holds.
+    pub memory: Arc<Share>,
+    /// Work that waits for a worker.
+    pub work: Arc<PendingWork>,
+    /// The end of the log that opening found, unless it was a clean one.
+    pub torn: OnceLock<TornTail>,
+    /// Keeps other processes out.
+    pub lock: Mutex<Option<Box<dyn FileLock>>, rank::Directory>,
+}
+
+impl Core {
+    /// An error in a child process made by `fork()`: the store is its parent's. Asked before locks
+    /// are taken, which a thread of the parent may have held.
+    #[inline]
+    pub fn check_process(&self) -> Result<()> {
+        if self.env.is_forked() { Err(forked()) } else { Ok(()) }
+    }
+
+    /// A fresh file number. Numbers are handed out in memory; the manifest learns of them with the
+    /// next edit.
+    pub fn new_file(&self) -> u64 {
+        self.catalog.lock().take_file()
+    }
+
+    /// The identity of a table that this Db is about to write.
+    pub fn new_identity(&self) -> TableIdentity {
+        TableIdentity { store: self.store, unique: self.env.random() }
+    }
+
+    /// The newest sequence number that may be read.
+    #[inline]
+    pub fn read_point(&self) -> Seq {
+        self.visible.now()
+    }
+
+    /// Allows the caller to write files until the pass goes.
+    ///
+    /// # Errors
+    /// `Closed` once the store is closing.
+    pub fn pass(&self) -> Result<WritePass<'_>> {
+        self.gate.pass(&self.work)
+    }
+
+    /// Makes the Db read-only because of `e`, and gives back what to tell the caller. The first
+    /// cause is kept.
+    pub fn latch(&self, e: Error) -> Error {
+        self.gate.latch(&e, || self.events.note(|| Event::Latched { error: e.clone() }));
+        self.work.wake_waiting();
+        // Want of space that latches is no want that passes: whoever hears of it must not take the
+        // call for one that did nothing.
+        if e.is_transient() { self.gate.why_latched() } else { e }
+    }
+
+    /// Makes the Db read-only where edits failed so that nobody knows what the files hold.
+    pub fn latch_failed_edit(&self, e: EditFailure) -> Error {
+        if e.is_final { self.latch(e.error) } else { e.error }
+    }
+
+    /// Takes note of work that could not be done for want of space or other resources, and tells
+    /// those who wait for it. Any other error is handed on.
+    pub fn put_off(&self, e: Error) -> Result<()> {
+        if !e.is_transient() {
+            return Err(e);
+        }
+        self.gate.check_writable()?;
+        if self.work.put_off().lock().note(&e) {
+            self.events.note(|| Event::PutOff { error: e.clone() });
+        }
+        self.work.signal_done();
+        Ok(())
+    }
+
+    /// Tells the workers that there may be something to do.
+    pub fn signal_work(&self) {
+        self.work.signal();
+        self.call_workers_to_flush();
+    }
+
+    /// Calls workers where a memtable waits for its flush. May be called under any lock.
+    pub fn call_workers_to_flush(&self) {
+        if !self.has_all_workers() && self.is_flush_due() {
+            self.work.call();
+        }
+    }
+
+    /// Whether all workers are there that may be.
+    pub fn has_all_workers(&self) -> bool {
+        let n = self.options.background_threads as u32;
+        self.options.read_only || self.work.present().count_ones() == n
+    }
+
+    fn is_flush_due(&self) -> bool {
+        let ids = self.work.sealed();
+        let trees = self.trees.read();
+        ids.iter().filter_map(|id| trees.by_id(*id)).any(|t| !t.view.load_full().sealed.is_empty())
+    }
+
+    /// Whom beginnings and ends of slowness are told.
+    pub fn pace_teller(&self) -> PaceTeller<'_> {
+        PaceTeller { env: &*self.env, events: &self.events, pace: &self.pace }
+    }
+}
+
+#[cold]
+fn forked() -> Error {
+    let words = "this process was made by fork(), and the store belongs to the one that opened it; open stores after the fork";
+    Error::new(ErrorKind::ReadOnly, words)
+}

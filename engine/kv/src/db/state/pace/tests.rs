@@ -1,0 +1,102 @@
+//! What begins to slow writers ends, and is told so once, whatever ends it.
+
+use std::sync::mpsc::{Receiver, channel};
+
+use crate::base::events::Listener;
+use crate::base::options::{DbOptions, TreeOptions};
+use crate::compaction::policy::{Policy, Tiered};
+use crate::env::mem::MemEnv;
+use crate::{Db, Tree};
+
+use super::*;
+
+/// A store with one tree, and its events, which end when it is closed.
+fn open(policy: Policy) -> (Db, Tree, Receiver<Event>) {
+    let (tell, told) = channel();
+    let tell = std::sync::Mutex::new(tell);
+    let listener: std::sync::Arc<dyn Listener> =
+        std::sync::Arc::new(move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap());
+    let options =
+        DbOptions { memory_budget: 4 << 20, listener: Some(listener), ..DbOptions::default() };
+    let db = Db::open_in(std::sync::Arc::new(MemEnv::new(1)), "/db", options).unwrap();
+    let tree = db
+        .tree("t", TreeOptions { policy, memtable_size: 64 << 10, ..TreeOptions::default() })
+        .unwrap();
+    (db, tree, told)
+}
+
+/// One beginning and its end of those with this reason.
+fn check(told: &Receiver<Event>, why: &'static str, what: &str) {
+    let of_why = |e: &Event| matches!(e, Event::PacingBegun { reason, .. } | Event::PacingEnded { reason, .. } if *reason == why);
+    let events: Vec<Event> = told.iter().filter(of_why).collect();
+    let [Event::PacingBegun { tree, .. }, Event::PacingEnded { tree: ended, .. }] = &events[..]
+    else {
+        panic!("{what}: {events:?}")
+    };
+    assert_eq!((tree.as_str(), ended.as_str()), ("t", "t"), "{what}");
+}
+
+type Ends = [(&'static str, fn(&Db, &Tree)); 4];
+
+#[test]
+fn writers_that_are_slowed_for_a_flush_are_so_until_it_is_done_or_the_tree_is_gone() {
+    let ends: Ends = [
+        ("flushed, and sealed no more", |_, tree| tree.flush().unwrap()),
+        ("dropped", |db, tree| db.drop_tree(tree.name()).unwrap()),
+        ("closed", |db, _| db.close().unwrap()),
+        ("dropped and closed", |db, tree| {
+            db.drop_tree(tree.name()).unwrap();
+            db.close().unwrap();
+        }),
+    ];
+    for (what, end) in ends {
+        let (db, tree, told) = open(Policy::default());
+        let (core, fill) = (db.core(), &tree.core.fill);
+        // As if the last flush had been slow.
+        fill.flush_per_kib.store(u64::MAX / 1024, Ordering::Relaxed);
+        let full = |tree: &Tree| tree.core.view.load_full().sealed.len() >= core.max_sealed;
+        while !full(&tree) {
+            tree.put("k", "v").unwrap();
+            // Tells no worker of it.
+            core.seal(&core.write.lock(), &tree.core).unwrap();
+        }
+        core.seal(&core.write.lock(), &tree.core).unwrap();
+        assert!(fill.delay().rate() > 0, "{what}");
+        end(&db, &tree);
+        assert_eq!(fill.delay().rate(), 0, "{what}");
+        // Whoever has sealed just before, and comes here late.
+        core.begin_fill(&tree.core, core.env.monotonic_nanos(), 64 << 10);
+        assert_eq!(fill.delay().rate(), 0, "{what}");
+        drop((tree, db));
+        check(&told, FLUSH, what);
+    }
+}
+
+#[test]
+fn writers_that_are_slowed_by_runs_are_so_until_a_merge_is_done_or_the_tree_is_gone() {
+    let ends: Ends = [
+        ("merged", |_, tree| tree.compact().unwrap()),
+        ("dropped", |db, tree| db.drop_tree(tree.name()).unwrap()),
+        ("closed", |db, _| db.close().unwrap()),
+        ("given a policy that minds them not", |_, tree| {
+            let policy = Policy::Tiered(Tiered { min_runs: 30, max_runs: 64, bucket: 3.0 });
+            tree.set_options(TreeOptions { policy, ..tree.options() }).unwrap();
+        }),
+    ];
+    for (what, end) in ends {
+        let (db, tree, told) =
+            open(Policy::Tiered(Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 }));
+        let pause = db.pause_background().unwrap();
+        while db.core().pace.runs().rate() == 0 {
+            tree.put("k", "v").unwrap();
+            tree.flush().unwrap();
+        }
+        end(&db, &tree);
+        assert_eq!(db.core().pace.runs().rate(), 0, "{what}");
+        // Whoever has changed its tables just before, and comes here late.
+        db.core().tables_changed(&tree.core);
+        assert_eq!(db.core().pace.runs().rate(), 0, "{what}");
+        drop((pause, tree, db));
+        check(&told, RUNS, what);
+    }
+}

@@ -1,0 +1,137 @@
+//! What the policies of trees wish, asked of the shapes that their tables have now.
+//!
+//! Invariant: a job that drops what snapshots may see waits, as a whole, until they have gone.
+
+use std::collections::HashSet;
+
+use crate::base::options::TreeOptions;
+use crate::compaction::{Action, CompactionJob, RunShape, TreeShape, pick, pressure};
+use crate::merge::run::TableHandle;
+
+use super::state::core::Core;
+use super::state::tree::{TreeCore, TreeFiles};
+use super::state::view::TreeVersion;
+
+impl Core {
+    /// The shape of a tree as its policy sees it.
+    pub fn shape(
+        &self,
+        version: &TreeVersion,
+        options: &TreeOptions,
+        files: &TreeFiles,
+    ) -> TreeShape {
+        let mut runs: Vec<RunShape> = version.shapes.iter().map(|r| (**r).clone()).collect();
+        if !files.busy.is_empty() {
+            runs.iter_mut()
+                .flat_map(|r| &mut r.tables)
+                .for_each(|t| t.busy = files.busy.contains_key(&t.id));
+        }
+        if options.purge.is_some() && options.summary.is_some() {
+            let shapes = runs.iter_mut().flat_map(|r| &mut r.tables);
+            shapes
+                .zip(version.tables())
+                .for_each(|(shape, t)| shape.gone_micros = gone_at(t, options));
+        }
+        TreeShape {
+            now_micros: self.env.wall_micros(),
+            memtable_size: options.memtable_size as u64,
+            table_size: options.table_size,
+            tombstone_age_secs: options.tombstone_age_secs,
+            runs,
+            next_run: u64::MAX,
+        }
+    }
+
+    /// What the policy asks for. A job that drops what snapshots may see waits, as a whole, until
+    /// they have gone: a part of it could leave older tables without the newer ones that hide what
+    /// is in them.
+    pub fn wish(&self, options: &TreeOptions, shape: &TreeShape) -> Option<CompactionJob> {
+        let job = pick(&options.policy, shape)?;
+        if job.action != Action::Drop {
+            return Some(job);
+        }
+        let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let tables = shape.runs.iter().flat_map(|r| &r.tables).filter(|t| ids.contains(&t.id));
+        let seen = self.snapshots.wait_for(tables.map(|t| t.min_seq).min());
+        (!seen).then_some(job)
+    }
+
+    /// How far a tree is between its policy's soft and hard limits of runs: 0 and less is fine, 1
+    /// is at the hard limit.
+    pub fn pressure(&self, tree: &TreeCore) -> f64 {
+        let files = tree.files.lock();
+        let view = tree.view.load_full();
+        let shape = self.shape(&view.version, &view.options, &files);
+        pressure(&view.options.policy, &shape)
+    }
+
+    /// The tables or the options of a tree have changed: its policy may want something, and the
+    /// writers' pace goes by the tree that is furthest behind.
+    pub fn tables_changed(&self, tree: &TreeCore) {
+        self.work.look_at([tree.id]);
+        // Found under the lock: who has seen older tables, or the tree before it was dropped or its
+        // Db closed, may not have the last word.
+        let mut pressed = self.work.pressed();
+        let pressure = if tree.check_live().is_err() { 0.0 } else { self.pressure(tree) };
+        if pressure > 0.0 {
+            pressed.insert(tree.id, pressure);
+        } else {
+            pressed.remove(&tree.id);
+        }
+        // Under the lock, so that beginnings and ends are told in their order.
+        self.set_pace(tree, pressed.values().copied().fold(0.0, f64::max));
+    }
+
+    /// Calls workers where one of these trees wants a compaction or will want one when time has
+    /// passed. Takes locks of trees.
+    pub fn call_workers_for<'t>(&self, trees: impl IntoIterator<Item = &'t TreeCore>) {
+        let is_due = |t: &TreeCore| self.ages(t) || self.wants(t);
+        if !self.has_all_workers() && trees.into_iter().any(is_due) {
+            self.work.call();
+        }
+    }
+
+    /// The same for all trees.
+    pub fn call_workers_for_any(&self) {
+        if !self.has_all_workers() {
+            let trees = self.trees.read().to_vec();
+            self.call_workers_for(trees.iter().map(|t| &**t));
+        }
+    }
+
+    /// Whether time alone can make this tree want a compaction.
+    pub fn ages(&self, tree: &TreeCore) -> bool {
+        let view = tree.view.load_full();
+        let o = &view.options;
+        (o.policy.ages() || o.tombstone_age_secs > 0 || o.purge.is_some())
+            && !view.version.runs.is_empty()
+    }
+
+    /// Whether a job runs anywhere or this tree wants one. Both are asked under the lock under
+    /// which jobs are claimed: a job that is taken in between would be neither.
+    pub fn is_compacting_or_wants(&self, t: &TreeCore) -> bool {
+        let files = t.files.lock();
+        self.work.is_compacting() || self.wants_with(t, &files)
+    }
+
+    pub fn wants(&self, t: &TreeCore) -> bool {
+        self.wants_with(t, &t.files.lock())
+    }
+
+    pub fn wants_with(&self, t: &TreeCore, files: &TreeFiles) -> bool {
+        let view = t.view.load_full();
+        let shape = self.shape(&view.version, &view.options, files);
+        !t.is_dropped() && t.is_hooked() && self.wish(&view.options, &shape).is_some()
+    }
+}
+
+/// From when on the hooks say that nothing in a table is wanted. A table that was not opened yet is
+/// opened for it only where whole windows of time wait to be dropped.
+fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
+    let (Some(purge), Some(_)) = (&options.purge, &options.summary) else { return None };
+    if t.opened().is_none() && !options.policy.expires() {
+        return None;
+    }
+    // What cannot be read is not dropped; who reads it will say why.
+    purge.gone_at(&t.table().ok()?.properties().summary_bytes)
+}
