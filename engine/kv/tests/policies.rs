@@ -286,7 +286,8 @@ impl Tree {
                 let (id, text) = text.trim().split_once('[').unwrap();
                 table(id.parse().unwrap(), text, now)
             });
-            self.shape.runs.push(RunShape { level, number, tables: tables.collect() });
+            let tables = tables.collect();
+            self.shape.runs.push(Arc::new(RunShape { level, number, tables }));
         }
         self.shape.next_run = self.shape.runs.iter().map(|r| r.number + 1).max().unwrap_or(1);
         self.next_id = self.shape.tables().map(|t| t.id + 1).max().unwrap_or(1);
@@ -402,7 +403,7 @@ impl Model {
         let mut runs = Vec::new();
         for _ in 0..rng.below(24) {
             let tables = model.write(rng, 40);
-            runs.push(RunShape { level, number, tables });
+            runs.push(Arc::new(RunShape { level, number, tables }));
             if level > 0 && rng.one_in(4) {
                 (level, number) = (rng.below(u64::from(level)) as u8, rng.below(60));
             } else {
@@ -699,9 +700,8 @@ fn what_has_expired_goes_as_soon_as_nothing_older_lies_beneath() {
         let chosen = policy(&mut rng);
         let mut model = Model::new(&mut rng, chosen);
         let now = model.shape.now_micros;
-        for t in model.shape.runs.iter_mut().flat_map(|r| &mut r.tables) {
-            t.gone_micros = [None, Some(now - 1), Some(now), Some(now + 1)][rng.below(4) as usize];
-        }
+        let fates = [None, Some(now - 1), Some(now), Some(now + 1)];
+        model.shape.change(|_| true, |t| t.gone_micros = fates[rng.below(4) as usize]);
         let dropped = pick(&model.policy, &model.shape).filter(|j| j.reason == Reason::Expired);
         let is_gone = |t: &TableShape| t.gone_micros.is_some_and(|g| g <= now);
         let may_go = |r: usize, t: &TableShape| {

@@ -272,7 +272,7 @@ impl Exact {
             let meta = TableMeta { facts, ..TableMeta::default() };
             TableHandle::new(Arc::new(meta), self.opener.clone(), Arc::default())
         };
-        let rest = |r: &RunShape| {
+        let rest = |r: &Arc<RunShape>| {
             let tables: Vec<_> =
                 r.tables.iter().filter(|t| !taken.contains(&t.id)).map(handle).collect();
             (!tables.is_empty()).then(|| Arc::new(TableRun::new(r.level, r.number, tables)))

@@ -523,7 +523,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age));
         let number = made.tables.first().map_or(0, |t| t.id);
         if !made.tables.is_empty() {
-            self.shape.runs.insert(0, RunShape { level: 0, number, tables: made.tables });
+            let run = RunShape { level: 0, number, tables: made.tables };
+            self.shape.runs.insert(0, Arc::new(run));
         }
     }
 
@@ -555,7 +556,7 @@ fn mark(shape: &mut TreeShape, job: &CompactionJob) -> u64 {
             continue;
         };
         let mut wanted = input.tables.iter().peekable();
-        for t in &mut run.tables {
+        for t in &mut Arc::make_mut(run).tables {
             if wanted.next_if(|id| **id == t.id).is_some() {
                 t.busy = true;
                 bytes += t.size;
@@ -583,19 +584,19 @@ fn apply(shape: &mut TreeShape, job: &CompactionJob, outputs: Vec<TableShape>) -
         } else {
             gone.extend(&input.tables);
         }
-        run.tables.retain(|t| !taken.contains(&t.id));
+        Arc::make_mut(run).tables.retain(|t| !taken.contains(&t.id));
     }
     if !out.is_empty() {
         out.iter_mut().for_each(|t| t.busy = false);
         let place = job.output();
         let at = shape.runs.partition_point(|r| r.place() < place);
         if shape.runs.get(at).is_none_or(|r| r.place() != place) {
-            shape
-                .runs
-                .insert(at, RunShape { level: place.level, number: place.number, tables: vec![] });
+            let run = RunShape { level: place.level, number: place.number, tables: vec![] };
+            shape.runs.insert(at, Arc::new(run));
         }
-        shape.runs[at].tables.append(&mut out);
-        shape.runs[at].tables.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
+        let tables = &mut Arc::make_mut(&mut shape.runs[at]).tables;
+        tables.append(&mut out);
+        tables.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
     }
     shape.runs.retain(|r| !r.tables.is_empty());
     gone

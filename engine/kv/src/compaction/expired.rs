@@ -38,7 +38,7 @@ pub(super) fn oldest_first(
                     .iter()
                     .any(|o| !gone.contains(&o.id))
             };
-            let free = !view.busy[r][t] && !view.shape.runs[r + 1..].iter().any(beneath);
+            let free = !view.busy[r][t] && !view.shape.runs[r + 1..].iter().any(|run| beneath(run));
             if free && wanted(table) {
                 gone.insert(table.id);
             }

@@ -44,8 +44,9 @@ pub struct TreeShape {
     pub table_size: u64,
     /// Longest age of a delete before it is pushed down, in seconds; 0 for no bound.
     pub tombstone_age_secs: u64,
-    /// The runs, newest first: by level ascending, then number descending.
-    pub runs: Vec<RunShape>,
+    /// The runs, newest first: by level ascending, then number descending. They are shared, so that
+    /// a shape of many tables is made and copied for little; [`Arc::make_mut`] changes one.
+    pub runs: Vec<Arc<RunShape>>,
     /// The number of the next flushed run; higher than every number in use.
     pub next_run: u64,
 }
@@ -540,14 +541,21 @@ impl TreeShape {
         self.tables().map(|t| t.size).sum()
     }
 
+    /// Changes the tables that are `meant`. Runs that have none stay shared.
+    pub fn change(
+        &mut self,
+        meant: impl Fn(&TableShape) -> bool,
+        mut f: impl FnMut(&mut TableShape),
+    ) {
+        for run in self.runs.iter_mut().filter(|r| r.tables.iter().any(&meant)) {
+            Arc::make_mut(run).tables.iter_mut().filter(|t| meant(t)).for_each(&mut f);
+        }
+    }
+
     /// Marks the inputs of a job that starts, or (with `false`) of one that was given up.
     pub fn set_busy(&mut self, job: &CompactionJob, busy: bool) {
         let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
-        for t in self.runs.iter_mut().flat_map(|r| r.tables.iter_mut()) {
-            if ids.contains(&t.id) {
-                t.busy = busy;
-            }
-        }
+        self.change(|t| ids.contains(&t.id) && t.busy != busy, |t| t.busy = busy);
     }
 
     /// Whether this is a legal shape: runs in order, tables sorted and disjoint, ids unique.
@@ -595,7 +603,7 @@ impl TreeShape {
 pub fn flush(shape: &mut TreeShape, tables: Vec<TableShape>) -> u64 {
     let number = shape.next_run;
     shape.next_run += 1;
-    shape.runs.insert(0, RunShape { level: 0, number, tables });
+    shape.runs.insert(0, Arc::new(RunShape { level: 0, number, tables }));
     number
 }
 
@@ -617,20 +625,21 @@ pub fn apply(
         if job.action == Action::Move {
             out.extend(run.tables.iter().filter(|t| found.taken.contains(&t.id)).cloned());
         }
-        run.tables.retain(|t| !found.taken.contains(&t.id));
+        if run.tables.iter().any(|t| found.taken.contains(&t.id)) {
+            Arc::make_mut(run).tables.retain(|t| !found.taken.contains(&t.id));
+        }
     }
     if job.action != Action::Drop && !out.is_empty() {
         out.iter_mut().for_each(|t| t.busy = false);
         let place = job.output();
         let at = after.runs.partition_point(|r| r.place() < place);
         if after.runs.get(at).is_none_or(|r| r.place() != place) {
-            after.runs.insert(
-                at,
-                RunShape { level: place.level, number: place.number, tables: Vec::new() },
-            );
+            let run = RunShape { level: place.level, number: place.number, tables: Vec::new() };
+            after.runs.insert(at, Arc::new(run));
         }
-        after.runs[at].tables.append(&mut out);
-        after.runs[at].tables.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
+        let tables = &mut Arc::make_mut(&mut after.runs[at]).tables;
+        tables.append(&mut out);
+        tables.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
     }
     after.runs.retain(|r| !r.tables.is_empty());
     after.check()?;

@@ -19,13 +19,13 @@
 
 use super::choose::run_limits;
 use super::policy::Policy;
-use super::shape::{Action, CompactionJob, RunShape, TreeShape};
+use super::shape::{Action, CompactionJob, TreeShape};
 pub use super::strategy::SpaceBound;
 
 /// One copy of every key, as far as a shape tells: its largest run. Never more than is alive, but
 /// for deletes and what they hide.
 pub fn one_copy(shape: &TreeShape) -> u64 {
-    shape.runs.iter().map(RunShape::size).max().unwrap_or(0)
+    shape.runs.iter().map(|r| r.size()).max().unwrap_or(0)
 }
 
 /// Whether `job` may start beside merges that read so many bytes each (`merging`), or would break
@@ -50,10 +50,12 @@ pub fn space_bound(policy: &Policy, shape: &TreeShape) -> SpaceBound {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::compaction::choose::pick;
     use crate::compaction::policy::Tiered;
-    use crate::compaction::shape::TableShape;
+    use crate::compaction::shape::{RunShape, TableShape};
 
     const MB: u64 = 1 << 20;
 
@@ -74,7 +76,7 @@ mod tests {
                 }
             };
             let tables = sizes.iter().enumerate().map(table).collect();
-            RunShape { level: 0, number: (runs.len() - r) as u64, tables }
+            Arc::new(RunShape { level: 0, number: (runs.len() - r) as u64, tables })
         };
         let runs: Vec<_> = runs.iter().enumerate().map(run).collect();
         TreeShape {

@@ -28,7 +28,7 @@ impl<'a> ShapeView<'a> {
             .iter()
             .map(|r| r.tables.iter().map(|t| heed_busy && t.busy).collect())
             .collect();
-        ShapeView { shape, sizes: shape.runs.iter().map(RunShape::size).collect(), busy }
+        ShapeView { shape, sizes: shape.runs.iter().map(|r| r.size()).collect(), busy }
     }
 
     pub fn len(&self) -> usize {

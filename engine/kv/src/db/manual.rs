@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::TreeOptions;
-use crate::compaction::{Blocked, CompactionJob, TreeShape, manual};
+use crate::compaction::{Blocked, CompactionJob, TableShape, TreeShape, manual};
 use crate::merge::visible::VisibleRange;
 
 use super::state::core::Core;
@@ -41,8 +41,8 @@ impl Core {
         let files = tree.files.lock();
         let view = tree.view.load_full();
         let mut shape = self.shape(&view.version, &view.options, &files);
-        let tables = shape.runs.iter_mut().flat_map(|r| &mut r.tables);
-        tables.for_each(|t| t.busy = files.busy.get(&t.id) == Some(&Holder::Background));
+        let of_callers = |t: &TableShape| files.busy.get(&t.id) == Some(&Holder::Caller);
+        shape.change(of_callers, |t| t.busy = false);
         self.throttle.stands_still() && whole(&view.options, &shape, range).is_err()
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! Invariant: a job that drops what snapshots may see waits, as a whole, until they have gone.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::base::options::TreeOptions;
-use crate::compaction::{Action, CompactionJob, RunShape, TreeShape, pick, pressure};
+use crate::compaction::{Action, CompactionJob, TreeShape, pick, pressure};
 use crate::merge::run::TableHandle;
 
 use super::state::core::Core;
@@ -20,26 +21,24 @@ impl Core {
         options: &TreeOptions,
         files: &TreeFiles,
     ) -> TreeShape {
-        let mut runs: Vec<RunShape> = version.shapes.iter().map(|r| (**r).clone()).collect();
-        if !files.busy.is_empty() {
-            runs.iter_mut()
-                .flat_map(|r| &mut r.tables)
-                .for_each(|t| t.busy = files.busy.contains_key(&t.id));
-        }
-        if options.purge.is_some() && options.summary.is_some() {
-            let shapes = runs.iter_mut().flat_map(|r| &mut r.tables);
-            shapes
-                .zip(version.tables())
-                .for_each(|(shape, t)| shape.gone_micros = gone_at(t, options));
-        }
-        TreeShape {
+        let mut shape = TreeShape {
             now_micros: self.env.wall_micros(),
             memtable_size: options.memtable_size as u64,
             table_size: options.table_size,
             tombstone_age_secs: options.tombstone_age_secs,
-            runs,
+            runs: version.shapes.clone(),
             next_run: u64::MAX,
+        };
+        if !files.busy.is_empty() {
+            shape.change(|t| files.busy.contains_key(&t.id), |t| t.busy = true);
         }
+        if options.purge.is_some() && options.summary.is_some() {
+            let gone = |t: &Arc<TableHandle>| Some((t.meta.id, gone_at(t, options)?));
+            let gone: HashMap<u64, u64> = version.tables().filter_map(gone).collect();
+            shape
+                .change(|t| gone.contains_key(&t.id), |t| t.gone_micros = gone.get(&t.id).copied());
+        }
+        shape
     }
 
     /// What the policy asks for. A job that drops what snapshots may see waits, as a whole, until

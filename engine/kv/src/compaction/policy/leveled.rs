@@ -202,7 +202,8 @@ fn one_down(
 ) -> Option<CompactionJob> {
     let run = view.run(r);
     let new = ShapePlace { level: run.level + 1, number: run.number };
-    let next = view.shape.runs.get(r + 1).filter(|next| next.level <= new.level);
+    let next =
+        view.shape.runs.get(r + 1).map(|next| &**next).filter(|next| next.level <= new.level);
     let overlaps = next.map_or_else(|| vec![0..0; run.tables.len()], |next| overlaps(run, next));
     let first = first_by(view, r, next, movement);
     let best = (0..run.tables.len())
@@ -323,7 +324,12 @@ fn debt(view: &ShapeView<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 
 
 /// How many bytes are rewritten for each byte that goes down from run `r`.
 fn cost_down(view: &ShapeView<'_>, r: usize) -> f64 {
-    let Some(next) = view.shape.runs.get(r + 1).filter(|next| next.level == view.run(r).level + 1)
+    let Some(next) = view
+        .shape
+        .runs
+        .get(r + 1)
+        .map(|next| &**next)
+        .filter(|next| next.level == view.run(r).level + 1)
     else {
         return 0.0;
     };
