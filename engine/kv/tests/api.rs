@@ -487,3 +487,22 @@ fn threads_share_a_queue_a_lock_and_a_counter() {
     );
     assert!(tree.get("y").unwrap().is_none());
 }
+
+/// Handles and what is got from them go from thread to thread, and are shared by threads.
+#[test]
+fn handles_go_between_threads() {
+    fn check<T: Send + Sync>() {}
+    check::<Db>();
+    check::<Tree>();
+    check::<firn_kv::Snapshot>();
+    check::<firn_kv::Cursor>();
+    check::<firn_kv::Range>();
+    check::<firn_kv::Keys>();
+    check::<firn_kv::Transaction>();
+    check::<firn_kv::Batch>();
+    check::<firn_kv::Value>();
+    check::<firn_kv::Pause>();
+    check::<firn_kv::TtlTree>();
+    check::<firn_kv::explain::Recording>();
+    check::<firn_kv::Error>();
+}

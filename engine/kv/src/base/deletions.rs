@@ -14,7 +14,7 @@
 //! - D3: the numbers of a node ascend strictly. `newest` has each piece's greatest, or `NONE`.
 
 use super::key::{MAX_SEQ, Seq};
-use super::tombstone::{Fragment, Fragments, RangeTombstone};
+use super::tombstone::{DeletedStretch, Fragment, Fragments, RangeTombstone};
 
 /// Stands for no deletion.
 const NONE: Seq = Seq::MAX;
@@ -39,17 +39,6 @@ struct DeletedSpan {
     from: u32,
     until: u32,
     seq: Seq,
-}
-
-/// What holds for all keys of a stretch around the one that was asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeletedStretch<'a> {
-    /// The first key of the stretch.
-    pub from: &'a [u8],
-    /// The first key behind it; `None` when it has no end.
-    pub until: Option<&'a [u8]>,
-    /// The newest deletion.
-    pub newest: Option<Seq>,
 }
 
 impl Deletions {
@@ -250,6 +239,13 @@ impl Deletions {
             + self.seqs.capacity()
             + self.nodes.capacity() / 2;
         self.keys.capacity() + 8 * words + size_of::<DeletedSpan>() * self.spans.capacity()
+    }
+}
+
+impl Fragments {
+    /// Cuts overlapping tombstones into fragments that list all of them. Costs O(n log n + output).
+    pub fn build(tombstones: Vec<RangeTombstone>) -> Fragments {
+        tombstones.iter().collect::<Deletions>().all_fragments()
     }
 }
 

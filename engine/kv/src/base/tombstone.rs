@@ -3,9 +3,9 @@
 //! Invariants of [`Fragments`]: fragments are sorted, disjoint and not empty; each lists the
 //! sequence numbers of the tombstones that cover it, newest first, without repeats. Looking up a
 //! key costs one binary search. Overlapping tombstones are cut at each other's ends by
-//! [`Deletions`]; cutting never changes which keys are covered by which sequence number.
+//! [`Deletions`](super::deletions::Deletions); cutting never changes which keys are covered by
+//! which sequence number.
 
-use super::deletions::{DeletedStretch, Deletions};
 use super::key::Seq;
 
 /// One range deletion: keys in `[start, end)` with a sequence number below `seq` are gone.
@@ -37,16 +37,22 @@ impl Fragment {
     }
 }
 
+/// What holds for all keys of a stretch around the one that was asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeletedStretch<'a> {
+    /// The first key of the stretch.
+    pub from: &'a [u8],
+    /// The first key behind it; `None` when it has no end.
+    pub until: Option<&'a [u8]>,
+    /// The newest deletion.
+    pub newest: Option<Seq>,
+}
+
 /// Sorted, disjoint fragments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fragments(Vec<Fragment>);
 
 impl Fragments {
-    /// Cuts overlapping tombstones into fragments that list all of them. Costs O(n log n + output).
-    pub fn build(tombstones: Vec<RangeTombstone>) -> Fragments {
-        tombstones.iter().collect::<Deletions>().all_fragments()
-    }
-
     /// Takes fragments that are sorted and disjoint already; `None` when they are not.
     pub fn from_sorted(fragments: Vec<Fragment>) -> Option<Fragments> {
         Self::is_sound(&fragments).then_some(Fragments(fragments))

@@ -773,7 +773,7 @@ impl Env for MemEnv {
     fn sleep(&self, time: Duration) {
         match &self.os {
             Some(os) => os.sleep(time),
-            None => time::sleep(self, time),
+            None => time::sleep(|| self.advance(time), time),
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{CURRENT, CURRENT_NEW, VERSION, manifest_name, manifest_number, read};
+use super::format::{CURRENT, CURRENT_NEW, VERSION, manifest_name, manifest_number};
+use super::log::read;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::Env;
 

@@ -9,10 +9,8 @@
 //! unknown whether it is durable, and who opens a Db makes a log segment durable, which ends that,
 //! before a frame is written.
 
-use std::path::Path;
-
-use super::{FRAME, Log, Manifest, manifest_name};
-use crate::env::Env;
+use super::format::FRAME;
+use super::log::Log;
 
 /// Every opening reads the manifest: of one that is longer than this, and mostly edits, reading
 /// begins to cost what another would.
@@ -22,9 +20,9 @@ const SHORT: u64 = 16 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanEnd {
     /// Length of the file.
-    len: u64,
+    pub(super) len: u64,
     /// Length up to the mark behind the snapshot.
-    snapshot: u64,
+    pub(super) snapshot: u64,
 }
 
 impl Log {
@@ -36,16 +34,5 @@ impl Log {
         let (len, snapshot) = (self.len, first.offset + first.len + FRAME as u64);
         let is_long = len > SHORT && len > snapshot.saturating_mul(2);
         (mark.offset + mark.len == len && !is_long).then_some(CleanEnd { len, snapshot })
-    }
-}
-
-impl Manifest {
-    /// Goes on with a manifest that was left with a clean end, and whose Db's log was closed
-    /// cleanly. `None` where its file cannot be opened or is not the one that was read: then
-    /// another manifest is begun.
-    pub fn go_on(env: &dyn Env, dir: &Path, number: u64, end: CleanEnd) -> Option<Manifest> {
-        let path = dir.join(manifest_name(number));
-        let file = env.append(&path).ok().filter(|file| file.len() == end.len)?;
-        Some(Manifest { file, path, number, snapshot: end.snapshot, failed: None, torn: false })
     }
 }

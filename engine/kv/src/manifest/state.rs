@@ -31,8 +31,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::MAX_NUMBER;
 use super::fields::{FieldWriter, fields, need};
+use super::format::MAX_NUMBER;
 use super::options::PersistedOptions;
 use crate::base::error::{Error, Result};
 use crate::base::facts::TableFacts;

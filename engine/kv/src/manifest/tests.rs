@@ -9,11 +9,15 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::current::current_text;
+use super::format::{FRAME, HEADER};
 use super::*;
+use crate::base::checksum::checksum;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::facts::TableFacts;
 use crate::base::identity::{LogWriter, TableIdentity};
 use crate::base::options::{Compression, FilterKind, TreeOptions};
 use crate::compaction::policy::{self, Param, ParameterKind, Policy};
+use crate::env::Env;
 
 #[path = "../wal/testenv.rs"]
 #[allow(clippy::duplicate_mod)] // siblings do not know each other, in tests neither

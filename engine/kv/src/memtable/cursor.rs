@@ -11,10 +11,12 @@
 //!   The cursor stands on one of these.
 
 use super::arena::{ArenaEntry, ArenaRecord, EntryBody, LEAF, Leaf, Ref, word};
+use super::filter::KeyFilter;
 use super::skiplist::{InsertTarget, SkipList, SortSlot, Spot};
-use super::{MemValue, Memtable};
+use super::{MemValue, Memtable, Prefixes};
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
+use crate::base::hooks::FilterPrefix;
 use crate::base::key::Trailer;
 use std::sync::Arc;
 
@@ -133,6 +135,34 @@ impl MemCursor {
             }
         }
         self.slots.clear();
+    }
+}
+
+impl Memtable {
+    /// From now on it can be asked for prefixes, those of all that is in it included: for a
+    /// memtable that was filled before anybody knew the hook, as that of a log that is replayed.
+    /// Takes as long as a scan. No add may run meanwhile.
+    ///
+    /// # Errors
+    /// Those of its cursor, which has none.
+    pub fn learn_prefixes(self: &Arc<Self>, hook: Arc<dyn FilterPrefix>) -> Result<()> {
+        if self.prefixes.get().is_some() {
+            return Ok(());
+        }
+        let prefixes = Prefixes { hook, filter: Some(KeyFilter::new(self.capacity)) };
+        let mut cursor = self.cursor();
+        cursor.first()?;
+        while cursor.valid() {
+            prefixes.add(cursor.key(), &self.filter);
+            cursor.next()?;
+        }
+        let _ = self.prefixes.set(prefixes);
+        Ok(())
+    }
+
+    /// A cursor over all point entries. Those added after it was positioned may or may not be met.
+    pub fn cursor(self: &Arc<Self>) -> MemCursor {
+        MemCursor::new(self.clone())
     }
 }
 

@@ -36,7 +36,6 @@ mod tests;
 pub use cursor::MemCursor;
 pub use pool::ArenaPool;
 
-use crate::base::cursor::Cursor;
 use crate::base::deletions::Deletions;
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
@@ -377,37 +376,11 @@ impl Memtable {
             .is_none_or(|p| p.filter.as_ref().unwrap_or(&self.filter).may_contain(hash))
     }
 
-    /// From now on it can be asked for prefixes, those of all that is in it included: for a
-    /// memtable that was filled before anybody knew the hook, as that of a log that is replayed.
-    /// Takes as long as a scan. No add may run meanwhile.
-    ///
-    /// # Errors
-    /// Those of its cursor, which has none.
-    pub fn learn_prefixes(self: &Arc<Self>, hook: Arc<dyn FilterPrefix>) -> Result<()> {
-        if self.prefixes.get().is_some() {
-            return Ok(());
-        }
-        let prefixes = Prefixes { hook, filter: Some(KeyFilter::new(self.capacity)) };
-        let mut cursor = self.cursor();
-        cursor.first()?;
-        while cursor.valid() {
-            prefixes.add(cursor.key(), &self.filter);
-            cursor.next()?;
-        }
-        let _ = self.prefixes.set(prefixes);
-        Ok(())
-    }
-
     /// The newest version of `key` with a sequence number of at most `read`.
     #[inline]
     pub fn get(&self, key: &[u8], read: Seq) -> Option<FoundEntry<'_>> {
         let (entry, e) = self.list.get(key, Trailer::at(read))?;
         Some(FoundEntry { trailer: e.trailer(), value: e.value(), entry })
-    }
-
-    /// A cursor over all point entries. Those added after it was positioned may or may not be met.
-    pub fn cursor(self: &Arc<Self>) -> MemCursor {
-        MemCursor::new(self.clone())
     }
 
     /// Keeps a value that was found here, without a copy. Panics if it was found in another

@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::base::cursor::Cursor;
-use crate::base::deletions::DeletedStretch;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Seq, Trailer, head, successor};
 use crate::base::open_files::{FileStats, OpenFileList, OpenFiles};
 use crate::base::options::{DbOptions, ReadMode};
 use crate::base::reads::ReadCounters;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, epoch};
+use crate::base::tombstone::DeletedStretch;
 use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
 use crate::env::closable::{ClosableFile, FileOwner};
@@ -31,7 +31,6 @@ use crate::manifest::TableMeta;
 use crate::sstable::format::FOOTER;
 use crate::sstable::{Maps, Properties, Table, TableCursor, WholeBlock};
 
-use super::traced::Traced;
 use super::value::Value;
 
 /// Bytes of memory that a live table takes beside what is read when it is opened: its facts and its
@@ -572,6 +571,24 @@ pub struct RunPlace {
     pub entry: usize,
 }
 
+/// What a cursor over a run may stand in for: a source that counts what is done with it.
+pub trait SourceStandIn: Cursor + Send + Sync {
+    /// Passes over whole blocks of deletes: see [`TableCursor::pass_deletes`].
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool>;
+
+    /// Passes over older entries: see [`RunCursor::pass_older`].
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64>;
+
+    /// An owned handle of the value it stands on; `None` when it stands nowhere.
+    fn pin_value(&self) -> Option<Value>;
+}
+
 /// A cursor over a run: the cursor of the table it stands in, and the way to its neighbours.
 ///
 /// It may stand in for a source that counts what is done with it. Then it never has a table, which
@@ -581,7 +598,7 @@ pub struct RunCursor {
     run: Arc<TableRun>,
     at: usize,
     table: Option<TableCursor>,
-    traced: Option<Box<Traced>>,
+    traced: Option<Box<dyn SourceStandIn>>,
     fill_cache: bool,
     /// Table and block that [`approach`](Cursor::approach) has found.
     ahead: Option<(usize, usize)>,
@@ -596,7 +613,7 @@ impl RunCursor {
     }
 
     /// A cursor that stands in for `traced`.
-    pub fn traced(traced: Traced) -> RunCursor {
+    pub fn traced(traced: impl SourceStandIn + 'static) -> RunCursor {
         let nothing = Arc::new(TableRun::new(0, 0, vec![]));
         RunCursor { traced: Some(Box::new(traced)), ..RunCursor::new(nothing, false) }
     }

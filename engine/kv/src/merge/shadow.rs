@@ -7,9 +7,10 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::base::deletions::{DeletedStretch, Deletions};
+use crate::base::deletions::Deletions;
 use crate::base::error::Result;
 use crate::base::key::Seq;
+use crate::base::tombstone::DeletedStretch;
 
 use super::run::TableRun;
 

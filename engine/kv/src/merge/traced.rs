@@ -18,7 +18,7 @@ use crate::sstable::Table;
 
 use super::cost::{BlockRead, Entries, Origin, SourceCost};
 use super::merging::MergeSource;
-use super::run::{RunCursor, RunPlace, TableHandle, TableRun, is_inside};
+use super::run::{RunCursor, RunPlace, SourceStandIn, TableHandle, TableRun, is_inside};
 use super::shadow::RangeShadow;
 use super::value::Value;
 
@@ -245,37 +245,6 @@ impl Traced {
         }
         Ok(moved)
     }
-
-    /// See [`MergeSource::pass_deletes`].
-    #[cold]
-    pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
-        self.leap(forward, |e| &mut e.leapt_deletes, |s| s.pass_deletes(forward, limit))
-    }
-
-    /// See [`MergeSource::pass_older`].
-    #[cold]
-    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
-        if matches!(self.inner, MergeSource::Run(_)) {
-            let pass =
-                |s: &mut MergeSource| s.pass_older(seq, forward, edge).map(|steps| steps > 0);
-            return self.leap(forward, |e| &mut e.leapt_covered, pass).map(u64::from);
-        }
-        let mut steps = 0;
-        while self.inner.valid()
-            && self.inner.trailer().seq() < seq
-            && is_inside(self.inner.key(), forward, edge)
-        {
-            self.go(|s| if forward { s.next() } else { s.prev() })?;
-            steps += 1;
-        }
-        Ok(steps)
-    }
-
-    /// See [`MergeSource::pin_value`].
-    #[cold]
-    pub fn pin_value(&self) -> Option<Value> {
-        self.inner.pin_value()
-    }
 }
 
 /// How many entries of which tables lie strictly between two places of a run; `None` is the end
@@ -299,6 +268,36 @@ fn rank(t: &TableHandle, p: RunPlace) -> u64 {
         .opened()
         .map_or(0, |table| table.blocks().take(p.block).map(|b| u64::from(b.entries)).sum());
     before + p.entry as u64
+}
+
+impl SourceStandIn for Traced {
+    #[cold]
+    fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
+        self.leap(forward, |e| &mut e.leapt_deletes, |s| s.pass_deletes(forward, limit))
+    }
+
+    #[cold]
+    fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
+        if matches!(self.inner, MergeSource::Run(_)) {
+            let pass =
+                |s: &mut MergeSource| s.pass_older(seq, forward, edge).map(|steps| steps > 0);
+            return self.leap(forward, |e| &mut e.leapt_covered, pass).map(u64::from);
+        }
+        let mut steps = 0;
+        while self.inner.valid()
+            && self.inner.trailer().seq() < seq
+            && is_inside(self.inner.key(), forward, edge)
+        {
+            self.go(|s| if forward { s.next() } else { s.prev() })?;
+            steps += 1;
+        }
+        Ok(steps)
+    }
+
+    #[cold]
+    fn pin_value(&self) -> Option<Value> {
+        self.inner.pin_value()
+    }
 }
 
 impl Cursor for Traced {

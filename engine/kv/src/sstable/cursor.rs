@@ -339,6 +339,14 @@ impl TableCursor {
     }
 }
 
+impl Table {
+    /// A cursor over the point entries. With `fill_cache`, blocks that are not cached become so;
+    /// without, they are decoded into a buffer of the cursor's own.
+    pub fn cursor(self: &Arc<Self>, fill_cache: bool) -> TableCursor {
+        TableCursor::new(self.clone(), fill_cache)
+    }
+}
+
 impl Cursor for TableCursor {
     #[inline]
     fn valid(&self) -> bool {

@@ -21,14 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::cursor::TableCursor;
 use super::filter::BlockFilter;
 use super::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer, StoredBlock};
 use super::index::{BlockIndex, BlockInfo, CONTINUES, RAW};
 use super::properties::Properties;
 use super::search::{Block, prefetch};
 use super::tombstones;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::identity::TableIdentity;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::Compression;
@@ -755,9 +754,16 @@ impl Table {
         (0..self.index.len()).map(|i| self.index.info(i))
     }
 
-    /// A cursor over the point entries. With `fill_cache`, blocks that are not cached become so;
-    /// without, they are decoded into a buffer of the cursor's own.
-    pub fn cursor(self: &Arc<Self>, fill_cache: bool) -> TableCursor {
-        TableCursor::new(self.clone(), fill_cache)
+    /// An error about block `i`, with the keys that the block may hold where the error names none:
+    /// behind the separator before it, up to its own.
+    pub(super) fn with_keys(&self, i: usize, e: Error) -> Error {
+        if e.key_range().is_some() || e.kind() != ErrorKind::Corruption {
+            return e;
+        }
+        let first = match i {
+            0 => self.properties().first_key.clone(),
+            i => self.index.info(i - 1).separator,
+        };
+        e.keys(&first, &self.index.info(i).separator)
     }
 }

@@ -12,7 +12,7 @@ use super::properties::Properties;
 use super::search::Block;
 use super::stream::Stream;
 use super::table::Table;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer, compare};
@@ -122,19 +122,6 @@ impl Table {
                 Err(self.place(i).corrupt("a block of another compression than the index says"))
             }
         }
-    }
-
-    /// An error about block `i`, with the keys that the block may hold where the error names none:
-    /// behind the separator before it, up to its own.
-    pub(super) fn with_keys(&self, i: usize, e: Error) -> Error {
-        if e.key_range().is_some() || e.kind() != ErrorKind::Corruption {
-            return e;
-        }
-        let first = match i {
-            0 => self.properties().first_key.clone(),
-            i => self.index.info(i - 1).separator,
-        };
-        e.keys(&first, &self.index.info(i).separator)
     }
 
     fn verify_block(

@@ -5,8 +5,6 @@
 mod real {
     use std::time::Duration;
 
-    use super::super::MemEnv;
-
     pub(in super::super) use crate::env::os::spawn_thread as spawn;
 
     /// Time passes only as it is told to.
@@ -14,8 +12,8 @@ mod real {
         0
     }
 
-    pub(in super::super) fn sleep(env: &MemEnv, time: Duration) {
-        env.advance(time);
+    pub(in super::super) fn sleep(advance: impl FnOnce(), _: Duration) {
+        advance();
         std::thread::yield_now();
     }
 }
@@ -26,7 +24,6 @@ pub(super) use real::*;
 mod scheduled {
     use std::time::Duration;
 
-    use super::super::MemEnv;
     use crate::base::error::Result;
     use crate::env::Thread;
 
@@ -40,7 +37,7 @@ mod scheduled {
         }
     }
 
-    pub(in super::super) fn sleep(_: &MemEnv, time: Duration) {
+    pub(in super::super) fn sleep(_: impl FnOnce(), time: Duration) {
         firn_interleave::sleep(time);
     }
 

@@ -20,19 +20,28 @@
 #![allow(unsafe_code)]
 
 #[cfg(not(loom))]
+mod mapping;
+#[cfg(loom)]
+#[path = "mapping_model.rs"]
+mod mapping;
+#[cfg(not(loom))]
 mod memory;
 #[cfg(loom)]
 mod model;
+mod reference;
 
+pub(super) use mapping::Mapping;
 #[cfg(not(loom))]
-pub(super) use memory::{Arena, ArenaEntry, Mapping};
+pub(super) use memory::{Arena, ArenaEntry};
 #[cfg(loom)]
-pub(super) use model::{Arena, ArenaEntry, Mapping};
+pub(super) use model::{Arena, ArenaEntry};
+use reference::sealed;
+pub(super) use reference::{ArenaRecord, AtomicRef, Ref, record_size};
 
 use super::sync::atomic::AtomicU32;
 use super::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::sync::{spin_loop, yield_now};
-use crate::base::key::{Trailer, common_prefix, head};
+use crate::base::key::{common_prefix, head};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
@@ -49,75 +58,6 @@ pub(super) const LEAF: usize = if cfg!(loom) {
 const LINKS: usize = if cfg!(loom) { 1 } else { 5 };
 /// Levels of skip links: 3^16 leaves.
 pub(super) const MAX_HEIGHT: usize = if cfg!(loom) { 2 } else { 16 };
-
-/// Names a `T` in an arena.
-pub(super) struct Ref<T>(NonZeroU32, PhantomData<fn() -> T>);
-
-impl<T> Clone for Ref<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T> Copy for Ref<T> {}
-impl<T> PartialEq for Ref<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-
-impl<T> Ref<T> {
-    fn new(at: NonZeroU32) -> Self {
-        Ref(at, PhantomData)
-    }
-
-    /// A number that depends on nothing but the history of allocations.
-    pub fn ordinal(self) -> u32 {
-        self.0.get()
-    }
-}
-
-/// A reference that changes: loads acquire, stores release, so it can never name what its reader
-/// does not see (A2).
-pub(super) struct AtomicRef<T>(AtomicU32, PhantomData<fn() -> T>);
-
-impl<T> AtomicRef<T> {
-    pub fn new(to: Option<Ref<T>>) -> Self {
-        AtomicRef(AtomicU32::new(raw(to)), PhantomData)
-    }
-
-    #[inline]
-    pub fn load(&self) -> Option<Ref<T>> {
-        NonZeroU32::new(self.0.load(Acquire)).map(Ref::new)
-    }
-
-    pub fn publish(&self, to: Option<Ref<T>>) {
-        self.0.store(raw(to), Release);
-    }
-
-    /// Publishes `to` if the reference still is `from`.
-    pub fn swap_if(&self, from: Option<Ref<T>>, to: Ref<T>) -> bool {
-        self.0.compare_exchange(raw(from), to.0.get(), Release, Relaxed).is_ok()
-    }
-}
-
-fn raw<T>(r: Option<Ref<T>>) -> u32 {
-    r.map_or(0, |r| r.0.get())
-}
-
-/// What an entry's [`Ref`] names: trailer, key and value, seen through [`ArenaEntry`].
-pub(super) struct ArenaRecord;
-
-/// What may live in an arena: no destructor, shareable, aligned to a cache line at most.
-pub(super) trait SkipNode: sealed::Sealed + Sync + 'static {}
-impl<T: sealed::Sealed + Sync + 'static> SkipNode for T {}
-
-mod sealed {
-    pub trait Sealed: Sized {
-        /// What a copy of the memory holds, where memory is modelled.
-        #[cfg(loom)]
-        fn copied(&self) -> Self;
-    }
-}
 
 impl sealed::Sealed for Leaf {
     #[cfg(loom)]
@@ -283,7 +223,7 @@ impl<'a> Locked<'a> {
 
     /// The body that [`push`](Self::push) would write to.
     pub fn body(&self) -> &'a EntryBody {
-        match NonZeroU32::new(own(&self.leaf.body.0)) {
+        match NonZeroU32::new(own(self.leaf.body.word())) {
             Some(body) => self.arena.get(Ref::new(body)),
             None => unreachable!("a leaf without a body"),
         }
@@ -470,15 +410,6 @@ pub(super) fn before(a: &ArenaEntry<'_>, b: &ArenaEntry<'_>) -> bool {
     }
 }
 
-/// Bytes of arena that one entry takes by itself.
-pub(super) fn record_size(key_len: usize, value_len: usize) -> usize {
-    (RECORD_HEADER
-        + if is_long(key_len, value_len) { LONG_LENGTHS } else { 0 }
-        + key_len
-        + value_len)
-        .next_multiple_of(4)
-}
-
 /// Upper bound of the arena bytes that making one leaf of an over-full one can take, padding
 /// included.
 pub(super) const SPLIT: usize = size_of::<Leaf>()
@@ -490,17 +421,3 @@ pub(super) const FIRST_NODES: usize =
     64 + size_of::<EntryBody>() + size_of::<Tower>() + size_of::<Leaf>();
 /// Upper bound of the arena bytes that one range deletion takes beside its entry.
 pub(super) const TOMBSTONE: usize = size_of::<Tombstone>() + 4;
-
-/// Trailer, key length, value length.
-const RECORD_HEADER: usize = size_of::<Trailer>() + 2 + 2;
-/// Where a value or a key has this many bytes or more, both lengths follow the header in four bytes
-/// each. A reader asks the value's length alone, which then is this.
-const LONG: usize = u16::MAX as usize;
-#[cfg_attr(loom, allow(dead_code))] // lengths are not kept in bytes there
-const LONG_LENGTHS: usize = 4 + 4;
-
-/// Whether the lengths of such an entry follow its header.
-#[inline]
-fn is_long(key_len: usize, value_len: usize) -> bool {
-    key_len.max(value_len) >= LONG
-}

@@ -5,38 +5,13 @@
 //! invisible to loom on purpose: it must not order anything.
 
 use super::super::pool::Lease;
-use super::sealed::Sealed;
-use super::{ArenaRecord, Ref, SkipNode};
+use super::reference::sealed::Sealed;
+use super::reference::{ArenaRecord, Ref, SkipNode, record_size};
 use crate::base::error::Result;
 use crate::base::key::Trailer;
 use std::any::Any;
 use std::num::NonZeroU32;
 use std::sync::Mutex;
-
-/// No memory at all: nodes are boxed.
-pub(crate) struct Mapping(usize);
-
-impl Mapping {
-    pub(crate) fn new(len: usize) -> Result<Mapping> {
-        Ok(Mapping(len))
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0
-    }
-
-    pub(crate) fn is_small(_: usize) -> bool {
-        true
-    }
-
-    pub(crate) fn piece(len: usize) -> usize {
-        len
-    }
-
-    pub(crate) fn fill(&self, _: usize, _: usize) {}
-
-    pub(crate) fn populate(&mut self, _: usize) {}
-}
 
 struct Tracked<T>(loom::cell::UnsafeCell<T>);
 
@@ -108,10 +83,10 @@ impl Arena {
         NonZeroU32::new(table.len() as u32).unwrap()
     }
 
-    fn look<T: 'static>(&self, at: NonZeroU32) -> &T {
+    fn look<T: 'static>(&self, at: u32) -> &T {
         let cell: *const Tracked<T> = {
             let table = self.nodes.lock().unwrap();
-            let node: &dyn Any = &*table[at.get() as usize - 1];
+            let node: &dyn Any = &*table[at as usize - 1];
             node.downcast_ref().unwrap()
         };
         // SAFETY: boxes stay where they are until the arena is dropped; loom panics if the write
@@ -125,7 +100,7 @@ impl Arena {
     }
 
     pub fn get<T: SkipNode>(&self, r: Ref<T>) -> &T {
-        self.look(r.0)
+        self.look(r.ordinal())
     }
 
     pub fn add(
@@ -138,13 +113,13 @@ impl Arena {
         {
             let mut counts = self.counts.lock().unwrap();
             counts.0 += counted as u64;
-            counts.1 += super::record_size(key.len(), value.len());
+            counts.1 += record_size(key.len(), value.len());
         }
         Ref::new(self.put(Bytes(trailer, key.to_vec(), value.to_vec())))
     }
 
     pub fn entry(&self, r: Ref<ArenaRecord>) -> ArenaEntry<'_> {
-        ArenaEntry(self.look(r.0))
+        ArenaEntry(self.look(r.ordinal()))
     }
 
     pub fn prefetch_entry(&self, _: Ref<ArenaRecord>) {}

@@ -1,7 +1,8 @@
 //! The walk of a cursor to the next visible key: it leaps over gaps that
 //! others know, and notes those that it finds.
 
-use super::{PATIENCE, Visible, VisibleInner, successor};
+use super::held::{PATIENCE, Visible, VisibleInner};
+use super::range::successor;
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Trailer, head};

@@ -1,17 +1,13 @@
-//! The options of a Db and of a tree, with the bounds of each.
-//!
-//! Few on purpose. What belongs to a tree's files ([`TreeOptions`]) is persisted in the manifest
-//! and checked at open; what belongs to a process ([`DbOptions`]) is not.
+//! The options of a Db: they belong to a process, and are not persisted.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::error::{Error, Result};
-use super::events::Listener;
-use super::hooks::{FilterPrefix, Merge, Purge, Summary};
-use super::open_files::OpenFiles;
-use crate::compaction::policy::{Policy, PolicyError};
+use super::tree::within;
+use crate::base::error::Result;
+use crate::base::events::Listener;
+use crate::base::open_files::OpenFiles;
 
 /// How far a write has got when the call returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,30 +18,6 @@ pub enum Durability {
     Process,
     /// The bytes are on the device: they survive a power cut. Concurrent writers share one sync.
     Power,
-}
-
-/// How the blocks of a table are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Compression {
-    /// As they are; they may be served straight from a map of the file ([`ReadMode`]).
-    None = 0,
-    /// LZ4 block format. A block that does not shrink by an eighth is stored as it is.
-    #[default]
-    Lz4 = 1,
-}
-
-/// The filter of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum FilterKind {
-    /// No filter.
-    None = 0,
-    /// Binary fuse, 8-bit fingerprints: 9 bits a key, 0.39 % false positives.
-    #[default]
-    Fuse8 = 1,
-    /// Binary fuse, 16-bit fingerprints: 18 bits a key, 0.0015 % false positives.
-    Fuse16 = 2,
 }
 
 /// How table files are read.
@@ -62,127 +34,6 @@ pub enum ReadMode {
     Mmap,
     /// With `pread`: a failing device is an error.
     Pread,
-}
-
-impl From<PolicyError> for Error {
-    fn from(e: PolicyError) -> Error {
-        Error::invalid(e.to_string())
-    }
-}
-
-/// What belongs to one tree and its files.
-///
-/// ```
-/// use firn_kv::policy::LazyLeveled;
-/// use firn_kv::{Compression, TreeOptions};
-/// let options = TreeOptions {
-///     compression: vec![Compression::None, Compression::Lz4], // flushed tables raw, merged ones LZ4
-///     policy: LazyLeveled { ratio: 4 }.into(),
-///     ..TreeOptions::default()
-/// };
-/// assert!(options.check().is_ok());
-/// ```
-#[derive(Clone)]
-pub struct TreeOptions {
-    /// Compression per level; the last one repeats. Default: LZ4 everywhere.
-    pub compression: Vec<Compression>,
-    /// Filter per level; the last one repeats. Default: [`FilterKind::Fuse8`] everywhere.
-    pub filter: Vec<FilterKind>,
-    /// Aim for the decoded size of a block in bytes, 512 to 65,536. Default 4,096 less the cache's
-    /// header.
-    pub block_size: usize,
-    /// Aim for the size of a merged table file in bytes, at least 64 KiB. Default 64 MiB. Tables
-    /// whose first and last key are long get at least eight times their length, because the
-    /// manifest repeats these keys.
-    pub table_size: u64,
-    /// Memory that a memtable may fill before it is flushed, 64 KiB to 2 GiB. Default 64 MiB.
-    pub memtable_size: usize,
-    /// When to compact what.
-    pub policy: Policy,
-    /// Longest time in seconds that a delete may stay without having been merged down; 0 for no
-    /// bound (the default). `TimeWindow` keeps it within a window only, `Fifo` not at all.
-    pub tombstone_age_secs: u64,
-    /// Folds versions.
-    pub merge: Option<Arc<dyn Merge>>,
-    /// Drops what nobody can miss.
-    pub purge: Option<Arc<dyn Purge>>,
-    /// Facts per table.
-    pub summary: Option<Arc<dyn Summary>>,
-    /// Filters hold key prefixes instead of whole keys.
-    pub filter_prefix: Option<Arc<dyn FilterPrefix>>,
-}
-
-/// The default of [`TreeOptions::block_size`]: with its header a decoded block fills one 4 KiB
-/// frame of the cache.
-pub const DEFAULT_BLOCK_SIZE: usize = 4096 - 64;
-
-impl Default for TreeOptions {
-    fn default() -> Self {
-        TreeOptions {
-            compression: vec![Compression::Lz4],
-            filter: vec![FilterKind::Fuse8],
-            block_size: DEFAULT_BLOCK_SIZE,
-            table_size: 64 << 20,
-            memtable_size: 64 << 20,
-            policy: Policy::default(),
-            tombstone_age_secs: 0,
-            merge: None,
-            purge: None,
-            summary: None,
-            filter_prefix: None,
-        }
-    }
-}
-
-impl fmt::Debug for TreeOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TreeOptions")
-            .field("compression", &self.compression)
-            .field("filter", &self.filter)
-            .field("block_size", &self.block_size)
-            .field("table_size", &self.table_size)
-            .field("memtable_size", &self.memtable_size)
-            .field("policy", &self.policy)
-            .field("tombstone_age_secs", &self.tombstone_age_secs)
-            .field("merge", &self.merge.as_ref().map(|h| h.name().to_owned()))
-            .field("purge", &self.purge.as_ref().map(|h| h.name().to_owned()))
-            .field("summary", &self.summary.as_ref().map(|h| h.name().to_owned()))
-            .field("filter_prefix", &self.filter_prefix.as_ref().map(|h| h.name().to_owned()))
-            .finish()
-    }
-}
-
-fn within<T: PartialOrd + fmt::Display>(name: &str, v: T, lo: T, hi: T) -> Result<()> {
-    if v >= lo && v <= hi {
-        Ok(())
-    } else {
-        Err(Error::invalid(format!("{name} is {v}; it must be {lo} to {hi}")))
-    }
-}
-
-impl TreeOptions {
-    /// The compression of tables at `level`.
-    pub fn compression_at(&self, level: usize) -> Compression {
-        self.compression.get(level).or(self.compression.last()).copied().unwrap_or_default()
-    }
-
-    /// The filter of tables at `level`.
-    pub fn filter_at(&self, level: usize) -> FilterKind {
-        self.filter.get(level).or(self.filter.last()).copied().unwrap_or_default()
-    }
-
-    /// Whether every value lies within its bounds.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument), naming the option and its bounds.
-    pub fn check(&self) -> Result<()> {
-        within("the number of compression levels", self.compression.len(), 1, 64)?;
-        within("the number of filter levels", self.filter.len(), 1, 64)?;
-        within("block_size", self.block_size, 512, 65_536)?;
-        within("table_size", self.table_size, 64 << 10, 1 << 40)?;
-        within("memtable_size", self.memtable_size, 64 << 10, 2 << 30)?;
-        Ok(self.policy.check()?)
-    }
 }
 
 /// Memory that several Dbs of a process have together: one block cache, and one bound for the

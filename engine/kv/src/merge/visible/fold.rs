@@ -1,0 +1,32 @@
+//! Operands are folded by the merge hook.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hooks::{Folded, Merge};
+use crate::base::key::MAX_VALUE_LEN;
+
+/// Folds operands (oldest first) over a base by the tree's hook.
+pub fn fold(
+    merge: Option<&dyn Merge>,
+    key: &[u8],
+    base: Option<&[u8]>,
+    operands: &[Vec<u8>],
+) -> Result<Folded> {
+    let Some(merge) = merge else {
+        let words = "the tree holds merge operands; open it with its merge hook";
+        return Err(Error::new(ErrorKind::Incompatible, words).keys(key, key));
+    };
+    let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
+    let folded = merge.fold(key, base, &operands)?;
+    match &folded {
+        // No table takes it: merges keep the operands, and readers are told.
+        Folded::Value(v) if v.len() > MAX_VALUE_LEN => {
+            let words = format!(
+                "the merge hook {:?} made a value of {} bytes; one has {MAX_VALUE_LEN} at most: put or delete the key to go on",
+                merge.name(),
+                v.len()
+            );
+            Err(Error::invalid(words).keys(key, key))
+        }
+        _ => Ok(folded),
+    }
+}

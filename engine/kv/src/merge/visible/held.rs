@@ -1,0 +1,242 @@
+//! What a cursor over visible entries holds.
+
+use crate::base::cursor::Cursor;
+use crate::base::error::Result;
+use crate::base::hooks::Merge;
+use crate::base::key::{Seq, Trailer, head};
+use crate::merge::gaps::{Gaps, WORTH};
+use crate::merge::merging::{MergeSource, Merging};
+use crate::merge::shadow::RangeShadow;
+use crate::merge::value::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::range::VisibleRange;
+
+/// After how many versions or deletes that must be passed over a seek is tried instead of steps.
+pub(super) const PATIENCE: u32 = 8;
+
+pub(super) enum VisibleInner {
+    One(Box<MergeSource>),
+    Many(Merging<MergeSource>),
+}
+
+impl VisibleInner {
+    #[inline]
+    pub(super) fn current(&self) -> &MergeSource {
+        match self {
+            VisibleInner::One(s) => s,
+            VisibleInner::Many(m) => m.current(),
+        }
+    }
+
+    pub(super) fn pass_deletes(&mut self, forward: bool, bound: Option<&[u8]>) -> Result<()> {
+        match self {
+            VisibleInner::One(s) => s.pass_deletes(forward, bound).map(|_| ()),
+            VisibleInner::Many(m) => m.pass_deletes(forward, bound),
+        }
+    }
+
+    pub(super) fn pass_older(
+        &mut self,
+        seq: Seq,
+        forward: bool,
+        edge: Option<&[u8]>,
+    ) -> Result<u64> {
+        match self {
+            VisibleInner::One(s) => s.pass_older(seq, forward, edge),
+            VisibleInner::Many(m) => m.pass_older(seq, forward, edge),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum At {
+    Nowhere,
+    Entry,
+    Held,
+}
+
+/// A cursor over what a reader sees.
+pub struct Visible {
+    pub(super) inner: VisibleInner,
+    pub(super) read: Seq,
+    pub(super) shadow: RangeShadow,
+    pub(super) merge: Option<Arc<dyn Merge>>,
+    pub(super) range: VisibleRange,
+    pub(super) from_head: u64,
+    pub(super) until_head: u64,
+    pub(super) trusting: bool,
+    pub(super) at: At,
+    pub(super) forward: bool,
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    pub(super) operands: Vec<Vec<u8>>,
+    /// Counts the keys that are shown, where somebody records.
+    pub(super) shown: Option<Arc<AtomicU64>>,
+    /// What others have learnt; `None` where nothing is deleted.
+    pub(super) gaps: Option<Arc<Gaps>>,
+    pub(super) start: Vec<u8>,
+    /// The next walk begins at `start`.
+    pub(super) begun: bool,
+    /// A walk is worth noting from so many steps on, and ends after so many.
+    pub(super) worth: u64,
+    pub(super) most: u64,
+    /// Steps of its long walks.
+    pub(super) passed: u64,
+    /// Whether it has met operands that came to nothing.
+    pub(super) folded_away: bool,
+}
+
+debug_by!(Visible, "Visible", read);
+
+impl Visible {
+    /// What a reader at `read` sees in `range` of `sources` (newest first). The cursor starts
+    /// nowhere.
+    pub fn new(
+        mut sources: Vec<MergeSource>,
+        read: Seq,
+        shadow: RangeShadow,
+        merge: Option<Arc<dyn Merge>>,
+        range: VisibleRange,
+    ) -> Visible {
+        let trusting = sources.len() == 1 && shadow.is_empty();
+        let inner = match sources.len() {
+            1 => VisibleInner::One(Box::new(sources.remove(0))),
+            _ => VisibleInner::Many(Merging::new(sources)),
+        };
+        Visible {
+            inner,
+            read,
+            shadow,
+            merge,
+            from_head: head(&range.from),
+            until_head: range.until.as_deref().map_or(u64::MAX, head),
+            range,
+            trusting,
+            at: At::Nowhere,
+            forward: true,
+            key: vec![],
+            value: vec![],
+            operands: vec![],
+            shown: None,
+            gaps: None,
+            start: vec![],
+            begun: false,
+            worth: WORTH,
+            most: u64::MAX,
+            passed: 0,
+            folded_away: false,
+        }
+    }
+
+    /// The same, which counts the keys that it shows. Its sources are none that are walked
+    /// unchecked.
+    pub fn counting(self, shown: Arc<AtomicU64>) -> Visible {
+        Visible { shown: Some(shown), ..self }
+    }
+
+    #[inline]
+    pub(super) fn note_shown(&self) {
+        if let Some(shown) = &self.shown {
+            shown.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// From now on it leaps over what others have found empty, and notes what it finds empty
+    /// itself.
+    pub fn use_gaps(&mut self, gaps: Arc<Gaps>) {
+        self.gaps = Some(gaps);
+    }
+
+    /// From now on it notes what it finds empty however little that is, and gives up a walk after
+    /// about `most` steps: there it stands nowhere. It is good for one walk then.
+    pub fn look_no_further(&mut self, most: u64) {
+        (self.worth, self.most) = (PATIENCE.into(), most);
+    }
+
+    /// How many entries it has passed in walks that were long, roughly, and whether operands that a
+    /// hook folds to nothing were among them, since [`forget_passed`](Self::forget_passed).
+    pub fn passed(&self) -> (u64, bool) {
+        (self.passed, self.folded_away)
+    }
+
+    /// Counts what it passes from now on.
+    pub fn forget_passed(&mut self) {
+        (self.passed, self.folded_away) = (0, false);
+    }
+
+    /// Whether the cursor stands on a key.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.at != At::Nowhere
+    }
+
+    /// The key it stands on. Only while valid.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        if self.at == At::Entry { each!(&self.inner, c => c.key()) } else { &self.key }
+    }
+
+    /// The value it stands on. Only while valid.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        if self.at == At::Entry { each!(&self.inner, c => c.value()) } else { &self.value }
+    }
+
+    /// The value as an owned handle, without copying where it lies in a block or a memtable.
+    pub fn pin_value(&self) -> Value {
+        if self.at != At::Entry {
+            return self.value().into();
+        }
+        self.inner.current().pin_value().unwrap_or_else(|| self.value().into())
+    }
+
+    #[inline]
+    pub(super) fn plain(&self) -> bool {
+        match &self.inner {
+            VisibleInner::One(s) => {
+                matches!(&**s, MergeSource::Run(r) if r.plain_up_to().is_some_and(|s| s <= self.read))
+            }
+            VisibleInner::Many(_) => false,
+        }
+    }
+
+    #[inline]
+    pub(super) fn hold_key(&mut self) {
+        self.key.clear();
+        let k = each!(&self.inner, c => c.key());
+        self.key.extend_from_slice(k);
+    }
+
+    /// Passes over what is left of the held key.
+    pub(super) fn skip_held(&mut self) -> Result<()> {
+        let h = head(&self.key);
+        let mut passed = 0;
+        each!(&mut self.inner, c => {
+            while c.valid() && c.head() == h && c.key() == self.key.as_slice() {
+                passed += 1;
+                if passed > PATIENCE {
+                    return c.seek(&self.key, Trailer(0));
+                }
+                c.next()?;
+            }
+        });
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn beyond(&self) -> bool {
+        let h = each!(&self.inner, c => c.head());
+        if h < self.until_head {
+            return false;
+        }
+        self.range.until.as_deref().is_some_and(|u| each!(&self.inner, c => c.key()) >= u)
+    }
+
+    #[inline]
+    pub(super) fn before(&self) -> bool {
+        let h = each!(&self.inner, c => c.head());
+        h <= self.from_head && each!(&self.inner, c => c.key()) < self.range.from.as_slice()
+    }
+}

@@ -1,0 +1,132 @@
+//! The moves of a cursor over visible entries.
+
+use crate::base::cursor::Cursor;
+use crate::base::error::Result;
+use crate::base::key::Trailer;
+
+use super::held::{At, Visible, VisibleInner};
+
+impl Visible {
+    /// To the first key of the range that is at or after `key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let key = if key < self.range.from.as_slice() { &self.range.from } else { key };
+        self.forward = true;
+        self.at = At::Nowhere;
+        let at = Trailer::at(self.read);
+        each!(&mut self.inner, c => c.seek(key, at))?;
+        self.find_visible_forward()
+    }
+
+    /// To the first key of the range at or behind `end`, where a gap ends: what it finds empty from
+    /// there on is noted as one with that.
+    pub fn seek_behind(&mut self, end: &[u8]) -> Result<()> {
+        self.start.clear();
+        self.start.extend_from_slice(end);
+        self.begun = true;
+        self.seek(end)?;
+        self.begun = false;
+        Ok(())
+    }
+
+    /// To the last key of the range that is before `key`.
+    pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        let key = match &self.range.until {
+            Some(u) if u.as_slice() < key => u,
+            _ => key,
+        };
+        self.forward = false;
+        self.at = At::Nowhere;
+        each!(&mut self.inner, c => c.seek_before(key))?;
+        self.find_visible_backward()
+    }
+
+    /// To the first key of the range.
+    pub fn first(&mut self) -> Result<()> {
+        let from = std::mem::take(&mut self.range.from);
+        self.forward = true;
+        self.at = At::Nowhere;
+        let at = Trailer::at(self.read);
+        let done = if from.is_empty() {
+            each!(&mut self.inner, c => c.first())
+        } else {
+            each!(&mut self.inner, c => c.seek(&from, at))
+        };
+        self.range.from = from;
+        done?;
+        self.find_visible_forward()
+    }
+
+    /// To the last key of the range.
+    pub fn last(&mut self) -> Result<()> {
+        self.forward = false;
+        self.at = At::Nowhere;
+        match &self.range.until {
+            Some(u) => each!(&mut self.inner, c => c.seek_before(u)),
+            None => each!(&mut self.inner, c => c.last()),
+        }?;
+        self.find_visible_backward()
+    }
+
+    /// To the next key. Does nothing when it stands nowhere.
+    #[inline]
+    #[allow(clippy::should_implement_trait)] // a cursor lends its key and value, which an Iterator cannot
+    pub fn next(&mut self) -> Result<()> {
+        if self.trusting && self.at == At::Entry && self.plain() {
+            self.at = At::Nowhere;
+            self.forward = true;
+            each!(&mut self.inner, c => c.next())?;
+            return self.find_visible_forward();
+        }
+        self.next_slow()
+    }
+
+    fn next_slow(&mut self) -> Result<()> {
+        let at = std::mem::replace(&mut self.at, At::Nowhere);
+        match at {
+            At::Nowhere => return Ok(()),
+            At::Entry => self.hold_key(),
+            At::Held => {}
+        }
+        if !self.forward {
+            self.forward = true;
+            let key = std::mem::take(&mut self.key);
+            let done = each!(&mut self.inner, c => c.seek(&key, Trailer(0)));
+            self.key = key;
+            done?;
+        } else {
+            if at == At::Entry {
+                each!(&mut self.inner, c => c.next())?;
+            }
+            self.skip_held()?;
+        }
+        self.find_visible_forward()
+    }
+
+    /// To the previous key. Does nothing when it stands nowhere.
+    #[inline]
+    pub fn prev(&mut self) -> Result<()> {
+        if self.trusting && self.at == At::Entry && self.plain() {
+            self.at = At::Nowhere;
+            self.forward = false;
+            each!(&mut self.inner, c => c.prev())?;
+            return self.find_visible_backward();
+        }
+        self.prev_slow()
+    }
+
+    fn prev_slow(&mut self) -> Result<()> {
+        let at = std::mem::replace(&mut self.at, At::Nowhere);
+        match at {
+            At::Nowhere => return Ok(()),
+            At::Entry => self.hold_key(),
+            At::Held if !self.forward => return self.find_visible_backward(),
+            At::Held => {}
+        }
+        self.forward = false;
+        let key = std::mem::take(&mut self.key);
+        let done = each!(&mut self.inner, c => c.seek_before(&key));
+        self.key = key;
+        done?;
+        self.find_visible_backward()
+    }
+}

@@ -1,0 +1,47 @@
+//! A range of keys, as readers are given one.
+
+use std::ops::Bound;
+
+/// A range of user keys, `[from, until)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VisibleRange {
+    /// First key of the range.
+    pub from: Vec<u8>,
+    /// First key after the range; `None` for no end.
+    pub until: Option<Vec<u8>>,
+}
+
+/// The key right behind this one.
+pub(super) fn successor(key: &[u8]) -> Vec<u8> {
+    let mut k = Vec::with_capacity(key.len() + 1);
+    k.extend_from_slice(key);
+    k.push(0);
+    k
+}
+
+impl VisibleRange {
+    /// The same range with half-open bounds.
+    pub fn new(start: Bound<&[u8]>, end: Bound<&[u8]>) -> VisibleRange {
+        let from = match start {
+            Bound::Included(k) => k.to_vec(),
+            Bound::Excluded(k) => successor(k),
+            Bound::Unbounded => vec![],
+        };
+        let until = match end {
+            Bound::Included(k) => Some(successor(k)),
+            Bound::Excluded(k) => Some(k.to_vec()),
+            Bound::Unbounded => None,
+        };
+        VisibleRange { from, until }
+    }
+
+    /// Whether `key` lies in the range.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.from.as_slice() <= key && self.until.as_deref().is_none_or(|u| key < u)
+    }
+
+    /// Whether no key can lie in the range.
+    pub fn is_empty(&self) -> bool {
+        self.until.as_deref().is_some_and(|u| u <= self.from.as_slice())
+    }
+}

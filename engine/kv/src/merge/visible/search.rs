@@ -1,0 +1,252 @@
+//! The search for the next visible key, forward and backward.
+
+use crate::base::cursor::Cursor;
+use crate::base::error::{Error, Result};
+use crate::base::hooks::Folded;
+use crate::base::key::{Kind, Seq, Trailer};
+
+use super::fold::fold;
+use super::held::{At, PATIENCE, Visible, VisibleInner};
+use super::walk::VisibleWalk;
+
+impl Visible {
+    /// From where the inner cursor stands to the first key that is to be shown.
+    #[inline]
+    pub(super) fn find_visible_forward(&mut self) -> Result<()> {
+        if self.trusting && each!(&self.inner, c => c.valid()) && self.plain() {
+            if !self.beyond() {
+                self.at = At::Entry;
+            }
+            return Ok(());
+        }
+        self.find_visible_forward_checking()
+    }
+
+    pub(super) fn find_visible_forward_checking(&mut self) -> Result<()> {
+        let (mut hidden, mut walk) = (0, VisibleWalk::from_noted(std::mem::take(&mut self.begun)));
+        while each!(&self.inner, c => c.valid()) && !self.beyond() {
+            let t = each!(&self.inner, c => c.trailer());
+            if t.seq() > self.read {
+                hidden += 1;
+                if hidden > PATIENCE {
+                    hidden = 0;
+                    self.hold_key();
+                    let at = Trailer::at(self.read);
+                    each!(&mut self.inner, c => c.seek(&self.key, at))?;
+                } else {
+                    each!(&mut self.inner, c => c.next())?;
+                }
+                continue;
+            }
+            hidden = 0;
+            if let Some(s) = self.shadow.covering(each!(&self.inner, c => c.key()))?
+                && s > t.seq()
+            {
+                self.hold_key();
+                if !self.leap(&mut walk, true)? {
+                    let ends = [self.shadow.until(), self.range.until.as_deref()];
+                    walk.steps +=
+                        self.inner.pass_older(s, true, ends.into_iter().flatten().min())?;
+                }
+                continue;
+            }
+            match t.kind() {
+                Some(Kind::Put) => {
+                    self.at = At::Entry;
+                    self.note_shown();
+                    self.end_walk(&walk, true, true);
+                    return Ok(());
+                }
+                Some(Kind::Delete) => {
+                    self.hold_key();
+                    if self.pass(&mut walk, true)? {
+                        continue;
+                    }
+                    self.skip_held()?;
+                    if walk.steps.is_multiple_of(PATIENCE.into()) {
+                        self.inner.pass_deletes(true, self.range.until.as_deref())?;
+                    }
+                }
+                Some(Kind::Merge) => {
+                    self.end_walk(&std::mem::take(&mut walk), true, true);
+                    if self.fold_forward()? {
+                        self.at = At::Held;
+                        self.note_shown();
+                        return Ok(());
+                    }
+                    self.skip_held()?;
+                }
+                None => {
+                    return Err(Error::corruption(format!(
+                        "an entry of unknown kind {}",
+                        t.0 as u8
+                    )));
+                }
+            }
+        }
+        self.end_walk(&walk, true, false);
+        Ok(())
+    }
+
+    /// Folds the operands from the current entry on. True when the key has a value.
+    pub(super) fn fold_forward(&mut self) -> Result<bool> {
+        self.hold_key();
+        self.operands.clear();
+        let mut base = None;
+        let cover = self.shadow.covering(&self.key)?.unwrap_or(0);
+        while each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice()) {
+            let t = each!(&self.inner, c => c.trailer());
+            if t.seq() < cover {
+                break;
+            }
+            let value = each!(&self.inner, c => c.value());
+            match t.kind() {
+                Some(Kind::Merge) => self.operands.push(value.to_vec()),
+                Some(Kind::Put) => {
+                    base = Some(value.to_vec());
+                    break;
+                }
+                _ => break,
+            }
+            each!(&mut self.inner, c => c.next())?;
+        }
+        self.operands.reverse();
+        self.fold(base)
+    }
+
+    /// Folds `self.operands` (oldest first) over `base` into `self.value`. True when the key has a
+    /// value.
+    pub(super) fn fold(&mut self, base: Option<Vec<u8>>) -> Result<bool> {
+        let folded = fold(self.merge.as_deref(), &self.key, base.as_deref(), &self.operands)?;
+        Ok(match folded {
+            Folded::Value(v) => {
+                self.value = v;
+                true
+            }
+            Folded::Absent => {
+                self.folded_away = true;
+                false
+            }
+        })
+    }
+
+    /// From where the inner cursor stands backward to the first key that is to be shown.
+    #[inline]
+    pub(super) fn find_visible_backward(&mut self) -> Result<()> {
+        if self.trusting && each!(&self.inner, c => c.valid()) && self.plain() {
+            if !self.before() {
+                self.at = At::Entry;
+            }
+            return Ok(());
+        }
+        self.find_visible_backward_checking()
+    }
+
+    pub(super) fn find_visible_backward_checking(&mut self) -> Result<()> {
+        let mut walk = VisibleWalk::default();
+        while each!(&self.inner, c => c.valid()) && !self.before() {
+            self.hold_key();
+            let h = each!(&self.inner, c => c.head());
+            let cover = self.shadow.covering(&self.key)?.unwrap_or(0);
+            if each!(&self.inner, c => c.trailer()).seq() < cover {
+                if !self.leap(&mut walk, false)? {
+                    walk.steps += self.inner.pass_older(
+                        cover,
+                        false,
+                        Some(self.shadow.from().max(&self.range.from)),
+                    )?;
+                }
+                continue;
+            }
+            // Versions come oldest first: a newer one replaces what was gathered from older ones.
+            let (mut present, mut versions, mut merged) = (false, 0, false);
+            self.operands.clear();
+            while each!(&self.inner, c => c.valid() && c.head() == h && c.key() == self.key.as_slice())
+            {
+                versions += 1;
+                if versions > PATIENCE {
+                    present = self.newest_of_held(cover)?;
+                    merged = !self.operands.is_empty();
+                    self.operands.clear();
+                    break;
+                }
+                let t = each!(&self.inner, c => c.trailer());
+                if t.seq() <= self.read && t.seq() >= cover {
+                    let value = each!(&self.inner, c => c.value());
+                    match t.kind() {
+                        Some(Kind::Put) => {
+                            self.operands.clear();
+                            self.value.clear();
+                            self.value.extend_from_slice(value);
+                            present = true;
+                        }
+                        Some(Kind::Delete) => {
+                            self.operands.clear();
+                            present = false;
+                        }
+                        Some(Kind::Merge) => self.operands.push(value.to_vec()),
+                        None => {
+                            return Err(Error::corruption(format!(
+                                "an entry of unknown kind {}",
+                                t.0 as u8
+                            )));
+                        }
+                    }
+                }
+                each!(&mut self.inner, c => c.prev())?;
+            }
+            if !self.operands.is_empty() {
+                merged = true;
+                let base = present.then(|| std::mem::take(&mut self.value));
+                present = self.fold(base)?;
+            }
+            if present || merged {
+                self.end_walk(&std::mem::take(&mut walk), false, true);
+            }
+            if present {
+                self.at = At::Held;
+                self.note_shown();
+                return Ok(());
+            }
+            if !merged
+                && !self.pass(&mut walk, false)?
+                && walk.steps.is_multiple_of(PATIENCE.into())
+            {
+                self.inner.pass_deletes(false, Some(&self.range.from))?;
+            }
+        }
+        self.end_walk(&walk, false, false);
+        Ok(())
+    }
+
+    /// Puts the value of the held key into `self.value`, given the newest range deletion of it, and
+    /// the inner cursor before all its versions. True when it has one. Costs two seeks, however
+    /// many versions there are.
+    pub(super) fn newest_of_held(&mut self, cover: Seq) -> Result<bool> {
+        let at = Trailer::at(self.read);
+        each!(&mut self.inner, c => c.seek(&self.key, at))?;
+        let mut present = false;
+        if each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice() && c.trailer().seq() >= cover)
+        {
+            let t = each!(&self.inner, c => c.trailer());
+            match t.kind() {
+                Some(Kind::Put) => {
+                    self.value.clear();
+                    let value = each!(&self.inner, c => c.value());
+                    self.value.extend_from_slice(value);
+                    present = true;
+                }
+                Some(Kind::Delete) => {}
+                Some(Kind::Merge) => present = self.fold_forward()?,
+                None => {
+                    return Err(Error::corruption(format!(
+                        "an entry of unknown kind {}",
+                        t.0 as u8
+                    )));
+                }
+            }
+        }
+        each!(&mut self.inner, c => c.seek_before(&self.key))?;
+        Ok(present)
+    }
+}
