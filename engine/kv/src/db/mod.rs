@@ -50,6 +50,8 @@ mod wishes;
 mod workers;
 mod write;
 
+
+
 pub use batch::{Batch, BatchOp, BatchOps};
 pub use bounds::KeyBounds;
 pub use handle::check::Verified;
