@@ -50,8 +50,6 @@ mod wishes;
 mod workers;
 mod write;
 
-
-
 pub use batch::{Batch, BatchOp, BatchOps};
 pub use bounds::KeyBounds;
 pub use handle::check::Verified;
