@@ -1,6 +1,6 @@
-//! The article from top to bottom: every example's data and every order that it states (rows A1 to
-//! A24 of the catalogue), and the flow of likes of the third source text (L3), through the
-//! idiomatic interface where it says what the article says.
+//! The article from top to bottom: every example's data and every order that it states, and the
+//! flow of likes of the third source text, through the idiomatic interface where it says what the
+//! article says.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The article's blog (A18 to A24): its storage-conf.xml, all that it shows of its four families,
-//! and its three queries.
+//! The article's blog: its storage-conf.xml, all that it shows of its four families, and its three
+//! queries.
 //!
 //! Where the article says `...`, texts are made up. Its `__notag__` has two columns of one name,
 //! `timeuuid_2b`, which would be one column: here each post has a name of its own, the same in the

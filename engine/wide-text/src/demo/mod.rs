@@ -1,6 +1,6 @@
-//! The applications that the source texts design, told while they run (model A18 to A24 and L1 to
-//! L10): a blog with authors, posts, tags and comments; a music site with likes and counters. The
-//! examples `bloggy` and `songs` and the command `firn demo` print them.
+//! The applications that the source texts design, told while they run: a blog with authors, posts,
+//! tags and comments; a music site with likes and counters. The examples `bloggy` and `songs` and
+//! the command `firn demo` print them.
 //!
 //! Invariant: a story told to a new database is always the same text. Names that are times are made
 //! from the times of the texts.

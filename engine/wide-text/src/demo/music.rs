@@ -1,4 +1,4 @@
-//! The music site of the answer about likes (L1 to L10): its statements as written, likes in its
+//! The music site of the answer about likes: its statements as written, likes in its
 //! seven steps, and many users at once.
 
 use std::sync::Arc;
