@@ -45,6 +45,17 @@ pub struct ColumnFamily {
     name: Arc<str>,
 }
 
+impl Keyspace {
+    /// The family of this name, to be read and written in Rust's manner.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when there is none.
+    pub fn family(&self, name: &str) -> Result<ColumnFamily> {
+        self.table(name)?;
+        Ok(ColumnFamily::new(self, name))
+    }
+}
+
 impl ColumnFamily {
     pub(super) fn new(keyspace: &Keyspace, name: &str) -> ColumnFamily {
         ColumnFamily { keyspace: keyspace.clone(), name: name.into() }

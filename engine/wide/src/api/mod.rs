@@ -35,6 +35,7 @@ mod builder;
 mod check;
 mod chunks;
 mod data;
+mod handles;
 mod range;
 mod read;
 mod state;
@@ -55,6 +56,7 @@ pub use builder::{Batch, ColumnFamily, Columns, Find, Row, RowIter, Rows, Slice}
 pub use check::MAX_SHORT;
 pub use chunks::{Chunks, Counts};
 pub use data::*;
+pub use handles::{Keyspace, Wide};
 pub use value::{FromBytes, ToBytes};
 
 use crate::base::error::{Error, Result};
@@ -62,7 +64,8 @@ use crate::ring::Partitioner;
 use crate::schema::{FOREIGN_IDS, RECORD_PREFIX, Schema};
 use crate::store::{CellStore, StoreOptions, TreeName};
 use crate::types::Registry;
-use state::{ApiState, ApiTable};
+use handles::SharedApi;
+use state::ApiState;
 
 /// The key of the partitioner's name in `system.schema`.
 pub const PARTITIONER: &[u8] = b"wide/partitioner";
@@ -87,25 +90,6 @@ pub struct Options {
     pub registry: Arc<Registry>,
     /// The options of the engine beneath, and the clock.
     pub store: StoreOptions,
-}
-
-/// An open database of keyspaces. Cheap to clone; all clones are one.
-#[derive(Clone)]
-pub struct Wide {
-    shared: Arc<SharedApi>,
-    /// What this handle reads and builds through: it may be a stoppable one.
-    store: CellStore,
-}
-
-struct SharedApi {
-    partitioner: Partitioner,
-    cluster_name: String,
-    durability: Durability,
-    memtable_size: usize,
-    registry: Arc<Registry>,
-    state: RwLock<Arc<ApiState>>,
-    /// Held by whoever changes definitions.
-    changes: Mutex<()>,
 }
 
 impl Wide {
@@ -258,51 +242,6 @@ impl Wide {
 
     fn state(&self) -> Arc<ApiState> {
         self.shared.state.read().clone()
-    }
-}
-
-impl std::fmt::Debug for Wide {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Wide")
-            .field("cluster_name", &self.shared.cluster_name)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A keyspace: reads and writes of its families' rows. Cheap to clone. Calls fail once the keyspace
-/// has been dropped.
-#[derive(Clone, Debug)]
-pub struct Keyspace {
-    wide: Wide,
-    name: Arc<str>,
-}
-
-impl Keyspace {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The database that it is in.
-    pub fn wide(&self) -> &Wide {
-        &self.wide
-    }
-
-    /// The family of this name, to be read and written in Rust's manner.
-    ///
-    /// # Errors
-    /// `InvalidRequest` when there is none.
-    pub fn family(&self, name: &str) -> Result<ColumnFamily> {
-        self.table(name)?;
-        Ok(ColumnFamily::new(self, name))
-    }
-
-    fn table(&self, family: &str) -> Result<Arc<ApiTable>> {
-        self.wide.shared.state.read().table(&self.name, family).cloned()
-    }
-
-    fn store(&self) -> &CellStore {
-        &self.wide.store
     }
 }
 

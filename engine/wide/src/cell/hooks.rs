@@ -13,7 +13,8 @@ use firn_kv::{
 
 use crate::key::{BEYOND, is_inside, partition_len};
 
-use super::{Cell, CellDeletion, CellState, StoredCell, parse};
+use super::stored::{CellDeletion, StoredCell, parse};
+use super::value::{Cell, CellState};
 
 /// Adds up the increments of a counter.
 #[derive(Debug)]

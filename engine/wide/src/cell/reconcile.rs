@@ -5,7 +5,7 @@
 //! What the rule leaves open (equal but for the time to live) is decided by the longer time to
 //! live, so that order never matters.
 
-use super::{Cell, CellState};
+use super::value::{Cell, CellState};
 
 fn rank(cell: &Cell<'_>) -> (u8, i64) {
     match cell.state {

@@ -17,8 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use super::def::{CfDef, ColumnDef, hex};
 use super::family::{self, Family, Numbers, Surroundings};
+use md5::{Digest, Md5};
+use uuid::Uuid;
+
+use super::state::{FIRST_ID, KeyspaceSchema, Schema};
 use super::typing::{Registry, Type};
-use super::{KeyspaceSchema, Schema, rules, typing};
+use super::{rules, typing};
 use crate::base::error::{Error, Result};
 
 /// What the keys of all records begin with.
@@ -236,4 +240,44 @@ fn check_types(key: &str, def: &CfDef, registry: &Registry) -> Result<()> {
         }
     }
     Ok(())
+}
+
+impl Schema {
+    /// The version: a digest of all records, equal for equal schemas.
+    pub fn version(&self) -> Uuid {
+        let mut digest = Md5::new();
+        for (key, value) in self.records() {
+            for part in [key, value] {
+                digest.update((part.len() as u64).to_le_bytes());
+                digest.update(part);
+            }
+        }
+        uuid::Builder::from_md5_bytes(digest.finalize().into()).into_uuid()
+    }
+
+    /// All records, by key: what [`Schema::from_records`] makes this schema of. A schema in which
+    /// nothing was ever defined has none.
+    pub fn records(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        if self.keyspaces.is_empty() && self.next_id == FIRST_ID {
+            return Vec::new();
+        }
+        let mut records = vec![head(self)];
+        records.extend(self.keyspaces().map(|k| keyspace(k)));
+        records.extend(self.families().map(|f| family(f)));
+        records.sort();
+        records
+    }
+
+    /// The schema that these records describe. They are all those of the tree whose key begins with
+    /// [`RECORD_PREFIX`].
+    ///
+    /// # Errors
+    /// `Corrupt` with the name of the record that can't be read or contradicts another one;
+    /// `Configuration` when a custom type that a family names is not in the registry.
+    pub fn from_records<'a>(
+        registry: Arc<Registry>,
+        records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<Schema> {
+        load(registry, records)
+    }
 }

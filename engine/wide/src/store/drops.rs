@@ -13,7 +13,8 @@ use std::ops::Range;
 
 use firn_kv::{Batch, Db, ErrorKind, Tree};
 
-use super::{CellStore, TreeName};
+use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS};
+use super::{CellStore, TreeName, kind_record};
 use crate::base::error::{Error, Result};
 
 /// What was dropped.
@@ -100,6 +101,16 @@ impl CellStore {
             "the tree {name} holds data of a family whose definition was lost, and its number was to be given to another one; read the \
              data with `firn scan --tree {name}`, or go back to a copy that has the definition"
         )))
+    }
+
+    /// Takes away what is on record of a family whose tree has gone.
+    pub(super) fn forget_family(&self, id: u32) -> Result<()> {
+        let mut batch = Batch::new();
+        self.forget_dropped(&mut batch, DroppedFamilies::Family(id))?;
+        for kind in [PARTITIONS, RANGES, ROWS, COMPLEX] {
+            batch.delete(&self.0.schema, &kind_record(id, kind))?;
+        }
+        Ok(self.0.db.write(batch)?)
     }
 }
 

@@ -10,15 +10,13 @@
 //! - Indexes are read by writers under a stripe's lock; [`StoreFamily::set_indexes`] takes all of
 //!   those locks once.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Weak};
 
+use crate::key::Layout;
 use firn_kv::{Tree, TreeOptions};
 use parking_lot::RwLock;
 
-use crate::key::Layout;
-
-use super::SharedStore;
 use super::indexed::{IndexSpec, StoredIndex};
 
 /// What the store must know of a family.
@@ -48,13 +46,17 @@ pub(super) const COMPLEX: u8 = 8;
 #[derive(Clone)]
 pub struct StoreFamily(pub(super) Arc<OpenFamily>);
 
+/// Tells one open store from others; it has a byte, so that each has a place of its own.
+#[derive(Default)]
+pub(super) struct StoreMark(#[allow(dead_code)] u8);
+
 /// The indexes of a family at one moment.
 pub(super) type Indexes = Arc<Vec<Arc<StoredIndex>>>;
 
 pub(super) struct OpenFamily {
     pub id: u32,
-    /// The store that opened it: only looked at, so that no other comes to lie in its place.
-    pub owner: Weak<SharedStore>,
+    /// That of the store that opened it.
+    pub owner: Arc<StoreMark>,
     pub dropped: AtomicBool,
     pub layout: Layout,
     pub counter: bool,
@@ -97,9 +99,8 @@ impl StoreFamily {
 
     /// Whether it is an open family of this store.
     #[inline]
-    pub(super) fn is_of(&self, store: &Arc<SharedStore>) -> bool {
-        std::ptr::eq(self.0.owner.as_ptr(), Arc::as_ptr(store))
-            && !self.0.dropped.load(Ordering::Acquire)
+    pub(super) fn is_of(&self, store: &Arc<StoreMark>) -> bool {
+        Arc::ptr_eq(&self.0.owner, store) && !self.0.dropped.load(Ordering::Acquire)
     }
 
     #[inline]

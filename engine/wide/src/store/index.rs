@@ -20,10 +20,10 @@ use crate::key::{BEYOND, END, is_inside};
 use super::CellStore;
 use super::family::{Indexes, StoreFamily};
 use super::indexed::{IndexPart, IndexSpec, IndexedEnds, StoredIndex};
+use super::moment::StoreMoment;
 use super::reader::Body;
 use super::slice::{Partitions, StoreSlice};
 use super::trees::TreeName;
-use super::view::StoreMoment;
 
 /// How many entries of a row that was found are stepped over before a seek is made to the next.
 const PATIENCE: u32 = 8;
@@ -135,8 +135,9 @@ impl CellStore {
     /// Adds the entries of all cells that were there before the index; writers add theirs
     /// meanwhile.
     fn build(&self, family: &StoreFamily, index: &StoredIndex) -> Result<()> {
-        let view = self.view();
-        let mut reader = view.scan(family, &Partitions::all(), &StoreSlice::all())?;
+        let snapshot = self.0.db.snapshot();
+        let at = StoreMoment::Then(&snapshot);
+        let mut reader = self.scan_at(at, family, &Partitions::all(), &StoreSlice::all())?;
         let mut full = vec![];
         while reader.next_partition()? {
             let partition = reader.partition().to_vec();

@@ -10,7 +10,7 @@ use crate::key::{DELETION, RANGES as RANGES_SECTION, ROWS as ROWS_SECTION};
 
 use super::CellStore;
 use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
-use super::view::StoreMoment;
+use super::moment::StoreMoment;
 
 thread_local! {
     /// The key of the last read of this thread: its memory is used again.
@@ -205,7 +205,8 @@ impl CellStore {
         if let StoreMoment::Now = at {
             let found = family.tree().multi_get(&places.iter().map(full).collect::<Vec<_>>())?;
             if family.kinds() != 0 {
-                return self.view().get_many(family, key, places);
+                let snapshot = self.0.db.snapshot();
+                return self.get_many_at(StoreMoment::Then(&snapshot), family, key, places);
             }
             let live =
                 |stored: Option<Value>| stored.map_or(Ok(None), |stored| self.live(stored, None));

@@ -21,9 +21,9 @@ use crate::key::{
 
 use super::CellStore;
 use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
+use super::moment::StoreMoment;
 use super::point::{range_at, with_key};
 use super::slice::{Partitions, StoreSlice};
-use super::view::StoreMoment;
 
 /// How many cells are stepped over before a seek is made to what is looked for.
 const PATIENCE: u32 = 8;

@@ -7,7 +7,7 @@
 use firn_kv::{Batch, Tree};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 
 const COUNT: usize = 256;
 /// How far ahead of a timestamp the bound is raised: 10 s in microseconds.
@@ -40,7 +40,7 @@ pub(super) struct HeldStripes<'a> {
 pub(super) fn raise_all(schema: &Tree, newest: i64, batch: &mut Batch) -> Result<()> {
     for number in 0..COUNT {
         let key = record(number);
-        let bound = schema.get(&key)?.map_or(Ok(i64::MIN), |v| super::number(&v))?;
+        let bound = schema.get(&key)?.map_or(Ok(i64::MIN), |v| recorded(&v))?;
         if bound < newest.saturating_add(AHEAD) {
             batch.put(schema, &key, &newest.saturating_add(AHEAD).to_le_bytes())?;
         }
@@ -51,7 +51,7 @@ pub(super) fn raise_all(schema: &Tree, newest: i64, batch: &mut Batch) -> Result
 impl Stripes {
     pub fn load(schema: &Tree) -> Result<Stripes> {
         let stripe = |number| {
-            let bound = schema.get(&record(number))?.map_or(Ok(i64::MIN), |v| super::number(&v))?;
+            let bound = schema.get(&record(number))?.map_or(Ok(i64::MIN), |v| recorded(&v))?;
             Ok(Mutex::new(Stripe { newest: bound, bound, announced: i64::MIN }))
         };
         Ok(Stripes((0..COUNT).map(stripe).collect::<Result<_>>()?))
@@ -154,4 +154,12 @@ impl HeldStripes<'_> {
             s.newest = s.newest.max(timestamp);
         }
     }
+}
+
+/// A recorded number.
+fn recorded(bytes: &[u8]) -> Result<i64> {
+    let n = bytes.try_into().map(i64::from_le_bytes);
+    n.map_err(|_| {
+        Error::Corrupt(format!("a record of the store has {} bytes instead of 8", bytes.len()))
+    })
 }

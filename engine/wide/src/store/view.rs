@@ -1,38 +1,13 @@
 //! At what state a read looks: the newest, or a frozen one.
 
-use firn_kv::{Cursor, KeyBounds, Readable, Snapshot, Tree, Value};
+use firn_kv::Snapshot;
 
 use crate::base::error::Result;
 
 use super::family::StoreFamily;
+use super::moment::StoreMoment;
 use super::point::CellValue;
 use super::{CellStore, IndexScan, Partitions, SliceReader, StoreSlice};
-
-/// A state of all trees.
-#[derive(Clone, Copy)]
-pub(super) enum StoreMoment<'a> {
-    /// The newest, at each look.
-    Now,
-    /// A frozen one.
-    Then(&'a Snapshot),
-}
-
-impl StoreMoment<'_> {
-    #[inline]
-    pub fn get(self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
-        Ok(match self {
-            StoreMoment::Now => tree.get(key)?,
-            StoreMoment::Then(s) => s.get(tree, key)?,
-        })
-    }
-
-    pub fn cursor(self, tree: &Tree, range: impl KeyBounds) -> Result<Cursor> {
-        Ok(match self {
-            StoreMoment::Now => tree.cursor(range)?,
-            StoreMoment::Then(s) => s.cursor(tree, range)?,
-        })
-    }
-}
 
 /// One state of all families that is read: a frozen one, or the newest at each look. While a frozen
 /// one lives, compactions keep what it can see; drop it when done. Cheap to clone.

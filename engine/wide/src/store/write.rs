@@ -19,10 +19,11 @@ use crate::cell::{Cell, CellDeletion, CellState, StoredCell};
 use crate::key::{BEYOND, DELETION, RANGES as RANGES_SECTION};
 
 use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
+use super::moment::StoreMoment;
 use super::mutation::{Container, MutationKind, MutationOp, StoreMutation};
 use super::point::with_key;
 use super::stripes::{HeldStripes, Stripes};
-use super::view::{StoreMoment, StoreView};
+use super::view::StoreView;
 use super::{CellStore, kind_record};
 
 /// Up to this many entries under a deleted container are left to reads and compactions to pass

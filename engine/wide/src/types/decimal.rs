@@ -188,7 +188,7 @@ mod tests {
     fn form(text: &str) -> String {
         let mut out = vec![];
         put(&value(text), &mut out).unwrap();
-        super::super::name::hex(&out)
+        super::super::hex::hex(&out)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Durations: months, days and nanoseconds, each a zigzag varint (model 3); text in the three
 //! spellings of CQL.
 
-use super::TypeError;
+use super::errors::TypeError;
 
 /// Months, days, nanoseconds.
 pub type DurationParts = (i64, i64, i64);
@@ -14,7 +14,10 @@ const NAMES: [(&str, i64); 3] = [("months", 32), ("days", 32), ("nanoseconds", 6
 /// The reason when it isn't one.
 pub fn parse(value: &[u8]) -> Result<DurationParts, TypeError> {
     if value.len() < 3 {
-        return super::error(format!("Expected at least 3 bytes for a duration ({})", value.len()));
+        return super::errors::error(format!(
+            "Expected at least 3 bytes for a duration ({})",
+            value.len()
+        ));
     }
     let mut rest = value;
     let mut parts = [0; 3];
@@ -23,14 +26,14 @@ pub fn parse(value: &[u8]) -> Result<DurationParts, TypeError> {
             TypeError(format!("Not enough bytes to read the {name} of a duration"))
         })?;
         if bits == 32 && i32::try_from(*part).is_err() {
-            return super::error(format!(
+            return super::errors::error(format!(
                 "The duration {name} must be a 32 bits integer but was: {part}"
             ));
         }
     }
     let [months, days, nanos] = parts;
     if parts.iter().any(|p| *p > 0) && parts.iter().any(|p| *p < 0) {
-        return super::error(format!(
+        return super::errors::error(format!(
             "The duration months, days and nanoseconds must be all of the same sign ({months}, {days}, {nanos})"
         ));
     }
@@ -107,13 +110,13 @@ impl DurationSum {
     fn add(&mut self, n: i128, unit: usize) -> Result<(), TypeError> {
         let name = |i: usize| UNITS[i].1;
         if unit + 1 == self.last {
-            return super::error(format!(
+            return super::errors::error(format!(
                 "Invalid duration. The {} are specified multiple times",
                 name(unit)
             ));
         }
         if unit < self.last {
-            return super::error(format!(
+            return super::errors::error(format!(
                 "Invalid duration. The {} should be after {}",
                 name(self.last - 1),
                 name(unit)

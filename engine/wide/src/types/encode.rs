@@ -1,22 +1,14 @@
 //! The byte-comparable form of values (OSS50; model 2.1), and components: forms with the separator
 //! that a sequence puts before them.
 
+use super::errors::{Malformed, TypeError};
 use super::escape::{escaped_len, masked_len, put_escaped, unescape};
-use super::{Malformed, Type, TypeError, decimal, nested, uuids, varint};
+use super::frame::{EMPTY, EMPTY_REVERSED, NEXT, NULL};
 
-/// Before a value in a sequence.
-pub const NEXT: u8 = 0x40;
-/// The empty value in a sequence.
-pub const EMPTY: u8 = 0x3F;
-/// The empty value of a reversed type in a sequence.
-pub const EMPTY_REVERSED: u8 = 0x41;
-/// Null in a sequence.
-pub const NULL: u8 = 0x3E;
+use super::{Type, decimal, nested, uuids, varint};
 
 const TOP: u32 = 0x8000_0000;
 const TOP64: u64 = 0x8000_0000_0000_0000;
-/// The top bits of all eight bytes.
-const TOPS: u64 = 0x8080_8080_8080_8080;
 
 impl Type {
     /// Appends the byte-comparable form of a valid value.
@@ -275,9 +267,4 @@ pub(super) fn double_form(value: [u8; 8]) -> [u8; 8] {
         bits = 0x7FF8_0000_0000_0000;
     }
     (if bits & TOP64 == 0 { bits ^ TOP64 } else { !bits }).to_be_bytes()
-}
-
-/// The eight low bytes of a time-uuid, so that signed bytes sort unsigned; undoes itself.
-pub(super) fn flip_tops(low: u64) -> u64 {
-    low ^ TOPS
 }

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 
 use num_bigint::BigInt;
 
-use super::{Type, TypeError, date, decimal, duration, error, uuids};
+use super::errors::{TypeError, error};
+use super::hex::hex_to_bytes;
+use super::{Type, date, decimal, duration, uuids};
 
 /// Whose error texts are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,20 +28,6 @@ pub trait TimeSource {
 
     /// A fresh time-uuid of a given time, so that two texts with the same time are two names.
     fn time_uuid_at(&mut self, millis: i64) -> [u8; 16];
-}
-
-/// The bytes of a hex text, in either case.
-///
-/// # Errors
-/// An odd length (`An hex string representing bytes must have an even
-/// length`) or another digit (`Non-hex characters in <text>`).
-pub fn hex_to_bytes(text: &str) -> Result<Vec<u8>, TypeError> {
-    if !text.len().is_multiple_of(2) {
-        return error("An hex string representing bytes must have an even length");
-    }
-    let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
-    let pairs = text.as_bytes().chunks_exact(2).map(|p| Some(digit(p[0])? << 4 | digit(p[1])?));
-    pairs.collect::<Option<_>>().ok_or_else(|| TypeError(format!("Non-hex characters in {text}")))
 }
 
 impl Type {

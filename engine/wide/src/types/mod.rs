@@ -23,13 +23,18 @@
 //! Time-uuids with equal timestamps order by their low bytes, signed (0.7 and later); text orders
 //! by its bytes (0.6 and later).
 
+mod class;
+mod comparator;
 mod compare;
 mod date;
 mod decimal;
 mod duration;
 mod encode;
+mod errors;
 pub mod escape;
+mod frame;
 mod from_text;
+mod hex;
 mod name;
 mod nested;
 mod registry;
@@ -38,15 +43,17 @@ pub mod uuids;
 mod validate;
 mod varint;
 
-use std::fmt;
 use std::sync::Arc;
 
+pub use class::PACKAGE;
+pub use comparator::{Comparator, Custom};
 pub use date::after;
 pub use duration::parse as duration_parts;
-pub use encode::{EMPTY, EMPTY_REVERSED, NEXT, NULL};
-pub use from_text::{TimeSource, Wording, hex_to_bytes};
-pub use name::PACKAGE;
-pub use registry::{Comparator, Custom, Registry};
+pub use errors::{Malformed, TypeError};
+pub use frame::{EMPTY, EMPTY_REVERSED, NEXT, NULL};
+pub use from_text::{TimeSource, Wording};
+pub use hex::hex_to_bytes;
+pub use registry::Registry;
 
 /// The type of a key, a name or a value. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,40 +133,6 @@ pub struct UserType {
     pub name: String,
     /// The names of its fields and their types, in order.
     pub fields: Vec<(String, Type)>,
-}
-
-/// Why a value or a text is not of a type: the text that the server answers with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TypeError(pub String);
-
-impl fmt::Display for TypeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TypeError {}
-
-impl From<TypeError> for crate::base::error::Error {
-    fn from(e: TypeError) -> Self {
-        crate::base::error::Error::InvalidRequest(e.0)
-    }
-}
-
-/// Bytes that are not the form of any value of the type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("malformed encoded value")
-    }
-}
-
-impl std::error::Error for Malformed {}
-
-fn error<T>(text: impl Into<String>) -> Result<T, TypeError> {
-    Err(TypeError(text.into()))
 }
 
 impl Type {

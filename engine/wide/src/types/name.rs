@@ -2,57 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Registry, Type, TypeError, UserType, error};
-
-/// The package of the built-in types.
-pub const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
-
-/// Types without parameters: the class, CQL's word.
-pub(super) const SIMPLE: &[(Type, &str, &str)] = &[
-    (Type::Bytes, "BytesType", "blob"),
-    (Type::Ascii, "AsciiType", "ascii"),
-    (Type::Utf8, "UTF8Type", "text"),
-    (Type::Long, "LongType", "bigint"),
-    (Type::Integer, "IntegerType", "varint"),
-    (Type::Int32, "Int32Type", "int"),
-    (Type::Short, "ShortType", "smallint"),
-    (Type::Byte, "ByteType", "tinyint"),
-    (Type::LexicalUuid, "LexicalUUIDType", "'org.apache.cassandra.db.marshal.LexicalUUIDType'"),
-    (Type::TimeUuid, "TimeUUIDType", "timeuuid"),
-    (Type::Uuid, "UUIDType", "uuid"),
-    (Type::Date, "DateType", "'org.apache.cassandra.db.marshal.DateType'"),
-    (Type::Timestamp, "TimestampType", "timestamp"),
-    (Type::SimpleDate, "SimpleDateType", "date"),
-    (Type::Time, "TimeType", "time"),
-    (Type::Boolean, "BooleanType", "boolean"),
-    (Type::Float, "FloatType", "float"),
-    (Type::Double, "DoubleType", "double"),
-    (Type::Decimal, "DecimalType", "decimal"),
-    (Type::Inet, "InetAddressType", "inet"),
-    (Type::Duration, "DurationType", "duration"),
-    (Type::Counter, "CounterColumnType", "counter"),
-    (Type::Empty, "EmptyType", "empty"),
-];
-
-/// Types with parameters.
-pub(super) const PARAMETRIC: [&str; 8] = [
-    "CompositeType",
-    "ReversedType",
-    "ListType",
-    "SetType",
-    "MapType",
-    "TupleType",
-    "UserType",
-    "FrozenType",
-];
+use super::class::{PACKAGE, PARAMETRIC, SIMPLE, with_package};
+use super::errors::{TypeError, error};
+use super::hex::hex;
+use super::registry::Registry;
+use super::{Type, UserType};
 
 /// Deeper nesting than this is refused.
 const MAX_DEPTH: usize = 32;
-
-/// A class name in full: one without a dot gets Cassandra's package.
-pub(super) fn with_package(class: &str) -> String {
-    if class.contains('.') { class.to_owned() } else { format!("{PACKAGE}{class}") }
-}
 
 impl Type {
     /// The type that a class-like name means: `UTF8Type`,
@@ -143,10 +100,6 @@ impl Type {
             }
         }
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 struct TypeNameParser<'a> {

@@ -1,8 +1,9 @@
 //! Types made of other types: composites, collections, tuples. Their forms are sequences of
 //! components.
 
-use super::encode::NULL;
-use super::{Malformed, Type, TypeError, error};
+use super::Type;
+use super::errors::{Malformed, TypeError, error};
+use super::frame::NULL;
 
 /// Ends a sequence.
 const END: u8 = 0x38;

@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use num_bigint::BigInt;
 
-use super::{Type, TypeError, Wording, date, decimal, duration, name::hex, nested};
+use super::errors::TypeError;
+use super::hex::hex;
+use super::{Type, Wording, date, decimal, duration, nested};
 
 impl Type {
     /// A value as text; [`from_text`](Type::from_text) reads it (collections, tuples and user types

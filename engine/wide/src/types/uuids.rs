@@ -3,8 +3,6 @@
 //! A time-uuid holds a 60-bit count of 100 ns since 15 October 1582 and a clock sequence and node
 //! of 64 bits (model 2.1).
 
-use super::encode::flip_tops;
-
 /// 100 ns between 15 October 1582 and 1970.
 const EPOCH: i64 = 0x01B2_1DD2_1381_4000;
 
@@ -110,6 +108,14 @@ fn of_count(count: i64, low: u64) -> [u8; 16] {
     join(time_last(count as u64 & 0x0FFF_FFFF_FFFF_FFFF | 1 << 60), low)
 }
 
+/// The top bits of all eight bytes.
+const TOPS: u64 = 0x8080_8080_8080_8080;
+
+/// The eight low bytes of a time-uuid, so that signed bytes sort unsigned; undoes itself.
+pub(super) fn flip_tops(low: u64) -> u64 {
+    low ^ TOPS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,9 +128,9 @@ mod tests {
     #[test]
     fn the_forms_of_the_specification() {
         let random = uuid_form(of("cc520882-9507-44fb-8fc9-b349ecdee658"));
-        assert_eq!(super::super::name::hex(&random), "4cc52088295074fb8fc9b349ecdee658");
+        assert_eq!(super::super::hex::hex(&random), "4cc52088295074fb8fc9b349ecdee658");
         let timed = uuid_form(of("2a92d750-d8dc-11e6-a2de-cf8ecd4cf053"));
-        assert_eq!(super::super::name::hex(&timed), "11e6d8dc2a92d750a2decf8ecd4cf053");
+        assert_eq!(super::super::hex::hex(&timed), "11e6d8dc2a92d750a2decf8ecd4cf053");
     }
 
     #[test]

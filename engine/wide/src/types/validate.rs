@@ -1,6 +1,8 @@
 //! Validation: whether bytes are a value of a type, with the servers' texts.
 
-use super::{Type, TypeError, duration, error, name::hex, nested, uuids};
+use super::errors::{TypeError, error};
+use super::hex::hex;
+use super::{Type, duration, nested, uuids};
 
 impl Type {
     /// Refuses bytes that are not a value of the type.

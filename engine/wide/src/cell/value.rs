@@ -1,0 +1,116 @@
+//! A cell, and how it is written.
+
+pub(super) const LIVE: u8 = 1;
+pub(super) const EXPIRING: u8 = 2;
+pub(super) const TOMBSTONE: u8 = 3;
+pub(super) const DELETION: u8 = 4;
+pub(super) const RANGE: u8 = 5;
+pub(super) const COUNTER: u8 = 6;
+
+/// One cell: what a column (or an element of a collection) holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell<'a> {
+    /// The client's timestamp, in microseconds by convention.
+    pub timestamp: i64,
+    /// What was written at that time.
+    pub state: CellState<'a>,
+}
+
+/// What a [`Cell`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellState<'a> {
+    /// A value for good.
+    Live(&'a [u8]),
+    /// A value with a time to live.
+    Expiring {
+        /// The value; empty in a cell that expired long ago.
+        value: &'a [u8],
+        /// The time to live as it was given, in seconds.
+        ttl: u32,
+        /// From this second since 1970 on the cell is dead.
+        expires: i64,
+    },
+    /// Deleted.
+    Tombstone {
+        /// The server's second since 1970 of the deletion; grace counts from here.
+        deleted: i64,
+    },
+    /// The sum of a counter's increments.
+    Counter(i64),
+}
+
+impl<'a> Cell<'a> {
+    /// Whether a reader at second `now` sees a value.
+    #[inline]
+    pub fn is_live(&self, now: i64) -> bool {
+        match self.state {
+            CellState::Live(_) | CellState::Counter(_) => true,
+            CellState::Expiring { expires, .. } => now < expires,
+            CellState::Tombstone { .. } => false,
+        }
+    }
+
+    /// The value; empty where there is none, and for counters.
+    #[inline]
+    pub fn value(&self) -> &'a [u8] {
+        match self.state {
+            CellState::Live(value) | CellState::Expiring { value, .. } => value,
+            CellState::Tombstone { .. } | CellState::Counter(_) => &[],
+        }
+    }
+
+    /// The same cell with these bytes for its value; as it is where it has none.
+    #[inline]
+    pub fn with_value<'b>(&self, value: &'b [u8]) -> Cell<'b> {
+        let state = match self.state {
+            CellState::Live(_) => CellState::Live(value),
+            CellState::Expiring { ttl, expires, .. } => CellState::Expiring { value, ttl, expires },
+            CellState::Tombstone { deleted } => CellState::Tombstone { deleted },
+            CellState::Counter(sum) => CellState::Counter(sum),
+        };
+        Cell { timestamp: self.timestamp, state }
+    }
+
+    /// The sum, of a counter.
+    pub fn counter(&self) -> Option<i64> {
+        if let CellState::Counter(sum) = self.state { Some(sum) } else { None }
+    }
+
+    /// The time to live as it was given.
+    pub fn ttl(&self) -> Option<u32> {
+        if let CellState::Expiring { ttl, .. } = self.state { Some(ttl) } else { None }
+    }
+
+    /// Seconds that are left of a time to live.
+    pub fn remaining(&self, now: i64) -> Option<i64> {
+        if let CellState::Expiring { expires, .. } = self.state {
+            Some(expires.saturating_sub(now).max(0))
+        } else {
+            None
+        }
+    }
+
+    /// Appends the stored form.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let (kind, value) = match self.state {
+            CellState::Live(v) => (LIVE, v),
+            CellState::Expiring { value, .. } => (EXPIRING, value),
+            CellState::Tombstone { .. } => (TOMBSTONE, &[][..]),
+            CellState::Counter(_) => (COUNTER, &[][..]),
+        };
+        out.reserve(21 + value.len());
+        out.push(kind);
+        out.extend_from_slice(&self.timestamp.to_le_bytes());
+        match self.state {
+            CellState::Live(_) => {}
+            CellState::Expiring { ttl, expires, .. } => {
+                out.extend_from_slice(&ttl.to_le_bytes());
+                out.extend_from_slice(&expires.to_le_bytes());
+            }
+            CellState::Tombstone { deleted: n } | CellState::Counter(n) => {
+                out.extend_from_slice(&n.to_le_bytes())
+            }
+        }
+        out.extend_from_slice(value);
+    }
+}

@@ -1,0 +1,31 @@
+//! At what state one look at a tree looks: the newest, or a frozen one.
+
+use firn_kv::{Cursor, KeyBounds, Readable, Snapshot, Tree, Value};
+
+use crate::base::error::Result;
+
+/// A state of all trees.
+#[derive(Clone, Copy)]
+pub(super) enum StoreMoment<'a> {
+    /// The newest, at each look.
+    Now,
+    /// A frozen one.
+    Then(&'a Snapshot),
+}
+
+impl StoreMoment<'_> {
+    #[inline]
+    pub fn get(self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
+        Ok(match self {
+            StoreMoment::Now => tree.get(key)?,
+            StoreMoment::Then(s) => s.get(tree, key)?,
+        })
+    }
+
+    pub fn cursor(self, tree: &Tree, range: impl KeyBounds) -> Result<Cursor> {
+        Ok(match self {
+            StoreMoment::Now => tree.cursor(range)?,
+            StoreMoment::Then(s) => s.cursor(tree, range)?,
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! An open store: what all its clones share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use firn_kv::{Db, Durability, Env, Tree};
+use parking_lot::RwLock;
+
+use crate::base::error::{Error, Result, invalid};
+
+use super::clock::{Clock, Ticker};
+use super::family::{StoreFamily, StoreMark};
+use super::stripes::Stripes;
+
+/// An open store. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct CellStore(pub(super) Arc<SharedStore>, pub(super) Option<Arc<AtomicBool>>);
+
+/// What all clones of a store share.
+pub(super) struct SharedStore {
+    /// Families know by it whose they are.
+    pub mark: Arc<StoreMark>,
+    pub env: Arc<dyn Env>,
+    pub db: Db,
+    pub schema: Tree,
+    pub clock: Arc<dyn Clock>,
+    pub ticker: Ticker,
+    pub stripes: Stripes,
+    pub families: RwLock<HashMap<u32, StoreFamily>>,
+}
+
+/// The record that a family may hold deletions of one kind.
+pub(super) fn kind_record(id: u32, kind: u8) -> Vec<u8> {
+    [&b"\0kind"[..], &id.to_be_bytes(), &[kind]].concat()
+}
+
+impl std::fmt::Debug for CellStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").finish_non_exhaustive()
+    }
+}
+
+impl CellStore {
+    /// The tree `system.schema`. Keys that begin with a zero byte are the store's own.
+    pub fn schema_tree(&self) -> &Tree {
+        &self.0.schema
+    }
+
+    /// An error when somebody wants the work of this handle to end.
+    #[inline]
+    pub(super) fn check_stop(&self) -> Result<()> {
+        match &self.1 {
+            Some(stop) if stop.load(Ordering::Relaxed) => Err(Error::Stopped),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn check_open(&self, family: &StoreFamily) -> Result<()> {
+        if family.is_of(&self.0.mark) { Ok(()) } else { Err(foreign(family)) }
+    }
+
+    pub(super) fn sync_if(&self, durability: Durability) -> Result<()> {
+        if durability == Durability::Power {
+            self.0.db.sync()?;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn foreign(family: &StoreFamily) -> Error {
+    invalid(format!("family {} has been dropped or belongs to another store", family.0.id))
+}

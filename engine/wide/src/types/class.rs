@@ -1,0 +1,50 @@
+//! The names of classes that name types.
+
+use super::Type;
+
+/// The package of the built-in types.
+pub const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
+
+/// Types without parameters: the class, CQL's word.
+pub(super) const SIMPLE: &[(Type, &str, &str)] = &[
+    (Type::Bytes, "BytesType", "blob"),
+    (Type::Ascii, "AsciiType", "ascii"),
+    (Type::Utf8, "UTF8Type", "text"),
+    (Type::Long, "LongType", "bigint"),
+    (Type::Integer, "IntegerType", "varint"),
+    (Type::Int32, "Int32Type", "int"),
+    (Type::Short, "ShortType", "smallint"),
+    (Type::Byte, "ByteType", "tinyint"),
+    (Type::LexicalUuid, "LexicalUUIDType", "'org.apache.cassandra.db.marshal.LexicalUUIDType'"),
+    (Type::TimeUuid, "TimeUUIDType", "timeuuid"),
+    (Type::Uuid, "UUIDType", "uuid"),
+    (Type::Date, "DateType", "'org.apache.cassandra.db.marshal.DateType'"),
+    (Type::Timestamp, "TimestampType", "timestamp"),
+    (Type::SimpleDate, "SimpleDateType", "date"),
+    (Type::Time, "TimeType", "time"),
+    (Type::Boolean, "BooleanType", "boolean"),
+    (Type::Float, "FloatType", "float"),
+    (Type::Double, "DoubleType", "double"),
+    (Type::Decimal, "DecimalType", "decimal"),
+    (Type::Inet, "InetAddressType", "inet"),
+    (Type::Duration, "DurationType", "duration"),
+    (Type::Counter, "CounterColumnType", "counter"),
+    (Type::Empty, "EmptyType", "empty"),
+];
+
+/// Types with parameters.
+pub(super) const PARAMETRIC: [&str; 8] = [
+    "CompositeType",
+    "ReversedType",
+    "ListType",
+    "SetType",
+    "MapType",
+    "TupleType",
+    "UserType",
+    "FrozenType",
+];
+
+/// A class name in full: one without a dot gets Cassandra's package.
+pub(super) fn with_package(class: &str) -> String {
+    if class.contains('.') { class.to_owned() } else { format!("{PACKAGE}{class}") }
+}

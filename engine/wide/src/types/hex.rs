@@ -1,0 +1,22 @@
+//! Bytes as hexadecimal digits.
+
+use super::errors::{TypeError, error};
+
+/// The digits of these bytes, in lower case.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The bytes of a hex text, in either case.
+///
+/// # Errors
+/// An odd length (`An hex string representing bytes must have an even
+/// length`) or another digit (`Non-hex characters in <text>`).
+pub fn hex_to_bytes(text: &str) -> Result<Vec<u8>, TypeError> {
+    if !text.len().is_multiple_of(2) {
+        return error("An hex string representing bytes must have an even length");
+    }
+    let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
+    let pairs = text.as_bytes().chunks_exact(2).map(|p| Some(digit(p[0])? << 4 | digit(p[1])?));
+    pairs.collect::<Option<_>>().ok_or_else(|| TypeError(format!("Non-hex characters in {text}")))
+}
