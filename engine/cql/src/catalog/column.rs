@@ -24,7 +24,7 @@ impl ColumnType {
 
     /// Whether the user type of this name is used anywhere in it.
     pub fn mentions(&self, name: &str) -> bool {
-        super::resolve::mentions(&self.of, name)
+        mentions(&self.of, name)
     }
 
     /// Whether it is a list, set or map.
@@ -132,5 +132,16 @@ fn nameless(of: &Type) -> Type {
         Type::Tuple(parts) => Type::Tuple(parts.iter().map(nameless).collect()),
         Type::Udt(u) => Type::Tuple(u.fields.iter().map(|(_, of)| nameless(of)).collect()),
         other => other.clone(),
+    }
+}
+
+/// Whether a user type is used anywhere in `of`.
+pub(super) fn mentions(of: &Type, name: &str) -> bool {
+    match of {
+        Type::List(e) | Type::Set(e) | Type::Reversed(e) => mentions(e, name),
+        Type::Map(kv) => mentions(&kv.0, name) || mentions(&kv.1, name),
+        Type::Tuple(parts) => parts.iter().any(|p| mentions(p, name)),
+        Type::Udt(u) => u.name == name || u.fields.iter().any(|(_, t)| mentions(t, name)),
+        _ => false,
     }
 }

@@ -167,14 +167,3 @@ pub(super) fn refresh(of: &Type, changed: &Arc<UserType>) -> Type {
         simple => simple.clone(),
     }
 }
-
-/// Whether a user type is used anywhere in `of`.
-pub(super) fn mentions(of: &Type, name: &str) -> bool {
-    match of {
-        Type::List(e) | Type::Set(e) | Type::Reversed(e) => mentions(e, name),
-        Type::Map(kv) => mentions(&kv.0, name) || mentions(&kv.1, name),
-        Type::Tuple(parts) => parts.iter().any(|p| mentions(p, name)),
-        Type::Udt(u) => u.name == name || u.fields.iter().any(|(_, t)| mentions(t, name)),
-        _ => false,
-    }
-}

@@ -22,7 +22,7 @@ pub fn compile(
     parsed: &ParsedStatement<'_>,
 ) -> Result<Box<dyn StatementPlan>> {
     match &parsed.statement {
-        Statement::Select(select) => Ok(Box::new(select::compile(&select::Compilation {
+        Statement::Select(select) => Ok(Box::new(select::plan_select(&select::Compilation {
             engine,
             catalog,
             keyspace,

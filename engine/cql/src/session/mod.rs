@@ -16,25 +16,25 @@
 
 mod cache;
 mod prepared;
+mod run;
 mod walk;
 
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
+use crate::error::{Class, Error, Result};
+use crate::exec::{Engine, Kind, Request, Rows, compile, define};
+use crate::syntax::{ParsedStatement, parse};
+use crate::values::{Values, check_amount};
+use cache::StatementCache;
 use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 use md5::{Digest, Md5};
 use parking_lot::{Mutex, RwLock};
-
-use crate::error::{Class, Error, Result};
-use crate::exec::{Engine, Kind, PagingState, Request, Rows, compile, define};
-use crate::syntax::{ParsedStatement, parse};
-use crate::values::{Values, check_amount};
-use cache::StatementCache;
 use prepared::Compiled;
 pub use prepared::Prepared;
+pub use run::Run;
 pub use walk::{OwnedRow, Typed, Walk};
 
 /// How many compiled statements a database keeps.
@@ -54,23 +54,6 @@ impl Clone for Session {
         let keyspace = RwLock::new(self.keyspace());
         Session { engine: self.engine.clone(), cache: self.cache.clone(), keyspace }
     }
-}
-
-/// How a statement is run: one page, a timestamp for writes that name none, and whether somebody
-/// may stop it.
-#[derive(Clone, Debug, Default)]
-pub struct Run {
-    /// How many rows a page has at most. `None`: all.
-    pub page_size: Option<usize>,
-    /// Where the page begins: what the page before it ended with.
-    pub paging: Option<PagingState>,
-    /// Microseconds since 1970.
-    pub timestamp: Option<i64>,
-    /// As soon as it is true, a `SELECT` ends with [`Error::Stopped`] at the next row that it
-    /// reads, and so does a definition that builds an index, at its next cell: all is as it was
-    /// then. Other statements take no time that depends on what is there, `TRUNCATE` too. Whoever
-    /// sets it sets it back.
-    pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// What came of a statement before it was run.
@@ -217,36 +200,6 @@ impl Session {
             return Ok(Begun::Done(rows));
         }
         self.compile(asked, &parsed).map(Begun::Compiled)
-    }
-
-    /// Runs a statement and walks through its rows, a page at a time.
-    ///
-    /// # Errors
-    /// As [`execute`](Session::execute), of the first page; those of others are items of the walk.
-    pub fn query(&self, cql: &str, values: impl Values) -> Result<Walk> {
-        self.query_as(cql, values, &Run::default())
-    }
-
-    /// As [`query`](Session::query), in this way. Without a page size, pages have
-    /// [`PAGE`](Walk::PAGE) rows.
-    ///
-    /// # Errors
-    /// As [`query`](Session::query).
-    pub fn query_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Walk> {
-        match self.begin(cql, &values, how)? {
-            Begun::Done(rows) => Ok(Walk::whole(self.clone(), rows)),
-            Begun::Compiled(prepared) => self.walk(&prepared, values, how),
-        }
-    }
-
-    /// Runs a compiled statement and walks through its rows, a page at a time.
-    ///
-    /// # Errors
-    /// As [`query`](Session::query).
-    pub fn walk(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Walk> {
-        let prepared = self.present(prepared)?.into_owned();
-        let bound = values.bind(prepared.markers())?;
-        Walk::over(self.clone(), prepared, bound, how.clone())
     }
 
     fn asked<'t>(&self, text: &'t str) -> Asked<'t> {

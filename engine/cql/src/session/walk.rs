@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::prepared::Prepared;
-use super::{Run, Session};
+use super::run::Run;
+use super::{Begun, Session, Values};
 use crate::error::Result;
 use crate::exec::{FromRow, Row, Rows};
 use crate::values::{Bound, FromValue};
@@ -55,6 +56,38 @@ pub struct Walk {
     page: Arc<Rows>,
     /// The row of the page that comes next.
     next: usize,
+}
+
+impl Session {
+    /// Runs a statement and walks through its rows, a page at a time.
+    ///
+    /// # Errors
+    /// As [`execute`](Session::execute), of the first page; those of others are items of the walk.
+    pub fn query(&self, cql: &str, values: impl Values) -> Result<Walk> {
+        self.query_as(cql, values, &Run::default())
+    }
+
+    /// As [`query`](Session::query), in this way. Without a page size, pages have
+    /// [`PAGE`](Walk::PAGE) rows.
+    ///
+    /// # Errors
+    /// As [`query`](Session::query).
+    pub fn query_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Walk> {
+        match self.begin(cql, &values, how)? {
+            Begun::Done(rows) => Ok(Walk::whole(self.clone(), rows)),
+            Begun::Compiled(prepared) => self.walk(&prepared, values, how),
+        }
+    }
+
+    /// Runs a compiled statement and walks through its rows, a page at a time.
+    ///
+    /// # Errors
+    /// As [`query`](Session::query).
+    pub fn walk(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Walk> {
+        let prepared = self.present(prepared)?.into_owned();
+        let bound = values.bind(prepared.markers())?;
+        Walk::over(self.clone(), prepared, bound, how.clone())
+    }
 }
 
 impl Walk {

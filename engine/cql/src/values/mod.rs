@@ -13,6 +13,7 @@
 //! looked for or compared.
 
 mod bytes;
+mod context;
 mod convert;
 pub mod function;
 mod json;
@@ -23,12 +24,13 @@ mod term;
 mod value;
 
 pub use bytes::{canonical, put_collection, put_many, put_parts, put_tuple, split};
+pub use context::{Context, Markers, Receiver};
 pub(crate) use convert::check_amount;
 pub use convert::{FromValue, Named, ToValue, Values};
 pub use json::{from_json, is_null, json};
 pub use literal::literal;
 pub use plain::{from_plain, plain};
-pub use term::{BoundTerm, Context, GivenTerm, Markers, Receiver, is_assignable, own_type};
+pub use term::{BoundTerm, GivenTerm, is_assignable, own_type};
 pub use value::Value;
 
 use crate::catalog::{ColumnType, TableSchema};

@@ -3,105 +3,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use firn_wide::{Partitioner, Type};
+use firn_wide::Type;
 
+use super::context::{Context, Receiver};
 use super::function::{self, Function};
-use super::{Bound, ColumnSpec, EvalEnv, canonical, put_many, put_tuple};
-use crate::catalog::{Catalog, ColumnType, TableColumn, TableSchema, native_type};
+use super::{Bound, EvalEnv, canonical, put_many, put_tuple};
+use crate::catalog::{ColumnType, native_type};
 use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::{self, Constant, ConstantKind, TermKind, TermPrimary};
-
-/// What a term is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receiver {
-    /// The name that messages quote: `v`, `value(l)`, `key(m)`, `idx(l)`, `[limit]`.
-    pub name: String,
-    /// The type that is wanted.
-    pub of: ColumnType,
-    /// Where the column is.
-    pub keyspace: String,
-    /// Where the column is.
-    pub table: String,
-}
-
-impl Receiver {
-    /// A column.
-    pub fn column(table: &TableSchema, column: &TableColumn) -> Receiver {
-        Receiver {
-            name: column.name.clone(),
-            of: column.of.clone(),
-            keyspace: table.keyspace.clone(),
-            table: table.name.clone(),
-        }
-    }
-
-    /// Another thing of the same table: an element, a limit.
-    pub fn other(&self, name: impl Into<String>, of: Type) -> Receiver {
-        let of = ColumnType::frozen(of);
-        Receiver {
-            name: name.into(),
-            of,
-            keyspace: self.keyspace.clone(),
-            table: self.table.clone(),
-        }
-    }
-}
-
-/// What the markers of a statement want, collected while its terms are prepared.
-#[derive(Clone, Debug, Default)]
-pub struct Markers(Vec<Option<ColumnSpec>>);
-
-impl Markers {
-    /// For a statement with this many markers.
-    pub fn new(count: u16) -> Markers {
-        Markers(vec![None; usize::from(count)])
-    }
-
-    /// Notes what a marker wants.
-    pub fn set(&mut self, marker: &ast::Marker<'_>, receiver: &Receiver) {
-        if let Some(slot) = self.0.get_mut(usize::from(marker.index)) {
-            *slot = Some(ColumnSpec {
-                keyspace: receiver.keyspace.clone(),
-                table: receiver.table.clone(),
-                name: marker.name.as_ref().map_or_else(|| receiver.name.clone(), |n| n.to_string()),
-                of: receiver.of.clone(),
-            });
-        }
-    }
-
-    /// What they want, by number.
-    ///
-    /// # Errors
-    /// `Invalid` for a marker of which nothing is known.
-    pub fn into_specs(self) -> Result<Vec<ColumnSpec>> {
-        let unknown = |i| {
-            invalid(format!(
-                "the type of bind marker {i} is not known; put a type in parentheses before it"
-            ))
-        };
-        self.0.into_iter().enumerate().map(|(i, m)| m.ok_or_else(|| unknown(i))).collect()
-    }
-}
-
-/// What terms are prepared in.
-pub struct Context<'a> {
-    /// Where user types are looked up.
-    pub catalog: &'a Catalog,
-    /// The keyspace of the table.
-    pub keyspace: &'a str,
-    /// The types of the partition key, for `token()`.
-    pub partition: Vec<Type>,
-    /// How keys are spread, for `token()`.
-    pub partitioner: Partitioner,
-    /// What the markers want.
-    pub markers: Markers,
-}
-
-impl std::fmt::Debug for Context<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Context").field("keyspace", &self.keyspace).finish_non_exhaustive()
-    }
-}
 
 /// What a term gives, borrowed where it can be.
 #[derive(Clone, Debug)]

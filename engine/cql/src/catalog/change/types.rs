@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::check_not_system_new;
-use crate::catalog::resolve::{mentions, refresh, resolve};
+use crate::catalog::column::mentions;
+use crate::catalog::resolve::{refresh, resolve};
 use crate::catalog::{Catalog, ColumnType, KeyspaceEntry, TableSchema, TypeDef};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::compile::{self, Compilation};
+use super::compile::{Compilation, plan as plan_of};
 use crate::catalog::{Catalog, TableSchema};
 use crate::syntax::ast::{Comparison, Relation, Select, Statement};
 use crate::syntax::{parse, quote_if_needed};
@@ -24,7 +24,7 @@ pub fn of(compilation: &Compilation<'_>) -> Option<String> {
     }
     let filtering = Select { allow_filtering: true, ..select.clone() };
     let plan = |catalog: &Arc<Catalog>, select: &Select<'_>| {
-        compile::plan(&Compilation { catalog, select, ..*compilation }).ok()
+        plan_of(&Compilation { catalog, select, ..*compilation }).ok()
     };
     let has_index = plan(catalog, &filtering)?.restrictions.uses_index();
     let table = catalog.table(&select.table, keyspace).ok()?;

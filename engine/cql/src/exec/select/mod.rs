@@ -40,7 +40,7 @@ use plan::SelectPlan;
 /// # Errors
 /// `Invalid` with the servers' text; of what only filtering would answer, with the index or the key
 /// that would find the rows.
-pub fn compile(compilation: &Compilation<'_>) -> Result<SelectPlan> {
+pub fn plan_select(compilation: &Compilation<'_>) -> Result<SelectPlan> {
     compile::plan(compilation).map_err(|e| match advice::of(compilation) {
         Some(help) => e.with_help(help),
         None => e,

@@ -1,6 +1,6 @@
 //! `INSERT`, `UPDATE`, `DELETE`, `BATCH`.
 
-use super::{AstName, QualifiedName, Relation, Term};
+use super::{AstName, Comparison, InsertValues, QualifiedName, Relation, Term};
 
 /// A statement that changes rows, also within a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,41 +140,6 @@ pub enum ChangeTest<'a> {
     Contains(Term<'a>),
     /// `CONTAINS KEY term`, only of a whole column
     ContainsKey(Term<'a>),
-}
-
-/// A comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Comparison {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-}
-
-impl Comparison {
-    /// Its sign.
-    pub fn sign(self) -> &'static str {
-        match self {
-            Comparison::Eq => "=",
-            Comparison::Ne => "!=",
-            Comparison::Lt => "<",
-            Comparison::Le => "<=",
-            Comparison::Gt => ">",
-            Comparison::Ge => ">=",
-        }
-    }
-}
-
-/// What `IN` is asked of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InsertValues<'a> {
-    /// `(term, …)`, perhaps none.
-    List(Vec<Term<'a>>),
-    /// `?`: all of them bound as one list.
-    Marker(Term<'a>),
 }
 
 /// `BEGIN [UNLOGGED | COUNTER] BATCH [USING …] … APPLY BATCH`

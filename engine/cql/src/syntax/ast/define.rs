@@ -1,9 +1,8 @@
 //! Definitions, types, `DESCRIBE`.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use super::{AstName, Constant, Pos, QualifiedName};
+use super::{AstName, Constant, Ordering, Pos, QualifiedName, TypeSyntax};
 
 /// `CREATE KEYSPACE [IF NOT EXISTS] name WITH …`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,14 +85,6 @@ pub struct PrimaryKey<'a> {
     /// At least one.
     pub partition: Vec<AstName<'a>>,
     pub clustering: Vec<AstName<'a>>,
-}
-
-/// `column [ASC | DESC]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Ordering<'a> {
-    pub column: AstName<'a>,
-    pub descending: bool,
 }
 
 /// `ALTER TABLE [IF EXISTS] name …`
@@ -228,69 +219,4 @@ pub enum DescribedObject<'a> {
     Aggregate(QualifiedName<'a>),
     /// A bare name: a keyspace, table or index, whichever there is.
     Any(QualifiedName<'a>),
-}
-
-/// A type, as it is written.
-#[derive(Clone, PartialEq, Eq)]
-pub struct TypeSyntax<'a> {
-    /// Where it stands.
-    pub at: Pos,
-    /// Which one.
-    pub kind: TypeKind<'a>,
-}
-
-impl fmt::Debug for TypeSyntax<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
-/// The kinds of types.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TypeKind<'a> {
-    /// A native type.
-    Native(Native),
-    /// `map<key, value>`
-    Map(Box<(TypeSyntax<'a>, TypeSyntax<'a>)>),
-    /// `set<element>`
-    Set(Box<TypeSyntax<'a>>),
-    /// `list<element>`
-    List(Box<TypeSyntax<'a>>),
-    /// `frozen<type>`
-    Frozen(Box<TypeSyntax<'a>>),
-    /// `tuple<type, …>`, at least one.
-    Tuple(Vec<TypeSyntax<'a>>),
-    /// `vector<element, dimension>`
-    Vector(Box<TypeSyntax<'a>>, u32),
-    /// `'class name'`
-    Custom(Cow<'a, str>),
-    /// A user-defined type.
-    User(Box<QualifiedName<'a>>),
-}
-
-/// A native type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum Native {
-    Ascii,
-    BigInt,
-    Blob,
-    Boolean,
-    Counter,
-    Date,
-    Decimal,
-    Double,
-    Duration,
-    Float,
-    Inet,
-    Int,
-    SmallInt,
-    Text,
-    Time,
-    Timestamp,
-    TimeUuid,
-    TinyInt,
-    Uuid,
-    VarChar,
-    VarInt,
 }

@@ -6,68 +6,22 @@
 //! has no parentheses in terms, for example, so a product of sums cannot be written.
 
 mod change;
+mod compare;
 mod define;
 mod expression;
+mod name;
 mod select;
 mod term;
-
-use std::borrow::Cow;
-use std::fmt;
+mod types;
 
 pub use change::*;
+pub use compare::*;
 pub use define::*;
 pub use expression::*;
+pub use name::*;
 pub use select::*;
 pub use term::*;
-
-/// An offset in the text, in bytes. All positions are equal, so that trees can be compared without
-/// them.
-#[derive(Clone, Copy, Default)]
-pub struct Pos(pub u32);
-
-impl PartialEq for Pos {
-    fn eq(&self, _: &Pos) -> bool {
-        true
-    }
-}
-
-impl Eq for Pos {}
-
-impl fmt::Debug for Pos {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "@{}", self.0)
-    }
-}
-
-/// A name, as it is looked up: in lower case unless it was quoted.
-#[derive(Clone, PartialEq, Eq)]
-pub struct AstName<'a> {
-    /// The name, without quotes. Empty only where a column is referred to as `""`.
-    pub text: Cow<'a, str>,
-    /// Where it stands.
-    pub at: Pos,
-}
-
-impl fmt::Debug for AstName<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
-/// A name of something in a keyspace, which may be left out.
-#[derive(Clone, PartialEq, Eq)]
-pub struct QualifiedName<'a> {
-    /// The keyspace before the dot.
-    pub keyspace: Option<AstName<'a>>,
-    /// The name itself.
-    pub name: AstName<'a>,
-}
-
-impl fmt::Debug for QualifiedName<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
+pub use types::*;
 
 /// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]

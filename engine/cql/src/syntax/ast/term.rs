@@ -88,3 +88,12 @@ impl fmt::Debug for Marker<'_> {
         write!(f, "{} {self}", self.index)
     }
 }
+
+/// What `IN` is asked of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InsertValues<'a> {
+    /// `(term, …)`, perhaps none.
+    List(Vec<Term<'a>>),
+    /// `?`: all of them bound as one list.
+    Marker(Term<'a>),
+}

@@ -86,6 +86,23 @@ impl<'a> Primary<'a> for TermPrimary<'a> {
 }
 
 impl<'a> CqlParser<'a> {
+    /// An integer or a marker.
+    pub(super) fn int_value(&mut self) -> Rule<Term<'a>> {
+        let at = Pos(self.token.start);
+        match self.token.kind {
+            Tok::Integer => match self.constant() {
+                Some(constant) => Ok(Term { at, kind: TermPrimary::Constant(constant).into() }),
+                None => self.unexpected(),
+            },
+            Tok::Question | Tok::Colon => self.marker(),
+            _ => {
+                self.note(Expect::What("an integer"));
+                self.note(Expect::What("a bind marker"));
+                self.unexpected()
+            }
+        }
+    }
+
     #[inline]
     pub(super) fn term(&mut self) -> Rule<Term<'a>> {
         self.sum(false)

@@ -4,9 +4,11 @@
 mod change;
 mod define;
 mod expression;
+mod pieces;
 mod select;
 mod term;
 
+use pieces::{Joined, PrintedPairs, list, opt, qualified, quoted, string};
 use std::borrow::Cow;
 use std::fmt::{Display, Formatter, Result};
 
@@ -32,50 +34,6 @@ pub fn quote_type_if_needed(name: &str) -> Cow<'_, str> {
     if Keyword::of(name).is_some() { Cow::Owned(quoted(name)) } else { quote_if_needed(name) }
 }
 
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-fn string(f: &mut Formatter<'_>, text: &str) -> Result {
-    write!(f, "'{}'", text.replace('\'', "''"))
-}
-
-/// `a<separator>b`
-struct Joined<'t, T>(&'t [T], &'static str);
-
-impl<T: Display> Display for Joined<'_, T> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        for (i, item) in self.0.iter().enumerate() {
-            if i > 0 {
-                f.write_str(self.1)?;
-            }
-            item.fmt(f)?;
-        }
-        Ok(())
-    }
-}
-
-/// `a: b, c: d`
-struct PrintedPairs<'t, K, V>(&'t [(K, V)]);
-
-impl<K: Display, V: Display> Display for PrintedPairs<'_, K, V> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        for (i, (key, value)) in self.0.iter().enumerate() {
-            write!(f, "{}{key}: {value}", if i > 0 { ", " } else { "" })?;
-        }
-        Ok(())
-    }
-}
-
-fn list<T>(items: &[T]) -> Joined<'_, T> {
-    Joined(items, ", ")
-}
-
-/// `word` where `when`.
-fn opt(when: bool, word: &'static str) -> &'static str {
-    if when { word } else { "" }
-}
-
 impl Display for AstName<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str(&quote_if_needed(&self.text))
@@ -85,22 +43,6 @@ impl Display for AstName<'_> {
 impl Display for QualifiedName<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         qualified(f, self, |_| false)
-    }
-}
-
-/// A qualified name; `quotes` says which keywords that are names elsewhere need quotes here.
-fn qualified(
-    f: &mut Formatter<'_>,
-    name: &QualifiedName<'_>,
-    quotes: fn(Keyword) -> bool,
-) -> Result {
-    if let Some(keyspace) = &name.keyspace {
-        write!(f, "{keyspace}.")?;
-    }
-    if Keyword::of(&name.name.text).is_some_and(quotes) {
-        f.write_str(&quoted(&name.name.text))
-    } else {
-        name.name.fmt(f)
     }
 }
 

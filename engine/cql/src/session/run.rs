@@ -1,0 +1,23 @@
+//! How a statement is run.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::exec::PagingState;
+
+/// How a statement is run: one page, a timestamp for writes that name none, and whether somebody
+/// may stop it.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// How many rows a page has at most. `None`: all.
+    pub page_size: Option<usize>,
+    /// Where the page begins: what the page before it ended with.
+    pub paging: Option<PagingState>,
+    /// Microseconds since 1970.
+    pub timestamp: Option<i64>,
+    /// As soon as it is true, a `SELECT` ends with [`Error::Stopped`](crate::Error::Stopped) at the next row that it
+    /// reads, and so does a definition that builds an index, at its next cell: all is as it was
+    /// then. Other statements take no time that depends on what is there, `TRUNCATE` too. Whoever
+    /// sets it sets it back.
+    pub stop: Option<Arc<AtomicBool>>,
+}
