@@ -199,7 +199,7 @@ pub fn schema(out: &mut String, keyspaces: &[KsDef], namer: &Namer<'_>) {
 /// A name as a statement has it: in quotes where it isn't a word.
 fn name(text: &str) -> String {
     let word = text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.chars().all(super::lex::in_word);
+        && text.chars().all(super::chars::in_word);
     if word { text.to_owned() } else { quoted(text) }
 }
 

@@ -1,6 +1,7 @@
 //! Text to tokens. A token remembers where it stands; lines and columns are counted only when an
 //! error needs them.
 
+use super::chars::{blank, in_word};
 use super::split::CliSource;
 use super::syntax::CliSyntaxError;
 
@@ -39,17 +40,6 @@ pub const SIGNS: [&str; 17] =
     [">=", "<=", "=", "<", ">", "[", "]", "{", "}", "(", ")", ":", ",", ".", "/", "?", ";"];
 
 const SIGNS_TEXT: &str = "a word, a number, a string or a sign of the language";
-
-/// Whether a word goes on with this character.
-pub(super) fn in_word(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_' || c == '-'
-}
-
-/// Whether a character is nothing but space: what comes with text that was copied from a page is
-/// space too.
-pub(super) fn blank(c: char) -> bool {
-    c.is_whitespace() || c == '\u{feff}'
-}
 
 /// Why the lexer stopped.
 #[derive(Debug)]

@@ -10,6 +10,7 @@
 
 pub mod ast;
 pub mod attributes;
+mod chars;
 pub mod complete;
 mod define;
 pub mod format;

@@ -4,7 +4,7 @@
 //! A line that holds nothing but `?`, `help`, `exit` or `quit` is a statement without a `;`. What
 //! the splitter takes for a string or a comment is what the lexer takes for one.
 
-use super::lex::{blank, in_word};
+use super::chars::{blank, in_word};
 
 /// One statement's text, its `;` included, and where it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,18 +6,17 @@
 //! known, or means nothing here, is a [`ConfNote`], not an error.
 
 mod blanks;
+mod reader;
 mod settings;
 
-use std::fmt::Display;
-use std::ops::RangeInclusive;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use firn_wide::internals::schema;
 use firn_wide::internals::schema::Schema;
 use firn_wide::{CfDef, Error, KsDef, Registry, Result};
 use roxmltree::{Document, Node, ParsingOptions};
 
+pub use reader::ConfNote;
+use reader::{ConfReader, text_of};
 pub use settings::{CommitLogSync, ConfSettings};
 
 /// The longest text that is looked at, in bytes.
@@ -34,15 +33,6 @@ pub struct StorageConf {
     pub settings: ConfSettings,
     /// What was not understood or has no effect.
     pub notes: Vec<ConfNote>,
-}
-
-/// Something that was not taken over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfNote {
-    /// The line, from 1.
-    pub line: u32,
-    /// What it is.
-    pub text: String,
 }
 
 impl StorageConf {
@@ -165,66 +155,7 @@ fn document(text: &str, shift: u32) -> Result<Document<'_>> {
     })
 }
 
-fn text_of(node: Node<'_, '_>) -> String {
-    node.children()
-        .filter_map(|n| if n.is_text() { n.text() } else { None })
-        .collect::<String>()
-        .trim()
-        .to_owned()
-}
-
-struct ConfReader<'a> {
-    registry: &'a Arc<Registry>,
-    document: &'a Document<'a>,
-    /// How many columns of the first line are not the user's.
-    shift: u32,
-    notes: Vec<ConfNote>,
-}
-
 impl ConfReader<'_> {
-    fn error(&self, node: Node<'_, '_>, what: impl Display) -> Error {
-        let at = self.document.text_pos_at(node.range().start);
-        let column = if at.row == 1 { at.col.saturating_sub(self.shift).max(1) } else { at.col };
-        Error::Configuration(format!("storage-conf.xml:{}:{column}: {what}", at.row))
-    }
-
-    fn note(&mut self, node: Node<'_, '_>, text: String) {
-        let line = self.document.text_pos_at(node.range().start).row;
-        self.notes.push(ConfNote { line, text });
-    }
-
-    /// The elements in this one, all of which should have this name; notes on the others.
-    fn parts<'d, 'i>(&mut self, node: Node<'d, 'i>, name: &str) -> Vec<Node<'d, 'i>> {
-        let (parts, others): (Vec<_>, Vec<_>) =
-            node.children().filter(Node::is_element).partition(|n| n.has_tag_name(name));
-        for other in others {
-            self.note(
-                other,
-                format!("{} is not known in {}", other.tag_name().name(), node.tag_name().name()),
-            );
-        }
-        parts
-    }
-
-    /// The number in an element, within these bounds.
-    fn number<T: FromStr + PartialOrd + Display>(
-        &self,
-        node: Node<'_, '_>,
-        bounds: RangeInclusive<T>,
-    ) -> Result<T> {
-        let text = text_of(node);
-        match text.parse::<T>() {
-            Ok(number) if bounds.contains(&number) => Ok(number),
-            _ => {
-                let (name, from, to) = (node.tag_name().name(), bounds.start(), bounds.end());
-                Err(self.error(
-                    node,
-                    format_args!("{name} is a number from {from} to {to}, not {text:?}"),
-                ))
-            }
-        }
-    }
-
     fn keyspace(&mut self, node: Node<'_, '_>, settings: &ConfSettings) -> Result<KsDef> {
         let Some(name) = node.attribute("Name") else {
             return Err(self.error(node, "Table name attribute is required"));
@@ -302,47 +233,5 @@ impl ConfReader<'_> {
             }
         }
         Ok(def)
-    }
-
-    /// The type that an attribute names; `BytesType` where there is none.
-    fn comparator(&self, node: Node<'_, '_>, attribute: &str) -> Result<String> {
-        let Some(given) = node.attribute(attribute) else { return Ok("BytesType".into()) };
-        match schema::lookup(given, self.registry) {
-            Ok(_) => Ok(given.to_owned()),
-            Err(unknown) => {
-                let (class, known) = (unknown.class, unknown.known.join(", "));
-                Err(self.error(
-                    node,
-                    format_args!(
-                        "Unable to load class {class} for {attribute} attribute; there are {known}"
-                    ),
-                ))
-            }
-        }
-    }
-
-    /// The attributes besides name and types.
-    fn other_attributes(&mut self, node: Node<'_, '_>, def: &mut CfDef) {
-        for attribute in node.attributes() {
-            match attribute.name() {
-                "Name" | "ColumnType" | "CompareWith" | "CompareSubcolumnsWith" => {}
-                "Comment" => def.comment = attribute.value().to_owned(),
-                known @ ("FlushPeriodInMinutes"
-                | "KeysCached"
-                | "KeysCachedFraction"
-                | "RowsCached"
-                | "KeyCacheSavePeriodInSeconds"
-                | "RowCacheSavePeriodInSeconds") => {
-                    self.note(
-                        node,
-                        format!("{known} of ColumnFamily {} has no effect on Firn", def.name),
-                    );
-                }
-                other => self.note(
-                    node,
-                    format!("attribute {other} of ColumnFamily {} is not known", def.name),
-                ),
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@ use firn_kv::Durability;
 use firn_wide::{Options, Result};
 use roxmltree::Node;
 
-use super::{ConfReader, text_of};
+use super::reader::{ConfReader, text_of};
 
 /// What a `storage-conf.xml` sets; what it leaves out is as in 0.4's own file.
 #[derive(Clone, Debug, PartialEq)]
