@@ -9,7 +9,7 @@ use firn_wide::TypeError;
 
 use crate::syntax::SyntaxError;
 
-/// What every fallible call of this crate returns.
+/// The result of every fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What kind of error it is.

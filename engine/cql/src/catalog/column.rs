@@ -10,7 +10,7 @@ use crate::syntax::quote_type_if_needed;
 /// The type of a column or of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnType {
-    /// What its values are; never reversed.
+    /// The type of its values; never reversed.
     pub of: Type,
     /// Whether every element is a cell of its own: a collection or user type that is not frozen.
     pub multicell: bool,

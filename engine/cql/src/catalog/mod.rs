@@ -39,7 +39,7 @@ use crate::syntax::ast::QualifiedName;
 pub const FIRST_ID: u32 = firn_wide::internals::schema::FOREIGN_IDS;
 /// The longest name of a keyspace, table, index or type.
 pub const MAX_NAME: usize = 48;
-/// Keyspaces that nobody may define or change.
+/// Keyspaces that cannot be defined or changed.
 const SYSTEM_KEYSPACES: [&str; 7] = [
     "system",
     "system_schema",

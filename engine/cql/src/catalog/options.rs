@@ -93,7 +93,7 @@ impl TableOptions {
         self.number("default_time_to_live")
     }
 
-    /// What people say of the table.
+    /// The table's comment.
     pub fn comment(&self) -> &str {
         self.values.get("comment").map_or("", String::as_str)
     }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::error::{Result, corrupt};
 
-/// What the keys of all records begin with.
+/// The prefix of the keys of all records.
 pub const RECORD_PREFIX: &[u8] = b"cql/";
 const HEAD: &str = "cql/head";
 const TABLE: &str = "cql/table/";
@@ -100,7 +100,7 @@ struct TableRecord {
     options: TableOptions,
 }
 
-/// What a change is, for the store.
+/// A change, as the store carries it out.
 #[derive(Debug, Default)]
 pub struct CatalogDiff {
     /// Records to write, or to delete.
@@ -400,7 +400,7 @@ impl Catalog {
         records
     }
 
-    /// What makes these definitions the `newer` ones.
+    /// The changes that make these definitions the `newer` ones.
     pub fn diff(&self, newer: &Catalog) -> CatalogDiff {
         let (old, new) = (self.records(), newer.records());
         let gone = old.keys().filter(|k| !new.contains_key(*k)).map(|k| (k.clone(), None));

@@ -192,7 +192,7 @@ fn unified(map: &OptionMap) -> Result<Policy> {
     Ok(Policy::from(Unified { scaling, target_table: target, base_shards }).clamped())
 }
 
-/// What of the engine's options a compaction map sets.
+/// The options of the engine that a compaction map sets.
 pub(super) fn compaction(map: &OptionMap, options: &mut TreeOptions) -> Result<()> {
     match class(map) {
         "SizeTieredCompactionStrategy" => options.policy = size_tiered(map)?,

@@ -30,7 +30,7 @@ pub struct DroppedColumn {
     pub dropped: i64,
 }
 
-/// What of a column an index is over.
+/// The part of a column that an index is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[allow(missing_docs)]
 pub enum IndexTarget {
@@ -65,7 +65,7 @@ pub struct TableIndex {
     pub name: String,
     /// The column.
     pub column: String,
-    /// What of the column.
+    /// The part of the column.
     pub target: IndexTarget,
     /// The class of a custom index.
     pub class: Option<String>,
@@ -146,7 +146,7 @@ pub struct TableSchema {
     pub keyspace: String,
     /// Its name.
     pub name: String,
-    /// What `WITH` says.
+    /// The options of `WITH`.
     pub options: TableOptions,
     pub(super) compact: bool,
     pub(super) columns: Vec<TableColumn>,

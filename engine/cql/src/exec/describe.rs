@@ -147,7 +147,7 @@ fn keyspace_rows(keyspace: &KeyspaceEntry, only: bool, with_internals: bool) -> 
     rows
 }
 
-/// What there is of these names.
+/// The definitions of these names.
 pub(super) fn describe(
     engine: &Engine,
     current: Option<&str>,

@@ -23,7 +23,7 @@ pub struct Engine(Arc<EngineState>);
 struct EngineState {
     wide: Wide,
     catalog: RwLock<Arc<Catalog>>,
-    /// Held by whoever changes definitions.
+    /// The lock for changes of definitions.
     changes: Mutex<()>,
     lists: ListClock,
 }
@@ -104,12 +104,12 @@ impl Engine {
         self.0.wide.partitioner()
     }
 
-    /// What is defined now.
+    /// The definitions of now.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.0.catalog.read().clone()
     }
 
-    /// What is defined now, where keyspaces that came or went with the older interface are seen.
+    /// The definitions of now, where keyspaces that came or went with the older interface are seen.
     ///
     /// # Errors
     /// Errors of the engine beneath.

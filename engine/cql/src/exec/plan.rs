@@ -11,7 +11,7 @@ use crate::values::{Bound, ColumnSpec};
 /// How a statement is run.
 #[derive(Clone, Copy, Default)]
 pub struct Request<'a> {
-    /// What is bound to the markers, by their number.
+    /// The values bound to the markers, by their number.
     pub bound: &'a [Bound],
     /// The timestamp of writes that name none, microseconds since 1970. `None`: the store's clock.
     pub timestamp: Option<i64>,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Request<'_> {
 /// A compiled statement about rows. It is used as long as the catalog that it was compiled with is
 /// the present one.
 pub trait StatementPlan: Send + Sync {
-    /// What its bind markers want.
+    /// The types of its bind markers.
     fn markers(&self) -> &[ColumnSpec];
 
     /// The columns of its result, where that is known before it is run.

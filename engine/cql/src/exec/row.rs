@@ -32,7 +32,7 @@ enum Form {
     User(usize),
 }
 
-/// What is known of a column's number.
+/// The facts known of a column's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RowEntry {
     /// No column of the table has it.

@@ -13,7 +13,7 @@ use crate::values::{ColumnSpec, FromValue, Value};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PagingState(pub Vec<u8>);
 
-/// What a definition did.
+/// The effect of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaChange {
     /// `CREATED`, `UPDATED` or `DROPPED`.
@@ -26,7 +26,7 @@ pub struct SchemaChange {
     pub name: Option<String>,
 }
 
-/// What kind of result it is.
+/// The kind of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing to tell.
@@ -149,7 +149,7 @@ impl Rows {
         Rows { warnings, ..self }
     }
 
-    /// What kind of result it is.
+    /// The kind of the result.
     pub fn kind(&self) -> &Kind {
         &self.kind
     }
@@ -174,7 +174,7 @@ impl Rows {
         self.paging.as_ref()
     }
 
-    /// What clients should be told.
+    /// The warnings for clients.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

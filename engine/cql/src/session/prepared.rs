@@ -35,7 +35,7 @@ impl Prepared {
         &self.0.text
     }
 
-    /// What its bind markers want.
+    /// The types of its bind markers.
     pub fn markers(&self) -> &[ColumnSpec] {
         self.0.plan.markers()
     }

@@ -1,4 +1,4 @@
-//! What a term is prepared and evaluated with.
+//! The context in which terms are prepared and evaluated.
 
 use firn_wide::{Partitioner, Type};
 
@@ -7,7 +7,7 @@ use crate::catalog::{Catalog, ColumnType, TableColumn, TableSchema};
 use crate::error::{Result, invalid};
 use crate::syntax::ast;
 
-/// What terms are prepared in.
+/// The context in which terms are prepared.
 pub struct Context<'a> {
     /// Where user types are looked up.
     pub catalog: &'a Catalog,
@@ -17,7 +17,7 @@ pub struct Context<'a> {
     pub partition: Vec<Type>,
     /// How keys are spread, for `token()`.
     pub partitioner: Partitioner,
-    /// What the markers want.
+    /// The types of the markers.
     pub markers: Markers,
 }
 
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Context<'_> {
     }
 }
 
-/// What a term is for.
+/// The receiver of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receiver {
     /// The name that messages quote: `v`, `value(l)`, `key(m)`, `idx(l)`, `[limit]`.
@@ -63,7 +63,7 @@ impl Receiver {
     }
 }
 
-/// What the markers of a statement want, collected while its terms are prepared.
+/// The types of a statement's markers, collected while its terms are prepared.
 #[derive(Clone, Debug, Default)]
 pub struct Markers(Vec<Option<ColumnSpec>>);
 
@@ -85,7 +85,7 @@ impl Markers {
         }
     }
 
-    /// What they want, by number.
+    /// Their types, by number.
     ///
     /// # Errors
     /// `Invalid` for a marker of which nothing is known.

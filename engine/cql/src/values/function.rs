@@ -62,7 +62,7 @@ impl Function {
         Function { is_pure: false, ..self }
     }
 
-    /// What is said of an argument that cannot be of its type.
+    /// The error for an argument that cannot be of its type.
     pub fn wrong_argument(&self, number: usize, shown: &dyn fmt::Display) -> Error {
         let of = self.arguments.get(number).map_or_else(String::new, Type::cql_name);
         invalid(format!(
@@ -71,13 +71,13 @@ impl Function {
         ))
     }
 
-    /// What is said of an argument that is unset.
+    /// The error for an argument that is unset.
     pub fn unset_argument(&self) -> Error {
         let name = self.name.strip_prefix("system.").unwrap_or(&self.name);
         invalid(format!("Invalid unset value for argument in call to function {name}"))
     }
 
-    /// What it gives for these arguments, which are of its types; `None` is null.
+    /// Its value for these arguments, which are of its types; `None` is null.
     ///
     /// # Errors
     /// `Invalid` when it can't be computed.

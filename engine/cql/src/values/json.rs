@@ -79,7 +79,7 @@ fn many(of: &Type, bytes: &[u8]) -> String {
     }
 }
 
-/// What a JSON value is, by its first letter.
+/// The kind of a JSON value, by its first letter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum JsonKind {
     Null,

@@ -62,7 +62,7 @@ impl From<Option<Vec<u8>>> for Bound {
     }
 }
 
-/// What a column of a result or a bind marker is.
+/// A column of a result, or a bind marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct ColumnSpec {
@@ -84,9 +84,9 @@ impl ColumnSpec {
     }
 }
 
-/// What the evaluation of terms needs.
+/// The values that the evaluation of terms needs.
 pub struct EvalEnv<'a> {
-    /// What is bound to the markers, by their number.
+    /// The values bound to the markers, by their number.
     pub bound: &'a [Bound],
     /// The time of the statement, microseconds since 1970; the same for all of it.
     pub now: i64,

@@ -21,7 +21,7 @@ pub fn plain(of: &Type, bytes: &[u8]) -> String {
 /// The value that a text outside of CQL means: the opposite of [`plain`].
 ///
 /// # Errors
-/// What can't be a value of the type.
+/// The text is no value of the type.
 pub fn from_plain(of: &Type, text: &str) -> Result<Vec<u8>> {
     let of = of.unreversed();
     match of {

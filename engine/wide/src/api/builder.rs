@@ -550,7 +550,7 @@ impl Keyspace {
         Batch { keyspace: self.clone(), timestamp: self.wide.timestamp(), rows: vec![] }
     }
 
-    /// Reads rows and writes them with nobody else writing to them in between: all that `work` puts
+    /// Reads rows and writes them without other writers in between: all that `work` puts
     /// into the batch is written when it returns, or nothing after an error. It may read anything,
     /// but must not write otherwise, and the batch may concern rows with these keys only.
     ///

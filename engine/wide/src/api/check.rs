@@ -102,7 +102,7 @@ pub fn parent(table: &ApiTable, parent: &ColumnParent) -> Result<()> {
     names(table, None, [&**super_column])
 }
 
-/// What has columns, not super columns.
+/// A parent that has columns, not super columns.
 pub fn columns(table: &ApiTable, parent: &ColumnParent) -> Result<()> {
     if table.def.is_super() && parent.super_column.is_none() {
         return Err(invalid(format!(
@@ -191,7 +191,7 @@ pub fn column(table: &ApiTable, column: &Column, in_super_column: bool) -> Resul
     }
 }
 
-/// What a batch writes.
+/// The columns that a batch writes.
 pub fn column_or_super_column(table: &ApiTable, write: &ColumnOrSuperColumn) -> Result<()> {
     match write {
         ColumnOrSuperColumn::Column(c) => {
@@ -218,7 +218,7 @@ pub fn column_or_super_column(table: &ApiTable, write: &ColumnOrSuperColumn) -> 
     }
 }
 
-/// What a batch deletes.
+/// The columns that a batch deletes.
 pub fn deletion(table: &ApiTable, deletion: &Deletion) -> Result<()> {
     let super_column = deletion.super_column.as_deref();
     if super_column.is_some() && !table.def.is_super() {
@@ -326,7 +326,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// What says that a thing with a full path is not there.
+/// The error for a full path that leads to nothing.
 pub fn found<T>(it: Option<T>) -> Result<T> {
     it.ok_or(Error::NotFound)
 }

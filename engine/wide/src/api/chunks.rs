@@ -130,12 +130,12 @@ impl Chunks {
         self.store.now()
     }
 
-    /// What was written.
+    /// The columns that were written.
     pub fn written(&self) -> Counts {
         self.written
     }
 
-    /// What was taken, written or not.
+    /// The columns that were taken, written or not.
     pub fn counts(&self) -> Counts {
         self.counts
     }

@@ -73,7 +73,7 @@ pub(super) fn check_ttl(ttl: Option<i32>) -> Result<()> {
 pub struct SuperColumn {
     /// The name, in the family's type of names.
     pub name: Vec<u8>,
-    /// What it holds, sorted by the family's type of names within super columns when it was read.
+    /// Its columns, sorted by the family's type of names within super columns when it was read.
     pub columns: Vec<Column>,
 }
 
@@ -105,11 +105,11 @@ impl CounterColumn {
 pub struct CounterSuperColumn {
     /// The name.
     pub name: Vec<u8>,
-    /// What it holds.
+    /// Its columns.
     pub columns: Vec<CounterColumn>,
 }
 
-/// What a row of a family of one kind or the other is made of.
+/// A part of a row: a column, or a super column.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ColumnOrSuperColumn {
     /// Of a Standard family, or within a super column.
@@ -422,7 +422,7 @@ impl KeyRange {
 pub struct KeySlice {
     /// The row's key.
     pub key: Vec<u8>,
-    /// What was asked for and is there. Of a deleted row nothing.
+    /// The columns that were asked for and exist; none of a deleted row.
     pub columns: Vec<ColumnOrSuperColumn>,
 }
 
@@ -460,7 +460,7 @@ impl IndexOperator {
     }
 }
 
-/// What is to hold of a row: its column compared with a value, in the type of the column's values.
+/// A condition on a row: its column compared with a value, in the type of the column's values.
 /// A row without the column doesn't match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IndexExpression {
@@ -541,7 +541,7 @@ impl From<Deletion> for Mutation {
     }
 }
 
-/// What to delete of a row of one family: everything written with a timestamp up to this one.
+/// A deletion in a row of one family: everything written with a timestamp up to this one.
 ///
 /// | `super_column` | `predicate` | deletes |
 /// |---|---|---|

@@ -15,7 +15,7 @@ use crate::types::Registry;
 #[derive(Clone)]
 pub struct Wide {
     pub(super) shared: Arc<SharedApi>,
-    /// What this handle reads and builds through: it may be a stoppable one.
+    /// The store that this handle reads and builds through: it may be a stoppable one.
     pub(super) store: CellStore,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct SharedApi {
     pub(super) memtable_size: usize,
     pub(super) registry: Arc<Registry>,
     pub(super) state: RwLock<Arc<ApiState>>,
-    /// Held by whoever changes definitions.
+    /// The lock for changes of definitions.
     pub(super) changes: Mutex<()>,
 }
 

@@ -79,9 +79,9 @@ pub struct Options {
     /// the database is created, and must be the same later. `None`: what the database has; a new
     /// one gets `Murmur3Partitioner`.
     pub partitioner: Option<String>,
-    /// What `describe_cluster_name` says. `None`: what it is; of a new database `Firn`.
+    /// The answer of `describe_cluster_name`. `None`: what it is; of a new database `Firn`.
     pub cluster_name: Option<String>,
-    /// What a write waits for.
+    /// How durable a write is before the call returns.
     pub durability: Durability,
     /// Memory that each family may fill before it is written to a table, in bytes, 64 KiB to 2 GiB.
     /// `None`: the engine's 64 MiB.
@@ -206,7 +206,7 @@ impl Wide {
         &self.shared.registry
     }
 
-    /// What writes wait for.
+    /// How durable writes are before the call returns.
     pub fn durability(&self) -> Durability {
         self.shared.durability
     }

@@ -112,7 +112,7 @@ fn until_token(partitioner: Partitioner, token: Option<Token>) -> Bound<Vec<u8>>
     token.map_or(Bound::Unbounded, |t| Bound::Excluded(after_token(partitioner, &t)))
 }
 
-/// What comes after all partitions that begin with these bytes.
+/// The position after all partitions that begin with these bytes.
 fn after(bound: &[u8]) -> Vec<u8> {
     [bound, &[crate::key::BEYOND]].concat()
 }

@@ -14,7 +14,7 @@ use crate::cell::Cell;
 use crate::key::Layout;
 use crate::store::{CellStore, SliceReader, StoreSlice, StoreView};
 
-/// What to read of each row, in the store's terms.
+/// The part of each row to read, in the store's terms.
 pub enum ReadSelection {
     /// The first of a slice.
     Slice { slice: StoreSlice, count: usize },
@@ -194,7 +194,7 @@ fn read_super_columns(
     Ok(out)
 }
 
-/// What a reader of a selection's slice, standing in a partition, finds there.
+/// The columns that a reader of a selection's slice finds in the partition where it stands.
 pub fn read_slice(
     table: &ApiTable,
     parent: &ColumnParent,
@@ -209,7 +209,7 @@ pub fn read_slice(
     }
 }
 
-/// What is read of a row in a frozen state.
+/// The part of a row that is read, in a frozen state.
 pub fn read_row(
     table: &ApiTable,
     parent: &ColumnParent,

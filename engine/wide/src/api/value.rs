@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Column;
 use crate::base::error::{Result, invalid};
 
-/// What can be a key, a name or a value.
+/// Types that can be a key, a name or a value.
 ///
 /// | Rust | bytes | types that take it |
 /// |---|---|---|
@@ -23,9 +23,9 @@ pub trait ToBytes {
     fn to_bytes(&self) -> Cow<'_, [u8]>;
 }
 
-/// What a name or a value can be read as.
+/// Types that a name or a value can be read as.
 pub trait FromBytes: Sized {
-    /// What these bytes mean.
+    /// The value that these bytes mean.
     ///
     /// # Errors
     /// `InvalidRequest` when they don't mean any.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// What every fallible call of this crate returns.
+/// The result of every fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a call did nothing.

@@ -88,7 +88,7 @@ impl FilterPrefix for PartitionPrefix {
     }
 }
 
-/// Lets go what nobody can miss: what has expired, tombstones and deletions past grace, and what a
+/// Drops what no reader can see: what has expired, tombstones and deletions past grace, and what a
 /// deletion covers.
 #[derive(Debug)]
 pub struct StoredPurge {

@@ -43,7 +43,7 @@ impl CellDeletion {
     }
 }
 
-/// What a stored value is.
+/// A stored value, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredCell<'a> {
     /// A cell.

@@ -12,11 +12,11 @@ pub(super) const COUNTER: u8 = 6;
 pub struct Cell<'a> {
     /// The client's timestamp, in microseconds by convention.
     pub timestamp: i64,
-    /// What was written at that time.
+    /// The content that was written at that time.
     pub state: CellState<'a>,
 }
 
-/// What a [`Cell`] says.
+/// The content of a [`Cell`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellState<'a> {
     /// A value for good.

@@ -8,7 +8,7 @@ use crate::types::{EMPTY, NEXT, NULL, Type};
 
 use super::{AFTER, BEFORE, DELETION, END, ROWS, STATIC, partition_len};
 
-/// What the names of cells are.
+/// The form of the names of cells.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeyNameList {
     /// Values of a type: the columns of a Standard family, the subcolumns of a Super family.
@@ -100,7 +100,7 @@ impl Layout {
         &self.clustering
     }
 
-    /// What names are.
+    /// The form of names.
     pub fn names(&self) -> &KeyNameList {
         &self.names
     }

@@ -229,7 +229,7 @@ impl Schema {
     }
 }
 
-/// What leads from one schema to a later one.
+/// The changes from one schema to a later one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchemaDiff {
     /// The records to put, and those to delete (`None`), by key.
@@ -247,7 +247,7 @@ pub struct SchemaDiff {
 }
 
 impl Schema {
-    /// What is to be written and done so that this schema becomes `newer`.
+    /// The records and trees to change so that this schema becomes `newer`.
     pub fn diff(&self, newer: &Schema) -> SchemaDiff {
         let mut diff = SchemaDiff::default();
         let (old, new): (BTreeMap<_, _>, BTreeMap<_, _>) = (by_id(self), by_id(newer));

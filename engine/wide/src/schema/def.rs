@@ -65,7 +65,7 @@ pub struct CfDef {
     pub default_validation_class: String,
     /// The type of row keys.
     pub key_validation_class: String,
-    /// What CQL 2 calls the key.
+    /// The key's name in CQL 2.
     #[serde(with = "hex_option")]
     pub key_alias: Option<Vec<u8>>,
     /// The family's number: given by the schema, never reused. On an update it must be the
@@ -132,7 +132,7 @@ impl CfDef {
     }
 }
 
-/// What is known about one column: the type of its values, and its index.
+/// One column's definition: the type of its values, and its index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ColumnDef {

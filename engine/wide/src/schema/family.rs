@@ -13,7 +13,7 @@ use crate::base::error::Result;
 use crate::base::error::invalid;
 use crate::types::Wording;
 
-/// What a family's rows are made of, with the types that order them. CQL tables, with partition
+/// The parts of a family's rows, with the types that order them. CQL tables, with partition
 /// key, clustering, static and regular columns, are the kind that is to come.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -98,7 +98,7 @@ impl Family {
         &self.def.name
     }
 
-    /// What its rows are made of.
+    /// The parts of its rows.
     pub fn kind(&self) -> &FamilyKind {
         &self.kind
     }
@@ -155,7 +155,7 @@ impl Family {
         self.columns.values()
     }
 
-    /// What is known about the column of this name.
+    /// The definition of the column of this name.
     pub fn column(&self, name: &[u8]) -> Option<&SchemaColumn> {
         if self.columns.is_empty() {
             return None;
@@ -186,7 +186,7 @@ impl Family {
     }
 }
 
-/// Who gives numbers to families and indexes.
+/// Gives numbers to families and indexes.
 pub trait Numbers {
     /// The number of the family itself.
     fn family(&mut self) -> Result<u32>;

@@ -25,7 +25,7 @@ use super::typing::{Registry, Type};
 use super::{rules, typing};
 use crate::base::error::{Error, Result};
 
-/// What the keys of all records begin with.
+/// The prefix of the keys of all records.
 pub const RECORD_PREFIX: &[u8] = b"schema/";
 const HEAD: &str = "schema/head";
 const KEYSPACE: &str = "schema/keyspace/";

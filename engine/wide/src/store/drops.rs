@@ -17,7 +17,7 @@ use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS};
 use super::{CellStore, TreeName, kind_record};
 use crate::base::error::{Error, Result};
 
-/// What was dropped.
+/// The families or indexes that were dropped.
 #[derive(Clone, Copy, Debug)]
 pub enum DroppedFamilies<'a> {
     /// The family, or table, of this number.

@@ -19,7 +19,7 @@ use parking_lot::RwLock;
 
 use super::indexed::{IndexSpec, StoredIndex};
 
-/// What the store must know of a family.
+/// The definition of a family, as the store needs it.
 #[derive(Clone, Debug)]
 pub struct FamilySpec {
     /// Names its tree; never used again for another family.

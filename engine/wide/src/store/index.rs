@@ -330,7 +330,7 @@ pub struct IndexScan {
     snapshot: Snapshot,
     index: Arc<StoredIndex>,
     cursor: Cursor,
-    /// What entries begin with.
+    /// The prefix of the entries.
     prefix: Vec<u8>,
     /// The end of their cells' places where entries don't say it.
     tail: Vec<u8>,
@@ -440,7 +440,7 @@ impl IndexScan {
         Ok(self.cursor.seek(&hit)?)
     }
 
-    /// What follows the prefix in the entry under the cursor.
+    /// The part behind the prefix in the entry under the cursor.
     fn rest(&self) -> Result<&[u8]> {
         let entry = self.cursor.key();
         let rest = entry.strip_prefix(&*self.prefix);

@@ -26,13 +26,13 @@ pub struct IndexSpec {
     pub is_static: bool,
     /// The raw name of the column. Without meaning for columns of the key.
     pub name: Vec<u8>,
-    /// What of the column is indexed.
+    /// The part of the column that is indexed.
     pub part: IndexPart,
     /// The type of what is indexed: values that are equal in it are one.
     pub value: Type,
 }
 
-/// What of a column an index is over.
+/// The part of a column that an index is over.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IndexPart {
     /// The value of its only cell.

@@ -31,7 +31,7 @@ pub fn undefined(db: &Db, is_defined: impl Fn(u32) -> bool) -> Result<Vec<String
         .collect())
 }
 
-/// What is said of such a tree, and what to do.
+/// The message about such a tree, and the advice.
 pub fn words_of_undefined(tree: &str) -> (String, String) {
     (
         format!(

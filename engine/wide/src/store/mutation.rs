@@ -36,7 +36,7 @@ pub(super) enum MutationKind {
     Delete,
     /// An increment.
     Add { delta: i64 },
-    /// What another store's counter had come to, with its timestamp.
+    /// The sum of another store's counter, with its timestamp.
     AddCell,
     /// A deletion of the container at the place; with the server's second, when `local` is not
     /// given.

@@ -11,7 +11,7 @@ use super::{CellStore, StoreFamily};
 use crate::base::error::{Error, Result};
 use crate::cell::CellFacts;
 
-/// What can be purged of a family, and what can't be yet.
+/// The purgeable part of a family, and what keeps the rest.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PurgeReport {
@@ -83,7 +83,7 @@ pub enum Blocker {
 
 impl TablePurge {
     /// The share of what is in it that could go some day: tombstones, deletions, and cells with a
-    /// time to live; 0 when nobody knows.
+    /// time to live; 0 when it is not known.
     pub fn droppable_ratio(&self) -> f64 {
         self.facts.map_or(0.0, |f| f.droppable as f64 / f.entries.max(1) as f64)
     }

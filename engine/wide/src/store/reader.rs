@@ -28,18 +28,18 @@ use super::slice::{Partitions, StoreSlice};
 /// How many cells are stepped over before a seek is made to what is looked for.
 const PATIENCE: u32 = 8;
 
-/// What a reader shows.
+/// An item of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowItem<'a> {
     /// Where it lies. Of a deletion of a partition or range: nowhere.
     pub place: KeyPlace<'a>,
     /// Whether it is the first that is shown of its row (of the static cells together).
     pub new_row: bool,
-    /// What lies there.
+    /// The content of the place.
     pub body: Body<'a>,
 }
 
-/// What lies at a place. Others than live cells are shown by raw readers only.
+/// The content of a place. Only raw readers return anything but live cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
     /// A cell.
@@ -68,7 +68,7 @@ impl<'a> RowItem<'a> {
     }
 }
 
-/// What a found entry is; its bytes are the cursor's.
+/// A found entry; its bytes are the cursor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FoundCell {
     Partition,

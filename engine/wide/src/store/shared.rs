@@ -17,7 +17,7 @@ use super::stripes::Stripes;
 #[derive(Clone)]
 pub struct CellStore(pub(super) Arc<SharedStore>, pub(super) Option<Arc<AtomicBool>>);
 
-/// What all clones of a store share.
+/// The state that all clones of a store share.
 pub(super) struct SharedStore {
     /// Families know by it whose they are.
     pub mark: Arc<StoreMark>,

@@ -11,7 +11,7 @@ pub const SCHEMA_TREE: &str = "system.schema";
 const FAMILY: &str = "cf-";
 const INDEX: &str = "ix-";
 
-/// What a tree of the engine is to the data model.
+/// The role of a tree of the engine in the data model.
 ///
 /// ```
 /// use firn_wide::internals::store::TreeName;
@@ -30,7 +30,7 @@ pub enum TreeName {
 }
 
 impl TreeName {
-    /// What the tree of this name is; `None` where it is none of the data model's.
+    /// The role of the tree of this name; `None` where it is none of the data model's.
     pub fn parse(name: &str) -> Option<TreeName> {
         let number = |prefix: &str| name.strip_prefix(prefix)?.parse().ok();
         match name {

@@ -102,7 +102,7 @@ impl CellStore {
         self.sync_if(durability)
     }
 
-    /// Reads and writes partitions with nobody else writing to them in between: `work` sees their
+    /// Reads and writes partitions without other writers in between: `work` sees their
     /// state and says what to write, which may concern these partitions only.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ pub enum Wording {
     Cql,
 }
 
-/// What a text like `now` needs.
+/// The clock and the randomness that a text like `now` needs.
 pub trait TimeSource {
     /// Milliseconds since 1970.
     fn millis(&mut self) -> i64;

@@ -124,7 +124,7 @@ pub enum Type {
     Custom(Custom),
 }
 
-/// What a user-defined type is.
+/// A user-defined type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserType {
     /// The keyspace that it belongs to.

@@ -21,7 +21,7 @@ fn time_first(high: u64) -> u64 {
     high << 48 | (high & 0xFFFF_0000) << 16 | high >> 32
 }
 
-/// What [`time_first`] was made from.
+/// The uuid that [`time_first`] was made from.
 #[inline]
 fn time_last(form: u64) -> u64 {
     form << 32 | (form >> 16) & 0xFFFF_0000 | form >> 48

@@ -13,7 +13,7 @@ impl Catalog {
     /// `CREATE INDEX` in this keyspace.
     ///
     /// # Errors
-    /// What can't be indexed.
+    /// The target can't be indexed.
     pub fn create_index(
         &self,
         statement: &CreateIndex<'_>,

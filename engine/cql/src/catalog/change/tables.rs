@@ -71,7 +71,7 @@ impl Catalog {
     /// `ALTER TABLE` in this keyspace, at this time in microseconds.
     ///
     /// # Errors
-    /// What can't be done.
+    /// The reason why it can't be done.
     pub fn alter_table(
         &self,
         statement: &AlterTable<'_>,

@@ -15,7 +15,7 @@ impl Catalog {
     /// `CREATE TYPE` in this keyspace.
     ///
     /// # Errors
-    /// What is wrong with the definition.
+    /// The fault of the definition.
     pub fn create_type(
         &self,
         statement: &CreateType<'_>,
@@ -45,7 +45,7 @@ impl Catalog {
     /// `ALTER TYPE` in this keyspace: every table and type that uses it follows.
     ///
     /// # Errors
-    /// What can't be done.
+    /// The reason why it can't be done.
     pub fn alter_type(&self, statement: &AlterType<'_>, keyspace: &str) -> Result<Option<Catalog>> {
         super::super::check_not_system(keyspace)?;
         let name = &*statement.name.name.text;

@@ -10,7 +10,7 @@ use crate::values::{Bound, BoundTerm, Context, EvalEnv, Receiver};
 /// The longest time to live, seconds: twenty years.
 const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
 
-/// What a statement says of its writes, prepared.
+/// The attributes of a statement's writes, prepared.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attributes {
     timestamp: Option<BoundTerm>,

@@ -47,7 +47,7 @@ fn value_of<'v>(term: &'v BoundTerm, env: &EvalEnv<'v>) -> Result<Option<Cow<'v,
     }
 }
 
-/// What is tested.
+/// The tested expression.
 struct Tested<'v> {
     of: &'v Type,
     value: Option<&'v [u8]>,

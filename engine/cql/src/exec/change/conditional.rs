@@ -30,7 +30,7 @@ struct Partition<'p> {
     statics: Row,
 }
 
-/// What a guard is about: a row, or the static cells.
+/// The subject of a guard: a row, or the static cells.
 type ConditionalTarget = Option<Vec<Vec<u8>>>;
 
 fn target(given: &GivenValue<'_>, env: &EvalEnv<'_>) -> Result<ConditionalTarget> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use firn_wide::internals::store::StoreMutation;
 
-/// What the place of a cell of this raw name ends with, after the place of its row.
+/// The end of the place of a cell of this raw name, after the place of its row.
 pub fn cell_name(raw: &[u8]) -> Vec<u8> {
     use firn_wide::internals::key::END;
     use firn_wide::internals::types::{EMPTY, NEXT};

@@ -20,7 +20,7 @@ const BEYOND: u8 = firn_wide::internals::key::BEYOND;
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub column: TableColumn,
-    /// What the place of its cells ends with, after the row's.
+    /// The end of the places of its cells, after the row's.
     name: Vec<u8>,
     dropped_until: Option<i64>,
     what: OperationKind,
@@ -66,7 +66,8 @@ pub(super) struct MutationWriter<'w> {
     pub row_len: usize,
     /// Cells of the present column with this timestamp or an older one are no more.
     pub dropped_until: Option<i64>,
-    /// What this statement has written to lists of the row, by place, when it reads lists.
+    /// The cells that this statement has written to lists of the row, by place, when it reads
+    /// lists.
     pub written: Option<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
 }
 

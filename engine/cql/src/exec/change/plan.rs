@@ -65,7 +65,7 @@ pub fn write(
     Ok(out.all)
 }
 
-/// Reads and writes these partitions with nobody else writing to them in between. When `work` fails
+/// Reads and writes these partitions without other writers in between. When `work` fails
 /// nothing is written.
 pub fn alone<T>(
     engine: &Engine,

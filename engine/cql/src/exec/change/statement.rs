@@ -21,7 +21,7 @@ use crate::values::{Bound, Context, EvalEnv, Markers};
 /// The most rows that one statement may name in all its partitions.
 const MAX_ROWS: usize = 1 << 20;
 
-/// What kind of statement it is.
+/// The kind of the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Insert,
@@ -65,7 +65,7 @@ pub(super) struct ChangeStatement {
     marker: Vec<u8>,
 }
 
-/// What the preparation of a statement's relations, operations and conditions gives.
+/// The prepared relations, operations and conditions of a statement.
 struct StatementParts<'a> {
     verb: Verb,
     relations: Vec<Relation<'a>>,

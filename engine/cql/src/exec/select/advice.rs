@@ -15,7 +15,7 @@ use crate::syntax::{parse, quote_if_needed};
 /// How many indexes are tried for a statement.
 const TRIED: usize = 16;
 
-/// What to do about a `SELECT` that was refused; `None` when `ALLOW FILTERING` would not help
+/// Advice about a `SELECT` that was refused; `None` when `ALLOW FILTERING` would not help
 /// either, or nothing is known that does.
 pub fn of(compilation: &Compilation<'_>) -> Option<String> {
     let Compilation { catalog, keyspace, select, .. } = *compilation;
@@ -66,7 +66,7 @@ fn place(table: &TableSchema) -> String {
     format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name))
 }
 
-/// What an index for the relation is made on, and whether that is a column of the primary key.
+/// The target of an index for the relation, and whether that is a column of the primary key.
 fn target(table: &TableSchema, relation: &Relation<'_>) -> Option<(bool, String)> {
     let (column, word) = match relation {
         Relation::Compare { column, comparison: Comparison::Eq, .. } => {

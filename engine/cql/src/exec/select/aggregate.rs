@@ -41,7 +41,7 @@ impl AggregateKind {
         }
     }
 
-    /// What is said of an argument that is unset.
+    /// The error for an argument that is unset.
     pub fn unset_argument(self) -> Error {
         invalid(format!("Invalid unset value for argument in call to function {}", self.name()))
     }
@@ -75,7 +75,7 @@ impl AggregateKind {
     }
 }
 
-/// What has come together.
+/// The state of an aggregate.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
     kind: AggregateKind,
@@ -162,7 +162,7 @@ impl Accumulator {
         }
     }
 
-    /// What it comes to.
+    /// The aggregate's value.
     ///
     /// # Errors
     /// A decimal whose scale is too large.

@@ -16,7 +16,7 @@ use crate::exec::row::Row;
 use crate::exec::rows::{PagingState, RowCells, Rows};
 use crate::values::{Bound, EvalEnv, json};
 
-/// What is wanted after a row.
+/// The next step after a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CollectStep {
     More,
@@ -305,7 +305,7 @@ impl<'p> Collector<'p> {
         Ok(())
     }
 
-    /// What there is of an aggregate over nothing.
+    /// The value of an aggregate over nothing.
     fn finish_nothing(&mut self) -> Result<()> {
         let results =
             self.accumulators.iter().map(Accumulator::result).collect::<Result<Vec<_>>>()?;

@@ -131,7 +131,7 @@ pub fn groups(
     Ok(Some(clustering))
 }
 
-/// What is said of a column that has many values in a partition.
+/// The error for a column that has many values in a partition.
 pub fn not_distinct(column: &str) -> Error {
     let text =
         "SELECT DISTINCT queries must only request partition key columns and/or static columns";

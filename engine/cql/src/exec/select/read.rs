@@ -317,7 +317,7 @@ fn place_of(row: &[u8]) -> Vec<u8> {
     [&[ROWS][..], row, &[END]].concat()
 }
 
-/// What of a slice lies behind a row, in the direction of reading.
+/// The part of a slice behind a row, in the direction of reading.
 fn cut(mut slice: StoreSlice, behind: Option<&[u8]>, reverse: bool) -> Option<StoreSlice> {
     if let Some(row) = behind {
         let end = if reverse { BEFORE } else { AFTER };

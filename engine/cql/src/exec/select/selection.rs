@@ -51,7 +51,7 @@ pub enum SelectionNode {
 #[derive(Debug)]
 pub struct Aggregate {
     pub kind: AggregateKind,
-    /// What it goes over; nothing for `count(*)`.
+    /// Its argument; none for `count(*)`.
     pub argument: Option<SelectionNode>,
     /// The type of that.
     pub of: Type,
@@ -65,7 +65,7 @@ pub struct OutputColumn {
     pub name: String,
 }
 
-/// What a statement selects.
+/// The selection of a statement.
 #[derive(Debug)]
 pub struct RowSelection {
     pub outputs: Vec<OutputColumn>,
