@@ -46,9 +46,9 @@ pub(super) const COMPLEX: u8 = 8;
 #[derive(Clone)]
 pub struct StoreFamily(pub(super) Arc<OpenFamily>);
 
-/// Tells one open store from others; it has a byte, so that each has a place of its own.
+/// Tells one open store from others, by where it lies.
 #[derive(Default)]
-pub(super) struct StoreMark(#[allow(dead_code)] u8);
+pub(super) struct StoreMark;
 
 /// The indexes of a family at one moment.
 pub(super) type Indexes = Arc<Vec<Arc<StoredIndex>>>;
