@@ -80,6 +80,9 @@ pub enum Error {
         /// What to do about it, where that is known.
         help: Option<String>,
     },
+    /// The keyspace is there already, or the table.
+    #[allow(missing_docs)]
+    AlreadyExists { keyspace: String, table: Option<String> },
     /// The data model or the engine beneath failed.
     Wide(firn_wide::Error),
     /// Somebody stopped it ([`Run::stop`](crate::session::Run::stop)).
@@ -92,6 +95,7 @@ impl Error {
         match self {
             Error::Syntax(_) => Class::Syntax,
             Error::Refused { class, .. } => *class,
+            Error::AlreadyExists { .. } => Class::AlreadyExists,
             Error::Wide(firn_wide::Error::InvalidRequest(_)) => Class::Invalid,
             Error::Wide(firn_wide::Error::Configuration(_)) => Class::Configuration,
             // A key or value that is too long for the engine.
@@ -121,7 +125,7 @@ impl Error {
         match self {
             Error::Syntax(e) => e.hint.as_deref(),
             Error::Refused { help, .. } => help.as_deref(),
-            Error::Wide(_) | Error::Stopped => None,
+            Error::AlreadyExists { .. } | Error::Wide(_) | Error::Stopped => None,
         }
     }
 
@@ -147,6 +151,13 @@ impl fmt::Display for Error {
             Error::Syntax(e) => e.fmt(f),
             Error::Refused { text, help: None, .. } => f.write_str(text),
             Error::Refused { text, help: Some(help), .. } => write!(f, "{text}; {help}"),
+            Error::AlreadyExists { keyspace, table: None } => {
+                write!(f, "Cannot add existing keyspace \"{keyspace}\"")
+            }
+            Error::AlreadyExists { keyspace, table: Some(table) } => {
+                let text = "Cannot add already existing table";
+                write!(f, "{text} \"{table}\" to keyspace \"{keyspace}\"")
+            }
             Error::Wide(e) => e.fmt(f),
             Error::Stopped => f.write_str("the statement was stopped"),
         }
@@ -158,7 +169,7 @@ impl std::error::Error for Error {
         match self {
             Error::Syntax(e) => Some(&**e),
             Error::Wide(e) => Some(e),
-            Error::Refused { .. } | Error::Stopped => None,
+            Error::Refused { .. } | Error::AlreadyExists { .. } | Error::Stopped => None,
         }
     }
 }

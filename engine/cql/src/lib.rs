@@ -45,6 +45,7 @@ pub use exec::{FromRow, Kind, PagingState, Row, Rows, SchemaChange};
 #[cfg(feature = "derive")]
 pub use firn_cql_derive::FromRow;
 pub use session::{OwnedRow, Prepared, Run, Session, Typed, Walk};
+pub use syntax::ast::BatchKind;
 pub use syntax::{Piece, Script, SyntaxError, quote_if_needed};
 pub use values::{Bound, ColumnSpec, FromValue, Named, ToValue, Value, Values};
 

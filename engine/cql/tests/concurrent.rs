@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
-use firn_cql::{Run, Session};
+use firn_cql::{BatchKind, Run, Session, Values};
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
@@ -207,7 +207,12 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
                 let newest = all.entry((k, c)).or_insert((at, value));
                 *newest = if at > newest.0 { (at, value) } else { *newest };
                 drop(all);
-                session.execute_as(batch, (i, i, i), &how).unwrap();
+                if i % 2 == 0 {
+                    session.execute_as(batch, (i, i, i), &how).unwrap();
+                } else {
+                    let row = |c: i32| (&put, (9, c, i).bind(put.markers()).unwrap());
+                    session.batch(BatchKind::Logged, &[0, 1, 2].map(row), &how).unwrap();
+                }
             }
         });
         done.store(true, Ordering::Relaxed);

@@ -19,6 +19,7 @@ mod options;
 mod record;
 mod resolve;
 mod storage;
+mod system;
 mod table;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ pub use column::{ColumnKind, ColumnType, TableColumn};
 pub use options::{TableOptions, quoted_map};
 pub use record::{CatalogDiff, Homeless, LoadedCatalog, RECORD_PREFIX};
 pub use resolve::native_type;
+pub use system::{CQL_VERSION, RELEASE_VERSION, system_keyspace, system_keyspaces};
 pub use table::{DroppedColumn, IndexTarget, PartitionKey, TableIndex, TableSchema};
 
 use crate::error::{Class, Error, Result, invalid};
@@ -152,7 +154,7 @@ impl Catalog {
         self.version
     }
 
-    /// The keyspaces, by name.
+    /// The keyspaces but those of the system, by name.
     pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<KeyspaceEntry>> {
         self.keyspaces.values()
     }
@@ -162,27 +164,9 @@ impl Catalog {
         self.keyspaces.get(name)
     }
 
-    /// All tables.
+    /// All tables but those of the system.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.keyspaces().flat_map(|k| k.tables())
-    }
-
-    /// The table that a statement about rows names.
-    ///
-    /// # Errors
-    /// `Invalid` when no keyspace is chosen, or the keyspace or the table isn't there.
-    pub fn table(
-        &self,
-        name: &QualifiedName<'_>,
-        current: Option<&str>,
-    ) -> Result<&Arc<TableSchema>> {
-        let keyspace = keyspace_of(name, current)?;
-        let found = self
-            .keyspace(keyspace)
-            .ok_or_else(|| invalid(format!("keyspace {keyspace} does not exist")))?;
-        found
-            .table(&name.name.text)
-            .ok_or_else(|| invalid(format!("table {} does not exist", name.name.text)))
     }
 }
 

@@ -98,8 +98,13 @@ impl TableOptions {
         self.values.get("comment").map_or("", String::as_str)
     }
 
+    /// The value of an option that is no map.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
     /// An option that is a map.
-    pub(super) fn map(&self, name: &str) -> Option<&BTreeMap<String, String>> {
+    pub fn map(&self, name: &str) -> Option<&BTreeMap<String, String>> {
         self.maps.get(name)
     }
 

@@ -74,6 +74,15 @@ pub struct TableIndex {
 }
 
 impl TableIndex {
+    /// What it is over, as statements write it: `v`, `keys(m)`.
+    pub fn target_text(&self) -> String {
+        let column = crate::syntax::quote_if_needed(&self.column);
+        match self.target {
+            IndexTarget::Simple => column.into_owned(),
+            other => format!("{}({column})", other.word()),
+        }
+    }
+
     /// What of its column the store indexes. `None` when the table has no such column, or it is all
     /// of the partition key.
     pub fn part(&self, table: &TableSchema) -> Option<IndexPart> {

@@ -1,40 +1,43 @@
-//! Statements about rows, compiled once and run often.
+//! Statements, compiled once and run often.
 
 use std::sync::Arc;
 
 use super::change::ChangePlan;
+use super::define::DefinitionPlan;
 use super::engine::Engine;
 use super::plan::StatementPlan;
 use super::select;
 use crate::catalog::Catalog;
-use crate::error::{Result, invalid};
+use crate::error::Result;
 use crate::syntax::ParsedStatement;
 use crate::syntax::ast::Statement;
 
-/// Compiles a statement about rows, with `keyspace` as the one that is chosen.
+/// Compiles a statement, with `keyspace` as the one that is chosen.
 ///
 /// # Errors
 /// `Invalid` with the servers' text.
 pub fn compile(
     engine: &Engine,
     catalog: &Arc<Catalog>,
-    keyspace: Option<&str>,
+    keyspace: Option<&Arc<str>>,
+    text: &str,
     parsed: &ParsedStatement<'_>,
 ) -> Result<Box<dyn StatementPlan>> {
+    let name = keyspace.map(|k| &**k);
     match &parsed.statement {
         Statement::Select(select) => Ok(Box::new(select::plan_select(&select::Compilation {
             engine,
             catalog,
-            keyspace,
+            keyspace: name,
             select,
             markers: parsed.markers,
         })?)),
         Statement::Change(change) => {
-            Ok(Box::new(ChangePlan::change(engine, catalog, keyspace, change, parsed.markers)?))
+            Ok(Box::new(ChangePlan::change(engine, catalog, name, change, parsed.markers)?))
         }
         Statement::Batch(batch) => {
-            Ok(Box::new(ChangePlan::batch(engine, catalog, keyspace, batch, parsed.markers)?))
+            Ok(Box::new(ChangePlan::batch(engine, catalog, name, batch, parsed.markers)?))
         }
-        definition => Err(invalid(format!("a definition can't be compiled: {definition}"))),
+        _ => Ok(Box::new(DefinitionPlan { text: text.to_owned(), keyspace: keyspace.cloned() })),
     }
 }

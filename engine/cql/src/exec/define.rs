@@ -5,10 +5,37 @@ use std::sync::atomic::AtomicBool;
 
 use super::describe;
 use super::engine::Engine;
+use super::plan::{Request, StatementPlan};
 use super::rows::{Rows, SchemaChange};
-use crate::catalog::keyspace_of;
+use crate::catalog::{check_not_system, keyspace_of};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{QualifiedName, Statement};
+use crate::syntax::parse;
+use crate::values::ColumnSpec;
+
+/// A definition as a compiled statement: it is looked at when it is run.
+pub(super) struct DefinitionPlan {
+    /// The statement.
+    pub text: String,
+    /// The keyspace that was chosen.
+    pub keyspace: Option<Arc<str>>,
+}
+
+impl StatementPlan for DefinitionPlan {
+    fn markers(&self) -> &[ColumnSpec] {
+        &[]
+    }
+
+    fn columns(&self) -> Option<&Arc<[ColumnSpec]>> {
+        None
+    }
+
+    fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {
+        let parsed = parse(&self.text)?;
+        let done = define(engine, self.keyspace.as_deref(), &parsed.statement, request.stop)?;
+        Ok(done.unwrap_or_else(Rows::void))
+    }
+}
 
 /// Carries out a definition; `None` for a statement about rows. `keyspace` is the one that is
 /// chosen; `stop` ends the building of an index.
@@ -25,13 +52,16 @@ pub fn define(
     let told = |done: bool, change, target, keyspace: &str, name: Option<&str>| {
         let (keyspace, name) = (keyspace.to_owned(), name.map(str::to_owned));
         let change = SchemaChange { change, target, keyspace, name };
+        if done {
+            engine.tell(&change);
+        }
         Ok(Some(if done { Rows::schema(change) } else { Rows::void() }))
     };
     match statement {
         Statement::Use(name) => {
             let catalog = engine.fresh_catalog()?;
             let missing = || invalid(format!("Keyspace '{}' does not exist", name.text));
-            let found = catalog.keyspace(&name.text).ok_or_else(missing)?;
+            let found = catalog.any_keyspace(&name.text).ok_or_else(missing)?;
             Ok(Some(Rows::set_keyspace(&found.name)))
         }
         Statement::CreateKeyspace(s) => told(
@@ -139,6 +169,7 @@ pub fn define(
         Statement::Truncate(name) => {
             let catalog = engine.catalog();
             let table = catalog.table(name, keyspace)?;
+            check_not_system(&table.keyspace)?;
             engine.store().truncate(&engine.family(table)?)?;
             Ok(Some(Rows::void()))
         }

@@ -3,8 +3,8 @@
 use super::engine::Engine;
 use super::rows::Rows;
 use crate::catalog::{
-    Catalog, IndexTarget, KeyspaceEntry, TableColumn, TableIndex, TableSchema, TypeDef,
-    keyspace_of, quoted_map,
+    Catalog, KeyspaceEntry, TableColumn, TableIndex, TableSchema, TypeDef, keyspace_of, quoted_map,
+    system_keyspaces,
 };
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{Describe, DescribedObject, QualifiedName};
@@ -23,6 +23,13 @@ fn keyspace_text(keyspace: &KeyspaceEntry) -> String {
         && let Some(short) = class.strip_prefix("org.apache.cassandra.locator.")
     {
         *class = short.to_owned();
+    }
+    if keyspace.is_virtual() {
+        let name = quoted(&keyspace.name);
+        return format!(
+            "/*\nWarning: Keyspace {name} is a virtual keyspace and cannot be recreated with CQL.\nStructure, for reference:\n\
+             VIRTUAL KEYSPACE {name};\n*/"
+        );
     }
     format!(
         "CREATE KEYSPACE {} WITH replication = {} AND durable_writes = {};",
@@ -43,11 +50,7 @@ fn type_text(keyspace: &str, def: &TypeDef) -> String {
 }
 
 fn index_text(table: &TableSchema, index: &TableIndex) -> String {
-    let column = quoted(&index.column);
-    let target = match index.target {
-        IndexTarget::Simple => column,
-        other => format!("{}({column})", other.word()),
-    };
+    let target = index.target_text();
     let place = format!("{}.{}", quoted(&table.keyspace), quoted(&table.name));
     let mut text = format!("INDEX {} ON {place} ({target})", quoted(&index.name));
     if let Some(class) = &index.class {
@@ -96,7 +99,15 @@ pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
     }
     clauses.extend(table.options.clauses());
     let place = format!("{}.{}", quoted(&table.keyspace), quoted(&table.name));
-    format!("CREATE TABLE {place} (\n{}\n) WITH {};", lines.join(",\n"), clauses.join("\n    AND "))
+    let (lines, clauses) = (lines.join(",\n"), clauses.join("\n    AND "));
+    if table.is_virtual() {
+        let comment = table.options.comment();
+        return format!(
+            "/*\nWarning: Table {place} is a virtual table and cannot be recreated with CQL.\nStructure, for reference:\n\
+             VIRTUAL TABLE {place} (\n{lines}\n) WITH comment = '{comment}';\n*/"
+        );
+    }
+    format!("CREATE TABLE {place} (\n{lines}\n) WITH {clauses};")
 }
 
 fn row(keyspace: &str, kind: &str, name: &str, text: String) -> Vec<String> {
@@ -159,7 +170,7 @@ pub(super) fn describe(
     let of_keyspace = |name: &str, only| {
         let missing = || invalid(format!("'{name}' not found in keyspaces"));
         Ok::<_, crate::error::Error>(keyspace_rows(
-            catalog.keyspace(name).ok_or_else(missing)?,
+            catalog.any_keyspace(name).ok_or_else(missing)?,
             only,
             inside,
         ))
@@ -173,14 +184,18 @@ pub(super) fn describe(
                 engine.wide().describe_snitch().to_owned(),
             ]],
         )),
-        DescribedObject::Schema { .. } => {
-            named(catalog.keyspaces().flat_map(|k| keyspace_rows(k, false, inside)).collect())
+        DescribedObject::Schema { full } => {
+            let system = system_keyspaces().filter(|_| *full);
+            let all = catalog.keyspaces().chain(system);
+            named(all.flat_map(|k| keyspace_rows(k, false, inside)).collect())
         }
         DescribedObject::Keyspaces => {
             let each = |k: &std::sync::Arc<KeyspaceEntry>| {
                 vec![k.name.clone(), "keyspace".into(), k.name.clone()]
             };
-            Ok(Rows::texts(&NAMES, catalog.keyspaces().map(each).collect()))
+            let mut all: Vec<_> = catalog.keyspaces().chain(system_keyspaces()).map(each).collect();
+            all.sort();
+            Ok(Rows::texts(&NAMES, all))
         }
         DescribedObject::Keyspace { only, name } => {
             let none = || invalid("No keyspace specified and no current keyspace");
@@ -208,7 +223,7 @@ pub(super) fn describe(
             named(one(&catalog, current, name, "aggregate", inside)?)
         }
         DescribedObject::Any(name) => {
-            if name.keyspace.is_none() && catalog.keyspace(&name.name.text).is_some() {
+            if name.keyspace.is_none() && catalog.any_keyspace(&name.name.text).is_some() {
                 return named(of_keyspace(&name.name.text, false)?);
             }
             let found = one(&catalog, current, name, "table", inside)
@@ -234,7 +249,9 @@ fn names_of(
     kind: &str,
     of: impl Fn(&KeyspaceEntry) -> Vec<String>,
 ) -> Rows {
-    let chosen = catalog.keyspaces().filter(|k| current.is_none_or(|c| c == k.name));
+    let mut all: Vec<_> = catalog.keyspaces().chain(system_keyspaces()).collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    let chosen = all.into_iter().filter(|k| current.is_none_or(|c| c == k.name));
     let each = |k: &std::sync::Arc<KeyspaceEntry>| {
         of(k).into_iter().map(|n| vec![k.name.clone(), kind.to_owned(), n]).collect::<Vec<_>>()
     };
@@ -252,7 +269,7 @@ fn one(
         .map_err(|_| invalid("No keyspace specified and no current keyspace"))?;
     let wanted = &*name.name.text;
     let keyspace = catalog
-        .keyspace(home)
+        .any_keyspace(home)
         .ok_or_else(|| invalid(format!("'{home}' not found in keyspaces")))?;
     let found = match kind {
         "table" => keyspace.table(wanted).map(|t| table_rows(t, with_internals)),

@@ -8,13 +8,23 @@ use std::sync::atomic::AtomicBool;
 use firn_kv::{Batch, Durability};
 use firn_wide::internals::store::{CellStore, DroppedFamilies, FamilySpec, StoreFamily, TreeName};
 use firn_wide::{KsDef, Partitioner, Wide};
+use md5::{Digest, Md5};
 use parking_lot::{Mutex, RwLock};
+use uuid::Uuid;
 
 use super::lists::ListClock;
+use super::rows::SchemaChange;
+use super::source::SystemSource;
 use crate::catalog::{
     Catalog, FIRST_ID, Homeless, KeyspaceEntry, LoadedCatalog, RECORD_PREFIX, TableSchema,
 };
 use crate::error::{Result, corrupt, invalid};
+
+/// Who is told of definitions: drivers ask servers to be.
+pub trait SchemaListener: Send + Sync {
+    /// This was defined. It is seen by all sessions.
+    fn changed(&self, change: &SchemaChange);
+}
 
 /// An open database. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -26,6 +36,12 @@ struct EngineState {
     /// The lock for changes of definitions.
     changes: Mutex<()>,
     lists: ListClock,
+    /// What adds rows to system tables.
+    sources: RwLock<Vec<Arc<dyn SystemSource>>>,
+    /// Who is told of definitions that were made.
+    listeners: RwLock<Vec<Arc<dyn SchemaListener>>>,
+    /// The version of the schema, with the number of the definitions that it was made of.
+    schema_version: Mutex<Option<(u64, Uuid)>>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -65,7 +81,15 @@ impl Engine {
         store.open_families(catalog.tables().map(|t| spec(t, wide.partitioner())).collect())?;
         let catalog = RwLock::new(Arc::new(catalog));
         let lists = ListClock::new(random_bits(store));
-        Ok(Engine(Arc::new(EngineState { wide, catalog, changes: Mutex::new(()), lists })))
+        Ok(Engine(Arc::new(EngineState {
+            wide,
+            catalog,
+            changes: Mutex::new(()),
+            lists,
+            sources: RwLock::default(),
+            listeners: RwLock::default(),
+            schema_version: Mutex::default(),
+        })))
     }
 
     /// The database of the older interface that this is, too.
@@ -127,6 +151,61 @@ impl Engine {
             return Ok(before);
         }
         self.carry_out(&before, before.over(now), stop)
+    }
+
+    /// From now on this adds rows to system tables, too.
+    pub fn add_source(&self, source: Arc<dyn SystemSource>) {
+        self.0.sources.write().push(source);
+    }
+
+    /// From now on this is told of every definition that a statement of any session makes.
+    pub fn add_listener(&self, listener: Arc<dyn SchemaListener>) {
+        self.0.listeners.write().push(listener);
+    }
+
+    /// Tells of a definition that was made.
+    pub(super) fn tell(&self, change: &SchemaChange) {
+        let listeners = self.0.listeners.read().clone();
+        listeners.iter().for_each(|l| l.changed(change));
+    }
+
+    /// What adds rows to system tables.
+    pub(super) fn sources(&self) -> Vec<Arc<dyn SystemSource>> {
+        self.0.sources.read().clone()
+    }
+
+    /// The identity of the database as a node: the same at each opening.
+    pub fn host_id(&self) -> Uuid {
+        let digest = Md5::new()
+            .chain_update(b"firn host")
+            .chain_update(self.store().db().identity().to_le_bytes());
+        uuid::Builder::from_md5_bytes(digest.finalize().into()).into_uuid()
+    }
+
+    /// The version of the schema: a digest of all definitions, the same at each opening and equal
+    /// for equal ones.
+    pub fn schema_version(&self) -> Uuid {
+        let catalog = self.catalog();
+        let mut known = self.0.schema_version.lock();
+        if let Some((of, version)) = *known
+            && of == catalog.version()
+        {
+            return version;
+        }
+        let mut digest = Md5::new();
+        for keyspace in catalog.keyspaces() {
+            let KeyspaceEntry { name, replication, durable_writes, .. } = &**keyspace;
+            digest.update(format!("{name:?} {replication:?} {durable_writes}\n"));
+        }
+        for (key, value) in catalog.records() {
+            for part in [key, value] {
+                digest.update((part.len() as u64).to_le_bytes());
+                digest.update(part);
+            }
+        }
+        let version = uuid::Builder::from_md5_bytes(digest.finalize().into()).into_uuid();
+        *known = Some((catalog.version(), version));
+        version
     }
 
     /// Where a table's cells are.

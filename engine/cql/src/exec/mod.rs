@@ -18,10 +18,14 @@ mod plan;
 pub mod row;
 mod rows;
 mod select;
+mod source;
+mod system;
 
+pub use change::run_batch;
 pub use compile::compile;
 pub use define::define;
 pub use describe::create_table_text;
-pub use engine::Engine;
+pub use engine::{Engine, SchemaListener};
 pub use plan::{Request, StatementPlan};
 pub use rows::{FromRow, Kind, PagingState, Row, Rows, SchemaChange};
+pub use source::{SystemRows, SystemSource};

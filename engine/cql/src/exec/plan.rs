@@ -1,5 +1,7 @@
 //! The plan of a statement about rows, once it is compiled, and how a plan is run.
 
+use std::any::Any;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -19,8 +21,10 @@ pub struct Request<'a> {
     pub page_size: Option<usize>,
     /// Where the page begins. `None`: the first one.
     pub paging: Option<&'a PagingState>,
+    /// The address that the client has reached the database at.
+    pub endpoint: Option<SocketAddr>,
     /// Set from outside when nobody wants the answer any more.
-    pub stop: Option<&'a AtomicBool>,
+    pub stop: Option<&'a Arc<AtomicBool>>,
 }
 
 impl std::fmt::Debug for Request<'_> {
@@ -35,9 +39,20 @@ impl std::fmt::Debug for Request<'_> {
 
 /// A compiled statement about rows. It is used as long as the catalog that it was compiled with is
 /// the present one.
-pub trait StatementPlan: Send + Sync {
+pub trait StatementPlan: Any + Send + Sync {
     /// The types of its bind markers.
     fn markers(&self) -> &[ColumnSpec];
+
+    /// The markers that are bound to the columns of the partition key, in their order. Empty when
+    /// one of the columns is bound to none.
+    fn partition_key(&self) -> &[u16] {
+        &[]
+    }
+
+    /// Whether it takes no longer than to read or write the rows of one partition that it names.
+    fn is_quick(&self) -> bool {
+        false
+    }
 
     /// The columns of its result, where that is known before it is run.
     fn columns(&self) -> Option<&Arc<[ColumnSpec]>>;

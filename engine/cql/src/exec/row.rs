@@ -14,7 +14,7 @@ use firn_wide::Type;
 use firn_wide::internals::cell::{Cell, CellState};
 use firn_wide::internals::store::{RowItem, SliceReader};
 
-use crate::catalog::{TableColumn, TableSchema};
+use crate::catalog::{ColumnKind, TableColumn, TableSchema};
 use crate::error::{Result, corrupt};
 
 /// How the cells of a column make its value.
@@ -152,6 +152,34 @@ impl Row {
     /// A row without any cells.
     pub fn none() -> Row {
         Row::default()
+    }
+
+    /// A row of a table with these values, one for each of its columns, that was never stored.
+    pub fn given(
+        shape: &RowShape,
+        table: &TableSchema,
+        place: &[u8],
+        values: &[Option<Vec<u8>>],
+    ) -> Row {
+        let mut row = Row { exists: true, place: place.to_vec(), ..Row::default() };
+        row.slots.resize_with(shape.forms.len(), CellSlot::default);
+        for (column, value) in table.columns().iter().zip(values) {
+            match (column.kind, value) {
+                (ColumnKind::Clustering, _) => {
+                    row.clustering.push((value.clone().unwrap_or_default(), value.is_some()));
+                }
+                (ColumnKind::Static | ColumnKind::Regular, Some(value)) => {
+                    if let RowEntry::Slot(slot) = shape.entry(column.id, 0) {
+                        let start = row.bytes.len();
+                        row.bytes.extend_from_slice(value);
+                        let slot = &mut row.slots[slot];
+                        (slot.there, slot.range) = (true, start..row.bytes.len());
+                    }
+                }
+                _ => {}
+            }
+        }
+        row
     }
 
     /// Whether the row is there: it has its marker or a live cell. Of the static cells: whether

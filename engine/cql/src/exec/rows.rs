@@ -312,6 +312,7 @@ fn short(name: &str) -> String {
 /// let session = Session::open(&dir)?;
 /// session.execute("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())?;
 /// session.execute("CREATE TABLE shop.items (id int PRIMARY KEY)", ())?;
+/// session.execute("USE shop", ())?;
 /// let tables: Vec<Definition> = session.execute("DESCRIBE TABLES", ())?.typed()?;
 /// assert_eq!(tables, [Definition { keyspace: "shop".into(), name: "items".into(), comment: String::new() }]);
 /// # std::fs::remove_dir_all(dir).ok();

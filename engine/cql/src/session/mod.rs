@@ -24,9 +24,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Class, Error, Result};
-use crate::exec::{Engine, Kind, Request, Rows, compile, define};
+use crate::exec::{Engine, Kind, Request, Rows, compile, define, run_batch};
+use crate::syntax::ast::BatchKind;
 use crate::syntax::{ParsedStatement, parse};
-use crate::values::{Values, check_amount};
+use crate::values::{Bound, Values, check_amount};
 use cache::StatementCache;
 use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
@@ -182,7 +183,7 @@ impl Session {
 
     /// Compiles a statement about rows, or finds it compiled; carries out any other.
     fn begin(&self, cql: &str, values: &impl Values, how: &Run) -> Result<Begun> {
-        let asked = self.asked(cql);
+        let asked = self.asked(how.keyspace.as_ref(), cql);
         if let Some(found) = self.cached(&asked.id) {
             return Ok(Begun::Compiled(found));
         }
@@ -194,16 +195,21 @@ impl Session {
         if let Some(rows) =
             define(&self.engine, asked.keyspace.as_deref(), &parsed.statement, how.stop.as_ref())?
         {
-            if let Kind::SetKeyspace(chosen) = rows.kind() {
-                *self.keyspace.write() = Some(chosen.as_str().into());
-            }
+            self.choose(&rows);
             return Ok(Begun::Done(rows));
         }
         self.compile(asked, &parsed).map(Begun::Compiled)
     }
 
-    fn asked<'t>(&self, text: &'t str) -> Asked<'t> {
-        let keyspace = self.keyspace();
+    /// Remembers the keyspace that a statement has chosen.
+    fn choose(&self, rows: &Rows) {
+        if let Kind::SetKeyspace(chosen) = rows.kind() {
+            *self.keyspace.write() = Some(chosen.as_str().into());
+        }
+    }
+
+    fn asked<'t>(&self, keyspace: Option<&Arc<str>>, text: &'t str) -> Asked<'t> {
+        let keyspace = keyspace.cloned().or_else(|| self.keyspace());
         Asked { id: id_of(keyspace.as_deref(), text), keyspace, text }
     }
 
@@ -212,12 +218,21 @@ impl Session {
         (found.0.version == self.engine.catalog().version()).then_some(found)
     }
 
-    /// Compiles a statement about rows, or finds it compiled.
+    /// Compiles a statement, or finds it compiled. A definition is looked at when it is run.
     ///
     /// # Errors
-    /// What is wrong with it, or that it is a definition.
+    /// What is wrong with it.
     pub fn prepare(&self, cql: &str) -> Result<Prepared> {
-        let asked = self.asked(cql);
+        self.prepare_in(None, cql)
+    }
+
+    /// As [`prepare`](Session::prepare), with this as the keyspace that is chosen. `None`: that of
+    /// the session.
+    ///
+    /// # Errors
+    /// As [`prepare`](Session::prepare).
+    pub fn prepare_in(&self, keyspace: Option<&Arc<str>>, cql: &str) -> Result<Prepared> {
+        let asked = self.asked(keyspace, cql);
         match self.cached(&asked.id) {
             Some(found) => Ok(found),
             None => self.compile(asked, &parse(cql)?),
@@ -227,7 +242,7 @@ impl Session {
     fn compile(&self, asked: Asked<'_>, parsed: &ParsedStatement<'_>) -> Result<Prepared> {
         let Asked { id, keyspace, text } = asked;
         let catalog = self.engine.catalog();
-        let plan = compile(&self.engine, &catalog, keyspace.as_deref(), parsed)?;
+        let plan = compile(&self.engine, &catalog, keyspace.as_ref(), text, parsed)?;
         let prepared = Prepared(Arc::new(Compiled {
             id,
             text: text.to_owned(),
@@ -270,10 +285,54 @@ impl Session {
         let prepared = &*self.present(prepared)?;
         let bound = values.bind(prepared.markers())?;
         check_amount(bound.len(), prepared.markers())?;
-        let Run { page_size, paging, timestamp, stop } = how;
-        let (paging, stop) = (paging.as_ref(), stop.as_deref());
-        let request =
-            Request { bound: &bound, timestamp: *timestamp, page_size: *page_size, paging, stop };
-        prepared.0.plan.run(&self.engine, &request)
+        let Run { page_size, paging, timestamp, stop, endpoint, .. } = how;
+        let (paging, stop) = (paging.as_ref(), stop.as_ref());
+        let request = Request {
+            bound: &bound,
+            timestamp: *timestamp,
+            page_size: *page_size,
+            paging,
+            stop,
+            endpoint: *endpoint,
+        };
+        let rows = prepared.0.plan.run(&self.engine, &request)?;
+        self.choose(&rows);
+        Ok(rows)
+    }
+
+    /// Runs compiled changes as one batch: all of them happen, or none. Of `how` the timestamp
+    /// counts.
+    ///
+    /// ```
+    /// use firn_cql::{BatchKind, Session, Values};
+    /// let session = Session::in_memory()?;
+    /// session.execute("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())?;
+    /// session.execute("CREATE TABLE k.t (id int PRIMARY KEY, v text)", ())?;
+    /// let put = session.prepare("INSERT INTO k.t (id, v) VALUES (?, ?)")?;
+    /// let members = [(1, "one"), (2, "two")].map(|values| (&put, values.bind(put.markers())));
+    /// let members = members.into_iter().map(|(put, bound)| Ok((put, bound?)));
+    /// let members = members.collect::<firn_cql::Result<Vec<_>>>()?;
+    /// session.batch(BatchKind::Unlogged, &members, &Default::default())?;
+    /// assert_eq!(session.execute("SELECT * FROM k.t", ())?.len(), 2);
+    /// # Ok::<(), firn_cql::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` for a statement that is no change, for changes that can't be together, and for
+    /// values that can't be; then nothing was written.
+    pub fn batch(
+        &self,
+        kind: BatchKind,
+        members: &[(&Prepared, Vec<Bound>)],
+        how: &Run,
+    ) -> Result<Rows> {
+        let mut present = Vec::with_capacity(members.len());
+        for (prepared, bound) in members {
+            let prepared = self.present(prepared)?;
+            check_amount(bound.len(), prepared.markers())?;
+            present.push((prepared, &**bound));
+        }
+        let plans: Vec<_> = present.iter().map(|(p, bound)| (&*p.0.plan, *bound)).collect();
+        run_batch(&self.engine, kind, &plans, how.timestamp)
     }
 }

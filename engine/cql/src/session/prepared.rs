@@ -40,6 +40,23 @@ impl Prepared {
         self.0.plan.markers()
     }
 
+    /// The keyspace that was chosen when it was compiled.
+    pub fn keyspace(&self) -> Option<&Arc<str>> {
+        self.0.keyspace.as_ref()
+    }
+
+    /// The numbers of the markers that are bound to the columns of the partition key, in their
+    /// order: of them a client makes the token that says where the partition is. Empty when one of
+    /// the columns is bound to none.
+    pub fn partition_key(&self) -> &[u16] {
+        self.0.plan.partition_key()
+    }
+
+    /// Whether it takes no longer than to read or write one row that its values name, or few.
+    pub fn is_quick(&self) -> bool {
+        self.0.plan.is_quick()
+    }
+
     /// The columns of its result, where that is known before it is run.
     pub fn columns(&self) -> Option<&Arc<[ColumnSpec]>> {
         self.0.plan.columns()

@@ -1,5 +1,6 @@
 //! How a statement is run.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -15,6 +16,11 @@ pub struct Run {
     pub paging: Option<PagingState>,
     /// Microseconds since 1970.
     pub timestamp: Option<i64>,
+    /// The keyspace of tables that the statement names without one. `None`: that of the session.
+    pub keyspace: Option<Arc<str>>,
+    /// The address that the client has reached the database at: what `system.local` tells it.
+    /// `None`: 127.0.0.1, port 9042.
+    pub endpoint: Option<SocketAddr>,
     /// As soon as it is true, a `SELECT` ends with [`Error::Stopped`](crate::Error::Stopped) at the next row that it
     /// reads, and so does a definition that builds an index, at its next cell: all is as it was
     /// then. Other statements take no time that depends on what is there, `TRUNCATE` too. Whoever

@@ -65,7 +65,15 @@ impl Receiver {
 
 /// The types of a statement's markers, collected while its terms are prepared.
 #[derive(Clone, Debug, Default)]
-pub struct Markers(Vec<Option<ColumnSpec>>);
+pub struct Markers(Vec<Option<MarkerUse>>);
+
+/// What a marker is bound to.
+#[derive(Clone, Debug)]
+struct MarkerUse {
+    spec: ColumnSpec,
+    /// The name of the receiver; that of the spec is the marker's own where it has one.
+    receiver: String,
+}
 
 impl Markers {
     /// For a statement with this many markers.
@@ -76,13 +84,31 @@ impl Markers {
     /// Notes what a marker wants.
     pub fn set(&mut self, marker: &ast::Marker<'_>, receiver: &Receiver) {
         if let Some(slot) = self.0.get_mut(usize::from(marker.index)) {
-            *slot = Some(ColumnSpec {
+            let spec = ColumnSpec {
                 keyspace: receiver.keyspace.clone(),
                 table: receiver.table.clone(),
                 name: marker.name.as_ref().map_or_else(|| receiver.name.clone(), |n| n.to_string()),
                 of: receiver.of.clone(),
-            });
+            };
+            *slot = Some(MarkerUse { spec, receiver: receiver.name.clone() });
         }
+    }
+
+    /// The markers that are bound to the columns of the table's partition key, in their order: what
+    /// clients find the partition by. Empty when one of them is bound to no marker, or to several.
+    pub fn of_partition_key(&self, table: &TableSchema) -> Vec<u16> {
+        let is_of = |used: &Option<MarkerUse>, column: &TableColumn| {
+            used.as_ref().is_some_and(|MarkerUse { spec, receiver }| {
+                (&spec.keyspace, &spec.table) == (&table.keyspace, &table.name)
+                    && *receiver == column.name
+                    && spec.of == column.of
+            })
+        };
+        let marker = |column: &TableColumn| {
+            let mut all = (0..).zip(&self.0).filter(|(_, used)| is_of(used, column));
+            all.next().map(|(at, _)| at).filter(|_| all.next().is_none())
+        };
+        table.partition().iter().map(marker).collect::<Option<_>>().unwrap_or_default()
     }
 
     /// Their types, by number.
@@ -95,6 +121,9 @@ impl Markers {
                 "the type of bind marker {i} is not known; put a type in parentheses before it"
             ))
         };
-        self.0.into_iter().enumerate().map(|(i, m)| m.ok_or_else(|| unknown(i))).collect()
+        let spec = |(i, used): (usize, Option<MarkerUse>)| {
+            used.map(|used| used.spec).ok_or_else(|| unknown(i))
+        };
+        self.0.into_iter().enumerate().map(spec).collect()
     }
 }

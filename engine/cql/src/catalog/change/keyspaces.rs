@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{already_there, check_not_system_new, missing_keyspace};
+use super::{check_not_system_new, missing_keyspace};
 use crate::catalog::{Catalog, KeyspaceEntry, MAX_NAME, is_valid_name};
 use crate::error::{Class, Error, Result, configuration, invalid};
 use crate::syntax::ast::{
@@ -35,7 +35,7 @@ impl Catalog {
         if self.keyspace(name).is_some() {
             return match statement.if_not_exists {
                 true => Ok(None),
-                false => Err(already_there(format!("Cannot add existing keyspace \"{name}\""))),
+                false => Err(Error::AlreadyExists { keyspace: name.to_owned(), table: None }),
             };
         }
         Ok(Some(self.with_keyspace(keyspace)))

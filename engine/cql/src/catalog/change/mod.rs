@@ -6,12 +6,14 @@ mod keyspaces;
 mod tables;
 mod types;
 
+pub(super) use tables::new_table;
+
 use std::sync::Arc;
 
 use super::{
     Catalog, ColumnKind, FIRST_ID, KeyspaceEntry, SYSTEM_KEYSPACES, TableColumn, TableSchema,
 };
-use crate::error::{Class, Error, Result, invalid};
+use crate::error::{Error, Result, invalid};
 
 impl TableSchema {
     /// Puts the columns in order, each at its position.
@@ -33,10 +35,6 @@ impl TableSchema {
     fn full_name(&self) -> String {
         format!("{}.{}", self.keyspace, self.name)
     }
-}
-
-fn already_there(text: String) -> Error {
-    Error::refused(Class::AlreadyExists, text)
 }
 
 fn missing_keyspace(name: &str) -> Error {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use firn_wide::Type;
 
-use super::{already_there, check_not_system_new};
+use super::check_not_system_new;
 use crate::catalog::record::table_uuid;
 use crate::catalog::resolve::resolve;
 use crate::catalog::{
     Catalog, ColumnKind, ColumnType, DroppedColumn, KeyspaceEntry, MAX_NAME, TableColumn,
     TableOptions, TableSchema, is_valid_name,
 };
-use crate::error::{Result, configuration, invalid};
+use crate::error::{Error, Result, configuration, invalid};
 use crate::syntax::ast::{
     AlterTable, AstName, ColumnDefinition, CreateTable, Drop, PropertyValue, QualifiedName,
     TableChange, TableProperty,
@@ -35,9 +35,10 @@ impl Catalog {
         if home.table(name).is_some() {
             return match statement.if_not_exists {
                 true => Ok(None),
-                false => Err(already_there(format!(
-                    "Cannot add already existing table \"{name}\" to keyspace \"{keyspace}\""
-                ))),
+                false => Err(Error::AlreadyExists {
+                    keyspace: keyspace.to_owned(),
+                    table: Some(name.to_owned()),
+                }),
             };
         }
         if !is_valid_name(name) {
@@ -184,7 +185,8 @@ fn primary_key<'s>(statement: &'s CreateTable<'_>) -> Result<(Vec<&'s str>, Vec<
     Ok((partition, clustering))
 }
 
-fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<TableSchema> {
+/// A table of this keyspace, without a number and an identity.
+pub fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<TableSchema> {
     let name = statement.name.name.text.to_string();
     let mut seen = BTreeSet::new();
     if let Some(twice) = statement.columns.iter().find(|c| !seen.insert(&*c.name.text)) {

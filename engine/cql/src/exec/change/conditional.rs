@@ -11,7 +11,7 @@ use firn_wide::Type;
 use firn_wide::internals::key::{AFTER, ROWS};
 use firn_wide::internals::store::{Body, StoreFamily, StoreSlice, StoreView};
 
-use super::plan::{ChangePlan, GivenValue, alone, write};
+use super::plan::{ChangeSet, GivenValue, alone};
 use super::statement::{StatementGuard, Verb};
 use crate::catalog::{ColumnKind, ColumnType, PartitionKey, TableSchema};
 use crate::error::{Result, invalid};
@@ -200,22 +200,17 @@ fn applied(table: &TableSchema) -> ColumnSpec {
     ColumnSpec::new(table, "[applied]", &ColumnType::frozen(Type::Boolean))
 }
 
-impl ChangePlan {
+impl ChangeSet<'_> {
     /// Runs changes of which some have conditions: all of them happen, or none.
     ///
     /// # Errors
     /// `Invalid` with the servers' text.
-    pub(super) fn run_conditional(
-        &self,
-        engine: &Engine,
-        all: &[GivenValue<'_>],
-        env: &EvalEnv<'_>,
-    ) -> Result<Rows> {
-        let key = self.one_key(all)?;
-        let Some(first) = self.changes.first() else { return Ok(Rows::void()) };
-        let table = &first.table;
+    pub(super) fn run_conditional(&self, engine: &Engine, env: &EvalEnv<'_>) -> Result<Rows> {
+        let key = self.one_key()?;
+        let Some(first) = self.all.first() else { return Ok(Rows::void()) };
+        let table = &first.change.table;
         let mut targets: Vec<(&GivenValue<'_>, ConditionalTarget)> = vec![];
-        for given in all.iter().filter(|g| !matches!(g.change.guard, StatementGuard::None)) {
+        for given in self.all.iter().filter(|g| g.change.is_conditional()) {
             targets.push((given, target(given, env)?));
         }
         check_guards(&targets)?;
@@ -234,7 +229,7 @@ impl ChangePlan {
             if good {
                 let timestamp =
                     engine.store().timestamp().max(partition.newest(&targets)?.saturating_add(1));
-                let mutations = write(engine, all, env, timestamp, Some(view))?;
+                let mutations = self.write(engine, env, timestamp, Some(view))?;
                 return Ok((mutations, only_applied(table, true)));
             }
             Ok((vec![], self.refused(&partition, &targets, rows)?))
@@ -290,9 +285,9 @@ impl ChangePlan {
     }
 
     /// The one partition that all of it is about.
-    fn one_key<'k>(&self, all: &'k [GivenValue<'_>]) -> Result<&'k [u8]> {
+    fn one_key(&self) -> Result<&[u8]> {
         let mut key: Option<&[u8]> = None;
-        for GivenValue { change, keys, .. } in all {
+        for GivenValue { change, keys, .. } in &self.all {
             let what = if change.verb == Verb::Delete { "deletions" } else { "updates" };
             let [one] = &**keys else {
                 return Err(match self.is_batch {

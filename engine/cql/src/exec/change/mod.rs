@@ -25,6 +25,7 @@ mod operation;
 mod plan;
 mod statement;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::engine::Engine;
@@ -33,10 +34,10 @@ use super::rows::Rows;
 use crate::catalog::Catalog;
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, BatchKind};
-use crate::values::{ColumnSpec, EvalEnv, Markers};
+use crate::values::{Bound, ColumnSpec, EvalEnv, Markers};
 use attributes::Attributes;
 pub(super) use plan::ChangePlan;
-use plan::{alone, refused, write};
+use plan::{ChangeSet, GivenValue, alone, refused};
 use statement::ChangeStatement;
 
 impl ChangePlan {
@@ -55,6 +56,7 @@ impl ChangePlan {
         let change = ChangeStatement::prepare(engine, catalog, keyspace, change, &mut markers)?;
         let attributes = Attributes::default();
         Ok(ChangePlan {
+            partition_key: markers.of_partition_key(&change.table),
             markers: markers.into_specs()?,
             changes: vec![change],
             attributes,
@@ -94,51 +96,119 @@ impl ChangePlan {
         };
         let (ts, ttl) = (batch.using.timestamp.as_ref(), batch.using.ttl.as_ref());
         let attributes = Attributes::prepare(ts, ttl, "[batch]", "[batch]", &mut context)?;
-        let plan = ChangePlan {
+        check_batch(batch.kind, &attributes, &changes.iter().collect::<Vec<_>>())?;
+        let first = changes.first().map(|c: &ChangeStatement| &c.table);
+        let is_of_one = changes.iter().all(|c| Some(c.table.id) == first.map(|t| t.id));
+        let partition_key = first
+            .filter(|_| is_of_one)
+            .map_or(vec![], |table| context.markers.of_partition_key(table));
+        Ok(ChangePlan {
+            partition_key,
             markers: context.markers.into_specs()?,
             changes,
             attributes,
             is_batch: true,
-        };
-        plan.check(batch.kind)?;
-        Ok(plan)
+        })
+    }
+}
+
+/// Refuses changes that can't be in one batch.
+fn check_batch(
+    kind: BatchKind,
+    attributes: &Attributes,
+    changes: &[&ChangeStatement],
+) -> Result<()> {
+    let refused = |text: &str| Err(invalid(text));
+    let has_conditions = changes.iter().any(|c| c.is_conditional());
+    let has_timestamp = attributes.has_timestamp();
+    if attributes.has_ttl() {
+        return refused("Global TTL on the BATCH statement is not supported.");
+    }
+    if has_timestamp && has_conditions {
+        return refused("Cannot provide custom timestamp for conditional BATCH");
+    }
+    if has_timestamp && kind == BatchKind::Counter {
+        return refused("Cannot provide custom timestamp for counter BATCH");
+    }
+    if has_timestamp && changes.iter().any(|c| c.attributes.has_timestamp()) {
+        return refused("Timestamp must be set either on BATCH or individual statements");
+    }
+    let has_counters = changes.iter().any(|c| c.table.is_counter());
+    let has_others = changes.iter().any(|c| !c.table.is_counter());
+    if has_timestamp && has_counters {
+        return refused("Cannot provide custom timestamp for a BATCH containing counters");
+    }
+    if kind == BatchKind::Counter && has_others {
+        return refused("Cannot include non-counter statement in a counter batch");
+    }
+    if has_counters && has_others {
+        return refused("Counter and non-counter mutations cannot exist in the same batch");
+    }
+    if kind == BatchKind::Logged && has_counters {
+        return refused("Cannot include a counter statement in a logged batch");
+    }
+    let tables = || changes.iter().map(|c| c.table.id);
+    if has_conditions && tables().any(|t| Some(t) != tables().next()) {
+        return refused("Batch with conditions cannot span multiple tables");
+    }
+    Ok(())
+}
+
+/// Runs a batch of compiled changes, each with what was bound to it.
+///
+/// # Errors
+/// `Invalid` with the servers' text.
+pub fn run_batch(
+    engine: &Engine,
+    kind: BatchKind,
+    members: &[(&dyn StatementPlan, &[Bound])],
+    timestamp: Option<i64>,
+) -> Result<Rows> {
+    let (now, random) = (engine.store().timestamp(), || engine.random_bits());
+    let env = EvalEnv { bound: &[], now, random: &random };
+    let mut changes = vec![];
+    let mut all = vec![];
+    for (plan, bound) in members {
+        let plan: &dyn Any = *plan;
+        let change = plan.downcast_ref::<ChangePlan>().filter(|change| !change.is_batch);
+        let change = change.and_then(|plan| plan.changes.first()).ok_or_else(|| {
+            invalid(
+                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
+            )
+        })?;
+        changes.push(change);
+        all.push(GivenValue::new(change, bound, &env)?);
+    }
+    check_batch(kind, &Attributes::default(), &changes)?;
+    ChangeSet { all, is_batch: true, timestamp }.run(engine, &env)
+}
+
+impl ChangeSet<'_> {
+    fn is_conditional(&self) -> bool {
+        self.all.iter().any(|g| g.change.is_conditional())
     }
 
-    fn check(&self, kind: BatchKind) -> Result<()> {
-        let refused = |text: &str| Err(invalid(text));
-        let (has_conditions, has_timestamp) =
-            (self.is_conditional(), self.attributes.has_timestamp());
-        if self.attributes.has_ttl() {
-            return refused("Global TTL on the BATCH statement is not supported.");
+    /// Carries them out.
+    pub fn run(&self, engine: &Engine, env: &EvalEnv<'_>) -> Result<Rows> {
+        if self.is_conditional() {
+            return self.run_conditional(engine, env);
         }
-        if has_timestamp && has_conditions {
-            return refused("Cannot provide custom timestamp for conditional BATCH");
+        let timestamp = self.timestamp.unwrap_or(env.now);
+        if self.all.iter().any(|g| g.change.reads()) {
+            let mut keys: Vec<&[u8]> =
+                self.all.iter().flat_map(|g| g.keys.iter().map(|k| &**k)).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            if !keys.is_empty() {
+                alone(engine, &keys, |view| {
+                    Ok((self.write(engine, env, timestamp, Some(view))?, ()))
+                })?;
+            }
+        } else {
+            let mutations = self.write(engine, env, timestamp, None)?;
+            engine.store().apply(&mutations, engine.wide().durability()).map_err(refused)?;
         }
-        if has_timestamp && kind == BatchKind::Counter {
-            return refused("Cannot provide custom timestamp for counter BATCH");
-        }
-        if has_timestamp && self.changes.iter().any(|c| c.attributes.has_timestamp()) {
-            return refused("Timestamp must be set either on BATCH or individual statements");
-        }
-        let has_counters = self.changes.iter().any(|c| c.table.is_counter());
-        let has_others = self.changes.iter().any(|c| !c.table.is_counter());
-        if has_timestamp && has_counters {
-            return refused("Cannot provide custom timestamp for a BATCH containing counters");
-        }
-        if kind == BatchKind::Counter && has_others {
-            return refused("Cannot include non-counter statement in a counter batch");
-        }
-        if has_counters && has_others {
-            return refused("Counter and non-counter mutations cannot exist in the same batch");
-        }
-        if kind == BatchKind::Logged && has_counters {
-            return refused("Cannot include a counter statement in a logged batch");
-        }
-        let tables = || self.changes.iter().map(|c| c.table.id);
-        if has_conditions && tables().any(|t| Some(t) != tables().next()) {
-            return refused("Batch with conditions cannot span multiple tables");
-        }
-        Ok(())
+        Ok(Rows::void())
     }
 }
 
@@ -151,29 +221,23 @@ impl StatementPlan for ChangePlan {
         None
     }
 
+    fn partition_key(&self) -> &[u16] {
+        &self.partition_key
+    }
+
+    fn is_quick(&self) -> bool {
+        self.changes.len() == 1
+    }
+
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {
         let now = engine.store().timestamp();
         let random = || engine.random_bits();
         let env = EvalEnv { bound: request.bound, now, random: &random };
-        let all = self.given(&env)?;
-        if self.is_conditional() {
-            return self.run_conditional(engine, &all, &env);
+        let mut all = Vec::with_capacity(self.changes.len());
+        for change in &self.changes {
+            all.push(GivenValue::new(change, request.bound, &env)?);
         }
-        let timestamp = self.attributes.timestamp(&env)?.or(request.timestamp).unwrap_or(now);
-        if all.iter().any(|g| g.change.reads()) {
-            let mut keys: Vec<&[u8]> =
-                all.iter().flat_map(|g| g.keys.iter().map(|k| &**k)).collect();
-            keys.sort_unstable();
-            keys.dedup();
-            if !keys.is_empty() {
-                alone(engine, &keys, |view| {
-                    Ok((write(engine, &all, &env, timestamp, Some(view))?, ()))
-                })?;
-            }
-        } else {
-            let mutations = write(engine, &all, &env, timestamp, None)?;
-            engine.store().apply(&mutations, engine.wide().durability()).map_err(refused)?;
-        }
-        Ok(Rows::void())
+        let timestamp = self.attributes.timestamp(&env)?.or(request.timestamp);
+        ChangeSet { all, is_batch: self.is_batch, timestamp }.run(engine, &env)
     }
 }

@@ -5,7 +5,7 @@ use firn_wide::internals::store::{StoreMutation, StoreView};
 
 use super::attributes::Attributes;
 use super::mutations::Mutations;
-use super::statement::{ChangeStatement, StatementGuard};
+use super::statement::ChangeStatement;
 use crate::error::{Error, Result, invalid};
 use crate::exec::engine::Engine;
 use crate::values::{Bound, ColumnSpec, EvalEnv};
@@ -13,6 +13,8 @@ use crate::values::{Bound, ColumnSpec, EvalEnv};
 /// One change, or a batch of them.
 pub struct ChangePlan {
     pub(super) markers: Vec<ColumnSpec>,
+    /// The markers of the partition key.
+    pub(super) partition_key: Vec<u16>,
     pub(super) changes: Vec<ChangeStatement>,
     /// Of the batch.
     pub(super) attributes: Attributes,
@@ -22,47 +24,56 @@ pub struct ChangePlan {
 /// A change with what was bound to it: the values of its row and the keys of its partitions.
 pub struct GivenValue<'p> {
     pub(super) change: &'p ChangeStatement,
-    pub(super) json: Option<Vec<Bound>>,
+    /// What was bound to its statement.
+    bound: &'p [Bound],
+    json: Option<Vec<Bound>>,
     pub(super) keys: Vec<Vec<u8>>,
 }
 
-impl GivenValue<'_> {
+impl<'p> GivenValue<'p> {
+    /// A change of the statement that this was bound to.
+    pub fn new(
+        change: &'p ChangeStatement,
+        bound: &'p [Bound],
+        env: &EvalEnv<'_>,
+    ) -> Result<GivenValue<'p>> {
+        let json = change.json_values(&EvalEnv { bound, ..*env })?;
+        let mut given = GivenValue { change, bound, json, keys: vec![] };
+        given.keys = change.restrictions.keys(&given.env(env))?;
+        Ok(given)
+    }
+
     /// The values of the change's row.
     pub fn env<'e>(&'e self, env: &EvalEnv<'e>) -> EvalEnv<'e> {
-        EvalEnv { bound: self.json.as_deref().unwrap_or(env.bound), ..*env }
+        EvalEnv { bound: self.json.as_deref().unwrap_or(self.bound), ..*env }
     }
 }
 
-impl ChangePlan {
-    pub fn is_conditional(&self) -> bool {
-        self.changes.iter().any(|c| !matches!(c.guard, StatementGuard::None))
-    }
+/// All changes that one run carries out, together or not at all.
+pub struct ChangeSet<'p> {
+    pub(super) all: Vec<GivenValue<'p>>,
+    pub(super) is_batch: bool,
+    /// That of changes that name none.
+    pub(super) timestamp: Option<i64>,
+}
 
-    pub fn given<'p>(&'p self, env: &EvalEnv<'_>) -> Result<Vec<GivenValue<'p>>> {
-        let mut all = Vec::with_capacity(self.changes.len());
-        for change in &self.changes {
-            let mut given = GivenValue { change, json: change.json_values(env)?, keys: vec![] };
-            given.keys = change.restrictions.keys(&given.env(env))?;
-            all.push(given);
+impl ChangeSet<'_> {
+    /// All that the changes write.
+    pub(super) fn write(
+        &self,
+        engine: &Engine,
+        env: &EvalEnv<'_>,
+        timestamp: i64,
+        view: Option<&StoreView>,
+    ) -> Result<Vec<StoreMutation>> {
+        let mut out = Mutations::default();
+        for given in &self.all {
+            let (statement, values) = (EvalEnv { bound: given.bound, ..*env }, given.env(env));
+            let envs = (&statement, &values);
+            given.change.write(engine, envs, timestamp, &given.keys, view, &mut out)?;
         }
-        Ok(all)
+        Ok(out.all)
     }
-}
-
-/// All that the changes write.
-pub fn write(
-    engine: &Engine,
-    all: &[GivenValue<'_>],
-    env: &EvalEnv<'_>,
-    timestamp: i64,
-    view: Option<&StoreView>,
-) -> Result<Vec<StoreMutation>> {
-    let mut out = Mutations::default();
-    for given in all {
-        let values = given.env(env);
-        given.change.write(engine, (env, &values), timestamp, &given.keys, view, &mut out)?;
-    }
-    Ok(out.all)
 }
 
 /// Reads and writes these partitions without other writers in between. When `work` fails

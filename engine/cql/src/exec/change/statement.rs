@@ -12,7 +12,7 @@ use super::json;
 use super::mutations::{Mutations, cell_name};
 use super::operation::{MutationWriter, Operation};
 use crate::analysis::{Purpose, Restrictions};
-use crate::catalog::{Catalog, TableSchema};
+use crate::catalog::{Catalog, TableSchema, check_not_system};
 use crate::error::{Result, invalid};
 use crate::exec::engine::Engine;
 use crate::syntax::ast::{self, Comparison, Inserted, Relation};
@@ -109,6 +109,7 @@ impl ChangeStatement {
             ast::ChangeClause::Delete(delete) => &delete.table,
         };
         let table = catalog.table(name, keyspace)?.clone();
+        check_not_system(&table.keyspace)?;
         let mut context = Context {
             catalog,
             keyspace: &table.keyspace,
@@ -349,6 +350,11 @@ impl ChangeStatement {
 
     fn deletes_ranges(&self) -> bool {
         self.deletes_rows() && self.restrictions.has_clustering() && !self.restrictions.names_rows()
+    }
+
+    /// Whether it happens only when something holds.
+    pub fn is_conditional(&self) -> bool {
+        !matches!(self.guard, StatementGuard::None)
     }
 
     /// Whether rows are concerned, and not only the static cells of a partition.

@@ -42,7 +42,9 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         partitioner: engine.partitioner(),
         markers: Markers::new(markers),
     };
-    let purpose = Purpose::Select { filtering: select.allow_filtering };
+    // There is little to pass over in what is made on the spot.
+    let filtering = select.allow_filtering || table.is_virtual();
+    let purpose = Purpose::Select { filtering };
     let only_statics = selects_only_statics(&table, &select.selection);
     let restrictions =
         Restrictions::prepare(purpose, only_statics, &table, &select.relations, &mut context)?;
@@ -99,6 +101,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         _ => Some("Aggregation query used without partition key"),
     };
     Ok(SelectPlan {
+        partition_key: context.markers.of_partition_key(&table),
         markers: context.markers.into_specs()?,
         columns: columns_of(&table, &selection, select.json),
         json: select.json.then(|| selection.outputs.iter().map(|o| json_name(&o.name)).collect()),

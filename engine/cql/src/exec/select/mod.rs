@@ -7,6 +7,7 @@
 //! | `aggregate` | what is made of many rows |
 //! | `plan`, `compile` | a statement, compiled |
 //! | `read` | which partitions and rows are read, and how: keys, ranges, indexes |
+//! | `system` | the same of a system table |
 //! | `collect` | rows filtered, grouped, limited, made into a page |
 //! | `page` | the bytes of a paging state |
 //! | `advice` | what would find the rows of a statement that is refused because it would filter |
@@ -24,6 +25,7 @@ mod plan;
 mod prepare;
 mod read;
 mod selection;
+mod system;
 
 use std::sync::Arc;
 
@@ -52,6 +54,14 @@ impl StatementPlan for SelectPlan {
         &self.markers
     }
 
+    fn partition_key(&self) -> &[u16] {
+        &self.partition_key
+    }
+
+    fn is_quick(&self) -> bool {
+        self.restrictions.is_one_row()
+    }
+
     fn columns(&self) -> Option<&Arc<[ColumnSpec]>> {
         Some(&self.columns)
     }
@@ -60,6 +70,9 @@ impl StatementPlan for SelectPlan {
         let random = || engine.random_bits();
         let env =
             EvalEnv { bound: request.bound, now: engine.store().timestamp(), random: &random };
+        if self.table.is_system() {
+            return self.read_system(engine, request, &env);
+        }
         self.read(engine, request, &env)
     }
 }

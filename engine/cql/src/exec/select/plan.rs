@@ -27,6 +27,8 @@ pub struct SelectPlan {
     pub selection: RowSelection,
     pub shape: RowShape,
     pub markers: Vec<ColumnSpec>,
+    /// The markers of the partition key.
+    pub partition_key: Vec<u16>,
     pub columns: Arc<[ColumnSpec]>,
     pub order: RowOrder,
     pub groups: Grouping,

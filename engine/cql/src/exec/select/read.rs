@@ -2,19 +2,31 @@
 
 use std::ops::Bound as End;
 
-use firn_wide::internals::key::{AFTER, BEFORE, END, ROWS};
+use firn_wide::internals::key::{AFTER, BEFORE, END, Layout, ROWS};
 use firn_wide::internals::store::{StoreFamily, StoreSlice, StoreView};
 
 use super::collect::{CollectStep, Collector};
 use super::page::Position;
 use super::plan::SelectPlan;
-use crate::analysis::{IndexUse, ValueIntervals};
+use crate::analysis::{IndexUse, RowFilter, ValueIntervals};
 use crate::error::{Result, invalid};
 use crate::exec::engine::Engine;
 use crate::exec::plan::Request;
 use crate::exec::row::{Row, ShapeReader};
 use crate::exec::rows::Rows;
 use crate::values::{Bound, BoundTerm, EvalEnv};
+
+/// What one run of a plan asks for.
+pub(super) struct SelectInput {
+    /// Of all rows, and of the rows of a partition.
+    pub limits: (Option<u64>, Option<u64>),
+    pub page: Option<u64>,
+    pub from: Option<Position>,
+    pub intervals: ValueIntervals,
+    /// `None`: not named one by one.
+    pub keys: Option<Vec<Vec<u8>>>,
+    pub filter: RowFilter,
+}
 
 /// One run of a plan.
 struct Execution<'a> {
@@ -44,12 +56,13 @@ impl SelectPlan {
         }
     }
 
-    pub(super) fn read(
+    /// What is asked for, of a table of this layout.
+    pub(super) fn input(
         &self,
-        engine: &Engine,
         request: &Request<'_>,
         env: &EvalEnv<'_>,
-    ) -> Result<Rows> {
+        layout: &Layout,
+    ) -> Result<SelectInput> {
         let limit = SelectPlan::limit(&self.limit, env)?;
         let per_partition = SelectPlan::limit(&self.per_partition, env)?;
         let page = request.page_size.map(|n| n.max(1) as u64);
@@ -61,24 +74,35 @@ impl SelectPlan {
                  ORDER BY or the IN and sort client side, or disable paging for this query",
             ));
         }
-        let page = page.filter(|_| self.order.sort.is_empty());
+        let is_range = self.restrictions.is_key_range();
+        Ok(SelectInput {
+            limits: (limit, per_partition),
+            page: page.filter(|_| self.order.sort.is_empty()),
+            from,
+            intervals: self.restrictions.intervals(env, layout)?,
+            filter: self.restrictions.filter(env)?,
+            keys: if is_range { None } else { Some(self.restrictions.keys(env)?) },
+        })
+    }
+
+    pub(super) fn read(
+        &self,
+        engine: &Engine,
+        request: &Request<'_>,
+        env: &EvalEnv<'_>,
+    ) -> Result<Rows> {
         let family = engine.family(&self.table)?;
-        let intervals = self.restrictions.intervals(env, family.layout())?;
-        let filter = self.restrictions.filter(env)?;
+        let SelectInput { limits, page, from, intervals, keys, filter } =
+            self.input(request, env, family.layout())?;
         let index = self.restrictions.index(env)?;
-        let keys = if self.restrictions.is_key_range() {
-            None
-        } else {
-            Some(self.restrictions.keys(env)?)
-        };
         let out = Collector::new(
             self,
             env,
             filter,
-            (limit, per_partition),
+            limits,
             page,
             from.as_ref(),
-            request.stop,
+            request.stop.map(|s| &**s),
         )?;
         let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len()
             + usize::from(self.shape.wants_statics());
@@ -90,7 +114,7 @@ impl SelectPlan {
             (None, Some(keys)) => run.by_keys(keys)?,
             (None, None) => run.by_range(env)?,
         }
-        run.out.finish(limit)
+        run.out.finish(limits.0)
     }
 }
 

@@ -221,6 +221,19 @@ impl Db {
         self.core().sync_log().map(|_| ())
     }
 
+    /// The number that names the store among all others, also among its clones: drawn when its log
+    /// was made, the same at each opening.
+    ///
+    /// ```
+    /// let (one, other) = (firn_kv::Db::in_memory()?, firn_kv::Db::in_memory()?);
+    /// assert_eq!(one.identity(), one.clone().identity());
+    /// assert_ne!(one.identity(), other.identity());
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    pub fn identity(&self) -> u64 {
+        self.core().store
+    }
+
     /// Whether the store was opened for reading only.
     pub fn is_read_only(&self) -> bool {
         self.core().options.read_only

@@ -1,0 +1,110 @@
+//! How the rows of a system table are read: all that are asked for are made, then gone over as
+//! those of a stored table are.
+
+use std::ops::Bound as End;
+
+use super::collect::{CollectStep, Collector};
+use super::page::Position;
+use super::plan::SelectPlan;
+use super::read::SelectInput;
+use crate::error::Result;
+use crate::exec::engine::Engine;
+use crate::exec::plan::Request;
+use crate::exec::row::Row;
+use crate::exec::rows::Rows;
+use crate::exec::source::SystemPartition;
+use crate::exec::system::{LOOPBACK, rows_of};
+use crate::values::EvalEnv;
+
+impl SelectPlan {
+    /// Reads a system table.
+    pub(super) fn read_system(
+        &self,
+        engine: &Engine,
+        request: &Request<'_>,
+        env: &EvalEnv<'_>,
+    ) -> Result<Rows> {
+        let layout = self.table.layout(engine.partitioner());
+        let SelectInput { limits, page, from, intervals, keys, filter } =
+            self.input(request, env, &layout)?;
+        let mut out = Collector::new(
+            self,
+            env,
+            filter,
+            limits,
+            page,
+            from.as_ref(),
+            request.stop.map(|s| &**s),
+        )?;
+        let endpoint = request.endpoint.unwrap_or(LOOPBACK);
+        let made = rows_of(engine, endpoint, &self.table, keys.as_deref())?;
+        let mut wanted: Vec<&SystemPartition> = vec![];
+        match &keys {
+            Some(keys) => {
+                let of = |key: &Vec<u8>| made.iter().find(|p| p.key == *key);
+                wanted.extend(keys.iter().filter_map(of));
+            }
+            None => {
+                let Some(range) = self.restrictions.partitions(env)? else {
+                    return out.finish(limits.0);
+                };
+                let is_in = |p: &&SystemPartition| {
+                    let after = match &range.from {
+                        End::Included(from) => p.part >= *from,
+                        End::Excluded(from) => p.part > *from,
+                        End::Unbounded => true,
+                    };
+                    let before = match &range.until {
+                        End::Included(until) => p.part <= *until,
+                        End::Excluded(until) => p.part < *until,
+                        End::Unbounded => true,
+                    };
+                    after && before
+                };
+                wanted.extend(made.iter().filter(is_in));
+            }
+        }
+        if let Some(from) = &from {
+            // The partition may be gone meanwhile: go on behind where it was.
+            let mut part = vec![];
+            layout.put_partition(&from.key, &mut part)?;
+            let at = match &keys {
+                Some(_) => wanted.iter().position(|p| p.key == from.key).unwrap_or(wanted.len()),
+                None => wanted.partition_point(|p| p.part < part),
+            };
+            wanted.drain(..at);
+        }
+        let mut place = vec![];
+        for partition in wanted {
+            let resumed = from.as_ref().filter(|f| f.key == partition.key);
+            out.enter(&partition.key, resumed.map(|f| f.left_in_partition))?;
+            let mut rows: Vec<_> = partition.rows.iter().collect();
+            if self.order.reverse {
+                rows.reverse();
+            }
+            for row in rows {
+                if resumed.is_some_and(|f| self.was_shown(f, &row.place))
+                    || !intervals.contains(&row.place, &mut place)
+                {
+                    continue;
+                }
+                let row = Row::given(&self.shape, &self.table, &row.place, &row.values);
+                match out.row(&Row::none(), Some(&row))? {
+                    CollectStep::More => {}
+                    CollectStep::NextPartition => break,
+                    CollectStep::Stop => return out.finish(limits.0),
+                }
+            }
+        }
+        out.finish(limits.0)
+    }
+
+    /// Whether a row was on a page before the one that begins there.
+    fn was_shown(&self, from: &Position, place: &[u8]) -> bool {
+        match &from.row {
+            None => true,
+            Some(row) if self.order.reverse => place >= &**row,
+            Some(row) => place <= &**row,
+        }
+    }
+}

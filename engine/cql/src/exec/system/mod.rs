@@ -1,0 +1,44 @@
+//! The rows of the system tables, made when they are read.
+//!
+//! `node`: `system.local` and what stands beside it; `schema`: `system_schema`,
+//! `system_virtual_schema`; `views`: `system_views`.
+//!
+//! Invariants: reading a system table changes nothing but, at most, the catalog's view of keyspaces
+//! that came or went with the older interface; a table with nothing to show is empty.
+
+mod node;
+mod schema;
+mod view;
+mod views;
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::engine::Engine;
+use super::source::{SystemPartition, SystemRows};
+use crate::catalog::TableSchema;
+use crate::error::Result;
+use view::SystemView;
+
+/// The address that a session's client has reached the database at, where no server says another.
+pub const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9042);
+
+/// The rows of a table. `keys`: the only partitions that are asked for, where they are named.
+pub(super) fn rows_of<'a>(
+    engine: &Engine,
+    endpoint: SocketAddr,
+    table: &'a TableSchema,
+    keys: Option<&'a [Vec<u8>]>,
+) -> Result<Vec<SystemPartition>> {
+    let view = SystemView { engine, catalog: engine.fresh_catalog()?, endpoint };
+    let mut rows = SystemRows::new(table, keys);
+    match &*table.keyspace {
+        "system" => node::fill(&view, &mut rows)?,
+        "system_schema" | "system_virtual_schema" => schema::fill(&view, &mut rows),
+        "system_views" => views::fill(&view, &mut rows)?,
+        _ => {}
+    }
+    for source in engine.sources() {
+        source.fill(&mut rows);
+    }
+    rows.finish(engine.partitioner())
+}

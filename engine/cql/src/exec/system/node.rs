@@ -1,0 +1,120 @@
+//! `system.local` and what stands beside it: the one node that there is.
+
+use firn_wide::Partitioner;
+
+use super::view::SystemView;
+use crate::catalog::{CQL_VERSION, RELEASE_VERSION};
+use crate::error::Result;
+use crate::exec::source::SystemRows;
+use crate::values::Value;
+
+/// The port that nodes of a cluster would use between them.
+const STORAGE_PORT: i32 = 7000;
+/// How many ranges of tokens the node says that it has: what clients share a scan by.
+const TOKENS: i64 = 16;
+
+pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) -> Result<()> {
+    match rows.table() {
+        "local" => local(view, rows),
+        "IndexInfo" => built_indexes(view, rows),
+        "size_estimates" => estimates(view, rows, None)?,
+        "table_estimates" => estimates(view, rows, Some("primary"))?,
+        // No other node, no materialized view, no batch that waits.
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Where the node's ranges of tokens end, evenly spread.
+fn tokens(partitioner: Partitioner) -> Vec<String> {
+    let nth = |n: i64| match partitioner {
+        Partitioner::Murmur3 => (i64::MIN + (1 << 59)).wrapping_add(n << 60).to_string(),
+        Partitioner::Random => (n as u128 * (1 << 123)).to_string(),
+        // Tokens that are the keys themselves, as bytes or as text.
+        _ => format!("{:02x}", n * 16),
+    };
+    (0..TOKENS).map(nth).collect()
+}
+
+fn local(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
+    let (engine, ip) = (view.engine, view.endpoint.ip());
+    let tokens: std::collections::BTreeSet<String> =
+        tokens(engine.partitioner()).into_iter().collect();
+    let now = engine.store().timestamp() / 1_000_000;
+    rows.add(&[
+        ("key", &"local"),
+        ("bootstrapped", &"COMPLETED"),
+        ("broadcast_address", &ip),
+        ("broadcast_port", &STORAGE_PORT),
+        ("cluster_name", &engine.wide().describe_cluster_name()),
+        ("cql_version", &CQL_VERSION),
+        ("data_center", &"datacenter1"),
+        ("gossip_generation", &i32::try_from(now).unwrap_or(i32::MAX)),
+        ("host_id", &engine.host_id()),
+        ("listen_address", &ip),
+        ("listen_port", &STORAGE_PORT),
+        ("native_protocol_version", &"5"),
+        ("partitioner", &engine.partitioner().full_name()),
+        ("rack", &"rack1"),
+        ("release_version", &RELEASE_VERSION),
+        ("rpc_address", &ip),
+        ("rpc_port", &i32::from(view.endpoint.port())),
+        ("schema_version", &engine.schema_version()),
+        ("tokens", &tokens),
+        ("truncated_at", &Value::Null),
+    ]);
+}
+
+fn built_indexes(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
+    for table in
+        view.catalog.tables().filter(|t| rows.wants(&t.keyspace)).cloned().collect::<Vec<_>>()
+    {
+        for index in table.indexes() {
+            let (keyspace, name) = (&*table.keyspace, &*index.name);
+            rows.add(&[("table_name", &keyspace), ("index_name", &name), ("value", &Value::Null)]);
+        }
+    }
+}
+
+/// Of each table, what a range of tokens holds: nearly the same in each of them.
+fn estimates(view: &SystemView<'_>, rows: &mut SystemRows<'_>, kind: Option<&str>) -> Result<()> {
+    let engine = view.engine;
+    let ends = tokens(engine.partitioner());
+    let mut from = ends.last().cloned().unwrap_or_default();
+    let tables: Vec<_> =
+        view.catalog.tables().filter(|t| rows.wants(&t.keyspace)).cloned().collect();
+    let mut sizes = vec![];
+    for table in &tables {
+        let tree = engine.family(table)?;
+        let (mut bytes, mut entries) = (0, 0);
+        for file in tree.tree().tables()? {
+            bytes += file.bytes;
+            entries += file.entries;
+        }
+        // A row has a marker and its columns.
+        let columns = table.columns().len() as u64;
+        let rows = entries / columns.max(1);
+        let mean = bytes.checked_div(rows).unwrap_or(0);
+        sizes.push((rows / ends.len() as u64, mean));
+    }
+    for until in &ends {
+        for (table, (count, mean)) in tables.iter().zip(&sizes) {
+            let (keyspace, name) = (&*table.keyspace, &*table.name);
+            let (count, mean) = (*count as i64, *mean as i64);
+            let mut values: Vec<(&str, &dyn crate::values::ToValue)> = vec![
+                ("keyspace_name", &keyspace),
+                ("table_name", &name),
+                ("range_start", &from),
+                ("range_end", until),
+                ("mean_partition_size", &mean),
+                ("partitions_count", &count),
+            ];
+            if let Some(kind) = &kind {
+                values.push(("range_type", kind));
+            }
+            rows.add(&values);
+        }
+        from.clone_from(until);
+    }
+    Ok(())
+}

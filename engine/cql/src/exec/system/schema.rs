@@ -1,0 +1,167 @@
+//! `system_schema` and `system_virtual_schema`: the definitions, those of the system among them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::view::SystemView;
+use crate::catalog::{ColumnKind, KeyspaceEntry, TableColumn, TableSchema, system_keyspaces};
+use crate::exec::source::SystemRows;
+use crate::values::Value;
+
+pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
+    let is_virtual = rows.is("system_virtual_schema", rows.table());
+    let all = view.catalog.keyspaces().cloned().chain(system_keyspaces().cloned());
+    let wanted: Vec<Arc<KeyspaceEntry>> =
+        all.filter(|k| k.is_virtual() == is_virtual && rows.wants(&k.name)).collect();
+    match rows.table() {
+        "keyspaces" if is_virtual => {
+            wanted.iter().for_each(|k| rows.add(&[("keyspace_name", &k.name)]));
+        }
+        "keyspaces" => wanted.iter().for_each(|k| {
+            rows.add(&[
+                ("keyspace_name", &k.name),
+                ("durable_writes", &k.durable_writes),
+                ("replication", &k.replication),
+            ]);
+        }),
+        "tables" if is_virtual => tables(&wanted, |t| {
+            let comment = t.options.comment();
+            rows.add(&[
+                ("keyspace_name", &t.keyspace),
+                ("table_name", &t.name),
+                ("comment", &comment),
+            ]);
+        }),
+        "tables" => tables(&wanted, |t| table(t, rows)),
+        "columns" => tables(&wanted, |t| t.columns().iter().for_each(|c| column(t, c, rows))),
+        "dropped_columns" => tables(&wanted, |t| dropped(t, rows)),
+        "indexes" => tables(&wanted, |t| indexes(t, rows)),
+        "types" => wanted.iter().for_each(|k| types(k, rows)),
+        // Functions of users, views, triggers and masks are not supported.
+        _ => {}
+    }
+}
+
+fn tables(keyspaces: &[Arc<KeyspaceEntry>], each: impl FnMut(&Arc<TableSchema>)) {
+    keyspaces.iter().flat_map(|k| k.tables()).for_each(each);
+}
+
+fn table(table: &TableSchema, rows: &mut SystemRows<'_>) {
+    let options = &table.options;
+    let text = |name: &str| options.value(name).unwrap_or_default().to_owned();
+    let double = |name: &str| options.value(name).and_then(|v| v.parse::<f64>().ok());
+    let int = |name: &str| options.value(name).and_then(|v| v.parse::<i32>().ok());
+    // Said only where it is not what it would be anyway.
+    let unusual = |name: &str, usual: &str| options.value(name).filter(|v| *v != usual);
+    let flag = |name: &str, usual: &str| unusual(name, usual).map(|v| v == "true");
+    let map = |name: &str| options.map(name).cloned().unwrap_or_default();
+    let mut flags = BTreeSet::new();
+    if !table.is_compact() || table.clustering().len() > 1 {
+        flags.insert("compound");
+    }
+    if table.is_compact() && !table.clustering().is_empty() {
+        flags.insert("dense");
+    }
+    if table.is_counter() {
+        flags.insert("counter");
+    }
+    let extensions: BTreeMap<String, Vec<u8>> =
+        map("extensions").into_iter().map(|(k, v)| (k, v.into_bytes())).collect();
+    rows.add(&[
+        ("keyspace_name", &table.keyspace),
+        ("table_name", &table.name),
+        ("additional_write_policy", &text("additional_write_policy")),
+        ("allow_auto_snapshot", &flag("allow_auto_snapshot", "true")),
+        ("bloom_filter_fp_chance", &double("bloom_filter_fp_chance")),
+        ("caching", &map("caching")),
+        ("cdc", &flag("cdc", "false")),
+        ("comment", &options.comment()),
+        ("compaction", &map("compaction")),
+        ("compression", &map("compression")),
+        ("crc_check_chance", &double("crc_check_chance")),
+        ("dclocal_read_repair_chance", &double("dclocal_read_repair_chance")),
+        ("default_time_to_live", &int("default_time_to_live")),
+        ("extensions", &extensions),
+        ("flags", &flags),
+        ("gc_grace_seconds", &int("gc_grace_seconds")),
+        ("id", &table.uuid),
+        ("incremental_backups", &flag("incremental_backups", "true")),
+        ("max_index_interval", &int("max_index_interval")),
+        ("memtable", &unusual("memtable", "default")),
+        ("memtable_flush_period_in_ms", &int("memtable_flush_period_in_ms")),
+        ("min_index_interval", &int("min_index_interval")),
+        ("read_repair", &text("read_repair")),
+        ("read_repair_chance", &double("read_repair_chance")),
+        ("speculative_retry", &text("speculative_retry")),
+    ]);
+}
+
+fn column(table: &TableSchema, column: &TableColumn, rows: &mut SystemRows<'_>) {
+    let kind = match column.kind {
+        ColumnKind::Partition => "partition_key",
+        ColumnKind::Clustering => "clustering",
+        ColumnKind::Static => "static",
+        ColumnKind::Regular => "regular",
+    };
+    let order = match column.kind {
+        ColumnKind::Clustering if column.descending => "desc",
+        ColumnKind::Clustering => "asc",
+        _ => "none",
+    };
+    let position =
+        if column.is_primary_key() { i32::try_from(column.position).unwrap_or(-1) } else { -1 };
+    rows.add(&[
+        ("keyspace_name", &table.keyspace),
+        ("table_name", &table.name),
+        ("column_name", &column.name),
+        ("clustering_order", &order),
+        ("column_name_bytes", &column.name.as_bytes()),
+        ("kind", &kind),
+        ("position", &position),
+        ("type", &column.of.to_string()),
+    ]);
+}
+
+fn dropped(table: &TableSchema, rows: &mut SystemRows<'_>) {
+    let gone = table.dropped().iter().filter(|d| table.column(&d.name).is_none());
+    for column in gone {
+        rows.add(&[
+            ("keyspace_name", &table.keyspace),
+            ("table_name", &table.name),
+            ("column_name", &column.name),
+            ("dropped_time", &Value::Timestamp(column.dropped.div_euclid(1000))),
+            ("kind", &if column.is_static { "static" } else { "regular" }),
+            ("type", &column.of.to_string()),
+        ]);
+    }
+}
+
+fn indexes(table: &TableSchema, rows: &mut SystemRows<'_>) {
+    for index in table.indexes() {
+        let mut options = index.options.clone();
+        options.insert("target".into(), index.target_text());
+        if let Some(class) = &index.class {
+            options.insert("class_name".into(), class.clone());
+        }
+        rows.add(&[
+            ("keyspace_name", &table.keyspace),
+            ("table_name", &table.name),
+            ("index_name", &index.name),
+            ("kind", &if index.class.is_some() { "CUSTOM" } else { "COMPOSITES" }),
+            ("options", &options),
+        ]);
+    }
+}
+
+fn types(keyspace: &KeyspaceEntry, rows: &mut SystemRows<'_>) {
+    for def in keyspace.types() {
+        let names: Vec<String> = def.fields.iter().map(|(name, _)| name.clone()).collect();
+        let types: Vec<String> = def.fields.iter().map(|(_, of)| of.to_string()).collect();
+        rows.add(&[
+            ("keyspace_name", &keyspace.name),
+            ("type_name", &def.name),
+            ("field_names", &names),
+            ("field_types", &types),
+        ]);
+    }
+}
