@@ -22,6 +22,7 @@ mod prompt;
 mod purge;
 mod read;
 mod record;
+mod serve;
 mod statements;
 mod store;
 mod torture;
@@ -51,6 +52,7 @@ Examples:
   firn --db blog define storage-conf.xml    the keyspaces and column families of a storage-conf.xml
   firn --db blog demo bloggy                the article's blog: its data, and its queries step by step
   firn --db shop cql                        a shell for CQL
+  firn --db shop serve                      a server for Cassandra's drivers and cqlsh
   firn --db music cli                       a shell for keyspaces and column families, as cassandra-cli was
   firn load --help                          what a command takes, with examples";
 
@@ -114,6 +116,9 @@ enum FirnCommand {
     /// Speak CQL to a store: a shell, scripts, COPY
     #[command(after_help = cql::EXAMPLES)]
     Cql(cql::CqlArgs),
+    /// Be a server for Cassandra's clients: any driver, cqlsh
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(serve::ServeArgs),
     /// Make the keyspaces and column families of a storage-conf.xml
     #[command(after_help = define::EXAMPLES)]
     Define(define::DefineArgs),
@@ -159,6 +164,7 @@ fn main() -> ExitCode {
         FirnCommand::Compact(args) => whole::compact(global, args),
         FirnCommand::Cli(args) => cli::run(global, args),
         FirnCommand::Cql(args) => cql::run(global, args),
+        FirnCommand::Serve(args) => serve::run(global, args),
         FirnCommand::Define(args) => define::run(global, args),
         FirnCommand::PurgeReport(args) => purge::run(global, args),
         FirnCommand::Demo(args) => demo::run(global, args),

@@ -1,0 +1,27 @@
+//! A server for Cassandra's clients over Firn: CQL's native protocol, versions 3, 4 and 5, in one
+//! process, started in milliseconds.
+//!
+//! ```
+//! use firn_server::{Options, Server};
+//! let server = Server::start(Options::ephemeral())?; // in memory, at a free port
+//! println!("any driver may connect to {}", server.address());
+//! server.stop()?;
+//! # Ok::<(), firn_server::ServerError>(())
+//! ```
+//!
+//! The command `firn serve` is this. Which client finds what otherwise than at Cassandra is in
+//! `COMPATIBILITY.md` beside this crate.
+//!
+//! Floors: [`options`](Options), `wire` (0) < `node` (1) < `native` (2) < `server` (3).
+
+#![warn(missing_debug_implementations)]
+
+pub mod internals;
+mod native;
+mod node;
+mod options;
+mod server;
+mod wire;
+
+pub use options::{Options, ServerError, StorePlace};
+pub use server::Server;

@@ -1,0 +1,204 @@
+//! A connection as others see it: who its client is, what it listens to, how it is answered.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use firn_cql::internals::exec::SchemaListener;
+use firn_cql::{Error, SchemaChange, Session};
+use firn_kv::Env;
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use super::outbox::Outbox;
+use crate::wire::{BodyCompression, Envelope, Opcode, ResponseBody, Version, WireError};
+
+/// Kinds of events that a client may listen to.
+pub const EVENTS: [&str; 3] = ["TOPOLOGY_CHANGE", "STATUS_CHANGE", "SCHEMA_CHANGE"];
+const STATUS: u8 = 1 << 1;
+const SCHEMA: u8 = 1 << 2;
+
+/// The language of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dialect {
+    /// The version of the protocol.
+    pub version: Version,
+    /// The compression of bodies or segments.
+    pub compression: Option<BodyCompression>,
+    /// Whether the client wants a refusal rather than to wait where too much is in flight.
+    pub throws_on_overload: bool,
+}
+
+/// A connection with a client.
+pub struct Client {
+    /// Its number.
+    pub number: u64,
+    /// Where the client is.
+    pub peer: SocketAddr,
+    /// Where it has reached the server.
+    pub local: SocketAddr,
+    /// Its conversation with the database.
+    pub session: Session,
+    /// Its answers.
+    pub outbox: Arc<Outbox>,
+    /// The language, when that is settled.
+    pub dialect: OnceLock<Dialect>,
+    /// What it said of itself in STARTUP.
+    pub about: Mutex<BTreeMap<String, String>>,
+    /// Set when it has gone: its statements end then.
+    pub gone: Arc<AtomicBool>,
+    /// How many requests it has sent.
+    pub requests: AtomicU64,
+    listens: AtomicU8,
+    env: Arc<dyn Env>,
+}
+
+impl Client {
+    /// With whom no conversation has begun.
+    ///
+    /// # Errors
+    /// A connection that is closed already.
+    pub fn new(
+        number: u64,
+        socket: &TcpStream,
+        session: Session,
+        env: Arc<dyn Env>,
+    ) -> std::io::Result<Client> {
+        Ok(Client {
+            number,
+            peer: socket.peer_addr()?,
+            local: socket.local_addr()?,
+            session,
+            outbox: Arc::new(Outbox::new(socket.try_clone()?)),
+            dialect: OnceLock::new(),
+            about: Mutex::default(),
+            gone: Arc::default(),
+            requests: AtomicU64::new(0),
+            listens: AtomicU8::new(0),
+            env,
+        })
+    }
+
+    /// Begins to listen to events of these kinds.
+    ///
+    /// # Errors
+    /// A kind that there is not.
+    pub fn listen(&self, kinds: &[&str]) -> Result<(), WireError> {
+        let mut bits = 0;
+        for kind in kinds {
+            let at = EVENTS
+                .iter()
+                .position(|e| e.eq_ignore_ascii_case(kind))
+                .ok_or_else(|| WireError::protocol(format!("Invalid value '{kind}' for Type")))?;
+            bits |= 1 << at;
+        }
+        self.listens.fetch_or(bits, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn dialect(&self) -> Dialect {
+        let before = Dialect { version: Version::V5, compression: None, throws_on_overload: false };
+        self.dialect.get().copied().unwrap_or(before)
+    }
+
+    /// Puts an answer into the outbox. `version`: that of the conversation, once it has begun.
+    pub fn answer(
+        &self,
+        stream: i16,
+        opcode: Opcode,
+        about: (&[String], Option<Uuid>),
+        body: impl FnOnce(&mut ResponseBody<'_>),
+    ) {
+        let Dialect { version, compression, .. } = self.dialect();
+        self.put(version, compression, stream, opcode, about, body);
+    }
+
+    /// Puts an answer in this language into the outbox.
+    pub fn put(
+        &self,
+        version: Version,
+        compression: Option<BodyCompression>,
+        stream: i16,
+        opcode: Opcode,
+        (warnings, trace): (&[String], Option<Uuid>),
+        body: impl FnOnce(&mut ResponseBody<'_>),
+    ) {
+        let trace = trace.map(Uuid::into_bytes);
+        let envelope = Envelope { version, stream, trace, warnings, compression };
+        self.outbox.put(|out| {
+            envelope.put(out, opcode, |out| body(&mut ResponseBody::new(out, version)));
+        });
+    }
+
+    /// Answers that the request was refused.
+    pub fn refuse(&self, stream: i16, error: &WireError) {
+        self.answer(stream, Opcode::Error, (&[], None), |body| body.refused(error));
+    }
+
+    /// Answers with the error of a statement.
+    pub fn fail(&self, stream: i16, error: &Error, trace: Option<Uuid>) {
+        self.answer(stream, Opcode::Error, (&[], trace), |body| body.error(error));
+    }
+
+    /// Tells of an event, when it listens to that.
+    fn tell(&self, bit: u8, body: impl FnOnce(&mut ResponseBody<'_>)) {
+        if self.listens.load(Ordering::Relaxed) & bit != 0 {
+            self.answer(-1, Opcode::Event, (&[], None), body);
+            self.outbox.send_at_once(&self.env);
+        }
+    }
+
+    /// Sends what is in the outbox, without waiting for the client.
+    pub fn send_at_once(&self) {
+        self.outbox.send_at_once(&self.env);
+    }
+
+    /// Ends the conversation.
+    pub fn close(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+        self.outbox.close();
+    }
+}
+
+/// The connections that are open.
+#[derive(Default)]
+pub struct Clients(Mutex<BTreeMap<u64, Arc<Client>>>);
+
+impl Clients {
+    /// One came.
+    pub fn add(&self, client: Arc<Client>) {
+        self.0.lock().insert(client.number, client);
+    }
+
+    /// One went.
+    pub fn remove(&self, number: u64) {
+        self.0.lock().remove(&number);
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Arc<Client>> {
+        self.0.lock().values().cloned().collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// Tells all who listen that the server goes down.
+    pub fn tell_down(&self) {
+        for client in self.all() {
+            let node = client.local;
+            client.tell(STATUS, |body| body.status_event("DOWN", node));
+        }
+    }
+}
+
+impl SchemaListener for Clients {
+    fn changed(&self, change: &SchemaChange) {
+        for client in self.all() {
+            client.tell(SCHEMA, |body| body.schema_event(change));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The thread of a connection: reads requests, answers the quick ones, hands the others over.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::client::Client;
+use super::login;
+use super::statement::{self, Conversation};
+use super::stream::RequestStream;
+use crate::node::Node;
+use crate::wire::{FrameHeader, Opcode, Version, WireError, WireRequest};
+
+/// How it goes on after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Request,
+    /// The conversation has begun.
+    Begun,
+    /// Nothing that follows can be understood.
+    Close,
+}
+
+/// Answers a client until it goes, or is sent away.
+pub fn serve(node: &Arc<Node>, client: &Arc<Client>, mut socket: TcpStream) {
+    let options = &node.options;
+    let mut stream = RequestStream::new(options.max_first_frame);
+    // Without these a connection works, too; a client that has gone is found out later.
+    let _ = socket.set_nodelay(true);
+    let _ = socket.set_read_timeout(Some(options.login_timeout));
+    let _ = socket.set_write_timeout(Some(options.write_timeout));
+    'reading: loop {
+        loop {
+            let next = match stream.next() {
+                Ok(Some((header, body))) => request(node, client, header, body),
+                Ok(None) => break,
+                Err((header, error)) => {
+                    refuse(client, header.map_or(0, |h| h.stream), header, &error);
+                    Next::Close
+                }
+            };
+            match next {
+                Next::Request => {}
+                Next::Begun => {
+                    stream.set_most(options.max_frame);
+                    // It may be that the answer is to go as it is, and what follows in segments.
+                    client.outbox.send();
+                    if let Some(dialect) = client.dialect.get()
+                        && dialect.version == Version::V5
+                    {
+                        let lz4 = dialect.compression.is_some();
+                        stream.begin_segments(lz4);
+                        client.outbox.begin_segments(lz4);
+                    }
+                    let _ = socket.set_read_timeout(options.idle_timeout);
+                }
+                Next::Close => {
+                    client.outbox.send();
+                    break 'reading;
+                }
+            }
+        }
+        client.outbox.send();
+        client.outbox.wait_for_room();
+        match stream.fill(&mut socket) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => {
+                let within = stream.is_within_a_request();
+                tracing::debug!(client = %client.peer, within, "the connection ended: {e}");
+                break;
+            }
+        }
+    }
+    client.close();
+}
+
+/// Refuses what can't be read. The answer is in the version of the conversation; before that, in
+/// that of the request where the server speaks it, else in the newest one.
+fn refuse(client: &Client, stream: i16, header: Option<FrameHeader>, error: &WireError) {
+    if client.dialect.get().is_some() {
+        return client.refuse(stream, error);
+    }
+    let version = header.and_then(|h| h.version().ok()).unwrap_or(Version::V5);
+    client.put(version, None, stream, Opcode::Error, (&[], None), |body| body.refused(error));
+}
+
+fn request(node: &Arc<Node>, client: &Arc<Client>, header: FrameHeader, body: &[u8]) -> Next {
+    client.requests.fetch_add(1, Ordering::Relaxed);
+    let version = match header.version() {
+        Ok(version) => version,
+        Err(error) => {
+            // Servers answer this on stream 0.
+            refuse(client, 0, None, &error);
+            return Next::Close;
+        }
+    };
+    let begun = client.dialect.get().copied();
+    if let Some(dialect) = begun
+        && dialect.version != version
+    {
+        let text = "Invalid message version. Got";
+        let error = WireError::protocol(format!(
+            "{text} {}/v{0} but previous messages on this connection had version {}/v{1}",
+            version as u8, dialect.version as u8
+        ));
+        client.refuse(header.stream, &error);
+        return Next::Close;
+    }
+    let opcode = match header.opcode() {
+        Ok(opcode) => opcode,
+        Err(error) => {
+            refuse(client, header.stream, Some(header), &error);
+            return if begun.is_some() { Next::Request } else { Next::Close };
+        }
+    };
+    let unpacked;
+    let mut body = body;
+    if header.is_compressed() && version < Version::V5 {
+        let compression = begun.and_then(|d| d.compression);
+        let unpack = |c: crate::wire::BodyCompression| c.unpack(body, node.options.max_frame);
+        let none = || Err(WireError::protocol("Compression was not agreed on in STARTUP"));
+        match compression.map_or_else(none, unpack) {
+            Ok(bytes) => unpacked = bytes,
+            Err(error) => {
+                refuse(client, header.stream, Some(header), &error);
+                return Next::Close;
+            }
+        }
+        body = &unpacked;
+    }
+    let request = match WireRequest::read(opcode, version, header.has_payload(), body) {
+        Ok(request) => request,
+        Err(error) => {
+            refuse(client, header.stream, Some(header), &error);
+            return Next::Request;
+        }
+    };
+    match (request, begun) {
+        (WireRequest::Options, _) => login::options(client, version, header.stream),
+        (WireRequest::Startup(options), None) => match login::startup(client, version, &options) {
+            Ok(dialect) => {
+                client.put(version, None, header.stream, Opcode::Ready, (&[], None), |_| {});
+                let _ = client.dialect.set(dialect);
+                return Next::Begun;
+            }
+            Err(error) => {
+                refuse(client, header.stream, Some(header), &error);
+                return Next::Close;
+            }
+        },
+        (_, None) => {
+            let name = format!("{opcode:?}").to_uppercase();
+            let text = format!("Unexpected message {name}, expecting STARTUP or OPTIONS");
+            refuse(client, header.stream, Some(header), &WireError::protocol(text));
+            return Next::Close;
+        }
+        (WireRequest::Startup(_), Some(_)) => {
+            let text = "Unexpected message STARTUP, the conversation has begun";
+            client.refuse(header.stream, &WireError::protocol(text));
+        }
+        (WireRequest::AuthResponse(_), Some(_)) => {
+            let text = "Unexpected message AUTH_RESPONSE: nobody has to log in here";
+            client.refuse(header.stream, &WireError::protocol(text));
+        }
+        (WireRequest::Register(kinds), Some(_)) => match client.listen(&kinds) {
+            Ok(()) => client.answer(header.stream, Opcode::Ready, (&[], None), |_| {}),
+            Err(error) => client.refuse(header.stream, &error),
+        },
+        (request, Some(dialect)) => {
+            let conversation =
+                Conversation { node, client, dialect, stream: header.stream, bytes: body.len() };
+            statement::take(&conversation, request, header.is_traced());
+        }
+    }
+    Next::Request
+}

@@ -1,0 +1,201 @@
+//! Answers on their way to a client: put behind each other by whoever has one, sent as many at once
+//! as there are.
+//!
+//! Invariants: one thread at a time sends; who finds another one sending leaves its answer to that
+//! one; a worker never waits for a client, but leaves what does not fit into the connection's buffer
+//! to a thread that does.
+
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+
+use firn_kv::Env;
+use parking_lot::{Condvar, Mutex};
+
+use crate::wire::put_segments;
+
+/// Answers that may lie here before the client is read from no more.
+const MOST: usize = 4 << 20;
+/// What a buffer keeps for the next answers.
+const KEPT: usize = 64 << 10;
+
+#[derive(Debug, Default)]
+struct Waiting {
+    envelopes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// In segments, compressed or not.
+    segments: Option<bool>,
+    /// Whether somebody sends.
+    sending: bool,
+    /// Whether nothing can be sent any more.
+    ended: bool,
+}
+
+/// The answers of one connection.
+#[derive(Debug)]
+pub struct Outbox {
+    socket: TcpStream,
+    waiting: Mutex<Waiting>,
+    /// Somebody has sent all there was.
+    sent: Condvar,
+}
+
+impl Outbox {
+    /// To this client.
+    pub fn new(socket: TcpStream) -> Outbox {
+        Outbox { socket, waiting: Mutex::default(), sent: Condvar::new() }
+    }
+
+    /// Everything that is put in from now on is sent in segments.
+    pub fn begin_segments(&self, lz4: bool) {
+        self.waiting.lock().segments = Some(lz4);
+    }
+
+    /// Puts in one envelope, which `put` appends.
+    pub fn put(&self, put: impl FnOnce(&mut Vec<u8>)) {
+        let mut waiting = self.waiting.lock();
+        if waiting.ended {
+            return;
+        }
+        put(&mut waiting.envelopes);
+        let end = waiting.envelopes.len();
+        waiting.ends.push(end);
+    }
+
+    /// The bytes to send, or that there are none.
+    fn take(&self, waiting: &mut Waiting) -> Option<Vec<u8>> {
+        if waiting.ends.is_empty() || waiting.ended {
+            return None;
+        }
+        let mut bytes = std::mem::take(&mut waiting.envelopes);
+        if let Some(lz4) = waiting.segments {
+            let mut framed = Vec::with_capacity(bytes.len() + 16);
+            put_segments(&mut framed, &bytes, &waiting.ends, lz4);
+            bytes.clear();
+            waiting.envelopes = bytes;
+            waiting.envelopes.shrink_to(KEPT);
+            bytes = framed;
+        }
+        waiting.ends.clear();
+        Some(bytes)
+    }
+
+    /// Sends what is here, and waits for the client.
+    pub fn send(&self) {
+        let mut waiting = self.waiting.lock();
+        if waiting.sending {
+            return;
+        }
+        waiting.sending = true;
+        while let Some(bytes) = self.take(&mut waiting) {
+            drop(waiting);
+            let sent = (&self.socket).write_all(&bytes);
+            waiting = self.waiting.lock();
+            self.after(&mut waiting, bytes, sent.is_ok());
+        }
+        waiting.sending = false;
+        self.sent.notify_all();
+    }
+
+    fn after(&self, waiting: &mut Waiting, mut bytes: Vec<u8>, good: bool) {
+        if !good {
+            self.end(waiting);
+        }
+        if waiting.envelopes.capacity() == 0 && bytes.capacity() <= KEPT {
+            bytes.clear();
+            waiting.envelopes = bytes;
+        }
+    }
+
+    fn end(&self, waiting: &mut Waiting) {
+        waiting.ended = true;
+        waiting.envelopes = vec![];
+        waiting.ends.clear();
+        // The thread that reads finds out.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    /// Sends what the connection takes at once. For the rest a thread is started that waits.
+    pub fn send_at_once(self: &Arc<Self>, env: &Arc<dyn Env>) {
+        let mut waiting = self.waiting.lock();
+        if waiting.sending {
+            return;
+        }
+        waiting.sending = true;
+        while let Some(bytes) = self.take(&mut waiting) {
+            drop(waiting);
+            match send_some(&self.socket, &bytes) {
+                Ok(sent) if sent == bytes.len() => {
+                    waiting = self.waiting.lock();
+                    self.after(&mut waiting, bytes, true);
+                }
+                Ok(sent) => return self.leave(env, bytes, sent),
+                Err(_) => {
+                    waiting = self.waiting.lock();
+                    self.after(&mut waiting, bytes, false);
+                }
+            }
+        }
+        waiting.sending = false;
+        self.sent.notify_all();
+    }
+
+    /// Leaves the rest of these bytes, and what comes then, to a thread.
+    fn leave(self: &Arc<Self>, env: &Arc<dyn Env>, bytes: Vec<u8>, from: usize) {
+        let outbox = self.clone();
+        let work = move || {
+            let sent = (&outbox.socket).write_all(&bytes[from..]);
+            let mut waiting = outbox.waiting.lock();
+            outbox.after(&mut waiting, bytes, sent.is_ok());
+            waiting.sending = false;
+            drop(waiting);
+            outbox.send();
+        };
+        if env.spawn("firn-send", Box::new(work)).is_err() {
+            let mut waiting = self.waiting.lock();
+            waiting.sending = false;
+            self.end(&mut waiting);
+            self.sent.notify_all();
+        }
+    }
+
+    /// Waits until the client has taken so much that it may be read from again.
+    pub fn wait_for_room(&self) {
+        let mut waiting = self.waiting.lock();
+        while waiting.sending && !waiting.ended && waiting.envelopes.len() > MOST {
+            self.sent.wait(&mut waiting);
+        }
+    }
+
+    /// Ends the connection: nothing is sent any more.
+    pub fn close(&self) {
+        let mut waiting = self.waiting.lock();
+        self.end(&mut waiting);
+        self.sent.notify_all();
+    }
+}
+
+/// Sends what a connection takes without waiting: how many bytes.
+#[cfg(unix)]
+fn send_some(socket: &TcpStream, bytes: &[u8]) -> std::io::Result<usize> {
+    use rustix::io::Errno;
+    use rustix::net::{SendFlags, send};
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match send(socket, &bytes[sent..], flags) {
+            Ok(n) => sent += n,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => break,
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(sent)
+}
+
+/// Sends what a connection takes without waiting: nothing, where nobody can say.
+#[cfg(not(unix))]
+fn send_some(_socket: &TcpStream, _bytes: &[u8]) -> std::io::Result<usize> {
+    Ok(0)
+}

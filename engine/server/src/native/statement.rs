@@ -1,0 +1,378 @@
+//! QUERY, PREPARE, EXECUTE and BATCH: read, compiled and bound by the thread of the connection, run
+//! by it or by a worker.
+
+use std::sync::Arc;
+
+use firn_cql::{BatchKind, Bound, Error, Kind, PagingState, Prepared, Rows, Run};
+use uuid::Uuid;
+
+use super::client::{Client, Dialect};
+use crate::node::{FlightShare, KnownStatement, Node, RequestTrace};
+use crate::wire::{
+    BatchRequest, ErrorCode, ExecuteRequest, Opcode, PrepareRequest, QueryParameters, QueryRequest,
+    ResponseBody, RowsFlags, Version, WireConsistency, WireError, WireRequest, WireValue,
+};
+
+/// Changes of a batch that the thread of a connection carries out itself.
+const FEW: usize = 16;
+
+/// A request and who asks it.
+#[derive(Clone, Copy)]
+pub struct Conversation<'a> {
+    pub node: &'a Arc<Node>,
+    pub client: &'a Arc<Client>,
+    pub dialect: Dialect,
+    pub stream: i16,
+    /// The length of the request.
+    pub bytes: usize,
+}
+
+/// Why a request is not carried out.
+enum Refusal {
+    Wire(WireError),
+    Statement(Error),
+    /// Of the statement with this id.
+    Unprepared(Vec<u8>),
+}
+
+impl From<Error> for Refusal {
+    fn from(e: Error) -> Refusal {
+        Refusal::Statement(e)
+    }
+}
+
+impl From<WireError> for Refusal {
+    fn from(e: WireError) -> Refusal {
+        Refusal::Wire(e)
+    }
+}
+
+type Result<T> = std::result::Result<T, Refusal>;
+
+/// What is to be run.
+enum Work {
+    One {
+        prepared: Prepared,
+        /// As a client has prepared it.
+        known: Option<Arc<KnownStatement>>,
+        bound: Vec<Bound>,
+        run: Run,
+        skip_metadata: bool,
+        /// What the client knows of the columns.
+        metadata_id: Option<Vec<u8>>,
+    },
+    Batch {
+        kind: BatchKind,
+        members: Vec<(Prepared, Vec<Bound>)>,
+        run: Run,
+    },
+}
+
+/// A request, ready to be run by whoever has the time.
+struct Job {
+    node: Arc<Node>,
+    client: Arc<Client>,
+    dialect: Dialect,
+    stream: i16,
+    trace: Option<RequestTrace>,
+    work: Work,
+}
+
+/// Carries out a request, or has it carried out. Its answer is in the outbox then, or will be.
+pub fn take(conversation: &Conversation<'_>, request: WireRequest<'_>, traced: bool) {
+    let Conversation { node, client, .. } = conversation;
+    let name = match &request {
+        WireRequest::Prepare(_) => "Preparing CQL3 query",
+        WireRequest::Execute(_) => "Execute CQL3 prepared query",
+        WireRequest::Batch(_) => "Execute batch of CQL3 queries",
+        _ => "Execute CQL3 query",
+    };
+    let mut trace = traced.then(|| RequestTrace::begin(&node.env, name, client.peer, client.local));
+    let made = match request {
+        WireRequest::Query(request) => conversation.query(&request, trace.as_mut()),
+        WireRequest::Execute(request) => conversation.execute(&request, trace.as_mut()),
+        WireRequest::Batch(request) => conversation.batch(&request),
+        WireRequest::Prepare(request) => {
+            let done = conversation.prepare(&request, trace.as_mut());
+            let session = trace.map(|t| finish(node, t));
+            match done {
+                Ok(known) => {
+                    client.answer(conversation.stream, Opcode::Result, (&[], session), |body| {
+                        body.prepared(&known.prepared)
+                    })
+                }
+                Err(refusal) => refuse(client, conversation.stream, refusal, session),
+            }
+            return;
+        }
+        _ => return,
+    };
+    let (work, is_quick) = match made {
+        Ok(made) => made,
+        Err(refusal) => {
+            let session = trace.map(|t| finish(node, t));
+            return refuse(client, conversation.stream, refusal, session);
+        }
+    };
+    let job = Job {
+        node: (*node).clone(),
+        client: (*client).clone(),
+        dialect: conversation.dialect,
+        stream: conversation.stream,
+        trace,
+        work,
+    };
+    if is_quick {
+        return job.run();
+    }
+    let Some(share) = conversation.share() else {
+        let text = "Too many bytes of requests are in flight; try again later";
+        return client.refuse(conversation.stream, &WireError::new(ErrorCode::Overloaded, text));
+    };
+    node.workers.push(move || {
+        let client = job.client.clone();
+        job.run();
+        client.send_at_once();
+        drop(share);
+    });
+}
+
+fn finish(node: &Node, mut trace: RequestTrace) -> Uuid {
+    let session = trace.session();
+    trace.event("Request complete");
+    trace.finish(&node.traces);
+    session
+}
+
+fn refuse(client: &Client, stream: i16, refusal: Refusal, trace: Option<Uuid>) {
+    match refusal {
+        Refusal::Wire(error) => client.refuse(stream, &error),
+        Refusal::Statement(error) => client.fail(stream, &error, trace),
+        Refusal::Unprepared(id) => {
+            client.answer(stream, Opcode::Error, (&[], trace), |body| body.unprepared(&id));
+        }
+    }
+}
+
+fn bound_of(value: WireValue<'_>) -> Bound {
+    match value {
+        WireValue::Bytes(bytes) => Bound::Bytes(bytes.to_vec()),
+        WireValue::Null => Bound::Null,
+        WireValue::Unset => Bound::Unset,
+    }
+}
+
+/// What was bound, in the order of the markers.
+fn bind(values: &[(Option<&str>, WireValue<'_>)], prepared: &Prepared) -> Vec<Bound> {
+    if values.iter().all(|(name, _)| name.is_none()) {
+        return values.iter().map(|(_, value)| bound_of(*value)).collect();
+    }
+    let named = |name: &str| values.iter().find(|(n, _)| *n == Some(name));
+    prepared.markers().iter().filter_map(|m| named(&m.name)).map(|(_, v)| bound_of(*v)).collect()
+}
+
+/// Whether a statement chooses the keyspace: the requests that follow are in it.
+fn is_use(text: &str) -> bool {
+    let word = text.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next();
+    word.is_some_and(|word| word.eq_ignore_ascii_case("use"))
+}
+
+impl Conversation<'_> {
+    /// The part of what may be in flight that this takes. `None`: too much is, and the client
+    /// wants to be told.
+    fn share(&self) -> Option<FlightShare> {
+        if self.dialect.throws_on_overload {
+            self.node.flight.try_take(self.bytes)
+        } else {
+            Some(self.node.flight.take(self.bytes))
+        }
+    }
+
+    fn run_of(&self, parameters: &QueryParameters<'_>) -> Run {
+        Run {
+            page_size: parameters
+                .page_size
+                .and_then(|n| usize::try_from(n).ok())
+                .filter(|n| *n > 0),
+            paging: parameters.paging_state.map(|state| PagingState(state.to_vec())),
+            timestamp: parameters.timestamp,
+            endpoint: Some(self.client.local),
+            stop: Some(self.client.gone.clone()),
+            ..Run::default()
+        }
+    }
+
+    /// Whether it is carried out at once, by the thread of the connection.
+    fn is_quick(&self, prepared: &Prepared) -> bool {
+        let reads = prepared.columns().is_some();
+        prepared.is_quick() && (reads || !self.node.writes_wait)
+    }
+
+    fn check_consistency(&self, consistency: WireConsistency, prepared: &Prepared) -> Result<()> {
+        if consistency == WireConsistency::Any && prepared.columns().is_some() {
+            let text = "ANY ConsistencyLevel is only supported for writes";
+            return Err(WireError::new(ErrorCode::Invalid, text).into());
+        }
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        request: &PrepareRequest<'_>,
+        trace: Option<&mut RequestTrace>,
+    ) -> Result<Arc<KnownStatement>> {
+        let keyspace = request.keyspace.map(Arc::from);
+        let prepared = self.client.session.prepare_in(keyspace.as_ref(), request.text)?;
+        if let Some(trace) = trace {
+            trace.parameter("query", request.text);
+            trace.event(format!("Prepared {}", request.text));
+        }
+        Ok(self.node.prepared.put(prepared))
+    }
+
+    fn query(
+        &self,
+        request: &QueryRequest<'_>,
+        trace: Option<&mut RequestTrace>,
+    ) -> Result<(Work, bool)> {
+        let QueryRequest { text, parameters } = request;
+        let keyspace = parameters.keyspace.map(Arc::from);
+        let prepared = self.client.session.prepare_in(keyspace.as_ref(), text)?;
+        if let Some(trace) = trace {
+            note(trace, text, parameters);
+            trace.event(format!("Parsed and prepared {text}"));
+        }
+        self.check_consistency(parameters.consistency, &prepared)?;
+        let is_quick = self.is_quick(&prepared) || is_use(text);
+        let bound = bind(&parameters.values, &prepared);
+        let (run, skip_metadata) = (self.run_of(parameters), parameters.skip_metadata);
+        let work =
+            Work::One { prepared, known: None, bound, run, skip_metadata, metadata_id: None };
+        Ok((work, is_quick))
+    }
+
+    fn known(&self, id: &[u8]) -> Result<Arc<KnownStatement>> {
+        self.node.prepared.get(id).ok_or_else(|| Refusal::Unprepared(id.to_vec()))
+    }
+
+    fn execute(
+        &self,
+        request: &ExecuteRequest<'_>,
+        trace: Option<&mut RequestTrace>,
+    ) -> Result<(Work, bool)> {
+        let ExecuteRequest { id, metadata_id, parameters } = request;
+        let known = self.known(id)?;
+        let prepared = known.prepared.clone();
+        if let Some(trace) = trace {
+            note(trace, prepared.text(), parameters);
+        }
+        self.check_consistency(parameters.consistency, &prepared)?;
+        let is_quick = self.is_quick(&prepared) || is_use(prepared.text());
+        let bound = bind(&parameters.values, &prepared);
+        let work = Work::One {
+            prepared,
+            known: Some(known),
+            bound,
+            run: self.run_of(parameters),
+            skip_metadata: parameters.skip_metadata,
+            metadata_id: metadata_id.map(<[u8]>::to_vec),
+        };
+        Ok((work, is_quick))
+    }
+
+    fn batch(&self, request: &BatchRequest<'_>) -> Result<(Work, bool)> {
+        let keyspace = request.keyspace.map(Arc::from);
+        let mut members = Vec::with_capacity(request.members.len());
+        for member in &request.members {
+            let prepared = match member.statement {
+                Ok(text) => self.client.session.prepare_in(keyspace.as_ref(), text)?,
+                Err(id) => self.known(id)?.prepared.clone(),
+            };
+            members.push((prepared, member.values.iter().map(|v| bound_of(*v)).collect()));
+        }
+        let is_quick = members.len() <= FEW && !self.node.writes_wait;
+        let run = Run { timestamp: request.timestamp, ..Run::default() };
+        Ok((Work::Batch { kind: request.kind, members, run }, is_quick))
+    }
+}
+
+/// Notes in a trace what was asked.
+fn note(trace: &mut RequestTrace, text: &str, parameters: &QueryParameters<'_>) {
+    trace.parameter("query", text);
+    trace.parameter("consistency_level", parameters.consistency.name());
+    if let Some(serial) = parameters.serial_consistency {
+        trace.parameter("serial_consistency_level", serial.name());
+    }
+    if let Some(size) = parameters.page_size {
+        trace.parameter("page_size", size.to_string());
+    }
+}
+
+impl Job {
+    /// Runs it and answers.
+    fn run(mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.event("Executing");
+        }
+        let Job { node, client, dialect, stream, trace, work } = self;
+        let (done, how) = match work {
+            Work::One { prepared, known, bound, run, skip_metadata, metadata_id } => {
+                let done = client.session.run(&prepared, bound, &run);
+                let how = done.as_ref().map_or(RowsFlags::default(), |rows| {
+                    flags(dialect, rows, known.as_deref(), skip_metadata, metadata_id.as_deref())
+                });
+                (done, how)
+            }
+            Work::Batch { kind, members, run } => {
+                let members: Vec<_> = members.iter().map(|(p, bound)| (p, bound.clone())).collect();
+                (client.session.batch(kind, &members, &run), RowsFlags::default())
+            }
+        };
+        let session = trace.map(|mut trace| {
+            match &done {
+                Ok(rows) => trace.event(format!("Made {} rows", rows.len())),
+                Err(e) => trace.event(format!("Refused: {e}")),
+            }
+            finish(&node, trace)
+        });
+        match done {
+            Ok(rows) => {
+                let body = |body: &mut ResponseBody<'_>| match rows.kind() {
+                    Kind::Void => body.void(),
+                    Kind::Rows => body.rows(&rows, how),
+                    Kind::SetKeyspace(keyspace) => body.set_keyspace(keyspace),
+                    Kind::Schema(change) => body.schema_change(change),
+                };
+                client.answer(stream, Opcode::Result, (rows.warnings(), session), body);
+            }
+            Err(error) => client.fail(stream, &error, session),
+        }
+    }
+}
+
+/// What the result tells of its columns to a client that knows some already.
+fn flags(
+    dialect: Dialect,
+    rows: &Rows,
+    known: Option<&KnownStatement>,
+    skip_metadata: bool,
+    metadata_id: Option<&[u8]>,
+) -> RowsFlags {
+    let all = RowsFlags::default();
+    match known {
+        None => RowsFlags { skip_metadata, ..all },
+        // What a condition finds has other columns each time.
+        Some(known) if !known.has_columns() => all,
+        Some(known) if dialect.version == Version::V5 => {
+            let id = known.metadata_id(rows.columns());
+            match metadata_id == Some(&id) {
+                true => RowsFlags { skip_metadata, ..all },
+                false => RowsFlags { new_metadata_id: Some(id), ..all },
+            }
+        }
+        Some(known) => RowsFlags {
+            skip_metadata: skip_metadata && known.is_as_prepared(rows.columns()),
+            ..all
+        },
+    }
+}

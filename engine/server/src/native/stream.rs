@@ -1,0 +1,136 @@
+//! The bytes of a client cut into requests: frames of versions 3 and 4, and those in the segments of
+//! version 5.
+
+use std::io::Read;
+
+use crate::wire::{FRAME_HEADER, FrameHeader, SegmentReader, WireError, is_known_version};
+
+/// Bytes that are read at once.
+const CHUNK: usize = 16 << 10;
+/// What a buffer keeps for the next request.
+const KEPT: usize = 64 << 10;
+
+/// Bytes that came, of which the first have been taken.
+#[derive(Debug, Default)]
+struct ByteQueue {
+    bytes: Vec<u8>,
+    from: usize,
+}
+
+impl ByteQueue {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.from..]
+    }
+
+    /// Makes the bytes that are left the first ones.
+    fn settle(&mut self) {
+        if self.from == self.bytes.len() {
+            self.bytes.clear();
+            self.bytes.shrink_to(KEPT);
+        } else if self.from > 0 {
+            self.bytes.drain(..self.from);
+        }
+        self.from = 0;
+    }
+}
+
+/// The requests of a client.
+#[derive(Debug)]
+pub struct RequestStream {
+    raw: ByteQueue,
+    /// Envelopes that came in segments.
+    inner: ByteQueue,
+    segments: Option<SegmentReader>,
+    /// The longest body.
+    most: usize,
+}
+
+impl RequestStream {
+    /// Of bodies of at most this many bytes.
+    pub fn new(most: usize) -> RequestStream {
+        RequestStream {
+            raw: ByteQueue::default(),
+            inner: ByteQueue::default(),
+            segments: None,
+            most,
+        }
+    }
+
+    /// Bodies have at most this many bytes from now on.
+    pub fn set_most(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// What comes from now on are segments.
+    pub fn begin_segments(&mut self, lz4: bool) {
+        self.segments = Some(SegmentReader { lz4 });
+    }
+
+    /// Takes in bytes from the client; false when there will be no more.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub fn fill(&mut self, socket: &mut impl Read) -> std::io::Result<bool> {
+        self.raw.settle();
+        let mut chunk = [0; CHUNK];
+        let len = socket.read(&mut chunk)?;
+        self.raw.bytes.extend_from_slice(&chunk[..len]);
+        Ok(len > 0)
+    }
+
+    /// Whether a request has begun that is not here whole.
+    pub fn is_within_a_request(&self) -> bool {
+        !self.raw.rest().is_empty() || !self.inner.rest().is_empty()
+    }
+
+    /// The next request that is here whole: its header and its body.
+    ///
+    /// # Errors
+    /// A frame that is longer than allowed, with its header where it can be answered, and segments
+    /// that are damaged. Nothing behind it can be read.
+    pub fn next(
+        &mut self,
+    ) -> Result<Option<(FrameHeader, &[u8])>, (Option<FrameHeader>, WireError)> {
+        if let Some(segments) = self.segments {
+            loop {
+                if is_whole(self.inner.rest(), self.most)?.is_some() {
+                    break;
+                }
+                self.inner.settle();
+                let read = segments.read(self.raw.rest(), &mut self.inner.bytes);
+                match read.map_err(|e| (None, e))? {
+                    Some(len) => self.raw.from += len,
+                    None => return Ok(None),
+                }
+            }
+        }
+        let queue = if self.segments.is_some() { &mut self.inner } else { &mut self.raw };
+        let Some(header) = is_whole(queue.rest(), self.most)? else { return Ok(None) };
+        let start = queue.from + FRAME_HEADER;
+        queue.from = start + header.length as usize;
+        Ok(Some((header, &queue.bytes[start..queue.from])))
+    }
+}
+
+/// The header of the frame at the start of these bytes, when it is there whole.
+fn is_whole(
+    bytes: &[u8],
+    most: usize,
+) -> Result<Option<FrameHeader>, (Option<FrameHeader>, WireError)> {
+    let Some(header) = FrameHeader::read(bytes) else {
+        // The header of version 1 and 2 is shorter: the version alone says that it is none of ours.
+        return Ok(None);
+    };
+    if !is_known_version(header.version & 0x7f) {
+        // Whatever follows, it is refused by its version.
+        return Ok(Some(header.without_body()));
+    }
+    if header.length as usize > most {
+        let text = format!(
+            "Request is too big: length {} exceeds maximum allowed length {most}",
+            header.length
+        );
+        return Err((Some(header), WireError::protocol(text)));
+    }
+    Ok((bytes.len() - FRAME_HEADER >= header.length as usize).then_some(header))
+}

@@ -1,0 +1,61 @@
+//! Floor 1: what all connections share: the database, prepared statements, threads for long work,
+//! what is in flight, traces.
+
+mod budget;
+mod prepared;
+mod traces;
+mod workers;
+
+pub use budget::{FlightBudget, FlightShare};
+pub use prepared::{KnownStatement, PreparedStatements};
+pub use traces::{RequestTrace, TraceLog};
+pub use workers::WorkerPool;
+
+use std::sync::Arc;
+
+use firn_cql::Session;
+use firn_kv::{Durability, Env};
+
+use crate::options::Options;
+
+/// What all connections share.
+pub struct Node {
+    /// A conversation with the database, of which each connection has a clone.
+    pub session: Session,
+    /// Clock, randomness and threads.
+    pub env: Arc<dyn Env>,
+    /// How the server was started.
+    pub options: Options,
+    /// The statements that clients have prepared.
+    pub prepared: PreparedStatements,
+    /// The threads for requests that may take their time.
+    pub workers: WorkerPool,
+    /// The requests that wait or run.
+    pub flight: FlightBudget,
+    /// The requests that were traced.
+    pub traces: TraceLog,
+    /// Whether a write waits for the disk: then many wait together.
+    pub writes_wait: bool,
+}
+
+impl Node {
+    /// Over this database.
+    ///
+    /// # Errors
+    /// Threads that can't be started.
+    pub fn new(session: Session, env: Arc<dyn Env>, options: Options) -> firn_kv::Result<Node> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let count = options.workers.unwrap_or((processors * 4).max(16));
+        let durability = session.engine().wide().durability();
+        Ok(Node {
+            prepared: PreparedStatements::new(options.max_prepared),
+            workers: WorkerPool::start(&env, count)?,
+            flight: FlightBudget::new(options.max_in_flight),
+            traces: TraceLog::default(),
+            writes_wait: durability == Durability::Power,
+            session,
+            env,
+            options,
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! How a server is started.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where the data is.
+#[derive(Clone, Debug)]
+pub enum StorePlace {
+    /// In memory; it goes with the server.
+    Memory,
+    /// In this directory, which is made when it is missing.
+    Directory(PathBuf, Box<firn_wide::Options>),
+}
+
+/// How a server is started. All sizes are in bytes.
+///
+/// ```
+/// let options = firn_server::Options::directory("data");
+/// assert_eq!(options.address.to_string(), "127.0.0.1:9042");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Where clients connect to; port 0: any that is free.
+    pub address: SocketAddr,
+    /// Where the data is.
+    pub store: StorePlace,
+    /// Whether everybody who reaches another address than a loopback one may do everything.
+    pub insecure: bool,
+    /// The largest request; 16 MiB.
+    pub max_frame: usize,
+    /// The largest request of a client that has not begun a conversation; 4 KiB.
+    pub max_first_frame: usize,
+    /// How many connections there are at most; 1,024.
+    pub max_connections: usize,
+    /// The requests that wait or run, and their answers, together; 64 MiB. Above it clients are not
+    /// read from, or refused where they asked for that.
+    pub max_in_flight: usize,
+    /// How long a client may take until its conversation has begun; 5 s.
+    pub login_timeout: Duration,
+    /// After which time without a request a connection is closed. `None`: never.
+    pub idle_timeout: Option<Duration>,
+    /// How long a client may leave an answer lying; 60 s.
+    pub write_timeout: Duration,
+    /// Threads for requests that may take their time. `None`: four for each processor, at least 16.
+    pub workers: Option<usize>,
+    /// The texts of prepared statements that are kept, together; 10 MiB.
+    pub max_prepared: usize,
+}
+
+impl Options {
+    fn with(store: StorePlace, port: u16) -> Options {
+        Options {
+            address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
+            store,
+            insecure: false,
+            max_frame: 16 << 20,
+            max_first_frame: 4 << 10,
+            max_connections: 1024,
+            max_in_flight: 64 << 20,
+            login_timeout: Duration::from_secs(5),
+            idle_timeout: None,
+            write_timeout: Duration::from_secs(60),
+            workers: None,
+            max_prepared: 10 << 20,
+        }
+    }
+
+    /// For tests: a store in memory and a port that is free.
+    pub fn ephemeral() -> Options {
+        Options::with(StorePlace::Memory, 0)
+    }
+
+    /// Over the store in this directory, at 127.0.0.1, port 9042.
+    pub fn directory(dir: impl Into<PathBuf>) -> Options {
+        let store = StorePlace::Directory(dir.into(), Box::default());
+        Options::with(store, 9042)
+    }
+
+    /// Whether a server can be started so.
+    ///
+    /// # Errors
+    /// What can't be, with what to do instead.
+    pub fn check(&self) -> Result<(), ServerError> {
+        if !self.address.ip().is_loopback() && !self.insecure {
+            return Err(ServerError::Options(format!(
+                "{} can be reached from other machines, and nobody would have to log in; take a loopback address such as 127.0.0.1, \
+                 or say that this is wanted (--insecure)",
+                self.address.ip()
+            )));
+        }
+        let least = |name: &str, value: usize, least: usize| {
+            let text =
+                || ServerError::Options(format!("{name} must be at least {least}, not {value}"));
+            if value < least { Err(text()) } else { Ok(()) }
+        };
+        least("the largest request", self.max_frame, 1 << 10)?;
+        least("the largest first request", self.max_first_frame, 256)?;
+        least("the number of connections", self.max_connections, 1)?;
+        least("the number of workers", self.workers.unwrap_or(1), 1)?;
+        least("what is in flight", self.max_in_flight, self.max_frame)
+    }
+}
+
+/// Why a server does not start, or does not end well.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// Options that can't be.
+    Options(String),
+    /// The network: what was to be done, and the reason why not.
+    Network(String, std::io::Error),
+    /// The store.
+    Store(firn_cql::Error),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerError::Options(text) => f.write_str(text),
+            ServerError::Network(what, e) => write!(f, "{what}: {e}"),
+            ServerError::Store(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ServerError::Options(_) => None,
+            ServerError::Network(_, e) => Some(e),
+            ServerError::Store(e) => Some(e),
+        }
+    }
+}
+
+impl From<firn_cql::Error> for ServerError {
+    fn from(e: firn_cql::Error) -> ServerError {
+        ServerError::Store(e)
+    }
+}

@@ -1,0 +1,211 @@
+//! Floor 3: a server: listens, starts a thread for each connection, stops in order.
+
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use firn_cql::Session;
+use firn_kv::{Env, OsEnv, Thread};
+use firn_wide::Wide;
+use parking_lot::{Condvar, Mutex};
+
+use crate::native::{Client, Clients, ServerViews, serve};
+use crate::node::Node;
+use crate::options::{Options, ServerError, StorePlace};
+
+/// A server that runs. It stops when it is dropped, or with [`stop`](Server::stop), which says
+/// whether all that was written is safe.
+///
+/// ```
+/// use firn_server::{Options, Server};
+/// let server = Server::start(Options::ephemeral())?;
+/// println!("connect to {}", server.address());
+/// // What clients do is seen here, too.
+/// server.session().execute("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())?;
+/// server.stop()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Server {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    accepting: Mutex<Option<Box<dyn Thread>>>,
+}
+
+struct Shared {
+    node: Arc<Node>,
+    clients: Arc<Clients>,
+    /// The connections whose threads run, to stop them.
+    sockets: Mutex<Vec<(u64, TcpStream)>>,
+    left: Condvar,
+    next: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+fn network(what: String) -> impl FnOnce(std::io::Error) -> ServerError {
+    move |e| ServerError::Network(what, e)
+}
+
+impl Server {
+    /// Opens the store and listens. Clients can connect when it returns.
+    ///
+    /// # Errors
+    /// Options that can't be, a store that can't be opened, an address that can't be had.
+    pub fn start(options: Options) -> Result<Server, ServerError> {
+        options.check()?;
+        let session = match &options.store {
+            StorePlace::Memory => Session::in_memory()?,
+            StorePlace::Directory(dir, wide) => {
+                let wide = Wide::open_with(dir, (**wide).clone());
+                Session::new(wide.map_err(firn_cql::Error::from)?)?
+            }
+        };
+        Server::over(session, options)
+    }
+
+    /// As [`start`](Server::start), over a database that is open. Of `options` the store is not
+    /// looked at.
+    ///
+    /// # Errors
+    /// As [`start`](Server::start).
+    pub fn over(session: Session, options: Options) -> Result<Server, ServerError> {
+        options.check()?;
+        let at = || format!("listen at {}", options.address);
+        let listener = TcpListener::bind(options.address).map_err(network(at()))?;
+        let address = listener.local_addr().map_err(network(at()))?;
+        let env: Arc<dyn Env> = OsEnv::new();
+        let options = Options { address, ..options };
+        let node = Node::new(session, env.clone(), options).map_err(firn_cql::Error::from)?;
+        let (node, clients) = (Arc::new(node), Arc::new(Clients::default()));
+        let engine = node.session.engine();
+        engine.add_listener(clients.clone());
+        let views = ServerViews { node: Arc::downgrade(&node), clients: Arc::downgrade(&clients) };
+        engine.add_source(Arc::new(views));
+        let shared = Arc::new(Shared {
+            node,
+            clients,
+            sockets: Mutex::default(),
+            left: Condvar::new(),
+            next: AtomicU64::new(1),
+            stopped: AtomicBool::new(false),
+        });
+        let accepting = {
+            let shared = shared.clone();
+            env.spawn("firn-accept", Box::new(move || shared.accept(&listener)))
+                .map_err(firn_cql::Error::from)?
+        };
+        Ok(Server { shared, address, accepting: Mutex::new(Some(accepting)) })
+    }
+
+    /// Where clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A conversation with the database from within this process.
+    pub fn session(&self) -> Session {
+        self.shared.node.session.clone()
+    }
+
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        self.shared.clients.len()
+    }
+
+    /// Stops: takes no more connections and requests, finishes those that run, tells the clients
+    /// that listen, and closes the store.
+    ///
+    /// # Errors
+    /// As [`firn_cql::Session::close`].
+    pub fn stop(&self) -> Result<(), ServerError> {
+        let shared = &self.shared;
+        if shared.stopped.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        // The thread that accepts finds out by a connection.
+        drop(TcpStream::connect(self.address));
+        if let Some(accepting) = self.accepting.lock().take() {
+            accepting.join();
+        }
+        shared.clients.tell_down();
+        let end = |how| {
+            for (_, socket) in &*shared.sockets.lock() {
+                // One that has ended already is no matter.
+                let _ = socket.shutdown(how);
+            }
+        };
+        end(Shutdown::Read);
+        shared.node.workers.stop();
+        shared.clients.all().iter().for_each(|c| c.send_at_once());
+        end(Shutdown::Both);
+        let mut sockets = shared.sockets.lock();
+        while !sockets.is_empty() {
+            shared.left.wait(&mut sockets);
+        }
+        drop(sockets);
+        Ok(shared.node.session.close()?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Who wants to know calls `stop`.
+        let _ = self.stop();
+    }
+}
+
+impl Shared {
+    fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        loop {
+            let accepted = listener.accept();
+            if self.stopped.load(Ordering::SeqCst) {
+                return;
+            }
+            match accepted {
+                Ok((socket, peer)) => self.take(socket, peer),
+                Err(e) => {
+                    // Out of descriptors, most likely: those of others are closed in time.
+                    tracing::warn!("a connection could not be accepted: {e}");
+                    self.node.env.sleep(std::time::Duration::from_millis(50));
+                }
+            }
+        }
+    }
+
+    fn take(self: &Arc<Self>, socket: TcpStream, peer: SocketAddr) {
+        let most = self.node.options.max_connections;
+        if self.sockets.lock().len() >= most {
+            tracing::warn!(%peer, most, "a connection was refused: there are as many as may be");
+            return;
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (node, env) = (&self.node, &self.node.env);
+        let made = Client::new(number, &socket, node.session.clone(), env.clone());
+        let (Ok(client), Ok(kept)) = (made, socket.try_clone()) else { return };
+        let client = Arc::new(client);
+        self.clients.add(client.clone());
+        self.sockets.lock().push((number, kept));
+        let shared = self.clone();
+        let work = move || {
+            tracing::debug!(client = %peer, "connected");
+            serve(&shared.node, &client, socket);
+            shared.leave(number);
+            tracing::debug!(client = %peer, "gone");
+        };
+        if let Err(e) = env.spawn(&format!("firn-client-{number}"), Box::new(work)) {
+            tracing::warn!(%peer, "no thread for a connection: {e}");
+            self.leave(number);
+        }
+    }
+
+    fn leave(&self, number: u64) {
+        self.clients.remove(number);
+        self.sockets.lock().retain(|(n, _)| *n != number);
+        self.left.notify_all();
+    }
+}

@@ -1,0 +1,203 @@
+//! Envelopes: the header before each body (section 2), and what precedes a response's body.
+
+use super::compress::BodyCompression;
+use super::error::WireError;
+use super::write::{put_int, put_string_list};
+
+/// The length of a header.
+pub const FRAME_HEADER: usize = 9;
+/// The bit of responses in the version.
+const RESPONSE: u8 = 0x80;
+
+/// Flags of a header.
+const COMPRESSED: u8 = 0x01;
+const TRACING: u8 = 0x02;
+const CUSTOM_PAYLOAD: u8 = 0x04;
+const WARNING: u8 = 0x08;
+
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Version {
+    V3 = 3,
+    V4 = 4,
+    V5 = 5,
+}
+
+/// Whether the server speaks this version.
+pub fn is_known_version(version: u8) -> bool {
+    (Version::V3 as u8..=Version::V5 as u8).contains(&version)
+}
+
+/// The refusal of another version. Drivers know it by its words.
+pub fn unsupported_version(version: u8) -> WireError {
+    WireError::protocol(format!(
+        "Invalid or unsupported protocol version ({version}); supported versions are (3/v3, 4/v4, 5/v5)"
+    ))
+}
+
+impl Version {
+    fn of(byte: u8) -> Option<Version> {
+        [Version::V3, Version::V4, Version::V5].into_iter().find(|v| *v as u8 == byte)
+    }
+}
+
+/// What an envelope is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Opcode {
+    Error = 0x00,
+    Startup = 0x01,
+    Ready = 0x02,
+    Authenticate = 0x03,
+    Options = 0x05,
+    Supported = 0x06,
+    Query = 0x07,
+    Result = 0x08,
+    Prepare = 0x09,
+    Execute = 0x0a,
+    Register = 0x0b,
+    Event = 0x0c,
+    Batch = 0x0d,
+    AuthChallenge = 0x0e,
+    AuthResponse = 0x0f,
+    AuthSuccess = 0x10,
+}
+
+impl Opcode {
+    const REQUESTS: [Opcode; 8] = [
+        Opcode::Startup,
+        Opcode::Options,
+        Opcode::Query,
+        Opcode::Prepare,
+        Opcode::Execute,
+        Opcode::Register,
+        Opcode::Batch,
+        Opcode::AuthResponse,
+    ];
+}
+
+/// The header of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// The byte that names the version, which the server may not speak.
+    pub version: u8,
+    flags: u8,
+    /// What the response is matched by.
+    pub stream: i16,
+    opcode: u8,
+    /// The length of the body, as the client claims it.
+    pub length: u32,
+}
+
+impl FrameHeader {
+    /// The header at the start of these bytes; `None` when they are too few.
+    pub fn read(bytes: &[u8]) -> Option<FrameHeader> {
+        let [version, flags, s0, s1, opcode, l0, l1, l2, l3] = *bytes.first_chunk()?;
+        Some(FrameHeader {
+            version,
+            flags,
+            stream: i16::from_be_bytes([s0, s1]),
+            opcode,
+            length: u32::from_be_bytes([l0, l1, l2, l3]),
+        })
+    }
+
+    /// The header alone, whatever length it claims.
+    pub fn without_body(self) -> FrameHeader {
+        FrameHeader { length: 0, ..self }
+    }
+
+    /// The version.
+    ///
+    /// # Errors
+    /// One that the server doesn't speak; a response.
+    pub fn version(&self) -> Result<Version, WireError> {
+        if self.version & RESPONSE != 0 {
+            return Err(WireError::protocol(format!(
+                "Wrong protocol direction: a response of version {} came",
+                self.version & !RESPONSE
+            )));
+        }
+        Version::of(self.version).ok_or_else(|| unsupported_version(self.version))
+    }
+
+    /// What is asked.
+    ///
+    /// # Errors
+    /// An opcode that no request has.
+    pub fn opcode(&self) -> Result<Opcode, WireError> {
+        let known = Opcode::REQUESTS.into_iter().find(|o| *o as u8 == self.opcode);
+        known.ok_or_else(|| match self.opcode {
+            0x00..=0x10 => WireError::protocol(format!(
+                "Wrong protocol direction: opcode {} is one of responses",
+                self.opcode
+            )),
+            _ => WireError::protocol(format!("Unknown opcode {}", self.opcode)),
+        })
+    }
+
+    /// Whether the body is compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.flags & COMPRESSED != 0
+    }
+
+    /// Whether the request is to be traced.
+    pub fn is_traced(&self) -> bool {
+        self.flags & TRACING != 0
+    }
+
+    /// Whether a payload for handlers of requests precedes the body.
+    pub fn has_payload(&self) -> bool {
+        self.flags & CUSTOM_PAYLOAD != 0
+    }
+}
+
+/// A response around its body.
+#[derive(Clone, Copy, Debug)]
+pub struct Envelope<'a> {
+    /// The version that the client speaks.
+    pub version: Version,
+    /// The stream of the request; −1 of an event.
+    pub stream: i16,
+    /// The session of the trace, where one was asked for.
+    pub trace: Option<[u8; 16]>,
+    /// What the client should be told. Version 3 has no place for it.
+    pub warnings: &'a [String],
+    /// The compression of bodies, in versions 3 and 4.
+    pub compression: Option<BodyCompression>,
+}
+
+impl Envelope<'_> {
+    /// Appends the response with this body.
+    pub fn put(&self, out: &mut Vec<u8>, opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) {
+        let start = out.len();
+        let warns = !self.warnings.is_empty() && self.version >= Version::V4;
+        let mut flags = if warns { WARNING } else { 0 };
+        out.push(self.version as u8 | RESPONSE);
+        out.push(0);
+        out.extend_from_slice(&self.stream.to_be_bytes());
+        out.push(opcode as u8);
+        put_int(out, 0);
+        if let Some(session) = self.trace {
+            flags |= TRACING;
+            out.extend_from_slice(&session);
+        }
+        if warns {
+            put_string_list(out, self.warnings.iter().map(|w| &**w));
+        }
+        body(out);
+        let at = start + FRAME_HEADER;
+        if let Some(compression) = self.compression.filter(|_| self.version < Version::V5)
+            && out.len() > at
+        {
+            flags |= COMPRESSED;
+            let packed = compression.pack(&out[at..]);
+            out.truncate(at);
+            out.extend_from_slice(&packed);
+        }
+        out[start + 1] = flags;
+        let length = u32::try_from(out.len() - at).unwrap_or(u32::MAX);
+        out[start + 5..at].copy_from_slice(&length.to_be_bytes());
+    }
+}

@@ -1,0 +1,328 @@
+//! Requests, read from their bodies (section 4.1).
+
+use super::error::{ErrorCode, WireError};
+use super::frame::{Opcode, Version};
+use super::read::WireReader;
+use firn_cql::BatchKind;
+
+type Result<T> = std::result::Result<T, WireError>;
+
+/// A consistency that a client may ask for. One node has them all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum WireConsistency {
+    Any,
+    One,
+    Two,
+    Three,
+    Quorum,
+    All,
+    LocalQuorum,
+    EachQuorum,
+    Serial,
+    LocalSerial,
+    LocalOne,
+}
+
+impl WireConsistency {
+    const ALL: [(WireConsistency, &'static str); 11] = [
+        (WireConsistency::Any, "ANY"),
+        (WireConsistency::One, "ONE"),
+        (WireConsistency::Two, "TWO"),
+        (WireConsistency::Three, "THREE"),
+        (WireConsistency::Quorum, "QUORUM"),
+        (WireConsistency::All, "ALL"),
+        (WireConsistency::LocalQuorum, "LOCAL_QUORUM"),
+        (WireConsistency::EachQuorum, "EACH_QUORUM"),
+        (WireConsistency::Serial, "SERIAL"),
+        (WireConsistency::LocalSerial, "LOCAL_SERIAL"),
+        (WireConsistency::LocalOne, "LOCAL_ONE"),
+    ];
+
+    fn read(reader: &mut WireReader<'_>) -> Result<WireConsistency> {
+        let code = reader.short()?;
+        let unknown =
+            || WireError::protocol(format!("Unknown code {code} for a consistency level"));
+        WireConsistency::ALL.get(usize::from(code)).map(|c| c.0).ok_or_else(unknown)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        WireConsistency::ALL[self as usize].1
+    }
+
+    /// Whether it is one for conditions.
+    pub fn is_serial(self) -> bool {
+        matches!(self, WireConsistency::Serial | WireConsistency::LocalSerial)
+    }
+}
+
+/// A value that is bound to a marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireValue<'a> {
+    /// The value.
+    Bytes(&'a [u8]),
+    /// No value.
+    Null,
+    /// Nothing is said; from version 4 on.
+    Unset,
+}
+
+impl<'a> WireValue<'a> {
+    fn read(reader: &mut WireReader<'a>, version: Version) -> Result<WireValue<'a>> {
+        let mut peek = *reader;
+        match peek.int()? {
+            -2 if version >= Version::V4 => {
+                *reader = peek;
+                Ok(WireValue::Unset)
+            }
+            len if len < -2 && version >= Version::V4 => {
+                Err(WireError::protocol(format!("Invalid value length {len}")))
+            }
+            _ => Ok(reader.bytes()?.map_or(WireValue::Null, WireValue::Bytes)),
+        }
+    }
+}
+
+/// The parameters of QUERY and EXECUTE.
+#[derive(Clone, Debug)]
+pub struct QueryParameters<'a> {
+    /// What the client wants to be sure of.
+    pub consistency: WireConsistency,
+    /// What is bound, each with its name where names were given.
+    pub values: Vec<(Option<&'a str>, WireValue<'a>)>,
+    /// Whether the client knows the columns of the result.
+    pub skip_metadata: bool,
+    /// How many rows a page has.
+    pub page_size: Option<i32>,
+    /// Where the page begins.
+    pub paging_state: Option<&'a [u8]>,
+    /// The consistency of conditions.
+    pub serial_consistency: Option<WireConsistency>,
+    /// Microseconds since 1970.
+    pub timestamp: Option<i64>,
+    /// The keyspace of the request; version 5.
+    pub keyspace: Option<&'a str>,
+    /// What time it is, in seconds since 1970; version 5.
+    pub now_in_seconds: Option<i32>,
+}
+
+const VALUES: u32 = 0x01;
+const SKIP_METADATA: u32 = 0x02;
+const PAGE_SIZE: u32 = 0x04;
+const PAGING_STATE: u32 = 0x08;
+const SERIAL_CONSISTENCY: u32 = 0x10;
+const TIMESTAMP: u32 = 0x20;
+const NAMES: u32 = 0x40;
+const KEYSPACE: u32 = 0x80;
+const NOW_IN_SECONDS: u32 = 0x100;
+
+fn flags(reader: &mut WireReader<'_>, version: Version) -> Result<u32> {
+    Ok(match version {
+        Version::V5 => reader.int()? as u32,
+        _ => u32::from(reader.byte()?),
+    })
+}
+
+fn serial(reader: &mut WireReader<'_>) -> Result<WireConsistency> {
+    let consistency = WireConsistency::read(reader)?;
+    if !consistency.is_serial() {
+        return Err(WireError::new(
+            ErrorCode::Invalid,
+            "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL",
+        ));
+    }
+    Ok(consistency)
+}
+
+fn timestamp(reader: &mut WireReader<'_>) -> Result<i64> {
+    match reader.long()? {
+        i64::MIN => Err(WireError::protocol(format!(
+            "Out of bound timestamp, must be in [{}, {}] (got {})",
+            i64::MIN + 1,
+            i64::MAX,
+            i64::MIN
+        ))),
+        timestamp => Ok(timestamp),
+    }
+}
+
+impl<'a> QueryParameters<'a> {
+    fn read(reader: &mut WireReader<'a>, version: Version) -> Result<QueryParameters<'a>> {
+        let consistency = WireConsistency::read(reader)?;
+        let flags = flags(reader, version)?;
+        let has = |flag: u32| flags & flag != 0;
+        let mut values = vec![];
+        if has(VALUES) {
+            for _ in 0..reader.short()? {
+                let name = if has(NAMES) { Some(reader.string()?) } else { None };
+                values.push((name, WireValue::read(reader, version)?));
+            }
+        }
+        let is_v5 = version == Version::V5;
+        Ok(QueryParameters {
+            consistency,
+            values,
+            skip_metadata: has(SKIP_METADATA),
+            page_size: if has(PAGE_SIZE) { Some(reader.int()?) } else { None },
+            paging_state: if has(PAGING_STATE) { reader.bytes()? } else { None },
+            serial_consistency: if has(SERIAL_CONSISTENCY) { Some(serial(reader)?) } else { None },
+            timestamp: if has(TIMESTAMP) { Some(timestamp(reader)?) } else { None },
+            keyspace: if has(KEYSPACE) && is_v5 { Some(reader.string()?) } else { None },
+            now_in_seconds: if has(NOW_IN_SECONDS) && is_v5 { Some(reader.int()?) } else { None },
+        })
+    }
+}
+
+/// QUERY
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct QueryRequest<'a> {
+    pub text: &'a str,
+    pub parameters: QueryParameters<'a>,
+}
+
+/// PREPARE
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct PrepareRequest<'a> {
+    pub text: &'a str,
+    pub keyspace: Option<&'a str>,
+}
+
+/// EXECUTE
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct ExecuteRequest<'a> {
+    pub id: &'a [u8],
+    /// What the client knows of the columns of the result; version 5.
+    pub metadata_id: Option<&'a [u8]>,
+    pub parameters: QueryParameters<'a>,
+}
+
+/// A statement of a batch, by its text or by the id of the prepared one.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct BatchMember<'a> {
+    pub statement: std::result::Result<&'a str, &'a [u8]>,
+    pub values: Vec<WireValue<'a>>,
+}
+
+/// BATCH
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct BatchRequest<'a> {
+    pub kind: BatchKind,
+    pub members: Vec<BatchMember<'a>>,
+    pub consistency: WireConsistency,
+    pub serial_consistency: Option<WireConsistency>,
+    pub timestamp: Option<i64>,
+    pub keyspace: Option<&'a str>,
+    pub now_in_seconds: Option<i32>,
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum WireRequest<'a> {
+    Startup(Vec<(&'a str, &'a str)>),
+    Options,
+    Query(QueryRequest<'a>),
+    Prepare(PrepareRequest<'a>),
+    Execute(ExecuteRequest<'a>),
+    Batch(BatchRequest<'a>),
+    /// The kinds of events.
+    Register(Vec<&'a str>),
+    /// The token of the authentication.
+    AuthResponse(Option<&'a [u8]>),
+}
+
+impl<'a> WireRequest<'a> {
+    /// The request of this kind with this body. `has_payload`: a custom payload precedes it, which
+    /// nobody here asks for.
+    ///
+    /// # Errors
+    /// A body that is none of its kind.
+    pub fn read(
+        opcode: Opcode,
+        version: Version,
+        has_payload: bool,
+        body: &'a [u8],
+    ) -> Result<WireRequest<'a>> {
+        let mut reader = WireReader::new(body);
+        let reader = &mut reader;
+        if has_payload {
+            for _ in 0..reader.short()? {
+                reader.string()?;
+                reader.bytes()?;
+            }
+        }
+        Ok(match opcode {
+            Opcode::Startup => WireRequest::Startup(reader.string_map()?),
+            Opcode::Options => WireRequest::Options,
+            Opcode::Register => WireRequest::Register(reader.string_list()?),
+            Opcode::AuthResponse => WireRequest::AuthResponse(reader.bytes()?),
+            Opcode::Query => {
+                let text = reader.long_string()?;
+                let parameters = QueryParameters::read(reader, version)?;
+                WireRequest::Query(QueryRequest { text, parameters })
+            }
+            Opcode::Prepare => {
+                let text = reader.long_string()?;
+                let has_keyspace = version == Version::V5 && reader.int()? & 0x01 != 0;
+                let keyspace = if has_keyspace { Some(reader.string()?) } else { None };
+                WireRequest::Prepare(PrepareRequest { text, keyspace })
+            }
+            Opcode::Execute => {
+                let id = reader.short_bytes()?;
+                let metadata_id =
+                    if version == Version::V5 { Some(reader.short_bytes()?) } else { None };
+                let parameters = QueryParameters::read(reader, version)?;
+                WireRequest::Execute(ExecuteRequest { id, metadata_id, parameters })
+            }
+            Opcode::Batch => WireRequest::Batch(batch(reader, version)?),
+            _ => return Err(WireError::protocol(format!("Unknown opcode {}", opcode as u8))),
+        })
+    }
+}
+
+fn batch<'a>(reader: &mut WireReader<'a>, version: Version) -> Result<BatchRequest<'a>> {
+    let kind = match reader.byte()? {
+        0 => BatchKind::Logged,
+        1 => BatchKind::Unlogged,
+        2 => BatchKind::Counter,
+        other => return Err(WireError::protocol(format!("Invalid BATCH message type {other}"))),
+    };
+    let mut members = vec![];
+    for _ in 0..reader.short()? {
+        let statement = match reader.byte()? {
+            0 => Ok(reader.long_string()?),
+            1 => Err(reader.short_bytes()?),
+            other => {
+                let text = "Invalid query kind in BATCH messages. Must be 0 or 1 but got";
+                return Err(WireError::protocol(format!("{text} {other}")));
+            }
+        };
+        let values = (0..reader.short()?)
+            .map(|_| WireValue::read(reader, version))
+            .collect::<Result<_>>()?;
+        members.push(BatchMember { statement, values });
+    }
+    let consistency = WireConsistency::read(reader)?;
+    let flags = flags(reader, version)?;
+    let has = |flag: u32| flags & flag != 0;
+    if has(NAMES) {
+        let text = "Named values are not supported in BATCH messages (CASSANDRA-10246)";
+        return Err(WireError::protocol(text));
+    }
+    let is_v5 = version == Version::V5;
+    Ok(BatchRequest {
+        kind,
+        members,
+        consistency,
+        serial_consistency: if has(SERIAL_CONSISTENCY) { Some(serial(reader)?) } else { None },
+        timestamp: if has(TIMESTAMP) { Some(timestamp(reader)?) } else { None },
+        keyspace: if has(KEYSPACE) && is_v5 { Some(reader.string()?) } else { None },
+        now_in_seconds: if has(NOW_IN_SECONDS) && is_v5 { Some(reader.int()?) } else { None },
+    })
+}

@@ -1,0 +1,222 @@
+//! The bodies of responses (section 4.2).
+
+use std::net::SocketAddr;
+
+use firn_cql::{ColumnSpec, Error, Prepared, Rows, SchemaChange};
+use md5::{Digest, Md5};
+
+use super::error::WireError;
+use super::frame::Version;
+use super::types::put_type;
+use super::write::{
+    put_bytes, put_count, put_inet, put_int, put_short, put_short_bytes, put_short_count,
+    put_string, put_string_list,
+};
+
+const GLOBAL_TABLE: i32 = 0x01;
+const HAS_MORE: i32 = 0x02;
+const NO_METADATA: i32 = 0x04;
+const METADATA_CHANGED: i32 = 0x08;
+
+/// What a result tells of its columns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RowsFlags {
+    /// Nothing: the client knows them.
+    pub skip_metadata: bool,
+    /// They are others than the client knows, and this is their id; version 5.
+    pub new_metadata_id: Option<[u8; 16]>,
+}
+
+/// A response's body under way.
+#[derive(Debug)]
+pub struct ResponseBody<'o> {
+    out: &'o mut Vec<u8>,
+    version: Version,
+}
+
+/// The columns: once for all where they are of one table.
+fn put_columns(out: &mut Vec<u8>, columns: &[ColumnSpec], version: Version, global: bool) {
+    if let Some(first) = columns.first().filter(|_| global) {
+        put_string(out, &first.keyspace);
+        put_string(out, &first.table);
+    }
+    for column in columns {
+        if !global {
+            put_string(out, &column.keyspace);
+            put_string(out, &column.table);
+        }
+        put_string(out, &column.name);
+        put_type(out, &column.of.of, version);
+    }
+}
+
+fn is_of_one_table(columns: &[ColumnSpec]) -> bool {
+    let Some(first) = columns.first() else { return false };
+    columns.iter().all(|c| c.table == first.table && c.keyspace == first.keyspace)
+}
+
+/// The id of a result's columns: clients of version 5 tell by it which they know.
+pub fn metadata_id(columns: &[ColumnSpec]) -> [u8; 16] {
+    let mut bytes = vec![];
+    put_columns(&mut bytes, columns, Version::V5, false);
+    Md5::digest(&bytes).into()
+}
+
+impl<'o> ResponseBody<'o> {
+    /// Appended to these bytes.
+    pub fn new(out: &'o mut Vec<u8>, version: Version) -> ResponseBody<'o> {
+        ResponseBody { out, version }
+    }
+
+    /// SUPPORTED
+    pub fn supported(&mut self, options: &[(&str, &[&str])]) {
+        put_short_count(self.out, options.len());
+        for (name, values) in options {
+            put_string(self.out, name);
+            put_string_list(self.out, values.iter().copied());
+        }
+    }
+
+    /// AUTHENTICATE with this class.
+    pub fn authenticate(&mut self, class: &str) {
+        put_string(self.out, class);
+    }
+
+    /// AUTH_SUCCESS, which says nothing more.
+    pub fn auth_success(&mut self) {
+        put_bytes(self.out, None);
+    }
+
+    /// ERROR of a request that was refused before it was a statement.
+    pub fn refused(&mut self, error: &WireError) {
+        put_int(self.out, error.code as i32);
+        put_string(self.out, &error.text);
+    }
+
+    /// ERROR of a statement.
+    pub fn error(&mut self, error: &Error) {
+        let code = error.code();
+        // Version 3 has no code for a function that failed.
+        let known = if code == 0x1400 && self.version < Version::V4 { 0x2200 } else { code };
+        put_int(self.out, i32::from(known));
+        put_string(self.out, &error.text());
+        if let Error::AlreadyExists { keyspace, table } = error {
+            put_string(self.out, keyspace);
+            put_string(self.out, table.as_deref().unwrap_or_default());
+        } else if known == 0x1400 {
+            put_string(self.out, "system");
+            put_string(self.out, "");
+            put_string_list(self.out, std::iter::empty());
+        }
+    }
+
+    /// ERROR of a prepared statement that isn't known.
+    pub fn unprepared(&mut self, id: &[u8]) {
+        let hex: String = id.iter().map(|b| format!("{b:02x}")).collect();
+        put_int(self.out, 0x2500);
+        let text = "(either the query was not prepared on this host (maybe the host has been restarted?) or you have prepared \
+                    too many queries and it has been evicted from the internal cache)";
+        put_string(self.out, &format!("Prepared query with ID {hex} not found {text}"));
+        put_short_bytes(self.out, id);
+    }
+
+    /// RESULT of nothing.
+    pub fn void(&mut self) {
+        put_int(self.out, 0x0001);
+    }
+
+    /// RESULT of USE.
+    pub fn set_keyspace(&mut self, keyspace: &str) {
+        put_int(self.out, 0x0003);
+        put_string(self.out, keyspace);
+    }
+
+    fn change(&mut self, change: &SchemaChange) {
+        put_string(self.out, change.change);
+        put_string(self.out, change.target);
+        put_string(self.out, &change.keyspace);
+        if let Some(name) = &change.name {
+            put_string(self.out, name);
+        }
+    }
+
+    /// RESULT of a definition.
+    pub fn schema_change(&mut self, change: &SchemaChange) {
+        put_int(self.out, 0x0005);
+        self.change(change);
+    }
+
+    /// EVENT of a definition.
+    pub fn schema_event(&mut self, change: &SchemaChange) {
+        put_string(self.out, "SCHEMA_CHANGE");
+        self.change(change);
+    }
+
+    /// EVENT of a node: that it came up or went down.
+    pub fn status_event(&mut self, what: &str, node: SocketAddr) {
+        put_string(self.out, "STATUS_CHANGE");
+        put_string(self.out, what);
+        put_inet(self.out, node.ip(), node.port());
+    }
+
+    fn rows_metadata(&mut self, columns: &[ColumnSpec], paging: Option<&[u8]>, how: RowsFlags) {
+        let global = is_of_one_table(columns);
+        let skip = how.skip_metadata && how.new_metadata_id.is_none();
+        let mut flags = if skip { NO_METADATA } else { 0 };
+        if global && !skip {
+            flags |= GLOBAL_TABLE;
+        }
+        if paging.is_some() {
+            flags |= HAS_MORE;
+        }
+        if how.new_metadata_id.is_some() {
+            flags |= METADATA_CHANGED;
+        }
+        put_int(self.out, flags);
+        put_count(self.out, columns.len());
+        if paging.is_some() {
+            put_bytes(self.out, paging);
+        }
+        if let Some(id) = &how.new_metadata_id {
+            put_short_bytes(self.out, id);
+        }
+        if !skip {
+            put_columns(self.out, columns, self.version, global);
+        }
+    }
+
+    /// RESULT of rows.
+    pub fn rows(&mut self, rows: &Rows, how: RowsFlags) {
+        put_int(self.out, 0x0002);
+        let columns = rows.columns();
+        self.rows_metadata(columns, rows.paging().map(|p| &*p.0), how);
+        put_count(self.out, rows.len());
+        for row in rows.iter() {
+            for column in 0..columns.len() {
+                put_bytes(self.out, row.bytes(column));
+            }
+        }
+    }
+
+    /// RESULT of PREPARE.
+    pub fn prepared(&mut self, prepared: &Prepared) {
+        put_int(self.out, 0x0004);
+        put_short_bytes(self.out, &prepared.id());
+        let columns = prepared.columns().map_or(&[][..], |c| &**c);
+        if self.version == Version::V5 {
+            put_short_bytes(self.out, &metadata_id(columns));
+        }
+        let markers = prepared.markers();
+        let global = is_of_one_table(markers);
+        put_int(self.out, if global { GLOBAL_TABLE } else { 0 });
+        put_count(self.out, markers.len());
+        if self.version >= Version::V4 {
+            let key = prepared.partition_key();
+            put_count(self.out, key.len());
+            key.iter().for_each(|at| put_short(self.out, *at));
+        }
+        put_columns(self.out, markers, self.version, global);
+        let none = RowsFlags { skip_metadata: columns.is_empty(), new_metadata_id: None };
+        self.rows_metadata(columns, None, none);
+    }
+}

@@ -1,0 +1,185 @@
+//! `firn serve`: a store as a server for Cassandra's clients.
+//!
+//! Invariant: SIGTERM and Ctrl-C end it in order: what runs is finished, clients are told, the store
+//! is closed.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use firn_kv::{Env, OsEnv};
+use firn_server::{Options, Server, ServerError, StorePlace};
+use firn_tools::io::stdout;
+use firn_tools::options::{Durable, size as parse_size};
+use firn_tools::output::{Done, Failure, bytes};
+use serde_json::json;
+
+use crate::store::Global;
+
+pub const EXAMPLES: &str = "\
+Clients of Cassandra connect as they would to a node: cqlsh, and the drivers for Python, Java, Node, Go and Rust (native protocol 3, 4
+and 5). The store is the one of --db, and is made when it is missing; with --ephemeral it is in memory and goes with the server.
+SIGTERM or Ctrl-C stops the server: what runs is finished, and the store is closed.
+
+Examples:
+  firn --db shop serve                            at 127.0.0.1:9042, where clients look first
+  cqlsh                                           from another terminal
+  firn --db shop serve --listen 127.0.0.1:9142 --durability power
+  firn serve --ephemeral                          for tests: prints {\"host\":\"127.0.0.1\",\"port\":40123} and serves from memory
+  firn --db shop serve --check                    what a server with these options would do";
+
+/// How often signals are looked for.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What `firn serve` takes.
+#[derive(Args, Clone, Debug)]
+pub struct ServeArgs {
+    /// Address and port to listen at [default: 127.0.0.1:9042; with --ephemeral a free port]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Serve from memory, and print the address as one line of JSON
+    #[arg(long)]
+    ephemeral: bool,
+    /// Tell what a server with these options would do, and end
+    #[arg(long)]
+    check: bool,
+    /// Listen at an address that other machines reach, though everybody may do everything
+    #[arg(long)]
+    insecure: bool,
+    /// How far a write has got when it is answered
+    #[arg(long, value_enum, default_value = "process", value_name = "DURABLE")]
+    durability: Durable,
+    /// Connections at once
+    #[arg(long, default_value_t = 1024, value_name = "N")]
+    max_connections: usize,
+    /// The largest request
+    #[arg(long, default_value = "16m", value_parser = parse_size, value_name = "SIZE")]
+    max_request: u64,
+    /// Requests that wait or run, together; above it clients are not read from
+    #[arg(long, default_value = "64m", value_parser = parse_size, value_name = "SIZE")]
+    max_in_flight: u64,
+    /// Close connections without a request for so many seconds [default: never]
+    #[arg(long, value_name = "SECONDS")]
+    idle_timeout: Option<u64>,
+    /// Threads for requests that may take their time [default: four for each processor, at least 16]
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+}
+
+fn failure(e: ServerError) -> Failure {
+    match &e {
+        ServerError::Network(_, cause) if cause.kind() == std::io::ErrorKind::AddrInUse => {
+            Failure::with_next(
+                e.to_string(),
+                "another program listens there: end it, or take another port with --listen",
+            )
+        }
+        ServerError::Network(_, cause) if cause.kind() == std::io::ErrorKind::AddrNotAvailable => {
+            Failure::with_next(
+                e.to_string(),
+                "this machine does not have that address: --listen takes one of its own",
+            )
+        }
+        _ => Failure::new(e.to_string()),
+    }
+}
+
+fn options(global: &Global, args: &ServeArgs) -> Options {
+    let mut options = if args.ephemeral {
+        Options::ephemeral()
+    } else {
+        let store = firn_wide::StoreOptions { db: global.defaults(), clock: None };
+        let wide = firn_wide::Options {
+            durability: args.durability.into(),
+            store,
+            ..firn_wide::Options::default()
+        };
+        let mut options = Options::directory(&global.store.db);
+        options.store = StorePlace::Directory(global.store.db.clone(), Box::new(wide));
+        options
+    };
+    let bounded = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    options.address = args.listen.unwrap_or(options.address);
+    options.insecure = args.insecure;
+    options.max_connections = args.max_connections;
+    options.max_frame = bounded(args.max_request);
+    options.max_in_flight = bounded(args.max_in_flight);
+    options.idle_timeout = args.idle_timeout.map(Duration::from_secs);
+    options.workers = args.workers;
+    options
+}
+
+/// A clickable, connectable form of an address: the one to connect to where it listens at all.
+fn reachable(ip: IpAddr) -> String {
+    match ip {
+        IpAddr::V4(ip) if ip.is_unspecified() => "127.0.0.1".to_owned(),
+        IpAddr::V6(ip) if ip.is_unspecified() => "::1".to_owned(),
+        ip => ip.to_string(),
+    }
+}
+
+fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
+    options.check().map_err(failure)?;
+    let place = match &options.store {
+        StorePlace::Memory => "memory".to_owned(),
+        StorePlace::Directory(dir, _) if dir.exists() => format!("the store {}", dir.display()),
+        StorePlace::Directory(dir, _) => format!("a new store, {}", dir.display()),
+    };
+    let idle = args
+        .idle_timeout
+        .map_or("never closed".to_owned(), |s| format!("closed after {s} s without a request"));
+    let mut out = stdout();
+    if global.store.json {
+        let all = json!({
+            "listen": options.address.to_string(),
+            "store": place,
+            "max_connections": options.max_connections,
+            "max_request_bytes": options.max_frame,
+            "max_in_flight_bytes": options.max_in_flight,
+            "idle_timeout_seconds": args.idle_timeout,
+        });
+        writeln!(out, "{all}")?;
+        return Ok(out.flush()?);
+    }
+    writeln!(out, "listens at       {}", options.address)?;
+    writeln!(out, "serves           {place}")?;
+    writeln!(out, "connections      {} at most, {idle}", options.max_connections)?;
+    writeln!(out, "largest request  {}", bytes(options.max_frame as u64))?;
+    writeln!(out, "in flight        {} at most", bytes(options.max_in_flight as u64))?;
+    let who = if options.address.ip().is_loopback() {
+        "programs on this machine"
+    } else {
+        "everybody who reaches it"
+    };
+    writeln!(out, "may do all       {who}")?;
+    Ok(out.flush()?)
+}
+
+/// Runs `firn serve`.
+pub fn run(global: &Global, args: &ServeArgs) -> Done {
+    let options = options(global, args);
+    if args.check {
+        return check(global, args, &options);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let server = Server::start(options).map_err(failure)?;
+    let address = server.address();
+    if args.ephemeral || global.store.json {
+        let mut out = stdout();
+        writeln!(out, "{}", json!({"host": reachable(address.ip()), "port": address.port()}))?;
+        out.flush()?;
+    } else {
+        eprintln!("serving {} at {address}; Ctrl-C stops", global.store.db.display());
+    }
+    let env = OsEnv::new();
+    while !stop.load(Ordering::Relaxed) {
+        env.sleep(TICK);
+    }
+    server.stop().map_err(failure)
+}
