@@ -1,8 +1,12 @@
-//! The bytes of the protocol, for fuzzers and loaders.
+//! The bytes of the protocol, for fuzzers and loaders. Floor 4.
 //!
 //! **Nothing here is promised.** Names, signatures and behaviour change with any release, also with
 //! a patch.
 
+/// Floor 2: the bytes of a client cut into requests.
+pub mod native {
+    pub use crate::native::RequestStream;
+}
 /// Floor 0: frames, segments, requests and responses.
 pub mod wire {
     pub use crate::wire::*;

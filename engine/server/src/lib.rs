@@ -25,3 +25,8 @@ mod wire;
 
 pub use options::{Options, ServerError, StorePlace};
 pub use server::Server;
+
+/// The examples of the page, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/serve.md")]
+struct ServePage;

@@ -26,12 +26,12 @@ use crate::options::{Options, ServerError, StorePlace};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ServerCore>,
     address: SocketAddr,
     accepting: Mutex<Option<Box<dyn Thread>>>,
 }
 
-struct Shared {
+struct ServerCore {
     node: Arc<Node>,
     clients: Arc<Clients>,
     /// The connections whose threads run, to stop them.
@@ -86,7 +86,7 @@ impl Server {
         engine.add_listener(clients.clone());
         let views = ServerViews { node: Arc::downgrade(&node), clients: Arc::downgrade(&clients) };
         engine.add_source(Arc::new(views));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerCore {
             node,
             clients,
             sockets: Mutex::default(),
@@ -159,7 +159,7 @@ impl Drop for Server {
     }
 }
 
-impl Shared {
+impl ServerCore {
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         loop {
             let accepted = listener.accept();
@@ -204,8 +204,8 @@ impl Shared {
     }
 
     fn leave(&self, number: u64) {
-        self.clients.remove(number);
         self.sockets.lock().retain(|(n, _)| *n != number);
+        self.clients.remove(number);
         self.left.notify_all();
     }
 }

@@ -9,11 +9,12 @@ use firn_testkit::modules::files_below;
 use firn_testkit::names::{Calls, Names};
 
 /// Crates of which others use what is public.
-const LIBRARIES: [&str; 9] = [
+const LIBRARIES: [&str; 10] = [
     "benches/workload",
     "engine/cql",
     "engine/interleave",
     "engine/kv",
+    "engine/server",
     "engine/testkit",
     "engine/wide",
     "engine/wide-text",

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use firn_kv::{Env, OsEnv};
+use firn_kv::OsEnv;
 use firn_server::{Options, Server, ServerError, StorePlace};
 use firn_tools::io::stdout;
 use firn_tools::options::{Durable, size as parse_size};
@@ -125,7 +125,9 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     options.check().map_err(failure)?;
     let place = match &options.store {
         StorePlace::Memory => "memory".to_owned(),
-        StorePlace::Directory(dir, _) if dir.exists() => format!("the store {}", dir.display()),
+        StorePlace::Directory(dir, _) if OsEnv::new().list(dir).is_ok() => {
+            format!("the store {}", dir.display())
+        }
         StorePlace::Directory(dir, _) => format!("a new store, {}", dir.display()),
     };
     let idle = args

@@ -4,7 +4,8 @@
 //! Blocks marked `sh` run in order, in one directory for each page, with the project's commands on
 //! the path. One that is marked `sh found` ends with exit code 1, one that is marked `sh maybe`
 //! with 0 or 1. A `text` block right behind prints a part of the block's output; `…` stands for
-//! anything. Blocks marked `sh norun` build, and are tried by `.ci/run`. Blocks of Rust are doc
+//! anything. Blocks marked `sh norun` build, and are tried by `.ci/run`; those marked `client` take a
+//! client of a server, and `.ci/clients` tries what they say. Blocks of Rust are doc
 //! tests of the crate that the page is about.
 #![allow(
     clippy::disallowed_methods,
@@ -128,6 +129,7 @@ fn run(page: &str) {
                 );
                 continue;
             }
+            "sh client" | "python client" => continue,
             "rust" => continue,
             other => panic!("{place}: no block is marked {other:?}"),
         };
@@ -159,6 +161,11 @@ fn model() {
 #[test]
 fn cql() {
     run("docs/cql.md");
+}
+
+#[test]
+fn serve() {
+    run("docs/serve.md");
 }
 
 #[test]
@@ -209,6 +216,7 @@ fn links_and_paths_lead_somewhere() {
         "format-spec",
         "engine/wide",
         "engine/cql",
+        "engine/server",
     ];
     folders.iter().for_each(|folder| pages(folder, &mut all));
     let (mut wrong, mut good) = (vec![], 0);

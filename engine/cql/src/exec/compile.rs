@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::change::ChangePlan;
-use super::define::DefinitionPlan;
+use super::define::PreparedDefinition;
 use super::engine::Engine;
 use super::plan::StatementPlan;
 use super::select;
@@ -38,6 +38,8 @@ pub fn compile(
         Statement::Batch(batch) => {
             Ok(Box::new(ChangePlan::batch(engine, catalog, name, batch, parsed.markers)?))
         }
-        _ => Ok(Box::new(DefinitionPlan { text: text.to_owned(), keyspace: keyspace.cloned() })),
+        _ => {
+            Ok(Box::new(PreparedDefinition { text: text.to_owned(), keyspace: keyspace.cloned() }))
+        }
     }
 }

@@ -14,14 +14,14 @@ use crate::syntax::parse;
 use crate::values::ColumnSpec;
 
 /// A definition as a compiled statement: it is looked at when it is run.
-pub(super) struct DefinitionPlan {
+pub(super) struct PreparedDefinition {
     /// The statement.
     pub text: String,
     /// The keyspace that was chosen.
     pub keyspace: Option<Arc<str>>,
 }
 
-impl StatementPlan for DefinitionPlan {
+impl StatementPlan for PreparedDefinition {
     fn markers(&self) -> &[ColumnSpec] {
         &[]
     }

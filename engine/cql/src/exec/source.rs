@@ -41,6 +41,9 @@ pub struct SystemRow {
     pub values: Vec<Option<Vec<u8>>>,
 }
 
+/// The rows of a partition by their places, with its key.
+type PlacedRows = (Vec<u8>, BTreeMap<Vec<u8>, SystemRow>);
+
 /// A partition of a system table, its rows in order.
 pub struct SystemPartition {
     /// What orders it among the partitions.
@@ -99,7 +102,7 @@ impl<'a> SystemRows<'a> {
         }
         let layout = table.layout(partitioner);
         let (partition, clustering) = (table.partition().len(), table.clustering());
-        let mut all: BTreeMap<Vec<u8>, (Vec<u8>, BTreeMap<Vec<u8>, SystemRow>)> = BTreeMap::new();
+        let mut all: BTreeMap<Vec<u8>, PlacedRows> = BTreeMap::new();
         for values in self.rows {
             let missing = || corrupt(format!("a row of {} has no key", name()));
             let parts: Option<Vec<&Vec<u8>>> =
@@ -114,7 +117,7 @@ impl<'a> SystemRows<'a> {
             let rows = &mut all.entry(part).or_insert_with(|| (key, BTreeMap::new())).1;
             rows.entry(place.clone()).or_insert(SystemRow { place, values });
         }
-        let partition = |(part, (key, rows)): (_, (_, BTreeMap<_, _>))| SystemPartition {
+        let partition = |(part, (key, rows)): (_, PlacedRows)| SystemPartition {
             part,
             key,
             rows: rows.into_values().collect(),

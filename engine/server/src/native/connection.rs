@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::client::Client;
 use super::login;
-use super::statement::{self, Conversation};
+use super::statement::{self, Exchange};
 use super::stream::RequestStream;
 use crate::node::Node;
 use crate::wire::{FrameHeader, Opcode, Version, WireError, WireRequest};
@@ -170,7 +170,7 @@ fn request(node: &Arc<Node>, client: &Arc<Client>, header: FrameHeader, body: &[
         },
         (request, Some(dialect)) => {
             let conversation =
-                Conversation { node, client, dialect, stream: header.stream, bytes: body.len() };
+                Exchange { node, client, dialect, stream: header.stream, bytes: body.len() };
             statement::take(&conversation, request, header.is_traced());
         }
     }

@@ -28,4 +28,5 @@ mod views;
 
 pub use client::{Client, Clients};
 pub use connection::serve;
+pub use stream::RequestStream;
 pub use views::ServerViews;

@@ -20,7 +20,7 @@ const MOST: usize = 4 << 20;
 const KEPT: usize = 64 << 10;
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct OutboxState {
     envelopes: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
@@ -36,7 +36,7 @@ struct Waiting {
 #[derive(Debug)]
 pub struct Outbox {
     socket: TcpStream,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<OutboxState>,
     /// Somebody has sent all there was.
     sent: Condvar,
 }
@@ -64,7 +64,7 @@ impl Outbox {
     }
 
     /// The bytes to send, or that there are none.
-    fn take(&self, waiting: &mut Waiting) -> Option<Vec<u8>> {
+    fn take(&self, waiting: &mut OutboxState) -> Option<Vec<u8>> {
         if waiting.ends.is_empty() || waiting.ended {
             return None;
         }
@@ -98,7 +98,7 @@ impl Outbox {
         self.sent.notify_all();
     }
 
-    fn after(&self, waiting: &mut Waiting, mut bytes: Vec<u8>, good: bool) {
+    fn after(&self, waiting: &mut OutboxState, mut bytes: Vec<u8>, good: bool) {
         if !good {
             self.end(waiting);
         }
@@ -108,7 +108,7 @@ impl Outbox {
         }
     }
 
-    fn end(&self, waiting: &mut Waiting) {
+    fn end(&self, waiting: &mut OutboxState) {
         waiting.ended = true;
         waiting.envelopes = vec![];
         waiting.ends.clear();
@@ -181,6 +181,10 @@ impl Outbox {
 fn send_some(socket: &TcpStream, bytes: &[u8]) -> std::io::Result<usize> {
     use rustix::io::Errno;
     use rustix::net::{SendFlags, send};
+    // Where there is no such flag, the standard library has told the socket.
+    #[cfg(target_vendor = "apple")]
+    let flags = SendFlags::DONTWAIT;
+    #[cfg(not(target_vendor = "apple"))]
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let mut sent = 0;
     while sent < bytes.len() {

@@ -18,7 +18,7 @@ const FEW: usize = 16;
 
 /// A request and who asks it.
 #[derive(Clone, Copy)]
-pub struct Conversation<'a> {
+pub struct Exchange<'a> {
     pub node: &'a Arc<Node>,
     pub client: &'a Arc<Client>,
     pub dialect: Dialect,
@@ -50,7 +50,7 @@ impl From<WireError> for Refusal {
 type Result<T> = std::result::Result<T, Refusal>;
 
 /// What is to be run.
-enum Work {
+enum RequestWork {
     One {
         prepared: Prepared,
         /// As a client has prepared it.
@@ -75,12 +75,12 @@ struct Job {
     dialect: Dialect,
     stream: i16,
     trace: Option<RequestTrace>,
-    work: Work,
+    work: RequestWork,
 }
 
 /// Carries out a request, or has it carried out. Its answer is in the outbox then, or will be.
-pub fn take(conversation: &Conversation<'_>, request: WireRequest<'_>, traced: bool) {
-    let Conversation { node, client, .. } = conversation;
+pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool) {
+    let Exchange { node, client, .. } = conversation;
     let name = match &request {
         WireRequest::Prepare(_) => "Preparing CQL3 query",
         WireRequest::Execute(_) => "Execute CQL3 prepared query",
@@ -177,7 +177,7 @@ fn is_use(text: &str) -> bool {
     word.is_some_and(|word| word.eq_ignore_ascii_case("use"))
 }
 
-impl Conversation<'_> {
+impl Exchange<'_> {
     /// The part of what may be in flight that this takes. `None`: too much is, and the client
     /// wants to be told.
     fn share(&self) -> Option<FlightShare> {
@@ -234,7 +234,7 @@ impl Conversation<'_> {
         &self,
         request: &QueryRequest<'_>,
         trace: Option<&mut RequestTrace>,
-    ) -> Result<(Work, bool)> {
+    ) -> Result<(RequestWork, bool)> {
         let QueryRequest { text, parameters } = request;
         let keyspace = parameters.keyspace.map(Arc::from);
         let prepared = self.client.session.prepare_in(keyspace.as_ref(), text)?;
@@ -246,8 +246,14 @@ impl Conversation<'_> {
         let is_quick = self.is_quick(&prepared) || is_use(text);
         let bound = bind(&parameters.values, &prepared);
         let (run, skip_metadata) = (self.run_of(parameters), parameters.skip_metadata);
-        let work =
-            Work::One { prepared, known: None, bound, run, skip_metadata, metadata_id: None };
+        let work = RequestWork::One {
+            prepared,
+            known: None,
+            bound,
+            run,
+            skip_metadata,
+            metadata_id: None,
+        };
         Ok((work, is_quick))
     }
 
@@ -259,7 +265,7 @@ impl Conversation<'_> {
         &self,
         request: &ExecuteRequest<'_>,
         trace: Option<&mut RequestTrace>,
-    ) -> Result<(Work, bool)> {
+    ) -> Result<(RequestWork, bool)> {
         let ExecuteRequest { id, metadata_id, parameters } = request;
         let known = self.known(id)?;
         let prepared = known.prepared.clone();
@@ -269,7 +275,7 @@ impl Conversation<'_> {
         self.check_consistency(parameters.consistency, &prepared)?;
         let is_quick = self.is_quick(&prepared) || is_use(prepared.text());
         let bound = bind(&parameters.values, &prepared);
-        let work = Work::One {
+        let work = RequestWork::One {
             prepared,
             known: Some(known),
             bound,
@@ -280,7 +286,7 @@ impl Conversation<'_> {
         Ok((work, is_quick))
     }
 
-    fn batch(&self, request: &BatchRequest<'_>) -> Result<(Work, bool)> {
+    fn batch(&self, request: &BatchRequest<'_>) -> Result<(RequestWork, bool)> {
         let keyspace = request.keyspace.map(Arc::from);
         let mut members = Vec::with_capacity(request.members.len());
         for member in &request.members {
@@ -292,7 +298,7 @@ impl Conversation<'_> {
         }
         let is_quick = members.len() <= FEW && !self.node.writes_wait;
         let run = Run { timestamp: request.timestamp, ..Run::default() };
-        Ok((Work::Batch { kind: request.kind, members, run }, is_quick))
+        Ok((RequestWork::Batch { kind: request.kind, members, run }, is_quick))
     }
 }
 
@@ -316,14 +322,14 @@ impl Job {
         }
         let Job { node, client, dialect, stream, trace, work } = self;
         let (done, how) = match work {
-            Work::One { prepared, known, bound, run, skip_metadata, metadata_id } => {
+            RequestWork::One { prepared, known, bound, run, skip_metadata, metadata_id } => {
                 let done = client.session.run(&prepared, bound, &run);
                 let how = done.as_ref().map_or(RowsFlags::default(), |rows| {
                     flags(dialect, rows, known.as_deref(), skip_metadata, metadata_id.as_deref())
                 });
                 (done, how)
             }
-            Work::Batch { kind, members, run } => {
+            RequestWork::Batch { kind, members, run } => {
                 let members: Vec<_> = members.iter().map(|(p, bound)| (p, bound.clone())).collect();
                 (client.session.batch(kind, &members, &run), RowsFlags::default())
             }

@@ -3,7 +3,7 @@
 
 use std::io::Read;
 
-use crate::wire::{FRAME_HEADER, FrameHeader, SegmentReader, WireError, is_known_version};
+use crate::wire::{FRAME_HEADER, FrameHeader, SegmentParser, WireError, is_known_version};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 16 << 10;
@@ -34,13 +34,16 @@ impl ByteQueue {
     }
 }
 
+/// Why nothing more can be read, with the header that can be answered.
+type BrokenStream = (Option<FrameHeader>, WireError);
+
 /// The requests of a client.
 #[derive(Debug)]
 pub struct RequestStream {
     raw: ByteQueue,
     /// Envelopes that came in segments.
     inner: ByteQueue,
-    segments: Option<SegmentReader>,
+    segments: Option<SegmentParser>,
     /// The longest body.
     most: usize,
 }
@@ -63,7 +66,7 @@ impl RequestStream {
 
     /// What comes from now on are segments.
     pub fn begin_segments(&mut self, lz4: bool) {
-        self.segments = Some(SegmentReader { lz4 });
+        self.segments = Some(SegmentParser { lz4 });
     }
 
     /// Takes in bytes from the client; false when there will be no more.
@@ -88,9 +91,7 @@ impl RequestStream {
     /// # Errors
     /// A frame that is longer than allowed, with its header where it can be answered, and segments
     /// that are damaged. Nothing behind it can be read.
-    pub fn next(
-        &mut self,
-    ) -> Result<Option<(FrameHeader, &[u8])>, (Option<FrameHeader>, WireError)> {
+    pub fn next(&mut self) -> Result<Option<(FrameHeader, &[u8])>, BrokenStream> {
         if let Some(segments) = self.segments {
             loop {
                 if is_whole(self.inner.rest(), self.most)?.is_some() {
@@ -113,10 +114,7 @@ impl RequestStream {
 }
 
 /// The header of the frame at the start of these bytes, when it is there whole.
-fn is_whole(
-    bytes: &[u8],
-    most: usize,
-) -> Result<Option<FrameHeader>, (Option<FrameHeader>, WireError)> {
+fn is_whole(bytes: &[u8], most: usize) -> Result<Option<FrameHeader>, BrokenStream> {
     let Some(header) = FrameHeader::read(bytes) else {
         // The header of version 1 and 2 is shorter: the version alone says that it is none of ours.
         return Ok(None);

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use firn_kv::{Env, Thread};
 use parking_lot::{Condvar, Mutex};
 
-type Work = Box<dyn FnOnce() + Send>;
+type WorkItem = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct WorkList {
-    waiting: VecDeque<Work>,
+    waiting: VecDeque<WorkItem>,
     running: usize,
     done: u64,
     stopped: bool,

@@ -39,4 +39,4 @@ pub use request::{
     WireConsistency, WireRequest, WireValue,
 };
 pub use response::{ResponseBody, RowsFlags, metadata_id};
-pub use segment::{MAX_PAYLOAD, SegmentReader, put_segments};
+pub use segment::{MAX_PAYLOAD, SegmentParser, put_segments};

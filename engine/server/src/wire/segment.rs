@@ -87,12 +87,12 @@ pub fn put_segments(out: &mut Vec<u8>, envelopes: &[u8], ends: &[usize], lz4: bo
 
 /// Takes segments apart.
 #[derive(Clone, Copy, Debug)]
-pub struct SegmentReader {
+pub struct SegmentParser {
     /// Whether payloads may be compressed.
     pub lz4: bool,
 }
 
-impl SegmentReader {
+impl SegmentParser {
     /// Appends the payload of the segment at the start of `bytes`, and gives the segment's length;
     /// `None` when it isn't there whole.
     ///

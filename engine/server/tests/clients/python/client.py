@@ -1,0 +1,178 @@
+"""The Python driver against a server: connects, reads the schema, writes and reads every type, pages,
+batches, conditions, prepared statements over an ALTER, tracing, events, errors, a restart of the server.
+
+    client.py COMMAND...    COMMAND starts a server on the port that it is given behind it
+"""
+
+import datetime
+import decimal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+from cassandra import AlreadyExists, InvalidRequest
+from cassandra.cluster import Cluster
+from cassandra.policies import ConstantReconnectionPolicy
+from cassandra.protocol import SyntaxException
+from cassandra.query import BatchStatement, BatchType, SimpleStatement
+from cassandra.util import Date, Duration, SortedSet, Time
+
+COMMAND = sys.argv[1:]
+TYPES = [
+    ("ascii", "plain"),
+    ("bigint", -(2**63)),
+    ("blob", b"\x00\xff"),
+    ("boolean", True),
+    ("date", Date(datetime.date(1969, 12, 31))),
+    ("decimal", decimal.Decimal("-1.50")),
+    ("double", 1.7976931348623157e308),
+    ("duration", Duration(14, 3, 5_000_000_001)),
+    ("float", 0.5),
+    ("frozen<list<int>>", [3, 1, 2]),
+    ("inet", "::1"),
+    ("int", -7),
+    ("list<text>", ["b", "a", ""]),
+    ("map<text, frozen<set<int>>>", {"k": SortedSet([1, 2])}),
+    ("set<uuid>", SortedSet([uuid.UUID(int=1), uuid.UUID(int=2)])),
+    ("smallint", -32768),
+    ("text", "grüße, \U0001f600"),
+    ("time", Time("08:12:54.123456789")),
+    ("timestamp", datetime.datetime(2009, 8, 18, 1, 13, 24, 7000)),
+    ("timeuuid", uuid.uuid1()),
+    ("tinyint", -128),
+    ("tuple<int, text>", (1, None)),
+    ("uuid", uuid.uuid4()),
+    ("varint", 10**30),
+]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def start(port):
+    server = subprocess.Popen(COMMAND + [f"127.0.0.1:{port}"], stderr=subprocess.DEVNULL)
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return server
+        except OSError:
+            time.sleep(0.05)
+    raise SystemExit("the server does not listen")
+
+
+def refused(session, text, kind):
+    try:
+        session.execute(text)
+    except kind as e:
+        return str(e)
+    raise AssertionError(f"{text} is not refused")
+
+
+def conversation(port, version, compression):
+    chosen = {} if version is None else {"protocol_version": version}
+    cluster = Cluster(["127.0.0.1"], port=port, compression=compression, **chosen)
+    session = cluster.connect()
+    assert version is None or cluster.protocol_version == version
+    host = cluster.metadata.all_hosts()[0]
+    assert (host.datacenter, host.rack) == ("datacenter1", "rack1"), host
+    session.execute("CREATE KEYSPACE IF NOT EXISTS py WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+    session.set_keyspace("py")
+    session.execute("DROP TABLE IF EXISTS every")
+    columns = ", ".join(f"c{i} {of}" for i, (of, _) in enumerate(TYPES))
+    session.execute(f"CREATE TABLE every (k int PRIMARY KEY, {columns})")
+    known = cluster.metadata.keyspaces["py"].tables["every"].columns
+    for i, (of, _) in enumerate(TYPES):
+        told = known[f"c{i}"].cql_type
+        assert told.replace("frozen<tuple<int, text>>", "tuple<int, text>") == of, (told, of)
+
+    names = ", ".join(f"c{i}" for i in range(len(TYPES)))
+    put = session.prepare(f"INSERT INTO every (k, {names}) VALUES (?{', ?' * len(TYPES)})")
+    assert put.routing_key_indexes == [0] or cluster.protocol_version == 3
+    session.execute(put, [1] + [value for _, value in TYPES])
+    session.execute(put, [2] + [None for _ in TYPES])
+    row = session.execute(f"SELECT {names} FROM every WHERE k = 1").one()
+    for (of, value), got in zip(TYPES, row):
+        assert got == value, (of, got, value)
+    assert all(v is None for v in session.execute(f"SELECT {names} FROM every WHERE k = 2").one())
+
+    session.execute("DROP TABLE IF EXISTS rows")
+    session.execute("CREATE TABLE rows (k int, c int, v text, PRIMARY KEY (k, c))")
+    put = session.prepare("INSERT INTO rows (k, c, v) VALUES (?, ?, ?)")
+    waiting = [session.execute_async(put, (i % 3, i, f"v{i}")) for i in range(1000)]
+    [w.result() for w in waiting]
+    read = SimpleStatement("SELECT * FROM rows", fetch_size=70)
+    assert sorted(r.c for r in session.execute(read)) == list(range(1000))
+    page = session.execute(read)
+    state = page.paging_state
+    rest = list(session.execute(read, paging_state=state))
+    assert len(rest) == 930, len(rest)
+
+    batch = BatchStatement(batch_type=BatchType.UNLOGGED)
+    for i in range(50):
+        batch.add(put, (9, i, "b"))
+    batch.add(SimpleStatement("DELETE FROM rows WHERE k = 9 AND c = 1000"))
+    session.execute(batch)
+    assert session.execute("SELECT count(*) FROM rows WHERE k = 9").one()[0] == 50
+
+    first = session.execute("INSERT INTO rows (k, c, v) VALUES (100, 1, 'a') IF NOT EXISTS")
+    again = session.execute("INSERT INTO rows (k, c, v) VALUES (100, 1, 'b') IF NOT EXISTS").one()
+    assert first.was_applied and not again.applied and again.v == "a"
+
+    read = session.prepare("SELECT * FROM rows WHERE k = ? AND c = ?")
+    assert len(session.execute(read, (9, 1)).one()) == 3
+    session.execute("ALTER TABLE rows ADD w int")
+    assert session.execute(read, (9, 1)).one()._fields == ("k", "c", "v", "w")
+    assert "w" in cluster.metadata.keyspaces["py"].tables["rows"].columns
+
+    traced = session.execute("SELECT * FROM rows WHERE k = 9", trace=True).get_query_trace()
+    assert traced.duration.microseconds > 0 and len(traced.events) >= 2
+
+    refused(session, "SELECT * FROM nowhere", InvalidRequest)
+    refused(session, "SELEKT", SyntaxException)
+    refused(session, "CREATE TABLE rows (k int PRIMARY KEY)", AlreadyExists)
+    print(f"python: protocol {cluster.protocol_version}, compression {compression}: good")
+    cluster.shutdown()
+
+
+def restart(port, server):
+    """A client whose server is killed goes on when another one is there."""
+    cluster = Cluster(["127.0.0.1"], port=port, reconnection_policy=ConstantReconnectionPolicy(0.2, None))
+    session = cluster.connect("py")
+    count = session.prepare("SELECT count(*) FROM rows")
+    before = session.execute(count).one()[0]
+    server.kill()
+    server.wait()
+    server = start(port)
+    for attempt in range(100):
+        try:
+            assert session.execute(count).one()[0] == before
+            break
+        except Exception as e:
+            if attempt == 99:
+                raise
+            time.sleep(0.1)
+    print("python: a server that was killed is found again, with what was written")
+    cluster.shutdown()
+    return server
+
+
+def main():
+    port = free_port()
+    server = start(port)
+    try:
+        for version in (None, 5, 4, 3):
+            for compression in (True, False):
+                conversation(port, version, compression)
+        server = restart(port, server)
+    finally:
+        server.terminate()
+        assert server.wait() == 0
+
+
+main()

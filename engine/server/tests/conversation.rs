@@ -1,0 +1,510 @@
+//! Conversations byte by byte: what clients of each version send and are answered, and what happens
+//! to those that break the rules.
+
+#![allow(clippy::disallowed_methods, reason = "a client has no environment")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use common::*;
+use firn_server::{Options, Server};
+
+fn server() -> Server {
+    Server::start(Options::ephemeral()).unwrap()
+}
+
+fn with_table(server: &Server) {
+    for cql in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))",
+    ] {
+        server.session().execute(cql, ()).unwrap();
+    }
+}
+
+#[test]
+fn options_and_startup_are_answered_in_each_version() {
+    let server = server();
+    for version in [3, 4, 5] {
+        let mut peer = Peer::connect(server.address(), version);
+        peer.send(-5, OPTIONS, &[]);
+        let answer = peer.receive().unwrap();
+        assert_eq!((answer.version, answer.stream, answer.opcode), (0x80 | version, -5, SUPPORTED));
+        for text in ["PROTOCOL_VERSIONS", "3/v3", "4/v4", "5/v5", "COMPRESSION", "snappy", "lz4"] {
+            assert!(answer.has(&string(text)), "{text}");
+        }
+        // Whatever else a driver says of itself is no reason to refuse it.
+        peer.startup(&[("CQL_VERSION", "3.4.5"), ("DRIVER_BAGGAGE", "{}"), ("X", "y")]);
+        peer.send(9, OPTIONS, &[]);
+        assert_eq!(peer.receive().unwrap().stream, 9);
+        assert_eq!(peer.good("SELECT key FROM system.local").kind(), 2);
+    }
+}
+
+#[test]
+fn another_version_is_refused_in_the_words_that_drivers_look_for() {
+    let server = server();
+    for version in [1, 2, 6, 65, 66] {
+        let mut peer = Peer::connect(server.address(), version);
+        peer.send(3, OPTIONS, &[]);
+        let answer = peer.receive().unwrap();
+        assert_eq!((answer.version, answer.stream, answer.opcode), (0x85, 0, ERROR));
+        let text = format!(
+            "Invalid or unsupported protocol version ({version}); supported versions are (3/v3, 4/v4, 5/v5)"
+        );
+        assert_eq!(answer.error(), (0x0a, text));
+        assert_eq!(peer.receive(), None);
+    }
+    let mut peer = Peer::ready(server.address(), 4);
+    peer.send_bytes(&frame(3, 0, 2, OPTIONS, &[]));
+    let (code, text) = peer.receive().unwrap().error();
+    assert_eq!(code, 0x0a);
+    assert!(text.starts_with("Invalid message version. Got 3/v3 but previous"), "{text}");
+    assert_eq!(peer.receive(), None);
+}
+
+#[test]
+fn what_comes_before_its_time_or_is_no_request_is_refused() {
+    let server = server();
+    let address = server.address();
+    let refused = |version: u8, opcode: u8, body: &[u8], wanted: &str| {
+        let mut peer = Peer::connect(address, version);
+        peer.send(4, opcode, body);
+        let answer = peer.receive().unwrap();
+        assert_eq!((answer.stream, answer.version), (4, version | 0x80));
+        let (code, text) = answer.error();
+        assert_eq!(code, 0x0a);
+        assert!(text.contains(wanted), "{text}");
+        assert_eq!(peer.receive(), None, "{wanted}");
+    };
+    let query = [long_string("SELECT key FROM system.local"), plain(4)].concat();
+    refused(4, QUERY, &query, "Unexpected message QUERY, expecting STARTUP or OPTIONS");
+    refused(4, STARTUP, &map(&[]), "Missing value CQL_VERSION in STARTUP");
+    refused(4, STARTUP, &map(&[("CQL_VERSION", "2.0.0")]), "CQL version 2.0.0 is not supported");
+    refused(4, STARTUP, &map(&[("CQL_VERSION", "3.9.0")]), "CQL version 3.9.0 is not supported");
+    refused(4, 0x55, &[], "Unknown opcode 85");
+    refused(4, SUPPORTED, &[], "Wrong protocol direction");
+    let odd = map(&[("CQL_VERSION", "3.0.0"), ("COMPRESSION", "zip")]);
+    refused(4, STARTUP, &odd, "Unknown compression algorithm: zip");
+    let snappy = map(&[("CQL_VERSION", "3.0.0"), ("COMPRESSION", "snappy")]);
+    refused(5, STARTUP, &snappy, "Unsupported compression type snappy");
+    // In a conversation the next request is answered all the same.
+    let mut peer = Peer::ready(address, 4);
+    let long = [&int(i32::MAX)[..], b"SELECT"].concat();
+    let negative = [&int(-3)[..], b"SELECT"].concat();
+    let no_code = [long_string("SELECT key FROM system.local"), vec![0, 77, 0]].concat();
+    let many = [long_string("SELECT key FROM system.local"), vec![0, 1, 1, 255, 255]].concat();
+    for (opcode, body, wanted) in [
+        (QUERY, &long[..], "The request ends within a [long string]"),
+        (QUERY, &negative, "A [long string] has a negative length"),
+        (QUERY, &no_code, "Unknown code 77 for a consistency level"),
+        (QUERY, &many, "The request ends within a [int]"),
+        (BATCH, &[9], "Invalid BATCH message type 9"),
+        (BATCH, &[0, 0, 1, 7], "Invalid query kind in BATCH messages. Must be 0 or 1 but got 7"),
+        (REGISTER, &[&short(1)[..], &string("ANYTHING")].concat(), "Invalid value 'ANYTHING'"),
+        (0x0f, &int(-1), "Unexpected message AUTH_RESPONSE"),
+        (0x77, &[], "Unknown opcode 119"),
+    ] {
+        peer.send(6, opcode, body);
+        let answer = peer.receive().unwrap();
+        assert_eq!(answer.stream, 6);
+        let (code, text) = answer.error();
+        assert_eq!(code, 0x0a);
+        assert!(text.contains(wanted), "{text}");
+    }
+    assert_eq!(peer.good("SELECT key FROM system.local").kind(), 2);
+}
+
+#[test]
+fn a_request_too_large_is_refused_before_it_is_there() {
+    let mut options = Options::ephemeral();
+    options.max_frame = 64 << 10;
+    let server = Server::start(options).unwrap();
+    // Before a conversation has begun, less is allowed.
+    let mut peer = Peer::connect(server.address(), 4);
+    peer.send_bytes(&[4, 0, 0, 1, STARTUP, 0x7f, 0xff, 0xff, 0xff]);
+    let (code, text) = peer.receive().unwrap().error();
+    assert_eq!(code, 0x0a);
+    assert_eq!(text, "Request is too big: length 2147483647 exceeds maximum allowed length 4096");
+    assert_eq!(peer.receive(), None);
+    for version in [4, 5] {
+        let mut peer = Peer::ready(server.address(), version);
+        let query = format!("SELECT key FROM system.local -- {}", "x".repeat(60_000));
+        assert_eq!(peer.good(&query).kind(), 2);
+        let header = [&[version, 0, 0, 2, QUERY][..], &int(70_000)].concat();
+        peer.send_framed(&header);
+        let answer = peer.receive().unwrap();
+        assert_eq!((answer.error().0, answer.stream), (0x0a, 2));
+        assert_eq!(peer.receive(), None);
+    }
+    // A body that would grow too large when it is unpacked.
+    for (name, packed) in [
+        ("lz4", [&int(1 << 30)[..], &[0x1f, b'x', 1, 0, 255, 255]].concat()),
+        ("snappy", vec![0x80, 0x80, 0x80, 0x80, 0x04, 0]),
+    ] {
+        let mut peer = Peer::connect(server.address(), 4);
+        peer.startup(&[("CQL_VERSION", "3.0.0"), ("COMPRESSION", name)]);
+        peer.send_bytes(&frame(4, 1, 3, QUERY, &packed));
+        assert_eq!(peer.receive().unwrap().opcode, ERROR, "{name}");
+        assert_eq!(peer.receive(), None, "{name}");
+    }
+}
+
+#[test]
+fn requests_arrive_in_whatever_pieces() {
+    let server = server();
+    with_table(&server);
+    for version in [3, 4, 5] {
+        let mut peer = Peer::ready(server.address(), version);
+        let query = |stream: i16, text: &str| {
+            frame(version, 0, stream, QUERY, &[long_string(text), plain(version)].concat())
+        };
+        let one = query(1, "INSERT INTO ks.t (k, c, v) VALUES (1, 1, 'a')");
+        let other = query(2, "SELECT v FROM ks.t WHERE k = 1 AND c = 1");
+        let both = [one, other].concat();
+        let bytes = if version == 5 { segment(&both, true) } else { both.clone() };
+        peer.socket.set_nodelay(true).unwrap();
+        for byte in bytes.chunks(1) {
+            peer.send_bytes(byte);
+        }
+        let answers = [peer.receive().unwrap(), peer.receive().unwrap()];
+        assert_eq!(answers.each_ref().map(|a| a.stream), [1, 2]);
+        assert!(answers[1].has(&value(b"a")));
+        if version == 5 {
+            // Envelopes over segments that are not whole.
+            for part in both.chunks(7) {
+                peer.send_bytes(&segment(part, false));
+            }
+            assert_eq!([peer.receive().unwrap().stream, peer.receive().unwrap().stream], [1, 2]);
+        }
+        // A value that fills several segments, there and back.
+        let text = "y".repeat(400_000);
+        peer.good(&format!("INSERT INTO ks.t (k, c, v) VALUES (2, 2, '{text}')"));
+        assert!(peer.good("SELECT v FROM ks.t WHERE k = 2").has(text.as_bytes()));
+    }
+}
+
+#[test]
+fn a_segment_that_is_damaged_ends_the_connection_and_no_other() {
+    let server = server();
+    let mut other = Peer::ready(server.address(), 5);
+    let query = [long_string("SELECT key FROM system.local"), plain(5)].concat();
+    let good = segment(&frame(5, 0, 1, QUERY, &query), true);
+    for at in [0, 1, 3, 5, 6, 20, good.len() - 1] {
+        let mut peer = Peer::ready(server.address(), 5);
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x01;
+        peer.send_bytes(&bytes);
+        let (code, text) = peer.receive().unwrap().error();
+        assert_eq!(code, 0x0a);
+        assert!(text.starts_with("Invalid or corrupt frame"), "{text}");
+        assert_eq!(peer.receive(), None);
+    }
+    assert_eq!(other.good("SELECT key FROM system.local").kind(), 2);
+}
+
+#[test]
+fn compressed_bodies_are_understood_and_answered() {
+    let server = server();
+    let query = [long_string("SELECT * FROM system.local"), plain(4)].concat();
+    // A block of literals only is one of LZ4; so are Snappy's.
+    let lz4 = {
+        let mut out = int(query.len() as i32).to_vec();
+        out.extend([0xf0, (query.len() - 15) as u8]);
+        out.extend(&query);
+        out
+    };
+    let snappy = {
+        let mut out = vec![query.len() as u8];
+        for part in query.chunks(60) {
+            out.push((part.len() as u8 - 1) << 2);
+            out.extend(part);
+        }
+        out
+    };
+    for (name, packed) in [("lz4", lz4), ("SNAPPY", snappy)] {
+        let mut peer = Peer::connect(server.address(), 4);
+        peer.startup(&[("CQL_VERSION", "3.0.0"), ("COMPRESSION", name)]);
+        peer.send_bytes(&frame(4, 1, 3, QUERY, &packed));
+        let answer = peer.receive().unwrap();
+        assert_eq!((answer.opcode, answer.flags & 1), (RESULT, 1), "{name}");
+        // One that is not compressed is no less understood.
+        peer.send(5, QUERY, &query);
+        assert_eq!(peer.receive().unwrap().stream, 5);
+    }
+}
+
+#[test]
+fn prepared_statements_keep_their_ids_and_tell_when_columns_change() {
+    let server = server();
+    with_table(&server);
+    for version in [3, 4, 5] {
+        let mut peer = Peer::ready(server.address(), version);
+        peer.good(&format!("CREATE TABLE ks.p{version} (k int PRIMARY KEY, v text)"));
+        let text = format!("INSERT INTO ks.p{version} (k, v) VALUES (?, ?)");
+        let put = peer.prepare(&text);
+        assert_eq!(Peer::ready(server.address(), version).prepare(&text).0, put.0);
+        let body = peer.execute_body(&put, &[value(&int(1)), value(b"one")], 0);
+        peer.send(1, EXECUTE, &body);
+        assert_eq!(peer.receive().unwrap().kind(), 1);
+        if version > 3 {
+            // Unset leaves what is there; with less than is wanted it is refused.
+            let body = peer.execute_body(&put, &[value(&int(1)), int(-2).to_vec()], 0);
+            peer.send(1, EXECUTE, &body);
+            assert_eq!(peer.receive().unwrap().kind(), 1);
+        }
+        let body = peer.execute_body(&put, &[value(&int(1))], 0);
+        peer.send(1, EXECUTE, &body);
+        assert_eq!(peer.receive().unwrap().error().0, 0x2200);
+        let read = peer.prepare(&format!("SELECT * FROM ks.p{version} WHERE k = ?"));
+        let skip = peer.execute_body(&read, &[value(&int(1))], 0x02);
+        peer.send(1, EXECUTE, &skip);
+        let answer = peer.receive().unwrap();
+        assert_eq!(answer.rows_flags(), 0x04, "no columns are told");
+        assert!(answer.has(&value(b"one")));
+        peer.good(&format!("ALTER TABLE ks.p{version} ADD w int"));
+        peer.send(1, EXECUTE, &skip);
+        let answer = peer.receive().unwrap();
+        if version == 5 {
+            assert_eq!(answer.rows_flags(), 0x09, "they have changed");
+            let id = answer.body[14..30].to_vec();
+            assert_ne!(id, read.1);
+            let body = peer.execute_body(&(read.0.clone(), id), &[value(&int(1))], 0x02);
+            peer.send(1, EXECUTE, &body);
+            assert_eq!(peer.receive().unwrap().rows_flags(), 0x04);
+        } else {
+            assert_eq!(answer.rows_flags(), 0x01, "they are told, since they have changed");
+        }
+        assert!(answer.has(&string("w")));
+        let unknown = (vec![7; 16], vec![7; 16]);
+        let body = peer.execute_body(&unknown, &[], 0);
+        peer.send(1, EXECUTE, &body);
+        let answer = peer.receive().unwrap();
+        assert_eq!(answer.error().0, 0x2500);
+        assert!(answer.body.ends_with(&[&short(16)[..], &[7; 16]].concat()));
+    }
+}
+
+#[test]
+fn batches_are_whole_or_not_at_all() {
+    let server = server();
+    with_table(&server);
+    for version in [3, 4, 5] {
+        let mut peer = Peer::ready(server.address(), version);
+        peer.good("TRUNCATE ks.t");
+        let put = peer.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)");
+        let member = |k: i32, text: &[u8]| {
+            let values = [value(&int(k)), value(&int(1)), value(text)].concat();
+            [&[1][..], &short(16), &put.0, &short(3), &values].concat()
+        };
+        let text = |cql: &str| [&[0][..], &long_string(cql), &short(0)].concat();
+        let batch = |members: &[Vec<u8>]| {
+            let flags = if version == 5 { int(0).to_vec() } else { vec![0] };
+            let count = short(members.len() as u16);
+            [&[1][..], &count, &members.concat(), &short(1), &flags].concat()
+        };
+        let one = text("INSERT INTO ks.t (k, c, v) VALUES (3, 3, 'c')");
+        peer.send(1, BATCH, &batch(&[member(1, b"a"), one, member(2, b"b")]));
+        assert_eq!(peer.receive().unwrap().kind(), 1);
+        let wrong = text("SELECT * FROM ks.t");
+        peer.send(1, BATCH, &batch(&[member(9, b"z"), wrong]));
+        assert_eq!(peer.receive().unwrap().error().0, 0x2200);
+        // Larger ones are carried out by another thread.
+        let many: Vec<_> = (10..100).map(|k| member(k, b"m")).collect();
+        peer.send(1, BATCH, &batch(&many));
+        assert_eq!(peer.receive().unwrap().kind(), 1);
+        assert!(peer.good("SELECT count(*) FROM ks.t").has(&value(&93i64.to_be_bytes())));
+    }
+}
+
+#[test]
+fn who_listens_is_told_before_the_definition_is_answered() {
+    let server = server();
+    with_table(&server);
+    let mut listener = Peer::ready(server.address(), 5);
+    let mut silent = Peer::ready(server.address(), 4);
+    let kinds = [&short(1)[..], &string("SCHEMA_CHANGE")].concat();
+    listener.send(1, REGISTER, &kinds);
+    assert_eq!(listener.receive().unwrap().opcode, READY);
+    let answer = silent.good("ALTER TABLE ks.t ADD x int");
+    let change = ["UPDATED", "TABLE", "ks", "t"].map(string).concat();
+    assert_eq!(answer.body, [&int(5)[..], &change].concat());
+    let event = listener.receive().unwrap();
+    assert_eq!((event.opcode, event.stream), (EVENT, -1));
+    assert_eq!(event.body, [string("SCHEMA_CHANGE"), change].concat());
+    server.session().execute("DROP TABLE ks.t", ()).unwrap();
+    assert!(listener.receive().unwrap().has(&string("DROPPED")));
+    let error = silent.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    assert_eq!(error.error().0, 0x2400);
+    assert!(error.body.ends_with(&[string("ks"), string("")].concat()));
+}
+
+#[test]
+fn a_chosen_keyspace_counts_for_the_requests_that_follow() {
+    let server = server();
+    with_table(&server);
+    let mut peer = Peer::ready(server.address(), 4);
+    let all: Vec<u8> = ["USE ks", "SELECT v FROM t WHERE k = 1", "SELECT * FROM t"]
+        .iter()
+        .zip(1..)
+        .flat_map(|(text, stream)| {
+            frame(4, 0, stream, QUERY, &[long_string(text), plain(4)].concat())
+        })
+        .collect();
+    peer.send_bytes(&all);
+    let mut answers: Vec<_> = (0..3).map(|_| peer.receive().unwrap()).collect();
+    answers.sort_by_key(|a| a.stream);
+    assert_eq!(answers.iter().map(Answer::kind).collect::<Vec<_>>(), [3, 2, 2]);
+    // Others have not chosen it; in version 5 a request names its own.
+    assert_eq!(Peer::ready(server.address(), 4).query("SELECT * FROM t").error().0, 0x2200);
+    let mut peer = Peer::ready(server.address(), 5);
+    let body = [&long_string("SELECT * FROM t")[..], &short(1), &int(0x80), &string("ks")].concat();
+    peer.send(2, QUERY, &body);
+    assert_eq!(peer.receive().unwrap().kind(), 2);
+}
+
+#[test]
+fn pages_follow_each_other_and_a_state_that_is_none_is_refused() {
+    let server = server();
+    with_table(&server);
+    let mut peer = Peer::ready(server.address(), 4);
+    for c in 0..10 {
+        peer.good(&format!("INSERT INTO ks.t (k, c, v) VALUES (1, {c}, 'v{c}')"));
+    }
+    let page = |state: Option<&[u8]>| {
+        let flags = if state.is_some() { 0x0c } else { 0x04 };
+        let mut body =
+            [&long_string("SELECT v FROM ks.t")[..], &short(1), &[flags], &int(4)].concat();
+        if let Some(state) = state {
+            body.extend(value(state));
+        }
+        body
+    };
+    let (mut state, mut seen) = (None::<Vec<u8>>, 0);
+    loop {
+        peer.send(1, QUERY, &page(state.as_deref()));
+        let answer = peer.receive().unwrap();
+        seen += (0..10).filter(|c| answer.has(&value(format!("v{c}").as_bytes()))).count();
+        if answer.rows_flags() & 2 == 0 {
+            break;
+        }
+        let len = i32::from_be_bytes(answer.body[12..16].try_into().unwrap()) as usize;
+        state = Some(answer.body[16..16 + len].to_vec());
+    }
+    assert_eq!(seen, 10);
+    peer.send(1, QUERY, &page(Some(b"nonsense")));
+    assert_eq!(peer.receive().unwrap().error().0, 0x2200);
+}
+
+#[test]
+fn a_client_that_stops_reading_or_writing_holds_up_nobody() {
+    let server = server();
+    with_table(&server);
+    let session = server.session();
+    let text = "z".repeat(1 << 20);
+    for c in 0..8 {
+        let cql = "INSERT INTO ks.t (k, c, v) VALUES (1, ?, ?)";
+        session.execute(cql, (c, &*text)).unwrap();
+    }
+    // These ask for much more than a connection holds, and read none of it.
+    let mut deaf: Vec<Peer> = (0..20).map(|_| Peer::ready(server.address(), 4)).collect();
+    for peer in &mut deaf {
+        for stream in 0..8 {
+            let body = [long_string("SELECT v FROM ks.t"), plain(4)].concat();
+            peer.send(stream, QUERY, &body);
+        }
+    }
+    // These stop within a frame.
+    let mut half: Vec<Peer> = (0..20).map(|_| Peer::ready(server.address(), 5)).collect();
+    for peer in &mut half {
+        let query = [long_string("SELECT key FROM system.local"), plain(5)].concat();
+        let bytes = segment(&frame(5, 0, 1, QUERY, &query), true);
+        peer.send_bytes(&bytes[..bytes.len() / 2]);
+    }
+    let mut peer = Peer::ready(server.address(), 5);
+    for _ in 0..50 {
+        assert_eq!(peer.good("SELECT c FROM ks.t WHERE k = 1").kind(), 2);
+    }
+    // One of them changes its mind.
+    let mut first = deaf.remove(0);
+    let mut streams: Vec<i16> = (0..8).map(|_| first.receive().unwrap().stream).collect();
+    streams.sort_unstable();
+    assert_eq!(streams, (0..8).collect::<Vec<_>>());
+    drop((deaf, half));
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_stop_finishes_what_runs_and_keeps_what_was_written() {
+    let dir = std::env::temp_dir().join(format!("firn-server-stop-{}", std::process::id()));
+    let mut options = Options::directory(&dir);
+    options.address.set_port(0);
+    let server = Server::start(options.clone()).unwrap();
+    with_table(&server);
+    let mut peer = Peer::ready(server.address(), 5);
+    let mut listener = Peer::ready(server.address(), 4);
+    listener.send(1, REGISTER, &[&short(1)[..], &string("STATUS_CHANGE")].concat());
+    listener.receive().unwrap();
+    peer.good("INSERT INTO ks.t (k, c, v) VALUES (1, 1, 'kept')");
+    server.stop().unwrap();
+    let event = listener.receive().unwrap();
+    assert!(event.opcode == EVENT && event.has(&string("DOWN")));
+    assert_eq!((peer.receive(), listener.receive()), (None, None));
+    let server = Server::start(options).unwrap();
+    let mut peer = Peer::ready(server.address(), 5);
+    assert!(peer.good("SELECT v FROM ks.t WHERE k = 1").has(&value(b"kept")));
+    drop(server);
+    std::fs::remove_dir_all(dir).ok();
+}
+
+#[test]
+fn connections_that_are_too_many_or_silent_are_closed() {
+    let mut options = Options::ephemeral();
+    (options.max_connections, options.login_timeout) = (2, Duration::from_millis(500));
+    options.idle_timeout = Some(Duration::from_secs(2));
+    let server = Server::start(options).unwrap();
+    let mut silent = Peer::connect(server.address(), 4);
+    assert_eq!(silent.receive(), None, "nothing was said in time");
+    while server.connections() > 0 {
+        std::thread::yield_now();
+    }
+    let mut one = Peer::ready(server.address(), 4);
+    let mut two = Peer::ready(server.address(), 4);
+    let mut three = Peer::connect(server.address(), 4);
+    assert_eq!(three.receive(), None, "there are two");
+    assert_eq!(two.good("SELECT key FROM system.local").kind(), 2);
+    assert_eq!((one.receive(), two.receive()), (None, None), "nothing was said for long");
+}
+
+#[test]
+fn bytes_of_chance_are_answered_or_end_the_connection() {
+    let server = server();
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for round in 0..200 {
+        let version = 3 + (round % 3) as u8;
+        let mut peer = if round % 2 == 0 {
+            Peer::ready(server.address(), version)
+        } else {
+            Peer::connect(server.address(), version)
+        };
+        let body: Vec<u8> = (0..next() % 60).map(|_| next() as u8).collect();
+        let mut bytes = frame(version, next() as u8 & 0x0f, 1, next() as u8 % 0x11, &body);
+        if version == 5 && round % 2 == 0 {
+            bytes = segment(&bytes, next() % 2 == 0);
+        }
+        // The server may have closed it already.
+        let _ = peer.socket.write_all(&bytes);
+        let _ = peer.socket.shutdown(std::net::Shutdown::Write);
+        let mut rest = vec![];
+        let _ = peer.socket.read_to_end(&mut rest);
+    }
+    assert_eq!(Peer::ready(server.address(), 5).good("SELECT key FROM system.local").kind(), 2);
+}

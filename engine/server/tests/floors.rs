@@ -1,0 +1,26 @@
+//! A room imports only lower floors, files of a room make no new rings, and every file says what it
+//! is.
+
+use std::path::Path;
+
+use firn_testkit::floors::{FloorPlan, check};
+
+const PLAN: FloorPlan<'_> = FloorPlan {
+    floors: &[
+        ("wire", 0),
+        ("options", 0),
+        ("node", 1),
+        ("native", 2),
+        ("server", 3),
+        ("internals", 4),
+    ],
+    neighbours: &[],
+    rings: include_str!("rings.txt"),
+};
+
+#[test]
+fn imports_go_downwards_and_files_make_no_new_rings() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (files, imports) = check(&src, &PLAN).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert!(files > 20 && imports >= 8, "{files} files, {imports} imports");
+}

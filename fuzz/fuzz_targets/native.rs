@@ -1,0 +1,72 @@
+//! The native protocol's bytes: cut into requests the same way in whatever pieces they come, read
+//! without a panic; segments give back what was put into them.
+#![no_main]
+
+use firn_server::internals::native::RequestStream;
+use firn_server::internals::wire::{
+    BodyCompression, FrameHeader, SegmentParser, WireRequest, put_segments,
+};
+use libfuzzer_sys::fuzz_target;
+
+const MOST: usize = 1 << 16;
+
+/// What the requests of these bytes are, which come in pieces of this size.
+fn requests(bytes: &[u8], segments: Option<bool>, piece: usize) -> Vec<String> {
+    let mut stream = RequestStream::new(MOST);
+    if let Some(lz4) = segments {
+        stream.begin_segments(lz4);
+    }
+    let mut said = vec![];
+    for part in bytes.chunks(piece) {
+        stream.fill(&mut &*part).expect("memory is read");
+        loop {
+            match stream.next() {
+                Ok(Some((header, body))) => said.push(request(header, body)),
+                Ok(None) => break,
+                Err((_, error)) => {
+                    said.push(error.to_string());
+                    return said;
+                }
+            }
+        }
+    }
+    said
+}
+
+fn request(header: FrameHeader, body: &[u8]) -> String {
+    let (Ok(version), Ok(opcode)) = (header.version(), header.opcode()) else {
+        return "refused".into();
+    };
+    for compression in [BodyCompression::Lz4, BodyCompression::Snappy] {
+        if let Ok(unpacked) = compression.unpack(body, MOST) {
+            assert!(unpacked.len() <= MOST);
+            assert_eq!(
+                compression.unpack(&compression.pack(&unpacked), MOST).as_ref(),
+                Ok(&unpacked)
+            );
+        }
+    }
+    format!("{:?}", WireRequest::read(opcode, version, header.has_payload(), body))
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((first, bytes)) = bytes.split_first() else { return };
+    let segments = [None, Some(false), Some(true)][usize::from(first % 3)];
+    let whole = requests(bytes, segments, 1 << 14);
+    assert_eq!(requests(bytes, segments, usize::from(first / 3) + 1), whole);
+
+    // As envelopes of any lengths.
+    let mut ends: Vec<usize> =
+        bytes.iter().map(|b| usize::from(*b) * 7 % (bytes.len() + 1)).collect();
+    ends.push(bytes.len());
+    ends.sort_unstable();
+    for lz4 in [false, true] {
+        let (mut framed, mut back, mut at) = (vec![], vec![], 0);
+        put_segments(&mut framed, bytes, &ends, lz4);
+        while at < framed.len() {
+            let parser = SegmentParser { lz4 };
+            at += parser.read(&framed[at..], &mut back).expect("as written").expect("whole");
+        }
+        assert_eq!(back, bytes);
+    }
+});
