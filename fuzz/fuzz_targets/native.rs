@@ -20,7 +20,7 @@ fn requests(bytes: &[u8], segments: Option<bool>, piece: usize) -> Vec<String> {
     for part in bytes.chunks(piece) {
         stream.fill(&mut &*part).expect("memory is read");
         loop {
-            match stream.next() {
+            match stream.take_request() {
                 Ok(Some((header, body))) => said.push(request(header, body)),
                 Ok(None) => break,
                 Err((_, error)) => {

@@ -31,7 +31,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, mut socket: TcpStream) {
     let _ = socket.set_write_timeout(Some(options.write_timeout));
     'reading: loop {
         loop {
-            let next = match stream.next() {
+            let next = match stream.take_request() {
                 Ok(Some((header, body))) => request(node, client, header, body),
                 Ok(None) => break,
                 Err((header, error)) => {

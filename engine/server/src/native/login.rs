@@ -23,7 +23,7 @@ pub fn options(client: &Client, version: Version, stream: i16) {
 /// whatever it is, is kept.
 ///
 /// # Errors
-/// No version of CQL, or one that is newer than ours; a compression that there is not.
+/// No version of CQL, or one that is too old; a compression that there is not.
 pub fn startup(
     client: &Client,
     version: Version,
@@ -34,7 +34,8 @@ pub fn startup(
     };
     let wanted = option("CQL_VERSION")
         .ok_or_else(|| WireError::protocol("Missing value CQL_VERSION in STARTUP message"))?;
-    if parts(wanted).is_none_or(|wanted| wanted[0] != 3 || Some(wanted) > parts(CQL_VERSION)) {
+    // Newer ones are taken, as servers do: a driver may say 4.0.0.
+    if major(wanted).is_none_or(|major| major < 3) {
         return Err(WireError::protocol(format!(
             "CQL version {wanted} is not supported by the binary protocol (supported version are >= 3.0.0)"
         )));
@@ -59,9 +60,7 @@ pub fn startup(
     Ok(Dialect { version, compression, throws_on_overload })
 }
 
-/// The three numbers of a version.
-fn parts(version: &str) -> Option<[u32; 3]> {
-    let number = version.split('-').next().unwrap_or_default();
-    let parts: Vec<u32> = number.split('.').map(|p| p.parse().ok()).collect::<Option<_>>()?;
-    parts.try_into().ok()
+/// The first number of a version.
+fn major(version: &str) -> Option<u32> {
+    version.split('.').next()?.parse().ok()
 }

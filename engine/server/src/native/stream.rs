@@ -91,7 +91,7 @@ impl RequestStream {
     /// # Errors
     /// A frame that is longer than allowed, with its header where it can be answered, and segments
     /// that are damaged. Nothing behind it can be read.
-    pub fn next(&mut self) -> Result<Option<(FrameHeader, &[u8])>, BrokenStream> {
+    pub fn take_request(&mut self) -> Result<Option<(FrameHeader, &[u8])>, BrokenStream> {
         if let Some(segments) = self.segments {
             loop {
                 if is_whole(self.inner.rest(), self.most)?.is_some() {
