@@ -20,6 +20,8 @@ pub enum Class {
     Server,
     /// A function failed over its arguments.
     FunctionFailure,
+    /// A name or a password that nobody has.
+    BadCredentials,
     /// The text is no CQL.
     Syntax,
     /// What the system keeps may not be changed.
@@ -40,6 +42,7 @@ impl Class {
         match self {
             Class::Server => 0x0000,
             Class::FunctionFailure => 0x1400,
+            Class::BadCredentials => 0x0100,
             Class::Syntax => 0x2000,
             Class::Unauthorized => 0x2100,
             Class::Invalid => 0x2200,
@@ -54,6 +57,7 @@ impl Class {
         match self {
             Class::Server => "ServerError",
             Class::FunctionFailure => "FunctionFailure",
+            Class::BadCredentials => "BadCredentials",
             Class::Syntax => "SyntaxException",
             Class::Unauthorized => "Unauthorized",
             Class::Invalid => "InvalidRequest",

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use firn_cql::Session;
+
 /// Where the data is.
 #[derive(Clone, Debug)]
 pub enum StorePlace {
@@ -27,7 +29,10 @@ pub struct Options {
     pub address: SocketAddr,
     /// Where the data is.
     pub store: StorePlace,
-    /// Whether everybody who reaches another address than a loopback one may do everything.
+    /// Whether clients must log in. `None`: where there is a role that may.
+    pub login: Option<bool>,
+    /// Whether everybody who reaches another address than a loopback one may do everything, where
+    /// nobody must log in.
     pub insecure: bool,
     /// The largest request; 16 MiB.
     pub max_frame: usize,
@@ -55,6 +60,7 @@ impl Options {
         Options {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
             store,
+            login: None,
             insecure: false,
             max_frame: 16 << 20,
             max_first_frame: 4 << 10,
@@ -84,13 +90,6 @@ impl Options {
     /// # Errors
     /// What can't be, with what to do instead.
     pub fn check(&self) -> Result<(), ServerError> {
-        if !self.address.ip().is_loopback() && !self.insecure {
-            return Err(ServerError::Options(format!(
-                "{} can be reached from other machines, and nobody would have to log in; take a loopback address such as 127.0.0.1, \
-                 or say that this is wanted (--insecure)",
-                self.address.ip()
-            )));
-        }
         let least = |name: &str, value: usize, least: usize| {
             let text =
                 || ServerError::Options(format!("{name} must be at least {least}, not {value}"));
@@ -101,6 +100,33 @@ impl Options {
         least("the number of connections", self.max_connections, 1)?;
         least("the number of workers", self.workers.unwrap_or(1), 1)?;
         least("what is in flight", self.max_in_flight, self.max_frame)
+    }
+}
+
+impl Options {
+    /// Whether clients must log in to this database.
+    ///
+    /// # Errors
+    /// Nobody could; or everybody could do everything, from other machines.
+    pub(crate) fn wants_login(&self, session: &Session) -> Result<bool, ServerError> {
+        let catalog = session.engine().catalog();
+        let somebody = catalog.roles().any(|r| r.can_login && r.salted_hash.is_some());
+        let login = self.login.unwrap_or(somebody);
+        if login && !somebody {
+            return Err(ServerError::Options(
+                "clients must log in, and there is no role that may: make one without a server, with \
+                 `firn cql -e \"CREATE ROLE admin WITH PASSWORD = '…' AND LOGIN = true AND SUPERUSER = true\"`"
+                    .to_owned(),
+            ));
+        }
+        if !login && !self.insecure && !self.address.ip().is_loopback() {
+            return Err(ServerError::Options(format!(
+                "{} can be reached from other machines, and nobody would have to log in; take a loopback address such as 127.0.0.1, \
+                 make roles, or say that this is wanted (--insecure)",
+                self.address.ip()
+            )));
+        }
+        Ok(login)
     }
 }
 

@@ -75,12 +75,14 @@ impl Server {
     /// As [`start`](Server::start).
     pub fn over(session: Session, options: Options) -> Result<Server, ServerError> {
         options.check()?;
+        let login = options.wants_login(&session)?;
         let at = || format!("listen at {}", options.address);
         let listener = TcpListener::bind(options.address).map_err(network(at()))?;
         let address = listener.local_addr().map_err(network(at()))?;
         let env: Arc<dyn Env> = OsEnv::new();
         let options = Options { address, ..options };
-        let node = Node::new(session, env.clone(), options).map_err(firn_cql::Error::from)?;
+        let node =
+            Node::new(session, env.clone(), options, login).map_err(firn_cql::Error::from)?;
         let (node, clients) = (Arc::new(node), Arc::new(Clients::default()));
         let engine = node.session.engine();
         engine.add_listener(clients.clone());

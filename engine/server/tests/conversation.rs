@@ -508,3 +508,80 @@ fn bytes_of_chance_are_answered_or_end_the_connection() {
     }
     assert_eq!(Peer::ready(server.address(), 5).good("SELECT key FROM system.local").kind(), 2);
 }
+
+/// A server over a database in which `ann` may log in and read one table.
+fn guarded() -> Server {
+    let session = firn_cql::Session::in_memory().unwrap();
+    for cql in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))",
+        "CREATE ROLE ann WITH PASSWORD = 'secret' AND LOGIN = true",
+        "GRANT SELECT ON ks.t TO ann",
+    ] {
+        session.execute(cql, ()).unwrap();
+    }
+    Server::over(session, Options::ephemeral()).unwrap()
+}
+
+const AUTHENTICATE: u8 = 0x03;
+const AUTH_RESPONSE: u8 = 0x0f;
+const AUTH_SUCCESS: u8 = 0x10;
+
+#[test]
+fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
+    let server = guarded();
+    for version in [3, 4, 5] {
+        let login = |password: &str| {
+            let mut peer = Peer::connect(server.address(), version);
+            peer.send(1, STARTUP, &map(&[("CQL_VERSION", "3.0.0")]));
+            let answer = peer.receive().unwrap();
+            assert_eq!((answer.opcode, answer.stream), (AUTHENTICATE, 1));
+            assert_eq!(answer.body, string("org.apache.cassandra.auth.PasswordAuthenticator"));
+            peer.settle();
+            let token = [b"\0ann\0", password.as_bytes()].concat();
+            peer.send(2, AUTH_RESPONSE, &value(&token));
+            (peer.receive().unwrap(), peer)
+        };
+        let (answer, mut peer) = login("guess");
+        let text = "Provided username and/or password are incorrect".to_owned();
+        assert_eq!(answer.error(), (0x0100, text));
+        assert_eq!(peer.receive(), None);
+        let (answer, mut peer) = login("secret");
+        assert_eq!((answer.opcode, answer.stream), (AUTH_SUCCESS, 2));
+        assert_eq!(answer.body, int(-1));
+        assert_eq!(peer.good("SELECT * FROM ks.t").kind(), 2);
+        assert_eq!(peer.query("INSERT INTO ks.t (k, c) VALUES (1, 1)").error().0, 0x2100);
+        assert_eq!(peer.query("SELECT * FROM system_auth.roles").error().0, 0x2100);
+        peer.send(2, AUTH_RESPONSE, &value(b"\0ann\0secret"));
+        assert_eq!(peer.receive().unwrap().error().0, 0x0a, "nobody asked again");
+        // Nothing is done for who has not logged in, and no large request read.
+        let mut peer = Peer::connect(server.address(), version);
+        peer.send(1, STARTUP, &map(&[("CQL_VERSION", "3.0.0")]));
+        peer.receive().unwrap();
+        peer.settle();
+        let query = [long_string("SELECT * FROM ks.t"), plain(version)].concat();
+        peer.send(3, QUERY, &query);
+        let (code, text) = peer.receive().unwrap().error();
+        assert_eq!((code, &*text), (0x0a, "Unexpected message QUERY, expecting AUTH_RESPONSE"));
+        assert_eq!(peer.receive(), None);
+        let mut peer = Peer::connect(server.address(), version);
+        peer.send(1, STARTUP, &map(&[("CQL_VERSION", "3.0.0")]));
+        peer.receive().unwrap();
+        peer.settle();
+        peer.send(3, AUTH_RESPONSE, &value(&[0; 5000]));
+        assert!(peer.receive().unwrap().error().1.starts_with("Request is too big"));
+    }
+    let clients = "SELECT username FROM system_views.clients";
+    assert!(server.session().execute(clients, ()).is_ok());
+}
+
+#[test]
+fn a_server_that_others_reach_wants_roles_or_a_word() {
+    let mut options = Options::ephemeral();
+    options.address = "0.0.0.0:0".parse().unwrap();
+    let refused = Server::start(options.clone()).unwrap_err().to_string();
+    assert!(refused.contains("nobody would have to log in"), "{refused}");
+    options.login = Some(true);
+    let refused = Server::start(options).unwrap_err().to_string();
+    assert!(refused.contains("there is no role that may"), "{refused}");
+}

@@ -46,7 +46,13 @@ pub struct ServeArgs {
     /// Tell what a server with these options would do, and end
     #[arg(long)]
     check: bool,
-    /// Listen at an address that other machines reach, though everybody may do everything
+    /// Clients must log in [default: where there is a role that may]
+    #[arg(long, conflicts_with = "no_login")]
+    login: bool,
+    /// Nobody must log in, and everybody may do everything
+    #[arg(long)]
+    no_login: bool,
+    /// Listen at an address that other machines reach, though nobody must log in
     #[arg(long)]
     insecure: bool,
     /// How far a write has got when it is answered
@@ -103,6 +109,7 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     };
     let bounded = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     options.address = args.listen.unwrap_or(options.address);
+    options.login = (args.login || args.no_login).then_some(args.login);
     options.insecure = args.insecure;
     options.max_connections = args.max_connections;
     options.max_frame = bounded(args.max_request);
@@ -142,6 +149,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
             "max_request_bytes": options.max_frame,
             "max_in_flight_bytes": options.max_in_flight,
             "idle_timeout_seconds": args.idle_timeout,
+            "login": options.login,
         });
         writeln!(out, "{all}")?;
         return Ok(out.flush()?);
@@ -151,12 +159,12 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     writeln!(out, "connections      {} at most, {idle}", options.max_connections)?;
     writeln!(out, "largest request  {}", bytes(options.max_frame as u64))?;
     writeln!(out, "in flight        {} at most", bytes(options.max_in_flight as u64))?;
-    let who = if options.address.ip().is_loopback() {
-        "programs on this machine"
-    } else {
-        "everybody who reaches it"
+    let who = match options.login {
+        Some(true) => "who logs in, as far as the role may",
+        Some(false) => "all who reach it, everything",
+        None => "who logs in, where a role may; else all who reach it, everything",
     };
-    writeln!(out, "may do all       {who}")?;
+    writeln!(out, "allowed          {who}")?;
     Ok(out.flush()?)
 }
 

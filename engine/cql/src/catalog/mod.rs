@@ -13,11 +13,13 @@
 //! its own back, with the time until which its cells are no more; names of tables and indexes are
 //! unique in a keyspace.
 
+mod access;
 mod change;
 mod column;
 mod options;
 mod record;
 mod resolve;
+mod role;
 mod storage;
 mod system;
 mod table;
@@ -27,10 +29,12 @@ use std::sync::Arc;
 
 use firn_wide::UserType;
 
+pub use access::unauthorized;
 pub use column::{ColumnKind, ColumnType, TableColumn};
 pub use options::{TableOptions, quoted_map};
-pub use record::{CatalogDiff, Homeless, LoadedCatalog, RECORD_PREFIX};
+pub use record::{CatalogDiff, Homeless, LoadedCatalog, RECORD_PREFIX, ROLE_PREFIX};
 pub use resolve::native_type;
+pub use role::{Resource, RoleEntry};
 pub use system::{CQL_VERSION, RELEASE_VERSION, system_keyspace, system_keyspaces};
 pub use table::{DroppedColumn, IndexTarget, PartitionKey, TableIndex, TableSchema};
 
@@ -56,6 +60,7 @@ const SYSTEM_KEYSPACES: [&str; 7] = [
 #[derive(Clone, Debug)]
 pub struct Catalog {
     keyspaces: BTreeMap<String, Arc<KeyspaceEntry>>,
+    roles: BTreeMap<String, Arc<RoleEntry>>,
     next_id: u32,
     version: u64,
 }
@@ -144,7 +149,12 @@ impl KeyspaceEntry {
 
 impl Default for Catalog {
     fn default() -> Catalog {
-        Catalog { keyspaces: BTreeMap::new(), next_id: FIRST_ID, version: 0 }
+        Catalog {
+            keyspaces: BTreeMap::new(),
+            roles: BTreeMap::new(),
+            next_id: FIRST_ID,
+            version: 0,
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! - `cql/head`: `{"format":1,"next_id":n}`, the number that the next table or index gets;
 //! - `cql/table/<id, 10 digits>`: a table with its columns, dropped columns, indexes and options;
-//! - `cql/type/<keyspace>/<name>`: a user-defined type.
+//! - `cql/type/<keyspace>/<name>`: a user-defined type;
+//! - `cql/role/<name>`: a role, with the roles that are granted to it and what it may do.
 //!
 //! Keyspaces have no records here: they are those of the data model beneath. Types of columns are
 //! stored as class names in full, user types with their fields. Nothing read is trusted: what does
@@ -18,16 +19,20 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{
-    Catalog, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, IndexTarget, KeyspaceEntry,
-    TableColumn, TableIndex, TableOptions, TableSchema, TypeDef,
+    Catalog, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, IndexTarget, KeyspaceEntry, Resource,
+    RoleEntry, TableColumn, TableIndex, TableOptions, TableSchema, TypeDef,
 };
 use crate::error::{Result, corrupt};
+use crate::syntax::ast::Permission;
 
 /// The prefix of the keys of all records.
 pub const RECORD_PREFIX: &[u8] = b"cql/";
 const HEAD: &str = "cql/head";
 const TABLE: &str = "cql/table/";
 const TYPE: &str = "cql/type/";
+const ROLE: &str = "cql/role/";
+/// The prefix of the keys of the records of roles.
+pub const ROLE_PREFIX: &[u8] = ROLE.as_bytes();
 /// The version of the records that this code writes and reads.
 const FORMAT: u32 = 1;
 
@@ -98,6 +103,18 @@ struct TableRecord {
     dropped: Vec<DroppedRecord>,
     indexes: Vec<IndexRecord>,
     options: TableOptions,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RoleRecord {
+    format: u32,
+    can_login: bool,
+    is_superuser: bool,
+    salted_hash: Option<String>,
+    member_of: BTreeSet<String>,
+    /// By the name of the resource.
+    permissions: BTreeMap<String, Vec<String>>,
 }
 
 /// A change, as the store carries it out.
@@ -186,6 +203,41 @@ impl TableSchema {
         };
         (table_key(self.id).into_bytes(), json(&record))
     }
+}
+
+impl RoleEntry {
+    fn record(&self) -> (Vec<u8>, Vec<u8>) {
+        let words = |all: &BTreeSet<Permission>| all.iter().map(|p| p.word().to_owned()).collect();
+        let record = RoleRecord {
+            format: FORMAT,
+            can_login: self.can_login,
+            is_superuser: self.is_superuser,
+            salted_hash: self.salted_hash.clone(),
+            member_of: self.member_of.clone(),
+            permissions: self.permissions.iter().map(|(r, all)| (r.path(), words(all))).collect(),
+        };
+        (format!("{ROLE}{}", self.name).into_bytes(), json(&record))
+    }
+}
+
+fn load_role(key: &str, name: &str, value: &[u8]) -> Result<RoleEntry> {
+    let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
+    let record: RoleRecord = parse(key, value)?;
+    let mut permissions = BTreeMap::new();
+    for (path, words) in &record.permissions {
+        let resource = Resource::of_path(path).ok_or_else(|| wrong("an unknown resource"))?;
+        let known = |word: &String| Permission::ALL.into_iter().find(|p| p.word() == word);
+        let all: Option<BTreeSet<Permission>> = words.iter().map(known).collect();
+        permissions.insert(resource, all.ok_or_else(|| wrong("an unknown permission"))?);
+    }
+    Ok(RoleEntry {
+        name: name.to_owned(),
+        can_login: record.can_login,
+        is_superuser: record.is_superuser,
+        salted_hash: record.salted_hash,
+        member_of: record.member_of,
+        permissions,
+    })
 }
 
 fn table_key(id: u32) -> String {
@@ -309,6 +361,7 @@ impl Catalog {
     ) -> Result<LoadedCatalog> {
         let mut all: BTreeMap<String, KeyspaceEntry> =
             keyspaces.into_iter().map(|k| (k.name.clone(), k)).collect();
+        let mut roles = BTreeMap::new();
         let mut next_id = FIRST_ID;
         let mut largest = 0;
         let mut homeless = vec![];
@@ -353,6 +406,8 @@ impl Catalog {
                     Some(keyspace) => drop(keyspace.types.insert(name.to_owned(), Arc::new(def))),
                     None => homeless.push(left_out(keyspace, None)),
                 }
+            } else if let Some(name) = key.strip_prefix(ROLE) {
+                roles.insert(name.to_owned(), Arc::new(load_role(&key, name, value)?));
             } else {
                 return Err(wrong("unknown kind of record"));
             }
@@ -363,7 +418,8 @@ impl Catalog {
             )));
         }
         let keyspaces = all.into_iter().map(|(name, k)| (name, Arc::new(k))).collect();
-        Ok(LoadedCatalog { catalog: Catalog { keyspaces, next_id, version: 0 }, homeless })
+        let catalog = Catalog { keyspaces, roles, next_id, version: 0 };
+        Ok(LoadedCatalog { catalog, homeless })
     }
 
     /// As [`load`](Catalog::load), each table by itself, so that one that can't be read doesn't
@@ -395,6 +451,7 @@ impl Catalog {
                 records.insert(key.into_bytes(), json(&TypeRecord { format: FORMAT, fields }));
             }
         }
+        records.extend(self.roles().map(|r| r.record()));
         let head = CatalogHeadRecord { format: FORMAT, next_id: self.next_id };
         records.insert(HEAD.as_bytes().to_vec(), json(&head));
         records

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::access::check_definition;
 use super::describe;
 use super::engine::Engine;
 use super::plan::{Request, StatementPlan};
+use super::roles::{self, grant_to_maker};
 use super::rows::{Rows, SchemaChange};
-use crate::catalog::{check_not_system, keyspace_of};
+use crate::catalog::{Resource, check_not_system, keyspace_of};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{QualifiedName, Statement};
 use crate::syntax::parse;
@@ -32,27 +34,46 @@ impl StatementPlan for PreparedDefinition {
 
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {
         let parsed = parse(&self.text)?;
-        let done = define(engine, self.keyspace.as_deref(), &parsed.statement, request.stop)?;
+        let done = define(
+            engine,
+            self.keyspace.as_deref(),
+            request.role,
+            &parsed.statement,
+            request.stop,
+        )?;
         Ok(done.unwrap_or_else(Rows::void))
     }
 }
 
+/// What was made.
+fn made(change: &SchemaChange) -> Resource {
+    match &change.name {
+        Some(name) => Resource::Table(change.keyspace.clone(), name.clone()),
+        None => Resource::Keyspace(change.keyspace.clone()),
+    }
+}
+
 /// Carries out a definition; `None` for a statement about rows. `keyspace` is the one that is
-/// chosen; `stop` ends the building of an index.
+/// chosen, `role` who asks; `stop` ends the building of an index.
 ///
 /// # Errors
 /// What can't be defined, with the servers' texts, and `Stopped`. Nothing was changed then.
 pub fn define(
     engine: &Engine,
     keyspace: Option<&str>,
+    role: Option<&str>,
     statement: &Statement<'_>,
     stop: Option<&Arc<AtomicBool>>,
 ) -> Result<Option<Rows>> {
+    check_definition(&engine.catalog(), role, keyspace, statement)?;
     let home = |name: &QualifiedName<'_>| keyspace_of(name, keyspace).map(str::to_owned);
     let told = |done: bool, change, target, keyspace: &str, name: Option<&str>| {
         let (keyspace, name) = (keyspace.to_owned(), name.map(str::to_owned));
         let change = SchemaChange { change, target, keyspace, name };
         if done {
+            if change.change == "CREATED" && change.target != "TYPE" {
+                grant_to_maker(engine, role, &made(&change))?;
+            }
             engine.tell(&change);
         }
         Ok(Some(if done { Rows::schema(change) } else { Rows::void() }))
@@ -174,6 +195,12 @@ pub fn define(
             Ok(Some(Rows::void()))
         }
         Statement::Describe(s) => describe::describe(engine, keyspace, s).map(Some),
+        Statement::CreateRole(_)
+        | Statement::AlterRole(_)
+        | Statement::DropRole(_)
+        | Statement::GrantRole(_)
+        | Statement::GrantPermissions(_)
+        | Statement::ListRoles(_) => roles::carry_out(engine, role, keyspace, statement),
         Statement::Change(_) | Statement::Batch(_) | Statement::Select(_) => Ok(None),
     }
 }

@@ -8,19 +8,23 @@
 //! Invariant: a definition is recorded durably in one batch before it is seen; what a crash leaves
 //! undone (a tree that is not needed any more) is done when the database is opened again.
 
+mod access;
 mod change;
 mod compile;
 mod define;
 mod describe;
 mod engine;
 mod lists;
+pub mod password;
 mod plan;
+mod roles;
 pub mod row;
 mod rows;
 mod select;
 mod source;
 mod system;
 
+pub use access::check;
 pub use change::run_batch;
 pub use compile::compile;
 pub use define::define;

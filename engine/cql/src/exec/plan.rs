@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::access::Need;
 use super::engine::Engine;
 use super::rows::{PagingState, Rows};
 use crate::error::Result;
@@ -21,6 +22,8 @@ pub struct Request<'a> {
     pub page_size: Option<usize>,
     /// Where the page begins. `None`: the first one.
     pub paging: Option<&'a PagingState>,
+    /// The role that has logged in. `None` may do everything.
+    pub role: Option<&'a str>,
     /// The address that the client has reached the database at.
     pub endpoint: Option<SocketAddr>,
     /// Set from outside when nobody wants the answer any more.
@@ -46,6 +49,11 @@ pub trait StatementPlan: Any + Send + Sync {
     /// The markers that are bound to the columns of the partition key, in their order. Empty when
     /// one of the columns is bound to none.
     fn partition_key(&self) -> &[u16] {
+        &[]
+    }
+
+    /// The permissions that it needs. A definition looks at them itself.
+    fn needs(&self) -> &[Need] {
         &[]
     }
 

@@ -21,10 +21,10 @@ mod walk;
 
 use std::borrow::Cow;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::error::{Class, Error, Result};
-use crate::exec::{Engine, Kind, Request, Rows, compile, define, run_batch};
+use crate::error::{Class, Error, Result, invalid};
+use crate::exec::{Engine, Kind, Request, Rows, check, compile, define, password, run_batch};
 use crate::syntax::ast::BatchKind;
 use crate::syntax::{ParsedStatement, parse};
 use crate::values::{Bound, Values, check_amount};
@@ -41,6 +41,10 @@ pub use walk::{OwnedRow, Typed, Walk};
 /// How many compiled statements a database keeps.
 const CACHED: usize = 1024;
 
+/// The hash of a password that nobody has.
+const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyB0aGlz$\
+                      1PxAW8BRn1WBY5sCSSVZ2Nw8Fk9nGbb4Gd2m1cFXcMs";
+
 /// A conversation with a database. Cheap to clone; clones share the database and the prepared
 /// statements, each has its own keyspace.
 #[derive(Debug)]
@@ -48,12 +52,14 @@ pub struct Session {
     engine: Engine,
     cache: Arc<Mutex<StatementCache>>,
     keyspace: RwLock<Option<Arc<str>>>,
+    /// Who has logged in.
+    role: OnceLock<Arc<str>>,
 }
 
 impl Clone for Session {
     fn clone(&self) -> Session {
-        let keyspace = RwLock::new(self.keyspace());
-        Session { engine: self.engine.clone(), cache: self.cache.clone(), keyspace }
+        let (keyspace, role) = (RwLock::new(self.keyspace()), self.role.clone());
+        Session { engine: self.engine.clone(), cache: self.cache.clone(), keyspace, role }
     }
 }
 
@@ -127,7 +133,12 @@ impl Session {
     /// `Server` when its definitions can't be understood.
     pub fn new(wide: Wide) -> Result<Session> {
         let cache = Arc::new(Mutex::new(StatementCache::new(CACHED)));
-        Ok(Session { engine: Engine::open(wide)?, cache, keyspace: RwLock::new(None) })
+        Ok(Session {
+            engine: Engine::open(wide)?,
+            cache,
+            keyspace: RwLock::new(None),
+            role: OnceLock::new(),
+        })
     }
 
     /// The open database, without promises ([`internals::exec`](crate::internals::exec)).
@@ -162,6 +173,38 @@ impl Session {
         self.keyspace.read().clone()
     }
 
+    /// The role that has logged in. `None`: nobody has, and everything is allowed.
+    pub fn role(&self) -> Option<&str> {
+        self.role.get().map(|role| &**role)
+    }
+
+    /// Logs in: from now on the session, and clones that are made of it, may do what this role may.
+    ///
+    /// ```
+    /// use firn_cql::Session;
+    /// let session = Session::in_memory()?;
+    /// session.execute("CREATE ROLE ann WITH LOGIN = true AND HASHED PASSWORD = '$2a$10$x'", ())?;
+    /// assert!(session.clone().log_in("ann", "a guess").is_err());
+    /// # Ok::<(), firn_cql::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `BadCredentials` for a name or a password that nobody has, and a role that may not log in.
+    /// All take the same time. `Invalid` for a session that has logged in.
+    pub fn log_in(&self, name: &str, password: &str) -> Result<()> {
+        let catalog = self.engine.catalog();
+        let role = catalog.role(name).filter(|r| r.can_login);
+        let hash = role.and_then(|r| r.salted_hash.as_deref());
+        // Who asks about names must not learn by the time it takes which there are.
+        let good = password::is_of(password, hash.unwrap_or(NOBODY));
+        if hash.is_none() || !good {
+            let text = "Provided username and/or password are incorrect";
+            return Err(Error::refused(Class::BadCredentials, text));
+        }
+        let twice = || invalid("This session has logged in already");
+        self.role.set(name.into()).map_err(|_| twice())
+    }
+
     /// Runs a statement. Those about rows are compiled once and kept.
     ///
     /// # Errors
@@ -192,9 +235,14 @@ impl Session {
             // Before a definition, which takes none, is made.
             values.bind(&[])?;
         }
-        if let Some(rows) =
-            define(&self.engine, asked.keyspace.as_deref(), &parsed.statement, how.stop.as_ref())?
-        {
+        let role = self.role();
+        if let Some(rows) = define(
+            &self.engine,
+            asked.keyspace.as_deref(),
+            role,
+            &parsed.statement,
+            how.stop.as_ref(),
+        )? {
             self.choose(&rows);
             return Ok(Begun::Done(rows));
         }
@@ -272,9 +320,21 @@ impl Session {
         if prepared.0.version == self.engine.catalog().version() {
             return Ok(Cow::Borrowed(prepared));
         }
+        // Somebody has compiled it again, perhaps.
+        if let Some(found) = self.cached(&prepared.0.id) {
+            return Ok(Cow::Owned(found));
+        }
         let Compiled { id, text, keyspace, .. } = &*prepared.0;
         let asked = Asked { id: *id, keyspace: keyspace.clone(), text };
         self.compile(asked, &parse(text)?).map(Cow::Owned)
+    }
+
+    /// Refuses a statement that a role may not run.
+    fn check_access(&self, role: Option<&str>, prepared: &Prepared) -> Result<()> {
+        if role.is_none() {
+            return Ok(());
+        }
+        check(&self.engine.catalog(), role, prepared.0.plan.needs())
     }
 
     /// Runs a compiled statement.
@@ -283,6 +343,8 @@ impl Session {
     /// As [`execute`](Session::execute).
     pub fn run(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Rows> {
         let prepared = &*self.present(prepared)?;
+        let role = self.role();
+        self.check_access(role, prepared)?;
         let bound = values.bind(prepared.markers())?;
         check_amount(bound.len(), prepared.markers())?;
         let Run { page_size, paging, timestamp, stop, endpoint, .. } = how;
@@ -294,6 +356,7 @@ impl Session {
             paging,
             stop,
             endpoint: *endpoint,
+            role: role,
         };
         let rows = prepared.0.plan.run(&self.engine, &request)?;
         self.choose(&rows);
@@ -327,8 +390,10 @@ impl Session {
         how: &Run,
     ) -> Result<Rows> {
         let mut present = Vec::with_capacity(members.len());
+        let role = self.role();
         for (prepared, bound) in members {
             let prepared = self.present(prepared)?;
+            self.check_access(role, &prepared)?;
             check_amount(bound.len(), prepared.markers())?;
             present.push((prepared, &**bound));
         }

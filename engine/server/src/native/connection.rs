@@ -15,6 +15,8 @@ use crate::wire::{FrameHeader, Opcode, Version, WireError, WireRequest};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Request,
+    /// The language is settled.
+    Settled,
     /// The conversation has begun.
     Begun,
     /// Nothing that follows can be understood.
@@ -41,8 +43,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, mut socket: TcpStream) {
             };
             match next {
                 Next::Request => {}
-                Next::Begun => {
-                    stream.set_most(options.max_frame);
+                next @ (Next::Settled | Next::Begun) => {
                     // It may be that the answer is to go as it is, and what follows in segments.
                     client.outbox.send();
                     if let Some(dialect) = client.dialect.get()
@@ -52,7 +53,10 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, mut socket: TcpStream) {
                         stream.begin_segments(lz4);
                         client.outbox.begin_segments(lz4);
                     }
-                    let _ = socket.set_read_timeout(options.idle_timeout);
+                    if next == Next::Begun {
+                        stream.set_most(options.max_frame);
+                        let _ = socket.set_read_timeout(options.idle_timeout);
+                    }
                 }
                 Next::Close => {
                     client.outbox.send();
@@ -84,6 +88,11 @@ fn refuse(client: &Client, stream: i16, header: Option<FrameHeader>, error: &Wir
     }
     let version = header.and_then(|h| h.version().ok()).unwrap_or(Version::V5);
     client.put(version, None, stream, Opcode::Error, (&[], None), |body| body.refused(error));
+}
+
+/// Whether the client still has to log in.
+fn is_asked(node: &Node, client: &Client) -> bool {
+    node.login && client.session.role().is_none()
 }
 
 fn request(node: &Arc<Node>, client: &Arc<Client>, header: FrameHeader, body: &[u8]) -> Next {
@@ -141,9 +150,14 @@ fn request(node: &Arc<Node>, client: &Arc<Client>, header: FrameHeader, body: &[
         (WireRequest::Options, _) => login::options(client, version, header.stream),
         (WireRequest::Startup(options), None) => match login::startup(client, version, &options) {
             Ok(dialect) => {
-                client.put(version, None, header.stream, Opcode::Ready, (&[], None), |_| {});
+                // What is answered now is the last that is not compressed.
+                if node.login {
+                    login::ask(client, version, header.stream);
+                } else {
+                    client.put(version, None, header.stream, Opcode::Ready, (&[], None), |_| {});
+                }
                 let _ = client.dialect.set(dialect);
-                return Next::Begun;
+                return if node.login { Next::Settled } else { Next::Begun };
             }
             Err(error) => {
                 refuse(client, header.stream, Some(header), &error);
@@ -160,9 +174,30 @@ fn request(node: &Arc<Node>, client: &Arc<Client>, header: FrameHeader, body: &[
             let text = "Unexpected message STARTUP, the conversation has begun";
             client.refuse(header.stream, &WireError::protocol(text));
         }
+        (WireRequest::AuthResponse(token), Some(_)) if is_asked(node, client) => {
+            return match login::log_in(node, client, token) {
+                Ok(()) => {
+                    let about = (&[][..], None);
+                    client.answer(header.stream, Opcode::AuthSuccess, about, |body| {
+                        body.auth_success();
+                    });
+                    Next::Begun
+                }
+                Err(error) => {
+                    client.refuse(header.stream, &error);
+                    Next::Close
+                }
+            };
+        }
         (WireRequest::AuthResponse(_), Some(_)) => {
             let text = "Unexpected message AUTH_RESPONSE: nobody has to log in here";
             client.refuse(header.stream, &WireError::protocol(text));
+        }
+        (_, Some(_)) if is_asked(node, client) => {
+            let name = format!("{opcode:?}").to_uppercase();
+            let text = format!("Unexpected message {name}, expecting AUTH_RESPONSE");
+            client.refuse(header.stream, &WireError::protocol(text));
+            return Next::Close;
         }
         (WireRequest::Register(kinds), Some(_)) => match client.listen(&kinds) {
             Ok(()) => client.answer(header.stream, Opcode::Ready, (&[], None), |_| {}),

@@ -1,8 +1,17 @@
-//! What a conversation begins with: OPTIONS and STARTUP.
+//! What a conversation begins with: OPTIONS, STARTUP, and AUTH_RESPONSE where clients must log in.
+
+use std::time::Duration;
+
+use firn_cql::internals::catalog::CQL_VERSION;
 
 use super::client::{Client, Dialect};
-use crate::wire::{BodyCompression, Opcode, Version, WireError};
-use firn_cql::internals::catalog::CQL_VERSION;
+use crate::node::Node;
+use crate::wire::{BodyCompression, ErrorCode, Opcode, Version, WireError};
+
+/// The class that clients know: it wants a name and a password.
+const AUTHENTICATOR: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
+/// How long a client waits that has guessed.
+const AFTER_A_GUESS: Duration = Duration::from_millis(200);
 
 /// What a client may choose from.
 const SUPPORTED: [(&str, &[&str]); 3] = [
@@ -58,6 +67,35 @@ pub fn startup(
     *client.about.lock() = options.iter().map(owned).collect();
     let throws_on_overload = option("THROW_ON_OVERLOAD") == Some("1");
     Ok(Dialect { version, compression, throws_on_overload })
+}
+
+/// Asks for a name and a password.
+pub fn ask(client: &Client, version: Version, stream: i16) {
+    client.put(version, None, stream, Opcode::Authenticate, (&[], None), |body| {
+        body.authenticate(AUTHENTICATOR);
+    });
+}
+
+/// Logs a client in with what it answers: `[role] 0 name 0 password`.
+///
+/// # Errors
+/// A name or a password that nobody has; other bytes.
+pub fn log_in(node: &Node, client: &Client, token: Option<&[u8]>) -> Result<(), WireError> {
+    let mut parts = token.unwrap_or_default().rsplitn(3, |b| *b == 0);
+    let (password, name) = (parts.next(), parts.next());
+    let text =
+        |part: Option<&[u8]>| part.and_then(|p| std::str::from_utf8(p).ok()).map(str::to_owned);
+    let (Some(password), Some(name), Some(_)) = (text(password), text(name), parts.next()) else {
+        return Err(WireError::protocol("The answer to AUTHENTICATE is no name and password"));
+    };
+    let share = node.logins.take(1);
+    let done = client.session.log_in(&name, &password);
+    drop(share);
+    done.map_err(|e| {
+        tracing::warn!(client = %client.peer, role = name, "a login was refused");
+        node.env.sleep(AFTER_A_GUESS);
+        WireError::new(ErrorCode::Credentials, e.text().into_owned())
+    })
 }
 
 /// The first number of a version.

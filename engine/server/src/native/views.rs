@@ -44,6 +44,7 @@ fn client(client: &Client, rows: &mut SystemRows<'_>) {
     let said = |name: &str| about.get(name).cloned();
     let version = client.dialect.get().map(|d| d.version as i32);
     let stage = if version.is_some() { "ready" } else { "established" };
+    // A name that a client has not proved is none of its.
     rows.add(&[
         ("address", &client.peer.ip()),
         ("port", &i32::from(client.peer.port())),
@@ -56,7 +57,7 @@ fn client(client: &Client, rows: &mut SystemRows<'_>) {
         ("protocol_version", &version),
         ("request_count", &(client.requests.load(Ordering::Relaxed) as i64)),
         ("ssl_enabled", &false),
-        ("username", &"anonymous"),
+        ("username", &client.session.role().unwrap_or("anonymous")),
     ]);
 }
 

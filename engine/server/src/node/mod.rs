@@ -18,6 +18,9 @@ use firn_kv::{Durability, Env};
 
 use crate::options::Options;
 
+/// Logins that are looked at at once.
+const LOGINS: usize = 2;
+
 /// What all connections share.
 pub struct Node {
     /// A conversation with the database, of which each connection has a clone.
@@ -34,6 +37,10 @@ pub struct Node {
     pub flight: FlightBudget,
     /// The requests that were traced.
     pub traces: TraceLog,
+    /// Whether clients must log in.
+    pub login: bool,
+    /// The logins that are looked at: each takes memory and time.
+    pub logins: FlightBudget,
     /// Whether a write waits for the disk: then many wait together.
     pub writes_wait: bool,
 }
@@ -43,7 +50,12 @@ impl Node {
     ///
     /// # Errors
     /// Threads that can't be started.
-    pub fn new(session: Session, env: Arc<dyn Env>, options: Options) -> firn_kv::Result<Node> {
+    pub fn new(
+        session: Session,
+        env: Arc<dyn Env>,
+        options: Options,
+        login: bool,
+    ) -> firn_kv::Result<Node> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let count = options.workers.unwrap_or((processors * 4).max(16));
         let durability = session.engine().wide().durability();
@@ -52,6 +64,8 @@ impl Node {
             workers: WorkerPool::start(&env, count)?,
             flight: FlightBudget::new(options.max_in_flight),
             traces: TraceLog::default(),
+            login,
+            logins: FlightBudget::new(LOGINS),
             writes_wait: durability == Durability::Power,
             session,
             env,

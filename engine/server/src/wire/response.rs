@@ -77,6 +77,16 @@ impl<'o> ResponseBody<'o> {
         }
     }
 
+    /// AUTHENTICATE: the class tells clients what to answer with.
+    pub fn authenticate(&mut self, class: &str) {
+        put_string(self.out, class);
+    }
+
+    /// AUTH_SUCCESS, which says nothing more.
+    pub fn auth_success(&mut self) {
+        put_bytes(self.out, None);
+    }
+
     /// ERROR of a request that was refused before it was a statement.
     pub fn refused(&mut self, error: &WireError) {
         put_int(self.out, error.code as i32);

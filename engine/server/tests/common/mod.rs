@@ -139,6 +139,11 @@ impl Peer {
         self.send(1, STARTUP, &map(options));
         let answer = self.receive().unwrap();
         assert_eq!((answer.opcode, answer.stream), (READY, 1), "{answer:?}");
+        self.settle();
+    }
+
+    /// The language is settled: what follows is in segments, in version 5.
+    pub fn settle(&mut self) {
         self.segments = self.version == 5;
     }
 

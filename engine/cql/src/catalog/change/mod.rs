@@ -3,6 +3,7 @@
 
 mod indexes;
 mod keyspaces;
+mod roles;
 mod tables;
 mod types;
 

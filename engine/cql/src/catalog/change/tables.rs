@@ -9,7 +9,7 @@ use super::check_not_system_new;
 use crate::catalog::record::table_uuid;
 use crate::catalog::resolve::resolve;
 use crate::catalog::{
-    Catalog, ColumnKind, ColumnType, DroppedColumn, KeyspaceEntry, MAX_NAME, TableColumn,
+    Catalog, ColumnKind, ColumnType, DroppedColumn, KeyspaceEntry, MAX_NAME, Resource, TableColumn,
     TableOptions, TableSchema, is_valid_name,
 };
 use crate::error::{Error, Result, configuration, invalid};
@@ -142,7 +142,8 @@ impl Catalog {
         }
         let mut home = (**self.existing(keyspace)?).clone();
         home.tables.remove(name);
-        Ok(Some(self.with_keyspace(home)))
+        let gone = Resource::Table(keyspace.to_owned(), name.to_owned());
+        Ok(Some(self.with_keyspace(home).without_permissions(|resource| *resource == gone)))
     }
 }
 

@@ -28,12 +28,13 @@ mod statement;
 use std::any::Any;
 use std::sync::Arc;
 
+use super::access::{Need, of_table};
 use super::engine::Engine;
 use super::plan::{Request, StatementPlan};
 use super::rows::Rows;
 use crate::catalog::Catalog;
 use crate::error::{Result, invalid};
-use crate::syntax::ast::{self, BatchKind};
+use crate::syntax::ast::{self, BatchKind, Permission};
 use crate::values::{Bound, ColumnSpec, EvalEnv, Markers};
 use attributes::Attributes;
 pub(super) use plan::ChangePlan;
@@ -56,6 +57,7 @@ impl ChangePlan {
         let change = ChangeStatement::prepare(engine, catalog, keyspace, change, &mut markers)?;
         let attributes = Attributes::default();
         Ok(ChangePlan {
+            needs: needs([&change]),
             partition_key: markers.of_partition_key(&change.table),
             markers: markers.into_specs()?,
             changes: vec![change],
@@ -103,6 +105,7 @@ impl ChangePlan {
             .filter(|_| is_of_one)
             .map_or(vec![], |table| context.markers.of_partition_key(table));
         Ok(ChangePlan {
+            needs: needs(&changes),
             partition_key,
             markers: context.markers.into_specs()?,
             changes,
@@ -110,6 +113,19 @@ impl ChangePlan {
             is_batch: true,
         })
     }
+}
+
+/// What these changes need to be allowed: who changes something when it is so finds out what is so.
+fn needs<'c>(changes: impl IntoIterator<Item = &'c ChangeStatement>) -> Vec<Need> {
+    let mut all: Vec<Need> = vec![];
+    for change in changes {
+        let table = of_table(&change.table);
+        let reads = change.is_conditional().then(|| (Permission::Select, table.clone()));
+        all.extend(reads.into_iter().chain([(Permission::Modify, table)]));
+    }
+    all.sort();
+    all.dedup();
+    all
 }
 
 /// Refuses changes that can't be in one batch.
@@ -219,6 +235,10 @@ impl StatementPlan for ChangePlan {
 
     fn columns(&self) -> Option<&Arc<[ColumnSpec]>> {
         None
+    }
+
+    fn needs(&self) -> &[Need] {
+        &self.needs
     }
 
     fn partition_key(&self) -> &[u16] {

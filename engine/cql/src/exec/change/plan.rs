@@ -7,12 +7,15 @@ use super::attributes::Attributes;
 use super::mutations::Mutations;
 use super::statement::ChangeStatement;
 use crate::error::{Error, Result, invalid};
+use crate::exec::access::Need;
 use crate::exec::engine::Engine;
 use crate::values::{Bound, ColumnSpec, EvalEnv};
 
 /// One change, or a batch of them.
 pub struct ChangePlan {
     pub(super) markers: Vec<ColumnSpec>,
+    /// What it needs to be allowed.
+    pub(super) needs: Vec<Need>,
     /// The markers of the partition key.
     pub(super) partition_key: Vec<u16>,
     pub(super) changes: Vec<ChangeStatement>,

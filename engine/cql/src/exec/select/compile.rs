@@ -11,6 +11,7 @@ use super::selection::RowSelection;
 use crate::analysis::{Purpose, Restrictions};
 use crate::catalog::{Catalog, ColumnKind, ColumnType, TableSchema};
 use crate::error::{Result, invalid};
+use crate::exec::access::to_read;
 use crate::exec::engine::Engine;
 use crate::exec::row::RowShape;
 use crate::syntax::ast::{self, Select, Selected, SelectorKind, SelectorPrimary};
@@ -101,6 +102,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         _ => Some("Aggregation query used without partition key"),
     };
     Ok(SelectPlan {
+        needs: to_read(&table).into_iter().collect(),
         partition_key: context.markers.of_partition_key(&table),
         markers: context.markers.into_specs()?,
         columns: columns_of(&table, &selection, select.json),

@@ -29,6 +29,7 @@ mod system;
 
 use std::sync::Arc;
 
+use super::access::Need;
 use super::engine::Engine;
 use super::plan::{Request, StatementPlan};
 use super::rows::Rows;
@@ -52,6 +53,10 @@ pub fn plan_select(compilation: &Compilation<'_>) -> Result<SelectPlan> {
 impl StatementPlan for SelectPlan {
     fn markers(&self) -> &[ColumnSpec] {
         &self.markers
+    }
+
+    fn needs(&self) -> &[Need] {
+        &self.needs
     }
 
     fn partition_key(&self) -> &[u16] {

@@ -6,6 +6,7 @@ use super::order::RowOrder;
 use super::selection::RowSelection;
 use crate::analysis::Restrictions;
 use crate::catalog::TableSchema;
+use crate::exec::access::Need;
 use crate::exec::row::RowShape;
 use crate::values::{BoundTerm, ColumnSpec};
 
@@ -27,6 +28,8 @@ pub struct SelectPlan {
     pub selection: RowSelection,
     pub shape: RowShape,
     pub markers: Vec<ColumnSpec>,
+    /// What it needs to be allowed.
+    pub needs: Vec<Need>,
     /// The markers of the partition key.
     pub partition_key: Vec<u16>,
     pub columns: Arc<[ColumnSpec]>,

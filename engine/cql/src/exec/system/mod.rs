@@ -1,11 +1,12 @@
 //! The rows of the system tables, made when they are read.
 //!
-//! `node`: `system.local` and what stands beside it; `schema`: `system_schema`,
+//! `auth`: `system_auth`; `node`: `system.local` and what stands beside it; `schema`: `system_schema`,
 //! `system_virtual_schema`; `views`: `system_views`.
 //!
 //! Invariants: reading a system table changes nothing but, at most, the catalog's view of keyspaces
 //! that came or went with the older interface; a table with nothing to show is empty.
 
+mod auth;
 mod node;
 mod schema;
 mod view;
@@ -34,6 +35,7 @@ pub(super) fn rows_of<'a>(
     match &*table.keyspace {
         "system" => node::fill(&view, &mut rows)?,
         "system_schema" | "system_virtual_schema" => schema::fill(&view, &mut rows),
+        "system_auth" => auth::fill(&view, &mut rows),
         "system_views" => views::fill(&view, &mut rows)?,
         _ => {}
     }

@@ -10,6 +10,7 @@ mod compare;
 mod define;
 mod expression;
 mod name;
+mod role;
 mod select;
 mod term;
 mod types;
@@ -19,6 +20,7 @@ pub use compare::*;
 pub use define::*;
 pub use expression::*;
 pub use name::*;
+pub use role::*;
 pub use select::*;
 pub use term::*;
 pub use types::*;
@@ -43,6 +45,12 @@ pub enum Statement<'a> {
     AlterType(AlterType<'a>),
     DropType(Drop<QualifiedName<'a>>),
     Describe(Describe<'a>),
+    CreateRole(RoleDefinition<'a>),
+    AlterRole(RoleDefinition<'a>),
+    DropRole(Drop<AstName<'a>>),
+    GrantRole(RoleGrant<'a>),
+    GrantPermissions(PermissionChange<'a>),
+    ListRoles(RoleListing<'a>),
     Change(ChangeClause<'a>),
     Batch(BatchStatement<'a>),
     Select(Select<'a>),

@@ -39,6 +39,9 @@ impl<'a> CqlParser<'a> {
         if self.eat_kw(Keyword::Index) {
             return self.create_index(custom).map(Statement::CreateIndex);
         }
+        if let Some(role) = self.role_definition(true)? {
+            return Ok(Statement::CreateRole(role));
+        }
         self.no_such_thing()
     }
 
@@ -69,6 +72,9 @@ impl<'a> CqlParser<'a> {
                 change: self.type_change()?,
             }));
         }
+        if let Some(role) = self.role_definition(false)? {
+            return Ok(Statement::AlterRole(role));
+        }
         self.no_such_thing()
     }
 
@@ -90,15 +96,16 @@ impl<'a> CqlParser<'a> {
             let if_exists = self.if_exists()?;
             return Ok(Statement::DropType(Drop { if_exists, name: self.user_type()? }));
         }
+        if let Some(dropped) = self.dropped_role()? {
+            return Ok(dropped);
+        }
         self.no_such_thing()
     }
 
     /// `CREATE`, `ALTER` or `DROP` of something that there is not.
     #[cold]
     fn no_such_thing<T>(&mut self) -> Rule<T> {
-        const UNKNOWN: [(&str, &str); 7] = [
-            ("role", "roles"),
-            ("user", "users"),
+        const UNKNOWN: [(&str, &str); 5] = [
             ("function", "user-defined functions"),
             ("or", "user-defined functions"),
             ("aggregate", "user-defined aggregates"),

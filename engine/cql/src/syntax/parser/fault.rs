@@ -13,9 +13,6 @@ impl CqlParser<'_> {
         self.note(Expect::What("a statement"));
         let hint = match self.token.kind {
             Tok::End => Some("there is nothing but white space and comments".to_owned()),
-            Tok::Kw(Keyword::Grant | Keyword::Revoke | Keyword::List) => {
-                Some("there are no users and permissions here".to_owned())
-            }
             Tok::Kw(Keyword::Apply) => Some("APPLY BATCH ends a batch; none is open".to_owned()),
             Tok::Ident if near_statement(self.slice()).is_some() => {
                 near_statement(self.slice()).map(|s| format!("did you mean {s}?"))
@@ -151,9 +148,9 @@ impl CqlParser<'_> {
 }
 
 /// The words that statements begin with.
-const STATEMENTS: [&str; 12] = [
+const STATEMENTS: [&str; 15] = [
     "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "CREATE", "ALTER", "DROP", "TRUNCATE", "USE",
-    "DESCRIBE", "DESC",
+    "DESCRIBE", "DESC", "GRANT", "REVOKE", "LIST",
 ];
 
 /// The statement that a word is nearly, one letter off or two swapped.

@@ -11,6 +11,7 @@ mod expression;
 mod fault;
 mod names;
 mod property;
+mod role;
 mod rule;
 mod select;
 mod selector;
@@ -83,6 +84,8 @@ impl<'a> CqlParser<'a> {
                 let _ = self.eat_table_word();
                 self.table_name().map(Statement::Truncate)
             }
+            Tok::Kw(Keyword::Grant | Keyword::Revoke) => self.grant(),
+            Tok::Kw(Keyword::List) => self.listing(),
             Tok::Kw(Keyword::Describe | Keyword::Desc) => self.describe().map(Statement::Describe),
             _ => self.no_statement(),
         }

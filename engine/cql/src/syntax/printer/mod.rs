@@ -5,6 +5,7 @@ mod change;
 mod define;
 mod expression;
 mod pieces;
+mod role;
 mod select;
 mod term;
 
@@ -80,6 +81,14 @@ impl Display for Statement<'_> {
                 define::user_type(f, &d.name)
             }
             Statement::Describe(s) => s.fmt(f),
+            Statement::CreateRole(s) => s.print(f, true),
+            Statement::AlterRole(s) => s.print(f, false),
+            Statement::DropRole(d) => {
+                write!(f, "DROP ROLE {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
+            }
+            Statement::GrantRole(s) => s.fmt(f),
+            Statement::GrantPermissions(s) => s.fmt(f),
+            Statement::ListRoles(s) => s.fmt(f),
             Statement::Change(s) => s.fmt(f),
             Statement::Batch(s) => s.fmt(f),
             Statement::Select(s) => s.fmt(f),

@@ -1,7 +1,8 @@
 """The Python driver against a server: connects, reads the schema, writes and reads every type, pages,
-batches, conditions, prepared statements over an ALTER, tracing, events, errors, a restart of the server.
+batches, conditions, prepared statements over an ALTER, tracing, events, errors, a restart of the server;
+logs in, and may do what the role may.
 
-    client.py COMMAND...    COMMAND starts a server on the port that it is given behind it
+    client.py FIRN    FIRN is the command
 """
 
 import datetime
@@ -13,14 +14,15 @@ import tempfile
 import time
 import uuid
 
-from cassandra import AlreadyExists, InvalidRequest
-from cassandra.cluster import Cluster
+from cassandra import AlreadyExists, InvalidRequest, Unauthorized
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import Cluster, NoHostAvailable
 from cassandra.policies import ConstantReconnectionPolicy
 from cassandra.protocol import SyntaxException
 from cassandra.query import BatchStatement, BatchType, SimpleStatement
 from cassandra.util import Date, Duration, SortedSet, Time
 
-COMMAND = sys.argv[1:]
+FIRN = sys.argv[1]
 TYPES = [
     ("ascii", "plain"),
     ("bigint", -(2**63)),
@@ -55,8 +57,9 @@ def free_port():
         return s.getsockname()[1]
 
 
-def start(port):
-    server = subprocess.Popen(COMMAND + [f"127.0.0.1:{port}"], stderr=subprocess.DEVNULL)
+def start(store, port):
+    command = [FIRN, "--db", store, "serve", "--listen", f"127.0.0.1:{port}"]
+    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     for _ in range(200):
         try:
             socket.create_connection(("127.0.0.1", port)).close()
@@ -140,7 +143,7 @@ def conversation(port, version, compression):
     cluster.shutdown()
 
 
-def restart(port, server):
+def restart(store, port, server):
     """A client whose server is killed goes on when another one is there."""
     cluster = Cluster(["127.0.0.1"], port=port, reconnection_policy=ConstantReconnectionPolicy(0.2, None))
     session = cluster.connect("py")
@@ -148,7 +151,7 @@ def restart(port, server):
     before = session.execute(count).one()[0]
     server.kill()
     server.wait()
-    server = start(port)
+    server = start(store, port)
     for attempt in range(100):
         try:
             assert session.execute(count).one()[0] == before
@@ -162,17 +165,55 @@ def restart(port, server):
     return server
 
 
+def logins(store, port):
+    """Without a server roles are made; from then on clients must log in."""
+    roles = """
+        CREATE ROLE admin WITH PASSWORD = 'a' AND LOGIN = true AND SUPERUSER = true;
+        CREATE ROLE reader WITH PASSWORD = 'r' AND LOGIN = true;
+        GRANT SELECT ON py.rows TO reader;"""
+    subprocess.run([FIRN, "--db", store, "cql", "-e", roles], check=True, stdout=subprocess.DEVNULL)
+    server = start(store, port)
+    for version in (5, 4):
+        def connect(name, password):
+            auth = PlainTextAuthProvider(name, password)
+            return Cluster(["127.0.0.1"], port=port, protocol_version=version, auth_provider=auth)
+
+        for name, password in (("reader", "a"), ("nobody", "r")):
+            try:
+                connect(name, password).connect()
+            except NoHostAvailable as e:
+                assert "incorrect" in str(e), e
+            else:
+                raise AssertionError(f"{name} has logged in")
+        cluster = connect("reader", "r")
+        session = cluster.connect()
+        assert session.execute("SELECT count(*) FROM py.rows").one()[0] > 0
+        for text in ("SELECT * FROM py.every", "DROP TABLE py.rows", "INSERT INTO py.rows (k, c) VALUES (1, 1)"):
+            refused(session, text, Unauthorized)
+        cluster.shutdown()
+        cluster = connect("admin", "a")
+        session = cluster.connect()
+        assert {r.role for r in session.execute("LIST ROLES")} == {"admin", "reader"}
+        cluster.shutdown()
+    print("python: a role logs in, and may do what was granted to it")
+    return server
+
+
 def main():
-    port = free_port()
-    server = start(port)
-    try:
-        for version in (None, 5, 4, 3):
-            for compression in (True, False):
-                conversation(port, version, compression)
-        server = restart(port, server)
-    finally:
-        server.terminate()
-        assert server.wait() == 0
+    with tempfile.TemporaryDirectory() as store:
+        port = free_port()
+        server = start(store, port)
+        try:
+            for version in (None, 5, 4, 3):
+                for compression in (True, False):
+                    conversation(port, version, compression)
+            server = restart(store, port, server)
+            server.terminate()
+            assert server.wait() == 0
+            server = logins(store, port)
+        finally:
+            server.terminate()
+            assert server.wait() == 0
 
 
 main()

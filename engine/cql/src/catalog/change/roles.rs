@@ -1,0 +1,143 @@
+//! Roles: `CREATE ROLE` and its kin, `GRANT`, `REVOKE`. Who may do it is looked at before.
+
+use std::sync::Arc;
+
+use crate::catalog::{Catalog, Resource, RoleEntry};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{Permission, RoleDefinition};
+
+fn missing_role(name: &str) -> crate::error::Error {
+    invalid(format!("{name} doesn't exist"))
+}
+
+/// What a definition says, over what there was.
+fn define(role: &mut RoleEntry, definition: &RoleDefinition<'_>, hash: Option<String>) {
+    role.can_login = definition.login.unwrap_or(role.can_login);
+    role.is_superuser = definition.superuser.unwrap_or(role.is_superuser);
+    role.salted_hash = hash.or(role.salted_hash.take());
+}
+
+impl Catalog {
+    fn with_role(&self, role: RoleEntry) -> Catalog {
+        let mut next = self.next();
+        next.roles.insert(role.name.clone(), Arc::new(role));
+        next
+    }
+
+    fn existing_role(&self, name: &str) -> Result<RoleEntry> {
+        self.role(name).map(|r| (**r).clone()).ok_or_else(|| missing_role(name))
+    }
+
+    /// `CREATE ROLE`, with the hash of its password.
+    ///
+    /// # Errors
+    /// `Invalid` when it is there.
+    pub fn create_role(
+        &self,
+        definition: &RoleDefinition<'_>,
+        hash: Option<String>,
+    ) -> Result<Option<Catalog>> {
+        let name = &*definition.name.text;
+        if self.role(name).is_some() {
+            return match definition.conditional {
+                true => Ok(None),
+                false => Err(invalid(format!("{name} already exists"))),
+            };
+        }
+        let mut role = RoleEntry { name: name.to_owned(), ..RoleEntry::default() };
+        define(&mut role, definition, hash);
+        Ok(Some(self.with_role(role)))
+    }
+
+    /// `ALTER ROLE`, with the hash of its new password.
+    ///
+    /// # Errors
+    /// `Invalid` when it isn't there.
+    pub fn alter_role(
+        &self,
+        definition: &RoleDefinition<'_>,
+        hash: Option<String>,
+    ) -> Result<Option<Catalog>> {
+        let name = &*definition.name.text;
+        if self.role(name).is_none() && definition.conditional {
+            return Ok(None);
+        }
+        let mut role = self.existing_role(name)?;
+        define(&mut role, definition, hash);
+        Ok(Some(self.with_role(role)))
+    }
+
+    /// `DROP ROLE`: nobody has it any more, and what was permitted about it is no more.
+    ///
+    /// # Errors
+    /// `Invalid` when it isn't there.
+    pub fn drop_role(&self, name: &str, if_exists: bool) -> Result<Option<Catalog>> {
+        if self.role(name).is_none() {
+            return if if_exists { Ok(None) } else { Err(missing_role(name)) };
+        }
+        let mut next = self.next();
+        next.roles.remove(name);
+        for role in next.roles.values_mut().filter(|r| r.member_of.contains(name)) {
+            Arc::make_mut(role).member_of.remove(name);
+        }
+        Ok(Some(next.without_permissions(|r| matches!(r, Resource::Role(role) if role == name))))
+    }
+
+    /// `GRANT role TO member`, `REVOKE role FROM member`
+    ///
+    /// # Errors
+    /// `Invalid` when one isn't there, or has the other already, or hasn't.
+    pub fn grant_role(&self, grants: bool, role: &str, member: &str) -> Result<Option<Catalog>> {
+        self.existing_role(role)?;
+        let mut entry = self.existing_role(member)?;
+        if grants {
+            if self.roles_of(member).iter().any(|r| r.name == role) {
+                return Err(invalid(format!("{member} is a member of {role}")));
+            }
+            if self.roles_of(role).iter().any(|r| r.name == member) {
+                return Err(invalid(format!("{role} is a member of {member}")));
+            }
+            entry.member_of.insert(role.to_owned());
+        } else if !entry.member_of.remove(role) {
+            return Err(invalid(format!("{member} is not a member of {role}")));
+        }
+        Ok(Some(self.with_role(entry)))
+    }
+
+    /// `GRANT permissions ON resource TO role`, `REVOKE … FROM role`
+    ///
+    /// # Errors
+    /// `Invalid` when the role isn't there.
+    pub fn grant_permissions(
+        &self,
+        grants: bool,
+        permissions: &[Permission],
+        resource: &Resource,
+        role: &str,
+    ) -> Result<Option<Catalog>> {
+        let before = self.existing_role(role)?;
+        let mut entry = before.clone();
+        let given = entry.permissions.entry(resource.clone()).or_default();
+        for permission in permissions {
+            if grants {
+                given.insert(*permission);
+            } else {
+                given.remove(permission);
+            }
+        }
+        if given.is_empty() {
+            entry.permissions.remove(resource);
+        }
+        Ok((entry != before).then(|| self.with_role(entry)))
+    }
+
+    /// The same definitions without what was permitted about such resources: they are gone.
+    pub fn without_permissions(mut self, gone: impl Fn(&Resource) -> bool) -> Catalog {
+        for role in self.roles.values_mut() {
+            if role.permissions.keys().any(&gone) {
+                Arc::make_mut(role).permissions.retain(|resource, _| !gone(resource));
+            }
+        }
+        self
+    }
+}

@@ -1,0 +1,173 @@
+//! Who may run a statement: what each needs, and what the role that has logged in has.
+//!
+//! Invariant: without a role everything is allowed; with one, what no permission covers is refused
+//! before anything is done.
+
+use crate::catalog::{Catalog, Resource, TableSchema, keyspace_of, unauthorized};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{
+    Permission, PermissionChange, QualifiedName, ResourceName, RoleDefinition, Statement,
+};
+
+/// A permission that a statement needs.
+pub type Need = (Permission, Resource);
+
+/// What reading a table needs. Everybody reads what clients read on connecting.
+pub fn to_read(table: &TableSchema) -> Option<Need> {
+    if table.is_system() && table.keyspace != "system_auth" {
+        return None;
+    }
+    Some((Permission::Select, of_table(table)))
+}
+
+/// The resource that a table is.
+pub fn of_table(table: &TableSchema) -> Resource {
+    Resource::Table(table.keyspace.clone(), table.name.clone())
+}
+
+/// Refuses what a role may not do.
+///
+/// # Errors
+/// `Unauthorized`.
+pub fn check(catalog: &Catalog, role: Option<&str>, needs: &[Need]) -> Result<()> {
+    needs.iter().try_for_each(|(permission, of)| catalog.check_may(role, *permission, of))
+}
+
+/// The resource that a statement names, which must be there.
+///
+/// # Errors
+/// `Invalid` when it isn't.
+pub fn resource_of(
+    catalog: &Catalog,
+    keyspace: Option<&str>,
+    name: &ResourceName<'_>,
+) -> Result<Resource> {
+    Ok(match name {
+        ResourceName::AllKeyspaces => Resource::AllKeyspaces,
+        ResourceName::AllRoles => Resource::AllRoles,
+        ResourceName::Keyspace(name) => {
+            let missing = || invalid(format!("<keyspace {}> doesn't exist", name.text));
+            Resource::Keyspace(catalog.any_keyspace(&name.text).ok_or_else(missing)?.name.clone())
+        }
+        ResourceName::Table(name) => {
+            let home = keyspace_of(name, keyspace)?;
+            let missing = || invalid(format!("<table {home}.{}> doesn't exist", name.name.text));
+            let table = catalog.table(name, keyspace).map_err(|_| missing())?;
+            of_table(table)
+        }
+        ResourceName::Role(name) => {
+            let missing = || invalid(format!("<role {}> doesn't exist", name.text));
+            Resource::Role(catalog.role(&name.text).ok_or_else(missing)?.name.clone())
+        }
+    })
+}
+
+/// Refuses a definition that a role may not make.
+///
+/// # Errors
+/// `Unauthorized`; `Invalid` for a name without a keyspace.
+pub fn check_definition(
+    catalog: &Catalog,
+    role: Option<&str>,
+    keyspace: Option<&str>,
+    statement: &Statement<'_>,
+) -> Result<()> {
+    let Some(role) = role else { return Ok(()) };
+    let may = |permission, of: Resource| catalog.check_may(Some(role), permission, &of);
+    let home = |name: &QualifiedName<'_>| keyspace_of(name, keyspace).map(str::to_owned);
+    let table = |name: &QualifiedName<'_>| {
+        Ok::<_, crate::error::Error>(Resource::Table(home(name)?, name.name.text.to_string()))
+    };
+    let inside = |name: &QualifiedName<'_>| home(name).map(Resource::Keyspace);
+    match statement {
+        Statement::CreateKeyspace(_) => may(Permission::Create, Resource::AllKeyspaces),
+        Statement::AlterKeyspace(s) => {
+            may(Permission::Alter, Resource::Keyspace(s.name.text.to_string()))
+        }
+        Statement::DropKeyspace(s) => {
+            may(Permission::Drop, Resource::Keyspace(s.name.text.to_string()))
+        }
+        Statement::CreateTable(s) => may(Permission::Create, inside(&s.name)?),
+        Statement::CreateType(s) => may(Permission::Create, inside(&s.name)?),
+        Statement::AlterType(s) => may(Permission::Alter, inside(&s.name)?),
+        Statement::DropType(s) => may(Permission::Drop, inside(&s.name)?),
+        Statement::AlterTable(s) => may(Permission::Alter, table(&s.name)?),
+        Statement::DropTable(s) => may(Permission::Drop, table(&s.name)?),
+        Statement::Truncate(name) => may(Permission::Modify, table(name)?),
+        Statement::CreateIndex(s) => may(Permission::Alter, table(&s.table)?),
+        Statement::DropIndex(s) => {
+            let home = home(&s.name)?;
+            let found = catalog.keyspace(&home).and_then(|k| k.index(&s.name.name.text));
+            match found {
+                Some((table, _)) => may(Permission::Alter, of_table(table)),
+                None => may(Permission::Alter, Resource::Keyspace(home)),
+            }
+        }
+        Statement::CreateRole(s) => {
+            may(Permission::Create, Resource::AllRoles)?;
+            if s.superuser == Some(true) && !catalog.is_superuser(role) {
+                let text = "Only superusers can create a role with superuser status";
+                return Err(unauthorized(text));
+            }
+            Ok(())
+        }
+        Statement::AlterRole(s) => check_altered(catalog, role, s),
+        Statement::DropRole(s) => {
+            let name = &*s.name.text;
+            if name == role {
+                return Err(invalid("Cannot DROP primary role for current login"));
+            }
+            may(Permission::Drop, Resource::Role(name.to_owned()))?;
+            if catalog.is_superuser(name) && !catalog.is_superuser(role) {
+                return Err(unauthorized("Only superusers can drop a role with superuser status"));
+            }
+            Ok(())
+        }
+        Statement::GrantRole(s) => {
+            may(Permission::Authorize, Resource::Role(s.role.text.to_string()))
+        }
+        Statement::GrantPermissions(s) => check_granted(catalog, role, keyspace, s),
+        _ => Ok(()),
+    }
+}
+
+/// Everybody may give himself another password; the rest needs a permission, and who may do
+/// everything is changed by such a role only.
+fn check_altered(catalog: &Catalog, role: &str, s: &RoleDefinition<'_>) -> Result<()> {
+    let name = &*s.name.text;
+    let is_super = catalog.is_superuser(role);
+    if let Some(superuser) = s.superuser {
+        if !is_super {
+            let text = "Only superusers are allowed to alter superuser status";
+            return Err(unauthorized(text));
+        }
+        if !superuser && catalog.roles_of(role).iter().any(|r| r.name == name) {
+            return Err(unauthorized(
+                "You aren't allowed to alter your own superuser status or that of a role granted to you",
+            ));
+        }
+    }
+    if is_super {
+        return Ok(());
+    }
+    if catalog.is_superuser(name) {
+        return Err(unauthorized("Only superusers can alter a role with superuser status"));
+    }
+    if name == role && s.login.is_none() {
+        return Ok(());
+    }
+    catalog.check_may(Some(role), Permission::Alter, &Resource::Role(name.to_owned()))
+}
+
+/// Nobody grants what he has not himself.
+fn check_granted(
+    catalog: &Catalog,
+    role: &str,
+    keyspace: Option<&str>,
+    s: &PermissionChange<'_>,
+) -> Result<()> {
+    let resource = resource_of(catalog, keyspace, &s.resource)?;
+    catalog.check_may(Some(role), Permission::Authorize, &resource)?;
+    let all = if s.permissions.is_empty() { resource.applicable() } else { &s.permissions };
+    all.iter().try_for_each(|p| catalog.check_may(Some(role), *p, &resource))
+}

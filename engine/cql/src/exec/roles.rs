@@ -1,0 +1,193 @@
+//! Statements about roles, carried out.
+
+use std::sync::Arc;
+
+use firn_wide::Type;
+
+use super::access::resource_of;
+use super::engine::Engine;
+use super::password;
+use super::rows::{RowCells, Rows};
+use crate::catalog::{Catalog, ColumnType, Resource, RoleEntry, unauthorized};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{AstName, Permission, RoleDefinition, RoleListing, Statement};
+use crate::values::ColumnSpec;
+
+/// Carries out a statement about roles; `None` for another one. `role`: who asks.
+///
+/// # Errors
+/// What can't be done. Nothing was changed then.
+pub(super) fn carry_out(
+    engine: &Engine,
+    role: Option<&str>,
+    keyspace: Option<&str>,
+    statement: &Statement<'_>,
+) -> Result<Option<Rows>> {
+    match statement {
+        Statement::CreateRole(s) => {
+            let hash = hash_of(engine, s)?;
+            if engine.change(None, |c| c.create_role(s, hash))? {
+                grant_to_maker(engine, role, &Resource::Role(s.name.text.to_string()))?;
+            }
+        }
+        Statement::AlterRole(s) => {
+            let hash = hash_of(engine, s)?;
+            engine.change(None, |c| c.alter_role(s, hash))?;
+        }
+        Statement::DropRole(s) => {
+            engine.change(None, |c| c.drop_role(&s.name.text, s.if_exists))?;
+        }
+        Statement::GrantRole(s) => {
+            engine.change(None, |c| c.grant_role(s.grants, &s.role.text, &s.member.text))?;
+        }
+        Statement::GrantPermissions(s) => {
+            engine.change(None, |c| {
+                let resource = resource_of(c, keyspace, &s.resource)?;
+                let known = resource.applicable();
+                if let Some(odd) = s.permissions.iter().find(|p| !known.contains(p)) {
+                    return Err(invalid(format!(
+                        "Resource type does not support any of the requested permissions: {} on {resource}",
+                        odd.word()
+                    )));
+                }
+                let all = if s.permissions.is_empty() { known } else { &s.permissions };
+                c.grant_permissions(s.grants, all, &resource, &s.role.text)
+            })?;
+        }
+        Statement::ListRoles(listing) => {
+            return list(&engine.catalog(), role, keyspace, listing).map(Some);
+        }
+        _ => return Ok(None),
+    }
+    Ok(Some(Rows::void()))
+}
+
+/// The hash of the password that a definition gives, if any.
+fn hash_of(engine: &Engine, s: &RoleDefinition<'_>) -> Result<Option<String>> {
+    match (&s.password, &s.hashed) {
+        (Some(_), Some(_)) => {
+            Err(invalid("Options 'password' and 'hashed password' are mutually exclusive"))
+        }
+        (Some(password), None) => password::hash(password, engine.random_bits()).map(Some),
+        (None, Some(hash)) if password::is_known(hash) => Ok(Some(hash.to_string())),
+        (None, Some(_)) => Err(invalid(
+            "Invalid hashed password value. Please use jBcrypt, or argon2id in PHC's form.",
+        )),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Who has made something may do everything with it.
+///
+/// # Errors
+/// Errors of the engine beneath.
+pub(super) fn grant_to_maker(
+    engine: &Engine,
+    role: Option<&str>,
+    resource: &Resource,
+) -> Result<()> {
+    if let Some(role) = role {
+        let all = resource.applicable();
+        engine.change(None, |c| c.grant_permissions(true, all, resource, role))?;
+    }
+    Ok(())
+}
+
+fn column(table: &str, name: &str, of: Type) -> ColumnSpec {
+    let of = ColumnType::frozen(of);
+    ColumnSpec { keyspace: "system_auth".into(), table: table.into(), name: name.into(), of }
+}
+
+fn list(
+    catalog: &Catalog,
+    role: Option<&str>,
+    keyspace: Option<&str>,
+    listing: &RoleListing<'_>,
+) -> Result<Rows> {
+    let sees_all =
+        role.is_none_or(|role| catalog.may(role, Permission::Describe, &Resource::AllRoles));
+    let of_whom = |of: &Option<AstName<'_>>, recursive: bool| -> Result<Vec<Arc<RoleEntry>>> {
+        let Some(name) = of else {
+            return Ok(match role.filter(|_| !sees_all) {
+                Some(own) => catalog.roles_of(own).into_iter().cloned().collect(),
+                None => catalog.roles().cloned().collect(),
+            });
+        };
+        let found = catalog.role(&name.text);
+        let found = found.ok_or_else(|| invalid(format!("{} doesn't exist", name.text)))?;
+        let own = role.is_none_or(|r| catalog.roles_of(r).iter().any(|e| e.name == name.text));
+        if !sees_all && !own {
+            return Err(unauthorized(format!(
+                "You are not authorized to view roles granted to {}",
+                name.text
+            )));
+        }
+        Ok(match recursive {
+            true => catalog.roles_of(&name.text).into_iter().cloned().collect(),
+            false => {
+                let direct = found.member_of.iter().filter_map(|n| catalog.role(n));
+                std::iter::once(found).chain(direct).cloned().collect()
+            }
+        })
+    };
+    let mut cells = RowCells::default();
+    let flag = |on: bool| [u8::from(on)];
+    let columns: Vec<ColumnSpec> = match listing {
+        RoleListing::Users => {
+            let users = of_whom(&None, true)?;
+            for user in users.iter().filter(|u| u.can_login) {
+                cells.push(Some(user.name.as_bytes()));
+                cells.push(Some(&flag(catalog.is_superuser(&user.name))));
+                cells.push(Some(b"ALL"));
+            }
+            let table = "users";
+            vec![
+                column(table, "name", Type::Utf8),
+                column(table, "super", Type::Boolean),
+                column(table, "datacenters", Type::Utf8),
+            ]
+        }
+        RoleListing::Roles { of, recursive } => {
+            for entry in of_whom(of, *recursive)? {
+                cells.push(Some(entry.name.as_bytes()));
+                cells.push(Some(&flag(entry.is_superuser)));
+                cells.push(Some(&flag(entry.can_login)));
+                // No options.
+                cells.push(Some(&[0; 4]));
+                cells.push(Some(b"ALL"));
+            }
+            let (table, options) = ("roles", Type::Map(Arc::new((Type::Utf8, Type::Utf8))));
+            vec![
+                column(table, "role", Type::Utf8),
+                column(table, "super", Type::Boolean),
+                column(table, "login", Type::Boolean),
+                column(table, "options", options),
+                column(table, "datacenters", Type::Utf8),
+            ]
+        }
+        RoleListing::Permissions { permissions, resource, of, recursive } => {
+            let about = resource.as_ref().map(|r| resource_of(catalog, keyspace, r)).transpose()?;
+            let chain: Option<Vec<Resource>> = about.map(|of| match recursive {
+                true => of.chain().collect(),
+                false => vec![of],
+            });
+            let wanted = |p: &Permission| permissions.is_empty() || permissions.contains(p);
+            for entry in of_whom(of, *recursive)? {
+                for (of, all) in &entry.permissions {
+                    if chain.as_ref().is_some_and(|chain| !chain.contains(of)) {
+                        continue;
+                    }
+                    for permission in all.iter().filter(|p| wanted(p)) {
+                        cells.push(Some(entry.name.as_bytes()));
+                        cells.push(Some(entry.name.as_bytes()));
+                        cells.push(Some(of.to_string().as_bytes()));
+                        cells.push(Some(permission.word().as_bytes()));
+                    }
+                }
+            }
+            let names = ["role", "username", "resource", "permission"];
+            names.iter().map(|name| column("permissions", name, Type::Utf8)).collect()
+        }
+    };
+    Ok(Rows::new(columns.into(), cells))
+}

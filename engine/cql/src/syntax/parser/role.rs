@@ -1,0 +1,230 @@
+//! Roles: `CREATE ROLE` and its kin, `GRANT`, `REVOKE`, `LIST`. Words of theirs that are no keywords
+//! of ours are names everywhere else.
+
+use std::borrow::Cow;
+
+use super::CqlParser;
+use super::rule::{Expect, Rule};
+use crate::syntax::ast::{
+    AstName, Drop, Permission, PermissionChange, Pos, ResourceName, RoleDefinition, RoleGrant,
+    RoleListing, Statement,
+};
+use crate::syntax::keyword::Keyword;
+use crate::syntax::lexer::Tok;
+
+impl<'a> CqlParser<'a> {
+    /// Whether this word, which is no keyword, comes next.
+    pub(super) fn at_word(&self, word: &str) -> bool {
+        self.token.kind == Tok::Ident && self.slice().eq_ignore_ascii_case(word)
+    }
+
+    fn eat_word(&mut self, word: &'static str) -> bool {
+        if self.at_word(word) {
+            self.bump();
+            return true;
+        }
+        self.note(Expect::What(word));
+        false
+    }
+
+    fn expect_word(&mut self, word: &'static str) -> Rule<()> {
+        if self.eat_word(word) { Ok(()) } else { self.unexpected() }
+    }
+
+    /// A role: a name, or a text in quotes.
+    fn role_name(&mut self) -> Rule<AstName<'a>> {
+        if Self::is_name(self.token.kind) {
+            return self.name("a role");
+        }
+        let token = self.token;
+        let text = self.string("a role")?;
+        if text.is_empty() {
+            return self.fail(token, "Role name can't be an empty string");
+        }
+        Ok(AstName { text, at: Pos(token.start) })
+    }
+
+    /// `ROLE` or `USER` behind `CREATE` and `ALTER`; `None` for another word.
+    pub(super) fn role_definition(&mut self, creates: bool) -> Rule<Option<RoleDefinition<'a>>> {
+        let is_user = self.at_word("user");
+        if !is_user && !self.at_word("role") {
+            return Ok(None);
+        }
+        self.bump();
+        let conditional = if creates { self.if_not_exists()? } else { self.if_exists()? };
+        let mut role = RoleDefinition {
+            conditional,
+            name: self.role_name()?,
+            password: None,
+            hashed: None,
+            // A user may log in, and is made one that may not do everything.
+            login: (is_user && creates).then_some(true),
+            superuser: (is_user && creates).then_some(false),
+        };
+        let has_options = self.eat_kw(Keyword::With);
+        if is_user {
+            if has_options {
+                self.user_password(&mut role)?;
+            }
+            if self.eat_word("superuser") {
+                role.superuser = Some(true);
+            } else if self.eat_word("nosuperuser") {
+                role.superuser = Some(false);
+            }
+        } else if has_options {
+            self.role_option(&mut role)?;
+            while self.eat_kw(Keyword::And) {
+                self.role_option(&mut role)?;
+            }
+        }
+        Ok(Some(role))
+    }
+
+    fn user_password(&mut self, role: &mut RoleDefinition<'a>) -> Rule<()> {
+        let hashed = self.eat_word("hashed");
+        self.expect_word("password")?;
+        let text = self.string("a password in quotes")?;
+        if hashed {
+            role.hashed = Some(text)
+        } else {
+            role.password = Some(text)
+        }
+        Ok(())
+    }
+
+    fn role_option(&mut self, role: &mut RoleDefinition<'a>) -> Rule<()> {
+        let token = self.token;
+        let hashed = self.eat_word("hashed");
+        if hashed && !self.at_word("password") {
+            self.expect_word("password")?;
+        }
+        let twice = if self.eat_word("password") {
+            self.expect(Tok::Eq)?;
+            let text: Cow<'a, str> = self.string("a password in quotes")?;
+            let slot = if hashed { &mut role.hashed } else { &mut role.password };
+            slot.replace(text).is_some()
+        } else if self.eat_word("login") {
+            let value = self.flag()?;
+            role.login.replace(value).is_some()
+        } else if self.eat_word("superuser") {
+            let value = self.flag()?;
+            role.superuser.replace(value).is_some()
+        } else {
+            let hint = "a role has PASSWORD, HASHED PASSWORD, LOGIN and SUPERUSER here";
+            return self.unexpected_with(Some(hint.to_owned()));
+        };
+        if twice {
+            return self.fail(token, "Multiple definition for a property of a role");
+        }
+        Ok(())
+    }
+
+    fn flag(&mut self) -> Rule<bool> {
+        self.expect(Tok::Eq)?;
+        if self.eat_kw(Keyword::True) {
+            return Ok(true);
+        }
+        self.expect_kw(Keyword::False).map(|_| false)
+    }
+
+    /// `ROLE` or `USER` behind `DROP`; `None` for another word.
+    pub(super) fn dropped_role(&mut self) -> Rule<Option<Statement<'a>>> {
+        if !self.at_word("user") && !self.at_word("role") {
+            return Ok(None);
+        }
+        self.bump();
+        let if_exists = self.if_exists()?;
+        Ok(Some(Statement::DropRole(Drop { if_exists, name: self.role_name()? })))
+    }
+
+    /// `GRANT …` and `REVOKE …`
+    pub(super) fn grant(&mut self) -> Rule<Statement<'a>> {
+        let grants = self.bump().kind == Tok::Kw(Keyword::Grant);
+        let towards = if grants { Keyword::To } else { Keyword::From };
+        let is_permission = self.at_word("all") || self.permission().is_some();
+        // A role may have the name of a permission that is no keyword.
+        if !is_permission || self.ahead.kind == Tok::Kw(towards) {
+            let role = self.role_name()?;
+            self.expect_kw(towards)?;
+            let member = self.role_name()?;
+            return Ok(Statement::GrantRole(RoleGrant { grants, role, member }));
+        }
+        let permissions = self.permissions()?;
+        self.expect_kw(Keyword::On)?;
+        let resource = self.resource()?;
+        self.expect_kw(towards)?;
+        let role = self.role_name()?;
+        Ok(Statement::GrantPermissions(PermissionChange { grants, permissions, resource, role }))
+    }
+
+    /// The permission that the next word is.
+    fn permission(&self) -> Option<Permission> {
+        let may_be = matches!(self.token.kind, Tok::Ident | Tok::Kw(_));
+        let is = |p: &Permission| self.slice().eq_ignore_ascii_case(p.word());
+        Permission::ALL.into_iter().find(|p| may_be && is(p))
+    }
+
+    /// `ALL [PERMISSIONS]`, or permissions by name.
+    fn permissions(&mut self) -> Rule<Vec<Permission>> {
+        if self.eat_word("all") {
+            let _ = self.eat_word("permissions") || self.eat_word("permission");
+            return Ok(vec![]);
+        }
+        let mut all = vec![];
+        loop {
+            let Some(permission) = self.permission() else {
+                self.note(Expect::What("a permission"));
+                return self.unexpected();
+            };
+            self.bump();
+            let _ = self.eat_word("permission") || self.eat_word("permissions");
+            if !all.contains(&permission) {
+                all.push(permission);
+            }
+            if !self.eat(Tok::Comma) {
+                return Ok(all);
+            }
+        }
+    }
+
+    fn resource(&mut self) -> Rule<ResourceName<'a>> {
+        if self.eat_word("all") {
+            if self.eat_kw(Keyword::Keyspaces) {
+                return Ok(ResourceName::AllKeyspaces);
+            }
+            return self.expect_word("roles").map(|()| ResourceName::AllRoles);
+        }
+        if self.eat_kw(Keyword::Keyspace) {
+            return self.keyspace_name().map(ResourceName::Keyspace);
+        }
+        if self.at_word("role") && Self::is_name(self.ahead.kind) {
+            self.bump();
+            return self.role_name().map(ResourceName::Role);
+        }
+        let _ = self.eat_table_word();
+        self.table_name().map(ResourceName::Table)
+    }
+
+    /// `LIST …`
+    pub(super) fn listing(&mut self) -> Rule<Statement<'a>> {
+        self.bump();
+        if self.eat_word("users") {
+            return Ok(Statement::ListRoles(RoleListing::Users));
+        }
+        if self.eat_word("roles") {
+            let of = self.of_role()?;
+            let recursive = !self.eat_kw(Keyword::NoRecursive);
+            return Ok(Statement::ListRoles(RoleListing::Roles { of, recursive }));
+        }
+        let permissions = self.permissions()?;
+        let resource = if self.eat_kw(Keyword::On) { Some(self.resource()?) } else { None };
+        let of = self.of_role()?;
+        let recursive = !self.eat_kw(Keyword::NoRecursive);
+        let listing = RoleListing::Permissions { permissions, resource, of, recursive };
+        Ok(Statement::ListRoles(listing))
+    }
+
+    fn of_role(&mut self) -> Rule<Option<AstName<'a>>> {
+        if self.eat_kw(Keyword::Of) { self.role_name().map(Some) } else { Ok(None) }
+    }
+}

@@ -1,0 +1,275 @@
+//! Roles: who may log in, what each may do, and that it is refused otherwise.
+
+#![allow(clippy::disallowed_methods, reason = "it removes what it has made")]
+
+mod common;
+
+use firn_cql::{Run, Session, Values};
+
+const SETUP: [&str; 9] = [
+    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE ks.t (a int PRIMARY KEY, v text)",
+    "CREATE TABLE ks.other (a int PRIMARY KEY, v text)",
+    "CREATE ROLE admin WITH PASSWORD = 'a''s' AND LOGIN = true AND SUPERUSER = true",
+    "CREATE ROLE reader",
+    "CREATE USER ann WITH PASSWORD 'ann'",
+    "CREATE ROLE nobody WITH PASSWORD = 'x'",
+    "GRANT SELECT ON ks.t TO reader",
+    "GRANT reader TO ann",
+];
+
+fn session() -> Session {
+    let session = Session::in_memory().unwrap();
+    SETUP.iter().for_each(|cql| drop(session.execute(cql, ()).unwrap()));
+    session
+}
+
+fn as_role(session: &Session, name: &str, password: &str) -> Session {
+    let own = session.clone();
+    own.log_in(name, password).unwrap();
+    own
+}
+
+fn refused(session: &Session, cql: &str, wanted: &str) {
+    match session.execute(cql, ()) {
+        Ok(_) => panic!("{cql} is not refused"),
+        Err(e) => assert!(e.to_string().contains(wanted), "{cql}: {e}"),
+    }
+}
+
+fn json(session: &Session, cql: &str) -> Vec<String> {
+    let rows = session.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
+    let row = |r: firn_cql::Row<'_>| {
+        (0..r.columns().len())
+            .map(|i| firn_cql::internals::values::literal(&r.columns()[i].of.of, r.bytes(i)))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    rows.iter().map(row).collect()
+}
+
+#[test]
+fn only_the_right_password_of_a_role_that_may_logs_in() {
+    let session = session();
+    for (name, password) in [
+        ("ann", "Ann"),
+        ("ann", ""),
+        ("nobody", "x"),
+        ("reader", ""),
+        ("not there", "x"),
+        ("admin", "a's "),
+    ] {
+        let error = session.clone().log_in(name, password).unwrap_err();
+        assert_eq!(error.code(), 0x0100, "{name}");
+        assert_eq!(error.to_string(), "Provided username and/or password are incorrect");
+    }
+    let ann = as_role(&session, "ann", "ann");
+    assert_eq!((ann.role(), ann.clone().role(), session.role()), (Some("ann"), Some("ann"), None));
+    assert!(ann.log_in("admin", "a's").is_err(), "one session is one role");
+    // Hashes that servers have are understood: bcrypt of "U*U", from the tests of OpenBSD's.
+    let known = "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW";
+    session
+        .execute(&format!("CREATE ROLE old WITH HASHED PASSWORD = '{known}' AND LOGIN = true"), ())
+        .unwrap();
+    as_role(&session, "old", "U*U");
+    refused(&session, "CREATE ROLE bad WITH HASHED PASSWORD = 'plain'", "Invalid hashed password");
+    refused(
+        &session,
+        &format!("CREATE ROLE bad WITH PASSWORD = 'x' AND HASHED PASSWORD = '{known}'"),
+        "mutually exclusive",
+    );
+    // The same password has another hash each time.
+    session.execute("CREATE ROLE twin WITH PASSWORD = 'ann' AND LOGIN = true", ()).unwrap();
+    let hashes =
+        json(&session, "SELECT salted_hash FROM system_auth.roles WHERE role IN ('ann', 'twin')");
+    assert!(hashes[0] != hashes[1] && hashes.iter().all(|h| h.starts_with("'$argon2id$")));
+}
+
+#[test]
+fn a_role_may_do_what_was_granted_to_it_and_nothing_else() {
+    let session = session();
+    let ann = as_role(&session, "ann", "ann");
+    ann.execute("SELECT * FROM ks.t", ()).unwrap();
+    ann.execute("SELECT * FROM system.local", ()).unwrap();
+    ann.execute("SELECT * FROM system_schema.tables", ()).unwrap();
+    let no_select = "User ann has no SELECT permission on <table ks.other> or any of its parents";
+    refused(&ann, "SELECT * FROM ks.other", no_select);
+    let no_modify = "User ann has no MODIFY permission on <table ks.t> or any of its parents";
+    for (cql, wanted) in [
+        ("INSERT INTO ks.t (a) VALUES (1)", no_modify),
+        ("UPDATE ks.t SET v = 'x' WHERE a = 1", no_modify),
+        ("DELETE FROM ks.t WHERE a = 1", no_modify),
+        ("BEGIN BATCH INSERT INTO ks.t (a) VALUES (1) APPLY BATCH", no_modify),
+        ("TRUNCATE ks.t", no_modify),
+        ("SELECT * FROM system_auth.roles", "no SELECT permission on <table system_auth.roles>"),
+        (
+            "CREATE KEYSPACE k2 WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "no CREATE permission on <all keyspaces>",
+        ),
+        ("CREATE TABLE ks.new (a int PRIMARY KEY)", "no CREATE permission on <keyspace ks>"),
+        ("ALTER TABLE ks.t ADD x int", "no ALTER permission on <table ks.t>"),
+        ("CREATE INDEX ON ks.t (v)", "no ALTER permission on <table ks.t>"),
+        ("DROP TABLE ks.t", "no DROP permission on <table ks.t>"),
+        ("DROP KEYSPACE ks", "no DROP permission on <keyspace ks>"),
+        ("CREATE TYPE ks.x (a int)", "no CREATE permission on <keyspace ks>"),
+        ("CREATE ROLE x", "no CREATE permission on <all roles>"),
+        ("ALTER ROLE reader WITH LOGIN = true", "no ALTER permission on <role reader>"),
+        ("ALTER ROLE admin WITH PASSWORD = 'mine'", "Only superusers can alter"),
+        ("ALTER ROLE ann WITH SUPERUSER = true", "Only superusers are allowed to alter"),
+        ("DROP ROLE reader", "no DROP permission on <role reader>"),
+        ("DROP ROLE ann", "Cannot DROP primary role"),
+        ("GRANT admin TO ann", "no AUTHORIZE permission on <role admin>"),
+        ("GRANT MODIFY ON ks.t TO ann", "no AUTHORIZE permission on <table ks.t>"),
+        ("REVOKE SELECT ON ks.t FROM reader", "no AUTHORIZE permission on <table ks.t>"),
+        ("LIST ROLES OF admin", "not authorized to view"),
+        ("LIST ALL PERMISSIONS OF admin", "not authorized to view"),
+    ] {
+        refused(&ann, cql, wanted);
+        assert!(ann.execute(cql, ()).unwrap_err().code() != 0, "{cql}");
+    }
+    // Prepared ones too, and those of a batch; and what a condition would tell.
+    let put = ann.prepare("INSERT INTO ks.t (a) VALUES (?)").unwrap();
+    assert_eq!(ann.run(&put, (1,), &Run::default()).unwrap_err().code(), 0x2100);
+    let bound = (1,).bind(put.markers()).unwrap();
+    let batch = ann.batch(firn_cql::BatchKind::Logged, &[(&put, bound)], &Run::default());
+    assert_eq!(batch.unwrap_err().code(), 0x2100);
+    session.execute("CREATE ROLE writer WITH PASSWORD = 'w' AND LOGIN = true", ()).unwrap();
+    session.execute("GRANT MODIFY ON KEYSPACE ks TO writer", ()).unwrap();
+    let writer = as_role(&session, "writer", "w");
+    writer.execute("INSERT INTO ks.t (a, v) VALUES (1, 'x')", ()).unwrap();
+    refused(&writer, "INSERT INTO ks.t (a) VALUES (1) IF NOT EXISTS", "no SELECT permission");
+    // What is taken away is gone at once, also from what was prepared before.
+    let read = ann.prepare("SELECT * FROM ks.t").unwrap();
+    assert_eq!(ann.run(&read, (), &Run::default()).unwrap().len(), 1);
+    session.execute("REVOKE reader FROM ann", ()).unwrap();
+    assert_eq!(ann.run(&read, (), &Run::default()).unwrap_err().code(), 0x2100);
+    session.execute("GRANT SELECT ON ALL KEYSPACES TO ann", ()).unwrap();
+    assert_eq!(ann.run(&read, (), &Run::default()).unwrap().len(), 1);
+    session.execute("DROP ROLE ann", ()).unwrap();
+    assert_eq!(ann.run(&read, (), &Run::default()).unwrap_err().code(), 0x2100);
+    let admin = as_role(&session, "admin", "a's");
+    admin.execute("DROP TABLE ks.other", ()).unwrap();
+    refused(&admin, "ALTER ROLE admin WITH SUPERUSER = false", "your own superuser status");
+}
+
+#[test]
+fn who_makes_something_may_do_everything_with_it() {
+    let session = session();
+    session.execute("GRANT CREATE ON KEYSPACE ks TO ann", ()).unwrap();
+    session.execute("GRANT CREATE ON ALL ROLES TO ann", ()).unwrap();
+    let ann = as_role(&session, "ann", "ann");
+    for cql in [
+        "CREATE TABLE ks.mine (a int PRIMARY KEY)",
+        "INSERT INTO ks.mine (a) VALUES (1)",
+        "SELECT * FROM ks.mine",
+        "CREATE ROLE friend WITH PASSWORD = 'f' AND LOGIN = true",
+        "GRANT SELECT ON ks.mine TO friend",
+        "ALTER TABLE ks.mine ADD v int",
+        "ALTER ROLE ann WITH PASSWORD = 'new'",
+    ] {
+        ann.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
+    }
+    refused(&ann, "CREATE ROLE boss WITH SUPERUSER = true", "Only superusers can create");
+    // What he has not himself he can't give away.
+    refused(&ann, "GRANT SELECT ON ks.other TO friend", "no AUTHORIZE permission");
+    let friend = as_role(&session, "friend", "f");
+    assert_eq!(friend.execute("SELECT * FROM ks.mine", ()).unwrap().len(), 1);
+    as_role(&session, "ann", "new");
+    ann.execute("DROP TABLE ks.mine", ()).unwrap();
+    // Nothing is left for a table that is made anew with its name.
+    session.execute("CREATE TABLE ks.mine (a int PRIMARY KEY)", ()).unwrap();
+    refused(&friend, "SELECT * FROM ks.mine", "no SELECT permission");
+    refused(&ann, "SELECT * FROM ks.mine", "no SELECT permission");
+}
+
+#[test]
+fn lists_and_system_tables_tell_who_may_do_what() {
+    let session = session();
+    session.execute("GRANT ALL ON KEYSPACE ks TO nobody", ()).unwrap();
+    session
+        .execute("REVOKE CREATE, ALTER, DROP PERMISSIONS ON KEYSPACE ks FROM nobody", ())
+        .unwrap();
+    assert_eq!(
+        json(&session, "LIST ROLES"),
+        [
+            "'admin' true true {} 'ALL'",
+            "'ann' false true {} 'ALL'",
+            "'nobody' false false {} 'ALL'",
+            "'reader' false false {} 'ALL'",
+        ]
+    );
+    assert_eq!(
+        json(&session, "LIST ROLES OF ann"),
+        ["'ann' false true {} 'ALL'", "'reader' false false {} 'ALL'"]
+    );
+    assert_eq!(json(&session, "LIST USERS"), ["'admin' true 'ALL'", "'ann' false 'ALL'"]);
+    let all = [
+        "'nobody' 'nobody' '<keyspace ks>' 'SELECT'",
+        "'nobody' 'nobody' '<keyspace ks>' 'MODIFY'",
+        "'nobody' 'nobody' '<keyspace ks>' 'AUTHORIZE'",
+        "'reader' 'reader' '<table ks.t>' 'SELECT'",
+    ];
+    assert_eq!(json(&session, "LIST ALL PERMISSIONS"), all);
+    assert_eq!(json(&session, "LIST SELECT ON ks.t"), [all[0], all[3]]);
+    assert_eq!(json(&session, "LIST SELECT ON ks.t NORECURSIVE"), [all[3]]);
+    assert_eq!(json(&session, "LIST ALL OF ann"), [all[3]]);
+    assert_eq!(
+        json(&session, "SELECT JSON * FROM system_auth.role_permissions"),
+        [
+            r#"'{"role": "nobody", "resource": "data/ks", "permissions": ["AUTHORIZE", "MODIFY", "SELECT"]}'"#,
+            r#"'{"role": "reader", "resource": "data/ks/t", "permissions": ["SELECT"]}'"#,
+        ]
+    );
+    assert_eq!(
+        json(&session, "SELECT JSON * FROM system_auth.role_members"),
+        [r#"'{"role": "reader", "member": "ann"}'"#]
+    );
+    for (cql, wanted) in [
+        ("CREATE ROLE ann", "ann already exists"),
+        ("DROP ROLE nowhere", "nowhere doesn't exist"),
+        ("GRANT ann TO reader", "ann is a member of reader"),
+        ("GRANT reader TO ann", "ann is a member of reader"),
+        ("REVOKE ann FROM reader", "reader is not a member of ann"),
+        ("GRANT SELECT ON ks.nowhere TO ann", "<table ks.nowhere> doesn't exist"),
+        ("GRANT CREATE ON ks.t TO ann", "does not support any of the requested permissions"),
+        ("GRANT SELECT ON ROLE ann TO ann", "does not support any of the requested permissions"),
+        ("CREATE ROLE '' WITH LOGIN = true", "can't be an empty string"),
+        (
+            "CREATE ROLE x WITH COLOUR = 'red'",
+            "met COLOUR, expected hashed, password, login or superuser",
+        ),
+        ("CREATE ROLE x WITH LOGIN = true AND LOGIN = false", "Multiple definition"),
+    ] {
+        refused(&session, cql, wanted);
+    }
+    for cql in [
+        "CREATE ROLE IF NOT EXISTS ann",
+        "ALTER ROLE IF EXISTS nowhere WITH LOGIN = true",
+        "DROP USER IF EXISTS nowhere",
+        "CREATE ROLE \"Mixed\"",
+        "ALTER USER 'Mixed' WITH PASSWORD 'm' SUPERUSER",
+        "DROP ROLE 'Mixed'",
+    ] {
+        session.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
+    }
+}
+
+#[test]
+fn roles_are_there_when_the_store_is_opened_again_and_are_no_part_of_the_schema() {
+    let dir = std::env::temp_dir().join(format!("firn-cql-roles-{}", std::process::id()));
+    let version = {
+        let session = Session::open(&dir).unwrap();
+        SETUP[..3].iter().for_each(|cql| drop(session.execute(cql, ()).unwrap()));
+        let version = session.engine().schema_version();
+        SETUP[3..].iter().for_each(|cql| drop(session.execute(cql, ()).unwrap()));
+        assert_eq!(session.engine().schema_version(), version);
+        version
+    };
+    let session = Session::open(&dir).unwrap();
+    assert_eq!(session.engine().schema_version(), version);
+    let ann = as_role(&session, "ann", "ann");
+    ann.execute("SELECT * FROM ks.t", ()).unwrap();
+    refused(&ann, "SELECT * FROM ks.other", "no SELECT permission");
+    drop((ann, session));
+    std::fs::remove_dir_all(dir).ok();
+}
