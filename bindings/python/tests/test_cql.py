@@ -198,4 +198,5 @@ def test_sessions_have_their_keyspaces_and_close(tmp_path, session):
     with pytest.raises(firn.ClosedError):
         kept.execute("USE x")
     with firn.Session(tmp_path / "db", create=False) as kept:
-        assert [row[0] for row in kept.execute("DESCRIBE KEYSPACES")] == ["x"]
+        names = [row[0] for row in kept.execute("DESCRIBE KEYSPACES")]
+        assert [name for name in names if not name.startswith("system")] == ["x"]

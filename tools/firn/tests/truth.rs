@@ -257,6 +257,9 @@ fn a_name_mistyped_makes_no_store() {
         t.firn("typo", args, "").good();
         assert!(!t.path("typo").exists(), "{args:?}");
     }
+    let role = "CREATE ROLE ann WITH PASSWORD = 'x' AND LOGIN = true; LIST ROLES";
+    t.firn("roles", &["cql", "-e", role], "").good();
+    assert!(t.firn("roles", &["cql", "-e", "LIST ROLES"], "").good().contains(" ann "));
     t.firn("typo", &["cql", "-e", "SELECT * FROM shop.items"], "")
         .said(1, &["typo is no store yet", "CREATE KEYSPACE"]);
     let two = t.firn(

@@ -356,7 +356,7 @@ impl Session {
             paging,
             stop,
             endpoint: *endpoint,
-            role: role,
+            role,
         };
         let rows = prepared.0.plan.run(&self.engine, &request)?;
         self.choose(&rows);

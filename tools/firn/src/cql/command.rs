@@ -130,10 +130,10 @@ pub fn parse(text: &str) -> Result<Option<ShellCommand>, String> {
     only(command, &mut words)
 }
 
-/// Whether a statement makes a keyspace.
-pub fn makes_keyspace(text: &str) -> bool {
+/// Whether a statement makes something where nothing is: a keyspace, or a role.
+pub fn makes_first(text: &str) -> bool {
     let mut words = CommandWords::new(text);
-    words.eat("CREATE") && (words.eat("KEYSPACE") || words.eat("SCHEMA"))
+    words.eat("CREATE") && ["KEYSPACE", "SCHEMA", "ROLE", "USER"].iter().any(|w| words.eat(w))
 }
 
 fn on_or_off(word: &str) -> Option<bool> {

@@ -159,7 +159,7 @@ impl Shell {
     }
 
     fn statement(&mut self, source: &StatementSource, file: Option<&str>) -> Done<ShellOutcome> {
-        if let Some(db) = self.awaited.take_if(|_| command::makes_keyspace(&source.text)) {
+        if let Some(db) = self.awaited.take_if(|_| command::makes_first(&source.text)) {
             self.session = self.global.model(db)?;
         }
         let page_size = self.paged.then_some(self.page);
