@@ -192,16 +192,14 @@ impl ServerCore {
         let client = Arc::new(client);
         self.clients.add(client.clone());
         self.sockets.lock().push((number, kept));
-        let shared = self.clone();
+        let leaving = Leaving { server: self.clone(), number };
         let work = move || {
             tracing::debug!(client = %peer, "connected");
-            serve(&shared.node, &client, socket);
-            shared.leave(number);
+            serve(&leaving.server.node, &client, socket);
             tracing::debug!(client = %peer, "gone");
         };
         if let Err(e) = env.spawn(&format!("firn-client-{number}"), Box::new(work)) {
             tracing::warn!(%peer, "no thread for a connection: {e}");
-            self.leave(number);
         }
     }
 
@@ -209,5 +207,17 @@ impl ServerCore {
         self.sockets.lock().retain(|(n, _)| *n != number);
         self.clients.remove(number);
         self.left.notify_all();
+    }
+}
+
+/// Takes a connection from the list when its thread ends, however it does.
+struct Leaving {
+    server: Arc<ServerCore>,
+    number: u64,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.server.leave(self.number);
     }
 }

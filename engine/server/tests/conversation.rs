@@ -57,6 +57,10 @@ fn another_version_is_refused_in_the_words_that_drivers_look_for() {
         assert_eq!(answer.error(), (0x0a, text));
         assert_eq!(peer.receive(), None);
     }
+    // The header of the first versions has eight bytes.
+    let mut peer = Peer::connect(server.address(), 1);
+    peer.send_bytes(&[1, 0, 0, OPTIONS, 0, 0, 0, 0]);
+    assert_eq!(peer.receive().unwrap().version, 0x85);
     let mut peer = Peer::ready(server.address(), 4);
     peer.send_bytes(&frame(3, 0, 2, OPTIONS, &[]));
     let (code, text) = peer.receive().unwrap().error();
@@ -403,19 +407,28 @@ fn a_client_that_stops_reading_or_writing_holds_up_nobody() {
     let server = server();
     with_table(&server);
     let session = server.session();
-    let text = "z".repeat(1 << 20);
-    for c in 0..8 {
+    let text = "z".repeat(1 << 19);
+    for c in 0..4 {
         let cql = "INSERT INTO ks.t (k, c, v) VALUES (1, ?, ?)";
         session.execute(cql, (c, &*text)).unwrap();
     }
     // These ask for much more than a connection holds, and read none of it.
-    let mut deaf: Vec<Peer> = (0..20).map(|_| Peer::ready(server.address(), 4)).collect();
+    let mut deaf: Vec<Peer> = (0..8).map(|_| Peer::ready(server.address(), 4)).collect();
     for peer in &mut deaf {
         for stream in 0..8 {
             let body = [long_string("SELECT v FROM ks.t"), plain(4)].concat();
             peer.send(stream, QUERY, &body);
         }
     }
+    // This one asks for much more than there is memory.
+    let mut greedy = Peer::ready(server.address(), 5);
+    let all: Vec<u8> = (0..2000)
+        .flat_map(|n| {
+            let body = [long_string("SELECT v FROM ks.t"), plain(5)].concat();
+            segment(&frame(5, 0, n, QUERY, &body), true)
+        })
+        .collect();
+    greedy.send_bytes(&all);
     // These stop within a frame.
     let mut half: Vec<Peer> = (0..20).map(|_| Peer::ready(server.address(), 5)).collect();
     for peer in &mut half {
@@ -424,7 +437,10 @@ fn a_client_that_stops_reading_or_writing_holds_up_nobody() {
         peer.send_bytes(&bytes[..bytes.len() / 2]);
     }
     let mut peer = Peer::ready(server.address(), 5);
+    let waiting = "SELECT active_tasks + pending_tasks AS n FROM system_views.thread_pools";
     for _ in 0..50 {
+        let n: i32 = session.execute(waiting, ()).unwrap().row(0).unwrap().get("n").unwrap();
+        assert!(n <= 8 * 8 + 32 + 1, "{n} requests are read that nobody takes the answers of");
         assert_eq!(peer.good("SELECT c FROM ks.t WHERE k = 1").kind(), 2);
     }
     // One of them changes its mind.
@@ -432,7 +448,9 @@ fn a_client_that_stops_reading_or_writing_holds_up_nobody() {
     let mut streams: Vec<i16> = (0..8).map(|_| first.receive().unwrap().stream).collect();
     streams.sort_unstable();
     assert_eq!(streams, (0..8).collect::<Vec<_>>());
-    drop((deaf, half));
+    let before = greedy.receive().unwrap();
+    assert_eq!(before.opcode, RESULT);
+    drop((deaf, half, greedy));
     server.stop().unwrap();
 }
 
@@ -467,6 +485,14 @@ fn connections_that_are_too_many_or_silent_are_closed() {
     let server = Server::start(options).unwrap();
     let mut silent = Peer::connect(server.address(), 4);
     assert_eq!(silent.receive(), None, "nothing was said in time");
+    // A byte now and then is no conversation.
+    let mut slow = Peer::connect(server.address(), 4);
+    let letters = frame(4, 0, 1, STARTUP, &map(&[("CQL_VERSION", "3.0.0")]));
+    let sent = letters.iter().take_while(|byte| {
+        std::thread::sleep(Duration::from_millis(100));
+        slow.socket.write_all(&[**byte]).is_ok()
+    });
+    assert!(sent.count() < letters.len(), "it took its time and was heard");
     while server.connections() > 0 {
         std::thread::yield_now();
     }

@@ -12,12 +12,16 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::outbox::Outbox;
+use crate::node::FlightBudget;
 use crate::wire::{BodyCompression, Envelope, Opcode, ResponseBody, Version, WireError};
 
 /// Kinds of events that a client may listen to.
 pub const EVENTS: [&str; 3] = ["TOPOLOGY_CHANGE", "STATUS_CHANGE", "SCHEMA_CHANGE"];
 const STATUS: u8 = 1 << 1;
 const SCHEMA: u8 = 1 << 2;
+
+/// Requests of one client that wait for a worker or run there. More are not read.
+const MOST_WAITING: usize = 32;
 
 /// The language of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,9 @@ pub struct Client {
     pub about: Mutex<BTreeMap<String, String>>,
     /// Set when it has gone: its statements end then.
     pub gone: Arc<AtomicBool>,
+    /// Its requests that wait for a worker or run there: whatever they answer lies in memory until
+    /// it is sent.
+    pub waiting: FlightBudget,
     /// How many requests it has sent.
     pub requests: AtomicU64,
     listens: AtomicU8,
@@ -74,6 +81,7 @@ impl Client {
             dialect: OnceLock::new(),
             about: Mutex::default(),
             gone: Arc::default(),
+            waiting: FlightBudget::new(MOST_WAITING),
             requests: AtomicU64::new(0),
             listens: AtomicU8::new(0),
             env,

@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::client::Client;
 use super::login;
@@ -29,7 +30,9 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, mut socket: TcpStream) {
     let mut stream = RequestStream::new(options.max_first_frame);
     // Without these a connection works, too; a client that has gone is found out later.
     let _ = socket.set_nodelay(true);
-    let _ = socket.set_read_timeout(Some(options.login_timeout));
+    keep_alive(&socket);
+    let begun = node.env.monotonic_nanos();
+    let mut has_begun = false;
     let _ = socket.set_write_timeout(Some(options.write_timeout));
     'reading: loop {
         loop {
@@ -42,6 +45,11 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, mut socket: TcpStream) {
                 }
             };
             match next {
+                // One that has been answered much goes on when it has taken that.
+                Next::Request if client.outbox.is_full() => {
+                    client.outbox.send();
+                    client.outbox.wait_for_room();
+                }
                 Next::Request => {}
                 next @ (Next::Settled | Next::Begun) => {
                     // It may be that the answer is to go as it is, and what follows in segments.
@@ -56,6 +64,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, mut socket: TcpStream) {
                     if next == Next::Begun {
                         stream.set_most(options.max_frame);
                         let _ = socket.set_read_timeout(options.idle_timeout);
+                        has_begun = true;
                     }
                 }
                 Next::Close => {
@@ -66,6 +75,15 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, mut socket: TcpStream) {
         }
         client.outbox.send();
         client.outbox.wait_for_room();
+        if !has_begun {
+            // In all, and not from one byte to the next.
+            let passed = node.env.monotonic_nanos().saturating_sub(begun);
+            let left = options.login_timeout.saturating_sub(Duration::from_nanos(passed));
+            if left.is_zero() || socket.set_read_timeout(Some(left)).is_err() {
+                tracing::debug!(client = %client.peer, "no conversation has begun in time");
+                break;
+            }
+        }
         match stream.fill(&mut socket) {
             Ok(true) => {}
             Ok(false) => break,
@@ -78,6 +96,14 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, mut socket: TcpStream) {
         }
     }
     client.close();
+}
+
+/// Has the system find out when the client's machine is gone.
+fn keep_alive(socket: &TcpStream) {
+    #[cfg(unix)]
+    let _ = rustix::net::sockopt::set_socket_keepalive(socket, true);
+    #[cfg(not(unix))]
+    let _ = socket;
 }
 
 /// Refuses what can't be read. The answer is in the version of the conversation; before that, in

@@ -160,6 +160,11 @@ impl Outbox {
         }
     }
 
+    /// Whether more lies here than a client may leave lying.
+    pub fn is_full(&self) -> bool {
+        self.waiting.lock().envelopes.len() > MOST
+    }
+
     /// Waits until the client has taken so much that it may be read from again.
     pub fn wait_for_room(&self) {
         let mut waiting = self.waiting.lock();

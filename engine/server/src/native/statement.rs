@@ -129,11 +129,13 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
         let text = "Too many bytes of requests are in flight; try again later";
         return client.refuse(conversation.stream, &WireError::new(ErrorCode::Overloaded, text));
     };
+    // No more of them than this client may have; what it has been answered goes out meanwhile.
+    let turn = client.waiting.take(1);
     node.workers.push(move || {
         let client = job.client.clone();
         job.run();
         client.send_at_once();
-        drop(share);
+        drop((share, turn));
     });
 }
 

@@ -3,7 +3,9 @@
 
 use std::io::Read;
 
-use crate::wire::{FRAME_HEADER, FrameHeader, SegmentParser, WireError, is_known_version};
+use crate::wire::{
+    FRAME_HEADER, FrameHeader, SegmentParser, WireError, is_known_version, unsupported_version,
+};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 16 << 10;
@@ -115,14 +117,11 @@ impl RequestStream {
 
 /// The header of the frame at the start of these bytes, when it is there whole.
 fn is_whole(bytes: &[u8], most: usize) -> Result<Option<FrameHeader>, BrokenStream> {
-    let Some(header) = FrameHeader::read(bytes) else {
-        // The header of version 1 and 2 is shorter: the version alone says that it is none of ours.
-        return Ok(None);
-    };
-    if !is_known_version(header.version & 0x7f) {
-        // Whatever follows, it is refused by its version.
-        return Ok(Some(header.without_body()));
+    if let Some(version) = bytes.first().filter(|v| !is_known_version(**v & 0x7f)) {
+        // Whatever follows, it is refused by its version; headers of old ones are shorter.
+        return Err((None, unsupported_version(*version & 0x7f)));
     }
+    let Some(header) = FrameHeader::read(bytes) else { return Ok(None) };
     if header.length as usize > most {
         let text = format!(
             "Request is too big: length {} exceeds maximum allowed length {most}",

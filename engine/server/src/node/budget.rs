@@ -1,11 +1,11 @@
-//! What is in flight: the bytes of requests that wait or run.
+//! What is in flight: the bytes of requests that wait or run, or their number.
 
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-/// The bytes that all requests together may have that wait or run. Cheap to clone; all clones are
-/// one.
+/// The bytes that all requests together may have that wait or run, or how many there may be. Cheap
+/// to clone; all clones are one.
 #[derive(Clone, Debug)]
 pub struct FlightBudget(Arc<Flight>);
 

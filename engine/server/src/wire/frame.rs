@@ -103,11 +103,6 @@ impl FrameHeader {
         })
     }
 
-    /// The header alone, whatever length it claims.
-    pub fn without_body(self) -> FrameHeader {
-        FrameHeader { length: 0, ..self }
-    }
-
     /// The version.
     ///
     /// # Errors
