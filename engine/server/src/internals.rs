@@ -7,6 +7,10 @@
 pub mod native {
     pub use crate::native::RequestStream;
 }
+/// Floor 2: the messages of Thrift.
+pub mod thrift {
+    pub use crate::thrift::{MessageKind, ThriftCall, ThriftValue};
+}
 /// Floor 0: frames, segments, requests and responses.
 pub mod wire {
     pub use crate::wire::*;

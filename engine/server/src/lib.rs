@@ -12,7 +12,7 @@
 //! The command `firn serve` is this. Which client finds what otherwise than at Cassandra is in
 //! `COMPATIBILITY.md` beside this crate.
 //!
-//! Floors: [`options`](Options), `wire` (0) < `node` (1) < `native` (2) < `server` (3).
+//! Floors: [`options`](Options), `wire` (0) < `node` (1) < `native`, `thrift` (2) < `server` (3).
 
 #![warn(missing_debug_implementations)]
 
@@ -21,6 +21,7 @@ mod native;
 mod node;
 mod options;
 mod server;
+mod thrift;
 mod wire;
 
 pub use options::{Options, ServerError, StorePlace};

@@ -27,6 +27,8 @@ pub enum StorePlace {
 pub struct Options {
     /// Where clients connect to; port 0: any that is free.
     pub address: SocketAddr,
+    /// Where clients of the interface before CQL connect to, which is Thrift's. `None`: nowhere.
+    pub thrift: Option<SocketAddr>,
     /// Where the data is.
     pub store: StorePlace,
     /// Whether clients must log in. `None`: where there is a role that may.
@@ -59,6 +61,7 @@ impl Options {
     fn with(store: StorePlace, port: u16) -> Options {
         Options {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
+            thrift: None,
             store,
             login: None,
             insecure: false,
@@ -119,11 +122,13 @@ impl Options {
                     .to_owned(),
             ));
         }
-        if !login && !self.insecure && !self.address.ip().is_loopback() {
+        let is_far = |address: &SocketAddr| !address.ip().is_loopback();
+        let far = [Some(self.address), self.thrift].into_iter().flatten().find(is_far);
+        if let Some(far) = far.filter(|_| !login && !self.insecure) {
             return Err(ServerError::Options(format!(
                 "{} can be reached from other machines, and nobody would have to log in; take a loopback address such as 127.0.0.1, \
                  make roles, or say that this is wanted (--insecure)",
-                self.address.ip()
+                far.ip()
             )));
         }
         Ok(login)

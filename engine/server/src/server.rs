@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::native::{Client, Clients, ServerViews, serve};
 use crate::node::Node;
 use crate::options::{Options, ServerError, StorePlace};
+use crate::thrift::serve_thrift;
 
 /// A server that runs. It stops when it is dropped, or with [`stop`](Server::stop), which says
 /// whether all that was written is safe.
@@ -27,15 +28,23 @@ use crate::options::{Options, ServerError, StorePlace};
 /// ```
 pub struct Server {
     shared: Arc<ServerCore>,
-    address: SocketAddr,
-    accepting: Mutex<Option<Box<dyn Thread>>>,
+    /// Where it listens: for CQL, and for Thrift where that is wanted.
+    listening: Vec<(Protocol, SocketAddr)>,
+    accepting: Mutex<Vec<Box<dyn Thread>>>,
+}
+
+/// What clients speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Native,
+    Thrift,
 }
 
 struct ServerCore {
     node: Arc<Node>,
     clients: Arc<Clients>,
     /// The connections whose threads run, to stop them.
-    sockets: Mutex<Vec<(u64, TcpStream)>>,
+    sockets: Mutex<Vec<(u64, Arc<TcpStream>)>>,
     left: Condvar,
     next: AtomicU64,
     stopped: AtomicBool,
@@ -43,7 +52,7 @@ struct ServerCore {
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Server").field("listening", &self.listening).finish_non_exhaustive()
     }
 }
 
@@ -76,9 +85,18 @@ impl Server {
     pub fn over(session: Session, options: Options) -> Result<Server, ServerError> {
         options.check()?;
         let login = options.wants_login(&session)?;
-        let at = || format!("listen at {}", options.address);
-        let listener = TcpListener::bind(options.address).map_err(network(at()))?;
-        let address = listener.local_addr().map_err(network(at()))?;
+        let mut listeners = vec![];
+        let wanted =
+            [(Protocol::Native, Some(options.address)), (Protocol::Thrift, options.thrift)];
+        for (protocol, address) in wanted {
+            let Some(address) = address else { continue };
+            let at = || format!("listen at {address}");
+            let listener = TcpListener::bind(address).map_err(network(at()))?;
+            let address = listener.local_addr().map_err(network(at()))?;
+            listeners.push((protocol, address, listener));
+        }
+        let listening: Vec<_> = listeners.iter().map(|(p, address, _)| (*p, *address)).collect();
+        let address = listening[0].1;
         let env: Arc<dyn Env> = OsEnv::new();
         let options = Options { address, ..options };
         let node =
@@ -96,17 +114,29 @@ impl Server {
             next: AtomicU64::new(1),
             stopped: AtomicBool::new(false),
         });
-        let accepting = {
+        let mut accepting = vec![];
+        for (protocol, _, listener) in listeners {
             let shared = shared.clone();
-            env.spawn("firn-accept", Box::new(move || shared.accept(&listener)))
-                .map_err(firn_cql::Error::from)?
-        };
-        Ok(Server { shared, address, accepting: Mutex::new(Some(accepting)) })
+            let work = move || shared.accept(&listener, protocol);
+            let thread = env.spawn("firn-accept", Box::new(work));
+            accepting.push(thread.map_err(firn_cql::Error::from)?);
+        }
+        Ok(Server { shared, listening, accepting: Mutex::new(accepting) })
+    }
+
+    fn listens(&self, protocol: Protocol) -> Option<SocketAddr> {
+        self.listening.iter().find(|(p, _)| *p == protocol).map(|(_, address)| *address)
     }
 
     /// Where clients connect to.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        // A server always listens for CQL.
+        self.listens(Protocol::Native).unwrap_or(self.shared.node.options.address)
+    }
+
+    /// Where clients of Thrift's interface connect to.
+    pub fn thrift_address(&self) -> Option<SocketAddr> {
+        self.listens(Protocol::Thrift)
     }
 
     /// A conversation with the database from within this process.
@@ -129,11 +159,9 @@ impl Server {
         if shared.stopped.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        // The thread that accepts finds out by a connection.
-        drop(TcpStream::connect(self.address));
-        if let Some(accepting) = self.accepting.lock().take() {
-            accepting.join();
-        }
+        // The threads that accept find out by a connection.
+        self.listening.iter().for_each(|(_, address)| drop(TcpStream::connect(address)));
+        std::mem::take(&mut *self.accepting.lock()).into_iter().for_each(|t| t.join());
         shared.clients.tell_down();
         let end = |how| {
             for (_, socket) in &*shared.sockets.lock() {
@@ -162,14 +190,14 @@ impl Drop for Server {
 }
 
 impl ServerCore {
-    fn accept(self: &Arc<Self>, listener: &TcpListener) {
+    fn accept(self: &Arc<Self>, listener: &TcpListener, protocol: Protocol) {
         loop {
             let accepted = listener.accept();
             if self.stopped.load(Ordering::SeqCst) {
                 return;
             }
             match accepted {
-                Ok((socket, peer)) => self.take(socket, peer),
+                Ok((socket, peer)) => self.take(socket, peer, protocol),
                 Err(e) => {
                     // Out of descriptors, most likely: those of others are closed in time.
                     tracing::warn!("a connection could not be accepted: {e}");
@@ -179,7 +207,7 @@ impl ServerCore {
         }
     }
 
-    fn take(self: &Arc<Self>, socket: TcpStream, peer: SocketAddr) {
+    fn take(self: &Arc<Self>, socket: TcpStream, peer: SocketAddr, protocol: Protocol) {
         let most = self.node.options.max_connections;
         if self.sockets.lock().len() >= most {
             tracing::warn!(%peer, most, "a connection was refused: there are as many as may be");
@@ -187,15 +215,25 @@ impl ServerCore {
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (node, env) = (&self.node, &self.node.env);
-        let made = Client::new(number, &socket, node.session.clone(), env.clone());
-        let (Ok(client), Ok(kept)) = (made, socket.try_clone()) else { return };
-        let client = Arc::new(client);
-        self.clients.add(client.clone());
-        self.sockets.lock().push((number, kept));
+        // One descriptor for each connection, however many have to do with it.
+        let socket = Arc::new(socket);
+        let client = match protocol {
+            Protocol::Thrift => None,
+            Protocol::Native => {
+                let made = Client::new(number, &socket, node.session.clone(), env.clone());
+                let Ok(client) = made.map(Arc::new) else { return };
+                self.clients.add(client.clone());
+                Some(client)
+            }
+        };
+        self.sockets.lock().push((number, socket.clone()));
         let leaving = Leaving { server: self.clone(), number };
         let work = move || {
-            tracing::debug!(client = %peer, "connected");
-            serve(&leaving.server.node, &client, socket);
+            tracing::debug!(client = %peer, ?protocol, "connected");
+            match &client {
+                Some(client) => serve(&leaving.server.node, client, &socket),
+                None => serve_thrift(&leaving.server.node, &socket),
+            }
             tracing::debug!(client = %peer, "gone");
         };
         if let Err(e) = env.spawn(&format!("firn-client-{number}"), Box::new(work)) {

@@ -11,6 +11,7 @@ const PLAN: FloorPlan<'_> = FloorPlan {
         ("options", 0),
         ("node", 1),
         ("native", 2),
+        ("thrift", 2),
         ("server", 3),
         ("internals", 4),
     ],

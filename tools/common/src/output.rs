@@ -121,6 +121,11 @@ impl Style {
         if on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
+    /// Whether what goes to standard error is coloured.
+    pub fn colours_errors(self) -> bool {
+        self.err
+    }
+
     /// A word of alarm, on standard error.
     pub fn error(self, text: impl Display) -> String {
         Style::paint(self.err, "1;31", text)

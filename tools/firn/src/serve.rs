@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use firn_kv::OsEnv;
 use firn_server::{Options, Server, ServerError, StorePlace};
 use firn_tools::io::stdout;
 use firn_tools::options::{Durable, size as parse_size};
 use firn_tools::output::{Done, Failure, bytes};
 use serde_json::json;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::store::Global;
 
@@ -40,6 +41,9 @@ pub struct ServeArgs {
     /// Address and port to listen at [default: 127.0.0.1:9042; with --ephemeral a free port]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
+    /// Listen for clients of the interface before CQL, too: Thrift, framed or not
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    thrift: Option<SocketAddr>,
     /// Serve from memory, and print the address as one line of JSON
     #[arg(long)]
     ephemeral: bool,
@@ -67,12 +71,49 @@ pub struct ServeArgs {
     /// Requests that wait or run, together; above it clients are not read from
     #[arg(long, default_value = "64m", value_parser = parse_size, value_name = "SIZE")]
     max_in_flight: u64,
+    /// What is told on standard error
+    #[arg(long, value_enum, default_value = "warn", value_name = "LEVEL")]
+    log: LogLevel,
     /// Close connections without a request for so many seconds [default: never]
     #[arg(long, value_name = "SECONDS")]
     idle_timeout: Option<u64>,
     /// Threads for requests that may take their time [default: four for each processor, at least 16]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
+}
+
+/// How much is told of what the server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    /// Each connection, too
+    Debug,
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> LevelFilter {
+        match level {
+            LogLevel::Off => LevelFilter::OFF,
+            LogLevel::Error => LevelFilter::ERROR,
+            LogLevel::Warn => LevelFilter::WARN,
+            LogLevel::Info => LevelFilter::INFO,
+            LogLevel::Debug => LevelFilter::DEBUG,
+        }
+    }
+}
+
+/// Takes as many descriptors as the system lets this process have: each connection has one.
+fn raise_descriptors() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let limit = getrlimit(Resource::Nofile);
+        // Where it can't be, fewer connections are taken, and that is told.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    }
 }
 
 fn failure(e: ServerError) -> Failure {
@@ -109,6 +150,7 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     };
     let bounded = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     options.address = args.listen.unwrap_or(options.address);
+    options.thrift = args.thrift;
     options.login = (args.login || args.no_login).then_some(args.login);
     options.insecure = args.insecure;
     options.max_connections = args.max_connections;
@@ -174,6 +216,12 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     if args.check {
         return check(global, args, &options);
     }
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(LevelFilter::from(args.log))
+        .with_ansi(global.style().colours_errors())
+        .init();
+    raise_descriptors();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
@@ -182,7 +230,11 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     let address = server.address();
     if args.ephemeral || global.store.json {
         let mut out = stdout();
-        writeln!(out, "{}", json!({"host": reachable(address.ip()), "port": address.port()}))?;
+        let mut at = json!({"host": reachable(address.ip()), "port": address.port()});
+        if let Some(thrift) = server.thrift_address() {
+            at["thrift"] = thrift.port().into();
+        }
+        writeln!(out, "{at}")?;
         out.flush()?;
     } else {
         eprintln!("serving {} at {address}; Ctrl-C stops", global.store.db.display());

@@ -68,7 +68,7 @@ impl Client {
     /// A connection that is closed already.
     pub fn new(
         number: u64,
-        socket: &TcpStream,
+        socket: &Arc<TcpStream>,
         session: Session,
         env: Arc<dyn Env>,
     ) -> std::io::Result<Client> {
@@ -77,7 +77,7 @@ impl Client {
             peer: socket.peer_addr()?,
             local: socket.local_addr()?,
             session,
-            outbox: Arc::new(Outbox::new(socket.try_clone()?)),
+            outbox: Arc::new(Outbox::new(socket.clone())),
             dialect: OnceLock::new(),
             about: Mutex::default(),
             gone: Arc::default(),

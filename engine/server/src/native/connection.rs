@@ -3,7 +3,6 @@
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use super::client::Client;
 use super::login;
@@ -25,12 +24,12 @@ enum Next {
 }
 
 /// Answers a client until it goes, or is sent away.
-pub fn serve(node: &Arc<Node>, client: &Arc<Client>, mut socket: TcpStream) {
+pub fn serve(node: &Arc<Node>, client: &Arc<Client>, socket: &TcpStream) {
     let options = &node.options;
     let mut stream = RequestStream::new(options.max_first_frame);
     // Without these a connection works, too; a client that has gone is found out later.
     let _ = socket.set_nodelay(true);
-    keep_alive(&socket);
+    keep_alive(socket);
     let begun = node.env.monotonic_nanos();
     let mut has_begun = false;
     let _ = socket.set_write_timeout(Some(options.write_timeout));
@@ -76,15 +75,13 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, mut socket: TcpStream) {
         client.outbox.send();
         client.outbox.wait_for_room();
         if !has_begun {
-            // In all, and not from one byte to the next.
-            let passed = node.env.monotonic_nanos().saturating_sub(begun);
-            let left = options.login_timeout.saturating_sub(Duration::from_nanos(passed));
-            if left.is_zero() || socket.set_read_timeout(Some(left)).is_err() {
+            let left = node.left_to_begin(begun);
+            if left.is_none() || socket.set_read_timeout(left).is_err() {
                 tracing::debug!(client = %client.peer, "no conversation has begun in time");
                 break;
             }
         }
-        match stream.fill(&mut socket) {
+        match stream.fill(&mut &*socket) {
             Ok(true) => {}
             Ok(false) => break,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}

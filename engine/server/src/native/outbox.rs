@@ -35,7 +35,7 @@ struct OutboxState {
 /// The answers of one connection.
 #[derive(Debug)]
 pub struct Outbox {
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
     waiting: Mutex<OutboxState>,
     /// Somebody has sent all there was.
     sent: Condvar,
@@ -43,7 +43,7 @@ pub struct Outbox {
 
 impl Outbox {
     /// To this client.
-    pub fn new(socket: TcpStream) -> Outbox {
+    pub fn new(socket: Arc<TcpStream>) -> Outbox {
         Outbox { socket, waiting: Mutex::default(), sent: Condvar::new() }
     }
 
@@ -90,7 +90,7 @@ impl Outbox {
         waiting.sending = true;
         while let Some(bytes) = self.take(&mut waiting) {
             drop(waiting);
-            let sent = (&self.socket).write_all(&bytes);
+            let sent = (&*self.socket).write_all(&bytes);
             waiting = self.waiting.lock();
             self.after(&mut waiting, bytes, sent.is_ok());
         }
@@ -145,7 +145,7 @@ impl Outbox {
     fn leave(self: &Arc<Self>, env: &Arc<dyn Env>, bytes: Vec<u8>, from: usize) {
         let outbox = self.clone();
         let work = move || {
-            let sent = (&outbox.socket).write_all(&bytes[from..]);
+            let sent = (&*outbox.socket).write_all(&bytes[from..]);
             let mut waiting = outbox.waiting.lock();
             outbox.after(&mut waiting, bytes, sent.is_ok());
             waiting.sending = false;

@@ -12,6 +12,7 @@ pub use traces::{RequestTrace, TraceLog};
 pub use workers::WorkerPool;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_cql::Session;
 use firn_kv::{Durability, Env};
@@ -71,5 +72,13 @@ impl Node {
             env,
             options,
         })
+    }
+
+    /// The time that a client has left to begin a conversation which came then, by
+    /// [`firn_kv::Env::monotonic_nanos`]: in all, and not from one byte to the next. `None`: it has
+    /// passed.
+    pub fn left_to_begin(&self, came: u64) -> Option<Duration> {
+        let passed = Duration::from_nanos(self.env.monotonic_nanos().saturating_sub(came));
+        self.options.login_timeout.checked_sub(passed).filter(|left| !left.is_zero())
     }
 }

@@ -1,0 +1,141 @@
+//! A connection of a Thrift client. Its first bytes say how it speaks: a frame begins with its
+//! length and goes on with a message; a message without one begins with its version, or, in the old
+//! form, with the length of the method's name and the name.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use super::binary::{MessageKind, ThriftCall, ThriftValue};
+use super::calls::ThriftSession;
+use super::convert::ThriftFields;
+use crate::node::Node;
+
+/// The first byte of a message that has a version and no frame.
+const VERSIONED: u8 = 0x80;
+/// The largest message without a frame: it is looked at anew whenever more of it has come.
+const MOST_PLAIN: usize = 1 << 20;
+/// Bytes that are read at once.
+const CHUNK: usize = 16 << 10;
+
+/// How the messages of a connection begin and end.
+#[derive(Clone, Copy, PartialEq)]
+enum Framing {
+    /// Each after its length.
+    Framed,
+    /// One behind the other.
+    Plain,
+}
+
+/// Answers a client until it goes, or sends what can't be read.
+pub fn serve_thrift(node: &Node, socket: &TcpStream) {
+    // Without these a connection works, too.
+    let _ = socket.set_nodelay(true);
+    let came = node.env.monotonic_nanos();
+    let mut has_begun = false;
+    let _ = socket.set_write_timeout(Some(node.options.write_timeout));
+    let mut session = ThriftSession::new(node.session.clone(), node.login);
+    let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK]);
+    let mut framing = None;
+    loop {
+        if !has_begun {
+            let left = node.left_to_begin(came);
+            if left.is_none() || socket.set_read_timeout(left).is_err() {
+                return;
+            }
+        }
+        match (&*socket).read(&mut chunk) {
+            Ok(0) | Err(_) => return,
+            Ok(len) => bytes.extend_from_slice(&chunk[..len]),
+        }
+        let mut at = 0;
+        while let Some(known) = framing.or_else(|| framing_of(&bytes[at..])) {
+            framing = Some(known);
+            let mut out = vec![];
+            match answer(&mut session, &bytes[at..], known, node.options.max_frame, &mut out) {
+                Ok(Some(len)) => at += len,
+                Ok(None) => break,
+                Err(why) => {
+                    tracing::debug!("a Thrift connection ends: {why}");
+                    return;
+                }
+            }
+            if (&*socket).write_all(&out).is_err() {
+                return;
+            }
+            if !has_begun {
+                has_begun = true;
+                let _ = socket.set_read_timeout(node.options.idle_timeout);
+            }
+        }
+        bytes.drain(..at);
+    }
+}
+
+/// How a connection speaks that begins so; `None` when too little has come.
+fn framing_of(bytes: &[u8]) -> Option<Framing> {
+    match bytes {
+        [VERSIONED, ..] => Some(Framing::Plain),
+        // The name of a method, where a message in a frame has its version or a length.
+        [_, _, _, _, letter, ..] if letter.is_ascii_alphabetic() => Some(Framing::Plain),
+        [_, _, _, _, _, ..] => Some(Framing::Framed),
+        _ => None,
+    }
+}
+
+/// Answers the message at the start of these bytes, and gives its length; `None` when it is not here
+/// whole.
+fn answer(
+    session: &mut ThriftSession,
+    bytes: &[u8],
+    framing: Framing,
+    most: usize,
+    out: &mut Vec<u8>,
+) -> Result<Option<usize>, &'static str> {
+    let (message, len) = match framing {
+        Framing::Framed => {
+            let Some((len, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
+            let len = u32::from_be_bytes(*len) as usize;
+            if len > most {
+                return Err("a frame is too large");
+            }
+            let Some(message) = rest.get(..len) else { return Ok(None) };
+            (message, len + 4)
+        }
+        Framing::Plain => match ThriftCall::length(bytes) {
+            Ok(Some(len)) => (&bytes[..len], len),
+            Ok(None) if bytes.len() > MOST_PLAIN => {
+                return Err("a message without a frame is too large");
+            }
+            Ok(None) => return Ok(None),
+            Err(e) => return Err(e.0),
+        },
+    };
+    let call = ThriftCall::read(message).map_err(|e| e.0)?;
+    let start = out.len();
+    if framing == Framing::Framed {
+        out.extend_from_slice(&[0; 4]);
+    }
+    let done = ThriftFields::of("arguments", &call.arguments)
+        .and_then(|fields| session.call(call.method, fields));
+    if call.is_oneway {
+        out.truncate(start);
+        return Ok(Some(len));
+    }
+    match done {
+        Ok(value) => {
+            let fields = value.map(|value| (0, value)).into_iter().collect();
+            call.put_answer(out, MessageKind::Reply, &ThriftValue::Struct(fields));
+        }
+        Err(fault) => match fault.field(call.method) {
+            Some(field) => {
+                call.put_answer(out, MessageKind::Reply, &ThriftValue::Struct(vec![field]));
+            }
+            None => call.put_answer(out, MessageKind::Exception, &fault.application()),
+        },
+    }
+    if framing == Framing::Framed {
+        let len = u32::try_from(out.len() - start - 4).map_err(|_| "an answer is too large")?;
+        out[start..start + 4].copy_from_slice(&len.to_be_bytes());
+    }
+    Ok(Some(len))
+}

@@ -1,0 +1,89 @@
+//! Why a call is refused: the exceptions of the interface, and where each stands in an answer.
+
+use super::binary::ThriftValue;
+
+/// Why a call is refused.
+#[derive(Debug)]
+pub enum ThriftFault {
+    /// `InvalidRequestException`
+    Invalid(String),
+    /// `NotFoundException`
+    NotFound,
+    /// `AuthenticationException`: a name or a password that nobody has.
+    Authentication(String),
+    /// Arguments that can't be understood: an exception of Thrift's own, of this kind.
+    Application(i32, String),
+}
+
+/// Kinds of Thrift's own exceptions.
+const UNKNOWN_METHOD: i32 = 1;
+const INTERNAL: i32 = 6;
+const PROTOCOL: i32 = 7;
+
+impl ThriftFault {
+    /// Arguments that break the rules.
+    pub fn protocol(text: impl Into<String>) -> ThriftFault {
+        ThriftFault::Application(PROTOCOL, text.into())
+    }
+
+    /// A method that there is not.
+    pub fn unknown(method: &str) -> ThriftFault {
+        ThriftFault::Application(UNKNOWN_METHOD, format!("Invalid method name: '{method}'"))
+    }
+
+    /// The structure of the exception, and its number in the answer of this method. `None`: it is
+    /// one of Thrift's own.
+    pub fn field(&self, method: &str) -> Option<(i16, ThriftValue<'static>)> {
+        let why = |text: &str| ThriftValue::Struct(vec![(1, ThriftValue::text(text))]);
+        Some(match self {
+            // Its place depends on what else the method throws.
+            ThriftFault::Invalid(text) if method == "describe_keyspace" => (2, why(text)),
+            ThriftFault::Invalid(text) => (1, why(text)),
+            ThriftFault::NotFound if method == "describe_keyspace" => {
+                (1, ThriftValue::Struct(vec![]))
+            }
+            ThriftFault::NotFound => (2, ThriftValue::Struct(vec![])),
+            ThriftFault::Authentication(text) => (1, why(text)),
+            ThriftFault::Application(..) => return None,
+        })
+    }
+
+    /// The structure of Thrift's own exception.
+    pub fn application(&self) -> ThriftValue<'static> {
+        let (kind, text) = match self {
+            ThriftFault::Application(kind, text) => (*kind, text.clone()),
+            ThriftFault::Invalid(text) | ThriftFault::Authentication(text) => {
+                (INTERNAL, text.clone())
+            }
+            ThriftFault::NotFound => (INTERNAL, "not found".to_owned()),
+        };
+        ThriftValue::Struct(vec![(1, ThriftValue::text(text)), (2, ThriftValue::I32(kind))])
+    }
+}
+
+/// An `InvalidRequestException`.
+pub fn invalid(text: impl Into<String>) -> ThriftFault {
+    ThriftFault::Invalid(text.into())
+}
+
+impl From<firn_wide::Error> for ThriftFault {
+    fn from(e: firn_wide::Error) -> ThriftFault {
+        match e {
+            firn_wide::Error::NotFound => ThriftFault::NotFound,
+            firn_wide::Error::InvalidRequest(text) | firn_wide::Error::Configuration(text) => {
+                ThriftFault::Invalid(text)
+            }
+            other => ThriftFault::Application(INTERNAL, other.to_string()),
+        }
+    }
+}
+
+impl From<firn_cql::Error> for ThriftFault {
+    fn from(e: firn_cql::Error) -> ThriftFault {
+        match e.class() {
+            firn_cql::Class::Server => ThriftFault::Application(INTERNAL, e.to_string()),
+            firn_cql::Class::BadCredentials => ThriftFault::Authentication(e.to_string()),
+            _ => ThriftFault::Invalid(e.to_string()),
+        }
+    }
+}

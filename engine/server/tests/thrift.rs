@@ -1,0 +1,183 @@
+//! The Thrift port byte by byte: both framings, both forms of messages, logins, and what happens to
+//! those that break the rules.
+
+#![allow(clippy::disallowed_methods, reason = "a client has no environment")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use firn_server::{Options, Server};
+
+fn options() -> Options {
+    let mut options = Options::ephemeral();
+    options.thrift = Some("127.0.0.1:0".parse().unwrap());
+    options
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat()
+}
+
+/// A field of a structure that is a text.
+fn field(number: u16, value: &str) -> Vec<u8> {
+    [&[11][..], &number.to_be_bytes(), &text(value)].concat()
+}
+
+fn message(strict: bool, method: &str, arguments: &[u8]) -> Vec<u8> {
+    let head = match strict {
+        true => [&[0x80, 1, 0, 1][..], &text(method)].concat(),
+        false => [&text(method)[..], &[1]].concat(),
+    };
+    [&head[..], &7u32.to_be_bytes(), arguments, &[0]].concat()
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    [&(message.len() as u32).to_be_bytes()[..], message].concat()
+}
+
+struct Peer(TcpStream);
+
+impl Peer {
+    fn connect(address: SocketAddr) -> Peer {
+        let socket = TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Peer(socket)
+    }
+
+    /// What comes until this is in it; nothing when the server ends the connection before.
+    fn until(&mut self, wanted: &[u8]) -> Option<Vec<u8>> {
+        let mut all = vec![];
+        let mut byte = [0];
+        while !all.windows(wanted.len()).any(|w| w == wanted) {
+            if self.0.read(&mut byte).ok()? == 0 {
+                return None;
+            }
+            all.push(byte[0]);
+        }
+        Some(all)
+    }
+}
+
+#[test]
+fn messages_are_answered_in_the_form_that_they_have() {
+    let server = Server::start(options()).unwrap();
+    let address = server.thrift_address().unwrap();
+    for strict in [true, false] {
+        for is_framed in [true, false] {
+            let mut peer = Peer::connect(address);
+            for _ in 0..3 {
+                let call = message(strict, "describe_cluster_name", &[]);
+                let call = if is_framed { framed(&call) } else { call };
+                // However it is cut.
+                for part in call.chunks(5) {
+                    peer.0.write_all(part).unwrap();
+                }
+                let answer = peer.until(&text("Firn")).unwrap();
+                let at = if is_framed { 4 } else { 0 };
+                if strict {
+                    assert_eq!(answer[at..at + 4], [0x80, 1, 0, 2]);
+                } else {
+                    assert_eq!(answer[at..at + 25], text("describe_cluster_name"));
+                }
+                peer.until(&[0]).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_that_fails_leaves_the_connection_and_a_message_that_is_none_ends_it() {
+    let mut options = options();
+    options.login_timeout = Duration::from_secs(2);
+    let server = Server::start(options).unwrap();
+    let address = server.thrift_address().unwrap();
+    let mut peer = Peer::connect(address);
+    for (method, arguments, wanted) in [
+        ("nothing", vec![], "Invalid method name: 'nothing'"),
+        ("set_keyspace", vec![], "Required field 'keyspace' was not present!"),
+        ("set_keyspace", field(1, "nowhere"), "Keyspace nowhere does not exist"),
+        ("truncate", field(1, "x"), "You have not set a keyspace for this session"),
+        ("set_keyspace", vec![8, 0, 1, 0, 0, 0, 1], "set_keyspace"),
+        ("execute_cql_query", field(1, "x"), "CQL2 has been removed"),
+    ] {
+        peer.0.write_all(&framed(&message(true, method, &arguments))).unwrap();
+        peer.until(wanted.as_bytes()).unwrap_or_else(|| panic!("{method}: {wanted}"));
+    }
+    peer.0.write_all(&framed(&message(true, "describe_snitch", &[]))).unwrap();
+    peer.until(b"SimpleSnitch").unwrap();
+    let deep = [&[15, 0, 1][..], &[15, 0, 0, 0, 1].repeat(40)].concat();
+    let long = vec![15, 0, 1, 2, 0x7f, 255, 255, 255];
+    for bytes in [
+        framed(&message(true, "get", &deep)),
+        framed(&message(true, "get", &long)),
+        // Which may be a method, and goes on no further.
+        framed(b"GET / HTTP/1.1\r\n\r\n"),
+        vec![0x7f, 255, 255, 255, 0x80, 1, 0, 1],
+        [&[0x80, 2, 0, 1][..], &text("get"), &[0; 5]].concat(),
+        framed(&[&message(true, "describe_snitch", &[])[..], &[1, 2]].concat()),
+    ] {
+        let mut peer = Peer::connect(address);
+        peer.0.write_all(&bytes).unwrap();
+        assert_eq!(peer.until(b"never"), None, "{bytes:?}");
+    }
+}
+
+#[test]
+fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
+    let session = firn_cql::Session::in_memory().unwrap();
+    for cql in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE ROLE ann WITH PASSWORD = 'secret' AND LOGIN = true",
+    ] {
+        session.execute(cql, ()).unwrap();
+    }
+    let server = Server::over(session, options()).unwrap();
+    let credentials = |password: &str| {
+        let pairs = [("username", "ann"), ("password", password)];
+        let pairs: Vec<u8> = pairs.iter().flat_map(|(k, v)| [text(k), text(v)].concat()).collect();
+        let map = [&[13, 0, 1, 11, 11, 0, 0, 0, 2][..], &pairs, &[0]].concat();
+        [&[12, 0, 1][..], &map].concat()
+    };
+    let mut peer = Peer::connect(server.thrift_address().unwrap());
+    let mut said = |method: &str, arguments: &[u8], wanted: &str| {
+        peer.0.write_all(&framed(&message(true, method, arguments))).unwrap();
+        peer.until(wanted.as_bytes()).unwrap_or_else(|| panic!("{method}: {wanted}"));
+    };
+    said("set_keyspace", &field(1, "ks"), "You have not logged in");
+    said("login", &credentials("guess"), "Provided username and/or password are incorrect");
+    said("login", &credentials("secret"), "login");
+    said("set_keyspace", &field(1, "ks"), "set_keyspace");
+    said("truncate", &field(1, "t"), "User ann has no MODIFY permission on <table ks.t>");
+    said("system_drop_keyspace", &field(1, "ks"), "no DROP permission on <keyspace ks>");
+    let create =
+        [field(1, "CREATE TABLE t (k int PRIMARY KEY)"), vec![8, 0, 2, 0, 0, 0, 2]].concat();
+    said("execute_cql3_query", &create, "no CREATE permission on <keyspace ks>");
+}
+
+#[test]
+fn bytes_of_chance_are_answered_or_end_the_connection() {
+    let server = Server::start(options()).unwrap();
+    let address = server.thrift_address().unwrap();
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for round in 0..200 {
+        let body: Vec<u8> = (0..next() % 80).map(|_| (next() % 17) as u8).collect();
+        let call = message(round % 2 == 0, "batch_mutate", &body);
+        let call = if round % 3 == 0 { call } else { framed(&call) };
+        let mut peer = Peer::connect(address);
+        // The server may have closed it already.
+        let _ = peer.0.write_all(&call);
+        let _ = peer.0.shutdown(std::net::Shutdown::Write);
+        let mut rest = vec![];
+        let _ = peer.0.read_to_end(&mut rest);
+    }
+    let mut peer = Peer::connect(address);
+    peer.0.write_all(&framed(&message(true, "describe_version", &[]))).unwrap();
+    peer.until(b"20.1.0").unwrap();
+}
