@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use common::*;
 use firn_server::{Options, Server};
+use firn_testkit::rng::Rng;
 
 fn server() -> Server {
     Server::start(Options::ephemeral()).unwrap()
@@ -507,13 +508,8 @@ fn connections_that_are_too_many_or_silent_are_closed() {
 #[test]
 fn bytes_of_chance_are_answered_or_end_the_connection() {
     let server = server();
-    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed
-    };
+    let mut rng = Rng::new(13);
+    let mut next = || rng.next_u64();
     for round in 0..200 {
         let version = 3 + (round % 3) as u8;
         let mut peer = if round % 2 == 0 {

@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use firn_server::{Options, Server};
+use firn_testkit::rng::Rng;
 
 fn options() -> Options {
     let mut options = Options::ephemeral();
@@ -159,13 +160,8 @@ fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
 fn bytes_of_chance_are_answered_or_end_the_connection() {
     let server = Server::start(options()).unwrap();
     let address = server.thrift_address().unwrap();
-    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
-    let mut next = || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed
-    };
+    let mut rng = Rng::new(13);
+    let mut next = || rng.next_u64();
     for round in 0..200 {
         let body: Vec<u8> = (0..next() % 80).map(|_| (next() % 17) as u8).collect();
         let call = message(round % 2 == 0, "batch_mutate", &body);

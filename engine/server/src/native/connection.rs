@@ -27,12 +27,9 @@ enum Next {
 pub fn serve(node: &Arc<Node>, client: &Arc<Client>, socket: &TcpStream) {
     let options = &node.options;
     let mut stream = RequestStream::new(options.max_first_frame);
-    // Without these a connection works, too; a client that has gone is found out later.
-    let _ = socket.set_nodelay(true);
-    keep_alive(socket);
+    node.set_up(socket);
     let begun = node.env.monotonic_nanos();
     let mut has_begun = false;
-    let _ = socket.set_write_timeout(Some(options.write_timeout));
     'reading: loop {
         loop {
             let next = match stream.take_request() {
@@ -93,14 +90,6 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, socket: &TcpStream) {
         }
     }
     client.close();
-}
-
-/// Has the system find out when the client's machine is gone.
-fn keep_alive(socket: &TcpStream) {
-    #[cfg(unix)]
-    let _ = rustix::net::sockopt::set_socket_keepalive(socket, true);
-    #[cfg(not(unix))]
-    let _ = socket;
 }
 
 /// Refuses what can't be read. The answer is in the version of the conversation; before that, in

@@ -83,19 +83,34 @@ impl Outbox {
 
     /// Sends what is here, and waits for the client.
     pub fn send(&self) {
+        self.send_by(|mut socket, bytes| socket.write_all(bytes).map(|()| bytes.len()));
+    }
+
+    /// Sends what is here as `write` does, which says how many bytes it took. Where it did not take
+    /// all, gives the bytes and their number, and is still the one that sends.
+    fn send_by(
+        &self,
+        write: impl Fn(&TcpStream, &[u8]) -> std::io::Result<usize>,
+    ) -> Option<(Vec<u8>, usize)> {
         let mut waiting = self.waiting.lock();
         if waiting.sending {
-            return;
+            return None;
         }
         waiting.sending = true;
         while let Some(bytes) = self.take(&mut waiting) {
             drop(waiting);
-            let sent = (&*self.socket).write_all(&bytes);
+            let taken = write(&self.socket, &bytes);
+            if let Ok(taken) = taken
+                && taken < bytes.len()
+            {
+                return Some((bytes, taken));
+            }
             waiting = self.waiting.lock();
-            self.after(&mut waiting, bytes, sent.is_ok());
+            self.after(&mut waiting, bytes, taken.is_ok());
         }
         waiting.sending = false;
         self.sent.notify_all();
+        None
     }
 
     fn after(&self, waiting: &mut OutboxState, mut bytes: Vec<u8>, good: bool) {
@@ -118,27 +133,9 @@ impl Outbox {
 
     /// Sends what the connection takes at once. For the rest a thread is started that waits.
     pub fn send_at_once(self: &Arc<Self>, env: &Arc<dyn Env>) {
-        let mut waiting = self.waiting.lock();
-        if waiting.sending {
-            return;
+        if let Some((bytes, from)) = self.send_by(send_some) {
+            self.leave(env, bytes, from);
         }
-        waiting.sending = true;
-        while let Some(bytes) = self.take(&mut waiting) {
-            drop(waiting);
-            match send_some(&self.socket, &bytes) {
-                Ok(sent) if sent == bytes.len() => {
-                    waiting = self.waiting.lock();
-                    self.after(&mut waiting, bytes, true);
-                }
-                Ok(sent) => return self.leave(env, bytes, sent),
-                Err(_) => {
-                    waiting = self.waiting.lock();
-                    self.after(&mut waiting, bytes, false);
-                }
-            }
-        }
-        waiting.sending = false;
-        self.sent.notify_all();
     }
 
     /// Leaves the rest of these bytes, and what comes then, to a thread.

@@ -332,7 +332,8 @@ impl Job {
                 (done, how)
             }
             RequestWork::Batch { kind, members, run } => {
-                let members: Vec<_> = members.iter().map(|(p, bound)| (p, bound.clone())).collect();
+                let (prepared, bound): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+                let members: Vec<_> = prepared.iter().zip(bound).collect();
                 (client.session.batch(kind, &members, &run), RowsFlags::default())
             }
         };

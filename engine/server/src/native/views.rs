@@ -75,7 +75,7 @@ fn prepared(node: &Node, rows: &mut SystemRows<'_>) {
 fn sessions(node: &Node, rows: &mut SystemRows<'_>) {
     for traced in node.traces.all() {
         let parameters: BTreeMap<String, String> = traced.parameters.iter().cloned().collect();
-        let took = traced.took.map(|took| i32::try_from(took).unwrap_or(i32::MAX));
+        let took = i32::try_from(traced.took).unwrap_or(i32::MAX);
         rows.add(&[
             ("session_id", &traced.session),
             ("client", &traced.client.ip()),

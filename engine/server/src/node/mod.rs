@@ -11,6 +11,7 @@ pub use prepared::{KnownStatement, PreparedStatements};
 pub use traces::{RequestTrace, TraceLog};
 pub use workers::WorkerPool;
 
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +73,15 @@ impl Node {
             env,
             options,
         })
+    }
+
+    /// Sets what every connection has. Without it a connection works, too; a client that has gone is
+    /// found out later.
+    pub fn set_up(&self, socket: &TcpStream) {
+        let _ = socket.set_nodelay(true);
+        let _ = socket.set_write_timeout(Some(self.options.write_timeout));
+        #[cfg(unix)]
+        let _ = rustix::net::sockopt::set_socket_keepalive(socket, true);
     }
 
     /// The time that a client has left to begin a conversation which came then, by

@@ -37,8 +37,8 @@ pub struct TracedRequest {
     pub started_millis: i64,
     /// What happened: when, in microseconds from its start, and on which thread.
     pub events: Vec<(u64, String, String)>,
-    /// How long it took, in microseconds. `None`: it isn't done.
-    pub took: Option<u64>,
+    /// How long it took, in microseconds.
+    pub took: u64,
 }
 
 /// A uuid of version 1 with this time in microseconds since 1970.
@@ -67,7 +67,7 @@ impl RequestTrace {
             parameters: vec![],
             started_millis: (micros / 1000) as i64,
             events: vec![],
-            took: None,
+            took: 0,
         };
         RequestTrace { env: env.clone(), began: env.monotonic_nanos(), request }
     }
@@ -94,7 +94,7 @@ impl RequestTrace {
 
     /// It is done: it is shown from now on.
     pub fn finish(mut self, log: &TraceLog) {
-        self.request.took = Some(self.elapsed());
+        self.request.took = self.elapsed();
         let mut kept = log.0.lock();
         if kept.len() >= KEPT {
             kept.pop_front();

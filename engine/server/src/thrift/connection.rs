@@ -28,11 +28,9 @@ enum Framing {
 
 /// Answers a client until it goes, or sends what can't be read.
 pub fn serve_thrift(node: &Node, socket: &TcpStream) {
-    // Without these a connection works, too.
-    let _ = socket.set_nodelay(true);
+    node.set_up(socket);
     let came = node.env.monotonic_nanos();
     let mut has_begun = false;
-    let _ = socket.set_write_timeout(Some(node.options.write_timeout));
     let mut session = ThriftSession::new(node.session.clone(), node.login);
     let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK]);
     let mut framing = None;

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use firn_wide::{
     CfDef, Column, ColumnDef, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn,
     CounterSuperColumn, Deletion, IndexClause, IndexExpression, IndexOperator, IndexType, KeyRange,
-    KeySlice, KsDef, Mutation, RowMutation, SlicePredicate, SliceRange, SuperColumn, TokenRange,
+    KeySlice, KsDef, Mutation, PredicateParts, RowMutation, SlicePredicate, SliceRange,
+    SuperColumn, TokenRange,
 };
 
 use super::binary::{ThriftValue, element};
@@ -285,12 +286,17 @@ impl FromThrift for SliceRange {
     }
 }
 
+/// What a predicate says, which may be both or nothing.
+fn predicate_parts(f: ThriftFields<'_>) -> Result<PredicateParts> {
+    Ok((f.bytes_list(1, "column_names")?, f.find_made(2)?))
+}
+
 impl FromThrift for SlicePredicate {
     const NAME: &'static str = "SlicePredicate";
 
     fn from_fields(f: ThriftFields<'_>) -> Result<SlicePredicate> {
-        let names = f.bytes_list(1, "column_names")?;
-        Ok(SlicePredicate::from_parts(names, f.find_made(2)?)?)
+        let (names, range) = predicate_parts(f)?;
+        Ok(SlicePredicate::from_parts(names, range)?)
     }
 }
 
@@ -340,12 +346,9 @@ impl FromThrift for Deletion {
     const NAME: &'static str = "Deletion";
 
     fn from_fields(f: ThriftFields<'_>) -> Result<Deletion> {
-        let super_column = f.bytes(2, "super_column")?;
-        Ok(Deletion {
-            timestamp: f.long(1, "timestamp")?,
-            super_column,
-            predicate: f.find_made(3)?,
-        })
+        let (timestamp, super_column) = (f.long(1, "timestamp")?, f.bytes(2, "super_column")?);
+        let predicate = f.struct_of(3, SlicePredicate::NAME)?.map(predicate_parts).transpose()?;
+        Ok(Deletion::from_parts(timestamp, super_column, predicate)?)
     }
 }
 

@@ -7,16 +7,12 @@ use std::fmt;
 /// [`firn_cql::Class`] has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// The server failed.
-    Server = 0x0000,
     /// Bytes that break the protocol's rules.
     Protocol = 0x000a,
     /// A name or password that nobody has.
     Credentials = 0x0100,
     /// More is in flight than the server takes.
     Overloaded = 0x1001,
-    /// A role may not do it.
-    Unauthorized = 0x2100,
     /// A request that can't be right.
     Invalid = 0x2200,
 }

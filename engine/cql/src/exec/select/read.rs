@@ -8,7 +8,7 @@ use firn_wide::internals::store::{StoreFamily, StoreSlice, StoreView};
 use super::collect::{CollectStep, Collector};
 use super::page::Position;
 use super::plan::SelectPlan;
-use crate::analysis::{IndexUse, RowFilter, ValueIntervals};
+use crate::analysis::{IndexUse, ValueIntervals};
 use crate::error::{Result, invalid};
 use crate::exec::engine::Engine;
 use crate::exec::plan::Request;
@@ -16,16 +16,16 @@ use crate::exec::row::{Row, ShapeReader};
 use crate::exec::rows::Rows;
 use crate::values::{Bound, BoundTerm, EvalEnv};
 
-/// What one run of a plan asks for.
-pub(super) struct SelectInput {
-    /// Of all rows, and of the rows of a partition.
-    pub limits: (Option<u64>, Option<u64>),
-    pub page: Option<u64>,
+/// What one run of a plan asks for, and what its rows go into.
+pub(super) struct SelectInput<'a> {
+    /// Of all rows.
+    pub limit: Option<u64>,
     pub from: Option<Position>,
     pub intervals: ValueIntervals,
+    pub index: Option<IndexUse>,
     /// `None`: not named one by one.
     pub keys: Option<Vec<Vec<u8>>>,
-    pub filter: RowFilter,
+    pub out: Collector<'a>,
 }
 
 /// One run of a plan.
@@ -57,12 +57,12 @@ impl SelectPlan {
     }
 
     /// What is asked for, of a table of this layout.
-    pub(super) fn input(
-        &self,
-        request: &Request<'_>,
-        env: &EvalEnv<'_>,
+    pub(super) fn input<'a>(
+        &'a self,
+        request: &Request<'a>,
+        env: &'a EvalEnv<'a>,
         layout: &Layout,
-    ) -> Result<SelectInput> {
+    ) -> Result<SelectInput<'a>> {
         let limit = SelectPlan::limit(&self.limit, env)?;
         let per_partition = SelectPlan::limit(&self.per_partition, env)?;
         let page = request.page_size.map(|n| n.max(1) as u64);
@@ -74,15 +74,25 @@ impl SelectPlan {
                  ORDER BY or the IN and sort client side, or disable paging for this query",
             ));
         }
-        let is_range = self.restrictions.is_key_range();
-        Ok(SelectInput {
-            limits: (limit, per_partition),
-            page: page.filter(|_| self.order.sort.is_empty()),
-            from,
-            intervals: self.restrictions.intervals(env, layout)?,
-            filter: self.restrictions.filter(env)?,
-            keys: if is_range { None } else { Some(self.restrictions.keys(env)?) },
-        })
+        let page = page.filter(|_| self.order.sort.is_empty());
+        let intervals = self.restrictions.intervals(env, layout)?;
+        let filter = self.restrictions.filter(env)?;
+        let index = self.restrictions.index(env)?;
+        let keys = if self.restrictions.is_key_range() {
+            None
+        } else {
+            Some(self.restrictions.keys(env)?)
+        };
+        let out = Collector::new(
+            self,
+            env,
+            filter,
+            (limit, per_partition),
+            page,
+            from.as_ref(),
+            request.stop.map(|s| &**s),
+        )?;
+        Ok(SelectInput { limit, from, intervals, index, keys, out })
     }
 
     pub(super) fn read(
@@ -92,18 +102,8 @@ impl SelectPlan {
         env: &EvalEnv<'_>,
     ) -> Result<Rows> {
         let family = engine.family(&self.table)?;
-        let SelectInput { limits, page, from, intervals, keys, filter } =
+        let SelectInput { limit, from, intervals, index, keys, out } =
             self.input(request, env, family.layout())?;
-        let index = self.restrictions.index(env)?;
-        let out = Collector::new(
-            self,
-            env,
-            filter,
-            limits,
-            page,
-            from.as_ref(),
-            request.stop.map(|s| &**s),
-        )?;
         let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len()
             + usize::from(self.shape.wants_statics());
         let is_single = index.is_none() && reads <= 1;
@@ -114,7 +114,7 @@ impl SelectPlan {
             (None, Some(keys)) => run.by_keys(keys)?,
             (None, None) => run.by_range(env)?,
         }
-        run.out.finish(limits.0)
+        run.out.finish(limit)
     }
 }
 

@@ -1,9 +1,9 @@
 //! How the rows of a system table are read: all that are asked for are made, then gone over as
 //! those of a stored table are.
 
-use std::ops::Bound as End;
+use std::ops::RangeBounds;
 
-use super::collect::{CollectStep, Collector};
+use super::collect::CollectStep;
 use super::page::Position;
 use super::plan::SelectPlan;
 use super::read::SelectInput;
@@ -25,17 +25,9 @@ impl SelectPlan {
         env: &EvalEnv<'_>,
     ) -> Result<Rows> {
         let layout = self.table.layout(engine.partitioner());
-        let SelectInput { limits, page, from, intervals, keys, filter } =
+        // A system table has no index.
+        let SelectInput { limit, from, intervals, keys, mut out, .. } =
             self.input(request, env, &layout)?;
-        let mut out = Collector::new(
-            self,
-            env,
-            filter,
-            limits,
-            page,
-            from.as_ref(),
-            request.stop.map(|s| &**s),
-        )?;
         let endpoint = request.endpoint.unwrap_or(LOOPBACK);
         let made = rows_of(engine, endpoint, &self.table, keys.as_deref())?;
         let mut wanted: Vec<&SystemPartition> = vec![];
@@ -46,21 +38,10 @@ impl SelectPlan {
             }
             None => {
                 let Some(range) = self.restrictions.partitions(env)? else {
-                    return out.finish(limits.0);
+                    return out.finish(limit);
                 };
-                let is_in = |p: &&SystemPartition| {
-                    let after = match &range.from {
-                        End::Included(from) => p.part >= *from,
-                        End::Excluded(from) => p.part > *from,
-                        End::Unbounded => true,
-                    };
-                    let before = match &range.until {
-                        End::Included(until) => p.part <= *until,
-                        End::Excluded(until) => p.part < *until,
-                        End::Unbounded => true,
-                    };
-                    after && before
-                };
+                let ends = (range.from.as_ref(), range.until.as_ref());
+                let is_in = |p: &&SystemPartition| ends.contains(&p.part);
                 wanted.extend(made.iter().filter(is_in));
             }
         }
@@ -92,11 +73,11 @@ impl SelectPlan {
                 match out.row(&Row::none(), Some(&row))? {
                     CollectStep::More => {}
                     CollectStep::NextPartition => break,
-                    CollectStep::Stop => return out.finish(limits.0),
+                    CollectStep::Stop => return out.finish(limit),
                 }
             }
         }
-        out.finish(limits.0)
+        out.finish(limit)
     }
 
     /// Whether a row was on a page before the one that begins there.
