@@ -4,7 +4,7 @@
 
 mod common;
 
-use firn_cql::{Error, Kind, Run, Session, Values};
+use firn_cql::{Error, Kind, Run, Session, TableAccess, Values};
 
 fn session() -> Session {
     let session = Session::in_memory().unwrap();
@@ -231,6 +231,27 @@ fn a_prepared_statement_tells_what_the_partition_key_is_bound_to() {
             Ok(prepared) => assert_eq!(prepared.partition_key(), wanted, "{cql}"),
             Err(e) => assert!(cql.contains("IF NOT"), "{cql}: {e}"),
         }
+    }
+}
+
+#[test]
+fn a_prepared_statement_tells_which_tables_it_reads_and_writes() {
+    use TableAccess::{Read, Scan, Write};
+    let session = session();
+    for (cql, wanted) in [
+        ("SELECT * FROM ks.t WHERE a = 1", &[(Read, "ks", "t")][..]),
+        ("SELECT * FROM ks.t WHERE a IN (1, 2)", &[(Read, "ks", "t")]),
+        ("SELECT * FROM ks.t", &[(Scan, "ks", "t")]),
+        ("SELECT * FROM ks.t WHERE token(a) > 7", &[(Scan, "ks", "t")]),
+        ("DELETE FROM ks.n WHERE a = 1 AND b = ?", &[(Write, "ks", "n")]),
+        (
+            "BEGIN BATCH INSERT INTO ks.t (a, b, c) VALUES (?, ?, ?); DELETE FROM ks.t WHERE a = ? APPLY BATCH",
+            &[(Write, "ks", "t"), (Write, "ks", "t")],
+        ),
+        ("SELECT * FROM system.local", &[]),
+        ("TRUNCATE ks.t", &[]),
+    ] {
+        assert_eq!(session.prepare(cql).unwrap().accesses(), wanted, "{cql}");
     }
 }
 

@@ -4,7 +4,7 @@
 //! a patch; an application takes what it needs from the crate's root, where names stay. Rooms are
 //! modules of the crate; a module imports only lower floors: [`compaction`], [`base`] (0) <
 //! [`mod@env`], [`cache`] (1) < [`wal`], [`memtable`], [`sstable`], [`manifest`] (2) < [`merge`]
-//! (3).
+//! (3) < [`db`] (4).
 
 /// Floor 0: the vocabulary of the engine.
 pub mod base {
@@ -17,6 +17,10 @@ pub mod cache {
 /// Floor 0: the policies, and the jobs that they ask for.
 pub mod compaction {
     pub use crate::compaction::*;
+}
+/// Floor 4: what a store counts, as a scraper reads it.
+pub mod db {
+    pub use crate::db::PrometheusText;
 }
 /// Floor 1: the environments.
 pub mod env {

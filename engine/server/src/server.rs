@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_cql::Session;
+use firn_kv::internals::db::PrometheusText;
 use firn_kv::{Env, OsEnv, Thread};
 use firn_wide::Wide;
 use parking_lot::{Condvar, Mutex};
@@ -44,9 +45,11 @@ struct ServerCore {
     node: Arc<Node>,
     clients: Arc<Clients>,
     /// The connections whose threads run, to stop them.
-    sockets: Mutex<Vec<(u64, Arc<TcpStream>)>>,
+    sockets: Mutex<Vec<(u64, Protocol, Arc<TcpStream>)>>,
     left: Condvar,
     next: AtomicU64,
+    /// How many were refused because there were too many.
+    refused: AtomicU64,
     stopped: AtomicBool,
 }
 
@@ -104,6 +107,7 @@ impl Server {
         let (node, clients) = (Arc::new(node), Arc::new(Clients::default()));
         let engine = node.session.engine();
         engine.add_listener(clients.clone());
+        engine.add_listener(node.metrics.clone());
         let views = ServerViews { node: Arc::downgrade(&node), clients: Arc::downgrade(&clients) };
         engine.add_source(Arc::new(views));
         let shared = Arc::new(ServerCore {
@@ -112,6 +116,7 @@ impl Server {
             sockets: Mutex::default(),
             left: Condvar::new(),
             next: AtomicU64::new(1),
+            refused: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
         });
         let mut accepting = vec![];
@@ -149,6 +154,21 @@ impl Server {
         self.shared.clients.len()
     }
 
+    /// What the server and its store count, in the text format of Prometheus, version 0.0.4:
+    /// connections, requests by their kind with histograms of how long they took, errors, bytes,
+    /// what is in flight, prepared statements; behind that [`firn_kv::Stats::prometheus`].
+    ///
+    /// ```
+    /// use firn_server::{Options, Server};
+    /// let server = Server::start(Options::ephemeral())?;
+    /// assert!(server.metrics().contains("\nfirn_server_connections{protocol=\"native\"} 0\n"));
+    /// # server.stop()?;
+    /// # Ok::<(), firn_server::ServerError>(())
+    /// ```
+    pub fn metrics(&self) -> String {
+        self.shared.metrics()
+    }
+
     /// Stops: takes no more connections and requests, finishes those that run, tells the clients
     /// that listen, and closes the store.
     ///
@@ -164,7 +184,7 @@ impl Server {
         std::mem::take(&mut *self.accepting.lock()).into_iter().for_each(|t| t.join());
         shared.clients.tell_down();
         let end = |how| {
-            for (_, socket) in &*shared.sockets.lock() {
+            for (.., socket) in &*shared.sockets.lock() {
                 // One that has ended already is no matter.
                 let _ = socket.shutdown(how);
             }
@@ -210,39 +230,59 @@ impl ServerCore {
     fn take(self: &Arc<Self>, socket: TcpStream, peer: SocketAddr, protocol: Protocol) {
         let most = self.node.options.max_connections;
         if self.sockets.lock().len() >= most {
+            self.refused.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(%peer, most, "a connection was refused: there are as many as may be");
             return;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let (node, env) = (&self.node, &self.node.env);
         // One descriptor for each connection, however many have to do with it.
         let socket = Arc::new(socket);
         let client = match protocol {
             Protocol::Thrift => None,
             Protocol::Native => {
-                let made = Client::new(number, &socket, node.session.clone(), env.clone());
+                let made = Client::new(number, &socket, &self.node);
                 let Ok(client) = made.map(Arc::new) else { return };
                 self.clients.add(client.clone());
                 Some(client)
             }
         };
-        self.sockets.lock().push((number, socket.clone()));
+        self.sockets.lock().push((number, protocol, socket.clone()));
         let leaving = Leaving { server: self.clone(), number };
         let work = move || {
             tracing::debug!(client = %peer, ?protocol, "connected");
             match &client {
                 Some(client) => serve(&leaving.server.node, client, &socket),
-                None => serve_thrift(&leaving.server.node, &socket),
+                None => serve_thrift(&leaving.server.node, &socket, number),
             }
             tracing::debug!(client = %peer, "gone");
         };
-        if let Err(e) = env.spawn(&format!("firn-client-{number}"), Box::new(work)) {
+        if let Err(e) = self.node.env.spawn(&format!("firn-client-{number}"), Box::new(work)) {
             tracing::warn!(%peer, "no thread for a connection: {e}");
         }
     }
 
+    fn metrics(&self) -> String {
+        let mut text = PrometheusText::default();
+        let count =
+            |protocol| self.sockets.lock().iter().filter(|(_, p, _)| *p == protocol).count() as u64;
+        let open = [("native", count(Protocol::Native)), ("thrift", count(Protocol::Thrift))];
+        text.each(("firn_server_connections", "gauge"), "Open connections.", "protocol", &open);
+        text.counter(
+            "firn_server_connections_total",
+            "Connections that were taken.",
+            self.next.load(Ordering::Relaxed) - 1,
+        );
+        text.counter(
+            "firn_server_connections_refused_total",
+            "Connections that were closed at once because there were as many as may be.",
+            self.refused.load(Ordering::Relaxed),
+        );
+        self.node.tell_metrics(&mut text);
+        text.into_string()
+    }
+
     fn leave(&self, number: u64) {
-        self.sockets.lock().retain(|(n, _)| *n != number);
+        self.sockets.lock().retain(|(n, ..)| *n != number);
         self.clients.remove(number);
         self.left.notify_all();
     }

@@ -607,3 +607,72 @@ fn a_server_that_others_reach_wants_roles_or_a_word() {
     let refused = Server::start(options).unwrap_err().to_string();
     assert!(refused.contains("there is no role that may"), "{refused}");
 }
+
+/// The value of a sample.
+fn sample(metrics: &str, name: &str) -> f64 {
+    let line = metrics.lines().find(|l| l.strip_prefix(name).is_some_and(|l| l.starts_with(' ')));
+    line.and_then(|l| l.rsplit(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("no {name}"))
+}
+
+#[test]
+fn requests_errors_bytes_and_tables_are_counted() {
+    let server = server();
+    with_table(&server);
+    let mut peer = Peer::ready(server.address(), 4);
+    let put = peer.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)");
+    let one = [value(&int(1)), value(&int(2)), value(b"v")];
+    for _ in 0..3 {
+        let body = peer.execute_body(&put, &one, 0);
+        peer.send(1, EXECUTE, &body);
+        assert_eq!(peer.receive().unwrap().opcode, RESULT);
+    }
+    peer.good("SELECT * FROM ks.t WHERE k = 1 AND c = 2");
+    peer.good("SELECT * FROM ks.t");
+    assert_eq!(peer.query("SELECT * FROM ks.nowhere").error().0, 0x2200);
+    assert_eq!(peer.query("SELEKT").error().0, 0x2000);
+    // Two changes of one table are one batch: once by its id, once by its text.
+    let text = long_string("INSERT INTO ks.t (k, c) VALUES (5, 5)");
+    let members = [&[1][..], &short(16), &put.0, &short(3), &one.concat(), &[0], &text, &short(0)];
+    peer.send(1, BATCH, &[&[0][..], &short(2), &members.concat(), &short(1), &[0]].concat());
+    assert_eq!(peer.receive().unwrap().opcode, RESULT);
+    // What the connection's own thread answers is counted before the next request is read; what a
+    // worker answers, soon.
+    peer.good("USE ks");
+    let scan = "firn_server_request_seconds_count{kind=\"query\"} 5";
+    while !server.metrics().contains(scan) {
+        std::thread::yield_now();
+    }
+    let told = server.metrics();
+    let table = |access: &str| {
+        let labels = format!("{{keyspace=\"ks\",table=\"t\",access=\"{access}\"}}");
+        sample(&told, &format!("firn_server_table_seconds_count{labels}"))
+    };
+    assert_eq!((table("write"), table("read"), table("scan")), (4.0, 1.0, 1.0));
+    for (name, wanted) in [
+        ("firn_server_connections{protocol=\"native\"}", 1.0),
+        ("firn_server_connections{protocol=\"thrift\"}", 0.0),
+        ("firn_server_connections_total", 1.0),
+        ("firn_server_request_seconds_count{kind=\"startup\"}", 1.0),
+        ("firn_server_request_seconds_count{kind=\"prepare\"}", 1.0),
+        ("firn_server_request_seconds_count{kind=\"execute\"}", 3.0),
+        ("firn_server_request_seconds_bucket{kind=\"execute\",le=\"60\"}", 3.0),
+        ("firn_server_request_seconds_count{kind=\"batch\"}", 1.0),
+        ("firn_server_errors_total{error=\"invalid\"}", 1.0),
+        ("firn_server_errors_total{error=\"syntax\"}", 1.0),
+        ("firn_server_errors_total{error=\"server\"}", 0.0),
+        ("firn_server_prepared_statements", 1.0),
+        ("firn_server_prepared_evicted_total", 0.0),
+        ("firn_server_in_flight_bytes", 0.0),
+    ] {
+        assert_eq!(sample(&told, name), wanted, "{name}");
+    }
+    assert!(sample(&told, "firn_server_received_bytes_total") > 300.0);
+    assert!(sample(&told, "firn_server_sent_bytes_total") > 100.0);
+    assert!(sample(&told, "firn_operations_written_total") > 3.0, "the store's follow");
+    // The help and the type of each family come once.
+    let helps: Vec<_> = told.lines().filter(|l| l.starts_with("# HELP")).collect();
+    let names: std::collections::BTreeSet<_> = helps.iter().map(|l| l.split(' ').nth(2)).collect();
+    assert_eq!(names.len(), helps.len());
+    server.session().execute("DROP TABLE ks.t", ()).unwrap();
+    assert!(!server.metrics().contains("table=\"t\",access"));
+}

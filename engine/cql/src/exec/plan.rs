@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use super::access::Need;
 use super::engine::Engine;
 use super::rows::{PagingState, Rows};
+use crate::catalog::TableSchema;
 use crate::error::Result;
 use crate::values::{Bound, ColumnSpec};
 
@@ -40,6 +41,17 @@ impl std::fmt::Debug for Request<'_> {
     }
 }
 
+/// What a statement does with the rows of a table, as servers tell it apart that time requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TableAccess {
+    /// It reads partitions that it names.
+    Read,
+    /// It reads a range of partitions, or all.
+    Scan,
+    /// It writes, whether or not it looks at rows before.
+    Write,
+}
+
 /// A compiled statement about rows. It is used as long as the catalog that it was compiled with is
 /// the present one.
 pub trait StatementPlan: Any + Send + Sync {
@@ -55,6 +67,12 @@ pub trait StatementPlan: Any + Send + Sync {
     /// The permissions that it needs. A definition looks at them itself.
     fn needs(&self) -> &[Need] {
         &[]
+    }
+
+    /// The tables whose rows it reads or writes, once for each part of the statement. A definition
+    /// has none.
+    fn accesses(&self) -> Vec<(TableAccess, &TableSchema)> {
+        vec![]
     }
 
     /// Whether it takes no longer than to read or write the rows of one partition that it names.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::exec::StatementPlan;
+use crate::exec::{StatementPlan, TableAccess};
 use crate::values::ColumnSpec;
 
 /// A statement, compiled. Cheap to clone. It is compiled again by itself when definitions have
@@ -50,6 +50,14 @@ impl Prepared {
     /// the columns is bound to none.
     pub fn partition_key(&self) -> &[u16] {
         self.0.plan.partition_key()
+    }
+
+    /// The keyspaces and tables whose rows it reads or writes, once for each part of the statement.
+    /// Of a definition, and of system tables, there are none.
+    pub fn accesses(&self) -> Vec<(TableAccess, &str, &str)> {
+        let all = self.0.plan.accesses().into_iter();
+        let named = all.filter(|(_, table)| !table.is_system());
+        named.map(|(access, table)| (access, &*table.keyspace, &*table.name)).collect()
     }
 
     /// Whether it takes no longer than to read or write one row that its values name, or few.

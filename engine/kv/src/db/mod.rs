@@ -63,6 +63,7 @@ pub use handle::tables::TableInfo;
 pub use handle::ttl::{TtlRange, TtlTree, TtlValue};
 pub use handle::txn::{Retry, Transaction};
 pub use handle::update::Updated;
+pub use prometheus::PrometheusText;
 pub use state::meters::{Latencies, Latency};
 pub use state::pins::{Pin, PinKind, Space};
 pub use state::snapshots::SnapshotInfo;

@@ -12,15 +12,30 @@ use super::stats::{Stats, TreeStats};
 /// Labels of a sample.
 type Labels<'a> = [(&'a str, &'a str)];
 
-struct Text(String);
+/// A text in that format under way. What a server counts beside its store is told with it, too.
+///
+/// ```
+/// let mut text = firn_kv::internals::db::PrometheusText::default();
+/// text.counter("firn_cups_total", "Cups of tea.", 3);
+/// assert!(text.into_string().ends_with("\nfirn_cups_total 3\n"));
+/// ```
+#[derive(Debug, Default)]
+pub struct PrometheusText(String);
 
-impl Text {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+impl PrometheusText {
+    /// The whole text.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+
+    /// Begins a family, whose samples come next. The help has no backslashes and line ends.
+    pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a String cannot fail. No help has what would have to be escaped.
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    fn sample(&mut self, name: &str, labels: &Labels<'_>, value: impl Display) {
+    /// A sample of the family.
+    pub fn sample(&mut self, name: &str, labels: &Labels<'_>, value: impl Display) {
         self.0.push_str(name);
         for (i, (label, text)) in labels.iter().enumerate() {
             let _ = write!(self.0, "{}{label}=\"", if i == 0 { '{' } else { ',' });
@@ -37,18 +52,20 @@ impl Text {
         let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
 
-    fn counter(&mut self, name: &str, help: &str, value: impl Display) {
+    /// A counter without labels: a family and its sample.
+    pub fn counter(&mut self, name: &str, help: &str, value: impl Display) {
         self.family(name, "counter", help);
         self.sample(name, &[], value);
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+    /// A gauge without labels: a family and its sample.
+    pub fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
         self.family(name, "gauge", help);
         self.sample(name, &[], value);
     }
 
-    /// Samples that differ by one label.
-    fn each(
+    /// A family whose samples differ by one label.
+    pub fn each(
         &mut self,
         (name, kind): (&str, &str),
         help: &str,
@@ -57,6 +74,27 @@ impl Text {
     ) {
         self.family(name, kind, help);
         samples.iter().for_each(|(text, value)| self.sample(name, &[(label, text)], value));
+    }
+
+    /// The samples of one histogram of the family, whose label this is.
+    pub fn histogram(&mut self, name: &str, label: (&str, &str), l: &Latency) {
+        let bucket = format!("{name}_bucket");
+        for (bound, count) in Latency::BOUNDS.iter().zip(l.within) {
+            self.sample(&bucket, &[label, ("le", &seconds(*bound).to_string())], count);
+        }
+        self.sample(&bucket, &[label, ("le", "+Inf")], l.timed);
+        self.sample(&format!("{name}_sum"), &[label], seconds(l.sum));
+        self.sample(&format!("{name}_count"), &[label], l.timed);
+    }
+
+    /// The samples of one summary of the family, with these labels: half and 99 of 100.
+    pub fn summary(&mut self, name: &str, labels: &Labels<'_>, l: &Latency) {
+        for (quantile, nanos) in [("0.5", l.p50), ("0.99", l.p99)] {
+            let labels: Vec<_> = labels.iter().copied().chain([("quantile", quantile)]).collect();
+            self.sample(name, &labels, seconds(nanos));
+        }
+        self.sample(&format!("{name}_sum"), labels, seconds(l.sum));
+        self.sample(&format!("{name}_count"), labels, l.timed);
     }
 
     /// A sample for each tree.
@@ -92,16 +130,21 @@ impl Stats {
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn prometheus(&self) -> String {
-        let mut t = Text(String::new());
-        self.tell_writes(&mut t);
-        self.tell_reads(&mut t);
-        self.tell_space(&mut t);
-        self.tell_trees(&mut t);
-        self.tell_latencies(&mut t);
-        t.0
+        let mut t = PrometheusText::default();
+        self.tell(&mut t);
+        t.into_string()
     }
 
-    fn tell_writes(&self, t: &mut Text) {
+    /// The same behind what a text has already.
+    pub fn tell(&self, t: &mut PrometheusText) {
+        self.tell_writes(t);
+        self.tell_reads(t);
+        self.tell_space(t);
+        self.tell_trees(t);
+        self.tell_latencies(t);
+    }
+
+    fn tell_writes(&self, t: &mut PrometheusText) {
         t.counter("firn_operations_written_total", "Operations written.", self.ops_written);
         t.counter("firn_user_bytes_total", "Bytes of keys and values written.", self.user_bytes);
         t.gauge("firn_sequence_number", "The newest sequence number that may be read.", self.seq);
@@ -158,7 +201,7 @@ impl Stats {
         );
     }
 
-    fn tell_reads(&self, t: &mut Text) {
+    fn tell_reads(&self, t: &mut PrometheusText) {
         let trees = &self.trees;
         let mut each =
             |name, help, of: fn(&TreeStats) -> u64| t.trees((name, "counter"), help, trees, of);
@@ -210,7 +253,7 @@ impl Stats {
         t.gauge("firn_cache_blocks", "Blocks in the cache.", self.cache.frames);
     }
 
-    fn tell_space(&self, t: &mut Text) {
+    fn tell_space(&self, t: &mut PrometheusText) {
         let m = &self.memory;
         let parts = [("memtables", m.memtables), ("cache", m.cache), ("tables", m.tables)];
         t.each(("firn_memory_bytes", "gauge"), "Memory in use, by what it is for.", "part", &parts);
@@ -249,7 +292,7 @@ impl Stats {
         t.gauge("firn_snapshots", "Live snapshots.", self.snapshots.len());
     }
 
-    fn tell_trees(&self, t: &mut Text) {
+    fn tell_trees(&self, t: &mut PrometheusText) {
         let trees = &self.trees;
         let mut each =
             |name, help, of: fn(&TreeStats) -> u64| t.trees((name, "gauge"), help, trees, of);
@@ -274,7 +317,7 @@ impl Stats {
         each("firn_tree_debt_bytes", "Bytes that the policy still wants rewritten.", |t| t.debt);
     }
 
-    fn tell_latencies(&self, t: &mut Text) {
+    fn tell_latencies(&self, t: &mut PrometheusText) {
         const NAME: &str = "firn_latency_seconds";
         let sampled = self.latencies.sampled;
         let help = format!(
@@ -282,14 +325,7 @@ impl Stats {
         );
         t.family(NAME, "histogram", &help);
         for (operation, l) in self.latencies.named() {
-            let labels = ("operation", operation);
-            let bucket = format!("{NAME}_bucket");
-            for (bound, count) in Latency::BOUNDS.iter().zip(l.within) {
-                t.sample(&bucket, &[labels, ("le", &seconds(*bound).to_string())], count);
-            }
-            t.sample(&bucket, &[labels, ("le", "+Inf")], l.timed);
-            t.sample(&format!("{NAME}_sum"), &[labels], seconds(l.sum));
-            t.sample(&format!("{NAME}_count"), &[labels], l.timed);
+            t.histogram(NAME, ("operation", operation), &l);
         }
     }
 }

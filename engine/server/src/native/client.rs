@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use firn_cql::internals::exec::SchemaListener;
-use firn_cql::{Error, SchemaChange, Session};
+use firn_cql::{Class, Error, SchemaChange, Session};
 use firn_kv::Env;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::outbox::Outbox;
-use crate::node::FlightBudget;
+use crate::node::{ConnectionMeter, FlightBudget, Node};
 use crate::wire::{BodyCompression, Envelope, Opcode, ResponseBody, Version, WireError};
 
 /// Kinds of events that a client may listen to.
@@ -57,6 +57,8 @@ pub struct Client {
     pub waiting: FlightBudget,
     /// How many requests it has sent.
     pub requests: AtomicU64,
+    /// What it counts with.
+    pub meter: ConnectionMeter,
     listens: AtomicU8,
     env: Arc<dyn Env>,
 }
@@ -66,25 +68,22 @@ impl Client {
     ///
     /// # Errors
     /// A connection that is closed already.
-    pub fn new(
-        number: u64,
-        socket: &Arc<TcpStream>,
-        session: Session,
-        env: Arc<dyn Env>,
-    ) -> std::io::Result<Client> {
+    pub fn new(number: u64, socket: &Arc<TcpStream>, node: &Node) -> std::io::Result<Client> {
+        let meter = node.meter(number);
         Ok(Client {
             number,
             peer: socket.peer_addr()?,
             local: socket.local_addr()?,
-            session,
-            outbox: Arc::new(Outbox::new(socket.clone())),
+            session: node.session.clone(),
+            outbox: Arc::new(Outbox::new(socket.clone(), meter.clone())),
             dialect: OnceLock::new(),
             about: Mutex::default(),
             gone: Arc::default(),
             waiting: FlightBudget::new(MOST_WAITING),
             requests: AtomicU64::new(0),
+            meter,
             listens: AtomicU8::new(0),
-            env,
+            env: node.env.clone(),
         })
     }
 
@@ -141,11 +140,32 @@ impl Client {
 
     /// Answers that the request was refused.
     pub fn refuse(&self, stream: i16, error: &WireError) {
-        self.answer(stream, Opcode::Error, (&[], None), |body| body.refused(error));
+        let Dialect { version, compression, .. } = self.dialect();
+        self.refuse_in(version, compression, stream, error);
+    }
+
+    /// Answers so in this language.
+    pub fn refuse_in(
+        &self,
+        version: Version,
+        compression: Option<BodyCompression>,
+        stream: i16,
+        error: &WireError,
+    ) {
+        self.meter.failed(error.code as u16);
+        let about = (&[][..], None);
+        self.put(version, compression, stream, Opcode::Error, about, |body| body.refused(error));
+    }
+
+    /// Answers that the statement with this id isn't known.
+    pub fn unprepared(&self, stream: i16, id: &[u8], trace: Option<Uuid>) {
+        self.meter.failed(Class::Unprepared.code());
+        self.answer(stream, Opcode::Error, (&[], trace), |body| body.unprepared(id));
     }
 
     /// Answers with the error of a statement.
     pub fn fail(&self, stream: i16, error: &Error, trace: Option<Uuid>) {
+        self.meter.failed(error.code());
         self.answer(stream, Opcode::Error, (&[], trace), |body| body.error(error));
     }
 

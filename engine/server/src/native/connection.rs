@@ -4,11 +4,11 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::client::Client;
+use super::client::{Client, Dialect};
 use super::login;
 use super::statement::{self, Exchange};
 use super::stream::RequestStream;
-use crate::node::Node;
+use crate::node::{Node, RequestKind};
 use crate::wire::{FrameHeader, Opcode, Version, WireError, WireRequest};
 
 /// How it goes on after a request.
@@ -30,10 +30,12 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, socket: &TcpStream) {
     node.set_up(socket);
     let begun = node.env.monotonic_nanos();
     let mut has_begun = false;
+    // When the requests came that are looked at.
+    let mut came = begun;
     'reading: loop {
         loop {
             let next = match stream.take_request() {
-                Ok(Some((header, body))) => request(node, client, header, body),
+                Ok(Some((header, body))) => request(node, client, came, header, body),
                 Ok(None) => break,
                 Err((header, error)) => {
                     refuse(client, header.map_or(0, |h| h.stream), header, &error);
@@ -79,8 +81,11 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, socket: &TcpStream) {
             }
         }
         match stream.fill(&mut &*socket) {
-            Ok(true) => {}
-            Ok(false) => break,
+            Ok(0) => break,
+            Ok(bytes) => {
+                client.meter.received(bytes);
+                came = node.env.monotonic_nanos();
+            }
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             Err(e) => {
                 let within = stream.is_within_a_request();
@@ -99,7 +104,7 @@ fn refuse(client: &Client, stream: i16, header: Option<FrameHeader>, error: &Wir
         return client.refuse(stream, error);
     }
     let version = header.and_then(|h| h.version().ok()).unwrap_or(Version::V5);
-    client.put(version, None, stream, Opcode::Error, (&[], None), |body| body.refused(error));
+    client.refuse_in(version, None, stream, error);
 }
 
 /// Whether the client still has to log in.
@@ -107,7 +112,14 @@ fn is_asked(node: &Node, client: &Client) -> bool {
     node.login && client.session.role().is_none()
 }
 
-fn request(node: &Arc<Node>, client: &Arc<Client>, header: FrameHeader, body: &[u8]) -> Next {
+/// Answers a request, or has it answered. `came`: when its last bytes did.
+fn request(
+    node: &Arc<Node>,
+    client: &Arc<Client>,
+    came: u64,
+    header: FrameHeader,
+    body: &[u8],
+) -> Next {
     client.requests.fetch_add(1, Ordering::Relaxed);
     let version = match header.version() {
         Ok(version) => version,
@@ -158,6 +170,29 @@ fn request(node: &Arc<Node>, client: &Arc<Client>, header: FrameHeader, body: &[
             return Next::Request;
         }
     };
+    if let Some(dialect) = begun
+        && request.is_statement()
+        && !is_asked(node, client)
+    {
+        let (stream, bytes) = (header.stream, body.len());
+        let conversation = Exchange { node, client, dialect, stream, bytes, came };
+        statement::take(&conversation, request, header.is_traced());
+        return Next::Request;
+    }
+    let next = about_conversation(node, client, (header, version, opcode), request, begun);
+    client.meter.answered(RequestKind::of(opcode), node.nanos_since(came));
+    next
+}
+
+/// Answers a request that is about the conversation, and no statement; and refuses what is not its
+/// turn.
+fn about_conversation(
+    node: &Node,
+    client: &Client,
+    (header, version, opcode): (FrameHeader, Version, Opcode),
+    request: WireRequest<'_>,
+    begun: Option<Dialect>,
+) -> Next {
     match (request, begun) {
         (WireRequest::Options, _) => login::options(client, version, header.stream),
         (WireRequest::Startup(options), None) => match login::startup(client, version, &options) {
@@ -205,20 +240,17 @@ fn request(node: &Arc<Node>, client: &Arc<Client>, header: FrameHeader, body: &[
             let text = "Unexpected message AUTH_RESPONSE: nobody has to log in here";
             client.refuse(header.stream, &WireError::protocol(text));
         }
-        (_, Some(_)) if is_asked(node, client) => {
+        (WireRequest::Register(kinds), Some(_)) if !is_asked(node, client) => {
+            match client.listen(&kinds) {
+                Ok(()) => client.answer(header.stream, Opcode::Ready, (&[], None), |_| {}),
+                Err(error) => client.refuse(header.stream, &error),
+            }
+        }
+        (_, Some(_)) => {
             let name = format!("{opcode:?}").to_uppercase();
             let text = format!("Unexpected message {name}, expecting AUTH_RESPONSE");
             client.refuse(header.stream, &WireError::protocol(text));
             return Next::Close;
-        }
-        (WireRequest::Register(kinds), Some(_)) => match client.listen(&kinds) {
-            Ok(()) => client.answer(header.stream, Opcode::Ready, (&[], None), |_| {}),
-            Err(error) => client.refuse(header.stream, &error),
-        },
-        (request, Some(dialect)) => {
-            let conversation =
-                Exchange { node, client, dialect, stream: header.stream, bytes: body.len() };
-            statement::take(&conversation, request, header.is_traced());
         }
     }
     Next::Request

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use firn_kv::Env;
 use parking_lot::{Condvar, Mutex};
 
+use crate::node::ConnectionMeter;
 use crate::wire::put_segments;
 
 /// Answers that may lie here before the client is read from no more.
@@ -36,6 +37,7 @@ struct OutboxState {
 #[derive(Debug)]
 pub struct Outbox {
     socket: Arc<TcpStream>,
+    meter: ConnectionMeter,
     waiting: Mutex<OutboxState>,
     /// Somebody has sent all there was.
     sent: Condvar,
@@ -43,8 +45,8 @@ pub struct Outbox {
 
 impl Outbox {
     /// To this client.
-    pub fn new(socket: Arc<TcpStream>) -> Outbox {
-        Outbox { socket, waiting: Mutex::default(), sent: Condvar::new() }
+    pub fn new(socket: Arc<TcpStream>, meter: ConnectionMeter) -> Outbox {
+        Outbox { socket, meter, waiting: Mutex::default(), sent: Condvar::new() }
     }
 
     /// Everything that is put in from now on is sent in segments.
@@ -78,6 +80,7 @@ impl Outbox {
             bytes = framed;
         }
         waiting.ends.clear();
+        self.meter.sent(bytes.len());
         Some(bytes)
     }
 

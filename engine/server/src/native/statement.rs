@@ -7,7 +7,9 @@ use firn_cql::{BatchKind, Bound, Error, Kind, PagingState, Prepared, Rows, Run};
 use uuid::Uuid;
 
 use super::client::{Client, Dialect};
-use crate::node::{FlightShare, KnownStatement, Node, RequestTrace};
+use crate::node::{
+    FlightShare, KnownStatement, Node, RequestKind, RequestTrace, TableUse, TableUses,
+};
 use crate::wire::{
     BatchRequest, ErrorCode, ExecuteRequest, Opcode, PrepareRequest, QueryParameters, QueryRequest,
     ResponseBody, RowsFlags, Version, WireConsistency, WireError, WireRequest, WireValue,
@@ -25,6 +27,8 @@ pub struct Exchange<'a> {
     pub stream: i16,
     /// The length of the request.
     pub bytes: usize,
+    /// When its last bytes came.
+    pub came: u64,
 }
 
 /// Why a request is not carried out.
@@ -60,11 +64,13 @@ enum RequestWork {
         skip_metadata: bool,
         /// What the client knows of the columns.
         metadata_id: Option<Vec<u8>>,
+        uses: TableUses,
     },
     Batch {
         kind: BatchKind,
         members: Vec<(Prepared, Vec<Bound>)>,
         run: Run,
+        uses: Vec<TableUse>,
     },
 }
 
@@ -75,18 +81,21 @@ struct Job {
     dialect: Dialect,
     stream: i16,
     trace: Option<RequestTrace>,
+    kind: RequestKind,
+    came: u64,
     work: RequestWork,
 }
 
 /// Carries out a request, or has it carried out. Its answer is in the outbox then, or will be.
 pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool) {
     let Exchange { node, client, .. } = conversation;
-    let name = match &request {
-        WireRequest::Prepare(_) => "Preparing CQL3 query",
-        WireRequest::Execute(_) => "Execute CQL3 prepared query",
-        WireRequest::Batch(_) => "Execute batch of CQL3 queries",
-        _ => "Execute CQL3 query",
+    let (kind, name) = match &request {
+        WireRequest::Prepare(_) => (RequestKind::Prepare, "Preparing CQL3 query"),
+        WireRequest::Execute(_) => (RequestKind::Execute, "Execute CQL3 prepared query"),
+        WireRequest::Batch(_) => (RequestKind::Batch, "Execute batch of CQL3 queries"),
+        _ => (RequestKind::Query, "Execute CQL3 query"),
     };
+    let answered = || client.meter.answered(kind, node.nanos_since(conversation.came));
     let mut trace = traced.then(|| RequestTrace::begin(&node.env, name, client.peer, client.local));
     let made = match request {
         WireRequest::Query(request) => conversation.query(&request, trace.as_mut()),
@@ -103,7 +112,7 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
                 }
                 Err(refusal) => refuse(client, conversation.stream, refusal, session),
             }
-            return;
+            return answered();
         }
         _ => return,
     };
@@ -111,7 +120,8 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
         Ok(made) => made,
         Err(refusal) => {
             let session = trace.map(|t| finish(node, t));
-            return refuse(client, conversation.stream, refusal, session);
+            refuse(client, conversation.stream, refusal, session);
+            return answered();
         }
     };
     let job = Job {
@@ -120,6 +130,8 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
         dialect: conversation.dialect,
         stream: conversation.stream,
         trace,
+        kind,
+        came: conversation.came,
         work,
     };
     if is_quick {
@@ -127,7 +139,8 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
     }
     let Some(share) = conversation.share() else {
         let text = "Too many bytes of requests are in flight; try again later";
-        return client.refuse(conversation.stream, &WireError::new(ErrorCode::Overloaded, text));
+        client.refuse(conversation.stream, &WireError::new(ErrorCode::Overloaded, text));
+        return answered();
     };
     // No more of them than this client may have; what it has been answered goes out meanwhile.
     let turn = client.waiting.take(1);
@@ -150,9 +163,7 @@ fn refuse(client: &Client, stream: i16, refusal: Refusal, trace: Option<Uuid>) {
     match refusal {
         Refusal::Wire(error) => client.refuse(stream, &error),
         Refusal::Statement(error) => client.fail(stream, &error, trace),
-        Refusal::Unprepared(id) => {
-            client.answer(stream, Opcode::Error, (&[], trace), |body| body.unprepared(&id));
-        }
+        Refusal::Unprepared(id) => client.unprepared(stream, &id, trace),
     }
 }
 
@@ -229,7 +240,8 @@ impl Exchange<'_> {
             trace.parameter("query", request.text);
             trace.event(format!("Prepared {}", request.text));
         }
-        Ok(self.node.prepared.put(prepared))
+        let uses = self.node.metrics.uses(&prepared);
+        Ok(self.node.prepared.put(prepared, uses))
     }
 
     fn query(
@@ -249,6 +261,7 @@ impl Exchange<'_> {
         let bound = bind(&parameters.values, &prepared);
         let (run, skip_metadata) = (self.run_of(parameters), parameters.skip_metadata);
         let work = RequestWork::One {
+            uses: self.node.metrics.uses(&prepared),
             prepared,
             known: None,
             bound,
@@ -278,6 +291,7 @@ impl Exchange<'_> {
         let is_quick = self.is_quick(&prepared) || is_use(prepared.text());
         let bound = bind(&parameters.values, &prepared);
         let work = RequestWork::One {
+            uses: known.uses.clone(),
             prepared,
             known: Some(known),
             bound,
@@ -291,16 +305,27 @@ impl Exchange<'_> {
     fn batch(&self, request: &BatchRequest<'_>) -> Result<(RequestWork, bool)> {
         let keyspace = request.keyspace.map(Arc::from);
         let mut members = Vec::with_capacity(request.members.len());
+        let mut uses: Vec<TableUse> = vec![];
         for member in &request.members {
-            let prepared = match member.statement {
-                Ok(text) => self.client.session.prepare_in(keyspace.as_ref(), text)?,
-                Err(id) => self.known(id)?.prepared.clone(),
+            let (prepared, more) = match member.statement {
+                Ok(text) => {
+                    let prepared = self.client.session.prepare_in(keyspace.as_ref(), text)?;
+                    let more = self.node.metrics.uses(&prepared);
+                    (prepared, more)
+                }
+                Err(id) => {
+                    let known = self.known(id)?;
+                    (known.prepared.clone(), known.uses.clone())
+                }
             };
+            let is_new = |used: &&TableUse| !uses.iter().any(|u| u.is_same(used));
+            let more: Vec<_> = more.iter().filter(is_new).cloned().collect();
+            uses.extend(more);
             members.push((prepared, member.values.iter().map(|v| bound_of(*v)).collect()));
         }
         let is_quick = members.len() <= FEW && !self.node.writes_wait;
         let run = Run { timestamp: request.timestamp, ..Run::default() };
-        Ok((RequestWork::Batch { kind: request.kind, members, run }, is_quick))
+        Ok((RequestWork::Batch { kind: request.kind, members, run, uses }, is_quick))
     }
 }
 
@@ -322,19 +347,23 @@ impl Job {
         if let Some(trace) = &mut self.trace {
             trace.event("Executing");
         }
-        let Job { node, client, dialect, stream, trace, work } = self;
-        let (done, how) = match work {
-            RequestWork::One { prepared, known, bound, run, skip_metadata, metadata_id } => {
+        let Job { node, client, dialect, stream, trace, kind, came, work } = self;
+        let (one, many);
+        let (done, how, uses) = match work {
+            RequestWork::One { prepared, known, bound, run, skip_metadata, metadata_id, uses } => {
+                one = uses;
                 let done = client.session.run(&prepared, bound, &run);
                 let how = done.as_ref().map_or(RowsFlags::default(), |rows| {
                     flags(dialect, rows, known.as_deref(), skip_metadata, metadata_id.as_deref())
                 });
-                (done, how)
+                (done, how, &*one)
             }
-            RequestWork::Batch { kind, members, run } => {
+            RequestWork::Batch { kind, members, run, uses } => {
+                many = uses;
                 let (prepared, bound): (Vec<_>, Vec<_>) = members.into_iter().unzip();
                 let members: Vec<_> = prepared.iter().zip(bound).collect();
-                (client.session.batch(kind, &members, &run), RowsFlags::default())
+                let done = client.session.batch(kind, &members, &run);
+                (done, RowsFlags::default(), &*many)
             }
         };
         let session = trace.map(|mut trace| {
@@ -353,8 +382,14 @@ impl Job {
                     Kind::Schema(change) => body.schema_change(change),
                 };
                 client.answer(stream, Opcode::Result, (rows.warnings(), session), body);
+                let nanos = node.nanos_since(came);
+                client.meter.used(uses, nanos);
+                client.meter.answered(kind, nanos);
             }
-            Err(error) => client.fail(stream, &error, session),
+            Err(error) => {
+                client.fail(stream, &error, session);
+                client.meter.answered(kind, node.nanos_since(came));
+            }
         }
     }
 }

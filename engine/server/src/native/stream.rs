@@ -71,16 +71,16 @@ impl RequestStream {
         self.segments = Some(SegmentParser { lz4 });
     }
 
-    /// Takes in bytes from the client; false when there will be no more.
+    /// Takes in bytes from the client: how many. 0: there will be no more.
     ///
     /// # Errors
     /// Those of the connection.
-    pub fn fill(&mut self, socket: &mut impl Read) -> std::io::Result<bool> {
+    pub fn fill(&mut self, socket: &mut impl Read) -> std::io::Result<usize> {
         self.raw.settle();
         let mut chunk = [0; CHUNK];
         let len = socket.read(&mut chunk)?;
         self.raw.bytes.extend_from_slice(&chunk[..len]);
-        Ok(len > 0)
+        Ok(len)
     }
 
     /// Whether a request has begun that is not here whole.

@@ -40,6 +40,11 @@ impl FlightBudget {
         FlightShare { flight: self.0.clone(), bytes }
     }
 
+    /// What is in flight now.
+    pub fn taken(&self) -> usize {
+        *self.0.taken.lock()
+    }
+
     /// Takes bytes where there is room.
     pub fn try_take(&self, bytes: usize) -> Option<FlightShare> {
         let mut taken = self.0.taken.lock();

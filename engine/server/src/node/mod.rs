@@ -1,12 +1,16 @@
 //! Floor 1: what all connections share: the database, prepared statements, threads for long work,
-//! what is in flight, traces.
+//! what is in flight, traces, counters.
 
 mod budget;
+mod histogram;
+mod metrics;
 mod prepared;
+mod prometheus;
 mod traces;
 mod workers;
 
 pub use budget::{FlightBudget, FlightShare};
+pub use metrics::{ConnectionMeter, NodeMetrics, RequestKind, TableUse, TableUses};
 pub use prepared::{KnownStatement, PreparedStatements};
 pub use traces::{RequestTrace, TraceLog};
 pub use workers::WorkerPool;
@@ -39,6 +43,8 @@ pub struct Node {
     pub flight: FlightBudget,
     /// The requests that were traced.
     pub traces: TraceLog,
+    /// What is counted.
+    pub metrics: Arc<NodeMetrics>,
     /// Whether clients must log in.
     pub login: bool,
     /// The logins that are looked at: each takes memory and time.
@@ -66,6 +72,7 @@ impl Node {
             workers: WorkerPool::start(&env, count)?,
             flight: FlightBudget::new(options.max_in_flight),
             traces: TraceLog::default(),
+            metrics: Arc::default(),
             login,
             logins: FlightBudget::new(LOGINS),
             writes_wait: durability == Durability::Power,
@@ -73,6 +80,16 @@ impl Node {
             env,
             options,
         })
+    }
+
+    /// What the connection with this number counts with.
+    pub fn meter(&self, number: u64) -> ConnectionMeter {
+        ConnectionMeter::new(self.metrics.clone(), number)
+    }
+
+    /// The nanoseconds since then, by [`firn_kv::Env::monotonic_nanos`].
+    pub fn nanos_since(&self, came: u64) -> u64 {
+        self.env.monotonic_nanos().saturating_sub(came)
     }
 
     /// Sets what every connection has. Without it a connection works, too; a client that has gone is
@@ -88,7 +105,7 @@ impl Node {
     /// [`firn_kv::Env::monotonic_nanos`]: in all, and not from one byte to the next. `None`: it has
     /// passed.
     pub fn left_to_begin(&self, came: u64) -> Option<Duration> {
-        let passed = Duration::from_nanos(self.env.monotonic_nanos().saturating_sub(came));
+        let passed = Duration::from_nanos(self.nanos_since(came));
         self.options.login_timeout.checked_sub(passed).filter(|left| !left.is_zero())
     }
 }

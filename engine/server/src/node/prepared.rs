@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use firn_cql::{ColumnSpec, Prepared};
 use parking_lot::RwLock;
 
+use super::metrics::TableUses;
 use crate::wire::metadata_id;
 
 /// A prepared statement.
@@ -16,14 +17,16 @@ pub struct KnownStatement {
     pub prepared: Prepared,
     /// The columns of its result when it was prepared, with their id.
     columns: Option<(Arc<[ColumnSpec]>, [u8; 16])>,
+    /// The tables that it reads or writes.
+    pub uses: TableUses,
     used: AtomicU64,
 }
 
 impl KnownStatement {
-    /// Of this statement.
-    pub fn new(prepared: Prepared) -> KnownStatement {
+    /// Of this statement, which reads or writes these tables.
+    pub fn new(prepared: Prepared, uses: TableUses) -> KnownStatement {
         let columns = prepared.columns().map(|c| (c.clone(), metadata_id(c)));
-        KnownStatement { prepared, columns, used: AtomicU64::new(0) }
+        KnownStatement { prepared, columns, uses, used: AtomicU64::new(0) }
     }
 
     /// The id of the columns that a run of it gave.
@@ -55,6 +58,7 @@ impl KnownStatement {
 struct KnownStatements {
     by_id: BTreeMap<[u8; 16], Arc<KnownStatement>>,
     bytes: usize,
+    evicted: u64,
 }
 
 /// The statements that clients have prepared. When their texts have too many bytes, those go that
@@ -80,9 +84,10 @@ impl PreparedStatements {
         Some(found)
     }
 
-    /// Keeps a statement. What it was before, if it was, is replaced: definitions may have changed.
-    pub fn put(&self, prepared: Prepared) -> Arc<KnownStatement> {
-        let statement = Arc::new(KnownStatement::new(prepared));
+    /// Keeps a statement that reads or writes these tables. What it was before, if it was, is
+    /// replaced: definitions may have changed.
+    pub fn put(&self, prepared: Prepared, uses: TableUses) -> Arc<KnownStatement> {
+        let statement = Arc::new(KnownStatement::new(prepared, uses));
         let now = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
         statement.used.store(now, Ordering::Relaxed);
         let mut known = self.known.write();
@@ -95,15 +100,46 @@ impl PreparedStatements {
             let mut uses: Vec<u64> =
                 known.by_id.values().map(|s| s.used.load(Ordering::Relaxed)).collect();
             uses.sort_unstable();
-            let middle = uses[uses.len() / 2];
+            let (middle, before) = (uses[uses.len() / 2], known.by_id.len());
             known.by_id.retain(|_, s| s.used.load(Ordering::Relaxed) >= middle);
             known.bytes = known.by_id.values().map(|s| s.bytes()).sum();
+            known.evicted += (before - known.by_id.len()) as u64;
         }
         statement
+    }
+
+    /// How many there are, the bytes of their texts, and how many have gone to make room.
+    pub fn counts(&self) -> (usize, usize, u64) {
+        let known = self.known.read();
+        (known.by_id.len(), known.bytes, known.evicted)
     }
 
     /// All of them, by id.
     pub fn all(&self) -> Vec<Arc<KnownStatement>> {
         self.known.read().by_id.values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_were_used_longest_ago_make_room_and_are_counted() {
+        let session = firn_cql::Session::in_memory().unwrap();
+        let known = PreparedStatements::new(200);
+        let put = |n: i32| {
+            let text = format!("SELECT key AS name{n:03} FROM system.local");
+            known.put(session.prepare(&text).unwrap(), Arc::default()).prepared.id()
+        };
+        let first = put(0);
+        for n in 1..20 {
+            assert!(known.get(&first).is_some(), "{n}");
+            put(n);
+            let (count, bytes, evicted) = known.counts();
+            assert_eq!(count as u64 + evicted, n as u64 + 1);
+            assert!(bytes <= 200 && bytes == count * 39, "{count}, {bytes}");
+        }
+        assert!(known.counts().2 > 10);
     }
 }

@@ -8,7 +8,8 @@ use std::net::TcpStream;
 use super::binary::{MessageKind, ThriftCall, ThriftValue};
 use super::calls::ThriftSession;
 use super::convert::ThriftFields;
-use crate::node::Node;
+use super::fault::ThriftFault;
+use crate::node::{ConnectionMeter, Node, RequestKind};
 
 /// The first byte of a message that has a version and no frame.
 const VERSIONED: u8 = 0x80;
@@ -27,8 +28,9 @@ enum Framing {
 }
 
 /// Answers a client until it goes, or sends what can't be read.
-pub fn serve_thrift(node: &Node, socket: &TcpStream) {
+pub fn serve_thrift(node: &Node, socket: &TcpStream, number: u64) {
     node.set_up(socket);
+    let meter = node.meter(number);
     let came = node.env.monotonic_nanos();
     let mut has_begun = false;
     let mut session = ThriftSession::new(node.session.clone(), node.login);
@@ -43,13 +45,18 @@ pub fn serve_thrift(node: &Node, socket: &TcpStream) {
         }
         match (&*socket).read(&mut chunk) {
             Ok(0) | Err(_) => return,
-            Ok(len) => bytes.extend_from_slice(&chunk[..len]),
+            Ok(len) => {
+                meter.received(len);
+                bytes.extend_from_slice(&chunk[..len]);
+            }
         }
+        let read = node.env.monotonic_nanos();
         let mut at = 0;
         while let Some(known) = framing.or_else(|| framing_of(&bytes[at..])) {
             framing = Some(known);
             let mut out = vec![];
-            match answer(&mut session, &bytes[at..], known, node.options.max_frame, &mut out) {
+            let most = node.options.max_frame;
+            match answer(&mut session, &meter, &bytes[at..], known, most, &mut out) {
                 Ok(Some(len)) => at += len,
                 Ok(None) => break,
                 Err(why) => {
@@ -57,6 +64,8 @@ pub fn serve_thrift(node: &Node, socket: &TcpStream) {
                     return;
                 }
             }
+            meter.answered(RequestKind::Thrift, node.nanos_since(read));
+            meter.sent(out.len());
             if (&*socket).write_all(&out).is_err() {
                 return;
             }
@@ -84,6 +93,7 @@ fn framing_of(bytes: &[u8]) -> Option<Framing> {
 /// whole.
 fn answer(
     session: &mut ThriftSession,
+    meter: &ConnectionMeter,
     bytes: &[u8],
     framing: Framing,
     most: usize,
@@ -115,6 +125,9 @@ fn answer(
     }
     let done = ThriftFields::of("arguments", &call.arguments)
         .and_then(|fields| session.call(call.method, fields));
+    if let Some(code) = done.as_ref().err().and_then(ThriftFault::code) {
+        meter.failed(code);
+    }
     if call.is_oneway {
         out.truncate(start);
         return Ok(Some(len));

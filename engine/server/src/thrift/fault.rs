@@ -1,6 +1,7 @@
 //! Why a call is refused: the exceptions of the interface, and where each stands in an answer.
 
 use super::binary::ThriftValue;
+use crate::wire::ErrorCode;
 
 /// Why a call is refused.
 #[derive(Debug)]
@@ -29,6 +30,17 @@ impl ThriftFault {
     /// A method that there is not.
     pub fn unknown(method: &str) -> ThriftFault {
         ThriftFault::Application(UNKNOWN_METHOD, format!("Invalid method name: '{method}'"))
+    }
+
+    /// The code that the native protocol has for it. `None`: that nothing was found is no error there.
+    pub fn code(&self) -> Option<u16> {
+        Some(match self {
+            ThriftFault::NotFound => return None,
+            ThriftFault::Invalid(_) => ErrorCode::Invalid as u16,
+            ThriftFault::Authentication(_) => ErrorCode::Credentials as u16,
+            ThriftFault::Application(INTERNAL, _) => 0,
+            ThriftFault::Application(..) => ErrorCode::Protocol as u16,
+        })
     }
 
     /// The structure of the exception, and its number in the answer of this method. `None`: it is

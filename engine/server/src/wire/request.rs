@@ -238,6 +238,12 @@ pub enum WireRequest<'a> {
 }
 
 impl<'a> WireRequest<'a> {
+    /// Whether it is about statements, and not about the conversation.
+    pub fn is_statement(&self) -> bool {
+        use WireRequest::{Batch, Execute, Prepare, Query};
+        matches!(self, Query(_) | Prepare(_) | Execute(_) | Batch(_))
+    }
+
     /// The request of this kind with this body. `has_payload`: a custom payload precedes it, which
     /// nobody here asks for.
     ///

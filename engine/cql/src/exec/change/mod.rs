@@ -30,9 +30,9 @@ use std::sync::Arc;
 
 use super::access::{Need, of_table};
 use super::engine::Engine;
-use super::plan::{Request, StatementPlan};
+use super::plan::{Request, StatementPlan, TableAccess};
 use super::rows::Rows;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, TableSchema};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, BatchKind, Permission};
 use crate::values::{Bound, ColumnSpec, EvalEnv, Markers};
@@ -243,6 +243,10 @@ impl StatementPlan for ChangePlan {
 
     fn partition_key(&self) -> &[u16] {
         &self.partition_key
+    }
+
+    fn accesses(&self) -> Vec<(TableAccess, &TableSchema)> {
+        self.changes.iter().map(|change| (TableAccess::Write, &*change.table)).collect()
     }
 
     fn is_quick(&self) -> bool {

@@ -31,8 +31,9 @@ use std::sync::Arc;
 
 use super::access::Need;
 use super::engine::Engine;
-use super::plan::{Request, StatementPlan};
+use super::plan::{Request, StatementPlan, TableAccess};
 use super::rows::Rows;
+use crate::catalog::TableSchema;
 use crate::error::Result;
 use crate::values::{ColumnSpec, EvalEnv};
 pub use compile::Compilation;
@@ -61,6 +62,11 @@ impl StatementPlan for SelectPlan {
 
     fn partition_key(&self) -> &[u16] {
         &self.partition_key
+    }
+
+    fn accesses(&self) -> Vec<(TableAccess, &TableSchema)> {
+        let is_scan = self.restrictions.is_key_range();
+        vec![(if is_scan { TableAccess::Scan } else { TableAccess::Read }, &self.table)]
     }
 
     fn is_quick(&self) -> bool {

@@ -1,0 +1,133 @@
+//! How long something took, counted without a lock: each connection counts in one of several shards,
+//! so that two that run at once seldom write to the same cache line.
+//!
+//! Invariant: a shard takes no memory before something was counted in it.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use firn_kv::Latency;
+
+/// How many shards there are: more than that many processors share some.
+pub const SHARDS: usize = 8;
+
+/// What takes less than two to the power of this many nanoseconds is counted as one: 256 ns.
+const LEAST: u32 = 8;
+/// What takes at least two to the power of this many is counted as one: 69 s.
+const MOST: u32 = 36;
+/// The bits behind the first one that tell buckets apart: each is an eighth of its power of two wide.
+const BITS: u32 = 3;
+const BUCKETS: usize = (((MOST - LEAST) as usize) << BITS) + 2;
+
+#[repr(align(128))]
+#[derive(Debug)]
+struct HistogramShard {
+    sum: AtomicU64,
+    max: AtomicU64,
+    counts: [AtomicU64; BUCKETS],
+}
+
+/// A histogram of times, to within an eighth.
+#[derive(Debug, Default)]
+pub struct LatencyHistogram([OnceLock<Box<HistogramShard>>; SHARDS]);
+
+fn bucket(nanos: u64) -> usize {
+    let log = nanos.max(1).ilog2();
+    if log < LEAST {
+        return 0;
+    }
+    if log >= MOST {
+        return BUCKETS - 1;
+    }
+    let within = (nanos >> (log - BITS)) as usize & ((1 << BITS) - 1);
+    1 + (((log - LEAST) as usize) << BITS) + within
+}
+
+/// The longest time that a bucket counts.
+fn longest(bucket: usize) -> u64 {
+    let Some(at) = bucket.checked_sub(1) else { return (1 << LEAST) - 1 };
+    if bucket == BUCKETS - 1 {
+        return u64::MAX;
+    }
+    let (log, within) = (LEAST as usize + (at >> BITS), at & ((1 << BITS) - 1));
+    (((1 << BITS) + within as u64 + 1) << (log - BITS as usize)) - 1
+}
+
+impl LatencyHistogram {
+    /// Counts a time in nanoseconds. `shard`: below [`SHARDS`]; another one is taken as one of them.
+    pub fn record(&self, shard: usize, nanos: u64) {
+        let empty = || {
+            Box::new(HistogramShard {
+                sum: AtomicU64::new(0),
+                max: AtomicU64::new(0),
+                counts: std::array::from_fn(|_| AtomicU64::new(0)),
+            })
+        };
+        let shard = self.0[shard % SHARDS].get_or_init(empty);
+        shard.counts[bucket(nanos)].fetch_add(1, Ordering::Relaxed);
+        shard.sum.fetch_add(nanos, Ordering::Relaxed);
+        if nanos > shard.max.load(Ordering::Relaxed) {
+            shard.max.fetch_max(nanos, Ordering::Relaxed);
+        }
+    }
+
+    /// What was counted until now. Quantiles are the upper bounds of their buckets.
+    pub fn latency(&self) -> Latency {
+        let (mut counts, mut sum, mut max) = ([0_u64; BUCKETS], 0_u64, 0);
+        for shard in self.0.iter().filter_map(OnceLock::get) {
+            let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
+            counts.iter_mut().zip(&shard.counts).for_each(|(n, more)| *n += of(more));
+            sum = sum.saturating_add(of(&shard.sum));
+            max = of(&shard.max).max(max);
+        }
+        let timed: u64 = counts.iter().sum();
+        let at = |thousandths: u64| {
+            let wanted = (timed * thousandths).div_ceil(1000);
+            let mut passed = 0;
+            let found = counts.iter().position(|n| {
+                passed += n;
+                wanted > 0 && passed >= wanted
+            });
+            found.map_or(0, |bucket| longest(bucket).min(max))
+        };
+        let within = Latency::BOUNDS.map(|bound| {
+            let below = counts.iter().enumerate().take_while(|(at, _)| longest(*at) <= bound);
+            below.map(|(_, n)| n).sum()
+        });
+        Latency { timed, p50: at(500), p90: at(900), p99: at(990), p999: at(999), max, sum, within }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_is_in_the_bucket_whose_bounds_are_around_it() {
+        assert_eq!(longest(0), 255);
+        for at in 1..BUCKETS {
+            let (least, most) = (longest(at - 1) + 1, longest(at));
+            assert_eq!((bucket(least), bucket(most)), (at, at), "{least} to {most}");
+            assert!(at == BUCKETS - 1 || most - least <= least / 8, "{least} to {most}");
+        }
+        assert_eq!((bucket(0), bucket(u64::MAX)), (0, BUCKETS - 1));
+    }
+
+    #[test]
+    fn what_connections_count_is_told_together() {
+        let histogram = LatencyHistogram::default();
+        assert_eq!(histogram.latency(), Latency::default());
+        (0..1000).for_each(|n| histogram.record(n, (n as u64 + 1) * 10_000));
+        let told = histogram.latency();
+        assert_eq!((told.timed, told.max, told.sum), (1000, 10_000_000, 5_005_000_000));
+        for (quantile, exact) in [(told.p50, 5_000_000), (told.p99, 9_900_000)] {
+            assert!((exact..=exact + exact / 8).contains(&quantile), "{quantile} for {exact}");
+        }
+        let of =
+            |bound: u64| told.within[Latency::BOUNDS.iter().position(|b| *b == bound).unwrap()];
+        assert_eq!((of(5_000), of(60_000_000_000)), (0, told.timed));
+        for (bound, exact) in [(5_000_000, 500), (10_000_000, 1000)] {
+            assert!((exact - exact / 8..=exact).contains(&of(bound)), "{} for {exact}", of(bound));
+        }
+    }
+}

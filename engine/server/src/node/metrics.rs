@@ -1,0 +1,315 @@
+//! What the server counts: requests by their kind, how long they and the tables' reads and writes
+//! took, errors, bytes.
+//!
+//! Invariants: to count takes no lock, and no memory that another connection writes to at the same
+//! time but by chance ([`SHARDS`]); a table that was dropped is counted no more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use firn_cql::internals::exec::SchemaListener;
+use firn_cql::{Prepared, SchemaChange, TableAccess};
+use firn_kv::Latency;
+use parking_lot::RwLock;
+
+use super::histogram::{LatencyHistogram, SHARDS};
+use crate::wire::{ErrorCode, Opcode};
+
+/// What a client asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// OPTIONS
+    Options,
+    /// STARTUP
+    Startup,
+    /// AUTH_RESPONSE
+    AuthResponse,
+    /// REGISTER
+    Register,
+    /// QUERY
+    Query,
+    /// PREPARE
+    Prepare,
+    /// EXECUTE
+    Execute,
+    /// BATCH
+    Batch,
+    /// A call of Thrift's interface.
+    Thrift,
+}
+
+impl RequestKind {
+    /// All with their names.
+    pub const NAMED: [(RequestKind, &str); 9] = [
+        (RequestKind::Options, "options"),
+        (RequestKind::Startup, "startup"),
+        (RequestKind::AuthResponse, "auth_response"),
+        (RequestKind::Register, "register"),
+        (RequestKind::Query, "query"),
+        (RequestKind::Prepare, "prepare"),
+        (RequestKind::Execute, "execute"),
+        (RequestKind::Batch, "batch"),
+        (RequestKind::Thrift, "thrift"),
+    ];
+
+    /// That of a request of the native protocol.
+    pub fn of(opcode: Opcode) -> RequestKind {
+        match opcode {
+            Opcode::Startup => RequestKind::Startup,
+            Opcode::AuthResponse => RequestKind::AuthResponse,
+            Opcode::Register => RequestKind::Register,
+            Opcode::Query => RequestKind::Query,
+            Opcode::Prepare => RequestKind::Prepare,
+            Opcode::Execute => RequestKind::Execute,
+            Opcode::Batch => RequestKind::Batch,
+            // All others are responses, which no client sends.
+            _ => RequestKind::Options,
+        }
+    }
+}
+
+/// Errors with the codes of the protocol, and their names.
+const ERRORS: [(u16, &str); 11] = [
+    (0x0000, "server"),
+    (ErrorCode::Protocol as u16, "protocol"),
+    (ErrorCode::Credentials as u16, "bad_credentials"),
+    (ErrorCode::Overloaded as u16, "overloaded"),
+    (0x1400, "function_failure"),
+    (0x2000, "syntax"),
+    (0x2100, "unauthorized"),
+    (ErrorCode::Invalid as u16, "invalid"),
+    (0x2300, "configuration"),
+    (0x2400, "already_exists"),
+    (0x2500, "unprepared"),
+];
+
+/// How long reads and writes of a table took.
+#[derive(Debug)]
+pub struct TableMeter {
+    /// The keyspace of the table.
+    pub keyspace: String,
+    /// The table.
+    pub table: String,
+    /// By [`TableAccess`].
+    accesses: [LatencyHistogram; 3],
+    dropped: AtomicBool,
+}
+
+impl TableMeter {
+    /// How long statements took that read or wrote so, from when they came until they were answered.
+    /// A batch counts once for each of its tables; what failed does not count.
+    pub fn latency(&self, access: TableAccess) -> Latency {
+        self.accesses[access as usize].latency()
+    }
+}
+
+/// A table that a statement reads or writes.
+#[derive(Clone, Debug)]
+pub struct TableUse {
+    access: TableAccess,
+    meter: Arc<TableMeter>,
+}
+
+impl TableUse {
+    /// Whether this is the same use of the same table.
+    pub fn is_same(&self, other: &TableUse) -> bool {
+        self.access == other.access && Arc::ptr_eq(&self.meter, &other.meter)
+    }
+}
+
+/// The tables that a statement reads or writes, each once.
+pub type TableUses = Arc<[TableUse]>;
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Traffic {
+    received: AtomicU64,
+    sent: AtomicU64,
+}
+
+/// What the server counts.
+#[derive(Debug, Default)]
+pub struct NodeMetrics {
+    kinds: [LatencyHistogram; RequestKind::NAMED.len()],
+    traffic: [Traffic; SHARDS],
+    errors: [AtomicU64; ERRORS.len()],
+    tables: RwLock<BTreeMap<String, BTreeMap<String, Arc<TableMeter>>>>,
+}
+
+impl NodeMetrics {
+    /// How long requests of this kind took, from when they came until they were answered.
+    pub fn latency(&self, kind: RequestKind) -> Latency {
+        self.kinds[kind as usize].latency()
+    }
+
+    /// The errors that were answered, by their names.
+    pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let count = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        ERRORS.iter().zip(&self.errors).map(move |((_, name), n)| (*name, count(n)))
+    }
+
+    /// The bytes of requests that came and of answers that went, as the protocols have them.
+    pub fn bytes(&self) -> (u64, u64) {
+        self.traffic.iter().fold((0, 0), |(received, sent), of| {
+            (received + of.received.load(Ordering::Relaxed), sent + of.sent.load(Ordering::Relaxed))
+        })
+    }
+
+    /// The tables that were read or written, by keyspace and name.
+    pub fn tables(&self) -> Vec<Arc<TableMeter>> {
+        self.tables.read().values().flat_map(BTreeMap::values).cloned().collect()
+    }
+
+    fn table(&self, keyspace: &str, table: &str) -> Arc<TableMeter> {
+        if let Some(known) = self.tables.read().get(keyspace).and_then(|of| of.get(table)) {
+            return known.clone();
+        }
+        let new = || TableMeter {
+            keyspace: keyspace.to_owned(),
+            table: table.to_owned(),
+            accesses: Default::default(),
+            dropped: AtomicBool::new(false),
+        };
+        let mut tables = self.tables.write();
+        let of = tables.entry(keyspace.to_owned()).or_default();
+        of.entry(table.to_owned()).or_insert_with(|| Arc::new(new())).clone()
+    }
+
+    /// The tables that a statement reads or writes.
+    pub fn uses(&self, prepared: &Prepared) -> TableUses {
+        let mut accesses = prepared.accesses();
+        accesses.sort_unstable();
+        accesses.dedup();
+        let used = |(access, keyspace, table): (TableAccess, &str, &str)| TableUse {
+            access,
+            meter: self.table(keyspace, table),
+        };
+        accesses.into_iter().map(used).collect()
+    }
+}
+
+impl SchemaListener for NodeMetrics {
+    fn changed(&self, change: &SchemaChange) {
+        if change.change != "DROPPED" {
+            return;
+        }
+        let mut tables = self.tables.write();
+        let gone: Vec<_> = match (change.target, &change.name) {
+            ("KEYSPACE", _) => tables
+                .remove(&change.keyspace)
+                .into_iter()
+                .flat_map(BTreeMap::into_values)
+                .collect(),
+            ("TABLE", Some(name)) => tables
+                .get_mut(&change.keyspace)
+                .and_then(|of| of.remove(name))
+                .into_iter()
+                .collect(),
+            _ => return,
+        };
+        gone.iter().for_each(|meter| meter.dropped.store(true, Ordering::Relaxed));
+    }
+}
+
+/// What one connection counts with. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ConnectionMeter {
+    metrics: Arc<NodeMetrics>,
+    shard: usize,
+}
+
+impl ConnectionMeter {
+    /// Of the connection with this number.
+    pub fn new(metrics: Arc<NodeMetrics>, number: u64) -> ConnectionMeter {
+        ConnectionMeter { metrics, shard: (number % SHARDS as u64) as usize }
+    }
+
+    /// So many bytes came from the client.
+    pub fn received(&self, bytes: usize) {
+        self.metrics.traffic[self.shard].received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// So many bytes went to the client.
+    pub fn sent(&self, bytes: usize) {
+        self.metrics.traffic[self.shard].sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// An error of this code was answered.
+    pub fn failed(&self, code: u16) {
+        let known = ERRORS.iter().position(|(of, _)| *of == code).unwrap_or_default();
+        self.metrics.errors[known].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request of this kind was answered, so many nanoseconds after it came, whatever the answer
+    /// is.
+    pub fn answered(&self, kind: RequestKind, nanos: u64) {
+        self.metrics.kinds[kind as usize].record(self.shard, nanos);
+    }
+
+    /// A statement has read and written these tables, and was answered so many nanoseconds after it
+    /// came.
+    pub fn used(&self, uses: &[TableUse], nanos: u64) {
+        for TableUse { access, meter } in uses {
+            let record =
+                |meter: &TableMeter| meter.accesses[*access as usize].record(self.shard, nanos);
+            if meter.dropped.load(Ordering::Relaxed) {
+                // Another one has its name now: the statement has succeeded.
+                record(&self.metrics.table(&meter.keyspace, &meter.table));
+            } else {
+                record(meter);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_cql::Class;
+
+    use super::*;
+
+    #[test]
+    fn tables_are_counted_by_name_until_they_are_dropped() {
+        let metrics = Arc::new(NodeMetrics::default());
+        let meter = ConnectionMeter::new(metrics.clone(), 3);
+        let table =
+            |name: &str| TableUse { access: TableAccess::Write, meter: metrics.table("ks", name) };
+        let uses = [table("a"), table("b")];
+        meter.used(&uses, 1000);
+        let counts = || -> Vec<_> {
+            let of = |m: &TableMeter| m.latency(TableAccess::Write).timed;
+            metrics.tables().iter().map(|m| (m.table.clone(), of(m))).collect()
+        };
+        assert_eq!(counts(), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
+        let dropped = |target, name: Option<&str>| SchemaChange {
+            change: "DROPPED",
+            target,
+            keyspace: "ks".to_owned(),
+            name: name.map(str::to_owned),
+        };
+        metrics.changed(&dropped("TABLE", Some("a")));
+        metrics.changed(&dropped("TYPE", Some("b")));
+        assert_eq!(counts(), [("b".to_owned(), 1)]);
+        // It is there again, and was used by who knew it before.
+        meter.used(&uses, 1000);
+        assert_eq!(counts(), [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+        metrics.changed(&dropped("KEYSPACE", None));
+        assert_eq!(counts(), []);
+    }
+
+    #[test]
+    fn each_kind_and_code_has_its_own_place() {
+        assert!(RequestKind::NAMED.iter().enumerate().all(|(at, (kind, _))| *kind as usize == at));
+        let metrics = Arc::new(NodeMetrics::default());
+        let meter = ConnectionMeter::new(metrics.clone(), u64::MAX);
+        for class in
+            [Class::FunctionFailure, Class::Syntax, Class::AlreadyExists, Class::Unprepared]
+        {
+            meter.failed(class.code());
+        }
+        meter.failed(0x7777);
+        let told: Vec<_> = metrics.errors().filter(|(_, n)| *n > 0).map(|(name, _)| name).collect();
+        assert_eq!(told, ["server", "function_failure", "syntax", "already_exists", "unprepared"]);
+    }
+}
