@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_cql::internals::values::literal;
-use firn_cql::{Bound, Class, Error, Rows, Run, Session};
+use firn_cql::{BatchKind, Bound, Class, Error, Rows, Run, Session};
 use firn_kv::Env;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{Compression, DbOptions, FilterKind, Policy, TreeOptions};
 use firn_testkit::rng::Rng;
+use firn_wide::internals::store::{Body, StoreSlice};
 use firn_wide::{Options, Wide};
 
 fn open(env: &MemEnv) -> Session {
@@ -666,4 +667,60 @@ fn truncate_leaves_nothing_whatever_the_keys() {
             "{partitioner}"
         );
     }
+}
+
+#[test]
+fn a_run_goes_by_the_second_that_it_says_is_now() {
+    let session = open(&MemEnv::new(12));
+    does(&session, "CREATE TABLE t (k int, c int, v text, l list<int>, PRIMARY KEY (k, c))");
+    let clock = session.engine().store().now();
+    let at = |second: i64, cql: &str| {
+        let run = Run { now_in_seconds: Some(second as u32), ..Run::default() };
+        session.execute_as(cql, (), &run)
+    };
+    let lives =
+        |second: i64, cql: &str| at(second, cql).unwrap().typed::<(Option<i32>,)>().unwrap();
+    at(clock - 50, "INSERT INTO t (k, c, v) VALUES (1, 1, 'a') USING TTL 100").unwrap();
+    let (one, all) = ("SELECT ttl(v) FROM t WHERE k = 1 AND c = 1", "SELECT ttl(v) FROM t");
+    for cql in [one, all] {
+        for (second, left) in [(-50, 100), (0, 50), (49, 1)] {
+            assert_eq!(lives(clock + second, cql), [(Some(left),)], "{cql} at {second}");
+        }
+        assert_eq!(lives(clock + 50, cql), [], "{cql}");
+        assert_eq!(session.execute(cql, ()).unwrap().typed::<(i32,)>().unwrap(), [(50,)]);
+    }
+    // Conditions, and what reads before it writes.
+    let applied = |rows: Rows| rows.row(0).unwrap().get::<bool>("[applied]").unwrap();
+    let update = "UPDATE t SET v = 'b' WHERE k = 1 AND c = 1 IF v = 'a'";
+    assert!(!applied(at(clock + 50, update).unwrap()));
+    assert!(applied(at(clock + 49, update).unwrap()));
+    at(clock, "UPDATE t USING TTL 100 SET l = [1] WHERE k = 2 AND c = 1").unwrap();
+    let element = "UPDATE t SET l[0] = 2 WHERE k = 2 AND c = 1";
+    assert!(at(clock + 100, element).is_err());
+    at(clock + 99, element).unwrap();
+    // A batch, of statements and of what was prepared.
+    let batch = "BEGIN BATCH INSERT INTO t (k, c, v) VALUES (3, 1, 'a') USING TTL 100 APPLY BATCH";
+    at(clock - 30, batch).unwrap();
+    let put = session.prepare("INSERT INTO t (k, c, v) VALUES (4, 1, 'a') USING TTL 100").unwrap();
+    let run = Run { now_in_seconds: Some((clock - 30) as u32), ..Run::default() };
+    session.batch(BatchKind::Logged, &[(&put, vec![])], &run).unwrap();
+    for key in [3, 4] {
+        let rows = does(&session, &format!("SELECT ttl(v) FROM t WHERE k = {key}"));
+        assert_eq!(rows.typed::<(i32,)>().unwrap(), [(70,)], "{key}");
+    }
+    // What was deleted then may go as soon as something that was deleted then.
+    let told = |second: i64, key: i32| {
+        at(second, &format!("DELETE FROM t WHERE k = {key} AND c = 1")).unwrap();
+        let engine = session.engine();
+        let family = engine.family(engine.catalog().tables().next().unwrap()).unwrap();
+        let slice = StoreSlice::all().raw();
+        let mut reader = engine.store().read(&family, &key.to_be_bytes(), &slice).unwrap();
+        let item = reader.next().unwrap().unwrap();
+        let Body::RowDeletion(deletion) = item.body else { panic!("{:?}", item.body) };
+        deletion.local
+    };
+    assert_eq!((told(7, 5), told(1 << 31, 6)), (7, 1 << 31));
+    // Functions tell the time of the clock.
+    let now = at(5, "SELECT toUnixTimestamp(now()) FROM t LIMIT 1").unwrap();
+    assert!(now.typed::<(i64,)>().unwrap()[0].0 >= clock * 1000);
 }

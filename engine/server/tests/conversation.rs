@@ -325,6 +325,33 @@ fn batches_are_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_request_of_version_5_says_what_time_it_is() {
+    let server = server();
+    with_table(&server);
+    let mut peer = Peer::ready(server.address(), 5);
+    let insert = "INSERT INTO ks.t (k, c, v) VALUES (1, 1, 'a') USING TTL 100";
+    let select = "SELECT v FROM ks.t WHERE k = 1";
+    // Consistency ONE, the flag, the second.
+    let at = |second: u32| [&short(1)[..], &int(0x100), &second.to_be_bytes()].concat();
+    let ids = peer.prepare(insert);
+    let execute = [&short(16)[..], &ids.0, &short(16), &ids.1].concat();
+    let batch = [&[0, 0, 1, 0][..], &long_string(insert), &short(0)].concat();
+    for (opcode, body) in [(QUERY, long_string(insert)), (EXECUTE, execute), (BATCH, batch)] {
+        peer.good("TRUNCATE ks.t");
+        peer.send(3, opcode, &[body, at(1_000)].concat());
+        assert_eq!(peer.receive().unwrap().kind(), 1);
+        let mut rows = |second: u32| {
+            peer.send(3, QUERY, &[long_string(select), at(second)].concat());
+            peer.receive().unwrap().has(&value(b"a"))
+        };
+        assert!(rows(1_099), "{opcode}");
+        // It has no sign: the second before 1970 is one of 2106.
+        assert!(!rows(1_100) && !rows(u32::MAX), "{opcode}");
+        assert!(!peer.good(select).has(&value(b"a")), "{opcode}");
+    }
+}
+
+#[test]
 fn who_listens_is_told_before_the_definition_is_answered() {
     let server = server();
     with_table(&server);

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use firn_wide::internals::store::CellStore;
+
 use super::access::Need;
 use super::engine::Engine;
 use super::rows::{PagingState, Rows};
@@ -19,6 +21,8 @@ pub struct Request<'a> {
     pub bound: &'a [Bound],
     /// The timestamp of writes that name none, microseconds since 1970. `None`: the store's clock.
     pub timestamp: Option<i64>,
+    /// The second since 1970 that expiry goes by. `None`: the clock's, when it began.
+    pub now_in_seconds: Option<u32>,
     /// How many rows a page has at most. `None`: all.
     pub page_size: Option<usize>,
     /// Where the page begins. `None`: the first one.
@@ -50,6 +54,15 @@ pub enum TableAccess {
     Scan,
     /// It writes, whether or not it looks at rows before.
     Write,
+}
+
+impl Request<'_> {
+    /// The store as it is for a statement that began at this microsecond: all of it goes by one
+    /// second.
+    pub fn store(&self, engine: &Engine, began: i64) -> CellStore {
+        let second = self.now_in_seconds.map_or(began.div_euclid(1_000_000), i64::from);
+        engine.store().as_of(second)
+    }
 }
 
 /// A compiled statement about rows. It is used as long as the catalog that it was compiled with is

@@ -86,6 +86,19 @@ fn id_of(keyspace: Option<&str>, text: &str) -> [u8; 16] {
     digest.finalize().into()
 }
 
+/// What of `how` a plan looks at.
+fn request_of(how: &Run) -> Request<'_> {
+    Request {
+        timestamp: how.timestamp,
+        now_in_seconds: how.now_in_seconds,
+        page_size: how.page_size,
+        paging: how.paging.as_ref(),
+        stop: how.stop.as_ref(),
+        endpoint: how.endpoint,
+        ..Request::default()
+    }
+}
+
 impl Session {
     /// Opens the database in `dir`, creating it when the directory is missing or empty.
     ///
@@ -347,24 +360,14 @@ impl Session {
         self.check_access(role, prepared)?;
         let bound = values.bind(prepared.markers())?;
         check_amount(bound.len(), prepared.markers())?;
-        let Run { page_size, paging, timestamp, stop, endpoint, .. } = how;
-        let (paging, stop) = (paging.as_ref(), stop.as_ref());
-        let request = Request {
-            bound: &bound,
-            timestamp: *timestamp,
-            page_size: *page_size,
-            paging,
-            stop,
-            endpoint: *endpoint,
-            role,
-        };
+        let request = Request { bound: &bound, role, ..request_of(how) };
         let rows = prepared.0.plan.run(&self.engine, &request)?;
         self.choose(&rows);
         Ok(rows)
     }
 
-    /// Runs compiled changes as one batch: all of them happen, or none. Of `how` the timestamp
-    /// counts.
+    /// Runs compiled changes as one batch: all of them happen, or none. Of `how` the timestamp and
+    /// `now_in_seconds` count.
     ///
     /// ```
     /// use firn_cql::{BatchKind, Session, Values};
@@ -398,6 +401,6 @@ impl Session {
             present.push((prepared, &**bound));
         }
         let plans: Vec<_> = present.iter().map(|(p, bound)| (&*p.0.plan, *bound)).collect();
-        run_batch(&self.engine, kind, &plans, how.timestamp)
+        run_batch(&self.engine, kind, &plans, &request_of(how))
     }
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::exec::PagingState;
 
-/// How a statement is run: one page, a timestamp for writes that name none, and whether somebody
-/// may stop it.
+/// How a statement is run: one page, a timestamp for writes that name none, what time it is, and
+/// whether somebody may stop it.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// How many rows a page has at most. `None`: all.
@@ -16,6 +16,10 @@ pub struct Run {
     pub paging: Option<PagingState>,
     /// Microseconds since 1970.
     pub timestamp: Option<i64>,
+    /// The second since 1970 that is taken for now: what has a time to live is there or not, and
+    /// expires, as of then, and what is deleted was deleted then. Functions that tell the time do
+    /// not go by it. `None`: the clock's.
+    pub now_in_seconds: Option<u32>,
     /// The keyspace of tables that the statement names without one. `None`: that of the session.
     pub keyspace: Option<Arc<str>>,
     /// The address that the client has reached the database at: what `system.local` tells it.

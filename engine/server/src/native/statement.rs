@@ -209,6 +209,7 @@ impl Exchange<'_> {
                 .filter(|n| *n > 0),
             paging: parameters.paging_state.map(|state| PagingState(state.to_vec())),
             timestamp: parameters.timestamp,
+            now_in_seconds: parameters.now_in_seconds,
             endpoint: Some(self.client.local),
             stop: Some(self.client.gone.clone()),
             ..Run::default()
@@ -324,7 +325,8 @@ impl Exchange<'_> {
             members.push((prepared, member.values.iter().map(|v| bound_of(*v)).collect()));
         }
         let is_quick = members.len() <= FEW && !self.node.writes_wait;
-        let run = Run { timestamp: request.timestamp, ..Run::default() };
+        let (timestamp, now_in_seconds) = (request.timestamp, request.now_in_seconds);
+        let run = Run { timestamp, now_in_seconds, ..Run::default() };
         Ok((RequestWork::Batch { kind: request.kind, members, run, uses }, is_quick))
     }
 }

@@ -104,7 +104,7 @@ pub struct QueryParameters<'a> {
     /// The keyspace of the request; version 5.
     pub keyspace: Option<&'a str>,
     /// What time it is, in seconds since 1970; version 5.
-    pub now_in_seconds: Option<i32>,
+    pub now_in_seconds: Option<u32>,
 }
 
 const VALUES: u32 = 0x01;
@@ -169,7 +169,11 @@ impl<'a> QueryParameters<'a> {
             serial_consistency: if has(SERIAL_CONSISTENCY) { Some(serial(reader)?) } else { None },
             timestamp: if has(TIMESTAMP) { Some(timestamp(reader)?) } else { None },
             keyspace: if has(KEYSPACE) && is_v5 { Some(reader.string()?) } else { None },
-            now_in_seconds: if has(NOW_IN_SECONDS) && is_v5 { Some(reader.int()?) } else { None },
+            now_in_seconds: if has(NOW_IN_SECONDS) && is_v5 {
+                Some(reader.int()? as u32)
+            } else {
+                None
+            },
         })
     }
 }
@@ -218,7 +222,7 @@ pub struct BatchRequest<'a> {
     pub serial_consistency: Option<WireConsistency>,
     pub timestamp: Option<i64>,
     pub keyspace: Option<&'a str>,
-    pub now_in_seconds: Option<i32>,
+    pub now_in_seconds: Option<u32>,
 }
 
 /// A request.
@@ -329,6 +333,10 @@ fn batch<'a>(reader: &mut WireReader<'a>, version: Version) -> Result<BatchReque
         serial_consistency: if has(SERIAL_CONSISTENCY) { Some(serial(reader)?) } else { None },
         timestamp: if has(TIMESTAMP) { Some(timestamp(reader)?) } else { None },
         keyspace: if has(KEYSPACE) && is_v5 { Some(reader.string()?) } else { None },
-        now_in_seconds: if has(NOW_IN_SECONDS) && is_v5 { Some(reader.int()?) } else { None },
+        now_in_seconds: if has(NOW_IN_SECONDS) && is_v5 {
+            Some(reader.int()? as u32)
+        } else {
+            None
+        },
     })
 }

@@ -13,7 +13,7 @@ use super::clock::{Clock, EnvClock, Ticker};
 
 use super::family::{FamilySpec, Indexes, OpenFamily, StoreFamily};
 use super::index::new_indexes;
-use super::shared::{CellStore, SharedStore, kind_record};
+use super::shared::{CellStore, HandleTerms, SharedStore, kind_record};
 use super::stripes::Stripes;
 use super::trees::{SCHEMA_TREE, TreeName};
 use super::{family, hooks};
@@ -68,20 +68,26 @@ impl CellStore {
             stripes,
             families: RwLock::default(),
         };
-        Ok(CellStore(Arc::new(shared), None))
+        Ok(CellStore(Arc::new(shared), HandleTerms::default()))
     }
 
     /// The same store, by a handle whose work can be stopped: what reads through it, be it a reader
     /// that it has given or the building of an index, ends with [`Error::Stopped`] at its next cell
     /// as soon as `stop` is true. Writes are not stopped. Whoever sets it sets it back.
     pub fn stoppable(&self, stop: Arc<AtomicBool>) -> CellStore {
-        CellStore(self.0.clone(), Some(stop))
+        CellStore(self.0.clone(), HandleTerms { stop: Some(stop), ..self.1.clone() })
     }
 
     /// The same store, by a handle that nobody stops, whatever this one is: for what takes back a
     /// work that was stopped.
     pub fn unstoppable(&self) -> CellStore {
-        CellStore(self.0.clone(), None)
+        CellStore(self.0.clone(), HandleTerms { stop: None, ..self.1.clone() })
+    }
+
+    /// The same store, by a handle that takes this second since 1970 for now: what it reads is
+    /// alive or not, and what it writes expires and was deleted, as of then.
+    pub fn as_of(&self, second: i64) -> CellStore {
+        CellStore(self.0.clone(), HandleTerms { now: Some(second), ..self.1.clone() })
     }
 
     /// Closes the store for all its handles, and says whether all that was written is safe:
@@ -122,9 +128,9 @@ impl CellStore {
         self.0.env.random()
     }
 
-    /// Seconds since 1970.
+    /// Seconds since 1970: what expiry goes by.
     pub fn now(&self) -> i64 {
-        self.0.clock.micros().div_euclid(1_000_000)
+        self.1.now.unwrap_or_else(|| self.0.clock.micros().div_euclid(1_000_000))
     }
 
     /// Opens a family, creating it when it is not there. For a family that is open already, its

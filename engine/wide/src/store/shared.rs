@@ -15,7 +15,16 @@ use super::stripes::Stripes;
 
 /// An open store. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub struct CellStore(pub(super) Arc<SharedStore>, pub(super) Option<Arc<AtomicBool>>);
+pub struct CellStore(pub(super) Arc<SharedStore>, pub(super) HandleTerms);
+
+/// What one handle of a store does otherwise than another.
+#[derive(Clone, Default)]
+pub(super) struct HandleTerms {
+    /// Whoever sets it wants the work of the handle to end.
+    pub stop: Option<Arc<AtomicBool>>,
+    /// The second since 1970 that it takes for now. `None`: the clock's.
+    pub now: Option<i64>,
+}
 
 /// The state that all clones of a store share.
 pub(super) struct SharedStore {
@@ -50,7 +59,7 @@ impl CellStore {
     /// An error when somebody wants the work of this handle to end.
     #[inline]
     pub(super) fn check_stop(&self) -> Result<()> {
-        match &self.1 {
+        match &self.1.stop {
             Some(stop) if stop.load(Ordering::Relaxed) => Err(Error::Stopped),
             _ => Ok(()),
         }

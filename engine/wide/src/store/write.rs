@@ -62,6 +62,8 @@ struct WritePlan<'a> {
     bytes: Vec<u8>,
     /// Microseconds since 1970, where an operation asks for the time.
     now: i64,
+    /// The second since 1970 that expiry goes by, where an operation asks for the time.
+    second: i64,
 }
 
 impl WritePlan<'_> {
@@ -241,8 +243,9 @@ impl CellStore {
         } else {
             0
         };
-        let mut plan =
-            WritePlan { entries: Vec::with_capacity(count), bytes: Vec::with_capacity(bytes), now };
+        let second = self.1.now.unwrap_or(now.div_euclid(1_000_000));
+        let (entries, bytes) = (Vec::with_capacity(count), Vec::with_capacity(bytes));
+        let mut plan = WritePlan { entries, bytes, now, second };
         let mut partition: Vec<u8> = vec![];
         for m in mutations {
             let newest = held.newest(Stripes::of(&m.key)).unwrap_or(i64::MAX);
@@ -491,7 +494,7 @@ impl<'a> WritePlan<'a> {
     }
 
     fn put_value(&mut self, m: &StoreMutation, op: &MutationOp, place_len: usize) {
-        let (timestamp, now) = (op.timestamp, self.now.div_euclid(1_000_000));
+        let timestamp = op.timestamp;
         match op.kind {
             MutationKind::Cell | MutationKind::AddCell => {
                 self.bytes.extend_from_slice(m.bytes_at(op.value))
@@ -500,12 +503,12 @@ impl<'a> WritePlan<'a> {
                 let state = CellState::Expiring {
                     value: m.bytes_at(op.value),
                     ttl,
-                    expires: now.saturating_add(ttl as i64),
+                    expires: self.second.saturating_add(ttl as i64),
                 };
                 Cell { timestamp, state }.encode(&mut self.bytes);
             }
             MutationKind::Delete => {
-                Cell { timestamp, state: CellState::Tombstone { deleted: now } }
+                Cell { timestamp, state: CellState::Tombstone { deleted: self.second } }
                     .encode(&mut self.bytes)
             }
             MutationKind::Add { delta } => {
@@ -513,7 +516,7 @@ impl<'a> WritePlan<'a> {
                     .encode(&mut self.bytes)
             }
             MutationKind::Container { what, local } => {
-                let deletion = CellDeletion { timestamp, local: local.unwrap_or(now) };
+                let deletion = CellDeletion { timestamp, local: local.unwrap_or(self.second) };
                 match what {
                     Container::Range => deletion.encode_range(place_len as u32, &mut self.bytes),
                     _ => deletion.encode(&mut self.bytes),

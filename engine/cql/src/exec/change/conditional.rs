@@ -11,7 +11,7 @@ use firn_wide::Type;
 use firn_wide::internals::key::{AFTER, ROWS};
 use firn_wide::internals::store::{Body, StoreFamily, StoreSlice, StoreView};
 
-use super::plan::{ChangeSet, GivenValue, alone};
+use super::plan::{ChangeSet, GivenValue};
 use super::statement::{StatementGuard, Verb};
 use crate::catalog::{ColumnKind, ColumnType, PartitionKey, TableSchema};
 use crate::error::{Result, invalid};
@@ -217,7 +217,7 @@ impl ChangeSet<'_> {
         let family = engine.family(table)?;
         let shape =
             RowShape::new(table, table.columns().iter().filter(|c| !c.is_primary_key()), false);
-        alone(engine, &[key], |view| {
+        self.alone(engine, &[key], |view| {
             let partition = Partition::read(table, key, view, &family, &shape)?;
             let mut rows = vec![];
             let mut good = true;

@@ -38,7 +38,7 @@ use crate::syntax::ast::{self, BatchKind, Permission};
 use crate::values::{Bound, ColumnSpec, EvalEnv, Markers};
 use attributes::Attributes;
 pub(super) use plan::ChangePlan;
-use plan::{ChangeSet, GivenValue, alone, refused};
+use plan::{ChangeSet, GivenValue, refused};
 use statement::ChangeStatement;
 
 impl ChangePlan {
@@ -170,7 +170,7 @@ fn check_batch(
     Ok(())
 }
 
-/// Runs a batch of compiled changes, each with what was bound to it.
+/// Runs a batch of compiled changes, each with what was bound to it. Of the request its times count.
 ///
 /// # Errors
 /// `Invalid` with the servers' text.
@@ -178,7 +178,7 @@ pub fn run_batch(
     engine: &Engine,
     kind: BatchKind,
     members: &[(&dyn StatementPlan, &[Bound])],
-    timestamp: Option<i64>,
+    request: &Request<'_>,
 ) -> Result<Rows> {
     let (now, random) = (engine.store().timestamp(), || engine.random_bits());
     let env = EvalEnv { bound: &[], now, random: &random };
@@ -196,7 +196,8 @@ pub fn run_batch(
         all.push(GivenValue::new(change, bound, &env)?);
     }
     check_batch(kind, &Attributes::default(), &changes)?;
-    ChangeSet { all, is_batch: true, timestamp }.run(engine, &env)
+    let (timestamp, store) = (request.timestamp, request.store(engine, now));
+    ChangeSet { all, is_batch: true, timestamp, store }.run(engine, &env)
 }
 
 impl ChangeSet<'_> {
@@ -216,13 +217,13 @@ impl ChangeSet<'_> {
             keys.sort_unstable();
             keys.dedup();
             if !keys.is_empty() {
-                alone(engine, &keys, |view| {
+                self.alone(engine, &keys, |view| {
                     Ok((self.write(engine, env, timestamp, Some(view))?, ()))
                 })?;
             }
         } else {
             let mutations = self.write(engine, env, timestamp, None)?;
-            engine.store().apply(&mutations, engine.wide().durability()).map_err(refused)?;
+            self.store.apply(&mutations, engine.wide().durability()).map_err(refused)?;
         }
         Ok(Rows::void())
     }
@@ -262,6 +263,7 @@ impl StatementPlan for ChangePlan {
             all.push(GivenValue::new(change, request.bound, &env)?);
         }
         let timestamp = self.attributes.timestamp(&env)?.or(request.timestamp);
-        ChangeSet { all, is_batch: self.is_batch, timestamp }.run(engine, &env)
+        let store = request.store(engine, now);
+        ChangeSet { all, is_batch: self.is_batch, timestamp, store }.run(engine, &env)
     }
 }

@@ -1,7 +1,7 @@
 //! A compiled change, or a batch of them.
 
 use firn_kv::ErrorKind;
-use firn_wide::internals::store::{StoreMutation, StoreView};
+use firn_wide::internals::store::{CellStore, StoreMutation, StoreView};
 
 use super::attributes::Attributes;
 use super::mutations::Mutations;
@@ -58,6 +58,8 @@ pub struct ChangeSet<'p> {
     pub(super) is_batch: bool,
     /// That of changes that name none.
     pub(super) timestamp: Option<i64>,
+    /// The store, as of the second that they go by.
+    pub(super) store: CellStore,
 }
 
 impl ChangeSet<'_> {
@@ -77,20 +79,21 @@ impl ChangeSet<'_> {
         }
         Ok(out.all)
     }
-}
 
-/// Reads and writes these partitions without other writers in between. When `work` fails
-/// nothing is written.
-pub fn alone<T>(
-    engine: &Engine,
-    keys: &[&[u8]],
-    work: impl FnOnce(&StoreView) -> Result<(Vec<StoreMutation>, T)>,
-) -> Result<T> {
-    let work = |view: &StoreView| match work(view) {
-        Ok((mutations, result)) => Ok((mutations, Ok(result))),
-        Err(e) => Ok((vec![], Err(e))),
-    };
-    engine.store().update(keys, engine.wide().durability(), work).map_err(refused)?
+    /// Reads and writes these partitions without other writers in between. When `work` fails
+    /// nothing is written.
+    pub(super) fn alone<T>(
+        &self,
+        engine: &Engine,
+        keys: &[&[u8]],
+        work: impl FnOnce(&StoreView) -> Result<(Vec<StoreMutation>, T)>,
+    ) -> Result<T> {
+        let work = |view: &StoreView| match work(view) {
+            Ok((mutations, result)) => Ok((mutations, Ok(result))),
+            Err(e) => Ok((vec![], Err(e))),
+        };
+        self.store.update(keys, engine.wide().durability(), work).map_err(refused)?
+    }
 }
 
 /// What the engine refuses before it writes anything is the statement's fault: an element of a

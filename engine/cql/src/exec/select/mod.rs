@@ -79,8 +79,8 @@ impl StatementPlan for SelectPlan {
 
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {
         let random = || engine.random_bits();
-        let env =
-            EvalEnv { bound: request.bound, now: engine.store().timestamp(), random: &random };
+        let now = engine.store().timestamp();
+        let env = EvalEnv { bound: request.bound, now, random: &random };
         if self.table.is_system() {
             return self.read_system(engine, request, &env);
         }

@@ -107,7 +107,8 @@ impl SelectPlan {
         let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len()
             + usize::from(self.shape.wants_statics());
         let is_single = index.is_none() && reads <= 1;
-        let view = if is_single { engine.store().latest() } else { engine.store().view() };
+        let store = request.store(engine, env.now);
+        let view = if is_single { store.latest() } else { store.view() };
         let mut run = Execution { plan: self, view, family, intervals, from, out };
         match (&index, &keys) {
             (Some(index), keys) => run.by_index(index, keys.as_deref(), env)?,
