@@ -13,7 +13,7 @@ use firn_cql::{Kind, Rows, Script, Session};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -98,7 +98,9 @@ impl World {
             .map(|k| KeyspaceEntry::with(k.name.clone(), k.replication.clone(), k.durable_writes));
         let records = now.records();
         let read =
-            Catalog::load(keyspaces, records.iter().map(|(k, v)| (&**k, &**v))).unwrap().catalog;
+            Catalog::load(keyspaces, &BTreeSet::new(), records.iter().map(|(k, v)| (&**k, &**v)))
+                .unwrap()
+                .catalog;
         assert_eq!(read.records(), records);
         for (a, b) in now.tables().zip(read.tables()) {
             assert_eq!(a, b);
@@ -152,7 +154,7 @@ fn records_without_their_keyspace_are_told_and_odd_ones_refused() {
     let catalog = session.engine().catalog();
     let mut records = catalog.records();
     let load = |records: &BTreeMap<Vec<u8>, Vec<u8>>| {
-        Catalog::load([], records.iter().map(|(k, v)| (&**k, &**v)))
+        Catalog::load([], &BTreeSet::new(), records.iter().map(|(k, v)| (&**k, &**v)))
     };
     let loaded = load(&records).unwrap();
     let table = catalog.tables().next().unwrap();

@@ -724,3 +724,73 @@ fn a_run_goes_by_the_second_that_it_says_is_now() {
     let now = at(5, "SELECT toUnixTimestamp(now()) FROM t LIMIT 1").unwrap();
     assert!(now.typed::<(i64,)>().unwrap()[0].0 >= clock * 1000);
 }
+
+#[test]
+fn a_keyspace_that_the_older_interface_drops_and_makes_again_is_another_one() {
+    let env = MemEnv::new(14);
+    let session = open(&env);
+    let heard = Arc::new(common::Heard::default());
+    session.engine().add_listener(heard.clone());
+    let keyspace = firn_wide::KsDef::new("old");
+    let (wide, engine) = (session.engine().wide().clone(), session.engine().clone());
+    let anew = || {
+        wide.system_drop_keyspace("old").unwrap();
+        wide.system_add_keyspace(&keyspace).unwrap();
+    };
+    let fill = |session: &Session| {
+        does(session, "CREATE TYPE old.u (a int)");
+        does(session, "CREATE TABLE old.t (k int PRIMARY KEY, v int)");
+        does(session, "CREATE INDEX ON old.t (v)");
+        does(session, "INSERT INTO old.t (k, v) VALUES (1, 1)");
+        does(session, "CREATE ROLE IF NOT EXISTS ann");
+        does(session, "GRANT SELECT ON KEYSPACE old TO ann");
+        does(session, "GRANT SELECT ON old.t TO ann");
+    };
+    let is_empty = |session: &Session| {
+        let (class, text) = refused(session, "SELECT * FROM old.t");
+        assert_eq!((class, &*text), (Class::Invalid, "table t does not exist"));
+        for of in ["tables", "types", "indexes"] {
+            let rows = format!("SELECT * FROM system_schema.{of} WHERE keyspace_name = 'old'");
+            assert!(does(session, &rows).is_empty(), "{of}");
+        }
+        assert!(does(session, "LIST ALL PERMISSIONS OF ann").is_empty());
+    };
+    wide.system_add_keyspace(&keyspace).unwrap();
+    fill(&session);
+    let read = session.prepare("SELECT v FROM old.t WHERE k = 1").unwrap();
+    let put = session.prepare("INSERT INTO old.t (k, v) VALUES (2, 2)").unwrap();
+    assert_eq!(session.run(&read, (), &Run::default()).unwrap().len(), 1);
+    // While a session looks: whatever it does next sees another keyspace.
+    let looks: [&dyn Fn(); 4] = [
+        &|| drop(session.run(&read, (), &Run::default()).unwrap_err()),
+        &|| drop(session.batch(BatchKind::Logged, &[(&put, vec![])], &Run::default()).unwrap_err()),
+        &|| drop(session.prepare("SELECT v FROM old.t WHERE k = 3").unwrap_err()),
+        &|| drop(does(&session, "CREATE TABLE old.t (k int PRIMARY KEY, w text)")),
+    ];
+    for look in looks {
+        heard.take();
+        anew();
+        look();
+        assert_eq!(heard.take()[..2], ["DROPPED KEYSPACE old ", "CREATED KEYSPACE old "]);
+        session.execute("DROP TABLE IF EXISTS old.t", ()).unwrap();
+        is_empty(&session);
+        fill(&session);
+        assert_eq!(does(&session, "SELECT * FROM old.t").len(), 1);
+        drop(does(&session, "DROP INDEX old.t_v_idx"));
+    }
+    // Nobody looks until the next opening; then it stays so, and what is made anew is kept.
+    anew();
+    drop((session, engine, wide, read, put));
+    let alone = Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap();
+    alone.system_update_keyspace(&firn_wide::KsDef { durable_writes: false, ..keyspace }).unwrap();
+    drop(alone);
+    let session = open(&env);
+    is_empty(&session);
+    fill(&session);
+    drop(session);
+    for _ in 0..2 {
+        let session = open(&env);
+        assert_eq!(does(&session, "SELECT * FROM old.t").len(), 1);
+        assert_eq!(does(&session, "LIST ALL PERMISSIONS OF ann").len(), 2);
+    }
+}

@@ -257,18 +257,8 @@ fn a_prepared_statement_tells_which_tables_it_reads_and_writes() {
 
 #[test]
 fn definitions_are_prepared_too_and_told_to_those_who_listen() {
-    #[derive(Default)]
-    struct Heard(parking_lot::Mutex<Vec<String>>);
-    impl firn_cql::internals::exec::SchemaListener for Heard {
-        fn changed(&self, change: &firn_cql::SchemaChange) {
-            let name = change.name.as_deref().unwrap_or_default();
-            self.0
-                .lock()
-                .push(format!("{} {} {} {name}", change.change, change.target, change.keyspace));
-        }
-    }
     let session = session();
-    let heard = std::sync::Arc::new(Heard::default());
+    let heard = std::sync::Arc::new(common::Heard::default());
     session.engine().add_listener(heard.clone());
     let choose = session.prepare("USE ks").unwrap();
     assert!(matches!(
@@ -288,7 +278,7 @@ fn definitions_are_prepared_too_and_told_to_those_who_listen() {
     assert_eq!(session.run(&read, (), &Run::default()).unwrap().len(), 1);
     session.clone().execute("DROP TABLE IF EXISTS x", ()).unwrap();
     session.execute("DROP TABLE IF EXISTS x", ()).unwrap();
-    assert_eq!(*heard.0.lock(), ["CREATED TABLE ks x", "DROPPED TABLE ks x"]);
+    assert_eq!(heard.take(), ["CREATED TABLE ks x", "DROPPED TABLE ks x"]);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "a client has no environment")]
 
+mod common;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -154,6 +156,34 @@ fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
     let create =
         [field(1, "CREATE TABLE t (k int PRIMARY KEY)"), vec![8, 0, 2, 0, 0, 0, 2]].concat();
     said("execute_cql3_query", &create, "no CREATE permission on <keyspace ks>");
+}
+
+#[test]
+fn clients_of_the_native_protocol_are_told_of_keyspaces_that_come_and_go() {
+    let server = Server::start(options()).unwrap();
+    let mut listener = common::Peer::ready(server.address(), 5);
+    let kinds = [&common::short(1)[..], &common::string("SCHEMA_CHANGE")].concat();
+    listener.send(1, common::REGISTER, &kinds);
+    assert_eq!(listener.receive().unwrap().opcode, common::READY);
+    let mut peer = Peer::connect(server.thrift_address().unwrap());
+    let definition = |name: &str, class: &str| {
+        let families = [15, 0, 5, 12, 0, 0, 0, 0];
+        [&[12, 0, 1][..], &field(1, name), &field(2, class), &families, &[0]].concat()
+    };
+    let (simple, local) = ("SimpleStrategy", "LocalStrategy");
+    for (method, arguments, told) in [
+        ("system_add_keyspace", definition("ks", simple), "CREATED"),
+        ("system_update_keyspace", definition("ks", local), "UPDATED"),
+        ("system_drop_keyspace", field(1, "ks"), "DROPPED"),
+    ] {
+        peer.0.write_all(&framed(&message(true, method, &arguments))).unwrap();
+        // The version of the schema.
+        peer.until(&[11, 0, 0, 0, 0, 0, 36]).unwrap();
+        let event = listener.receive().unwrap();
+        assert_eq!((event.opcode, event.stream), (common::EVENT, -1));
+        let parts = ["SCHEMA_CHANGE", told, "KEYSPACE", "ks"].map(common::string).concat();
+        assert_eq!(event.body, parts, "{method}");
+    }
 }
 
 #[test]

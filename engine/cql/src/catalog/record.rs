@@ -339,7 +339,7 @@ pub struct LoadedCatalog {
     pub homeless: Vec<Homeless>,
 }
 
-/// A record of a table or type whose keyspace isn't there.
+/// A record of a table or type whose keyspace isn't there, or is another one of its name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Homeless {
     /// The record's key.
@@ -351,16 +351,19 @@ pub struct Homeless {
 }
 
 impl Catalog {
-    /// The definitions that these records describe, over these keyspaces.
+    /// The definitions that these records describe, over these keyspaces. What is recorded of the
+    /// `remade` ones was of others of their names, and is homeless.
     ///
     /// # Errors
     /// `Server` with the name of the record that can't be read or contradicts another one.
     pub fn load<'a>(
         keyspaces: impl IntoIterator<Item = KeyspaceEntry>,
+        remade: &BTreeSet<String>,
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<LoadedCatalog> {
         let mut all: BTreeMap<String, KeyspaceEntry> =
             keyspaces.into_iter().map(|k| (k.name.clone(), k)).collect();
+        let is_same = |name: &str| !remade.contains(name);
         let mut roles = BTreeMap::new();
         let mut next_id = FIRST_ID;
         let mut largest = 0;
@@ -388,7 +391,8 @@ impl Catalog {
                     .chain([table.id, largest])
                     .max()
                     .unwrap_or(largest);
-                let Some(keyspace) = all.get_mut(&table.keyspace) else {
+                let Some(keyspace) = all.get_mut(&table.keyspace).filter(|k| is_same(&k.name))
+                else {
                     homeless.push(left_out(&table.keyspace, Some(table.id)));
                     continue;
                 };
@@ -402,7 +406,7 @@ impl Catalog {
                 let fields: Result<Vec<_>> =
                     record.fields.into_iter().map(|(n, t)| Ok((n, typed(&t, &key)?))).collect();
                 let def = TypeDef { name: name.to_owned(), fields: fields? };
-                match all.get_mut(keyspace) {
+                match all.get_mut(keyspace).filter(|k| is_same(&k.name)) {
                     Some(keyspace) => drop(keyspace.types.insert(name.to_owned(), Arc::new(def))),
                     None => homeless.push(left_out(keyspace, None)),
                 }
@@ -435,8 +439,8 @@ impl Catalog {
         let of_cql = || records.iter().filter(|(key, _)| key.starts_with(RECORD_PREFIX));
         of_cql().filter(move |(key, _)| is_table(key)).filter_map(move |(key, _)| {
             let with_it = of_cql().filter(|(k, _)| !is_table(k) || k == key);
-            let loaded =
-                Catalog::load(keyspaces.iter().cloned(), with_it.map(|(k, v)| (&**k, &**v)));
+            let with_it = with_it.map(|(k, v)| (&**k, &**v));
+            let loaded = Catalog::load(keyspaces.iter().cloned(), &BTreeSet::new(), with_it);
             loaded.map(|l| l.catalog.tables().next().cloned()).transpose()
         })
     }

@@ -1,9 +1,9 @@
 //! An open database: the store, the keyspaces of the data model beneath, the tables and types of
 //! CQL.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_kv::{Batch, Durability};
 use firn_wide::internals::store::{CellStore, DroppedFamilies, FamilySpec, StoreFamily, TreeName};
@@ -16,8 +16,8 @@ use super::lists::ListClock;
 use super::rows::SchemaChange;
 use super::source::SystemSource;
 use crate::catalog::{
-    Catalog, FIRST_ID, Homeless, KeyspaceEntry, LoadedCatalog, RECORD_PREFIX, ROLE_PREFIX,
-    TableSchema,
+    Catalog, CatalogDiff, FIRST_ID, Homeless, KeyspaceEntry, LoadedCatalog, RECORD_PREFIX,
+    ROLE_PREFIX, TableSchema,
 };
 use crate::error::{Result, corrupt, invalid};
 
@@ -34,6 +34,8 @@ pub struct Engine(Arc<EngineState>);
 struct EngineState {
     wide: Wide,
     catalog: RwLock<Arc<Catalog>>,
+    /// The number of the definitions beneath that the catalog was last compared with.
+    seen: AtomicU64,
     /// The lock for changes of definitions.
     changes: Mutex<()>,
     lists: ListClock,
@@ -73,11 +75,18 @@ impl Engine {
     pub fn open(wide: Wide) -> Result<Engine> {
         let store = wide.store();
         let records = store.records(RECORD_PREFIX)?;
-        let LoadedCatalog { catalog, homeless } =
-            Catalog::load(keyspaces(&wide), records.iter().map(|(k, v)| (&**k, &**v)))?;
+        let seen = AtomicU64::new(wide.definition_serial());
+        let keyspaces = keyspaces(&wide);
+        let remade = remade(store, &keyspaces)?;
+        let records = records.iter().map(|(k, v)| (&**k, &**v));
+        let LoadedCatalog { catalog, homeless } = Catalog::load(keyspaces, &remade, records)?;
         check_dropped(store, &homeless)?;
+        let stored = catalog;
+        let catalog = stored.clone().without_strangers(&remade);
         if !store.db().is_read_only() {
-            clean(store, &catalog, &homeless)?;
+            let mut batch = Batch::new();
+            put_records(store, &mut batch, &stored.diff(&catalog))?;
+            clean(store, batch, &catalog, &remade, &homeless)?;
         }
         store.open_families(catalog.tables().map(|t| spec(t, wide.partitioner())).collect())?;
         let catalog = RwLock::new(Arc::new(catalog));
@@ -85,6 +94,7 @@ impl Engine {
         Ok(Engine(Arc::new(EngineState {
             wide,
             catalog,
+            seen,
             changes: Mutex::new(()),
             lists,
             sources: RwLock::default(),
@@ -139,19 +149,55 @@ impl Engine {
     /// # Errors
     /// Errors of the engine beneath.
     pub fn fresh_catalog(&self) -> Result<Arc<Catalog>> {
-        let _alone = self.0.changes.lock();
-        self.refresh(None)
+        if self.is_stale() {
+            let told = {
+                let _alone = self.0.changes.lock();
+                self.refresh(None)?
+            };
+            told.iter().for_each(|change| self.tell(change));
+        }
+        Ok(self.catalog())
     }
 
-    fn refresh(&self, stop: Option<&Arc<AtomicBool>>) -> Result<Arc<Catalog>> {
-        let now = keyspaces(&self.0.wide);
-        let before = self.catalog();
-        let same = before.keyspaces().count() == now.len()
-            && now.iter().all(|k| before.keyspace(&k.name).is_some_and(|b| b.is_like(k)));
-        if same {
-            return Ok(before);
+    /// Sees keyspaces that came or went with the older interface, unless somebody is changing
+    /// definitions, which may take long: then it is for who comes later. Costs next to nothing
+    /// where there is nothing to see.
+    ///
+    /// # Errors
+    /// Errors of the engine beneath.
+    pub fn keep_up(&self) -> Result<()> {
+        if !self.is_stale() {
+            return Ok(());
         }
-        self.carry_out(&before, before.over(now), stop)
+        let Some(alone) = self.0.changes.try_lock() else { return Ok(()) };
+        let told = self.refresh(None)?;
+        drop(alone);
+        told.iter().for_each(|change| self.tell(change));
+        Ok(())
+    }
+
+    /// Whether definitions beneath were changed since they were looked at.
+    fn is_stale(&self) -> bool {
+        self.0.seen.load(Ordering::Acquire) != self.0.wide.definition_serial()
+    }
+
+    /// Makes the catalog that of the keyspaces beneath, and gives what there is to tell. A keyspace
+    /// that was dropped and made again is another one, without the tables of the one before.
+    fn refresh(&self, stop: Option<&Arc<AtomicBool>>) -> Result<Vec<SchemaChange>> {
+        let serial = self.0.wide.definition_serial();
+        if serial == self.0.seen.load(Ordering::Acquire) {
+            return Ok(vec![]);
+        }
+        let now = keyspaces(&self.0.wide);
+        let remade = remade(self.store(), &now)?;
+        let before = self.catalog();
+        let after = before.over(now, &remade);
+        let told = changes_of_keyspaces(&before, &after, &remade);
+        if !told.is_empty() || !remade.is_empty() {
+            self.carry_out(&before, after, &remade, stop)?;
+        }
+        self.0.seen.store(serial, Ordering::Release);
+        Ok(told)
     }
 
     /// From now on this adds rows to system tables, too.
@@ -233,11 +279,23 @@ impl Engine {
         stop: Option<&Arc<AtomicBool>>,
         change: impl FnOnce(&Catalog) -> Result<Option<Catalog>>,
     ) -> Result<bool> {
-        let _alone = self.0.changes.lock();
-        let before = self.refresh(stop)?;
+        let alone = self.0.changes.lock();
+        let told = self.refresh(stop)?;
+        let done = self.change_alone(stop, change);
+        drop(alone);
+        told.iter().for_each(|change| self.tell(change));
+        done
+    }
+
+    fn change_alone(
+        &self,
+        stop: Option<&Arc<AtomicBool>>,
+        change: impl FnOnce(&Catalog) -> Result<Option<Catalog>>,
+    ) -> Result<bool> {
+        let before = self.catalog();
         let Some(after) = change(&before)? else { return Ok(false) };
         self.change_keyspaces(&before, &after)?;
-        self.carry_out(&before, after, stop)?;
+        self.carry_out(&before, after, &BTreeSet::new(), stop)?;
         Ok(true)
     }
 
@@ -268,13 +326,14 @@ impl Engine {
 
     /// Trees are made and indexes built before their definitions are recorded and seen: one that
     /// can't be built, or is stopped, is refused, and a crash leaves trees that the next opening
-    /// drops.
+    /// drops. `remade`: keyspaces of which what was kept in those of before goes.
     fn carry_out(
         &self,
         before: &Catalog,
         after: Catalog,
+        remade: &BTreeSet<String>,
         stop: Option<&Arc<AtomicBool>>,
-    ) -> Result<Arc<Catalog>> {
+    ) -> Result<()> {
         let store = self.store();
         let building = stop.map_or_else(|| store.clone(), |stop| store.stoppable(stop.clone()));
         let diff = before.diff(&after);
@@ -286,25 +345,20 @@ impl Engine {
             return Err(e.into());
         }
         let mut batch = Batch::new();
-        for (key, value) in &diff.records {
-            match value {
-                Some(value) => batch.put(store.schema_tree(), key, value)?,
-                None => batch.delete(store.schema_tree(), key)?,
-            }
-        }
+        put_records(store, &mut batch, &diff)?;
         for table in &diff.dropped {
             store.note_dropped(&mut batch, DroppedFamilies::Family(table.id))?;
         }
-        for gone in before.keyspaces().filter(|k| after.keyspace(&k.name).is_none()) {
-            store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(&gone.name))?;
+        let gone = before.keyspaces().filter(|k| after.keyspace(&k.name).is_none());
+        for name in gone.map(|k| &k.name).chain(remade) {
+            store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(name))?;
         }
         store.db().with(Durability::Power).write(batch)?;
-        let after = Arc::new(after);
-        *self.0.catalog.write() = after.clone();
+        *self.0.catalog.write() = Arc::new(after);
         for table in &diff.dropped {
             store.drop_family(table.id)?;
         }
-        Ok(after)
+        Ok(())
     }
 
     /// Makes the open trees those of the definitions of before again, as far as it can be done: the
@@ -333,6 +387,53 @@ fn spec(table: &TableSchema, partitioner: Partitioner) -> FamilySpec {
     }
 }
 
+fn put_records(store: &CellStore, batch: &mut Batch, diff: &CatalogDiff) -> Result<()> {
+    for (key, value) in &diff.records {
+        match value {
+            Some(value) => batch.put(store.schema_tree(), key, value)?,
+            None => batch.delete(store.schema_tree(), key)?,
+        }
+    }
+    Ok(())
+}
+
+/// What happened to keyspaces: those that went, then those that came or were changed; a `remade`
+/// one went and came.
+fn changes_of_keyspaces(
+    before: &Catalog,
+    after: &Catalog,
+    remade: &BTreeSet<String>,
+) -> Vec<SchemaChange> {
+    let told = |change, keyspace: &KeyspaceEntry| SchemaChange {
+        change,
+        target: "KEYSPACE",
+        keyspace: keyspace.name.clone(),
+        name: None,
+    };
+    let there = |catalog: &Catalog, name: &str| {
+        catalog.keyspace(name).filter(|_| !remade.contains(name)).cloned()
+    };
+    let gone = before.keyspaces().filter(|k| there(after, &k.name).is_none());
+    let mut all: Vec<SchemaChange> = gone.map(|k| told("DROPPED", k)).collect();
+    all.extend(after.keyspaces().filter_map(|k| match there(before, &k.name) {
+        None => Some(told("CREATED", k)),
+        Some(before) => (!before.is_like(k)).then(|| told("UPDATED", k)),
+    }));
+    all
+}
+
+/// The keyspaces of these that were dropped and made again with the older interface, while what CQL
+/// kept in them is still on record.
+fn remade(store: &CellStore, keyspaces: &[KeyspaceEntry]) -> Result<BTreeSet<String>> {
+    let mut remade = BTreeSet::new();
+    for keyspace in keyspaces {
+        if store.was_dropped(DroppedFamilies::Keyspace(&keyspace.name))? {
+            remade.insert(keyspace.name.clone());
+        }
+    }
+    Ok(remade)
+}
+
 /// That keyspaces that aren't there were dropped, with the older interface. One that was not lost
 /// its record.
 fn check_dropped(store: &CellStore, homeless: &[Homeless]) -> Result<()> {
@@ -348,9 +449,17 @@ fn check_dropped(store: &CellStore, homeless: &[Homeless]) -> Result<()> {
     Ok(())
 }
 
-/// Carries out what a crash has left undone.
-fn clean(store: &CellStore, catalog: &Catalog, homeless: &[Homeless]) -> Result<()> {
-    let mut batch = Batch::new();
+/// Carries out what a crash, or the older interface, has left undone, together with `batch`.
+fn clean(
+    store: &CellStore,
+    mut batch: Batch,
+    catalog: &Catalog,
+    remade: &BTreeSet<String>,
+    homeless: &[Homeless],
+) -> Result<()> {
+    for keyspace in remade {
+        store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(keyspace))?;
+    }
     for Homeless { key, keyspace, table } in homeless {
         batch.delete(store.schema_tree(), key)?;
         store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(keyspace))?;

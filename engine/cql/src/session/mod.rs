@@ -239,6 +239,7 @@ impl Session {
 
     /// Compiles a statement about rows, or finds it compiled; carries out any other.
     fn begin(&self, cql: &str, values: &impl Values, how: &Run) -> Result<Begun> {
+        self.engine.keep_up()?;
         let asked = self.asked(how.keyspace.as_ref(), cql);
         if let Some(found) = self.cached(&asked.id) {
             return Ok(Begun::Compiled(found));
@@ -293,6 +294,7 @@ impl Session {
     /// # Errors
     /// As [`prepare`](Session::prepare).
     pub fn prepare_in(&self, keyspace: Option<&Arc<str>>, cql: &str) -> Result<Prepared> {
+        self.engine.keep_up()?;
         let asked = self.asked(keyspace, cql);
         match self.cached(&asked.id) {
             Some(found) => Ok(found),
@@ -330,6 +332,7 @@ impl Session {
 
     /// A compiled statement as definitions are now.
     fn present<'p>(&self, prepared: &'p Prepared) -> Result<Cow<'p, Prepared>> {
+        self.engine.keep_up()?;
         if prepared.0.version == self.engine.catalog().version() {
             return Ok(Cow::Borrowed(prepared));
         }

@@ -27,3 +27,22 @@ pub fn type_name(of: &Type) -> String {
         simple => simple.cql_name(),
     }
 }
+
+/// The definitions that were told.
+#[derive(Default)]
+pub struct Heard(parking_lot::Mutex<Vec<String>>);
+
+impl Heard {
+    /// Those since the last time.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl firn_cql::internals::exec::SchemaListener for Heard {
+    fn changed(&self, change: &firn_cql::SchemaChange) {
+        let firn_cql::SchemaChange { change, target, keyspace, name } = change;
+        let name = name.as_deref().unwrap_or_default();
+        self.0.lock().push(format!("{change} {target} {keyspace} {name}"));
+    }
+}

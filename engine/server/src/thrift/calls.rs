@@ -86,6 +86,7 @@ impl ThriftSession {
     }
 
     fn check(&self, permission: Permission, resource: &Resource) -> Result<()> {
+        self.session.engine().keep_up()?;
         let catalog = self.session.engine().catalog();
         Ok(catalog.check_may(self.session.role(), permission, resource)?)
     }
@@ -412,7 +413,7 @@ impl ThriftSession {
             }
             other => return Err(ThriftFault::unknown(other)),
         };
-        // What CQL has in a keyspace goes with it before another one of its name comes.
+        // Who listens is told before this is answered.
         self.session.engine().fresh_catalog()?;
         text(version.to_string())
     }

@@ -1,6 +1,7 @@
 //! The handles of a database and of a keyspace, which all calls are made with.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use firn_kv::Durability;
 use parking_lot::{Mutex, RwLock};
@@ -26,6 +27,8 @@ pub(super) struct SharedApi {
     pub(super) memtable_size: usize,
     pub(super) registry: Arc<Registry>,
     pub(super) state: RwLock<Arc<ApiState>>,
+    /// How often definitions were changed.
+    pub(super) serial: AtomicU64,
     /// The lock for changes of definitions.
     pub(super) changes: Mutex<()>,
 }

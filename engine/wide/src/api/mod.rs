@@ -45,7 +45,7 @@ mod write;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_kv::Env;
 use firn_kv::OsEnv;
@@ -133,6 +133,7 @@ impl Wide {
             memtable_size,
             registry: options.registry,
             state: RwLock::new(Arc::new(state)),
+            serial: AtomicU64::new(0),
             changes: Mutex::new(()),
         });
         Ok(Wide { shared, store })
@@ -199,6 +200,13 @@ impl Wide {
     /// [`describe_keyspace`](Wide::describe_keyspace).
     pub fn schema(&self) -> Schema {
         self.state().schema.clone()
+    }
+
+    /// How often definitions were changed since the database was opened: who keeps what it made of
+    /// them sees by it, at the cost of a look at a number, that it must look at them again. Without
+    /// promises, as [`schema`](Wide::schema).
+    pub fn definition_serial(&self) -> u64 {
+        self.shared.serial.load(Ordering::Acquire)
     }
 
     /// The types that definitions can name.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use firn_kv::{Batch, Durability};
 use uuid::Uuid;
@@ -54,12 +55,10 @@ impl Wide {
         for gone in before.schema.keyspaces().filter(|k| lacks(&after.schema, k.name())) {
             store.note_dropped(&mut batch, DroppedFamilies::Keyspace(gone.name()))?;
         }
-        for new in after.schema.keyspaces().filter(|k| lacks(&before.schema, k.name())) {
-            store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(new.name()))?;
-        }
         store.db().with(Durability::Power).write(batch)?;
         let version = after.schema.version();
         *self.shared.state.write() = Arc::new(after);
+        self.shared.serial.fetch_add(1, Ordering::Release);
         for family in &diff.dropped_families {
             store.drop_family(family.id())?;
         }

@@ -4,6 +4,8 @@
 //! Invariants:
 //! - The batch that takes a definition away notes what it defined; the note goes when the data has
 //!   gone.
+//! - The note of a keyspace goes when what layers above kept in it has gone, and not when another
+//!   keyspace of its name is made: that one gets nothing of it.
 //! - A family's tree without a definition is dropped when it is noted, or when it holds nothing:
 //!   its definition was never recorded then. Any other one says that its definition was lost, with
 //!   a record or with a page of the tree of definitions. It is left alone, and no new family gets
@@ -42,8 +44,7 @@ impl CellStore {
         Ok(batch.put(self.schema_tree(), &note(of), &[])?)
     }
 
-    /// Adds to a batch that such a note is not needed any more: all of it has gone, or is there
-    /// again.
+    /// Adds to a batch that such a note is not needed any more: all of it has gone.
     ///
     /// # Errors
     /// Errors of the engine.

@@ -9,10 +9,12 @@ mod types;
 
 pub(super) use tables::new_table;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{
-    Catalog, ColumnKind, FIRST_ID, KeyspaceEntry, SYSTEM_KEYSPACES, TableColumn, TableSchema,
+    Catalog, ColumnKind, FIRST_ID, KeyspaceEntry, Resource, SYSTEM_KEYSPACES, TableColumn,
+    TableSchema,
 };
 use crate::error::{Error, Result, invalid};
 
@@ -80,17 +82,35 @@ impl Catalog {
     }
 
     /// These definitions over the keyspaces that the data model has now: what it dropped is gone
-    /// with its tables.
-    pub fn over(&self, keyspaces: impl IntoIterator<Item = KeyspaceEntry>) -> Catalog {
+    /// with its tables, and with what was permitted about it, also where it was made again.
+    pub fn over(
+        &self,
+        keyspaces: impl IntoIterator<Item = KeyspaceEntry>,
+        remade: &BTreeSet<String>,
+    ) -> Catalog {
         let mut next = self.next();
         next.keyspaces.clear();
         for mut keyspace in keyspaces {
-            if let Some(before) = self.keyspace(&keyspace.name) {
+            let before = self.keyspace(&keyspace.name);
+            if let Some(before) = before.filter(|k| !remade.contains(&k.name)) {
                 keyspace.tables = before.tables.clone();
                 keyspace.types = before.types.clone();
             }
             next.keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
         }
-        next
+        next.without_strangers(remade)
+    }
+
+    /// The same definitions without what was permitted about keyspaces that are not there, or are
+    /// others of their names.
+    pub fn without_strangers(self, remade: &BTreeSet<String>) -> Catalog {
+        let there: BTreeSet<String> =
+            self.keyspaces.keys().filter(|name| !remade.contains(*name)).cloned().collect();
+        self.without_permissions(|resource| match resource {
+            Resource::Keyspace(keyspace) | Resource::Table(keyspace, _) => {
+                !there.contains(keyspace) && !SYSTEM_KEYSPACES.contains(&&**keyspace)
+            }
+            _ => false,
+        })
     }
 }
