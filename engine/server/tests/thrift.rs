@@ -166,14 +166,15 @@ fn clients_of_the_native_protocol_are_told_of_keyspaces_that_come_and_go() {
     listener.send(1, common::REGISTER, &kinds);
     assert_eq!(listener.receive().unwrap().opcode, common::READY);
     let mut peer = Peer::connect(server.thrift_address().unwrap());
-    let definition = |name: &str, class: &str| {
-        let families = [15, 0, 5, 12, 0, 0, 0, 0];
-        [&[12, 0, 1][..], &field(1, name), &field(2, class), &families, &[0]].concat()
+    let definition = |factor: &str| {
+        let pair = [text("replication_factor"), text(factor)].concat();
+        let options = [&[13, 0, 3, 11, 11, 0, 0, 0, 1][..], &pair].concat();
+        let names = [field(1, "ks"), field(2, "SimpleStrategy")].concat();
+        [&[12, 0, 1][..], &names, &options, &[15, 0, 5, 12, 0, 0, 0, 0, 0]].concat()
     };
-    let (simple, local) = ("SimpleStrategy", "LocalStrategy");
     for (method, arguments, told) in [
-        ("system_add_keyspace", definition("ks", simple), "CREATED"),
-        ("system_update_keyspace", definition("ks", local), "UPDATED"),
+        ("system_add_keyspace", definition("1"), "CREATED"),
+        ("system_update_keyspace", definition("2"), "UPDATED"),
         ("system_drop_keyspace", field(1, "ks"), "DROPPED"),
     ] {
         peer.0.write_all(&framed(&message(true, method, &arguments))).unwrap();
