@@ -36,7 +36,7 @@ pub struct Node {
     /// How the server was started.
     pub options: Options,
     /// The statements that clients have prepared.
-    pub prepared: PreparedStatements,
+    pub prepared: Arc<PreparedStatements>,
     /// The threads for requests that may take their time.
     pub workers: WorkerPool,
     /// The requests that wait or run.
@@ -67,8 +67,10 @@ impl Node {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let count = options.workers.unwrap_or((processors * 4).max(16));
         let durability = session.engine().wide().durability();
+        let prepared = Arc::new(PreparedStatements::new(options.max_prepared));
+        session.engine().add_listener(prepared.clone());
         Ok(Node {
-            prepared: PreparedStatements::new(options.max_prepared),
+            prepared,
             workers: WorkerPool::start(&env, count)?,
             flight: FlightBudget::new(options.max_in_flight),
             traces: TraceLog::default(),

@@ -1,10 +1,15 @@
 //! The statements that clients have prepared, by the ids that they send.
+//!
+//! Invariant: a statement whose table was changed is not known until it is prepared again, as
+//! drivers expect; and what its columns were is remembered, so that clients which had prepared it
+//! before are told the new ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use firn_cql::{ColumnSpec, Prepared};
+use firn_cql::internals::exec::SchemaListener;
+use firn_cql::{ColumnSpec, Prepared, SchemaChange};
 use parking_lot::RwLock;
 
 use super::metrics::TableUses;
@@ -19,14 +24,28 @@ pub struct KnownStatement {
     columns: Option<(Arc<[ColumnSpec]>, [u8; 16])>,
     /// The tables that it reads or writes.
     pub uses: TableUses,
+    /// Whether it was prepared before with other columns.
+    had_others: bool,
+    /// Whether a table of it was changed since.
+    outdated: AtomicBool,
     used: AtomicU64,
 }
 
 impl KnownStatement {
-    /// Of this statement, which reads or writes these tables.
-    pub fn new(prepared: Prepared, uses: TableUses) -> KnownStatement {
+    /// Of this statement, which reads or writes these tables, and may have been known.
+    fn new(
+        prepared: Prepared,
+        uses: TableUses,
+        before: Option<&KnownStatement>,
+        used: u64,
+    ) -> KnownStatement {
         let columns = prepared.columns().map(|c| (c.clone(), metadata_id(c)));
-        KnownStatement { prepared, columns, uses, used: AtomicU64::new(0) }
+        let had_others = before.is_some_and(|b| {
+            let is_other = b.columns.as_ref().map(|c| c.1) != columns.as_ref().map(|c| c.1);
+            b.had_others || is_other
+        });
+        let outdated = AtomicBool::new(false);
+        KnownStatement { prepared, columns, uses, had_others, outdated, used: AtomicU64::new(used) }
     }
 
     /// The id of the columns that a run of it gave.
@@ -42,11 +61,15 @@ impl KnownStatement {
         self.columns.is_some()
     }
 
-    /// Whether the columns that a run of it gave are those which it had when it was prepared.
+    /// Whether the columns that a run of it gave are those which it had each time that it was
+    /// prepared: all clients know them then.
     pub fn is_as_prepared(&self, columns: &Arc<[ColumnSpec]>) -> bool {
-        self.columns
-            .as_ref()
-            .is_some_and(|(known, _)| Arc::ptr_eq(known, columns) || known == columns)
+        let is_same = |known: &Arc<[ColumnSpec]>| Arc::ptr_eq(known, columns) || known == columns;
+        !self.had_others && self.columns.as_ref().is_some_and(|(known, _)| is_same(known))
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.outdated.load(Ordering::Relaxed)
     }
 
     fn bytes(&self) -> usize {
@@ -76,10 +99,10 @@ impl PreparedStatements {
         PreparedStatements { most, clock: AtomicU64::new(1), known: RwLock::default() }
     }
 
-    /// The statement with this id.
+    /// The statement with this id. `None`: it must be prepared, perhaps again.
     pub fn get(&self, id: &[u8]) -> Option<Arc<KnownStatement>> {
         let id: [u8; 16] = id.try_into().ok()?;
-        let found = self.known.read().by_id.get(&id)?.clone();
+        let found = self.known.read().by_id.get(&id).filter(|s| !s.is_outdated())?.clone();
         found.used.store(self.clock.load(Ordering::Relaxed), Ordering::Relaxed);
         Some(found)
     }
@@ -87,14 +110,13 @@ impl PreparedStatements {
     /// Keeps a statement that reads or writes these tables. What it was before, if it was, is
     /// replaced: definitions may have changed.
     pub fn put(&self, prepared: Prepared, uses: TableUses) -> Arc<KnownStatement> {
-        let statement = Arc::new(KnownStatement::new(prepared, uses));
         let now = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
-        statement.used.store(now, Ordering::Relaxed);
         let mut known = self.known.write();
+        let before = known.by_id.remove(&prepared.id());
+        let statement = Arc::new(KnownStatement::new(prepared, uses, before.as_deref(), now));
         known.bytes += statement.bytes();
-        if let Some(before) = known.by_id.insert(statement.prepared.id(), statement.clone()) {
-            known.bytes -= before.bytes();
-        }
+        known.bytes -= before.map_or(0, |b| b.bytes());
+        known.by_id.insert(statement.prepared.id(), statement.clone());
         if known.bytes > self.most {
             // The half that was used longest ago.
             let mut uses: Vec<u64> =
@@ -116,7 +138,29 @@ impl PreparedStatements {
 
     /// All of them, by id.
     pub fn all(&self) -> Vec<Arc<KnownStatement>> {
-        self.known.read().by_id.values().cloned().collect()
+        self.known.read().by_id.values().filter(|s| !s.is_outdated()).cloned().collect()
+    }
+}
+
+/// Whether this changed or dropped a table that the statement reads or writes, or may have.
+fn is_about(statement: &Prepared, change: &SchemaChange) -> bool {
+    let SchemaChange { change, target, keyspace, name } = change;
+    if *change == "CREATED" || *target == "KEYSPACE" && *change != "DROPPED" {
+        return false;
+    }
+    // Any table of the keyspace may have columns of a type.
+    let of_all = *target != "TABLE";
+    let is_of = |table| of_all || Some(table) == name.as_deref();
+    statement.accesses().iter().any(|(_, home, table)| home == keyspace && is_of(*table))
+}
+
+impl SchemaListener for PreparedStatements {
+    fn changed(&self, change: &SchemaChange) {
+        for statement in self.known.read().by_id.values() {
+            if is_about(&statement.prepared, change) {
+                statement.outdated.store(true, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -141,5 +185,39 @@ mod tests {
             assert!(bytes <= 200 && bytes == count * 39, "{count}, {bytes}");
         }
         assert!(known.counts().2 > 10);
+    }
+
+    #[test]
+    fn definitions_are_about_the_statements_whose_tables_they_change() {
+        let session = firn_cql::Session::in_memory().unwrap();
+        let keyspace = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+        session.execute(keyspace, ()).unwrap();
+        session.execute("CREATE TABLE ks.t (a int PRIMARY KEY, b int)", ()).unwrap();
+        let change = |change, target, keyspace: &str, name: Option<&str>| SchemaChange {
+            change,
+            target,
+            keyspace: keyspace.to_owned(),
+            name: name.map(str::to_owned),
+        };
+        for text in [
+            "SELECT a FROM ks.t",
+            "DELETE FROM ks.t WHERE a = 1",
+            "BEGIN BATCH INSERT INTO ks.t (a, b) VALUES (1, 1) APPLY BATCH",
+        ] {
+            let prepared = session.prepare(text).unwrap();
+            for (change, wanted) in [
+                (change("UPDATED", "TABLE", "ks", Some("t")), true),
+                (change("DROPPED", "TABLE", "ks", Some("t")), true),
+                (change("UPDATED", "TYPE", "ks", Some("any")), true),
+                (change("DROPPED", "KEYSPACE", "ks", None), true),
+                (change("UPDATED", "KEYSPACE", "ks", None), false),
+                (change("CREATED", "TABLE", "ks", Some("t")), false),
+                (change("UPDATED", "TABLE", "ks", Some("n")), false),
+                (change("UPDATED", "TABLE", "other", Some("t")), false),
+                (change("UPDATED", "TYPE", "other", Some("any")), false),
+            ] {
+                assert_eq!(is_about(&prepared, &change), wanted, "{text}: {change:?}");
+            }
+        }
     }
 }
