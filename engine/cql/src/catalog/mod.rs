@@ -35,7 +35,7 @@ pub use options::{TableOptions, quoted_map};
 pub use record::{CatalogDiff, Homeless, LoadedCatalog, RECORD_PREFIX, ROLE_PREFIX};
 pub use resolve::native_type;
 pub use role::{Resource, RoleEntry};
-pub use system::{CQL_VERSION, RELEASE_VERSION, system_keyspace, system_keyspaces};
+pub use system::{CQL_VERSION, DATACENTER, RELEASE_VERSION, system_keyspace, system_keyspaces};
 pub use table::{DroppedColumn, IndexTarget, PartitionKey, TableIndex, TableSchema};
 
 use crate::error::{Class, Error, Result, invalid};

@@ -254,9 +254,13 @@ fn check_map(name: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<S
         ),
         _ => return Ok(map),
     };
-    if name == "compression" && map.get("enabled").is_some_and(|e| e.eq_ignore_ascii_case("false"))
-    {
-        return Ok(map);
+    if name == "compression" {
+        if map.is_empty() {
+            return Ok([("enabled".to_owned(), "false".to_owned())].into());
+        }
+        if map.get("enabled").is_some_and(|e| e.eq_ignore_ascii_case("false")) {
+            return Ok(map);
+        }
     }
     // The spelling of 2.x.
     if let Some(old) = map.remove("sstable_compression") {

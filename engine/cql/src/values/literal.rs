@@ -26,6 +26,7 @@ pub fn literal(of: &Type, bytes: Option<&[u8]>) -> String {
         | Type::SimpleDate
         | Type::Time
         | Type::Inet
+        | Type::Composite(_)
         | Type::Custom(_) => quoted(&of.to_text(bytes, Wording::Cql)),
         _ => of.to_text(bytes, Wording::Cql),
     }

@@ -250,9 +250,12 @@ impl Value {
                 | Type::Decimal
                 | Type::Integer
                 | Type::Uuid
-                | Type::TimeUuid,
+                | Type::TimeUuid
+                | Type::Composite(_),
             ) => return read(of, text),
-            (Value::Blob(bytes), Type::Bytes | Type::Custom(_)) => bytes.clone(),
+            (Value::Blob(bytes), Type::Bytes | Type::Composite(_) | Type::Custom(_)) => {
+                bytes.clone()
+            }
             (Value::Uuid(uuid), Type::Uuid | Type::TimeUuid | Type::LexicalUuid) => {
                 uuid.as_bytes().to_vec()
             }

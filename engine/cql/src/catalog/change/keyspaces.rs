@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{check_not_system_new, missing_keyspace};
-use crate::catalog::{Catalog, KeyspaceEntry, MAX_NAME, Resource, is_valid_name};
+use crate::catalog::{Catalog, DATACENTER, KeyspaceEntry, MAX_NAME, Resource, is_valid_name};
 use crate::error::{Class, Error, Result, configuration, invalid};
 use crate::syntax::ast::{
     AlterKeyspace, AstName, CreateKeyspace, Drop, PropertyValue, TableProperty,
@@ -81,7 +81,7 @@ fn apply_keyspace(keyspace: &mut KeyspaceEntry, properties: &[TableProperty<'_>]
             PropertyValue::Map(pairs) => {
                 let map =
                     pairs.iter().map(|(k, v)| (k.text.to_string(), v.text.to_string())).collect();
-                keyspace.replication = check_replication(&keyspace.name, map)?;
+                keyspace.replication = check_replication(keyspace, map)?;
             }
             PropertyValue::Constant(c) => keyspace.durable_writes = durable(&c.text)?,
             PropertyValue::Word(w) => keyspace.durable_writes = durable(w)?,
@@ -101,8 +101,11 @@ fn durable(text: &str) -> Result<bool> {
     }
 }
 
+const FACTOR: &str = "replication_factor";
+
+/// The replication that `map` says, of a keyspace that is still as it was before.
 fn check_replication(
-    keyspace: &str,
+    keyspace: &KeyspaceEntry,
     mut map: BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>> {
     let class =
@@ -120,20 +123,37 @@ fn check_replication(
         Err(_) => Err(configuration(format!("Replication factor must be numeric; found {text}"))),
     };
     if short == "SimpleStrategy" {
-        if !map.contains_key("replication_factor") {
+        if !map.contains_key(FACTOR) {
             return Err(configuration(
                 "SimpleStrategy requires a replication_factor strategy option.",
             ));
         }
-        if let Some(other) = map.keys().find(|k| *k != "class" && *k != "replication_factor") {
+        if let Some(other) = map.keys().find(|k| *k != "class" && *k != FACTOR) {
             return Err(configuration(format!(
-                "Unrecognized strategy option {{{other}}} passed to SimpleStrategy for keyspace {keyspace}"
+                "Unrecognized strategy option {{{other}}} passed to SimpleStrategy for keyspace {}",
+                keyspace.name
             )));
         }
     }
     for (_, value) in map.iter().filter(|(k, _)| *k != "class") {
         factor(value)?;
     }
+    if short == "NetworkTopologyStrategy" {
+        spread(&mut map, &keyspace.replication);
+    }
     map.insert("class".into(), full);
     Ok(map)
+}
+
+/// A factor without a datacenter is that of each datacenter that has none, and had none before.
+/// Without any it is what it was before, or 1.
+fn spread(map: &mut BTreeMap<String, String>, before: &BTreeMap<String, String>) {
+    let says_nothing = map.len() == 1;
+    let of_all = map.remove(FACTOR).or_else(|| {
+        says_nothing.then(|| before.get(FACTOR).cloned().unwrap_or_else(|| "1".into()))
+    });
+    if let Some(factor) = of_all {
+        let factor = before.get(DATACENTER).cloned().unwrap_or(factor);
+        map.entry(DATACENTER.into()).or_insert(factor);
+    }
 }

@@ -17,6 +17,8 @@ use crate::syntax::{Script, parse};
 pub const RELEASE_VERSION: &str = "5.0.9";
 /// The version of the language.
 pub const CQL_VERSION: &str = "3.4.7";
+/// The datacenter that the one node is in.
+pub const DATACENTER: &str = "datacenter1";
 
 const TABLES: &str = include_str!("tables.cql");
 /// The first number of a system table. No other table is given one as large.

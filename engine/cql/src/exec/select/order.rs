@@ -30,10 +30,15 @@ pub fn order(
     restrictions: &Restrictions,
     orderings: &[Ordering<'_>],
 ) -> Result<RowOrder> {
-    let columns = orderings
-        .iter()
-        .map(|o| Ok((column(table, &o.column)?, o.descending)))
-        .collect::<Result<Vec<_>>>()?;
+    let mut columns: Vec<(&TableColumn, bool)> = vec![];
+    for Ordering { column: name, descending } in orderings {
+        let column = column(table, name)?;
+        // Of a column that is named twice the first place counts, and the last direction.
+        match columns.iter_mut().find(|(c, _)| c.name == column.name) {
+            Some((_, before)) => *before = *descending,
+            None => columns.push((column, *descending)),
+        }
+    }
     if columns.is_empty() {
         return Ok(RowOrder::default());
     }

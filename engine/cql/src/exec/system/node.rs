@@ -3,7 +3,7 @@
 use firn_wide::Partitioner;
 
 use super::view::SystemView;
-use crate::catalog::{CQL_VERSION, RELEASE_VERSION};
+use crate::catalog::{CQL_VERSION, DATACENTER, RELEASE_VERSION};
 use crate::error::Result;
 use crate::exec::source::SystemRows;
 use crate::values::Value;
@@ -48,7 +48,7 @@ fn local(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
         ("broadcast_port", &STORAGE_PORT),
         ("cluster_name", &engine.wide().describe_cluster_name()),
         ("cql_version", &CQL_VERSION),
-        ("data_center", &"datacenter1"),
+        ("data_center", &DATACENTER),
         ("gossip_generation", &i32::try_from(now).unwrap_or(i32::MAX)),
         ("host_id", &engine.host_id()),
         ("listen_address", &ip),

@@ -113,7 +113,10 @@ impl<'a> CqlParser<'a> {
             ("materialized", "materialized views"),
         ];
         let unknown = UNKNOWN.iter().find(|u| self.slice().eq_ignore_ascii_case(u.0));
-        self.unexpected_with(unknown.map(|u| format!("there are no {} here", u.1)))
+        match unknown {
+            Some((_, what)) => self.fail(self.token, format!("There are no {what} here")),
+            None => self.unexpected(),
+        }
     }
 
     /// Definitions up to `)`; behind the first one any may be left out, as in `(a int,)`.
