@@ -18,7 +18,7 @@ fn requests(bytes: &[u8], segments: Option<bool>, piece: usize) -> Vec<String> {
     }
     let mut said = vec![];
     for part in bytes.chunks(piece) {
-        stream.fill(&mut &*part).expect("memory is read");
+        stream.incoming().extend_from_slice(part);
         loop {
             match stream.take_request() {
                 Ok(Some((header, body))) => said.push(request(header, body)),

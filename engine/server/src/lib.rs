@@ -12,7 +12,7 @@
 //! The command `firn serve` is this. Which client finds what otherwise than at Cassandra is in
 //! `COMPATIBILITY.md` beside this crate.
 //!
-//! Floors: [`options`](Options), `wire` (0) < `node` (1) < `native`, `thrift` (2) < `server` (3).
+//! Floors: [`options`](Options), `transport`, `wire` (0) < `node` (1) < `native`, `thrift` (2) < `server` (3).
 
 #![warn(missing_debug_implementations)]
 
@@ -22,10 +22,12 @@ mod node;
 mod options;
 mod server;
 mod thrift;
+mod transport;
 mod wire;
 
 pub use options::{Options, ServerError, StorePlace};
 pub use server::Server;
+pub use transport::TlsOptions;
 
 /// The examples of the page, as tests.
 #[cfg(doctest)]

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use firn_cql::Session;
+use firn_kv::OsEnv;
+
+use crate::transport::{TlsAcceptor, TlsOptions};
 
 /// Where the data is.
 #[derive(Clone, Debug)]
@@ -29,6 +32,8 @@ pub struct Options {
     pub address: SocketAddr,
     /// Where clients of the interface before CQL connect to, which is Thrift's. `None`: nowhere.
     pub thrift: Option<SocketAddr>,
+    /// What connections are encrypted with. `None`: nothing is.
+    pub tls: Option<TlsOptions>,
     /// Where the data is.
     pub store: StorePlace,
     /// Whether clients must log in. `None`: where there is a role that may.
@@ -62,6 +67,7 @@ impl Options {
         Options {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
             thrift: None,
+            tls: None,
             store,
             login: None,
             insecure: false,
@@ -102,7 +108,13 @@ impl Options {
         least("the largest first request", self.max_first_frame, 256)?;
         least("the number of connections", self.max_connections, 1)?;
         least("the number of workers", self.workers.unwrap_or(1), 1)?;
-        least("what is in flight", self.max_in_flight, self.max_frame)
+        least("what is in flight", self.max_in_flight, self.max_frame)?;
+        match &self.tls {
+            None => Ok(()),
+            Some(tls) => {
+                TlsAcceptor::new(&*OsEnv::new(), tls).map(drop).map_err(ServerError::Options)
+            }
+        }
     }
 }
 

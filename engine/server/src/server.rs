@@ -1,6 +1,6 @@
 //! Floor 3: a server: listens, starts a thread for each connection, stops in order.
 
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -14,6 +14,7 @@ use crate::native::{Client, Clients, ServerViews, serve};
 use crate::node::Node;
 use crate::options::{Options, ServerError, StorePlace};
 use crate::thrift::serve_thrift;
+use crate::transport::{TlsAcceptor, Transport};
 
 /// A server that runs. It stops when it is dropped, or with [`stop`](Server::stop), which says
 /// whether all that was written is safe.
@@ -45,7 +46,9 @@ struct ServerCore {
     node: Arc<Node>,
     clients: Arc<Clients>,
     /// The connections whose threads run, to stop them.
-    sockets: Mutex<Vec<(u64, Protocol, Arc<TcpStream>)>>,
+    open: Mutex<Vec<(u64, Protocol, Arc<Transport>)>>,
+    /// What encrypts them.
+    tls: Option<TlsAcceptor>,
     left: Condvar,
     next: AtomicU64,
     /// How many were refused because there were too many.
@@ -88,6 +91,9 @@ impl Server {
     pub fn over(session: Session, options: Options) -> Result<Server, ServerError> {
         options.check()?;
         let login = options.wants_login(&session)?;
+        let env: Arc<dyn Env> = OsEnv::new();
+        let tls = options.tls.as_ref().map(|tls| TlsAcceptor::new(&*env, tls)).transpose();
+        let tls = tls.map_err(ServerError::Options)?;
         let mut listeners = vec![];
         let wanted =
             [(Protocol::Native, Some(options.address)), (Protocol::Thrift, options.thrift)];
@@ -100,7 +106,6 @@ impl Server {
         }
         let listening: Vec<_> = listeners.iter().map(|(p, address, _)| (*p, *address)).collect();
         let address = listening[0].1;
-        let env: Arc<dyn Env> = OsEnv::new();
         let options = Options { address, ..options };
         let node =
             Node::new(session, env.clone(), options, login).map_err(firn_cql::Error::from)?;
@@ -113,7 +118,8 @@ impl Server {
         let shared = Arc::new(ServerCore {
             node,
             clients,
-            sockets: Mutex::default(),
+            open: Mutex::default(),
+            tls,
             left: Condvar::new(),
             next: AtomicU64::new(1),
             refused: AtomicU64::new(0),
@@ -154,6 +160,17 @@ impl Server {
         self.shared.clients.len()
     }
 
+    /// Reads the certificates again that connections are encrypted with: those that come from now
+    /// on have the new ones, those that are open keep theirs. Without TLS it does nothing.
+    ///
+    /// # Errors
+    /// `Options` for files that can't be read or used. The server goes on with what it has.
+    pub fn reload_certificates(&self) -> Result<(), ServerError> {
+        let shared = &self.shared;
+        let done = shared.tls.as_ref().map(|tls| tls.reload(&*shared.node.env));
+        done.transpose().map_err(ServerError::Options).map(drop)
+    }
+
     /// What the server and its store count, in the text format of Prometheus, version 0.0.4:
     /// connections, requests by their kind with histograms of how long they took, errors, bytes,
     /// what is in flight, prepared statements; behind that [`firn_kv::Stats::prometheus`].
@@ -183,21 +200,17 @@ impl Server {
         self.listening.iter().for_each(|(_, address)| drop(TcpStream::connect(address)));
         std::mem::take(&mut *self.accepting.lock()).into_iter().for_each(|t| t.join());
         shared.clients.tell_down();
-        let end = |how| {
-            for (.., socket) in &*shared.sockets.lock() {
-                // One that has ended already is no matter.
-                let _ = socket.shutdown(how);
-            }
-        };
-        end(Shutdown::Read);
+        for (.., transport) in &*shared.open.lock() {
+            transport.end_reading();
+        }
         shared.node.workers.stop();
         shared.clients.all().iter().for_each(|c| c.send_at_once());
-        end(Shutdown::Both);
-        let mut sockets = shared.sockets.lock();
-        while !sockets.is_empty() {
-            shared.left.wait(&mut sockets);
+        shared.open.lock().iter().for_each(|(.., transport)| transport.end());
+        let mut open = shared.open.lock();
+        while !open.is_empty() {
+            shared.left.wait(&mut open);
         }
-        drop(sockets);
+        drop(open);
         Ok(shared.node.session.close()?)
     }
 }
@@ -229,30 +242,37 @@ impl ServerCore {
 
     fn take(self: &Arc<Self>, socket: TcpStream, peer: SocketAddr, protocol: Protocol) {
         let most = self.node.options.max_connections;
-        if self.sockets.lock().len() >= most {
+        if self.open.lock().len() >= most {
             self.refused.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(%peer, most, "a connection was refused: there are as many as may be");
             return;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         // One descriptor for each connection, however many have to do with it.
-        let socket = Arc::new(socket);
+        let transport = match &self.tls {
+            None => Transport::plain(socket),
+            Some(tls) => match tls.accept(socket) {
+                Ok(transport) => transport,
+                Err(e) => return tracing::error!(%peer, "a connection can't be encrypted: {e}"),
+            },
+        };
+        let transport = Arc::new(transport);
         let client = match protocol {
             Protocol::Thrift => None,
             Protocol::Native => {
-                let made = Client::new(number, &socket, &self.node);
+                let made = Client::new(number, &transport, &self.node);
                 let Ok(client) = made.map(Arc::new) else { return };
                 self.clients.add(client.clone());
                 Some(client)
             }
         };
-        self.sockets.lock().push((number, protocol, socket.clone()));
+        self.open.lock().push((number, protocol, transport.clone()));
         let leaving = Leaving { server: self.clone(), number };
         let work = move || {
             tracing::debug!(client = %peer, ?protocol, "connected");
             match &client {
-                Some(client) => serve(&leaving.server.node, client, &socket),
-                None => serve_thrift(&leaving.server.node, &socket, number),
+                Some(client) => serve(&leaving.server.node, client, &transport),
+                None => serve_thrift(&leaving.server.node, &transport, peer, number),
             }
             tracing::debug!(client = %peer, "gone");
         };
@@ -264,7 +284,7 @@ impl ServerCore {
     fn metrics(&self) -> String {
         let mut text = PrometheusText::default();
         let count =
-            |protocol| self.sockets.lock().iter().filter(|(_, p, _)| *p == protocol).count() as u64;
+            |protocol| self.open.lock().iter().filter(|(_, p, _)| *p == protocol).count() as u64;
         let open = [("native", count(Protocol::Native)), ("thrift", count(Protocol::Thrift))];
         text.each(("firn_server_connections", "gauge"), "Open connections.", "protocol", &open);
         text.counter(
@@ -282,7 +302,7 @@ impl ServerCore {
     }
 
     fn leave(&self, number: u64) {
-        self.sockets.lock().retain(|(n, ..)| *n != number);
+        self.open.lock().retain(|(n, ..)| *n != number);
         self.clients.remove(number);
         self.left.notify_all();
     }

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use firn_testkit::floors::{FloorPlan, check};
 
+/// Options name the files that connections are encrypted with.
 const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[
         ("wire", 0),
+        ("transport", 0),
         ("options", 0),
         ("node", 1),
         ("native", 2),
@@ -15,7 +17,7 @@ const PLAN: FloorPlan<'_> = FloorPlan {
         ("server", 3),
         ("internals", 4),
     ],
-    neighbours: &[],
+    neighbours: &[("options", "transport")],
     rings: include_str!("rings.txt"),
 };
 

@@ -1,17 +1,18 @@
 //! `firn serve`: a store as a server for Cassandra's clients.
 //!
 //! Invariant: SIGTERM and Ctrl-C end it in order: what runs is finished, clients are told, the store
-//! is closed.
+//! is closed. SIGHUP never ends it.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use firn_kv::OsEnv;
-use firn_server::{Options, Server, ServerError, StorePlace};
+use firn_server::{Options, Server, ServerError, StorePlace, TlsOptions};
 use firn_tools::io::stdout;
 use firn_tools::options::{Durable, size as parse_size};
 use firn_tools::output::{Done, Failure, bytes};
@@ -23,12 +24,13 @@ use crate::store::Global;
 pub const EXAMPLES: &str = "\
 Clients of Cassandra connect as they would to a node: cqlsh, and the drivers for Python, Java, Node, Go and Rust (native protocol 3, 4
 and 5). The store is the one of --db, and is made when it is missing; with --ephemeral it is in memory and goes with the server.
-SIGTERM or Ctrl-C stops the server: what runs is finished, and the store is closed.
+SIGTERM or Ctrl-C stops the server: what runs is finished, and the store is closed. SIGHUP lets it read its certificates again.
 
 Examples:
   firn --db shop serve                            at 127.0.0.1:9042, where clients look first
   cqlsh                                           from another terminal
   firn --db shop serve --listen 127.0.0.1:9142 --durability power
+  firn --db shop serve --tls-certificate server.pem --tls-key key.pem
   firn serve --ephemeral                          for tests: prints {\"host\":\"127.0.0.1\",\"port\":40123} and serves from memory
   firn --db shop serve --check                    what a server with these options would do";
 
@@ -44,6 +46,15 @@ pub struct ServeArgs {
     /// Listen for clients of the interface before CQL, too: Thrift, framed or not
     #[arg(long, value_name = "ADDRESS:PORT")]
     thrift: Option<SocketAddr>,
+    /// Encrypt all connections with TLS, with this certificate, and behind it those that signed it, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// The private key of the certificate, as PEM, without a password
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Take only clients that have a certificate which one of these has signed, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_clients: Option<PathBuf>,
     /// Serve from memory, and print the address as one line of JSON
     #[arg(long)]
     ephemeral: bool,
@@ -151,6 +162,13 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     let bounded = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     options.address = args.listen.unwrap_or(options.address);
     options.thrift = args.thrift;
+    if let (Some(certificate), Some(key)) = (&args.tls_certificate, &args.tls_key) {
+        options.tls = Some(TlsOptions {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            clients: args.tls_clients.clone(),
+        });
+    }
     options.login = (args.login || args.no_login).then_some(args.login);
     options.insecure = args.insecure;
     options.max_connections = args.max_connections;
@@ -186,6 +204,9 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     if global.store.json {
         let all = json!({
             "listen": options.address.to_string(),
+            "thrift": options.thrift.map(|at| at.to_string()),
+            "tls": options.tls.is_some(),
+            "tls_clients": args.tls_clients,
             "store": place,
             "max_connections": options.max_connections,
             "max_request_bytes": options.max_frame,
@@ -197,6 +218,13 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
         return Ok(out.flush()?);
     }
     writeln!(out, "listens at       {}", options.address)?;
+    if let Some(thrift) = options.thrift {
+        writeln!(out, "and for Thrift   {thrift}")?;
+    }
+    match &options.tls {
+        Some(tls) => writeln!(out, "encrypted        {tls}")?,
+        None => writeln!(out, "encrypted        nothing")?,
+    }
     writeln!(out, "serves           {place}")?;
     writeln!(out, "connections      {} at most, {idle}", options.max_connections)?;
     writeln!(out, "largest request  {}", bytes(options.max_frame as u64))?;
@@ -226,6 +254,9 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
+    let reload = Arc::new(AtomicBool::new(false));
+    #[cfg(unix)]
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, reload.clone())?;
     let server = Server::start(options).map_err(failure)?;
     let address = server.address();
     if args.ephemeral || global.store.json {
@@ -241,6 +272,12 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     }
     let env = OsEnv::new();
     while !stop.load(Ordering::Relaxed) {
+        if reload.swap(false, Ordering::Relaxed) {
+            match server.reload_certificates() {
+                Ok(()) => tracing::info!("the certificates were read again"),
+                Err(e) => tracing::error!("the certificates stay what they were: {e}"),
+            }
+        }
         env.sleep(TICK);
     }
     server.stop().map_err(failure)

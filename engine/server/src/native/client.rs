@@ -1,7 +1,7 @@
 //! A connection as others see it: who its client is, what it listens to, how it is answered.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::outbox::Outbox;
 use crate::node::{ConnectionMeter, FlightBudget, Node};
+use crate::transport::Transport;
 use crate::wire::{BodyCompression, Envelope, Opcode, ResponseBody, Version, WireError};
 
 /// Kinds of events that a client may listen to.
@@ -68,14 +69,14 @@ impl Client {
     ///
     /// # Errors
     /// A connection that is closed already.
-    pub fn new(number: u64, socket: &Arc<TcpStream>, node: &Node) -> std::io::Result<Client> {
+    pub fn new(number: u64, transport: &Arc<Transport>, node: &Node) -> std::io::Result<Client> {
         let meter = node.meter(number);
         Ok(Client {
             number,
-            peer: socket.peer_addr()?,
-            local: socket.local_addr()?,
+            peer: transport.socket().peer_addr()?,
+            local: transport.socket().local_addr()?,
             session: node.session.clone(),
-            outbox: Arc::new(Outbox::new(socket.clone(), meter.clone())),
+            outbox: Arc::new(Outbox::new(transport.clone(), meter.clone())),
             dialect: OnceLock::new(),
             about: Mutex::default(),
             gone: Arc::default(),
@@ -180,6 +181,11 @@ impl Client {
     /// Sends what is in the outbox, without waiting for the client.
     pub fn send_at_once(&self) {
         self.outbox.send_at_once(&self.env);
+    }
+
+    /// The version and the ciphers of the encryption, where there is one.
+    pub fn encryption(&self) -> Option<(String, String)> {
+        self.outbox.encryption()
     }
 
     /// Ends the conversation.

@@ -1,6 +1,6 @@
 //! The thread of a connection: reads requests, answers the quick ones, hands the others over.
 
-use std::net::TcpStream;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,6 +9,7 @@ use super::login;
 use super::statement::{self, Exchange};
 use super::stream::RequestStream;
 use crate::node::{Node, RequestKind};
+use crate::transport::{NO_TLS_HERE, Transport};
 use crate::wire::{FrameHeader, Opcode, Version, WireError, WireRequest};
 
 /// How it goes on after a request.
@@ -24,7 +25,8 @@ enum Next {
 }
 
 /// Answers a client until it goes, or is sent away.
-pub fn serve(node: &Arc<Node>, client: &Arc<Client>, socket: &TcpStream) {
+pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
+    let socket = transport.socket();
     let options = &node.options;
     let mut stream = RequestStream::new(options.max_first_frame);
     node.set_up(socket);
@@ -38,6 +40,9 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, socket: &TcpStream) {
                 Ok(Some((header, body))) => request(node, client, came, header, body),
                 Ok(None) => break,
                 Err((header, error)) => {
+                    if !has_begun && stream.looks_encrypted() {
+                        tracing::warn!(client = %client.peer, "{NO_TLS_HERE}");
+                    }
                     refuse(client, header.map_or(0, |h| h.stream), header, &error);
                     Next::Close
                 }
@@ -80,13 +85,17 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, socket: &TcpStream) {
                 break;
             }
         }
-        match stream.fill(&mut &*socket) {
-            Ok(0) => break,
-            Ok(bytes) => {
+        match transport.read_into(stream.incoming()) {
+            Ok(None) => break,
+            Ok(Some(bytes)) => {
                 client.meter.received(bytes);
                 came = node.env.monotonic_nanos();
             }
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::InvalidData => {
+                tracing::warn!(client = %client.peer, "{e}");
+                break;
+            }
             Err(e) => {
                 let within = stream.is_within_a_request();
                 tracing::debug!(client = %client.peer, within, "the connection ended: {e}");

@@ -5,14 +5,13 @@
 //! one; a worker never waits for a client, but leaves what does not fit into the connection's buffer
 //! to a thread that does.
 
-use std::io::Write;
-use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
 use firn_kv::Env;
 use parking_lot::{Condvar, Mutex};
 
 use crate::node::ConnectionMeter;
+use crate::transport::Transport;
 use crate::wire::put_segments;
 
 /// Answers that may lie here before the client is read from no more.
@@ -36,7 +35,7 @@ struct OutboxState {
 /// The answers of one connection.
 #[derive(Debug)]
 pub struct Outbox {
-    socket: Arc<TcpStream>,
+    transport: Arc<Transport>,
     meter: ConnectionMeter,
     waiting: Mutex<OutboxState>,
     /// Somebody has sent all there was.
@@ -45,8 +44,8 @@ pub struct Outbox {
 
 impl Outbox {
     /// To this client.
-    pub fn new(socket: Arc<TcpStream>, meter: ConnectionMeter) -> Outbox {
-        Outbox { socket, meter, waiting: Mutex::default(), sent: Condvar::new() }
+    pub fn new(transport: Arc<Transport>, meter: ConnectionMeter) -> Outbox {
+        Outbox { transport, meter, waiting: Mutex::default(), sent: Condvar::new() }
     }
 
     /// Everything that is put in from now on is sent in segments.
@@ -86,14 +85,14 @@ impl Outbox {
 
     /// Sends what is here, and waits for the client.
     pub fn send(&self) {
-        self.send_by(|mut socket, bytes| socket.write_all(bytes).map(|()| bytes.len()));
+        self.send_by(|transport, bytes| transport.write_all(bytes).map(|()| None));
     }
 
-    /// Sends what is here as `write` does, which says how many bytes it took. Where it did not take
-    /// all, gives the bytes and their number, and is still the one that sends.
+    /// Sends what is here as `write` does, which says how many bytes it took where that was not all.
+    /// Then gives the bytes and their number, and is still the one that sends.
     fn send_by(
         &self,
-        write: impl Fn(&TcpStream, &[u8]) -> std::io::Result<usize>,
+        write: impl Fn(&Transport, &[u8]) -> std::io::Result<Option<usize>>,
     ) -> Option<(Vec<u8>, usize)> {
         let mut waiting = self.waiting.lock();
         if waiting.sending {
@@ -102,14 +101,12 @@ impl Outbox {
         waiting.sending = true;
         while let Some(bytes) = self.take(&mut waiting) {
             drop(waiting);
-            let taken = write(&self.socket, &bytes);
-            if let Ok(taken) = taken
-                && taken < bytes.len()
-            {
+            let left = write(&self.transport, &bytes);
+            if let Ok(Some(taken)) = left {
                 return Some((bytes, taken));
             }
             waiting = self.waiting.lock();
-            self.after(&mut waiting, bytes, taken.is_ok());
+            self.after(&mut waiting, bytes, left.is_ok());
         }
         waiting.sending = false;
         self.sent.notify_all();
@@ -131,12 +128,12 @@ impl Outbox {
         waiting.envelopes = vec![];
         waiting.ends.clear();
         // The thread that reads finds out.
-        let _ = self.socket.shutdown(Shutdown::Both);
+        self.transport.end();
     }
 
     /// Sends what the connection takes at once. For the rest a thread is started that waits.
     pub fn send_at_once(self: &Arc<Self>, env: &Arc<dyn Env>) {
-        if let Some((bytes, from)) = self.send_by(send_some) {
+        if let Some((bytes, from)) = self.send_by(Transport::write_some) {
             self.leave(env, bytes, from);
         }
     }
@@ -145,7 +142,7 @@ impl Outbox {
     fn leave(self: &Arc<Self>, env: &Arc<dyn Env>, bytes: Vec<u8>, from: usize) {
         let outbox = self.clone();
         let work = move || {
-            let sent = (&*outbox.socket).write_all(&bytes[from..]);
+            let sent = outbox.transport.write_all(&bytes[from..]);
             let mut waiting = outbox.waiting.lock();
             outbox.after(&mut waiting, bytes, sent.is_ok());
             waiting.sending = false;
@@ -173,38 +170,15 @@ impl Outbox {
         }
     }
 
+    /// The version and the ciphers of the encryption, where there is one.
+    pub fn encryption(&self) -> Option<(String, String)> {
+        self.transport.encryption()
+    }
+
     /// Ends the connection: nothing is sent any more.
     pub fn close(&self) {
         let mut waiting = self.waiting.lock();
         self.end(&mut waiting);
         self.sent.notify_all();
     }
-}
-
-/// Sends what a connection takes without waiting: how many bytes.
-#[cfg(unix)]
-fn send_some(socket: &TcpStream, bytes: &[u8]) -> std::io::Result<usize> {
-    use rustix::io::Errno;
-    use rustix::net::{SendFlags, send};
-    // Where there is no such flag, the standard library has told the socket.
-    #[cfg(target_vendor = "apple")]
-    let flags = SendFlags::DONTWAIT;
-    #[cfg(not(target_vendor = "apple"))]
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    let mut sent = 0;
-    while sent < bytes.len() {
-        match send(socket, &bytes[sent..], flags) {
-            Ok(n) => sent += n,
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => break,
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(sent)
-}
-
-/// Sends what a connection takes without waiting: nothing, where nobody can say.
-#[cfg(not(unix))]
-fn send_some(_socket: &TcpStream, _bytes: &[u8]) -> std::io::Result<usize> {
-    Ok(0)
 }

@@ -1,14 +1,11 @@
 //! The bytes of a client cut into requests: frames of versions 3 and 4, and those in the segments of
 //! version 5.
 
-use std::io::Read;
-
+use crate::transport::looks_encrypted;
 use crate::wire::{
     FRAME_HEADER, FrameHeader, SegmentParser, WireError, is_known_version, unsupported_version,
 };
 
-/// Bytes that are read at once.
-const CHUNK: usize = 16 << 10;
 /// What a buffer keeps for the next request.
 const KEPT: usize = 64 << 10;
 
@@ -71,21 +68,20 @@ impl RequestStream {
         self.segments = Some(SegmentParser { lz4 });
     }
 
-    /// Takes in bytes from the client: how many. 0: there will be no more.
-    ///
-    /// # Errors
-    /// Those of the connection.
-    pub fn fill(&mut self, socket: &mut impl Read) -> std::io::Result<usize> {
+    /// Where bytes from the client are appended.
+    pub fn incoming(&mut self) -> &mut Vec<u8> {
         self.raw.settle();
-        let mut chunk = [0; CHUNK];
-        let len = socket.read(&mut chunk)?;
-        self.raw.bytes.extend_from_slice(&chunk[..len]);
-        Ok(len)
+        &mut self.raw.bytes
     }
 
     /// Whether a request has begun that is not here whole.
     pub fn is_within_a_request(&self) -> bool {
         !self.raw.rest().is_empty() || !self.inner.rest().is_empty()
+    }
+
+    /// Whether what came begins as a client does that wants to agree on encryption.
+    pub fn looks_encrypted(&self) -> bool {
+        looks_encrypted(self.raw.rest())
     }
 
     /// The next request that is here whole: its header and its body.

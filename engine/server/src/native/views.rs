@@ -44,6 +44,7 @@ fn client(client: &Client, rows: &mut SystemRows<'_>) {
     let said = |name: &str| about.get(name).cloned();
     let version = client.dialect.get().map(|d| d.version as i32);
     let stage = if version.is_some() { "ready" } else { "established" };
+    let encryption = client.encryption();
     // A name that a client has not proved is none of its.
     rows.add(&[
         ("address", &client.peer.ip()),
@@ -56,7 +57,9 @@ fn client(client: &Client, rows: &mut SystemRows<'_>) {
         ("keyspace_name", &client.session.keyspace().map(|k| k.to_string())),
         ("protocol_version", &version),
         ("request_count", &(client.requests.load(Ordering::Relaxed) as i64)),
-        ("ssl_enabled", &false),
+        ("ssl_cipher_suite", &encryption.as_ref().map(|(_, ciphers)| ciphers.clone())),
+        ("ssl_enabled", &encryption.is_some()),
+        ("ssl_protocol", &encryption.map(|(version, _)| version)),
         ("username", &client.session.role().unwrap_or("anonymous")),
     ]);
 }

@@ -2,21 +2,20 @@
 //! length and goes on with a message; a message without one begins with its version, or, in the old
 //! form, with the length of the method's name and the name.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 
 use super::binary::{MessageKind, ThriftCall, ThriftValue};
 use super::calls::ThriftSession;
 use super::convert::ThriftFields;
 use super::fault::ThriftFault;
 use crate::node::{ConnectionMeter, Node, RequestKind};
+use crate::transport::{NO_TLS_HERE, Transport, looks_encrypted};
 
 /// The first byte of a message that has a version and no frame.
 const VERSIONED: u8 = 0x80;
 /// The largest message without a frame: it is looked at anew whenever more of it has come.
 const MOST_PLAIN: usize = 1 << 20;
-/// Bytes that are read at once.
-const CHUNK: usize = 16 << 10;
 
 /// How the messages of a connection begin and end.
 #[derive(Clone, Copy, PartialEq)]
@@ -28,13 +27,14 @@ enum Framing {
 }
 
 /// Answers a client until it goes, or sends what can't be read.
-pub fn serve_thrift(node: &Node, socket: &TcpStream, number: u64) {
+pub fn serve_thrift(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) {
+    let socket = transport.socket();
     node.set_up(socket);
     let meter = node.meter(number);
     let came = node.env.monotonic_nanos();
     let mut has_begun = false;
     let mut session = ThriftSession::new(node.session.clone(), node.login);
-    let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK]);
+    let mut bytes = vec![];
     let mut framing = None;
     loop {
         if !has_begun {
@@ -43,12 +43,19 @@ pub fn serve_thrift(node: &Node, socket: &TcpStream, number: u64) {
                 return;
             }
         }
-        match (&*socket).read(&mut chunk) {
-            Ok(0) | Err(_) => return,
-            Ok(len) => {
-                meter.received(len);
-                bytes.extend_from_slice(&chunk[..len]);
+        match transport.read_into(&mut bytes) {
+            Ok(Some(len)) => meter.received(len),
+            Ok(None) => return,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::InvalidData => {
+                tracing::warn!(client = %peer, "{e}");
+                return;
             }
+            Err(_) => return,
+        }
+        if !has_begun && looks_encrypted(&bytes) {
+            tracing::warn!(client = %peer, "{NO_TLS_HERE}");
+            return;
         }
         let read = node.env.monotonic_nanos();
         let mut at = 0;
@@ -66,7 +73,7 @@ pub fn serve_thrift(node: &Node, socket: &TcpStream, number: u64) {
             }
             meter.answered(RequestKind::Thrift, node.nanos_since(read));
             meter.sent(out.len());
-            if (&*socket).write_all(&out).is_err() {
+            if transport.write_all(&out).is_err() {
                 return;
             }
             if !has_begun {

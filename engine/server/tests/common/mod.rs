@@ -114,8 +114,8 @@ pub fn plain(version: u8) -> Vec<u8> {
 }
 
 /// A connection.
-pub struct Peer {
-    pub socket: TcpStream,
+pub struct Peer<S = TcpStream> {
+    pub socket: S,
     pub version: u8,
     segments: bool,
     inner: Vec<u8>,
@@ -125,7 +125,7 @@ impl Peer {
     pub fn connect(address: SocketAddr, version: u8) -> Peer {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        Peer { socket, version, segments: false, inner: vec![] }
+        Peer::over(socket, version)
     }
 
     /// Connected, with a conversation begun.
@@ -133,6 +133,13 @@ impl Peer {
         let mut peer = Peer::connect(address, version);
         peer.startup(&[("CQL_VERSION", "3.0.0")]);
         peer
+    }
+}
+
+impl<S: Read + Write> Peer<S> {
+    /// Over a connection that is there.
+    pub fn over(socket: S, version: u8) -> Peer<S> {
+        Peer { socket, version, segments: false, inner: vec![] }
     }
 
     pub fn startup(&mut self, options: &[(&str, &str)]) {

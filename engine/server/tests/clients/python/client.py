@@ -1,13 +1,17 @@
 """The Python driver against a server: connects, reads the schema, writes and reads every type, pages,
 batches, conditions, prepared statements over an ALTER, tracing, events, errors, a restart of the server;
-logs in, and may do what the role may.
+logs in, and may do what the role may; speaks TLS, with and without a certificate of its own. cqlsh does that, too.
 
-    client.py FIRN    FIRN is the command
+    client.py FIRN    FIRN is the command; cqlsh is looked for beside Python
 """
 
 import datetime
 import decimal
+import os
+import shutil
+import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -57,8 +61,8 @@ def free_port():
         return s.getsockname()[1]
 
 
-def start(store, port):
-    command = [FIRN, "--db", store, "serve", "--listen", f"127.0.0.1:{port}"]
+def start(store, port, *options):
+    command = [FIRN, "--db", store, "serve", "--listen", f"127.0.0.1:{port}", *options]
     server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     for _ in range(200):
         try:
@@ -77,9 +81,9 @@ def refused(session, text, kind):
     raise AssertionError(f"{text} is not refused")
 
 
-def conversation(port, version, compression):
+def conversation(port, version, compression, context=None):
     chosen = {} if version is None else {"protocol_version": version}
-    cluster = Cluster(["127.0.0.1"], port=port, compression=compression, **chosen)
+    cluster = Cluster(["127.0.0.1"], port=port, compression=compression, ssl_context=context, **chosen)
     session = cluster.connect()
     assert version is None or cluster.protocol_version == version
     host = cluster.metadata.all_hosts()[0]
@@ -139,7 +143,9 @@ def conversation(port, version, compression):
     refused(session, "SELECT * FROM nowhere", InvalidRequest)
     refused(session, "SELEKT", SyntaxException)
     refused(session, "CREATE TABLE rows (k int PRIMARY KEY)", AlreadyExists)
-    print(f"python: protocol {cluster.protocol_version}, compression {compression}: good")
+    tls = context and session.execute("SELECT ssl_protocol FROM system_views.clients").one()[0]
+    assert not context or tls == context.minimum_version.name.replace("_", "."), tls
+    print(f"python: protocol {cluster.protocol_version}, compression {compression}, TLS {tls}: good")
     cluster.shutdown()
 
 
@@ -199,6 +205,83 @@ def logins(store, port):
     return server
 
 
+def certify(folder, name, by=None):
+    """A certificate and its key, signed by that of this name."""
+    def openssl(*words):
+        subprocess.run(["openssl", *words], cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key", "-subj", f"/CN={name}"]
+    if by is None:
+        return openssl("req", "-x509", *new, "-days", "2", "-out", f"{name}.pem")
+    openssl("req", *new, "-out", f"{name}.csr")
+    with open(os.path.join(folder, f"{name}.ext"), "w") as extensions:
+        extensions.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    signed = ["-CA", f"{by}.pem", "-CAkey", f"{by}.key", "-CAcreateserial", "-days", "2", "-extfile", f"{name}.ext"]
+    openssl("x509", "-req", "-in", f"{name}.csr", *signed, "-out", f"{name}.pem")
+
+
+def encrypted(port):
+    """The driver and cqlsh over TLS, to a server without logins."""
+    if shutil.which("openssl") is None:
+        print("python: skipped: TLS (no openssl to make certificates with)")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        def path(name):
+            return os.path.join(folder, name)
+
+        certify(folder, "authority")
+        certify(folder, "server", by="authority")
+        certify(folder, "client", by="authority")
+        options = ["--tls-certificate", path("server.pem"), "--tls-key", path("server.key")]
+        server = start(path("store"), port, *options)
+        try:
+            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                context = ssl.create_default_context(cafile=path("authority.pem"))
+                context.minimum_version = context.maximum_version = version
+                for protocol in (5, 4):
+                    conversation(port, protocol, True, context)
+            cqlsh = os.path.join(os.path.dirname(sys.executable), "cqlsh")
+            if os.path.exists(cqlsh):
+                def shell(*words, **environment):
+                    # cqlsh takes localhost for an address, and asks for the name of the certificate.
+                    command = [cqlsh, "127.0.0.1", str(port), *words, "-e", "SELECT ssl_protocol FROM system_views.clients"]
+                    environment = {**os.environ, "HOME": folder, **environment}
+                    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+                done = shell("--ssl", SSL_CERTFILE=path("authority.pem"))
+                assert done.returncode == 0 and "TLSv1.3" in done.stdout, done
+                assert shell().returncode != 0, "without TLS"
+                print("cqlsh: over TLS: good")
+            # The server's new certificate is seen by who comes then.
+            before = ssl.get_server_certificate(("127.0.0.1", port))
+            certify(folder, "server", by="authority")
+            server.send_signal(signal.SIGHUP)
+            for _ in range(100):
+                if ssl.get_server_certificate(("127.0.0.1", port)) != before:
+                    break
+                time.sleep(0.05)
+            else:
+                raise AssertionError("the certificate was not read again")
+        finally:
+            server.terminate()
+            assert server.wait() == 0
+        server = start(path("store"), port, *options, "--tls-clients", path("authority.pem"))
+        try:
+            context = ssl.create_default_context(cafile=path("authority.pem"))
+            try:
+                Cluster(["127.0.0.1"], port=port, ssl_context=context).connect()
+            except NoHostAvailable:
+                pass
+            else:
+                raise AssertionError("a client without a certificate has come in")
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
+            context.load_cert_chain(path("client.pem"), path("client.key"))
+            conversation(port, None, False, context)
+        finally:
+            server.terminate()
+            assert server.wait() == 0
+
+
 def main():
     with tempfile.TemporaryDirectory() as store:
         port = free_port()
@@ -214,6 +297,7 @@ def main():
         finally:
             server.terminate()
             assert server.wait() == 0
+        encrypted(port)
 
 
 main()

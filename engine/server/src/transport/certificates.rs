@@ -1,0 +1,190 @@
+//! The files that connections are encrypted with: certificates and keys, as PEM.
+//!
+//! Invariant: files are used when all of them are good, and together fit; else what was there before
+//! stays.
+
+use std::fmt;
+use std::net::TcpStream;
+use std::path::PathBuf;
+
+use firn_kv::Env;
+
+use super::Transport;
+
+/// What connections are encrypted with (TLS 1.2 and 1.3). All files are PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// The server's certificate, and behind it those that it is signed by, but for the root.
+    pub certificate: PathBuf,
+    /// Its private key: PKCS#8, PKCS#1 or SEC1, without a password.
+    pub key: PathBuf,
+    /// The certificates that clients' certificates must be signed by. `None`: a client needs none.
+    pub clients: Option<PathBuf>,
+}
+
+impl fmt::Display for TlsOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TLS 1.2 and 1.3, with {}", self.certificate.display())?;
+        match &self.clients {
+            Some(clients) => write!(f, "; clients have a certificate of {}", clients.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What new connections are encrypted with.
+#[cfg(feature = "tls")]
+pub struct TlsAcceptor {
+    options: TlsOptions,
+    config: parking_lot::RwLock<std::sync::Arc<rustls::ServerConfig>>,
+}
+
+/// There is none: the program was built without it.
+#[cfg(not(feature = "tls"))]
+pub enum TlsAcceptor {}
+
+#[cfg(not(feature = "tls"))]
+impl TlsAcceptor {
+    /// Can't be.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn new(_: &dyn Env, _: &TlsOptions) -> Result<TlsAcceptor, String> {
+        Err("this program was built without TLS: build it with the feature `tls`".to_owned())
+    }
+
+    /// Never called.
+    pub fn reload(&self, _: &dyn Env) -> Result<(), String> {
+        match *self {}
+    }
+
+    /// Never called.
+    pub fn accept(&self, _: TcpStream) -> Result<Transport, String> {
+        match *self {}
+    }
+}
+
+#[cfg(feature = "tls")]
+mod files {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use parking_lot::RwLock;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::server::WebPkiClientVerifier;
+    use rustls::{RootCertStore, ServerConfig, ServerConnection};
+
+    use super::super::tls::TlsChannel;
+    use super::{Env, TcpStream, TlsAcceptor, TlsOptions, Transport};
+
+    /// The largest file that is read: thousands of certificates.
+    const MOST: u64 = 16 << 20;
+
+    fn read(env: &dyn Env, path: &Path, what: &str) -> Result<Vec<u8>, String> {
+        let len = env.file_len(path).map_err(|e| format!("the {what} can't be read: {e}"))?;
+        if len > MOST {
+            return Err(format!("the {what}, {}, is larger than {MOST} bytes", path.display()));
+        }
+        env.read_all(path, MOST).map_err(|e| format!("the {what} can't be read: {e}"))
+    }
+
+    fn certificates(
+        env: &dyn Env,
+        path: &Path,
+        what: &str,
+    ) -> Result<Vec<CertificateDer<'static>>, String> {
+        let bytes = read(env, path, what)?;
+        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+        let all = all.map_err(|e| format!("the {what}, {}, is no PEM: {e}", path.display()))?;
+        if all.is_empty() {
+            return Err(format!(
+                "the {what}, {}, has no certificate: a PEM file has lines -----BEGIN CERTIFICATE-----",
+                path.display()
+            ));
+        }
+        Ok(all)
+    }
+
+    fn key(env: &dyn Env, path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+        let what = "key of the TLS certificate";
+        let bytes = read(env, path, what)?;
+        PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| {
+            let locked = bytes.windows(9).any(|w| w == b"ENCRYPTED");
+            let why = match e {
+                _ if locked => {
+                    "has a password: take it off (openssl pkey -in FILE -out FILE)".to_owned()
+                }
+                rustls::pki_types::pem::Error::NoItemsFound => {
+                    "has no private key: a PEM file has a line -----BEGIN PRIVATE KEY-----"
+                        .to_owned()
+                }
+                e => format!("is no PEM: {e}"),
+            };
+            format!("the {what}, {}, {why}", path.display())
+        })
+    }
+
+    fn config(env: &dyn Env, options: &TlsOptions) -> Result<ServerConfig, String> {
+        let chain = certificates(env, &options.certificate, "TLS certificate")?;
+        let key = key(env, &options.key)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|e| e.to_string())?;
+        let builder = match &options.clients {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let what = "list of those who sign clients' certificates";
+                let mut roots = RootCertStore::empty();
+                let wrong =
+                    |e: &dyn std::fmt::Display| format!("the {what}, {}: {e}", path.display());
+                for root in certificates(env, path, what)? {
+                    roots.add(root).map_err(|e| wrong(&e))?;
+                }
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+                builder.with_client_cert_verifier(verifier.build().map_err(|e| wrong(&e))?)
+            }
+        };
+        let (certificate, key_file) = (options.certificate.display(), options.key.display());
+        builder.with_single_cert(chain, key).map_err(|e| match e {
+            rustls::Error::InconsistentKeys(_) => format!(
+                "the key {key_file} is none of the TLS certificate {certificate}: take the two that were made together, \
+                 the server's own certificate first in its file"
+            ),
+            e => format!("the TLS certificate {certificate} can't be used with the key {key_file}: {e}"),
+        })
+    }
+
+    impl TlsAcceptor {
+        /// With these files.
+        ///
+        /// # Errors
+        /// A file that can't be read, is no PEM or lacks what it should have; a key that is none of
+        /// the certificate.
+        pub fn new(env: &dyn Env, options: &TlsOptions) -> Result<TlsAcceptor, String> {
+            let config = RwLock::new(Arc::new(config(env, options)?));
+            Ok(TlsAcceptor { options: options.clone(), config })
+        }
+
+        /// Reads the files again: connections that come from now on have what they hold.
+        ///
+        /// # Errors
+        /// As [`new`](TlsAcceptor::new). What was there before stays.
+        pub fn reload(&self, env: &dyn Env) -> Result<(), String> {
+            let fresh = Arc::new(config(env, &self.options)?);
+            *self.config.write() = fresh;
+            Ok(())
+        }
+
+        /// A connection that will be encrypted when its client has agreed.
+        ///
+        /// # Errors
+        /// Settings that can't be.
+        pub fn accept(&self, socket: TcpStream) -> Result<Transport, String> {
+            let connection = ServerConnection::new(self.config.read().clone());
+            let connection = connection.map_err(|e| e.to_string())?.into();
+            Ok(Transport { socket, tls: Some(TlsChannel::new(connection)) })
+        }
+    }
+}

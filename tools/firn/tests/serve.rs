@@ -1,0 +1,161 @@
+//! `firn serve` as a process: what it tells, and what signals do.
+#![cfg(unix)]
+#![allow(clippy::disallowed_methods, reason = "files, and a process that is sent signals")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
+
+use common::{Ran, Temp};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A server in memory, with what it says.
+struct Served {
+    child: Child,
+    at: Value,
+    log: BufReader<ChildStderr>,
+}
+
+impl Served {
+    fn start(dir: &Path, args: &[&str]) -> Served {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+            .args(["serve", "--ephemeral", "--log", "info"])
+            .args(args)
+            .current_dir(dir)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        Served { child, at: serde_json::from_str(&line).unwrap(), log }
+    }
+
+    fn connect(&self, what: &str) -> TcpStream {
+        let port = self.at[what].as_u64().unwrap() as u16;
+        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        socket
+    }
+
+    /// What the server says to these bytes, until it closes the connection.
+    fn ask(&self, what: &str, bytes: &[u8]) -> Vec<u8> {
+        let mut socket = self.connect(what);
+        socket.write_all(bytes).unwrap();
+        let mut answer = vec![];
+        // It may close before all was read.
+        let _ = socket.read_to_end(&mut answer);
+        answer
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// The next line of its log that has this in it.
+    fn said(&mut self, wanted: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.log.read_line(&mut line).unwrap() > 0, "the log ends without {wanted:?}");
+            if line.contains(wanted) {
+                return line;
+            }
+        }
+    }
+
+    fn stop(mut self) {
+        self.signal(Signal::TERM);
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn certify(dir: &Temp) {
+    let CertifiedKey { cert, key_pair } =
+        generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(dir.path("server.pem"), cert.pem()).unwrap();
+    std::fs::write(dir.path("key.pem"), key_pair.serialize_pem()).unwrap();
+}
+
+const TLS: [&str; 4] = ["--tls-certificate", "server.pem", "--tls-key", "key.pem"];
+/// OPTIONS of version 4.
+const OPTIONS: [u8; 9] = [4, 0, 0, 1, 5, 0, 0, 0, 0];
+/// How a client begins that speaks TLS.
+const HELLO: [u8; 9] = [0x16, 3, 1, 0, 5, 1, 0, 0, 1];
+
+#[test]
+fn a_signal_lets_certificates_be_read_again_and_bad_ones_are_told() {
+    let dir = Temp::new("serve", "signal");
+    certify(&dir);
+    let mut server = Served::start(&dir.0, &TLS);
+    server.signal(Signal::HUP);
+    server.said("the certificates were read again");
+    std::fs::write(dir.path("key.pem"), "").unwrap();
+    server.signal(Signal::HUP);
+    let line = server.said("the certificates stay what they were");
+    assert!(line.contains("ERROR") && line.contains("key.pem, has no private key"), "{line}");
+    certify(&dir);
+    server.signal(Signal::HUP);
+    server.said("the certificates were read again");
+    server.stop();
+    // Without any there is nothing to read, and it goes on.
+    let mut server = Served::start(&dir.0, &[]);
+    server.signal(Signal::HUP);
+    server.said("the certificates were read again");
+    assert_eq!(server.ask("port", &[OPTIONS, [9; 9]].concat())[4], 6);
+    server.stop();
+}
+
+#[test]
+fn a_client_that_speaks_otherwise_than_the_port_is_told_of() {
+    let dir = Temp::new("serve", "otherwise");
+    certify(&dir);
+    let ports = [&TLS[..], &["--thrift", "127.0.0.1:0"]].concat();
+    let mut server = Served::start(&dir.0, &ports);
+    for port in ["port", "thrift"] {
+        server.ask(port, &OPTIONS);
+        let line = server.said("the client speaks no TLS");
+        assert!(line.contains("WARN") && line.contains("client=127.0.0.1:"), "{line}");
+    }
+    server.stop();
+    let mut server = Served::start(&dir.0, &["--thrift", "127.0.0.1:0"]);
+    for port in ["port", "thrift"] {
+        server.ask(port, &HELLO);
+        let line = server.said("a client speaks TLS, and this port does not");
+        assert!(line.contains("WARN") && line.contains("--tls-certificate"), "{line}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_configuration_is_looked_at_without_a_server() {
+    let dir = Temp::new("serve", "check");
+    certify(&dir);
+    let check =
+        |args: &[&str]| Ran::of(dir.run("store", &[&["serve", "--check"], args].concat(), b""));
+    let told = check(&[]).good();
+    assert!(told.contains("encrypted        nothing\n"), "{told}");
+    let told = check(&[&TLS[..], &["--tls-clients", "server.pem"]].concat()).good();
+    assert!(told.contains("TLS 1.2 and 1.3, with server.pem; clients have"), "{told}");
+    check(&TLS[..2]).said(2, &["--tls-key <FILE>"]);
+    check(&["--tls-clients", "server.pem"]).said(2, &["--tls-certificate <FILE>"]);
+    let missing = ["--tls-certificate", "none.pem", "--tls-key", "key.pem"];
+    check(&missing).said(2, &["the TLS certificate can't be read", "none.pem"]);
+    // A certificate is no login.
+    let far = [&TLS[..], &["--tls-clients", "server.pem", "--listen", "0.0.0.0:0"]].concat();
+    let served = Ran::of(dir.run("store", &[&["serve"], &far[..]].concat(), b""));
+    served.said(2, &["0.0.0.0 can be reached from other machines", "--insecure"]);
+}
