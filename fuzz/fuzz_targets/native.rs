@@ -2,9 +2,8 @@
 //! without a panic; segments give back what was put into them.
 #![no_main]
 
-use firn_server::internals::native::RequestStream;
 use firn_server::internals::wire::{
-    BodyCompression, FrameHeader, SegmentParser, WireRequest, put_segments,
+    BodyCompression, FrameHeader, FrameStream, SegmentParser, WireRequest, put_segments,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -12,7 +11,7 @@ const MOST: usize = 1 << 16;
 
 /// What the requests of these bytes are, which come in pieces of this size.
 fn requests(bytes: &[u8], segments: Option<bool>, piece: usize) -> Vec<String> {
-    let mut stream = RequestStream::new(MOST);
+    let mut stream = FrameStream::new(MOST);
     if let Some(lz4) = segments {
         stream.begin_segments(lz4);
     }
@@ -20,7 +19,7 @@ fn requests(bytes: &[u8], segments: Option<bool>, piece: usize) -> Vec<String> {
     for part in bytes.chunks(piece) {
         stream.incoming().extend_from_slice(part);
         loop {
-            match stream.take_request() {
+            match stream.take_frame() {
                 Ok(Some((header, body))) => said.push(request(header, body)),
                 Ok(None) => break,
                 Err((_, error)) => {

@@ -3,15 +3,11 @@
 //! **Nothing here is promised.** Names, signatures and behaviour change with any release, also with
 //! a patch.
 
-/// Floor 2: the bytes of a client cut into requests.
-pub mod native {
-    pub use crate::native::RequestStream;
-}
 /// Floor 2: the messages of Thrift.
 pub mod thrift {
     pub use crate::thrift::{MessageKind, ThriftCall, ThriftValue};
 }
-/// Floor 0: frames, segments, requests and responses.
+/// Floor 0: frames, segments, requests and responses, for servers and clients.
 pub mod wire {
     pub use crate::wire::*;
 }

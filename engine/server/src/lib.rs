@@ -12,10 +12,14 @@
 //! The command `firn serve` is this. Which client finds what otherwise than at Cassandra is in
 //! `COMPATIBILITY.md` beside this crate.
 //!
-//! Floors: [`options`](Options), `transport`, `wire` (0) < `node` (1) < `native`, `thrift` (2) < `server` (3).
+//! [`client`] is the other side: a connection to a server, Firn's or Cassandra's.
+//!
+//! Floors: [`options`](Options), `transport`, `wire` (0) < `node`, [`client`] (1) < `native`, `thrift`
+//! (2) < `server` (3).
 
 #![warn(missing_debug_implementations)]
 
+pub mod client;
 pub mod internals;
 mod native;
 mod node;

@@ -102,10 +102,10 @@ fn what_comes_before_its_time_or_is_no_request_is_refused() {
     let no_code = [long_string("SELECT key FROM system.local"), vec![0, 77, 0]].concat();
     let many = [long_string("SELECT key FROM system.local"), vec![0, 1, 1, 255, 255]].concat();
     for (opcode, body, wanted) in [
-        (QUERY, &long[..], "The request ends within a [long string]"),
+        (QUERY, &long[..], "The message ends within a [long string]"),
         (QUERY, &negative, "A [long string] has a negative length"),
         (QUERY, &no_code, "Unknown code 77 for a consistency level"),
-        (QUERY, &many, "The request ends within a [int]"),
+        (QUERY, &many, "The message ends within a [int]"),
         (BATCH, &[9], "Invalid BATCH message type 9"),
         (BATCH, &[0, 0, 1, 7], "Invalid query kind in BATCH messages. Must be 0 or 1 but got 7"),
         (REGISTER, &[&short(1)[..], &string("ANYTHING")].concat(), "Invalid value 'ANYTHING'"),

@@ -12,6 +12,7 @@ const PLAN: FloorPlan<'_> = FloorPlan {
         ("transport", 0),
         ("options", 0),
         ("node", 1),
+        ("client", 1),
         ("native", 2),
         ("thrift", 2),
         ("server", 3),

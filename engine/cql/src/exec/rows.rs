@@ -126,6 +126,20 @@ impl Rows {
         Rows { kind: Kind::Rows, columns, cells, paging: None, warnings: vec![] }
     }
 
+    /// Rows that came from elsewhere: these cells, one row behind the other; `None` is null. What a
+    /// row lacks at the end is null, too.
+    pub fn from_cells<'c>(
+        columns: Arc<[ColumnSpec]>,
+        values: impl IntoIterator<Item = Option<&'c [u8]>>,
+    ) -> Rows {
+        let mut cells = RowCells::default();
+        values.into_iter().for_each(|value| cells.push(value));
+        while !cells.len().is_multiple_of(columns.len().max(1)) {
+            cells.push(None);
+        }
+        Rows::new(columns, cells)
+    }
+
     /// Rows of texts.
     pub(super) fn texts(names: &[&str], rows: Vec<Vec<String>>) -> Rows {
         let column = |name: &&str| ColumnSpec {

@@ -7,10 +7,9 @@ use std::sync::atomic::Ordering;
 use super::client::{Client, Dialect};
 use super::login;
 use super::statement::{self, Exchange};
-use super::stream::RequestStream;
 use crate::node::{Node, RequestKind};
-use crate::transport::{NO_TLS_HERE, Transport};
-use crate::wire::{FrameHeader, Opcode, Version, WireError, WireRequest};
+use crate::transport::{NO_TLS_HERE, Transport, looks_encrypted};
+use crate::wire::{FrameHeader, FrameStream, Opcode, Version, WireError, WireRequest};
 
 /// How it goes on after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +27,7 @@ enum Next {
 pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
     let socket = transport.socket();
     let options = &node.options;
-    let mut stream = RequestStream::new(options.max_first_frame);
+    let mut stream = FrameStream::new(options.max_first_frame);
     node.set_up(socket);
     let begun = node.env.monotonic_nanos();
     let mut has_begun = false;
@@ -36,11 +35,11 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
     let mut came = begun;
     'reading: loop {
         loop {
-            let next = match stream.take_request() {
+            let next = match stream.take_frame() {
                 Ok(Some((header, body))) => request(node, client, came, header, body),
                 Ok(None) => break,
                 Err((header, error)) => {
-                    if !has_begun && stream.looks_encrypted() {
+                    if !has_begun && looks_encrypted(stream.untaken()) {
                         tracing::warn!(client = %client.peer, "{NO_TLS_HERE}");
                     }
                     refuse(client, header.map_or(0, |h| h.stream), header, &error);
@@ -97,7 +96,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
                 break;
             }
             Err(e) => {
-                let within = stream.is_within_a_request();
+                let within = stream.is_within_a_frame();
                 tracing::debug!(client = %client.peer, within, "the connection ended: {e}");
                 break;
             }

@@ -2,7 +2,6 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `stream` | the bytes of a client cut into requests |
 //! | `outbox` | answers, and how they leave |
 //! | `client` | a connection as others see it: who it is, what it listens to |
 //! | `login` | OPTIONS, STARTUP, what a conversation begins with |
@@ -23,10 +22,8 @@ mod connection;
 mod login;
 mod outbox;
 mod statement;
-mod stream;
 mod views;
 
 pub use client::{Client, Clients};
 pub use connection::serve;
-pub use stream::RequestStream;
 pub use views::ServerViews;

@@ -65,6 +65,16 @@ pub enum Opcode {
 }
 
 impl Opcode {
+    const RESPONSES: [Opcode; 8] = [
+        Opcode::Error,
+        Opcode::Ready,
+        Opcode::Authenticate,
+        Opcode::Supported,
+        Opcode::Result,
+        Opcode::Event,
+        Opcode::AuthChallenge,
+        Opcode::AuthSuccess,
+    ];
     const REQUESTS: [Opcode; 8] = [
         Opcode::Startup,
         Opcode::Options,
@@ -77,7 +87,7 @@ impl Opcode {
     ];
 }
 
-/// The header of a request.
+/// The header of a request or a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
     /// The byte that names the version, which the server may not speak.
@@ -86,7 +96,7 @@ pub struct FrameHeader {
     /// What the response is matched by.
     pub stream: i16,
     opcode: u8,
-    /// The length of the body, as the client claims it.
+    /// The length of the body, as the other side claims it.
     pub length: u32,
 }
 
@@ -117,6 +127,25 @@ impl FrameHeader {
         Version::of(self.version).ok_or_else(|| unsupported_version(self.version))
     }
 
+    /// Whether it is a response's.
+    pub fn is_response(&self) -> bool {
+        self.version & RESPONSE != 0
+    }
+
+    /// The version of a response, and what it is.
+    ///
+    /// # Errors
+    /// A version that the client doesn't speak, an opcode that no response has, a request.
+    pub fn response(&self) -> Result<(Version, Opcode), WireError> {
+        let version = self.version & !RESPONSE;
+        let known = Opcode::RESPONSES.into_iter().find(|o| *o as u8 == self.opcode);
+        match (self.is_response(), Version::of(version), known) {
+            (true, Some(version), Some(opcode)) => Ok((version, opcode)),
+            (true, None, _) => Err(unsupported_version(version)),
+            _ => Err(WireError::protocol(format!("No response has the opcode {}", self.opcode))),
+        }
+    }
+
     /// What is asked.
     ///
     /// # Errors
@@ -137,15 +166,44 @@ impl FrameHeader {
         self.flags & COMPRESSED != 0
     }
 
-    /// Whether the request is to be traced.
+    /// Whether the request is to be traced; of a response, whether it was.
     pub fn is_traced(&self) -> bool {
         self.flags & TRACING != 0
+    }
+
+    /// Whether warnings precede a response's body.
+    pub fn has_warnings(&self) -> bool {
+        self.flags & WARNING != 0
     }
 
     /// Whether a payload for handlers of requests precedes the body.
     pub fn has_payload(&self) -> bool {
         self.flags & CUSTOM_PAYLOAD != 0
     }
+}
+
+/// Appends a request around its body.
+pub fn put_request(
+    out: &mut Vec<u8>,
+    version: Version,
+    stream: i16,
+    (opcode, traced): (Opcode, bool),
+    body: impl FnOnce(&mut Vec<u8>),
+) {
+    let start = out.len();
+    out.extend_from_slice(&[version as u8, if traced { TRACING } else { 0 }]);
+    out.extend_from_slice(&stream.to_be_bytes());
+    out.push(opcode as u8);
+    put_int(out, 0);
+    body(out);
+    put_length(out, start);
+}
+
+/// Writes the length of the body that ends here into its header, which begins at `start`.
+fn put_length(out: &mut [u8], start: usize) {
+    let at = start + FRAME_HEADER;
+    let length = u32::try_from(out.len() - at).unwrap_or(u32::MAX);
+    out[start + 5..at].copy_from_slice(&length.to_be_bytes());
 }
 
 /// A response around its body.
@@ -192,7 +250,6 @@ impl Envelope<'_> {
             out.extend_from_slice(&packed);
         }
         out[start + 1] = flags;
-        let length = u32::try_from(out.len() - at).unwrap_or(u32::MAX);
-        out[start + 5..at].copy_from_slice(&length.to_be_bytes());
+        put_length(out, start);
     }
 }

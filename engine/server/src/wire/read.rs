@@ -1,4 +1,4 @@
-//! The notations of the specification, read from a request's body (section 3).
+//! The notations of the specification, read from a body (section 3).
 
 use super::error::WireError;
 
@@ -11,7 +11,7 @@ pub struct WireReader<'a> {
 }
 
 fn short(what: &str) -> WireError {
-    WireError::protocol(format!("The request ends within a {what}"))
+    WireError::protocol(format!("The message ends within a {what}"))
 }
 
 impl<'a> WireReader<'a> {
@@ -114,6 +114,14 @@ impl<'a> WireReader<'a> {
     /// As [`string`](WireReader::string).
     pub fn string_list(&mut self) -> Result<Vec<&'a str>> {
         (0..self.short()?).map(|_| self.string()).collect()
+    }
+
+    /// `[uuid]`
+    ///
+    /// # Errors
+    /// As [`byte`](WireReader::byte).
+    pub fn uuid(&mut self) -> Result<[u8; 16]> {
+        self.array("[uuid]")
     }
 
     /// `[string map]`

@@ -1,8 +1,12 @@
-//! Requests, read from their bodies (section 4.1).
+//! Requests: read from their bodies by servers, written by clients (section 4.1).
 
 use super::error::{ErrorCode, WireError};
 use super::frame::{Opcode, Version};
 use super::read::WireReader;
+use super::write::{
+    put_bytes, put_int, put_long_string, put_short, put_short_bytes, put_short_count, put_string,
+    put_string_list,
+};
 use firn_cql::BatchKind;
 
 type Result<T> = std::result::Result<T, WireError>;
@@ -46,6 +50,15 @@ impl WireConsistency {
         WireConsistency::ALL.get(usize::from(code)).map(|c| c.0).ok_or_else(unknown)
     }
 
+    /// By its name, in whatever case.
+    pub fn named(name: &str) -> Option<WireConsistency> {
+        WireConsistency::ALL.iter().find(|(_, n)| n.eq_ignore_ascii_case(name)).map(|(c, _)| *c)
+    }
+
+    fn put(self, out: &mut Vec<u8>) {
+        put_short(out, self as u16);
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         WireConsistency::ALL[self as usize].1
@@ -80,6 +93,14 @@ impl<'a> WireValue<'a> {
                 Err(WireError::protocol(format!("Invalid value length {len}")))
             }
             _ => Ok(reader.bytes()?.map_or(WireValue::Null, WireValue::Bytes)),
+        }
+    }
+
+    fn put(self, out: &mut Vec<u8>) {
+        match self {
+            WireValue::Bytes(bytes) => put_bytes(out, Some(bytes)),
+            WireValue::Null => put_bytes(out, None),
+            WireValue::Unset => put_int(out, -2),
         }
     }
 }
@@ -122,6 +143,13 @@ fn flags(reader: &mut WireReader<'_>, version: Version) -> Result<u32> {
         Version::V5 => reader.int()? as u32,
         _ => u32::from(reader.byte()?),
     })
+}
+
+fn put_flags(out: &mut Vec<u8>, version: Version, flags: u32) {
+    match version {
+        Version::V5 => put_int(out, flags as i32),
+        _ => out.push(flags as u8),
+    }
 }
 
 fn serial(reader: &mut WireReader<'_>) -> Result<WireConsistency> {
@@ -175,6 +203,47 @@ impl<'a> QueryParameters<'a> {
                 None
             },
         })
+    }
+}
+
+impl QueryParameters<'_> {
+    /// Appends them. What the version has no place for is left out.
+    fn put(&self, out: &mut Vec<u8>, version: Version) {
+        let is_v5 = version == Version::V5;
+        let (keyspace, now) =
+            (self.keyspace.filter(|_| is_v5), self.now_in_seconds.filter(|_| is_v5));
+        let named = self.values.iter().any(|(name, _)| name.is_some());
+        let flags = [
+            (VALUES, !self.values.is_empty()),
+            (SKIP_METADATA, self.skip_metadata),
+            (PAGE_SIZE, self.page_size.is_some()),
+            (PAGING_STATE, self.paging_state.is_some()),
+            (SERIAL_CONSISTENCY, self.serial_consistency.is_some()),
+            (TIMESTAMP, self.timestamp.is_some()),
+            (NAMES, named),
+            (KEYSPACE, keyspace.is_some()),
+            (NOW_IN_SECONDS, now.is_some()),
+        ];
+        let set = flags.iter().filter(|(_, is_set)| *is_set).fold(0, |all, (flag, _)| all | flag);
+        self.consistency.put(out);
+        put_flags(out, version, set);
+        if !self.values.is_empty() {
+            put_short_count(out, self.values.len());
+        }
+        for (name, value) in &self.values {
+            if named {
+                put_string(out, name.unwrap_or_default());
+            }
+            value.put(out);
+        }
+        self.page_size.iter().for_each(|n| put_int(out, *n));
+        if self.paging_state.is_some() {
+            put_bytes(out, self.paging_state);
+        }
+        self.serial_consistency.iter().for_each(|c| c.put(out));
+        self.timestamp.iter().for_each(|t| out.extend_from_slice(&t.to_be_bytes()));
+        keyspace.iter().for_each(|k| put_string(out, k));
+        now.iter().for_each(|n| put_int(out, *n));
     }
 }
 
@@ -293,6 +362,97 @@ impl<'a> WireRequest<'a> {
             Opcode::Batch => WireRequest::Batch(batch(reader, version)?),
             _ => return Err(WireError::protocol(format!("Unknown opcode {}", opcode as u8))),
         })
+    }
+}
+
+impl WireRequest<'_> {
+    /// What it is.
+    pub fn opcode(&self) -> Opcode {
+        match self {
+            WireRequest::Startup(_) => Opcode::Startup,
+            WireRequest::Options => Opcode::Options,
+            WireRequest::Query(_) => Opcode::Query,
+            WireRequest::Prepare(_) => Opcode::Prepare,
+            WireRequest::Execute(_) => Opcode::Execute,
+            WireRequest::Batch(_) => Opcode::Batch,
+            WireRequest::Register(_) => Opcode::Register,
+            WireRequest::AuthResponse(_) => Opcode::AuthResponse,
+        }
+    }
+
+    /// Appends its body. What the version has no place for is left out.
+    pub fn put(&self, out: &mut Vec<u8>, version: Version) {
+        let is_v5 = version == Version::V5;
+        match self {
+            WireRequest::Options => {}
+            WireRequest::Startup(options) => {
+                put_short_count(out, options.len());
+                for (name, value) in options {
+                    put_string(out, name);
+                    put_string(out, value);
+                }
+            }
+            WireRequest::Register(kinds) => put_string_list(out, kinds.iter().copied()),
+            WireRequest::AuthResponse(token) => put_bytes(out, *token),
+            WireRequest::Query(query) => {
+                put_long_string(out, query.text);
+                query.parameters.put(out, version);
+            }
+            WireRequest::Prepare(prepare) => {
+                put_long_string(out, prepare.text);
+                let keyspace = prepare.keyspace.filter(|_| is_v5);
+                if is_v5 {
+                    put_int(out, keyspace.is_some().into());
+                }
+                keyspace.iter().for_each(|k| put_string(out, k));
+            }
+            WireRequest::Execute(execute) => {
+                put_short_bytes(out, execute.id);
+                if is_v5 {
+                    put_short_bytes(out, execute.metadata_id.unwrap_or_default());
+                }
+                execute.parameters.put(out, version);
+            }
+            WireRequest::Batch(batch) => batch.put(out, version),
+        }
+    }
+}
+
+impl BatchRequest<'_> {
+    fn put(&self, out: &mut Vec<u8>, version: Version) {
+        out.push(match self.kind {
+            BatchKind::Logged => 0,
+            BatchKind::Unlogged => 1,
+            BatchKind::Counter => 2,
+        });
+        put_short_count(out, self.members.len());
+        for member in &self.members {
+            match member.statement {
+                Ok(text) => {
+                    out.push(0);
+                    put_long_string(out, text);
+                }
+                Err(id) => {
+                    out.push(1);
+                    put_short_bytes(out, id);
+                }
+            }
+            put_short_count(out, member.values.len());
+            member.values.iter().for_each(|value| value.put(out));
+        }
+        // Behind the consistency the rest is as in other requests.
+        let parameters = QueryParameters {
+            consistency: self.consistency,
+            values: vec![],
+            skip_metadata: false,
+            page_size: None,
+            paging_state: None,
+            serial_consistency: self.serial_consistency,
+            timestamp: self.timestamp,
+            keyspace: self.keyspace,
+            now_in_seconds: self.now_in_seconds,
+        };
+        parameters.put(out, version);
     }
 }
 

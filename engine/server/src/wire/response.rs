@@ -1,4 +1,4 @@
-//! The bodies of responses (section 4.2).
+//! The bodies of responses, written by servers (section 4.2).
 
 use std::net::SocketAddr;
 
@@ -13,10 +13,10 @@ use super::write::{
     put_string, put_string_list,
 };
 
-const GLOBAL_TABLE: i32 = 0x01;
-const HAS_MORE: i32 = 0x02;
-const NO_METADATA: i32 = 0x04;
-const METADATA_CHANGED: i32 = 0x08;
+pub(super) const GLOBAL_TABLE: i32 = 0x01;
+pub(super) const HAS_MORE: i32 = 0x02;
+pub(super) const NO_METADATA: i32 = 0x04;
+pub(super) const METADATA_CHANGED: i32 = 0x08;
 
 /// What a result tells of its columns.
 #[derive(Clone, Copy, Debug, Default)]

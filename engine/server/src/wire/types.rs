@@ -1,36 +1,54 @@
 //! The types of columns and markers, as `[option]` (section 4.2.5.2).
+//!
+//! Invariant: what is read is bounded in depth and number, whatever is claimed.
 
-use firn_wide::Type;
+use std::sync::Arc;
 
+use firn_wide::{Comparator, Custom, Malformed, Registry, Type, TypeError, UserType};
+
+use super::error::WireError;
 use super::frame::Version;
+use super::read::WireReader;
 use super::write::{put_short, put_short_count, put_string};
 
-/// The number of a type that has one.
+/// Types may be nested so deep.
+const MAX_DEPTH: usize = 32;
+/// The numbers of the types without parameters.
+const SIMPLE: [(u16, Type); 21] = [
+    (0x01, Type::Ascii),
+    (0x02, Type::Long),
+    (0x03, Type::Bytes),
+    (0x04, Type::Boolean),
+    (0x05, Type::Counter),
+    (0x06, Type::Decimal),
+    (0x07, Type::Double),
+    (0x08, Type::Float),
+    (0x09, Type::Int32),
+    (0x0a, Type::Utf8),
+    (0x0b, Type::Timestamp),
+    (0x0c, Type::Uuid),
+    (0x0d, Type::Utf8),
+    (0x0e, Type::Integer),
+    (0x0f, Type::TimeUuid),
+    (0x10, Type::Inet),
+    (0x11, Type::SimpleDate),
+    (0x12, Type::Time),
+    (0x13, Type::Short),
+    (0x14, Type::Byte),
+    (0x15, Type::Duration),
+];
+
+/// The number of a type that has one in this version.
 fn code(of: &Type, version: Version) -> Option<u16> {
-    let newer = |least: Version, code: u16| (version >= least).then_some(code);
-    match of {
-        Type::Ascii => Some(0x01),
-        Type::Long => Some(0x02),
-        Type::Bytes => Some(0x03),
-        Type::Boolean => Some(0x04),
-        Type::Counter => Some(0x05),
-        Type::Decimal => Some(0x06),
-        Type::Double => Some(0x07),
-        Type::Float => Some(0x08),
-        Type::Int32 => Some(0x09),
-        Type::Timestamp | Type::Date => Some(0x0b),
-        Type::Uuid => Some(0x0c),
-        Type::Utf8 => Some(0x0d),
-        Type::Integer => Some(0x0e),
-        Type::TimeUuid => Some(0x0f),
-        Type::Inet => Some(0x10),
-        Type::SimpleDate => newer(Version::V4, 0x11),
-        Type::Time => newer(Version::V4, 0x12),
-        Type::Short => newer(Version::V4, 0x13),
-        Type::Byte => newer(Version::V4, 0x14),
-        Type::Duration => newer(Version::V5, 0x15),
-        _ => None,
-    }
+    let least = |code: u16| match code {
+        0x11..=0x14 => Version::V4,
+        0x15 => Version::V5,
+        _ => Version::V3,
+    };
+    let of = if *of == Type::Date { &Type::Timestamp } else { of };
+    // The last one: of texts the one that is used.
+    let known = SIMPLE.iter().rev().find(|(_, simple)| simple == of)?.0;
+    (version >= least(known)).then_some(known)
 }
 
 /// Appends a type. What the version has no number for is told by its class.
@@ -72,5 +90,110 @@ pub fn put_type(out: &mut Vec<u8>, of: &Type, version: Version) {
             put_short(out, 0x00);
             put_string(out, &other.full_name());
         }
+    }
+}
+
+/// A type that only another server knows. Its values are bytes.
+#[derive(Debug)]
+struct ForeignType(String);
+
+impl Comparator for ForeignType {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn validate(&self, _: &[u8]) -> Result<(), TypeError> {
+        Ok(())
+    }
+
+    fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
+        out.extend_from_slice(value);
+        Ok(())
+    }
+
+    fn decode(&self, form: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+        out.extend_from_slice(form);
+        Ok(())
+    }
+
+    fn from_text(&self, text: &str, out: &mut Vec<u8>) -> Result<(), TypeError> {
+        let digits = text.strip_prefix("0x").unwrap_or(text).as_bytes();
+        let digit = |d: u8| char::from(d).to_digit(16).map(|n| n as u8);
+        for pair in digits.chunks(2) {
+            let wrong = || TypeError(format!("{text:?} is no value of {}: write 0x…", self.0));
+            let [high, low] = *pair else { return Err(wrong()) };
+            let (high, low) = digit(high).zip(digit(low)).ok_or_else(wrong)?;
+            out.push(high << 4 | low);
+        }
+        Ok(())
+    }
+
+    fn to_text(&self, value: &[u8]) -> String {
+        let digits: String = value.iter().map(|b| format!("{b:02x}")).collect();
+        format!("0x{digits}")
+    }
+}
+
+/// Reads types, of which a message may have so many.
+#[derive(Debug)]
+pub struct TypeReader {
+    left: usize,
+}
+
+impl TypeReader {
+    /// Of a message with at most this many.
+    pub fn new(most: usize) -> TypeReader {
+        TypeReader { left: most }
+    }
+
+    /// The next type. One that is told by a class which nobody here knows is a custom type whose
+    /// values are bytes.
+    ///
+    /// # Errors
+    /// A number that no type has; types nested too deep, or too many of them; the message's end.
+    pub fn read(&mut self, reader: &mut WireReader<'_>) -> Result<Type, WireError> {
+        self.nested(reader, MAX_DEPTH)
+    }
+
+    fn nested(&mut self, reader: &mut WireReader<'_>, depth: usize) -> Result<Type, WireError> {
+        let code = reader.short()?;
+        let Some(depth) = depth.checked_sub(1) else {
+            return Err(WireError::protocol(format!("Types are nested over {MAX_DEPTH} deep")));
+        };
+        self.left = self
+            .left
+            .checked_sub(1)
+            .ok_or_else(|| WireError::protocol("There are too many types in one message"))?;
+        if let Some((_, simple)) = SIMPLE.iter().find(|(known, _)| *known == code) {
+            return Ok(simple.clone());
+        }
+        Ok(match code {
+            0x00 => {
+                let class = reader.string()?;
+                let foreign = || Type::Custom(Custom(Arc::new(ForeignType(class.to_owned()))));
+                Type::parse(class, &Registry::new()).unwrap_or_else(|_| foreign())
+            }
+            0x20 => Type::List(Arc::new(self.nested(reader, depth)?)),
+            0x21 => {
+                let key = self.nested(reader, depth)?;
+                Type::Map(Arc::new((key, self.nested(reader, depth)?)))
+            }
+            0x22 => Type::Set(Arc::new(self.nested(reader, depth)?)),
+            0x30 => {
+                let (keyspace, name) = (reader.string()?.to_owned(), reader.string()?.to_owned());
+                let count = reader.short()?;
+                let field = |_| Ok((reader.string()?.to_owned(), self.nested(reader, depth)?));
+                let fields = (0..count).map(field).collect::<Result<_, WireError>>()?;
+                Type::Udt(Arc::new(UserType { keyspace, name, fields }))
+            }
+            0x31 => {
+                let count = reader.short()?;
+                let parts = (0..count).map(|_| self.nested(reader, depth));
+                Type::Tuple(parts.collect::<Result<Vec<_>, WireError>>()?.into())
+            }
+            other => {
+                return Err(WireError::protocol(format!("No type has the number {other:#x}")));
+            }
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! The notations of the specification, appended to a response's body (section 3). Texts that are too
+//! The notations of the specification, appended to a body (section 3). Texts that are too
 //! long for their length are cut: they are names and messages.
 
 use std::net::IpAddr;
@@ -37,6 +37,11 @@ pub fn put_string(out: &mut Vec<u8>, text: &str) {
     let text = cut(text, usize::from(u16::MAX));
     put_short_count(out, text.len());
     out.extend_from_slice(text.as_bytes());
+}
+
+/// `[long string]`
+pub fn put_long_string(out: &mut Vec<u8>, text: &str) {
+    put_bytes(out, Some(text.as_bytes()));
 }
 
 /// `[string list]`

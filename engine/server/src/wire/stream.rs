@@ -1,12 +1,11 @@
-//! The bytes of a client cut into requests: frames of versions 3 and 4, and those in the segments of
+//! The bytes of a connection cut into frames: those of versions 3 and 4, and those in the segments of
 //! version 5.
 
-use crate::transport::looks_encrypted;
-use crate::wire::{
-    FRAME_HEADER, FrameHeader, SegmentParser, WireError, is_known_version, unsupported_version,
-};
+use super::error::WireError;
+use super::frame::{FRAME_HEADER, FrameHeader, is_known_version, unsupported_version};
+use super::segment::SegmentParser;
 
-/// What a buffer keeps for the next request.
+/// What a buffer keeps for the next frame.
 const KEPT: usize = 64 << 10;
 
 /// Bytes that came, of which the first have been taken.
@@ -36,9 +35,9 @@ impl ByteQueue {
 /// Why nothing more can be read, with the header that can be answered.
 type BrokenStream = (Option<FrameHeader>, WireError);
 
-/// The requests of a client.
+/// The frames that come over a connection: requests, or responses.
 #[derive(Debug)]
-pub struct RequestStream {
+pub struct FrameStream {
     raw: ByteQueue,
     /// Envelopes that came in segments.
     inner: ByteQueue,
@@ -47,15 +46,10 @@ pub struct RequestStream {
     most: usize,
 }
 
-impl RequestStream {
+impl FrameStream {
     /// Of bodies of at most this many bytes.
-    pub fn new(most: usize) -> RequestStream {
-        RequestStream {
-            raw: ByteQueue::default(),
-            inner: ByteQueue::default(),
-            segments: None,
-            most,
-        }
+    pub fn new(most: usize) -> FrameStream {
+        FrameStream { raw: ByteQueue::default(), inner: ByteQueue::default(), segments: None, most }
     }
 
     /// Bodies have at most this many bytes from now on.
@@ -68,28 +62,28 @@ impl RequestStream {
         self.segments = Some(SegmentParser { lz4 });
     }
 
-    /// Where bytes from the client are appended.
+    /// Where bytes from the other side are appended.
     pub fn incoming(&mut self) -> &mut Vec<u8> {
         self.raw.settle();
         &mut self.raw.bytes
     }
 
-    /// Whether a request has begun that is not here whole.
-    pub fn is_within_a_request(&self) -> bool {
+    /// Whether a frame has begun that is not here whole.
+    pub fn is_within_a_frame(&self) -> bool {
         !self.raw.rest().is_empty() || !self.inner.rest().is_empty()
     }
 
-    /// Whether what came begins as a client does that wants to agree on encryption.
-    pub fn looks_encrypted(&self) -> bool {
-        looks_encrypted(self.raw.rest())
+    /// What came and has not been taken, as it came.
+    pub fn untaken(&self) -> &[u8] {
+        self.raw.rest()
     }
 
-    /// The next request that is here whole: its header and its body.
+    /// The next frame that is here whole: its header and its body.
     ///
     /// # Errors
     /// A frame that is longer than allowed, with its header where it can be answered, and segments
     /// that are damaged. Nothing behind it can be read.
-    pub fn take_request(&mut self) -> Result<Option<(FrameHeader, &[u8])>, BrokenStream> {
+    pub fn take_frame(&mut self) -> Result<Option<(FrameHeader, &[u8])>, BrokenStream> {
         if let Some(segments) = self.segments {
             loop {
                 if is_whole(self.inner.rest(), self.most)?.is_some() {
@@ -120,7 +114,8 @@ fn is_whole(bytes: &[u8], most: usize) -> Result<Option<FrameHeader>, BrokenStre
     let Some(header) = FrameHeader::read(bytes) else { return Ok(None) };
     if header.length as usize > most {
         let text = format!(
-            "Request is too big: length {} exceeds maximum allowed length {most}",
+            "{} is too big: length {} exceeds maximum allowed length {most}",
+            if header.is_response() { "Response" } else { "Request" },
             header.length
         );
         return Err((Some(header), WireError::protocol(text)));

@@ -1,0 +1,94 @@
+//! Why a client got no answer.
+
+use std::fmt;
+
+/// Why a client got no answer, or another one than it wished.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The server has refused the request. The connection stands.
+    #[allow(missing_docs)]
+    Refused {
+        /// A code of the protocol ([`ClientError::class`] names it).
+        code: i32,
+        /// In the server's words.
+        text: String,
+    },
+    /// The server wants a login, and the options have none.
+    LoginWanted,
+    /// Nobody could be reached at this address.
+    Unreachable(String, std::io::Error),
+    /// The connection has ended, or was ended because no answer came. Whether the request was
+    /// carried out is not known.
+    Lost(String),
+    /// What came is no answer of the protocol. The connection was ended.
+    Nonsense(String),
+    /// Somebody has stopped it. The connection was ended.
+    Stopped,
+}
+
+/// The names that drivers show for the protocol's codes.
+const CLASSES: [(i32, &str); 20] = [
+    (0x0000, "ServerError"),
+    (0x000a, "ProtocolException"),
+    (0x0100, "BadCredentials"),
+    (0x1000, "Unavailable"),
+    (0x1001, "Overloaded"),
+    (0x1002, "IsBootstrapping"),
+    (0x1003, "TruncateError"),
+    (0x1100, "WriteTimeout"),
+    (0x1200, "ReadTimeout"),
+    (0x1300, "ReadFailure"),
+    (0x1400, "FunctionFailure"),
+    (0x1500, "WriteFailure"),
+    (0x1600, "CDCWriteFailure"),
+    (0x1700, "CASWriteUnknown"),
+    (0x2000, "SyntaxException"),
+    (0x2100, "Unauthorized"),
+    (0x2200, "InvalidRequest"),
+    (0x2300, "ConfigurationException"),
+    (0x2400, "AlreadyExists"),
+    (0x2500, "Unprepared"),
+];
+
+impl ClientError {
+    /// The name of the server's code, as drivers show it; of all else, what has happened to the
+    /// connection.
+    pub fn class(&self) -> &'static str {
+        match self {
+            ClientError::Refused { code, .. } => {
+                CLASSES.iter().find(|(c, _)| c == code).map_or("ServerError", |(_, name)| name)
+            }
+            ClientError::LoginWanted => "BadCredentials",
+            ClientError::Unreachable(..) => "Unreachable",
+            ClientError::Lost(_) | ClientError::Nonsense(_) => "ConnectionLost",
+            ClientError::Stopped => "Stopped",
+        }
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientError::Refused { text, .. } => f.write_str(text),
+            ClientError::LoginWanted => f.write_str("the server wants a name and a password"),
+            ClientError::Unreachable(address, why) => {
+                write!(f, "cannot connect to {address}: {why}")
+            }
+            ClientError::Lost(why) => write!(f, "the connection to the server is lost: {why}"),
+            ClientError::Nonsense(what) => {
+                write!(f, "the server does not answer in CQL's native protocol: {what}")
+            }
+            ClientError::Stopped => f.write_str("it was stopped"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ClientError::Unreachable(_, e) => Some(e),
+            _ => None,
+        }
+    }
+}
