@@ -1,9 +1,11 @@
-//! The native protocol's bytes: cut into requests the same way in whatever pieces they come, read
-//! without a panic; segments give back what was put into them.
+//! The native protocol's bytes: cut into frames the same way in whatever pieces they come, requests
+//! and responses read without a panic; a request that is read is written as the same one; segments
+//! give back what was put into them.
 #![no_main]
 
 use firn_server::internals::wire::{
-    BodyCompression, FrameHeader, FrameStream, SegmentParser, WireRequest, put_segments,
+    BodyCompression, FrameHeader, FrameStream, SegmentParser, WireReply, WireRequest,
+    put_segments,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -33,6 +35,9 @@ fn requests(bytes: &[u8], segments: Option<bool>, piece: usize) -> Vec<String> {
 }
 
 fn request(header: FrameHeader, body: &[u8]) -> String {
+    if header.is_response() {
+        return format!("{:?}", WireReply::read(&header, body));
+    }
     let (Ok(version), Ok(opcode)) = (header.version(), header.opcode()) else {
         return "refused".into();
     };
@@ -45,7 +50,14 @@ fn request(header: FrameHeader, body: &[u8]) -> String {
             );
         }
     }
-    format!("{:?}", WireRequest::read(opcode, version, header.has_payload(), body))
+    let read = WireRequest::read(opcode, version, header.has_payload(), body);
+    if let Ok(request) = &read {
+        let mut written = vec![];
+        request.put(&mut written, version);
+        let again = WireRequest::read(opcode, version, false, &written);
+        assert_eq!(format!("{again:?}"), format!("{read:?}"));
+    }
+    format!("{read:?}")
 }
 
 fuzz_target!(|bytes: &[u8]| {

@@ -78,6 +78,13 @@ pub fn key() -> io::Result<Key> {
     console::Term::stdout().read_key_raw()
 }
 
+/// Asks for a line that the terminal does not show, on standard error.
+pub fn secret(question: &str) -> io::Result<String> {
+    let mut terminal = console::Term::stderr();
+    terminal.write_all(question.as_bytes())?;
+    terminal.read_secure_line()
+}
+
 /// Lines and columns of the terminal that standard output is.
 pub fn screen() -> (usize, usize) {
     let (lines, columns) = console::Term::stdout().size();

@@ -199,7 +199,7 @@ impl Conversation for TypedCli<'_, '_> {
         }
     }
 
-    fn complete(&self, before: &str) -> (usize, Vec<String>) {
+    fn complete(&mut self, before: &str) -> (usize, Vec<String>) {
         let found = complete::complete(before, &self.session.session.names());
         (found.start, found.candidates)
     }

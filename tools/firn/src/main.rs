@@ -6,6 +6,7 @@
 
 mod bench;
 mod cli;
+mod connect;
 mod cql;
 mod define;
 mod demo;

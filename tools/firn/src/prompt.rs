@@ -30,7 +30,7 @@ pub trait Conversation {
 
     /// What could replace the text from an offset on up to the end of `before`, which begins with a
     /// statement.
-    fn complete(&self, before: &str) -> (usize, Vec<String>);
+    fn complete(&mut self, before: &str) -> (usize, Vec<String>);
 
     /// Takes a line with its end; the statements that it completes.
     fn cut(&mut self, line: &str) -> Vec<Self::Statement>;
@@ -62,7 +62,7 @@ impl<C: Conversation> Completer for Completing<C> {
         pos: usize,
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
-        let around = self.0.borrow();
+        let mut around = self.0.borrow_mut();
         let before = format!("{}{}", around.pending, line.get(..pos).unwrap_or(line));
         let (start, candidates) = around.conversation.complete(&before);
         // What begins in an earlier line can't be replaced in this one.

@@ -1,11 +1,55 @@
 //! `firn cql` as a user meets it: scripts, places of errors, COPY, and the applications of the
-//! source texts with all that they print.
+//! source texts with all that they print. What does not depend on it is tried on a store and on a
+//! server, with the same answers.
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
 mod common;
 
 use common::{Ran, Temp};
+use firn_server::{Options, Server};
 use std::fs;
+
+/// Where the statements of a test run.
+struct Home {
+    temp: Temp,
+    /// `None`: on a store.
+    server: Option<Server>,
+}
+
+impl std::ops::Deref for Home {
+    type Target = Temp;
+
+    fn deref(&self) -> &Temp {
+        &self.temp
+    }
+}
+
+impl Home {
+    /// A store, and a server.
+    fn both(name: &str) -> [Home; 2] {
+        let server = Server::start(Options::ephemeral()).unwrap();
+        [
+            Home { temp: Temp::new("cql", name), server: None },
+            Home { temp: Temp::new("cql-remote", name), server: Some(server) },
+        ]
+    }
+
+    fn is_store(&self) -> bool {
+        self.server.is_none()
+    }
+
+    /// Runs `firn cql ARGS` in this directory, here or there.
+    fn cql_with(&self, args: &[&str], input: &str) -> Ran {
+        let Some(server) = &self.server else { return self.temp.cql_with(args, input) };
+        let address = server.address().to_string();
+        let all = [&["cql", "--connect", &address], args].concat();
+        Ran::of(self.temp.firn(&all, input.as_bytes()))
+    }
+
+    fn cql(&self, args: &[&str]) -> Ran {
+        self.cql_with(args, "")
+    }
+}
 
 impl Temp {
     fn file(&self, name: &str, content: &str) {
@@ -31,9 +75,10 @@ const KEYSPACE: &str =
 
 /// A script of the examples and what it prints, all of it.
 fn example(name: &str, printed: &str) {
-    let t = Temp::new("cql", name);
-    let script = format!("{}/../../engine/cql/examples/{name}.cql", env!("CARGO_MANIFEST_DIR"));
-    assert_eq!(t.cql(&["-f", &script]).good(), printed);
+    for t in Home::both(name) {
+        let script = format!("{}/../../engine/cql/examples/{name}.cql", env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(t.cql(&["-f", &script]).good(), printed);
+    }
 }
 
 #[test]
@@ -53,69 +98,74 @@ fn the_blog() {
 
 #[test]
 fn scripts_come_from_files_pipes_and_the_command_line() {
-    let t = Temp::new("cql", "scripts");
-    t.file(
+    for t in Home::both("scripts") {
+        t.file(
         "schema.cql",
         &format!("// The shop\n{KEYSPACE} USE shop;\nCREATE TABLE items (id int PRIMARY KEY,\n  name text);\n"),
     );
-    assert_eq!(t.cql(&["-f", "schema.cql"]).good(), "");
-    assert_eq!(
-        t.cql_with(&["-k", "shop"], "INSERT INTO items (id, name) VALUES (1, 'it''s');").good(),
-        ""
-    );
-    let table = "\n id | name\n----+------\n  1 | it's\n\n(1 rows)\n";
-    assert_eq!(t.cql(&["-k", "shop", "-e", "SELECT * FROM items; exit; SELECT"]).good(), table);
-    t.file("ask.cql", "SELECT * FROM shop.items;");
-    assert_eq!(t.cql(&["-e", "SOURCE 'ask.cql'; expand on; SOURCE 'ask.cql'"]).good(), {
-        format!("{table}\n@ Row 1\n------+------\n id   | 1\n name | it's\n\n(1 rows)\n")
-    });
-    assert_eq!(t.cql(&["--json", "-f", "ask.cql"]).good(), "{\"id\": 1, \"name\": \"it's\"}\n");
-    assert_eq!(
-        t.cql(&["--echo", "-e", "USE\n shop; desc tables"]).good(),
-        "USE\n shop;\ndesc tables;\n\nKeyspace shop\n-------------\nitems\n"
-    );
-    let version = t.cql_with(&[], "show version\n").good();
-    assert!(version.starts_with("[firn ") && version.contains("CQL"), "{version}");
-    t.file("loop.cql", "SOURCE 'loop.cql'");
-    t.cql(&["-f", "loop.cql"]).said(1, &["loop.cql:1: ", "16 deep"]);
+        assert_eq!(t.cql(&["-f", "schema.cql"]).good(), "");
+        assert_eq!(
+            t.cql_with(&["-k", "shop"], "INSERT INTO items (id, name) VALUES (1, 'it''s');").good(),
+            ""
+        );
+        let table = "\n id | name\n----+------\n  1 | it's\n\n(1 rows)\n";
+        assert_eq!(t.cql(&["-k", "shop", "-e", "SELECT * FROM items; exit; SELECT"]).good(), table);
+        t.file("ask.cql", "SELECT * FROM shop.items;");
+        assert_eq!(t.cql(&["-e", "SOURCE 'ask.cql'; expand on; SOURCE 'ask.cql'"]).good(), {
+            format!("{table}\n@ Row 1\n------+------\n id   | 1\n name | it's\n\n(1 rows)\n")
+        });
+        assert_eq!(t.cql(&["--json", "-f", "ask.cql"]).good(), "{\"id\": 1, \"name\": \"it's\"}\n");
+        assert_eq!(
+            t.cql(&["--echo", "-e", "USE\n shop; desc tables"]).good(),
+            "USE\n shop;\ndesc tables;\n\nKeyspace shop\n-------------\nitems\n"
+        );
+        let version = t.cql_with(&[], "show version\n").good();
+        assert!(version.starts_with("[firn ") && version.contains("CQL"), "{version}");
+        t.file("loop.cql", "SOURCE 'loop.cql'");
+        t.cql(&["-f", "loop.cql"]).said(1, &["loop.cql:1: ", "16 deep"]);
+    }
 }
 
 #[test]
 fn errors_have_their_place() {
-    let t = Temp::new("cql", "errors");
-    let script = format!(
-        "{KEYSPACE}\nUSE shop; CREATE TABLE t (k int PRIMARY KEY, v int);\n  SELECT nope\n FROM t;\nSELECT v FORM t;\nDESC TABLES\n"
-    );
-    t.file("s.cql", &script);
-    let out = t.cql(&["-f", "s.cql"]).said(
+    for t in Home::both("errors") {
+        let script = format!(
+            "{KEYSPACE}\nUSE shop; CREATE TABLE t (k int PRIMARY KEY, v int);\n  SELECT nope\n FROM t;\nSELECT v FORM t;\nDESC TABLES\n"
+        );
+        t.file("s.cql", &script);
+        let out = t.cql(&["-f", "s.cql"]).said(
         1,
         &["s.cql:3:10: InvalidRequest: Undefined column name nope\n  SELECT nope\n         ^^^^\n"],
     );
-    assert_eq!(out, "");
-    let again =
-        script.replace(KEYSPACE, "").replace("CREATE TABLE t (k int PRIMARY KEY, v int);", "");
-    t.file("again.cql", &again);
-    let out = t
-        .cql(&["-f", "again.cql", "--continue-on-error"])
-        .said(1, &["again.cql:3:10: ", "again.cql:5:10: SyntaxException: met FORM, expected"]);
-    assert!(out.ends_with("\nt\n"), "{out}");
-    t.cql(&["-e", "COPY nowhere FROM 'x'"]).said(1, &["-e:1: ", "no keyspace is chosen"]);
-    t.cql(&["-k", "nope"]).said(2, &["nope", "CREATE KEYSPACE"]);
-    t.cql(&["-f", "absent.cql"]).said(2, &["cannot read absent.cql"]);
-    t.cql(&["-e", "PAGING maybe"]).said(1, &["PAGING is ON, OFF or how many"]);
-    t.cql(&["--json", "-e", "bad"]).said(
+        assert_eq!(out, "");
+        let again =
+            script.replace(KEYSPACE, "").replace("CREATE TABLE t (k int PRIMARY KEY, v int);", "");
+        t.file("again.cql", &again);
+        let out = t
+            .cql(&["-f", "again.cql", "--continue-on-error"])
+            .said(1, &["again.cql:3:10: ", "again.cql:5:10: SyntaxException: met FORM, expected"]);
+        assert!(out.ends_with("\nt\n"), "{out}");
+        t.cql(&["-e", "COPY nowhere FROM 'x'"]).said(1, &["-e:1: ", "no keyspace is chosen"]);
+        t.cql(&["-k", "nope"]).said(2, &["nope", "CREATE KEYSPACE"]);
+        t.cql(&["-f", "absent.cql"]).said(2, &["cannot read absent.cql"]);
+        t.cql(&["-e", "PAGING maybe"]).said(1, &["PAGING is ON, OFF or how many"]);
+        t.cql(&["--json", "-e", "bad"]).said(
         1,
         &[
             "{\"error\":{\"class\":\"SyntaxException\",\"column\":1,\"file\":\"-e\",\"hint\":\"a statement begins with one of ",
             "\"line\":1,",
         ],
     );
-    // What would help is said behind what is wrong.
-    let index = "an index would find these rows: CREATE INDEX ON shop.t (v)";
-    t.cql(&["-k", "shop", "-e", "SELECT * FROM t WHERE v = 1"])
-        .said(1, &["use ALLOW FILTERING\nhint: ", index]);
-    t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM t WHERE v = 1"])
-        .said(1, &[&format!("\"hint\":\"{index}\"")]);
+        // What would help is said behind what is wrong, where it is known.
+        if !t.is_store() {
+            continue;
+        }
+        let index = "an index would find these rows: CREATE INDEX ON shop.t (v)";
+        t.cql(&["-k", "shop", "-e", "SELECT * FROM t WHERE v = 1"])
+            .said(1, &["use ALLOW FILTERING\nhint: ", index]);
+        t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM t WHERE v = 1"])
+            .said(1, &[&format!("\"hint\":\"{index}\"")]);
+    }
 }
 
 const KINDS: &str = "CREATE TABLE kinds (k int PRIMARY KEY, t text, b blob, d double, f float, ts timestamp, da date, ti time, u uuid, i inet, \
@@ -123,198 +173,209 @@ const KINDS: &str = "CREATE TABLE kinds (k int PRIMARY KEY, t text, b blob, d do
 
 #[test]
 fn values_look_as_in_cqlsh() {
-    let t = Temp::new("cql", "values");
-    let rows = "INSERT INTO kinds (k, t, b, d, f, ts, da, ti, bo, i, l, s, m, tu) VALUES (1, 'a\nb', 0xcafe, 0.1, 3.14159265, '2009-08-18 01:13:24+0000', \
+    for t in Home::both("values") {
+        let rows = "INSERT INTO kinds (k, t, b, d, f, ts, da, ti, bo, i, l, s, m, tu) VALUES (1, 'a\nb', 0xcafe, 0.1, 3.14159265, '2009-08-18 01:13:24+0000', \
          '2009-08-18', '08:12:54.1', true, '::1', [1, 2], {'b', 'a'}, {'x': [1]}, (1, 'y')); INSERT INTO kinds (k) VALUES (2);";
-    t.cql(&["-e", &format!("{KEYSPACE} USE shop; {KINDS} {rows}")]).good();
-    let ask = "SELECT t, b, d, f, ts, da FROM kinds WHERE k = 1; SELECT ti, bo, i, l, s, m, tu FROM kinds WHERE k = 1; SELECT k, t, l FROM kinds WHERE k = 2";
-    let wanted = concat!(
-        "\n t    | b      | d   | f      | ts                              | da\n",
-        "------+--------+-----+--------+---------------------------------+------------\n",
-        " a\\nb | 0xcafe | 0.1 | 3.14159 | 2009-08-18 01:13:24.000000+0000 | 2009-08-18\n\n(1 rows)\n",
-    );
-    let got = t.cql(&["-k", "shop", "-e", ask]).good();
-    assert_eq!(
-        got.split("(1 rows)\n").next().unwrap().replace(' ', ""),
-        wanted
-            .split("(1 rows)\n")
-            .next()
-            .unwrap()
-            .replace(' ', "")
-            .replace("+--------+-----+--------+", "+--------+-----+---------+")
-    );
-    assert!(
-        got.contains(
-            " 08:12:54.100000000 | True | ::1 | [1, 2] | {'a', 'b'} | {'x': [1]} | (1, 'y')\n"
-        ),
-        "{got}"
-    );
-    assert!(got.contains("\n 2 | null | null\n"), "{got}");
+        t.cql(&["-e", &format!("{KEYSPACE} USE shop; {KINDS} {rows}")]).good();
+        let ask = "SELECT t, b, d, f, ts, da FROM kinds WHERE k = 1; SELECT ti, bo, i, l, s, m, tu FROM kinds WHERE k = 1; SELECT k, t, l FROM kinds WHERE k = 2";
+        let wanted = concat!(
+            "\n t    | b      | d   | f      | ts                              | da\n",
+            "------+--------+-----+--------+---------------------------------+------------\n",
+            " a\\nb | 0xcafe | 0.1 | 3.14159 | 2009-08-18 01:13:24.000000+0000 | 2009-08-18\n\n(1 rows)\n",
+        );
+        let got = t.cql(&["-k", "shop", "-e", ask]).good();
+        assert_eq!(
+            got.split("(1 rows)\n").next().unwrap().replace(' ', ""),
+            wanted
+                .split("(1 rows)\n")
+                .next()
+                .unwrap()
+                .replace(' ', "")
+                .replace("+--------+-----+--------+", "+--------+-----+---------+")
+        );
+        assert!(
+            got.contains(
+                " 08:12:54.100000000 | True | ::1 | [1, 2] | {'a', 'b'} | {'x': [1]} | (1, 'y')\n"
+            ),
+            "{got}"
+        );
+        assert!(got.contains("\n 2 | null | null\n"), "{got}");
+    }
 }
 
 #[test]
 fn copied_rows_come_back_as_they_were() {
-    let t = Temp::new("cql", "copy");
-    let columns = "k, t, b, d, f, ts, da, ti, u, i, de, v, bo, du, l, s, m, tu";
-    let rows = [
-        "1, 'a,\"b\"\nc', 0x00ff, 0.1, 1.5e-7, '2009-08-18 01:13:24.007+0000', '1969-12-31', '08:12:54.1', \
+    for t in Home::both("copy") {
+        let columns = "k, t, b, d, f, ts, da, ti, u, i, de, v, bo, du, l, s, m, tu";
+        let rows = [
+            "1, 'a,\"b\"\nc', 0x00ff, 0.1, 1.5e-7, '2009-08-18 01:13:24.007+0000', '1969-12-31', '08:12:54.1', \
          550e8400-e29b-41d4-a716-446655440000, '::1', -1.50, 123456789012345678901234567890, true, 1mo2d3h, [3, 1], {'it''s', ''}, {'x': [1], 'y': []}, \
          (1, null)",
-        "2, '', 0x, 1e300, 0.1, '1969-12-31 23:59:59.999+0000', '2009-08-18', '00:00:00', 00000000-0000-4000-8000-000000000001, '10.0.0.1', 1e3, -1, \
+            "2, '', 0x, 1e300, 0.1, '1969-12-31 23:59:59.999+0000', '2009-08-18', '00:00:00', 00000000-0000-4000-8000-000000000001, '10.0.0.1', 1e3, -1, \
          false, -5ns, null, null, null, (null, '\\N?')",
-        "3, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null",
-        "-4, 'null', 0xff, NaN, -Infinity, 0, '0001-01-01', '23:59:59.999999999', 00000000-0000-4000-8000-000000000002, '1.2.3.4', 0, 0, true, 1y, \
+            "3, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null",
+            "-4, 'null', 0xff, NaN, -Infinity, 0, '0001-01-01', '23:59:59.999999999', 00000000-0000-4000-8000-000000000002, '1.2.3.4', 0, 0, true, 1y, \
          [0], {'{', ','}, {'': [2, 3]}, (-1, 'ü')",
-    ];
-    let inserts: String =
-        rows.iter().map(|r| format!("INSERT INTO kinds ({columns}) VALUES ({r});\n")).collect();
-    let again = KINDS.replace("kinds", "again");
-    t.cql(&["-e", &format!("{KEYSPACE} USE shop; {KINDS} {again} {inserts}")]).good();
-    for options in [
-        "HEADER = true AND NULL = '\\N'",
-        "DELIMITER = '\\t' AND NULL = '\\N'",
-        "QUOTE = '|' AND ESCAPE = '\\' AND NULL = '<null>' AND CHUNKSIZE = 2",
-    ] {
-        let script = format!(
-            "TRUNCATE again; COPY kinds ({columns}) TO 'k.csv' WITH {options}; COPY again ({columns}) FROM 'k.csv' WITH {options};"
+        ];
+        let inserts: String =
+            rows.iter().map(|r| format!("INSERT INTO kinds ({columns}) VALUES ({r});\n")).collect();
+        let again = KINDS.replace("kinds", "again");
+        t.cql(&["-e", &format!("{KEYSPACE} USE shop; {KINDS} {again} {inserts}")]).good();
+        for options in [
+            "HEADER = true AND NULL = '\\N'",
+            "DELIMITER = '\\t' AND NULL = '\\N'",
+            "QUOTE = '|' AND ESCAPE = '\\' AND NULL = '<null>' AND CHUNKSIZE = 2",
+        ] {
+            let script = format!(
+                "TRUNCATE again; COPY kinds ({columns}) TO 'k.csv' WITH {options}; COPY again ({columns}) FROM 'k.csv' WITH {options};"
+            );
+            let Ran(code, out, err) = t.cql(&["-k", "shop", "-e", &script]);
+            assert_eq!(
+                (code, out.as_str(), err.matches("copied 4 rows in ").count()),
+                (0, "", 2),
+                "{err}\n{}",
+                t.read("k.csv")
+            );
+            let ask = |table: &str| {
+                t.cql(&["--json", "-k", "shop", "-e", &format!("SELECT * FROM {table}")]).good()
+            };
+            assert_eq!(ask("kinds"), ask("again"), "{options}");
+            assert_eq!(ask("again").lines().count(), 4);
+            // JSON has no NaN; the files have.
+            let once_more = t.cql(&[
+                "-k",
+                "shop",
+                "-e",
+                &format!("COPY again ({columns}) TO 'again.csv' WITH {options}"),
+            ]);
+            once_more.good();
+            assert_eq!(t.read("k.csv"), t.read("again.csv"));
+        }
+        let piped = t
+            .cql(&["-k", "shop", "-e", "COPY kinds (k, t) TO STDOUT WITH NULL = '-'"])
+            .said(0, &["copied 4 rows"]);
+        assert!(
+            piped.contains("3,-\n") && piped.contains("2,\"\"\n") || piped.contains("2,\n"),
+            "{piped}"
         );
-        let Ran(code, out, err) = t.cql(&["-k", "shop", "-e", &script]);
-        assert_eq!(
-            (code, out.as_str(), err.matches("copied 4 rows in ").count()),
-            (0, "", 2),
-            "{err}\n{}",
-            t.read("k.csv")
-        );
-        let ask = |table: &str| {
-            t.cql(&["--json", "-k", "shop", "-e", &format!("SELECT * FROM {table}")]).good()
-        };
-        assert_eq!(ask("kinds"), ask("again"), "{options}");
-        assert_eq!(ask("again").lines().count(), 4);
-        // JSON has no NaN; the files have.
-        let once_more = t.cql(&[
-            "-k",
-            "shop",
-            "-e",
-            &format!("COPY again ({columns}) TO 'again.csv' WITH {options}"),
-        ]);
-        once_more.good();
-        assert_eq!(t.read("k.csv"), t.read("again.csv"));
+        t.cql(&["-k", "shop", "-e", "COPY kinds (k, t) TO STDOUT"])
+            .said(0, &["warning: 1 value is written as null is"]);
     }
-    let piped = t
-        .cql(&["-k", "shop", "-e", "COPY kinds (k, t) TO STDOUT WITH NULL = '-'"])
-        .said(0, &["copied 4 rows"]);
-    assert!(
-        piped.contains("3,-\n") && piped.contains("2,\"\"\n") || piped.contains("2,\n"),
-        "{piped}"
-    );
-    t.cql(&["-k", "shop", "-e", "COPY kinds (k, t) TO STDOUT"])
-        .said(0, &["warning: 1 value is written as null is"]);
 }
 
 #[test]
 fn a_bad_line_is_named() {
-    let t = Temp::new("cql", "bad-lines");
-    t.cql(&[
+    for t in Home::both("bad-lines") {
+        t.cql(&[
         "-e",
         &format!(
             "{KEYSPACE} CREATE TABLE shop.t (k int PRIMARY KEY, v int); CREATE TABLE shop.c (k int PRIMARY KEY, n counter)"
         ),
     ])
     .good();
-    let copy = |args: &str| t.cql(&["-k", "shop", "-e", &format!("COPY {args}")]);
-    t.file("a.csv", "1,1\n2,2\n3,x\n4,4\n");
-    copy("t FROM 'a.csv' WITH CHUNKSIZE = 2")
-        .said(1, &["a.csv:3: column v: ", "2 rows are written"]);
-    t.file("b.csv", "k,v\n5,5\n,6\n7,7\n");
-    copy("t FROM 'b.csv' WITH HEADER = true").said(1, &["b.csv:3: ", "1 row is written"]);
-    t.file("c.csv", "1,2,3\n");
-    copy("t FROM 'c.csv'").said(1, &["c.csv:1: 3 cells, but 2 columns"]);
-    copy("t FROM 'c.csv' WITH HEADER = true").said(1, &["c.csv:1: the head names \"1\""]);
-    copy("t FROM 'absent.csv'").said(1, &["cannot read absent.csv"]);
-    copy("t FROM 'a.csv' WITH SPEED = 9").said(1, &["there is no option SPEED"]);
-    copy("t (k, w) FROM 'a.csv'").said(1, &["there is no column w"]);
-    copy("t FROM 'a.csv' WITH SKIPROWS = 1 AND MAXROWS = 1").said(0, &["copied 1 row "]);
-    // Counters are added to.
-    t.file("n.csv", "1,5\n2,-7\n");
-    copy("c FROM 'n.csv'").said(0, &["copied 2 rows"]);
-    copy("c FROM 'n.csv'").said(0, &["copied 2 rows"]);
-    let counted = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM c"]).good();
-    assert!(
-        counted.contains("{\"k\": 1, \"n\": 10}\n") && counted.contains("{\"k\": 2, \"n\": -14}\n"),
-        "{counted}"
-    );
-    t.file("d.json", "{\"k\": 8, \"v\": 80}\n{\"K\": 9, \"w\": 1}\n");
-    copy("t FROM 'd.json' WITH FORMAT = json")
-        .said(0, &["copied 2 rows", "fields without a column: w"]);
-    let got = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM t WHERE k IN (8, 9)"]).good();
-    assert_eq!(got, "{\"k\": 8, \"v\": 80}\n{\"k\": 9, \"v\": null}\n");
+        let copy = |args: &str| t.cql(&["-k", "shop", "-e", &format!("COPY {args}")]);
+        t.file("a.csv", "1,1\n2,2\n3,x\n4,4\n");
+        copy("t FROM 'a.csv' WITH CHUNKSIZE = 2")
+            .said(1, &["a.csv:3: column v: ", "2 rows are written"]);
+        t.file("b.csv", "k,v\n5,5\n,6\n7,7\n");
+        copy("t FROM 'b.csv' WITH HEADER = true").said(1, &["b.csv:3: ", "1 row is written"]);
+        t.file("c.csv", "1,2,3\n");
+        copy("t FROM 'c.csv'").said(1, &["c.csv:1: 3 cells, but 2 columns"]);
+        copy("t FROM 'c.csv' WITH HEADER = true").said(1, &["c.csv:1: the head names \"1\""]);
+        copy("t FROM 'absent.csv'").said(1, &["cannot read absent.csv"]);
+        copy("t FROM 'a.csv' WITH SPEED = 9").said(1, &["there is no option SPEED"]);
+        copy("t (k, w) FROM 'a.csv'").said(1, &["there is no column w"]);
+        copy("t FROM 'a.csv' WITH SKIPROWS = 1 AND MAXROWS = 1").said(0, &["copied 1 row "]);
+        // Counters are added to.
+        t.file("n.csv", "1,5\n2,-7\n");
+        copy("c FROM 'n.csv'").said(0, &["copied 2 rows"]);
+        copy("c FROM 'n.csv'").said(0, &["copied 2 rows"]);
+        let counted = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM c"]).good();
+        assert!(
+            counted.contains("{\"k\": 1, \"n\": 10}\n")
+                && counted.contains("{\"k\": 2, \"n\": -14}\n"),
+            "{counted}"
+        );
+        t.file("d.json", "{\"k\": 8, \"v\": 80}\n{\"K\": 9, \"w\": 1}\n");
+        copy("t FROM 'd.json' WITH FORMAT = json")
+            .said(0, &["copied 2 rows", "fields without a column: w"]);
+        let got =
+            t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM t WHERE k IN (8, 9)"]).good();
+        assert_eq!(got, "{\"k\": 8, \"v\": 80}\n{\"k\": 9, \"v\": null}\n");
+    }
 }
 
 #[test]
 fn rows_as_json_are_copied_back_as_they_were() {
-    let t = Temp::new("cql", "json");
-    let columns = "k text PRIMARY KEY, d decimal, v varint, n double, t timestamp, bl blob, l list<text>, m map<int, frozen<set<text>>>, \
+    for t in Home::both("json") {
+        let columns = "k text PRIMARY KEY, d decimal, v varint, n double, t timestamp, bl blob, l list<text>, m map<int, frozen<set<text>>>, \
                    u frozen<pair>, tu tuple<int, text>, \"Mixed\" boolean";
-    let insert = "INSERT INTO a (k, d, v, n, t, bl, l, m, u, tu, \"Mixed\") VALUES ('it''s \"1\"', 1.50, 123456789012345678901234567890, 0.1, \
+        let insert = "INSERT INTO a (k, d, v, n, t, bl, l, m, u, tu, \"Mixed\") VALUES ('it''s \"1\"', 1.50, 123456789012345678901234567890, 0.1, \
                   '2020-01-01', 0xcafe, ['a', 'b \"c\"', '1'], {1: {'x', 'y'}}, {x: 1, \"Y\": 'z'}, (1, null), true)";
-    t.cql(&[
+        t.cql(&[
         "-e",
         &format!("{KEYSPACE} USE shop; CREATE TYPE pair (x int, \"Y\" text); CREATE TABLE a ({columns}); CREATE TABLE b ({columns}); {insert};"),
     ])
     .good();
-    t.cql(&[
+        t.cql(&[
         "-k",
         "shop",
         "-e",
         "INSERT INTO a (k, d, l) VALUES ('two', -1E+5, []); INSERT INTO a (k, u) VALUES ('', null)",
     ])
     .said(1, &["Key may not be empty"]);
-    t.cql(&["-k", "shop", "-e", "INSERT INTO a (k, tu) VALUES ('three', (2, ''))"]).good();
-    let rows = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM a"]).good();
-    assert_eq!(rows.lines().count(), 3);
-    t.file("a.jsonl", &rows);
-    t.cql(&["-k", "shop", "-e", "COPY b FROM 'a.jsonl' WITH FORMAT = json"])
-        .said(0, &["copied 3 rows"]);
-    assert_eq!(t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM b"]).good(), rows);
-    // Cells may be literals, too; what is neither is told as JSON.
-    t.file(
+        t.cql(&["-k", "shop", "-e", "INSERT INTO a (k, tu) VALUES ('three', (2, ''))"]).good();
+        let rows = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM a"]).good();
+        assert_eq!(rows.lines().count(), 3);
+        t.file("a.jsonl", &rows);
+        t.cql(&["-k", "shop", "-e", "COPY b FROM 'a.jsonl' WITH FORMAT = json"])
+            .said(0, &["copied 3 rows"]);
+        assert_eq!(t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM b"]).good(), rows);
+        // Cells may be literals, too; what is neither is told as JSON.
+        t.file(
         "b.jsonl",
         "{\"k\": \"four\", \"l\": \"['q']\", \"bl\": \"0x\"}\n{\"k\": \"five\", \"l\": [[1]]}\n",
     );
-    t.cql(&["-k", "shop", "-e", "COPY b FROM 'b.jsonl' WITH FORMAT = json AND CHUNKSIZE = 1"])
-        .said(
-            1,
-            &[
-                "b.jsonl:2: column l: Expected a UTF-8 string, but got a ArrayList: [1]",
-                "1 row is written",
-            ],
-        );
-    let got = t.cql(&["--json", "-k", "shop", "-e", "SELECT l, bl FROM b WHERE k = 'four'"]).good();
-    assert_eq!(got, "{\"l\": [\"q\"], \"bl\": \"0x\"}\n");
+        t.cql(&["-k", "shop", "-e", "COPY b FROM 'b.jsonl' WITH FORMAT = json AND CHUNKSIZE = 1"])
+            .said(
+                1,
+                &[
+                    "b.jsonl:2: column l: Expected a UTF-8 string, but got a ArrayList: [1]",
+                    "1 row is written",
+                ],
+            );
+        let got =
+            t.cql(&["--json", "-k", "shop", "-e", "SELECT l, bl FROM b WHERE k = 'four'"]).good();
+        assert_eq!(got, "{\"l\": [\"q\"], \"bl\": \"0x\"}\n");
+    }
 }
 
 #[test]
 fn long_results_come_in_pages() {
-    let t = Temp::new("cql", "pages");
-    t.cql(&["-e", &format!("{KEYSPACE} CREATE TABLE shop.t (k int, c int, PRIMARY KEY (k, c))")])
+    for t in Home::both("pages") {
+        t.cql(&[
+            "-e",
+            &format!("{KEYSPACE} CREATE TABLE shop.t (k int, c int, PRIMARY KEY (k, c))"),
+        ])
         .good();
-    t.file("t.csv", &(0..2500).map(|n| format!("1,{n}\n")).collect::<String>());
-    t.cql(&["-e", "COPY shop.t FROM 't.csv'"]).said(0, &["copied 2,500 rows"]);
-    let shown = t.cql(&["-e", "SELECT * FROM shop.t"]).good();
-    assert_eq!((shown.matches("---+-----\n").count(), shown.lines().count()), (1, 2505));
-    assert!(shown.ends_with(" 1 | 2499\n\n(2500 rows)\n"), "{}", &shown[shown.len() - 100..]);
-    let paged = t.cql_with(&[], "PAGING 7\nSELECT * FROM shop.t;").good();
-    assert_eq!(paged.lines().count(), 2505);
-    // Partitions that are sorted together have no pages, so without them there is an answer.
-    let sorted = "SELECT c FROM shop.t WHERE k IN (1, 2) ORDER BY c DESC";
-    t.cql(&["-e", sorted])
-        .said(1, &["Cannot page queries with both ORDER BY and a IN restriction"]);
-    let all = t.cql(&["-e", &format!("PAGING OFF; {sorted}")]).said(0, &["paging is off"]);
-    assert!(
-        all.contains("------\n 2499\n 2498\n") && all.ends_with("(2500 rows)\n"),
-        "{}",
-        &all[all.len() - 100..]
-    );
+        t.file("t.csv", &(0..2500).map(|n| format!("1,{n}\n")).collect::<String>());
+        t.cql(&["-e", "COPY shop.t FROM 't.csv'"]).said(0, &["copied 2,500 rows"]);
+        let shown = t.cql(&["-e", "SELECT * FROM shop.t"]).good();
+        assert_eq!((shown.matches("---+-----\n").count(), shown.lines().count()), (1, 2505));
+        assert!(shown.ends_with(" 1 | 2499\n\n(2500 rows)\n"), "{}", &shown[shown.len() - 100..]);
+        let paged = t.cql_with(&[], "PAGING 7\nSELECT * FROM shop.t;").good();
+        assert_eq!(paged.lines().count(), 2505);
+        // Partitions that are sorted together have no pages, so without them there is an answer.
+        let sorted = "SELECT c FROM shop.t WHERE k IN (1, 2) ORDER BY c DESC";
+        t.cql(&["-e", sorted])
+            .said(1, &["Cannot page queries with both ORDER BY and a IN restriction"]);
+        let all = t.cql(&["-e", &format!("PAGING OFF; {sorted}")]).said(0, &["paging is off"]);
+        assert!(
+            all.contains("------\n 2499\n 2498\n") && all.ends_with("(2500 rows)\n"),
+            "{}",
+            &all[all.len() - 100..]
+        );
+    }
 }
 
 #[test]

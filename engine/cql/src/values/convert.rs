@@ -358,10 +358,16 @@ impl<T: Values + ?Sized> Values for &T {
 }
 
 /// Bytes as they come from a client.
-impl Values for Vec<Bound> {
+impl Values for [Bound] {
     fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
         check_amount(self.len(), markers)?;
-        Ok(self.clone())
+        Ok(self.to_vec())
+    }
+}
+
+impl Values for Vec<Bound> {
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+        self[..].bind(markers)
     }
 }
 

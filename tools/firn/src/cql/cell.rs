@@ -35,9 +35,12 @@ fn show(of: &Type, bytes: Option<&[u8]>, inside: bool) -> String {
         Type::Double => of_bytes(bytes)
             .map_or_else(String::new, |b| float(f64::from_be_bytes(b), DOUBLE_DIGITS)),
         Type::Timestamp | Type::Date => quoted(micros(of.to_text(bytes, Wording::Cql))),
-        Type::SimpleDate | Type::Time | Type::Inet | Type::Custom(_) => {
-            quoted(of.to_text(bytes, Wording::Cql))
+        // Of a server's: its bytes, and what they are called there.
+        Type::Custom(custom) => {
+            let class = custom.0.name().rsplit_once('.').map_or(custom.0.name(), |(_, name)| name);
+            format!("{} ({class})", of.to_text(bytes, Wording::Cql))
         }
+        Type::SimpleDate | Type::Time | Type::Inet => quoted(of.to_text(bytes, Wording::Cql)),
         _ => of.to_text(bytes, Wording::Cql),
     }
 }

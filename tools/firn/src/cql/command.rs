@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use firn_cql::internals::syntax::lexer::{Lexer, Tok};
 
+use super::backend::ShellSetting;
 use super::copy::Copy;
 
 /// A command that is no CQL.
@@ -25,8 +26,8 @@ pub enum ShellCommand {
     Clear,
     /// Leaves.
     Exit,
-    /// A level is accepted. `None` asks.
-    Consistency(Option<String>),
+    /// Something of the connection to be set, or asked for.
+    Set(ShellSetting),
 }
 
 /// What `PAGING` says.
@@ -124,7 +125,14 @@ pub fn parse(text: &str) -> Result<Option<ShellCommand>, String> {
         "SHOW" => return Err("SHOW knows VERSION".into()),
         "CLEAR" | "CLS" => ShellCommand::Clear,
         "EXIT" | "QUIT" => ShellCommand::Exit,
-        "CONSISTENCY" => ShellCommand::Consistency(words.next().map(|w| w.0.to_ascii_uppercase())),
+        "CONSISTENCY" => ShellCommand::Set(ShellSetting::Consistency(level(&mut words))),
+        "SERIAL" if words.eat("CONSISTENCY") => {
+            ShellCommand::Set(ShellSetting::SerialConsistency(level(&mut words)))
+        }
+        "TRACING" => ShellCommand::Set(ShellSetting::Tracing(match words.next() {
+            None => None,
+            Some((word, _)) => Some(on_or_off(&word).ok_or("TRACING is ON or OFF")?),
+        })),
         _ => return Ok(None),
     };
     only(command, &mut words)
@@ -134,6 +142,10 @@ pub fn parse(text: &str) -> Result<Option<ShellCommand>, String> {
 pub fn makes_first(text: &str) -> bool {
     let mut words = CommandWords::new(text);
     words.eat("CREATE") && ["KEYSPACE", "SCHEMA", "ROLE", "USER"].iter().any(|w| words.eat(w))
+}
+
+fn level(words: &mut CommandWords<'_>) -> Option<String> {
+    words.next().map(|w| w.0.to_ascii_uppercase())
 }
 
 fn on_or_off(word: &str) -> Option<bool> {
@@ -159,7 +171,20 @@ mod tests {
         assert_eq!(parse("Expand on"), Ok(Some(ShellCommand::Expand(Some(true)))));
         assert_eq!(
             (parse("consistency"), parse("exit")),
-            (Ok(Some(ShellCommand::Consistency(None))), Ok(Some(ShellCommand::Exit)))
+            (
+                Ok(Some(ShellCommand::Set(ShellSetting::Consistency(None)))),
+                Ok(Some(ShellCommand::Exit))
+            )
+        );
+        assert_eq!(
+            parse("serial consistency local_serial"),
+            Ok(Some(ShellCommand::Set(ShellSetting::SerialConsistency(Some(
+                "LOCAL_SERIAL".into()
+            )))))
+        );
+        assert_eq!(
+            parse("TRACING on"),
+            Ok(Some(ShellCommand::Set(ShellSetting::Tracing(Some(true)))))
         );
         assert_eq!(
             (parse("SELECT * FROM t"), parse("'help'"), parse("")),
@@ -170,6 +195,7 @@ mod tests {
             "paging maybe",
             "paging 0",
             "expand on on",
+            "tracing maybe",
             "show host",
             "exit now",
         ] {

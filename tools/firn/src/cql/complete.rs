@@ -1,13 +1,14 @@
 //! Completion: what could stand at the cursor. It asks the parser what it would take there, so it
 //! knows the whole language.
 
-use firn_cql::internals::catalog::{KeyspaceEntry, TableSchema};
 use firn_cql::internals::syntax::lexer::{Bad, CqlToken, Lexer, Tok};
 use firn_cql::internals::syntax::{parse, quote_type_if_needed};
-use firn_cql::{Script, Session, quote_if_needed};
+use firn_cql::{Script, quote_if_needed};
+
+use super::schema::{KeyspaceNames, ShellSchema};
 
 /// Words that begin a command of the shell.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 12] = [
     "CLEAR",
     "CONSISTENCY",
     "COPY",
@@ -16,15 +17,26 @@ const COMMANDS: [&str; 10] = [
     "HELP",
     "PAGING",
     "QUIT",
+    "SERIAL CONSISTENCY",
     "SHOW VERSION",
     "SOURCE",
+    "TRACING",
 ];
 /// A reserved word that no rule of the grammar takes: the parser says what it would rather have
 /// there.
 const NOWHERE: &str = " NORECURSIVE";
 
+/// What is defined, and the keyspace that is chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// All definitions.
+    pub schema: &'a ShellSchema,
+    /// The keyspace that is chosen.
+    pub keyspace: Option<&'a str>,
+}
+
 /// What could replace the text from an offset on up to the end of `before`.
-pub fn complete(before: &str, session: &Session) -> (usize, Vec<String>) {
+pub fn complete(before: &str, known: Known<'_>) -> (usize, Vec<String>) {
     let nothing = (before.len(), vec![]);
     let last = Script::new(before).last().filter(|p| !p.closed);
     let from = last.map_or(before.len(), |p| p.start);
@@ -53,11 +65,12 @@ pub fn complete(before: &str, session: &Session) -> (usize, Vec<String>) {
     }
     match parse(&format!("{front}{NOWHERE}")) {
         Err(e) if e.offset == front.len() + 1 => {
-            e.expected.iter().for_each(|what| candidates(what, text, &tokens, session, &mut found));
+            e.expected.iter().for_each(|what| candidates(what, text, &tokens, known, &mut found));
         }
         _ => {}
     }
-    described(text, &tokens, session, &mut found);
+    described(text, &tokens, known, &mut found);
+    about_roles(text, &tokens, known, &mut found);
     found.retain(|c| {
         c.len() >= partial.len()
             && c.as_bytes()[..partial.len()].eq_ignore_ascii_case(partial.as_bytes())
@@ -83,7 +96,7 @@ fn name_of(text: &str, token: &CqlToken) -> String {
 
 /// Adds what can be described. Any name could follow there, so the parser expects nothing in
 /// particular.
-fn described(text: &str, tokens: &[CqlToken], session: &Session, out: &mut Vec<String>) {
+fn described(text: &str, tokens: &[CqlToken], known: Known<'_>, out: &mut Vec<String>) {
     let words: Vec<String> = tokens.iter().map(|t| name_of(text, t)).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let ["describe" | "desc", rest @ ..] = &words[..] else { return };
@@ -92,12 +105,12 @@ fn described(text: &str, tokens: &[CqlToken], session: &Session, out: &mut Vec<S
             out.extend(DESCRIBED.map(str::to_owned));
             ["a keyspace", "a table", "an index"]
                 .iter()
-                .for_each(|what| candidates(what, text, tokens, session, out));
+                .for_each(|what| candidates(what, text, tokens, known, out));
         }
-        ["keyspace"] => candidates("a keyspace", text, tokens, session, out),
-        ["table" | "columnfamily", ..] => candidates("a table", text, tokens, session, out),
-        ["index"] => candidates("an index", text, tokens, session, out),
-        ["type"] => candidates("a user type", text, tokens, session, out),
+        ["keyspace"] => candidates("a keyspace", text, tokens, known, out),
+        ["table" | "columnfamily", ..] => candidates("a table", text, tokens, known, out),
+        ["index"] => candidates("an index", text, tokens, known, out),
+        ["type"] => candidates("a user type", text, tokens, known, out),
         _ => {}
     }
 }
@@ -107,54 +120,39 @@ fn candidates(
     what: &str,
     text: &str,
     tokens: &[CqlToken],
-    session: &Session,
+    known: Known<'_>,
     out: &mut Vec<String>,
 ) {
-    let catalog = session.engine().catalog();
-    let current = session.keyspace();
+    let keyspaces = &known.schema.keyspaces;
     let quoted = |name: &String| quote_if_needed(name).into_owned();
-    let chosen = || current.as_deref().and_then(|k| catalog.keyspace(k));
+    let chosen = known.keyspace.and_then(|k| keyspaces.get(k));
     match what {
-        "a keyspace" => out.extend(catalog.keyspaces().map(|k| quoted(&k.name))),
+        "a keyspace" => out.extend(keyspaces.keys().map(quoted)),
+        "a role" => out.extend(known.schema.roles.iter().map(quoted)),
+        "a permission" => out.extend(PERMISSIONS.map(str::to_owned)),
         "a table" => match tokens {
             [.., home, dot] if dot.kind == Tok::Dot => {
-                let home = name_of(text, home);
-                out.extend(
-                    catalog
-                        .keyspace(&home)
-                        .iter()
-                        .flat_map(|k| k.tables())
-                        .map(|t| quoted(&t.name)),
-                );
+                let home = keyspaces.get(&name_of(text, home));
+                out.extend(home.iter().flat_map(|k| k.tables.keys()).map(quoted));
             }
             _ => {
-                out.extend(chosen().iter().flat_map(|k| k.tables()).map(|t| quoted(&t.name)));
-                out.extend(catalog.keyspaces().map(|k| format!("{}.", quoted(&k.name))));
+                out.extend(chosen.iter().flat_map(|k| k.tables.keys()).map(quoted));
+                out.extend(keyspaces.keys().map(|k| format!("{}.", quoted(k))));
             }
         },
         "a column" | "something to select" => {
             let named: Vec<String> = tokens.iter().map(|t| name_of(text, t)).collect();
-            let all: Vec<&TableSchema> =
-                catalog.keyspaces().flat_map(|k| k.tables()).map(|t| &**t).collect();
-            let mut tables: Vec<&TableSchema> =
-                all.into_iter().filter(|t| named.contains(&t.name)).collect();
-            if tables.is_empty() {
-                tables.extend(
-                    chosen()
-                        .into_iter()
-                        .flat_map(|k: &std::sync::Arc<KeyspaceEntry>| k.tables())
-                        .map(|t| &**t),
-                );
+            let of = |k: &'_ KeyspaceNames| -> Vec<String> {
+                let tables = k.tables.iter().filter(|(name, _)| named.contains(name));
+                tables.flat_map(|(_, columns)| columns).map(quoted).collect()
+            };
+            let mut columns: Vec<String> = keyspaces.values().flat_map(of).collect();
+            if columns.is_empty() {
+                columns.extend(chosen.iter().flat_map(|k| k.tables.values().flatten()).map(quoted));
             }
-            out.extend(tables.iter().flat_map(|t| t.columns()).map(|c| quoted(&c.name)));
+            out.append(&mut columns);
         }
-        "an index" => out.extend(
-            chosen()
-                .iter()
-                .flat_map(|k| k.tables())
-                .flat_map(|t| t.indexes())
-                .map(|i| quoted(&i.name)),
-        ),
+        "an index" => out.extend(chosen.iter().flat_map(|k| &k.indexes).map(quoted)),
         "a statement" => out.extend(STATEMENTS.map(str::to_owned)),
         "a native type" => out.extend(TYPES.map(str::to_owned)),
         "a type" => {
@@ -164,15 +162,11 @@ fn candidates(
                     .chain(&["frozen<", "list<", "map<", "set<", "tuple<"])
                     .map(|t| (*t).to_owned()),
             );
-            candidates("a user type", text, tokens, session, out);
+            candidates("a user type", text, tokens, known, out);
         }
         "a user type" => {
-            out.extend(
-                chosen()
-                    .iter()
-                    .flat_map(|k| k.types())
-                    .map(|t| quote_type_if_needed(&t.name).into_owned()),
-            );
+            let types = chosen.iter().flat_map(|k| &k.types);
+            out.extend(types.map(|name| quote_type_if_needed(name).into_owned()));
         }
         word if word.bytes().all(|b| b.is_ascii_uppercase()) => out.push(word.to_owned()),
         _ => {}
@@ -192,9 +186,48 @@ const DESCRIBED: [&str; 10] = [
     "TYPES",
 ];
 
-const STATEMENTS: [&str; 11] = [
-    "ALTER", "BEGIN", "CREATE", "DELETE", "DESCRIBE", "DROP", "INSERT", "SELECT", "TRUNCATE",
-    "UPDATE", "USE",
+/// Adds what could stand in statements about roles, of whose words few are the grammar's keywords.
+fn about_roles(text: &str, tokens: &[CqlToken], known: Known<'_>, out: &mut Vec<String>) {
+    let words: Vec<String> = tokens.iter().map(|t| name_of(text, t)).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut add = |words: &[&str]| out.extend(words.iter().map(|w| (*w).to_owned()));
+    let resources = ["ALL KEYSPACES", "ALL ROLES", "KEYSPACE", "ROLE", "TABLE"];
+    match &words[..] {
+        ["create" | "alter" | "drop"] => add(&["ROLE", "USER"]),
+        ["create" | "alter", "role", .., "with" | "and"] => {
+            add(&["HASHED PASSWORD =", "LOGIN =", "PASSWORD =", "SUPERUSER ="]);
+        }
+        ["create" | "alter", "user", _, "with"] => add(&["HASHED PASSWORD", "PASSWORD"]),
+        ["list"] => {
+            add(&["ROLES", "USERS"]);
+            add(&PERMISSIONS);
+        }
+        ["grant" | "revoke"] => {
+            add(&PERMISSIONS);
+            candidates("a role", text, tokens, known, out);
+        }
+        ["grant" | "revoke" | "list", .., "on"] => {
+            add(&resources);
+            candidates("a table", text, tokens, known, out);
+        }
+        ["grant" | "revoke" | "list", .., "on", "keyspace"] => {
+            candidates("a keyspace", text, tokens, known, out);
+        }
+        ["alter" | "drop", "role" | "user"]
+        | ["grant", .., "to"]
+        | ["revoke", .., "from"]
+        | ["grant" | "revoke" | "list", .., "on", "role"]
+        | ["list", .., "of"] => candidates("a role", text, tokens, known, out),
+        _ => {}
+    }
+}
+
+const PERMISSIONS: [&str; 8] =
+    ["ALL PERMISSIONS", "ALTER", "AUTHORIZE", "CREATE", "DESCRIBE", "DROP", "MODIFY", "SELECT"];
+
+const STATEMENTS: [&str; 14] = [
+    "ALTER", "BEGIN", "CREATE", "DELETE", "DESCRIBE", "DROP", "GRANT", "INSERT", "LIST", "REVOKE",
+    "SELECT", "TRUNCATE", "UPDATE", "USE",
 ];
 
 const TYPES: [&str; 21] = [
@@ -224,26 +257,23 @@ const TYPES: [&str; 21] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use firn_kv::MemEnv;
-    use firn_wide::{Options, Wide};
-    use std::sync::Arc;
 
     #[test]
     fn the_parser_knows_what_could_follow() {
-        let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "db", Options::default()).unwrap();
-        let session = Session::new(wide).unwrap();
-        for statement in [
-            "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-            "USE shop",
-            "CREATE TABLE items (id int PRIMARY KEY, \"Name\" text, tags set<text>)",
-            "CREATE TABLE users (login text PRIMARY KEY)",
-            "CREATE TYPE address (street text)",
-            "CREATE INDEX by_tag ON items (tags)",
-        ] {
-            session.execute(statement, ()).unwrap();
-        }
+        let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        let tables = [("items", names(&["id", "Name", "tags"])), ("users", names(&["login"]))];
+        let shop = KeyspaceNames {
+            tables: tables.into_iter().map(|(name, columns)| (name.to_owned(), columns)).collect(),
+            types: names(&["address"]),
+            indexes: names(&["by_tag"]),
+        };
+        let schema = ShellSchema {
+            keyspaces: [("shop".to_owned(), shop)].into(),
+            roles: names(&["ann", "Big Boss"]),
+        };
         let tell = |before: &str| {
-            let (start, found) = complete(before, &session);
+            let (start, found) =
+                complete(before, Known { schema: &schema, keyspace: Some("shop") });
             format!("{} {}", &before[start..], found.join(","))
         };
         assert_eq!(tell("sel"), "sel SELECT");
@@ -265,5 +295,16 @@ mod tests {
         assert_eq!(tell("DESC KEYSPACE s"), "s shop");
         assert_eq!(tell("DESC TYPE a"), "a address");
         assert_eq!(tell("DESC INDEX "), " by_tag");
+        assert_eq!(tell("tr"), "tr TRACING,TRUNCATE");
+        assert_eq!(tell("CREATE RO"), "RO ROLE");
+        assert_eq!(tell("DROP ROLE a"), "a ann");
+        assert_eq!(tell("CREATE ROLE x WITH LOGIN = true AND P"), "P PASSWORD =");
+        assert_eq!(tell("LIST R"), "R ROLES");
+        assert_eq!(tell("LIST ALL PERMISSIONS OF "), " \"Big Boss\",ann");
+        assert_eq!(tell("GRANT SELECT O"), "O ON");
+        assert_eq!(tell("GRANT M"), "M MODIFY");
+        assert_eq!(tell("GRANT MODIFY ON KEYSPACE "), " shop");
+        assert_eq!(tell("GRANT MODIFY ON A"), "A ALL KEYSPACES,ALL ROLES");
+        assert_eq!(tell("REVOKE MODIFY ON items FROM an"), "an ann");
     }
 }

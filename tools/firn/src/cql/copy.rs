@@ -11,16 +11,15 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use csv::{ByteRecord, QuoteStyle, ReaderBuilder, WriterBuilder};
-use firn_cql::internals::catalog::TableSchema;
 use firn_cql::internals::values::{from_json, from_plain, plain};
-use firn_cql::{Bound, Prepared, Run, Session, quote_if_needed};
+use firn_cql::{Bound, ColumnSpec, quote_if_needed};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_wide::Type;
 
+use super::backend::{PageWish, PreparedStatement, ShellBackend, ShellRefusal};
 use super::command::CommandWords;
 use crate::fields::{FieldReader, Fields};
 use crate::interrupt;
@@ -28,6 +27,8 @@ use crate::record::{Format, RecordTrouble};
 
 /// Rows that are asked for at once.
 const PAGE: usize = 1000;
+/// The class of a refusal that is about the statement itself.
+const REFUSED_AS_IT_IS: &str = "InvalidRequest";
 /// A statement has no more bind markers.
 const MARKERS: usize = 65_535;
 
@@ -190,48 +191,44 @@ impl Copy {
         Ok(Copy { keyspace, table, columns, is_into_table, file, how })
     }
 
-    fn table(&self, session: &Session) -> Done<Arc<TableSchema>> {
-        let catalog = session.engine().fresh_catalog().map_err(|e| Failure::new(e.to_string()))?;
-        let current = session.keyspace();
-        let keyspace = self.keyspace.as_deref().or(current.as_deref());
-        let keyspace = keyspace.ok_or_else(|| {
+    /// The table and its columns, those of the key first.
+    fn table<B: ShellBackend>(&self, backend: &mut B) -> Done<CopyTable> {
+        let keyspace = self.keyspace.clone().or_else(|| backend.keyspace()).ok_or_else(|| {
             Failure::with_next(
                 "no keyspace is chosen",
                 "USE one, or name it: COPY keyspace.table …",
             )
         })?;
-        let found = catalog.keyspace(keyspace).and_then(|k| k.table(&self.table)).cloned();
-        found.ok_or_else(|| {
-            Failure::new(format!("there is no table {} in the keyspace {keyspace}", self.table))
-        })
-    }
-
-    /// The columns by their names.
-    fn types(&self, table: &TableSchema, names: &[String]) -> Done<Vec<Type>> {
-        let each = |name: &String| {
-            let missing = || Failure::new(format!("there is no column {name} in {}", table.name));
-            table.column(name).map(|c| c.of.of.clone()).ok_or_else(missing)
-        };
-        names.iter().map(each).collect()
+        let place = format!("{}.{}", quote_if_needed(&keyspace), quote_if_needed(&self.table));
+        let all = backend.prepare(&format!("SELECT * FROM {place}")).map_err(failure)?;
+        Ok(CopyTable { name: self.table.clone(), place, columns: all.columns().to_vec() })
     }
 
     /// Carries it out and says how it went.
-    pub fn run(&self, session: &Session, out: &mut dyn Write) -> Done {
-        let table = self.table(session)?;
+    pub fn run<B: ShellBackend>(&self, backend: &mut B, out: &mut dyn Write) -> Done {
+        let table = self.table(backend)?;
         if self.is_into_table {
-            self.read(session, &table)
+            self.read(backend, &table)
         } else {
-            self.write(session, &table, out)
+            self.write(backend, &table, out)
         }
     }
 
-    fn write(&self, session: &Session, table: &TableSchema, out: &mut dyn Write) -> Done {
-        let all = || table.columns().iter().map(|c| c.name.clone()).collect();
-        let names: Vec<String> = if self.columns.is_empty() { all() } else { self.columns.clone() };
-        let types = self.types(table, &names)?;
-        let statement = format!("SELECT {} FROM {}", quoted(&names), place(table));
-        let failed = |e: firn_cql::Error| Failure::new(format!("{statement}: {e}"));
-        let prepared = session.prepare(&statement).map_err(failed)?;
+    fn write<B: ShellBackend>(
+        &self,
+        backend: &mut B,
+        table: &CopyTable,
+        out: &mut dyn Write,
+    ) -> Done {
+        let names = if self.columns.is_empty() { table.names() } else { self.columns.clone() };
+        table.check(&names)?;
+        let statement = format!("SELECT {} FROM {}", quoted(&names), table.place);
+        let failed = |e: ShellRefusal| match e {
+            ShellRefusal::Refused { .. } => Failure::new(format!("{statement}: {}", e.text())),
+            other => failure(other),
+        };
+        let mut prepared = backend.prepare(&statement).map_err(failed)?;
+        let types: Vec<Type> = prepared.columns().iter().map(|c| c.of.of.clone()).collect();
         let mut created;
         let sink: &mut dyn Write = match &self.file {
             Some(file) => {
@@ -255,9 +252,9 @@ impl Copy {
         }
         let (watch, progress) = (Stopwatch::start(), Progress::operations("copy", None));
         let (mut rows, mut like_null) = (0u64, 0u64);
-        let mut how = Run { page_size: Some(PAGE), ..Run::default() };
+        let mut wish = PageWish { rows: Some(PAGE), from: None };
         loop {
-            let page = session.run(&prepared, (), &how).map_err(failed)?;
+            let page = backend.run(&mut prepared, &[], &wish).map_err(failed)?;
             for row in page.iter() {
                 for (i, of) in types.iter().enumerate() {
                     let text = row.bytes(i).map(|bytes| plain(of, bytes));
@@ -269,8 +266,8 @@ impl Copy {
             }
             rows += page.len() as u64;
             progress.say(things(rows, "row", "rows"));
-            how.paging = page.paging().cloned();
-            if how.paging.is_none() {
+            wish.from = page.paging().cloned();
+            if wish.from.is_none() {
                 break;
             }
             if interrupt::is_set() {
@@ -302,16 +299,17 @@ impl Copy {
         );
     }
 
-    fn read(&self, session: &Session, table: &TableSchema) -> Done {
+    fn read<B: ShellBackend>(&self, backend: &mut B, table: &CopyTable) -> Done {
         let path = self.file.clone().unwrap_or_else(|| PathBuf::from("-"));
         let input = Input::open(&path).map_err(|e| Failure::file("read", &path, &e))?;
         let progress = Progress::bytes("copy", input.len);
         let read = input.counter();
         let (mut source, names) = CopyCells::open(self, &path, input, table)?;
-        let types = self.types(table, &names)?;
+        table.check(&names)?;
         let order = marker_order(table, &names);
-        let mut target = CopyTarget::new(session, table, &names, self.how.chunk)
-            .map_err(|e| Failure::new(e.to_string()))?;
+        let mut target =
+            CopyTarget::new(backend, table, &names, self.how.chunk).map_err(failure)?;
+        let types: Vec<Type> = target.one.markers().iter().map(|m| m.of.of.clone()).collect();
         let watch = Stopwatch::start();
         let mut rows = CopyLoading { path: &path, progress, read, watch, target: &mut target };
         let (mut line, mut cells) = (0, vec![None; names.len()]);
@@ -329,8 +327,8 @@ impl Copy {
                 rows.target.flush().map_err(|(line, why)| rows.stop((line, why)))?;
                 return Err(rows.stop((line, "it was stopped here".to_owned())));
             }
-            for &i in &order {
-                let bound = self.bound(&types[i], cells[i].as_deref());
+            for (of, &i) in types.iter().zip(&order) {
+                let bound = self.bound(of, cells[i].as_deref());
                 rows.target.cells.push(
                     bound
                         .map_err(|why| rows.stop((line, format!("column {}: {why}", names[i]))))?,
@@ -379,8 +377,48 @@ fn quoted(names: &[String]) -> String {
     names.iter().map(|n| quote_if_needed(n)).collect::<Vec<_>>().join(", ")
 }
 
-fn place(table: &TableSchema) -> String {
-    format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name))
+/// What the command says of a statement of its own that gave nothing.
+fn failure(e: ShellRefusal) -> Failure {
+    match e {
+        ShellRefusal::Fatal(failure) => failure,
+        other => Failure::new(other.text()),
+    }
+}
+
+/// The table that is copied.
+struct CopyTable {
+    name: String,
+    /// With its keyspace, as statements name it.
+    place: String,
+    columns: Vec<ColumnSpec>,
+}
+
+impl CopyTable {
+    fn names(&self) -> Vec<String> {
+        self.columns.iter().map(|c| c.name.clone()).collect()
+    }
+
+    fn column(&self, name: &str) -> Option<&ColumnSpec> {
+        self.columns.iter().find(|c| c.name == name)
+    }
+
+    /// Whether all of these are columns.
+    fn check(&self, names: &[String]) -> Done {
+        match names.iter().find(|name| self.column(name).is_none()) {
+            Some(name) => Err(Failure::new(format!("there is no column {name} in {}", self.name))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether rows are counted rather than written: a table has counters, or other columns.
+    fn is_counter(&self) -> bool {
+        self.columns.iter().any(|c| c.of.of.is_counter())
+    }
+
+    /// Whether a column of a table of counters is of the key.
+    fn is_key(&self, name: &str) -> bool {
+        self.column(name).is_some_and(|c| !c.of.of.is_counter())
+    }
 }
 
 fn csv_failure(e: csv::Error) -> Failure {
@@ -416,10 +454,9 @@ impl CopyCells {
         copy: &Copy,
         path: &Path,
         input: Input,
-        table: &TableSchema,
+        table: &CopyTable,
     ) -> Done<(CopyCells, Vec<String>)> {
-        let all: Vec<String> = table.columns().iter().map(|c| c.name.clone()).collect();
-        let mut names = if copy.columns.is_empty() { all } else { copy.columns.clone() };
+        let mut names = if copy.columns.is_empty() { table.names() } else { copy.columns.clone() };
         let how = &copy.how;
         if how.format != Format::Csv {
             let trouble = |t| match t {
@@ -518,10 +555,10 @@ fn is_field(column: &str, field: &[u8]) -> bool {
 }
 
 /// Rows on their way into a table, in batches.
-struct CopyTarget<'a> {
-    session: &'a Session,
-    one: Prepared,
-    batch: Prepared,
+struct CopyTarget<'a, B: ShellBackend> {
+    backend: &'a mut B,
+    one: B::Prepared,
+    batch: B::Prepared,
     chunk: usize,
     width: usize,
     cells: Vec<Bound>,
@@ -531,72 +568,70 @@ struct CopyTarget<'a> {
 
 /// The columns in the order of the markers of the statement that writes a row: counters are before
 /// the key.
-fn marker_order(table: &TableSchema, names: &[String]) -> Vec<usize> {
+fn marker_order(table: &CopyTable, names: &[String]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..names.len()).collect();
     if table.is_counter() {
-        order.sort_by_key(|&i| is_key(table, &names[i]));
+        order.sort_by_key(|&i| table.is_key(&names[i]));
     }
     order
 }
 
-fn is_key(table: &TableSchema, name: &str) -> bool {
-    table.column(name).is_some_and(firn_cql::internals::catalog::TableColumn::is_primary_key)
-}
-
 /// The statement that writes a row, and what opens a batch of such.
-fn row_statement(table: &TableSchema, names: &[String]) -> (String, &'static str) {
+fn row_statement(table: &CopyTable, names: &[String]) -> (String, &'static str) {
     if !table.is_counter() {
         let markers = vec!["?"; names.len()].join(", ");
         return (
-            format!("INSERT INTO {} ({}) VALUES ({markers})", place(table), quoted(names)),
+            format!("INSERT INTO {} ({}) VALUES ({markers})", table.place, quoted(names)),
             "UNLOGGED",
         );
     }
     let (keys, counters): (Vec<&String>, Vec<&String>) =
-        names.iter().partition(|n| is_key(table, n));
+        names.iter().partition(|n| table.is_key(n));
     let added: Vec<_> =
         counters.iter().map(|n| format!("{0} = {0} + ?", quote_if_needed(n))).collect();
     let keys: Vec<_> = keys.iter().map(|n| format!("{} = ?", quote_if_needed(n))).collect();
     (
-        format!("UPDATE {} SET {} WHERE {}", place(table), added.join(", "), keys.join(" AND ")),
+        format!("UPDATE {} SET {} WHERE {}", table.place, added.join(", "), keys.join(" AND ")),
         "COUNTER",
     )
 }
 
-impl CopyTarget<'_> {
+impl<B: ShellBackend> CopyTarget<'_, B> {
     fn new<'a>(
-        session: &'a Session,
-        table: &TableSchema,
+        backend: &'a mut B,
+        table: &CopyTable,
         names: &[String],
         chunk: usize,
-    ) -> firn_cql::Result<CopyTarget<'a>> {
+    ) -> Result<CopyTarget<'a, B>, ShellRefusal> {
         let (statement, kind) = row_statement(table, names);
         let chunk = chunk.min(MARKERS / names.len().max(1)).max(1);
-        let one = session.prepare(&statement)?;
-        let batch = session.prepare(&format!(
+        let one = backend.prepare(&statement)?;
+        let batch = backend.prepare(&format!(
             "BEGIN {kind} BATCH {} APPLY BATCH",
             format!("{statement}; ").repeat(chunk)
         ))?;
         let (cells, lines) = (vec![], vec![]);
-        Ok(CopyTarget { session, one, batch, chunk, width: names.len(), cells, lines, written: 0 })
+        Ok(CopyTarget { backend, one, batch, chunk, width: names.len(), cells, lines, written: 0 })
     }
 
     /// Writes what is waiting. Of a batch that is refused, rows are written one by one up to the
     /// one to blame.
     fn flush(&mut self) -> Result<(), BadRow> {
         let (cells, lines) = (std::mem::take(&mut self.cells), std::mem::take(&mut self.lines));
-        let rows = lines.len();
-        if rows == self.chunk
-            && rows > 1
-            && self.session.run(&self.batch, &cells, &Run::default()).is_ok()
-        {
-            self.written += rows as u64;
-            return Ok(());
+        let (rows, whole) = (lines.len(), PageWish::default());
+        if rows == self.chunk && rows > 1 {
+            match self.backend.run(&mut self.batch, &cells, &whole) {
+                Ok(_) => {
+                    self.written += rows as u64;
+                    return Ok(());
+                }
+                // It did nothing, for one of its rows or because it is too large.
+                Err(ShellRefusal::Refused { class, .. }) if class == REFUSED_AS_IT_IS => {}
+                Err(other) => return Err((lines[0], other.text())),
+            }
         }
         for (row, line) in cells.chunks_exact(self.width).zip(lines) {
-            self.session
-                .run(&self.one, row.to_vec(), &Run::default())
-                .map_err(|e| (line, e.to_string()))?;
+            self.backend.run(&mut self.one, row, &whole).map_err(|e| (line, e.text()))?;
             self.written += 1;
         }
         Ok(())
@@ -604,15 +639,15 @@ impl CopyTarget<'_> {
 }
 
 /// A file that is being read into a table.
-struct CopyLoading<'a, 'b> {
+struct CopyLoading<'a, 'b, B: ShellBackend> {
     path: &'a Path,
     progress: Progress,
     read: Rc<Cell<u64>>,
     watch: Stopwatch,
-    target: &'a mut CopyTarget<'b>,
+    target: &'a mut CopyTarget<'b, B>,
 }
 
-impl CopyLoading<'_, '_> {
+impl<B: ShellBackend> CopyLoading<'_, '_, B> {
     /// A row is complete.
     fn add(&mut self, line: u64) -> Done {
         self.target.lines.push(line);

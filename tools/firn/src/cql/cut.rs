@@ -7,7 +7,7 @@ use firn_cql::Script;
 use firn_cql::internals::syntax::lexer::{Lexer, Tok};
 
 /// Words that begin a command of the shell that ends with its line.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 15] = [
     "HELP",
     "DESCRIBE",
     "DESC",
@@ -20,6 +20,8 @@ const COMMANDS: [&str; 13] = [
     "EXIT",
     "QUIT",
     "CONSISTENCY",
+    "SERIAL",
+    "TRACING",
     "?",
 ];
 

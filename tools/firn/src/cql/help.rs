@@ -3,7 +3,7 @@
 /// Name, form, words, example.
 type CqlTopic = (&'static str, &'static str, &'static str, &'static str);
 
-const STATEMENTS: [CqlTopic; 25] = [
+const STATEMENTS: [CqlTopic; 30] = [
     (
         "SELECT",
         "SELECT [JSON] [DISTINCT] columns | * FROM table [WHERE relations] [GROUP BY columns] [ORDER BY columns]\n  [PER PARTITION LIMIT n] [LIMIT n] [ALLOW FILTERING]",
@@ -109,6 +109,31 @@ const STATEMENTS: [CqlTopic; 25] = [
         "DROP TYPE address;",
     ),
     (
+        "CREATE ROLE",
+        "CREATE ROLE [IF NOT EXISTS] name WITH PASSWORD = '…' | HASHED PASSWORD = '$2a$…' AND LOGIN = true AND SUPERUSER = false",
+        "Somebody who may log in at a server, or a group of such. The first that may makes all others log in. CREATE USER is an older form.",
+        "CREATE ROLE ann WITH PASSWORD = 'change me' AND LOGIN = true;",
+    ),
+    (
+        "ALTER ROLE",
+        "ALTER ROLE [IF EXISTS] name WITH …",
+        "Changes a password, or what the role may.",
+        "ALTER ROLE ann WITH PASSWORD = 'changed' AND SUPERUSER = true;",
+    ),
+    ("DROP ROLE", "DROP ROLE [IF EXISTS] name", "Removes it.", "DROP ROLE ann;"),
+    (
+        "GRANT, REVOKE",
+        "GRANT ALL PERMISSIONS | permission, … ON resource TO role\n  GRANT role TO role\n  REVOKE … FROM role",
+        "Permissions: CREATE, ALTER, DROP, SELECT, MODIFY, AUTHORIZE, DESCRIBE. Resources: ALL KEYSPACES, KEYSPACE name, [TABLE] name, ALL ROLES, ROLE name.",
+        "GRANT SELECT, MODIFY ON KEYSPACE shop TO ann; REVOKE MODIFY ON shop.items FROM ann;",
+    ),
+    (
+        "LIST",
+        "LIST ROLES [OF role] [NORECURSIVE]\n  LIST ALL PERMISSIONS | permission [ON resource] [OF role] [NORECURSIVE]",
+        "The roles, or who may do what.",
+        "LIST ALL PERMISSIONS OF ann;",
+    ),
+    (
         "TYPES",
         "ascii bigint blob boolean counter date decimal double duration float inet int smallint text time timestamp\n  timeuuid tinyint uuid varchar varint list<t> set<t> map<k, v> tuple<…> frozen<t>",
         "Collections that are not frozen are changed element by element.",
@@ -146,7 +171,7 @@ const STATEMENTS: [CqlTopic; 25] = [
     ),
 ];
 
-const COMMANDS: [CqlTopic; 11] = [
+const COMMANDS: [CqlTopic; 13] = [
     (
         "DESCRIBE",
         "DESCRIBE [KEYSPACES | KEYSPACE name | TABLES | TABLE name | TYPE name | INDEX name | SCHEMA | CLUSTER | name]",
@@ -182,8 +207,21 @@ const COMMANDS: [CqlTopic; 11] = [
     (
         "CONSISTENCY",
         "CONSISTENCY [level]",
-        "Every level is the same: there is one node.",
+        "How many nodes of a server must have answered: ANY, ONE (which it is at first), TWO, THREE, QUORUM, ALL, LOCAL_QUORUM, EACH_QUORUM, LOCAL_ONE. \
+         On a store, and on a server of Firn, every level is the same: there is one node.",
         "CONSISTENCY QUORUM",
+    ),
+    (
+        "SERIAL CONSISTENCY",
+        "SERIAL CONSISTENCY [SERIAL | LOCAL_SERIAL]",
+        "The same for conditions (IF …).",
+        "SERIAL CONSISTENCY LOCAL_SERIAL",
+    ),
+    (
+        "TRACING",
+        "TRACING [ON | OFF]",
+        "Has a server write down how each statement goes, and shows it.",
+        "TRACING ON",
     ),
     ("CLEAR", "CLEAR", "Empties the screen.", "CLEAR"),
     ("HELP", "HELP [topic]", "This.", "HELP UPDATE"),
@@ -195,7 +233,7 @@ fn names(topics: &[CqlTopic]) -> String {
     let mut out = String::new();
     for (i, topic) in topics.iter().enumerate() {
         out.push_str(if i % 6 == 0 { "\n  " } else { "" });
-        out.push_str(&format!("{:<17}", topic.0));
+        out.push_str(&format!("{:<19}", topic.0));
     }
     out.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
@@ -215,7 +253,7 @@ pub fn text(topic: Option<&str>) -> Result<String, String> {
     let all = || STATEMENTS.iter().chain(&COMMANDS);
     let exact: Vec<_> = all().filter(|t| t.0 == wanted).collect();
     let found = if exact.is_empty() {
-        all().filter(|t| t.0.split(' ').any(|w| w == wanted)).collect()
+        all().filter(|t| t.0.split([' ', ',']).any(|w| w == wanted)).collect()
     } else {
         exact
     };
@@ -249,6 +287,9 @@ mod tests {
     fn topics_are_found_by_a_word() {
         assert!(text(Some("table")).unwrap().matches("TABLE").count() >= 3);
         assert!(text(None).unwrap().contains("CREATE KEYSPACE"));
+        let word = |word: &str| text(Some(word)).unwrap();
+        assert!(word("role").contains("CREATE ROLE") && word("grant").contains("REVOKE"));
+        assert!(word("revoke").contains("FROM role"));
         assert!(text(Some("nothing")).is_err());
     }
 }

@@ -1,30 +1,43 @@
-//! `firn cql`: CQL against a store of this machine, as a shell or as a script.
+//! `firn cql`: CQL against a store of this machine or a server, as a shell or as a script.
 //!
 //! Invariants: a script stops at the first statement that fails unless told otherwise; rows go to
 //! standard output page by page, why a statement failed to standard error, with its place.
 
+mod backend;
 mod cell;
 mod command;
 mod complete;
 mod copy;
 mod cut;
 mod help;
+mod local;
+mod remote;
+mod schema;
 mod shell;
 mod show;
+mod trace;
 
 use clap::Args;
-use firn_cql::{Session, quote_if_needed};
+use firn_cql::quote_if_needed;
 use firn_kv::DbOptions;
 use firn_tools::output::{Done, Failure};
 
+use crate::connect::ConnectArgs;
 use crate::statements::{StatementOrigin, Statements};
-use crate::store::{Global, empty};
+use crate::store::Global;
+use backend::{PageWish, ShellBackend, ShellRefusal};
+use local::LocalBackend;
+use remote::RemoteBackend;
 use shell::{Shell, ShellOutcome};
 
 pub const EXAMPLES: &str = "\
 Statements end with ';', comments are //, -- and /* */. HELP lists what there is, HELP UPDATE explains one. Without -f and -e, statements come
 from the terminal (with completion by tab, and a history), or from whatever is piped in. The shell has commands of its own: DESCRIBE, SOURCE,
-COPY, EXPAND, PAGING, SHOW VERSION, CLEAR, CONSISTENCY, EXIT.
+COPY, EXPAND, PAGING, SHOW VERSION, CLEAR, CONSISTENCY, TRACING, EXIT.
+
+With --connect the statements go to a server, Firn's or Cassandra's (3.0 and newer), and all else is the same. The password of
+--user is asked for, or read from --password-file or from $FIRN_PASSWORD. A connection that is lost is made again by the next
+statement.
 
 On a terminal, results are shown a screen at a time: by the program that $PAGER names, or with space, Enter and q. Rows that are
 wider are cut, or shown as lists of their columns; EXPAND ON shows all of them. Ctrl-C stops a statement in the shell, and ends a
@@ -36,13 +49,17 @@ Examples:
   firn --db shop cql -f schema.cql                a script; it stops at the first statement that fails
   firn --db shop cql -k shop -e \"SELECT * FROM items;\"
   firn --db shop cql -k shop --json -e \"SELECT * FROM items;\" | jq .id
-  firn --db shop cql -e \"COPY shop.items FROM 'items.csv' WITH HEADER = true\"";
+  firn --db shop cql -e \"COPY shop.items FROM 'items.csv' WITH HEADER = true\"
+  firn cql --connect localhost                    a shell on a server at port 9042
+  firn cql --connect db.example:9142 --user ann --password-file secret.txt -f report.cql --json";
 
 /// What `firn cql` takes.
 #[derive(Args, Clone, Debug)]
 pub struct CqlArgs {
     #[command(flatten)]
     statements: Statements,
+    #[command(flatten)]
+    connect: ConnectArgs,
     /// In a script: go on after a statement that failed
     #[arg(long, alias = "go-on")]
     continue_on_error: bool,
@@ -67,29 +84,48 @@ fn wal_segment(args: &CqlArgs) -> u64 {
 
 /// Runs `firn cql`.
 pub fn run(global: &Global, args: &CqlArgs) -> Done {
-    let db = DbOptions { wal_segment: wal_segment(args), ..global.defaults() };
-    let awaited = global.begins_empty()?.then(|| db.clone());
-    let session = match awaited {
-        None => global.model(db)?,
-        Some(_) => Session::new(empty()?).map_err(|e| Failure::new(e.to_string()))?,
-    };
-    if let Some(name) = &args.statements.keyspace {
-        let failed = |e: firn_cql::Error| {
-            if awaited.is_some() {
-                global.tell_empty();
-            }
-            Failure::with_next(
-                e.to_string(),
-                "`DESCRIBE KEYSPACES` lists them, `CREATE KEYSPACE` makes one",
-            )
-        };
-        session.execute(&format!("USE {}", quote_if_needed(name)), ()).map_err(failed)?;
+    match args.connect.destination(remote::PORT)? {
+        None => {
+            let db = DbOptions { wal_segment: wal_segment(args), ..global.defaults() };
+            with(global, args, LocalBackend::open(global, db)?, None)
+        }
+        Some(destination) => {
+            let mut backend = RemoteBackend::connect(destination, global.style())?;
+            let version = backend.version().map_err(refused)?;
+            let greeting = format!("{version} at {}", backend.address());
+            with(global, args, backend, Some(greeting))
+        }
     }
-    let shell = |typed: bool| {
-        Shell::new(session, global, awaited, typed, args.continue_on_error, args.echo)
-    };
+}
+
+/// What the command says of a statement of its own that gave nothing.
+fn refused(e: ShellRefusal) -> Failure {
+    match e {
+        ShellRefusal::Fatal(failure) => failure,
+        other => Failure::new(other.text()),
+    }
+}
+
+fn with<B: ShellBackend>(
+    global: &Global,
+    args: &CqlArgs,
+    mut backend: B,
+    greeting: Option<String>,
+) -> Done {
+    if let Some(name) = &args.statements.keyspace {
+        let statement = format!("USE {}", quote_if_needed(name));
+        let next = "`DESCRIBE KEYSPACES` lists them, `CREATE KEYSPACE` makes one";
+        backend.execute(&statement, &PageWish::default()).map_err(|e| match e {
+            ShellRefusal::Refused { .. } => Failure::with_next(e.text(), next),
+            other => refused(other),
+        })?;
+    }
+    let shell = |typed: bool| Shell::new(backend, global, typed, args.continue_on_error, args.echo);
     let (name, input) = match args.statements.origin()? {
-        StatementOrigin::Terminal => return shell(true).converse(),
+        StatementOrigin::Terminal => {
+            greeting.iter().for_each(|greeting| println!("{greeting}"));
+            return shell(true).converse();
+        }
         StatementOrigin::Text(name, input) => (name, input),
     };
     let mut shell = shell(false);

@@ -4,16 +4,17 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
 use firn_cql::internals::syntax::lexer::{Lexer, Tok};
-use firn_cql::{Error, Run, Session, SyntaxError};
-use firn_kv::DbOptions;
+use firn_cql::{Class, SyntaxError};
 use firn_tools::io::{self, Input, screen, stdout_is_terminal};
 use firn_tools::output::{Done, Failure, Style};
 use serde_json::json;
 
+use super::backend::{PageWish, ShellBackend, ShellRefusal};
 use super::command::{self, Paging, ShellCommand};
-use super::complete::complete;
+use super::complete::{Known, complete};
 use super::cut::{StatementCutter, StatementSource};
 use super::help;
+use super::schema::ShellSchema;
 use super::show::{RowPrinter, ShowStyle};
 use crate::interrupt;
 use crate::pager::{self, Pager};
@@ -39,13 +40,11 @@ pub enum ShellOutcome {
     Leave,
 }
 
-/// A session with what the shell remembers.
-pub struct Shell {
-    session: Session,
-    global: Global,
-    /// How the store is to be opened when a keyspace is made: until then the session is with an
-    /// empty database.
-    awaited: Option<DbOptions>,
+/// Where statements run, with what the shell remembers.
+pub struct Shell<B> {
+    backend: B,
+    /// What is defined, once completion has asked; until the next statement.
+    schema: Option<ShellSchema>,
     look: ShowStyle,
     style: Style,
     /// Statements are typed at a terminal.
@@ -59,27 +58,16 @@ pub struct Shell {
     failed: bool,
 }
 
-impl Shell {
-    /// For a terminal (`typed`) or a script; `go_on` after statements that fail. With `awaited` the
-    /// session is with an empty database, and the store is opened in this way when a keyspace is
-    /// made.
-    pub fn new(
-        session: Session,
-        global: &Global,
-        awaited: Option<DbOptions>,
-        typed: bool,
-        go_on: bool,
-        echo: bool,
-    ) -> Shell {
+impl<B: ShellBackend> Shell<B> {
+    /// For a terminal (`typed`) or a script; `go_on` after statements that fail.
+    pub fn new(backend: B, global: &Global, typed: bool, go_on: bool, echo: bool) -> Shell<B> {
         let look = if global.store.json { ShowStyle::Json } else { ShowStyle::Table };
         let page = if typed { TERMINAL_PAGE } else { PAGE };
-        let (style, global) = (global.style(), global.clone());
         Shell {
-            session,
-            global,
-            awaited,
+            backend,
+            schema: None,
             look,
-            style,
+            style: global.style(),
             typed,
             go_on,
             echo,
@@ -148,6 +136,7 @@ impl Shell {
         if self.echo {
             println!("{};", source.text);
         }
+        self.schema = None;
         let command = command::parse(&source.text);
         let outcome = match command {
             Ok(Some(command)) => self.command(command, source, file)?,
@@ -159,18 +148,14 @@ impl Shell {
     }
 
     fn statement(&mut self, source: &StatementSource, file: Option<&str>) -> Done<ShellOutcome> {
-        if let Some(db) = self.awaited.take_if(|_| command::makes_first(&source.text)) {
-            self.session = self.global.model(db)?;
-        }
-        let page_size = self.paged.then_some(self.page);
-        let mut how = Run { page_size, stop: Some(interrupt::flag()), ..Run::default() };
+        let mut wish = PageWish { rows: self.paged.then_some(self.page), from: None };
         let width = stdout_is_terminal().then(|| screen().1);
         let mut printer = RowPrinter::new(self.look, self.style, width);
         if !(self.typed && self.paged) {
-            return self.pages(source, file, &mut how, &mut printer, &mut io::stdout());
+            return self.pages(source, file, &mut wish, &mut printer, &mut io::stdout());
         }
         let mut pager = Pager::new();
-        let outcome = self.pages(source, file, &mut how, &mut printer, &mut pager);
+        let outcome = self.pages(source, file, &mut wish, &mut printer, &mut pager);
         let has_quit = pager.has_quit();
         pager.end()?;
         match outcome {
@@ -181,21 +166,19 @@ impl Shell {
 
     /// Prints a result page by page.
     fn pages(
-        &self,
+        &mut self,
         source: &StatementSource,
         file: Option<&str>,
-        how: &mut Run,
+        wish: &mut PageWish,
         printer: &mut RowPrinter,
         out: &mut dyn Write,
     ) -> Done<ShellOutcome> {
         loop {
-            let page = match self.session.execute_as(&source.text, (), how) {
+            let page = match self.backend.execute(&source.text, wish) {
                 Ok(page) => page,
-                // What was pressed says it.
-                Err(Error::Stopped) => return Ok(ShellOutcome::Failed),
                 Err(e) => {
                     out.flush()?;
-                    return Ok(self.refused(source, file, &e));
+                    return self.refused(source, file, e);
                 }
             };
             printer.page(&page, out)?;
@@ -204,14 +187,39 @@ impl Shell {
                 printer.end(&page, out)?;
             }
             out.flush()?;
-            for warning in page.warnings().iter().filter(|_| how.paging.is_none()) {
+            for warning in page.warnings().iter().filter(|_| wish.from.is_none()) {
                 eprintln!("{} {warning}", self.style.bold("warning:"));
             }
-            how.paging = page.paging().cloned();
+            wish.from = page.paging().cloned();
             if !goes_on {
-                return Ok(ShellOutcome::Good);
+                return self.tell_trace(source, file, out);
             }
         }
+    }
+
+    /// Prints how the statement went, where that was wished.
+    fn tell_trace(
+        &mut self,
+        source: &StatementSource,
+        file: Option<&str>,
+        out: &mut dyn Write,
+    ) -> Done<ShellOutcome> {
+        match self.backend.trace() {
+            Ok(None) => {}
+            Ok(Some((id, rows))) => {
+                if self.look != ShowStyle::Json {
+                    writeln!(out, "\nTracing session: {id}")?;
+                }
+                let mut printer = RowPrinter::new(self.look, self.style, None);
+                printer.page(&rows, out)?;
+                if self.look != ShowStyle::Json {
+                    writeln!(out)?;
+                }
+                out.flush()?;
+            }
+            Err(e) => return self.refused(source, file, e),
+        }
+        Ok(ShellOutcome::Good)
     }
 
     fn command(
@@ -230,7 +238,7 @@ impl Shell {
             ShellCommand::Source(path) => return self.source(&path, source, file),
             ShellCommand::Copy(copy) => {
                 let mut out = io::stdout();
-                let done = copy.run(&self.session, &mut out);
+                let done = copy.run(&mut self.backend, &mut out);
                 out.flush()?;
                 match done {
                     Ok(()) => {}
@@ -261,15 +269,17 @@ impl Shell {
                     false => eprintln!("paging is off"),
                 }
             }
-            ShellCommand::ShowVersion => {
-                println!("[firn {} | CQL spec 3.4.5]", env!("CARGO_PKG_VERSION"))
-            }
+            ShellCommand::ShowVersion => match self.backend.version() {
+                Ok(version) => println!("{version}"),
+                Err(e) => return self.refused(source, file, e),
+            },
             ShellCommand::Clear if self.typed => print!("\x1b[2J\x1b[H"),
             ShellCommand::Clear => {}
             ShellCommand::Exit => return Ok(ShellOutcome::Leave),
-            ShellCommand::Consistency(_) => eprintln!(
-                "there is one node: what it has written, every read finds, at every level"
-            ),
+            ShellCommand::Set(setting) => match self.backend.set(&setting) {
+                Ok(told) => eprintln!("{told}"),
+                Err(why) => return Ok(self.complain(source, file, "", &why)),
+            },
         }
         Ok(ShellOutcome::Good)
     }
@@ -308,34 +318,42 @@ impl Shell {
     }
 
     /// Says why a statement was refused, and where in it.
-    fn refused(&self, source: &StatementSource, file: Option<&str>, e: &Error) -> ShellOutcome {
-        if self.awaited.is_some() && self.look != ShowStyle::Json {
-            self.global.tell_empty();
+    fn refused(
+        &self,
+        source: &StatementSource,
+        file: Option<&str>,
+        e: ShellRefusal,
+    ) -> Done<ShellOutcome> {
+        let (class, text, help) = match e {
+            ShellRefusal::Fatal(failure) => return Err(failure),
+            // What was pressed says it.
+            ShellRefusal::Stopped => return Ok(ShellOutcome::Failed),
+            ShellRefusal::Syntax(error) => {
+                self.point(source, file, Class::Syntax.name(), &error);
+                return Ok(ShellOutcome::Failed);
+            }
+            ShellRefusal::Lost(text) => {
+                let help = "whether the statement was carried out is not known; the next one connects again";
+                ("ConnectionLost".to_owned(), text, Some(help.to_owned()))
+            }
+            ShellRefusal::Refused { class, text, help } => (class, text, help),
+        };
+        match (blamed(&source.text, &text), help.as_deref()) {
+            (Some((start, end)), _) => {
+                let mut error = SyntaxError::about(&source.text, start, end, text);
+                error.hint = help;
+                self.point(source, file, &class, &error);
+                Ok(ShellOutcome::Failed)
+            }
+            (None, help) if self.look == ShowStyle::Json => {
+                complain_json(&class, &text, help, file, source.line, None);
+                Ok(ShellOutcome::Failed)
+            }
+            (None, Some(help)) => {
+                Ok(self.complain(source, file, &class, &format!("{text}\nhint: {help}")))
+            }
+            (None, None) => Ok(self.complain(source, file, &class, &text)),
         }
-        let class = e.class().name();
-        match e {
-            Error::Syntax(error) => self.point(source, file, class, error),
-            _ => match (blamed(&source.text, &e.text()), e.help()) {
-                (Some((start, end)), help) => {
-                    let mut error = SyntaxError::about(&source.text, start, end, e.text());
-                    error.hint = help.map(str::to_owned);
-                    self.point(source, file, class, &error);
-                }
-                (None, help) if self.look == ShowStyle::Json => {
-                    complain_json(class, &e.text(), help, file, source.line, None)
-                }
-                (None, Some(help)) => {
-                    return self.complain(
-                        source,
-                        file,
-                        class,
-                        &format!("{}\nhint: {help}", e.text()),
-                    );
-                }
-                (None, None) => return self.complain(source, file, class, &e.text()),
-            },
-        }
-        ShellOutcome::Failed
     }
 
     /// Says what is wrong, with the place marked.
@@ -442,22 +460,27 @@ fn blamed(statement: &str, why: &str) -> Option<(usize, usize)> {
 }
 
 /// What is typed at a terminal.
-struct TypedLine {
-    shell: Shell,
+struct TypedLine<B> {
+    shell: Shell<B>,
     cutter: StatementCutter,
 }
 
-impl Conversation for TypedLine {
+impl<B: ShellBackend> Conversation for TypedLine<B> {
     type Statement = StatementSource;
 
     fn prompt(&self) -> String {
-        let keyspace = self.shell.session.keyspace().map_or(String::new(), |k| format!(":{k}"));
-        let prompt = format!("cql{keyspace}> ");
+        let backend = &self.shell.backend;
+        let who = backend.who().map_or(String::new(), |who| format!("{who}@"));
+        let keyspace = backend.keyspace().map_or(String::new(), |k| format!(":{k}"));
+        let prompt = format!("{who}cql{keyspace}> ");
         if self.is_waiting() { format!("{:>1$}", "... ", prompt.len()) } else { prompt }
     }
 
-    fn complete(&self, before: &str) -> (usize, Vec<String>) {
-        complete(before, &self.shell.session)
+    fn complete(&mut self, before: &str) -> (usize, Vec<String>) {
+        let Shell { backend, schema, .. } = &mut self.shell;
+        let schema = schema.get_or_insert_with(|| ShellSchema::read(backend));
+        let keyspace = backend.keyspace();
+        complete(before, Known { schema, keyspace: keyspace.as_deref() })
     }
 
     fn cut(&mut self, line: &str) -> Vec<StatementSource> {

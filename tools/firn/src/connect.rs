@@ -1,0 +1,139 @@
+//! `--connect`: the options of shells that speak to a server, and what they make of them.
+//!
+//! Invariant: a password is never on the command line: it is asked for, or read from a file or the
+//! environment.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use firn_tools::io::{self, Input, secret};
+use firn_tools::output::{Done, Failure};
+
+/// Where a password may be, for programs that start a shell.
+const PASSWORD_VARIABLE: &str = "FIRN_PASSWORD";
+/// A file that is longer is no password.
+const MAX_PASSWORD: u64 = 64 << 10;
+/// The heading of these options in help texts.
+const HEADING: &str = "A server instead of a store";
+
+/// What shells take to speak to a server.
+#[derive(Args, Clone, Debug)]
+pub struct ConnectArgs {
+    /// Speak to a server, Firn's or Cassandra's, instead of opening a store
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "db", help_heading = HEADING)]
+    connect: Option<String>,
+    /// Log in as this role; its password is asked for, or read from --password-file or $FIRN_PASSWORD
+    #[arg(short, long, value_name = "NAME", requires = "connect", help_heading = HEADING)]
+    user: Option<String>,
+    /// The file whose first line is the password
+    #[arg(long, value_name = "FILE", requires = "user", help_heading = HEADING)]
+    password_file: Option<PathBuf>,
+    /// Give up when nothing of an answer has come for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..), help_heading = HEADING)]
+    request_timeout: u64,
+}
+
+/// A server, and who speaks to it.
+pub struct Destination {
+    /// `HOST:PORT`.
+    pub address: String,
+    /// A role and its password.
+    pub login: Option<(String, String)>,
+    /// How long an answer is waited for while nothing of it comes.
+    pub request_timeout: Duration,
+}
+
+impl ConnectArgs {
+    /// The server that is named; `None` where none is. Without a port it is this one.
+    ///
+    /// # Errors
+    /// A password that can't be had.
+    pub fn destination(&self, port: u16) -> Done<Option<Destination>> {
+        let Some(connect) = &self.connect else { return Ok(None) };
+        let address = with_port(connect, port)?;
+        let login = match &self.user {
+            Some(user) => Some((user.clone(), self.password(user)?)),
+            None => None,
+        };
+        let request_timeout = Duration::from_secs(self.request_timeout);
+        Ok(Some(Destination { address, login, request_timeout }))
+    }
+
+    fn password(&self, user: &str) -> Done<String> {
+        if let Some(file) = &self.password_file {
+            return first_line(file);
+        }
+        if let Ok(password) = std::env::var(PASSWORD_VARIABLE) {
+            return Ok(password);
+        }
+        if !io::stdin_is_terminal() || !io::stderr_is_terminal() {
+            return Err(Failure::with_next(
+                format!("the password of {user} can only be asked for at a terminal"),
+                format!("name a file with --password-file, or set {PASSWORD_VARIABLE}"),
+            ));
+        }
+        let failed =
+            |e: std::io::Error| Failure::new(format!("cannot read from the terminal: {e}"));
+        secret(&format!("Password of {user}: ")).map_err(failed)
+    }
+}
+
+fn first_line(file: &Path) -> Done<String> {
+    use std::io::Read;
+    let failed = |e: std::io::Error| Failure::file("read", file, &e);
+    let mut text = String::new();
+    Input::open(file)
+        .map_err(failed)?
+        .take(MAX_PASSWORD)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// `HOST:PORT` of what a user writes: `db.example`, `db.example:9142`, `::1`, `[::1]:9142`.
+fn with_port(text: &str, port: u16) -> Done<String> {
+    let wrong = || {
+        Failure::with_next(
+            format!("{text:?} is no address of a server"),
+            format!("write HOST or HOST:PORT, as 127.0.0.1:{port} or [::1]:{port}"),
+        )
+    };
+    let host = match text.rsplit_once(':') {
+        // An address of version 6 has many of them.
+        Some((front, _)) if front.contains(':') && !text.starts_with('[') => text,
+        Some((host, digits)) if !digits.contains(']') => {
+            let good = !host.is_empty() && digits.parse::<u16>().is_ok_and(|n| n > 0);
+            return if good { Ok(text.to_owned()) } else { Err(wrong()) };
+        }
+        _ => text,
+    };
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match (bare.is_empty(), bare.contains(':')) {
+        (true, _) => Err(wrong()),
+        (false, true) => Ok(format!("[{bare}]:{port}")),
+        (false, false) => Ok(format!("{bare}:{port}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_may_be_left_out() {
+        let read = |text: &str| with_port(text, 9042).map_err(|_| ());
+        for (text, address) in [
+            ("localhost", "localhost:9042"),
+            ("10.0.0.1:9142", "10.0.0.1:9142"),
+            ("::1", "[::1]:9042"),
+            ("[::1]", "[::1]:9042"),
+            ("[::1]:9142", "[::1]:9142"),
+        ] {
+            assert_eq!(read(text), Ok(address.to_owned()), "{text}");
+        }
+        for wrong in ["", ":9042", "host:", "host:x", "host:0", "host:70000", "[]"] {
+            assert_eq!(read(wrong), Err(()), "{wrong}");
+        }
+    }
+}

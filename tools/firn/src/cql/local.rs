@@ -1,0 +1,124 @@
+//! The shell on a store that this process opens.
+
+use firn_cql::internals::catalog::CQL_VERSION;
+use firn_cql::{Bound, ColumnSpec, Error, Prepared, Rows, Run, Session};
+use firn_kv::DbOptions;
+use firn_tools::output::{Done, Failure};
+
+use super::backend::{
+    PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
+};
+use super::command;
+use crate::interrupt;
+use crate::store::{Global, empty};
+
+/// A session with a store.
+pub struct LocalBackend {
+    session: Session,
+    global: Global,
+    /// How the store is to be opened when a keyspace is made: until then the session is with an
+    /// empty database.
+    awaited: Option<DbOptions>,
+}
+
+impl From<Error> for ShellRefusal {
+    fn from(e: Error) -> ShellRefusal {
+        let class = e.class().name().to_owned();
+        match e {
+            Error::Stopped => ShellRefusal::Stopped,
+            Error::Syntax(error) => ShellRefusal::Syntax(error),
+            other => ShellRefusal::Refused {
+                class,
+                text: other.text().into_owned(),
+                help: other.help().map(str::to_owned),
+            },
+        }
+    }
+}
+
+impl PreparedStatement for Prepared {
+    fn markers(&self) -> &[ColumnSpec] {
+        Prepared::markers(self)
+    }
+
+    fn columns(&self) -> &[ColumnSpec] {
+        Prepared::columns(self).map_or(&[][..], |c| &**c)
+    }
+}
+
+impl LocalBackend {
+    /// Opens the store with these options; where there is none yet, when a statement makes
+    /// something.
+    ///
+    /// # Errors
+    /// A store that can't be opened.
+    pub fn open(global: &Global, db: DbOptions) -> Done<LocalBackend> {
+        let global = global.clone();
+        if global.begins_empty()? {
+            let session = Session::new(empty()?).map_err(|e| Failure::new(e.to_string()))?;
+            return Ok(LocalBackend { session, global, awaited: Some(db) });
+        }
+        Ok(LocalBackend { session: global.model(db)?, global, awaited: None })
+    }
+
+    fn how(page: &PageWish) -> Run {
+        Run {
+            page_size: page.rows,
+            paging: page.from.clone(),
+            stop: Some(interrupt::flag()),
+            ..Run::default()
+        }
+    }
+}
+
+impl ShellBackend for LocalBackend {
+    type Prepared = Prepared;
+
+    fn keyspace(&self) -> Option<String> {
+        self.session.keyspace().map(|k| k.to_string())
+    }
+
+    fn who(&self) -> Option<&str> {
+        None
+    }
+
+    fn execute(&mut self, statement: &str, page: &PageWish) -> ShellResult {
+        if let Some(db) = self.awaited.take_if(|_| command::makes_first(statement)) {
+            self.session = self.global.model(db).map_err(ShellRefusal::Fatal)?;
+        }
+        let done = self.session.execute_as(statement, (), &Self::how(page));
+        if done.is_err() && self.awaited.is_some() && !self.global.store.json {
+            self.global.tell_empty();
+        }
+        Ok(done?)
+    }
+
+    fn prepare(&mut self, statement: &str) -> ShellResult<Prepared> {
+        Ok(self.session.prepare(statement)?)
+    }
+
+    fn run(&mut self, prepared: &mut Prepared, values: &[Bound], page: &PageWish) -> ShellResult {
+        Ok(self.session.run(prepared, values, &Self::how(page))?)
+    }
+
+    fn set(&mut self, setting: &ShellSetting) -> Result<String, String> {
+        match setting {
+            ShellSetting::Tracing(None | Some(false)) => Ok("tracing is off".to_owned()),
+            ShellSetting::Tracing(Some(true)) => Err(
+                "only a server writes down how statements go: `firn serve`, and `firn cql --connect`"
+                    .to_owned(),
+            ),
+            ShellSetting::Consistency(_) | ShellSetting::SerialConsistency(_) => Ok(
+                "there is one node: what it has written, every read finds, at every level".to_owned(),
+            ),
+        }
+    }
+
+    fn trace(&mut self) -> ShellResult<Option<(String, Rows)>> {
+        Ok(None)
+    }
+
+    fn version(&mut self) -> ShellResult<String> {
+        Ok(format!("[firn {} | CQL spec {CQL_VERSION}]", env!("CARGO_PKG_VERSION")))
+    }
+}

@@ -1,0 +1,263 @@
+//! The shell on a server: Firn's, or Cassandra's.
+//!
+//! Invariant: a connection that is lost is said to be, and the next statement connects again, in
+//! the keyspace that was chosen.
+
+use std::time::Duration;
+
+use firn_cql::internals::syntax::parse;
+use firn_cql::{Bound, ColumnSpec, Rows};
+use firn_kv::OsEnv;
+use firn_server::client::{
+    ClientAnswer, ClientError, ClientOptions, ClientRun, ClientStatement, Consistency, CqlClient,
+};
+use firn_tools::output::{Done, Failure, Style};
+
+use super::backend::{
+    PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
+};
+use super::trace;
+use crate::connect::Destination;
+use crate::interrupt;
+
+/// The port where servers listen.
+pub const PORT: u16 = 9042;
+/// The code of a text that is no CQL.
+const SYNTAX: i32 = 0x2000;
+/// How often a trace is asked for that is not there yet, and the time between.
+const TRIES: u32 = 40;
+const BETWEEN: Duration = Duration::from_millis(50);
+
+/// A connection to a server.
+pub struct RemoteBackend {
+    options: ClientOptions,
+    style: Style,
+    client: Option<CqlClient>,
+    keyspace: Option<String>,
+    consistency: Consistency,
+    serial: Option<Consistency>,
+    tracing: bool,
+    /// The trace of the statement before.
+    traced: Option<[u8; 16]>,
+}
+
+impl PreparedStatement for ClientStatement {
+    fn markers(&self) -> &[ColumnSpec] {
+        ClientStatement::markers(self)
+    }
+
+    fn columns(&self) -> &[ColumnSpec] {
+        ClientStatement::columns(self)
+    }
+}
+
+/// What the shell says of an error.
+fn refusal(e: ClientError, statement: &str) -> ShellRefusal {
+    let class = e.class().to_owned();
+    match e {
+        ClientError::Stopped => ShellRefusal::Stopped,
+        // The same parser says where it is, and what would help.
+        ClientError::Refused { code: SYNTAX, text } => match parse(statement) {
+            Err(error) if error.to_string() == text => ShellRefusal::Syntax(error),
+            _ => ShellRefusal::Refused { class, text, help: None },
+        },
+        ClientError::Refused { text, .. } => ShellRefusal::Refused { class, text, help: None },
+        ClientError::Lost(_) | ClientError::Nonsense(_) => ShellRefusal::Lost(e.to_string()),
+        other => ShellRefusal::Refused { class, text: other.to_string(), help: None },
+    }
+}
+
+/// What the command says when it can't begin.
+fn failure(e: &ClientError) -> Failure {
+    let next = match e {
+        ClientError::Unreachable(..) => {
+            "`firn --db DIR serve` starts a server; --connect HOST:PORT names another one"
+        }
+        ClientError::LoginWanted => {
+            "log in with --user NAME: the password is asked for, or read from --password-file or $FIRN_PASSWORD"
+        }
+        ClientError::Nonsense(_) => {
+            "the address may be that of another protocol: servers listen at port 9042"
+        }
+        _ => return Failure::new(e.to_string()),
+    };
+    Failure::with_next(e.to_string(), next)
+}
+
+impl RemoteBackend {
+    /// Connects.
+    ///
+    /// # Errors
+    /// A server that can't be reached, or refuses the login.
+    pub fn connect(destination: Destination, style: Style) -> Done<RemoteBackend> {
+        let mut options = ClientOptions::new(destination.address);
+        options.login = destination.login;
+        options.request_timeout = Some(destination.request_timeout);
+        let client = CqlClient::connect(&options).map_err(|e| failure(&e))?;
+        Ok(RemoteBackend {
+            options,
+            style,
+            client: Some(client),
+            keyspace: None,
+            consistency: Consistency::One,
+            serial: None,
+            tracing: false,
+            traced: None,
+        })
+    }
+
+    /// The server's address.
+    pub fn address(&self) -> &str {
+        &self.options.address
+    }
+
+    /// Does something over the connection, which is made again where it was lost.
+    fn with<T>(
+        &mut self,
+        statement: &str,
+        run: impl FnOnce(&mut CqlClient) -> Result<T, ClientError>,
+    ) -> ShellResult<T> {
+        let mut client = match self.client.take().filter(CqlClient::is_open) {
+            Some(client) => client,
+            None => self.again().map_err(|e| refusal(e, statement))?,
+        };
+        let done = run(&mut client);
+        if let Some(keyspace) = client.keyspace() {
+            self.keyspace = Some(keyspace.to_owned());
+        }
+        if matches!(done, Ok(_) | Err(ClientError::Refused { .. })) {
+            self.client = Some(client);
+        }
+        done.map_err(|e| refusal(e, statement))
+    }
+
+    fn again(&self) -> Result<CqlClient, ClientError> {
+        let mut client = CqlClient::connect(&self.options)?;
+        eprintln!("{} connected to {} again", self.style.bold("note:"), self.options.address);
+        if let Some(keyspace) = &self.keyspace {
+            client.use_keyspace(keyspace)?;
+        }
+        Ok(client)
+    }
+
+    fn how(&self, page: &PageWish) -> ClientRun {
+        ClientRun {
+            consistency: self.consistency,
+            serial_consistency: self.serial,
+            page_size: page.rows,
+            paging: page.from.clone(),
+            traced: self.tracing,
+            stop: Some(interrupt::flag()),
+        }
+    }
+
+    /// Keeps the trace's id: that of the first page, which has begun the statement.
+    fn keep(&mut self, answer: ClientAnswer, page: &PageWish) -> Rows {
+        if page.from.is_none() {
+            self.traced = answer.trace;
+        }
+        answer.rows
+    }
+}
+
+fn level(name: &str) -> Result<Consistency, String> {
+    Consistency::named(name).ok_or_else(|| {
+        "the levels are ANY, ONE, TWO, THREE, QUORUM, ALL, LOCAL_QUORUM, EACH_QUORUM, SERIAL, LOCAL_SERIAL and LOCAL_ONE"
+            .to_owned()
+    })
+}
+
+impl ShellBackend for RemoteBackend {
+    type Prepared = ClientStatement;
+
+    fn keyspace(&self) -> Option<String> {
+        self.keyspace.clone()
+    }
+
+    fn who(&self) -> Option<&str> {
+        self.options.login.as_ref().map(|(name, _)| name.as_str())
+    }
+
+    fn execute(&mut self, statement: &str, page: &PageWish) -> ShellResult {
+        let how = self.how(page);
+        let answer = self.with(statement, |client| client.query(statement, &how))?;
+        Ok(self.keep(answer, page))
+    }
+
+    fn prepare(&mut self, statement: &str) -> ShellResult<ClientStatement> {
+        self.with(statement, |client| client.prepare(statement))
+    }
+
+    fn run(
+        &mut self,
+        prepared: &mut ClientStatement,
+        values: &[Bound],
+        page: &PageWish,
+    ) -> ShellResult {
+        let how = ClientRun { traced: false, ..self.how(page) };
+        Ok(self.with("", |client| client.execute(prepared, values, &how))?.rows)
+    }
+
+    fn set(&mut self, setting: &ShellSetting) -> Result<String, String> {
+        match setting {
+            ShellSetting::Consistency(name) => {
+                if let Some(name) = name {
+                    self.consistency = level(name)?;
+                }
+                Ok(format!("the consistency is {}", self.consistency.name()))
+            }
+            ShellSetting::SerialConsistency(name) => {
+                if let Some(name) = name {
+                    let wrong =
+                        || "the levels of conditions are SERIAL and LOCAL_SERIAL".to_owned();
+                    let level = level(name).ok().filter(|level| level.is_serial());
+                    self.serial = Some(level.ok_or_else(wrong)?);
+                }
+                let level = self.serial.unwrap_or(Consistency::Serial);
+                Ok(format!("the serial consistency is {}", level.name()))
+            }
+            ShellSetting::Tracing(change) => {
+                self.tracing = change.unwrap_or(self.tracing);
+                Ok(format!("tracing is {}", if self.tracing { "on" } else { "off" }))
+            }
+        }
+    }
+
+    fn trace(&mut self) -> ShellResult<Option<(String, Rows)>> {
+        let Some(id) = self.traced.take() else { return Ok(None) };
+        let traced = std::mem::replace(&mut self.tracing, false);
+        let env = OsEnv::new();
+        let mut read = || {
+            for _ in 0..TRIES {
+                // A server writes it down when the statement has been answered.
+                if let Some(rows) = trace::read(self, id)? {
+                    return Ok(rows);
+                }
+                env.sleep(BETWEEN);
+            }
+            Err(ShellRefusal::Refused {
+                class: "TraceUnavailable".to_owned(),
+                text: "the server has not written down the trace yet".to_owned(),
+                help: Some(format!(
+                    "SELECT * FROM system_traces.events WHERE session_id = {}",
+                    trace::name(id)
+                )),
+            })
+        };
+        let rows = read();
+        self.tracing = traced;
+        Ok(Some((trace::name(id), rows?)))
+    }
+
+    fn version(&mut self) -> ShellResult<String> {
+        let asked = "SELECT release_version, cql_version FROM system.local";
+        let rows = self.execute(asked, &PageWish::default())?;
+        let version = self.with("", |client| Ok(client.version()))?;
+        let told: Vec<(String, String)> = rows.typed()?;
+        let (release, cql) = told.into_iter().next().unwrap_or_default();
+        Ok(format!(
+            "[firn {} | Cassandra {release} | CQL spec {cql} | native protocol v{version}]",
+            env!("CARGO_PKG_VERSION")
+        ))
+    }
+}

@@ -1,0 +1,69 @@
+//! What a server has written down of a statement that was traced.
+
+use std::sync::Arc;
+
+use firn_cql::internals::catalog::ColumnType;
+use firn_cql::{ColumnSpec, Row, Rows};
+use firn_wide::{Type, uuids};
+
+use super::backend::{PageWish, ShellBackend, ShellResult};
+
+/// A trace's id as CQL writes it.
+pub fn name(id: [u8; 16]) -> String {
+    Type::Uuid.to_text(&id, firn_wide::Wording::Cql)
+}
+
+/// What happened in a trace: a row for each event, between those of its beginning and its end, in
+/// the columns that cqlsh shows. `None`: the server has not written down the end yet.
+///
+/// # Errors
+/// Those of the statements that read it.
+pub fn read<B: ShellBackend>(backend: &mut B, id: [u8; 16]) -> ShellResult<Option<Rows>> {
+    let (name, whole) = (name(id), PageWish::default());
+    let session = backend.execute(
+        &format!("SELECT request, started_at, coordinator, client, duration FROM system_traces.sessions WHERE session_id = {name}"),
+        &whole,
+    )?;
+    let Some(session) = session.row(0).filter(|row| row.bytes(4).is_some()) else {
+        return Ok(None);
+    };
+    let events = backend.execute(
+        &format!("SELECT activity, event_id, source, source_elapsed, thread FROM system_traces.events WHERE session_id = {name}"),
+        &whole,
+    )?;
+    let columns = [
+        ("activity", Type::Utf8),
+        ("timestamp", Type::Timestamp),
+        ("source", Type::Inet),
+        ("source_elapsed", Type::Int32),
+        ("client", Type::Inet),
+    ];
+    let column = |(name, of): (&str, Type)| ColumnSpec {
+        keyspace: "system_traces".to_owned(),
+        table: "events".to_owned(),
+        name: name.to_owned(),
+        of: ColumnType::frozen(of),
+    };
+    let columns: Arc<[ColumnSpec]> = columns.into_iter().map(column).collect();
+    let owned = |row: Row<'_>, at: usize| row.bytes(at).map(<[u8]>::to_vec);
+    let millis = session.bytes(1).and_then(|b| b.try_into().ok());
+    let started = millis.map_or(0, i64::from_be_bytes);
+    let took: i32 = session.at::<i32>(4)?;
+    let (coordinator, client) = (owned(session, 2), owned(session, 3));
+    let mut cells = vec![];
+    let mut add =
+        |activity: Option<Vec<u8>>, millis: i64, source: Option<Vec<u8>>, elapsed: i32| {
+            let [at, elapsed] = [millis.to_be_bytes().to_vec(), elapsed.to_be_bytes().to_vec()];
+            cells.extend([activity, Some(at), source, Some(elapsed), client.clone()]);
+        };
+    add(owned(session, 0), started, coordinator.clone(), 0);
+    for event in events.iter() {
+        let at = event.bytes(1).and_then(|id| uuids::micros_of(id.try_into().ok()?));
+        let elapsed = event.at::<i32>(3).unwrap_or_default();
+        let text = |at: usize| String::from_utf8_lossy(event.bytes(at).unwrap_or_default());
+        let activity = format!("{} [{}]", text(0), text(4)).into_bytes();
+        add(Some(activity), at.unwrap_or_default() / 1000, owned(event, 2), elapsed);
+    }
+    add(Some(b"Request complete".to_vec()), started + i64::from(took) / 1000, coordinator, took);
+    Ok(Some(Rows::from_cells(columns, cells.iter().map(Option::as_deref))))
+}

@@ -1,0 +1,321 @@
+//! Shells on a server: logins, connections that are lost, servers that are none, what only a server
+//! does. What is the same on a store is in `cql.rs`.
+#![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
+
+mod common;
+
+use common::{Ran, Temp};
+use firn_cql::Session;
+use firn_server::{Options, Server};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+const KEYSPACE: &str =
+    "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};";
+
+fn server() -> (Server, String) {
+    let server = Server::start(Options::ephemeral()).unwrap();
+    let address = server.address().to_string();
+    (server, address)
+}
+
+impl Temp {
+    fn at(&self, address: &str, args: &[&str]) -> Ran {
+        Ran::of(self.firn(&[&["cql", "--connect", address], args].concat(), b""))
+    }
+}
+
+#[test]
+fn a_server_is_named_instead_of_a_store() {
+    let t = Temp::new("connect", "named");
+    for args in [
+        &["--db", "x", "cql", "--connect", "localhost"][..],
+        &["cql", "--connect", "localhost", "--db", "x"],
+    ] {
+        Ran::of(t.firn(args, b"")).said(2, &["--connect", "--db"]);
+    }
+    t.at("nowhere:x", &["-e", "USE x"]).said(2, &["\"nowhere:x\" is no address of a server"]);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    t.at(&free, &["-e", "USE x"]).said(2, &["cannot connect to", &free, "serve"]);
+    assert!(fs::read_dir(&t.0).unwrap().next().is_none(), "no store was made");
+    Ran::of(t.firn(&["cql", "--user", "ann"], b"")).said(2, &["--connect"]);
+}
+
+#[test]
+fn logins_come_from_files_and_the_environment() {
+    let t = Temp::new("connect", "logins");
+    let session = Session::in_memory().unwrap();
+    session
+        .execute(
+            "CREATE ROLE ann WITH PASSWORD = 'secret one' AND LOGIN = true AND SUPERUSER = true",
+            (),
+        )
+        .unwrap();
+    let server = Server::over(session, Options::ephemeral()).unwrap();
+    let address = server.address().to_string();
+    let ask = "SELECT role FROM system_auth.roles";
+    t.at(&address, &["-e", ask]).said(2, &["wants a name and a password", "--user NAME"]);
+    t.at(&address, &["-e", ask, "--user", "ann"])
+        .said(2, &["the password of ann can only be asked for at a terminal", "FIRN_PASSWORD"]);
+    fs::write(t.path("wrong"), "a guess").unwrap();
+    fs::write(t.path("right"), "secret one\n").unwrap();
+    let with = |file: &str| t.at(&address, &["-e", ask, "--user", "ann", "--password-file", file]);
+    with("wrong").said(2, &["Provided username and/or password are incorrect"]);
+    with("absent").said(2, &["cannot read absent"]);
+    assert!(with("right").good().contains(" ann\n"));
+    let done = Command::new(env!("CARGO_BIN_EXE_firn"))
+        .args(["cql", "--connect", &address, "-u", "ann", "-e", ask])
+        .env("FIRN_PASSWORD", "secret one")
+        .output()
+        .unwrap();
+    assert!(Ran::of(done).good().contains(" ann\n"));
+}
+
+/// A shell that is fed line by line.
+struct Fed(Child);
+
+impl Fed {
+    fn new(address: &str) -> Fed {
+        let child = Command::new(env!("CARGO_BIN_EXE_firn"))
+            .args(["cql", "--connect", address, "--continue-on-error"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Fed(child)
+    }
+
+    /// Feeds a statement, and reads until `until` is said.
+    fn feed(&mut self, line: &str, until: &str) {
+        self.0.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+        let mut out = BufReader::new(self.0.stdout.as_mut().unwrap());
+        let mut all = String::new();
+        while !all.contains(until) {
+            assert!(out.read_line(&mut all).unwrap() > 0, "it ended: {all}");
+        }
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        drop(self.0.stdin.take());
+        let mut said = String::new();
+        self.0.stderr.as_mut().unwrap().read_to_string(&mut said).unwrap();
+        (self.0.wait().unwrap().code(), said)
+    }
+}
+
+#[test]
+fn a_server_that_comes_again_is_found_again() {
+    let t = Temp::new("connect", "again");
+    let mut options = Options::directory(t.path("db"));
+    options.address.set_port(0);
+    let first = Server::start(options.clone()).unwrap();
+    options.address = first.address();
+    let mut shell = Fed::new(&options.address.to_string());
+    shell.feed(&format!("{KEYSPACE} USE shop; CREATE TABLE t (k int PRIMARY KEY);"), "");
+    shell.feed("SELECT count(*) FROM t;", "(1 rows)");
+    first.stop().unwrap();
+    drop(first);
+    let second = Server::start(options.clone()).unwrap();
+    // In the keyspace that was chosen.
+    shell.feed("INSERT INTO t (k) VALUES (7); SELECT * FROM t;", "(1 rows)");
+    second.stop().unwrap();
+    drop(second);
+    let (code, said) = {
+        shell.0.stdin.as_mut().unwrap().write_all(b"SELECT * FROM t;\n").unwrap();
+        shell.end()
+    };
+    assert_eq!(code, Some(1), "{said}");
+    let again = format!("note: connected to {} again", options.address);
+    assert_eq!(said.matches(&again).count(), 1, "{said}");
+    assert!(said.contains("Unreachable: cannot connect to"), "{said}");
+}
+
+#[test]
+fn a_connection_that_breaks_within_a_statement_is_told() {
+    let t = Temp::new("connect", "breaks");
+    // It takes the conversation, answers two statements, the second one with a value of a class of
+    // its own, and ends within the third one's answer.
+    let class = "com.example.Colour";
+    let rows = [
+        &b"\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x01k\0\x01t\0\x01v\0\0\0"[..],
+        &[class.len() as u8],
+        class.as_bytes(),
+        b"\0\0\0\x01\0\0\0\x02\xca\xfe",
+    ]
+    .concat();
+    let rows = [&[0x84, 0, 0, 3, 8, 0, 0, 0, rows.len() as u8][..], &rows].concat();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let serve = move || {
+        for socket in listener.incoming() {
+            let (mut socket, mut request) = (socket.unwrap(), [0; 4096]);
+            socket.read(&mut request).unwrap();
+            let version = request[0];
+            if version > 4 {
+                let text = b"\0\0\0\x0a\0\x02no";
+                socket.write_all(&[&[0x84, 0, 0, 0, 0, 0, 0, 0, 8][..], text].concat()).unwrap();
+                continue;
+            }
+            socket.write_all(&[0x84, 0, 0, 1, 2, 0, 0, 0, 0]).unwrap();
+            for answer in
+                [&[0x84, 0, 0, 2, 8, 0, 0, 0, 4, 0, 0, 0, 1][..], &rows, &[0x84, 0, 0, 4, 8, 0, 0]]
+            {
+                if socket.read(&mut request).unwrap() > 0 {
+                    socket.write_all(answer).unwrap();
+                }
+            }
+        }
+    };
+    std::thread::Builder::new().spawn(serve).unwrap();
+    let shown = t.at(&address, &["-e", "SELECT 1 FROM t; SELECT 2 FROM t;"]).said(
+        1,
+        &[
+            "ConnectionLost: the connection to the server is lost: it was closed within an answer",
+            "is not known",
+        ],
+    );
+    assert!(shown.contains("\n 0xcafe (Colour)\n"), "{shown}");
+    // What is no server at all.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let serve = move || {
+        for socket in listener.incoming() {
+            socket.unwrap().write_all(b"SSH-2.0-OpenSSH_9.2\r\n").unwrap();
+        }
+    };
+    std::thread::Builder::new().spawn(serve).unwrap();
+    t.at(&address, &["-e", "SELECT 1"])
+        .said(2, &["does not answer in CQL's native protocol", "another protocol"]);
+}
+
+#[test]
+fn what_only_a_server_does() {
+    let t = Temp::new("connect", "server");
+    let (_server, address) = server();
+    let script = format!(
+        "{KEYSPACE} CREATE TABLE shop.t (k int PRIMARY KEY); TRACING ON; SELECT * FROM shop.t; TRACING OFF; SHOW VERSION"
+    );
+    let out = t.at(&address, &["-e", &script]).said(0, &["tracing is on", "tracing is off"]);
+    for part in [
+        "\nTracing session: ",
+        " activity ",
+        "| source_elapsed |",
+        "Execute CQL3 query |",
+        " Request complete |",
+        "| Cassandra 5.0.9 | CQL spec 3.4.7 | native protocol v5]",
+    ] {
+        assert!(out.contains(part), "{part} is not in\n{out}");
+    }
+    let levels =
+        "CONSISTENCY; CONSISTENCY quorum; SERIAL CONSISTENCY LOCAL_SERIAL; SELECT * FROM shop.t";
+    t.at(&address, &["-e", levels]).said(
+        0,
+        &[
+            "the consistency is ONE",
+            "the consistency is QUORUM",
+            "serial consistency is LOCAL_SERIAL",
+        ],
+    );
+    t.at(&address, &["-e", "CONSISTENCY most"]).said(1, &["the levels are ANY, ONE"]);
+    t.at(&address, &["-e", "SERIAL CONSISTENCY one"]).said(1, &["SERIAL and LOCAL_SERIAL"]);
+    // A store has no server that would write it down.
+    Ran::of(t.run("db", &["cql", "-e", "TRACING ON"], b"")).said(1, &["firn serve"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn at_a_terminal_a_server_completes_and_asks_for_passwords() {
+    let t = Temp::new("connect", "terminal");
+    let session = Session::in_memory().unwrap();
+    for statement in [
+        KEYSPACE.trim_end_matches(';'),
+        "CREATE TABLE shop.vegetables (k int PRIMARY KEY)",
+        "INSERT INTO shop.vegetables (k) VALUES (4711)",
+        "CREATE ROLE ann WITH PASSWORD = 'secret' AND LOGIN = true AND SUPERUSER = true",
+    ] {
+        session.execute(statement, ()).unwrap();
+    }
+    let server = Server::over(session, Options::ephemeral()).unwrap();
+    let mut shell = Command::new(env!("CARGO_BIN_EXE_firn"));
+    shell
+        .args(["cql", "--connect", &server.address().to_string(), "-u", "ann", "-k", "shop"])
+        .current_dir(&t.0)
+        .env_remove("PAGER")
+        .env("FIRN_HISTORY", t.path("history"))
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1");
+    let mut p = rexpect::session::spawn_command(shell, Some(120_000)).unwrap();
+    p.exp_string("Password of ann: ").unwrap();
+    p.send_line("secret").unwrap();
+    let greeting = p.exp_string("ann@cql:shop> ").unwrap();
+    assert!(
+        greeting.contains("native protocol v5] at ") && !greeting.contains("secret"),
+        "{greeting}"
+    );
+    p.send("SELECT * FROM vege\t;\r").unwrap();
+    p.flush().unwrap();
+    p.exp_string("4711").unwrap();
+    p.exp_string("ann@cql:shop> ").unwrap();
+    p.send_line("EXIT").unwrap();
+    p.exp_eof().unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_a_statement_that_runs_on_a_server() {
+    let t = Temp::new("connect", "stop");
+    // A server whose answers to statements never come, but for the one that says its version.
+    let (server, real) = server();
+    drop(server);
+    let listener = TcpListener::bind(&real).unwrap();
+    let (tell, asked) = std::sync::mpsc::channel();
+    let serve = move || {
+        for socket in listener.incoming() {
+            let (mut socket, mut request) = (socket.unwrap(), [0; 4096]);
+            let mut turn = 0u8;
+            while socket.read(&mut request).is_ok_and(|n| n > 0) {
+                turn += 1;
+                let void = [0x84, 0, 0, turn, 8, 0, 0, 0, 4, 0, 0, 0, 1];
+                match (request[0], turn) {
+                    (5, _) => {
+                        let text = b"\0\0\0\x0a\0\x02no";
+                        let head = [0x84, 0, 0, 0, 0, 0, 0, 0, 8];
+                        socket.write_all(&[&head[..], text].concat()).unwrap();
+                        break;
+                    }
+                    (_, 1) => socket.write_all(&[0x84, 0, 0, 1, 2, 0, 0, 0, 0]).unwrap(),
+                    _ if request.windows(4).any(|w| w == b"slow") => tell.send(()).unwrap(),
+                    _ => socket.write_all(&void).unwrap(),
+                }
+            }
+        }
+    };
+    std::thread::Builder::new().spawn(serve).unwrap();
+    let mut shell = Command::new(if cfg!(target_os = "linux") { "env" } else { "sh" });
+    if cfg!(target_os = "linux") {
+        shell.args(["--default-signal=INT", "sh"]);
+    }
+    let line = format!("{} cql --connect {real}", env!("CARGO_BIN_EXE_firn"));
+    shell.args(["-c", &line]).current_dir(&t.0).env("FIRN_HISTORY", t.path("history"));
+    shell.env("TERM", "xterm").env("NO_COLOR", "1").env_remove("PAGER");
+    let mut p = rexpect::session::spawn_command(shell, Some(120_000)).unwrap();
+    p.exp_string("cql> ").unwrap();
+    p.send("INSERT slow;\r").unwrap();
+    p.flush().unwrap();
+    p.exp_string("slow;").unwrap();
+    asked.recv().unwrap();
+    p.send_control('c').unwrap();
+    p.exp_string("stopped").unwrap();
+    p.exp_string("cql> ").unwrap();
+    // The next one connects again.
+    p.send("INSERT quick;\r").unwrap();
+    p.flush().unwrap();
+    p.exp_string("connected to").unwrap();
+    p.exp_string("cql> ").unwrap();
+    p.send("EXIT\r").unwrap();
+    p.flush().unwrap();
+    p.exp_eof().unwrap();
+}
