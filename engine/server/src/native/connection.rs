@@ -70,7 +70,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
                     }
                 }
                 Next::Close => {
-                    client.outbox.send();
+                    client.outbox.finish();
                     break 'reading;
                 }
             }

@@ -88,6 +88,15 @@ impl Outbox {
         self.send_by(|transport, bytes| transport.write_all(bytes).map(|()| None));
     }
 
+    /// Sends what is here, and waits until it has left, whoever sends it.
+    pub fn finish(&self) {
+        self.send();
+        let mut waiting = self.waiting.lock();
+        while waiting.sending && !waiting.ended {
+            self.sent.wait(&mut waiting);
+        }
+    }
+
     /// Sends what is here as `write` does, which says how many bytes it took where that was not all.
     /// Then gives the bytes and their number, and is still the one that sends.
     fn send_by(
