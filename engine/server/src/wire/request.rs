@@ -243,7 +243,7 @@ impl QueryParameters<'_> {
         self.serial_consistency.iter().for_each(|c| c.put(out));
         self.timestamp.iter().for_each(|t| out.extend_from_slice(&t.to_be_bytes()));
         keyspace.iter().for_each(|k| put_string(out, k));
-        now.iter().for_each(|n| put_int(out, *n));
+        now.iter().for_each(|n| put_int(out, *n as i32));
     }
 }
 
