@@ -23,7 +23,7 @@ fn server() -> (Server, String) {
 
 impl Temp {
     fn at(&self, address: &str, args: &[&str]) -> Ran {
-        Ran::of(self.firn(&[&["cql", "--connect", address], args].concat(), b""))
+        Ran::of(self.firn_with(&[&["cql", "--connect", address], args].concat(), b""))
     }
 }
 
@@ -34,13 +34,13 @@ fn a_server_is_named_instead_of_a_store() {
         &["--db", "x", "cql", "--connect", "localhost"][..],
         &["cql", "--connect", "localhost", "--db", "x"],
     ] {
-        Ran::of(t.firn(args, b"")).said(2, &["--connect", "--db"]);
+        Ran::of(t.firn_with(args, b"")).said(2, &["--connect", "--db"]);
     }
     t.at("nowhere:x", &["-e", "USE x"]).said(2, &["\"nowhere:x\" is no address of a server"]);
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     t.at(&free, &["-e", "USE x"]).said(2, &["cannot connect to", &free, "serve"]);
     assert!(fs::read_dir(&t.0).unwrap().next().is_none(), "no store was made");
-    Ran::of(t.firn(&["cql", "--user", "ann"], b"")).said(2, &["--connect"]);
+    Ran::of(t.firn_with(&["cql", "--user", "ann"], b"")).said(2, &["--connect"]);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_connection_that_breaks_within_a_statement_is_told() {
     let serve = move || {
         for socket in listener.incoming() {
             let (mut socket, mut request) = (socket.unwrap(), [0; 4096]);
-            socket.read(&mut request).unwrap();
+            assert!(socket.read(&mut request).unwrap() > 0);
             let version = request[0];
             if version > 4 {
                 let text = b"\0\0\0\x0a\0\x02no";

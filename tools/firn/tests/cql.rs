@@ -43,7 +43,7 @@ impl Home {
         let Some(server) = &self.server else { return self.temp.cql_with(args, input) };
         let address = server.address().to_string();
         let all = [&["cql", "--connect", &address], args].concat();
-        Ran::of(self.temp.firn(&all, input.as_bytes()))
+        Ran::of(self.temp.firn_with(&all, input.as_bytes()))
     }
 
     fn cql(&self, args: &[&str]) -> Ran {

@@ -34,11 +34,11 @@ impl Temp {
 
     /// Runs `firn --db DB ARGS` in this directory, and types `input`.
     pub fn run(&self, db: &str, args: &[&str], input: &[u8]) -> Output {
-        self.firn(&[&["--db", db], args].concat(), input)
+        self.firn_with(&[&["--db", db], args].concat(), input)
     }
 
     /// Runs `firn ARGS` in this directory, and types `input`.
-    pub fn firn(&self, args: &[&str], input: &[u8]) -> Output {
+    pub fn firn_with(&self, args: &[&str], input: &[u8]) -> Output {
         let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
             .args(args)
             .current_dir(&self.0)
