@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use firn_kv::{Env, OsEnv};
 
-use super::ClientOptions;
 use super::error::ClientError;
+use super::options::ClientOptions;
 use crate::wire::{
     FrameStream, Version, WireAnswer, WireError, WireReply, WireRequest, put_request, put_segments,
 };
