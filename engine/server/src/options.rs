@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use firn_cql::Session;
+use firn_cql::{BatchLimits, Session};
 use firn_kv::OsEnv;
 
 use crate::transport::{TlsAcceptor, TlsOptions};
@@ -50,6 +50,9 @@ pub struct Options {
     /// The requests that wait or run, and their answers, together; 64 MiB. Above it clients are not
     /// read from, or refused where they asked for that.
     pub max_in_flight: usize,
+    /// How large batches may be: as servers of Cassandra have it, above 5 KiB they are warned of, and
+    /// above 50 KiB refused.
+    pub batches: BatchLimits,
     /// How long a client may take until its conversation has begun; 5 s.
     pub login_timeout: Duration,
     /// After which time without a request a connection is closed. `None`: never.
@@ -75,6 +78,7 @@ impl Options {
             max_first_frame: 4 << 10,
             max_connections: 1024,
             max_in_flight: 64 << 20,
+            batches: BatchLimits::default(),
             login_timeout: Duration::from_secs(5),
             idle_timeout: None,
             write_timeout: Duration::from_secs(60),

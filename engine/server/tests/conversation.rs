@@ -361,6 +361,121 @@ fn a_request_of_version_5_says_what_time_it_is() {
 }
 
 #[test]
+fn batches_are_warned_of_and_refused_where_cassandra_does() {
+    let server = server();
+    with_table(&server);
+    let mut peer = Peer::ready(server.address(), 4);
+    let batch = |kind: &str, rows: &[(i32, usize)]| {
+        let row = |(n, (k, len)): (usize, &(i32, usize))| {
+            format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, {n}, '{}')", "x".repeat(*len))
+        };
+        let rows: Vec<_> = rows.iter().enumerate().map(row).collect();
+        format!("BEGIN {kind} BATCH {} APPLY BATCH", rows.join(" "))
+    };
+    let is_warned = |warnings: Vec<String>, start: &str| {
+        assert!(matches!(&*warnings, [one] if one.starts_with(start)), "{start}: {warnings:?}");
+    };
+    // By weight, over several partitions only.
+    for (kind, len) in [("", 2_400), ("UNLOGGED", 2_400)] {
+        let two = peer.good(&batch(kind, &[(1, len), (2, len)]));
+        assert_eq!(two.warnings(), [] as [&str; 0]);
+        let over = peer.good(&batch(kind, &[(1, len + 200), (2, len)]));
+        is_warned(over.warnings(), "Batch for [ks.t] is of size 51");
+        let one = peer.good(&batch(kind, &[(1, 30_000), (1, 30_000)]));
+        assert_eq!(one.warnings(), [] as [&str; 0]);
+        let (code, text) = peer.query(&batch(kind, &[(8, 30_000), (9, 30_000)])).error();
+        assert_eq!(code, 0x2200);
+        assert!(text.starts_with("Batch too large; it weighs 60"), "{text}");
+    }
+    assert!(!peer.good("SELECT v FROM ks.t WHERE k = 8").has(b"xx"));
+    // By partitions.
+    let rows = |n: i32| (0..n).map(|k| (k, 1)).collect::<Vec<_>>();
+    assert_eq!(peer.good(&batch("UNLOGGED", &rows(10))).warnings(), [] as [&str; 0]);
+    assert_eq!(peer.good(&batch("", &rows(11))).warnings(), [] as [&str; 0]);
+    assert_eq!(
+        peer.good(&batch("UNLOGGED", &rows(11))).warnings(),
+        [
+            "Unlogged batch covering 11 partitions detected against table [ks.t]. You should use a logged batch for atomicity, or \
+          asynchronous writes for performance."
+        ]
+    );
+    // A condition makes it one of one partition. Version 3 has no place for warnings.
+    let guarded = "IF NOT EXISTS APPLY BATCH";
+    let guarded = batch("", &[(20, 30_000), (20, 30_000)]).replace("APPLY BATCH", guarded);
+    assert_eq!(peer.good(&guarded).warnings(), [] as [&str; 0]);
+    let mut old = Peer::ready(server.address(), 3);
+    assert_eq!(old.good(&batch("UNLOGGED", &rows(11))).flags, 0);
+    // Who has set another bound, or is no client, is not bound.
+    server.session().execute(&batch("", &[(8, 30_000), (9, 30_000)]), ()).unwrap();
+    let mut options = Options::ephemeral();
+    options.batches.fail_bytes = usize::MAX;
+    let server = Server::start(options).unwrap();
+    with_table(&server);
+    let mut peer = Peer::ready(server.address(), 5);
+    let over = peer.good(&batch("", &[(8, 30_000), (9, 30_000)]));
+    is_warned(over.warnings(), "Batch for [ks.t] is of size 60");
+}
+
+#[test]
+fn what_has_no_effect_is_told_and_errors_say_what_to_do() {
+    let server = server();
+    with_table(&server);
+    let mut peer = Peer::ready(server.address(), 4);
+    for (cql, told) in [
+        (
+            "CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+            "Your replication factor 3 for keyspace a is higher than the number of nodes 1",
+        ),
+        (
+            "ALTER KEYSPACE a WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 2}",
+            "Your replication factor 2 for keyspace a is higher than the number of nodes 1 for datacenter datacenter1",
+        ),
+        (
+            "ALTER KEYSPACE a WITH durable_writes = false",
+            "durable_writes of keyspace a is kept and shown, and changes nothing here: all writes are in the log",
+        ),
+        (
+            "CREATE TABLE a.t (k int PRIMARY KEY) WITH cdc = true AND comment = 'c' AND speculative_retry = '99p' AND caching = {'keys': 'NONE'}",
+            "Options of table t that are kept and shown, and change nothing here: cdc, caching",
+        ),
+        (
+            "ALTER TABLE a.t WITH read_repair = 'NONE'",
+            "Options of table t that are kept and shown, and change nothing here: read_repair",
+        ),
+    ] {
+        assert_eq!(peer.good(cql).warnings(), [told], "{cql}");
+    }
+    for cql in [
+        "CREATE KEYSPACE b WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}",
+        "CREATE TABLE b.t (k int PRIMARY KEY) WITH gc_grace_seconds = 5 AND compaction = {'class': 'LeveledCompactionStrategy'}",
+        "ALTER TABLE b.t ADD v int",
+    ] {
+        assert_eq!(peer.good(cql).warnings(), [] as [&str; 0], "{cql}");
+    }
+    // A prepared statement that means something by the keyspace that was chosen: once.
+    let prepare = |peer: &mut Peer, text: &str| {
+        peer.send(8, PREPARE, &long_string(text));
+        peer.receive().unwrap().warnings()
+    };
+    let (bare, full) = ("SELECT * FROM t WHERE k = ?", "SELECT * FROM ks.t WHERE k = ?");
+    assert_eq!(prepare(&mut peer, full), [] as [&str; 0]);
+    peer.good("USE ks");
+    assert_eq!(prepare(&mut peer, full), [] as [&str; 0]);
+    let told = prepare(&mut peer, bare);
+    assert!(told[0].starts_with("`USE <keyspace>` with prepared statements is"), "{told:?}");
+    assert!(told[0].contains("Keyspace used: ks, statement keyspace: ks, statement id: "));
+    assert_eq!(prepare(&mut peer, "INSERT INTO t (k, c) VALUES (?, ?)"), [] as [&str; 0]);
+    // Behind Cassandra's words it is said what to do.
+    let (code, text) = peer.query("SELECT * FROM ks.t WHERE c = 1").error();
+    let words = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. If you want to \
+                 execute this query despite the performance unpredictability, use ALLOW FILTERING";
+    assert_eq!(code, 0x2200);
+    let help = text.strip_prefix(words).unwrap_or_else(|| panic!("{text}"));
+    assert!(help.starts_with("; ") && help.len() > 10, "{help}");
+    assert_eq!(peer.query("SELECT * FROM ks.none").error().1, "table none does not exist");
+}
+
+#[test]
 fn who_listens_is_told_before_the_definition_is_answered() {
     let server = server();
     with_table(&server);

@@ -188,6 +188,36 @@ fn clients_of_the_native_protocol_are_told_of_keyspaces_that_come_and_go() {
 }
 
 #[test]
+fn a_call_that_is_to_be_traced_is_found_among_the_traces() {
+    let server = Server::start(options()).unwrap();
+    let mut peer = Peer::connect(server.thrift_address().unwrap());
+    let mut ask = |method: &str, arguments: &[u8], wanted: &[u8]| {
+        peer.0.write_all(&framed(&message(true, method, arguments))).unwrap();
+        peer.until(wanted).unwrap();
+    };
+    ask("trace_next_query", &[], &[11, 0, 0, 0, 0, 0, 16]);
+    let mut identity = [0; 17];
+    peer.0.read_exact(&mut identity).unwrap();
+    let mut ask = |method: &str, arguments: &[u8], wanted: &[u8]| {
+        peer.0.write_all(&framed(&message(true, method, arguments))).unwrap();
+        peer.until(wanted).unwrap();
+    };
+    ask("set_keyspace", &field(1, "nowhere"), b"Keyspace nowhere does not exist");
+    ask("describe_snitch", &[], b"SimpleSnitch");
+    let rows = |cql: &str| server.session().execute(cql, ()).unwrap();
+    let sessions = rows("SELECT session_id, request FROM system_traces.sessions");
+    assert_eq!(sessions.len(), 1);
+    let session = sessions.row(0).unwrap();
+    assert_eq!(session.bytes(0).unwrap(), &identity[..16]);
+    assert_eq!(session.get::<String>("request").unwrap(), "set_keyspace");
+    let events = rows("SELECT activity FROM system_traces.events");
+    assert_eq!(
+        events.typed::<(String,)>().unwrap(),
+        [("Refused: Keyspace nowhere does not exist".to_owned(),)]
+    );
+}
+
+#[test]
 fn bytes_of_chance_are_answered_or_end_the_connection() {
     let server = Server::start(options()).unwrap();
     let address = server.thrift_address().unwrap();

@@ -82,6 +82,9 @@ pub struct ServeArgs {
     /// Requests that wait or run, together; above it clients are not read from
     #[arg(long, default_value = "64m", value_parser = parse_size, value_name = "SIZE")]
     max_in_flight: u64,
+    /// The largest batch over several partitions; 0 for any [default: 50k, as Cassandra]
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    max_batch: Option<u64>,
     /// What is told on standard error
     #[arg(long, value_enum, default_value = "warn", value_name = "LEVEL")]
     log: LogLevel,
@@ -174,6 +177,9 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     options.max_connections = args.max_connections;
     options.max_frame = bounded(args.max_request);
     options.max_in_flight = bounded(args.max_in_flight);
+    if let Some(most) = args.max_batch {
+        options.batches.fail_bytes = if most == 0 { usize::MAX } else { bounded(most) };
+    }
     options.idle_timeout = args.idle_timeout.map(Duration::from_secs);
     options.workers = args.workers;
     options

@@ -43,6 +43,16 @@ const VALUES: [(&str, &str, bool); 15] = [
 ];
 /// Names that are understood and kept out of what `DESCRIBE` shows unless they are given.
 const SILENT: [&str; 2] = ["dclocal_read_repair_chance", "read_repair_chance"];
+/// Options that do something here, and those that are notes.
+const EFFECTIVE: [&str; 7] = [
+    "bloom_filter_fp_chance",
+    "comment",
+    "compaction",
+    "compression",
+    "default_time_to_live",
+    "extensions",
+    "gc_grace_seconds",
+];
 const COMPACTIONS: [&str; 6] = [
     "SizeTieredCompactionStrategy",
     "LeveledCompactionStrategy",
@@ -145,6 +155,16 @@ impl TableOptions {
             self.values.insert(name.to_owned(), check_value(name, text)?);
         }
         Ok(())
+    }
+
+    /// The options that are not as they are by default, and change nothing: they are kept and shown.
+    pub fn without_effect(&self) -> Vec<&str> {
+        let default = TableOptions::default();
+        let differs = |name: &&str| {
+            self.value(name) != default.value(name) || self.map(name) != default.map(name)
+        };
+        let names = self.values.keys().chain(self.maps.keys()).map(String::as_str);
+        names.filter(|name| !EFFECTIVE.contains(name)).filter(differs).collect()
     }
 
     /// `name = value` for each, as `DESCRIBE` shows them.

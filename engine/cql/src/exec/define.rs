@@ -9,6 +9,7 @@ use super::engine::Engine;
 use super::plan::{Request, StatementPlan};
 use super::roles::{self, grant_to_maker};
 use super::rows::{Rows, SchemaChange};
+use super::warnings;
 use crate::catalog::{Resource, check_not_system, keyspace_of};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{QualifiedName, Statement};
@@ -76,7 +77,8 @@ pub fn define(
             }
             engine.tell(&change);
         }
-        Ok(Some(if done { Rows::schema(change) } else { Rows::void() }))
+        let schema = || Rows::schema(change).with_warnings(warnings::of_definition(statement));
+        Ok(Some(if done { schema() } else { Rows::void() }))
     };
     match statement {
         Statement::Use(name) => {

@@ -23,9 +23,10 @@ mod rows;
 mod select;
 mod source;
 mod system;
+mod warnings;
 
 pub use access::check;
-pub use change::run_batch;
+pub use change::{BatchLimits, run_batch};
 pub use compile::compile;
 pub use define::define;
 pub use describe::create_table_text;

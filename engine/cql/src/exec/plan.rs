@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use firn_wide::internals::store::CellStore;
 
 use super::access::Need;
+use super::change::BatchLimits;
 use super::engine::Engine;
 use super::rows::{PagingState, Rows};
 use crate::catalog::TableSchema;
@@ -23,6 +24,8 @@ pub struct Request<'a> {
     pub timestamp: Option<i64>,
     /// The second since 1970 that expiry goes by. `None`: the clock's, when it began.
     pub now_in_seconds: Option<u32>,
+    /// How large batches may be. `None`: as they are.
+    pub batch_limits: Option<BatchLimits>,
     /// How many rows a page has at most. `None`: all.
     pub page_size: Option<usize>,
     /// Where the page begins. `None`: the first one.

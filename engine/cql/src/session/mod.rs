@@ -91,6 +91,7 @@ fn request_of(how: &Run) -> Request<'_> {
     Request {
         timestamp: how.timestamp,
         now_in_seconds: how.now_in_seconds,
+        batch_limits: how.batch_limits,
         page_size: how.page_size,
         paging: how.paging.as_ref(),
         stop: how.stop.as_ref(),
@@ -310,6 +311,7 @@ impl Session {
             id,
             text: text.to_owned(),
             keyspace,
+            is_qualified: parsed.statement.is_qualified(),
             version: catalog.version(),
             plan,
         }));
@@ -369,8 +371,8 @@ impl Session {
         Ok(rows)
     }
 
-    /// Runs compiled changes as one batch: all of them happen, or none. Of `how` the timestamp and
-    /// `now_in_seconds` count.
+    /// Runs compiled changes as one batch: all of them happen, or none. Of `how` the timestamp,
+    /// `now_in_seconds` and the limits count.
     ///
     /// ```
     /// use firn_cql::{BatchKind, Session, Values};

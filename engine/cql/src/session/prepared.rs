@@ -14,6 +14,7 @@ pub struct Compiled {
     pub id: [u8; 16],
     pub text: String,
     pub keyspace: Option<Arc<str>>,
+    pub is_qualified: bool,
     pub version: u64,
     pub plan: Box<dyn StatementPlan>,
 }
@@ -43,6 +44,12 @@ impl Prepared {
     /// The keyspace that was chosen when it was compiled.
     pub fn keyspace(&self) -> Option<&Arc<str>> {
         self.0.keyspace.as_ref()
+    }
+
+    /// Whether it names each table whose rows it is about with its keyspace: it means the same
+    /// whatever keyspace is chosen.
+    pub fn is_qualified(&self) -> bool {
+        self.0.is_qualified
     }
 
     /// The numbers of the markers that are bound to the columns of the partition key, in their

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::exec::PagingState;
+use crate::exec::{BatchLimits, PagingState};
 
 /// How a statement is run: one page, a timestamp for writes that name none, what time it is, and
 /// whether somebody may stop it.
@@ -20,6 +20,8 @@ pub struct Run {
     /// expires, as of then, and what is deleted was deleted then. Functions that tell the time do
     /// not go by it. `None`: the clock's.
     pub now_in_seconds: Option<u32>,
+    /// How large batches may be: a server says, an application is free. `None`: as they are.
+    pub batch_limits: Option<BatchLimits>,
     /// The keyspace of tables that the statement names without one. `None`: that of the session.
     pub keyspace: Option<Arc<str>>,
     /// The address that the client has reached the database at: what `system.local` tells it.

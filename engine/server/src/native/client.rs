@@ -51,6 +51,8 @@ pub struct Client {
     pub dialect: OnceLock<Dialect>,
     /// What it said of itself in STARTUP.
     pub about: Mutex<BTreeMap<String, String>>,
+    /// Whether it was told what a prepared statement in a keyspace of USE means.
+    pub warned_of_use: AtomicBool,
     /// Set when it has gone: its statements end then.
     pub gone: Arc<AtomicBool>,
     /// Its requests that wait for a worker or run there: whatever they answer lies in memory until
@@ -79,6 +81,7 @@ impl Client {
             outbox: Arc::new(Outbox::new(transport.clone(), meter.clone())),
             dialect: OnceLock::new(),
             about: Mutex::default(),
+            warned_of_use: AtomicBool::new(false),
             gone: Arc::default(),
             waiting: FlightBudget::new(MOST_WAITING),
             requests: AtomicU64::new(0),

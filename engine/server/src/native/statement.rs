@@ -2,6 +2,7 @@
 //! by it or by a worker.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use firn_cql::{BatchKind, Bound, Error, Kind, PagingState, Prepared, Rows, Run};
 use uuid::Uuid;
@@ -96,7 +97,8 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
         _ => (RequestKind::Query, "Execute CQL3 query"),
     };
     let answered = || client.meter.answered(kind, node.nanos_since(conversation.came));
-    let mut trace = traced.then(|| RequestTrace::begin(&node.env, name, client.peer, client.local));
+    let mut trace =
+        traced.then(|| RequestTrace::begin(&node.env, None, name, client.peer, client.local));
     let made = match request {
         WireRequest::Query(request) => conversation.query(&request, trace.as_mut()),
         WireRequest::Execute(request) => conversation.execute(&request, trace.as_mut()),
@@ -105,8 +107,9 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
             let done = conversation.prepare(&request, trace.as_mut());
             let session = trace.map(|t| finish(node, t));
             match done {
-                Ok(known) => {
-                    client.answer(conversation.stream, Opcode::Result, (&[], session), |body| {
+                Ok((known, warnings)) => {
+                    let about = (&*warnings, session);
+                    client.answer(conversation.stream, Opcode::Result, about, |body| {
                         body.prepared(&known.prepared)
                     })
                 }
@@ -190,6 +193,17 @@ fn is_use(text: &str) -> bool {
     word.is_some_and(|word| word.eq_ignore_ascii_case("use"))
 }
 
+/// That a prepared statement means what it does by the keyspace that was chosen, in servers' words.
+fn warning_of_use(keyspace: &str, id: &[u8; 16]) -> String {
+    let id: String = id.iter().map(|b| format!("{b:02x}")).collect();
+    format!(
+        "`USE <keyspace>` with prepared statements is considered to be an anti-pattern due to ambiguity in non-qualified table names. \
+         Please consider removing instances of `Session#setKeyspace(<keyspace>)`, `Session#execute(\"USE <keyspace>\")` and \
+         `cluster.newSession(<keyspace>)` from your code, and always use fully qualified table names (e.g. <keyspace>.<table>). \
+         Keyspace used: {keyspace}, statement keyspace: {keyspace}, statement id: {id}"
+    )
+}
+
 impl Exchange<'_> {
     /// The part of what may be in flight that this takes. `None`: too much is, and the client
     /// wants to be told.
@@ -212,6 +226,7 @@ impl Exchange<'_> {
             now_in_seconds: parameters.now_in_seconds,
             endpoint: Some(self.client.local),
             stop: Some(self.client.gone.clone()),
+            batch_limits: Some(self.node.options.batches),
             ..Run::default()
         }
     }
@@ -234,15 +249,21 @@ impl Exchange<'_> {
         &self,
         request: &PrepareRequest<'_>,
         trace: Option<&mut RequestTrace>,
-    ) -> Result<Arc<KnownStatement>> {
+    ) -> Result<(Arc<KnownStatement>, Vec<String>)> {
         let keyspace = request.keyspace.map(Arc::from);
         let prepared = self.client.session.prepare_in(keyspace.as_ref(), request.text)?;
         if let Some(trace) = trace {
             trace.parameter("query", request.text);
             trace.event(format!("Prepared {}", request.text));
         }
-        let uses = self.node.metrics.uses(&prepared);
-        Ok(self.node.prepared.put(prepared, uses))
+        let (uses, mut warnings) = (self.node.metrics.uses(&prepared), vec![]);
+        let chosen = prepared.keyspace().filter(|_| keyspace.is_none() && !prepared.is_qualified());
+        if let Some(chosen) = chosen
+            && !self.client.warned_of_use.swap(true, Ordering::Relaxed)
+        {
+            warnings.push(warning_of_use(chosen, &prepared.id()));
+        }
+        Ok((self.node.prepared.put(prepared, uses), warnings))
     }
 
     fn query(
@@ -326,7 +347,8 @@ impl Exchange<'_> {
         }
         let is_quick = members.len() <= FEW && !self.node.writes_wait;
         let (timestamp, now_in_seconds) = (request.timestamp, request.now_in_seconds);
-        let run = Run { timestamp, now_in_seconds, ..Run::default() };
+        let batch_limits = Some(self.node.options.batches);
+        let run = Run { timestamp, now_in_seconds, batch_limits, ..Run::default() };
         Ok((RequestWork::Batch { kind: request.kind, members, run, uses }, is_quick))
     }
 }

@@ -30,7 +30,7 @@ pub struct TracedRequest {
     /// The server's address that was asked.
     pub coordinator: SocketAddr,
     /// What kind of request it was.
-    pub request: &'static str,
+    pub request: String,
     /// What went with it.
     pub parameters: Vec<(String, String)>,
     /// Milliseconds since 1970.
@@ -51,19 +51,25 @@ fn time_uuid(micros: u64, random: u64) -> Uuid {
 }
 
 impl RequestTrace {
-    /// Begins now.
+    /// The identity of a trace that begins now.
+    pub fn identity(env: &Arc<dyn Env>) -> Uuid {
+        time_uuid(env.wall_micros(), env.random())
+    }
+
+    /// Begins now, with an identity that the client knows already where it has one.
     pub fn begin(
         env: &Arc<dyn Env>,
-        request: &'static str,
+        known: Option<Uuid>,
+        request: &str,
         client: SocketAddr,
         coordinator: SocketAddr,
     ) -> RequestTrace {
         let micros = env.wall_micros();
         let request = TracedRequest {
-            session: time_uuid(micros, env.random()),
+            session: known.unwrap_or_else(|| RequestTrace::identity(env)),
             client,
             coordinator,
-            request,
+            request: request.to_owned(),
             parameters: vec![],
             started_millis: (micros / 1000) as i64,
             events: vec![],

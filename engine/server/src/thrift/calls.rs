@@ -2,18 +2,22 @@
 //! met: one node has everything.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use firn_cql::internals::catalog::Resource;
 use firn_cql::internals::syntax::ast::Permission;
 use firn_cql::{Bound, Kind, Prepared, Rows, Run, Session};
+use firn_kv::Env;
 use firn_wide::{
     CfDef, Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, IndexClause,
     KeyRange, Keyspace, KsDef, SlicePredicate, SliceRange, Wide,
 };
+use uuid::Uuid;
 
 use super::binary::{ThriftValue, element};
 use super::convert::{FromThrift, ThriftFields, ToThrift, list_of, mutations};
 use super::fault::{ThriftFault, invalid};
+use crate::node::RequestTrace;
 
 type Result<T> = std::result::Result<T, ThriftFault>;
 /// What a call gives: `None` is nothing.
@@ -39,6 +43,9 @@ pub struct ThriftSession {
     keyspace: Option<String>,
     prepared: BTreeMap<i32, Prepared>,
     next: i32,
+    /// The identity of the trace of the next call.
+    traced: Option<Uuid>,
+    env: Arc<dyn Env>,
 }
 
 fn void<T>(done: std::result::Result<T, firn_wide::Error>) -> Answer {
@@ -67,8 +74,14 @@ fn check_level(level: Option<i32>, reads: bool) -> Result<()> {
 
 impl ThriftSession {
     /// With this database; `login`: the client must log in first.
-    pub fn new(session: Session, login: bool) -> ThriftSession {
-        ThriftSession { session, login, keyspace: None, prepared: BTreeMap::new(), next: 1 }
+    pub fn new(session: Session, login: bool, env: Arc<dyn Env>) -> ThriftSession {
+        let (keyspace, prepared) = (None, BTreeMap::new());
+        ThriftSession { session, login, keyspace, prepared, next: 1, traced: None, env }
+    }
+
+    /// The identity of the trace of the call that comes now, where its client wants one.
+    pub fn take_traced(&mut self) -> Option<Uuid> {
+        self.traced.take()
     }
 
     fn wide(&self) -> &Wide {
@@ -146,7 +159,11 @@ impl ThriftSession {
             "execute_cql_query" | "prepare_cql_query" | "execute_prepared_cql_query" => {
                 Err(invalid("CQL2 has been removed in Cassandra 3.0. Please use CQL3 instead"))
             }
-            "trace_next_query" => Ok(Some(ThriftValue::bytes(vec![0; 16]))),
+            "trace_next_query" => {
+                let identity = RequestTrace::identity(&self.env);
+                self.traced = Some(identity);
+                Ok(Some(ThriftValue::bytes(identity.as_bytes().to_vec())))
+            }
             name if name.starts_with("describe_") => self.describe(name, f),
             name if name.starts_with("system_") => self.define(name, f),
             other => Err(ThriftFault::unknown(other)),

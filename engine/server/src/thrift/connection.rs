@@ -3,13 +3,13 @@
 //! form, with the length of the method's name and the name.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 
 use super::binary::{MessageKind, ThriftCall, ThriftValue};
 use super::calls::ThriftSession;
 use super::convert::ThriftFields;
 use super::fault::ThriftFault;
-use crate::node::{ConnectionMeter, Node, RequestKind};
+use crate::node::{ConnectionMeter, Node, RequestKind, RequestTrace};
 use crate::transport::{NO_TLS_HERE, Transport, looks_encrypted};
 
 /// The first byte of a message that has a version and no frame.
@@ -33,7 +33,7 @@ pub fn serve_thrift(node: &Node, transport: &Transport, peer: SocketAddr, number
     let meter = node.meter(number);
     let came = node.env.monotonic_nanos();
     let mut has_begun = false;
-    let mut session = ThriftSession::new(node.session.clone(), node.login);
+    let mut session = ThriftSession::new(node.session.clone(), node.login, node.env.clone());
     let mut bytes = vec![];
     let mut framing = None;
     loop {
@@ -62,8 +62,7 @@ pub fn serve_thrift(node: &Node, transport: &Transport, peer: SocketAddr, number
         while let Some(known) = framing.or_else(|| framing_of(&bytes[at..])) {
             framing = Some(known);
             let mut out = vec![];
-            let most = node.options.max_frame;
-            match answer(&mut session, &meter, &bytes[at..], known, most, &mut out) {
+            match answer((node, socket, &meter), &mut session, &bytes[at..], known, &mut out) {
                 Ok(Some(len)) => at += len,
                 Ok(None) => break,
                 Err(why) => {
@@ -99,18 +98,17 @@ fn framing_of(bytes: &[u8]) -> Option<Framing> {
 /// Answers the message at the start of these bytes, and gives its length; `None` when it is not here
 /// whole.
 fn answer(
+    (node, socket, meter): (&Node, &TcpStream, &ConnectionMeter),
     session: &mut ThriftSession,
-    meter: &ConnectionMeter,
     bytes: &[u8],
     framing: Framing,
-    most: usize,
     out: &mut Vec<u8>,
 ) -> Result<Option<usize>, &'static str> {
     let (message, len) = match framing {
         Framing::Framed => {
             let Some((len, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
             let len = u32::from_be_bytes(*len) as usize;
-            if len > most {
+            if len > node.options.max_frame {
                 return Err("a frame is too large");
             }
             let Some(message) = rest.get(..len) else { return Ok(None) };
@@ -130,8 +128,19 @@ fn answer(
     if framing == Framing::Framed {
         out.extend_from_slice(&[0; 4]);
     }
+    let trace = session.take_traced().and_then(|known| {
+        let (client, local) = (socket.peer_addr().ok()?, socket.local_addr().ok()?);
+        Some(RequestTrace::begin(&node.env, Some(known), call.method, client, local))
+    });
     let done = ThriftFields::of("arguments", &call.arguments)
         .and_then(|fields| session.call(call.method, fields));
+    if let Some(mut trace) = trace {
+        trace.event(match &done {
+            Ok(_) => "Request complete".to_owned(),
+            Err(fault) => format!("Refused: {fault}"),
+        });
+        trace.finish(&node.traces);
+    }
     if let Some(code) = done.as_ref().err().and_then(ThriftFault::code) {
         meter.failed(code);
     }

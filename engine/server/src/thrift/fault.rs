@@ -1,5 +1,7 @@
 //! Why a call is refused: the exceptions of the interface, and where each stands in an answer.
 
+use std::fmt;
+
 use super::binary::ThriftValue;
 use crate::wire::ErrorCode;
 
@@ -14,6 +16,17 @@ pub enum ThriftFault {
     Authentication(String),
     /// Arguments that can't be understood: an exception of Thrift's own, of this kind.
     Application(i32, String),
+}
+
+impl fmt::Display for ThriftFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ThriftFault::Invalid(text)
+            | ThriftFault::Authentication(text)
+            | ThriftFault::Application(_, text) => f.write_str(text),
+            ThriftFault::NotFound => f.write_str("not found"),
+        }
+    }
 }
 
 /// Kinds of Thrift's own exceptions.
@@ -62,14 +75,14 @@ impl ThriftFault {
 
     /// The structure of Thrift's own exception.
     pub fn application(&self) -> ThriftValue<'static> {
-        let (kind, text) = match self {
-            ThriftFault::Application(kind, text) => (*kind, text.clone()),
-            ThriftFault::Invalid(text) | ThriftFault::Authentication(text) => {
-                (INTERNAL, text.clone())
-            }
-            ThriftFault::NotFound => (INTERNAL, "not found".to_owned()),
+        let kind = match self {
+            ThriftFault::Application(kind, _) => *kind,
+            _ => INTERNAL,
         };
-        ThriftValue::Struct(vec![(1, ThriftValue::text(text)), (2, ThriftValue::I32(kind))])
+        ThriftValue::Struct(vec![
+            (1, ThriftValue::text(self.to_string())),
+            (2, ThriftValue::I32(kind)),
+        ])
     }
 }
 

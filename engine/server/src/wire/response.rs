@@ -93,13 +93,16 @@ impl<'o> ResponseBody<'o> {
         put_string(self.out, &error.text);
     }
 
-    /// ERROR of a statement.
+    /// ERROR of a statement. Behind the servers' words, which clients look for, it says what to do.
     pub fn error(&mut self, error: &Error) {
         let code = error.code();
         // Version 3 has no code for a function that failed.
         let known = if code == 0x1400 && self.version < Version::V4 { 0x2200 } else { code };
         put_int(self.out, i32::from(known));
-        put_string(self.out, &error.text());
+        match error.help() {
+            Some(help) => put_string(self.out, &format!("{}; {help}", error.text())),
+            None => put_string(self.out, &error.text()),
+        }
         if let Error::AlreadyExists { keyspace, table } = error {
             put_string(self.out, keyspace);
             put_string(self.out, table.as_deref().unwrap_or_default());

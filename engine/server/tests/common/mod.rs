@@ -285,10 +285,34 @@ impl Answer {
         (code, String::from_utf8(self.body[6..6 + len].to_vec()).unwrap())
     }
 
+    /// What the client was told beside the answer.
+    pub fn warnings(&self) -> Vec<String> {
+        self.parts().0
+    }
+
+    /// The warnings, and the body behind them. The identity of a trace is not looked at.
+    fn parts(&self) -> (Vec<String>, &[u8]) {
+        let (mut body, mut all) = (&self.body[..], vec![]);
+        if self.flags & 0x08 != 0 {
+            let short = |body: &mut &[u8]| {
+                let (head, rest) = body.split_first_chunk::<2>().unwrap();
+                *body = rest;
+                u16::from_be_bytes(*head) as usize
+            };
+            for _ in 0..short(&mut body) {
+                let len = short(&mut body);
+                let (text, rest) = body.split_at(len);
+                all.push(String::from_utf8(text.to_vec()).unwrap());
+                body = rest;
+            }
+        }
+        (all, body)
+    }
+
     /// What kind of result it is.
     pub fn kind(&self) -> i32 {
         assert_eq!(self.opcode, RESULT, "{:?}", self.error());
-        i32::from_be_bytes(self.body[..4].try_into().unwrap())
+        i32::from_be_bytes(self.parts().1[..4].try_into().unwrap())
     }
 
     /// The flags of the columns of rows.

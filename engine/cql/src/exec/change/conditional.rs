@@ -229,8 +229,8 @@ impl ChangeSet<'_> {
             if good {
                 let timestamp =
                     engine.store().timestamp().max(partition.newest(&targets)?.saturating_add(1));
-                let mutations = self.write(engine, env, timestamp, Some(view))?;
-                return Ok((mutations, only_applied(table, true)));
+                let written = self.write(engine, env, timestamp, Some(view))?;
+                return Ok((written.all, only_applied(table, true)));
             }
             Ok((vec![], self.refused(&partition, &targets, rows)?))
         })
@@ -254,7 +254,7 @@ impl ChangeSet<'_> {
         if guards().any(|g| matches!(g, StatementGuard::Exists | StatementGuard::NotExists)) {
             (0..table.columns().len()).for_each(want);
         } else {
-            if self.is_batch {
+            if self.batch.is_some() {
                 (0..table.partition().len() + table.clustering().len()).for_each(&mut want);
             }
             for guard in guards() {
@@ -290,7 +290,7 @@ impl ChangeSet<'_> {
         for GivenValue { change, keys, .. } in &self.all {
             let what = if change.verb == Verb::Delete { "deletions" } else { "updates" };
             let [one] = &**keys else {
-                return Err(match self.is_batch {
+                return Err(match self.batch.is_some() {
                     true => {
                         let text = "(you cannot use IN on the partition key)";
                         invalid(format!(
@@ -302,7 +302,7 @@ impl ChangeSet<'_> {
                     )),
                 });
             };
-            if change.restrictions.has_key_in() && !self.is_batch {
+            if change.restrictions.has_key_in() && self.batch.is_none() {
                 return Err(invalid(format!(
                     "IN on the partition key is not supported with conditional {what}"
                 )));

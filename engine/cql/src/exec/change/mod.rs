@@ -3,6 +3,7 @@
 //! - `statement`: one change: which rows, what is done to them.
 //! - `operation`: what is done to a column; `attributes`: timestamp and time to live; `json`.
 //! - `plan`: all changes of a statement; `mutations`: what they write.
+//! - `limits`: how large a batch may be.
 //! - `condition`, `conditional`: what must hold, and changes that happen only then.
 //!
 //! How a row is stored: a cell for each column, whose name is the column's number; of a collection
@@ -20,6 +21,7 @@ mod attributes;
 mod condition;
 mod conditional;
 mod json;
+mod limits;
 mod mutations;
 mod operation;
 mod plan;
@@ -37,6 +39,7 @@ use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, BatchKind, Permission};
 use crate::values::{Bound, ColumnSpec, EvalEnv, Markers};
 use attributes::Attributes;
+pub use limits::BatchLimits;
 pub(super) use plan::ChangePlan;
 use plan::{ChangeSet, GivenValue, refused};
 use statement::ChangeStatement;
@@ -62,7 +65,7 @@ impl ChangePlan {
             markers: markers.into_specs()?,
             changes: vec![change],
             attributes,
-            is_batch: false,
+            batch: None,
         })
     }
 
@@ -110,7 +113,7 @@ impl ChangePlan {
             markers: context.markers.into_specs()?,
             changes,
             attributes,
-            is_batch: true,
+            batch: Some(batch.kind),
         })
     }
 }
@@ -186,7 +189,7 @@ pub fn run_batch(
     let mut all = vec![];
     for (plan, bound) in members {
         let plan: &dyn Any = *plan;
-        let change = plan.downcast_ref::<ChangePlan>().filter(|change| !change.is_batch);
+        let change = plan.downcast_ref::<ChangePlan>().filter(|change| change.batch.is_none());
         let change = change.and_then(|plan| plan.changes.first()).ok_or_else(|| {
             invalid(
                 "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
@@ -196,8 +199,9 @@ pub fn run_batch(
         all.push(GivenValue::new(change, bound, &env)?);
     }
     check_batch(kind, &Attributes::default(), &changes)?;
-    let (timestamp, store) = (request.timestamp, request.store(engine, now));
-    ChangeSet { all, is_batch: true, timestamp, store }.run(engine, &env)
+    let (timestamp, limits) = (request.timestamp, request.batch_limits);
+    let store = request.store(engine, now);
+    ChangeSet { all, batch: Some(kind), limits, timestamp, store }.run(engine, &env)
 }
 
 impl ChangeSet<'_> {
@@ -216,16 +220,19 @@ impl ChangeSet<'_> {
                 self.all.iter().flat_map(|g| g.keys.iter().map(|k| &**k)).collect();
             keys.sort_unstable();
             keys.dedup();
-            if !keys.is_empty() {
-                self.alone(engine, &keys, |view| {
-                    Ok((self.write(engine, env, timestamp, Some(view))?, ()))
-                })?;
+            if keys.is_empty() {
+                return Ok(Rows::void());
             }
-        } else {
-            let mutations = self.write(engine, env, timestamp, None)?;
-            self.store.apply(&mutations, engine.wide().durability()).map_err(refused)?;
+            let warnings = self.alone(engine, &keys, |view| {
+                let written = self.write(engine, env, timestamp, Some(view))?;
+                Ok((written.all, self.check_limits(written.weight)?))
+            })?;
+            return Ok(Rows::void().with_warnings(warnings));
         }
-        Ok(Rows::void())
+        let written = self.write(engine, env, timestamp, None)?;
+        let warnings = self.check_limits(written.weight)?;
+        self.store.apply(&written.all, engine.wide().durability()).map_err(refused)?;
+        Ok(Rows::void().with_warnings(warnings))
     }
 }
 
@@ -263,7 +270,7 @@ impl StatementPlan for ChangePlan {
             all.push(GivenValue::new(change, request.bound, &env)?);
         }
         let timestamp = self.attributes.timestamp(&env)?.or(request.timestamp);
-        let store = request.store(engine, now);
-        ChangeSet { all, is_batch: self.is_batch, timestamp, store }.run(engine, &env)
+        let (store, limits) = (request.store(engine, now), request.batch_limits);
+        ChangeSet { all, batch: self.batch, limits, timestamp, store }.run(engine, &env)
     }
 }

@@ -18,6 +18,8 @@ pub fn cell_name(raw: &[u8]) -> Vec<u8> {
 #[derive(Default)]
 pub struct Mutations {
     pub all: Vec<StoreMutation>,
+    /// What their rows weigh ([`BatchLimits`](super::limits::BatchLimits)).
+    pub weight: usize,
     /// Where each is, when they are too many to be looked through.
     numbers: HashMap<Vec<u8>, usize>,
 }

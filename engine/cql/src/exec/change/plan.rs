@@ -1,14 +1,18 @@
 //! A compiled change, or a batch of them.
 
+use std::collections::BTreeSet;
+
 use firn_kv::ErrorKind;
 use firn_wide::internals::store::{CellStore, StoreMutation, StoreView};
 
 use super::attributes::Attributes;
+use super::limits::{BatchLimits, PARTITION};
 use super::mutations::Mutations;
 use super::statement::ChangeStatement;
 use crate::error::{Error, Result, invalid};
 use crate::exec::access::Need;
 use crate::exec::engine::Engine;
+use crate::syntax::ast::BatchKind;
 use crate::values::{Bound, ColumnSpec, EvalEnv};
 
 /// One change, or a batch of them.
@@ -21,7 +25,8 @@ pub struct ChangePlan {
     pub(super) changes: Vec<ChangeStatement>,
     /// Of the batch.
     pub(super) attributes: Attributes,
-    pub(super) is_batch: bool,
+    /// `None`: one change.
+    pub(super) batch: Option<BatchKind>,
 }
 
 /// A change with what was bound to it: the values of its row and the keys of its partitions.
@@ -55,7 +60,9 @@ impl<'p> GivenValue<'p> {
 /// All changes that one run carries out, together or not at all.
 pub struct ChangeSet<'p> {
     pub(super) all: Vec<GivenValue<'p>>,
-    pub(super) is_batch: bool,
+    /// `None`: one change.
+    pub(super) batch: Option<BatchKind>,
+    pub(super) limits: Option<BatchLimits>,
     /// That of changes that name none.
     pub(super) timestamp: Option<i64>,
     /// The store, as of the second that they go by.
@@ -70,14 +77,14 @@ impl ChangeSet<'_> {
         env: &EvalEnv<'_>,
         timestamp: i64,
         view: Option<&StoreView>,
-    ) -> Result<Vec<StoreMutation>> {
+    ) -> Result<Mutations> {
         let mut out = Mutations::default();
         for given in &self.all {
             let (statement, values) = (EvalEnv { bound: given.bound, ..*env }, given.env(env));
             let envs = (&statement, &values);
             given.change.write(engine, envs, timestamp, &given.keys, view, &mut out)?;
         }
-        Ok(out.all)
+        Ok(out)
     }
 
     /// Reads and writes these partitions without other writers in between. When `work` fails
@@ -93,6 +100,66 @@ impl ChangeSet<'_> {
             Err(e) => Ok((vec![], Err(e))),
         };
         self.store.update(keys, engine.wide().durability(), work).map_err(refused)?
+    }
+}
+
+impl ChangeSet<'_> {
+    /// What clients should be told of a batch whose rows weigh so much.
+    ///
+    /// # Errors
+    /// `Invalid` for one that is too large.
+    pub(super) fn check_limits(&self, rows: usize) -> Result<Vec<String>> {
+        let (Some(limits), Some(kind)) = (self.limits, self.batch) else { return Ok(vec![]) };
+        let parts = || {
+            let of = |g: &GivenValue<'_>| g.keys.len();
+            self.all.iter().map(of).sum::<usize>()
+        };
+        let many = kind != BatchKind::Logged && parts() > limits.warn_partitions;
+        if rows + PARTITION * parts() <= limits.warn_bytes && !many {
+            return Ok(vec![]);
+        }
+        let (mut tables, mut updates) = (BTreeSet::new(), BTreeSet::new());
+        let (mut mutations, mut partitions) = (BTreeSet::new(), BTreeSet::new());
+        for given in &self.all {
+            let table = &given.change.table;
+            tables.insert(format!("{}.{}", table.keyspace, table.name));
+            for key in &given.keys {
+                updates.insert((table.id, key));
+                mutations.insert((&table.keyspace, key));
+                partitions.insert(key);
+            }
+        }
+        let tables = tables.into_iter().collect::<Vec<_>>();
+        let (names, bytes) = (tables.join(", "), rows + PARTITION * updates.len());
+        let mut warnings = vec![];
+        // What goes to one place is one write, however large.
+        if mutations.len() > 1 {
+            if bytes > limits.fail_bytes {
+                let help = format!(
+                    "it weighs {bytes} bytes over {} partitions, and {} is the most: write those of a partition together, and \
+                     others by themselves",
+                    mutations.len(),
+                    limits.fail_bytes
+                );
+                return Err(invalid("Batch too large").with_help(help));
+            }
+            if bytes > limits.warn_bytes {
+                warnings.push(format!(
+                    "Batch for [{names}] is of size {bytes}, exceeding specified threshold of {} by {}.",
+                    limits.warn_bytes,
+                    bytes - limits.warn_bytes
+                ));
+            }
+        }
+        if kind != BatchKind::Logged && partitions.len() > limits.warn_partitions {
+            let plural = if tables.len() > 1 { "s" } else { "" };
+            warnings.push(format!(
+                "Unlogged batch covering {} partitions detected against table{plural} [{names}]. You should use a logged batch for \
+                 atomicity, or asynchronous writes for performance.",
+                partitions.len()
+            ));
+        }
+        Ok(warnings)
     }
 }
 

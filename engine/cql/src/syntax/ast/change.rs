@@ -11,6 +11,17 @@ pub enum ChangeClause<'a> {
     Delete(Delete<'a>),
 }
 
+impl<'a> ChangeClause<'a> {
+    /// The table whose rows it changes.
+    pub fn table(&self) -> &QualifiedName<'a> {
+        match self {
+            ChangeClause::Insert(s) => &s.table,
+            ChangeClause::Update(s) => &s.table,
+            ChangeClause::Delete(s) => &s.table,
+        }
+    }
+}
+
 /// `INSERT INTO table … [IF NOT EXISTS] [USING …]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]

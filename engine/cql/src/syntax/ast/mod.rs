@@ -55,3 +55,17 @@ pub enum Statement<'a> {
     Batch(BatchStatement<'a>),
     Select(Select<'a>),
 }
+
+impl Statement<'_> {
+    /// Whether each table whose rows it is about is named with its keyspace: it means the same
+    /// whatever keyspace is chosen.
+    pub fn is_qualified(&self) -> bool {
+        let has_home = |change: &ChangeClause<'_>| change.table().keyspace.is_some();
+        match self {
+            Statement::Select(s) => s.table.keyspace.is_some(),
+            Statement::Change(change) => has_home(change),
+            Statement::Batch(batch) => batch.changes.iter().all(has_home),
+            _ => true,
+        }
+    }
+}
