@@ -26,6 +26,37 @@ pub(crate) mod modelled {
     #[cfg(loom)]
     pub(crate) use loom::sync::MutexGuard;
 
+    #[cfg(not(loom))]
+    use super::Condvar as RawCondvar;
+    #[cfg(loom)]
+    use loom::sync::Condvar as RawCondvar;
+
+    /// A condition to wait for, under a lock of these.
+    pub(crate) struct Condvar(RawCondvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Condvar {
+            Condvar(RawCondvar::new())
+        }
+
+        /// Gives the lock up until somebody notifies, and takes it again.
+        pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+            #[cfg(not(loom))]
+            {
+                let mut guard = guard;
+                self.0.wait(&mut guard);
+                guard
+            }
+            #[cfg(loom)]
+            self.0.wait(guard).unwrap()
+        }
+
+        /// Lets all who wait go on.
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+
     /// loom's mutex with the interface of the others.
     #[cfg(loom)]
     pub(crate) struct Mutex<T, R = super::rank::Leaf>(

@@ -140,3 +140,20 @@ fn a_writer_reads_its_own_write() {
         other.join().unwrap();
     });
 }
+
+/// Three writers, of whom any may sleep: nobody sleeps on.
+#[test]
+fn who_sleeps_is_woken() {
+    model(3, || {
+        let s = Store::new();
+        let others = [1, 2].map(|mark| {
+            let s = s.clone();
+            thread::spawn(move || s.write(mark, 1, false))
+        });
+        s.horizon.wait_below(1);
+        s.write(3, 1, false);
+        others.into_iter().for_each(|o| o.join().unwrap());
+        s.horizon.wait_below(4);
+        assert_eq!(s.horizon.now(), 3);
+    });
+}
