@@ -6,8 +6,9 @@
 //! cargo run --release -p firn-server --example load -- 127.0.0.1:9042 8 32 10
 //! ```
 //!
-//! The numbers are connections, requests under way on each, and seconds for each load. It makes the
-//! keyspace `load` anew, and prints of each load the requests a second and how long they took.
+//! The numbers are connections, requests under way on each, and seconds for each load. A word
+//! behind them chooses the loads whose names have it. It makes the keyspace `load` anew, and prints
+//! of each load the requests a second and how long they took.
 
 #![allow(clippy::disallowed_methods, reason = "a client measures by the clock of its machine")]
 
@@ -226,12 +227,15 @@ fn fill(address: SocketAddr) -> Outcome<Ids> {
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
     let address = arguments.next().unwrap_or("127.0.0.1:9042".into()).parse()?;
-    let mut number = |default: u64| arguments.next().map_or(Ok(default), |text| text.parse());
-    let (connections, window, seconds) = (number(8)?, number(32)? as usize, number(10)?);
+    let number = |text: Option<String>, default: u64| text.map_or(Ok(default), |text| text.parse());
+    let connections = number(arguments.next(), 8)?;
+    let window = number(arguments.next(), 32)? as usize;
+    let seconds = number(arguments.next(), 10)?;
+    let chosen = arguments.next().unwrap_or_default();
     let ids = fill(address)?;
     println!("{connections} connections, {window} requests under way on each, {seconds} s");
     println!("{:<20} {:>10} {:>9} {:>9} {:>9}", "", "a second", "p50 µs", "p99 µs", "max µs");
-    for (load, name) in LOADS {
+    for (load, name) in LOADS.into_iter().filter(|(_, name)| name.contains(&chosen)) {
         let time = Duration::from_secs(seconds);
         let mut took = Histogram::<u64>::new(3)?;
         let begun = Instant::now();

@@ -1,5 +1,6 @@
 //! A prepared `WHERE` clause with bound values: keys, ranges, intervals of rows, conditions.
 
+use std::borrow::Cow;
 use std::ops::Bound as End;
 
 use firn_wide::internals::key::{Layout, ROWS};
@@ -96,15 +97,25 @@ impl Restrictions {
         if self.token.is_some() {
             return Ok(None);
         }
-        let mut parts = Vec::with_capacity(self.partition.len());
-        for restriction in &self.partition {
-            let RelationKind::Eq(Tuple::Each(terms)) = &restriction.what else { return Ok(None) };
-            let [term] = &terms[..] else { return Ok(None) };
-            parts.push(needed(term.value(env)?, &self.table.columns()[restriction.first()].name)?);
-        }
-        let mut key = vec![];
+        let Some(parts) = self.equal(&self.partition, env)? else { return Ok(None) };
+        let mut key = Vec::with_capacity(parts.iter().map(|part| part.len() + 3).sum());
         self.table.put_partition_key(&parts, &mut key)?;
         Ok(Some(key))
+    }
+
+    /// The values, where each of these restrictions is a `=` of one column.
+    fn equal<'v>(
+        &self,
+        restrictions: &'v [Restriction],
+        env: &EvalEnv<'v>,
+    ) -> Result<Option<Vec<Cow<'v, [u8]>>>> {
+        let mut values = Vec::with_capacity(restrictions.len());
+        for restriction in restrictions {
+            let RelationKind::Eq(Tuple::Each(terms)) = &restriction.what else { return Ok(None) };
+            let ([term], false) = (&terms[..], restriction.is_multi) else { return Ok(None) };
+            values.push(needed(term.value(env)?, &self.table.columns()[restriction.first()].name)?);
+        }
+        Ok(Some(values))
     }
 
     /// The range of partitions that is read where none are named; `None`: an empty one.
@@ -193,6 +204,15 @@ impl Restrictions {
         tuples.into_iter().map(whole).collect()
     }
 
+    /// The clustering values of the one row that is named by `=` of each column, as most statements
+    /// name it. Only where [`names_rows`](Restrictions::names_rows).
+    ///
+    /// # Errors
+    /// As [`keys`](Restrictions::keys).
+    pub fn one_row<'v>(&'v self, env: &EvalEnv<'v>) -> Result<Option<Vec<Cow<'v, [u8]>>>> {
+        self.equal(&self.clustering, env)
+    }
+
     /// The clustering values of the rows that are named, in no order, perhaps some twice; those
     /// that are left out are null. Only where [`names_rows`](Restrictions::names_rows).
     ///
@@ -213,6 +233,11 @@ impl Restrictions {
     pub fn intervals(&self, env: &EvalEnv<'_>, layout: &Layout) -> Result<ValueIntervals> {
         if self.prefix == 0 {
             return Ok(ValueIntervals::all());
+        }
+        if let Some(values) = self.equal(&self.clustering[..self.prefix], env)? {
+            let (from, until) =
+                (self.bound(layout, &values, false)?, self.bound(layout, &values, true)?);
+            return Ok(ValueIntervals::one(from, until));
         }
         let mut prefixes: Vec<Vec<Vec<u8>>> = vec![vec![]];
         for restriction in &self.clustering[..self.prefix] {
@@ -302,17 +327,17 @@ impl Restrictions {
 
     /// A bound between rows. What is written is kept to the length that a row's values may have
     /// together.
-    fn bound(&self, layout: &Layout, values: &[Vec<u8>], after: bool) -> Result<Vec<u8>> {
+    fn bound(&self, layout: &Layout, values: &[impl AsRef<[u8]>], after: bool) -> Result<Vec<u8>> {
         if !self.is_select() {
             TableSchema::check_clustering(values)?;
         }
-        let mut out = vec![];
         if values.is_empty() {
-            out.push(if after { ROWS + 1 } else { ROWS });
-            return Ok(out);
+            return Ok(vec![if after { ROWS + 1 } else { ROWS }]);
         }
-        let lent: Vec<&[u8]> = values.iter().map(|v| &**v).collect();
-        layout.put_bound(&lent, after, &mut out)?;
+        // Values of most types take a byte more, or few.
+        let len: usize = values.iter().map(|v| v.as_ref().len() + 4).sum();
+        let mut out = Vec::with_capacity(len + 2);
+        layout.put_bound(values, after, &mut out)?;
         Ok(out)
     }
 

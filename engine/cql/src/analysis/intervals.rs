@@ -26,6 +26,12 @@ impl ValueIntervals {
         self.0.is_none()
     }
 
+    /// From one place to before another, which lies behind it.
+    pub fn one(from: Vec<u8>, until: Vec<u8>) -> ValueIntervals {
+        debug_assert!(from < until);
+        ValueIntervals(Some(vec![(from, until)]))
+    }
+
     /// What is in any of these.
     pub fn union(mut parts: Vec<Interval>) -> ValueIntervals {
         parts.retain(|(from, until)| from < until);
@@ -65,11 +71,15 @@ impl ValueIntervals {
 
     /// The intervals, ascending: a slice for each.
     pub fn slices(&self) -> impl DoubleEndedIterator<Item = StoreSlice> + ExactSizeIterator {
-        let slice = |i: usize| match &self.0 {
+        (0..self.len()).map(|i| self.slice(i))
+    }
+
+    /// The interval of this number, which is below [`len`](ValueIntervals::len).
+    pub fn slice(&self, i: usize) -> StoreSlice {
+        match &self.0 {
             Some(parts) => StoreSlice::between(parts[i].0.clone(), parts[i].1.clone()),
             None => all_rows(),
-        };
-        (0..self.len()).map(slice)
+        }
     }
 
     /// How many there are.

@@ -135,6 +135,8 @@ struct CellSlot {
 
 /// Bytes of values that most rows have room in.
 const USUAL: usize = 256;
+/// Bytes that most clustering values have room in.
+const SHORT: usize = 32;
 
 /// The cells of a row, or the static cells of a partition.
 #[derive(Clone, Debug, Default)]
@@ -231,10 +233,12 @@ impl Row {
         self.clear(shape);
         self.clustering.resize_with(shape.clustering.len(), Default::default);
         self.place.clear();
+        self.place.reserve(place.len().max(SHORT));
         self.place.extend_from_slice(place);
         let mut rest = place;
         for (of, (value, there)) in shape.clustering.iter().zip(&mut self.clustering) {
             value.clear();
+            value.reserve(SHORT);
             *there = of
                 .take_component(&mut rest, value)
                 .map_err(|_| corrupt("the clustering of a row can't be read"))?;

@@ -363,7 +363,7 @@ impl Session {
         let prepared = &*self.present(prepared)?;
         let role = self.role();
         self.check_access(role, prepared)?;
-        let bound = values.bind(prepared.markers())?;
+        let bound = values.into_bound(prepared.markers())?;
         check_amount(bound.len(), prepared.markers())?;
         let request = Request { bound: &bound, role, ..request_of(how) };
         let rows = prepared.0.plan.run(&self.engine, &request)?;

@@ -300,6 +300,17 @@ pub trait Values {
     /// `Invalid` when they are too many or too few, with how many came and which are wanted; or for
     /// a value that its marker doesn't take, with the marker's number, name and type.
     fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>>;
+
+    /// As [`bind`](Values::bind), of values that are not needed any more.
+    ///
+    /// # Errors
+    /// As [`bind`](Values::bind).
+    fn into_bound(self, markers: &[ColumnSpec]) -> Result<Vec<Bound>>
+    where
+        Self: Sized,
+    {
+        self.bind(markers)
+    }
 }
 
 fn in_order(values: &[&dyn ToValue], markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
@@ -368,6 +379,11 @@ impl Values for [Bound] {
 impl Values for Vec<Bound> {
     fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
         self[..].bind(markers)
+    }
+
+    fn into_bound(self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+        check_amount(self.len(), markers)?;
+        Ok(self)
     }
 }
 

@@ -1,5 +1,4 @@
 //! A batch: operations on any trees of one Db that happen together or not at all.
-
 //!
 //! Invariant: the log knows no range without an end. A batch notes an open one as one that ends
 //! with the empty key, which no range ends with otherwise, and [`closed`](Batch::closed) gives it
@@ -110,6 +109,25 @@ impl Batch {
     /// An empty batch.
     pub fn new() -> Batch {
         Batch::default()
+    }
+
+    /// An empty batch with room for operations of this many encoded bytes together: keys, values,
+    /// and up to 12 bytes beside them for each operation. It grows by itself when they are more.
+    ///
+    /// ```
+    /// use firn_kv::{Batch, Db, TreeOptions};
+    /// let db = Db::in_memory()?;
+    /// let tree = db.tree("t", TreeOptions::default())?;
+    /// let mut batch = Batch::with_capacity(100 * (8 + 100 + 12));
+    /// for key in 0..100_u64 {
+    ///     batch.put(&tree, key.to_be_bytes(), [7; 100])?;
+    /// }
+    /// db.write(batch)?;
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    pub fn with_capacity(bytes: usize) -> Batch {
+        // A batch may not be larger, whoever asks.
+        Batch { bytes: Vec::with_capacity(bytes.min(MAX_BATCH_LEN)), ..Batch::default() }
     }
 
     /// How many operations it holds.

@@ -149,17 +149,17 @@ impl Layout {
     ///
     /// # Errors
     /// `InvalidRequest` for a value that isn't one of its type.
-    pub fn put_row(&self, clustering: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
+    pub fn put_row(&self, clustering: &[impl AsRef<[u8]>], out: &mut Vec<u8>) -> Result<()> {
         self.put_clustering(clustering, out)?;
         out.resize(out.len() + self.clustering.len().saturating_sub(clustering.len()), NULL);
         out.push(END);
         Ok(())
     }
 
-    fn put_clustering(&self, clustering: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
+    fn put_clustering(&self, clustering: &[impl AsRef<[u8]>], out: &mut Vec<u8>) -> Result<()> {
         out.push(ROWS);
         for (t, raw) in self.clustering.iter().zip(clustering) {
-            t.put_component(raw, out)?;
+            t.put_component(raw.as_ref(), out)?;
         }
         Ok(())
     }
@@ -210,7 +210,12 @@ impl Layout {
     ///
     /// # Errors
     /// As [`put_row`](Layout::put_row).
-    pub fn put_bound(&self, clustering: &[&[u8]], after: bool, out: &mut Vec<u8>) -> Result<()> {
+    pub fn put_bound(
+        &self,
+        clustering: &[impl AsRef<[u8]>],
+        after: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         self.put_clustering(clustering, out)?;
         out.push(if after { AFTER } else { BEFORE });
         Ok(())

@@ -4,6 +4,9 @@ use crate::cell::{Cell, CellDeletion, CellState};
 
 use super::family::StoreFamily;
 
+/// Bytes that a mutation has room for at first: a row of few columns.
+const ROOM: usize = 256;
+
 /// Operations on one partition key, over several families. Their order doesn't matter: at equal
 /// timestamps deletions win.
 #[derive(Clone, Debug)]
@@ -55,7 +58,8 @@ pub(super) enum Container {
 impl StoreMutation {
     /// Nothing yet, for the partition of this key.
     pub fn new(key: &[u8]) -> StoreMutation {
-        StoreMutation { key: key.to_vec(), families: vec![], ops: vec![], bytes: vec![] }
+        let bytes = Vec::with_capacity(ROOM);
+        StoreMutation { key: key.to_vec(), families: vec![], ops: vec![], bytes }
     }
 
     /// The partition's key.

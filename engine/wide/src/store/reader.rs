@@ -28,6 +28,9 @@ use super::slice::{Partitions, StoreSlice};
 /// How many cells are stepped over before a seek is made to what is looked for.
 const PATIENCE: u32 = 8;
 
+/// Bytes that most places have room in.
+const USUAL: usize = 64;
+
 /// An item of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowItem<'a> {
@@ -161,6 +164,7 @@ impl CellStore {
             )
         })?;
         partition.truncate(len);
+        reader.seek.reserve(len + USUAL);
         reader.partition = partition;
         reader.key.extend_from_slice(key);
         reader.enter(false)?;

@@ -138,7 +138,8 @@ impl CellStore {
         }
         let mut plan = self.plan(held, mutations)?;
         self.drop_losers(&mut plan)?;
-        let mut batch = Batch::new();
+        // Beside key and value an operation has its kind, its tree and two lengths.
+        let mut batch = Batch::with_capacity(plan.bytes.len() + plan.entries.len() * 12);
         let kinds = self.fill(&plan, &mut batch)?;
         for m in mutations {
             if let Some(t) = m.newest() {
@@ -246,7 +247,8 @@ impl CellStore {
         let second = self.1.now.unwrap_or(now.div_euclid(1_000_000));
         let (entries, bytes) = (Vec::with_capacity(count), Vec::with_capacity(bytes));
         let mut plan = WritePlan { entries, bytes, now, second };
-        let mut partition: Vec<u8> = vec![];
+        let longest = mutations.iter().map(|m| m.key.len()).max().unwrap_or_default();
+        let mut partition: Vec<u8> = Vec::with_capacity(longest + 32);
         for m in mutations {
             let newest = held.newest(Stripes::of(&m.key)).unwrap_or(i64::MAX);
             let mut of: Option<&StoreFamily> = None;

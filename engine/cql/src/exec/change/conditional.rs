@@ -91,13 +91,12 @@ impl<'p> Partition<'p> {
     /// The row with these clustering values; without any: all rows.
     fn slice(&self, clustering: &[Vec<u8>]) -> Result<StoreSlice> {
         let layout = self.family.layout();
-        let clustering: Vec<&[u8]> = clustering.iter().map(|v| &**v).collect();
         let (mut from, mut until) = (vec![], vec![]);
         if clustering.is_empty() {
-            layout.put_bound(&clustering, false, &mut from)?;
-            layout.put_bound(&clustering, true, &mut until)?;
+            layout.put_bound(clustering, false, &mut from)?;
+            layout.put_bound(clustering, true, &mut until)?;
         } else {
-            layout.put_row(&clustering, &mut from)?;
+            layout.put_row(clustering, &mut from)?;
             until.extend_from_slice(&from);
             until.push(AFTER);
         }

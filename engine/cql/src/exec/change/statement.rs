@@ -22,6 +22,9 @@ use crate::values::{Bound, Context, EvalEnv, Markers};
 /// The most rows that one statement may name in all its partitions.
 const MAX_ROWS: usize = 1 << 20;
 
+/// Bytes that most places have room in.
+const ROOM: usize = 64;
+
 /// The kind of the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
@@ -405,7 +408,7 @@ impl ChangeStatement {
                 view,
                 timestamp,
                 ttl,
-                place: vec![],
+                place: Vec::with_capacity(ROOM),
                 row_len: 0,
                 dropped_until: None,
                 written: self.reads().then(BTreeMap::new),
@@ -434,27 +437,39 @@ impl ChangeStatement {
     /// The clustering values of the rows that are named.
     pub fn rows(&self, values: &EvalEnv<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
         let rows = self.restrictions.rows(values)?;
-        rows.iter().try_for_each(|row| TableSchema::check_clustering(row))?;
+        rows.iter().try_for_each(|row| self.check_row(row))?;
+        Ok(rows)
+    }
+
+    /// Refuses clustering values that no row can have.
+    fn check_row(&self, row: &[impl AsRef<[u8]>]) -> Result<()> {
+        TableSchema::check_clustering(row)?;
         // In the families of old its only clustering value was the name of a cell, and names have
         // bytes.
         if let ([column], true) = (self.table.clustering(), self.table.is_compact())
-            && rows.iter().flatten().any(Vec::is_empty)
+            && row.iter().any(|value| value.as_ref().is_empty())
         {
             return Err(invalid(format!("Invalid empty or null value for column {}", column.name)));
         }
-        Ok(rows)
+        Ok(())
     }
 
     /// The places of the rows that are named, each once.
     fn places(&self, family: &StoreFamily, values: &EvalEnv<'_>) -> Result<Vec<Vec<u8>>> {
+        if !self.concerns_rows() || !self.restrictions.names_rows() {
+            return Ok(vec![]);
+        }
+        if let Some(row) = self.restrictions.one_row(values)? {
+            self.check_row(&row)?;
+            let mut place = Vec::with_capacity(ROOM);
+            family.layout().put_row(&row, &mut place)?;
+            return Ok(vec![place]);
+        }
         let mut places = vec![];
-        if self.concerns_rows() && self.restrictions.names_rows() {
-            for row in self.rows(values)? {
-                let row: Vec<&[u8]> = row.iter().map(|v| &**v).collect();
-                let mut place = vec![];
-                family.layout().put_row(&row, &mut place)?;
-                places.push(place);
-            }
+        for row in self.rows(values)? {
+            let mut place = vec![];
+            family.layout().put_row(&row, &mut place)?;
+            places.push(place);
         }
         if self.restrictions.has_clustering_in() {
             places.sort();

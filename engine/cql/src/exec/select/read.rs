@@ -200,13 +200,9 @@ impl Execution<'_> {
         }
         let statics = self.statics(key)?;
         let mut any = behind.is_some();
-        // `Run` can't lend its intervals while it reads.
-        let slices: Vec<StoreSlice> = if reverse {
-            self.intervals.slices().rev().collect()
-        } else {
-            self.intervals.slices().collect()
-        };
-        for slice in slices {
+        let count = self.intervals.len();
+        for i in 0..count {
+            let slice = self.intervals.slice(if reverse { count - 1 - i } else { i });
             let Some(slice) = cut(slice, behind, reverse) else { continue };
             let slice = if reverse { slice.reversed() } else { slice };
             let reader = self.view.read(&self.family, key, &slice)?;

@@ -15,6 +15,8 @@ use super::range::VisibleRange;
 
 /// After how many versions or deletes that must be passed over a seek is tried instead of steps.
 pub(super) const PATIENCE: u32 = 8;
+/// Bytes that most keys have room in.
+const USUAL: usize = 64;
 
 pub(super) enum VisibleInner {
     One(Box<MergeSource>),
@@ -206,6 +208,8 @@ impl Visible {
     pub(super) fn hold_key(&mut self) {
         self.key.clear();
         let k = each!(&self.inner, c => c.key());
+        // Room for the keys that follow, too: most cursors hold a few, of about one length.
+        self.key.reserve(k.len().max(USUAL));
         self.key.extend_from_slice(k);
     }
 
