@@ -364,7 +364,7 @@ impl<'a> Runner<'a> {
     }
 
     fn batch(&mut self, writes: &[(usize, Write)], power: bool) -> Outcome {
-        let mut batch = Batch::new();
+        let mut batch = if power { Batch::with_capacity(writes.len() * 16) } else { Batch::new() };
         let mut n = 0;
         for (tree, write) in writes {
             let Some(t) = &self.open.trees[*tree] else { continue };

@@ -87,7 +87,7 @@ impl Writer<'_> {
                 // The same in the trees without hooks: a reader must never see one without the
                 // other.
                 let k = key(self.thread, KEYS);
-                let mut batch = Batch::new();
+                let mut batch = Batch::with_capacity(value.len());
                 // What a batch has forgotten is not written.
                 batch.delete_range(&self.trees[0], .."9")?;
                 assert!(batch.size() > 0);

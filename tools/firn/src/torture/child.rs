@@ -138,7 +138,7 @@ fn open(
         if before > 0 {
             return wrong(format!("the accounts of {BANK} are gone"));
         }
-        let mut batch = Batch::new();
+        let mut batch = Batch::with_capacity(64);
         for n in 0..ACCOUNTS {
             batch.put(&bank, &account(n), &DEPOSIT.to_le_bytes())?;
         }
