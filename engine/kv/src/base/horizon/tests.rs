@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods, reason = "threads of a test, without a Db")]
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
