@@ -14,7 +14,7 @@
 //! `loom_tests` enumerates it together with the view's pointer.
 
 use super::key::Seq;
-use super::sync::modelled::{Condvar, Mutex, MutexGuard};
+use super::sync::modelled::{Mutex, MutexGuard, WakeUp};
 use super::sync::{AtomicU64, Ordering, spin_loop};
 
 #[cfg(all(test, loom))]
@@ -32,7 +32,7 @@ pub struct Horizon {
     /// With [`SLEEPERS`].
     newest: AtomicU64,
     sleepers: Mutex<Sleepers>,
-    moved: Condvar,
+    moved: WakeUp,
 }
 
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl Horizon {
     /// Everything up to `seq` may be read.
     pub fn new(seq: Seq) -> Self {
         let (newest, sleepers) = (AtomicU64::new(seq), Mutex::new(Sleepers::default()));
-        Horizon { newest, sleepers, moved: Condvar::new() }
+        Horizon { newest, sleepers, moved: WakeUp::new() }
     }
 
     /// Everything up to `seq` may be read from now on: what an opening found, before there are

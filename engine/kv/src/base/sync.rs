@@ -32,11 +32,11 @@ pub(crate) mod modelled {
     use loom::sync::Condvar as RawCondvar;
 
     /// A condition to wait for, under a lock of these.
-    pub(crate) struct Condvar(RawCondvar);
+    pub(crate) struct WakeUp(RawCondvar);
 
-    impl Condvar {
-        pub(crate) fn new() -> Condvar {
-            Condvar(RawCondvar::new())
+    impl WakeUp {
+        pub(crate) fn new() -> WakeUp {
+            WakeUp(RawCondvar::new())
         }
 
         /// Gives the lock up until somebody notifies, and takes it again.
