@@ -364,6 +364,8 @@ fn one_writer_and_readers_beside_it() {
         let t = reader.existing_tree("t").unwrap();
         assert_eq!(t.get(b"k").unwrap().as_deref(), Some(&b"1"[..]));
         assert_eq!(t.put(b"k", b"2").unwrap_err().kind(), ErrorKind::ReadOnly);
+        assert_eq!(reader.stats().refusal.unwrap().kind(), ErrorKind::ReadOnly);
+        assert!(db.stats().refusal.is_none());
         tree.put(b"k", b"3").unwrap();
         tree.compact().unwrap();
         assert_eq!(t.get(b"k").unwrap().as_deref(), Some(&b"1"[..]));

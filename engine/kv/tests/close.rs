@@ -66,7 +66,13 @@ fn a_latched_store_says_why_when_it_is_closed() {
     let (db, tree) = open(&env, 0);
     tree.put("k", "v").unwrap();
     faults.fail_nth(faults.count(), Fault::SyncFails);
+    assert!(
+        db.stats().refusal.is_none() && db.stats().prometheus().contains("\nfirn_writable 1\n")
+    );
     db.sync().unwrap_err();
+    let refusal = db.stats().refusal.unwrap();
+    assert!(refusal.to_string().contains("since a failure"), "{refusal}");
+    assert!(db.stats().prometheus().contains("\nfirn_writable 0\n"));
     let told = db.close().unwrap_err();
     assert_eq!(told.kind(), ErrorKind::ReadOnly);
     assert!(told.to_string().contains("since a failure"), "{told}");

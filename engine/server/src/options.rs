@@ -32,6 +32,8 @@ pub struct Options {
     pub address: SocketAddr,
     /// Where clients of the interface before CQL connect to, which is Thrift's. `None`: nowhere.
     pub thrift: Option<SocketAddr>,
+    /// Where `/metrics` and `/health` are told over HTTP/1.1, to all who reach it. `None`: nowhere.
+    pub metrics: Option<SocketAddr>,
     /// What connections are encrypted with. `None`: nothing is.
     pub tls: Option<TlsOptions>,
     /// Where the data is.
@@ -70,6 +72,7 @@ impl Options {
         Options {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
             thrift: None,
+            metrics: None,
             tls: None,
             store,
             login: None,
@@ -139,7 +142,8 @@ impl Options {
             ));
         }
         let is_far = |address: &SocketAddr| !address.ip().is_loopback();
-        let far = [Some(self.address), self.thrift].into_iter().flatten().find(is_far);
+        let all = [Some(self.address), self.thrift, self.metrics];
+        let far = all.into_iter().flatten().find(is_far);
         if let Some(far) = far.filter(|_| !login && !self.insecure) {
             return Err(ServerError::Options(format!(
                 "{} can be reached from other machines, and nobody would have to log in; take a loopback address such as 127.0.0.1, \

@@ -10,6 +10,7 @@ use firn_kv::{Env, OsEnv, Thread};
 use firn_wide::Wide;
 use parking_lot::{Condvar, Mutex};
 
+use crate::http::{HttpAnswer, HttpPort};
 use crate::native::{Client, Clients, ServerViews, serve};
 use crate::node::Node;
 use crate::options::{Options, ServerError, StorePlace};
@@ -33,7 +34,13 @@ pub struct Server {
     /// Where it listens: for CQL, and for Thrift where that is wanted.
     listening: Vec<(Protocol, SocketAddr)>,
     accepting: Mutex<Vec<Box<dyn Thread>>>,
+    /// Where metrics are told.
+    watched: Option<HttpPort>,
 }
+
+/// Bytes that must be free where the store lies: with less, the next flush or segment of the log
+/// fails.
+const LEAST_FREE: u64 = 16 << 20;
 
 /// What clients speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +71,12 @@ impl std::fmt::Debug for Server {
 
 fn network(what: String) -> impl FnOnce(std::io::Error) -> ServerError {
     move |e| ServerError::Network(what, e)
+}
+
+fn listen(address: SocketAddr) -> Result<(SocketAddr, TcpListener), ServerError> {
+    let at = || format!("listen at {address}");
+    let listener = TcpListener::bind(address).map_err(network(at()))?;
+    Ok((listener.local_addr().map_err(network(at()))?, listener))
 }
 
 impl Server {
@@ -99,11 +112,10 @@ impl Server {
             [(Protocol::Native, Some(options.address)), (Protocol::Thrift, options.thrift)];
         for (protocol, address) in wanted {
             let Some(address) = address else { continue };
-            let at = || format!("listen at {address}");
-            let listener = TcpListener::bind(address).map_err(network(at()))?;
-            let address = listener.local_addr().map_err(network(at()))?;
+            let (address, listener) = listen(address)?;
             listeners.push((protocol, address, listener));
         }
+        let watched = options.metrics.map(listen).transpose()?;
         let listening: Vec<_> = listeners.iter().map(|(p, address, _)| (*p, *address)).collect();
         let address = listening[0].1;
         let options = Options { address, ..options };
@@ -132,7 +144,14 @@ impl Server {
             let thread = env.spawn("firn-accept", Box::new(work));
             accepting.push(thread.map_err(firn_cql::Error::from)?);
         }
-        Ok(Server { shared, listening, accepting: Mutex::new(accepting) })
+        let mut server =
+            Server { shared, listening, accepting: Mutex::new(accepting), watched: None };
+        if let Some((address, listener)) = watched {
+            let shared = server.shared.clone();
+            let port = HttpPort::start(&env, listener, address, move |path| shared.tell(path));
+            server.watched = Some(port.map_err(firn_cql::Error::from)?);
+        }
+        Ok(server)
     }
 
     fn listens(&self, protocol: Protocol) -> Option<SocketAddr> {
@@ -148,6 +167,11 @@ impl Server {
     /// Where clients of Thrift's interface connect to.
     pub fn thrift_address(&self) -> Option<SocketAddr> {
         self.listens(Protocol::Thrift)
+    }
+
+    /// Where `/metrics` and `/health` are.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.watched.as_ref().map(HttpPort::address)
     }
 
     /// A conversation with the database from within this process.
@@ -211,6 +235,7 @@ impl Server {
             shared.left.wait(&mut open);
         }
         drop(open);
+        self.watched.iter().for_each(HttpPort::stop);
         Ok(shared.node.session.close()?)
     }
 }
@@ -301,11 +326,60 @@ impl ServerCore {
         text.into_string()
     }
 
+    /// What is told at a path of the port for those who watch.
+    fn tell(&self, path: &str) -> Option<HttpAnswer> {
+        match path {
+            "/metrics" => Some(HttpAnswer {
+                status: "200 OK",
+                content: "text/plain; version=0.0.4; charset=utf-8",
+                body: self.metrics(),
+            }),
+            "/health" => Some(self.health()),
+            _ => None,
+        }
+    }
+
+    /// Whether requests are answered and writes are taken; else why not.
+    fn health(&self) -> HttpAnswer {
+        let stats = self.node.session.engine().wide().db().stats();
+        let is_full = stats.disk_free.is_some_and(|free| free < LEAST_FREE);
+        let (is_well, said, why) = if self.stopped.load(Ordering::SeqCst) {
+            (false, "stopping", None)
+        } else if let Some(refusal) = stats.refusal {
+            (false, "read-only", Some(refusal.to_string()))
+        } else if is_full {
+            let free = stats.disk_free.unwrap_or_default();
+            (false, "disk full", Some(format!("{free} bytes are free where the store lies")))
+        } else {
+            (true, "serving", None)
+        };
+        let why = why.map_or(String::new(), |why| format!(",\"why\":{}", json_text(&why)));
+        HttpAnswer {
+            status: if is_well { "200 OK" } else { "503 Service Unavailable" },
+            content: "application/json",
+            body: format!("{{\"status\":\"{said}\"{why}}}\n"),
+        }
+    }
+
     fn leave(&self, number: u64) {
         self.open.lock().retain(|(n, ..)| *n != number);
         self.clients.remove(number);
         self.left.notify_all();
     }
+}
+
+/// A text as JSON has it.
+fn json_text(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c < ' ' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// Takes a connection from the list when its thread ends, however it does.

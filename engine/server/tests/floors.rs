@@ -10,6 +10,7 @@ const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[
         ("wire", 0),
         ("transport", 0),
+        ("http", 0),
         ("options", 0),
         ("node", 1),
         ("client", 1),

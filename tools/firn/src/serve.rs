@@ -46,6 +46,9 @@ pub struct ServeArgs {
     /// Listen for clients of the interface before CQL, too: Thrift, framed or not
     #[arg(long, value_name = "ADDRESS:PORT")]
     thrift: Option<SocketAddr>,
+    /// Tell /metrics (Prometheus) and /health over HTTP there [default: nowhere]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
     /// Encrypt all connections with TLS, with this certificate, and behind it those that signed it, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
@@ -135,7 +138,7 @@ fn failure(e: ServerError) -> Failure {
         ServerError::Network(_, cause) if cause.kind() == std::io::ErrorKind::AddrInUse => {
             Failure::with_next(
                 e.to_string(),
-                "another program listens there: end it, or take another port with --listen",
+                "another program listens there: end it, or take another port",
             )
         }
         ServerError::Network(_, cause) if cause.kind() == std::io::ErrorKind::AddrNotAvailable => {
@@ -165,6 +168,7 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     let bounded = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     options.address = args.listen.unwrap_or(options.address);
     options.thrift = args.thrift;
+    options.metrics = args.metrics;
     if let (Some(certificate), Some(key)) = (&args.tls_certificate, &args.tls_key) {
         options.tls = Some(TlsOptions {
             certificate: certificate.clone(),
@@ -211,6 +215,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
         let all = json!({
             "listen": options.address.to_string(),
             "thrift": options.thrift.map(|at| at.to_string()),
+            "metrics": options.metrics.map(|at| at.to_string()),
             "tls": options.tls.is_some(),
             "tls_clients": args.tls_clients,
             "store": place,
@@ -226,6 +231,10 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     writeln!(out, "listens at       {}", options.address)?;
     if let Some(thrift) = options.thrift {
         writeln!(out, "and for Thrift   {thrift}")?;
+    }
+    match options.metrics {
+        Some(at) => writeln!(out, "metrics          http://{at}/metrics, and /health")?,
+        None => writeln!(out, "metrics          nowhere")?,
     }
     match &options.tls {
         Some(tls) => writeln!(out, "encrypted        {tls}")?,
@@ -270,6 +279,9 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
         let mut at = json!({"host": reachable(address.ip()), "port": address.port()});
         if let Some(thrift) = server.thrift_address() {
             at["thrift"] = thrift.port().into();
+        }
+        if let Some(metrics) = server.metrics_address() {
+            at["metrics"] = metrics.port().into();
         }
         writeln!(out, "{at}")?;
         out.flush()?;

@@ -141,13 +141,34 @@ fn a_client_that_speaks_otherwise_than_the_port_is_told_of() {
 }
 
 #[test]
+fn who_watches_is_told_how_it_is() {
+    let dir = Temp::new("serve", "watch");
+    let server = Served::start(&dir.0, &["--metrics", "127.0.0.1:0"]);
+    let get = |path: &str| {
+        let answer = server.ask("metrics", format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes());
+        String::from_utf8(answer).unwrap()
+    };
+    let health = get("/health");
+    assert!(health.starts_with("HTTP/1.1 200 OK\r\n"), "{health}");
+    assert!(health.ends_with("\r\n\r\n{\"status\":\"serving\"}\n"), "{health}");
+    assert!(get("/metrics").contains("\nfirn_server_connections{protocol=\"native\"} 0\n"));
+    server.stop();
+}
+
+#[test]
 fn a_configuration_is_looked_at_without_a_server() {
     let dir = Temp::new("serve", "check");
     certify(&dir);
     let check =
         |args: &[&str]| Ran::of(dir.run("store", &[&["serve", "--check"], args].concat(), b""));
     let told = check(&[]).good();
-    assert!(told.contains("encrypted        nothing\n"), "{told}");
+    assert!(told.contains("metrics          nowhere\nencrypted        nothing\n"), "{told}");
+    let told = check(&["--metrics", "127.0.0.1:9100", "--thrift", "127.0.0.1:9160"]).good();
+    assert!(
+        told.contains("metrics          http://127.0.0.1:9100/metrics, and /health\n"),
+        "{told}"
+    );
+    assert!(told.contains("and for Thrift   127.0.0.1:9160\n"), "{told}");
     let told = check(&[&TLS[..], &["--tls-clients", "server.pem"]].concat()).good();
     assert!(told.contains("TLS 1.2 and 1.3, with server.pem; clients have"), "{told}");
     check(&TLS[..2]).said(2, &["--tls-key <FILE>"]);

@@ -289,6 +289,14 @@ impl Stats {
             "Files of tables that were opened again, having been closed to stay within the bound.",
             f.reopened,
         );
+        t.gauge(
+            "firn_writable",
+            "Whether the store takes writes: 0 when a failure has made it read-only, and when it was opened so.",
+            u64::from(self.refusal.is_none()),
+        );
+        if let Some(free) = self.disk_free {
+            t.gauge("firn_disk_free_bytes", "Bytes that are free where the store lies.", free);
+        }
         t.gauge("firn_snapshots", "Live snapshots.", self.snapshots.len());
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::base::error::Error;
 use crate::base::key::Seq;
 use crate::base::open_files::FileStats;
 use crate::base::ops::TreeId;
@@ -73,6 +74,11 @@ pub struct Stats {
     pub files: FileStats,
     /// Bytes of table files, those of trees that were dropped included.
     pub space: Space,
+    /// Why the store takes no writes, where it takes none: it was opened so, or a failure has made it
+    /// so, or it was closed.
+    pub refusal: Option<Error>,
+    /// Bytes that are free where the store lies, as far as the system says.
+    pub disk_free: Option<u64>,
     /// The trees.
     pub trees: Vec<TreeStats>,
     /// Live snapshots, which hold old versions back.
@@ -206,6 +212,8 @@ impl Core {
             memory: self.memory(),
             files: self.opener.files(),
             space: Space::default(),
+            refusal: self.gate.check_writable().err(),
+            disk_free: self.env.free_space(&self.dir),
             trees: vec![],
             snapshots: self.snapshots.infos(),
             pins: self.pins(),

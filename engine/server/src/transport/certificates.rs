@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use firn_kv::Env;
 
-use super::Transport;
+use super::connection::Transport;
 
 /// What connections are encrypted with (TLS 1.2 and 1.3). All files are PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,7 +184,7 @@ mod files {
         pub fn accept(&self, socket: TcpStream) -> Result<Transport, String> {
             let connection = ServerConnection::new(self.config.read().clone());
             let connection = connection.map_err(|e| e.to_string())?.into();
-            Ok(Transport { socket, tls: Some(TlsChannel::new(connection)) })
+            Ok(Transport::encrypted(socket, TlsChannel::new(connection)))
         }
     }
 }

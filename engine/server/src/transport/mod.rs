@@ -2,7 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `tls` | a connection that is encrypted, with rustls (feature `tls`) |
+//! | `send` | how bytes are sent without waiting |
+//! | `tls` | the encryption of a connection, with rustls (feature `tls`) |
+//! | `connection` | a connection, with or without it |
 //! | `certificates` | the files that it is made with |
 //!
 //! Invariants: one thread reads; one thread at a time sends, which [`Transport`] leaves to those who
@@ -10,144 +12,10 @@
 //! encrypted there is no lock at all.
 
 mod certificates;
+mod connection;
+mod send;
 #[cfg(feature = "tls")]
 mod tls;
 
 pub use certificates::{TlsAcceptor, TlsOptions};
-
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
-
-/// Bytes that are read at once.
-const CHUNK: usize = 16 << 10;
-
-/// A connection.
-#[derive(Debug)]
-pub struct Transport {
-    socket: TcpStream,
-    #[cfg(feature = "tls")]
-    tls: Option<tls::TlsChannel>,
-}
-
-impl Transport {
-    /// One that is not encrypted.
-    pub fn plain(socket: TcpStream) -> Transport {
-        Transport {
-            socket,
-            #[cfg(feature = "tls")]
-            tls: None,
-        }
-    }
-
-    /// The connection beneath, for its addresses and time limits.
-    pub fn socket(&self) -> &TcpStream {
-        &self.socket
-    }
-
-    /// Waits for bytes and appends them: how many. None (0) have come of use where they are the
-    /// beginning of something, or belong to the encryption. `None`: there will be no more.
-    ///
-    /// # Errors
-    /// Those of the connection; `InvalidData` for bytes that break the rules of the encryption.
-    pub fn read_into(&self, out: &mut Vec<u8>) -> std::io::Result<Option<usize>> {
-        let mut chunk = [0; CHUNK];
-        let len = (&self.socket).read(&mut chunk)?;
-        if len == 0 {
-            return Ok(None);
-        }
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
-            return tls.decrypt(&self.socket, &chunk[..len], out);
-        }
-        out.extend_from_slice(&chunk[..len]);
-        Ok(Some(len))
-    }
-
-    /// Sends these bytes, and before them what was left lying by [`write_some`](Transport::write_some).
-    ///
-    /// # Errors
-    /// Those of the connection. Nothing more can be sent then.
-    pub fn write_all(&self, bytes: &[u8]) -> std::io::Result<()> {
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
-            return tls.write_all(&self.socket, bytes);
-        }
-        (&self.socket).write_all(bytes)
-    }
-
-    /// Sends what the connection takes at once. `None`: that was all. Else how many of the bytes
-    /// were taken; for what is left, which may be only within the encryption,
-    /// [`write_all`](Transport::write_all) must be called with the others.
-    ///
-    /// # Errors
-    /// As [`write_all`](Transport::write_all).
-    pub fn write_some(&self, bytes: &[u8]) -> std::io::Result<Option<usize>> {
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
-            return tls.write_some(&self.socket, bytes);
-        }
-        let sent = send_some(&self.socket, bytes)?;
-        Ok((sent < bytes.len()).then_some(sent))
-    }
-
-    /// Lets nothing more come. Who waits for it finds out.
-    pub fn end_reading(&self) {
-        // One that has ended already is no matter.
-        let _ = self.socket.shutdown(Shutdown::Read);
-    }
-
-    /// Ends it, both ways. Who waits for it finds out.
-    pub fn end(&self) {
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
-            tls.say_goodbye(&self.socket);
-        }
-        let _ = self.socket.shutdown(Shutdown::Both);
-    }
-
-    /// The version and the ciphers of the encryption, once they are agreed on.
-    pub fn encryption(&self) -> Option<(String, String)> {
-        #[cfg(feature = "tls")]
-        return self.tls.as_ref().and_then(tls::TlsChannel::agreed);
-        #[cfg(not(feature = "tls"))]
-        None
-    }
-}
-
-/// What is logged of such a client.
-pub const NO_TLS_HERE: &str = "a client speaks TLS, and this port does not: let the client speak without, or start the \
-                               server with --tls-certificate";
-
-/// Whether these are the first bytes of a client that wants to agree on encryption: a handshake of
-/// version 3, as all versions of TLS say.
-pub fn looks_encrypted(bytes: &[u8]) -> bool {
-    matches!(bytes, [0x16, 3, ..])
-}
-
-/// Sends what a connection takes without waiting: how many bytes.
-#[cfg(unix)]
-fn send_some(socket: &TcpStream, bytes: &[u8]) -> std::io::Result<usize> {
-    use rustix::io::Errno;
-    use rustix::net::{SendFlags, send};
-    // Where there is no such flag, the standard library has told the socket.
-    #[cfg(target_vendor = "apple")]
-    let flags = SendFlags::DONTWAIT;
-    #[cfg(not(target_vendor = "apple"))]
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    let mut sent = 0;
-    while sent < bytes.len() {
-        match send(socket, &bytes[sent..], flags) {
-            Ok(n) => sent += n,
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => break,
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(sent)
-}
-
-/// Sends what a connection takes without waiting: nothing, where nobody can say.
-#[cfg(not(unix))]
-fn send_some(_socket: &TcpStream, _bytes: &[u8]) -> std::io::Result<usize> {
-    Ok(0)
-}
+pub use connection::{NO_TLS_HERE, Transport, looks_encrypted};

@@ -14,7 +14,7 @@ use std::net::TcpStream;
 use parking_lot::Mutex;
 use rustls::{Connection, InvalidMessage};
 
-use super::send_some;
+use super::send::send_some;
 
 /// Bytes that are encrypted at once.
 const CHUNK: usize = 32 << 10;

@@ -1,0 +1,197 @@
+//! The port for those who watch: metrics, health, and requests that are none.
+
+#![allow(clippy::disallowed_methods, reason = "a client has no environment")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use common::*;
+use firn_cql::Session;
+use firn_cql::internals::exec::{SystemRows, SystemSource};
+use firn_kv::MemEnv;
+use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
+use firn_server::{Options, Server};
+use firn_wide::Wide;
+
+fn watched() -> Options {
+    let mut options = Options::ephemeral();
+    options.metrics = Some("127.0.0.1:0".parse().unwrap());
+    options
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let socket = TcpStream::connect(server.metrics_address().unwrap()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    socket
+}
+
+/// The status, the headers and the body of what is answered to these bytes.
+fn ask(address: SocketAddr, bytes: &[u8]) -> (String, String, String) {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    socket.write_all(bytes).unwrap();
+    let mut all = String::new();
+    socket.read_to_string(&mut all).unwrap();
+    let (head, body) = all.split_once("\r\n\r\n").expect("an empty line");
+    let (status, headers) = head.split_once("\r\n").expect("headers");
+    (status.to_owned(), headers.to_owned(), body.to_owned())
+}
+
+fn get(server: &Server, path: &str) -> (String, String, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ask(server.metrics_address().unwrap(), request.as_bytes())
+}
+
+#[test]
+fn metrics_and_health_are_told_and_nothing_else() {
+    let server = Server::start(watched()).unwrap();
+    Peer::ready(server.address(), 4).good("SELECT key FROM system.local");
+    let (status, headers, body) = get(&server, "/metrics?x=y");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    let length = format!("Content-Length: {}", body.len());
+    for header in ["Content-Type: text/plain; version=0.0.4", &length, "Connection: close"] {
+        assert!(headers.contains(header), "{headers}");
+    }
+    for line in ["firn_server_request_seconds_count{kind=\"query\"} 1", "firn_writable 1"] {
+        assert!(body.lines().any(|l| l == line), "{body}");
+    }
+    let (status, headers, body) = get(&server, "/health");
+    assert_eq!((&*status, &*body), ("HTTP/1.1 200 OK", "{\"status\":\"serving\"}\n"));
+    assert!(headers.contains("Content-Type: application/json"), "{headers}");
+    let at = server.metrics_address().unwrap();
+    let head = ask(at, b"HEAD /health HTTP/1.0\r\n\r\n");
+    assert_eq!((&*head.0, &*head.2), ("HTTP/1.1 200 OK", ""));
+    assert!(head.1.contains("Content-Length: 21"), "{}", head.1);
+    let long = [b"GET /health HTTP/1.1\r\nX: ", &[b'x'; 9 << 10][..]].concat();
+    for (bytes, wanted) in [
+        (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),
+        (b"GET /metrics/ HTTP/1.1\r\n\r\n", "404"),
+        (b"POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "405"),
+        (b"GET /health\r\n\r\n", "400"),
+        (b"\r\n\r\n", "400"),
+        (b"\xff\xfe / HTTP/1.1\r\n\r\n", "400"),
+        (&long, "431"),
+    ] {
+        let mut socket = connect(&server);
+        socket.write_all(bytes).unwrap();
+        let mut answer = [0; 12];
+        socket.read_exact(&mut answer).unwrap();
+        assert_eq!(std::str::from_utf8(&answer).unwrap(), format!("HTTP/1.1 {wanted}"));
+    }
+}
+
+#[test]
+fn clients_that_say_nothing_leave_room_for_others_and_do_not_hold_up_a_stop() {
+    let server = Server::start(watched()).unwrap();
+    let mut silent: Vec<_> = (0..3).map(|_| connect(&server)).collect();
+    silent[1].write_all(b"GET /met").unwrap();
+    assert_eq!(get(&server, "/health").0, "HTTP/1.1 200 OK");
+    // One that goes away in the middle frees its place.
+    silent.pop();
+    let more: Vec<_> = (0..2).map(|_| connect(&server)).collect();
+    assert_eq!(get(&server, "/health").0, "HTTP/1.1 200 OK");
+    server.stop().unwrap();
+    for mut socket in silent.into_iter().chain(more) {
+        let mut rest = vec![];
+        // Cut off or closed.
+        let _ = socket.read_to_end(&mut rest);
+        assert!(rest.is_empty());
+    }
+}
+
+#[test]
+fn a_store_that_takes_no_writes_is_not_well() {
+    let mem = MemEnv::new(1);
+    let faults = FaultEnv::new(Arc::new(mem.clone()));
+    faults.only(&[OpClass::Sync]);
+    let wide = Wide::open_in(Arc::new(faults.clone()), "/db", Default::default()).unwrap();
+    let server = Server::over(Session::new(wide).unwrap(), watched()).unwrap();
+    let health = || {
+        let (status, _, body) = get(&server, "/health");
+        (status.split(' ').nth(1).unwrap().to_owned(), body)
+    };
+    assert_eq!(health().0, "200");
+    mem.set_free_space(Some(1 << 20));
+    let (code, body) = health();
+    assert!(code == "503" && body.contains("\"disk full\",\"why\":\"1048576 bytes"), "{body}");
+    mem.set_free_space(Some(1 << 30));
+    assert_eq!(health().0, "200");
+    for cql in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.t (k int PRIMARY KEY)",
+        "INSERT INTO ks.t (k) VALUES (1)",
+    ] {
+        server.session().execute(cql, ()).unwrap();
+    }
+    faults.fail_from(faults.count(), Fault::SyncFails);
+    server.session().engine().wide().db().sync().unwrap_err();
+    let (code, body) = health();
+    assert!(code == "503" && body.contains("{\"status\":\"read-only\",\"why\":\""), "{body}");
+    // Reads are answered all the same.
+    Peer::ready(server.address(), 5).good("SELECT key FROM system.local");
+    server.stop().unwrap_err();
+}
+
+/// A system table whose rows are there when the test says so.
+#[derive(Default)]
+struct Slow(Mutex<bool>, Condvar);
+
+impl SystemSource for Slow {
+    fn fill(&self, rows: &mut SystemRows<'_>) {
+        if rows.is("system_views", "caches") {
+            let mut goes_on = self.0.lock().unwrap();
+            while !*goes_on {
+                goes_on = self.1.wait(goes_on).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_that_stops_says_so_while_it_finishes_what_runs() {
+    let server = Server::start(watched()).unwrap();
+    let slow = Arc::new(Slow::default());
+    server.session().engine().add_source(slow.clone());
+    let mut peer = Peer::ready(server.address(), 4);
+    peer.send(3, QUERY, &[long_string("SELECT * FROM system_views.caches"), plain(4)].concat());
+    let busy = "firn_server_workers_busy 1";
+    while !get(&server, "/metrics").2.lines().any(|l| l == busy) {
+        std::thread::yield_now();
+    }
+    std::thread::scope(|scope| {
+        let stopping = scope.spawn(|| server.stop().unwrap());
+        loop {
+            let (status, _, body) = get(&server, "/health");
+            if status == "HTTP/1.1 503 Service Unavailable" {
+                assert_eq!(body, "{\"status\":\"stopping\"}\n");
+                break;
+            }
+        }
+        *slow.0.lock().unwrap() = true;
+        slow.1.notify_all();
+        stopping.join().unwrap();
+    });
+    assert_eq!(peer.receive().unwrap().opcode, RESULT);
+    assert!(TcpStream::connect(server.metrics_address().unwrap()).is_err());
+}
+
+#[test]
+fn an_address_that_others_reach_wants_a_word() {
+    let mut options = watched();
+    options.metrics = Some("0.0.0.0:0".parse().unwrap());
+    let e = Server::start(options.clone()).unwrap_err().to_string();
+    assert!(e.contains("0.0.0.0 can be reached from other machines"), "{e}");
+    options.insecure = true;
+    let server = Server::start(options).unwrap();
+    assert_eq!(get(&server, "/health").0, "HTTP/1.1 200 OK");
+    // A port that is taken is named.
+    let mut options = Options::ephemeral();
+    options.metrics = server.metrics_address();
+    options.insecure = true;
+    let e = Server::start(options).unwrap_err().to_string();
+    assert!(e.starts_with("listen at 0.0.0.0:"), "{e}");
+}
