@@ -386,6 +386,52 @@ fn a_crash_while_definitions_change_leaves_tables_and_indexes_that_fit_their_row
 }
 
 #[test]
+fn a_prepared_statement_has_the_id_that_servers_give_it() {
+    let session = Session::in_memory().unwrap();
+    let other = Arc::from("other");
+    for keyspace in ["one", "other"] {
+        let text = format!(
+            "CREATE KEYSPACE {keyspace} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+        );
+        session.execute(&text, ()).unwrap();
+        session
+            .execute(&format!("CREATE TABLE {keyspace}.p (a int PRIMARY KEY, b int)"), ())
+            .unwrap();
+    }
+    session.execute("USE one", ()).unwrap();
+    let hex = |text: &str, keyspace| {
+        let id = session.prepare_in(keyspace, text).unwrap().id();
+        id.iter().map(|b| format!("{b:02x}")).collect::<String>()
+    };
+    // Where each table is named with its keyspace, that which is chosen makes no difference.
+    for (text, wanted) in [
+        ("SELECT * FROM one.p WHERE a=?", "805e0a1056e1336e0308303ddf3242dc"),
+        ("INSERT INTO one.p (a,b) VALUES (?,?)", "ef99e17bd18b3bcb7885838f566de6a9"),
+        (
+            "BEGIN BATCH DELETE FROM one.p WHERE a=1; UPDATE one.p SET b=2 WHERE a=3 APPLY BATCH",
+            "203af32869b1e554d21e9a1295a2fb45",
+        ),
+    ] {
+        assert_eq!(
+            (hex(text, None), hex(text, Some(&other))),
+            (wanted.into(), wanted.into()),
+            "{text}"
+        );
+    }
+    let text = "SELECT * FROM p WHERE a=?";
+    let ids = (hex(text, None), hex(text, Some(&other)));
+    assert_eq!(
+        ids,
+        ("e2a3ac409e8e087df3dc11aee35ae52a".into(), "4a4f2e957e1f5c3b6f144ea2a57edebf".into())
+    );
+    // A definition is looked at when it is run.
+    let definition = "CREATE TABLE one.q (a int PRIMARY KEY)";
+    assert_ne!(hex(definition, None), hex(definition, Some(&other)));
+    let mixed = "BEGIN BATCH DELETE FROM one.p WHERE a=1; UPDATE p SET b=2 WHERE a=3 APPLY BATCH";
+    assert_ne!(hex(mixed, None), hex(mixed, Some(&other)));
+}
+
+#[test]
 fn prepared_statements_outlive_changes_or_say_what_is_missing() {
     let session = open(&MemEnv::new(1));
     does(&session, "CREATE TABLE t (p int PRIMARY KEY, v int)");

@@ -17,11 +17,17 @@ impl StatementCache {
         StatementCache { limit, clock: 0, kept: HashMap::new() }
     }
 
-    pub fn get(&mut self, id: &[u8; 16]) -> Option<Prepared> {
+    pub fn get(&mut self, key: &[u8; 16]) -> Option<Prepared> {
         self.clock += 1;
-        let (used, found) = self.kept.get_mut(id)?;
+        let (used, found) = self.kept.get_mut(key)?;
         *used = self.clock;
         Some(found.clone())
+    }
+
+    /// One that has this id. Which of several makes no difference.
+    #[allow(clippy::disallowed_methods, reason = "whichever is found does")]
+    pub fn find(&self, id: &[u8]) -> Option<Prepared> {
+        self.kept.values().map(|(_, kept)| kept).find(|kept| kept.id() == *id).cloned()
     }
 
     #[allow(clippy::disallowed_methods, reason = "the uses are sorted")]
@@ -33,6 +39,6 @@ impl StatementCache {
             self.kept.retain(|_, k| k.0 >= median);
         }
         self.clock += 1;
-        self.kept.insert(prepared.id(), (self.clock, prepared));
+        self.kept.insert(prepared.0.key, (self.clock, prepared));
     }
 }

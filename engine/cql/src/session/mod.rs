@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::{Class, Error, Result, invalid};
 use crate::exec::{Engine, Kind, Request, Rows, check, compile, define, password, run_batch};
-use crate::syntax::ast::BatchKind;
+use crate::syntax::ast::{BatchKind, Statement};
 use crate::syntax::{ParsedStatement, parse};
 use crate::values::{Bound, Values, check_amount};
 use cache::StatementCache;
@@ -71,18 +71,28 @@ enum Begun {
     Compiled(Prepared),
 }
 
-/// A statement's text in the keyspace that is chosen, and the digest of both.
+/// A statement's text in the keyspace that is chosen, and the digest of both, by which it is kept.
 struct Asked<'t> {
-    id: [u8; 16],
+    key: [u8; 16],
     keyspace: Option<Arc<str>>,
     text: &'t str,
 }
 
-fn id_of(keyspace: Option<&str>, text: &str) -> [u8; 16] {
+fn key_of(keyspace: Option<&str>, text: &str) -> [u8; 16] {
     let mut digest = Md5::new();
     digest.update(keyspace.unwrap_or_default());
     digest.update([0]);
     digest.update(text);
+    digest.finalize().into()
+}
+
+/// The id of a prepared statement, as servers make it: the same in whatever keyspace, where that
+/// makes no difference to the statement. Clients that prepare it again may have chosen another.
+fn id_of(keyspace: Option<&str>, text: &str, statement: &Statement<'_>) -> [u8; 16] {
+    let is_about_rows =
+        matches!(statement, Statement::Select(_) | Statement::Change(_) | Statement::Batch(_));
+    let keyspace = keyspace.filter(|_| !is_about_rows || !statement.is_qualified());
+    let digest = Md5::new().chain_update(keyspace.unwrap_or_default()).chain_update(text);
     digest.finalize().into()
 }
 
@@ -242,7 +252,7 @@ impl Session {
     fn begin(&self, cql: &str, values: &impl Values, how: &Run) -> Result<Begun> {
         self.engine.keep_up()?;
         let asked = self.asked(how.keyspace.as_ref(), cql);
-        if let Some(found) = self.cached(&asked.id) {
+        if let Some(found) = self.cached(&asked.key) {
             return Ok(Begun::Compiled(found));
         }
         let parsed = parse(cql)?;
@@ -273,11 +283,11 @@ impl Session {
 
     fn asked<'t>(&self, keyspace: Option<&Arc<str>>, text: &'t str) -> Asked<'t> {
         let keyspace = keyspace.cloned().or_else(|| self.keyspace());
-        Asked { id: id_of(keyspace.as_deref(), text), keyspace, text }
+        Asked { key: key_of(keyspace.as_deref(), text), keyspace, text }
     }
 
-    fn cached(&self, id: &[u8; 16]) -> Option<Prepared> {
-        let found = self.cache.lock().get(id)?;
+    fn cached(&self, key: &[u8; 16]) -> Option<Prepared> {
+        let found = self.cache.lock().get(key)?;
         (found.0.version == self.engine.catalog().version()).then_some(found)
     }
 
@@ -297,18 +307,19 @@ impl Session {
     pub fn prepare_in(&self, keyspace: Option<&Arc<str>>, cql: &str) -> Result<Prepared> {
         self.engine.keep_up()?;
         let asked = self.asked(keyspace, cql);
-        match self.cached(&asked.id) {
+        match self.cached(&asked.key) {
             Some(found) => Ok(found),
             None => self.compile(asked, &parse(cql)?),
         }
     }
 
     fn compile(&self, asked: Asked<'_>, parsed: &ParsedStatement<'_>) -> Result<Prepared> {
-        let Asked { id, keyspace, text } = asked;
+        let Asked { key, keyspace, text } = asked;
         let catalog = self.engine.catalog();
         let plan = compile(&self.engine, &catalog, keyspace.as_ref(), text, parsed)?;
         let prepared = Prepared(Arc::new(Compiled {
-            id,
+            key,
+            id: id_of(keyspace.as_deref(), text, &parsed.statement),
             text: text.to_owned(),
             keyspace,
             is_qualified: parsed.statement.is_qualified(),
@@ -328,8 +339,7 @@ impl Session {
         let missing = || {
             Error::refused(Class::Unprepared, format!("Prepared query with ID {} not found", hex()))
         };
-        let key: [u8; 16] = id.try_into().map_err(|_| missing())?;
-        self.cache.lock().get(&key).ok_or_else(missing)
+        self.cache.lock().find(id).ok_or_else(missing)
     }
 
     /// A compiled statement as definitions are now.
@@ -339,11 +349,11 @@ impl Session {
             return Ok(Cow::Borrowed(prepared));
         }
         // Somebody has compiled it again, perhaps.
-        if let Some(found) = self.cached(&prepared.0.id) {
+        if let Some(found) = self.cached(&prepared.0.key) {
             return Ok(Cow::Owned(found));
         }
-        let Compiled { id, text, keyspace, .. } = &*prepared.0;
-        let asked = Asked { id: *id, keyspace: keyspace.clone(), text };
+        let Compiled { key, text, keyspace, .. } = &*prepared.0;
+        let asked = Asked { key: *key, keyspace: keyspace.clone(), text };
         self.compile(asked, &parse(text)?).map(Cow::Owned)
     }
 

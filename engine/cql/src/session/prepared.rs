@@ -11,6 +11,8 @@ use crate::values::ColumnSpec;
 pub struct Prepared(pub(super) Arc<Compiled>);
 
 pub struct Compiled {
+    /// By which the session keeps it.
+    pub key: [u8; 16],
     pub id: [u8; 16],
     pub text: String,
     pub keyspace: Option<Arc<str>>,
@@ -26,7 +28,8 @@ impl std::fmt::Debug for Prepared {
 }
 
 impl Prepared {
-    /// What the native protocol calls it: a digest of the keyspace and the text.
+    /// What the native protocol calls it: a digest of the text, and of the keyspace where that makes
+    /// a difference. Servers make the same.
     pub fn id(&self) -> [u8; 16] {
         self.0.id
     }
