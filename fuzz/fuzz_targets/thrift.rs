@@ -2,11 +2,13 @@
 //! and no part of it is one.
 #![no_main]
 
-use firn_server::internals::thrift::ThriftCall;
+use firn_server::internals::thrift::{ThriftCall, ThriftReply};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let length = ThriftCall::length(bytes);
+    // What is a call is no answer.
+    assert!(ThriftReply::read(bytes).is_err() || ThriftCall::read(bytes).is_err());
     if ThriftCall::read(bytes).is_ok() {
         assert_eq!(length, Ok(Some(bytes.len())));
     }

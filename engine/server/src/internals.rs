@@ -5,7 +5,7 @@
 
 /// Floor 2: the messages of Thrift.
 pub mod thrift {
-    pub use crate::thrift::{MessageKind, ThriftCall, ThriftValue};
+    pub use crate::thrift::{MessageKind, ThriftCall, ThriftReply, ThriftValue};
 }
 /// Floor 0: frames, segments, requests and responses, for servers and clients.
 pub mod wire {

@@ -13,7 +13,7 @@ const PLAN: FloorPlan<'_> = FloorPlan {
         ("http", 0),
         ("options", 0),
         ("node", 1),
-        ("client", 1),
+        ("client", 3),
         ("native", 2),
         ("thrift", 2),
         ("server", 3),

@@ -1,4 +1,5 @@
-//! `firn cli`: cassandra-cli's language against a store of this machine, as a shell or as a script.
+//! `firn cli`: cassandra-cli's language against a store of this machine or a server, as a shell or as
+//! a script.
 //!
 //! Invariants: a script stops at the first statement that fails unless told otherwise; what
 //! statements print goes to standard output, why one failed to standard error.
@@ -15,6 +16,8 @@ use firn_wide_text::cli::{
     CliAnswer, CliSession, CliSource, CliStatement, MAX_STATEMENT, Splitter, complete, format,
 };
 
+use crate::connect::ConnectArgs;
+use crate::families::{self, RemoteFamilies};
 use crate::interrupt;
 use crate::pager;
 use crate::prompt::{Conversation, converse};
@@ -31,18 +34,24 @@ validation_class takes the family's default. --strict refuses both, and answers 
 On a terminal, answers are shown a screen at a time: by the program that $PAGER names, or with space, Enter and q. Ctrl-C stops
 what is typed, runs or is shown. The history is kept in $FIRN_HISTORY, else in ~/.firn_history.
 
+With --connect the statements go to a server's port for Thrift: that of `firn serve --thrift`, or of a Cassandra up to 3.11. The
+password of --user is asked for, or read from --password-file or from $FIRN_PASSWORD.
+
 Examples:
   firn cli                                       a shell
   firn --db music cli -f schema.txt              a script; it stops at the first statement that fails
   firn --db music cli -k Music -e \"list users;\"
   firn --db music cli -k Music < statements.txt
-  firn --db music cli -f old.txt --strict --go-on --echo";
+  firn --db music cli -f old.txt --strict --go-on --echo
+  firn cli --connect localhost -k Music          a shell on a server at port 9160";
 
 /// What `firn cli` takes.
 #[derive(Args, Clone, Debug)]
 pub struct CliArgs {
     #[command(flatten)]
     statements: Statements,
+    #[command(flatten)]
+    connect: ConnectArgs,
     /// Refuse what cassandra-cli 1.1.12 refused, in its words
     #[arg(long)]
     strict: bool,
@@ -62,14 +71,23 @@ pub fn run(global: &Global, args: &CliArgs) -> Done {
             "leave --json out",
         ));
     }
-    let awaits = global.begins_empty()?;
-    let wide = if awaits { empty()? } else { global.wide(global.defaults())? };
-    let mut session = Dialogue { session: session(wide, args), global, args, awaits };
+    let mut session = match args.connect.destination(global, families::PORT)? {
+        Some(destination) => {
+            let server = RemoteFamilies::connect(destination, global.style())?;
+            let session = CliSession::new(server, OsEnv::new(), args.strict);
+            Dialogue { session, global, args, awaits: false }
+        }
+        None => {
+            let awaits = global.begins_empty()?;
+            let wide = if awaits { empty()? } else { global.wide(global.defaults())? };
+            Dialogue { session: session(wide, args), global, args, awaits }
+        }
+    };
     if let Some(name) = &args.statements.keyspace {
         let answer =
             session.session.execute(&CliStatement::Use { keyspace: name.clone(), login: None });
         if let Some(failure) = answer.failure {
-            if awaits {
+            if session.awaits {
                 global.tell_empty();
             }
             return Err(Failure::with_next(
@@ -113,14 +131,6 @@ impl Dialogue<'_> {
             self.global.tell_empty();
         }
         Ok(answer)
-    }
-}
-
-/// What a command says when the database in `dir` fails.
-pub fn wide_failure(e: firn_wide::Error, dir: &Path) -> Failure {
-    match e {
-        firn_wide::Error::Store(e) => Failure::Engine(e),
-        other => Failure::new(format!("cannot open {}: {other}", dir.display())),
     }
 }
 

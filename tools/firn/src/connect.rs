@@ -10,6 +10,8 @@ use clap::Args;
 use firn_tools::io::{self, Input, secret};
 use firn_tools::output::{Done, Failure};
 
+use crate::store::Global;
+
 /// Where a password may be, for programs that start a shell.
 const PASSWORD_VARIABLE: &str = "FIRN_PASSWORD";
 /// A file that is longer is no password.
@@ -21,7 +23,7 @@ const HEADING: &str = "A server instead of a store";
 #[derive(Args, Clone, Debug)]
 pub struct ConnectArgs {
     /// Speak to a server, Firn's or Cassandra's, instead of opening a store
-    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "db", help_heading = HEADING)]
+    #[arg(long, value_name = "HOST[:PORT]", help_heading = HEADING)]
     connect: Option<String>,
     /// Log in as this role; its password is asked for, or read from --password-file or $FIRN_PASSWORD
     #[arg(short, long, value_name = "NAME", requires = "connect", help_heading = HEADING)]
@@ -48,9 +50,15 @@ impl ConnectArgs {
     /// The server that is named; `None` where none is. Without a port it is this one.
     ///
     /// # Errors
-    /// A password that can't be had.
-    pub fn destination(&self, port: u16) -> Done<Option<Destination>> {
+    /// A store that is named, too; a password that can't be had.
+    pub fn destination(&self, global: &Global, port: u16) -> Done<Option<Destination>> {
         let Some(connect) = &self.connect else { return Ok(None) };
+        if global.names_store {
+            return Err(Failure::with_next(
+                "statements can't go to a store (--db) and to a server (--connect)",
+                "leave one of them out",
+            ));
+        }
         let address = with_port(connect, port)?;
         let login = match &self.user {
             Some(user) => Some((user.clone(), self.password(user)?)),

@@ -10,8 +10,7 @@ use firn_tools::output::{Done, Failure};
 use firn_wide::Wide;
 use firn_wide_text::demo;
 
-use crate::cli::wide_failure;
-use crate::store::Global;
+use crate::store::{Global, wide_failure};
 
 pub const EXAMPLES: &str = "\
 The store stays, to be looked at with `firn cli`.

@@ -12,6 +12,7 @@ mod define;
 mod demo;
 mod edit;
 mod explain;
+mod families;
 mod fields;
 mod inspect;
 mod interrupt;
@@ -34,6 +35,7 @@ mod wide;
 
 use std::process::ExitCode;
 
+use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::io::stdout;
@@ -145,8 +147,9 @@ enum FirnCommand {
 
 fn main() -> ExitCode {
     let matches = FirnCli::command().get_matches();
-    let cli = FirnCli::from_arg_matches(&matches)
+    let mut cli = FirnCli::from_arg_matches(&matches)
         .unwrap_or_else(|e| e.format(&mut FirnCli::command()).exit());
+    cli.global.names_store = matches.value_source("db") == Some(ValueSource::CommandLine);
     let global = &cli.global;
     let done = match &cli.command {
         FirnCommand::Load(args) => load::run(global, args),

@@ -16,7 +16,6 @@ use firn_tools::output::{Done, Failure, Style, things};
 use firn_wide::Wide;
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
-use crate::cli::wide_failure;
 use crate::names::StoreNames;
 
 /// What every command takes.
@@ -27,6 +26,17 @@ pub struct Global {
     /// Open for writing though a damaged log has cut off writes, and lose them
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub accept_log_loss: bool,
+    /// Whether the command line names the store.
+    #[arg(skip)]
+    pub names_store: bool,
+}
+
+/// What a command says when the database in `dir` fails.
+pub fn wide_failure(e: firn_wide::Error, dir: &Path) -> Failure {
+    match e {
+        firn_wide::Error::Store(e) => Failure::Engine(e),
+        other => Failure::new(format!("cannot open {}: {other}", dir.display())),
+    }
 }
 
 /// Opens the database of keyspaces, families and tables that is in `dir`.

@@ -34,7 +34,7 @@ fn a_server_is_named_instead_of_a_store() {
         &["--db", "x", "cql", "--connect", "localhost"][..],
         &["cql", "--connect", "localhost", "--db", "x"],
     ] {
-        Ran::of(t.firn_with(args, b"")).said(2, &["--connect", "--db"]);
+        Ran::of(t.firn_with(args, b"")).said(2, &["can't go to a store (--db) and to a server"]);
     }
     t.at("nowhere:x", &["-e", "USE x"]).said(2, &["\"nowhere:x\" is no address of a server"]);
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
@@ -138,7 +138,7 @@ fn a_connection_that_breaks_within_a_statement_is_told() {
     let t = Temp::new("connect", "breaks");
     // It takes the conversation, answers two statements, the second one with a value of a class of
     // its own, and ends within the third one's answer.
-    let class = "com.example.Colour";
+    let class = "com.example.Of(org.apache.cassandra.db.marshal.FloatType , 3)";
     let rows = [
         &b"\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x01k\0\x01t\0\x01v\0\0\0"[..],
         &[class.len() as u8],
@@ -177,7 +177,7 @@ fn a_connection_that_breaks_within_a_statement_is_told() {
             "is not known",
         ],
     );
-    assert!(shown.contains("\n 0xcafe (Colour)\n"), "{shown}");
+    assert!(shown.contains("\n 0xcafe (com.example.Of(FloatType , 3))\n"), "{shown}");
     // What is no server at all.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -188,7 +188,7 @@ fn a_connection_that_breaks_within_a_statement_is_told() {
     };
     std::thread::Builder::new().spawn(serve).unwrap();
     t.at(&address, &["-e", "SELECT 1"])
-        .said(2, &["does not answer in CQL's native protocol", "another protocol"]);
+        .said(2, &["breaks the rules of the protocol", "another protocol"]);
 }
 
 #[test]
@@ -318,4 +318,133 @@ fn ctrl_c_leaves_a_statement_that_runs_on_a_server() {
     p.send("EXIT\r").unwrap();
     p.flush().unwrap();
     p.exp_eof().unwrap();
+}
+
+/// What differs from one run to the next: versions of definitions, timestamps, times.
+fn masked(text: &str) -> String {
+    let is_version = |line: &str| line.len() == 36 && line.matches('-').count() == 4;
+    let digits = |line: &str, before: &str| match line.split_once(before) {
+        Some((head, tail)) => {
+            format!("{head}{before}{}", tail.trim_start_matches(|c: char| c.is_ascii_digit()))
+        }
+        None => line.to_owned(),
+    };
+    // A store has the version of the command's time, a server the last one.
+    let is_interface = |line: &str| ["19.33.0", "20.1.0"].contains(&line);
+    let line = |line: &str| match is_version(line) || is_interface(line) {
+        true => "a version\n".to_owned(),
+        false => digits(&digits(line, "timestamp="), "Elapsed time: ") + "\n",
+    };
+    text.lines().map(line).collect()
+}
+
+/// The statements of the recorded transcript of cassandra-cli, and of a conversation of the tests.
+fn statements(file: &str) -> String {
+    let path = format!("{}/../../engine/wide-text/tests/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(path).unwrap();
+    let mut out = String::new();
+    let mut inside = false;
+    for line in text.lines() {
+        if let Some((_, statement)) =
+            line.strip_prefix("[default@").and_then(|l| l.split_once("] "))
+        {
+            out.extend([statement, "\n"]);
+        } else if file.starts_with("cli_sessions") {
+            // A word begins a case, `----` ends its statements.
+            match line {
+                "lenient" | "strict" => inside = true,
+                "----" => inside = false,
+                // What a store has no need of, a server does.
+                statement if statement.starts_with("connect ") => {}
+                statement if inside => out.extend([statement, "\n"]),
+                _ => {}
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn cassandra_cli_says_on_a_server_what_it_says_on_a_store() {
+    let t = Temp::new("connect", "families");
+    for (number, (file, strict)) in [
+        ("vectors/cli.txt", true),
+        ("vectors/cli.txt", false),
+        ("cli_sessions/lenient.txt", false),
+        ("cli_sessions/likes.txt", false),
+        ("cli_sessions/likes.txt", true),
+        ("cli_sessions/supers.txt", false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let script = statements(file);
+        assert!(script.lines().count() > 10, "{file}");
+        fs::write(t.path("script.txt"), script).unwrap();
+        let mut options = Options::ephemeral();
+        options.thrift = Some("127.0.0.1:0".parse().unwrap());
+        let server = Server::start(options).unwrap();
+        let address = server.thrift_address().unwrap().to_string();
+        let flags = ["-f", "script.txt", "--go-on", "--echo", "--strict"];
+        let flags = if strict { &flags[..] } else { &flags[..4] };
+        let here = Ran::of(t.run(&format!("db{number}"), &[&["cli"], flags].concat(), b""));
+        let there = Ran::of(t.firn_with(&[&["cli", "--connect", &address], flags].concat(), b""));
+        let note = |text: &str| -> String {
+            text.lines().filter(|l| !l.starts_with("note: ")).map(|l| format!("{l}\n")).collect()
+        };
+        assert_eq!((here.0, masked(&note(&here.2))), (there.0, masked(&there.2)), "{file}");
+        let (here, there) = (masked(&here.1), masked(&there.1));
+        let differ = here.lines().zip(there.lines()).position(|(a, b)| a != b);
+        let line = differ.unwrap_or(0);
+        let near = |text: &str| {
+            text.lines().skip(line.saturating_sub(6)).take(12).collect::<Vec<_>>().join("\n")
+        };
+        assert!(here == there, "{file}:\n{}\n--- on the server:\n{}", near(&here), near(&there));
+    }
+}
+
+#[test]
+fn cassandra_cli_finds_its_server_again_and_connects_to_others() {
+    let t = Temp::new("connect", "families-again");
+    let session = Session::in_memory().unwrap();
+    session
+        .execute(
+            "CREATE ROLE ann WITH PASSWORD = 'secret' AND LOGIN = true AND SUPERUSER = true",
+            (),
+        )
+        .unwrap();
+    let mut options = Options::ephemeral();
+    options.thrift = Some("127.0.0.1:0".parse().unwrap());
+    let server = Server::over(session, options).unwrap();
+    let address = server.thrift_address().unwrap();
+    let cli = |args: &[&str], script: &str| {
+        Ran::of(t.firn_with(&[&["cli"], args].concat(), script.as_bytes()))
+    };
+    let at = address.to_string();
+    cli(&["--connect", &at], "show keyspaces;").said(2, &["You have not logged in", "--user NAME"]);
+    fs::write(t.path("password"), "secret\n").unwrap();
+    fs::write(t.path("wrong"), "guess\n").unwrap();
+    cli(&["--connect", &at, "-u", "ann", "--password-file", "wrong"], "show keyspaces;")
+        .said(2, &["Provided username and/or password are incorrect"]);
+    let good = ["--connect", &at, "-u", "ann", "--password-file", "password"];
+    let script = format!(
+        "create keyspace K; use K; create column family F with comparator = UTF8Type and key_validation_class = UTF8Type;\n\
+         set F[a][b] = utf8('kept');\nconsistencylevel as QUORUM;\nconnect {}/{} ann 'secret';\nuse K;\nget F[a][b] as utf8;\nconnect {0}/1;\nget F[a][b];",
+        address.ip(),
+        address.port()
+    );
+    let ran = cli(&good, &script);
+    let told = format!("Connected to: \"Firn\" on {}/{}", address.ip(), address.port());
+    assert!(ran.1.contains(&told) && ran.1.contains("value=kept"), "{}{}", ran.1, ran.2);
+    // A server that is not there leaves the one that is.
+    ran.said(1, &["cannot connect to 127.0.0.1:1"]);
+    let kept = cli(&[&good[..], &["-k", "K"]].concat(), "get F[a][b] as utf8;").good();
+    assert!(kept.contains("value=kept"), "{kept}");
+    // The port of the other protocol is no port of this one.
+    let native = server.address().to_string();
+    cli(&["--connect", &native], "show keyspaces;").said(2, &["a port of its own"]);
+    Ran::of(t.firn_with(&["--db", "x", "cli", "--connect", &at], b""))
+        .said(2, &["can't go to a store (--db) and to a server"]);
+    drop(server);
+    cli(&good, "show keyspaces;").said(2, &["cannot connect to", "--thrift"]);
 }

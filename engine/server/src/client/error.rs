@@ -14,6 +14,9 @@ pub enum ClientError {
         /// In the server's words.
         text: String,
     },
+    /// What was asked for by its full path does not exist (Thrift's interface only). The connection
+    /// stands.
+    NotFound,
     /// The server wants a login, and the options have none.
     LoginWanted,
     /// Nobody could be reached at this address.
@@ -59,6 +62,7 @@ impl ClientError {
             ClientError::Refused { code, .. } => {
                 CLASSES.iter().find(|(c, _)| c == code).map_or("ServerError", |(_, name)| name)
             }
+            ClientError::NotFound => "NotFound",
             ClientError::LoginWanted => "BadCredentials",
             ClientError::Unreachable(..) => "Unreachable",
             ClientError::Lost(_) | ClientError::Nonsense(_) => "ConnectionLost",
@@ -71,13 +75,14 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ClientError::Refused { text, .. } => f.write_str(text),
+            ClientError::NotFound => f.write_str("not found"),
             ClientError::LoginWanted => f.write_str("the server wants a name and a password"),
             ClientError::Unreachable(address, why) => {
                 write!(f, "cannot connect to {address}: {why}")
             }
             ClientError::Lost(why) => write!(f, "the connection to the server is lost: {why}"),
             ClientError::Nonsense(what) => {
-                write!(f, "the server does not answer in CQL's native protocol: {what}")
+                write!(f, "the server's answer breaks the rules of the protocol: {what}")
             }
             ClientError::Stopped => f.write_str("it was stopped"),
         }

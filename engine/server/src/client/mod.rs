@@ -1,5 +1,6 @@
-//! Floor 1: the other side of the native protocol: a client for shells, tools and tests, of Firn's
-//! server and of Cassandra's (versions 3, 4 and 5 of the protocol; Cassandra 2.1 and newer).
+//! Floor 3: the other side: clients for shells, tools and tests, of Firn's server and of Cassandra's.
+//! [`CqlClient`] speaks the native protocol (versions 3, 4 and 5; Cassandra 2.1 and newer),
+//! [`FamilyClient`] Thrift's interface (20.1.0; Cassandra up to 3.11).
 //!
 //! One connection, one request at a time, no thread of its own. Programs that want more than that
 //! take one of Cassandra's drivers.
@@ -21,11 +22,14 @@
 //! answer ends the connection, so that no late answer is taken for another one's.
 
 mod error;
+mod families;
 mod line;
 mod options;
+mod socket;
 
 pub use crate::wire::WireConsistency as Consistency;
 pub use error::ClientError;
+pub use families::FamilyClient;
 pub use options::ClientOptions;
 
 use std::sync::Arc;

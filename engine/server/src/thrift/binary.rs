@@ -10,8 +10,10 @@ use std::fmt;
 
 /// How deep values may be nested.
 const DEEPEST: usize = 16;
-/// How many values a message may have: each takes some tens of bytes of memory.
+/// How many values a call may have: each takes some tens of bytes of memory.
 const MOST: usize = 1 << 20;
+/// How many an answer may have, which a client has asked for.
+const MOST_ANSWERED: usize = 1 << 23;
 /// The first half of the first word of strict messages.
 const STRICT: u32 = 0x8001_0000;
 
@@ -100,6 +102,84 @@ pub struct ThriftCall<'a> {
     pub is_oneway: bool,
     /// The arguments, by their numbers.
     pub arguments: ThriftValue<'a>,
+}
+
+/// The answer to a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThriftReply<'a> {
+    /// Whether it is one of the interface's, or an exception of Thrift's own.
+    pub kind: ThriftReplyKind,
+    /// That of the call.
+    pub sequence: i32,
+    /// A structure: of the interface's answers field 0 is what the call gives, another one an
+    /// exception.
+    pub value: ThriftValue<'a>,
+}
+
+/// What the answer to a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThriftReplyKind {
+    /// What the interface says.
+    Answer,
+    /// An exception of Thrift's own.
+    Exception,
+}
+
+/// A message of any kind.
+struct ThriftMessage<'a> {
+    kind: u8,
+    method: &'a str,
+    is_strict: bool,
+    sequence: i32,
+    value: ThriftValue<'a>,
+}
+
+impl<'a> ThriftMessage<'a> {
+    /// The message at the start of these bytes, of at most so many values, and what follows.
+    fn first(bytes: &'a [u8], most: usize) -> Result<(ThriftMessage<'a>, &'a [u8])> {
+        let mut reader = ThriftReader { rest: bytes, left: most };
+        let first = reader.i32()?;
+        let is_strict = first < 0;
+        let (kind, name) = if is_strict {
+            let word = first as u32;
+            if word & 0xffff_0000 != STRICT {
+                return Err(NoMessage("the message has a version that is not known"));
+            }
+            let len = reader.len()?;
+            (word as u8, reader.take(len)?)
+        } else {
+            // Before there were versions, the name came first.
+            let name = reader.take(first as usize)?;
+            (reader.array::<1>()?[0], name)
+        };
+        let method = std::str::from_utf8(name).map_err(|_| NoMessage("a method is no text"))?;
+        let sequence = reader.i32()?;
+        // Of what is neither, the value may be anything.
+        if !(MessageKind::Call as u8..=MessageKind::Oneway as u8).contains(&kind) {
+            return Err(NoMessage("the message is no call"));
+        }
+        let value = reader.value(STRUCT, 0)?;
+        Ok((ThriftMessage { kind, method, is_strict, sequence, value }, reader.rest))
+    }
+}
+
+impl<'a> ThriftReply<'a> {
+    /// The answer that these bytes are.
+    ///
+    /// # Errors
+    /// Bytes that are none, or more than one.
+    pub fn read(bytes: &'a [u8]) -> Result<ThriftReply<'a>> {
+        let (message, rest) = ThriftMessage::first(bytes, MOST_ANSWERED)?;
+        let kind = match message.kind {
+            kind if kind == MessageKind::Reply as u8 => ThriftReplyKind::Answer,
+            kind if kind == MessageKind::Exception as u8 => ThriftReplyKind::Exception,
+            _ => return Err(NoMessage("the message is no answer")),
+        };
+        if !rest.is_empty() {
+            return Err(NoMessage("something follows the message"));
+        }
+        Ok(ThriftReply { kind, sequence: message.sequence, value: message.value })
+    }
 }
 
 struct ThriftReader<'a> {
@@ -213,30 +293,18 @@ impl<'a> ThriftCall<'a> {
 
     /// The call at the start of these bytes, and what follows.
     fn first(bytes: &'a [u8]) -> Result<(ThriftCall<'a>, &'a [u8])> {
-        let mut reader = ThriftReader { rest: bytes, left: MOST };
-        let first = reader.i32()?;
-        let is_strict = first < 0;
-        let (kind, name) = if is_strict {
-            let word = first as u32;
-            if word & 0xffff_0000 != STRICT {
-                return Err(NoMessage("the message has a version that is not known"));
-            }
-            let len = reader.len()?;
-            (word as u8, reader.take(len)?)
-        } else {
-            // Before there were versions, the name came first.
-            let name = reader.take(first as usize)?;
-            (reader.array::<1>()?[0], name)
-        };
-        let method = std::str::from_utf8(name).map_err(|_| NoMessage("a method is no text"))?;
+        let (message, rest) = ThriftMessage::first(bytes, MOST)?;
+        let ThriftMessage { kind, method, is_strict, sequence, value: arguments } = message;
         let is_oneway = kind == MessageKind::Oneway as u8;
         if kind != MessageKind::Call as u8 && !is_oneway {
             return Err(NoMessage("the message is no call"));
         }
-        let sequence = reader.i32()?;
-        let arguments = reader.value(STRUCT, 0)?;
-        let call = ThriftCall { method, sequence, is_strict, is_oneway, arguments };
-        Ok((call, reader.rest))
+        Ok((ThriftCall { method, sequence, is_strict, is_oneway, arguments }, rest))
+    }
+
+    /// Appends the call itself.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        self.put_answer(out, MessageKind::Call, &self.arguments);
     }
 
     /// Appends the message that answers it.
@@ -371,8 +439,17 @@ mod tests {
                 arguments: arguments.clone(),
             };
             let mut bytes = vec![];
-            call.put_answer(&mut bytes, MessageKind::Call, &arguments);
-            assert_eq!(ThriftCall::read(&bytes), Ok(call));
+            call.put(&mut bytes);
+            assert_eq!(ThriftCall::read(&bytes), Ok(call.clone()));
+            assert!(ThriftReply::read(&bytes).is_err());
+            let mut answer = vec![];
+            call.put_answer(&mut answer, MessageKind::Reply, &arguments);
+            let reply = ThriftReply::read(&answer).unwrap();
+            assert_eq!(
+                (reply.kind, reply.sequence, &reply.value),
+                (ThriftReplyKind::Answer, 9, &arguments)
+            );
+            assert!(ThriftCall::read(&answer).is_err());
             for len in 0..bytes.len() {
                 assert!(ThriftCall::read(&bytes[..len]).is_err(), "{len}");
             }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use firn_wide::{
     CfDef, Column, ColumnDef, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn,
-    CounterSuperColumn, Deletion, IndexClause, IndexExpression, IndexOperator, IndexType, KeyRange,
-    KeySlice, KsDef, Mutation, PredicateParts, RowMutation, SlicePredicate, SliceRange,
+    CounterSuperColumn, Deletion, IndexClause, IndexExpression, IndexOperator, IndexType, KeyBound,
+    KeyRange, KeySlice, KsDef, Mutation, PredicateParts, RowMutation, SlicePredicate, SliceRange,
     SuperColumn, TokenRange,
 };
 
@@ -251,6 +251,16 @@ impl FromThrift for ColumnOrSuperColumn {
             f.find_made(3)?,
             f.find_made(4)?,
         )?)
+    }
+}
+
+impl FromThrift for KeySlice {
+    const NAME: &'static str = "KeySlice";
+
+    fn from_fields(f: ThriftFields<'_>) -> Result<KeySlice> {
+        let columns = f.list(2, "columns", ColumnOrSuperColumn::from_value)?;
+        let columns = columns.ok_or_else(|| f.missing("columns"))?;
+        Ok(KeySlice { key: f.need_bytes(1, "key")?, columns })
     }
 }
 
@@ -549,6 +559,77 @@ impl ToThrift for ColumnOrSuperColumn {
             ColumnOrSuperColumn::CounterColumn(c) => (3, c.to_thrift()),
             ColumnOrSuperColumn::CounterSuperColumn(c) => (4, c.to_thrift()),
         }])
+    }
+}
+
+impl ToThrift for ColumnParent {
+    fn to_thrift(&self) -> ThriftValue<'static> {
+        let mut fields = vec![(3, ThriftValue::text(self.column_family.clone()))];
+        fields.extend(self.super_column.as_ref().map(|name| (4, bytes(name))));
+        ThriftValue::Struct(fields)
+    }
+}
+
+impl ToThrift for ColumnPath {
+    fn to_thrift(&self) -> ThriftValue<'static> {
+        let mut fields = vec![(3, ThriftValue::text(self.column_family.clone()))];
+        fields.extend(self.super_column.as_ref().map(|name| (4, bytes(name))));
+        fields.extend(self.column.as_ref().map(|name| (5, bytes(name))));
+        ThriftValue::Struct(fields)
+    }
+}
+
+impl ToThrift for SliceRange {
+    fn to_thrift(&self) -> ThriftValue<'static> {
+        ThriftValue::Struct(vec![
+            (1, bytes(&self.start)),
+            (2, bytes(&self.finish)),
+            (3, ThriftValue::Bool(self.reversed)),
+            (4, ThriftValue::I32(self.count)),
+        ])
+    }
+}
+
+impl ToThrift for SlicePredicate {
+    fn to_thrift(&self) -> ThriftValue<'static> {
+        ThriftValue::Struct(vec![match self {
+            SlicePredicate::Names(names) => {
+                (1, ThriftValue::list(element::BYTES, names.iter().map(|name| bytes(name))))
+            }
+            SlicePredicate::Range(range) => (2, range.to_thrift()),
+        }])
+    }
+}
+
+impl ToThrift for IndexExpression {
+    fn to_thrift(&self) -> ThriftValue<'static> {
+        let op = ThriftValue::I32(self.op as i32);
+        ThriftValue::Struct(vec![(1, bytes(&self.column_name)), (2, op), (3, bytes(&self.value))])
+    }
+}
+
+impl ToThrift for IndexClause {
+    fn to_thrift(&self) -> ThriftValue<'static> {
+        let (start, count) = (bytes(&self.start_key), ThriftValue::I32(self.count));
+        ThriftValue::Struct(vec![(1, all(&self.expressions)), (2, start), (3, count)])
+    }
+}
+
+impl ToThrift for KeyRange {
+    fn to_thrift(&self) -> ThriftValue<'static> {
+        let bound = |key: i16, token: i16, bound: &KeyBound| match bound {
+            KeyBound::Key(name) => (key, bytes(name)),
+            KeyBound::Token(text) => (token, ThriftValue::text(text.clone())),
+        };
+        let mut fields = vec![
+            bound(1, 3, &self.start),
+            bound(2, 4, &self.end),
+            (5, ThriftValue::I32(self.count)),
+        ];
+        if !self.row_filter.is_empty() {
+            fields.push((6, all(&self.row_filter)));
+        }
+        ThriftValue::Struct(fields)
     }
 }
 

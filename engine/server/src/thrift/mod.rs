@@ -20,5 +20,7 @@ mod connection;
 mod convert;
 mod fault;
 
-pub use binary::{MessageKind, ThriftCall, ThriftValue};
+pub use binary::{MessageKind, ThriftCall, ThriftReply, ThriftReplyKind, ThriftValue};
 pub use connection::serve_thrift;
+pub use convert::{FromThrift, ToThrift};
+pub use fault::ThriftFault;

@@ -2,7 +2,8 @@
 //! printed out.
 //!
 //! A text passes through [`split`] (statements end at `;`), [`lex`] (tokens) and [`parse()`] (a
-//! [`CliStatement`]). None of these knows the store, and none panics on any text. The language is
+//! [`CliStatement`]). None of these knows the store, and none panics on any text. A [`CliSession`] runs
+//! it against a [`CliStore`]: a database of this process, or a server. The language is
 //! in `grammar.md` beside this file.
 //!
 //! Two voices: *lenient*, which takes what people mean, and *strict*, which answers what the server
@@ -20,6 +21,7 @@ pub mod parse;
 mod rows;
 mod session;
 pub mod split;
+mod store;
 mod syntax;
 mod terms;
 
@@ -27,6 +29,7 @@ pub use ast::CliStatement;
 pub use parse::parse;
 pub use session::{CliAnswer, CliSession};
 pub use split::{CliSource, Splitter};
+pub use store::{CliResult, CliStore, CliTrouble};
 pub use syntax::{
     CliSyntaxError, ExpectedKind, ExpectedToken, MAX_DEPTH, MAX_STATEMENT, SyntaxFailure,
 };

@@ -1,13 +1,14 @@
 //! The part of a session that reads and writes rows.
 
 use firn_wide::{
-    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Error, IndexClause,
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, IndexClause,
     IndexExpression, IndexOperator, KeyRange, KeySlice, SlicePredicate, SliceRange, Type,
 };
 
 use super::ast::{CliCondition, CliOperator, CliTerm, Path};
 use super::format::{self, CliRow};
 use super::session::{CliRun, CliSession, line, refused, refused_plainly};
+use super::store::CliTrouble;
 use super::syntax::SyntaxFailure;
 use super::terms::{self, Types, Wrapped};
 
@@ -29,7 +30,7 @@ impl CliSession {
         limit: Option<u32>,
         out: &mut String,
     ) -> CliRun {
-        let begin = self.wide.timestamp();
+        let begin = self.store.timestamp();
         let family = self.family(&path.family)?;
         let types = self.types(&family);
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
@@ -61,8 +62,8 @@ impl CliSession {
             super_column,
             column: Some(column.clone()),
         };
-        let learnt = match self.chosen()?.get(&key, &path) {
-            Err(Error::NotFound) => {
+        let learnt = match self.store.get(self.chosen()?, &key, &path) {
+            Err(CliTrouble::NotFound) => {
                 out.push_str("Value was not found\n");
                 None
             }
@@ -87,7 +88,7 @@ impl CliSession {
     }
 
     fn shown_type(&self, name: &str) -> CliRun<Type> {
-        terms::named_type(self.wide.registry(), name).ok_or_else(|| {
+        terms::named_type(&self.store.registry(), name).ok_or_else(|| {
             SyntaxFailure::same(format!(
                 "Unknown comparator '{name}'. Available functions: {}.",
                 terms::functions()
@@ -105,7 +106,8 @@ impl CliSession {
         out: &mut String,
     ) -> CliRun {
         let predicate = SlicePredicate::from(SliceRange { count: limit, ..SliceRange::default() });
-        let cells = self.chosen()?.get_slice(key, &parent, &predicate).map_err(refused)?;
+        let cells =
+            self.store.get_slice(self.chosen()?, key, &parent, &predicate).map_err(refused)?;
         let inside = parent.super_column.is_some();
         let cells: Vec<_> = cells.iter().map(|c| types.cell(c, inside)).collect();
         format::slice(out, &cells);
@@ -120,7 +122,7 @@ impl CliSession {
         limit: Option<u32>,
         out: &mut String,
     ) -> CliRun {
-        let begin = self.wide.timestamp();
+        let begin = self.store.timestamp();
         let family = self.family(family)?;
         let types = self.types(&family);
         let mut expressions = Vec::new();
@@ -149,8 +151,8 @@ impl CliSession {
         let predicate = SlicePredicate::from(SliceRange::default());
         let parent = ColumnParent::new(family.name());
         let found = self
-            .chosen()?
-            .get_indexed_slices(&parent, &clause, &predicate)
+            .store
+            .get_indexed_slices(self.chosen()?, &parent, &clause, &predicate)
             .map_err(refused_plainly)?;
         self.rows(&types, &found, begin, out);
         Ok(())
@@ -164,7 +166,7 @@ impl CliSession {
         reversed: bool,
         out: &mut String,
     ) -> CliRun {
-        let begin = self.wide.timestamp();
+        let begin = self.store.timestamp();
         let family = self.family(family)?;
         let types = self.types(&family);
         if let Some(bad) = [rows, columns].into_iter().flatten().find(|n| *n == 0) {
@@ -183,8 +185,9 @@ impl CliSession {
         let predicate =
             SlicePredicate::from(SliceRange { reversed, count, ..SliceRange::default() });
         let parent = ColumnParent::new(family.name());
+        let keyspace = self.chosen()?;
         let found =
-            self.chosen()?.get_range_slices(&parent, &predicate, &range).map_err(refused)?;
+            self.store.get_range_slices(keyspace, &parent, &predicate, &range).map_err(refused)?;
         self.rows(&types, &found, begin, out);
         Ok(())
     }
@@ -211,12 +214,12 @@ impl CliSession {
             _ => return Err(wrong_path()),
         }
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
-        let n = self.chosen()?.get_count(&key, &parent, &SlicePredicate::all()).map_err(refused)?;
+        let n = self.store.get_count(self.chosen()?, &key, &parent).map_err(refused)?;
         line(out, &format!("{n} columns"))
     }
 
     fn elapsed(&self, begin: i64, out: &mut String) {
-        let micros = self.wide.timestamp().saturating_sub(begin);
+        let micros = self.store.timestamp().saturating_sub(begin);
         format::elapsed(out, micros.max(0).cast_unsigned() / 1000);
     }
 
@@ -227,7 +230,7 @@ impl CliSession {
         ttl: Option<u32>,
         out: &mut String,
     ) -> CliRun {
-        let begin = self.wide.timestamp();
+        let begin = self.store.timestamp();
         let family = self.family(&path.family)?;
         let types = self.types(&family);
         let mut parent = ColumnParent::new(family.name());
@@ -274,10 +277,10 @@ impl CliSession {
         let column = Column {
             name,
             value,
-            timestamp: self.wide.timestamp(),
+            timestamp: self.store.timestamp(),
             ttl: ttl.map(u32::cast_signed),
         };
-        let done = self.chosen()?.insert(&key, &parent, &column).map_err(refused);
+        let done = self.store.insert(self.chosen()?, &key, &parent, &column).map_err(refused);
         // The command of 2012 learnt from what was refused, too.
         if let Some(t) = learnt.filter(|_| self.strict || done.is_ok()) {
             self.assumptions(&family).columns.insert(column.name, t);
@@ -305,7 +308,8 @@ impl CliSession {
                 self.bytes(name, types.subcomparator(), Wrapped::Once)?
             }
         };
-        self.chosen()?.add(&key, &parent, &CounterColumn { name, value }).map_err(refused)?;
+        let counter = CounterColumn { name, value };
+        self.store.add(self.chosen()?, &key, &parent, &counter).map_err(refused)?;
         line(out, &format!("Value {done}."))
     }
 
@@ -328,9 +332,9 @@ impl CliSession {
         }
         let keyspace = self.chosen()?;
         let done = if family.is_counter() {
-            keyspace.remove_counter(&key, &at)
+            self.store.remove_counter(keyspace, &key, &at)
         } else {
-            keyspace.remove(&key, &at, self.wide.timestamp())
+            self.store.remove(keyspace, &key, &at, self.store.timestamp())
         };
         done.map_err(refused)?;
         line(out, if path.columns.is_empty() { "row removed." } else { "column removed." })

@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 use firn_kv::Env;
 use firn_wide::internals::schema::{Family, NO_SUCH_TYPE};
-use firn_wide::{CfDef, Error, Keyspace, KsDef, TimeSource as _, Type, Wide, Wording};
+use firn_wide::{CfDef, KsDef, TimeSource as _, Type, Wording};
 
 use super::ast::{CliStatement, CliTerm, Definition};
 use super::complete::{CompletionNames, LEVELS};
 use super::format;
+use super::store::{CliStore, CliTrouble};
 use super::syntax::SyntaxFailure;
 use super::terms::{self, Assumed, Fresh, Types, Wrapped};
 use super::{CliSource, define, help};
@@ -31,12 +32,12 @@ pub struct CliAnswer {
     pub exit: bool,
 }
 
-/// A conversation with a store.
+/// A conversation with a store, or with a server.
 pub struct CliSession {
-    pub(super) wide: Wide,
+    pub(super) store: Box<dyn CliStore>,
     env: Arc<dyn Env>,
     pub(super) strict: bool,
-    keyspace: Option<Keyspace>,
+    keyspace: Option<String>,
     /// By keyspace and family.
     assumed: BTreeMap<(String, String), Assumed>,
     /// Families that this session dropped and, strictly, still believes in until it asks for the
@@ -56,9 +57,9 @@ impl std::fmt::Debug for CliSession {
 pub(super) type CliRun<T = ()> = Result<T, SyntaxFailure>;
 
 /// A refusal of the server, as most statements printed it: with the exception after it.
-pub(super) fn refused(e: Error) -> SyntaxFailure {
+pub(super) fn refused(e: CliTrouble) -> SyntaxFailure {
     match e {
-        Error::InvalidRequest(why) => {
+        CliTrouble::Invalid(why) => {
             SyntaxFailure::new(why.clone(), format!("{why}\nInvalidRequestException(why:{why})"))
         }
         other => SyntaxFailure::same(other.to_string()),
@@ -66,15 +67,15 @@ pub(super) fn refused(e: Error) -> SyntaxFailure {
 }
 
 /// A refusal of the server, as definitions and conditions printed it.
-pub(super) fn refused_plainly(e: Error) -> SyntaxFailure {
-    SyntaxFailure::same(terms::message(e))
+pub(super) fn refused_plainly(e: CliTrouble) -> SyntaxFailure {
+    SyntaxFailure::same(e.to_string())
 }
 
 impl CliSession {
     /// A session without a keyspace. `env` gives randomness to fresh UUIDs.
-    pub fn new(wide: Wide, env: Arc<dyn Env>, strict: bool) -> CliSession {
+    pub fn new(store: impl CliStore + 'static, env: Arc<dyn Env>, strict: bool) -> CliSession {
         CliSession {
-            wide,
+            store: Box::new(store),
             env,
             strict,
             keyspace: None,
@@ -90,12 +91,12 @@ impl CliSession {
 
     /// The chosen keyspace.
     pub fn keyspace_name(&self) -> Option<&str> {
-        self.keyspace.as_ref().map(Keyspace::name)
+        self.keyspace.as_deref()
     }
 
     /// What completion offers.
     pub fn names(&self) -> CompletionNames {
-        let schema = self.wide.schema();
+        let Ok(schema) = self.store.schema() else { return CompletionNames::default() };
         let keyspaces = schema.keyspaces().map(|k| k.name().to_owned()).collect();
         let chosen = self.keyspace_name().and_then(|name| schema.keyspace(name).ok());
         let columns = |f: &Family| {
@@ -132,31 +133,43 @@ impl CliSession {
     fn statement(&mut self, statement: &CliStatement, out: &mut String) -> CliRun {
         match statement {
             CliStatement::Nothing | CliStatement::Exit => Ok(()),
-            CliStatement::Connect { .. } => {
-                out.push_str("The store is in this process: there is nothing to connect to.\n");
-                Ok(())
+            CliStatement::Connect { host, port, login } => {
+                let done =
+                    self.store.connect(host, *port, login.as_ref()).map_err(refused_plainly)?;
+                let Some(text) = done else {
+                    return line(
+                        out,
+                        "The store is in this process: there is nothing to connect to.",
+                    );
+                };
+                (self.keyspace, self.assumed) = (None, BTreeMap::new());
+                self.ghosts.clear();
+                line(out, &text)
             }
             CliStatement::Help(topic) => {
                 out.push_str(&help::help(*topic));
                 Ok(())
             }
             CliStatement::Use { keyspace, .. } => self.use_keyspace(keyspace, out),
-            CliStatement::ShowClusterName => line(out, self.wide.describe_cluster_name()),
-            CliStatement::ShowApiVersion => line(out, self.wide.describe_version()),
+            CliStatement::ShowClusterName => {
+                line(out, &self.store.describe_cluster_name().map_err(refused_plainly)?)
+            }
+            CliStatement::ShowApiVersion => {
+                line(out, &self.store.describe_version().map_err(refused_plainly)?)
+            }
             CliStatement::ShowKeyspaces => {
                 let namer = |f: &CfDef, name: &[u8]| self.described_name(f, name);
-                self.wide
-                    .describe_keyspaces()
-                    .iter()
-                    .for_each(|k| format::describe_keyspace(out, k, &namer));
+                let all = self.store.describe_keyspaces().map_err(refused_plainly)?;
+                all.iter().for_each(|k| format::describe_keyspace(out, k, &namer));
                 Ok(())
             }
             CliStatement::ShowSchema(keyspace) => self.show_schema(keyspace.as_deref(), out),
             CliStatement::Describe(name) => self.describe(name.as_deref(), out),
             CliStatement::DescribeCluster => {
-                let (snitch, partitioner) =
-                    (self.wide.describe_snitch(), self.wide.describe_partitioner());
-                format::cluster(out, snitch, &partitioner, &self.wide.describe_schema_versions());
+                let snitch = self.store.describe_snitch().map_err(refused_plainly)?;
+                let partitioner = self.store.describe_partitioner().map_err(refused_plainly)?;
+                let versions = self.store.describe_schema_versions().map_err(refused_plainly)?;
+                format::cluster(out, &snitch, &partitioner, &versions);
                 Ok(())
             }
             CliStatement::CreateKeyspace(d) => self.create_keyspace(d, out),
@@ -185,20 +198,20 @@ impl CliSession {
             }
             CliStatement::Truncate(family) => {
                 let found = self.family(family)?;
-                self.chosen()?.truncate(found.name()).map_err(refused)?;
+                self.store.truncate(self.chosen()?, found.name()).map_err(refused)?;
                 line(out, &format!("{family} truncated."))
             }
             CliStatement::Assume { family, what, as_type } => {
                 self.assume(family, what, as_type, out)
             }
-            CliStatement::ConsistencyLevel(level) => consistency_level(level, out),
+            CliStatement::ConsistencyLevel(level) => self.consistency_level(level, out),
         }
     }
 
     // ---- names
 
-    pub(super) fn chosen(&self) -> CliRun<&Keyspace> {
-        self.keyspace.as_ref().ok_or_else(|| {
+    pub(super) fn chosen(&self) -> CliRun<&str> {
+        self.keyspace_name().ok_or_else(|| {
             SyntaxFailure::new(
                 "no keyspace is chosen: 'use KEYSPACE;' chooses one",
                 "Not authenticated to a working keyspace.",
@@ -208,7 +221,7 @@ impl CliSession {
 
     /// A keyspace by its name, or by its name in another case.
     fn keyspace_called(&self, name: &str) -> CliRun<String> {
-        let schema = self.wide.schema();
+        let schema = self.store.schema().map_err(refused_plainly)?;
         if schema.keyspace(name).is_ok() {
             return Ok(name.to_owned());
         }
@@ -221,9 +234,9 @@ impl CliSession {
 
     /// A family of the chosen keyspace by its name, or by its name in another case.
     pub(super) fn family(&self, name: &str) -> CliRun<Arc<Family>> {
-        let keyspace = self.chosen()?.name();
-        let schema = self.wide.schema();
-        let there = schema.keyspace(keyspace).map_err(refused_plainly)?;
+        let keyspace = self.chosen()?;
+        let schema = self.store.schema().map_err(refused_plainly)?;
+        let there = schema.keyspace(keyspace).map_err(|e| refused_plainly(e.into()))?;
         if let Some(family) = there.family(name) {
             return Ok(family.clone());
         }
@@ -246,7 +259,7 @@ impl CliSession {
     }
 
     pub(super) fn type_called(&self, class: &str) -> CliRun<Type> {
-        Type::parse(class, self.wide.registry()).map_err(|e| {
+        Type::parse(class, &self.store.registry()).map_err(|e| {
             let known = terms::functions();
             SyntaxFailure::new(
                 e.0,
@@ -263,7 +276,7 @@ impl CliSession {
     }
 
     fn fresh(&self) -> Fresh<'_> {
-        Fresh { wide: &self.wide, env: &*self.env }
+        Fresh { store: &*self.store, env: &*self.env }
     }
 
     pub(super) fn bytes(&self, term: &CliTerm, t: &Type, wrapped: Wrapped) -> CliRun<Vec<u8>> {
@@ -277,7 +290,7 @@ impl CliSession {
 
     /// The type that a function says, and what it makes of its argument.
     pub(super) fn call(&self, function: &str, argument: Option<&str>) -> CliRun<(Type, Vec<u8>)> {
-        let t = terms::function_type(self.wide.registry(), function).ok_or_else(|| {
+        let t = terms::function_type(&self.store.registry(), function).ok_or_else(|| {
             SyntaxFailure::same(format!(
                 "Function '{function}' not found. Available functions: {}.",
                 terms::functions()
@@ -303,14 +316,15 @@ impl CliSession {
 
     fn use_keyspace(&mut self, name: &str, out: &mut String) -> CliRun {
         let name = self.keyspace_called(name)?;
-        self.keyspace = Some(self.wide.keyspace(&name).map_err(refused_plainly)?);
-        line(out, &format!("Authenticated to keyspace: {name}"))
+        line(out, &format!("Authenticated to keyspace: {name}"))?;
+        self.keyspace = Some(name);
+        Ok(())
     }
 
     fn assume(&mut self, family: &str, what: &str, as_type: &str, out: &mut String) -> CliRun {
         let family = self.family(family)?;
         let what = what.to_ascii_uppercase();
-        let Some(t) = terms::named_type(self.wide.registry(), as_type) else {
+        let Some(t) = terms::named_type(&self.store.registry(), as_type) else {
             return Err(SyntaxFailure::same(format!(
                 "Type '{as_type}' was not found. Available: {}. Or any class which extends o.a.c.db.marshal.AbstractType.",
                 terms::functions()
@@ -338,7 +352,7 @@ impl CliSession {
             Some(name) => Some(self.keyspace_called(name)?),
             None => self.keyspace_name().map(str::to_owned),
         };
-        let mut all = self.wide.describe_keyspaces();
+        let mut all = self.store.describe_keyspaces().map_err(refused_plainly)?;
         all.retain(|k| name.as_ref().is_none_or(|name| *name == k.name));
         format::schema(out, &all, &|f, bytes| {
             self.name_type(f)
@@ -354,7 +368,7 @@ impl CliSession {
         } else {
             &f.comparator_type
         };
-        Type::parse(class, self.wide.registry()).ok()
+        Type::parse(class, &self.store.registry()).ok()
     }
 
     /// A column's name in descriptions: of bytes also the text, where they are one.
@@ -374,12 +388,12 @@ impl CliSession {
             let chosen = self.keyspace_name().ok_or_else(|| {
                 SyntaxFailure::new("no keyspace is chosen: 'use KEYSPACE;' chooses one", text)
             })?;
-            let keyspace = self.wide.describe_keyspace(chosen).map_err(refused_plainly)?;
+            let keyspace = self.store.describe_keyspace(chosen).map_err(refused_plainly)?;
             format::describe_keyspace(out, &keyspace, &namer);
             return Ok(());
         };
         let called = self.keyspace_called(name).ok();
-        if let Some(keyspace) = called.and_then(|name| self.wide.describe_keyspace(&name).ok()) {
+        if let Some(keyspace) = called.and_then(|name| self.store.describe_keyspace(&name).ok()) {
             format::describe_keyspace(out, &keyspace, &namer);
             return Ok(());
         }
@@ -400,8 +414,8 @@ impl CliSession {
 
     /// After a change of the schema: says so, and forgets what the command of 2012 forgot when it
     /// asked for the keyspace anew.
-    fn changed(&mut self, version: uuid::Uuid, keyspace: &str, out: &mut String) -> CliRun {
-        format::schema_changed(out, &version.to_string());
+    fn changed(&mut self, version: &str, keyspace: &str, out: &mut String) -> CliRun {
+        format::schema_changed(out, version);
         if self.strict {
             self.ghosts.retain(|g| g.keyspace() != keyspace);
             for ((_, _), assumed) in self.assumed.iter_mut().filter(|((k, _), _)| k == keyspace) {
@@ -412,11 +426,11 @@ impl CliSession {
     }
 
     /// A refusal of a definition; of a type that is not known, also which ones are.
-    fn refused_definition(&self, e: Error) -> SyntaxFailure {
-        let why = terms::message(e);
+    fn refused_definition(&self, e: CliTrouble) -> SyntaxFailure {
+        let why = e.to_string();
         if why.starts_with(NO_SUCH_TYPE) {
             return SyntaxFailure::new(
-                format!("{why}; there are {}", self.wide.registry().names().join(", ")),
+                format!("{why}; there are {}", self.store.registry().names().join(", ")),
                 why,
             );
         }
@@ -425,22 +439,22 @@ impl CliSession {
 
     fn create_keyspace(&mut self, d: &Definition, out: &mut String) -> CliRun {
         let def = define::new_keyspace(d, self.strict)?;
-        let version = self.wide.system_add_keyspace(&def).map_err(refused_plainly)?;
-        self.changed(version, &def.name, out)
+        let version = self.store.system_add_keyspace(&def).map_err(refused_plainly)?;
+        self.changed(&version, &def.name, out)
     }
 
     fn update_keyspace(&mut self, d: &Definition, out: &mut String) -> CliRun {
         let name = self.keyspace_called(&d.name)?;
-        let old = self.wide.describe_keyspace(&name).map_err(refused_plainly)?;
+        let old = self.store.describe_keyspace(&name).map_err(refused_plainly)?;
         let def = define::changed_keyspace(KsDef { cf_defs: Vec::new(), ..old }, &d.attributes)?;
-        let version = self.wide.system_update_keyspace(&def).map_err(refused_plainly)?;
-        self.changed(version, &name, out)
+        let version = self.store.system_update_keyspace(&def).map_err(refused_plainly)?;
+        self.changed(&version, &name, out)
     }
 
     fn drop_keyspace(&mut self, name: &str, out: &mut String) -> CliRun {
         let name = self.keyspace_called(name)?;
-        let version = self.wide.system_drop_keyspace(&name).map_err(refused)?;
-        format::schema_changed(out, &version.to_string());
+        let version = self.store.system_drop_keyspace(&name).map_err(refused)?;
+        format::schema_changed(out, &version);
         if self.keyspace_name() == Some(&name) {
             self.keyspace = None;
         }
@@ -450,30 +464,30 @@ impl CliSession {
     }
 
     fn create_family(&mut self, d: &Definition, out: &mut String) -> CliRun {
-        let keyspace = self.chosen()?.name().to_owned();
+        let keyspace = self.chosen()?.to_owned();
         let def = define::family(self, CfDef::new(&keyspace, &d.name), &d.attributes, out)?;
         let version =
-            self.wide.system_add_column_family(&def).map_err(|e| self.refused_definition(e))?;
-        self.changed(version, &keyspace, out)
+            self.store.system_add_column_family(&def).map_err(|e| self.refused_definition(e))?;
+        self.changed(&version, &keyspace, out)
     }
 
     fn update_family(&mut self, d: &Definition, out: &mut String) -> CliRun {
         let family = self.family(&d.name)?;
         let def = define::family(self, family.def().clone(), &d.attributes, out)?;
         let version =
-            self.wide.system_update_column_family(&def).map_err(|e| self.refused_definition(e))?;
+            self.store.system_update_column_family(&def).map_err(|e| self.refused_definition(e))?;
         // What the definition says now counts, not what functions said before.
         self.assumptions(&family).columns.clear();
-        self.changed(version, family.keyspace(), out)
+        self.changed(&version, family.keyspace(), out)
     }
 
     fn drop_family(&mut self, name: &str, out: &mut String) -> CliRun {
         let family = self.family(name)?;
         let version = self
-            .wide
+            .store
             .system_drop_column_family(family.keyspace(), family.name())
             .map_err(refused)?;
-        format::schema_changed(out, &version.to_string());
+        format::schema_changed(out, &version);
         if self.strict {
             self.ghosts.push(family);
         } else {
@@ -498,8 +512,20 @@ impl CliSession {
         }
         found.index_name = None;
         found.index_options.clear();
-        let version = self.wide.system_update_column_family(&def).map_err(refused)?;
-        self.changed(version, family.keyspace(), out)
+        let version = self.store.system_update_column_family(&def).map_err(refused)?;
+        self.changed(&version, family.keyspace(), out)
+    }
+
+    fn consistency_level(&self, level: &str, out: &mut String) -> CliRun {
+        let level = level.to_ascii_uppercase();
+        if !LEVELS.contains(&level.as_str()) {
+            return Err(SyntaxFailure::same(format!(
+                "'{level}' is invalid. Available: {}",
+                LEVELS.join(", ")
+            )));
+        }
+        self.store.set_consistency(&level);
+        line(out, &format!("Consistency level is set to '{level}'."))
     }
 }
 
@@ -507,15 +533,4 @@ pub(super) fn line(out: &mut String, text: &str) -> CliRun {
     out.push_str(text);
     out.push('\n');
     Ok(())
-}
-
-fn consistency_level(level: &str, out: &mut String) -> CliRun {
-    let level = level.to_ascii_uppercase();
-    if !LEVELS.contains(&level.as_str()) {
-        return Err(SyntaxFailure::same(format!(
-            "'{level}' is invalid. Available: {}",
-            LEVELS.join(", ")
-        )));
-    }
-    line(out, &format!("Consistency level is set to '{level}'."))
 }

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use firn_kv::Env;
 use firn_wide::internals::schema::Family;
 use firn_wide::internals::types::hex_to_bytes;
-use firn_wide::{ColumnOrSuperColumn, Error, Registry, TimeSource, Type, Wide, Wording, uuids};
+use firn_wide::{ColumnOrSuperColumn, Registry, TimeSource, Type, Wording, uuids};
 
 use super::complete::FUNCTIONS;
 use super::format::{CliCell, CliColumn};
+use super::store::CliStore;
 use super::syntax::SyntaxFailure;
 
 /// What is expected where nothing else is said.
@@ -59,7 +60,7 @@ impl Wrapped {
 
 /// What texts such as `now` need: the store's time, which is never the same twice, and randomness.
 pub(super) struct Fresh<'a> {
-    pub wide: &'a Wide,
+    pub store: &'a dyn CliStore,
     pub env: &'a dyn Env,
 }
 
@@ -82,11 +83,11 @@ impl Fresh<'_> {
 
 impl TimeSource for Fresh<'_> {
     fn millis(&mut self) -> i64 {
-        self.wide.timestamp() / 1000
+        self.store.timestamp() / 1000
     }
 
     fn time_uuid(&mut self) -> [u8; 16] {
-        self.uuid_at(self.wide.timestamp())
+        self.uuid_at(self.store.timestamp())
     }
 
     fn time_uuid_at(&mut self, millis: i64) -> [u8; 16] {
@@ -162,14 +163,6 @@ fn visible(text: String) -> String {
 /// Bytes as hexadecimal digits.
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-/// The message of an error.
-pub(super) fn message(e: Error) -> String {
-    match e {
-        Error::InvalidRequest(why) => why,
-        other => other.to_string(),
-    }
 }
 
 /// The names of all functions, as messages list them.

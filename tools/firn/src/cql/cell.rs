@@ -37,7 +37,7 @@ fn show(of: &Type, bytes: Option<&[u8]>, inside: bool) -> String {
         Type::Timestamp | Type::Date => quoted(micros(of.to_text(bytes, Wording::Cql))),
         // Of a server's: its bytes, and what they are called there.
         Type::Custom(custom) => {
-            let class = custom.0.name().rsplit_once('.').map_or(custom.0.name(), |(_, name)| name);
+            let class = custom.0.name().replace("org.apache.cassandra.db.marshal.", "");
             format!("{} ({class})", of.to_text(bytes, Wording::Cql))
         }
         Type::SimpleDate | Type::Time | Type::Inet => quoted(of.to_text(bytes, Wording::Cql)),

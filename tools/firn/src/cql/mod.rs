@@ -84,7 +84,7 @@ fn wal_segment(args: &CqlArgs) -> u64 {
 
 /// Runs `firn cql`.
 pub fn run(global: &Global, args: &CqlArgs) -> Done {
-    match args.connect.destination(remote::PORT)? {
+    match args.connect.destination(global, remote::PORT)? {
         None => {
             let db = DbOptions { wal_segment: wal_segment(args), ..global.defaults() };
             with(global, args, LocalBackend::open(global, db)?, None)

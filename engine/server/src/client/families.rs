@@ -1,0 +1,501 @@
+//! The other side of Thrift's interface: a client for column families, of Firn's server and of
+//! Cassandra's up to 3.11.
+//!
+//! Invariants: as those of [`super`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use firn_wide::{
+    CfDef, Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, IndexClause,
+    KeyRange, KeySlice, KsDef, SlicePredicate,
+};
+
+use super::error::ClientError;
+use super::options::ClientOptions;
+use super::socket::{ClientSocket, answer_or};
+use crate::thrift::{
+    FromThrift, ThriftCall, ThriftFault, ThriftReply, ThriftReplyKind, ThriftValue, ToThrift,
+};
+
+/// What a call answers that gives nothing else.
+type Called<T> = Result<T, ClientError>;
+/// The arguments of a call, or the fields of a structure.
+type Arguments = Vec<(i16, ThriftValue<'static>)>;
+
+/// The levels of consistency, by the interface's numbers.
+const LEVELS: [(&str, i32); 8] = [
+    ("ONE", 1),
+    ("QUORUM", 2),
+    ("LOCAL_QUORUM", 3),
+    ("EACH_QUORUM", 4),
+    ("ALL", 5),
+    ("ANY", 6),
+    ("TWO", 7),
+    ("THREE", 8),
+];
+/// Codes of the native protocol, which name the interface's exceptions here.
+const SERVER: i32 = 0x0000;
+const CREDENTIALS: i32 = 0x0100;
+const UNAVAILABLE: i32 = 0x1000;
+const TIMED_OUT: i32 = 0x1200;
+const INVALID: i32 = 0x2200;
+
+/// A connection to a server's port for Thrift, framed. It ends when it is dropped.
+///
+/// ```
+/// use firn_server::client::{ClientOptions, FamilyClient};
+/// use firn_server::{Options, Server};
+/// use firn_wide::{CfDef, Column, ColumnParent, KsDef, SlicePredicate};
+///
+/// let mut options = Options::ephemeral();
+/// options.thrift = Some("127.0.0.1:0".parse()?);
+/// let server = Server::start(options)?;
+/// let at = server.thrift_address().expect("a port was named");
+/// let mut client = FamilyClient::connect(&ClientOptions::new(at.to_string()))?;
+/// client.system_add_keyspace(&KsDef::new("music"))?;
+/// client.set_keyspace("music")?;
+/// client.system_add_column_family(&CfDef::new("music", "songs"))?;
+/// let songs = ColumnParent::new("songs");
+/// client.insert(b"1", &songs, &Column::new("title", "Blackbird", 1))?;
+/// assert_eq!(client.get_slice(b"1", &songs, &SlicePredicate::all())?.len(), 1);
+/// # drop(client); server.stop()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FamilyClient {
+    socket: ClientSocket,
+    incoming: Vec<u8>,
+    sequence: i32,
+    keyspace: Option<String>,
+    level: i32,
+    wait: Option<Duration>,
+    max_answer: usize,
+    stop: Option<Arc<AtomicBool>>,
+}
+
+impl std::fmt::Debug for FamilyClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FamilyClient").field("keyspace", &self.keyspace).finish_non_exhaustive()
+    }
+}
+
+fn bytes(bytes: &[u8]) -> ThriftValue<'static> {
+    ThriftValue::bytes(bytes.to_vec())
+}
+
+fn text(text: &str) -> ThriftValue<'static> {
+    ThriftValue::text(text)
+}
+
+fn nonsense(what: impl std::fmt::Display) -> ClientError {
+    ClientError::Nonsense(what.to_string())
+}
+
+/// A structure that was read, or why it is none.
+fn made<T: FromThrift>(value: &ThriftValue<'_>) -> Called<T> {
+    T::from_value(value).map_err(|e: ThriftFault| nonsense(format!("{e:?}")))
+}
+
+fn list_of<T: FromThrift>(value: &ThriftValue<'_>) -> Called<Vec<T>> {
+    match value {
+        ThriftValue::List(all) => all.iter().map(made).collect(),
+        _ => Err(nonsense("a list was expected")),
+    }
+}
+
+fn text_of(value: &ThriftValue<'_>) -> Called<String> {
+    match value {
+        ThriftValue::Bytes(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+        _ => Err(nonsense("a text was expected")),
+    }
+}
+
+/// The exception that stands in this field of a call's answer.
+fn exception(method: &str, number: i16, fields: &ThriftValue<'_>) -> ClientError {
+    let why = match fields {
+        ThriftValue::Struct(fields) => fields.iter().find(|(n, _)| *n == 1).map(|(_, v)| v),
+        _ => None,
+    };
+    let why = why.and_then(|value| text_of(value).ok()).unwrap_or_default();
+    let refused = |code, text: &str| ClientError::Refused { code, text: text.to_owned() };
+    // The places of the interface 20.1.0.
+    match (method, number) {
+        ("get", 2) | ("describe_keyspace", 1) => ClientError::NotFound,
+        ("login", _) => refused(CREDENTIALS, &why),
+        (_, 1) | ("describe_keyspace", 2) => refused(INVALID, &why),
+        ("get", 3) => refused(UNAVAILABLE, UNAVAILABLE_TEXT),
+        ("get", _) | (_, 3) => refused(TIMED_OUT, "the nodes did not answer the server in time"),
+        (name, _) if name.starts_with("system_") => {
+            refused(SERVER, "the nodes have not agreed on their definitions")
+        }
+        _ => refused(UNAVAILABLE, UNAVAILABLE_TEXT),
+    }
+}
+
+const UNAVAILABLE_TEXT: &str = "not enough nodes are there for this consistency level";
+
+impl FamilyClient {
+    /// Connects, and logs in where the options name somebody.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`], and those of a call.
+    pub fn connect(options: &ClientOptions) -> Called<FamilyClient> {
+        let mut client = FamilyClient {
+            socket: ClientSocket::connect(options)?,
+            incoming: vec![],
+            sequence: 0,
+            keyspace: None,
+            level: 1,
+            wait: options.request_timeout,
+            max_answer: options.max_answer,
+            stop: None,
+        };
+        if let Some((name, password)) = &options.login {
+            let credentials = ThriftValue::Map(vec![
+                (text("username"), text(name)),
+                (text("password"), text(password)),
+            ]);
+            let request = ThriftValue::Struct(vec![(1, credentials)]);
+            client.done("login", vec![(1, request)])?;
+        }
+        Ok(client)
+    }
+
+    /// As soon as this is true, an answer is not waited for any more, and the connection ends.
+    pub fn stop_by(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = Some(stop);
+    }
+
+    /// The consistency of reads and writes from now on, by its name; `false` where there is none of
+    /// that name.
+    pub fn set_consistency(&mut self, level: &str) -> bool {
+        let found = LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(level));
+        self.level = found.map_or(self.level, |(_, number)| *number);
+        found.is_some()
+    }
+
+    /// Whether the connection stands, as far as can be told without asking.
+    pub fn is_open(&self) -> bool {
+        self.socket.is_open()
+    }
+
+    /// Asks, and waits for the answer, which `read` makes something of: `None` where it is nothing.
+    fn call<T>(
+        &mut self,
+        method: &str,
+        arguments: Arguments,
+        read: impl FnOnce(Option<&ThriftValue<'_>>) -> Called<T>,
+    ) -> Called<T> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let call = ThriftCall {
+            method,
+            sequence: self.sequence,
+            is_strict: true,
+            is_oneway: false,
+            arguments: ThriftValue::Struct(arguments),
+        };
+        let mut message = vec![0; 4];
+        call.put(&mut message);
+        let length = u32::try_from(message.len() - 4).map_err(|_| nonsense("it is too long"))?;
+        message[..4].copy_from_slice(&length.to_be_bytes());
+        let sent = self.socket.send(&message)?;
+        let answer =
+            answer_or(self.answer(), sent).and_then(|frame| self.read(&frame, method, read));
+        answer.map_err(|e| match e {
+            told @ (ClientError::Refused { .. } | ClientError::NotFound) => told,
+            other => self.socket.end(other),
+        })
+    }
+
+    /// The bytes of the next message.
+    fn answer(&mut self) -> Called<Vec<u8>> {
+        self.incoming.clear();
+        loop {
+            if let Some((length, rest)) = self.incoming.split_first_chunk::<4>() {
+                let length = u32::from_be_bytes(*length) as usize;
+                if length > self.max_answer {
+                    return Err(nonsense(format!("an answer would have {length} bytes")));
+                }
+                if let Some(message) = rest.get(..length) {
+                    return Ok(message.to_vec());
+                }
+            }
+            let within = !self.incoming.is_empty();
+            self.socket.receive(&mut self.incoming, within, self.stop.as_deref(), self.wait)?;
+        }
+    }
+
+    fn read<T>(
+        &self,
+        message: &[u8],
+        method: &str,
+        read: impl FnOnce(Option<&ThriftValue<'_>>) -> Called<T>,
+    ) -> Called<T> {
+        let reply = ThriftReply::read(message).map_err(nonsense)?;
+        if reply.sequence != self.sequence {
+            return Err(nonsense("it is the answer to another call"));
+        }
+        let ThriftValue::Struct(fields) = &reply.value else {
+            return Err(nonsense("an answer is no structure"));
+        };
+        if reply.kind == ThriftReplyKind::Exception {
+            let text = fields.iter().find(|(n, _)| *n == 1).map(|(_, value)| text_of(value));
+            return Err(ClientError::Refused {
+                code: SERVER,
+                text: text.transpose()?.unwrap_or_default(),
+            });
+        }
+        match fields.first() {
+            Some((0, value)) => read(Some(value)),
+            Some((number, value)) => Err(exception(method, *number, value)),
+            None => read(None),
+        }
+    }
+
+    /// A call that gives nothing.
+    fn done(&mut self, method: &str, arguments: Arguments) -> Called<()> {
+        self.call(method, arguments, |_| Ok(()))
+    }
+
+    /// A call that gives something.
+    fn some<T>(
+        &mut self,
+        method: &str,
+        arguments: Arguments,
+        read: impl FnOnce(&ThriftValue<'_>) -> Called<T>,
+    ) -> Called<T> {
+        self.call(method, arguments, |value| {
+            read(value.ok_or_else(|| nonsense("it gives nothing"))?)
+        })
+    }
+
+    fn level(&self) -> ThriftValue<'static> {
+        ThriftValue::I32(self.level)
+    }
+
+    /// Chooses the keyspace of the other calls, where it is not chosen.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`]; the connection stands. So of the others.
+    pub fn set_keyspace(&mut self, name: &str) -> Called<()> {
+        if self.keyspace.as_deref() != Some(name) {
+            self.done("set_keyspace", vec![(1, text(name))])?;
+            self.keyspace = Some(name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// All keyspaces with their families.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn describe_keyspaces(&mut self) -> Called<Vec<KsDef>> {
+        self.some("describe_keyspaces", vec![], list_of)
+    }
+
+    /// A keyspace with its families.
+    ///
+    /// # Errors
+    /// [`ClientError::NotFound`], and as [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn describe_keyspace(&mut self, name: &str) -> Called<KsDef> {
+        self.some("describe_keyspace", vec![(1, text(name))], made)
+    }
+
+    /// What `describe_cluster_name`, `describe_version`, `describe_snitch` and `describe_partitioner`
+    /// say; `what` is the name behind `describe_`.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn describe(&mut self, what: &str) -> Called<String> {
+        self.some(&format!("describe_{what}"), vec![], text_of)
+    }
+
+    /// The versions of the definitions, and which nodes have each.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn describe_schema_versions(&mut self) -> Called<BTreeMap<String, Vec<String>>> {
+        let pair = |(key, nodes): &(ThriftValue<'_>, ThriftValue<'_>)| {
+            let ThriftValue::List(nodes) = nodes else {
+                return Err(nonsense("a list was expected"));
+            };
+            Ok((text_of(key)?, nodes.iter().map(text_of).collect::<Called<_>>()?))
+        };
+        self.some("describe_schema_versions", vec![], |value| match value {
+            ThriftValue::Map(pairs) => pairs.iter().map(pair).collect(),
+            _ => Err(nonsense("a map was expected")),
+        })
+    }
+
+    /// Makes a keyspace; the new version of the definitions.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn system_add_keyspace(&mut self, def: &KsDef) -> Called<String> {
+        self.some("system_add_keyspace", vec![(1, def.to_thrift())], text_of)
+    }
+
+    /// Changes a keyspace; the new version of the definitions.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn system_update_keyspace(&mut self, def: &KsDef) -> Called<String> {
+        self.some("system_update_keyspace", vec![(1, def.to_thrift())], text_of)
+    }
+
+    /// Removes a keyspace; the new version of the definitions.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn system_drop_keyspace(&mut self, name: &str) -> Called<String> {
+        let version = self.some("system_drop_keyspace", vec![(1, text(name))], text_of)?;
+        self.keyspace.take_if(|chosen| chosen == name);
+        Ok(version)
+    }
+
+    /// Makes a family; the new version of the definitions.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn system_add_column_family(&mut self, def: &CfDef) -> Called<String> {
+        self.some("system_add_column_family", vec![(1, def.to_thrift())], text_of)
+    }
+
+    /// Changes a family; the new version of the definitions.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn system_update_column_family(&mut self, def: &CfDef) -> Called<String> {
+        self.some("system_update_column_family", vec![(1, def.to_thrift())], text_of)
+    }
+
+    /// Removes a family of the keyspace that is chosen; the new version of the definitions.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn system_drop_column_family(&mut self, name: &str) -> Called<String> {
+        self.some("system_drop_column_family", vec![(1, text(name))], text_of)
+    }
+
+    /// A column, or a super column.
+    ///
+    /// # Errors
+    /// [`ClientError::NotFound`], and as [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn get(&mut self, key: &[u8], path: &ColumnPath) -> Called<ColumnOrSuperColumn> {
+        let arguments = vec![(1, bytes(key)), (2, path.to_thrift()), (3, self.level())];
+        self.some("get", arguments, made)
+    }
+
+    /// Columns of a row.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn get_slice(
+        &mut self,
+        key: &[u8],
+        parent: &ColumnParent,
+        predicate: &SlicePredicate,
+    ) -> Called<Vec<ColumnOrSuperColumn>> {
+        let arguments = self.slice(key, parent, predicate);
+        self.some("get_slice", arguments, list_of)
+    }
+
+    /// How many columns of a row there are.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn get_count(
+        &mut self,
+        key: &[u8],
+        parent: &ColumnParent,
+        predicate: &SlicePredicate,
+    ) -> Called<i32> {
+        let arguments = self.slice(key, parent, predicate);
+        self.some("get_count", arguments, |value| match value {
+            ThriftValue::I32(n) => Ok(*n),
+            _ => Err(nonsense("a number was expected")),
+        })
+    }
+
+    fn slice(&self, key: &[u8], parent: &ColumnParent, predicate: &SlicePredicate) -> Arguments {
+        let (parent, predicate) = (parent.to_thrift(), predicate.to_thrift());
+        vec![(1, bytes(key)), (2, parent), (3, predicate), (4, self.level())]
+    }
+
+    /// Columns of rows in the partitioner's order.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn get_range_slices(
+        &mut self,
+        parent: &ColumnParent,
+        predicate: &SlicePredicate,
+        range: &KeyRange,
+    ) -> Called<Vec<KeySlice>> {
+        let (parent, predicate) = (parent.to_thrift(), predicate.to_thrift());
+        let arguments =
+            vec![(1, parent), (2, predicate), (3, range.to_thrift()), (4, self.level())];
+        self.some("get_range_slices", arguments, list_of)
+    }
+
+    /// Columns of rows that an index finds.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn get_indexed_slices(
+        &mut self,
+        parent: &ColumnParent,
+        clause: &IndexClause,
+        predicate: &SlicePredicate,
+    ) -> Called<Vec<KeySlice>> {
+        let (parent, predicate) = (parent.to_thrift(), predicate.to_thrift());
+        let arguments =
+            vec![(1, parent), (2, clause.to_thrift()), (3, predicate), (4, self.level())];
+        self.some("get_indexed_slices", arguments, list_of)
+    }
+
+    /// Writes a column.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn insert(&mut self, key: &[u8], parent: &ColumnParent, column: &Column) -> Called<()> {
+        let (parent, column) = (parent.to_thrift(), column.to_thrift());
+        self.done("insert", vec![(1, bytes(key)), (2, parent), (3, column), (4, self.level())])
+    }
+
+    /// Adds to a counter.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn add(&mut self, key: &[u8], parent: &ColumnParent, column: &CounterColumn) -> Called<()> {
+        let (parent, column) = (parent.to_thrift(), column.to_thrift());
+        self.done("add", vec![(1, bytes(key)), (2, parent), (3, column), (4, self.level())])
+    }
+
+    /// Deletes what was written before this timestamp.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn remove(&mut self, key: &[u8], path: &ColumnPath, timestamp: i64) -> Called<()> {
+        let (path, timestamp) = (path.to_thrift(), ThriftValue::I64(timestamp));
+        self.done("remove", vec![(1, bytes(key)), (2, path), (3, timestamp), (4, self.level())])
+    }
+
+    /// Deletes counters.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn remove_counter(&mut self, key: &[u8], path: &ColumnPath) -> Called<()> {
+        self.done("remove_counter", vec![(1, bytes(key)), (2, path.to_thrift()), (3, self.level())])
+    }
+
+    /// Removes all rows of a family.
+    ///
+    /// # Errors
+    /// As [`set_keyspace`](FamilyClient::set_keyspace).
+    pub fn truncate(&mut self, family: &str) -> Called<()> {
+        self.done("truncate", vec![(1, text(family))])
+    }
+}

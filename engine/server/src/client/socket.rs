@@ -1,0 +1,132 @@
+//! The socket of a client: bytes go out, and come in as long as they are waited for.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use firn_kv::{Env, OsEnv};
+
+use super::error::ClientError;
+use super::options::ClientOptions;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 16 << 10;
+/// How often it is looked whether somebody has stopped a request, or it takes too long.
+const TICK: Duration = Duration::from_millis(20);
+
+/// A connection to a server.
+pub struct ClientSocket {
+    socket: TcpStream,
+    ended: bool,
+    env: Arc<dyn Env>,
+}
+
+/// A connection to the first address of a name that takes one.
+fn reach(options: &ClientOptions) -> std::io::Result<TcpStream> {
+    let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for address in options.address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, options.connect_timeout) {
+            Ok(socket) => return Ok(socket),
+            Err(e) => last = e,
+        }
+    }
+    Err(last)
+}
+
+fn is_tick(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+impl ClientSocket {
+    /// Connects.
+    pub fn connect(options: &ClientOptions) -> Result<ClientSocket, ClientError> {
+        let unreachable = |e| ClientError::Unreachable(options.address.clone(), e);
+        let socket = reach(options).map_err(unreachable)?;
+        socket.set_read_timeout(Some(TICK)).map_err(unreachable)?;
+        // Without it, it works too, only slower.
+        let _ = socket.set_nodelay(true);
+        let _ = socket.set_write_timeout(options.request_timeout);
+        Ok(ClientSocket { socket, ended: false, env: OsEnv::new() })
+    }
+
+    /// Ends the connection for this reason.
+    pub fn end(&mut self, why: ClientError) -> ClientError {
+        self.ended = true;
+        // One that has ended already is no matter.
+        let _ = self.socket.shutdown(Shutdown::Both);
+        why
+    }
+
+    /// Whether the other side has not closed it.
+    pub fn is_open(&self) -> bool {
+        if self.ended || self.socket.set_nonblocking(true).is_err() {
+            return false;
+        }
+        let there = self.socket.peek(&mut [0]);
+        let waits = there.is_err_and(|e| e.kind() == ErrorKind::WouldBlock);
+        // Without a request nothing comes: nobody listens to events here.
+        waits && self.socket.set_nonblocking(false).is_ok()
+    }
+
+    /// Sends a request. Why it could not be sent is told when its answer is not there either: a
+    /// server that refuses a request and closes may have said why.
+    ///
+    /// # Errors
+    /// A connection that was ended before.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<std::io::Result<()>, ClientError> {
+        if self.ended {
+            return Err(ClientError::Lost("it was ended before".to_owned()));
+        }
+        Ok((&self.socket).write_all(bytes))
+    }
+
+    /// Waits until bytes come, for `wait` at most, and appends them. `within`: an answer has begun.
+    ///
+    /// # Errors
+    /// A connection that has ended, an answer that does not come, and that somebody stopped it.
+    pub fn receive(
+        &mut self,
+        out: &mut Vec<u8>,
+        within: bool,
+        stop: Option<&AtomicBool>,
+        wait: Option<Duration>,
+    ) -> Result<(), ClientError> {
+        let since = self.env.monotonic_nanos();
+        let lost = |what: &str| Err(ClientError::Lost(what.to_owned()));
+        loop {
+            if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return Err(ClientError::Stopped);
+            }
+            let mut chunk = [0; CHUNK];
+            match (&self.socket).read(&mut chunk) {
+                Ok(len @ 1..) => {
+                    out.extend_from_slice(&chunk[..len]);
+                    return Ok(());
+                }
+                Ok(0) if within => return lost("it was closed within an answer"),
+                Ok(0) => return lost("the server has closed it"),
+                Err(e) if is_tick(e.kind()) => {
+                    let waited = self.env.monotonic_nanos().saturating_sub(since);
+                    let waited = Duration::from_nanos(waited);
+                    if let Some(most) = wait.filter(|most| waited >= *most) {
+                        return lost(&format!("no answer came for {} s", most.as_secs_f32()));
+                    }
+                }
+                Err(e) => return lost(&e.to_string()),
+            }
+        }
+    }
+}
+
+/// The answer, or of two reasons why there is none the one that says more.
+pub fn answer_or<T>(
+    answer: Result<T, ClientError>,
+    sent: std::io::Result<()>,
+) -> Result<T, ClientError> {
+    match (answer, sent) {
+        (Err(ClientError::Lost(_)), Err(e)) => Err(ClientError::Lost(e.to_string())),
+        (answer, _) => answer,
+    }
+}
