@@ -180,3 +180,52 @@ fn a_configuration_is_looked_at_without_a_server() {
     let served = Ran::of(dir.run("store", &[&["serve"], &far[..]].concat(), b""));
     served.said(2, &["0.0.0.0 can be reached from other machines", "--insecure"]);
 }
+
+#[test]
+fn the_examples_of_a_service_and_a_container_start_what_there_is() {
+    let dir = Temp::new("serve", "examples");
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
+    let read = |name: &str| std::fs::read_to_string(examples.join(name)).unwrap();
+    let check = |words: &[&str]| {
+        let done = Command::new(env!("CARGO_BIN_EXE_firn"))
+            .args(words)
+            .arg("--check")
+            .current_dir(&dir.0)
+            .output()
+            .unwrap();
+        Ran::of(done).good()
+    };
+    let unit = read("firn.service").replace("%S/firn/store", "store");
+    let line = unit.lines().find_map(|l| l.strip_prefix("ExecStart=")).unwrap();
+    let words: Vec<_> = line.split(' ').filter(|word| *word != "$FIRN_OPTIONS").collect();
+    assert_eq!(words[0], "/usr/local/bin/firn");
+    let told = check(&words[1..]);
+    assert!(told.contains("metrics          http://127.0.0.1:9100/metrics"), "{told}");
+    let file = read("Dockerfile").replace("/data/store", "store");
+    let list = |name: &str| -> Vec<String> {
+        let line = file.lines().find_map(|l| l.strip_prefix(name)).unwrap();
+        serde_json::from_str(line).unwrap()
+    };
+    let (entry, command) = (list("ENTRYPOINT "), list("CMD "));
+    assert_eq!(entry[0], "firn");
+    let words: Vec<_> = entry[1..].iter().chain(&command).map(String::as_str).collect();
+    let told = check(&words);
+    assert!(told.contains("listens at       0.0.0.0:9042\n"), "{told}");
+    // Without a role it does not start, and says what is missing.
+    let e = Ran::of(dir.run("store", &words[2..], b""));
+    e.said(2, &["0.0.0.0 can be reached from other machines", "make roles", "--insecure"]);
+    // Its watchman asks where the server tells.
+    let probe = list("  CMD ");
+    assert!(
+        probe[2].contains("/dev/tcp/127.0.0.1/9100") && command.contains(&"127.0.0.1:9100".into())
+    );
+    if Command::new("bash").arg("-c").arg("true").status().is_ok() {
+        let mut server = Served::start(&dir.0, &["--metrics", "127.0.0.1:0"]);
+        let probe = probe[2].replace("9100", &server.at["metrics"].to_string());
+        let asks = || Command::new("bash").args(["-c", &probe]).status().unwrap().success();
+        assert!(asks());
+        server.signal(Signal::TERM);
+        assert!(server.child.wait().unwrap().success());
+        assert!(!asks());
+    }
+}
