@@ -41,7 +41,9 @@ mod values;
 
 pub use catalog::ColumnType;
 pub use error::{Class, Error, Result};
-pub use exec::{BatchLimits, FromRow, Kind, PagingState, Row, Rows, SchemaChange, TableAccess};
+pub use exec::{
+    BatchLimits, ChangeKind, FromRow, Kind, PagingState, Row, Rows, SchemaChange, TableAccess,
+};
 #[cfg(feature = "derive")]
 pub use firn_cql_derive::FromRow;
 pub use session::{OwnedRow, Prepared, Run, Session, Typed, Walk};

@@ -262,7 +262,8 @@ fn prepared_statements_keep_their_ids_and_tell_when_columns_change() {
         }
         let body = peer.execute_body(&put, &[value(&int(1))], 0);
         peer.send(1, EXECUTE, &body);
-        assert_eq!(peer.receive().unwrap().error().0, 0x2200);
+        let text = "there were 2 markers(?) in CQL but 1 bound variables".to_owned();
+        assert_eq!(peer.receive().unwrap().error(), (0x2200, text));
         let read = peer.prepare(&format!("SELECT * FROM ks.p{version} WHERE k = ?"));
         let skip = peer.execute_body(&read, &[value(&int(1))], 0x02);
         peer.send(1, EXECUTE, &skip);
@@ -495,6 +496,56 @@ fn who_listens_is_told_before_the_definition_is_answered() {
     let error = silent.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     assert_eq!(error.error().0, 0x2400);
     assert!(error.body.ends_with(&[string("ks"), string("")].concat()));
+}
+
+#[test]
+fn consistencies_that_servers_refuse_are_refused() {
+    const ANY: u16 = 0;
+    const SERIAL: u16 = 8;
+    const LOCAL_SERIAL: u16 = 9;
+    let server = server();
+    with_table(&server);
+    server.session().execute("CREATE TABLE ks.n (k int PRIMARY KEY, n counter)", ()).unwrap();
+    let put = "INSERT INTO ks.t (k, c) VALUES (1, 1)";
+    let once = format!("{put} IF NOT EXISTS");
+    let batch = format!("BEGIN BATCH {put}; {put} APPLY BATCH");
+    let count = "UPDATE ks.n SET n = n + 1 WHERE k = 1";
+    let conditional = |name| {
+        format!(
+            "{name} is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is accepted but I \
+             don't care how many replicas commit it for non-SERIAL reads\""
+        )
+    };
+    for version in [3, 4, 5] {
+        let mut peer = Peer::ready(server.address(), version);
+        for (text, consistency, wanted) in [
+            ("SELECT * FROM ks.t", ANY, "ANY ConsistencyLevel is only supported for writes"),
+            ("SELECT * FROM ks.t", SERIAL, ""),
+            (put, ANY, ""),
+            (put, SERIAL, "You must use conditional updates for serializable writes"),
+            (put, LOCAL_SERIAL, "You must use conditional updates for serializable writes"),
+            (&once, ANY, ""),
+            (&once, SERIAL, &conditional("SERIAL")),
+            (&once, LOCAL_SERIAL, &conditional("LOCAL_SERIAL")),
+            (&batch, SERIAL, ""),
+            (count, SERIAL, "Counter operations are inherently non-serializable"),
+            (count, ANY, "Consistency level ANY is not yet supported for counter table n"),
+            ("CREATE TABLE IF NOT EXISTS ks.t (k int PRIMARY KEY)", ANY, ""),
+        ] {
+            let flags = if version == 5 { int(0).to_vec() } else { vec![0] };
+            let at = [&short(consistency)[..], &flags].concat();
+            peer.send(3, QUERY, &[long_string(text), at.clone()].concat());
+            let answer = peer.receive().unwrap();
+            assert_eq!(answer.error().1, wanted, "{text}, {consistency}");
+            let id = peer.prepare(text);
+            let mut body = [&short(16)[..], &id.0].concat();
+            if version == 5 {
+                body.extend([&short(16)[..], &id.1].concat());
+            }
+            peer.send(3, EXECUTE, &[body, at].concat());
+            assert_eq!(peer.receive().unwrap().error().1, wanted, "{text}, {consistency}");
+        }
+    }
 }
 
 #[test]

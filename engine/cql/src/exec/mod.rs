@@ -31,6 +31,6 @@ pub use compile::compile;
 pub use define::define;
 pub use describe::create_table_text;
 pub use engine::{Engine, SchemaListener};
-pub use plan::{Request, StatementPlan, TableAccess};
+pub use plan::{ChangeKind, Request, StatementPlan, TableAccess};
 pub use rows::{FromRow, Kind, PagingState, Row, Rows, SchemaChange};
 pub use source::{SystemRows, SystemSource};

@@ -59,6 +59,19 @@ pub enum TableAccess {
     Write,
 }
 
+/// How a statement changes rows: servers allow other consistencies for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind<'p> {
+    /// One change without a condition.
+    Plain,
+    /// One change of a counter in the table of this name.
+    Counter(&'p str),
+    /// One or several, on conditions.
+    Conditional,
+    /// A batch without conditions.
+    Batch,
+}
+
 impl Request<'_> {
     /// The store as it is for a statement that began at this microsecond: all of it goes by one
     /// second.
@@ -94,6 +107,11 @@ pub trait StatementPlan: Any + Send + Sync {
     /// Whether it takes no longer than to read or write the rows of one partition that it names.
     fn is_quick(&self) -> bool {
         false
+    }
+
+    /// How it changes rows; `None`: it changes none.
+    fn change_kind(&self) -> Option<ChangeKind<'_>> {
+        None
     }
 
     /// The columns of its result, where that is known before it is run.

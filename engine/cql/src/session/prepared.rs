@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::exec::{StatementPlan, TableAccess};
+use crate::exec::{ChangeKind, StatementPlan, TableAccess};
 use crate::values::ColumnSpec;
 
 /// A statement, compiled. Cheap to clone. It is compiled again by itself when definitions have
@@ -68,6 +68,11 @@ impl Prepared {
         let all = self.0.plan.accesses().into_iter();
         let named = all.filter(|(_, table)| !table.is_system());
         named.map(|(access, table)| (access, &*table.keyspace, &*table.name)).collect()
+    }
+
+    /// How it changes rows; `None`: it reads, or is a definition.
+    pub fn change_kind(&self) -> Option<ChangeKind<'_>> {
+        self.0.plan.change_kind()
     }
 
     /// Whether it takes no longer than to read or write one row that its values name, or few.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use firn_cql::{BatchKind, Bound, Error, Kind, PagingState, Prepared, Rows, Run};
+use firn_cql::{BatchKind, Bound, ChangeKind, Error, Kind, PagingState, Prepared, Rows, Run};
 use uuid::Uuid;
 
 use super::client::{Client, Dialect};
@@ -238,11 +238,30 @@ impl Exchange<'_> {
     }
 
     fn check_consistency(&self, consistency: WireConsistency, prepared: &Prepared) -> Result<()> {
-        if consistency == WireConsistency::Any && prepared.columns().is_some() {
-            let text = "ANY ConsistencyLevel is only supported for writes";
-            return Err(WireError::new(ErrorCode::Invalid, text).into());
-        }
-        Ok(())
+        let is_serial =
+            matches!(consistency, WireConsistency::Serial | WireConsistency::LocalSerial);
+        let is_any = consistency == WireConsistency::Any;
+        let text = match prepared.change_kind() {
+            None if is_any && prepared.columns().is_some() => {
+                "ANY ConsistencyLevel is only supported for writes".to_owned()
+            }
+            Some(ChangeKind::Plain) if is_serial => {
+                "You must use conditional updates for serializable writes".to_owned()
+            }
+            Some(ChangeKind::Counter(_)) if is_serial => {
+                "Counter operations are inherently non-serializable".to_owned()
+            }
+            Some(ChangeKind::Counter(table)) if is_any => {
+                format!("Consistency level ANY is not yet supported for counter table {table}")
+            }
+            Some(ChangeKind::Conditional) if is_serial => format!(
+                "{} is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is accepted but I \
+                 don't care how many replicas commit it for non-SERIAL reads\"",
+                consistency.name()
+            ),
+            _ => return Ok(()),
+        };
+        Err(WireError::new(ErrorCode::Invalid, text).into())
     }
 
     fn prepare(
@@ -312,6 +331,11 @@ impl Exchange<'_> {
         self.check_consistency(parameters.consistency, &prepared)?;
         let is_quick = self.is_quick(&prepared) || is_use(prepared.text());
         let bound = bind(&parameters.values, &prepared);
+        let (came, wanted) = (bound.len(), prepared.markers().len());
+        if came != wanted {
+            let text = format!("there were {wanted} markers(?) in CQL but {came} bound variables");
+            return Err(WireError::new(ErrorCode::Invalid, text).into());
+        }
         let work = RequestWork::One {
             uses: known.uses.clone(),
             prepared,

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use super::access::{Need, of_table};
 use super::engine::Engine;
-use super::plan::{Request, StatementPlan, TableAccess};
+use super::plan::{ChangeKind, Request, StatementPlan, TableAccess};
 use super::rows::Rows;
 use crate::catalog::{Catalog, TableSchema};
 use crate::error::{Result, invalid};
@@ -255,6 +255,17 @@ impl StatementPlan for ChangePlan {
 
     fn accesses(&self) -> Vec<(TableAccess, &TableSchema)> {
         self.changes.iter().map(|change| (TableAccess::Write, &*change.table)).collect()
+    }
+
+    fn change_kind(&self) -> Option<ChangeKind<'_>> {
+        if self.changes.iter().any(|c| c.is_conditional()) {
+            return Some(ChangeKind::Conditional);
+        }
+        Some(match &*self.changes {
+            [one] if one.table.is_counter() => ChangeKind::Counter(&one.table.name),
+            [_] => ChangeKind::Plain,
+            _ => ChangeKind::Batch,
+        })
     }
 
     fn is_quick(&self) -> bool {
