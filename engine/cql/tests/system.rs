@@ -329,3 +329,49 @@ fn a_batch_of_prepared_changes_is_whole_or_not_at_all() {
     let rows = session.batch(Logged, &members, &Run::default()).unwrap();
     assert!(!rows.row(0).unwrap().get::<bool>("[applied]").unwrap());
 }
+
+#[test]
+fn a_compaction_that_runs_is_listed_with_how_far_it_is() {
+    let session = session();
+    session.execute("CREATE TABLE ks.big (k int PRIMARY KEY, v text)", ()).unwrap();
+    let put = session.prepare("INSERT INTO ks.big (k, v) VALUES (?, ?)").unwrap();
+    let engine = session.engine();
+    let catalog = engine.catalog();
+    let table = catalog.keyspace("ks").unwrap().table("big").unwrap();
+    let tree = engine.family(table).unwrap().tree().clone();
+    for _ in 0..2 {
+        for k in 0..2000 {
+            session.run(&put, (k, "x".repeat(100)), &Run::default()).unwrap();
+        }
+        tree.flush().unwrap();
+    }
+    let tasks = || {
+        let cql = "SELECT table_name, kind, unit, sstables, progress, total, completion_ratio \
+                   FROM system_views.sstable_tasks WHERE keyspace_name = 'ks'";
+        session.execute(cql, ()).unwrap()
+    };
+    assert!(tasks().is_empty());
+    let db = engine.store().db();
+    db.set_background_rate(Some(64 << 10)).unwrap();
+    std::thread::scope(|threads| {
+        let running = threads.spawn(|| tree.compact());
+        let rows = loop {
+            let rows = tasks();
+            if !rows.is_empty() {
+                break rows;
+            }
+            std::thread::yield_now();
+        };
+        db.set_background_rate(None).unwrap();
+        running.join().unwrap().unwrap();
+        type TaskRow = (String, String, String, i32, i64, i64, f64);
+        let all: Vec<TaskRow> = rows.typed().unwrap();
+        let [(table, kind, unit, sstables, progress, total, ratio)] = &all[..] else {
+            panic!("{all:?}")
+        };
+        assert_eq!((&**table, &**kind, &**unit), ("big", "compaction", "bytes"));
+        assert!(*sstables == 2 && *total > 0 && progress <= total, "{all:?}");
+        assert_eq!(*ratio, *progress as f64 / *total as f64);
+    });
+    assert!(tasks().is_empty());
+}

@@ -282,6 +282,12 @@ fn work_in_progress_is_listed_with_what_it_has_written() {
         seen.iter().filter(|(pins, _)| pins.iter().any(|p| p.name.contains("manual"))).collect();
     assert!(full.len() >= 3, "{} tables created", full.len());
     assert!(full.iter().all(|(pins, _)| pins.len() == 1 && pins[0].tree == "t"));
+    let told = |pins: &[Pin]| (pins[0].tables, pins[0].total, pins[0].done);
+    let (tables, total, _) = told(&full[0].0);
+    assert!(tables > 1 && total > 0);
+    assert!(full.iter().all(|(pins, _)| told(pins).0 == tables && told(pins).1 == total));
+    assert!(full.windows(2).all(|w| told(&w[0].0).2 <= told(&w[1].0).2));
+    assert!((1..=total).contains(&told(&full[full.len() - 1].0).2));
     assert_eq!(full[0].1, 0);
     assert!(
         full.windows(2).all(|w| w[0].1 < w[1].1),

@@ -477,6 +477,51 @@ fn what_has_no_effect_is_told_and_errors_say_what_to_do() {
 }
 
 #[test]
+fn what_clients_do_is_counted_by_table_and_what_runs_is_listed() {
+    let server = server();
+    with_table(&server);
+    let mut peer = Peer::ready(server.address(), 5);
+    let ids = peer.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, 1, 'x')");
+    for k in 0..5 {
+        peer.send(1, EXECUTE, &peer.execute_body(&ids, &[value(&int(k))], 0));
+        assert_eq!(peer.receive().unwrap().kind(), 1);
+    }
+    (0..3).for_each(|k| drop(peer.good(&format!("SELECT v FROM ks.t WHERE k = {k} AND c = 1"))));
+    peer.good("SELECT v FROM ks.t");
+    peer.good("CREATE TABLE ks.idle (k int PRIMARY KEY)");
+    let ask = |cql: String| server.session().execute(&cql, ()).unwrap();
+    for (what, count) in [("read", 3), ("scan", 1), ("write", 5)] {
+        for of in ["coordinator", "local"] {
+            let from = format!("system_views.{of}_{what}_latency WHERE keyspace_name = 'ks'");
+            let columns = "count, max_ms, p50th_ms, p99th_ms, per_second";
+            let told = ask(format!("SELECT {columns} FROM {from} AND table_name = 't'"));
+            let all: Vec<(i64, f64, f64, f64, f64)> = told.typed().unwrap();
+            let [(n, max, median, most, rate)] = all[..] else { panic!("{all:?}") };
+            assert_eq!(n, count, "{of} {what}");
+            assert!(0.0 < median && median <= most && most <= max && max < 60_000.0, "{all:?}");
+            assert!(rate > 0.0, "{all:?}");
+            let idle = ask(format!("SELECT {columns} FROM {from} AND table_name = 'idle'"));
+            let zeros: Vec<(i64, f64, f64, f64, f64)> = idle.typed().unwrap();
+            assert_eq!(zeros, [(0, 0.0, 0.0, 0.0, 0.0)]);
+        }
+    }
+    let metrics = ask("SELECT name, value FROM system_views.cql_metrics".to_owned());
+    let mut metrics: Vec<(String, f64)> = metrics.typed().unwrap();
+    metrics.sort_by(|a, b| a.0.cmp(&b.0));
+    let of = |at: usize| (&*metrics[at].0, metrics[at].1);
+    assert_eq!(of(0), ("prepared_statements_count", 1.0));
+    assert_eq!(of(1), ("prepared_statements_evicted", 0.0));
+    assert_eq!(of(2), ("prepared_statements_executed", 5.0));
+    assert_eq!(of(3), ("prepared_statements_ratio", 0.5));
+    assert_eq!(of(4), ("regular_statements_executed", 5.0));
+    // Who asks is carried out itself.
+    let cql = "SELECT task, thread_id FROM system_views.queries";
+    let told = peer.good(cql);
+    assert!(told.has(&value(cql.as_bytes())) && told.has(b"firn-request-"), "{told:?}");
+    assert!(ask(cql.to_owned()).is_empty());
+}
+
+#[test]
 fn who_listens_is_told_before_the_definition_is_answered() {
     let server = server();
     with_table(&server);

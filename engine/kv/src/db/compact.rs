@@ -200,7 +200,11 @@ impl Core {
         let written = Some(account.written());
         // What the one before has done too much is waited for first.
         self.throttle(&mut account, 0, during)?;
-        let mut go_on = |entries| self.throttle(&mut account, entries, during);
+        let mut go_on = |entries| {
+            let done = self.throttle(&mut account, entries, during);
+            c.task.has_passed(account.passed());
+            done
+        };
         let mut out = NewTables {
             core: self,
             tree: &c.tree,

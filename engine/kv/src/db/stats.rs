@@ -253,6 +253,9 @@ impl Core {
             holders: 1,
             bytes: kept.iter().map(|k| k.at(s.seq, read)).sum(),
             memory: 0,
+            tables: 0,
+            total: 0,
+            done: 0,
         }));
         pins.sort_by_key(|p| p.since_micros);
         pins

@@ -1,6 +1,7 @@
 //! QUERY, PREPARE, EXECUTE and BATCH: read, compiled and bound by the thread of the connection, run
 //! by it or by a worker.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -149,7 +150,10 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
     let turn = client.waiting.take(1);
     node.workers.push(move || {
         let client = job.client.clone();
+        let (node, began) = (&job.node, job.node.env.monotonic_nanos());
+        let running = node.running.enter(&job.text(), job.came, began);
         job.run();
+        drop(running);
         client.send_at_once();
         drop((share, turn));
     });
@@ -390,6 +394,17 @@ fn note(trace: &mut RequestTrace, text: &str, parameters: &QueryParameters<'_>) 
 }
 
 impl Job {
+    /// What was asked.
+    fn text(&self) -> Cow<'_, str> {
+        match &self.work {
+            RequestWork::One { prepared, .. } => Cow::Borrowed(prepared.text()),
+            RequestWork::Batch { kind, members, .. } => {
+                let first = members.first().map_or("", |(prepared, _)| prepared.text());
+                Cow::Owned(format!("{kind:?} batch of {}, of them first {first}", members.len()))
+            }
+        }
+    }
+
     /// Runs it and answers.
     fn run(mut self) {
         if let Some(trace) = &mut self.trace {

@@ -1,14 +1,17 @@
-//! What system tables show of a server: its clients, prepared statements, traces, threads, options.
+//! What system tables show of a server: its clients, prepared statements, traces, threads,
+//! what runs, latencies, options.
 
 use std::collections::BTreeMap;
-use std::sync::Weak;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
-use firn_cql::Value;
+use firn_cql::internals::catalog::TableSchema;
 use firn_cql::internals::exec::{SystemRows, SystemSource};
+use firn_cql::{TableAccess, Value};
+use firn_kv::Latency;
 
 use super::client::{Client, Clients};
-use crate::node::Node;
+use crate::node::{Node, RequestKind};
 
 /// What system tables show of a server. It does not keep the server alive.
 pub struct ServerViews {
@@ -35,6 +38,14 @@ impl SystemSource for ServerViews {
             threads(&node, rows);
         } else if rows.is("system_views", "settings") {
             settings(&node, rows);
+        } else if rows.is("system_views", "cql_metrics") {
+            statements(&node, rows);
+        } else if rows.is("system_views", "queries") {
+            running(&node, rows);
+        } else if let Some((_, access)) =
+            LATENCIES.iter().find(|(table, _)| rows.is("system_views", table))
+        {
+            latencies(&node, *access, rows);
         }
     }
 }
@@ -123,10 +134,77 @@ fn threads(node: &Node, rows: &mut SystemRows<'_>) {
     ]);
 }
 
+/// The tables of latencies. There is one node: what it does for a client is what it does itself.
+const LATENCIES: [(&str, TableAccess); 6] = [
+    ("coordinator_read_latency", TableAccess::Read),
+    ("coordinator_scan_latency", TableAccess::Scan),
+    ("coordinator_write_latency", TableAccess::Write),
+    ("local_read_latency", TableAccess::Read),
+    ("local_scan_latency", TableAccess::Scan),
+    ("local_write_latency", TableAccess::Write),
+];
+
+/// Of every table, whether or not it was read or written.
+fn latencies(node: &Node, access: TableAccess, rows: &mut SystemRows<'_>) {
+    let catalog = node.session.engine().catalog();
+    let none = |t: &Arc<TableSchema>| ((t.keyspace.clone(), t.name.clone()), Latency::default());
+    let mut all: BTreeMap<(String, String), Latency> = catalog.tables().map(none).collect();
+    for meter in node.metrics.tables() {
+        let name = (meter.keyspace.clone(), meter.table.clone());
+        all.insert(name, meter.latency(access));
+    }
+    let seconds = node.nanos_since(node.started).max(1) as f64 / 1e9;
+    let millis = |nanos: u64| nanos as f64 / 1e6;
+    for ((keyspace, table), latency) in &all {
+        rows.add(&[
+            ("keyspace_name", keyspace),
+            ("table_name", table),
+            ("count", &i64::try_from(latency.timed).unwrap_or(i64::MAX)),
+            ("max_ms", &millis(latency.max)),
+            ("p50th_ms", &millis(latency.p50)),
+            ("p99th_ms", &millis(latency.p99)),
+            ("per_second", &(latency.timed as f64 / seconds)),
+        ]);
+    }
+}
+
+fn statements(node: &Node, rows: &mut SystemRows<'_>) {
+    let (count, _, evicted) = node.prepared.counts();
+    let of = |kind| node.metrics.latency(kind).timed as f64;
+    let (prepared, plain) = (of(RequestKind::Execute), of(RequestKind::Query));
+    let all = [
+        ("prepared_statements_count", count as f64),
+        ("prepared_statements_evicted", evicted as f64),
+        ("prepared_statements_executed", prepared),
+        ("prepared_statements_ratio", prepared / (prepared + plain).max(1.0)),
+        ("regular_statements_executed", plain),
+    ];
+    all.iter().for_each(|(name, value)| rows.add(&[("name", name), ("value", value)]));
+}
+
+fn running(node: &Node, rows: &mut SystemRows<'_>) {
+    let micros = |nanos: u64| i64::try_from(nanos / 1000).unwrap_or(i64::MAX);
+    for request in node.running.all() {
+        let queued = request.began.saturating_sub(request.came);
+        rows.add(&[
+            ("thread_id", &request.thread),
+            ("queued_micros", &micros(queued)),
+            ("running_micros", &micros(node.nanos_since(request.began))),
+            ("task", &request.text),
+        ]);
+    }
+}
+
 fn settings(node: &Node, rows: &mut SystemRows<'_>) {
     let options = &node.options;
     let idle = options.idle_timeout.map_or("never".to_owned(), |t| format!("{}ms", t.as_millis()));
+    let kibibytes = |n: usize| match n {
+        usize::MAX => "none".to_owned(),
+        n => format!("{}KiB", n >> 10),
+    };
     let all = [
+        ("batch_size_fail_threshold", kibibytes(options.batches.fail_bytes)),
+        ("batch_size_warn_threshold", kibibytes(options.batches.warn_bytes)),
         ("native_transport_idle_timeout", idle),
         ("native_transport_max_concurrent_connections", options.max_connections.to_string()),
         ("native_transport_max_frame_size", options.max_frame.to_string()),
@@ -134,6 +212,10 @@ fn settings(node: &Node, rows: &mut SystemRows<'_>) {
         ("native_transport_port", options.address.port().to_string()),
         ("prepared_statements_cache_size", options.max_prepared.to_string()),
         ("rpc_address", options.address.ip().to_string()),
+        (
+            "unlogged_batch_across_partitions_warn_threshold",
+            options.batches.warn_partitions.to_string(),
+        ),
     ];
     all.iter().for_each(|(name, value)| rows.add(&[("name", name), ("value", value)]));
 }

@@ -6,12 +6,14 @@ mod histogram;
 mod metrics;
 mod prepared;
 mod prometheus;
+mod running;
 mod traces;
 mod workers;
 
 pub use budget::{FlightBudget, FlightShare};
 pub use metrics::{ConnectionMeter, NodeMetrics, RequestKind, TableUse, TableUses};
 pub use prepared::{KnownStatement, PreparedStatements};
+pub use running::RunningRequests;
 pub use traces::{RequestTrace, TraceLog};
 pub use workers::WorkerPool;
 
@@ -43,6 +45,10 @@ pub struct Node {
     pub flight: FlightBudget,
     /// The requests that were traced.
     pub traces: TraceLog,
+    /// The requests that workers carry out.
+    pub running: RunningRequests,
+    /// When the server was started, by [`firn_kv::Env::monotonic_nanos`].
+    pub started: u64,
     /// What is counted.
     pub metrics: Arc<NodeMetrics>,
     /// Whether clients must log in.
@@ -74,6 +80,8 @@ impl Node {
             workers: WorkerPool::start(&env, count)?,
             flight: FlightBudget::new(options.max_in_flight),
             traces: TraceLog::default(),
+            running: RunningRequests::default(),
+            started: env.monotonic_nanos(),
             metrics: Arc::default(),
             login,
             logins: FlightBudget::new(LOGINS),

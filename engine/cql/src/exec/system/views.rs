@@ -1,6 +1,13 @@
 //! `system_views`: what the engine does and holds. What only a server knows, a source adds.
 
+use firn_kv::PinKind;
+use firn_wide::internals::store::TreeName;
+use firn_wide::uuids::time_uuid;
+use md5::{Digest, Md5};
+use uuid::Uuid;
+
 use super::view::SystemView;
+use crate::catalog::TableSchema;
 use crate::error::Result;
 use crate::exec::source::SystemRows;
 
@@ -12,6 +19,7 @@ pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) -> Result<(
         "disk_usage" => sizes(view, rows, |files| files.sum())?,
         "max_sstable_size" => sizes(view, rows, |files| files.max().unwrap_or(0))?,
         "settings" => settings(view, rows),
+        "sstable_tasks" => tasks(view, rows),
         "system_properties" => {
             rows.add(&[("name", &"firn.version"), ("value", &env!("CARGO_PKG_VERSION"))]);
         }
@@ -34,6 +42,55 @@ fn caches(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
         ("request_count", &whole(reads.blocks_cached + reads.blocks_read)),
         ("size_bytes", &whole(stats.memory.cache)),
     ]);
+}
+
+/// The table or family whose rows, or index, a tree has.
+fn owner(view: &SystemView<'_>, tree: &str) -> Option<(String, String)> {
+    let (family, index) = match TreeName::parse(tree)? {
+        TreeName::Family(id) => (Some(id), None),
+        TreeName::Index(id) => (None, Some(id)),
+        TreeName::Schema => return Some(("system".to_owned(), "schema".to_owned())),
+    };
+    let is_it =
+        |t: &TableSchema| Some(t.id) == family || t.indexes().iter().any(|i| Some(i.id) == index);
+    if let Some(table) = view.catalog.tables().find(|t| is_it(t)) {
+        return Some((table.keyspace.clone(), table.name.clone()));
+    }
+    let schema = view.engine.wide().schema();
+    let found = schema
+        .families()
+        .find(|f| Some(f.id()) == family || f.indexes().any(|(_, i)| Some(i.id) == index))?;
+    Some((found.keyspace().to_owned(), found.name().to_owned()))
+}
+
+/// The compactions that run: each has an identity of its beginning and its tree.
+fn tasks(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
+    let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    for pin in view.engine.store().db().stats().pins {
+        if pin.kind != PinKind::Compaction {
+            continue;
+        }
+        // One that is about no table has gone, or is of the store's own.
+        let Some((keyspace, table)) = owner(view, &pin.tree) else { continue };
+        let digest: [u8; 16] = Md5::digest(format!("{} {}", pin.tree, pin.name)).into();
+        let (head, tail) = digest.split_at(8);
+        let clock = u16::from_be_bytes([head[0], head[1]]);
+        let node = tail.iter().fold(0, |all, b| all << 8 | u64::from(*b));
+        let id = Uuid::from_bytes(time_uuid(pin.since_micros as i64, 0, clock, node));
+        let ratio = pin.done as f64 / pin.total.max(1) as f64;
+        rows.add(&[
+            ("keyspace_name", &keyspace),
+            ("table_name", &table),
+            ("task_id", &id),
+            ("completion_ratio", &ratio),
+            ("kind", &"compaction"),
+            ("progress", &whole(pin.done)),
+            ("sstables", &i32::try_from(pin.tables).unwrap_or(i32::MAX)),
+            ("total", &whole(pin.total)),
+            ("total_compressed", &whole(pin.total)),
+            ("unit", &"bytes"),
+        ]);
+    }
 }
 
 /// Of each table, what `of` makes of the sizes of its files, in mebibytes.

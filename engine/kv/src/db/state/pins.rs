@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::epoch;
 use crate::base::ops::TreeId;
-use crate::base::sync::Mutex;
+use crate::base::sync::{AtomicU64, Mutex, Ordering};
 use crate::env::Env;
 use crate::merge::run::TableHandle;
 
@@ -88,6 +88,12 @@ pub struct Pin {
     pub bytes: u64,
     /// Bytes of memtables that are in tables already and that this keeps.
     pub memory: u64,
+    /// Of work: how many tables it takes.
+    pub tables: usize,
+    /// Of work: the bytes of these tables.
+    pub total: u64,
+    /// Of a compaction: how many of these bytes it has passed.
+    pub done: u64,
 }
 
 /// Bytes of table files.
@@ -122,6 +128,7 @@ pub struct PinnedTask {
     since_micros: u64,
     tables: Vec<Arc<TableHandle>>,
     created: Mutex<Vec<u64>>,
+    done: AtomicU64,
 }
 
 impl PinnedTask {
@@ -133,6 +140,11 @@ impl PinnedTask {
     /// The files that it has written.
     pub fn created(&self) -> Vec<u64> {
         self.created.lock().clone()
+    }
+
+    /// Notes how many bytes of its tables it has passed.
+    pub fn has_passed(&self, bytes: u64) {
+        self.done.store(bytes, Ordering::Relaxed);
     }
 
     /// The tree that it works on.
@@ -206,6 +218,7 @@ impl Pins {
             since_micros: self.env.wall_micros(),
             tables,
             created: Mutex::default(),
+            done: AtomicU64::new(0),
         };
         let task = Arc::new(task);
         let mut tasks = self.tasks.lock();
@@ -245,12 +258,18 @@ impl Pins {
             holders: 1,
             bytes: 0,
             memory: 0,
+            tables: 0,
+            total: 0,
+            done: 0,
         };
         let mut pins = vec![];
         for t in self.tasks() {
             let tree = t.tree.as_ref().map_or("", |t| &t.1);
             pins.push(Pin {
                 bytes: obsolete(&t.tables),
+                tables: t.tables.len(),
+                total: t.tables.iter().map(|t| t.meta.size).sum(),
+                done: t.done.load(Ordering::Relaxed),
                 ..pin(t.kind, &t.name, tree, t.since_micros)
             });
         }

@@ -155,6 +155,7 @@ impl Throttle {
 /// entries that it passes.
 pub struct Account {
     written: Arc<AtomicU64>,
+    total: u64,
     unread: u64,
     bytes_per_entry: u64,
 }
@@ -182,7 +183,8 @@ impl WriteFile for CountedWriter {
 impl Account {
     /// Of a merge of so many bytes of tables with so many entries.
     pub fn new(bytes: u64, entries: u64) -> Account {
-        Account { written: Arc::default(), unread: bytes, bytes_per_entry: bytes / entries.max(1) }
+        let bytes_per_entry = bytes / entries.max(1);
+        Account { written: Arc::default(), total: bytes, unread: bytes, bytes_per_entry }
     }
 
     /// The file, with what is written to it counted here.
@@ -193,6 +195,11 @@ impl Account {
     /// What [`watch`](Account::watch) counts with.
     pub fn written(&self) -> Arc<AtomicU64> {
         self.written.clone()
+    }
+
+    /// How many bytes of its tables it has passed.
+    pub fn passed(&self) -> u64 {
+        self.total - self.unread
     }
 
     /// Bytes since the last call, in which so many entries were passed; all that are left without a
