@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// The longest text of a request that is kept, in bytes.
+/// The longest text of a request that is kept, in characters.
 const MOST_TEXT: usize = 1 << 10;
 
 /// A request that a worker carries out.
@@ -41,7 +41,7 @@ impl RunningRequests {
     pub fn enter(&self, text: &str, came: u64, began: u64) -> RunningGuard {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let thread = std::thread::current().name().unwrap_or_default().to_owned();
-        let text = text[..text.floor_char_boundary(MOST_TEXT)].to_owned();
+        let text = text.chars().take(MOST_TEXT).collect();
         self.all.lock().insert(number, RunningRequest { thread, text, came, began });
         RunningGuard { of: self.clone(), number }
     }
