@@ -32,7 +32,7 @@ mod wire;
 
 pub use options::{Options, ServerError, StorePlace};
 pub use server::Server;
-pub use transport::TlsOptions;
+pub use transport::{TlsOptions, TlsTrust};
 
 /// The examples of the page, as tests.
 #[cfg(doctest)]

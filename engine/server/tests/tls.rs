@@ -495,3 +495,60 @@ fn files_that_are_missing_or_are_none_are_named() {
         assert_eq!(Server::start(options).unwrap_err().to_string(), e);
     }
 }
+
+#[test]
+fn the_client_encrypts_and_looks_at_certificates() {
+    use firn_server::TlsTrust;
+    use firn_server::client::{ClientOptions, ClientRun, CqlClient, FamilyClient};
+
+    let files = Files::new("client");
+    let server = files.start(|options| options.thrift = Some("127.0.0.1:0".parse().unwrap()));
+    let trust = |authorities: &str| TlsTrust {
+        authorities: files.dir.join(authorities),
+        certificate: None,
+    };
+    let options = |server: &Server, tls: Option<TlsTrust>| {
+        let mut options = ClientOptions::new(server.address().to_string());
+        options.tls = tls;
+        options
+    };
+    let mut client = CqlClient::connect(&options(&server, Some(trust("clients.pem")))).unwrap();
+    let long = "y".repeat(300_000);
+    for _ in 0..3 {
+        let asked = format!("SELECT cluster_name FROM system.local -- {long}");
+        let rows = client.query(&asked, &ClientRun::default()).unwrap().rows;
+        assert_eq!(rows.typed::<(String,)>().unwrap(), [("Firn".to_owned(),)]);
+        assert!(client.is_open());
+    }
+    let mut families = options(&server, Some(trust("clients.pem")));
+    families.address = server.thrift_address().unwrap().to_string();
+    let name = FamilyClient::connect(&families).unwrap().describe("cluster_name").unwrap();
+    assert_eq!(name, "Firn");
+    // Another one has signed it; the port speaks no TLS; it speaks nothing else; no such file.
+    files.write("others.pem", &Authority::new("somebody else").certificate.pem());
+    let refused = |server: &Server, tls: Option<TlsTrust>| {
+        CqlClient::connect(&options(server, tls)).unwrap_err().to_string()
+    };
+    let other = refused(&server, Some(trust("others.pem")));
+    assert!(other.contains("no TLS connection was agreed on"), "{other}");
+    let plain = Server::start(Options::ephemeral()).unwrap();
+    let told = refused(&plain, Some(trust("clients.pem")));
+    assert!(told.contains("the server speaks no TLS at this port"), "{told}");
+    assert!(!refused(&server, None).is_empty());
+    let missing = refused(&server, Some(trust("none.pem")));
+    assert!(missing.contains("servers' certificates can't be read"), "{missing}");
+    server.stop().unwrap();
+    assert!(!client.is_open());
+    // Where clients must have one, too.
+    let strict = files.start(|options| {
+        options.tls =
+            Some(TlsOptions { clients: Some(files.dir.join("clients.pem")), ..files.tls() });
+    });
+    assert!(!refused(&strict, Some(trust("clients.pem"))).is_empty());
+    let (certificate, key) = files.authority.signed("ann");
+    files.write("ann.pem", &certificate.pem());
+    files.write("ann.key", &key.serialize_pem());
+    let own = Some((files.dir.join("ann.pem"), files.dir.join("ann.key")));
+    let both = TlsTrust { certificate: own, ..trust("clients.pem") };
+    CqlClient::connect(&options(&strict, Some(both))).unwrap();
+}

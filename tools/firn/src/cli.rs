@@ -71,9 +71,9 @@ pub fn run(global: &Global, args: &CliArgs) -> Done {
             "leave --json out",
         ));
     }
-    let mut session = match args.connect.destination(global, families::PORT)? {
-        Some(destination) => {
-            let server = RemoteFamilies::connect(destination, global.style())?;
+    let mut session = match args.connect.options(global, families::PORT)? {
+        Some(options) => {
+            let server = RemoteFamilies::connect(options, global.style())?;
             let session = CliSession::new(server, OsEnv::new(), args.strict);
             Dialogue { session, global, args, awaits: false }
         }

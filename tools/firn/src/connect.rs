@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use firn_server::TlsTrust;
+use firn_server::client::ClientOptions;
 use firn_tools::io::{self, Input, secret};
 use firn_tools::output::{Done, Failure};
 
@@ -31,19 +33,18 @@ pub struct ConnectArgs {
     /// The file whose first line is the password
     #[arg(long, value_name = "FILE", requires = "user", help_heading = HEADING)]
     password_file: Option<PathBuf>,
+    /// Encrypt the connection: the server's certificate must be signed by one of this file (PEM)
+    #[arg(long, value_name = "FILE", requires = "connect", help_heading = HEADING)]
+    tls_ca: Option<PathBuf>,
+    /// One's own certificate, where the server wants one (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"], help_heading = HEADING)]
+    tls_certificate: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_certificate", help_heading = HEADING)]
+    tls_key: Option<PathBuf>,
     /// Give up when nothing of an answer has come for so long
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..), help_heading = HEADING)]
     request_timeout: u64,
-}
-
-/// A server, and who speaks to it.
-pub struct Destination {
-    /// `HOST:PORT`.
-    pub address: String,
-    /// A role and its password.
-    pub login: Option<(String, String)>,
-    /// How long an answer is waited for while nothing of it comes.
-    pub request_timeout: Duration,
 }
 
 impl ConnectArgs {
@@ -51,7 +52,7 @@ impl ConnectArgs {
     ///
     /// # Errors
     /// A store that is named, too; a password that can't be had.
-    pub fn destination(&self, global: &Global, port: u16) -> Done<Option<Destination>> {
+    pub fn options(&self, global: &Global, port: u16) -> Done<Option<ClientOptions>> {
         let Some(connect) = &self.connect else { return Ok(None) };
         if global.names_store {
             return Err(Failure::with_next(
@@ -59,13 +60,16 @@ impl ConnectArgs {
                 "leave one of them out",
             ));
         }
-        let address = with_port(connect, port)?;
-        let login = match &self.user {
-            Some(user) => Some((user.clone(), self.password(user)?)),
-            None => None,
-        };
-        let request_timeout = Duration::from_secs(self.request_timeout);
-        Ok(Some(Destination { address, login, request_timeout }))
+        let mut options = ClientOptions::new(with_port(connect, port)?);
+        if let Some(user) = &self.user {
+            options.login = Some((user.clone(), self.password(user)?));
+        }
+        options.request_timeout = Some(Duration::from_secs(self.request_timeout));
+        options.tls = self.tls_ca.clone().map(|authorities| TlsTrust {
+            authorities,
+            certificate: self.tls_certificate.clone().zip(self.tls_key.clone()),
+        });
+        Ok(Some(options))
     }
 
     fn password(&self, user: &str) -> Done<String> {

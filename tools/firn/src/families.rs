@@ -17,7 +17,6 @@ use firn_wide::{
 };
 use firn_wide_text::cli::{CliResult, CliStore, CliTrouble};
 
-use crate::connect::Destination;
 use crate::interrupt;
 
 /// The port where servers listened for Thrift.
@@ -71,10 +70,7 @@ impl RemoteFamilies {
     ///
     /// # Errors
     /// A server that can't be reached, or refuses the login.
-    pub fn connect(destination: Destination, style: Style) -> Done<RemoteFamilies> {
-        let mut options = ClientOptions::new(destination.address);
-        options.login = destination.login;
-        options.request_timeout = Some(destination.request_timeout);
+    pub fn connect(options: ClientOptions, style: Style) -> Done<RemoteFamilies> {
         let remote = RemoteFamilies {
             options: RefCell::new(options),
             style,

@@ -229,3 +229,29 @@ fn the_examples_of_a_service_and_a_container_start_what_there_is() {
         assert!(!asks());
     }
 }
+
+#[test]
+fn the_shells_encrypt() {
+    let dir = Temp::new("serve", "shells");
+    certify(&dir);
+    let ports = [&TLS[..], &["--thrift", "127.0.0.1:0"]].concat();
+    let server = Served::start(&dir.0, &ports);
+    let ask = |shell: &str, port: &str, more: &[&str]| {
+        let at = format!("localhost:{}", server.at[port]);
+        let statement = match shell {
+            "cql" => "SELECT cluster_name FROM system.local",
+            _ => "show cluster name;",
+        };
+        let args = [&[shell, "--connect", &at, "-e", statement], more].concat();
+        Ran::of(dir.firn_with(&args, b""))
+    };
+    for (shell, port) in [("cql", "port"), ("cli", "thrift")] {
+        let told = ask(shell, port, &["--tls-ca", "server.pem"]).good();
+        assert!(told.contains("Firn"), "{told}");
+        let told = ask(shell, port, &["--tls-ca", "none.pem"]);
+        told.said(2, &["who sign servers' certificates can't be read"]);
+        assert_eq!(ask(shell, port, &[]).0, 2);
+        ask(shell, port, &["--tls-key", "key.pem"]).said(2, &["--tls-certificate <FILE>"]);
+    }
+    server.stop();
+}

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::transport::TlsTrust;
+
 /// How to reach a server. `Debug` does not show the password.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -11,6 +13,8 @@ pub struct ClientOptions {
     pub address: String,
     /// A role's name and its password.
     pub login: Option<(String, String)>,
+    /// What the connection is encrypted with. `None`: it is not.
+    pub tls: Option<TlsTrust>,
     /// How long to wait until a conversation has begun; 5 s.
     pub connect_timeout: Duration,
     /// How long to wait for an answer while nothing of it comes. `None`: for ever. 60 s.
@@ -25,6 +29,7 @@ impl ClientOptions {
         ClientOptions {
             address: address.into(),
             login: None,
+            tls: None,
             connect_timeout: Duration::from_secs(5),
             request_timeout: Some(Duration::from_secs(60)),
             max_answer: 256 << 20,

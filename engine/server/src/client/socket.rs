@@ -1,7 +1,7 @@
 //! The socket of a client: bytes go out, and come in as long as they are waited for.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::io::{Error, ErrorKind};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,22 +10,21 @@ use firn_kv::{Env, OsEnv};
 
 use super::error::ClientError;
 use super::options::ClientOptions;
+use crate::transport::{Transport, encrypted_to};
 
-/// Bytes that are read at once.
-const CHUNK: usize = 16 << 10;
 /// How often it is looked whether somebody has stopped a request, or it takes too long.
 const TICK: Duration = Duration::from_millis(20);
 
 /// A connection to a server.
 pub struct ClientSocket {
-    socket: TcpStream,
+    transport: Transport,
     ended: bool,
     env: Arc<dyn Env>,
 }
 
 /// A connection to the first address of a name that takes one.
 fn reach(options: &ClientOptions) -> std::io::Result<TcpStream> {
-    let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
+    let mut last = Error::new(ErrorKind::NotFound, "the name has no address");
     for address in options.address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, options.connect_timeout) {
             Ok(socket) => return Ok(socket),
@@ -48,26 +47,42 @@ impl ClientSocket {
         // Without it, it works too, only slower.
         let _ = socket.set_nodelay(true);
         let _ = socket.set_write_timeout(options.request_timeout);
-        Ok(ClientSocket { socket, ended: false, env: OsEnv::new() })
+        let env: Arc<dyn Env> = OsEnv::new();
+        let transport = match &options.tls {
+            None => Transport::plain(socket),
+            Some(trust) => {
+                let host = options.address.rsplit_once(':').map_or("", |(host, _)| host);
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                let made = encrypted_to(&*env, trust, host, socket);
+                made.map_err(|why| unreachable(Error::new(ErrorKind::InvalidInput, why)))?
+            }
+        };
+        Ok(ClientSocket { transport, ended: false, env })
     }
 
     /// Ends the connection for this reason.
     pub fn end(&mut self, why: ClientError) -> ClientError {
         self.ended = true;
-        // One that has ended already is no matter.
-        let _ = self.socket.shutdown(Shutdown::Both);
+        self.transport.end();
         why
     }
 
     /// Whether the other side has not closed it.
     pub fn is_open(&self) -> bool {
-        if self.ended || self.socket.set_nonblocking(true).is_err() {
+        let socket = self.transport.socket();
+        if self.ended || socket.set_nonblocking(true).is_err() {
             return false;
         }
-        let there = self.socket.peek(&mut [0]);
-        let waits = there.is_err_and(|e| e.kind() == ErrorKind::WouldBlock);
-        // Without a request nothing comes: nobody listens to events here.
-        waits && self.socket.set_nonblocking(false).is_ok()
+        // Without a request nothing comes, but for what the encryption itself has to say: nobody
+        // listens to events here.
+        let waits = loop {
+            match self.transport.read_into(&mut vec![]) {
+                Ok(Some(0)) => {}
+                Err(e) => break e.kind() == ErrorKind::WouldBlock,
+                Ok(_) => break false,
+            }
+        };
+        waits && socket.set_nonblocking(false).is_ok()
     }
 
     /// Sends a request. Why it could not be sent is told when its answer is not there either: a
@@ -79,7 +94,7 @@ impl ClientSocket {
         if self.ended {
             return Err(ClientError::Lost("it was ended before".to_owned()));
         }
-        Ok((&self.socket).write_all(bytes))
+        Ok(self.transport.write_all(bytes))
     }
 
     /// Waits until bytes come, for `wait` at most, and appends them. `within`: an answer has begun.
@@ -99,20 +114,20 @@ impl ClientSocket {
             if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 return Err(ClientError::Stopped);
             }
-            let mut chunk = [0; CHUNK];
-            match (&self.socket).read(&mut chunk) {
-                Ok(len @ 1..) => {
-                    out.extend_from_slice(&chunk[..len]);
-                    return Ok(());
-                }
-                Ok(0) if within => return lost("it was closed within an answer"),
-                Ok(0) => return lost("the server has closed it"),
+            match self.transport.read_into(out) {
+                Ok(Some(0)) => {}
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) if within => return lost("it was closed within an answer"),
+                Ok(None) => return lost("the server has closed it"),
                 Err(e) if is_tick(e.kind()) => {
                     let waited = self.env.monotonic_nanos().saturating_sub(since);
                     let waited = Duration::from_nanos(waited);
                     if let Some(most) = wait.filter(|most| waited >= *most) {
                         return lost(&format!("no answer came for {} s", most.as_secs_f32()));
                     }
+                }
+                Err(e) if e.kind() == ErrorKind::InvalidData => {
+                    return Err(ClientError::Nonsense(e.to_string()));
                 }
                 Err(e) => return lost(&e.to_string()),
             }

@@ -32,6 +32,28 @@ impl fmt::Display for TlsOptions {
     }
 }
 
+/// What a client encrypts its connection with (TLS 1.2 and 1.3). All files are PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsTrust {
+    /// The certificates that the server's certificate must be signed by, for the name or address that
+    /// the client connects to.
+    pub authorities: PathBuf,
+    /// The client's own certificate and its key, where the server wants one.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+/// A connection to this host that will be encrypted when the server has agreed.
+///
+/// # Errors
+/// Always: the program was built without it.
+#[cfg(not(feature = "tls"))]
+pub fn encrypted_to(_: &dyn Env, _: &TlsTrust, _: &str, _: TcpStream) -> Result<Transport, String> {
+    Err("this program was built without TLS: build it with the feature `tls`".to_owned())
+}
+
+#[cfg(feature = "tls")]
+pub use files::encrypted_to;
+
 /// What new connections are encrypted with.
 #[cfg(feature = "tls")]
 pub struct TlsAcceptor {
@@ -71,12 +93,12 @@ mod files {
 
     use parking_lot::RwLock;
     use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
     use rustls::server::WebPkiClientVerifier;
-    use rustls::{RootCertStore, ServerConfig, ServerConnection};
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
     use super::super::tls::TlsChannel;
-    use super::{Env, TcpStream, TlsAcceptor, TlsOptions, Transport};
+    use super::{Env, TcpStream, TlsAcceptor, TlsOptions, TlsTrust, Transport};
 
     /// The largest file that is read: thousands of certificates.
     const MOST: u64 = 16 << 20;
@@ -125,6 +147,46 @@ mod files {
         })
     }
 
+    fn roots(env: &dyn Env, path: &Path, what: &str) -> Result<RootCertStore, String> {
+        let mut roots = RootCertStore::empty();
+        for root in certificates(env, path, what)? {
+            roots.add(root).map_err(|e| format!("the {what}, {}: {e}", path.display()))?;
+        }
+        Ok(roots)
+    }
+
+    /// A connection to this host that will be encrypted when the server has agreed.
+    ///
+    /// # Errors
+    /// A file that can't be read, is no PEM or lacks what it should have; a host that is no name.
+    pub fn encrypted_to(
+        env: &dyn Env,
+        trust: &TlsTrust,
+        host: &str,
+        socket: TcpStream,
+    ) -> Result<Transport, String> {
+        let roots = roots(env, &trust.authorities, "list of those who sign servers' certificates")?;
+        let builder =
+            ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .map_err(|e| e.to_string())?
+                .with_root_certificates(roots);
+        let config = match &trust.certificate {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key_file)) => {
+                let chain = certificates(env, certificate, "TLS certificate")?;
+                let own = builder.with_client_auth_cert(chain, key(env, key_file)?);
+                own.map_err(|e| format!("the TLS certificate {}: {e}", certificate.display()))?
+            }
+        };
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+            format!("{host:?} is no name or address that a certificate could be for")
+        })?;
+        let connection =
+            ClientConnection::new(Arc::new(config), name).map_err(|e| e.to_string())?;
+        Ok(Transport::encrypted(socket, TlsChannel::new(connection.into())))
+    }
+
     fn config(env: &dyn Env, options: &TlsOptions) -> Result<ServerConfig, String> {
         let chain = certificates(env, &options.certificate, "TLS certificate")?;
         let key = key(env, &options.key)?;
@@ -136,14 +198,12 @@ mod files {
             None => builder.with_no_client_auth(),
             Some(path) => {
                 let what = "list of those who sign clients' certificates";
-                let mut roots = RootCertStore::empty();
-                let wrong =
-                    |e: &dyn std::fmt::Display| format!("the {what}, {}: {e}", path.display());
-                for root in certificates(env, path, what)? {
-                    roots.add(root).map_err(|e| wrong(&e))?;
-                }
+                let roots = roots(env, path, what)?;
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
-                builder.with_client_cert_verifier(verifier.build().map_err(|e| wrong(&e))?)
+                let verifier = verifier.build();
+                builder.with_client_cert_verifier(
+                    verifier.map_err(|e| format!("the {what}, {}: {e}", path.display()))?,
+                )
             }
         };
         let (certificate, key_file) = (options.certificate.display(), options.key.display());

@@ -1,4 +1,4 @@
-//! Floor 0: the bytes between the server and a client, as they are or encrypted.
+//! Floor 0: the bytes between a server and a client, for either side, as they are or encrypted.
 //!
 //! | file | what |
 //! |---|---|
@@ -17,5 +17,5 @@ mod send;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub use certificates::{TlsAcceptor, TlsOptions};
+pub use certificates::{TlsAcceptor, TlsOptions, TlsTrust, encrypted_to};
 pub use connection::{NO_TLS_HERE, Transport, looks_encrypted};

@@ -29,8 +29,12 @@ pub struct TlsChannel {
 }
 
 /// An error of the protocol beneath.
-fn broken(e: rustls::Error, is_new: bool) -> Error {
+fn broken(e: rustls::Error, is_new: bool, is_client: bool) -> Error {
     if is_new && e == rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) {
+        if is_client {
+            let text = "the server speaks no TLS at this port";
+            return Error::new(ErrorKind::InvalidData, text);
+        }
         let text = "the client speaks no TLS, and this port takes nothing else: let the client use TLS, \
                     or start the server without --tls-certificate";
         return Error::new(ErrorKind::InvalidData, text);
@@ -64,10 +68,11 @@ impl TlsChannel {
                 return Ok(None);
             }
             if let Err(e) = connection.process_new_packets() {
+                let is_client = matches!(*connection, Connection::Client(_));
                 drop(connection);
-                // The client is told why, if it listens.
+                // The other side is told why, if it listens.
                 self.send_lying(socket);
-                return Err(broken(e, is_new));
+                return Err(broken(e, is_new, is_client));
             }
             let mut reader = connection.reader();
             loop {

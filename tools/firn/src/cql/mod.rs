@@ -84,13 +84,13 @@ fn wal_segment(args: &CqlArgs) -> u64 {
 
 /// Runs `firn cql`.
 pub fn run(global: &Global, args: &CqlArgs) -> Done {
-    match args.connect.destination(global, remote::PORT)? {
+    match args.connect.options(global, remote::PORT)? {
         None => {
             let db = DbOptions { wal_segment: wal_segment(args), ..global.defaults() };
             with(global, args, LocalBackend::open(global, db)?, None)
         }
-        Some(destination) => {
-            let mut backend = RemoteBackend::connect(destination, global.style())?;
+        Some(options) => {
+            let mut backend = RemoteBackend::connect(options, global.style())?;
             let version = backend.version().map_err(refused)?;
             let greeting = format!("{version} at {}", backend.address());
             with(global, args, backend, Some(greeting))

@@ -17,7 +17,6 @@ use super::backend::{
     PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
 };
 use super::trace;
-use crate::connect::Destination;
 use crate::interrupt;
 
 /// The port where servers listen.
@@ -89,10 +88,7 @@ impl RemoteBackend {
     ///
     /// # Errors
     /// A server that can't be reached, or refuses the login.
-    pub fn connect(destination: Destination, style: Style) -> Done<RemoteBackend> {
-        let mut options = ClientOptions::new(destination.address);
-        options.login = destination.login;
-        options.request_timeout = Some(destination.request_timeout);
+    pub fn connect(options: ClientOptions, style: Style) -> Done<RemoteBackend> {
         let client = CqlClient::connect(&options).map_err(|e| failure(&e))?;
         Ok(RemoteBackend {
             options,
