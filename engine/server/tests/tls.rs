@@ -327,8 +327,9 @@ impl BothWays {
     }
 }
 
-/// The half that reads.
-struct Incoming(Arc<BothWays>);
+/// The half that reads, with what has come and not been decrypted: that is done when all that was
+/// decrypted has been read.
+struct Incoming(Arc<BothWays>, Vec<u8>);
 
 impl Read for Incoming {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
@@ -337,14 +338,15 @@ impl Read for Incoming {
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
                 done => return done,
             }
-            let mut chunk = [0; 4096];
-            let len = (&self.0.socket).read(&mut chunk)?;
-            let mut came = &chunk[..len];
-            let mut connection = self.0.connection.lock().unwrap();
-            while !came.is_empty() {
-                connection.read_tls(&mut came)?;
-                connection.process_new_packets().map_err(std::io::Error::other)?;
+            if self.1.is_empty() {
+                let mut chunk = [0; 4096];
+                let len = (&self.0.socket).read(&mut chunk)?;
+                self.1.extend_from_slice(&chunk[..len]);
             }
+            let mut connection = self.0.connection.lock().unwrap();
+            let taken = connection.read_tls(&mut &*self.1)?;
+            connection.process_new_packets().map_err(std::io::Error::other)?;
+            self.1.drain(..taken);
         }
     }
 }
@@ -371,7 +373,7 @@ fn large_requests_and_answers_pass_each_other() {
     }
     connection.set_buffer_limit(None);
     let both = Arc::new(BothWays { connection: Mutex::new(connection), socket });
-    let mut peer = Peer::over(Incoming(both.clone()), 4);
+    let mut peer = Peer::over(Incoming(both.clone(), vec![]), 4);
     peer.startup(&[("CQL_VERSION", "3.0.0")]);
     let ids = peer.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)");
     let row = |k: i32| (0..150_000 + k).map(|n| (n * 31 + k) as u8).collect::<Vec<_>>();
