@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use firn_cql::internals::syntax::parse;
-use firn_cql::{Bound, ColumnSpec, Rows};
+use firn_cql::{Bound, ColumnSpec, Rows, SyntaxError};
 use firn_kv::OsEnv;
 use firn_server::client::{
     ClientAnswer, ClientError, ClientOptions, ClientRun, ClientStatement, Consistency, CqlClient,
@@ -50,6 +50,15 @@ impl PreparedStatement for ClientStatement {
     }
 }
 
+/// Whether a server's text is of this error: Firn's has what would help behind it.
+fn says(error: &SyntaxError, text: &str) -> bool {
+    let rest = text.strip_prefix(&error.to_string());
+    rest.is_some_and(|rest| match rest.strip_prefix("; ") {
+        Some(hint) => error.hint.as_deref() == Some(hint),
+        None => rest.is_empty(),
+    })
+}
+
 /// What the shell says of an error.
 fn refusal(e: ClientError, statement: &str) -> ShellRefusal {
     let class = e.class().to_owned();
@@ -57,7 +66,7 @@ fn refusal(e: ClientError, statement: &str) -> ShellRefusal {
         ClientError::Stopped => ShellRefusal::Stopped,
         // The same parser says where it is, and what would help.
         ClientError::Refused { code: SYNTAX, text } => match parse(statement) {
-            Err(error) if error.to_string() == text => ShellRefusal::Syntax(error),
+            Err(error) if says(&error, &text) => ShellRefusal::Syntax(error),
             _ => ShellRefusal::Refused { class, text, help: None },
         },
         ClientError::Refused { text, .. } => ShellRefusal::Refused { class, text, help: None },

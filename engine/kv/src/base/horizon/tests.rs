@@ -1,3 +1,5 @@
+//! Writers that publish at once, and whose turn comes late.
+
 #![allow(clippy::disallowed_methods, reason = "threads of a test, without a Db")]
 
 use std::sync::Mutex;
