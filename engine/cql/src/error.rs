@@ -38,7 +38,7 @@ pub enum Class {
 
 impl Class {
     /// The code of the native protocol.
-    pub fn code(self) -> u16 {
+    pub const fn code(self) -> u16 {
         match self {
             Class::Server => 0x0000,
             Class::FunctionFailure => 0x1400,
@@ -53,7 +53,7 @@ impl Class {
     }
 
     /// The name that drivers show.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Class::Server => "ServerError",
             Class::FunctionFailure => "FunctionFailure",

@@ -9,6 +9,7 @@ use firn_kv::internals::db::PrometheusText;
 use firn_kv::{Env, OsEnv, Thread};
 use firn_wide::Wide;
 use parking_lot::{Condvar, Mutex};
+use serde_json::json;
 
 use crate::http::{HttpAnswer, HttpPort};
 use crate::native::{Client, Clients, ServerViews, serve};
@@ -353,11 +354,14 @@ impl ServerCore {
         } else {
             (true, "serving", None)
         };
-        let why = why.map_or(String::new(), |why| format!(",\"why\":{}", json_text(&why)));
+        let mut told = json!({ "status": said });
+        if let Some(why) = why {
+            told["why"] = why.into();
+        }
         HttpAnswer {
             status: if is_well { "200 OK" } else { "503 Service Unavailable" },
             content: "application/json",
-            body: format!("{{\"status\":\"{said}\"{why}}}\n"),
+            body: format!("{told}\n"),
         }
     }
 
@@ -366,20 +370,6 @@ impl ServerCore {
         self.clients.remove(number);
         self.left.notify_all();
     }
-}
-
-/// A text as JSON has it.
-fn json_text(text: &str) -> String {
-    let mut out = String::from('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c < ' ' => out.push_str(&format!("\\u{:04x}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// Takes a connection from the list when its thread ends, however it does.

@@ -16,6 +16,8 @@ use crate::store::Global;
 
 /// Where a password may be, for programs that start a shell.
 const PASSWORD_VARIABLE: &str = "FIRN_PASSWORD";
+/// What to do where a server wants a login, or refuses one.
+pub const LOG_IN: &str = "log in with --user NAME: the password is asked for, or read from --password-file or $FIRN_PASSWORD";
 /// A file that is longer is no password.
 const MAX_PASSWORD: u64 = 64 << 10;
 /// The heading of these options in help texts.

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use firn_cql::Class;
 use firn_kv::{Env, OsEnv};
 use firn_server::client::{ClientError, ClientOptions, FamilyClient};
 use firn_tools::output::{Done, Failure, Style};
@@ -17,12 +18,13 @@ use firn_wide::{
 };
 use firn_wide_text::cli::{CliResult, CliStore, CliTrouble};
 
+use crate::connect::LOG_IN;
 use crate::interrupt;
 
 /// The port where servers listened for Thrift.
 pub const PORT: u16 = 9160;
 /// The code of a request that can't be right.
-const INVALID: i32 = 0x2200;
+const INVALID: i32 = Class::Invalid.code() as i32;
 
 /// A server, and the connection to it.
 pub struct RemoteFamilies {
@@ -57,9 +59,7 @@ fn failure(e: &ClientError) -> Failure {
         ClientError::Nonsense(_) | ClientError::Lost(_) => {
             "the address may be that of another protocol: Thrift has a port of its own"
         }
-        ClientError::Refused { .. } => {
-            "log in with --user NAME: the password is asked for, or read from --password-file or $FIRN_PASSWORD"
-        }
+        ClientError::Refused { .. } => LOG_IN,
         _ => return Failure::new(e.to_string()),
     };
     Failure::with_next(e.to_string(), next)

@@ -43,17 +43,20 @@ fn a_server_is_named_instead_of_a_store() {
     Ran::of(t.firn_with(&["cql", "--user", "ann"], b"")).said(2, &["--connect"]);
 }
 
+/// A database where ann must log in with this password, and may do everything.
+fn with_ann(password: &str) -> Session {
+    let session = Session::in_memory().unwrap();
+    let role = format!(
+        "CREATE ROLE ann WITH PASSWORD = '{password}' AND LOGIN = true AND SUPERUSER = true"
+    );
+    session.execute(&role, ()).unwrap();
+    session
+}
+
 #[test]
 fn logins_come_from_files_and_the_environment() {
     let t = Temp::new("connect", "logins");
-    let session = Session::in_memory().unwrap();
-    session
-        .execute(
-            "CREATE ROLE ann WITH PASSWORD = 'secret one' AND LOGIN = true AND SUPERUSER = true",
-            (),
-        )
-        .unwrap();
-    let server = Server::over(session, Options::ephemeral()).unwrap();
+    let server = Server::over(with_ann("secret one"), Options::ephemeral()).unwrap();
     let address = server.address().to_string();
     let ask = "SELECT role FROM system_auth.roles";
     t.at(&address, &["-e", ask]).said(2, &["wants a name and a password", "--user NAME"]);
@@ -229,12 +232,11 @@ fn what_only_a_server_does() {
 #[test]
 fn at_a_terminal_a_server_completes_and_asks_for_passwords() {
     let t = Temp::new("connect", "terminal");
-    let session = Session::in_memory().unwrap();
+    let session = with_ann("secret");
     for statement in [
         KEYSPACE.trim_end_matches(';'),
         "CREATE TABLE shop.vegetables (k int PRIMARY KEY)",
         "INSERT INTO shop.vegetables (k) VALUES (4711)",
-        "CREATE ROLE ann WITH PASSWORD = 'secret' AND LOGIN = true AND SUPERUSER = true",
     ] {
         session.execute(statement, ()).unwrap();
     }
@@ -406,16 +408,9 @@ fn cassandra_cli_says_on_a_server_what_it_says_on_a_store() {
 #[test]
 fn cassandra_cli_finds_its_server_again_and_connects_to_others() {
     let t = Temp::new("connect", "families-again");
-    let session = Session::in_memory().unwrap();
-    session
-        .execute(
-            "CREATE ROLE ann WITH PASSWORD = 'secret' AND LOGIN = true AND SUPERUSER = true",
-            (),
-        )
-        .unwrap();
     let mut options = Options::ephemeral();
     options.thrift = Some("127.0.0.1:0".parse().unwrap());
-    let server = Server::over(session, options).unwrap();
+    let server = Server::over(with_ann("secret"), options).unwrap();
     let address = server.thrift_address().unwrap();
     let cli = |args: &[&str], script: &str| {
         Ran::of(t.firn_with(&[&["cli"], args].concat(), script.as_bytes()))

@@ -1,10 +1,7 @@
 //! What of a definition has no effect here, for those who made it.
 
-use crate::catalog::TableOptions;
+use crate::catalog::{DATACENTER, TableOptions};
 use crate::syntax::ast::{PropertyValue, Statement, TableChange, TableProperty};
-
-/// The one data center of the one node.
-const DATA_CENTER: &str = "datacenter1";
 
 /// What of a definition, which was made, has no effect.
 pub(super) fn of_definition(statement: &Statement<'_>) -> Vec<String> {
@@ -33,7 +30,7 @@ fn of_keyspace(name: &str, properties: &[TableProperty<'_>]) -> Vec<String> {
                         continue;
                     };
                     let place =
-                        if place.text == "replication_factor" { DATA_CENTER } else { &place.text };
+                        if place.text == "replication_factor" { DATACENTER } else { &place.text };
                     let of =
                         if simple { String::new() } else { format!(" for datacenter {place}") };
                     all.push(format!(

@@ -30,6 +30,7 @@ use crate::syntax::{ParsedStatement, parse};
 use crate::values::{Bound, Values, check_amount};
 use cache::StatementCache;
 use firn_kv::MemEnv;
+use firn_wide::internals::types::hex;
 use firn_wide::{Options, Wide};
 use md5::{Digest, Md5};
 use parking_lot::{Mutex, RwLock};
@@ -335,9 +336,11 @@ impl Session {
     /// # Errors
     /// `Unprepared` when it isn't known.
     pub fn prepared(&self, id: &[u8]) -> Result<Prepared> {
-        let hex = || id.iter().map(|b| format!("{b:02x}")).collect::<String>();
         let missing = || {
-            Error::refused(Class::Unprepared, format!("Prepared query with ID {} not found", hex()))
+            Error::refused(
+                Class::Unprepared,
+                format!("Prepared query with ID {} not found", hex(id)),
+            )
         };
         self.cache.lock().find(id).ok_or_else(missing)
     }

@@ -114,6 +114,7 @@ impl Horizon {
             drop(self.sleep(sleepers, last));
         } else if self.newest.swap(last, Ordering::AcqRel) & SLEEPERS != 0 {
             self.publish_sleepers(&mut self.sleepers.lock());
+            self.moved.notify_all();
         }
     }
 
@@ -125,24 +126,28 @@ impl Horizon {
         seq: Seq,
     ) -> MutexGuard<'h, Sleepers> {
         // What was awaited may have come before there was a sign that somebody sleeps.
-        self.publish_sleepers(&mut sleepers);
+        if self.publish_sleepers(&mut sleepers) {
+            self.moved.notify_all();
+        }
         while self.now() < seq {
             sleepers = self.moved.wait(sleepers);
         }
         sleepers
     }
 
-    /// Publishes those whose turn it is, and wakes all. Where some go on sleeping, the next one who
-    /// publishes is told.
+    /// Publishes those whose turn it is: whether there were any. Where some go on sleeping, the next
+    /// one who publishes is told.
     #[cold]
-    fn publish_sleepers(&self, sleepers: &mut Sleepers) {
+    fn publish_sleepers(&self, sleepers: &mut Sleepers) -> bool {
+        let mut any = false;
         while !sleepers.is_empty() {
             // The sign and the number in one step: whoever moves it on from here sees the sign.
             let now = self.newest.fetch_or(SLEEPERS, Ordering::AcqRel) & !SLEEPERS;
             let Some(last) = sleepers.take(now + 1) else { break };
             // Only the writer of the next number moves it, and that one sleeps.
             self.newest.store(last | SLEEPERS, Ordering::Release);
+            any = true;
         }
-        self.moved.notify_all();
+        any
     }
 }

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use firn_cql::Class;
+
+use crate::wire::ErrorCode;
+
 /// Why a client got no answer, or another one than it wished.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -30,28 +34,32 @@ pub enum ClientError {
     Stopped,
 }
 
+const fn named(class: Class) -> (i32, &'static str) {
+    (class.code() as i32, class.name())
+}
+
 /// The names that drivers show for the protocol's codes.
 const CLASSES: [(i32, &str); 20] = [
-    (0x0000, "ServerError"),
-    (0x000a, "ProtocolException"),
-    (0x0100, "BadCredentials"),
+    named(Class::Server),
+    (ErrorCode::Protocol as i32, "ProtocolException"),
+    named(Class::BadCredentials),
     (0x1000, "Unavailable"),
-    (0x1001, "Overloaded"),
+    (ErrorCode::Overloaded as i32, "Overloaded"),
     (0x1002, "IsBootstrapping"),
     (0x1003, "TruncateError"),
     (0x1100, "WriteTimeout"),
     (0x1200, "ReadTimeout"),
     (0x1300, "ReadFailure"),
-    (0x1400, "FunctionFailure"),
+    named(Class::FunctionFailure),
     (0x1500, "WriteFailure"),
     (0x1600, "CDCWriteFailure"),
     (0x1700, "CASWriteUnknown"),
-    (0x2000, "SyntaxException"),
-    (0x2100, "Unauthorized"),
-    (0x2200, "InvalidRequest"),
-    (0x2300, "ConfigurationException"),
-    (0x2400, "AlreadyExists"),
-    (0x2500, "Unprepared"),
+    named(Class::Syntax),
+    named(Class::Unauthorized),
+    named(Class::Invalid),
+    named(Class::Configuration),
+    named(Class::AlreadyExists),
+    named(Class::Unprepared),
 ];
 
 impl ClientError {
@@ -59,11 +67,12 @@ impl ClientError {
     /// connection.
     pub fn class(&self) -> &'static str {
         match self {
-            ClientError::Refused { code, .. } => {
-                CLASSES.iter().find(|(c, _)| c == code).map_or("ServerError", |(_, name)| name)
-            }
+            ClientError::Refused { code, .. } => CLASSES
+                .iter()
+                .find(|(c, _)| c == code)
+                .map_or(Class::Server.name(), |(_, name)| name),
             ClientError::NotFound => "NotFound",
-            ClientError::LoginWanted => "BadCredentials",
+            ClientError::LoginWanted => Class::BadCredentials.name(),
             ClientError::Unreachable(..) => "Unreachable",
             ClientError::Lost(_) | ClientError::Nonsense(_) => "ConnectionLost",
             ClientError::Stopped => "Stopped",

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use firn_cql::Class;
 use firn_wide::{
     CfDef, Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, IndexClause,
     KeyRange, KeySlice, KsDef, SlicePredicate,
@@ -37,11 +38,11 @@ const LEVELS: [(&str, i32); 8] = [
     ("THREE", 8),
 ];
 /// Codes of the native protocol, which name the interface's exceptions here.
-const SERVER: i32 = 0x0000;
-const CREDENTIALS: i32 = 0x0100;
+const SERVER: i32 = Class::Server.code() as i32;
+const CREDENTIALS: i32 = Class::BadCredentials.code() as i32;
 const UNAVAILABLE: i32 = 0x1000;
 const TIMED_OUT: i32 = 0x1200;
-const INVALID: i32 = 0x2200;
+const INVALID: i32 = Class::Invalid.code() as i32;
 
 /// A connection to a server's port for Thrift, framed. It ends when it is dropped.
 ///

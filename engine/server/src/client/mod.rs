@@ -35,10 +35,10 @@ pub use options::ClientOptions;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use firn_cql::{Bound, ColumnSpec, Kind, PagingState, Rows, quote_if_needed};
+use firn_cql::{Bound, Class, ColumnSpec, Kind, PagingState, Rows, quote_if_needed};
 
 use crate::wire::{
-    ExecuteRequest, PrepareRequest, QueryParameters, QueryRequest, Version, WireAnswer,
+    ErrorCode, ExecuteRequest, PrepareRequest, QueryParameters, QueryRequest, Version, WireAnswer,
     WirePrepared, WireReply, WireRequest, WireValue,
 };
 use line::Line;
@@ -46,9 +46,9 @@ use line::Line;
 /// The versions that are tried, one after the other.
 const VERSIONS: [Version; 3] = [Version::V5, Version::V4, Version::V3];
 /// The code of an error of the protocol: of a version that a server does not speak, too.
-const PROTOCOL: i32 = 0x000a;
+const PROTOCOL: i32 = ErrorCode::Protocol as i32;
 /// The code of a prepared statement that the server does not know.
-const UNPREPARED: i32 = 0x2500;
+const UNPREPARED: i32 = Class::Unprepared.code() as i32;
 
 /// How a statement is run.
 #[derive(Clone, Debug)]

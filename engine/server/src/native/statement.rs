@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use firn_cql::{BatchKind, Bound, ChangeKind, Error, Kind, PagingState, Prepared, Rows, Run};
+use firn_wide::internals::types::hex;
 use uuid::Uuid;
 
 use super::client::{Client, Dialect};
@@ -91,11 +92,12 @@ struct Job {
 /// Carries out a request, or has it carried out. Its answer is in the outbox then, or will be.
 pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool) {
     let Exchange { node, client, .. } = conversation;
-    let (kind, name) = match &request {
-        WireRequest::Prepare(_) => (RequestKind::Prepare, "Preparing CQL3 query"),
-        WireRequest::Execute(_) => (RequestKind::Execute, "Execute CQL3 prepared query"),
-        WireRequest::Batch(_) => (RequestKind::Batch, "Execute batch of CQL3 queries"),
-        _ => (RequestKind::Query, "Execute CQL3 query"),
+    let kind = RequestKind::of(request.opcode());
+    let name = match kind {
+        RequestKind::Prepare => "Preparing CQL3 query",
+        RequestKind::Execute => "Execute CQL3 prepared query",
+        RequestKind::Batch => "Execute batch of CQL3 queries",
+        _ => "Execute CQL3 query",
     };
     let answered = || client.meter.answered(kind, node.nanos_since(conversation.came));
     let mut trace =
@@ -199,7 +201,7 @@ fn is_use(text: &str) -> bool {
 
 /// That a prepared statement means what it does by the keyspace that was chosen, in servers' words.
 fn warning_of_use(keyspace: &str, id: &[u8; 16]) -> String {
-    let id: String = id.iter().map(|b| format!("{b:02x}")).collect();
+    let id = hex(id);
     format!(
         "`USE <keyspace>` with prepared statements is considered to be an anti-pattern due to ambiguity in non-qualified table names. \
          Please consider removing instances of `Session#setKeyspace(<keyspace>)`, `Session#execute(\"USE <keyspace>\")` and \
@@ -242,8 +244,7 @@ impl Exchange<'_> {
     }
 
     fn check_consistency(&self, consistency: WireConsistency, prepared: &Prepared) -> Result<()> {
-        let is_serial =
-            matches!(consistency, WireConsistency::Serial | WireConsistency::LocalSerial);
+        let is_serial = consistency.is_serial();
         let is_any = consistency == WireConsistency::Any;
         let text = match prepared.change_kind() {
             None if is_any && prepared.columns().is_some() => {

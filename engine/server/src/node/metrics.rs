@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_cql::internals::exec::SchemaListener;
-use firn_cql::{Prepared, SchemaChange, TableAccess};
+use firn_cql::{Class, Prepared, SchemaChange, TableAccess};
 use firn_kv::Latency;
 use parking_lot::RwLock;
 
@@ -71,17 +71,17 @@ impl RequestKind {
 
 /// Errors with the codes of the protocol, and their names.
 const ERRORS: [(u16, &str); 11] = [
-    (0x0000, "server"),
+    (Class::Server.code(), "server"),
     (ErrorCode::Protocol as u16, "protocol"),
     (ErrorCode::Credentials as u16, "bad_credentials"),
     (ErrorCode::Overloaded as u16, "overloaded"),
-    (0x1400, "function_failure"),
-    (0x2000, "syntax"),
-    (0x2100, "unauthorized"),
+    (Class::FunctionFailure.code(), "function_failure"),
+    (Class::Syntax.code(), "syntax"),
+    (Class::Unauthorized.code(), "unauthorized"),
     (ErrorCode::Invalid as u16, "invalid"),
-    (0x2300, "configuration"),
-    (0x2400, "already_exists"),
-    (0x2500, "unprepared"),
+    (Class::Configuration.code(), "configuration"),
+    (Class::AlreadyExists.code(), "already_exists"),
+    (Class::Unprepared.code(), "unprepared"),
 ];
 
 /// How long reads and writes of a table took.
@@ -265,8 +265,6 @@ impl ConnectionMeter {
 
 #[cfg(test)]
 mod tests {
-    use firn_cql::Class;
-
     use super::*;
 
     #[test]

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use firn_cql::{ColumnSpec, Error, Prepared, Rows, SchemaChange};
+use firn_wide::internals::types::hex;
 use md5::{Digest, Md5};
 
 use super::error::WireError;
@@ -115,11 +116,10 @@ impl<'o> ResponseBody<'o> {
 
     /// ERROR of a prepared statement that isn't known.
     pub fn unprepared(&mut self, id: &[u8]) {
-        let hex: String = id.iter().map(|b| format!("{b:02x}")).collect();
         put_int(self.out, 0x2500);
         let text = "(either the query was not prepared on this host (maybe the host has been restarted?) or you have prepared \
                     too many queries and it has been evicted from the internal cache)";
-        put_string(self.out, &format!("Prepared query with ID {hex} not found {text}"));
+        put_string(self.out, &format!("Prepared query with ID {} not found {text}", hex(id)));
         put_short_bytes(self.out, id);
     }
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use firn_wide::internals::types::{hex, hex_to_bytes};
 use firn_wide::{Comparator, Custom, Malformed, Registry, Type, TypeError, UserType};
 
 use super::error::WireError;
@@ -117,20 +118,14 @@ impl Comparator for ForeignType {
     }
 
     fn from_text(&self, text: &str, out: &mut Vec<u8>) -> Result<(), TypeError> {
-        let digits = text.strip_prefix("0x").unwrap_or(text).as_bytes();
-        let digit = |d: u8| char::from(d).to_digit(16).map(|n| n as u8);
-        for pair in digits.chunks(2) {
-            let wrong = || TypeError(format!("{text:?} is no value of {}: write 0x…", self.0));
-            let [high, low] = *pair else { return Err(wrong()) };
-            let (high, low) = digit(high).zip(digit(low)).ok_or_else(wrong)?;
-            out.push(high << 4 | low);
-        }
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        let wrong = |_| TypeError(format!("{text:?} is no value of {}: write 0x…", self.0));
+        out.extend(hex_to_bytes(digits).map_err(wrong)?);
         Ok(())
     }
 
     fn to_text(&self, value: &[u8]) -> String {
-        let digits: String = value.iter().map(|b| format!("{b:02x}")).collect();
-        format!("0x{digits}")
+        format!("0x{}", hex(value))
     }
 }
 

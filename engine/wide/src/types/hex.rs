@@ -3,7 +3,7 @@
 use super::errors::{TypeError, error};
 
 /// The digits of these bytes, in lower case.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 

@@ -52,7 +52,7 @@ pub use duration::parse as duration_parts;
 pub use errors::{Malformed, TypeError};
 pub use frame::{EMPTY, EMPTY_REVERSED, NEXT, NULL};
 pub use from_text::{TimeSource, Wording};
-pub use hex::hex_to_bytes;
+pub use hex::{hex, hex_to_bytes};
 pub use registry::Registry;
 
 /// The type of a key, a name or a value. Cheap to clone.

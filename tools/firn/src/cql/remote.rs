@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use firn_cql::internals::syntax::parse;
-use firn_cql::{Bound, ColumnSpec, Rows, SyntaxError};
+use firn_cql::{Bound, Class, ColumnSpec, Rows, SyntaxError};
 use firn_kv::OsEnv;
 use firn_server::client::{
     ClientAnswer, ClientError, ClientOptions, ClientRun, ClientStatement, Consistency, CqlClient,
@@ -17,12 +17,13 @@ use super::backend::{
     PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
 };
 use super::trace;
+use crate::connect::LOG_IN;
 use crate::interrupt;
 
 /// The port where servers listen.
 pub const PORT: u16 = 9042;
 /// The code of a text that is no CQL.
-const SYNTAX: i32 = 0x2000;
+const SYNTAX: i32 = Class::Syntax.code() as i32;
 /// How often a trace is asked for that is not there yet, and the time between.
 const TRIES: u32 = 40;
 const BETWEEN: Duration = Duration::from_millis(50);
@@ -81,9 +82,7 @@ fn failure(e: &ClientError) -> Failure {
         ClientError::Unreachable(..) => {
             "`firn --db DIR serve` starts a server; --connect HOST:PORT names another one"
         }
-        ClientError::LoginWanted => {
-            "log in with --user NAME: the password is asked for, or read from --password-file or $FIRN_PASSWORD"
-        }
+        ClientError::LoginWanted => LOG_IN,
         ClientError::Nonsense(_) => {
             "the address may be that of another protocol: servers listen at port 9042"
         }
