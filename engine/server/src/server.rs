@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_cql::Session;
 use firn_kv::internals::db::PrometheusText;
@@ -61,7 +61,6 @@ struct ServerCore {
     next: AtomicU64,
     /// How many were refused because there were too many.
     refused: AtomicU64,
-    stopped: AtomicBool,
 }
 
 impl std::fmt::Debug for Server {
@@ -136,7 +135,6 @@ impl Server {
             left: Condvar::new(),
             next: AtomicU64::new(1),
             refused: AtomicU64::new(0),
-            stopped: AtomicBool::new(false),
         });
         let mut accepting = vec![];
         for (protocol, _, listener) in listeners {
@@ -218,7 +216,7 @@ impl Server {
     /// As [`firn_cql::Session::close`].
     pub fn stop(&self) -> Result<(), ServerError> {
         let shared = &self.shared;
-        if shared.stopped.swap(true, Ordering::SeqCst) {
+        if shared.node.stopping.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
         // The threads that accept find out by a connection.
@@ -252,7 +250,7 @@ impl ServerCore {
     fn accept(self: &Arc<Self>, listener: &TcpListener, protocol: Protocol) {
         loop {
             let accepted = listener.accept();
-            if self.stopped.load(Ordering::SeqCst) {
+            if self.node.is_stopping() {
                 return;
             }
             match accepted {
@@ -344,7 +342,7 @@ impl ServerCore {
     fn health(&self) -> HttpAnswer {
         let stats = self.node.session.engine().wide().db().stats();
         let is_full = stats.disk_free.is_some_and(|free| free < LEAST_FREE);
-        let (is_well, said, why) = if self.stopped.load(Ordering::SeqCst) {
+        let (is_well, said, why) = if self.node.is_stopping() {
             (false, "stopping", None)
         } else if let Some(refusal) = stats.refusal {
             (false, "read-only", Some(refusal.to_string()))

@@ -102,6 +102,11 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
             }
         }
     }
+    if node.is_stopping() {
+        // It is the server that reads no more: its client gets what it waits for.
+        client.waiting.wait_until_empty();
+        client.outbox.finish();
+    }
     client.close();
 }
 

@@ -40,6 +40,14 @@ impl FlightBudget {
         FlightShare { flight: self.0.clone(), bytes }
     }
 
+    /// Waits until nothing is in flight.
+    pub fn wait_until_empty(&self) {
+        let mut taken = self.0.taken.lock();
+        while *taken > 0 {
+            self.0.room.wait(&mut taken);
+        }
+    }
+
     /// What is in flight now.
     pub fn taken(&self) -> usize {
         *self.0.taken.lock()

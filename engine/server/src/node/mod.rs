@@ -19,6 +19,7 @@ pub use workers::WorkerPool;
 
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_cql::Session;
@@ -55,6 +56,9 @@ pub struct Node {
     pub login: bool,
     /// The logins that are looked at: each takes memory and time.
     pub logins: FlightBudget,
+    /// Set when the server stops: connections are read from no more, and end when what runs of
+    /// theirs is finished.
+    pub stopping: AtomicBool,
     /// Whether a write waits for the disk: then many wait together.
     pub writes_wait: bool,
 }
@@ -84,12 +88,18 @@ impl Node {
             started: env.monotonic_nanos(),
             metrics: Arc::default(),
             login,
+            stopping: AtomicBool::new(false),
             logins: FlightBudget::new(LOGINS),
             writes_wait: durability == Durability::Power,
             session,
             env,
             options,
         })
+    }
+
+    /// Whether the server stops.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
     }
 
     /// What the connection with this number counts with.

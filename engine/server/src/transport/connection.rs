@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::send::send_some;
 #[cfg(feature = "tls")]
@@ -14,6 +15,8 @@ const CHUNK: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Transport {
     socket: TcpStream,
+    /// Whether somebody ends it, or has: nobody cuts off another one who is saying goodbye.
+    ended: AtomicBool,
     #[cfg(feature = "tls")]
     tls: Option<TlsChannel>,
 }
@@ -23,6 +26,7 @@ impl Transport {
     pub fn plain(socket: TcpStream) -> Transport {
         Transport {
             socket,
+            ended: AtomicBool::new(false),
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -31,7 +35,7 @@ impl Transport {
     /// One that will be encrypted when its client has agreed.
     #[cfg(feature = "tls")]
     pub fn encrypted(socket: TcpStream, tls: TlsChannel) -> Transport {
-        Transport { socket, tls: Some(tls) }
+        Transport { socket, ended: AtomicBool::new(false), tls: Some(tls) }
     }
 
     /// The connection beneath, for its addresses and time limits.
@@ -93,6 +97,9 @@ impl Transport {
 
     /// Ends it, both ways. Who waits for it finds out.
     pub fn end(&self) {
+        if self.ended.swap(true, Ordering::SeqCst) {
+            return;
+        }
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             tls.say_goodbye(&self.socket);
