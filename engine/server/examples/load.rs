@@ -7,8 +7,9 @@
 //! ```
 //!
 //! The numbers are connections, requests under way on each, and seconds for each load. A word
-//! behind them chooses the loads whose names have it. It makes the keyspace `load` anew, and prints
-//! of each load the requests a second and how long they took.
+//! behind them chooses the loads whose names have it. It makes the keyspace `load` anew, unless the
+//! word `keep` stands behind that (`all` chooses every load then), and prints of each load the
+//! requests a second and how long they took.
 
 #![allow(clippy::disallowed_methods, reason = "a client measures by the clock of its machine")]
 
@@ -128,16 +129,19 @@ impl Dice {
 }
 
 fn put_execute(out: &mut Vec<u8>, stream: i16, id: &[u8], values: &[&[u8]]) {
-    let mut body = (id.len() as u16).to_be_bytes().to_vec();
-    body.extend(id);
+    put_frame(out, stream, EXECUTE, &[]);
+    let begun = out.len();
+    out.extend((id.len() as u16).to_be_bytes());
+    out.extend(id);
     // Consistency ONE; values, no columns in the answer.
-    body.extend([0, 1, 0x03]);
-    body.extend((values.len() as u16).to_be_bytes());
+    out.extend([0, 1, 0x03]);
+    out.extend((values.len() as u16).to_be_bytes());
     for value in values {
-        body.extend((value.len() as u32).to_be_bytes());
-        body.extend(*value);
+        out.extend((value.len() as u32).to_be_bytes());
+        out.extend(*value);
     }
-    put_frame(out, stream, EXECUTE, &body);
+    let len = (out.len() - begun) as u32;
+    out[begun - 4..begun].copy_from_slice(&len.to_be_bytes());
 }
 
 fn put_request(out: &mut Vec<u8>, stream: i16, load: Load, ids: &Ids, dice: &mut Dice) {
@@ -152,8 +156,14 @@ fn put_request(out: &mut Vec<u8>, stream: i16, load: Load, ids: &Ids, dice: &mut
 }
 
 fn put_row(out: &mut Vec<u8>, stream: i16, ids: &Ids, row: u64) {
-    let text = format!("{row:0>100}");
-    let values = [&(row / SLICE).to_be_bytes()[..], &(row % SLICE).to_be_bytes(), text.as_bytes()];
+    // The number at the end of a hundred digits.
+    let (mut text, mut at, mut rest) = ([b'0'; 100], 100, row);
+    while rest > 0 {
+        at -= 1;
+        text[at] += (rest % 10) as u8;
+        rest /= 10;
+    }
+    let values = [&(row / SLICE).to_be_bytes()[..], &(row % SLICE).to_be_bytes(), &text];
     put_execute(out, stream, &ids.put, &values);
 }
 
@@ -199,19 +209,25 @@ fn work(
     Ok(took)
 }
 
-fn fill(address: SocketAddr) -> Outcome<Ids> {
+/// Makes the keyspace and its rows, unless those that are there are to be kept.
+fn prepare(address: SocketAddr, keep: bool) -> Outcome<Ids> {
     let mut connection = Connection::open(address)?;
-    // Of another run, perhaps.
-    let _ = connection.run("DROP KEYSPACE load");
-    connection.run(
-        "CREATE KEYSPACE load WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-    )?;
-    connection.run("CREATE TABLE load.rows (k bigint, c bigint, v text, PRIMARY KEY (k, c))")?;
+    if !keep {
+        // Of another run, perhaps.
+        let _ = connection.run("DROP KEYSPACE load");
+        connection.run(
+            "CREATE KEYSPACE load WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        )?;
+        connection.run("CREATE TABLE load.rows (k bigint, c bigint, v text, PRIMARY KEY (k, c))")?;
+    }
     let ids = Ids {
         put: connection.prepare("INSERT INTO load.rows (k, c, v) VALUES (?, ?, ?)")?,
         get: connection.prepare("SELECT v FROM load.rows WHERE k = ? AND c = ?")?,
         slice: connection.prepare("SELECT c, v FROM load.rows WHERE k = ?")?,
     };
+    if keep {
+        return Ok(ids);
+    }
     let mut out = vec![];
     for first in (0..ROWS).step_by(100) {
         out.clear();
@@ -231,8 +247,8 @@ fn main() -> Outcome<()> {
     let connections = number(arguments.next(), 8)?;
     let window = number(arguments.next(), 32)? as usize;
     let seconds = number(arguments.next(), 10)?;
-    let chosen = arguments.next().unwrap_or_default();
-    let ids = fill(address)?;
+    let chosen = arguments.next().filter(|word| word != "all").unwrap_or_default();
+    let ids = prepare(address, arguments.next().as_deref() == Some("keep"))?;
     println!("{connections} connections, {window} requests under way on each, {seconds} s");
     println!("{:<20} {:>10} {:>9} {:>9} {:>9}", "", "a second", "p50 µs", "p99 µs", "max µs");
     for (load, name) in LOADS.into_iter().filter(|(_, name)| name.contains(&chosen)) {
