@@ -726,6 +726,32 @@ fn a_stop_finishes_what_runs_and_keeps_what_was_written() {
 }
 
 #[test]
+fn a_stop_leaves_little_in_the_log() {
+    let dir = std::env::temp_dir().join(format!("firn-server-log-{}", std::process::id()));
+    let mut options = Options::directory(&dir);
+    options.address.set_port(0);
+    let in_memory = |server: &Server| -> u64 {
+        let stats = server.session().engine().wide().db().stats();
+        stats.trees.iter().map(|tree| tree.memtable_bytes).sum()
+    };
+    let server = Server::start(options.clone()).unwrap();
+    with_table(&server);
+    let session = server.session();
+    let text = "x".repeat(100 << 10);
+    for c in 0..20 {
+        session.execute("INSERT INTO ks.t (k, c, v) VALUES (1, ?, ?)", (c, &*text)).unwrap();
+    }
+    assert!(in_memory(&server) > 2_000_000);
+    server.stop().unwrap();
+    let server = Server::start(options).unwrap();
+    assert!(in_memory(&server) < 100_000, "{}", in_memory(&server));
+    let found = server.session().execute("SELECT c FROM ks.t WHERE k = 1", ()).unwrap();
+    assert_eq!(found.len(), 20);
+    drop((session, server));
+    std::fs::remove_dir_all(dir).ok();
+}
+
+#[test]
 fn connections_that_are_too_many_or_silent_are_closed() {
     let mut options = Options::ephemeral();
     (options.max_connections, options.login_timeout) = (2, Duration::from_millis(500));

@@ -139,9 +139,9 @@ impl TableCursor {
         self.fertile = false;
         self.block = i;
         self.source = if self.table.is_mapped(i) {
-            self.stream.read(&self.table, i);
+            let asked = self.stream.read(&self.table, i);
             self.count(true);
-            BlockSource::Map(self.table.mapped_block(i)?)
+            BlockSource::Map(self.table.mapped_block(i, asked)?)
         } else if let Some(frame) = self.table.cached(i, self.fill_cache) {
             self.count(false);
             BlockSource::Frame(frame)

@@ -36,10 +36,14 @@ impl Stream {
         Stream { whole, forward: true, ..Stream::default() }
     }
 
-    /// Block `i` is about to be read from the file.
-    pub fn read(&mut self, table: &Table, i: usize) {
-        let Some((offset, len)) = self.next(table, i) else { return };
-        table.will_need(offset, len);
+    /// Block `i` is about to be read from the file. Whether the device has been asked for it: then
+    /// nobody need ask for it alone.
+    pub fn read(&mut self, table: &Table, i: usize) -> bool {
+        if let Some((offset, len)) = self.next(table, i) {
+            table.will_need(offset, len);
+        }
+        let (begin, len) = table.index.place(i);
+        if self.forward { begin + len as u64 <= self.asked } else { self.asked <= begin }
     }
 
     /// What to ask for, at which offset, now that block `i` is read.
@@ -156,6 +160,20 @@ mod tests {
         assert!(table.get(&key, None, u64::MAX >> 8, &guard).unwrap().is_some());
         table.ask_device(i, &guard);
         assert_eq!(file.asked.lock().unwrap().len(), 1, "it is cached now");
+    }
+
+    #[test]
+    fn a_walk_knows_which_blocks_were_asked_for() {
+        let (_, table) = table();
+        let blocks = || 0..table.index.len();
+        let mut whole = Stream::new(true);
+        assert!(blocks().all(|i| whole.read(&table, i)));
+        let mut long = Stream::new(false);
+        let alone = blocks().filter(|&i| !long.read(&table, i)).count();
+        assert_eq!(alone, LONG as usize);
+        let mut back = Stream::new(false);
+        let alone = blocks().rev().filter(|&i| !back.read(&table, i)).count();
+        assert_eq!(alone, LONG as usize);
     }
 
     #[test]

@@ -550,7 +550,7 @@ impl Table {
     #[inline]
     fn block<'g>(&'g self, i: usize, guard: &'g Guard) -> Result<HeldBlock<'g>> {
         if self.is_mapped(i) {
-            return Ok(HeldBlock::Map(self.mapped_bytes(self.mapped_block(i)?)));
+            return Ok(HeldBlock::Map(self.mapped_bytes(self.mapped_block(i, false)?)));
         }
         match self.slots.get(i, guard) {
             Some(frame) => Ok(HeldBlock::Guarded(frame)),
@@ -602,14 +602,17 @@ impl Table {
     }
 
     /// Where the stored bytes of block `i`, which must be one that [`is_mapped`](Self::is_mapped),
-    /// lie in the map. They are checked when the block is met for the first time.
+    /// lie in the map. They are checked when the block is met for the first time. `asked`: whether
+    /// the device has been asked for it, among others.
     #[inline]
-    pub(super) fn mapped_block(&self, i: usize) -> Result<Range<usize>> {
+    pub(super) fn mapped_block(&self, i: usize, asked: bool) -> Result<Range<usize>> {
         let (word, bit) = (&self.checked[i / 64], 1 << (i % 64));
         if word.load(Ordering::Acquire) & bit == 0 {
-            // The map reads a page at a fault; this is the whole block in one.
-            let (offset, len) = self.index.place(i);
-            self.will_need(offset, len as u64);
+            if !asked {
+                // The map reads a page at a fault; this is the whole block in one.
+                let (offset, len) = self.index.place(i);
+                self.will_need(offset, len as u64);
+            }
             let checked = self.place(i).stored(self.map_bytes(), |s| match s.codec {
                 Compression::None => validate(s.bytes),
                 Compression::Lz4 => Err("a block of another compression than the index says"),
