@@ -218,7 +218,8 @@ fn prepare(address: SocketAddr, keep: bool) -> Outcome<Ids> {
         connection.run(
             "CREATE KEYSPACE load WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
         )?;
-        connection.run("CREATE TABLE load.rows (k bigint, c bigint, v text, PRIMARY KEY (k, c))")?;
+        connection
+            .run("CREATE TABLE load.rows (k bigint, c bigint, v text, PRIMARY KEY (k, c))")?;
     }
     let ids = Ids {
         put: connection.prepare("INSERT INTO load.rows (k, c, v) VALUES (?, ?, ?)")?,

@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -143,6 +144,20 @@ fn a_client_reads_what_a_session_reads() {
             .unwrap(),
         "ü"
     );
+    // A trace tells what was bound, and all that the request was asked with.
+    let traced = ClientRun { traced: true, ..run };
+    let traced = client.execute(&mut one, &key, &traced).unwrap().trace.unwrap();
+    let shown = "SELECT parameters FROM system_traces.sessions WHERE session_id = ?";
+    let shown = session.execute(shown, vec![Bound::Bytes(traced.to_vec())]).unwrap();
+    let parameters = shown.typed::<(BTreeMap<String, String>,)>().unwrap().remove(0).0;
+    for (name, value) in [
+        ("query", "SELECT m FROM t WHERE id = ?"),
+        ("bound_var_0_id", "1"),
+        ("consistency_level", "QUORUM"),
+        ("serial_consistency_level", "SERIAL"),
+    ] {
+        assert_eq!(parameters.get(name).map(|v| &**v), Some(value), "{parameters:?}");
+    }
     // What is refused leaves the connection as it is.
     let refused = client.query("SELECT nope FROM t", &ClientRun::default()).unwrap_err();
     assert_eq!(

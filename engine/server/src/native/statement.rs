@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use firn_cql::internals::values::literal;
 use firn_cql::{BatchKind, Bound, ChangeKind, Error, Kind, PagingState, Prepared, Rows, Run};
 use firn_wide::internals::types::hex;
 use uuid::Uuid;
@@ -20,6 +21,9 @@ use crate::wire::{
 
 /// Changes of a batch that the thread of a connection carries out itself.
 const FEW: usize = 16;
+
+/// Characters of a bound value that a trace shows.
+const MOST_SHOWN: usize = 1000;
 
 /// A request and who asks it.
 #[derive(Clone, Copy)]
@@ -105,7 +109,7 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
     let made = match request {
         WireRequest::Query(request) => conversation.query(&request, trace.as_mut()),
         WireRequest::Execute(request) => conversation.execute(&request, trace.as_mut()),
-        WireRequest::Batch(request) => conversation.batch(&request),
+        WireRequest::Batch(request) => conversation.batch(&request, trace.as_mut()),
         WireRequest::Prepare(request) => {
             let done = conversation.prepare(&request, trace.as_mut());
             let session = trace.map(|t| finish(node, t));
@@ -330,12 +334,13 @@ impl Exchange<'_> {
         let ExecuteRequest { id, metadata_id, parameters } = request;
         let known = self.known(id)?;
         let prepared = known.prepared.clone();
+        let bound = bind(&parameters.values, &prepared);
         if let Some(trace) = trace {
             note(trace, prepared.text(), parameters);
+            note_bound(trace, &prepared, &bound);
         }
         self.check_consistency(parameters.consistency, &prepared)?;
         let is_quick = self.is_quick(&prepared) || is_use(prepared.text());
-        let bound = bind(&parameters.values, &prepared);
         let (came, wanted) = (bound.len(), prepared.markers().len());
         if came != wanted {
             let text = format!("there were {wanted} markers(?) in CQL but {came} bound variables");
@@ -353,7 +358,14 @@ impl Exchange<'_> {
         Ok((work, is_quick))
     }
 
-    fn batch(&self, request: &BatchRequest<'_>) -> Result<(RequestWork, bool)> {
+    fn batch(
+        &self,
+        request: &BatchRequest<'_>,
+        trace: Option<&mut RequestTrace>,
+    ) -> Result<(RequestWork, bool)> {
+        if let Some(trace) = trace {
+            note_consistency(trace, request.consistency, request.serial_consistency);
+        }
         let keyspace = request.keyspace.map(Arc::from);
         let mut members = Vec::with_capacity(request.members.len());
         let mut uses: Vec<TableUse> = vec![];
@@ -385,12 +397,36 @@ impl Exchange<'_> {
 /// Notes in a trace what was asked.
 fn note(trace: &mut RequestTrace, text: &str, parameters: &QueryParameters<'_>) {
     trace.parameter("query", text);
-    trace.parameter("consistency_level", parameters.consistency.name());
-    if let Some(serial) = parameters.serial_consistency {
-        trace.parameter("serial_consistency_level", serial.name());
-    }
+    note_consistency(trace, parameters.consistency, parameters.serial_consistency);
     if let Some(size) = parameters.page_size {
         trace.parameter("page_size", size.to_string());
+    }
+}
+
+/// Notes the consistencies. A request that names none for conditions has SERIAL, as servers show it.
+fn note_consistency(
+    trace: &mut RequestTrace,
+    consistency: WireConsistency,
+    serial: Option<WireConsistency>,
+) {
+    trace.parameter("consistency_level", consistency.name());
+    let serial = serial.unwrap_or(WireConsistency::Serial);
+    trace.parameter("serial_consistency_level", serial.name());
+}
+
+/// Notes the values of a prepared statement's markers, by number and name, as literals.
+fn note_bound(trace: &mut RequestTrace, prepared: &Prepared, bound: &[Bound]) {
+    for (i, (marker, bound)) in prepared.markers().iter().zip(bound).enumerate() {
+        let bytes = match bound {
+            Bound::Bytes(bytes) => Some(&**bytes),
+            Bound::Null | Bound::Unset => None,
+        };
+        let mut text = literal(&marker.of.of, bytes);
+        if let Some((end, _)) = text.char_indices().nth(MOST_SHOWN) {
+            text.truncate(end);
+            text.push_str("...'");
+        }
+        trace.parameter(&format!("bound_var_{i}_{}", marker.name), text);
     }
 }
 
