@@ -159,6 +159,50 @@ fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
 }
 
 #[test]
+fn batches_have_the_limits_that_those_of_the_native_protocol_have() {
+    for (fail_bytes, is_refused) in [(50 << 10, true), (usize::MAX, false)] {
+        let mut options = options();
+        options.batches.fail_bytes = fail_bytes;
+        let server = Server::start(options).unwrap();
+        for cql in [
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE ks.t (k int PRIMARY KEY, v text)",
+        ] {
+            server.session().execute(cql, ()).unwrap();
+        }
+        let row = |k: i32| {
+            let long = "x".repeat(30_000);
+            format!("INSERT INTO ks.t (k, v) VALUES ({k}, '{long}')")
+        };
+        let batch =
+            |keys: [i32; 2]| format!("BEGIN BATCH {} {} APPLY BATCH", row(keys[0]), row(keys[1]));
+        let compression = [8, 0, 2, 0, 0, 0, 2];
+        let level = [8, 0, 3, 0, 0, 0, 1];
+        let mut peer = Peer::connect(server.thrift_address().unwrap());
+        let said = |peer: &mut Peer, method: &str, arguments: &[u8], wanted: &[u8]| {
+            peer.0.write_all(&framed(&message(true, method, arguments))).unwrap();
+            peer.until(wanted).unwrap_or_else(|| panic!("{method}"));
+        };
+        // What a statement without rows gives: the type of its result.
+        let void: &[u8] = &[8, 0, 1, 0, 0, 0, 2];
+        let across = if is_refused { b"Batch too large" } else { void };
+        // One partition has no limit.
+        for (keys, wanted) in [([1, 1], void), ([1, 2], across)] {
+            let text = field(1, &batch(keys));
+            let query = [&text[..], &compression, &level].concat();
+            said(&mut peer, "execute_cql3_query", &query, wanted);
+            // The first field of what is prepared is its number.
+            let prepare = [&text[..], &compression].concat();
+            said(&mut peer, "prepare_cql3_query", &prepare, &[8, 0, 1]);
+            let mut number = [0; 4];
+            peer.0.read_exact(&mut number).unwrap();
+            let execute = [&[8, 0, 1][..], &number, &[15, 0, 2, 11, 0, 0, 0, 0], &level].concat();
+            said(&mut peer, "execute_prepared_cql3_query", &execute, wanted);
+        }
+    }
+}
+
+#[test]
 fn clients_of_the_native_protocol_are_told_of_keyspaces_that_come_and_go() {
     let server = Server::start(options()).unwrap();
     let mut listener = common::Peer::ready(server.address(), 5);

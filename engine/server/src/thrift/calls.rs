@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use firn_cql::internals::catalog::Resource;
 use firn_cql::internals::syntax::ast::Permission;
-use firn_cql::{Bound, Kind, Prepared, Rows, Run, Session};
+use firn_cql::{BatchLimits, Bound, Kind, Prepared, Rows, Run, Session};
 use firn_kv::Env;
 use firn_wide::{
     CfDef, Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, IndexClause,
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::binary::{ThriftValue, element};
 use super::convert::{FromThrift, ThriftFields, ToThrift, list_of, mutations};
 use super::fault::{ThriftFault, invalid};
-use crate::node::RequestTrace;
+use crate::node::{Node, RequestTrace};
 
 type Result<T> = std::result::Result<T, ThriftFault>;
 /// What a call gives: `None` is nothing.
@@ -43,6 +43,8 @@ pub struct ThriftSession {
     keyspace: Option<String>,
     prepared: BTreeMap<i32, Prepared>,
     next: i32,
+    /// How large batches of CQL may be.
+    batch_limits: BatchLimits,
     /// The identity of the trace of the next call.
     traced: Option<Uuid>,
     env: Arc<dyn Env>,
@@ -73,10 +75,18 @@ fn check_level(level: Option<i32>, reads: bool) -> Result<()> {
 }
 
 impl ThriftSession {
-    /// With this database; `login`: the client must log in first.
-    pub fn new(session: Session, login: bool, env: Arc<dyn Env>) -> ThriftSession {
-        let (keyspace, prepared) = (None, BTreeMap::new());
-        ThriftSession { session, login, keyspace, prepared, next: 1, traced: None, env }
+    /// With this server's database, nobody having logged in.
+    pub fn new(node: &Node) -> ThriftSession {
+        ThriftSession {
+            session: node.session.clone(),
+            login: node.login,
+            keyspace: None,
+            prepared: BTreeMap::new(),
+            next: 1,
+            batch_limits: node.options.batches,
+            traced: None,
+            env: node.env.clone(),
+        }
     }
 
     /// The identity of the trace of the call that comes now, where its client wants one.
@@ -447,7 +457,11 @@ impl ThriftSession {
     }
 
     fn cql(&mut self, method: &str, f: ThriftFields<'_>) -> Answer {
-        let how = Run { keyspace: self.keyspace.as_deref().map(Into::into), ..Run::default() };
+        let how = Run {
+            keyspace: self.keyspace.as_deref().map(Into::into),
+            batch_limits: Some(self.batch_limits),
+            ..Run::default()
+        };
         match method {
             "prepare_cql3_query" => {
                 let statement = self.statement(f)?;

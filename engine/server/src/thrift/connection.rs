@@ -33,7 +33,7 @@ pub fn serve_thrift(node: &Node, transport: &Transport, peer: SocketAddr, number
     let meter = node.meter(number);
     let came = node.env.monotonic_nanos();
     let mut has_begun = false;
-    let mut session = ThriftSession::new(node.session.clone(), node.login, node.env.clone());
+    let mut session = ThriftSession::new(node);
     let mut bytes = vec![];
     let mut framing = None;
     loop {
