@@ -55,7 +55,8 @@ pub struct Options {
     /// How large batches may be: as servers of Cassandra have it, above 5 KiB they are warned of, and
     /// above 50 KiB refused.
     pub batches: BatchLimits,
-    /// How long a client may take until its conversation has begun; 5 s.
+    /// How long a client may take until its conversation has begun, and until it has read why it is
+    /// sent away; 5 s.
     pub login_timeout: Duration,
     /// After which time without a request a connection is closed. `None`: never.
     pub idle_timeout: Option<Duration>,

@@ -158,6 +158,27 @@ fn a_request_too_large_is_refused_before_it_is_there() {
 }
 
 #[test]
+fn who_sends_on_after_a_refusal_can_read_why() {
+    let mut options = Options::ephemeral();
+    options.max_frame = 64 << 10;
+    options.login_timeout = Duration::from_secs(600);
+    let server = Server::start(options).unwrap();
+    let body = vec![7; 8 << 20];
+    for (version, len) in [(4, body.len()), (5, 1 << 20)] {
+        let mut peer = Peer::ready(server.address(), version);
+        peer.send(2, QUERY, &body[..len]);
+        let answer = peer.receive().unwrap();
+        assert_eq!((answer.error().0, answer.stream), (0x0a, 2));
+        assert_eq!(peer.receive(), None);
+    }
+    // One that sends on and on is cut off.
+    let mut peer = Peer::ready(server.address(), 4);
+    peer.socket.write_all(&frame(9, 0, 1, QUERY, &[])).unwrap();
+    assert_eq!(peer.receive().unwrap().opcode, ERROR);
+    while peer.socket.write_all(&body).is_ok() {}
+}
+
+#[test]
 fn requests_arrive_in_whatever_pieces() {
     let server = server();
     with_table(&server);

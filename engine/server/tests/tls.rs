@@ -289,6 +289,22 @@ fn who_speaks_otherwise_than_the_port_is_sent_away_and_disturbs_nobody() {
 }
 
 #[test]
+fn who_sends_on_after_a_refusal_can_read_why() {
+    let files = Files::new("refusal");
+    let server = files.start(|options| {
+        options.max_frame = 64 << 10;
+        options.login_timeout = Duration::from_secs(600);
+    });
+    for (version, len) in [(4, 4 << 20), (5, 1 << 20)] {
+        let mut peer = files.peer(&server, version);
+        peer.send(2, QUERY, &vec![7; len]);
+        assert_eq!(peer.receive().unwrap().error().0, 0x0a);
+        let mut rest = vec![];
+        assert_eq!(peer.socket.read_to_end(&mut rest).unwrap(), 0);
+    }
+}
+
+#[test]
 fn calls_of_thrift_are_encrypted_too() {
     let files = Files::new("thrift");
     let server = files.start(|options| options.thrift = Some("127.0.0.1:0".parse().unwrap()));

@@ -30,7 +30,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
     let mut stream = FrameStream::new(options.max_first_frame);
     node.set_up(socket);
     let begun = node.env.monotonic_nanos();
-    let mut has_begun = false;
+    let (mut has_begun, mut is_sent_away) = (false, false);
     // When the requests came that are looked at.
     let mut came = begun;
     'reading: loop {
@@ -71,6 +71,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
                 }
                 Next::Close => {
                     client.outbox.finish();
+                    is_sent_away = true;
                     break 'reading;
                 }
             }
@@ -93,6 +94,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) if e.kind() == ErrorKind::InvalidData => {
                 tracing::warn!(client = %client.peer, "{e}");
+                is_sent_away = true;
                 break;
             }
             Err(e) => {
@@ -106,6 +108,10 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
         // It is the server that reads no more: its client gets what it waits for.
         client.waiting.wait_until_empty();
         client.outbox.finish();
+    }
+    if is_sent_away {
+        client.gone.store(true, Ordering::Relaxed);
+        node.part(transport);
     }
     client.close();
 }

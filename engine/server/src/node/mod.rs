@@ -26,9 +26,13 @@ use firn_cql::Session;
 use firn_kv::{Durability, Env};
 
 use crate::options::Options;
+use crate::transport::Transport;
 
 /// Logins that are looked at at once.
 const LOGINS: usize = 2;
+
+/// Bytes that a client that is sent away may still send before it is cut off.
+const PARTING: usize = 64 << 20;
 
 /// What all connections share.
 pub struct Node {
@@ -119,6 +123,12 @@ impl Node {
         let _ = socket.set_write_timeout(Some(self.options.write_timeout));
         #[cfg(unix)]
         let _ = rustix::net::sockopt::set_socket_keepalive(socket, true);
+    }
+
+    /// Sends a client away so that it can read why: it has as much time as one that begins.
+    pub fn part(&self, transport: &Transport) {
+        let began = self.env.monotonic_nanos();
+        transport.part(PARTING, || self.left_to_begin(began));
     }
 
     /// The time that a client has left to begin a conversation which came then, by

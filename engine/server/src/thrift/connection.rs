@@ -28,6 +28,14 @@ enum Framing {
 
 /// Answers a client until it goes, or sends what can't be read.
 pub fn serve_thrift(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) {
+    if converse(node, transport, peer, number) {
+        node.part(transport);
+    }
+    transport.end();
+}
+
+/// The same, but does not end the connection: whether the client is sent away for what it sent.
+fn converse(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -> bool {
     let socket = transport.socket();
     node.set_up(socket);
     let meter = node.meter(number);
@@ -40,22 +48,22 @@ pub fn serve_thrift(node: &Node, transport: &Transport, peer: SocketAddr, number
         if !has_begun {
             let left = node.left_to_begin(came);
             if left.is_none() || socket.set_read_timeout(left).is_err() {
-                return;
+                return false;
             }
         }
         match transport.read_into(&mut bytes) {
             Ok(Some(len)) => meter.received(len),
-            Ok(None) => return,
+            Ok(None) => return false,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) if e.kind() == ErrorKind::InvalidData => {
                 tracing::warn!(client = %peer, "{e}");
-                return;
+                return true;
             }
-            Err(_) => return,
+            Err(_) => return false,
         }
         if !has_begun && looks_encrypted(&bytes) {
             tracing::warn!(client = %peer, "{NO_TLS_HERE}");
-            return;
+            return true;
         }
         let read = node.env.monotonic_nanos();
         let mut at = 0;
@@ -67,13 +75,13 @@ pub fn serve_thrift(node: &Node, transport: &Transport, peer: SocketAddr, number
                 Ok(None) => break,
                 Err(why) => {
                     tracing::debug!("a Thrift connection ends: {why}");
-                    return;
+                    return true;
                 }
             }
             meter.answered(RequestKind::Thrift, node.nanos_since(read));
             meter.sent(out.len());
             if transport.write_all(&out).is_err() {
-                return;
+                return false;
             }
             if !has_begun {
                 has_begun = true;

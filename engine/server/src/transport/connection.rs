@@ -1,8 +1,9 @@
 //! A connection, as it is or encrypted.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::send::send_some;
 #[cfg(feature = "tls")]
@@ -103,6 +104,34 @@ impl Transport {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             tls.say_goodbye(&self.socket);
+        }
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    /// Ends it where the client may be sending still: it is told that nothing more comes, and what it
+    /// sends is read and forgotten, `most` bytes at most, until it ends the connection or `left` gives
+    /// it no more time. When a connection is closed with bytes in it that nobody has read, the system
+    /// resets it, and what was sent last may never be read.
+    pub fn part(&self, most: usize, left: impl Fn() -> Option<Duration>) {
+        if self.ended.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            tls.say_goodbye(&self.socket);
+        }
+        let _ = self.socket.shutdown(Shutdown::Write);
+        let (mut chunk, mut forgotten) = ([0; CHUNK], 0);
+        while forgotten < most
+            && let Some(left) = left()
+            && self.socket.set_read_timeout(Some(left)).is_ok()
+        {
+            match (&self.socket).read(&mut chunk) {
+                Ok(0) => break,
+                Ok(len) => forgotten += len,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
         }
         let _ = self.socket.shutdown(Shutdown::Both);
     }
