@@ -210,6 +210,14 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     let idle = args
         .idle_timeout
         .map_or("never closed".to_owned(), |s| format!("closed after {s} s without a request"));
+    let most_of_batch = Some(options.batches.fail_bytes).filter(|most| *most < usize::MAX);
+    // What is in memory survives nothing.
+    let durability = match (&options.store, args.durability) {
+        (StorePlace::Memory, _) => None,
+        (_, Durable::Process) => Some("process"),
+        (_, Durable::Power) => Some("power"),
+    };
+    let level = LevelFilter::from(args.log).to_string();
     let mut out = stdout();
     if global.store.json {
         let all = json!({
@@ -222,8 +230,13 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
             "max_connections": options.max_connections,
             "max_request_bytes": options.max_frame,
             "max_in_flight_bytes": options.max_in_flight,
+            "max_batch_bytes": most_of_batch,
             "idle_timeout_seconds": args.idle_timeout,
+            "workers": options.workers,
+            "durability": durability,
             "login": options.login,
+            "insecure": options.insecure,
+            "log": level,
         });
         writeln!(out, "{all}")?;
         return Ok(out.flush()?);
@@ -241,15 +254,33 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
         None => writeln!(out, "encrypted        nothing")?,
     }
     writeln!(out, "serves           {place}")?;
+    let survived = match durability {
+        None => "nothing: all goes with the server",
+        Some("power") => "a power cut, before it is answered",
+        Some(_) => "a crash of the process, before it is answered",
+    };
+    writeln!(out, "a write survives {survived}")?;
     writeln!(out, "connections      {} at most, {idle}", options.max_connections)?;
     writeln!(out, "largest request  {}", bytes(options.max_frame as u64))?;
+    match most_of_batch {
+        Some(most) => {
+            writeln!(out, "largest batch    {}, over several partitions", bytes(most as u64))?;
+        }
+        None => writeln!(out, "largest batch    any")?,
+    }
     writeln!(out, "in flight        {} at most", bytes(options.max_in_flight as u64))?;
+    match options.workers {
+        Some(count) => writeln!(out, "workers          {count}")?,
+        None => writeln!(out, "workers          four for each processor, at least 16")?,
+    }
     let who = match options.login {
         Some(true) => "who logs in, as far as the role may",
         Some(false) => "all who reach it, everything",
         None => "who logs in, where a role may; else all who reach it, everything",
     };
-    writeln!(out, "allowed          {who}")?;
+    let far = if options.insecure { "; from other machines, too" } else { "" };
+    writeln!(out, "allowed          {who}{far}")?;
+    writeln!(out, "log              {level}")?;
     Ok(out.flush()?)
 }
 

@@ -169,6 +169,29 @@ fn a_configuration_is_looked_at_without_a_server() {
         "{told}"
     );
     assert!(told.contains("and for Thrift   127.0.0.1:9160\n"), "{told}");
+    assert!(told.contains("largest batch    50.0 KiB, over several partitions\n"), "{told}");
+    assert!(check(&["--max-batch", "0"]).good().contains("largest batch    any\n"));
+    let given = [
+        (["--max-connections", "7"], "connections      7 at most", "\"max_connections\":7"),
+        (["--max-request", "2m"], "largest request  2.00 MiB", "\"max_request_bytes\":2097152"),
+        (["--max-batch", "9k"], "largest batch    9.00 KiB", "\"max_batch_bytes\":9216"),
+        (["--max-in-flight", "32m"], "in flight        32.0", "\"max_in_flight_bytes\":33554432"),
+        (["--idle-timeout", "9"], "closed after 9 s", "\"idle_timeout_seconds\":9"),
+        (["--workers", "3"], "workers          3", "\"workers\":3"),
+        (["--durability", "power"], "survives a power cut", "\"durability\":\"power\""),
+        (["--log", "debug"], "log              debug", "\"log\":\"debug\""),
+    ];
+    let shows = |args: &[&str], told: &str| {
+        let all = check(args).good();
+        assert!(all.contains(told), "{told:?} is not in\n{all}");
+    };
+    for (option, told, json) in given {
+        shows(&option, told);
+        shows(&[&option[..], &["--json"]].concat(), json);
+    }
+    shows(&["--login"], "who logs in, as far as the role may\n");
+    shows(&["--insecure", "--no-login"], "everything; from other machines, too\n");
+    shows(&["--ephemeral"], "serves           memory\na write survives nothing");
     let told = check(&[&TLS[..], &["--tls-clients", "server.pem"]].concat()).good();
     assert!(told.contains("TLS 1.2 and 1.3, with server.pem; clients have"), "{told}");
     check(&TLS[..2]).said(2, &["--tls-key <FILE>"]);
