@@ -410,6 +410,22 @@ fn batches_are_warned_of_and_refused_where_cassandra_does() {
         assert!(text.starts_with("Batch too large; it weighs 60"), "{text}");
     }
     assert!(!peer.good("SELECT v FROM ks.t WHERE k = 8").has(b"xx"));
+    // What a batch writes to a row is put together first, and weighed as one row.
+    let mut both = |each: &str| {
+        let of = |k: i32| each.replace('K', &k.to_string());
+        peer.good(&format!("BEGIN BATCH {} {} APPLY BATCH", of(1), of(2))).warnings()
+    };
+    let long = "y".repeat(2_400);
+    let put = format!("INSERT INTO ks.t (k, c, v) VALUES (K, 1, '{long}');");
+    let short = "UPDATE ks.t SET v = 'x' WHERE k = K AND c = 1;";
+    let elsewhere = put.replace("(K, 1", "(K, 2");
+    assert_eq!(both(&format!("{put} {short} {put}")), [] as [&str; 0]);
+    is_warned(both(&format!("{put} {elsewhere}")), "Batch for [ks.t] is of size 98");
+    // The larger value counts, and of a row that is deleted only that.
+    let deletion = "DELETE FROM ks.t WHERE k = K AND c = 1;";
+    let dead = format!("{put} {elsewhere} {deletion}");
+    is_warned(both(&format!("{put} {elsewhere} {short}")), "Batch for [ks.t] is of size 98");
+    assert_eq!(both(&dead), [] as [&str; 0]);
     // By partitions.
     let rows = |n: i32| (0..n).map(|k| (k, 1)).collect::<Vec<_>>();
     assert_eq!(peer.good(&batch("UNLOGGED", &rows(10))).warnings(), [] as [&str; 0]);

@@ -40,7 +40,7 @@ pub use drops::DroppedFamilies;
 pub use family::{FamilySpec, StoreFamily};
 pub use index::{IndexHit, IndexScan};
 pub use indexed::{IndexPart, IndexSpec};
-pub use mutation::StoreMutation;
+pub use mutation::{MutatedBody, MutatedPlace, StoreMutation};
 pub use open::StoreOptions;
 pub use point::CellValue;
 pub use purge::{Blocker, Grace, PurgeReport, TablePurge};

@@ -1,6 +1,7 @@
 //! A mutation, the writes to one partition: operations on any families, as the caller builds them.
 
-use crate::cell::{Cell, CellDeletion, CellState};
+use crate::base::error::Result;
+use crate::cell::{Cell, CellDeletion, CellState, StoredCell};
 
 use super::family::StoreFamily;
 
@@ -53,6 +54,32 @@ pub(super) enum Container {
     Complex,
     /// The place is the start bound, the value the end bound.
     Range,
+}
+
+/// What a mutation does at the place of a cell or row.
+#[derive(Clone, Copy, Debug)]
+pub struct MutatedPlace<'m> {
+    /// The family.
+    pub family: &'m StoreFamily,
+    /// The place of the cell or row.
+    pub place: &'m [u8],
+    /// Of an increment it is nothing.
+    pub timestamp: i64,
+    /// What is done.
+    pub body: MutatedBody<'m>,
+}
+
+/// What is done at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MutatedBody<'m> {
+    /// A cell of this value is written.
+    Value(&'m [u8]),
+    /// A counter is added to.
+    Increment,
+    /// The cell is deleted.
+    Tombstone,
+    /// The row is deleted.
+    Row,
 }
 
 impl StoreMutation {
@@ -169,6 +196,36 @@ impl StoreMutation {
     ) -> &mut Self {
         let what = if row.is_empty() { Container::Partition } else { Container::Row };
         self.container(family, what, deletion.timestamp, row, &[], Some(deletion.local))
+    }
+
+    /// What it does to cells and whole rows, in the order in which that was put in. Deletions of
+    /// all else are not among it.
+    ///
+    /// # Errors
+    /// `Corrupt` for what was put in as a cell and is none.
+    pub fn places(&self) -> impl Iterator<Item = Result<MutatedPlace<'_>>> {
+        self.ops.iter().filter_map(|op| {
+            let value = self.bytes_at(op.value);
+            let body = match op.kind {
+                MutationKind::Cell => match StoredCell::decode(value) {
+                    Ok(StoredCell::Cell(cell))
+                        if matches!(cell.state, CellState::Tombstone { .. }) =>
+                    {
+                        MutatedBody::Tombstone
+                    }
+                    Ok(StoredCell::Cell(cell)) => MutatedBody::Value(cell.value()),
+                    Ok(_) => return None,
+                    Err(e) => return Some(Err(e)),
+                },
+                MutationKind::Expiring { .. } => MutatedBody::Value(value),
+                MutationKind::Add { .. } | MutationKind::AddCell => MutatedBody::Increment,
+                MutationKind::Delete => MutatedBody::Tombstone,
+                MutationKind::Container { what: Container::Row, .. } => MutatedBody::Row,
+                MutationKind::Container { .. } => return None,
+            };
+            let (family, place) = (&self.families[op.family], self.bytes_at(op.place));
+            Some(Ok(MutatedPlace { family, place, timestamp: op.timestamp, body }))
+        })
     }
 
     fn container(

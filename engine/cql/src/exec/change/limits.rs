@@ -27,6 +27,15 @@ impl Default for BatchLimits {
     }
 }
 
+/// What changes weigh, each by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ChangeWeight {
+    /// Their rows without what is in them, each as often as it is changed.
+    pub rows: usize,
+    /// Cells and deletions of ranges.
+    pub rest: usize,
+}
+
 /// What a row weighs beside its clustering values.
 pub(super) const ROW: usize = 21;
 /// What a cell weighs beside its value.

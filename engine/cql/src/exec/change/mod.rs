@@ -225,12 +225,13 @@ impl ChangeSet<'_> {
             }
             let warnings = self.alone(engine, &keys, |view| {
                 let written = self.write(engine, env, timestamp, Some(view))?;
-                Ok((written.all, self.check_limits(written.weight)?))
+                let warnings = self.check_limits(&written)?;
+                Ok((written.all, warnings))
             })?;
             return Ok(Rows::void().with_warnings(warnings));
         }
         let written = self.write(engine, env, timestamp, None)?;
-        let warnings = self.check_limits(written.weight)?;
+        let warnings = self.check_limits(&written)?;
         self.store.apply(&written.all, engine.wide().durability()).map_err(refused)?;
         Ok(Rows::void().with_warnings(warnings))
     }

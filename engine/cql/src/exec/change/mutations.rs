@@ -1,25 +1,61 @@
 //! The mutations of a change, put together by partition.
 
-use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use firn_wide::internals::store::StoreMutation;
+use firn_wide::internals::key::{END, ROWS};
+use firn_wide::internals::store::{MutatedBody, MutatedPlace, StoreMutation};
+use firn_wide::internals::types::{EMPTY, NEXT};
+
+use super::limits::{CELL, ChangeWeight, ROW};
+use crate::error::Result;
 
 /// The end of the place of a cell of this raw name, after the place of its row.
 pub fn cell_name(raw: &[u8]) -> Vec<u8> {
-    use firn_wide::internals::key::END;
-    use firn_wide::internals::types::{EMPTY, NEXT};
     match raw {
         [] => vec![EMPTY, END],
         _ => [&[NEXT], raw, &[END]].concat(),
     }
 }
 
+/// The row that a place is of or in; empty: it is of a static cell.
+fn row_of<'m>(place: &MutatedPlace<'m>) -> Result<&'m [u8]> {
+    if place.place.first() != Some(&ROWS) {
+        return Ok(&[]);
+    }
+    Ok(&place.place[..place.family.layout().row_len(place.place)?])
+}
+
+/// Of two writes to a cell the one that is more counts.
+fn strength<'m>(place: &MutatedPlace<'m>) -> (i64, bool, &'m [u8]) {
+    match place.body {
+        MutatedBody::Value(value) => (place.timestamp, false, value),
+        _ => (place.timestamp, true, &[]),
+    }
+}
+
+/// What a cell weighs, as it was counted when it was written. `row`: the length of its row.
+fn weight_of(cell: &MutatedPlace<'_>, row: usize) -> usize {
+    // A static cell is behind one byte, a name takes three and an end, an element a mark and an end.
+    let name = &cell.place[row.max(1)..];
+    if *name == [EMPTY, END] {
+        return 0;
+    }
+    let element = name.len().saturating_sub(4).saturating_sub(2);
+    let value = match cell.body {
+        MutatedBody::Value(value) => value.len(),
+        MutatedBody::Increment => 8,
+        MutatedBody::Tombstone | MutatedBody::Row => 0,
+    };
+    CELL + element + value
+}
+
 /// Mutations, one for each partition.
 #[derive(Default)]
 pub struct Mutations {
     pub all: Vec<StoreMutation>,
-    /// What their rows weigh ([`BatchLimits`](super::limits::BatchLimits)).
-    pub weight: usize,
+    /// What the changes weigh ([`BatchLimits`](super::limits::BatchLimits)).
+    pub weight: ChangeWeight,
     /// Where each is, when they are too many to be looked through.
     numbers: HashMap<Vec<u8>, usize>,
 }
@@ -46,5 +82,50 @@ impl Mutations {
             self.all.len() - 1
         });
         &mut self.all[number]
+    }
+
+    /// What is written weighs at most so much: it is less where changes write to the same rows.
+    pub fn most_weight(&self) -> usize {
+        self.weight.rows + self.weight.rest
+    }
+
+    /// What is written weighs so much: before servers weigh a batch they put together what it writes
+    /// to a row, and of what it writes to a cell keep what counts.
+    ///
+    /// # Errors
+    /// `Corrupt` for places that can't be.
+    pub fn whole_weight(&self) -> Result<usize> {
+        let (mut rows, mut repeated) = (0, 0);
+        for mutation in &self.all {
+            let mut named = BTreeSet::new();
+            let (mut deleted, mut cells) = (BTreeMap::new(), BTreeMap::new());
+            for place in mutation.places() {
+                let place = place?;
+                let family = place.family.id();
+                let row = row_of(&place)?;
+                if !row.is_empty() && named.insert((family, row)) {
+                    rows += ROW + row.len();
+                }
+                if place.body == MutatedBody::Row {
+                    let newest = deleted.entry((family, row)).or_insert(place.timestamp);
+                    *newest = place.timestamp.max(*newest);
+                    continue;
+                }
+                match cells.entry((family, place.place)) {
+                    Entry::Vacant(new) => drop(new.insert((row, place))),
+                    Entry::Occupied(mut kept) => {
+                        let is_more = strength(&place) > strength(&kept.get().1);
+                        let loser = if is_more { kept.insert((row, place)).1 } else { place };
+                        repeated += weight_of(&loser, row.len());
+                    }
+                }
+            }
+            for ((family, _), (row, cell)) in &cells {
+                if deleted.get(&(*family, *row)).is_some_and(|until| *until >= cell.timestamp) {
+                    repeated += weight_of(cell, row.len());
+                }
+            }
+        }
+        Ok((rows + self.weight.rest).saturating_sub(repeated).min(self.most_weight()))
     }
 }

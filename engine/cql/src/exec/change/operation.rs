@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::limits::CELL;
+use super::limits::{CELL, ChangeWeight};
 use super::mutations::cell_name;
 use crate::catalog::{TableColumn, TableSchema};
 use crate::error::{Result, invalid};
@@ -71,7 +71,7 @@ pub(super) struct MutationWriter<'w> {
     /// lists.
     pub written: Option<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
     /// What all of it weighs.
-    pub weight: &'w mut usize,
+    pub weight: &'w mut ChangeWeight,
 }
 
 impl MutationWriter<'_> {
@@ -89,7 +89,7 @@ impl MutationWriter<'_> {
 
     /// Writes a cell at the present place.
     fn put(&mut self, value: &[u8]) {
-        *self.weight += CELL + value.len();
+        self.weight.rest += CELL + value.len();
         self.write(value);
     }
 
@@ -107,14 +107,14 @@ impl MutationWriter<'_> {
 
     /// Deletes the cell at the present place.
     fn delete(&mut self) {
-        *self.weight += CELL;
+        self.weight.rest += CELL;
         self.mutation.delete(self.family, &self.place, self.timestamp);
     }
 
     /// Goes to an element of the cell at the present place, does something there and comes back.
     fn within(&mut self, of: &Type, path: &[u8], work: impl FnOnce(&mut Self)) -> Result<()> {
         let len = self.place.len();
-        *self.weight += path.len();
+        self.weight.rest += path.len();
         self.family.layout().put_path(of, path, &mut self.place)?;
         work(self);
         self.place.truncate(len);
@@ -187,7 +187,7 @@ impl MutationWriter<'_> {
     /// Writes or deletes the element of a list at a place.
     fn change_element(&mut self, place: Vec<u8>, value: Option<&[u8]>) {
         // The name of an element is a uuid.
-        *self.weight += CELL + 16 + value.map_or(0, <[u8]>::len);
+        self.weight.rest += CELL + 16 + value.map_or(0, <[u8]>::len);
         match (value, self.ttl) {
             (None, _) => self.mutation.delete(self.family, &place, self.timestamp),
             (Some(v), 0) => self.mutation.put(self.family, &place, self.timestamp, v),
@@ -551,7 +551,7 @@ impl Operation {
                 let is_increment = matches!(self.what, OperationKind::Increment(_));
                 let delta =
                     if is_increment { delta } else { delta.checked_neg().ok_or_else(overflows)? };
-                *w.weight += CELL + 8;
+                w.weight.rest += CELL + 8;
                 w.mutation.add(w.family, &w.place, delta);
             }
             OperationKind::Delete if self.column.of.multicell => {

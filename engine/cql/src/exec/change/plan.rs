@@ -104,18 +104,18 @@ impl ChangeSet<'_> {
 }
 
 impl ChangeSet<'_> {
-    /// What clients should be told of a batch whose rows weigh so much.
+    /// What clients should be told of a batch that writes this.
     ///
     /// # Errors
     /// `Invalid` for one that is too large.
-    pub(super) fn check_limits(&self, rows: usize) -> Result<Vec<String>> {
+    pub(super) fn check_limits(&self, written: &Mutations) -> Result<Vec<String>> {
         let (Some(limits), Some(kind)) = (self.limits, self.batch) else { return Ok(vec![]) };
         let parts = || {
             let of = |g: &GivenValue<'_>| g.keys.len();
             self.all.iter().map(of).sum::<usize>()
         };
         let many = kind != BatchKind::Logged && parts() > limits.warn_partitions;
-        if rows + PARTITION * parts() <= limits.warn_bytes && !many {
+        if written.most_weight() + PARTITION * parts() <= limits.warn_bytes && !many {
             return Ok(vec![]);
         }
         let (mut tables, mut updates) = (BTreeSet::new(), BTreeSet::new());
@@ -130,10 +130,11 @@ impl ChangeSet<'_> {
             }
         }
         let tables = tables.into_iter().collect::<Vec<_>>();
-        let (names, bytes) = (tables.join(", "), rows + PARTITION * updates.len());
+        let names = tables.join(", ");
         let mut warnings = vec![];
         // What goes to one place is one write, however large.
         if mutations.len() > 1 {
+            let bytes = written.whole_weight()? + PARTITION * updates.len();
             if bytes > limits.fail_bytes {
                 let help = format!(
                     "it weighs {bytes} bytes over {} partitions, and {} is the most: write those of a partition together, and \

@@ -9,7 +9,7 @@ use firn_wide::internals::store::{StoreFamily, StoreSlice, StoreView};
 use super::attributes::Attributes;
 use super::condition::ChangeCondition;
 use super::json;
-use super::limits::{RANGE, ROW};
+use super::limits::{ChangeWeight, RANGE, ROW};
 use super::mutations::{Mutations, cell_name};
 use super::operation::{MutationWriter, Operation};
 use crate::analysis::{Purpose, Restrictions};
@@ -398,7 +398,7 @@ impl ChangeStatement {
         if keys.len().saturating_mul(rows.len()) > MAX_ROWS {
             return Err(invalid(format!("the IN lists name more than {MAX_ROWS} rows together")));
         }
-        let mut weight = 0;
+        let mut weight = ChangeWeight::default();
         for key in keys {
             let mut writer = MutationWriter {
                 mutation: out.of(key),
@@ -420,7 +420,7 @@ impl ChangeStatement {
             }
             for row in &rows {
                 writer.begin(row);
-                *writer.weight += ROW + row.len();
+                writer.weight.rows += ROW + row.len();
                 if self.verb == Verb::Insert && self.table.marks_rows() {
                     writer.place.extend_from_slice(&self.marker);
                     writer.mark();
@@ -430,7 +430,8 @@ impl ChangeStatement {
             writer.begin(&[STATIC]);
             self.statics.iter().try_for_each(|o| o.apply(&mut writer))?;
         }
-        out.weight += weight;
+        out.weight.rows += weight.rows;
+        out.weight.rest += weight.rest;
         Ok(())
     }
 
@@ -484,12 +485,12 @@ impl ChangeStatement {
             w.mutation.delete_partition(w.family, w.timestamp);
         } else if self.restrictions.names_rows() {
             for row in rows {
-                *w.weight += ROW + row.len();
+                w.weight.rows += ROW + row.len();
                 w.mutation.delete_row(w.family, row, w.timestamp);
             }
         } else {
             for slice in self.restrictions.intervals(w.env, w.family.layout())?.slices() {
-                *w.weight += RANGE + slice.from.len() + slice.until.len();
+                w.weight.rest += RANGE + slice.from.len() + slice.until.len();
                 match w.view.filter(|_| self.table.is_counter()) {
                     Some(view) => delete_counters(w, view, &slice)?,
                     None => drop(w.mutation.delete_range(
