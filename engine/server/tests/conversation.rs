@@ -551,6 +551,32 @@ fn what_clients_do_is_counted_by_table_and_what_runs_is_listed() {
     assert_eq!(of(2), ("prepared_statements_executed", 5.0));
     assert_eq!(of(3), ("prepared_statements_ratio", 0.5));
     assert_eq!(of(4), ("regular_statements_executed", 5.0));
+    // How many partitions batches wrote to: those that are refused or have conditions wrote none.
+    peer.good("CREATE TABLE ks.n (k int PRIMARY KEY, n counter)");
+    let insert = |k: i32| format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 'x');");
+    let all = |keys: std::ops::Range<i32>| keys.map(insert).collect::<String>();
+    let add = "UPDATE ks.n SET n = n + 1 WHERE k IN (1, 2);";
+    for (kind, changes) in [
+        ("", all(0..3)),
+        ("", all(0..12)),
+        ("", insert(1).repeat(3)),
+        ("UNLOGGED", all(0..2)),
+        ("COUNTER", add.to_owned()),
+        ("", insert(1).replace(';', " IF NOT EXISTS;")),
+    ] {
+        peer.good(&format!("BEGIN {kind} BATCH {changes} APPLY BATCH"));
+    }
+    let columns = "name, p50th, p99th, p999th, max";
+    let told = ask(format!("SELECT {columns} FROM system_views.batch_metrics"));
+    let mut told: Vec<(String, f64, f64, f64, i64)> = told.typed().unwrap();
+    told.sort_by(|a, b| a.0.cmp(&b.0));
+    let of = |kind: &str| format!("partitions_per_{kind}_batch");
+    let wanted = [
+        (of("counter"), 2.0, 2.0, 2.0, 2),
+        (of("logged"), 3.0, 12.0, 12.0, 12),
+        (of("unlogged"), 2.0, 2.0, 2.0, 2),
+    ];
+    assert_eq!(told, wanted);
     // Who asks is carried out itself.
     let cql = "SELECT task, thread_id FROM system_views.queries";
     let told = peer.good(cql);

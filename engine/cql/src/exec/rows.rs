@@ -7,6 +7,7 @@ use firn_wide::Type;
 
 use crate::catalog::ColumnType;
 use crate::error::{Error, Result, invalid};
+use crate::syntax::ast::BatchKind;
 use crate::values::{ColumnSpec, FromValue, Value};
 
 /// Where a paged result goes on; opaque to clients.
@@ -92,6 +93,7 @@ pub struct Rows {
     cells: RowCells,
     paging: Option<PagingState>,
     warnings: Vec<String>,
+    batch: Option<(BatchKind, usize)>,
 }
 
 impl Rows {
@@ -103,6 +105,7 @@ impl Rows {
             cells: RowCells::default(),
             paging: None,
             warnings: vec![],
+            batch: None,
         }
     }
 
@@ -123,7 +126,7 @@ impl Rows {
 
     /// Rows of these columns; every row has as many cells.
     pub(crate) fn new(columns: Arc<[ColumnSpec]>, cells: RowCells) -> Rows {
-        Rows { kind: Kind::Rows, columns, cells, paging: None, warnings: vec![] }
+        Rows { columns, cells, ..Rows::of_kind(Kind::Rows) }
     }
 
     /// Rows that came from elsewhere: these cells, one row behind the other; `None` is null. What a
@@ -161,6 +164,16 @@ impl Rows {
     /// With what clients should be told.
     pub fn with_warnings(self, warnings: Vec<String>) -> Rows {
         Rows { warnings, ..self }
+    }
+
+    /// Of a batch of this kind over so many partitions.
+    pub(super) fn with_batch(self, kind: BatchKind, partitions: usize) -> Rows {
+        Rows { batch: Some((kind, partitions)), ..self }
+    }
+
+    /// Of a batch without conditions its kind, and how many partitions it has written to.
+    pub fn batch(&self) -> Option<(BatchKind, usize)> {
+        self.batch
     }
 
     /// The kind of the result.

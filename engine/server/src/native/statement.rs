@@ -484,6 +484,9 @@ impl Job {
                 client.answer(stream, Opcode::Result, (rows.warnings(), session), body);
                 let nanos = node.nanos_since(came);
                 client.meter.used(uses, nanos);
+                if let Some((kind, partitions)) = rows.batch() {
+                    client.meter.batch(kind, partitions);
+                }
                 client.meter.answered(kind, nanos);
             }
             Err(error) => {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use firn_cql::internals::catalog::TableSchema;
 use firn_cql::internals::exec::{SystemRows, SystemSource};
-use firn_cql::{TableAccess, Value};
+use firn_cql::{BatchKind, TableAccess, Value};
 use firn_kv::Latency;
 
 use super::client::{Client, Clients};
@@ -40,6 +40,8 @@ impl SystemSource for ServerViews {
             settings(&node, rows);
         } else if rows.is("system_views", "cql_metrics") {
             statements(&node, rows);
+        } else if rows.is("system_views", "batch_metrics") {
+            batches(&node, rows);
         } else if rows.is("system_views", "queries") {
             running(&node, rows);
         } else if let Some((_, access)) =
@@ -180,6 +182,23 @@ fn statements(node: &Node, rows: &mut SystemRows<'_>) {
         ("regular_statements_executed", plain),
     ];
     all.iter().for_each(|(name, value)| rows.add(&[("name", name), ("value", value)]));
+}
+
+fn batches(node: &Node, rows: &mut SystemRows<'_>) {
+    for (name, kind) in [
+        ("partitions_per_logged_batch", BatchKind::Logged),
+        ("partitions_per_unlogged_batch", BatchKind::Unlogged),
+        ("partitions_per_counter_batch", BatchKind::Counter),
+    ] {
+        let told = node.metrics.batches(kind);
+        rows.add(&[
+            ("name", &name),
+            ("max", &i64::try_from(told.max).unwrap_or(i64::MAX)),
+            ("p50th", &(told.p50 as f64)),
+            ("p999th", &(told.p999 as f64)),
+            ("p99th", &(told.p99 as f64)),
+        ]);
+    }
 }
 
 fn running(node: &Node, rows: &mut SystemRows<'_>) {

@@ -98,9 +98,57 @@ impl LatencyHistogram {
     }
 }
 
+/// A histogram of numbers: exact below 16, to within an eighth above.
+#[derive(Debug, Default)]
+pub struct CountHistogram(LatencyHistogram);
+
+/// What a [`CountHistogram`] has counted until now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountQuantiles {
+    /// The median.
+    pub p50: u64,
+    /// 99 of 100 are at most so large.
+    pub p99: u64,
+    /// 999 of 1,000 are.
+    pub p999: u64,
+    /// The largest one.
+    pub max: u64,
+}
+
+impl CountHistogram {
+    /// Counts a number. `shard`: as [`LatencyHistogram::record`] has it.
+    pub fn record(&self, shard: usize, number: u64) {
+        self.0.record(shard, number.min(u64::MAX >> LEAST) << LEAST);
+    }
+
+    /// What was counted until now.
+    pub fn quantiles(&self) -> CountQuantiles {
+        let Latency { p50, p99, p999, max, .. } = self.0.latency();
+        let [p50, p99, p999, max] = [p50, p99, p999, max].map(|n| n >> LEAST);
+        CountQuantiles { p50, p99, p999, max }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_numbers_are_counted_exactly() {
+        let histogram = CountHistogram::default();
+        assert_eq!(histogram.quantiles(), CountQuantiles::default());
+        for number in 1..=15 {
+            histogram.record(number as usize, number);
+            let half = number.div_ceil(2);
+            let wanted = CountQuantiles { p50: half, p99: number, p999: number, max: number };
+            assert_eq!(histogram.quantiles(), wanted);
+        }
+        (0..10_000).for_each(|_| histogram.record(0, 1_000));
+        histogram.record(0, u64::MAX);
+        let CountQuantiles { p50, p99, p999, max } = histogram.quantiles();
+        assert!((1_000..1_125).contains(&p50) && (p50, p50) == (p99, p999), "{p50} {p99} {p999}");
+        assert_eq!(max, u64::MAX >> LEAST);
+    }
 
     #[test]
     fn each_time_is_in_the_bucket_whose_bounds_are_around_it() {

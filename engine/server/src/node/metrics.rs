@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_cql::internals::exec::SchemaListener;
-use firn_cql::{Class, Prepared, SchemaChange, TableAccess};
+use firn_cql::{BatchKind, Class, Prepared, SchemaChange, TableAccess};
 use firn_kv::Latency;
 use parking_lot::RwLock;
 
-use super::histogram::{LatencyHistogram, SHARDS};
+use super::histogram::{CountHistogram, CountQuantiles, LatencyHistogram, SHARDS};
 use crate::wire::{ErrorCode, Opcode};
 
 /// What a client asks.
@@ -134,6 +134,8 @@ pub struct NodeMetrics {
     kinds: [LatencyHistogram; RequestKind::NAMED.len()],
     traffic: [Traffic; SHARDS],
     errors: [AtomicU64; ERRORS.len()],
+    /// Of logged, unlogged and counter batches.
+    batches: [CountHistogram; 3],
     tables: RwLock<BTreeMap<String, BTreeMap<String, Arc<TableMeter>>>>,
 }
 
@@ -141,6 +143,11 @@ impl NodeMetrics {
     /// How long requests of this kind took, from when they came until they were answered.
     pub fn latency(&self, kind: RequestKind) -> Latency {
         self.kinds[kind as usize].latency()
+    }
+
+    /// How many partitions batches of this kind have written to.
+    pub fn batches(&self, kind: BatchKind) -> CountQuantiles {
+        self.batches[kind as usize].quantiles()
     }
 
     /// The errors that were answered, by their names.
@@ -245,6 +252,11 @@ impl ConnectionMeter {
     /// is.
     pub fn answered(&self, kind: RequestKind, nanos: u64) {
         self.metrics.kinds[kind as usize].record(self.shard, nanos);
+    }
+
+    /// A batch has written to so many partitions.
+    pub fn batch(&self, kind: BatchKind, partitions: usize) {
+        self.metrics.batches[kind as usize].record(self.shard, partitions as u64);
     }
 
     /// A statement has read and written these tables, and was answered so many nanoseconds after it

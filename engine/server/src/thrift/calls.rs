@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::binary::{ThriftValue, element};
 use super::convert::{FromThrift, ThriftFields, ToThrift, list_of, mutations};
 use super::fault::{ThriftFault, invalid};
-use crate::node::{Node, RequestTrace};
+use crate::node::{ConnectionMeter, Node, RequestTrace};
 
 type Result<T> = std::result::Result<T, ThriftFault>;
 /// What a call gives: `None` is nothing.
@@ -45,6 +45,7 @@ pub struct ThriftSession {
     next: i32,
     /// How large batches of CQL may be.
     batch_limits: BatchLimits,
+    meter: ConnectionMeter,
     /// The identity of the trace of the next call.
     traced: Option<Uuid>,
     env: Arc<dyn Env>,
@@ -76,7 +77,7 @@ fn check_level(level: Option<i32>, reads: bool) -> Result<()> {
 
 impl ThriftSession {
     /// With this server's database, nobody having logged in.
-    pub fn new(node: &Node) -> ThriftSession {
+    pub fn new(node: &Node, meter: ConnectionMeter) -> ThriftSession {
         ThriftSession {
             session: node.session.clone(),
             login: node.login,
@@ -84,6 +85,7 @@ impl ThriftSession {
             prepared: BTreeMap::new(),
             next: 1,
             batch_limits: node.options.batches,
+            meter,
             traced: None,
             env: node.env.clone(),
         }
@@ -503,6 +505,9 @@ impl ThriftSession {
 
     /// A result as the interface has it: `USE` counts for its other calls, too.
     fn result(&mut self, rows: &Rows) -> ThriftValue<'static> {
+        if let Some((kind, partitions)) = rows.batch() {
+            self.meter.batch(kind, partitions);
+        }
         if let Kind::SetKeyspace(name) = rows.kind() {
             self.keyspace = Some(name.clone());
         }

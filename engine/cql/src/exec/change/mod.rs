@@ -223,17 +223,16 @@ impl ChangeSet<'_> {
             if keys.is_empty() {
                 return Ok(Rows::void());
             }
-            let warnings = self.alone(engine, &keys, |view| {
+            return self.alone(engine, &keys, |view| {
                 let written = self.write(engine, env, timestamp, Some(view))?;
-                let warnings = self.check_limits(&written)?;
-                Ok((written.all, warnings))
-            })?;
-            return Ok(Rows::void().with_warnings(warnings));
+                let done = self.done(&written)?;
+                Ok((written.all, done))
+            });
         }
         let written = self.write(engine, env, timestamp, None)?;
-        let warnings = self.check_limits(&written)?;
+        let done = self.done(&written)?;
         self.store.apply(&written.all, engine.wide().durability()).map_err(refused)?;
-        Ok(Rows::void().with_warnings(warnings))
+        Ok(done)
     }
 }
 

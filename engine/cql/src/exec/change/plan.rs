@@ -12,6 +12,7 @@ use super::statement::ChangeStatement;
 use crate::error::{Error, Result, invalid};
 use crate::exec::access::Need;
 use crate::exec::engine::Engine;
+use crate::exec::rows::Rows;
 use crate::syntax::ast::BatchKind;
 use crate::values::{Bound, ColumnSpec, EvalEnv};
 
@@ -104,11 +105,35 @@ impl ChangeSet<'_> {
 }
 
 impl ChangeSet<'_> {
+    /// The answer when this is written.
+    ///
+    /// # Errors
+    /// `Invalid` for a batch that is too large.
+    pub(super) fn done(&self, written: &Mutations) -> Result<Rows> {
+        let done = Rows::void().with_warnings(self.check_limits(written)?);
+        let Some(kind) = self.batch.filter(|_| !written.all.is_empty()) else { return Ok(done) };
+        Ok(done.with_batch(kind, self.partitions(written)))
+    }
+
+    /// How many partitions of keyspaces this is written to.
+    fn partitions(&self, written: &Mutations) -> usize {
+        let mut keyspaces = self.all.iter().map(|given| &given.change.table.keyspace);
+        let first = keyspaces.next();
+        if keyspaces.all(|keyspace| Some(keyspace) == first) {
+            return written.all.len();
+        }
+        let mut all = BTreeSet::new();
+        for given in &self.all {
+            all.extend(given.keys.iter().map(|key| (&given.change.table.keyspace, key)));
+        }
+        all.len()
+    }
+
     /// What clients should be told of a batch that writes this.
     ///
     /// # Errors
     /// `Invalid` for one that is too large.
-    pub(super) fn check_limits(&self, written: &Mutations) -> Result<Vec<String>> {
+    fn check_limits(&self, written: &Mutations) -> Result<Vec<String>> {
         let (Some(limits), Some(kind)) = (self.limits, self.batch) else { return Ok(vec![]) };
         let parts = || {
             let of = |g: &GivenValue<'_>| g.keys.len();
