@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
-use firn_cql::{BatchKind, Run, Session, Values};
+use firn_cql::{BatchKind, Kind, Run, Session, Values};
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
@@ -241,4 +241,26 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
     got.retain(|(k, ..)| *k < 9);
     got.sort();
     assert_eq!(got, want);
+}
+
+#[test]
+fn a_change_of_indexes_says_of_which_table() {
+    let session = session("CREATE TABLE t (k int PRIMARY KEY, n int)");
+    let (dropped, named) = (AtomicU32::new(0), AtomicU32::new(0));
+    on_each_thread(&session, |thread, session| {
+        let statement = match thread {
+            0 => "CREATE INDEX IF NOT EXISTS t_n ON t (n)",
+            _ => "DROP INDEX IF EXISTS t_n",
+        };
+        while dropped.load(Ordering::Relaxed) < 40 {
+            let done = session.execute(statement, ()).unwrap();
+            if let Kind::Schema(change) = done.kind()
+                && thread > 0
+            {
+                dropped.fetch_add(1, Ordering::Relaxed);
+                named.fetch_add(u32::from(change.name.as_deref() == Some("t")), Ordering::Relaxed);
+            }
+        }
+    });
+    assert_eq!(named.into_inner(), dropped.into_inner());
 }

@@ -146,18 +146,13 @@ pub fn define(
         }
         Statement::DropIndex(s) => {
             let home = home(&s.name)?;
-            let catalog = engine.catalog();
-            let table = catalog
-                .keyspace(&home)
-                .and_then(|k| k.index(&s.name.name.text))
-                .map(|(t, _)| t.name.clone());
-            told(
-                engine.change(stop, |c| c.drop_index(s, &home))?,
-                "UPDATED",
-                "TABLE",
-                &home,
-                table.as_deref(),
-            )
+            let mut table = None;
+            let done = engine.change(stop, |c| {
+                let found = c.keyspace(&home).and_then(|k| k.index(&s.name.name.text));
+                table = found.map(|(t, _)| t.name.clone());
+                c.drop_index(s, &home)
+            });
+            told(done?, "UPDATED", "TABLE", &home, table.as_deref())
         }
         Statement::CreateType(s) => {
             let home = home(&s.name)?;
