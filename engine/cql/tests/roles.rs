@@ -4,7 +4,13 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use firn_cql::{Run, Session, Values};
+use firn_kv::MemEnv;
+use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
+use firn_wide::{Options, Wide};
 
 const SETUP: [&str; 9] = [
     "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -272,4 +278,45 @@ fn roles_are_there_when_the_store_is_opened_again_and_are_no_part_of_the_schema(
     refused(&ann, "SELECT * FROM ks.other", "no SELECT permission");
     drop((ann, session));
     std::fs::remove_dir_all(dir).ok();
+}
+
+#[test]
+fn whatever_of_a_definition_fails_its_maker_has_what_is_there() {
+    // The password is "U*U".
+    let setup = [
+        SETUP[0],
+        "CREATE ROLE admin WITH HASHED PASSWORD = '$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW' AND LOGIN = true \
+         AND SUPERUSER = true",
+    ];
+    let made = [
+        ("CREATE ROLE friend", "roles/friend"),
+        ("CREATE TABLE ks.mine (a int PRIMARY KEY)", "data/ks/mine"),
+    ];
+    let mut seen = BTreeSet::new();
+    for failing in 0..12 {
+        let env = FaultEnv::new(Arc::new(MemEnv::new(failing)));
+        let open = || {
+            let wide = Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap();
+            Session::new(wide).unwrap()
+        };
+        let session = open();
+        setup.iter().for_each(|cql| drop(session.execute(cql, ()).unwrap()));
+        let admin = as_role(&session, "admin", "U*U");
+        env.only(&[OpClass::Write]);
+        env.fail_nth(env.count() + failing, Fault::Enospc);
+        let done = made.map(|(cql, _)| admin.execute(cql, ()).is_ok());
+        env.heal();
+        drop((admin, session));
+        let session = open();
+        for (is_done, (cql, path)) in done.into_iter().zip(made) {
+            let has = format!(
+                "SELECT resource FROM system_auth.role_permissions WHERE role = 'admin' AND resource = '{path}'"
+            );
+            let has = !session.execute(&has, ()).unwrap().is_empty();
+            let is_there = session.execute(cql, ()).is_err();
+            assert_eq!((is_there, has), (is_done, is_done), "{cql}, write {failing} fails");
+            seen.insert((cql, is_done));
+        }
+    }
+    assert_eq!(seen.len(), 4, "each was refused once, and done once: {seen:?}");
 }

@@ -7,7 +7,7 @@ use super::access::check_definition;
 use super::describe;
 use super::engine::Engine;
 use super::plan::{Request, StatementPlan};
-use super::roles::{self, grant_to_maker};
+use super::roles;
 use super::rows::{Rows, SchemaChange};
 use super::warnings;
 use crate::catalog::{Resource, check_not_system, keyspace_of};
@@ -46,14 +46,6 @@ impl StatementPlan for PreparedDefinition {
     }
 }
 
-/// What was made.
-fn made(change: &SchemaChange) -> Resource {
-    match &change.name {
-        Some(name) => Resource::Table(change.keyspace.clone(), name.clone()),
-        None => Resource::Keyspace(change.keyspace.clone()),
-    }
-}
-
 /// Carries out a definition; `None` for a statement about rows. `keyspace` is the one that is
 /// chosen, `role` who asks; `stop` ends the building of an index.
 ///
@@ -72,9 +64,6 @@ pub fn define(
         let (keyspace, name) = (keyspace.to_owned(), name.map(str::to_owned));
         let change = SchemaChange { change, target, keyspace, name };
         if done {
-            if change.change == "CREATED" && change.target != "TYPE" {
-                grant_to_maker(engine, role, &made(&change))?;
-            }
             engine.tell(&change);
         }
         let schema = || Rows::schema(change).with_warnings(warnings::of_definition(statement));
@@ -87,13 +76,13 @@ pub fn define(
             let found = catalog.any_keyspace(&name.text).ok_or_else(missing)?;
             Ok(Some(Rows::set_keyspace(&found.name)))
         }
-        Statement::CreateKeyspace(s) => told(
-            engine.change(stop, |c| c.create_keyspace(s))?,
-            "CREATED",
-            "KEYSPACE",
-            &s.name.text,
-            None,
-        ),
+        Statement::CreateKeyspace(s) => {
+            let made = Resource::Keyspace(s.name.text.to_string());
+            let done = engine.change(stop, |c| {
+                c.create_keyspace(s)?.map(|c| c.made_by(role, &made)).transpose()
+            });
+            told(done?, "CREATED", "KEYSPACE", &s.name.text, None)
+        }
         Statement::AlterKeyspace(s) => told(
             engine.change(stop, |c| c.alter_keyspace(s))?,
             "UPDATED",
@@ -110,8 +99,12 @@ pub fn define(
         ),
         Statement::CreateTable(s) => {
             let home = home(&s.name)?;
-            let done = engine.change(stop, |c| c.create_table(s, &home, engine.random_bits()))?;
-            told(done, "CREATED", "TABLE", &home, Some(&s.name.name.text))
+            let made = Resource::Table(home.clone(), s.name.name.text.to_string());
+            let done = engine.change(stop, |c| {
+                let created = c.create_table(s, &home, engine.random_bits())?;
+                created.map(|c| c.made_by(role, &made)).transpose()
+            });
+            told(done?, "CREATED", "TABLE", &home, Some(&s.name.name.text))
         }
         Statement::AlterTable(s) => {
             let home = home(&s.name)?;

@@ -26,9 +26,10 @@ pub(super) fn carry_out(
     match statement {
         Statement::CreateRole(s) => {
             let hash = hash_of(engine, s)?;
-            if engine.change(None, |c| c.create_role(s, hash))? {
-                grant_to_maker(engine, role, &Resource::Role(s.name.text.to_string()))?;
-            }
+            let made = Resource::Role(s.name.text.to_string());
+            engine.change(None, |c| {
+                c.create_role(s, hash)?.map(|c| c.made_by(role, &made)).transpose()
+            })?;
         }
         Statement::AlterRole(s) => {
             let hash = hash_of(engine, s)?;
@@ -75,22 +76,6 @@ fn hash_of(engine: &Engine, s: &RoleDefinition<'_>) -> Result<Option<String>> {
         )),
         (None, None) => Ok(None),
     }
-}
-
-/// Who has made something may do everything with it.
-///
-/// # Errors
-/// Errors of the engine beneath.
-pub(super) fn grant_to_maker(
-    engine: &Engine,
-    role: Option<&str>,
-    resource: &Resource,
-) -> Result<()> {
-    if let Some(role) = role {
-        let all = resource.applicable();
-        engine.change(None, |c| c.grant_permissions(true, all, resource, role))?;
-    }
-    Ok(())
 }
 
 fn column(table: &str, name: &str, of: Type) -> ColumnSpec {

@@ -131,6 +131,16 @@ impl Catalog {
         Ok((entry != before).then(|| self.with_role(entry)))
     }
 
+    /// The same definitions, in which the role that has made this may do everything with it.
+    ///
+    /// # Errors
+    /// `Invalid` when the role isn't there any more.
+    pub fn made_by(self, role: Option<&str>, made: &Resource) -> Result<Catalog> {
+        let Some(role) = role else { return Ok(self) };
+        let granted = self.grant_permissions(true, made.applicable(), made, role)?;
+        Ok(granted.unwrap_or(self))
+    }
+
     /// The same definitions without what was permitted about such resources: they are gone.
     pub fn without_permissions(mut self, gone: impl Fn(&Resource) -> bool) -> Catalog {
         for role in self.roles.values_mut() {
