@@ -45,6 +45,31 @@ fn a_run_goes_on_and_counts_what_was_done() {
 }
 
 #[test]
+fn statements_go_through_a_server_too_and_it_stops_while_threads_work() {
+    let t = Temp::new("torture", "served");
+    let (code, said) = torture(&t, &["--cycles", "40"]);
+    assert_eq!((code, &said["wrong"]), (Some(0), &Value::Null), "{said}");
+    let count = |name: &str| said[name].as_u64().unwrap();
+    // These follow from the seed, and how much was done does not.
+    assert!((5..35).contains(&count("served_cycles")) && count("stopped_at_work") > 0, "{said}");
+    let kinds: Vec<&String> = said["counts"].as_object().unwrap().keys().collect();
+    let served = kinds.iter().filter(|kind| kind.ends_with(", served")).count();
+    assert!(served >= 4 && served < kinds.len() / 2, "{said}");
+}
+
+#[test]
+fn a_role_that_somebody_made_is_found_and_named() {
+    let t = Temp::new("torture", "odd-role");
+    assert_eq!(torture(&t, &["--cycles", "3"]).0, Some(0));
+    let made = t.run("run/store", &["cql", "-e", "CREATE ROLE r1_9 WITH LOGIN = true"], b"");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let (code, said) = torture(&t, &["--cycles", "1"]);
+    assert_eq!(code, Some(1), "{said}");
+    let what = said["wrong"]["what"].as_str().unwrap();
+    assert!(what.contains("role 9 with [login]"), "{what}");
+}
+
+#[test]
 fn a_lost_key_is_found_and_named() {
     let t = Temp::new("torture", "lost-key");
     assert_eq!(torture(&t, &["--cycles", "3"]).0, Some(0));

@@ -1,14 +1,16 @@
 //! Comparing a store with what is expected of it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use firn_kv::{Db, Error, Range, Readable, Snapshot, Tree, Value};
 
 use super::expected::{ExpectedChange, ExpectedKeys, ExpectedStore, Shard, touched};
 use super::layout::{
-    ACCOUNTS, BANK, COUNTS, DEPOSIT, LayoutVersion, NAMES, PARTS, ROWS, SUMS, TREES, TWINS,
+    ACCOUNTS, BANK, COUNTS, DEPOSIT, LayoutVersion, NAMES, PARTS, ROLES, ROWS, SUMS, TREES, TWINS,
     account, key, number, parse, value,
 };
+use super::speaker::SpeechError;
 use super::tables::Tables;
 
 /// Why a comparison ended.
@@ -23,6 +25,23 @@ pub enum CheckTrouble {
 impl From<Error> for CheckTrouble {
     fn from(e: Error) -> CheckTrouble {
         CheckTrouble::Failed(e)
+    }
+}
+
+impl From<SpeechError> for CheckTrouble {
+    fn from(e: SpeechError) -> CheckTrouble {
+        match e {
+            SpeechError::Failed(e) => CheckTrouble::Failed(e),
+            SpeechError::Refused(code, text) => {
+                CheckTrouble::Wrong(format!("a statement failed, with code {code:#06x}: {text}"))
+            }
+        }
+    }
+}
+
+impl From<firn_cql::Error> for CheckTrouble {
+    fn from(e: firn_cql::Error) -> CheckTrouble {
+        SpeechError::from(e).into()
     }
 }
 
@@ -149,7 +168,7 @@ pub struct KnownState {
     /// The trees.
     pub trees: Vec<Tree>,
     /// The tables; `None` where the store was opened without them.
-    pub tables: Option<Tables>,
+    pub tables: Option<Arc<Tables>>,
 }
 
 impl KnownState {
@@ -169,6 +188,11 @@ impl KnownState {
                 n += (s[ROWS].len() + s[COUNTS].len()) as u64;
             }
         }
+        if let Some(tables) = &self.tables {
+            let all =
+                (0..).zip(&expected.shards).map(|(shard, s): (u32, &Shard)| (shard, &s[ROLES]));
+            n += tables.check_roles(what, all, true)?;
+        }
         Ok(n)
     }
 
@@ -178,7 +202,10 @@ impl KnownState {
             check_walk(what, t, tree.range(shard_range(shard)), of_shard(shard, &expected[t]))?;
         }
         match &self.tables {
-            Some(tables) => tables.check_shard(what, shard, &expected[ROWS], &expected[COUNTS]),
+            Some(tables) => {
+                tables.check_shard(what, shard, &expected[ROWS], &expected[COUNTS])?;
+                tables.check_roles(what, [(shard, &expected[ROLES])], false).map(drop)
+            }
             None => Ok(()),
         }
     }
@@ -188,6 +215,7 @@ impl KnownState {
         let found = match (t, &self.tables) {
             (ROWS, Some(tables)) => tables.version("after opening", shard, index)?,
             (COUNTS, Some(tables)) => tables.sum(shard, index)?,
+            (ROLES, Some(tables)) => tables.role(shard, index)?,
             _ => {
                 let right = version.map(|v| value(t, shard, index, v));
                 return Ok(right.as_deref() == self.trees[t].get(&key(shard, index))?.as_deref());

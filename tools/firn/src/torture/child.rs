@@ -8,9 +8,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use firn_cql::Session;
 use firn_kv::internals::env::fault::{Fault, FaultEnv};
 use firn_kv::{Batch, Db, ErrorKind};
 use firn_kv::{Env, OsEnv};
@@ -22,6 +23,7 @@ use super::expected::ExpectedStore;
 use super::journal::{self, TortureJournal};
 use super::layout::{ACCOUNTS, BANK, DEPOSIT, LayoutVersion, NAMES, account};
 use super::plan::{PlanEnd, TorturePlan, TortureSettings};
+use super::served::Served;
 use super::tables::{self, Tables};
 use super::work::{SharedWork, TortureWorker};
 use super::{NEXT, STORE};
@@ -31,8 +33,19 @@ fn tell(what: Value) {
     println!("{what}");
 }
 
+/// Has the process end with any panic: those of a server or of a worker of the store would else go
+/// by unseen.
+fn die_with_panics() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::abort();
+    }));
+}
+
 /// Carries out a cycle. Gives what is wrong, where anything is.
 pub fn run(settings: &TortureSettings, dir: &Path, cycle: u64) -> Checked {
+    die_with_panics();
     let plan = settings.plan(cycle);
     let plain = OsEnv::new();
     let disk = FaultEnv::new(plain.clone());
@@ -61,13 +74,16 @@ pub fn run(settings: &TortureSettings, dir: &Path, cycle: u64) -> Checked {
     if opened.before > 0 {
         journal::remove(&*plain, dir, opened.before, settings.threads);
     }
-    let (db, known) = db;
+    let (db, known, session) = db;
+    let served = plan.served.as_ref().map(|plan| Served::start(session, plan)).transpose()?;
     let shared = Arc::new(SharedWork {
         bank: db.existing_tree(BANK)?,
         db,
         known,
         space: settings.space(&plan),
         stop: AtomicBool::new(false),
+        closing: AtomicBool::new(false),
+        served,
         failing: plan.failing.is_some(),
         drops: Default::default(),
         dir: dir.to_path_buf(),
@@ -82,6 +98,11 @@ pub fn run(settings: &TortureSettings, dir: &Path, cycle: u64) -> Checked {
     tell(json!({ "event": "stop", "injected": disk.injected() }));
     for result in results {
         result?;
+    }
+    if shared.closing.load(Ordering::SeqCst) {
+        // The server has closed the store beneath the threads.
+        tell(json!({ "event": "closed", "at_work": true }));
+        return Ok(());
     }
     disk.heal();
     close(shared, &plan, dir)
@@ -104,7 +125,7 @@ fn open(
     plain: &dyn Env,
     env: Arc<dyn Env>,
     dir: &Path,
-) -> Checked<((Db, KnownState), OpenedStore, u64)> {
+) -> Checked<((Db, KnownState, Session), OpenedStore, u64)> {
     let mut expected = ExpectedStore::load(plain, dir, settings.shards)?;
     let (before, mut counts, mut open) = (expected.cycle, BTreeMap::new(), vec![]);
     if before > 0 {
@@ -120,7 +141,8 @@ fn open(
                     continue;
                 }
                 expected.apply(step.done());
-                *counts.entry(step.kind()).or_insert(0) += 1;
+                let served = space.is_served(&step, number);
+                *counts.entry(step.kind(served)).or_insert(0) += 1;
             }
             if progress.begun > progress.done {
                 open.push((
@@ -144,7 +166,9 @@ fn open(
         }
         db.write(batch)?;
     }
-    let known = KnownState { trees, tables: Some(Tables::new(wide)?) };
+    let session = Session::new(wide)?;
+    let tables = Tables::new(session.clone())?;
+    let known = KnownState { trees, tables: Some(Arc::new(tables)) };
     for (version, step) in &open {
         if resolve_open_step(&known, &mut expected, step.open(), *version)? {
             *counts.entry("begun, killed, and there".to_owned()).or_insert(0) += 1;
@@ -153,7 +177,7 @@ fn open(
     let keys = known.check_all("after opening", &expected)?;
     check_shared("after opening", &db, &known.trees)?;
     expected.cycle = plan.cycle;
-    Ok(((db, known), OpenedStore { expected, before, counts }, keys))
+    Ok(((db, known, session), OpenedStore { expected, before, counts }, keys))
 }
 
 /// Runs the threads until the cycle's time is over, or until they give up.
@@ -179,15 +203,24 @@ fn threads(
         // Killed before, or at an operation that may never come.
         PlanEnd::Kill { .. } | PlanEnd::DieAt { .. } => longest * 2,
     };
+    let stops = shared.served.as_ref().filter(|_| {
+        matches!(plan.end, PlanEnd::Close { .. })
+            && plan.served.as_ref().is_some_and(|s| s.stops_at_work)
+    });
     let heals = plan.failing.as_ref().map_or(0, |f| f.millis);
     Ok(std::thread::scope(|scope| {
         let handles: Vec<_> = workers.into_iter().map(|w| scope.spawn(|| w.run())).collect();
         let watch = Stopwatch::start();
         let mut healthy = heals == 0;
+        let mut stopped = None;
         while !handles.iter().all(|h| h.is_finished()) {
             let now = (watch.seconds() * 1000.0) as u64;
+            if let Some(served) = stops.filter(|_| now >= millis && stopped.is_none()) {
+                shared.closing.store(true, Ordering::SeqCst);
+                stopped = Some(served.stop());
+            }
             if now >= millis || handles.iter().any(|h| h.is_finished()) {
-                shared.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+                shared.stop.store(true, Ordering::Relaxed);
             }
             if !healthy && now >= heals.min(millis) {
                 disk.heal();
@@ -195,12 +228,14 @@ fn threads(
             }
             shared.env.sleep(Duration::from_millis(2));
         }
-        handles
-            .into_iter()
-            .map(|h| {
-                h.join().unwrap_or_else(|_| wrong("a thread panicked; what it said stands above"))
-            })
-            .collect()
+        let stopped = stopped.map(|done| match done {
+            Err(e) => wrong(format!("the server did not close the store well: {e}")),
+            Ok(()) => Ok(()),
+        });
+        let joined = handles.into_iter().map(|h| {
+            h.join().unwrap_or_else(|_| wrong("a thread panicked; what it said stands above"))
+        });
+        joined.chain(stopped).collect()
     }))
 }
 
@@ -236,7 +271,14 @@ fn close(shared: Arc<SharedWork>, plan: &TorturePlan, dir: &Path) -> Checked {
         db.checkpoint(&next)?;
         tell(json!({ "event": "restore" }));
     }
-    let closed = db.close();
+    let closed = match &shared.served {
+        Some(served) => {
+            // It still answers, also where the disk has failed.
+            served.speaker()?.execute("SELECT cluster_name FROM system.local")?;
+            served.stop()
+        }
+        None => db.close(),
+    };
     if closed.is_err() != latched {
         return wrong(format!(
             "the store takes {} writes, and closing it gave {closed:?}",

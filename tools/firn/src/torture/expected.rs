@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use firn_kv::Env;
 use firn_kv::{Error, Result};
 
-use super::layout::{PARTS, ROWS};
+use super::layout::{PARTS, ROLES, ROWS};
+use super::roles::RoleChange;
 
 /// Versions of the keys of one shard of one tree, by the number of the key. In the tree of sums,
-/// the numbers themselves.
+/// the numbers themselves; of roles, their states.
 pub type ExpectedKeys = BTreeMap<u32, u64>;
 /// One shard in all trees and tables.
 pub type Shard = [ExpectedKeys; PARTS];
@@ -31,6 +32,8 @@ pub enum ExpectedChange {
     Add { tree: usize, shard: u32, index: u32, by: u64 },
     /// The keys of these numbers are gone.
     UnsetRange { tree: usize, shard: u32, from: u32, to: u32 },
+    /// A statement about this role, which the store may have to refuse.
+    Role { shard: u32, index: u32, change: RoleChange },
 }
 
 impl ExpectedChange {
@@ -41,7 +44,8 @@ impl ExpectedChange {
             | ExpectedChange::SetNew { shard, .. }
             | ExpectedChange::Unset { shard, .. }
             | ExpectedChange::Add { shard, .. }
-            | ExpectedChange::UnsetRange { shard, .. } => *shard,
+            | ExpectedChange::UnsetRange { shard, .. }
+            | ExpectedChange::Role { shard, .. } => *shard,
         }
     }
 
@@ -68,6 +72,10 @@ impl ExpectedChange {
                     shard[tree].remove(i);
                 });
             }
+            // One that is refused changes nothing.
+            ExpectedChange::Role { index, change, .. } => {
+                change.apply(index, &mut shard[ROLES]);
+            }
         }
     }
 }
@@ -89,7 +97,7 @@ pub struct ExpectedStore {
     pub shards: Vec<Shard>,
 }
 
-const MAGIC: &[u8; 8] = b"firnexp2";
+const MAGIC: &[u8; 8] = b"firnexp3";
 /// No expected state is larger.
 const LARGEST: u64 = 1 << 32;
 

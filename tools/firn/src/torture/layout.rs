@@ -23,10 +23,13 @@ pub const TWINS: [usize; 2] = [3, 4];
 pub const ROWS: usize = 5;
 /// The counters of a CQL table.
 pub const COUNTS: usize = 6;
-/// All whose content is known exactly: trees, and behind them CQL tables.
-pub const PARTS: usize = 7;
+/// The roles of CQL.
+pub const ROLES: usize = 7;
+/// All whose content is known exactly: trees, and behind them CQL tables and roles.
+pub const PARTS: usize = 8;
 /// Their names.
-pub const NAMES: [&str; PARTS] = ["plain", "other", "sums", "twin-a", "twin-b", "rows", "counts"];
+pub const NAMES: [&str; PARTS] =
+    ["plain", "other", "sums", "twin-a", "twin-b", "rows", "counts", "roles"];
 /// Accounts, between which all threads move money.
 pub const BANK: &str = "bank";
 /// How many accounts there are.

@@ -2,14 +2,17 @@
 //! should hold.
 //!
 //! `supervise` starts a process for each cycle (`child`), kills it, and reports; `plan` draws what
-//! a cycle is like; `steps` what its threads do; `work` does it; `journal` and `expected` outlive
-//! the process, and `check` compares.
+//! a cycle is like; `steps` what its threads do; `work` does it, CQL by `tables` and `roles`, and a
+//! `speaker` carries that to a session or to the server of the cycle (`served`); `journal` and
+//! `expected` outlive the process, and `check` compares.
 //!
 //! What is checked: at each opening every key of every tree whose content is known, byte for byte,
 //! so nothing acknowledged is lost, nothing is invented, and what was begun and not acknowledged is
 //! there whole or not at all; while threads work, each of their reads, ranges, cursors and
 //! snapshots; batches and transactions of all threads by invariants (two trees that are always
-//! alike, a sum of money); and checkpoints, made beside everything else, by opening them.
+//! alike, a sum of money); and checkpoints, made beside everything else, by opening them. What a
+//! server has answered counts as what a session has. Whoever else connects, however rudely, no
+//! connection is lost, and a server that stops leaves no answer half sent.
 
 mod check;
 mod child;
@@ -17,6 +20,9 @@ mod expected;
 mod journal;
 mod layout;
 mod plan;
+mod roles;
+mod served;
+mod speaker;
 mod steps;
 mod supervise;
 mod tables;
@@ -42,9 +48,13 @@ const NEXT: &str = "next";
 pub const EXAMPLES: &str = "\
 Each cycle is a process of its own. It opens the store with options drawn anew, compares all of it with what is expected, and lets
 threads write, read, range, snapshot, transact, ingest, drop ranges, flush, compact, change options, make and drop trees, speak CQL to
-tables with an index and counters, and make checkpoints, until it is killed (seven times in ten), dies at some operation on its files,
-or closes. The expected state lies beside the store, in DIR, and the run goes on with it when the command is given again. --seed
-repeats options and steps; the moments of kills and the order of threads are the machine's (with --threads 1 less of that is left).
+tables with an index, counters and roles, and make checkpoints, until it is killed (seven times in ten), dies at some operation on its
+files, or closes. In half of the cycles a server runs over the store: most of CQL goes through connections to it then, with and without
+logins, beside clients that go in the middle of a request or do not read; and of such cycles that close, some stop their server while
+all threads work.
+
+The expected state lies beside the store, in DIR, and the run goes on with it when the command is given again. --seed repeats options
+and steps; the moments of kills and the order of threads are the machine's (with --threads 1 less of that is left).
 
 When anything differs, the run ends with exit code 1, says what was expected and what was found, and keeps DIR as it is.
 

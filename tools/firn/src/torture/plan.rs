@@ -65,6 +65,23 @@ pub struct Failing {
     pub millis: u64,
 }
 
+/// A server over the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedPlan {
+    /// Whether clients must log in.
+    pub login: bool,
+    /// Threads for requests.
+    pub workers: usize,
+    /// How long a client may leave an answer lying, in milliseconds.
+    pub write_millis: u64,
+    /// How long a client may take to begin, in milliseconds.
+    pub login_millis: u64,
+    /// The texts of prepared statements that it keeps.
+    pub prepared_bytes: usize,
+    /// Where the store is closed: whether the server stops and closes it while all threads work.
+    pub stops_at_work: bool,
+}
+
 /// A cycle.
 #[derive(Clone, Debug)]
 pub struct TorturePlan {
@@ -85,6 +102,8 @@ pub struct TorturePlan {
     /// A cycle that closes the store makes a checkpoint at its end, and the next one goes on with
     /// that.
     pub restore: bool,
+    /// The server through which most of CQL goes, where there is one.
+    pub served: Option<ServedPlan>,
 }
 
 /// A number between two, about equally often of each size.
@@ -179,7 +198,17 @@ impl TortureSettings {
             1 => vec![OpClass::Dir, OpClass::Sync, OpClass::Write],
             _ => vec![],
         };
-        TorturePlan { cycle, threads, db, trees, end, failing, counted, restore: rng.below(3) == 0 }
+        let restore = rng.below(3) == 0;
+        let served = (rng.below(2) == 0).then(|| ServedPlan {
+            login: rng.below(2) == 0,
+            workers: 1 + rng.below(8) as usize,
+            write_millis: sized(&mut rng, 50, 10_000),
+            // On a busy machine an honest client takes its time, too.
+            login_millis: sized(&mut rng, 5_000, 30_000),
+            prepared_bytes: sized(&mut rng, 100, 1 << 20) as usize,
+            stops_at_work: rng.below(2) == 0 && failing.is_none(),
+        });
+        TorturePlan { cycle, threads, db, trees, end, failing, counted, restore, served }
     }
 
     fn failing(&self, rng: &mut Rng, millis: u64) -> Option<Failing> {
@@ -207,6 +236,7 @@ impl TortureSettings {
             threads: plan.threads,
             shards: self.shards,
             keys: self.keys,
+            served: plan.served.is_some(),
         }
     }
 }
@@ -230,6 +260,9 @@ impl fmt::Display for PlanEnd {
 impl fmt::Display for TorturePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "cycle {}: {} threads, {}", self.cycle, self.threads, self.end)?;
+        if let Some(x) = &self.served {
+            writeln!(f, "  {x:?}")?;
+        }
         if let Some(x) = &self.failing {
             writeln!(f, "  fails: {:?} from operation {} for {} ms", x.fault, x.from, x.millis)?;
         }
@@ -268,5 +301,7 @@ mod tests {
         assert_eq!(TortureSettings::from_json(&s.to_json()), Some(s.clone()));
         let plain = TortureSettings { faults: Faults::None, ..s };
         assert!((1..1000).all(|c| plain.plan(c).failing.is_none()));
+        let served = (1..1000).filter(|c| plain.plan(*c).served.is_some()).count();
+        assert!((400..600).contains(&served), "{served}");
     }
 }

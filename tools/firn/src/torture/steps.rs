@@ -6,6 +6,7 @@ use firn_workload::rng::{Rng, mix};
 
 use super::expected::ExpectedChange;
 use super::layout::{COUNTS, LayoutVersion, PLAIN, ROWS, SUMS, TREES, TWINS};
+use super::roles::{RoleChange, any_role};
 
 /// How a step writes its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +42,8 @@ pub enum StepMode {
     RowRange,
     /// A counter, by an `UPDATE`.
     Count,
+    /// A role, by a statement about it.
+    Role,
 }
 
 /// What a step looks at, or does to the store without changing what it holds.
@@ -75,6 +78,8 @@ pub enum TortureLook {
     RowCompact,
     RowAlter,
     Guest,
+    Login,
+    Visitor,
 }
 
 /// A step.
@@ -105,11 +110,36 @@ impl TortureStep {
         }
     }
 
-    /// Its kind, for counting.
-    pub fn kind(&self) -> String {
+    /// Its kind, for counting. `served`: it went through a server.
+    pub fn kind(&self, served: bool) -> String {
+        let through = if served { ", served" } else { "" };
         match self {
-            TortureStep::Write { how, .. } => format!("{how:?}"),
-            TortureStep::Look { look, .. } => format!("{look:?}"),
+            TortureStep::Write { how, .. } => format!("{how:?}{through}"),
+            TortureStep::Look { look, .. } => format!("{look:?}{through}"),
+        }
+    }
+
+    /// Whether it speaks CQL, so that it may go through a server.
+    fn is_cql(&self) -> bool {
+        match self {
+            TortureStep::Write { how, .. } => matches!(
+                how,
+                StepMode::Row
+                    | StepMode::RowNew
+                    | StepMode::RowBatch
+                    | StepMode::RowRange
+                    | StepMode::Count
+                    | StepMode::Role
+            ),
+            TortureStep::Look { look, .. } => matches!(
+                look,
+                TortureLook::Rows
+                    | TortureLook::RowIndex
+                    | TortureLook::RowAlter
+                    | TortureLook::Guest
+                    | TortureLook::Login
+                    | TortureLook::Visitor
+            ),
         }
     }
 }
@@ -127,9 +157,11 @@ pub struct StepSpace {
     pub shards: u32,
     /// How many keys a shard may have in a tree.
     pub keys: u32,
+    /// Whether the cycle has a server.
+    pub served: bool,
 }
 
-const WRITES: [(StepMode, u64); 15] = [
+const WRITES: [(StepMode, u64); 16] = [
     (StepMode::Single, 5000),
     (StepMode::SingleSynced, 20),
     (StepMode::Batch, 900),
@@ -145,9 +177,10 @@ const WRITES: [(StepMode, u64); 15] = [
     (StepMode::RowBatch, 60),
     (StepMode::RowRange, 20),
     (StepMode::Count, 200),
+    (StepMode::Role, 30),
 ];
 
-const LOOKS: [(TortureLook, u64); 29] = [
+const LOOKS: [(TortureLook, u64); 31] = [
     (TortureLook::Get, 2000),
     (TortureLook::MultiGet, 200),
     (TortureLook::Range, 120),
@@ -177,6 +210,8 @@ const LOOKS: [(TortureLook, u64); 29] = [
     (TortureLook::RowCompact, 3),
     (TortureLook::RowAlter, 1),
     (TortureLook::Guest, 60),
+    (TortureLook::Login, 15),
+    (TortureLook::Visitor, 15),
 ];
 
 fn pick<T: Copy>(weights: &[(T, u64)], mut n: u64) -> Option<T> {
@@ -208,6 +243,12 @@ impl StepSpace {
         // A number behind the writes is one of the looks.
         let look = pick(&LOOKS, n - writes).unwrap_or(TortureLook::Get);
         TortureStep::Look { look, tree: rng.below(TREES as u64) as usize, shard, draw: rng.bits() }
+    }
+
+    /// Whether a step of this number goes through the server of the cycle: most that can do, and
+    /// others stay within the process beside them.
+    pub fn is_served(&self, step: &TortureStep, number: u64) -> bool {
+        self.served && step.is_cql() && !number.is_multiple_of(4)
     }
 
     /// A key: most are hot, so that keys are written again and again.
@@ -275,6 +316,11 @@ impl StepSpace {
             StepMode::RowRange => {
                 let (from, to) = self.span(rng);
                 vec![ExpectedChange::UnsetRange { tree: ROWS, shard, from, to }]
+            }
+            StepMode::Role => {
+                let index = any_role(rng);
+                let change = RoleChange::draw(rng, index);
+                vec![ExpectedChange::Role { shard, index, change }]
             }
             StepMode::OneStep => vec![self.single(rng, plain, shard, version)],
             StepMode::Count => vec![ExpectedChange::Add {
@@ -367,7 +413,8 @@ mod tests {
 
     #[test]
     fn steps_repeat_keep_to_their_shards_and_cover_everything() {
-        let space = StepSpace { seed: 5, cycle: 2, threads: 3, shards: 16, keys: 100 };
+        let space =
+            StepSpace { seed: 5, cycle: 2, threads: 3, shards: 16, keys: 100, served: true };
         let (mut hows, mut looks) = (BTreeSet::new(), BTreeSet::new());
         for number in 0..40_000 {
             let thread = number % 3;

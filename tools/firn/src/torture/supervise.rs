@@ -30,6 +30,8 @@ struct TortureTally {
     failing: u64,
     injected: u64,
     restored: u64,
+    served: u64,
+    at_work: u64,
     openings: Vec<u64>,
     keys: u64,
     largest: u64,
@@ -72,6 +74,7 @@ pub fn run(global: &Global, args: &TortureArgs, settings: &TortureSettings, env:
         let told = one(args, &this, &mut tally)?;
         tally.cycles += 1;
         tally.failing += u64::from(this.plan.failing.is_some());
+        tally.served += u64::from(this.plan.served.is_some());
         // A store that is not there yet takes no space.
         tally.largest = tally.largest.max(disk_bytes(&dir.join(STORE)).unwrap_or(0));
         if let Some(what) = told.wrong {
@@ -221,7 +224,10 @@ fn take_down(line: &Value, told: &mut ToldWorker, tally: &mut TortureTally) {
         Some("stop") => tally.injected += number("injected"),
         Some("dies") => told.dies = true,
         Some("restore") => told.restore = true,
-        Some("closed") => tally.latched += u64::from(line["latched"] == json!(true)),
+        Some("closed") => {
+            tally.latched += u64::from(line["latched"] == json!(true));
+            tally.at_work += u64::from(line["at_work"] == json!(true));
+        }
         Some("wrong") => told.wrong = line["what"].as_str().map(str::to_owned),
         _ => {}
     }
@@ -336,7 +342,7 @@ fn report(
             "settings": settings.to_json(), "seconds": seconds, "cycles": t.cycles,
             "killed_working": t.killed_working, "killed_opening": t.killed_opening, "died_at_operation": t.died,
             "closed": t.closed, "restored_checkpoints": t.restored, "failing_cycles": t.failing, "failed_operations": t.injected,
-            "latched": t.latched, "openings": openings.len(), "opening_ms_median": median, "opening_ms_longest": longest,
+            "latched": t.latched, "served_cycles": t.served, "stopped_at_work": t.at_work, "openings": openings.len(), "opening_ms_median": median, "opening_ms_longest": longest,
             "keys": t.keys, "largest_bytes": t.largest, "steps": t.steps(), "counts": t.counts,
             "wrong": failure.map(|(what, plan)| json!({ "what": what, "cycle": plan.cycle })),
         });
@@ -355,6 +361,14 @@ fn report(
         count(t.closed),
         format_args!("{} went on with a checkpoint", count(t.restored)),
     )?;
+    if t.served > 0 {
+        writeln!(
+            out,
+            "{} with a server, {} of which closed the store while all threads worked",
+            things(t.served, "cycle", "cycles"),
+            count(t.at_work),
+        )?;
+    }
     if t.failing > 0 {
         writeln!(
             out,

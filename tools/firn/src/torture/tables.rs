@@ -1,5 +1,5 @@
-//! The CQL tables of a store under torture: rows with collections and an index, counters, and a
-//! table that comes and goes.
+//! What of a store under torture speaks CQL: rows with collections and an index, counters, a table
+//! that comes and goes, and roles.
 //!
 //! A row's columns are all computed from its version, as a value's bytes are, so a row that was
 //! torn or mixed is seen by itself.
@@ -7,16 +7,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use firn_cql::{Class, Prepared, Row, Rows, Run, Session};
-use firn_kv::DbOptions;
-use firn_kv::Env;
+use firn_cql::{Class, Row, Session};
+use firn_kv::{Db, DbOptions, Env};
 use firn_wide::internals::store::TreeName;
 use firn_wide::{Options, StoreOptions, Wide};
 use firn_workload::rng::{Rng, mix};
 
 use super::check::{CheckTrouble, Checked, wrong};
 use super::expected::{ExpectedChange, ExpectedKeys};
-use super::layout::{COUNTS, LayoutVersion, NAMES, ROWS};
+use super::layout::{COUNTS, LayoutVersion, NAMES, ROLES, ROWS};
+use super::roles;
+use super::speaker::{Speaker, SpeechError};
 
 const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS torture WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 const ROWS_TABLE: &str = "CREATE TABLE IF NOT EXISTS torture.rows (shard int, idx int, version bigint, n int, note text, tags set<int>, \
@@ -27,28 +28,19 @@ const COUNTS_TABLE: &str = "CREATE TABLE IF NOT EXISTS torture.counts (shard int
 const GUEST: &str =
     "CREATE TABLE IF NOT EXISTS torture.guest (id bigint PRIMARY KEY, version bigint, n int)";
 
-/// The tables, with the statements that are used of them.
-pub struct Tables {
-    session: Session,
-    insert: Prepared,
-    insert_new: Prepared,
-    delete: Prepared,
-    delete_range: Prepared,
-    select: Prepared,
-    select_one: Prepared,
-    by_index: Prepared,
-    count: Prepared,
-    counts: Prepared,
-}
+const INSERT: &str = "INSERT INTO torture.rows (shard, idx, version, n, note, tags, parts) VALUES (?, ?, ?, ?, ?, ?, ?)";
+const INSERT_NEW: &str = "INSERT INTO torture.rows (shard, idx, version, n, note, tags, parts) VALUES (?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
+const DELETE: &str = "DELETE FROM torture.rows WHERE shard = ? AND idx = ?";
+const DELETE_RANGE: &str = "DELETE FROM torture.rows WHERE shard = ? AND idx >= ? AND idx < ?";
+const SELECT: &str = "SELECT idx, version, n, note, tags, parts FROM torture.rows WHERE shard = ?";
+const SELECT_ONE: &str =
+    "SELECT idx, version, n, note, tags, parts FROM torture.rows WHERE shard = ? AND idx = ?";
+const BY_INDEX: &str = "SELECT idx FROM torture.rows WHERE shard = ? AND n = ?";
+const COUNT: &str = "UPDATE torture.counts SET c = c + ? WHERE shard = ? AND idx = ?";
+const SUMS_READ: &str = "SELECT idx, c FROM torture.counts WHERE shard = ?";
 
-fn failed(e: firn_cql::Error) -> CheckTrouble {
-    match e {
-        firn_cql::Error::Wide(firn_wide::Error::Store(e)) => CheckTrouble::Failed(e),
-        other => {
-            CheckTrouble::Wrong(format!("a statement failed: {}: {other}", other.class().name()))
-        }
-    }
-}
+/// The tables and the roles, as one speaks of them.
+pub struct Tables(Speaker);
 
 /// What a row of a version holds.
 fn columns(
@@ -65,36 +57,27 @@ fn columns(
 /// Opens the store as one of column families.
 pub fn open(env: Arc<dyn Env>, dir: &std::path::Path, db: DbOptions) -> Checked<Wide> {
     let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
-    Wide::open_in(env, dir, options).map_err(|e| failed(e.into()))
+    Ok(Wide::open_in(env, dir, options).map_err(firn_cql::Error::from)?)
+}
+
+/// Sizes of the pages in which the rows of a shard are read; none: all at once.
+fn page_of(shard: u32) -> Option<usize> {
+    [None, Some(7), Some(100)][shard as usize % 3]
 }
 
 impl Tables {
-    /// The tables of a store, made where they are not there.
-    pub fn new(wide: Wide) -> Checked<Tables> {
-        let session = Session::new(wide).map_err(failed)?;
-        for definition in [KEYSPACE, ROWS_TABLE, INDEX, COUNTS_TABLE] {
-            session.execute(definition, ()).map_err(failed)?;
+    /// The tables of a store, and the role that may do everything, made where they are not there.
+    pub fn new(session: Session) -> Checked<Tables> {
+        let speaker = Speaker::session(session);
+        for definition in [KEYSPACE, ROWS_TABLE, INDEX, COUNTS_TABLE, &roles::make_master()] {
+            speaker.execute(definition)?;
         }
-        let prepare = |text: &str| session.prepare(text).map_err(failed);
-        let insert = "INSERT INTO torture.rows (shard, idx, version, n, note, tags, parts) VALUES (?, ?, ?, ?, ?, ?, ?)";
-        Ok(Tables {
-            insert: prepare(insert)?,
-            insert_new: prepare(&format!("{insert} IF NOT EXISTS"))?,
-            delete: prepare("DELETE FROM torture.rows WHERE shard = ? AND idx = ?")?,
-            delete_range: prepare(
-                "DELETE FROM torture.rows WHERE shard = ? AND idx >= ? AND idx < ?",
-            )?,
-            select: prepare(
-                "SELECT idx, version, n, note, tags, parts FROM torture.rows WHERE shard = ?",
-            )?,
-            select_one: prepare(
-                "SELECT idx, version, n, note, tags, parts FROM torture.rows WHERE shard = ? AND idx = ?",
-            )?,
-            by_index: prepare("SELECT idx FROM torture.rows WHERE shard = ? AND n = ?")?,
-            count: prepare("UPDATE torture.counts SET c = c + ? WHERE shard = ? AND idx = ?")?,
-            counts: prepare("SELECT idx, c FROM torture.counts WHERE shard = ?")?,
-            session,
-        })
+        Ok(Tables(speaker))
+    }
+
+    /// Those that are there, as another one speaks of them.
+    pub fn over(speaker: Speaker) -> Tables {
+        Tables(speaker)
     }
 
     /// Gives the rows another strategy of compaction.
@@ -107,23 +90,13 @@ impl Tables {
             }
             _ => "'UnifiedCompactionStrategy'".to_owned(),
         };
-        self.execute(&format!(
-            "ALTER TABLE torture.rows WITH compaction = {{'class': {compaction}}}"
-        ))?;
+        let alter = format!("ALTER TABLE torture.rows WITH compaction = {{'class': {compaction}}}");
+        self.0.execute(&alter)?;
         Ok(())
     }
 
-    fn execute(&self, text: &str) -> Checked<Rows> {
-        self.session.execute(text, ()).map_err(failed)
-    }
-
-    fn run(&self, statement: &Prepared, values: impl firn_cql::Values) -> Checked<Rows> {
-        self.session.run(statement, values, &Run::default()).map_err(failed)
-    }
-
     /// Flushes and merges the tables.
-    pub fn compact(&self, rng: &mut Rng) -> Checked {
-        let db = self.session.engine().store().db().clone();
+    pub fn compact(db: &Db, rng: &mut Rng) -> Checked {
         let is_ours = |n: &&String| {
             matches!(TreeName::parse(n), Some(TreeName::Family(_) | TreeName::Index(_)))
         };
@@ -143,24 +116,27 @@ impl Tables {
     pub fn write(&self, changes: &[ExpectedChange]) -> Checked {
         let [one] = changes else {
             let statements: String = changes.iter().map(text).collect();
-            self.execute(&format!("BEGIN BATCH {statements} APPLY BATCH"))?;
+            self.0.execute(&format!("BEGIN BATCH {statements} APPLY BATCH"))?;
             return Ok(());
         };
         match *one {
             ExpectedChange::Set { shard, index, version, .. } => {
-                self.run(&self.insert, row(shard, index, version))?
+                self.0.run(INSERT, row(shard, index, version))?
             }
             ExpectedChange::SetNew { shard, index, version } => {
-                self.run(&self.insert_new, row(shard, index, version))?
+                self.0.run(INSERT_NEW, row(shard, index, version))?
             }
             ExpectedChange::Unset { shard, index, .. } => {
-                self.run(&self.delete, (shard as i32, index as i32))?
+                self.0.run(DELETE, (shard as i32, index as i32))?
             }
             ExpectedChange::UnsetRange { shard, from, to, .. } => {
-                self.run(&self.delete_range, (shard as i32, from as i32, to as i32))?
+                self.0.run(DELETE_RANGE, (shard as i32, from as i32, to as i32))?
             }
             ExpectedChange::Add { shard, index, by, .. } => {
-                self.run(&self.count, (by as i64, shard as i32, index as i32))?
+                self.0.run(COUNT, (by as i64, shard as i32, index as i32))?
+            }
+            ExpectedChange::Role { shard, index, change } => {
+                self.0.execute(&change.statement(shard, index))?
             }
         };
         Ok(())
@@ -171,8 +147,8 @@ impl Tables {
         let ExpectedChange::SetNew { shard, index, version } = *change else {
             return self.write(std::slice::from_ref(change));
         };
-        let rows = self.run(&self.insert_new, row(shard, index, version))?;
-        let applied: bool = rows.row(0).map_or(Ok(false), |r| r.at(0)).map_err(failed)?;
+        let rows = self.0.run(INSERT_NEW, row(shard, index, version))?;
+        let applied: bool = rows.row(0).map_or(Ok(false), |r| r.at(0))?;
         if applied != is_new {
             return wrong(format!(
                 "INSERT IF NOT EXISTS, shard {shard} key {index}: applied is {applied}, and should be {is_new}"
@@ -181,9 +157,24 @@ impl Tables {
         Ok(())
     }
 
+    /// Changes a role, of which these are the states in its shard: whether that is refused follows
+    /// from them.
+    pub fn write_role(&self, change: &ExpectedChange, states: &ExpectedKeys) -> Checked {
+        let ExpectedChange::Role { shard, index, change } = *change else {
+            return self.write(std::slice::from_ref(change));
+        };
+        let statement = change.statement(shard, index);
+        let is_refused = !change.apply(index, &mut states.clone());
+        match self.0.execute(&statement) {
+            Err(e) if is_refused && e.is(Class::Invalid) => Ok(()),
+            Ok(_) if is_refused => wrong(format!("{statement}: it should have been refused")),
+            done => Ok(done.map(drop)?),
+        }
+    }
+
     /// The version of a row.
     pub fn version(&self, what: &str, shard: u32, index: u32) -> Checked<Option<u64>> {
-        let rows = self.run(&self.select_one, (shard as i32, index as i32))?;
+        let rows = self.0.run(SELECT_ONE, (shard as i32, index as i32))?;
         rows.row(0)
             .map(|r| parsed(what, shard, &r))
             .transpose()
@@ -192,13 +183,19 @@ impl Tables {
 
     /// The sum of a counter.
     pub fn sum(&self, shard: u32, index: u32) -> Checked<Option<u64>> {
-        Ok(self.sums(shard)?.get(&index).copied())
+        let sums = self.sums(shard)?;
+        Ok(sums.iter().find(|(i, _)| *i == index).map(|(_, sum)| *sum))
     }
 
-    fn sums(&self, shard: u32) -> Checked<ExpectedKeys> {
-        let rows = self.run(&self.counts, (shard as i32,))?;
-        let one = |r: Row<'_>| Ok((r.at::<i32>(0)? as u32, r.at::<i64>(1)? as u64));
-        rows.iter().map(one).collect::<firn_cql::Result<ExpectedKeys>>().map_err(failed)
+    /// The state of a role.
+    pub fn role(&self, shard: u32, index: u32) -> Checked<Option<u64>> {
+        Ok(roles::read_roles(&self.0)?.get(&(shard, index)).copied())
+    }
+
+    fn sums(&self, shard: u32) -> Checked<Vec<(u32, u64)>> {
+        self.0.read(SUMS_READ, (shard as i32,), page_of(shard), |r| {
+            Ok((r.at::<i32>(0)? as u32, r.at::<i64>(1)? as u64))
+        })
     }
 
     /// Compares a shard of both tables with what is expected.
@@ -209,21 +206,71 @@ impl Tables {
         rows: &ExpectedKeys,
         counts: &ExpectedKeys,
     ) -> Checked {
-        let found = self.run(&self.select, (shard as i32,))?;
-        let found = found.iter().map(|r| parsed(what, shard, &r)).collect::<Checked<Vec<_>>>()?;
-        differ(what, ROWS, shard, rows, &found)?;
-        let sums: Vec<(u32, u64)> = self.sums(shard)?.into_iter().collect();
-        differ(what, COUNTS, shard, counts, &sums)
+        self.check_rows(what, shard, rows)?;
+        differ(what, COUNTS, shard, counts, &self.sums(shard)?)
+    }
+
+    fn check_rows(&self, what: &str, shard: u32, rows: &ExpectedKeys) -> Checked {
+        let parse = |r: &Row<'_>| parsed(what, shard, r);
+        let found = self.0.read(SELECT, (shard as i32,), page_of(shard), parse)?;
+        differ(what, ROWS, shard, rows, &found)
+    }
+
+    /// Compares the roles of some shards with what is expected, and gives their number. With `all`
+    /// there may be no others.
+    pub fn check_roles<'s>(
+        &self,
+        what: &str,
+        shards: impl IntoIterator<Item = (u32, &'s ExpectedKeys)>,
+        all: bool,
+    ) -> Checked<u64> {
+        let (mut found, mut n) = (roles::read_roles(&self.0)?, 0);
+        for (shard, expected) in shards {
+            let own = |((s, i), state): (&(u32, u32), &u64)| (*s == shard).then_some((*i, *state));
+            let own: Vec<_> = found.iter().filter_map(own).collect();
+            differ(what, ROLES, shard, expected, &own)?;
+            found.retain(|(s, _), _| *s != shard);
+            n += expected.len() as u64;
+        }
+        match found.first_key_value().filter(|_| all) {
+            Some(((shard, index), _)) => {
+                wrong(format!("{what}: there is a role {index} of a shard {shard}, which is none"))
+            }
+            None => Ok(n),
+        }
+    }
+
+    /// Logs in as a role of a shard, and reads its rows: both work where the roles say so.
+    pub fn log_in(
+        &self,
+        shard: u32,
+        index: u32,
+        states: &ExpectedKeys,
+        rows: &ExpectedKeys,
+    ) -> Checked {
+        let may = roles::may_read(index, states);
+        let Some(own) = roles::log_in(&self.0, shard, index)? else {
+            return match may {
+                Some(_) => wrong(format!("role {index} of shard {shard} can't log in")),
+                None => Ok(()),
+            };
+        };
+        match (own.run(SELECT_ONE, (shard as i32, 0)), may) {
+            (Err(e), Some(false)) if e.is(Class::Unauthorized) => Ok(()),
+            (Ok(_), Some(true)) => Tables(own).check_rows("as a role", shard, rows),
+            (Ok(_), _) => wrong(format!(
+                "role {index} of shard {shard} could log in and read, and should not: {may:?}"
+            )),
+            (Err(e), _) => Err(e.into()),
+        }
     }
 
     /// Compares what the index finds with what is expected.
     pub fn check_index(&self, shard: u32, rows: &ExpectedKeys, n: i32) -> Checked {
-        let found = self.run(&self.by_index, (shard as i32, n))?;
-        let mut found = found
-            .iter()
-            .map(|r| r.at::<i32>(0))
-            .collect::<firn_cql::Result<Vec<i32>>>()
-            .map_err(failed)?;
+        let mut found: Vec<i32> =
+            self.0.read(BY_INDEX, (shard as i32, n), page_of(shard), |r| {
+                Ok::<_, CheckTrouble>(r.at(0)?)
+            })?;
         found.sort_unstable();
         let right =
             rows.iter().filter(|(i, v)| columns(shard, **i, **v).0 == n).map(|(i, _)| *i as i32);
@@ -254,12 +301,13 @@ impl Tables {
                 id % 10
             ),
         };
-        match self.session.execute(&statement, ()) {
+        match self.0.execute(&statement) {
             // It is not there, or somebody else was quicker.
-            Err(e) if matches!(e.class(), Class::Invalid | Class::AlreadyExists) => Ok(()),
-            Err(firn_cql::Error::Wide(firn_wide::Error::Store(e))) => Err(CheckTrouble::Failed(e)),
-            Err(e) => wrong(format!("{statement}: {}: {e}", e.class().name())),
-            Ok(_) => Ok(()),
+            Err(e) if e.is(Class::Invalid) || e.is(Class::AlreadyExists) => Ok(()),
+            Err(SpeechError::Refused(code, text)) => {
+                wrong(format!("{statement}: code {code:#06x}: {text}"))
+            }
+            done => Ok(done.map(drop)?),
         }
     }
 }
@@ -299,6 +347,7 @@ fn text(change: &ExpectedChange) -> String {
                 "UPDATE torture.counts SET c = c + {by} WHERE shard = {shard} AND idx = {index}; "
             )
         }
+        ExpectedChange::Role { shard, index, change } => change.statement(shard, index),
     }
 }
 
@@ -311,7 +360,7 @@ fn parsed(what: &str, shard: u32, r: &Row<'_>) -> Checked<(u32, u64)> {
     let read = || -> firn_cql::Result<TableRead> {
         Ok((r.at(0)?, r.at(1)?, r.at(2)?, r.at(3)?, r.at(4)?, r.at(5)?))
     };
-    let (index, version, n, note, tags, parts) = read().map_err(failed)?;
+    let (index, version, n, note, tags, parts) = read()?;
     let index = index as u32;
     if let (Some(version), Some(n), Some(note)) = (version, n, &note)
         && columns(shard, index, version as u64) == (n, note.clone(), tags.clone(), parts.clone())
@@ -337,6 +386,7 @@ fn differ(
     let say = |of: Option<(u32, u64)>| match of {
         None => "the end".to_owned(),
         Some((i, n)) if table == COUNTS => format!("counter {i} with {n}"),
+        Some((i, bits)) if table == ROLES => roles::told_role(i, bits),
         Some((i, v)) => format!("row {i} that {} wrote", LayoutVersion(v)),
     };
     let mut expected = expected.iter().map(|(i, v)| (*i, *v));

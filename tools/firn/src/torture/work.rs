@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use firn_cql::Session;
 use firn_kv::Env;
 use firn_kv::{
     Batch, Db, DbOptions, Durability, Error, ErrorKind, Readable, Snapshot, Tree, TreeOptions,
@@ -19,10 +20,12 @@ use super::check::{
 use super::expected::{ExpectedChange, ExpectedKeys, Shard, touched};
 use super::journal::TortureJournal;
 use super::layout::{
-    ACCOUNTS, BANK, COUNTS, LayoutVersion, NAMES, ROWS, SCRATCH, SUMS, TREES, account, key, number,
-    value,
+    ACCOUNTS, BANK, COUNTS, LayoutVersion, NAMES, ROLES, ROWS, SCRATCH, SUMS, TREES, account, key,
+    number, value,
 };
 use super::plan::tree_options;
+use super::roles::any_role;
+use super::served::{Served, SilentVisitor};
 use super::steps::{StepMode, StepSpace, TortureLook, TortureStep};
 use super::tables::{self, Tables};
 
@@ -38,6 +41,10 @@ pub struct SharedWork {
     pub space: StepSpace,
     /// Set when all should stop.
     pub stop: AtomicBool,
+    /// Set before the store is closed beneath the threads.
+    pub closing: AtomicBool,
+    /// The server over it, where the cycle has one.
+    pub served: Option<Served>,
     /// Whether failures of the disk are played, so that calls may fail.
     pub failing: bool,
     /// How often each tree that comes and goes was begun to be dropped.
@@ -56,6 +63,9 @@ pub struct TortureWorker {
     /// What the shards of this thread hold.
     shards: BTreeMap<u32, Shard>,
     held: Vec<HeldSnapshots>,
+    /// The tables over a connection of its own, where the cycle has a server.
+    connected: Option<Arc<Tables>>,
+    visitors: Vec<SilentVisitor>,
 }
 
 /// A snapshot, and what one shard of one tree held when it was taken.
@@ -72,11 +82,15 @@ impl SharedWork {
         &self.known.trees
     }
 
-    fn tables(&self) -> Checked<&Tables> {
-        self.known
-            .tables
-            .as_ref()
-            .map_or_else(|| wrong("the store was opened without its tables"), Ok)
+    /// The tables over a new connection to the server, where there is one.
+    fn connect(&self) -> Checked<Option<Arc<Tables>>> {
+        let Some(served) = &self.served else { return Ok(None) };
+        Ok(Some(Arc::new(Tables::over(served.speaker()?))))
+    }
+
+    /// Whether an error only says that the store was closed, as it was to be.
+    fn is_closed(&self, e: &Error) -> bool {
+        e.kind() == ErrorKind::Closed && self.closing.load(Ordering::SeqCst)
     }
 }
 
@@ -88,11 +102,13 @@ impl TortureWorker {
         journal: TortureJournal,
         shards: BTreeMap<u32, Shard>,
     ) -> TortureWorker {
-        TortureWorker { shared, thread, journal, shards, held: vec![] }
+        let (held, connected, visitors) = (vec![], None, vec![]);
+        TortureWorker { shared, thread, journal, shards, held, connected, visitors }
     }
 
     /// Takes steps until told to stop. Gives what is wrong, if anything is.
     pub fn run(mut self) -> Checked {
+        self.connected = self.shared.connect()?;
         for number in 0u64.. {
             if self.shared.stop.load(Ordering::Relaxed) {
                 break;
@@ -104,13 +120,17 @@ impl TortureWorker {
                     self.apply(step.done());
                     self.journal.done(number)?;
                 }
-                Err(CheckTrouble::Failed(e)) if self.shared.failing => {
+                // What became of the step is seen at the next opening.
+                Err(CheckTrouble::Failed(e)) if self.shared.is_closed(&e) => return Ok(()),
+                // Nothing that fails on a disk ends a connection.
+                Err(CheckTrouble::Failed(e))
+                    if self.shared.failing && e.kind() != ErrorKind::Closed =>
+                {
                     match self.refused(&e, &step) {
                         // A disk that is full for a while. What was refused can be asked for again.
                         true if self.journal.refuse(number)? => {
                             self.shared.env.sleep(std::time::Duration::from_millis(1))
                         }
-                        // What became of the step is seen at the next opening.
                         _ => return self.look_again(step.open()),
                     }
                 }
@@ -172,6 +192,7 @@ impl TortureWorker {
 
     /// Compares the snapshots whose time has come with what was there when they were taken.
     fn release(&mut self, number: u64) -> Checked {
+        self.visitors.retain(|visitor| visitor.until > number);
         let (due, held) =
             std::mem::take(&mut self.held).into_iter().partition(|h| h.until <= number);
         self.held = held;
@@ -181,6 +202,7 @@ impl TortureWorker {
             match check_walk("in a snapshot", tree, walk, of_shard(shard, &keys)) {
                 Err(CheckTrouble::Failed(e))
                     if self.shared.failing && e.kind() != ErrorKind::Corruption => {}
+                Err(CheckTrouble::Failed(e)) if self.shared.is_closed(&e) => {}
                 Err(CheckTrouble::Failed(e)) => {
                     return wrong(format!("{}: reading a snapshot failed: {e}", self.at(number)));
                 }
@@ -194,15 +216,20 @@ impl TortureWorker {
     }
 
     fn take(&mut self, step: &TortureStep, number: u64) -> Checked {
+        let is_served = self.shared.space.is_served(step, number);
+        let tables = if is_served { &self.connected } else { &self.shared.known.tables };
+        let Some(tables) = tables.clone() else {
+            return wrong("the store was opened without its tables");
+        };
         match step {
-            TortureStep::Write { how, changes } => self.write(*how, changes),
+            TortureStep::Write { how, changes } => self.write(*how, changes, &tables),
             TortureStep::Look { look, tree, shard, draw } => {
-                self.look(*look, *tree, *shard, Rng::new(*draw, 1), number)
+                self.look(*look, *tree, *shard, Rng::new(*draw, 1), (number, &tables))
             }
         }
     }
 
-    fn write(&self, how: StepMode, changes: &[ExpectedChange]) -> Checked {
+    fn write(&self, how: StepMode, changes: &[ExpectedChange], tables: &Tables) -> Checked {
         let s = &*self.shared;
         match (how, changes) {
             (StepMode::Single, [change]) => single(s.trees(), change)?,
@@ -252,10 +279,13 @@ impl TortureWorker {
             }
             (StepMode::RowNew, [change]) => {
                 let is_new = matches!(change, ExpectedChange::SetNew { shard, index, .. } if !self.keys(ROWS, *shard).contains_key(index));
-                s.tables()?.write_new(change, is_new)?;
+                tables.write_new(change, is_new)?;
             }
             (StepMode::Row | StepMode::RowBatch | StepMode::RowRange | StepMode::Count, _) => {
-                s.tables()?.write(changes)?
+                tables.write(changes)?
+            }
+            (StepMode::Role, [change]) => {
+                tables.write_role(change, self.keys(ROLES, change.shard()))?
             }
             _ => s.db.write(batch(s.trees(), changes)?)?,
         }
@@ -325,7 +355,7 @@ impl TortureWorker {
         tree: usize,
         shard: u32,
         mut rng: Rng,
-        number: u64,
+        (number, tables): (u64, &Tables),
     ) -> Checked {
         let s = self.shared.clone();
         let t = &s.trees()[tree];
@@ -441,18 +471,31 @@ impl TortureWorker {
                 let known = KnownState { trees: opened(&other)?, tables: None };
                 known.check_shard("opened for reading, beside", shard, &self.shards[&shard])?;
             }
-            TortureLook::Rows => s.tables()?.check_shard(
-                "select",
-                shard,
-                self.keys(ROWS, shard),
-                self.keys(COUNTS, shard),
-            )?,
-            TortureLook::RowIndex => {
-                s.tables()?.check_index(shard, self.keys(ROWS, shard), rng.below(32) as i32)?
+            TortureLook::Rows => {
+                let (rows, counts) = (self.keys(ROWS, shard), self.keys(COUNTS, shard));
+                tables.check_shard("select", shard, rows, counts)?;
+                tables.check_roles("select", [(shard, self.keys(ROLES, shard))], false).map(drop)?
             }
-            TortureLook::RowCompact => s.tables()?.compact(&mut rng)?,
-            TortureLook::RowAlter => s.tables()?.alter(&mut rng)?,
-            TortureLook::Guest => s.tables()?.guest(&mut rng, self.at(number))?,
+            TortureLook::RowIndex => {
+                tables.check_index(shard, self.keys(ROWS, shard), rng.below(32) as i32)?
+            }
+            TortureLook::RowCompact => Tables::compact(&s.db, &mut rng)?,
+            TortureLook::RowAlter => tables.alter(&mut rng)?,
+            TortureLook::Guest => tables.guest(&mut rng, self.at(number))?,
+            TortureLook::Login => {
+                // Where nobody must log in at the server, it is one within the process who does.
+                let is_open = s.served.as_ref().is_some_and(|served| !served.wants_login());
+                let own = s.known.tables.as_deref().filter(|_| is_open).unwrap_or(tables);
+                let (roles, rows) = (self.keys(ROLES, shard), self.keys(ROWS, shard));
+                own.log_in(shard, any_role(&mut rng), roles, rows)?
+            }
+            TortureLook::Visitor => match (&s.served, rng.below(4)) {
+                (Some(_), 0) => self.connected = s.connect()?,
+                (Some(served), _) if self.visitors.len() < 4 => {
+                    self.visitors.extend(served.visit(&mut rng, number))
+                }
+                _ => {}
+            },
             TortureLook::ScratchWrite | TortureLook::ScratchIngest | TortureLook::ScratchDrop => {
                 scratch(&s, look, shard, self.at(number), &mut rng)?
             }
@@ -479,7 +522,8 @@ impl TortureWorker {
             Err(e) => return wrong(format!("the checkpoint {} does not open: {e}", dir.display())),
         };
         let db = copy.store().db().clone();
-        let known = KnownState { trees: opened(&db)?, tables: Some(Tables::new(copy)?) };
+        let tables = Tables::new(Session::new(copy)?)?;
+        let known = KnownState { trees: opened(&db)?, tables: Some(Arc::new(tables)) };
         for (shard, expected) in &self.shards {
             known.check_shard("in a checkpoint", *shard, expected)?;
         }
@@ -511,7 +555,9 @@ fn single(trees: &[Tree], change: &ExpectedChange) -> Checked {
         ExpectedChange::UnsetRange { tree, shard, from, to } => {
             trees[*tree].delete_range(&key(*shard, *from)..&key(*shard, *to))?
         }
-        ExpectedChange::SetNew { .. } => return wrong("rows are not written to trees"),
+        ExpectedChange::SetNew { .. } | ExpectedChange::Role { .. } => {
+            return wrong("rows and roles are not written to trees");
+        }
     }
     Ok(())
 }
@@ -536,7 +582,9 @@ fn batch(trees: &[Tree], changes: &[ExpectedChange]) -> Checked<Batch> {
             ExpectedChange::UnsetRange { tree, shard, from, to } => {
                 b.delete_range(&trees[*tree], &key(*shard, *from)..&key(*shard, *to))?;
             }
-            ExpectedChange::SetNew { .. } => return wrong("rows are not written to trees"),
+            ExpectedChange::SetNew { .. } | ExpectedChange::Role { .. } => {
+                return wrong("rows and roles are not written to trees");
+            }
         }
     }
     Ok(b)

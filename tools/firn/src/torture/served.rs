@@ -1,0 +1,139 @@
+//! The server of a cycle, over the store that is open: who speaks to it, and visitors who are not
+//! well-behaved.
+//!
+//! A visitor sends the beginning of a conversation up to some byte, or nonsense, and goes or stays
+//! without reading an answer. None of that may harm anybody else: a connection of the others that
+//! is lost is a failure of the run.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use firn_cql::Session;
+use firn_kv::{Error, ErrorKind};
+use firn_server::client::{ClientOptions, Consistency};
+use firn_server::internals::wire::{
+    QueryParameters, QueryRequest, Version, WireRequest, put_request,
+};
+use firn_server::{Options, Server, ServerError};
+use firn_workload::rng::Rng;
+
+use super::check::{Checked, wrong};
+use super::plan::ServedPlan;
+use super::roles::MASTER;
+use super::speaker::Speaker;
+
+/// How long a visitor tries to send.
+const VISIT: Duration = Duration::from_millis(50);
+
+/// A server over the store under torture.
+pub struct Served {
+    server: Server,
+    /// Whether one must log in.
+    login: bool,
+}
+
+/// A visitor who has come, and does not read what is answered.
+pub struct SilentVisitor {
+    _socket: TcpStream,
+    /// The step with which it goes.
+    pub until: u64,
+}
+
+/// An error of a server as one of the store.
+fn error(e: ServerError) -> Error {
+    match e {
+        ServerError::Store(firn_cql::Error::Wide(firn_wide::Error::Store(e))) => e,
+        other => Error::new(ErrorKind::Io, format!("the server: {other}")),
+    }
+}
+
+impl Served {
+    /// Starts a server at a free port.
+    pub fn start(session: Session, plan: &ServedPlan) -> Checked<Served> {
+        let mut options = Options::ephemeral();
+        options.login = Some(plan.login);
+        options.workers = Some(plan.workers);
+        options.write_timeout = Duration::from_millis(plan.write_millis);
+        options.login_timeout = Duration::from_millis(plan.login_millis);
+        options.max_prepared = plan.prepared_bytes;
+        options.max_in_flight = options.max_frame;
+        match Server::over(session, options) {
+            Ok(server) => Ok(Served { server, login: plan.login }),
+            Err(e) => wrong(format!("the server does not start: {e}")),
+        }
+    }
+
+    /// One who speaks to it, and may do everything.
+    pub fn speaker(&self) -> Checked<Speaker> {
+        let mut options = ClientOptions::new(self.server.address().to_string());
+        let (name, password) = MASTER;
+        options.login = self.login.then(|| (name.to_owned(), password.to_owned()));
+        Ok(Speaker::connect(options)?)
+    }
+
+    /// Whether one must log in.
+    pub fn wants_login(&self) -> bool {
+        self.login
+    }
+
+    /// Somebody comes who does not go on with what he began. Given where he stays.
+    pub fn visit(&self, rng: &mut Rng, step: u64) -> Option<SilentVisitor> {
+        // One who is not let in is none.
+        let mut socket = TcpStream::connect(self.server.address()).ok()?;
+        socket.set_write_timeout(Some(VISIT)).ok()?;
+        let mut bytes = vec![];
+        if rng.below(5) == 0 {
+            bytes.extend((0..rng.below(300)).map(|_| rng.bits() as u8));
+        } else {
+            self.put_conversation(rng, &mut bytes);
+        }
+        if rng.below(3) > 0 {
+            bytes.truncate(rng.below(bytes.len() as u64 + 1) as usize);
+        }
+        // The server may have closed it, or take no more.
+        let _ = socket.write_all(&bytes);
+        let stays = rng.below(3) == 0;
+        stays.then(|| SilentVisitor { _socket: socket, until: step + 1 + rng.below(2000) })
+    }
+
+    /// What a client says who gets all that he asks for, until he has asked for much.
+    fn put_conversation(&self, rng: &mut Rng, out: &mut Vec<u8>) {
+        let version = [Version::V3, Version::V4][rng.below(2) as usize];
+        let token = format!("\0{}\0{}", MASTER.0, MASTER.1);
+        let mut requests = vec![WireRequest::Startup(vec![("CQL_VERSION", "3.0.0")])];
+        if self.login {
+            requests.push(WireRequest::AuthResponse(Some(token.as_bytes())));
+        }
+        let text = match rng.below(3) {
+            0 => "INSERT INTO torture.guest (id, version, n) VALUES (5, 1, 5)",
+            1 => "SELECT * FROM torture.rows LIMIT 3000",
+            _ => "SELECT * FROM torture.counts LIMIT 3000",
+        };
+        let parameters = QueryParameters {
+            consistency: Consistency::One,
+            values: vec![],
+            skip_metadata: false,
+            page_size: None,
+            paging_state: None,
+            serial_consistency: None,
+            timestamp: None,
+            keyspace: None,
+            now_in_seconds: None,
+        };
+        for _ in 0..1 + rng.below(60) {
+            let parameters = parameters.clone();
+            requests.push(WireRequest::Query(QueryRequest { text, parameters }));
+        }
+        for (stream, request) in (1..).zip(&requests) {
+            put_request(out, version, stream, (request.opcode(), false), |body| {
+                request.put(body, version);
+            });
+        }
+    }
+
+    /// Stops it in order, and closes the store with it.
+    pub fn stop(&self) -> Result<(), Error> {
+        self.server.stop().map_err(error)
+    }
+}

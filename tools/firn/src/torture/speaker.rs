@@ -1,0 +1,205 @@
+//! Through what CQL is spoken to a store under torture: a session within the process, or a
+//! connection to a server over the same store.
+//!
+//! What a server says in words is an error of the same kind here as what a session gives, so that
+//! both are judged alike. A connection that is lost is an error of the kind `Closed`.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use firn_cql::{Class, PagingState, Prepared, Row, Rows, Run, Session, Values};
+use firn_kv::{Error, ErrorKind};
+use firn_server::client::{ClientError, ClientOptions, ClientRun, ClientStatement, CqlClient};
+
+/// Why a statement did nothing, or got no answer.
+#[derive(Debug)]
+pub enum SpeechError {
+    /// It was refused: the code of the class, and the text.
+    Refused(i32, String),
+    /// The store beneath failed, or the connection is lost: whether it was carried out is not
+    /// known then.
+    Failed(Error),
+}
+
+/// What a statement comes to.
+pub type Spoken<T = ()> = Result<T, SpeechError>;
+
+impl SpeechError {
+    /// Whether it was refused with this class.
+    pub fn is(&self, class: Class) -> bool {
+        matches!(self, SpeechError::Refused(code, _) if *code == i32::from(class.code()))
+    }
+}
+
+impl From<firn_cql::Error> for SpeechError {
+    fn from(e: firn_cql::Error) -> SpeechError {
+        match e {
+            firn_cql::Error::Wide(firn_wide::Error::Store(e)) => SpeechError::Failed(e),
+            other => SpeechError::Refused(i32::from(other.code()), other.to_string()),
+        }
+    }
+}
+
+/// The kinds that a server may tell of, by what its text begins with.
+const KINDS: [ErrorKind; 8] = [
+    ErrorKind::Corruption,
+    ErrorKind::Io,
+    ErrorKind::NoSpace,
+    ErrorKind::Exhausted,
+    ErrorKind::ReadOnly,
+    ErrorKind::Conflict,
+    ErrorKind::NotFound,
+    ErrorKind::Closed,
+];
+/// How often a prepared statement is run that the server does not know any more.
+const MOST_TRIES: u32 = 1000;
+const SERVER: i32 = Class::Server.code() as i32;
+
+impl From<ClientError> for SpeechError {
+    fn from(e: ClientError) -> SpeechError {
+        match e {
+            ClientError::Refused { code, text } => {
+                let said = |kind: &ErrorKind| text.strip_prefix(kind.name())?.strip_prefix(": ");
+                let kind = KINDS.iter().find_map(|kind| Some((*kind, said(kind)?)));
+                match kind.filter(|_| code == SERVER) {
+                    Some((kind, rest)) => SpeechError::Failed(Error::new(kind, rest)),
+                    None => SpeechError::Refused(code, text),
+                }
+            }
+            // A server that stops sends what it has begun to send.
+            ClientError::Lost(why) if !why.contains("within an answer") => {
+                SpeechError::Failed(Error::new(ErrorKind::Closed, format!("connection: {why}")))
+            }
+            other => SpeechError::Refused(-1, other.to_string()),
+        }
+    }
+}
+
+/// Who speaks CQL. All threads may use one; those of a connection wait for each other.
+pub enum Speaker {
+    /// Within the process.
+    Session { session: Session, known: Mutex<BTreeMap<&'static str, Prepared>> },
+    /// To a server.
+    Connection { options: ClientOptions, line: Box<Mutex<SpeakerLine>> },
+}
+
+/// A connection, with the statements that were prepared over it.
+pub struct SpeakerLine {
+    client: CqlClient,
+    known: BTreeMap<&'static str, ClientStatement>,
+}
+
+/// How many rows are asked for at once, and from where on.
+#[derive(Clone, Default)]
+struct SpokenPage {
+    size: Option<usize>,
+    from: Option<PagingState>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SpeakerLine {
+    fn run(&mut self, text: &'static str, values: impl Values, page: SpokenPage) -> Spoken<Rows> {
+        let statement = match self.known.entry(text) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(self.client.prepare(text)?),
+        };
+        let values = values.into_bound(statement.markers())?;
+        let how = ClientRun { page_size: page.size, paging: page.from, ..ClientRun::default() };
+        // Where a server keeps few statements, others may drive this one out again and again.
+        for _ in 0..MOST_TRIES {
+            match self.client.execute(statement, &values, &how).map_err(SpeechError::from) {
+                Err(e) if e.is(Class::Unprepared) => {}
+                done => return Ok(done?.rows),
+            }
+        }
+        Err(SpeechError::Refused(-1, format!("it was never found prepared: {text}")))
+    }
+}
+
+impl Speaker {
+    /// One within the process.
+    pub fn session(session: Session) -> Speaker {
+        Speaker::Session { session, known: Mutex::default() }
+    }
+
+    /// One who connects to a server.
+    pub fn connect(options: ClientOptions) -> Spoken<Speaker> {
+        let line = SpeakerLine { client: CqlClient::connect(&options)?, known: BTreeMap::new() };
+        Ok(Speaker::Connection { options, line: Box::new(Mutex::new(line)) })
+    }
+
+    /// Another one of the same kind, who has logged in. `None`: the login was refused.
+    pub fn log_in(&self, name: &str, password: &str) -> Spoken<Option<Speaker>> {
+        let made = match self {
+            Speaker::Session { session, .. } => {
+                let own = session.clone();
+                own.log_in(name, password).map(|()| Speaker::session(own)).map_err(Into::into)
+            }
+            Speaker::Connection { options, .. } => {
+                let mut options = options.clone();
+                options.login = Some((name.to_owned(), password.to_owned()));
+                Speaker::connect(options)
+            }
+        };
+        match made {
+            Err(e) if e.is(Class::BadCredentials) => Ok(None),
+            made => made.map(Some),
+        }
+    }
+
+    /// Has a statement carried out that stands there with all its values.
+    pub fn execute(&self, text: &str) -> Spoken<Rows> {
+        match self {
+            Speaker::Session { session, .. } => Ok(session.execute(text, ())?),
+            Speaker::Connection { line, .. } => {
+                Ok(locked(line).client.query(text, &ClientRun::default())?.rows)
+            }
+        }
+    }
+
+    /// Runs a statement, which is prepared once.
+    pub fn run(&self, text: &'static str, values: impl Values) -> Spoken<Rows> {
+        self.run_page(text, values, SpokenPage::default())
+    }
+
+    fn run_page(&self, text: &'static str, values: impl Values, page: SpokenPage) -> Spoken<Rows> {
+        let (session, known) = match self {
+            Speaker::Connection { line, .. } => return locked(line).run(text, values, page),
+            Speaker::Session { session, known } => (session, known),
+        };
+        let prepared = locked(known).get(text).cloned();
+        let prepared = match prepared {
+            Some(prepared) => prepared,
+            None => {
+                let made = session.prepare(text)?;
+                locked(known).insert(text, made.clone());
+                made
+            }
+        };
+        let run = Run { page_size: page.size, paging: page.from, ..Run::default() };
+        Ok(session.run(&prepared, values, &run)?)
+    }
+
+    /// Reads all rows, in pages of this size, or at once.
+    pub fn read<T, E: From<SpeechError>>(
+        &self,
+        text: &'static str,
+        values: impl Values + Clone,
+        size: Option<usize>,
+        parse: impl Fn(&Row<'_>) -> Result<T, E>,
+    ) -> Result<Vec<T>, E> {
+        let (mut all, mut page) = (vec![], SpokenPage { size, from: None });
+        loop {
+            let rows = self.run_page(text, values.clone(), page)?;
+            for row in rows.iter() {
+                all.push(parse(&row)?);
+            }
+            let Some(next) = rows.paging() else { return Ok(all) };
+            page = SpokenPage { size, from: Some(next.clone()) };
+        }
+    }
+}
