@@ -18,6 +18,9 @@ use crate::store::Global;
 const PASSWORD_VARIABLE: &str = "FIRN_PASSWORD";
 /// What to do where a server wants a login, or refuses one.
 pub const LOG_IN: &str = "log in with --user NAME: the password is asked for, or read from --password-file or $FIRN_PASSWORD";
+/// What to do where no encryption is agreed on.
+pub const NOT_ENCRYPTED: &str = "give --tls-ca the certificate that has signed the server's, and --connect the name or address that one is for; \
+                                 without --tls-ca the connection is plain";
 /// A file that is longer is no password.
 const MAX_PASSWORD: u64 = 64 << 10;
 /// The heading of these options in help texts.

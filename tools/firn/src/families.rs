@@ -18,7 +18,7 @@ use firn_wide::{
 };
 use firn_wide_text::cli::{CliResult, CliStore, CliTrouble};
 
-use crate::connect::LOG_IN;
+use crate::connect::{LOG_IN, NOT_ENCRYPTED};
 use crate::interrupt;
 
 /// The port where servers listened for Thrift.
@@ -60,6 +60,7 @@ fn failure(e: &ClientError) -> Failure {
             "the address may be that of another protocol: Thrift has a port of its own"
         }
         ClientError::Refused { .. } => LOG_IN,
+        ClientError::NotEncrypted(_) => NOT_ENCRYPTED,
         _ => return Failure::new(e.to_string()),
     };
     Failure::with_next(e.to_string(), next)

@@ -274,6 +274,11 @@ fn the_shells_encrypt() {
         let told = ask(shell, port, &["--tls-ca", "none.pem"]);
         told.said(2, &["who sign servers' certificates can't be read"]);
         assert_eq!(ask(shell, port, &[]).0, 2);
+        // The certificate is for another name.
+        let other = format!("127.0.0.1:{}", server.at[port]);
+        let args = [shell, "--connect", &other, "-e", "x", "--tls-ca", "server.pem"];
+        let told = Ran::of(dir.firn_with(&args, b""));
+        told.said(2, &["is not encrypted", "the name or address that one is for"]);
         ask(shell, port, &["--tls-key", "key.pem"]).said(2, &["--tls-certificate <FILE>"]);
     }
     server.stop();

@@ -30,6 +30,8 @@ pub enum ClientError {
     Lost(String),
     /// What came is no answer of the protocol. The connection was ended.
     Nonsense(String),
+    /// No encryption was agreed on, or it was broken. The connection was ended.
+    NotEncrypted(String),
     /// Somebody has stopped it. The connection was ended.
     Stopped,
 }
@@ -74,7 +76,9 @@ impl ClientError {
             ClientError::NotFound => "NotFound",
             ClientError::LoginWanted => Class::BadCredentials.name(),
             ClientError::Unreachable(..) => "Unreachable",
-            ClientError::Lost(_) | ClientError::Nonsense(_) => "ConnectionLost",
+            ClientError::Lost(_) | ClientError::Nonsense(_) | ClientError::NotEncrypted(_) => {
+                "ConnectionLost"
+            }
             ClientError::Stopped => "Stopped",
         }
     }
@@ -92,6 +96,9 @@ impl fmt::Display for ClientError {
             ClientError::Lost(why) => write!(f, "the connection to the server is lost: {why}"),
             ClientError::Nonsense(what) => {
                 write!(f, "the server's answer breaks the rules of the protocol: {what}")
+            }
+            ClientError::NotEncrypted(why) => {
+                write!(f, "the connection to the server is not encrypted: {why}")
             }
             ClientError::Stopped => f.write_str("it was stopped"),
         }

@@ -127,7 +127,7 @@ impl ClientSocket {
                     }
                 }
                 Err(e) if e.kind() == ErrorKind::InvalidData => {
-                    return Err(ClientError::Nonsense(e.to_string()));
+                    return Err(ClientError::NotEncrypted(e.to_string()));
                 }
                 Err(e) => return lost(&e.to_string()),
             }

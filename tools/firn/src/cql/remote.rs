@@ -17,7 +17,7 @@ use super::backend::{
     PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
 };
 use super::trace;
-use crate::connect::LOG_IN;
+use crate::connect::{LOG_IN, NOT_ENCRYPTED};
 use crate::interrupt;
 
 /// The port where servers listen.
@@ -71,7 +71,9 @@ fn refusal(e: ClientError, statement: &str) -> ShellRefusal {
             _ => ShellRefusal::Refused { class, text, help: None },
         },
         ClientError::Refused { text, .. } => ShellRefusal::Refused { class, text, help: None },
-        ClientError::Lost(_) | ClientError::Nonsense(_) => ShellRefusal::Lost(e.to_string()),
+        ClientError::Lost(_) | ClientError::Nonsense(_) | ClientError::NotEncrypted(_) => {
+            ShellRefusal::Lost(e.to_string())
+        }
         other => ShellRefusal::Refused { class, text: other.to_string(), help: None },
     }
 }
@@ -86,6 +88,7 @@ fn failure(e: &ClientError) -> Failure {
         ClientError::Nonsense(_) => {
             "the address may be that of another protocol: servers listen at port 9042"
         }
+        ClientError::NotEncrypted(_) => NOT_ENCRYPTED,
         _ => return Failure::new(e.to_string()),
     };
     Failure::with_next(e.to_string(), next)
