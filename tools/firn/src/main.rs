@@ -41,12 +41,6 @@ use firn_kv::{Error, ErrorKind};
 use firn_tools::io::stdout;
 use firn_tools::{install, output};
 
-/// A request of the server asks for memory some thirty times: with the system's allocator that is a
-/// quarter of what the processor does.
-#[cfg(feature = "mimalloc")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (damage, a bad line that stops a load, a missing key), 2 it could not run.
 Data goes to standard output, talk to standard error. Reading commands never write, and run beside a writer.
