@@ -197,7 +197,7 @@ fn threads(
     let workers: Vec<TortureWorker> = (0..)
         .zip(journals.into_iter().zip(parts))
         .map(|(t, (journal, shards))| TortureWorker::new(shared.clone(), t, journal, shards))
-        .collect();
+        .collect::<Checked<_>>()?;
     let millis = match plan.end {
         PlanEnd::Close { millis } => millis,
         // Killed before, or at an operation that may never come.

@@ -2,7 +2,8 @@
 //! connection to a server over the same store.
 //!
 //! What a server says in words is an error of the same kind here as what a session gives, so that
-//! both are judged alike. A connection that is lost is an error of the kind `Closed`.
+//! both are judged alike. A connection that is lost, or not to be had, is an error of the kind
+//! `Closed`.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -70,6 +71,9 @@ impl From<ClientError> for SpeechError {
             // A server that stops sends what it has begun to send.
             ClientError::Lost(why) if !why.contains("within an answer") => {
                 SpeechError::Failed(Error::new(ErrorKind::Closed, format!("connection: {why}")))
+            }
+            e @ ClientError::Unreachable(..) => {
+                SpeechError::Failed(Error::new(ErrorKind::Closed, e.to_string()))
             }
             other => SpeechError::Refused(-1, other.to_string()),
         }

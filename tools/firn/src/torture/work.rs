@@ -101,14 +101,13 @@ impl TortureWorker {
         thread: u64,
         journal: TortureJournal,
         shards: BTreeMap<u32, Shard>,
-    ) -> TortureWorker {
-        let (held, connected, visitors) = (vec![], None, vec![]);
-        TortureWorker { shared, thread, journal, shards, held, connected, visitors }
+    ) -> Checked<TortureWorker> {
+        let (held, connected, visitors) = (vec![], shared.connect()?, vec![]);
+        Ok(TortureWorker { shared, thread, journal, shards, held, connected, visitors })
     }
 
     /// Takes steps until told to stop. Gives what is wrong, if anything is.
     pub fn run(mut self) -> Checked {
-        self.connected = self.shared.connect()?;
         for number in 0u64.. {
             if self.shared.stop.load(Ordering::Relaxed) {
                 break;
