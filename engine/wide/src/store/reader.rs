@@ -104,6 +104,7 @@ pub struct SliceReader {
     family: StoreFamily,
     cursor: Cursor,
     snapshot: Option<Snapshot>,
+    /// Of a reader of one partition without bounds where the cursor's range is all that counts.
     slice: StoreSlice,
     kinds: u8,
     now: OnceCell<i64>,
@@ -149,7 +150,7 @@ impl CellStore {
                 at,
                 family,
                 (Bound::Included(&*partition), Bound::Excluded(&**until)),
-                slice,
+                slice.of_one_partition(),
             )?;
             if is_whole || reader.kinds == 0 {
                 return Ok(reader);
@@ -160,14 +161,14 @@ impl CellStore {
                 at,
                 family,
                 (Bound::Included(&*partition), Bound::Excluded(&**until)),
-                slice,
+                slice.of_one_partition(),
             )
         })?;
         partition.truncate(len);
         reader.seek.reserve(len + USUAL);
         reader.partition = partition;
         reader.key.extend_from_slice(key);
-        reader.enter(false)?;
+        reader.enter(slice, false)?;
         Ok(reader)
     }
 
@@ -194,7 +195,7 @@ impl CellStore {
             at,
             family,
             (from.as_ref().map(|b| &**b), until.as_ref().map(|b| &**b)),
-            slice,
+            slice.clone(),
         )?;
         reader.scans = true;
         Ok(reader)
@@ -205,7 +206,7 @@ impl CellStore {
         at: StoreMoment<'_>,
         family: &StoreFamily,
         range: (Bound<&[u8]>, Bound<&[u8]>),
-        slice: &StoreSlice,
+        slice: StoreSlice,
     ) -> Result<SliceReader> {
         let fetches = |kinds: u8| slice.reverse && kinds & (ROWS | COMPLEX) != 0;
         let mut snapshot = if let StoreMoment::Then(s) = at { Some(s.clone()) } else { None };
@@ -223,7 +224,7 @@ impl CellStore {
             family: family.clone(),
             cursor,
             snapshot,
-            slice: slice.clone(),
+            slice,
             kinds,
             now: OnceCell::new(),
             scans: false,
@@ -275,7 +276,10 @@ impl SliceReader {
         self.partition.extend_from_slice(&self.cursor.key()[..len]);
         self.key.clear();
         self.family.layout().key_of(&self.partition, &mut self.key)?;
-        self.enter(true)?;
+        let slice = std::mem::take(&mut self.slice);
+        let entered = self.enter(&slice, true);
+        self.slice = slice;
+        entered?;
         Ok(true)
     }
 
@@ -303,17 +307,14 @@ impl SliceReader {
 
     /// Goes to the beginning of the slice in the partition. `at_first`: the cursor stands on the
     /// partition's first entry.
-    fn enter(&mut self, at_first: bool) -> Result<()> {
+    fn enter(&mut self, slice: &StoreSlice, at_first: bool) -> Result<()> {
         (self.deleted, self.row_deleted, self.column_deleted) = (None, None, None);
         self.ranges.clear();
         self.row.clear();
         self.column.clear();
         self.row_shown = false;
         let has_head = self.kinds & (PARTITIONS | RANGES) != 0;
-        let slice = std::mem::take(&mut self.slice);
-        let done = self.go_to(&slice, at_first, has_head);
-        self.slice = slice;
-        done?;
+        self.go_to(slice, at_first, has_head)?;
         self.state = ReaderState::Fresh;
         Ok(())
     }

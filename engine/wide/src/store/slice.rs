@@ -55,6 +55,12 @@ impl StoreSlice {
         self.from.first().is_none_or(|&b| b <= RANGES)
     }
 
+    /// What of it a reader of one partition must know when it has begun: where it is read from its
+    /// end, the place that it begins at is looked for; else the cursor's range ends it.
+    pub(super) fn of_one_partition(&self) -> StoreSlice {
+        if self.reverse { self.clone() } else { StoreSlice { raw: self.raw, ..StoreSlice::all() } }
+    }
+
     /// Whether a place lies before its end.
     #[inline]
     pub(super) fn is_before_end(&self, place: &[u8]) -> bool {

@@ -38,7 +38,8 @@ use super::snapshot::Snapshot;
 /// # Ok::<(), firn_kv::Error>(())
 /// ```
 pub struct Cursor {
-    inner: Visible,
+    /// Behind a pointer: whoever makes a cursor and hands it on moves a pointer.
+    inner: Box<Visible>,
     view: Arc<TreeView>,
     _snapshot: Option<Snapshot>,
 }
@@ -51,7 +52,8 @@ impl Cursor {
         read: Seq,
         snapshot: Option<Snapshot>,
     ) -> Result<Cursor> {
-        Ok(Cursor { inner: visible(&view, range, read)?, view, _snapshot: snapshot })
+        let inner = Box::new(visible(&view, range, read)?);
+        Ok(Cursor { inner, view, _snapshot: snapshot })
     }
 
     /// The name of its tree.

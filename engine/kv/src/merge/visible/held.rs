@@ -8,6 +8,7 @@ use crate::merge::gaps::{Gaps, WORTH};
 use crate::merge::merging::{MergeSource, Merging};
 use crate::merge::shadow::RangeShadow;
 use crate::merge::value::Value;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,9 +19,42 @@ pub(super) const PATIENCE: u32 = 8;
 /// Bytes that most keys have room in.
 const USUAL: usize = 64;
 
+/// A source that is the only one, where its list has put it.
+pub(super) struct LoneSource(Box<[MergeSource; 1]>);
+
+impl Deref for LoneSource {
+    type Target = MergeSource;
+
+    #[inline]
+    fn deref(&self) -> &MergeSource {
+        let [source] = &*self.0;
+        source
+    }
+}
+
+impl DerefMut for LoneSource {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut MergeSource {
+        let [source] = &mut *self.0;
+        source
+    }
+}
+
 pub(super) enum VisibleInner {
-    One(Box<MergeSource>),
+    One(LoneSource),
     Many(Merging<MergeSource>),
+}
+
+impl VisibleInner {
+    fn new(sources: Vec<MergeSource>) -> VisibleInner {
+        if sources.len() != 1 {
+            return VisibleInner::Many(Merging::new(sources));
+        }
+        match Box::try_from(sources) {
+            Ok(one) => VisibleInner::One(LoneSource(one)),
+            Err(many) => VisibleInner::Many(Merging::new(many)),
+        }
+    }
 }
 
 impl VisibleInner {
@@ -96,19 +130,15 @@ impl Visible {
     /// What a reader at `read` sees in `range` of `sources` (newest first). The cursor starts
     /// nowhere.
     pub fn new(
-        mut sources: Vec<MergeSource>,
+        sources: Vec<MergeSource>,
         read: Seq,
         shadow: RangeShadow,
         merge: Option<Arc<dyn Merge>>,
         range: VisibleRange,
     ) -> Visible {
         let trusting = sources.len() == 1 && shadow.is_empty();
-        let inner = match sources.len() {
-            1 => VisibleInner::One(Box::new(sources.remove(0))),
-            _ => VisibleInner::Many(Merging::new(sources)),
-        };
         Visible {
-            inner,
+            inner: VisibleInner::new(sources),
             read,
             shadow,
             merge,
