@@ -86,7 +86,7 @@ fn ctrl_c_stops_what_runs_and_the_shell_goes_on() {
 }
 
 /// Types a line that shows something and then does what takes long, presses Ctrl-C when it has
-/// begun, and asks for something else.
+/// begun, asks for something else, and ends the shell.
 fn stopped(mut p: PtySession, prompt: &str, line: &str, shown: &str, then: &str, answer: &str) {
     let type_line = |p: &mut PtySession, line: &str| {
         p.exp_string(prompt).unwrap();
@@ -99,6 +99,9 @@ fn stopped(mut p: PtySession, prompt: &str, line: &str, shown: &str, then: &str,
     p.exp_string("stopped").unwrap();
     type_line(&mut p, then);
     p.exp_string(answer).unwrap();
+    // The store is free for the next one.
+    type_line(&mut p, "exit;");
+    p.exp_eof().unwrap();
 }
 
 #[test]
