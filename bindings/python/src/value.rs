@@ -242,7 +242,7 @@ fn collection(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
     let is_row = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
     let is_set = object.is_instance_of::<PySet>() || object.is_instance_of::<PyFrozenSet>();
     match (of, pairs(object)) {
-        (Type::List(e), _) if is_row => each(e).map(Value::List),
+        (Type::List(e) | Type::Vector(e, _), _) if is_row => each(e).map(Value::List),
         (Type::Set(e), _) if is_row || is_set => each(e).map(Value::Set),
         (Type::Tuple(types), _) if is_row => {
             if object.len()? > types.len() {

@@ -222,6 +222,15 @@ fn compact_tables_are_answered_like() {
     }
 }
 
+/// What a server answered about vectors.
+#[test]
+fn vectors_are_answered_like() {
+    let differing = include_str!("vectors/differences-vector-5.0.txt");
+    for rough in [false, true] {
+        replay(include_str!("vectors/vector-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
+    }
+}
+
 /// The same questions about tokens, asked of a server with each partitioner.
 #[test]
 fn tokens_are_those_of_the_partitioner() {

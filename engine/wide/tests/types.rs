@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use firn_wide::internals::types::EMPTY;
+use firn_wide::internals::types::{EMPTY, put_vector_element};
 use firn_wide::{
     Comparator, Malformed, Registry, TimeSource, Type, TypeError, UserType, Wording, uuids,
 };
@@ -75,6 +75,10 @@ const NAMES: &[&str] = &[
     "MapType(UTF8Type,IntegerType)",
     "ListType(ListType(BytesType))",
     "TupleType(Int32Type,UTF8Type,BytesType)",
+    "VectorType(FloatType , 2)",
+    "VectorType(UTF8Type , 3)",
+    "VectorType(FrozenType(ListType(Int32Type)) , 1)",
+    "ListType(VectorType(VectorType(LongType , 2) , 1))",
     "com.example.ByLength",
 ];
 
@@ -124,6 +128,24 @@ fn counted(items: Vec<Vec<u8>>) -> Vec<u8> {
 fn fields(of: &[Type]) -> BoxedStrategy<Vec<u8>> {
     let parts: Vec<_> = of.iter().map(|t| part(t, true)).collect();
     (parts, 1..=of.len()).prop_map(|(p, n)| p[..n].concat()).boxed()
+}
+
+/// Elements of some types without empty values where those have one length.
+fn vector(of: &Type, count: usize) -> BoxedStrategy<Vec<u8>> {
+    let put = {
+        let of = of.clone();
+        move |parts: Vec<Vec<u8>>| {
+            let mut out = vec![];
+            parts.iter().for_each(|p| put_vector_element(&of, p, &mut out));
+            out
+        }
+    };
+    let element = match of {
+        Type::Float => sized(4),
+        Type::Long => sized(8),
+        other => value(other),
+    };
+    prop::collection::vec(element, count).prop_map(put).boxed()
 }
 
 /// Valid values, close to each other; empty ones where the type has them.
@@ -181,6 +203,7 @@ fn value(t: &Type) -> BoxedStrategy<Vec<u8>> {
             let pair = (part(&kv.0, false), part(&kv.1, false)).prop_map(|(k, v)| [k, v].concat());
             return prop::collection::vec(pair, 0..4).prop_map(counted).boxed();
         }
+        Type::Vector(of, count) => return vector(of, *count as usize),
         Type::Tuple(of) => fields(of),
         Type::Udt(u) => fields(&u.fields.iter().map(|f| f.1.clone()).collect::<Vec<_>>()),
         _ => small_bytes().boxed(),

@@ -58,6 +58,7 @@ impl fmt::Display for ColumnType {
                 of.iter().map(|t| part(t).to_string()).collect::<Vec<_>>().join(", ")
             ),
             Type::Udt(user) => quote_type_if_needed(&user.name).into_owned(),
+            Type::Vector(of, count) => return write!(f, "vector<{}, {count}>", part(of)),
             simple => return f.write_str(&simple.cql_name()),
         };
         if self.multicell { f.write_str(&bare) } else { write!(f, "frozen<{bare}>") }
@@ -129,6 +130,7 @@ fn nameless(of: &Type) -> Type {
         Type::List(e) => Type::List(inner(e)),
         Type::Set(e) => Type::Set(inner(e)),
         Type::Map(kv) => Type::Map(Arc::new((nameless(&kv.0), nameless(&kv.1)))),
+        Type::Vector(e, count) => Type::Vector(inner(e), *count),
         Type::Tuple(parts) => Type::Tuple(parts.iter().map(nameless).collect()),
         Type::Udt(u) => Type::Tuple(u.fields.iter().map(|(_, of)| nameless(of)).collect()),
         other => other.clone(),
@@ -138,7 +140,7 @@ fn nameless(of: &Type) -> Type {
 /// Whether a user type is used anywhere in `of`.
 pub(super) fn mentions(of: &Type, name: &str) -> bool {
     match of {
-        Type::List(e) | Type::Set(e) | Type::Reversed(e) => mentions(e, name),
+        Type::List(e) | Type::Set(e) | Type::Reversed(e) | Type::Vector(e, _) => mentions(e, name),
         Type::Map(kv) => mentions(&kv.0, name) || mentions(&kv.1, name),
         Type::Tuple(parts) => parts.iter().any(|p| mentions(p, name)),
         Type::Udt(u) => u.name == name || u.fields.iter().any(|(_, t)| mentions(t, name)),

@@ -113,8 +113,15 @@ pub(super) fn resolve(
                 of => ColumnType::frozen(of),
             }
         }
-        TypeKind::Vector(..) => {
-            return Err(invalid(format!("Unknown type {of}: vectors are not supported")));
+        TypeKind::Vector(_, 0) => {
+            return Err(invalid("vectors may only have positive dimensions; given 0"));
+        }
+        TypeKind::Vector(element, count) => {
+            if is_native(element, Native::Counter) {
+                return Err(invalid(format!("Counters are not allowed inside vectors: {of}")));
+            }
+            let element = resolve(keyspace, element, true)?.of;
+            ColumnType::frozen(Type::Vector(Arc::new(element), *count))
         }
     })
 }
@@ -151,6 +158,7 @@ pub(super) fn refresh(of: &Type, changed: &Arc<UserType>) -> Type {
         Type::List(e) => Type::List(Arc::new(again(e))),
         Type::Set(e) => Type::Set(Arc::new(again(e))),
         Type::Map(kv) => Type::Map(Arc::new((again(&kv.0), again(&kv.1)))),
+        Type::Vector(e, count) => Type::Vector(Arc::new(again(e)), *count),
         Type::Tuple(parts) => Type::Tuple(parts.iter().map(again).collect()),
         Type::Reversed(of) => Type::Reversed(Arc::new(again(of))),
         Type::Udt(u) if u.keyspace == changed.keyspace && u.name == changed.name => {

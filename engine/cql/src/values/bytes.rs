@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 
 use firn_wide::Type;
 
+use super::vector::{null_inside, put_vector, split_vector};
 use crate::error::{Result, invalid};
 
 /// Appends a part with its length; a null part has length -1.
@@ -77,7 +78,7 @@ fn sorted<'p>(parts: &'p [Vec<u8>], each: usize, by: &Type) -> Vec<&'p [Vec<u8>]
 fn has_order(of: &Type) -> bool {
     match of {
         Type::Set(_) | Type::Map(_) => true,
-        Type::List(e) | Type::Reversed(e) => has_order(e),
+        Type::List(e) | Type::Reversed(e) | Type::Vector(e, _) => has_order(e),
         Type::Tuple(types) => types.iter().any(has_order),
         Type::Udt(udt) => udt.fields.iter().any(|f| has_order(&f.1)),
         _ => false,
@@ -96,7 +97,7 @@ pub fn canonical<'b>(of: &Type, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>> {
     }
     let parts = split(of, bytes)?;
     let types: Vec<&Type> = match of {
-        Type::List(e) | Type::Set(e) => vec![e],
+        Type::List(e) | Type::Set(e) | Type::Vector(e, _) => vec![e],
         Type::Map(kv) => vec![&kv.0, &kv.1],
         Type::Tuple(types) => types.iter().collect(),
         Type::Udt(udt) => udt.fields.iter().map(|f| &f.1).collect(),
@@ -123,6 +124,7 @@ pub fn canonical<'b>(of: &Type, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>> {
         each.into_iter().map(|part| part.map(Cow::into_owned)).collect();
     Ok(Cow::Owned(match of {
         Type::Tuple(_) | Type::Udt(_) => put_tuple(&each)?,
+        Type::Vector(..) => put_many(of, each)?,
         // Valid collections have no null in them.
         _ => put_collection(
             of,
@@ -131,7 +133,7 @@ pub fn canonical<'b>(of: &Type, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>> {
     }))
 }
 
-/// The bytes of a collection, tuple or user type of these parts; of a map, keys and values in
+/// The bytes of a collection, vector, tuple or user type of these parts; of a map, keys and values in
 /// turns.
 ///
 /// # Errors
@@ -141,6 +143,9 @@ pub fn put_many(of: &Type, parts: Vec<Option<Vec<u8>>>) -> Result<Vec<u8>> {
         return put_tuple(&parts);
     }
     let all: Option<Vec<_>> = parts.into_iter().collect();
+    if let Type::Vector(element, _) = of {
+        return Ok(put_vector(element, &all.ok_or_else(null_inside)?));
+    }
     put_collection(of, &all.ok_or_else(|| invalid("null is not supported inside collections"))?)
 }
 
@@ -154,12 +159,15 @@ pub fn put_tuple(parts: &[Option<Vec<u8>>]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The parts of a serialised list, set, map (keys and values in turns), tuple or user type (as many
-/// parts as are there).
+/// The parts of a serialised list, set, map (keys and values in turns), vector, tuple or user type
+/// (as many parts as are there).
 ///
 /// # Errors
 /// `Invalid` when the bytes break off.
 pub fn split<'b>(of: &Type, bytes: &'b [u8]) -> Result<Vec<Option<&'b [u8]>>> {
+    if let Type::Vector(element, count) = of {
+        return split_vector(element, *count, bytes);
+    }
     let broken = || invalid(format!("not enough bytes for a value of type {}", of.cql_name()));
     let mut rest = bytes;
     let mut left = match of {

@@ -9,6 +9,7 @@ use firn_wide::internals::types::{after, duration_parts};
 use firn_wide::{Partitioner, Type, Wording, uuids};
 use serde_json::value::RawValue;
 
+use super::vector::{Similarity, is_zero};
 use super::{Bound, Context, EvalEnv, number};
 use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::{Operator, QualifiedName};
@@ -71,6 +72,14 @@ impl Function {
         ))
     }
 
+    /// The error for an argument of another type than its own.
+    pub fn mistyped_argument(&self, number: usize, shown: &dyn fmt::Display, of: &Type) -> Error {
+        match self.arguments.get(number) {
+            Some(Type::Vector(..)) => no_float_vector(&self.name, shown, of),
+            _ => self.wrong_argument(number, shown),
+        }
+    }
+
     /// The error for an argument that is unset.
     pub fn unset_argument(&self) -> Error {
         let name = self.name.strip_prefix("system.").unwrap_or(&self.name);
@@ -128,6 +137,9 @@ pub fn find(
     wanted: Option<&Type>,
     context: &Context<'_>,
 ) -> Result<Function> {
+    if let Some(similarity) = Similarity::of_function(name) {
+        return of_vectors(similarity, arguments);
+    }
     let shown = name.to_string();
     let own = name.keyspace.as_ref().is_none_or(|k| k.text == "system");
     let word = name.name.text.to_ascii_lowercase();
@@ -271,6 +283,45 @@ fn named(
     })
 }
 
+/// The similarity of two vectors, for such arguments.
+fn of_vectors(similarity: Similarity, arguments: &[Option<Type>]) -> Result<Function> {
+    let shown = format!("system.similarity_{}", similarity.word());
+    let signature = format!("{shown}(vector<float, n>, vector<float, n>)");
+    if arguments.len() != 2 {
+        return Err(invalid(format!("Invalid number of arguments for function {signature}")));
+    }
+    let count = |of: &Type| if let Type::Vector(_, n) = of { Some(*n) } else { None };
+    let counts: Vec<u32> = arguments.iter().flatten().filter_map(count).collect();
+    let Some(first) = counts.first() else {
+        return Err(match arguments.iter().flatten().next() {
+            Some(of) => no_float_vector(&shown, &"of it", of),
+            None => invalid(format!(
+                "Cannot infer type of argument ? in call to function {signature}: use type casts to disambiguate"
+            )),
+        });
+    };
+    if counts.iter().any(|n| n != first) {
+        return Err(invalid("All arguments must have the same vector dimensions"));
+    }
+    let of = Type::Vector(Arc::new(Type::Float), *first);
+    let (is_cosine, text) = (similarity == Similarity::Cosine, shown.clone());
+    Ok(Function::new(shown, vec![of.clone(), of], Type::Float, move |_, vectors| {
+        let [Some(a), Some(b)] = vectors else { return Ok(None) };
+        if is_cosine && (is_zero(a) || is_zero(b)) {
+            return Err(invalid(format!("Function {text} doesn't support all-zero vectors.")));
+        }
+        Ok(Some(similarity.of(a, b)?.to_be_bytes().to_vec()))
+    }))
+}
+
+/// What is said of an argument that is no vector of floats.
+fn no_float_vector(function: &str, argument: &dyn fmt::Display, of: &Type) -> Error {
+    invalid(format!(
+        "Function {function} requires a float vector argument, but found argument {argument} of type {}",
+        of.cql_name()
+    ))
+}
+
 /// `currentTimestamp()`, which the constant `'now'` means where a timestamp is wanted.
 pub(super) fn current_timestamp() -> Function {
     let now = |env: &EvalEnv<'_>, _: &[Option<&[u8]>]| {
@@ -379,6 +430,7 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
             | Type::Set(_)
             | Type::Map(_)
             | Type::Tuple(_)
+            | Type::Vector(..)
             | Type::Udt(_),
             _,
         ) => Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name()))),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use firn_wide::{Type, Wording};
 use serde_json::value::RawValue;
 
+use super::vector::put_vector;
 use super::{Bound, Value, put_collection, put_tuple, split};
 use crate::error::{Result, invalid};
 
@@ -38,9 +39,12 @@ pub fn json(of: &Type, bytes: Option<&[u8]>) -> String {
             text if text.contains(['N', 'I']) => "null".into(),
             text => text,
         },
-        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
-            many(of, bytes)
-        }
+        Type::List(_)
+        | Type::Set(_)
+        | Type::Map(_)
+        | Type::Vector(..)
+        | Type::Tuple(_)
+        | Type::Udt(_) => many(of, bytes),
         _ => string(&of.to_text(bytes, Wording::Cql)),
     }
 }
@@ -53,7 +57,9 @@ fn many(of: &Type, bytes: &[u8]) -> String {
     // Keys of objects are texts.
     let key = |text: String| if text.starts_with('"') { text } else { string(&text) };
     match of {
-        Type::List(e) | Type::Set(e) => list(parts.iter().map(|p| json(e, *p)).collect()),
+        Type::List(e) | Type::Set(e) | Type::Vector(e, _) => {
+            list(parts.iter().map(|p| json(e, *p)).collect())
+        }
         Type::Map(kv) => {
             let pair =
                 |p: &[Option<&[u8]>]| format!("{}: {}", key(json(&kv.0, p[0])), json(&kv.1, p[1]));
@@ -189,9 +195,12 @@ pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
         Type::Timestamp | Type::Date => moment(of, value),
         Type::SimpleDate => text("string representation of a date value"),
         Type::Time => text("string representation of a time value"),
-        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
-            from_parts(of, value)
-        }
+        Type::List(_)
+        | Type::Set(_)
+        | Type::Map(_)
+        | Type::Vector(..)
+        | Type::Tuple(_)
+        | Type::Udt(_) => from_parts(of, value),
         Type::Inet => text("string representation of an inet value"),
         _ => text(&format!("string representation of a {}", of.cql_name())),
     }
@@ -283,6 +292,19 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
                 &all.iter().map(|v| element(e, v, what)).collect::<Result<Vec<_>>>()?,
             )?
         }
+        (Type::Vector(e, count), JsonKind::Array) => {
+            let all: Vec<&RawValue> = parsed(value)?;
+            if all.len() != *count as usize {
+                let shown: Vec<String> = all.iter().map(|v| bare(v)).collect();
+                return Err(invalid(format!(
+                    "List had incorrect size: expected {count} but given {}; [{}]",
+                    all.len(),
+                    shown.join(", ")
+                )));
+            }
+            let parts = all.iter().map(|v| element(e, v, ["element", "list"]));
+            put_vector(e, &parts.collect::<Result<Vec<_>>>()?)
+        }
         (Type::Map(kv), JsonKind::Object) => {
             let mut parts = vec![];
             for (key, value) in parsed::<BTreeMap<String, &RawValue>>(value)? {
@@ -324,7 +346,7 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
             };
             put_tuple(&udt.fields.iter().map(field).collect::<Result<Vec<_>>>()?)?
         }
-        (Type::List(_), _) => return wrong("list"),
+        (Type::List(_) | Type::Vector(..), _) => return wrong("list"),
         (Type::Set(_), _) => return wrong("list (representing a set)"),
         (Type::Map(_), _) => return wrong("map"),
         (Type::Tuple(_), _) => return wrong("list representation of a tuple"),

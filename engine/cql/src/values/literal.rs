@@ -17,9 +17,12 @@ pub fn literal(of: &Type, bytes: Option<&[u8]>) -> String {
     match of {
         Type::Utf8 | Type::Ascii => quoted(&String::from_utf8_lossy(bytes)),
         Type::Bytes => hex(bytes),
-        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
-            many(of, bytes)
-        }
+        Type::List(_)
+        | Type::Set(_)
+        | Type::Map(_)
+        | Type::Vector(..)
+        | Type::Tuple(_)
+        | Type::Udt(_) => many(of, bytes),
         _ if bytes.is_empty() => "''".into(),
         Type::Timestamp
         | Type::Date
@@ -67,7 +70,7 @@ fn many(of: &Type, bytes: &[u8]) -> String {
                 udt.fields.iter().enumerate().map(field).collect::<Vec<_>>().join(", ")
             )
         }
-        Type::List(e) => format!("[{}]", all(e)),
+        Type::List(e) | Type::Vector(e, _) => format!("[{}]", all(e)),
         _ => hex(bytes),
     }
 }

@@ -22,6 +22,7 @@ pub(crate) mod number;
 mod plain;
 mod term;
 mod value;
+pub mod vector;
 
 pub use bytes::{canonical, put_collection, put_many, put_parts, put_tuple, split};
 pub use context::{Context, Markers, Receiver};

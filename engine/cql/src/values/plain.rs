@@ -29,9 +29,12 @@ pub fn from_plain(of: &Type, text: &str) -> Result<Vec<u8>> {
             of,
             text.strip_prefix("0x").ok_or_else(|| invalid("a blob begins with 0x"))?,
         ),
-        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
-            from_literal(of, text)
-        }
+        Type::List(_)
+        | Type::Set(_)
+        | Type::Map(_)
+        | Type::Vector(..)
+        | Type::Tuple(_)
+        | Type::Udt(_) => from_literal(of, text),
         _ => {
             let bytes = bytes_of_text(of, text)?;
             of.validate(&bytes).map_err(|e| invalid(e.0))?;

@@ -7,6 +7,7 @@ use firn_wide::Type;
 
 use super::context::{Context, Receiver};
 use super::function::{self, Function};
+use super::vector::{argument_of_list, check_count, null_inside};
 use super::{Bound, EvalEnv, canonical, put_many, put_tuple};
 use crate::catalog::{ColumnType, native_type};
 use crate::error::{Error, Result, invalid};
@@ -132,7 +133,7 @@ pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
         }
         TermKind::Cast(_, to) => Some(native_type(*to)),
         TermKind::Call(call) => {
-            let types: Vec<_> = call.arguments.iter().map(|a| own_type(a, context)).collect();
+            let types = argument_types(call, context);
             function::find(&call.function, &types, None, context).ok().map(|f| f.result.clone())
         }
         TermKind::Negate(inner) => own_type(inner, context),
@@ -144,6 +145,18 @@ pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
     }
 }
 
+/// The types of a call's arguments by themselves.
+fn argument_types(
+    call: &ast::FunctionCall<'_, ast::Term<'_>>,
+    context: &Context<'_>,
+) -> Vec<Option<Type>> {
+    let each = |argument: &ast::Term<'_>| match &argument.kind {
+        TermKind::List(items) => argument_of_list(&call.function, items.len()),
+        _ => own_type(argument, context),
+    };
+    call.arguments.iter().map(each).collect()
+}
+
 /// Whether a term can be of the type at all.
 pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> bool {
     let all =
@@ -153,6 +166,9 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
         (TermKind::Primary(TermPrimary::Marker(_)), _) => true,
         (TermKind::Primary(TermPrimary::Constant(c)), _) => fits(c.kind, of),
         (TermKind::List(terms), Type::List(e)) => all(terms, e),
+        (TermKind::List(terms), Type::Vector(e, count)) => {
+            terms.len() == *count as usize && all(terms, e)
+        }
         (TermKind::Set(terms), Type::Set(e)) => all(terms, e),
         (TermKind::Set(terms), Type::Map(_)) => terms.is_empty(),
         (TermKind::Map(pairs), Type::Map(kv)) => pairs
@@ -181,7 +197,7 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
         }
         (TermKind::Negate(inner), _) => is_assignable(inner, of, context),
         (TermKind::Call(call), _) => {
-            let types: Vec<_> = call.arguments.iter().map(|a| own_type(a, context)).collect();
+            let types = argument_types(call, context);
             // What can't be found is reported when it is prepared.
             function::find(&call.function, &types, Some(of), context)
                 .map_or(true, |f| function::is_value_of(&f.result, of))
@@ -221,6 +237,9 @@ impl BoundTerm {
     ) -> Result<BoundTerm> {
         match &term.kind {
             TermKind::Primary(primary) => prepare_primary(primary, receiver, context),
+            TermKind::List(terms) if matches!(receiver.of.of, Type::Vector(..)) => {
+                prepare_vector(terms, receiver, context)
+            }
             TermKind::List(_) | TermKind::Set(_) | TermKind::Map(_) => {
                 prepare_collection(term, receiver, context)
             }
@@ -351,6 +370,9 @@ impl BoundTerm {
 
 /// What is said of a part that is unset.
 fn unset_part(of: &Type, part: usize) -> Error {
+    if let Type::Vector(..) = of {
+        return null_inside();
+    }
     invalid(match of {
         Type::Tuple(_) => format!("Invalid unset value for tuple field number {part}"),
         Type::Udt(udt) => {
@@ -440,6 +462,28 @@ fn prepare_collection(
         parts.push(prepared);
     }
     BoundTerm::Many(of.of.clone(), parts).folded()
+}
+
+/// `[1.0, 2.0]` where a vector is wanted.
+fn prepare_vector(
+    terms: &[ast::Term<'_>],
+    receiver: &Receiver,
+    context: &mut Context<'_>,
+) -> Result<BoundTerm> {
+    let name = &receiver.name;
+    let Type::Vector(element, _) = &receiver.of.of else {
+        return Err(invalid(format!("Invalid list literal for {name} of type {}", receiver.of)));
+    };
+    check_count(name, &receiver.of.of, terms.len())?;
+    if let Some(wrong) = terms.iter().find(|t| !is_assignable(t, element, context)) {
+        let shown = ColumnType::frozen((**element).clone());
+        return Err(invalid(format!(
+            "Invalid vector literal for {name}: value {wrong} is not of type {shown}"
+        )));
+    }
+    let part = receiver.other(format!("value({name})"), (**element).clone());
+    let parts = terms.iter().map(|term| BoundTerm::prepare(term, &part, context));
+    BoundTerm::Many(receiver.of.of.clone(), parts.collect::<Result<_>>()?).folded()
 }
 
 fn prepare_tuple(
@@ -536,7 +580,7 @@ fn prepare_computed(
     };
     match &term.kind {
         TermKind::Call(call) => {
-            let types: Vec<_> = call.arguments.iter().map(|a| own_type(a, context)).collect();
+            let types = argument_types(call, context);
             let function = function::find(&call.function, &types, Some(of), context)?;
             if !function::is_value_of(&function.result, of) {
                 return Err(invalid(format!(

@@ -7,6 +7,7 @@ use firn_wide::{TimeSource, Type, Wording};
 use num_bigint::BigInt;
 use uuid::Uuid;
 
+use super::vector::{check_count, null_inside, put_vector};
 use super::{Bound, put_collection, put_tuple, split};
 use crate::error::{Result, invalid};
 
@@ -56,7 +57,7 @@ pub enum Value {
     Timestamp(i64),
     /// `duration`, as CQL writes it
     Duration(String),
-    /// `list`
+    /// `list`, `vector`
     List(Vec<Value>),
     /// `set`, in order
     Set(Vec<Value>),
@@ -177,9 +178,12 @@ impl Value {
                 Ok(four) => IpAddr::from(four),
                 Err(_) => IpAddr::from(<[u8; 16]>::try_from(bytes).map_err(wrong)?),
             }),
-            Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
-                Value::decode_parts(of, bytes)?
-            }
+            Type::List(_)
+            | Type::Set(_)
+            | Type::Map(_)
+            | Type::Vector(..)
+            | Type::Tuple(_)
+            | Type::Udt(_) => Value::decode_parts(of, bytes)?,
             _ => Value::Blob(bytes.to_vec()),
         })
     }
@@ -189,7 +193,7 @@ impl Value {
         let all =
             |of: &Type| parts.iter().map(|p| Value::decode(of, *p)).collect::<Result<Vec<_>>>();
         Ok(match of {
-            Type::List(e) => Value::List(all(e)?),
+            Type::List(e) | Type::Vector(e, _) => Value::List(all(e)?),
             Type::Set(e) => Value::Set(all(e)?),
             Type::Map(kv) => {
                 let pair = |p: &[Option<&[u8]>]| {
@@ -288,6 +292,14 @@ impl Value {
                 of,
                 &values.iter().map(|v| element(v, e)).collect::<Result<Vec<_>>>()?,
             )?,
+            (Value::List(values), Type::Vector(e, _)) => {
+                check_count("a value", of, values.len())?;
+                let parts = values.iter().map(|v| match v.encode(e)? {
+                    Bound::Bytes(bytes) => Ok(bytes),
+                    _ => Err(null_inside()),
+                });
+                put_vector(e, &parts.collect::<Result<Vec<_>>>()?)
+            }
             (Value::Map(pairs), Type::Map(kv)) => {
                 let mut parts = Vec::with_capacity(pairs.len() * 2);
                 for (key, value) in pairs {

@@ -23,6 +23,7 @@ pub fn type_name(of: &Type) -> String {
         Type::Set(e) => format!("set<{}>", type_name(e)),
         Type::Map(kv) => format!("map<{}, {}>", type_name(&kv.0), type_name(&kv.1)),
         Type::Tuple(types) => format!("tuple<{}>", all(types)),
+        Type::Vector(of, count) => format!("vector<{}, {count}>", type_name(of)),
         Type::Udt(udt) => udt.name.clone(),
         simple => simple.cql_name(),
     }

@@ -33,7 +33,7 @@ pub(super) const SIMPLE: &[(Type, &str, &str)] = &[
 ];
 
 /// Types with parameters.
-pub(super) const PARAMETRIC: [&str; 8] = [
+pub(super) const PARAMETRIC: [&str; 9] = [
     "CompositeType",
     "ReversedType",
     "ListType",
@@ -41,6 +41,7 @@ pub(super) const PARAMETRIC: [&str; 8] = [
     "MapType",
     "TupleType",
     "UserType",
+    "VectorType",
     "FrozenType",
 ];
 

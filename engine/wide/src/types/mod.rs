@@ -42,6 +42,7 @@ mod to_text;
 pub mod uuids;
 mod validate;
 mod varint;
+mod vector;
 
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ pub use frame::{EMPTY, EMPTY_REVERSED, NEXT, NULL};
 pub use from_text::{TimeSource, Wording};
 pub use hex::{hex, hex_to_bytes};
 pub use registry::Registry;
+pub use vector::{put_vector_element, vector_elements};
 
 /// The type of a key, a name or a value. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +122,9 @@ pub enum Type {
     Tuple(Arc<[Type]>),
     /// `UserType`: a tuple with names.
     Udt(Arc<UserType>),
+    /// `VectorType`: so many elements, each `<varint length><bytes>` where their type has values of
+    /// several lengths.
+    Vector(Arc<Type>, u32),
     /// A comparator of the embedder ([`Comparator`]).
     Custom(Custom),
 }

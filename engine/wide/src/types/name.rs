@@ -60,6 +60,17 @@ impl Type {
             Type::Set(of) => many("SetType", std::slice::from_ref(of)),
             Type::Map(of) => many("MapType", &[of.0.clone(), of.1.clone()]),
             Type::Tuple(of) => many("TupleType", of),
+            Type::Vector(of, count) => {
+                let element = of.class_name(package);
+                // As the servers write it: only what has cells of its own elsewhere says that here.
+                let element = match **of {
+                    Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Udt(_) => {
+                        format!("{package}FrozenType({element})")
+                    }
+                    _ => element,
+                };
+                format!("{package}VectorType({element} , {count})")
+            }
             Type::Udt(u) => {
                 let fields = u
                     .fields
@@ -94,6 +105,7 @@ impl Type {
                 format!("frozen<tuple<{}>>", names.join(", "))
             }
             Type::Udt(u) => format!("frozen<{}>", u.name),
+            Type::Vector(of, count) => format!("vector<{}, {count}>", of.cql_name()),
             Type::Composite(_) | Type::Custom(_) => format!("'{}'", self.full_name()),
             simple => {
                 SIMPLE.iter().find(|s| s.0 == *simple).map_or(String::new(), |s| s.2.to_owned())
@@ -144,8 +156,11 @@ impl<'a> TypeNameParser<'a> {
             if self.depth > MAX_DEPTH {
                 return error(format!("types may be nested at most {MAX_DEPTH} deep"));
             }
-            let parsed =
-                if short == "UserType" { self.user_type() } else { self.parametric(short) };
+            let parsed = match short {
+                "UserType" => self.user_type(),
+                "VectorType" => self.vector(),
+                _ => self.parametric(short),
+            };
             self.depth -= 1;
             return parsed;
         }
@@ -196,6 +211,23 @@ impl<'a> TypeNameParser<'a> {
             "TupleType" => Type::Tuple(parts.collect()),
             _ => Type::Composite(parts.collect()),
         })
+    }
+
+    /// `(type, number of elements)`.
+    fn vector(&mut self) -> Result<Type, TypeError> {
+        let wrong = || {
+            TypeError(
+                "Syntax error in the parameters of VectorType: expected (type,number of elements)"
+                    .into(),
+            )
+        };
+        if !self.eat('(') {
+            return Err(wrong());
+        }
+        let element = self.one()?;
+        let count = if self.eat(',') { self.word().parse().ok() } else { None };
+        let count = count.filter(|n| *n > 0 && *n <= i32::MAX as u32).ok_or_else(wrong)?;
+        if self.eat(')') { Ok(Type::Vector(Arc::new(element), count)) } else { Err(wrong()) }
     }
 
     /// `(keyspace,hex of the name,hex of a field:type,…)`.

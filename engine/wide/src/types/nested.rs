@@ -4,6 +4,7 @@
 use super::Type;
 use super::errors::{Malformed, TypeError, error};
 use super::frame::NULL;
+use super::vector::{put_vector_element, vector_elements};
 
 /// Ends a sequence.
 const END: u8 = 0x38;
@@ -124,6 +125,9 @@ pub(super) fn validate(of: &Type, value: &[u8]) -> Result<(), TypeError> {
         Type::Tuple(_) | Type::Udt(_) => {
             tuple(&mut fields(of), value, |t, part| part.map_or(Ok(()), |p| t.validate(p)))
         }
+        Type::Vector(element, count) => vector_elements(element, *count, value)?
+            .into_iter()
+            .try_for_each(|part| element.validate(part)),
         _ => elements(of, value, |t, part| match part {
             Some(p) => t.validate(p),
             None => error("null is not supported inside collections"),
@@ -165,6 +169,11 @@ pub(super) fn encode(of: &Type, value: &[u8], out: &mut Vec<u8>) -> Result<(), T
             out.truncate(out.len() - nulls);
             out.push(END);
         }
+        Type::Vector(element, count) => {
+            let parts = vector_elements(element, *count, value)?;
+            parts.into_iter().try_for_each(|part| put(element, Some(part)))?;
+            out.push(END);
+        }
         _ => {
             elements(of, value, &mut put)?;
             out.push(END);
@@ -188,7 +197,7 @@ pub(super) fn form_len(of: &Type, bytes: &[u8]) -> Option<usize> {
 fn cycle(of: &Type) -> Box<dyn Iterator<Item = &Type> + '_> {
     match of {
         Type::Composite(types) => Box::new(types.iter()),
-        Type::List(e) | Type::Set(e) => Box::new(std::iter::repeat(&**e)),
+        Type::List(e) | Type::Set(e) | Type::Vector(e, _) => Box::new(std::iter::repeat(&**e)),
         Type::Map(kv) => Box::new([&kv.0, &kv.1].into_iter().cycle()),
         _ => fields(of),
     }
@@ -196,6 +205,9 @@ fn cycle(of: &Type) -> Box<dyn Iterator<Item = &Type> + '_> {
 
 pub(super) fn decode_form(of: &Type, form: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (&end, mut rest) = form.split_last()?;
+    if let Type::Vector(element, count) = of {
+        return decode_vector(element, *count, rest, out).filter(|()| end == END);
+    }
     let count_at = out.len();
     let collection = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_));
     if collection {
@@ -240,4 +252,15 @@ pub(super) fn decode_form(of: &Type, form: &[u8], out: &mut Vec<u8>) -> Option<(
         out[count_at..count_at + 4].copy_from_slice(&(count / turns).to_be_bytes());
     }
     Some(())
+}
+
+fn decode_vector(element: &Type, count: u32, mut rest: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let (mut found, mut part) = (0, vec![]);
+    while !rest.is_empty() {
+        part.clear();
+        element.take_component(&mut rest, &mut part).ok().filter(|there| *there)?;
+        put_vector_element(element, &part, out);
+        found += 1;
+    }
+    (found == count).then_some(())
 }

@@ -6,6 +6,7 @@ use num_bigint::BigInt;
 
 use super::errors::TypeError;
 use super::hex::hex;
+use super::vector::vector_elements;
 use super::{Type, Wording, date, decimal, duration, nested};
 
 impl Type {
@@ -64,6 +65,11 @@ impl Type {
             Type::Composite(types) => composite(types, value, wording)?,
             Type::Tuple(types) => tuple(&mut types.iter(), value, wording)?,
             Type::Udt(u) => tuple(&mut u.fields.iter().map(|f| &f.1), value, wording)?,
+            Type::Vector(element, count) => {
+                let parts = vector_elements(element, *count, value).ok()?;
+                let texts: Vec<_> = parts.iter().map(|p| element.to_text(p, wording)).collect();
+                format!("[{}]", texts.join(", "))
+            }
             Type::List(_) | Type::Set(_) | Type::Map(_) => collection(self, value, wording)?,
         })
     }

@@ -118,14 +118,14 @@ pub(super) fn take_integer(form: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// The unsigned varint: the number of further bytes in unary, then the value.
-fn put_unsigned(value: u64, out: &mut Vec<u8>) {
+pub(super) fn put_unsigned(value: u64, out: &mut Vec<u8>) {
     let used = 64 - value.leading_zeros() as usize;
     let more = if used <= 7 { 0 } else { ((used - 7).div_ceil(7)).min(8) };
     let ones = ((1u128 << more) - 1) << (8 * (more + 1) - more);
     out.extend_from_slice(&(ones | u128::from(value)).to_be_bytes()[16 - (more + 1)..]);
 }
 
-fn take_unsigned(bytes: &[u8], flip: u8) -> Option<(u64, usize)> {
+pub(super) fn take_unsigned(bytes: &[u8], flip: u8) -> Option<(u64, usize)> {
     let first = *bytes.first()? ^ flip;
     let more = first.leading_ones() as usize;
     let raw = bytes.get(..=more)?.iter().fold(0u128, |n, &b| n << 8 | u128::from(b ^ flip));

@@ -355,7 +355,12 @@ impl Copy {
         let text = std::str::from_utf8(cell).map_err(|_| "the cell is not UTF-8".to_owned())?;
         let has_parts = matches!(
             of,
-            Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_)
+            Type::List(_)
+                | Type::Set(_)
+                | Type::Map(_)
+                | Type::Vector(..)
+                | Type::Tuple(_)
+                | Type::Udt(_)
         );
         // A text may hold a literal of CQL, as cells of other formats do.
         if is_json

@@ -14,6 +14,7 @@ use crate::syntax::ast::{
     TermKind, TermPrimary,
 };
 use crate::values::function::{self, Function};
+use crate::values::vector::{argument_of_list, check_count};
 use crate::values::{BoundTerm, Context, Receiver, is_assignable, own_type};
 
 /// A selector, looked up.
@@ -349,7 +350,12 @@ impl<'a, 'c> Preparer<'a, 'c> {
         call: &FunctionCall<'_, Selector<'_>>,
         wanted: Option<&Type>,
     ) -> Result<Function> {
-        let types: Vec<_> = call.arguments.iter().map(|a| self.argument_type(a)).collect();
+        let each = |argument: &Selector<'_>| match &argument.kind {
+            SelectorKind::List(items) => argument_of_list(&call.function, items.len())
+                .or_else(|| self.argument_type(argument)),
+            _ => self.argument_type(argument),
+        };
+        let types: Vec<_> = call.arguments.iter().map(each).collect();
         function::find(&call.function, &types, wanted, self.context)
     }
 
@@ -371,7 +377,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
             }
             let known = self.selector(argument, Some(of))?;
             if !function::is_value_of(&known.of.of, of) {
-                return Err(function.wrong_argument(i, &known.name));
+                return Err(function.mistyped_argument(i, &known.name, &known.of.of));
             }
             nodes.push(known.node);
             names.push(known.name);
@@ -519,6 +525,11 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 }
                 (SelectorKind::Set(items), Some(of @ Type::Map(_))) if items.is_empty() => {
                     (vec![], vec![], ["{", "}"], of.clone())
+                }
+                (SelectorKind::List(items), Some(of @ Type::Vector(element, _))) => {
+                    check_count("[selection]", of, items.len())?;
+                    let types = vec![(**element).clone(); items.len()];
+                    (items.iter().collect(), types, ["[", "]"], of.clone())
                 }
                 (SelectorKind::List(items) | SelectorKind::Set(items), _) => {
                     let is_list = matches!(selector.kind, SelectorKind::List(_));

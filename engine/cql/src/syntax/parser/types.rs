@@ -82,7 +82,7 @@ impl<'a> CqlParser<'a> {
             return self.unexpected();
         }
         match self.slice().parse() {
-            Ok(n) if n > 0 => {
+            Ok(n) if n <= i32::MAX as u32 => {
                 self.bump();
                 Ok(n)
             }

@@ -1,0 +1,133 @@
+//! Vectors: their literals, and what functions say of two of them.
+
+use std::sync::Arc;
+
+use firn_wide::Type;
+use firn_wide::internals::types::{put_vector_element, vector_elements};
+
+use crate::catalog::ColumnType;
+use crate::error::{Error, Result, invalid};
+use crate::syntax::ast::QualifiedName;
+
+/// The bytes of a vector of these elements.
+pub(super) fn put_vector(element: &Type, parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(parts.iter().map(|p| p.len() + 1).sum());
+    parts.iter().for_each(|part| put_vector_element(element, part, &mut out));
+    out
+}
+
+/// What is said of a vector with null in it.
+pub(super) fn null_inside() -> Error {
+    invalid("null is not supported inside vectors")
+}
+
+/// Refuses a vector with another number of elements than its type has.
+///
+/// # Errors
+/// `Invalid` with the servers' text.
+pub fn check_count(name: &str, of: &Type, given: usize) -> Result<()> {
+    let Type::Vector(_, count) = of else { return Ok(()) };
+    if usize::try_from(*count) == Ok(given) {
+        return Ok(());
+    }
+    let of = ColumnType::frozen(of.clone());
+    Err(invalid(format!(
+        "Invalid vector literal for {name} of type {of}; expected {count} elements, but given {given}"
+    )))
+}
+
+/// How near two vectors are: the larger, the nearer. Never below 0; up to 1, but for products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Similarity {
+    /// By the angle between them.
+    Cosine,
+    /// By their distance.
+    Euclidean,
+    /// By their dot product, which is meant for vectors of length 1.
+    DotProduct,
+}
+
+impl Similarity {
+    /// Of a function of this name.
+    pub(super) fn of_function(name: &QualifiedName<'_>) -> Option<Similarity> {
+        let own = name.keyspace.as_ref().is_none_or(|k| k.text == "system");
+        let word = name.name.text.to_ascii_lowercase();
+        let word = word.strip_prefix("similarity_").filter(|_| own)?;
+        Similarity::named(word)
+    }
+
+    /// Of this name, as options of indexes have it, in any case.
+    pub fn named(word: &str) -> Option<Similarity> {
+        Some(match &*word.to_ascii_lowercase() {
+            "cosine" => Similarity::Cosine,
+            "euclidean" => Similarity::Euclidean,
+            "dot_product" => Similarity::DotProduct,
+            _ => return None,
+        })
+    }
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Similarity::Cosine => "cosine",
+            Similarity::Euclidean => "euclidean",
+            Similarity::DotProduct => "dot_product",
+        }
+    }
+
+    /// Of two vectors of floats, as they are stored, with as many elements.
+    ///
+    /// # Errors
+    /// `Invalid` for bytes that are none.
+    pub fn of(self, a: &[u8], b: &[u8]) -> Result<f32> {
+        if a.len() != b.len() || !a.len().is_multiple_of(4) {
+            return Err(invalid("All arguments must have the same vector dimensions"));
+        }
+        let float = |bytes: &[u8]| f32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let pairs = || a.chunks_exact(4).zip(b.chunks_exact(4)).map(|(a, b)| (float(a), float(b)));
+        Ok(match self {
+            Similarity::Euclidean => {
+                let distance: f32 = pairs().map(|(a, b)| (a - b) * (a - b)).sum();
+                1.0 / (1.0 + distance)
+            }
+            Similarity::DotProduct => {
+                let product: f32 = pairs().map(|(a, b)| a * b).sum();
+                (1.0 + product) / 2.0
+            }
+            Similarity::Cosine => {
+                let (mut product, mut left, mut right) = (0f32, 0f32, 0f32);
+                for (a, b) in pairs() {
+                    product += a * b;
+                    left += a * a;
+                    right += b * b;
+                }
+                let cosine = f64::from(product) / (f64::from(left) * f64::from(right)).sqrt();
+                (1.0 + cosine as f32) / 2.0
+            }
+        })
+    }
+}
+
+/// Whether all elements of a vector of floats are zero.
+pub fn is_zero(vector: &[u8]) -> bool {
+    vector.chunks(4).all(|float| {
+        float.iter().enumerate().all(|(i, b)| *b & if i == 0 { 0x7F } else { 0xFF } == 0)
+    })
+}
+
+/// The type that a list of so many elements has as an argument of this function: functions of
+/// vectors take it for one of floats.
+pub fn argument_of_list(function: &QualifiedName<'_>, elements: usize) -> Option<Type> {
+    Similarity::of_function(function)?;
+    Some(Type::Vector(Arc::new(Type::Float), u32::try_from(elements).ok()?))
+}
+
+/// The parts of a vector.
+pub(super) fn split_vector<'b>(
+    element: &Type,
+    count: u32,
+    bytes: &'b [u8],
+) -> Result<Vec<Option<&'b [u8]>>> {
+    let parts = vector_elements(element, count, bytes).map_err(|e| invalid(e.0))?;
+    Ok(parts.into_iter().map(Some).collect())
+}
