@@ -231,6 +231,16 @@ fn vectors_are_answered_like() {
     }
 }
 
+/// What a server answered about classes of indexes: storage-attached ones, the nearest vectors,
+/// parts of texts.
+#[test]
+fn classes_of_indexes_are_answered_like() {
+    let differing = include_str!("vectors/differences-indexes-5.0.txt");
+    for rough in [false, true] {
+        replay(include_str!("vectors/indexes-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
+    }
+}
+
 /// The same questions about tokens, asked of a server with each partitioner.
 #[test]
 fn tokens_are_those_of_the_partitioner() {

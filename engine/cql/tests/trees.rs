@@ -470,7 +470,7 @@ impl Maker {
     }
 
     fn ordering(&mut self) -> Ordering<'static> {
-        Ordering { column: self.name(), descending: self.flag() }
+        Ordering { column: self.name(), nearest: None, descending: self.flag() }
     }
 
     fn select(&mut self) -> Select<'static> {

@@ -290,6 +290,7 @@ fn readable(t: &Type) -> bool {
         Type::List(_)
             | Type::Set(_)
             | Type::Map(_)
+            | Type::Vector(..)
             | Type::Tuple(_)
             | Type::Udt(_)
             | Type::Composite(_)

@@ -9,53 +9,17 @@ use firn_wide::internals::store::Partitions;
 
 use super::filter::{FilterCondition, FilterTest, RowFilter};
 use super::intervals::ValueIntervals;
+use super::looks::{asked, wanted};
 use super::relation::{Choices, RelationKind, Restriction, Tuple, needed};
-use super::restrictions::{IndexUse, Restrictions};
-use crate::catalog::{ColumnKind, IndexTarget, TableSchema};
+use super::restrictions::Restrictions;
+use crate::catalog::TableSchema;
 use crate::error::{Error, Result, invalid};
-use crate::values::{Bound, BoundTerm, EvalEnv, GivenTerm};
+use crate::values::{BoundTerm, EvalEnv, GivenTerm};
 
 /// The most keys, or rows of a partition, that the lists of a statement may name together.
 const MAX_CHOICES: usize = 1 << 20;
 
 impl Restrictions {
-    /// The look into an index that finds the rows; `None` when they are found by keys or by reading
-    /// all of them. What is found must still meet the rest.
-    ///
-    /// # Errors
-    /// As [`keys`](Restrictions::keys).
-    pub fn index(&self, env: &EvalEnv<'_>) -> Result<Option<IndexUse>> {
-        if !self.uses_index {
-            return Ok(None);
-        }
-        let stored = self
-            .all()
-            .find_map(|r| Some((r, self.index_for(r).filter(|i| i.is_stored(&self.table))?)));
-        let Some((restriction, index)) = stored else { return Ok(None) };
-        let name = &self.table.columns()[restriction.first()].name;
-        let (key, value) = match (&restriction.what, index.target) {
-            (RelationKind::Eq(tuple), _) => (None, asked(tuple, env, &[name])?.remove(0)),
-            (RelationKind::Contains { keys, .. }, IndexTarget::Keys) => {
-                (None, wanted(keys[0].eval(env)?, "value", name)?)
-            }
-            (RelationKind::Contains { entries, .. }, IndexTarget::Entries) => {
-                let (key, value) = &entries[0];
-                (
-                    Some(wanted(key.eval(env)?, "map key", name)?),
-                    wanted(value.eval(env)?, "map value", name)?,
-                )
-            }
-            (RelationKind::Contains { values, .. }, _) => {
-                (None, wanted(values[0].eval(env)?, "value", name)?)
-            }
-            (RelationKind::In(_) | RelationKind::Slice { .. }, _) => return Ok(None),
-        };
-        let value = index.key_for(key.as_deref(), &value).into_owned();
-        let kind = self.table.columns()[restriction.first()].kind;
-        let finds_partitions = matches!(kind, ColumnKind::Partition | ColumnKind::Static);
-        Ok(Some(IndexUse { id: index.id, value, finds_partitions }))
-    }
-
     /// The keys of the partitions that are named, in the order of their values, each once.
     ///
     /// # Errors
@@ -183,7 +147,9 @@ impl Restrictions {
         let tuples = match &restriction.what {
             RelationKind::Eq(tuple) => vec![tuple.eval(env, &names)?],
             RelationKind::In(choices) => choices.eval(env, &names)?,
-            RelationKind::Slice { .. } | RelationKind::Contains { .. } => vec![],
+            RelationKind::Slice { .. } | RelationKind::Contains { .. } | RelationKind::Like(_) => {
+                vec![]
+            }
         };
         let null = |name: &str| {
             invalid(match (&restriction.what, restriction.is_multi) {
@@ -355,7 +321,16 @@ impl Restrictions {
         let names = self.names(restriction);
         let tuple = |tuple: &Tuple| asked(tuple, env, &names);
         let test = match &restriction.what {
-            RelationKind::Eq(equal) => FilterTest::In(vec![tuple(equal)?]),
+            RelationKind::Eq(equal) => {
+                let values = tuple(equal)?;
+                match self.analyzed(restriction, &values) {
+                    Some(test) => FilterTest::Text(test),
+                    None => FilterTest::In(vec![values]),
+                }
+            }
+            RelationKind::Like(pattern) => {
+                FilterTest::Text(self.pattern(restriction, pattern, env)?)
+            }
             RelationKind::In(Choices::List(list)) => {
                 FilterTest::In(list.iter().map(tuple).collect::<Result<_>>()?)
             }
@@ -389,27 +364,6 @@ impl Restrictions {
         let typed = |c: &usize| (*c, self.table.columns()[*c].of.of.clone());
         Ok(FilterCondition { columns: restriction.columns.iter().map(typed).collect(), test })
     }
-}
-
-/// The value that a condition of a filter or a look into an index is with; `what` is it of the
-/// column.
-fn wanted(value: Bound, what: &str, column: &str) -> Result<Vec<u8>> {
-    match value {
-        Bound::Bytes(bytes) => Ok(bytes),
-        Bound::Null => Err(invalid(format!("Unsupported null {what} for column {column}"))),
-        Bound::Unset => Err(invalid(format!("Unsupported unset {what} for column {column}"))),
-    }
-}
-
-/// The same of several columns, or of one.
-fn asked(tuple: &Tuple, env: &EvalEnv<'_>, columns: &[&str]) -> Result<Vec<Vec<u8>>> {
-    if let (Tuple::Each(terms), [column]) = (tuple, columns)
-        && let [term] = &terms[..]
-    {
-        return Ok(vec![wanted(term.eval(env)?, "value", column)?]);
-    }
-    let values = tuple.eval(env, columns)?.into_iter().zip(columns);
-    values.map(|(value, column)| wanted(value.into(), "value", column)).collect()
 }
 
 /// Every one of `before` followed by every one of `choices`.

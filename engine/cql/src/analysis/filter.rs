@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 
 use firn_wide::Type;
 
+use crate::catalog::TextTest;
 use crate::error::Result;
 use crate::values::split;
 
@@ -21,6 +22,7 @@ pub(super) enum FilterTest {
     In(Vec<Vec<Vec<u8>>>),
     Range { start: Option<(Vec<Vec<u8>>, bool)>, end: Option<(Vec<Vec<u8>>, bool)> },
     Contains { values: Vec<Vec<u8>>, keys: Vec<Vec<u8>>, entries: Vec<(Vec<u8>, Vec<u8>)> },
+    Text(TextTest),
 }
 
 #[derive(Clone, Debug)]
@@ -85,6 +87,9 @@ impl FilterCondition {
                             _ => false,
                         }
                     })
+            }
+            FilterTest::Text(test) => {
+                row.value(self.columns[0].0).is_some_and(|value| test.holds(value))
             }
             FilterTest::Contains { values, keys, entries } => {
                 let (column, of) = &self.columns[0];

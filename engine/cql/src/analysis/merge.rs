@@ -38,6 +38,11 @@ fn merge(table: &TableSchema, old: Restriction, new: Restriction) -> Result<Rest
                 "{name} cannot be restricted by more than one relation if it includes an Equal"
             )));
         }
+        (RelationKind::Like(_), _) => {
+            return Err(invalid(format!(
+                "{name} cannot be restricted by more than one relation if it includes a LIKE"
+            )));
+        }
         (RelationKind::In(_), _) => {
             return Err(invalid(format!(
                 "{name} cannot be restricted by more than one relation if it includes a IN"

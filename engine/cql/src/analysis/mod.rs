@@ -8,6 +8,7 @@
 mod evaluate;
 mod filter;
 mod intervals;
+mod looks;
 mod merge;
 mod relation;
 mod restrictions;
@@ -15,4 +16,4 @@ mod restrictions;
 pub use filter::{RowFilter, RowValues};
 pub use intervals::ValueIntervals;
 pub use relation::has_duration;
-pub use restrictions::{IndexUse, Purpose, Restrictions};
+pub use restrictions::{IndexLook, IndexUse, Purpose, Restrictions};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use firn_wide::Type;
 
-use crate::catalog::{ColumnType, TableColumn, TableSchema};
+use crate::catalog::{ColumnType, TableColumn, TableIndex, TableSchema};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, AstName, Comparison, Relation, TermKind};
 use crate::values::{Bound, BoundTerm, Context, EvalEnv, GivenTerm, Receiver, split};
@@ -34,8 +34,17 @@ pub(super) type RelationEnd = (Tuple, bool);
 pub(super) enum RelationKind {
     Eq(Tuple),
     In(Choices),
-    Slice { start: Option<RelationEnd>, end: Option<RelationEnd> },
-    Contains { values: Vec<BoundTerm>, keys: Vec<BoundTerm>, entries: Vec<(BoundTerm, BoundTerm)> },
+    Slice {
+        start: Option<RelationEnd>,
+        end: Option<RelationEnd>,
+    },
+    Contains {
+        values: Vec<BoundTerm>,
+        keys: Vec<BoundTerm>,
+        entries: Vec<(BoundTerm, BoundTerm)>,
+    },
+    /// What `LIKE` says.
+    Like(BoundTerm),
 }
 
 /// What is asked of some columns.
@@ -61,8 +70,9 @@ impl Restriction {
         matches!(self.what, RelationKind::Slice { .. })
     }
 
+    /// Whether it is about parts of a value, so that it names no keys and no range of rows.
     pub fn is_contains(&self) -> bool {
-        matches!(self.what, RelationKind::Contains { .. })
+        matches!(self.what, RelationKind::Contains { .. } | RelationKind::Like(_))
     }
 
     /// How many columns it goes over.
@@ -173,6 +183,8 @@ pub(super) struct Lookup<'a, 'c> {
     pub context: &'a mut Context<'c>,
     /// The type of tokens.
     pub token: Type,
+    /// Whether rows are asked for, not changed.
+    pub is_select: bool,
 }
 
 impl Lookup<'_, '_> {
@@ -234,11 +246,18 @@ impl Lookup<'_, '_> {
                 let value = self.part("value", at, value_type, value)?;
                 of(at, contains(vec![], vec![], vec![(key, value)]))
             }
-            Relation::Like { column, .. } => {
-                self.number(column)?;
-                return Err(invalid(format!(
-                    "LIKE restriction is only supported on properly indexed columns. {relation} is not valid."
-                )));
+            Relation::Like { column, pattern } => {
+                let at = self.number(column)?;
+                let receiver = self.receiver(at);
+                let term = BoundTerm::prepare(pattern, &receiver, self.context)?;
+                let column = &self.table.columns()[at];
+                let knows = |i: &TableIndex| i.column == column.name && i.knows_like(column);
+                if !self.is_select || !self.table.indexes().iter().any(knows) {
+                    return Err(invalid(format!(
+                        "LIKE restriction is only supported on properly indexed columns. {relation} is not valid."
+                    )));
+                }
+                of(at, RelationKind::Like(term))
             }
             Relation::NotNull { column } => {
                 self.number(column)?;

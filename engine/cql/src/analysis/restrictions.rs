@@ -5,13 +5,16 @@
 //! restriction of its part at most; the first `prefix` restrictions of `clustering` say which rows
 //! to read, the others are conditions of the filter.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
-use firn_wide::Partitioner;
+use firn_wide::{Partitioner, Type};
 
 use super::merge::{add, add_token};
 use super::relation::{KnownValues, Lookup, RelationKind, Restriction, TokenRestriction};
-use crate::catalog::{ColumnKind, IndexTarget, TableColumn, TableIndex, TableSchema};
+use crate::catalog::{
+    ColumnKind, IndexClass, IndexTarget, TableColumn, TableIndex, TableSchema, TextTest,
+};
 use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::Relation;
 use crate::values::Context;
@@ -26,6 +29,8 @@ pub enum Purpose {
     Select {
         /// Whether `ALLOW FILTERING` is said.
         filtering: bool,
+        /// The number of the column by which the rows with the nearest vectors are asked for.
+        nearest: Option<usize>,
     },
     /// `UPDATE`
     Update,
@@ -43,13 +48,29 @@ impl Purpose {
     }
 }
 
+/// What is looked for in an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexLook {
+    /// One value.
+    Equal(Vec<u8>),
+    /// Values of a range; of texts those that the test holds for.
+    Range {
+        /// Where it begins.
+        from: Bound<Vec<u8>>,
+        /// Where it ends.
+        until: Bound<Vec<u8>>,
+        /// What else is asked of them.
+        test: Option<TextTest>,
+    },
+}
+
 /// The look into an index that finds the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexUse {
     /// The index in the store.
     pub id: u32,
-    /// The value that is looked for.
-    pub value: Vec<u8>,
+    /// What is looked for.
+    pub look: IndexLook,
     /// Whether it finds whole partitions: it is over a column of the partition key, or a static
     /// one.
     pub finds_partitions: bool,
@@ -71,6 +92,8 @@ pub struct Restrictions {
     pub(super) uses_index: bool,
     /// How many restrictions are left to the filter, as the servers count them.
     filtered: usize,
+    /// Whether those of the partition key are among them, and those of clustering columns.
+    filters_keys: (bool, bool),
 }
 
 impl Restrictions {
@@ -98,9 +121,11 @@ impl Restrictions {
             is_range: false,
             uses_index: false,
             filtered: 0,
+            filters_keys: (false, false),
         };
         let token = context.partitioner.token_type();
-        let mut lookup = Lookup { table, context, token };
+        let is_select = all.is_select();
+        let mut lookup = Lookup { table, context, token, is_select };
         for relation in relations {
             match lookup.relation(relation)? {
                 KnownValues::Token(token) => add_token(table, &mut all.token, token)?,
@@ -126,7 +151,9 @@ impl Restrictions {
         match column.kind {
             ColumnKind::Partition => add(&self.table, &mut self.partition, restriction),
             ColumnKind::Clustering => {
-                if let Some(last) = self.clustering.last().filter(|_| !self.allows_filtering()) {
+                let is_free = self.allows_filtering()
+                    || self.is_select() && self.index_for(&restriction).is_some();
+                if let Some(last) = self.clustering.last().filter(|_| !is_free) {
                     let before = &self.table.columns()[last.first()].name;
                     let text = "cannot be restricted (preceding column";
                     if last.is_slice() && restriction.first() > last.first() {
@@ -161,7 +188,7 @@ impl Restrictions {
     }
 
     fn allows_filtering(&self) -> bool {
-        self.purpose == Purpose::Select { filtering: true }
+        matches!(self.purpose, Purpose::Select { filtering: true, .. })
     }
 
     /// How many restrictions at the start of `clustering` name a range of rows.
@@ -194,10 +221,13 @@ impl Restrictions {
 
     /// Decides how rows are found, in the order in which the servers complain.
     fn decide(&mut self, only_statics: bool) -> Result<()> {
-        let has_index = self.is_select() && self.all().any(|r| self.index_for(r).is_some());
+        let nearest = self.nearest();
+        let has_index = nearest.is_some()
+            || self.is_select() && self.all().any(|r| self.index_for(r).is_some());
         self.decide_partition(has_index)?;
         if self.uses_index || self.partition_needs_filter() {
             self.filtered += self.partition.len();
+            self.filters_keys.0 = true;
         }
         if only_statics && !self.clustering.is_empty() {
             let text = "Invalid restrictions on clustering columns since the";
@@ -217,6 +247,7 @@ impl Restrictions {
         }
         if self.uses_index || self.clustering_needs_filter() {
             self.filtered += self.clustering.len();
+            self.filters_keys.1 = true;
         }
         if !self.others.is_empty() {
             if !self.is_select() {
@@ -227,6 +258,10 @@ impl Restrictions {
                     names.join(", ")
                 )));
             }
+            match nearest {
+                Some(_) => self.check_beside_nearest()?,
+                None => self.refuse_indexed_vectors()?,
+            }
             if has_index {
                 self.uses_index = true;
             } else if !self.allows_filtering() {
@@ -234,13 +269,20 @@ impl Restrictions {
             }
             self.filtered += self.others.len();
         }
+        if nearest.is_some() {
+            if self.others.is_empty() && !self.clustering.is_empty() {
+                self.check_beside_nearest()?;
+            }
+            self.uses_index = true;
+            self.filtered += 1;
+        }
         if self.uses_index {
             if self.partition.iter().any(|r| matches!(r.what, RelationKind::In(_))) {
                 return Err(invalid(
                     "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
                 ));
             }
-            if only_statics {
+            if only_statics && !self.is_served_together() {
                 return Err(invalid(
                     "Queries using 2ndary indexes don't support selecting only static columns",
                 ));
@@ -359,7 +401,8 @@ impl Restrictions {
         let passes = self.filtered > 1
             || self.filtered == 0 && !self.clustering.is_empty()
             || self.filtered != 0 && self.others.iter().any(|r| contains(r) > 1);
-        if !self.allows_filtering() && (self.is_range || self.uses_index) && passes {
+        let is_asked = !self.allows_filtering() || self.nearest().is_some();
+        if is_asked && (self.is_range || self.uses_index) && passes && !self.is_served_together() {
             return Err(invalid(NEEDS_FILTERING));
         }
         Ok(())
@@ -369,29 +412,90 @@ impl Restrictions {
         self.partition.iter().chain(&self.clustering).chain(&self.others)
     }
 
-    /// The index that answers a restriction.
-    pub(super) fn index_for(&self, restriction: &Restriction) -> Option<&TableIndex> {
-        let [column] = restriction.columns[..] else { return None };
-        let column = &self.table.columns()[column];
-        let answers = |index: &&TableIndex| {
-            index.column == column.name
-                && match (&restriction.what, index.target) {
-                    (RelationKind::Eq(_), IndexTarget::Simple) => {
-                        !column.of.is_collection() || !column.of.multicell
-                    }
-                    (RelationKind::Eq(_), IndexTarget::Full) => true,
-                    (
-                        RelationKind::Contains { values, .. },
-                        IndexTarget::Simple | IndexTarget::Values,
-                    ) => !values.is_empty(),
-                    (RelationKind::Contains { keys, .. }, IndexTarget::Keys) => !keys.is_empty(),
-                    (RelationKind::Contains { entries, .. }, IndexTarget::Entries) => {
-                        !entries.is_empty()
-                    }
-                    _ => false,
-                }
+    /// The column by which the rows with the nearest vectors are asked for.
+    fn nearest(&self) -> Option<usize> {
+        if let Purpose::Select { nearest, .. } = self.purpose { nearest } else { None }
+    }
+
+    /// Whether the rows with the nearest vectors are asked for.
+    pub fn asks_nearest(&self) -> bool {
+        self.nearest().is_some()
+    }
+
+    /// Refuses conditions that are no part of a question for the nearest vectors.
+    fn check_beside_nearest(&self) -> Result<()> {
+        let has_index = |r: &Restriction| {
+            let mut columns = r.columns.iter().map(|c| &self.table.columns()[*c].name);
+            columns.all(|name| self.table.indexes().iter().any(|i| i.column == *name))
         };
-        self.table.indexes().iter().find(answers)
+        let clustering = || self.clustering.iter().all(has_index);
+        if self.others.iter().all(has_index)
+            && (clustering() || !self.is_range && !self.clustering_needs_filter())
+        {
+            return Ok(());
+        }
+        Err(invalid("ANN ordering by vector requires all restricted column(s) to be indexed"))
+    }
+
+    /// An index over vectors answers nothing but which are the nearest.
+    fn refuse_indexed_vectors(&self) -> Result<()> {
+        let is_indexed = |r: &Restriction| {
+            let column = &self.table.columns()[r.first()];
+            matches!(column.of.of, Type::Vector(..))
+                && self.table.indexes().iter().any(|i| i.column == column.name)
+        };
+        match self.others.iter().any(is_indexed) {
+            true => Err(invalid("Vector indexes only support ANN queries")),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether storage-attached indexes, which are asked together, answer all that is left to the
+    /// filter.
+    fn is_served_together(&self) -> bool {
+        let partition = if self.filters_keys.0 { &self.partition[..] } else { &[] };
+        let clustering = if self.filters_keys.1 { &self.clustering[..] } else { &[] };
+        let is_served = |r: &Restriction| {
+            self.indexes_for(r).any(|i| i.answers_as() == IndexClass::StorageAttached)
+        };
+        let mut all = partition.iter().chain(clustering).chain(&self.others);
+        self.uses_index && all.all(is_served)
+    }
+
+    /// The first index that answers a restriction.
+    pub(super) fn index_for<'r>(&'r self, restriction: &'r Restriction) -> Option<&'r TableIndex> {
+        self.indexes_for(restriction).next()
+    }
+
+    /// The indexes that answer a restriction.
+    pub(super) fn indexes_for<'r>(
+        &'r self,
+        restriction: &'r Restriction,
+    ) -> impl Iterator<Item = &'r TableIndex> {
+        let columns = self.table.columns();
+        let column = match restriction.columns[..] {
+            [column] => Some(&columns[column]),
+            _ => None,
+        };
+        let answers = move |index: &&TableIndex| {
+            let Some(column) = column.filter(|c| c.name == index.column) else { return false };
+            let of_parts = index.answers_as() != IndexClass::Sasi;
+            match (&restriction.what, index.target) {
+                (RelationKind::Eq(_), _) => index.finds_equal(column),
+                (RelationKind::Slice { .. }, _) => index.finds_ranges(column),
+                (RelationKind::Like(_), _) => index.knows_like(column),
+                (
+                    RelationKind::Contains { values, .. },
+                    IndexTarget::Simple | IndexTarget::Values,
+                ) => of_parts && !values.is_empty(),
+                (RelationKind::Contains { keys, .. }, IndexTarget::Keys) => !keys.is_empty(),
+                (RelationKind::Contains { entries, .. }, IndexTarget::Entries) => {
+                    !entries.is_empty()
+                }
+                _ => false,
+            }
+        };
+        self.table.indexes().iter().filter(answers)
     }
 
     /// Whether partitions are not named one by one, but a range of them, or all.

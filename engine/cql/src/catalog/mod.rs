@@ -14,8 +14,10 @@
 //! unique in a keyspace.
 
 mod access;
+mod analyzer;
 mod change;
 mod column;
+mod index_class;
 mod options;
 mod record;
 mod resolve;
@@ -30,7 +32,9 @@ use std::sync::Arc;
 use firn_wide::UserType;
 
 pub use access::unauthorized;
+pub use analyzer::{TextAnalyzer, TextCase, TextMatch, TextTest};
 pub use column::{ColumnKind, ColumnType, TableColumn};
+pub use index_class::IndexClass;
 pub use options::{TableOptions, quoted_map};
 pub use record::{CatalogDiff, Homeless, LoadedCatalog, RECORD_PREFIX, ROLE_PREFIX};
 pub use resolve::native_type;

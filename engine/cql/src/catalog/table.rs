@@ -296,10 +296,6 @@ impl TableSchema {
             _ => Ok(()),
         }
     }
-
-    pub(super) fn index_of(&self, column: &str, target: IndexTarget) -> Option<&TableIndex> {
-        self.indexes.iter().find(|i| i.column == column && i.target == target)
-    }
 }
 
 fn too_long(n: usize) -> Error {

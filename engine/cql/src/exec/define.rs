@@ -66,7 +66,8 @@ pub fn define(
         if done {
             engine.tell(&change);
         }
-        let schema = || Rows::schema(change).with_warnings(warnings::of_definition(statement));
+        let told = warnings::of_definition(statement, &engine.catalog(), &change.keyspace);
+        let schema = || Rows::schema(change).with_warnings(told);
         Ok(Some(if done { schema() } else { Rows::void() }))
     };
     match statement {

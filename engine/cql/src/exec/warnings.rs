@@ -1,11 +1,20 @@
 //! What of a definition has no effect here, for those who made it.
 
-use crate::catalog::{DATACENTER, TableOptions};
-use crate::syntax::ast::{PropertyValue, Statement, TableChange, TableProperty};
+use firn_wide::Type;
+
+use crate::catalog::{Catalog, DATACENTER, IndexClass, TableOptions};
+use crate::syntax::ast::{CreateIndex, PropertyValue, Statement, TableChange, TableProperty};
+
+const OF_VECTORS: &str = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\nThey don't yet support SELECT queries with:\n * Consistency level higher than ONE/LOCAL_ONE.\n * Paging.\n * No LIMIT clauses.\n * PER PARTITION LIMIT clauses.\n * GROUP BY clauses.\n * Aggregation functions.\n * Filters on columns without a SAI index.";
 
 /// What of a definition, which was made, has no effect.
-pub(super) fn of_definition(statement: &Statement<'_>) -> Vec<String> {
+pub(super) fn of_definition(
+    statement: &Statement<'_>,
+    catalog: &Catalog,
+    keyspace: &str,
+) -> Vec<String> {
     match statement {
+        Statement::CreateIndex(s) => of_index(s, catalog, keyspace).into_iter().collect(),
         Statement::CreateKeyspace(s) => of_keyspace(&s.name.text, &s.properties),
         Statement::AlterKeyspace(s) => of_keyspace(&s.name.text, &s.properties),
         Statement::CreateTable(s) => of_table(&s.name.name.text, &s.properties),
@@ -14,6 +23,21 @@ pub(super) fn of_definition(statement: &Statement<'_>) -> Vec<String> {
             _ => vec![],
         },
         _ => vec![],
+    }
+}
+
+/// What the servers say of indexes of these classes.
+fn of_index(index: &CreateIndex<'_>, catalog: &Catalog, keyspace: &str) -> Option<String> {
+    match IndexClass::named(index.class.as_deref()?)? {
+        IndexClass::Local => None,
+        IndexClass::Sasi => Some(
+            "SASI indexes are experimental and are not recommended for production use.".to_owned(),
+        ),
+        IndexClass::StorageAttached => {
+            let table = catalog.keyspace(keyspace)?.table(&index.table.name.text)?;
+            let column = table.column(&index.targets.first()?.column.text)?;
+            matches!(column.of.of, Type::Vector(..)).then(|| OF_VECTORS.to_owned())
+        }
     }
 }
 

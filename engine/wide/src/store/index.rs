@@ -108,7 +108,7 @@ impl CellStore {
         Ok(self.0.db.drop_tree(&TreeName::Index(id).to_string())?)
     }
 
-    fn index_of(&self, family: &StoreFamily, id: u32) -> Result<Arc<StoredIndex>> {
+    pub(super) fn index_of(&self, family: &StoreFamily, id: u32) -> Result<Arc<StoredIndex>> {
         let found = family.indexes().iter().find(|i| i.spec.id == id).cloned();
         found.ok_or_else(|| invalid(format!("there is no index {id}")))
     }

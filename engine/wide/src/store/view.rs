@@ -7,7 +7,7 @@ use crate::base::error::Result;
 use super::family::StoreFamily;
 use super::moment::StoreMoment;
 use super::point::CellValue;
-use super::{CellStore, IndexScan, Partitions, SliceReader, StoreSlice};
+use super::{CellStore, IndexRange, IndexScan, IndexWalk, Partitions, SliceReader, StoreSlice};
 
 /// One state of all families that is read: a frozen one, or the newest at each look. While a frozen
 /// one lives, compactions keep what it can see; drop it when done. Cheap to clone.
@@ -74,6 +74,15 @@ macro_rules! reads {
             /// [`get`](Self::get).
             pub fn index(&$self, family: &StoreFamily, index: u32, value: &[u8], from: Option<&[u8]>) -> Result<IndexScan> {
                 $store.index_at($at, family, index, value, from)
+            }
+
+            /// The entries of an index whose values are in a range, in the order of values, none
+            /// looked at.
+            ///
+            /// # Errors
+            /// As [`index`](Self::index).
+            pub fn walk_index(&$self, family: &StoreFamily, index: u32, range: IndexRange<'_>) -> Result<IndexWalk> {
+                $store.walk_index_at($at, family, index, range)
             }
         }
     };

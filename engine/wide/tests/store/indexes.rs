@@ -2,6 +2,7 @@
 //! expired, and by whom.
 
 use std::collections::BTreeSet;
+use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
 
 use firn_kv::Durability;
@@ -39,6 +40,25 @@ fn hits(store: &CellStore, f: &StoreFamily, value: &[u8]) -> Vec<Vec<u8>> {
     keys
 }
 
+/// The keys that entries name whose values are in a range, some perhaps in vain.
+fn walked(
+    store: &CellStore,
+    f: &StoreFamily,
+    from: Bound<&[u8]>,
+    until: Bound<&[u8]>,
+) -> Vec<Vec<u8>> {
+    let mut walk = store.walk_index(f, 9, (from, until)).unwrap();
+    let (mut keys, mut last) = (vec![], vec![]);
+    while let Some(entry) = walk.next().unwrap() {
+        let mut key = vec![];
+        f.layout().key_of(entry.partition, &mut key).unwrap();
+        assert!((from, until).contains(entry.value) && *last <= *entry.value);
+        last = entry.value.to_vec();
+        keys.push(key);
+    }
+    keys
+}
+
 /// The keys that have the value, by looking at everything.
 fn by_scan(store: &CellStore, f: &StoreFamily, value: &[u8]) -> Vec<Vec<u8>> {
     let mut reader = store.scan(f, &Partitions::all(), &StoreSlice::all()).unwrap();
@@ -59,6 +79,19 @@ fn by_scan(store: &CellStore, f: &StoreFamily, value: &[u8]) -> Vec<Vec<u8>> {
 fn check(store: &CellStore, f: &StoreFamily) {
     for v in 0..4u8 {
         assert_eq!(hits(store, f, &[v]), by_scan(store, f, &[v]));
+    }
+    // Every row with a value of the range has an entry in it.
+    for (from, until) in [
+        (Bound::Unbounded, Bound::Unbounded),
+        (Bound::Included(1), Bound::Excluded(3)),
+        (Bound::Excluded(0), Bound::Included(2)),
+    ] {
+        let range: (Bound<u8>, Bound<u8>) = (from, until);
+        let (from, until) = (from.map(|v| [v]), until.map(|v| [v]));
+        let found = walked(store, f, from.as_ref().map(|v| &v[..]), until.as_ref().map(|v| &v[..]));
+        for v in (0..4u8).filter(|v| range.contains(v)) {
+            assert!(by_scan(store, f, &[v]).iter().all(|key| found.contains(key)));
+        }
     }
 }
 

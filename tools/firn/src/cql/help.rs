@@ -6,7 +6,7 @@ type CqlTopic = (&'static str, &'static str, &'static str, &'static str);
 const STATEMENTS: [CqlTopic; 30] = [
     (
         "SELECT",
-        "SELECT [JSON] [DISTINCT] columns | * FROM table [WHERE relations] [GROUP BY columns] [ORDER BY columns]\n  [PER PARTITION LIMIT n] [LIMIT n] [ALLOW FILTERING]",
+        "SELECT [JSON] [DISTINCT] columns | * FROM table [WHERE relations] [GROUP BY columns]\n  [ORDER BY columns | ORDER BY column ANN OF vector] [PER PARTITION LIMIT n] [LIMIT n] [ALLOW FILTERING]",
         "Reads rows. A partition key, or an index, finds them without looking at all of the table; anything else needs ALLOW FILTERING.",
         "SELECT title, tags FROM posts WHERE author = 'ann' ORDER BY published DESC LIMIT 10;",
     ),
@@ -80,8 +80,8 @@ const STATEMENTS: [CqlTopic; 30] = [
     ("TRUNCATE", "TRUNCATE [TABLE] name", "Removes all rows.", "TRUNCATE posts;"),
     (
         "CREATE INDEX",
-        "CREATE INDEX [IF NOT EXISTS] [name] ON table (column | KEYS(c) | VALUES(c) | ENTRIES(c) | FULL(c))",
-        "Finds rows by a column that is not of the key.",
+        "CREATE [CUSTOM] INDEX [IF NOT EXISTS] [name] ON table (column | KEYS(c) | VALUES(c) | ENTRIES(c) | FULL(c))\n  [USING 'sai' | 'org.apache.cassandra.index.sasi.SASIIndex'] [WITH OPTIONS = {…}]",
+        "Finds rows by a column that is not of the key. 'sai' finds ranges, several indexes together and the nearest vectors; SASI answers LIKE 'a%', and with the mode CONTAINS '%a%'.",
         "CREATE INDEX ON users (country);",
     ),
     (
@@ -135,7 +135,7 @@ const STATEMENTS: [CqlTopic; 30] = [
     ),
     (
         "TYPES",
-        "ascii bigint blob boolean counter date decimal double duration float inet int smallint text time timestamp\n  timeuuid tinyint uuid varchar varint list<t> set<t> map<k, v> tuple<…> frozen<t>",
+        "ascii bigint blob boolean counter date decimal double duration float inet int smallint text time timestamp\n  timeuuid tinyint uuid varchar varint list<t> set<t> map<k, v> tuple<…> vector<t, n> frozen<t>",
         "Collections that are not frozen are changed element by element.",
         "CREATE TABLE t (k int PRIMARY KEY, m map<text, frozen<list<int>>>);",
     ),
@@ -153,7 +153,7 @@ const STATEMENTS: [CqlTopic; 30] = [
     ),
     (
         "FUNCTIONS",
-        "now() uuid() token(…) toTimestamp(…) minTimeuuid(…) dateOf(…) blobAsInt(…) writetime(c) ttl(c) cast(c AS type)\n  count(*) min max sum avg toJson fromJson",
+        "now() uuid() token(…) toTimestamp(…) minTimeuuid(…) dateOf(…) blobAsInt(…) writetime(c) ttl(c) cast(c AS type)\n  count(*) min max sum avg toJson fromJson\n  similarity_cosine(v, w) similarity_euclidean(v, w) similarity_dot_product(v, w)",
         "Of columns and terms; so are + - * / %, and a duration that is added to a time.",
         "SELECT login, writetime(country), toTimestamp(now()) - 30d FROM users;",
     ),

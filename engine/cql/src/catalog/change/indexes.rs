@@ -1,10 +1,12 @@
 //! Indexes: what they may be of, and their names.
 
+use std::collections::BTreeMap;
+
 use firn_wide::Type;
 
 use crate::catalog::{
-    Catalog, ColumnKind, IndexTarget, KeyspaceEntry, TableColumn, TableIndex, TableSchema,
-    is_valid_name,
+    Catalog, ColumnKind, IndexClass, IndexTarget, KeyspaceEntry, TableColumn, TableIndex,
+    TableSchema, is_valid_name,
 };
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{CreateIndex, Drop, IndexPartText, PropertyValue, QualifiedName};
@@ -33,7 +35,15 @@ impl Catalog {
             return Err(invalid("Secondary indexes on counter tables aren't supported"));
         }
         let [target] = &statement.targets[..] else {
-            return Err(invalid("Only CUSTOM indexes support multiple columns"));
+            let names: Vec<_> = statement.targets.iter().map(|t| &*t.column.text).collect();
+            let class = statement.class.as_deref().and_then(IndexClass::named);
+            return Err(match class {
+                Some(IndexClass::StorageAttached) => invalid(format!(
+                    "A storage-attached index cannot be created over multiple columns: {}",
+                    names.join(", ")
+                )),
+                _ => invalid("Only CUSTOM indexes support multiple columns"),
+            });
         };
         let column = found.known_column(&target.column.text)?;
         let what = index_target(found, column, target.part)?;
@@ -44,37 +54,51 @@ impl Catalog {
             Some(name) => name.text.to_string(),
             None => free_index_name(home, &found.name, &column.name),
         };
-        if let Some(same) = found.index_of(&column.name, what) {
-            return match statement.if_not_exists {
-                true => Ok(None),
-                false => Err(invalid(format!(
-                    "Index {name} is a duplicate of existing index {}",
-                    same.name
-                ))),
-            };
-        }
-        if statement.custom && statement.class.is_none() {
-            return Err(invalid("CUSTOM index requires specifiying the index class"));
-        }
-        if !statement.custom && statement.class.is_some() {
-            return Err(invalid("Cannot specify index class for a non-CUSTOM index"));
-        }
         let options = statement.properties.iter().filter_map(|p| match &p.value {
             PropertyValue::Map(pairs) => {
                 Some(pairs.iter().map(|(k, v)| (k.text.to_string(), v.text.to_string())))
             }
             _ => None,
         });
+        let options: BTreeMap<String, String> = options.flatten().collect();
+        if !statement.custom && statement.class.is_none() && !options.is_empty() {
+            return Err(invalid("Cannot specify options for a non-CUSTOM index"));
+        }
+        if options.contains_key("target") {
+            return Err(invalid("Cannot specify target as a CUSTOM option"));
+        }
+        let class = IndexClass::checked(statement.custom, statement.class.as_deref())?;
         let mut next = self.clone();
         let mut table = (**found).clone();
-        table.indexes.push(TableIndex {
+        let column_name = column.name.clone();
+        let made = TableIndex {
             id: next.new_id()?,
             name,
-            column: column.name.clone(),
+            column: column_name,
             target: what,
-            class: statement.class.as_ref().map(|c| c.to_string()),
-            options: options.flatten().collect(),
-        });
+            class,
+            options,
+        };
+        let same = |i: &&TableIndex| (&i.column, i.target) == (&made.column, made.target);
+        for other in found.indexes().iter().filter(same) {
+            if (&other.class, &other.options) == (&made.class, &made.options) {
+                return match statement.if_not_exists {
+                    true => Ok(None),
+                    false => Err(invalid(format!(
+                        "Index {} is a duplicate of existing index {}",
+                        made.name, other.name
+                    ))),
+                };
+            }
+            if [other, &made].iter().all(|i| i.answers_as() == IndexClass::StorageAttached) {
+                return Err(invalid(format!(
+                    "Cannot create more than one storage-attached index on the same column: {}",
+                    made.column
+                )));
+            }
+        }
+        made.check_options(column)?;
+        table.indexes.push(made);
         Ok(Some(next.with_table(table)?))
     }
 
@@ -131,7 +155,7 @@ fn index_target(
     };
     if !column.of.is_collection() {
         if matches!(column.of.of, Type::Udt(_)) && column.of.multicell {
-            return Err(invalid("Cannot create index on non-frozen UDT column"));
+            return Err(invalid(format!("Cannot create index on non-frozen UDT column {name}")));
         }
         return match part {
             IndexPartText::Simple => Ok(IndexTarget::Simple),
@@ -145,7 +169,7 @@ fn index_target(
         return match part {
             IndexPartText::Full => Ok(IndexTarget::Full),
             _ => Err(invalid(format!(
-                "Cannot create {}() index on frozen column {name}. Frozen collections only support full() indexes",
+                "Cannot create {}() index on frozen column {name}. Frozen collections are immutable and must be fully indexed by using the 'full({name})' modifier",
                 word(part)
             ))),
         };

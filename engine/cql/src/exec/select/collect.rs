@@ -9,7 +9,7 @@ use super::aggregate::Accumulator;
 use super::page::Position;
 use super::plan::{Grouping, SelectPlan};
 use super::selection::RowContext;
-use crate::analysis::RowFilter;
+use crate::analysis::{RowFilter, RowValues};
 use crate::catalog::PartitionKey;
 use crate::error::{Error, Result};
 use crate::exec::row::Row;
@@ -130,6 +130,22 @@ impl<'p> Collector<'p> {
         let step = self.take(&key, statics, row);
         self.key = key;
         step
+    }
+
+    /// Whether a row meets the conditions, and its value of a column that has a place.
+    ///
+    /// # Errors
+    /// As [`row`](Collector::row).
+    pub fn value_of_accepted(
+        &self,
+        statics: &Row,
+        row: Option<&Row>,
+        column: usize,
+    ) -> Result<Option<Vec<u8>>> {
+        self.check_stop()?;
+        let source = self.source(&self.key, statics, row, &[]);
+        let value = source.value(column).map(<[u8]>::to_vec);
+        Ok(if self.filter.accepts(&source)? { value } else { None })
     }
 
     fn take(

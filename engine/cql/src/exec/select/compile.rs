@@ -5,16 +5,17 @@ use std::sync::Arc;
 use firn_wide::Type;
 
 use super::order;
-use super::plan::{Grouping, SelectPlan};
+use super::plan::{Grouping, NearestRows, SelectPlan};
 use super::prepare::Preparer;
 use super::selection::RowSelection;
 use crate::analysis::{Purpose, Restrictions};
-use crate::catalog::{Catalog, ColumnKind, ColumnType, TableSchema};
+use crate::catalog::{Catalog, ColumnKind, ColumnType, TableIndex, TableSchema};
 use crate::error::{Result, invalid};
 use crate::exec::access::to_read;
 use crate::exec::engine::Engine;
 use crate::exec::row::RowShape;
 use crate::syntax::ast::{self, Select, Selected, SelectorKind, SelectorPrimary};
+use crate::values::vector::Similarity;
 use crate::values::{BoundTerm, ColumnSpec, Context, Markers, Receiver};
 
 /// A statement to compile, and what its names and markers mean.
@@ -45,7 +46,8 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
     };
     // There is little to pass over in what is made on the spot.
     let filtering = select.allow_filtering || table.is_virtual();
-    let purpose = Purpose::Select { filtering };
+    let nearest = order::nearest(&table, &select.order_by)?;
+    let purpose = Purpose::Select { filtering, nearest: nearest.as_ref().map(|n| n.0) };
     let only_statics = selects_only_statics(&table, &select.selection);
     let restrictions =
         Restrictions::prepare(purpose, only_statics, &table, &select.relations, &mut context)?;
@@ -58,6 +60,9 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         order::distinct(&table, &restrictions, &preparer.requested)?;
     }
     let asks_times = preparer.asks_times;
+    if let Some((column, _)) = nearest {
+        preparer.want(column);
+    }
     for column in restrictions.filtered_columns() {
         preparer.want(column);
     }
@@ -75,6 +80,23 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         return Err(order::not_distinct(&table.clustering()[*column].name));
     }
     restrictions.check_filtering()?;
+    if nearest.is_some() {
+        if groups != Grouping::None {
+            return Err(invalid("Top-K queries can not be run with aggregation"));
+        }
+        if select.per_partition_limit.is_some() {
+            return Err(invalid("Top-K queries do not support per-partition limits"));
+        }
+        if select.limit.is_none() {
+            return Err(invalid(
+                "Top-K queries must have a limit specified and the limit must be less than the query page size",
+            ));
+        }
+    }
+    let nearest = match nearest {
+        Some((column, term)) => nearest_rows(&table, column, term, &mut context)?,
+        None => None,
+    };
     let mut limit = |term: &Option<ast::Term<'_>>, name: &str| {
         let of = ColumnType::frozen(Type::Int32);
         let receiver = Receiver {
@@ -117,9 +139,28 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         selection,
         shape,
         order,
+        nearest,
         groups,
         warning,
     })
+}
+
+/// What `ANN OF` this term asks for, of an indexed column.
+fn nearest_rows(
+    table: &TableSchema,
+    number: usize,
+    term: &ast::Term<'_>,
+    context: &mut Context<'_>,
+) -> Result<Option<NearestRows>> {
+    let column = &table.columns()[number];
+    let is_of = |i: &&TableIndex| i.column == column.name && i.is_of_vectors(column);
+    let Some(index) = table.indexes().iter().find(is_of) else { return Ok(None) };
+    Ok(Some(NearestRows {
+        index: index.id,
+        column: number,
+        similarity: Similarity::named(index.similarity()).unwrap_or(Similarity::Cosine),
+        of: BoundTerm::prepare(term, &Receiver::column(table, column), context)?,
+    }))
 }
 
 /// The names of the columns that a selector mentions.

@@ -6,7 +6,9 @@
 //! | `order` | what `ORDER BY`, `GROUP BY` and `DISTINCT` may ask |
 //! | `aggregate` | what is made of many rows |
 //! | `plan`, `compile` | a statement, compiled |
+//! | `indexed` | rows that indexes find: ranges of values, the nearest vectors |
 //! | `read` | which partitions and rows are read, and how: keys, ranges, indexes |
+//! | `run` | which of these ways a run goes |
 //! | `system` | the same of a system table |
 //! | `collect` | rows filtered, grouped, limited, made into a page |
 //! | `page` | the bytes of a paging state |
@@ -19,11 +21,13 @@ mod advice;
 mod aggregate;
 mod collect;
 mod compile;
+mod indexed;
 mod order;
 mod page;
 mod plan;
 mod prepare;
 mod read;
+mod run;
 mod selection;
 mod system;
 

@@ -3,9 +3,11 @@
 use firn_wide::Type;
 
 use crate::analysis::Restrictions;
-use crate::catalog::{ColumnKind, TableColumn, TableSchema};
+use crate::catalog::{ColumnKind, TableColumn, TableIndex, TableSchema};
 use crate::error::{Error, Result, invalid};
-use crate::syntax::ast::{AstName, Ordering, Selector, SelectorKind, SelectorPrimary};
+use crate::syntax::ast::{
+    AstName, Ordering, Selector, SelectorKind, SelectorPrimary, Term, TermKind,
+};
 
 /// How rows are ordered.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +23,46 @@ fn column<'t>(table: &'t TableSchema, name: &AstName<'_>) -> Result<&'t TableCol
     table.known_column(&name.text)
 }
 
+/// What `ANN OF` asks for: the number of the column, and the vector. `None` where it isn't said.
+///
+/// # Errors
+/// `Invalid` with the servers' text.
+pub fn nearest<'o>(
+    table: &TableSchema,
+    orderings: &'o [Ordering<'_>],
+) -> Result<Option<(usize, &'o Term<'o>)>> {
+    let mut asked = orderings.iter().filter_map(|o| Some((o, o.nearest.as_ref()?)));
+    let Some((ordering, term)) = asked.next() else { return Ok(None) };
+    let wanted = column(table, &ordering.column)?;
+    if asked.next().is_some() {
+        return Err(invalid("Cannot specify more than one ANN ordering"));
+    }
+    if orderings.len() > 1 {
+        return Err(invalid("ANN ordering does not support any other ordering"));
+    }
+    if ordering.descending {
+        return Err(invalid("Descending ANN ordering is not supported"));
+    }
+    if !matches!(wanted.of.of, Type::Vector(..)) {
+        return Err(invalid(match term.kind {
+            TermKind::List(_) => format!(
+                "Unexpected receiver type '{}'; only list and vector are expected",
+                wanted.of
+            ),
+            _ => "ANN ordering is only supported on float vector indexes".to_owned(),
+        }));
+    }
+    let is_asked = |i: &TableIndex| i.column == wanted.name && i.is_of_vectors(wanted);
+    if wanted.is_primary_key() || !table.indexes().iter().any(is_asked) {
+        return Err(invalid("ANN ordering by vector requires the column to be indexed"));
+    }
+    if wanted.is_static() {
+        return Err(invalid("ANN ordering by a static column is not supported"));
+    }
+    let number = table.columns().iter().position(|c| c.name == wanted.name);
+    Ok(number.map(|number| (number, term)))
+}
+
 /// Checks `ORDER BY`.
 ///
 /// # Errors
@@ -31,7 +73,7 @@ pub fn order(
     orderings: &[Ordering<'_>],
 ) -> Result<RowOrder> {
     let mut columns: Vec<(&TableColumn, bool)> = vec![];
-    for Ordering { column: name, descending } in orderings {
+    for Ordering { column: name, descending, .. } in orderings {
         let column = column(table, name)?;
         // Of a column that is named twice the first place counts, and the last direction.
         match columns.iter_mut().find(|(c, _)| c.name == column.name) {
@@ -39,11 +81,13 @@ pub fn order(
             None => columns.push((column, *descending)),
         }
     }
-    if columns.is_empty() {
+    if columns.is_empty() || orderings.iter().any(|o| o.nearest.is_some()) {
         return Ok(RowOrder::default());
     }
     if restrictions.uses_index() {
-        return Err(invalid("ORDER BY with 2ndary indexes is not supported."));
+        return Err(invalid(
+            "ORDER BY with 2ndary indexes is not supported, except for ANN queries.",
+        ));
     }
     if restrictions.is_key_range() {
         return Err(invalid(
@@ -152,7 +196,7 @@ pub fn distinct(
     restrictions: &Restrictions,
     requested: &[usize],
 ) -> Result<()> {
-    if restrictions.has_clustering() || restrictions.has_regulars() {
+    if restrictions.has_clustering() || restrictions.has_regulars() || restrictions.asks_nearest() {
         let text = "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.";
         return Err(invalid(text));
     }

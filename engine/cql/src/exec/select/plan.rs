@@ -8,6 +8,7 @@ use crate::analysis::Restrictions;
 use crate::catalog::TableSchema;
 use crate::exec::access::Need;
 use crate::exec::row::RowShape;
+use crate::values::vector::Similarity;
 use crate::values::{BoundTerm, ColumnSpec};
 
 /// How rows are grouped.
@@ -19,6 +20,19 @@ pub enum Grouping {
     Everything,
     /// By the partition and so many clustering columns.
     By(usize),
+}
+
+/// What `ORDER BY … ANN OF …` asks for.
+#[derive(Debug)]
+pub struct NearestRows {
+    /// The index of the vectors.
+    pub index: u32,
+    /// Its column.
+    pub column: usize,
+    /// By what vectors are near.
+    pub similarity: Similarity,
+    /// What they are near.
+    pub of: BoundTerm,
 }
 
 /// A compiled `SELECT`.
@@ -34,6 +48,7 @@ pub struct SelectPlan {
     pub partition_key: Vec<u16>,
     pub columns: Arc<[ColumnSpec]>,
     pub order: RowOrder,
+    pub nearest: Option<NearestRows>,
     pub groups: Grouping,
     pub distinct: bool,
     /// The names in the objects of `SELECT JSON`.

@@ -10,10 +10,8 @@ use super::page::Position;
 use super::plan::SelectPlan;
 use crate::analysis::{IndexUse, ValueIntervals};
 use crate::error::{Result, invalid};
-use crate::exec::engine::Engine;
 use crate::exec::plan::Request;
 use crate::exec::row::{Row, ShapeReader};
-use crate::exec::rows::Rows;
 use crate::values::{Bound, BoundTerm, EvalEnv};
 
 /// What one run of a plan asks for, and what its rows go into.
@@ -22,21 +20,22 @@ pub(super) struct SelectInput<'a> {
     pub limit: Option<u64>,
     pub from: Option<Position>,
     pub intervals: ValueIntervals,
-    pub index: Option<IndexUse>,
+    /// Of these each finds the rows.
+    pub indexes: Vec<IndexUse>,
     /// `None`: not named one by one.
     pub keys: Option<Vec<Vec<u8>>>,
     pub out: Collector<'a>,
 }
 
 /// One run of a plan.
-struct Execution<'a> {
-    plan: &'a SelectPlan,
+pub(super) struct Execution<'a> {
+    pub(super) plan: &'a SelectPlan,
     /// The newest state where there is one read, a frozen one where several must fit together.
-    view: StoreView,
-    family: StoreFamily,
-    intervals: ValueIntervals,
-    from: Option<Position>,
-    out: Collector<'a>,
+    pub(super) view: StoreView,
+    pub(super) family: StoreFamily,
+    pub(super) intervals: ValueIntervals,
+    pub(super) from: Option<Position>,
+    pub(super) out: Collector<'a>,
 }
 
 impl SelectPlan {
@@ -74,10 +73,10 @@ impl SelectPlan {
                  ORDER BY or the IN and sort client side, or disable paging for this query",
             ));
         }
-        let page = page.filter(|_| self.order.sort.is_empty());
+        let page = page.filter(|_| self.order.sort.is_empty() && self.nearest.is_none());
         let intervals = self.restrictions.intervals(env, layout)?;
         let filter = self.restrictions.filter(env)?;
-        let index = self.restrictions.index(env)?;
+        let indexes = self.restrictions.indexes(env)?;
         let keys = if self.restrictions.is_key_range() {
             None
         } else {
@@ -92,35 +91,12 @@ impl SelectPlan {
             from.as_ref(),
             request.stop.map(|s| &**s),
         )?;
-        Ok(SelectInput { limit, from, intervals, index, keys, out })
-    }
-
-    pub(super) fn read(
-        &self,
-        engine: &Engine,
-        request: &Request<'_>,
-        env: &EvalEnv<'_>,
-    ) -> Result<Rows> {
-        let family = engine.family(&self.table)?;
-        let SelectInput { limit, from, intervals, index, keys, out } =
-            self.input(request, env, family.layout())?;
-        let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len()
-            + usize::from(self.shape.wants_statics());
-        let is_single = index.is_none() && reads <= 1;
-        let store = request.store(engine, env.now);
-        let view = if is_single { store.latest() } else { store.view() };
-        let mut run = Execution { plan: self, view, family, intervals, from, out };
-        match (&index, &keys) {
-            (Some(index), keys) => run.by_index(index, keys.as_deref(), env)?,
-            (None, Some(keys)) => run.by_keys(keys)?,
-            (None, None) => run.by_range(env)?,
-        }
-        run.out.finish(limit)
+        Ok(SelectInput { limit, from, intervals, indexes, keys, out })
     }
 }
 
 impl Execution<'_> {
-    fn by_keys(&mut self, keys: &[Vec<u8>]) -> Result<()> {
+    pub(super) fn by_keys(&mut self, keys: &[Vec<u8>]) -> Result<()> {
         let mut first = 0;
         let from = self.from.take();
         if let Some(from) = &from {
@@ -136,7 +112,7 @@ impl Execution<'_> {
         Ok(())
     }
 
-    fn by_range(&mut self, env: &EvalEnv<'_>) -> Result<()> {
+    pub(super) fn by_range(&mut self, env: &EvalEnv<'_>) -> Result<()> {
         let Some(mut range) = self.plan.restrictions.partitions(env)? else { return Ok(()) };
         if let Some(from) = self.from.take() {
             if self.partition(&from.key, Some(&from))? == CollectStep::Stop {
@@ -175,7 +151,7 @@ impl Execution<'_> {
     }
 
     /// Reads the rows of one partition, from behind a row where a page begins there.
-    fn partition(&mut self, key: &[u8], from: Option<&Position>) -> Result<CollectStep> {
+    pub(super) fn partition(&mut self, key: &[u8], from: Option<&Position>) -> Result<CollectStep> {
         self.out.enter(key, from.map(|f| f.left_in_partition))?;
         let behind = match from {
             Some(Position { row: None, .. }) => return Ok(CollectStep::NextPartition),
@@ -229,7 +205,7 @@ impl Execution<'_> {
     }
 
     /// The static cells of a partition, where they are wanted.
-    fn statics(&self, key: &[u8]) -> Result<Row> {
+    pub(super) fn statics(&self, key: &[u8]) -> Result<Row> {
         if !self.plan.shape.wants_statics() {
             return Ok(Row::none());
         }
@@ -239,10 +215,12 @@ impl Execution<'_> {
         Ok(rows.statics().clone())
     }
 
-    /// Reads the rows that an index finds; of the one partition where it is named.
-    fn by_index(
+    /// Reads the rows that have a value, which an index finds; of the one partition where it is
+    /// named.
+    pub(super) fn by_index(
         &mut self,
         index: &IndexUse,
+        value: &[u8],
         keys: Option<&[Vec<u8>]>,
         env: &EvalEnv<'_>,
     ) -> Result<()> {
@@ -253,8 +231,7 @@ impl Execution<'_> {
         let Some(range) = self.plan.restrictions.partitions(env)? else { return Ok(()) };
         let from = self.from.take();
         let start = from.as_ref().map(|f| &f.key).or(only);
-        let mut hits =
-            self.view.index(&self.family, index.id, &index.value, start.map(|k| &**k))?;
+        let mut hits = self.view.index(&self.family, index.id, value, start.map(|k| &**k))?;
         if let Some(from) = &from {
             let mut row = from.row.as_ref().map_or(vec![], |row| place_of(row));
             if index.finds_partitions {
@@ -306,16 +283,29 @@ impl Execution<'_> {
     }
 
     /// Reads one row that an index has found.
-    fn hit(
+    pub(super) fn hit(
         &mut self,
         key: &[u8],
         row: &[u8],
         statics: &Row,
         place: &mut Vec<u8>,
     ) -> Result<CollectStep> {
-        let components = row.get(1..row.len() - 1).unwrap_or_default();
+        match self.row_at(key, row, place)? {
+            Some(row) => self.out.row(statics, Some(&row)),
+            None => Ok(CollectStep::More),
+        }
+    }
+
+    /// The row at a place, where it is there and in the intervals.
+    pub(super) fn row_at(
+        &self,
+        key: &[u8],
+        row: &[u8],
+        place: &mut Vec<u8>,
+    ) -> Result<Option<Row>> {
+        let components = row.get(1..row.len().saturating_sub(1)).unwrap_or_default();
         if !self.intervals.contains(components, place) {
-            return Ok(CollectStep::More);
+            return Ok(None);
         }
         let mut until = row.to_vec();
         if let Some(last) = until.last_mut() {
@@ -325,16 +315,12 @@ impl Execution<'_> {
             self.view.read(&self.family, key, &StoreSlice::between(row.to_vec(), until))?;
         let mut rows = ShapeReader::new(&self.plan.shape, reader, false);
         rows.start()?;
-        if rows.advance()? {
-            self.out.row(statics, Some(rows.row()))
-        } else {
-            Ok(CollectStep::More)
-        }
+        Ok(if rows.advance()? { Some(rows.row().clone()) } else { None })
     }
 }
 
 /// The place of the row with these components.
-fn place_of(row: &[u8]) -> Vec<u8> {
+pub(super) fn place_of(row: &[u8]) -> Vec<u8> {
     [&[ROWS][..], row, &[END]].concat()
 }
 

@@ -1,6 +1,6 @@
 //! Comparisons, and the order of rows.
 
-use super::AstName;
+use super::{AstName, Term};
 
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +28,12 @@ impl Comparison {
     }
 }
 
-/// `column [ASC | DESC]`
+/// `column [ANN OF term] [ASC | DESC]`; a definition has no `ANN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Ordering<'a> {
     pub column: AstName<'a>,
+    /// The vector that others are near.
+    pub nearest: Option<Term<'a>>,
     pub descending: bool,
 }

@@ -211,7 +211,7 @@ impl<'a> CqlParser<'a> {
         if descending {
             self.expect_kw(Keyword::Desc)?;
         }
-        Ok(Ordering { column, descending })
+        Ok(Ordering { column, nearest: None, descending })
     }
 
     fn table_change(&mut self) -> Rule<TableChange<'a>> {

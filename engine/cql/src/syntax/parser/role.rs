@@ -18,7 +18,7 @@ impl<'a> CqlParser<'a> {
         self.token.kind == Tok::Ident && self.slice().eq_ignore_ascii_case(word)
     }
 
-    fn eat_word(&mut self, word: &'static str) -> bool {
+    pub(super) fn eat_word(&mut self, word: &'static str) -> bool {
         if self.at_word(word) {
             self.bump();
             return true;

@@ -67,11 +67,17 @@ impl<'a> CqlParser<'a> {
         Ok(Selected { selector, alias })
     }
 
-    /// `column [ASC | DESC]`
+    /// `column [ANN OF term] [ASC | DESC]`
     fn ordering(&mut self) -> Rule<Ordering<'a>> {
         let column = self.column()?;
+        let nearest = if self.eat_word("ann") {
+            self.expect_kw(Keyword::Of)?;
+            Some(self.term()?)
+        } else {
+            None
+        };
         let descending = !self.eat_kw(Keyword::Asc) && self.eat_kw(Keyword::Desc);
-        Ok(Ordering { column, descending })
+        Ok(Ordering { column, nearest, descending })
     }
 
     // Relations

@@ -83,7 +83,9 @@ impl Display for PrimaryKey<'_> {
 
 impl Display for Ordering<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{} {}", self.column, if self.descending { "DESC" } else { "ASC" })
+        self.column.fmt(f)?;
+        self.nearest.iter().try_for_each(|term| write!(f, " ANN OF {term}"))?;
+        f.write_str(if self.descending { " DESC" } else { " ASC" })
     }
 }
 

@@ -1,0 +1,159 @@
+//! Which looks into indexes find the rows that a `WHERE` clause asks for.
+//!
+//! Invariant: whatever a look finds too much, the filter takes out; a look misses nothing.
+
+use std::ops::Bound as End;
+
+use super::relation::{RelationKind, Restriction, Tuple};
+use super::restrictions::{IndexLook, IndexUse, Restrictions};
+use crate::catalog::{ColumnKind, IndexTarget, TableIndex, TextAnalyzer, TextMatch, TextTest};
+use crate::error::{Result, invalid};
+use crate::values::{Bound, BoundTerm, EvalEnv};
+
+impl Restrictions {
+    /// The looks into indexes of which each finds the rows; none when they are found by keys or by
+    /// reading all of them. What is found must still meet the rest.
+    ///
+    /// # Errors
+    /// As [`keys`](Restrictions::keys).
+    pub fn indexes(&self, env: &EvalEnv<'_>) -> Result<Vec<IndexUse>> {
+        let mut all = vec![];
+        if !self.uses_index() {
+            return Ok(all);
+        }
+        for restriction in self.all() {
+            for index in self.indexes_for(restriction).filter(|i| i.is_stored(&self.table)) {
+                let Some(look) = self.look(restriction, index, env)? else { continue };
+                let kind = self.table.columns()[restriction.first()].kind;
+                let finds_partitions = matches!(kind, ColumnKind::Partition | ColumnKind::Static);
+                all.push(IndexUse { id: index.id, look, finds_partitions });
+            }
+        }
+        Ok(all)
+    }
+
+    fn look(
+        &self,
+        restriction: &Restriction,
+        index: &TableIndex,
+        env: &EvalEnv<'_>,
+    ) -> Result<Option<IndexLook>> {
+        let name = &*self.table.columns()[restriction.first()].name;
+        let range = |from, until, test| Ok(Some(IndexLook::Range { from, until, test }));
+        let (key, value) = match (&restriction.what, index.target) {
+            (RelationKind::Eq(tuple), _) => {
+                let values = asked(tuple, env, &[name])?;
+                if let Some(test) = self.analyzed(restriction, &values) {
+                    return range(End::Unbounded, End::Unbounded, Some(test));
+                }
+                (None, values.into_iter().next().unwrap_or_default())
+            }
+            (RelationKind::Slice { start, end }, _) => {
+                let side = |side: &Option<(Tuple, bool)>| {
+                    let Some((tuple, inclusive)) = side else { return Ok(End::Unbounded) };
+                    let value = asked(tuple, env, &[name])?.into_iter().next().unwrap_or_default();
+                    Ok::<_, crate::error::Error>(match inclusive {
+                        true => End::Included(value),
+                        false => End::Excluded(value),
+                    })
+                };
+                return range(side(start)?, side(end)?, None);
+            }
+            (RelationKind::Like(pattern), _) => {
+                let test = self.pattern(restriction, pattern, env)?;
+                let Some(prefix) = test.prefix() else {
+                    return range(End::Unbounded, End::Unbounded, Some(test));
+                };
+                let from = End::Included(prefix.to_vec());
+                let until = behind(prefix).map_or(End::Unbounded, End::Excluded);
+                return range(from, until, Some(test));
+            }
+            (RelationKind::Contains { keys, .. }, IndexTarget::Keys) => {
+                (None, wanted(keys[0].eval(env)?, "value", name)?)
+            }
+            (RelationKind::Contains { entries, .. }, IndexTarget::Entries) => {
+                let (key, value) = &entries[0];
+                (
+                    Some(wanted(key.eval(env)?, "map key", name)?),
+                    wanted(value.eval(env)?, "map value", name)?,
+                )
+            }
+            (RelationKind::Contains { values, .. }, _) => {
+                (None, wanted(values[0].eval(env)?, "value", name)?)
+            }
+            (RelationKind::In(_), _) => return Ok(None),
+        };
+        Ok(Some(IndexLook::Equal(index.key_for(key.as_deref(), &value).into_owned())))
+    }
+
+    /// The test for a value that an index of its column takes apart before it compares.
+    pub(super) fn analyzed(
+        &self,
+        restriction: &Restriction,
+        values: &[Vec<u8>],
+    ) -> Option<TextTest> {
+        if !self.uses_index() {
+            return None;
+        }
+        let found = self.indexes_for(restriction).map(TableIndex::analyzer);
+        let analyzer = found.into_iter().find(|a| !a.is_plain())?;
+        Some(TextTest::new(analyzer, TextMatch::Whole, values.first()?))
+    }
+
+    /// The test for what `LIKE` asks, of the first index that knows it.
+    pub(super) fn pattern(
+        &self,
+        restriction: &Restriction,
+        pattern: &BoundTerm,
+        env: &EvalEnv<'_>,
+    ) -> Result<TextTest> {
+        let pattern = match pattern.eval(env)? {
+            Bound::Bytes(bytes) => bytes,
+            Bound::Null | Bound::Unset => vec![],
+        };
+        let (place, term) = TextMatch::of_pattern(&pattern);
+        if term.is_empty() {
+            return Err(invalid("LIKE value can't be empty."));
+        }
+        let mut known = self.indexes_for(restriction).filter(|i| i.finds_like(place));
+        let name = &self.table.columns()[restriction.first()].name;
+        let analyzer: Option<TextAnalyzer> = known.next().map(TableIndex::analyzer);
+        let analyzer = analyzer.ok_or_else(|| {
+            let term = String::from_utf8_lossy(term);
+            invalid(format!(
+                "{name} LIKE '{}' {term} is only supported on properly indexed columns",
+                place.shown()
+            ))
+        })?;
+        Ok(TextTest::new(analyzer, place, term))
+    }
+}
+
+/// The first bytes behind all that begin with these.
+fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|b| *b < 0xFF)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+/// The value that a condition of a filter or a look into an index is with; `what` is it of the
+/// column.
+pub(super) fn wanted(value: Bound, what: &str, column: &str) -> Result<Vec<u8>> {
+    match value {
+        Bound::Bytes(bytes) => Ok(bytes),
+        Bound::Null => Err(invalid(format!("Unsupported null {what} for column {column}"))),
+        Bound::Unset => Err(invalid(format!("Unsupported unset {what} for column {column}"))),
+    }
+}
+
+/// The same of several columns, or of one.
+pub(super) fn asked(tuple: &Tuple, env: &EvalEnv<'_>, columns: &[&str]) -> Result<Vec<Vec<u8>>> {
+    if let (Tuple::Each(terms), [column]) = (tuple, columns)
+        && let [term] = &terms[..]
+    {
+        return Ok(vec![wanted(term.eval(env)?, "value", column)?]);
+    }
+    let values = tuple.eval(env, columns)?.into_iter().zip(columns);
+    values.map(|(value, column)| wanted(value.into(), "value", column)).collect()
+}

@@ -1,0 +1,161 @@
+//! How indexes of texts take values and what is looked for: as they are, in one case, in words.
+
+/// What becomes of a text before it is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TextAnalyzer {
+    /// Whether each word of it is one by itself.
+    pub in_words: bool,
+    /// The case that it is brought into.
+    pub case: TextCase,
+}
+
+/// A case of letters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextCase {
+    /// As it is.
+    #[default]
+    Kept,
+    /// Small letters.
+    Lower,
+    /// Capital letters.
+    Upper,
+}
+
+impl TextAnalyzer {
+    /// Whether texts are compared as they are.
+    pub fn is_plain(self) -> bool {
+        self == TextAnalyzer::default()
+    }
+
+    /// The terms of a text: all of it, or its words, which are letters and digits without a break.
+    /// Bytes that are no UTF-8 are one as they are.
+    pub fn terms(self, text: &[u8]) -> Vec<Vec<u8>> {
+        let Ok(text) = std::str::from_utf8(text) else { return vec![text.to_vec()] };
+        let cased = |term: &str| match self.case {
+            TextCase::Kept => term.to_owned(),
+            TextCase::Lower => term.to_lowercase(),
+            TextCase::Upper => term.to_uppercase(),
+        };
+        if !self.in_words {
+            return vec![cased(text).into_bytes()];
+        }
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(|word| cased(word).into_bytes()).collect()
+    }
+}
+
+/// Where in a text a term is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextMatch {
+    /// It is the text.
+    Whole,
+    /// `term%`
+    Prefix,
+    /// `%term`
+    Suffix,
+    /// `%term%`
+    Inside,
+}
+
+impl TextMatch {
+    /// A pattern of `LIKE`: how it is looked for, and what. Only the signs at its ends mean
+    /// something.
+    pub fn of_pattern(pattern: &[u8]) -> (TextMatch, &[u8]) {
+        match pattern {
+            [b'%', term @ .., b'%'] => (TextMatch::Inside, term),
+            [b'%', term @ ..] => (TextMatch::Suffix, term),
+            [term @ .., b'%'] => (TextMatch::Prefix, term),
+            term => (TextMatch::Whole, term),
+        }
+    }
+
+    /// The pattern as messages have it.
+    pub fn shown(self) -> &'static str {
+        match self {
+            TextMatch::Whole => "<term>",
+            TextMatch::Prefix => "<term>%",
+            TextMatch::Suffix => "%<term>",
+            TextMatch::Inside => "%<term>%",
+        }
+    }
+
+    fn finds(self, term: &[u8], text: &[u8]) -> bool {
+        match self {
+            TextMatch::Whole => text == term,
+            TextMatch::Prefix => text.starts_with(term),
+            TextMatch::Suffix => text.ends_with(term),
+            TextMatch::Inside => {
+                term.is_empty() || text.windows(term.len()).any(|part| part == term)
+            }
+        }
+    }
+}
+
+/// A text that is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextTest {
+    analyzer: TextAnalyzer,
+    place: TextMatch,
+    /// Any of them.
+    terms: Vec<Vec<u8>>,
+}
+
+impl TextTest {
+    /// For this term, which the analyzer takes apart as it does values.
+    pub fn new(analyzer: TextAnalyzer, place: TextMatch, term: &[u8]) -> TextTest {
+        TextTest { analyzer, place, terms: analyzer.terms(term) }
+    }
+
+    /// Whether a value has it.
+    pub fn holds(&self, value: &[u8]) -> bool {
+        if self.analyzer.is_plain() {
+            return self.terms.iter().any(|term| self.place.finds(term, value));
+        }
+        let there = self.analyzer.terms(value);
+        self.terms.iter().any(|term| there.iter().any(|t| self.place.finds(term, t)))
+    }
+
+    /// What every value that has it begins with, as far as that is known.
+    pub fn prefix(&self) -> Option<&[u8]> {
+        match (self.place, &self.terms[..]) {
+            (TextMatch::Whole | TextMatch::Prefix, [term]) if self.analyzer.is_plain() => {
+                Some(term)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_looked_for_where_their_signs_say() {
+        for (pattern, place, term) in [
+            ("a%", TextMatch::Prefix, "a"),
+            ("%a", TextMatch::Suffix, "a"),
+            ("%a%", TextMatch::Inside, "a"),
+            ("a%b", TextMatch::Whole, "a%b"),
+            ("%", TextMatch::Suffix, ""),
+            ("%%", TextMatch::Inside, ""),
+            ("", TextMatch::Whole, ""),
+        ] {
+            assert_eq!(TextMatch::of_pattern(pattern.as_bytes()), (place, term.as_bytes()));
+        }
+        let holds = |pattern: &str, analyzer, text: &str| {
+            let (place, term) = TextMatch::of_pattern(pattern.as_bytes());
+            TextTest::new(analyzer, place, term).holds(text.as_bytes())
+        };
+        let plain = TextAnalyzer::default();
+        assert!(holds("ab%", plain, "abc") && !holds("ab%", plain, "Abc"));
+        assert!(
+            holds("%bc", plain, "abc") && holds("%b%", plain, "abc") && holds("abc", plain, "abc")
+        );
+        let small = TextAnalyzer { case: TextCase::Lower, ..plain };
+        assert!(holds("AB%", small, "aBc") && !holds("b%", small, "aBc"));
+        let words = TextAnalyzer { in_words: true, case: TextCase::Lower };
+        assert!(holds("fox", words, "The quick Fox!") && !holds("fo", words, "The quick Fox!"));
+        assert!(holds("%qui% %fo%", words, "lazy dog, foxes"));
+    }
+}

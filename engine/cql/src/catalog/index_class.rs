@@ -1,0 +1,348 @@
+//! The classes of indexes: which there are, what their options mean, what may be indexed with them.
+//!
+//! Whatever its class, an index is a tree of the store, whose entries lie in the order of values;
+//! the class says what it answers.
+
+use firn_wide::Type;
+
+use super::analyzer::{TextAnalyzer, TextCase};
+use super::{IndexTarget, TableColumn, TableIndex};
+use crate::error::{Result, configuration, invalid};
+
+/// The class of a storage-attached index.
+const SAI: &str = "org.apache.cassandra.index.sai.StorageAttachedIndex";
+const SASI: &str = "org.apache.cassandra.index.sasi.SASIIndex";
+const SASI_ANALYZERS: &str = "org.apache.cassandra.index.sasi.analyzer.";
+/// The word for an index without a class.
+const LOCAL: &str = "legacy_local_table";
+
+/// How an index answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexClass {
+    /// One value, or one element. Classes that were recorded and that nobody knows answer like it.
+    Local,
+    /// Values and ranges, several indexes of a table together, the nearest vectors.
+    StorageAttached,
+    /// Values, ranges, parts of texts.
+    Sasi,
+}
+
+/// Which parts of texts are found by a SASI index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SasiMode {
+    Prefix,
+    Contains,
+    Sparse,
+}
+
+impl IndexClass {
+    /// The class that a statement names; `None`: nobody knows it.
+    pub fn named(class: &str) -> Option<IndexClass> {
+        let is = |word: &str| class.eq_ignore_ascii_case(word);
+        if class == SAI || is("sai") || is("StorageAttachedIndex") {
+            return Some(IndexClass::StorageAttached);
+        }
+        (class == SASI).then_some(IndexClass::Sasi)
+    }
+
+    /// The class of `CREATE [CUSTOM] INDEX … [USING class]`, as it is recorded; `None` is an index
+    /// without one.
+    ///
+    /// # Errors
+    /// `Unable to find custom indexer class …`.
+    pub fn checked(is_custom: bool, class: Option<&str>) -> Result<Option<String>> {
+        match class {
+            None if is_custom => IndexClass::checked(is_custom, Some(LOCAL)),
+            None => Ok(None),
+            Some(LOCAL) if !is_custom => Ok(None),
+            Some(class) if IndexClass::named(class).is_some() => Ok(Some(class.to_owned())),
+            Some(class) => {
+                Err(configuration(format!("Unable to find custom indexer class '{class}'")))
+            }
+        }
+    }
+}
+
+/// Whether values of the type are texts for indexes.
+fn is_text(of: &Type) -> bool {
+    matches!(of, Type::Utf8 | Type::Ascii)
+}
+
+/// Whether values of the type are found as wholes only.
+fn has_no_ranges(of: &Type) -> bool {
+    !matches!(
+        of,
+        Type::Int32
+            | Type::Long
+            | Type::Short
+            | Type::Byte
+            | Type::Integer
+            | Type::Decimal
+            | Type::Float
+            | Type::Double
+            | Type::Timestamp
+            | Type::Date
+            | Type::SimpleDate
+            | Type::Time
+            | Type::Inet
+            | Type::TimeUuid
+    )
+}
+
+impl TableIndex {
+    /// How it answers.
+    pub fn answers_as(&self) -> IndexClass {
+        self.class.as_deref().and_then(IndexClass::named).unwrap_or(IndexClass::Local)
+    }
+
+    fn option(&self, name: &str) -> Option<&str> {
+        self.options.get(name).map(String::as_str)
+    }
+
+    fn says(&self, name: &str, word: &str) -> bool {
+        self.option(name).is_some_and(|value| value.eq_ignore_ascii_case(word))
+    }
+
+    fn mode(&self) -> Option<SasiMode> {
+        match self.option("mode").unwrap_or("PREFIX").to_ascii_uppercase().as_str() {
+            "PREFIX" => Some(SasiMode::Prefix),
+            "CONTAINS" => Some(SasiMode::Contains),
+            "SPARSE" => Some(SasiMode::Sparse),
+            _ => None,
+        }
+    }
+
+    /// What becomes of texts in it.
+    pub fn analyzer(&self) -> TextAnalyzer {
+        let mut analyzer = TextAnalyzer::default();
+        match self.answers_as() {
+            IndexClass::Local => {}
+            IndexClass::StorageAttached => {
+                if self.says("case_sensitive", "false") {
+                    analyzer.case = TextCase::Lower;
+                }
+            }
+            IndexClass::Sasi => {
+                let class = self.option("analyzer_class").unwrap_or_default();
+                let is = |name: &str| class.strip_prefix(SASI_ANALYZERS) == Some(name);
+                let on = |name: &str| self.says(name, "true");
+                if is("StandardAnalyzer") {
+                    analyzer.in_words = true;
+                    if on("tokenization_normalize_lowercase") {
+                        analyzer.case = TextCase::Lower;
+                    } else if on("tokenization_normalize_uppercase") {
+                        analyzer.case = TextCase::Upper;
+                    }
+                } else if is("NonTokenizingAnalyzer") {
+                    if self.says("case_sensitive", "false") || on("normalize_lowercase") {
+                        analyzer.case = TextCase::Lower;
+                    } else if on("normalize_uppercase") {
+                        analyzer.case = TextCase::Upper;
+                    }
+                }
+            }
+        }
+        analyzer
+    }
+
+    /// The name of the function by which vectors in it are near.
+    pub fn similarity(&self) -> &str {
+        self.option("similarity_function").unwrap_or("cosine")
+    }
+
+    /// Whether it finds the nearest vectors.
+    pub fn is_of_vectors(&self, column: &TableColumn) -> bool {
+        self.answers_as() == IndexClass::StorageAttached && matches!(column.of.of, Type::Vector(..))
+    }
+
+    /// Whether it finds a whole value of its column.
+    pub fn finds_equal(&self, column: &TableColumn) -> bool {
+        match (self.answers_as(), self.target) {
+            _ if self.is_of_vectors(column) => false,
+            (IndexClass::Sasi, _) => !self.analyzer().in_words,
+            (_, IndexTarget::Full) => true,
+            (_, IndexTarget::Simple) => !column.of.is_collection() || !column.of.multicell,
+            _ => false,
+        }
+    }
+
+    /// Whether it finds values of its column between two.
+    pub fn finds_ranges(&self, column: &TableColumn) -> bool {
+        let by_class = match self.answers_as() {
+            IndexClass::Local => false,
+            IndexClass::StorageAttached => true,
+            IndexClass::Sasi => self.mode() != Some(SasiMode::Contains),
+        };
+        by_class && self.target == IndexTarget::Simple && !has_no_ranges(&column.of.of)
+    }
+
+    /// Whether `LIKE` may be asked of its column at all.
+    pub fn knows_like(&self, column: &TableColumn) -> bool {
+        self.answers_as() == IndexClass::Sasi && is_text(&column.of.of)
+    }
+
+    /// Whether it finds this sort of pattern.
+    pub fn finds_like(&self, place: super::TextMatch) -> bool {
+        use super::TextMatch as M;
+        match self.mode() {
+            Some(SasiMode::Prefix) => matches!(place, M::Whole | M::Prefix),
+            Some(SasiMode::Contains) => place != M::Prefix || !self.analyzer().in_words,
+            _ => false,
+        }
+    }
+
+    /// Checks its options against its class and column.
+    ///
+    /// # Errors
+    /// `Configuration` or `Invalid` with the servers' texts.
+    pub(super) fn check_options(&self, column: &TableColumn) -> Result<()> {
+        match self.answers_as() {
+            IndexClass::Local => Ok(()),
+            IndexClass::StorageAttached => self.check_storage_attached(column),
+            IndexClass::Sasi => self.check_sasi(column),
+        }
+    }
+
+    fn check_storage_attached(&self, column: &TableColumn) -> Result<()> {
+        const KNOWN: [&str; 10] = [
+            "case_sensitive",
+            "normalize",
+            "ascii",
+            "enable_segment_compaction",
+            "bkd_postings_min_leaves",
+            "bkd_postings_skip",
+            "maximum_node_connections",
+            "construction_beam_width",
+            "similarity_function",
+            "optimize_for",
+        ];
+        let unknown: Vec<&str> =
+            self.options.keys().map(String::as_str).filter(|o| !KNOWN.contains(o)).collect();
+        if !unknown.is_empty() {
+            return Err(configuration(format!(
+                "Properties specified [{}] are not understood by StorageAttachedIndex",
+                unknown.join(", ")
+            )));
+        }
+        let analyzed = ["case_sensitive", "normalize", "ascii"];
+        let is_analyzed = analyzed.iter().any(|o| self.options.contains_key(*o));
+        if is_analyzed && column.is_primary_key() {
+            return Err(invalid(format!(
+                "Cannot specify index analyzer on primary key column: {}",
+                column.name
+            )));
+        }
+        let value = self.value_type(column);
+        let is_frozen = matches!(
+            value,
+            Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_)
+        );
+        let is_known = is_text(&value)
+            || !has_no_ranges(&value)
+            || matches!(value, Type::Boolean | Type::Uuid | Type::Vector(..));
+        if !is_known && !is_frozen {
+            return Err(invalid(format!("Unsupported type: {}", value.cql_name())));
+        }
+        if is_analyzed && !is_text(&value) {
+            return Err(invalid(format!("CQL type {} cannot be analyzed.", value.cql_name())));
+        }
+        if let Some(option) = ["normalize", "ascii"].into_iter().find(|o| self.says(o, "true")) {
+            return Err(configuration(format!("{option} is not supported")));
+        }
+        self.check_vector_options(&value)
+    }
+
+    fn check_vector_options(&self, value: &Type) -> Result<()> {
+        let of_vectors = [
+            "maximum_node_connections",
+            "construction_beam_width",
+            "similarity_function",
+            "optimize_for",
+        ];
+        let Type::Vector(element, count) = value else {
+            return match of_vectors.iter().any(|o| self.options.contains_key(*o)) {
+                true => Err(invalid(format!(
+                    "CQL type {} cannot have vector options",
+                    value.cql_name()
+                ))),
+                false => Ok(()),
+            };
+        };
+        for (option, words) in [
+            ("maximum_node_connections", "Maximum node connections"),
+            ("construction_beam_width", "Construction beam width"),
+        ] {
+            if self.options.contains_key(option) {
+                return Err(invalid(format!(
+                    "{words} cannot be set without enabling SAI_VECTOR_ALLOW_CUSTOM_PARAMETERS"
+                )));
+            }
+        }
+        let similarity = self.similarity().to_ascii_uppercase();
+        if !["EUCLIDEAN", "DOT_PRODUCT", "COSINE"].contains(&&*similarity) {
+            return Err(invalid(format!(
+                "Similarity function {similarity} was not recognized for index null. Valid values are: EUCLIDEAN, DOT_PRODUCT, COSINE"
+            )));
+        }
+        if **element != Type::Float {
+            return Err(invalid(
+                "SAI ANN indexes are only allowed on vector columns with float elements",
+            ));
+        }
+        if *count == 1 && similarity == "COSINE" {
+            return Err(invalid("Cosine similarity is not supported for single-dimension vectors"));
+        }
+        Ok(())
+    }
+
+    fn check_sasi(&self, column: &TableColumn) -> Result<()> {
+        if column.of.multicell {
+            return Err(configuration("complex columns are not yet supported by SASI"));
+        }
+        let Some(mode) = self.mode() else {
+            let mode = self.option("mode").unwrap_or_default().to_ascii_uppercase();
+            return Err(configuration(format!("Incorrect index mode: {mode}")));
+        };
+        if mode == SasiMode::Sparse
+            && (is_text(&column.of.of) || self.options.contains_key("analyzer_class"))
+        {
+            return Err(configuration("SPARSE mode is only supported on non-literal columns."));
+        }
+        let Some(class) = self.option("analyzer_class") else { return Ok(()) };
+        match class.strip_prefix(SASI_ANALYZERS) {
+            Some("NoOpAnalyzer") => Ok(()),
+            Some("NonTokenizingAnalyzer") => {
+                let normal = ["normalize_lowercase", "normalize_uppercase"];
+                let both = self.options.contains_key("case_sensitive")
+                    && normal.iter().any(|o| self.options.contains_key(*o));
+                match both {
+                    true => Err(configuration(
+                        "case_sensitive option cannot be specified together with either normalize_lowercase or normalize_uppercase",
+                    )),
+                    false => Ok(()),
+                }
+            }
+            Some("StandardAnalyzer") => {
+                let wrong = ["tokenization_enable_stemming", "tokenization_skip_stop_words"];
+                match wrong.into_iter().find(|o| self.says(o, "true")) {
+                    Some(option) => Err(configuration(format!("{option} is not supported"))),
+                    None => Ok(()),
+                }
+            }
+            Some("DelimiterAnalyzer") => {
+                Err(configuration(format!("the analyzer {class} is not supported")))
+            }
+            _ => Err(configuration(format!("Unable to find analyzer class '{class}'"))),
+        }
+    }
+
+    /// The type of what is indexed.
+    fn value_type(&self, column: &TableColumn) -> Type {
+        match (&column.of.of, self.target) {
+            (Type::List(of) | Type::Set(of), IndexTarget::Values) => (**of).clone(),
+            (Type::Map(of), IndexTarget::Keys) => of.0.clone(),
+            (Type::Map(of), IndexTarget::Values | IndexTarget::Entries) => of.1.clone(),
+            (of, _) => of.clone(),
+        }
+    }
+}

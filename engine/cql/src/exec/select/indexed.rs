@@ -1,0 +1,306 @@
+//! Rows that indexes find: of several the one with the fewest entries, ranges of values, the
+//! nearest vectors.
+//!
+//! Invariants: rows come in the order of a scan, but for the nearest, so that a page goes on behind
+//! a row whichever index found it; what is held at a time is bounded. An entry is believed only
+//! about where a row is.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::ops::Bound as End;
+
+use firn_wide::internals::key::BEYOND;
+use firn_wide::internals::store::{IndexRange, Partitions};
+
+use super::collect::CollectStep;
+use super::plan::NearestRows;
+use super::read::{Execution, place_of};
+use crate::analysis::{IndexLook, IndexUse};
+use crate::catalog::{IndexTarget, TextTest};
+use crate::error::{Result, invalid};
+use crate::exec::row::Row;
+use crate::values::vector::{Similarity, is_zero};
+use crate::values::{Bound, EvalEnv};
+
+/// How many entries of each of several indexes are counted to find out which has the fewest.
+const COUNTED: usize = 256;
+/// How many rows of a range of values are held to be put in order.
+const HELD: usize = 1 << 14;
+/// The most rows that may be asked for as the nearest.
+const MOST_NEAREST: u64 = 1000;
+
+/// The partition part and the place of a row.
+type FoundPlace = (Vec<u8>, Vec<u8>);
+
+/// A row that may be among the nearest. The least is the nearest.
+struct NearRow {
+    similarity: f32,
+    place: FoundPlace,
+}
+
+impl PartialEq for NearRow {
+    fn eq(&self, other: &NearRow) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for NearRow {}
+
+impl PartialOrd for NearRow {
+    fn partial_cmp(&self, other: &NearRow) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for NearRow {
+    fn cmp(&self, other: &NearRow) -> Ordering {
+        let nearer = other.similarity.total_cmp(&self.similarity);
+        nearer.then_with(|| self.place.cmp(&other.place))
+    }
+}
+
+/// Whether a partition lies in a range of them.
+fn is_in(range: &Partitions, partition: &[u8]) -> bool {
+    !matches!(&range.from, End::Included(from) if partition < &**from)
+        && !matches!(&range.until, End::Excluded(until) if partition >= &**until)
+}
+
+fn lent(look: &IndexLook) -> IndexRange<'_> {
+    match look {
+        IndexLook::Equal(value) => (End::Included(&**value), End::Included(&**value)),
+        IndexLook::Range { from, until, .. } => {
+            (from.as_ref().map(|v| &**v), until.as_ref().map(|v| &**v))
+        }
+    }
+}
+
+impl Execution<'_> {
+    /// Reads the rows that one of these looks finds.
+    pub(super) fn by_indexes(
+        &mut self,
+        indexes: Vec<IndexUse>,
+        keys: Option<&[Vec<u8>]>,
+        env: &EvalEnv<'_>,
+    ) -> Result<()> {
+        let Some(index) = self.most_selective(indexes)? else { return Ok(()) };
+        match &index.look {
+            IndexLook::Equal(value) => self.by_index(&index, value, keys, env),
+            // The values of one partition are fewer than those of an index.
+            IndexLook::Range { .. } if keys.is_some() => self.by_keys(keys.unwrap_or_default()),
+            IndexLook::Range { test, .. } => self.by_walk(&index, test.as_ref(), env),
+        }
+    }
+
+    /// The look with the fewest entries, as far as they are counted.
+    fn most_selective(&self, mut indexes: Vec<IndexUse>) -> Result<Option<IndexUse>> {
+        if indexes.len() < 2 {
+            return Ok(indexes.pop());
+        }
+        let mut best = None;
+        for index in indexes {
+            let known = self.plan.table.indexes().iter().find(|i| i.id == index.id);
+            // Entries of maps are looked up by both of their parts: few have both.
+            let count = match known.is_some_and(|i| i.target == IndexTarget::Entries) {
+                true => 0,
+                false => self.count(&index)?,
+            };
+            if best.as_ref().is_none_or(|(least, _)| count < *least) {
+                best = Some((count, index));
+            }
+        }
+        Ok(best.map(|(_, index)| index))
+    }
+
+    fn count(&self, index: &IndexUse) -> Result<usize> {
+        let mut walk = self.view.walk_index(&self.family, index.id, lent(&index.look))?;
+        let mut count = 0;
+        while count < COUNTED && walk.next()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Reads the rows whose values are in a range.
+    fn by_walk(
+        &mut self,
+        index: &IndexUse,
+        test: Option<&TextTest>,
+        env: &EvalEnv<'_>,
+    ) -> Result<()> {
+        let Some(range) = self.partitions(None, env)? else { return Ok(()) };
+        let from = self.from.take();
+        let mut after: Option<FoundPlace> = None;
+        if let Some(from) = &from {
+            let mut part = vec![];
+            self.family.layout().put_partition(&from.key, &mut part)?;
+            let row = from.row.as_ref().filter(|_| !index.finds_partitions);
+            if index.finds_partitions && self.partition(&from.key, Some(from))? == CollectStep::Stop
+            {
+                return Ok(());
+            }
+            after = Some((part, row.map_or_else(|| vec![BEYOND], |row| place_of(row))));
+        }
+        let mut left = from.map(|f| (f.key, f.left_in_partition));
+        let (mut key, mut place) = (vec![], vec![]);
+        let mut at: Option<Vec<u8>> = None;
+        let (mut statics, mut is_done) = (Row::none(), false);
+        loop {
+            let (found, is_all) = self.find(index, test, &range, after.as_ref())?;
+            for (partition, row) in &found {
+                if at.as_ref() != Some(partition) {
+                    key.clear();
+                    self.family.layout().key_of(partition, &mut key)?;
+                    (at, is_done) = (Some(partition.clone()), false);
+                    if !index.finds_partitions {
+                        statics = self.statics(&key)?;
+                        let left = left.take().filter(|(k, _)| *k == key).map(|(_, left)| left);
+                        self.out.enter(&key, left)?;
+                    }
+                }
+                let step = match index.finds_partitions {
+                    true => self.partition(&key, None)?,
+                    false if is_done => continue,
+                    false => self.hit(&key, row, &statics, &mut place)?,
+                };
+                match step {
+                    CollectStep::Stop => return Ok(()),
+                    CollectStep::NextPartition => is_done = true,
+                    CollectStep::More => {}
+                }
+            }
+            if is_all {
+                return Ok(());
+            }
+            after = found.into_iter().next_back();
+        }
+    }
+
+    /// The range of partitions that is asked for: the named one, or those of a range of tokens.
+    fn partitions(
+        &self,
+        keys: Option<&[Vec<u8>]>,
+        env: &EvalEnv<'_>,
+    ) -> Result<Option<Partitions>> {
+        let Some(range) = self.plan.restrictions.partitions(env)? else { return Ok(None) };
+        let Some(keys) = keys else { return Ok(Some(range)) };
+        let Some(key) = keys.first() else { return Ok(None) };
+        let mut part = vec![];
+        self.family.layout().put_partition(key, &mut part)?;
+        let mut until = part.clone();
+        until.push(0);
+        let only = Partitions { from: End::Included(part.clone()), until: End::Excluded(until) };
+        Ok(is_in(&range, &part).then_some(only))
+    }
+
+    /// The first rows behind a place that entries name, as many as are held; and whether these are
+    /// all.
+    fn find(
+        &self,
+        index: &IndexUse,
+        test: Option<&TextTest>,
+        range: &Partitions,
+        after: Option<&FoundPlace>,
+    ) -> Result<(BTreeSet<FoundPlace>, bool)> {
+        let mut walk = self.view.walk_index(&self.family, index.id, lent(&index.look))?;
+        let (mut found, mut is_all) = (BTreeSet::new(), true);
+        while let Some(entry) = walk.next()? {
+            let here = (entry.partition, entry.row);
+            if !is_in(range, entry.partition)
+                || after.is_some_and(|(partition, row)| here <= (&**partition, &**row))
+                || test.is_some_and(|test| !test.holds(entry.value))
+            {
+                continue;
+            }
+            found.insert((entry.partition.to_vec(), entry.row.to_vec()));
+            if found.len() > HELD {
+                found.pop_last();
+                is_all = false;
+            }
+        }
+        Ok((found, is_all))
+    }
+
+    /// Reads the rows with the vectors that are nearest, the nearest first.
+    pub(super) fn by_nearness(
+        &mut self,
+        nearest: &NearestRows,
+        keys: Option<&[Vec<u8>]>,
+        limit: Option<u64>,
+        env: &EvalEnv<'_>,
+    ) -> Result<()> {
+        let name = &self.plan.table.columns()[nearest.column].name;
+        let wanted = match nearest.of.eval(env)? {
+            Bound::Bytes(bytes) => bytes,
+            Bound::Null => {
+                return Err(invalid(format!("Unsupported null value for column {name}")));
+            }
+            Bound::Unset => {
+                return Err(invalid(format!("Unsupported unset value for column {name}")));
+            }
+        };
+        let limit = limit.unwrap_or(MOST_NEAREST);
+        if limit > MOST_NEAREST {
+            return Err(invalid(format!(
+                "Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than {MOST_NEAREST}. LIMIT was {limit}"
+            )));
+        }
+        if nearest.similarity == Similarity::Cosine && is_zero(&wanted) {
+            return Err(invalid("Zero vectors have no cosine similarity to others"));
+        }
+        let Some(range) = self.partitions(keys, env)? else { return Ok(()) };
+        let all = (End::Unbounded, End::Unbounded);
+        let mut walk = self.view.walk_index(&self.family, nearest.index, all)?;
+        let mut best: BinaryHeap<NearRow> = BinaryHeap::new();
+        let (mut key, mut buffer) = (vec![], vec![]);
+        while let Some(entry) = walk.next()? {
+            let similarity = nearest.similarity.of(&wanted, entry.value)?;
+            // A vector without a direction has no angle to another.
+            if similarity.is_nan() || !is_in(&range, entry.partition) {
+                continue;
+            }
+            let is_full = best.len() as u64 >= limit;
+            if is_full && best.peek().is_some_and(|w| similarity < w.similarity) {
+                continue;
+            }
+            let place = (entry.partition.to_vec(), entry.row.to_vec());
+            let row = NearRow { similarity, place };
+            if is_full && best.peek().is_some_and(|worst| row >= *worst) {
+                continue;
+            }
+            key.clear();
+            self.family.layout().key_of(entry.partition, &mut key)?;
+            if self.has_vector(&key, entry.row, nearest.column, entry.value, &mut buffer)? {
+                best.push(row);
+            }
+            if best.len() as u64 > limit {
+                best.pop();
+            }
+        }
+        for near in best.into_sorted_vec() {
+            let (partition, row) = near.place;
+            key.clear();
+            self.family.layout().key_of(&partition, &mut key)?;
+            let statics = self.statics(&key)?;
+            self.out.enter(&key, None)?;
+            if self.hit(&key, &row, &statics, &mut buffer)? == CollectStep::Stop {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a row meets the conditions and has this vector.
+    fn has_vector(
+        &mut self,
+        key: &[u8],
+        row: &[u8],
+        column: usize,
+        vector: &[u8],
+        buffer: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let statics = self.statics(key)?;
+        let Some(row) = self.row_at(key, row, buffer)? else { return Ok(false) };
+        self.out.enter(key, None)?;
+        Ok(self.out.value_of_accepted(&statics, Some(&row), column)?.as_deref() == Some(vector))
+    }
+}

@@ -1,0 +1,35 @@
+//! A run of a `SELECT`: what it asks for decides how rows are read.
+
+use super::plan::SelectPlan;
+use super::read::{Execution, SelectInput};
+use crate::error::Result;
+use crate::exec::engine::Engine;
+use crate::exec::plan::Request;
+use crate::exec::rows::Rows;
+use crate::values::EvalEnv;
+
+impl SelectPlan {
+    pub(super) fn read(
+        &self,
+        engine: &Engine,
+        request: &Request<'_>,
+        env: &EvalEnv<'_>,
+    ) -> Result<Rows> {
+        let family = engine.family(&self.table)?;
+        let SelectInput { limit, from, intervals, indexes, keys, out } =
+            self.input(request, env, family.layout())?;
+        let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len()
+            + usize::from(self.shape.wants_statics());
+        let is_single = indexes.is_empty() && self.nearest.is_none() && reads <= 1;
+        let store = request.store(engine, env.now);
+        let view = if is_single { store.latest() } else { store.view() };
+        let mut run = Execution { plan: self, view, family, intervals, from, out };
+        match (&self.nearest, &keys) {
+            (Some(nearest), keys) => run.by_nearness(nearest, keys.as_deref(), limit, env)?,
+            (None, keys) if !indexes.is_empty() => run.by_indexes(indexes, keys.as_deref(), env)?,
+            (None, Some(keys)) => run.by_keys(keys)?,
+            (None, None) => run.by_range(env)?,
+        }
+        run.out.finish(limit)
+    }
+}
