@@ -16,6 +16,7 @@ use std::ops::Range;
 use firn_kv::{Batch, Db, ErrorKind, Tree};
 
 use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS};
+use super::index::built_record;
 use super::{CellStore, TreeName, kind_record};
 use crate::base::error::{Error, Result};
 
@@ -108,6 +109,7 @@ impl CellStore {
     pub(super) fn forget_family(&self, id: u32) -> Result<()> {
         let mut batch = Batch::new();
         self.forget_dropped(&mut batch, DroppedFamilies::Family(id))?;
+        batch.delete(&self.0.schema, &built_record(id))?;
         for kind in [PARTITIONS, RANGES, ROWS, COMPLEX] {
             batch.delete(&self.0.schema, &kind_record(id, kind))?;
         }

@@ -18,6 +18,7 @@ use firn_kv::{Tree, TreeOptions};
 use parking_lot::RwLock;
 
 use super::indexed::{IndexSpec, StoredIndex};
+use super::view_rows::ViewRows;
 
 /// The definition of a family, as the store needs it.
 #[derive(Clone, Debug)]
@@ -46,6 +47,21 @@ pub(super) const COMPLEX: u8 = 8;
 #[derive(Clone)]
 pub struct StoreFamily(pub(super) Arc<OpenFamily>);
 
+/// A view of a family.
+#[derive(Clone)]
+pub struct StoredView {
+    /// Where its rows are.
+    pub family: StoreFamily,
+    /// How they are made.
+    pub rows: Arc<dyn ViewRows>,
+}
+
+impl std::fmt::Debug for StoredView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoredView").field("family", &self.family).finish_non_exhaustive()
+    }
+}
+
 /// Tells one open store from others, by where it lies.
 #[derive(Default)]
 pub(super) struct StoreMark;
@@ -67,6 +83,8 @@ pub(super) struct OpenFamily {
     pub recorded: AtomicU8,
     pub has_indexes: AtomicBool,
     pub indexes: RwLock<Indexes>,
+    pub has_views: AtomicBool,
+    pub views: RwLock<Arc<Vec<StoredView>>>,
 }
 
 impl std::fmt::Debug for StoreFamily {
@@ -115,6 +133,21 @@ impl StoreFamily {
     #[inline]
     pub(super) fn has_indexes(&self) -> bool {
         self.0.has_indexes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn views(&self) -> Arc<Vec<StoredView>> {
+        self.0.views.read().clone()
+    }
+
+    #[inline]
+    pub(super) fn has_views(&self) -> bool {
+        self.0.has_views.load(Ordering::Acquire)
+    }
+
+    /// Whether a write to it writes elsewhere too: to indexes or views.
+    #[inline]
+    pub(super) fn is_followed(&self) -> bool {
+        self.has_indexes() || self.has_views()
     }
 
     pub(super) fn set_indexes(&self, indexes: Vec<Arc<StoredIndex>>) {

@@ -14,6 +14,7 @@
 //!   a deletion is newer than all that it covers.
 //! - A stripe's bound on record is at least as large as every timestamp that was written to its
 //!   partitions.
+//! - A materialized view holds what its base makes of it, at every moment.
 
 mod clock;
 mod drops;
@@ -23,6 +24,7 @@ mod index;
 mod index_walk;
 mod indexed;
 pub mod loss;
+mod materialized;
 mod moment;
 mod mutation;
 mod open;
@@ -34,11 +36,13 @@ mod slice;
 mod stripes;
 mod trees;
 mod view;
+mod view_rows;
 mod write;
+mod write_plan;
 
 pub use clock::{Clock, ManualClock};
 pub use drops::DroppedFamilies;
-pub use family::{FamilySpec, StoreFamily};
+pub use family::{FamilySpec, StoreFamily, StoredView};
 pub use index::{IndexHit, IndexScan};
 pub use index_walk::{IndexEntry, IndexRange, IndexWalk};
 pub use indexed::{IndexPart, IndexSpec};
@@ -51,5 +55,6 @@ pub use shared::CellStore;
 pub use slice::{Partitions, StoreSlice};
 pub use trees::{SCHEMA_TREE, TreeName};
 pub use view::StoreView;
+pub use view_rows::{RowParts, ViewPlace, ViewRows};
 
 use shared::kind_record;

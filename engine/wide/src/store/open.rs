@@ -227,6 +227,8 @@ impl CellStore {
             recorded: AtomicU8::new(kinds),
             has_indexes: AtomicBool::new(false),
             indexes: RwLock::default(),
+            has_views: AtomicBool::new(false),
+            views: RwLock::default(),
         })))
     }
 
@@ -249,7 +251,7 @@ impl CellStore {
         self.forget_family(id)
     }
 
-    /// Removes all that a family holds, at once. Writes that come later count, whatever their
+    /// Removes all that a family and its views hold, at once. Writes that come later count, whatever their
     /// timestamps.
     ///
     /// # Errors
@@ -259,7 +261,9 @@ impl CellStore {
         let _all = self.0.stripes.lock_all();
         self.check_open(family)?;
         let mut batch = Batch::new();
-        for tree in std::iter::once(&family.0.tree).chain(family.indexes().iter().map(|i| &i.tree))
+        for tree in std::iter::once(&family.0.tree)
+            .chain(family.indexes().iter().map(|i| &i.tree))
+            .chain(family.views().iter().map(|v| v.family.tree()))
         {
             batch.delete_range(tree, ..)?;
         }

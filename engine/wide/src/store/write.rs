@@ -7,7 +7,8 @@
 //!    newer,
 //! 2. cells,
 //! 3. deletions, so that they are newer than all that they cover,
-//! 4. counters, whose deletions come last.
+//! 4. counters, whose deletions come last,
+//! 5. rows of [views](super::materialized).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +25,7 @@ use super::mutation::{Container, MutationKind, MutationOp, StoreMutation};
 use super::point::with_key;
 use super::stripes::{HeldStripes, Stripes};
 use super::view::StoreView;
+use super::write_plan::{WriteEntry, WriteKind, WritePlan, container_range};
 use super::{CellStore, kind_record};
 
 /// Up to this many entries under a deleted container are left to reads and compactions to pass
@@ -31,65 +33,6 @@ use super::{CellStore, kind_record};
 const FEW: usize = 64;
 /// Values up to this length are put behind their key in a buffer that the thread keeps.
 const SHORT: usize = 16 << 10;
-
-/// One entry to be written.
-struct WriteEntry<'a> {
-    family: &'a StoreFamily,
-    kind: WriteKind,
-    timestamp: i64,
-    /// Whether everything in its stripe is older.
-    newest: bool,
-    /// Whether nothing in its stripe is newer.
-    none_newer: bool,
-    /// Length of the partition part of its key.
-    partition: usize,
-    key: (usize, usize),
-    value: (usize, usize),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WriteKind {
-    Cell,
-    Deletion(Container),
-    Add,
-    RemoveCounter,
-    RemoveCounters,
-}
-
-/// The entries of a call.
-struct WritePlan<'a> {
-    entries: Vec<WriteEntry<'a>>,
-    bytes: Vec<u8>,
-    /// Microseconds since 1970, where an operation asks for the time.
-    now: i64,
-    /// The second since 1970 that expiry goes by, where an operation asks for the time.
-    second: i64,
-}
-
-impl WritePlan<'_> {
-    fn key(&self, e: &WriteEntry<'_>) -> &[u8] {
-        &self.bytes[e.key.0..e.key.1]
-    }
-
-    fn value(&self, e: &WriteEntry<'_>) -> &[u8] {
-        &self.bytes[e.value.0..e.value.1]
-    }
-}
-
-/// The key range that the container of a deletion with this key covers.
-fn container_range(
-    key: &[u8],
-    partition: usize,
-    what: Container,
-    value: &[u8],
-) -> Result<(Vec<u8>, Vec<u8>)> {
-    if what == Container::Range {
-        let (start, end, _) = super::point::range_at(key, partition, value)?;
-        return Ok(([&key[..partition], start].concat(), [&key[..partition], end].concat()));
-    }
-    let prefix = &key[..key.len() - 1];
-    Ok((key.to_vec(), [prefix, &[BEYOND]].concat()))
-}
 
 impl CellStore {
     /// Writes mutations: all of them or, after an error, none.
@@ -141,6 +84,7 @@ impl CellStore {
         // Beside key and value an operation has its kind, its tree and two lengths.
         let mut batch = Batch::with_capacity(plan.bytes.len() + plan.entries.len() * 12);
         let kinds = self.fill(&plan, &mut batch)?;
+        self.write_views(&plan, &mut batch)?;
         for m in mutations {
             if let Some(t) = m.newest() {
                 held.announce(Stripes::of(&m.key), t);
@@ -216,7 +160,7 @@ impl CellStore {
         let stripe = Stripes::of(key);
         let newer =
             held.newest(stripe).is_some_and(|n| timestamp > n) && held.is_within(stripe, timestamp);
-        if !newer || family.is_counter() || family.has_indexes() {
+        if !newer || family.is_counter() || family.is_followed() {
             return Ok(false);
         }
         with_key(|entry| -> Result<()> {

@@ -9,6 +9,7 @@ mod model;
 mod oracle;
 mod parts;
 mod purge;
+mod views;
 
 use std::sync::Arc;
 

@@ -1,0 +1,338 @@
+//! Materialized views: families whose rows are made of those of another one, their base, and are
+//! written in the batch that changes it.
+//!
+//! Invariants:
+//! - At every moment a view holds what its base makes of it then, and nothing more: a row that is
+//!   made anew replaces the one that was there, key by key, so there are no deletions in a view and
+//!   nothing in it is compared by its timestamp. The exception is what a cell that expired has left
+//!   of the row that its value named: the row has expired with it, and is replaced when the value
+//!   comes back.
+//! - The key of a view's row has all of the key of the base's row that it is made of. So whoever
+//!   holds the stripe of the base's partition is alone on the row of the view, too, and the stripes
+//!   of views know of no timestamp.
+//! - Views are read by writers under a stripe's lock; [`CellStore::set_views`] takes all of those
+//!   locks once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use firn_kv::{Batch, Durability};
+
+use crate::base::error::{Error, Result, invalid};
+use crate::cell::{Cell, CellState, StoredCell};
+use crate::key::{BEYOND, DELETION, END};
+use crate::types::EMPTY;
+
+use super::CellStore;
+use super::family::{StoreFamily, StoredView};
+use super::index::built_record;
+use super::moment::StoreMoment;
+use super::mutation::Container;
+use super::point::range_at;
+use super::view_rows::RowParts;
+use super::write_plan::{WriteEntry, WriteKind, WritePlan, container_range};
+
+/// What a call is about to write to one family.
+struct FamilyChange<'c, 'p> {
+    plan: &'c WritePlan<'p>,
+    /// Sorted by their keys, each once.
+    entries: &'c [WriteEntry<'p>],
+}
+
+/// A row of a base before a call, and its live cells after it.
+struct RowStates {
+    before: RowParts,
+    after: RowParts,
+}
+
+/// A value that a cell has, or had before it expired.
+fn value_of(stored: &[u8]) -> Result<Option<&[u8]>> {
+    Ok(match StoredCell::decode(stored)? {
+        StoredCell::Cell(Cell {
+            state: CellState::Live(value) | CellState::Expiring { value, .. },
+            ..
+        }) => Some(value),
+        _ => None,
+    })
+}
+
+impl FamilyChange<'_, '_> {
+    fn key(&self, entry: &WriteEntry<'_>) -> &[u8] {
+        self.plan.key(entry)
+    }
+
+    /// The entries of a row.
+    fn of_row<'s>(&'s self, row: &'s [u8]) -> impl Iterator<Item = (&'s [u8], &'s [u8])> + 's {
+        let first = self.entries.partition_point(|e| self.key(e) < row);
+        let inside = self.entries[first..].iter().take_while(move |e| self.key(e).starts_with(row));
+        inside.map(move |e| (&self.key(e)[row.len()..], self.plan.value(e)))
+    }
+
+    /// The newest deletion of a partition or range among the entries that covers a place.
+    fn covering(&self, partition: &[u8], place: &[u8]) -> Result<Option<i64>> {
+        let mut newest = None;
+        for e in self.entries {
+            let key = self.key(e);
+            if !key.starts_with(partition) {
+                continue;
+            }
+            let covers = match e.kind {
+                WriteKind::Deletion(Container::Partition) => key.len() == partition.len() + 1,
+                WriteKind::Deletion(Container::Range) => {
+                    let (start, end, _) = range_at(key, e.partition, self.plan.value(e))?;
+                    start <= place && place < end
+                }
+                _ => false,
+            };
+            if covers {
+                newest = newest.max(Some(e.timestamp));
+            }
+        }
+        Ok(newest)
+    }
+}
+
+impl CellStore {
+    /// Makes these the views of a family, whose writers keep them from now on. Those that are new
+    /// are [built](CellStore::build_view) after this.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a family of counters, or one that is not open here.
+    pub fn set_views(&self, base: &StoreFamily, views: Vec<StoredView>) -> Result<()> {
+        if base.is_counter() && !views.is_empty() {
+            return Err(invalid("a family of counters can't have views"));
+        }
+        views.iter().try_for_each(|view| self.check_open(&view.family))?;
+        base.0.has_views.store(!views.is_empty(), Ordering::Release);
+        *base.0.views.write() = Arc::new(views);
+        // Whoever has seen the views of before is done after this.
+        self.0.stripes.pass_through();
+        Ok(())
+    }
+
+    /// Makes the rows of a view anew, of all that its base has. Others may write meanwhile; who
+    /// reads the view may miss rows.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when the family has no such view, or has a row that the view can't have;
+    /// errors of the engine. `Stopped`, by a [`stoppable`](CellStore::stoppable) handle: then it is
+    /// not built.
+    pub fn build_view(&self, base: &StoreFamily, id: u32) -> Result<()> {
+        let views = base.views();
+        let found = views.iter().find(|view| view.family.id() == id);
+        let view = found.ok_or_else(|| invalid(format!("there is no view {id}")))?;
+        let tree = view.family.tree();
+        if !tree.is_empty()? {
+            let _all = self.0.stripes.lock_all();
+            let mut batch = Batch::new();
+            batch.delete(&self.0.schema, &built_record(id))?;
+            batch.delete_range(tree, ..)?;
+            self.0.db.with(Durability::Process).write(batch)?;
+        }
+        let snapshot = self.0.db.snapshot();
+        let mut cursor = StoreMoment::Then(&snapshot).cursor(base.tree(), ..)?;
+        cursor.first()?;
+        let mut key = vec![];
+        while cursor.valid() {
+            self.check_stop()?;
+            let partition = base.layout().partition_len(cursor.key())?;
+            let Some(row) = base.layout().find_row(&cursor.key()[partition..]) else {
+                cursor.next()?; // a deletion, or a static cell
+                continue;
+            };
+            let mut row = cursor.key()[..partition + row].to_vec();
+            key.clear();
+            base.layout().key_of(&row[..partition], &mut key)?;
+            if let Some(_held) = self.0.stripes.lock(std::iter::once(&key[..])) {
+                let states = self.row_states(base, &row, partition, None)?;
+                let mut batch = Batch::new();
+                self.write_view(view, &key, &row[partition..], &states, &mut batch)?;
+                self.0.db.with(Durability::Process).write(batch)?;
+            }
+            row.push(BEYOND);
+            cursor.seek(&row)?;
+        }
+        Ok(self.0.schema.put(&built_record(id), &[])?)
+    }
+
+    /// Whether a view has been built over what was there before it, and nothing was lost since.
+    ///
+    /// # Errors
+    /// Errors of the engine.
+    pub fn is_view_built(&self, id: u32) -> Result<bool> {
+        Ok(self.0.schema.contains(&built_record(id))?)
+    }
+
+    /// Adds to a batch what the entries of a plan change in views.
+    pub(super) fn write_views(&self, plan: &WritePlan<'_>, batch: &mut Batch) -> Result<()> {
+        for entries in plan.entries.chunk_by(|a, b| Arc::ptr_eq(&a.family.0, &b.family.0)) {
+            let Some(WriteEntry { family, .. }) = entries.first().filter(|e| e.family.has_views())
+            else {
+                continue;
+            };
+            let change = FamilyChange { plan, entries };
+            let views = family.views();
+            let mut key = vec![];
+            for (row, partition) in self.changed_rows(family, &change)? {
+                key.clear();
+                family.layout().key_of(&row[..partition], &mut key)?;
+                let states = self.row_states(family, &row, partition, Some(&change))?;
+                for view in views.iter() {
+                    self.write_view(view, &key, &row[partition..], &states, batch)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that a change may concern, by what their keys begin with, with the lengths of the
+    /// partition parts.
+    fn changed_rows(
+        &self,
+        family: &StoreFamily,
+        change: &FamilyChange<'_, '_>,
+    ) -> Result<BTreeMap<Vec<u8>, usize>> {
+        let mut rows = BTreeMap::new();
+        for e in change.entries {
+            let key = change.key(e);
+            if let Some(row) = family.layout().find_row(&key[e.partition..]) {
+                rows.insert(key[..e.partition + row].to_vec(), e.partition);
+            }
+            let WriteKind::Deletion(what @ (Container::Partition | Container::Range)) = e.kind
+            else {
+                continue;
+            };
+            let (start, end) = container_range(key, e.partition, what, change.plan.value(e))?;
+            let mut cursor = family.tree().cursor(start..end)?;
+            cursor.first()?;
+            while cursor.valid() {
+                let Some(row) = family.layout().find_row(&cursor.key()[e.partition..]) else {
+                    cursor.next()?;
+                    continue;
+                };
+                let mut row = cursor.key()[..e.partition + row].to_vec();
+                rows.insert(row.clone(), e.partition);
+                row.push(BEYOND);
+                cursor.seek(&row)?;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn row_states(
+        &self,
+        family: &StoreFamily,
+        row: &[u8],
+        partition: usize,
+        change: Option<&FamilyChange<'_, '_>>,
+    ) -> Result<RowStates> {
+        let mut before = RowParts::new();
+        let end = [row, &[BEYOND]].concat();
+        let mut cursor = family.tree().cursor(row.to_vec()..end)?;
+        cursor.first()?;
+        while cursor.valid() {
+            before.insert(cursor.key()[row.len()..].to_vec(), cursor.value().to_vec());
+            cursor.next()?;
+        }
+        // Deletions cover the row's marker where they cover the row.
+        let marker = [row, &[EMPTY, END]].concat();
+        let mut covered = self.covering(StoreMoment::Now, family, &marker, partition)?;
+        let mut all = before.clone();
+        if let Some(change) = change {
+            covered = covered.max(change.covering(&row[..partition], &marker[partition..])?);
+            // What loses against what is there has been left out.
+            all.extend(change.of_row(row).map(|(part, value)| (part.to_vec(), value.to_vec())));
+        }
+        let now = self.now();
+        let mut after = RowParts::new();
+        let mut column: Option<(Vec<u8>, i64)> = None;
+        for (part, stored) in all {
+            match StoredCell::decode(&stored)? {
+                StoredCell::Deletion(d) if part == [DELETION] => {
+                    covered = covered.max(Some(d.timestamp));
+                }
+                StoredCell::Deletion(d) => {
+                    column = Some((part[..part.len() - 1].to_vec(), d.timestamp));
+                }
+                StoredCell::Cell(cell) => {
+                    let of_column = column.as_ref().filter(|(name, _)| part.starts_with(name));
+                    let covered = covered.max(of_column.map(|(_, timestamp)| *timestamp));
+                    if covered.is_none_or(|t| cell.timestamp > t) && cell.is_live(now) {
+                        after.insert(part, stored);
+                    }
+                }
+                StoredCell::Range(..) => {
+                    return Err(Error::Corrupt("a deletion of a range lies in a row".into()));
+                }
+            }
+        }
+        Ok(RowStates { before, after })
+    }
+
+    /// Adds to a batch what makes of a base's row the view's.
+    fn write_view(
+        &self,
+        view: &StoredView,
+        key: &[u8],
+        row: &[u8],
+        states: &RowStates,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let place = |cells: &RowParts| -> Result<Option<Vec<u8>>> {
+            let mut name = vec![];
+            let value = match view.rows.key_column() {
+                None => None,
+                Some(column) => {
+                    view.family.layout().put_name(column, &mut name)?;
+                    let stored = cells.get(&name);
+                    let Some(value) = stored.map_or(Ok(None), |stored| value_of(stored))? else {
+                        return Ok(None);
+                    };
+                    Some(value)
+                }
+            };
+            let Some(place) = view.rows.place(key, row, value)? else { return Ok(None) };
+            let mut whole = vec![];
+            view.family.layout().put_partition(&place.key, &mut whole)?;
+            view.family.layout().put_row(&place.clustering, &mut whole)?;
+            Ok(Some(whole))
+        };
+        let new = match states.after.is_empty() {
+            true => None,
+            false => place(&states.after)?,
+        };
+        // What was not taken in lies nowhere.
+        let old = place(&states.before).or_else(|e| match e {
+            Error::InvalidRequest(_) => Ok(None),
+            e => Err(e),
+        })?;
+        if let Some(old) = old.filter(|old| Some(old) != new.as_ref()) {
+            replace(view, &old, RowParts::new(), batch)?;
+        }
+        match new {
+            Some(new) => replace(view, &new, view.rows.cells(&states.after)?, batch),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Adds to a batch what makes these the cells of a view's row.
+fn replace(view: &StoredView, row: &[u8], mut cells: RowParts, batch: &mut Batch) -> Result<()> {
+    let tree = view.family.tree();
+    let mut cursor = tree.cursor(row.to_vec()..[row, &[BEYOND]].concat())?;
+    cursor.first()?;
+    while cursor.valid() {
+        let part = &cursor.key()[row.len()..];
+        match cells.get(part) {
+            None => batch.delete(tree, cursor.key())?,
+            Some(stored) if **stored == *cursor.value() => drop(cells.remove(part)),
+            Some(_) => {}
+        }
+        cursor.next()?;
+    }
+    for (part, stored) in cells {
+        batch.put(tree, &[row, &part].concat(), &stored)?;
+    }
+    Ok(())
+}
