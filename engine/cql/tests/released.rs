@@ -241,6 +241,17 @@ fn classes_of_indexes_are_answered_like() {
     }
 }
 
+/// What a server answered about materialized views: what can be defined, and what they hold.
+#[test]
+fn materialized_views_are_answered_like() {
+    let differing = include_str!("vectors/differences-views-5.0.txt");
+    let of_rows = include_str!("vectors/differences-views-rows-5.0.txt");
+    for rough in [false, true] {
+        replay(include_str!("vectors/views-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
+        replay(include_str!("vectors/views-rows-5.0.jsonl"), of_rows, "Murmur3Partitioner", rough);
+    }
+}
+
 /// The same questions about tokens, asked of a server with each partitioner.
 #[test]
 fn tokens_are_those_of_the_partitioner() {

@@ -91,6 +91,39 @@ fn only_the_right_password_of_a_role_that_may_logs_in() {
     assert!(hashes[0] != hashes[1] && hashes.iter().all(|h| h.starts_with("'$argon2id$")));
 }
 
+/// The permissions of a view are those of its base.
+#[test]
+fn who_may_do_something_with_a_table_may_do_it_with_its_views() {
+    let session = session();
+    let of = "SELECT * FROM ks.t WHERE a IS NOT NULL AND v IS NOT NULL PRIMARY KEY (v, a)";
+    session.execute(&format!("CREATE MATERIALIZED VIEW ks.by_v AS {of}"), ()).unwrap();
+    let of_other = of.replace("ks.t", "ks.other");
+    session.execute(&format!("CREATE MATERIALIZED VIEW ks.other_v AS {of_other}"), ()).unwrap();
+    let ann = as_role(&session, "ann", "ann");
+    ann.execute("SELECT * FROM ks.by_v", ()).unwrap();
+    refused(&ann, "SELECT * FROM ks.other_v", "no SELECT permission on <table ks.other>");
+    session.execute("GRANT SELECT ON ks.other_v TO ann", ()).unwrap();
+    refused(&ann, "SELECT * FROM ks.other_v", "no SELECT permission on <table ks.other>");
+    let no_alter = "User ann has no ALTER permission on <table ks.t> or any of its parents";
+    refused(&ann, &format!("CREATE MATERIALIZED VIEW ks.x AS {of}"), no_alter);
+    refused(&ann, "ALTER MATERIALIZED VIEW ks.by_v WITH comment = 'x'", no_alter);
+    refused(&ann, "DROP MATERIALIZED VIEW ks.by_v", no_alter);
+    refused(
+        &ann,
+        "DROP MATERIALIZED VIEW ks.nosuch",
+        "Materialized view 'ks.nosuch' doesn't exist",
+    );
+    session.execute("GRANT ALTER ON ks.t TO ann", ()).unwrap();
+    ann.execute("ALTER MATERIALIZED VIEW ks.by_v WITH comment = 'x'", ()).unwrap();
+    ann.execute("DROP MATERIALIZED VIEW ks.by_v", ()).unwrap();
+    ann.execute(&format!("CREATE MATERIALIZED VIEW ks.by_v AS {of}"), ()).unwrap();
+    assert!(
+        json(&session, "LIST ALL PERMISSIONS ON ks.by_v OF ann")
+            .iter()
+            .all(|p| !p.contains("by_v"))
+    );
+}
+
 #[test]
 fn a_role_may_do_what_was_granted_to_it_and_nothing_else() {
     let session = session();

@@ -159,7 +159,8 @@ pub fn records(
     let db = Db::open_in(env(), out, options)?;
     let ids: BTreeSet<u32> = loss::forget_built(&db, of_indexes.as_deref())?.into_iter().collect();
     for id in ids {
-        let defined = report.definitions.of_tree(&TreeName::Index(id).to_string());
+        let of_view = || report.definitions.of_tree(&TreeName::Family(id).to_string());
+        let defined = report.definitions.of_tree(&TreeName::Index(id).to_string()).or_else(of_view);
         let what = defined.map_or_else(|| format!("index {id}"), |d| d.words());
         report.rebuilt.push(what);
     }

@@ -317,6 +317,14 @@ impl Restrictions {
         Ok(RowFilter(left.map(|r| self.condition(r, env)).collect::<Result<_>>()?))
     }
 
+    /// All of it as conditions, keys and rows too.
+    ///
+    /// # Errors
+    /// As [`filter`](Restrictions::filter).
+    pub fn whole_filter(&self, env: &EvalEnv<'_>) -> Result<RowFilter> {
+        Ok(RowFilter(self.all().map(|r| self.condition(r, env)).collect::<Result<_>>()?))
+    }
+
     fn condition(&self, restriction: &Restriction, env: &EvalEnv<'_>) -> Result<FilterCondition> {
         let names = self.names(restriction);
         let tuple = |tuple: &Tuple| asked(tuple, env, &names);

@@ -15,5 +15,4 @@ mod restrictions;
 
 pub use filter::{RowFilter, RowValues};
 pub use intervals::ValueIntervals;
-pub use relation::has_duration;
 pub use restrictions::{IndexLook, IndexUse, Purpose, Restrictions};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use firn_wide::Type;
 
-use crate::catalog::{ColumnType, TableColumn, TableIndex, TableSchema};
+use crate::catalog::{ColumnType, TableColumn, TableIndex, TableSchema, has_duration};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, AstName, Comparison, Relation, TermKind};
 use crate::values::{Bound, BoundTerm, Context, EvalEnv, GivenTerm, Receiver, split};
@@ -513,18 +513,6 @@ fn what(comparison: Comparison, tuple: Tuple) -> RelationKind {
 
 fn unsupported(relation: &Relation<'_>) -> crate::error::Error {
     invalid(format!("Unsupported \"!=\" relation: {relation}"))
-}
-
-/// Whether values of the type have durations in them, which have no order.
-pub fn has_duration(of: &Type) -> bool {
-    match of {
-        Type::Duration => true,
-        Type::List(e) | Type::Set(e) | Type::Reversed(e) | Type::Vector(e, _) => has_duration(e),
-        Type::Map(kv) => has_duration(&kv.0) || has_duration(&kv.1),
-        Type::Tuple(parts) => parts.iter().any(has_duration),
-        Type::Udt(udt) => udt.fields.iter().any(|f| has_duration(&f.1)),
-        _ => false,
-    }
 }
 
 fn refuse_durations(column: &TableColumn) -> Result<()> {

@@ -498,6 +498,11 @@ impl Restrictions {
         self.table.indexes().iter().filter(answers)
     }
 
+    /// Whether anything is said of the column with this number.
+    pub fn restricts(&self, column: usize) -> bool {
+        self.all().any(|r| r.columns.contains(&column))
+    }
+
     /// Whether partitions are not named one by one, but a range of them, or all.
     pub fn is_key_range(&self) -> bool {
         self.is_range

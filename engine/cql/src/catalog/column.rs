@@ -147,3 +147,15 @@ pub(super) fn mentions(of: &Type, name: &str) -> bool {
         _ => false,
     }
 }
+
+/// Whether values of the type have durations in them, which have no order.
+pub fn has_duration(of: &Type) -> bool {
+    match of {
+        Type::Duration => true,
+        Type::List(e) | Type::Set(e) | Type::Reversed(e) | Type::Vector(e, _) => has_duration(e),
+        Type::Map(kv) => has_duration(&kv.0) || has_duration(&kv.1),
+        Type::Tuple(parts) => parts.iter().any(has_duration),
+        Type::Udt(udt) => udt.fields.iter().any(|f| has_duration(&f.1)),
+        _ => false,
+    }
+}

@@ -2,7 +2,8 @@
 //!
 //! - [`Catalog`]: all definitions of one moment. It never changes: a change makes a new one or
 //!   refuses with the servers' text.
-//! - [`TableSchema`], [`TableColumn`], [`ColumnType`], [`TableIndex`]: a table, resolved.
+//! - [`TableSchema`], [`TableColumn`], [`ColumnType`], [`TableIndex`]: a table, resolved; with a
+//!   [`ViewSchema`] it is a materialized view.
 //! - [`Catalog::records`], [`Catalog::load`]: the stored form.
 //!
 //! Keyspaces are those of the data model beneath, shared with the Thrift world; tables and types
@@ -25,6 +26,7 @@ mod role;
 mod storage;
 mod system;
 mod table;
+mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +35,7 @@ use firn_wide::UserType;
 
 pub use access::unauthorized;
 pub use analyzer::{TextAnalyzer, TextCase, TextMatch, TextTest};
-pub use column::{ColumnKind, ColumnType, TableColumn};
+pub use column::{ColumnKind, ColumnType, TableColumn, has_duration};
 pub use index_class::IndexClass;
 pub use options::{TableOptions, quoted_map};
 pub use record::{CatalogDiff, Homeless, LoadedCatalog, RECORD_PREFIX, ROLE_PREFIX};
@@ -41,6 +43,7 @@ pub use resolve::native_type;
 pub use role::{Resource, RoleEntry};
 pub use system::{CQL_VERSION, DATACENTER, RELEASE_VERSION, system_keyspace, system_keyspaces};
 pub use table::{DroppedColumn, IndexTarget, PartitionKey, TableIndex, TableSchema};
+pub use view::ViewSchema;
 
 use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::QualifiedName;
@@ -125,7 +128,7 @@ impl KeyspaceEntry {
             == (&other.name, &other.replication, other.durable_writes)
     }
 
-    /// Its tables, by name.
+    /// Its tables and views, by name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.tables.values()
     }
@@ -143,6 +146,11 @@ impl KeyspaceEntry {
     /// The type of this name.
     pub fn user_type(&self, name: &str) -> Option<&Arc<TypeDef>> {
         self.types.get(name)
+    }
+
+    /// The views of the table with this number, by name.
+    pub fn views_of(&self, base: u32) -> impl Iterator<Item = &Arc<TableSchema>> {
+        self.tables().filter(move |t| t.view().is_some_and(|view| view.base == base))
     }
 
     /// The index of this name and its table.
@@ -178,7 +186,13 @@ impl Catalog {
         self.keyspaces.get(name)
     }
 
-    /// All tables but those of the system.
+    /// The table that a view is of.
+    pub fn base_of(&self, view: &TableSchema) -> Option<&Arc<TableSchema>> {
+        let base = view.view()?.base;
+        self.keyspace(&view.keyspace)?.tables().find(|t| t.id == base)
+    }
+
+    /// All tables but those of the system, views among them.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.keyspaces().flat_map(|k| k.tables())
     }

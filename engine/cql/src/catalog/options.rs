@@ -157,6 +157,19 @@ impl TableOptions {
         Ok(())
     }
 
+    /// `WITH id = …`
+    pub(super) fn given_id(properties: &[TableProperty<'_>]) -> Result<Option<uuid::Uuid>> {
+        let Some(property) = properties.iter().find(|p| p.name.text == "id") else {
+            return Ok(None);
+        };
+        match &property.value {
+            PropertyValue::Constant(c) => {
+                c.text.parse().map(Some).map_err(|_| configuration("Invalid table id"))
+            }
+            _ => Err(configuration("Invalid table id")),
+        }
+    }
+
     /// The options that are not as they are by default, and change nothing: they are kept and shown.
     pub fn without_effect(&self) -> Vec<&str> {
         let default = TableOptions::default();

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::{
     Catalog, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, IndexTarget, KeyspaceEntry, Resource,
-    RoleEntry, TableColumn, TableIndex, TableOptions, TableSchema, TypeDef,
+    RoleEntry, TableColumn, TableIndex, TableOptions, TableSchema, TypeDef, ViewSchema,
 };
 use crate::error::{Result, corrupt};
 use crate::syntax::ast::Permission;
@@ -103,6 +103,8 @@ struct TableRecord {
     dropped: Vec<DroppedRecord>,
     indexes: Vec<IndexRecord>,
     options: TableOptions,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    view: Option<ViewSchema>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -200,6 +202,7 @@ impl TableSchema {
             dropped: self.dropped.iter().map(dropped).collect(),
             indexes: self.indexes.iter().map(index).collect(),
             options: self.options.clone(),
+            view: self.view.clone(),
         };
         (table_key(self.id).into_bytes(), json(&record))
     }
@@ -325,6 +328,7 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<TableSchema> {
         next_column: record.next_column,
         dropped,
         indexes,
+        view: record.view,
     };
     table.arrange();
     Ok(table)

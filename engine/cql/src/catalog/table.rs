@@ -8,6 +8,7 @@ use firn_wide::internals::store::{IndexPart, IndexSpec};
 use firn_wide::{Partitioner, Type};
 use uuid::Uuid;
 
+use super::view::ViewSchema;
 use super::{ColumnKind, ColumnType, TableColumn, TableOptions};
 use crate::error::{Error, Result, corrupt, invalid};
 
@@ -164,6 +165,7 @@ pub struct TableSchema {
     pub(super) next_column: u16,
     pub(super) dropped: Vec<DroppedColumn>,
     pub(super) indexes: Vec<TableIndex>,
+    pub(super) view: Option<ViewSchema>,
 }
 
 impl TableSchema {
@@ -253,6 +255,22 @@ impl TableSchema {
     /// Whether an `INSERT` marks its row, which then is there though all of its columns are null.
     pub fn marks_rows(&self) -> bool {
         !self.compact || self.regulars().next().is_none()
+    }
+
+    /// What makes it a view, if it is one.
+    pub fn view(&self) -> Option<&ViewSchema> {
+        self.view.as_ref()
+    }
+
+    /// Whether its rows are there only while they have their marker. Others are there while any of
+    /// their columns has a value, too.
+    pub fn needs_markers(&self) -> bool {
+        self.view.as_ref().is_some_and(|view| view.key_column.is_some())
+    }
+
+    /// The name of the table whose permissions count for this one.
+    pub fn permitted_as(&self) -> &str {
+        self.view.as_ref().map_or(&self.name, |view| &view.base_name)
     }
 
     /// How its keys are made.

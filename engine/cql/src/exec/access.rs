@@ -6,7 +6,8 @@
 use crate::catalog::{Catalog, Resource, TableSchema, keyspace_of, unauthorized};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{
-    Permission, PermissionChange, QualifiedName, ResourceName, RoleDefinition, Statement,
+    AlterView, Drop, Permission, PermissionChange, QualifiedName, ResourceName, RoleDefinition,
+    Statement,
 };
 
 /// A permission that a statement needs.
@@ -20,9 +21,9 @@ pub fn to_read(table: &TableSchema) -> Option<Need> {
     Some((Permission::Select, of_table(table)))
 }
 
-/// The resource that a table is.
+/// The resource that a table is; of a view, its base is.
 pub fn of_table(table: &TableSchema) -> Resource {
-    Resource::Table(table.keyspace.clone(), table.name.clone())
+    Resource::Table(table.keyspace.clone(), table.permitted_as().to_owned())
 }
 
 /// Refuses what a role may not do.
@@ -53,7 +54,7 @@ pub fn resource_of(
             let home = keyspace_of(name, keyspace)?;
             let missing = || invalid(format!("<table {home}.{}> doesn't exist", name.name.text));
             let table = catalog.table(name, keyspace).map_err(|_| missing())?;
-            of_table(table)
+            Resource::Table(table.keyspace.clone(), table.name.clone())
         }
         ResourceName::Role(name) => {
             let missing = || invalid(format!("<role {}> doesn't exist", name.text));
@@ -95,6 +96,17 @@ pub fn check_definition(
         Statement::DropTable(s) => may(Permission::Drop, table(&s.name)?),
         Statement::Truncate(name) => may(Permission::Modify, table(name)?),
         Statement::CreateIndex(s) => may(Permission::Alter, table(&s.table)?),
+        Statement::CreateView(s) => {
+            let base = Resource::Table(home(&s.name)?, s.table.name.text.to_string());
+            may(Permission::Alter, base)
+        }
+        Statement::AlterView(AlterView { name, .. }) | Statement::DropView(Drop { name, .. }) => {
+            // Of what is not there, that is told.
+            let home = home(name)?;
+            let found = catalog.keyspace(&home).and_then(|k| k.table(&name.name.text));
+            let view = found.filter(|t| t.view().is_some());
+            view.map_or(Ok(()), |view| may(Permission::Alter, of_table(view)))
+        }
         Statement::DropIndex(s) => {
             let home = home(&s.name)?;
             let found = catalog.keyspace(&home).and_then(|k| k.index(&s.name.name.text));

@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 use super::access::check_definition;
 use super::describe;
 use super::engine::Engine;
+use super::materialized::check_clause;
 use super::plan::{Request, StatementPlan};
 use super::roles;
 use super::rows::{Rows, SchemaChange};
 use super::warnings;
-use crate::catalog::{Resource, check_not_system, keyspace_of};
+use crate::catalog::{Catalog, Resource, check_not_system, keyspace_of};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{QualifiedName, Statement};
 use crate::syntax::parse;
@@ -128,6 +129,31 @@ pub fn define(
                 Some(&s.name.name.text),
             )
         }
+        Statement::CreateView(s) => {
+            if parse(&s.to_string())?.markers > 0 {
+                return Err(invalid(
+                    "Bind variables are not allowed in CREATE MATERIALIZED VIEW statements",
+                ));
+            }
+            let (home, name) = (home(&s.name)?, &*s.name.name.text);
+            let done = engine.change(stop, |c| {
+                let next = c.create_view(s, &home, engine.random_bits())?;
+                let checked = |c: &Catalog| check_clause(engine.partitioner(), c, &home, name);
+                next.as_ref().map_or(Ok(()), checked)?;
+                Ok(next)
+            })?;
+            told(done, "CREATED", "TABLE", &home, Some(name))
+        }
+        Statement::AlterView(s) => {
+            let home = home(&s.name)?;
+            let done = engine.change(stop, |c| c.alter_view(s, &home))?;
+            told(done, "UPDATED", "TABLE", &home, Some(&s.name.name.text))
+        }
+        Statement::DropView(s) => {
+            let home = home(&s.name)?;
+            let done = engine.change(stop, |c| c.drop_view(s, &home))?;
+            told(done, "DROPPED", "TABLE", &home, Some(&s.name.name.text))
+        }
         Statement::CreateIndex(s) => {
             let home = home(&s.table)?;
             told(
@@ -182,6 +208,11 @@ pub fn define(
             let catalog = engine.catalog();
             let table = catalog.table(name, keyspace)?;
             check_not_system(&table.keyspace)?;
+            if table.view().is_some() {
+                return Err(invalid(
+                    "Cannot TRUNCATE materialized view directly; must truncate base table instead",
+                ));
+            }
             engine.store().truncate(&engine.family(table)?)?;
             Ok(Some(Rows::void()))
         }

@@ -3,14 +3,16 @@
 use super::engine::Engine;
 use super::rows::Rows;
 use crate::catalog::{
-    Catalog, KeyspaceEntry, TableColumn, TableIndex, TableSchema, TypeDef, keyspace_of, quoted_map,
-    system_keyspaces,
+    Catalog, KeyspaceEntry, TableColumn, TableIndex, TableSchema, TypeDef, ViewSchema, keyspace_of,
+    quoted_map, system_keyspaces,
 };
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{Describe, DescribedObject, QualifiedName};
 use crate::syntax::{quote_if_needed, quote_type_if_needed};
 
 const STATEMENTS: [&str; 4] = ["keyspace_name", "type", "name", "create_statement"];
+/// What messages call a view.
+const VIEW: &str = "materialized view";
 const NAMES: [&str; 3] = ["keyspace_name", "type", "name"];
 
 fn quoted(name: &str) -> String {
@@ -62,27 +64,36 @@ fn index_text(table: &TableSchema, index: &TableIndex) -> String {
     format!("CREATE {text};")
 }
 
-/// The `CREATE TABLE` that makes this table, without its indexes.
-pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
-    let (partition, clustering) = (table.partition(), table.clustering());
-    let only = partition.len() == 1 && clustering.is_empty();
-    let mut lines: Vec<String> = vec![];
-    for column in table.columns() {
-        let extra = match column {
-            c if c.is_static() => " static",
-            c if only && c.is_primary_key() => " PRIMARY KEY",
-            _ => "",
-        };
-        lines.push(format!("    {} {}{extra}", quoted(&column.name), column.of));
-    }
+/// The `CREATE MATERIALIZED VIEW` that makes this view of a table.
+fn create_view_text(table: &TableSchema, view: &ViewSchema, with_internals: bool) -> String {
+    let place = |name: &str| format!("{}.{}", quoted(&table.keyspace), quoted(name));
+    let columns: Vec<String> = table.columns().iter().map(|c| quoted(&c.name)).collect();
+    let selection = if view.all_columns { "*".to_owned() } else { columns.join(", ") };
+    let key = key_text(table);
+    let clauses = clauses(table, with_internals);
+    format!(
+        "CREATE MATERIALIZED VIEW {} AS\n    SELECT {selection}\n    FROM {}\n    WHERE {}\n    {key}\n WITH {};",
+        place(&table.name),
+        place(&view.base_name),
+        view.where_clause,
+        clauses.join("\n    AND ")
+    )
+}
+
+/// `PRIMARY KEY (…)`
+fn key_text(table: &TableSchema) -> String {
     let names =
         |columns: &[TableColumn]| columns.iter().map(|c| quoted(&c.name)).collect::<Vec<_>>();
-    if !only {
-        let key = names(partition).join(", ");
-        let first = if partition.len() == 1 { key } else { format!("({key})") };
-        let all: Vec<_> = std::iter::once(first).chain(names(clustering)).collect();
-        lines.push(format!("    PRIMARY KEY ({})", all.join(", ")));
-    }
+    let (partition, clustering) = (table.partition(), table.clustering());
+    let key = names(partition).join(", ");
+    let first = if partition.len() == 1 { key } else { format!("({key})") };
+    let all: Vec<_> = std::iter::once(first).chain(names(clustering)).collect();
+    format!("PRIMARY KEY ({})", all.join(", "))
+}
+
+/// The clauses of `WITH`.
+fn clauses(table: &TableSchema, with_internals: bool) -> Vec<String> {
+    let clustering = table.clustering();
     let mut clauses = vec![];
     if with_internals {
         clauses.push(format!("ID = {}", table.uuid));
@@ -97,7 +108,30 @@ pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
         let orders: Vec<_> = clustering.iter().map(order).collect();
         clauses.push(format!("CLUSTERING ORDER BY ({})", orders.join(", ")));
     }
-    clauses.extend(table.options.clauses());
+    // Data in a view ends with that of its base.
+    let is_own =
+        |clause: &String| table.view().is_none() || !clause.starts_with("default_time_to_live = ");
+    clauses.extend(table.options.clauses().into_iter().filter(is_own));
+    clauses
+}
+
+/// The `CREATE TABLE` that makes this table, without its indexes and views.
+pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
+    let (partition, clustering) = (table.partition(), table.clustering());
+    let only = partition.len() == 1 && clustering.is_empty();
+    let mut lines: Vec<String> = vec![];
+    for column in table.columns() {
+        let extra = match column {
+            c if c.is_static() => " static",
+            c if only && c.is_primary_key() => " PRIMARY KEY",
+            _ => "",
+        };
+        lines.push(format!("    {} {}{extra}", quoted(&column.name), column.of));
+    }
+    if !only {
+        lines.push(format!("    {}", key_text(table)));
+    }
+    let clauses = clauses(table, with_internals);
     let place = format!("{}.{}", quoted(&table.keyspace), quoted(&table.name));
     let (lines, clauses) = (lines.join(",\n"), clauses.join("\n    AND "));
     if table.is_virtual() {
@@ -114,7 +148,13 @@ fn row(keyspace: &str, kind: &str, name: &str, text: String) -> Vec<String> {
     vec![keyspace.to_owned(), kind.to_owned(), name.to_owned(), text]
 }
 
-fn table_rows(table: &TableSchema, with_internals: bool) -> Vec<Vec<String>> {
+fn view_row(table: &TableSchema, view: &ViewSchema, with_internals: bool) -> Vec<String> {
+    let text = create_view_text(table, view, with_internals);
+    row(&table.keyspace, "materialized_view", &table.name, text)
+}
+
+/// A table with its indexes and views.
+fn table_rows(home: &KeyspaceEntry, table: &TableSchema, with_internals: bool) -> Vec<Vec<String>> {
     let mut rows =
         vec![row(&table.keyspace, "table", &table.name, create_table_text(table, with_internals))];
     rows.extend(
@@ -123,6 +163,8 @@ fn table_rows(table: &TableSchema, with_internals: bool) -> Vec<Vec<String>> {
             .iter()
             .map(|i| row(&table.keyspace, "index", &i.name, index_text(table, i))),
     );
+    let views = home.views_of(table.id);
+    rows.extend(views.filter_map(|t| Some(view_row(t, t.view()?, with_internals))));
     rows
 }
 
@@ -153,7 +195,8 @@ fn keyspace_rows(keyspace: &KeyspaceEntry, only: bool, with_internals: bool) -> 
                 .iter()
                 .map(|t| row(&keyspace.name, "type", &t.name, type_text(&keyspace.name, t))),
         );
-        rows.extend(keyspace.tables().flat_map(|t| table_rows(t, with_internals)));
+        let tables = keyspace.tables().filter(|t| t.view().is_none());
+        rows.extend(tables.flat_map(|t| table_rows(keyspace, t, with_internals)));
     }
     rows
 }
@@ -205,7 +248,7 @@ pub(super) fn describe(
             )?)
         }
         DescribedObject::Tables => Ok(names_of(&catalog, current, "table", |k| {
-            k.tables().map(|t| t.name.clone()).collect()
+            k.tables().filter(|t| t.view().is_none()).map(|t| t.name.clone()).collect()
         })),
         DescribedObject::Types => {
             Ok(names_of(&catalog, current, "type", |k| k.types().map(|t| t.name.clone()).collect()))
@@ -215,9 +258,7 @@ pub(super) fn describe(
         DescribedObject::Table(name) => named(one(&catalog, current, name, "table", inside)?),
         DescribedObject::Index(name) => named(one(&catalog, current, name, "index", inside)?),
         DescribedObject::Type(name) => named(one(&catalog, current, name, "type", inside)?),
-        DescribedObject::View(name) => {
-            named(one(&catalog, current, name, "materialized view", inside)?)
-        }
+        DescribedObject::View(name) => named(one(&catalog, current, name, VIEW, inside)?),
         DescribedObject::Function(name) => named(one(&catalog, current, name, "function", inside)?),
         DescribedObject::Aggregate(name) => {
             named(one(&catalog, current, name, "aggregate", inside)?)
@@ -227,7 +268,8 @@ pub(super) fn describe(
                 return named(of_keyspace(&name.name.text, false)?);
             }
             let found = one(&catalog, current, name, "table", inside)
-                .or_else(|_| one(&catalog, current, name, "index", inside));
+                .or_else(|_| one(&catalog, current, name, "index", inside))
+                .or_else(|_| one(&catalog, current, name, VIEW, inside));
             let missing = |_| {
                 let keyspace = name.keyspace.as_ref().map(|k| &*k.text).or(current);
                 invalid(match keyspace {
@@ -272,7 +314,13 @@ fn one(
         .any_keyspace(home)
         .ok_or_else(|| invalid(format!("'{home}' not found in keyspaces")))?;
     let found = match kind {
-        "table" => keyspace.table(wanted).map(|t| table_rows(t, with_internals)),
+        "table" => keyspace
+            .table(wanted)
+            .filter(|t| t.view().is_none())
+            .map(|t| table_rows(keyspace, t, with_internals)),
+        VIEW => {
+            keyspace.table(wanted).and_then(|t| Some(vec![view_row(t, t.view()?, with_internals)]))
+        }
         "index" => {
             keyspace.index(wanted).map(|(t, i)| vec![row(home, "index", wanted, index_text(t, i))])
         }
@@ -283,6 +331,7 @@ fn one(
     };
     found.ok_or_else(|| match kind {
         "type" => invalid(format!("User defined type '{wanted}' not found in '{home}'")),
+        VIEW => invalid(format!("Materialized view '{wanted}' not found in '{home}'")),
         _ => invalid(format!("{kind} '{wanted}' not found in '{home}'")),
     })
 }

@@ -13,13 +13,14 @@ use parking_lot::{Mutex, RwLock};
 use uuid::Uuid;
 
 use super::lists::ListClock;
+use super::materialized;
 use super::rows::SchemaChange;
 use super::source::SystemSource;
 use crate::catalog::{
     Catalog, CatalogDiff, FIRST_ID, Homeless, KeyspaceEntry, LoadedCatalog, RECORD_PREFIX,
     ROLE_PREFIX, TableSchema,
 };
-use crate::error::{Result, corrupt, invalid};
+use crate::error::{Error, Result, corrupt, invalid};
 
 /// Who is told of definitions: drivers ask servers to be.
 pub trait SchemaListener: Send + Sync {
@@ -89,6 +90,7 @@ impl Engine {
             clean(store, batch, &catalog, &remade, &homeless)?;
         }
         store.open_families(catalog.tables().map(|t| spec(t, wide.partitioner())).collect())?;
+        materialized::open(store, wide.partitioner(), &catalog)?;
         let catalog = RwLock::new(Arc::new(catalog));
         let lists = ListClock::new(random_bits(store));
         Ok(Engine(Arc::new(EngineState {
@@ -324,7 +326,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Trees are made and indexes built before their definitions are recorded and seen: one that
+    /// Trees are made and indexes and views built before their definitions are recorded and seen: one that
     /// can't be built, or is stopped, is refused, and a crash leaves trees that the next opening
     /// drops. `remade`: keyspaces of which what was kept in those of before goes.
     fn carry_out(
@@ -339,13 +341,26 @@ impl Engine {
         let diff = before.diff(&after);
         let is_new = |t: &&Arc<TableSchema>| before.tables().all(|b| b.id != t.id);
         diff.opened.iter().filter(is_new).try_for_each(|t| store.check_new(t.id))?;
+        let new_views = || diff.opened.iter().filter(is_new).filter(|t| t.view().is_some());
+        // A tree that a crash leaves with rows in it must be known as one that nobody defined.
+        let mut batch = Batch::new();
+        for view in new_views() {
+            store.note_dropped(&mut batch, DroppedFamilies::Family(view.id))?;
+        }
+        store.db().write(batch)?;
         let specs = diff.opened.iter().map(|t| spec(t, self.partitioner())).collect();
-        if let Err(e) = building.open_families(specs) {
+        let done = building.open_families(specs).map_err(Error::from).and_then(|_| {
+            materialized::follow(&building, self.partitioner(), before, &after, &diff)
+        });
+        if let Err(e) = done {
             self.take_back(before, &diff.opened);
-            return Err(e.into());
+            return Err(e);
         }
         let mut batch = Batch::new();
         put_records(store, &mut batch, &diff)?;
+        for view in new_views() {
+            store.forget_dropped(&mut batch, DroppedFamilies::Family(view.id))?;
+        }
         for table in &diff.dropped {
             store.note_dropped(&mut batch, DroppedFamilies::Family(table.id))?;
         }
@@ -354,7 +369,9 @@ impl Engine {
             store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(name))?;
         }
         store.db().with(Durability::Power).write(batch)?;
-        *self.0.catalog.write() = Arc::new(after);
+        let after = Arc::new(after);
+        *self.0.catalog.write() = after.clone();
+        materialized::relink(store, self.partitioner(), &after, &diff.dropped)?;
         for table in &diff.dropped {
             store.drop_family(table.id)?;
         }
@@ -366,6 +383,7 @@ impl Engine {
     /// with.
     fn take_back(&self, before: &Catalog, opened: &[Arc<TableSchema>]) {
         let store = self.store().unstoppable();
+        drop(materialized::relink(&store, self.partitioner(), before, opened));
         for table in opened.iter().filter(|t| store.family(t.id).is_some()) {
             match before.tables().find(|b| b.id == table.id) {
                 Some(before) => drop(store.open_family(spec(before, self.partitioner()))),

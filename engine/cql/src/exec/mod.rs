@@ -15,6 +15,7 @@ mod define;
 mod describe;
 mod engine;
 mod lists;
+mod materialized;
 pub mod password;
 mod plan;
 mod roles;

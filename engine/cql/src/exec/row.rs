@@ -5,7 +5,8 @@
 //! - [`Row`]: one row, or the static cells of a partition.
 //!
 //! Invariants: a row is there when it has its marker or a live cell of any column that the table
-//! has now; what dropped columns left is passed over. A collection without elements is null.
+//! has now, and one of some views only while it has its marker; what dropped columns left is passed
+//! over. A collection without elements is null.
 //! Buffers are used again from row to row: memory does not grow with what is read.
 
 use std::ops::Range;
@@ -59,6 +60,8 @@ pub struct RowShape {
     statics: bool,
     /// Whether times to live are asked for.
     times: bool,
+    /// Whether only its marker tells that a row is there.
+    by_marker: bool,
 }
 
 impl RowShape {
@@ -97,7 +100,16 @@ impl RowShape {
             });
         }
         let clustering = table.clustering().iter().map(TableColumn::layout_type);
-        RowShape { entries, dropped, forms, clustering: clustering.collect(), last, statics, times }
+        RowShape {
+            entries,
+            dropped,
+            forms,
+            clustering: clustering.collect(),
+            last,
+            statics,
+            times,
+            by_marker: table.needs_markers(),
+        }
     }
 
     /// The same, where a partition without rows is shown for its static cells, whichever they are.
@@ -261,9 +273,9 @@ impl Row {
         };
         match shape.entry(id, cell.timestamp) {
             RowEntry::Unknown => {}
-            RowEntry::Unwanted => self.exists = true,
+            RowEntry::Unwanted => self.exists |= !shape.by_marker,
             RowEntry::Slot(slot) => {
-                self.exists = true;
+                self.exists |= !shape.by_marker;
                 self.slots[slot].take(
                     &shape.forms[slot],
                     item.place.path,

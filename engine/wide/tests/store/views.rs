@@ -126,7 +126,7 @@ fn change(rng: &mut Rng, f: &StoreFamily, m: &mut StoreMutation) {
 
 #[test]
 fn a_view_holds_what_its_base_makes_of_it() {
-    for seed in 0..60 {
+    for seed in 0..20 {
         let env = MemEnv::new(seed);
         let mut now = pair(&env, true);
         let mut rng = Rng::new(seed);

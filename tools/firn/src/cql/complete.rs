@@ -109,6 +109,8 @@ fn described(text: &str, tokens: &[CqlToken], known: Known<'_>, out: &mut Vec<St
         }
         ["keyspace"] => candidates("a keyspace", text, tokens, known, out),
         ["table" | "columnfamily", ..] => candidates("a table", text, tokens, known, out),
+        ["materialized"] => out.push("VIEW".to_owned()),
+        ["materialized", "view"] => candidates("a table", text, tokens, known, out),
         ["index"] => candidates("an index", text, tokens, known, out),
         ["type"] => candidates("a user type", text, tokens, known, out),
         _ => {}
@@ -173,12 +175,13 @@ fn candidates(
     }
 }
 
-const DESCRIBED: [&str; 10] = [
+const DESCRIBED: [&str; 11] = [
     "CLUSTER",
     "FULL SCHEMA",
     "INDEX",
     "KEYSPACE",
     "KEYSPACES",
+    "MATERIALIZED VIEW",
     "SCHEMA",
     "TABLE",
     "TABLES",

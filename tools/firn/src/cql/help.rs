@@ -3,7 +3,7 @@
 /// Name, form, words, example.
 type CqlTopic = (&'static str, &'static str, &'static str, &'static str);
 
-const STATEMENTS: [CqlTopic; 30] = [
+const STATEMENTS: [CqlTopic; 32] = [
     (
         "SELECT",
         "SELECT [JSON] [DISTINCT] columns | * FROM table [WHERE relations] [GROUP BY columns]\n  [ORDER BY columns | ORDER BY column ANN OF vector] [PER PARTITION LIMIT n] [LIMIT n] [ALLOW FILTERING]",
@@ -91,6 +91,18 @@ const STATEMENTS: [CqlTopic; 30] = [
         "DROP INDEX users_country_idx;",
     ),
     (
+        "CREATE MATERIALIZED VIEW",
+        "CREATE MATERIALIZED VIEW [IF NOT EXISTS] name AS SELECT * | columns FROM table WHERE c IS NOT NULL AND …\n  PRIMARY KEY ((partition), clustering) [WITH …]\n  ALTER MATERIALIZED VIEW name WITH …",
+        "The rows of a table under another key: all columns of the table's, and at most one more. It changes with the table, in the same batch.",
+        "CREATE MATERIALIZED VIEW by_country AS SELECT * FROM users WHERE login IS NOT NULL AND country IS NOT NULL PRIMARY KEY (country, login);",
+    ),
+    (
+        "DROP MATERIALIZED VIEW",
+        "DROP MATERIALIZED VIEW [IF EXISTS] name",
+        "Removes it; the rows of its table stay.",
+        "DROP MATERIALIZED VIEW by_country;",
+    ),
+    (
         "CREATE TYPE",
         "CREATE TYPE [IF NOT EXISTS] name (field type, …)",
         "A type of several fields.",
@@ -174,7 +186,7 @@ const STATEMENTS: [CqlTopic; 30] = [
 const COMMANDS: [CqlTopic; 13] = [
     (
         "DESCRIBE",
-        "DESCRIBE [KEYSPACES | KEYSPACE name | TABLES | TABLE name | TYPE name | INDEX name | SCHEMA | CLUSTER | name]",
+        "DESCRIBE [KEYSPACES | KEYSPACE name | TABLES | TABLE name | TYPE name | INDEX name | MATERIALIZED VIEW name | SCHEMA\n  | CLUSTER | name]",
         "Definitions, as the statements that make them. DESC is short for it.",
         "DESCRIBE TABLE users;",
     ),

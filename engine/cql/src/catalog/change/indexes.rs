@@ -34,6 +34,9 @@ impl Catalog {
         if found.is_counter() {
             return Err(invalid("Secondary indexes on counter tables aren't supported"));
         }
+        if found.view().is_some() {
+            return Err(invalid("Secondary indexes on materialized views aren't supported"));
+        }
         let [target] = &statement.targets[..] else {
             let names: Vec<_> = statement.targets.iter().map(|t| &*t.column.text).collect();
             let class = statement.class.as_deref().and_then(IndexClass::named);

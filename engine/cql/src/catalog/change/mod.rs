@@ -6,6 +6,7 @@ mod keyspaces;
 mod roles;
 mod tables;
 mod types;
+mod views;
 
 pub(super) use tables::new_table;
 

@@ -14,8 +14,7 @@ use crate::catalog::{
 };
 use crate::error::{Error, Result, configuration, invalid};
 use crate::syntax::ast::{
-    AlterTable, AstName, ColumnDefinition, CreateTable, Drop, PropertyValue, QualifiedName,
-    TableChange, TableProperty,
+    AlterTable, AstName, ColumnDefinition, CreateTable, Drop, QualifiedName, TableChange,
 };
 
 impl Catalog {
@@ -50,7 +49,8 @@ impl Catalog {
         let mut next = self.clone();
         let mut table = new_table(home, statement)?;
         table.id = next.new_id()?;
-        table.uuid = given_uuid(&statement.properties)?.unwrap_or_else(|| table_uuid(bits));
+        table.uuid =
+            TableOptions::given_id(&statement.properties)?.unwrap_or_else(|| table_uuid(bits));
         Ok(Some(next.with_table(table)?))
     }
 
@@ -84,7 +84,13 @@ impl Catalog {
         else {
             return Ok(None);
         };
+        if found.view().is_some() {
+            return Err(invalid(
+                "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead",
+            ));
+        }
         let home = self.existing(keyspace)?;
+        let has_views = home.views_of(found.id).next().is_some();
         let mut table = (**found).clone();
         match &statement.change {
             TableChange::Add { if_not_exists, columns } => {
@@ -99,7 +105,7 @@ impl Catalog {
                     .map_err(|_| invalid("Out of bound timestamp of a dropped column"))?
                     .unwrap_or(now);
                 for column in columns {
-                    drop_column(&mut table, &column.text, *if_exists, at)?;
+                    drop_column(&mut table, &column.text, *if_exists, has_views, at)?;
                 }
             }
             TableChange::DropCompactStorage if !table.compact => {
@@ -124,7 +130,7 @@ impl Catalog {
                 check_ttl(&table)?;
             }
         }
-        Ok(Some(self.with_table(table)?))
+        Ok(Some(self.with_views_altered(found, table, &statement.change)?))
     }
 
     /// `DROP TABLE` in this keyspace.
@@ -137,10 +143,20 @@ impl Catalog {
         keyspace: &str,
     ) -> Result<Option<Catalog>> {
         let name = &*statement.name.name.text;
-        if self.find_table(keyspace, name, statement.if_exists)?.is_none() {
+        let Some(found) = self.find_table(keyspace, name, statement.if_exists)? else {
             return Ok(None);
+        };
+        if found.view().is_some() {
+            return Err(invalid(
+                "Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.",
+            ));
         }
         let mut home = (**self.existing(keyspace)?).clone();
+        if home.views_of(found.id).next().is_some() {
+            return Err(invalid(format!(
+                "Cannot drop a table when materialized views still depend on it ({keyspace})"
+            )));
+        }
         home.tables.remove(name);
         let gone = Resource::Table(keyspace.to_owned(), name.to_owned());
         Ok(Some(self.with_keyspace(home).without_permissions(|resource| *resource == gone)))
@@ -210,6 +226,7 @@ pub fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<Ta
         next_column: 1,
         dropped: vec![],
         indexes: vec![],
+        view: None,
     };
     let in_key = |names: &[&str], kind, table: &mut TableSchema| -> Result<()> {
         for name in names {
@@ -274,17 +291,6 @@ fn check_compact(table: &TableSchema) -> Result<()> {
             rest.join(", ")
         ))),
         _ => Ok(()),
-    }
-}
-
-/// `WITH id = …`
-fn given_uuid(properties: &[TableProperty<'_>]) -> Result<Option<uuid::Uuid>> {
-    let Some(property) = properties.iter().find(|p| p.name.text == "id") else { return Ok(None) };
-    match &property.value {
-        PropertyValue::Constant(c) => {
-            c.text.parse().map(Some).map_err(|_| configuration("Invalid table id"))
-        }
-        _ => Err(configuration("Invalid table id")),
     }
 }
 
@@ -426,7 +432,13 @@ fn add_column(
     Ok(())
 }
 
-fn drop_column(table: &mut TableSchema, name: &str, if_exists: bool, at: i64) -> Result<()> {
+fn drop_column(
+    table: &mut TableSchema,
+    name: &str,
+    if_exists: bool,
+    has_views: bool,
+    at: i64,
+) -> Result<()> {
     let Some(column) = table.column(name).cloned() else {
         let missing =
             || invalid(format!("Column {name} was not found in table '{}'", table.full_name()));
@@ -441,6 +453,12 @@ fn drop_column(table: &mut TableSchema, name: &str, if_exists: bool, at: i64) ->
         return Err(invalid(format!(
             "Cannot drop column {name} because it has dependent secondary indexes ({})",
             dependent.join(", ")
+        )));
+    }
+    if has_views {
+        return Err(invalid(format!(
+            "Cannot drop column {name} on base table {} with materialized views",
+            table.name
         )));
     }
     if table.compact && table.regulars().count() == 1 {

@@ -5,8 +5,7 @@ use std::cmp::Ordering;
 
 use firn_wide::Type;
 
-use crate::analysis::has_duration;
-use crate::catalog::{TableColumn, TableSchema};
+use crate::catalog::{TableColumn, TableSchema, has_duration};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, Comparison, ConditionPart};
 use crate::values::{BoundTerm, Context, EvalEnv, GivenTerm, Receiver, split};

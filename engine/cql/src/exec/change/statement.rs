@@ -133,6 +133,9 @@ impl ChangeStatement {
             }
         };
         *markers = context.markers;
+        if prepared.is_ok() && table.view().is_some() {
+            return Err(invalid("Cannot directly modify a materialized view"));
+        }
         prepared
     }
 

@@ -18,8 +18,9 @@ pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) -> Result<(
         "local" => local(view, rows),
         "IndexInfo" => built_indexes(view, rows),
         "size_estimates" => estimates(view, rows, None)?,
+        "built_views" => built_views(view, rows),
         "table_estimates" => estimates(view, rows, Some("primary"))?,
-        // No other node, no materialized view, no batch that waits.
+        // No other node, no batch that waits.
         _ => {}
     }
     Ok(())
@@ -73,6 +74,17 @@ fn built_indexes(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
             let (keyspace, name) = (&*table.keyspace, &*index.name);
             rows.add(&[("table_name", &keyspace), ("index_name", &name), ("value", &Value::Null)]);
         }
+    }
+}
+
+/// All that there are: one is built before anybody sees it.
+fn built_views(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
+    for table in view.catalog.tables().filter(|t| t.view().is_some()) {
+        rows.add(&[
+            ("keyspace_name", &table.keyspace),
+            ("view_name", &table.name),
+            ("status_replicated", &true),
+        ]);
     }
 }
 

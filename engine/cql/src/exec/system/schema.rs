@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::view::SystemView;
 use crate::catalog::{ColumnKind, KeyspaceEntry, TableColumn, TableSchema, system_keyspaces};
 use crate::exec::source::SystemRows;
-use crate::values::Value;
+use crate::values::{ToValue, Value};
 
 pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
     let is_virtual = rows.is("system_virtual_schema", rows.table());
@@ -32,12 +32,27 @@ pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
                 ("comment", &comment),
             ]);
         }),
-        "tables" => tables(&wanted, |t| table(t, rows)),
+        "tables" => tables(&wanted, |t| {
+            if t.view().is_none() {
+                table(t, rows, "table_name", &[("flags", &flags(t))]);
+            }
+        }),
+        "views" => tables(&wanted, |t| {
+            if let Some((of, base)) = t.view().zip(view.catalog.base_of(t)) {
+                let own: [(&str, &dyn ToValue); 4] = [
+                    ("base_table_id", &base.uuid),
+                    ("base_table_name", &base.name),
+                    ("include_all_columns", &of.all_columns),
+                    ("where_clause", &of.where_clause),
+                ];
+                table(t, rows, "view_name", &own);
+            }
+        }),
         "columns" => tables(&wanted, |t| t.columns().iter().for_each(|c| column(t, c, rows))),
         "dropped_columns" => tables(&wanted, |t| dropped(t, rows)),
         "indexes" => tables(&wanted, |t| indexes(t, rows)),
         "types" => wanted.iter().for_each(|k| types(k, rows)),
-        // Functions of users, views, triggers and masks are not supported.
+        // Functions of users, triggers and masks are not supported.
         _ => {}
     }
 }
@@ -46,15 +61,8 @@ fn tables(keyspaces: &[Arc<KeyspaceEntry>], each: impl FnMut(&Arc<TableSchema>))
     keyspaces.iter().flat_map(|k| k.tables()).for_each(each);
 }
 
-fn table(table: &TableSchema, rows: &mut SystemRows<'_>) {
-    let options = &table.options;
-    let text = |name: &str| options.value(name).unwrap_or_default().to_owned();
-    let double = |name: &str| options.value(name).and_then(|v| v.parse::<f64>().ok());
-    let int = |name: &str| options.value(name).and_then(|v| v.parse::<i32>().ok());
-    // Said only where it is not what it would be anyway.
-    let unusual = |name: &str, usual: &str| options.value(name).filter(|v| *v != usual);
-    let flag = |name: &str, usual: &str| unusual(name, usual).map(|v| v == "true");
-    let map = |name: &str| options.map(name).cloned().unwrap_or_default();
+/// What kind of table it is.
+fn flags(table: &TableSchema) -> BTreeSet<&'static str> {
     let mut flags = BTreeSet::new();
     if !table.is_compact() || table.clustering().len() > 1 {
         flags.insert("compound");
@@ -65,11 +73,24 @@ fn table(table: &TableSchema, rows: &mut SystemRows<'_>) {
     if table.is_counter() {
         flags.insert("counter");
     }
+    flags
+}
+
+/// A table or view with its options, and with what is only of its kind.
+fn table(table: &TableSchema, rows: &mut SystemRows<'_>, name: &str, own: &[(&str, &dyn ToValue)]) {
+    let options = &table.options;
+    let text = |name: &str| options.value(name).unwrap_or_default().to_owned();
+    let double = |name: &str| options.value(name).and_then(|v| v.parse::<f64>().ok());
+    let int = |name: &str| options.value(name).and_then(|v| v.parse::<i32>().ok());
+    // Said only where it is not what it would be anyway.
+    let unusual = |name: &str, usual: &str| options.value(name).filter(|v| *v != usual);
+    let flag = |name: &str, usual: &str| unusual(name, usual).map(|v| v == "true");
+    let map = |name: &str| options.map(name).cloned().unwrap_or_default();
     let extensions: BTreeMap<String, Vec<u8>> =
         map("extensions").into_iter().map(|(k, v)| (k, v.into_bytes())).collect();
-    rows.add(&[
+    let all: [(&str, &dyn ToValue); 24] = [
         ("keyspace_name", &table.keyspace),
-        ("table_name", &table.name),
+        (name, &table.name),
         ("additional_write_policy", &text("additional_write_policy")),
         ("allow_auto_snapshot", &flag("allow_auto_snapshot", "true")),
         ("bloom_filter_fp_chance", &double("bloom_filter_fp_chance")),
@@ -82,7 +103,6 @@ fn table(table: &TableSchema, rows: &mut SystemRows<'_>) {
         ("dclocal_read_repair_chance", &double("dclocal_read_repair_chance")),
         ("default_time_to_live", &int("default_time_to_live")),
         ("extensions", &extensions),
-        ("flags", &flags),
         ("gc_grace_seconds", &int("gc_grace_seconds")),
         ("id", &table.uuid),
         ("incremental_backups", &flag("incremental_backups", "true")),
@@ -93,7 +113,8 @@ fn table(table: &TableSchema, rows: &mut SystemRows<'_>) {
         ("read_repair", &text("read_repair")),
         ("read_repair_chance", &double("read_repair_chance")),
         ("speculative_retry", &text("speculative_retry")),
-    ]);
+    ];
+    rows.add(&[&all[..], own].concat());
 }
 
 fn column(table: &TableSchema, column: &TableColumn, rows: &mut SystemRows<'_>) {

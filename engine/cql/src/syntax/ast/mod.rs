@@ -14,6 +14,7 @@ mod role;
 mod select;
 mod term;
 mod types;
+mod view;
 
 pub use change::*;
 pub use compare::*;
@@ -24,6 +25,7 @@ pub use role::*;
 pub use select::*;
 pub use term::*;
 pub use types::*;
+pub use view::*;
 
 /// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +41,9 @@ pub enum Statement<'a> {
     DropTable(Drop<QualifiedName<'a>>),
     /// `TRUNCATE table`
     Truncate(QualifiedName<'a>),
+    CreateView(CreateView<'a>),
+    AlterView(AlterView<'a>),
+    DropView(Drop<QualifiedName<'a>>),
     CreateIndex(CreateIndex<'a>),
     DropIndex(Drop<QualifiedName<'a>>),
     CreateType(CreateType<'a>),

@@ -6,7 +6,7 @@ use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
     AlterKeyspace, AlterTable, AlterType, AstName, ColumnDefinition, CreateIndex, CreateKeyspace,
     CreateTable, CreateType, Describe, DescribedObject, Drop, IndexPartText, IndexTargetText,
-    Ordering, Pos, PrimaryKey, QualifiedName, Statement, TableChange, TypeChange, TypeSyntax,
+    QualifiedName, Statement, TableChange, TypeChange, TypeSyntax,
 };
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;
@@ -34,6 +34,9 @@ impl<'a> CqlParser<'a> {
             self.expect(Tok::LParen)?;
             let fields = self.definitions(|p| Ok((p.name("a field")?, p.type_()?)))?;
             return Ok(Statement::CreateType(CreateType { if_not_exists, name, fields }));
+        }
+        if self.eat_view_words()? {
+            return self.create_view();
         }
         let custom = self.eat_kw(Keyword::Custom);
         if self.eat_kw(Keyword::Index) {
@@ -72,6 +75,9 @@ impl<'a> CqlParser<'a> {
                 change: self.type_change()?,
             }));
         }
+        if self.eat_view_words()? {
+            return self.alter_view();
+        }
         if let Some(role) = self.role_definition(false)? {
             return Ok(Statement::AlterRole(role));
         }
@@ -96,6 +102,9 @@ impl<'a> CqlParser<'a> {
             let if_exists = self.if_exists()?;
             return Ok(Statement::DropType(Drop { if_exists, name: self.user_type()? }));
         }
+        if self.eat_view_words()? {
+            return self.drop_view();
+        }
         if let Some(dropped) = self.dropped_role()? {
             return Ok(dropped);
         }
@@ -105,12 +114,11 @@ impl<'a> CqlParser<'a> {
     /// `CREATE`, `ALTER` or `DROP` of something that there is not.
     #[cold]
     fn no_such_thing<T>(&mut self) -> Rule<T> {
-        const UNKNOWN: [(&str, &str); 5] = [
+        const UNKNOWN: [(&str, &str); 4] = [
             ("function", "user-defined functions"),
             ("or", "user-defined functions"),
             ("aggregate", "user-defined aggregates"),
             ("trigger", "triggers"),
-            ("materialized", "materialized views"),
         ];
         let unknown = UNKNOWN.iter().find(|u| self.slice().eq_ignore_ascii_case(u.0));
         match unknown {
@@ -146,29 +154,7 @@ impl<'a> CqlParser<'a> {
             }
             Ok(())
         })?;
-        let (mut properties, mut compact_storage, mut clustering_order) =
-            (Vec::new(), false, Vec::new());
-        if self.eat_kw(Keyword::With) {
-            loop {
-                match (self.token.kind, self.ahead.kind) {
-                    (Tok::Kw(Keyword::Compact), Tok::Kw(Keyword::Storage)) => {
-                        self.bump();
-                        self.bump();
-                        compact_storage = true;
-                    }
-                    (Tok::Kw(Keyword::Clustering), Tok::Kw(Keyword::Order)) => {
-                        self.bump();
-                        self.bump();
-                        self.expect_kw(Keyword::By)?;
-                        clustering_order.extend(self.parenthesised(Self::clustering)?);
-                    }
-                    _ => self.property(Of::Table, &mut properties)?,
-                }
-                if !self.eat_kw(Keyword::And) {
-                    break;
-                }
-            }
-        }
+        let (properties, compact_storage, clustering_order) = self.table_options()?;
         Ok(CreateTable {
             if_not_exists,
             name,
@@ -187,31 +173,6 @@ impl<'a> CqlParser<'a> {
         let is_static = self.eat_kw(Keyword::Static);
         let primary_key = may_be_key && self.eat_words(&[Keyword::Primary, Keyword::Key])?;
         Ok(ColumnDefinition { name, of, is_static, primary_key })
-    }
-
-    fn primary_key(&mut self) -> Rule<PrimaryKey<'a>> {
-        let at = Pos(self.bump().start);
-        self.expect_kw(Keyword::Key)?;
-        self.expect(Tok::LParen)?;
-        let partition = if self.at(Tok::LParen) {
-            self.parenthesised(|p| p.name("a column"))?
-        } else {
-            vec![self.name("a column")?]
-        };
-        let clustering =
-            if self.eat(Tok::Comma) { self.list(|p| p.name("a column"))? } else { Vec::new() };
-        self.expect(Tok::RParen)?;
-        Ok(PrimaryKey { at, partition, clustering })
-    }
-
-    /// `column ASC` or `column DESC`
-    fn clustering(&mut self) -> Rule<Ordering<'a>> {
-        let column = self.name("a column")?;
-        let descending = !self.eat_kw(Keyword::Asc);
-        if descending {
-            self.expect_kw(Keyword::Desc)?;
-        }
-        Ok(Ordering { column, nearest: None, descending })
     }
 
     fn table_change(&mut self) -> Rule<TableChange<'a>> {

@@ -9,6 +9,7 @@ mod change;
 mod define;
 mod expression;
 mod fault;
+mod keyed;
 mod names;
 mod property;
 mod role;
@@ -18,6 +19,7 @@ mod selector;
 mod term;
 mod tokens;
 mod types;
+mod view;
 
 pub(super) use tokens::CqlParser;
 

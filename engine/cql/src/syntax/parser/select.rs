@@ -61,7 +61,7 @@ impl<'a> CqlParser<'a> {
         !column && self.eat_kw(keyword)
     }
 
-    fn selected(&mut self) -> Rule<Selected<'a>> {
+    pub(super) fn selected(&mut self) -> Rule<Selected<'a>> {
         let selector = self.selector()?;
         let alias = if self.eat_kw(Keyword::As) { Some(self.name("an alias")?) } else { None };
         Ok(Selected { selector, alias })

@@ -8,6 +8,7 @@ mod pieces;
 mod role;
 mod select;
 mod term;
+mod view;
 
 use pieces::{Joined, PrintedPairs, list, opt, qualified, quoted, string};
 use std::borrow::Cow;
@@ -70,6 +71,11 @@ impl Display for Statement<'_> {
                 write!(f, "DROP TABLE {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
             }
             Statement::Truncate(name) => write!(f, "TRUNCATE TABLE {name}"),
+            Statement::CreateView(s) => s.fmt(f),
+            Statement::AlterView(s) => s.fmt(f),
+            Statement::DropView(d) => {
+                write!(f, "DROP MATERIALIZED VIEW {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
+            }
             Statement::CreateIndex(s) => s.fmt(f),
             Statement::DropIndex(d) => {
                 write!(f, "DROP INDEX {}{}", opt(d.if_exists, "IF EXISTS "), d.name)

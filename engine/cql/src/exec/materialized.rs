@@ -1,0 +1,409 @@
+//! Materialized views: how their rows are made of those of their bases.
+//!
+//! Invariants: what a view's row has depends on the cells of one row of its base only, so the store
+//! can make it anew in each batch that changes that row (`firn_wide`'s `store/materialized.rs`).
+//! Cells are copied as they are, with their timestamps and ends; the marker tells how long the row
+//! is there: as long as the column that its key has and the base's has not, or else as long as the
+//! base's row.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use firn_wide::internals::cell::{Cell, CellState, StoredCell};
+use firn_wide::internals::store::{CellStore, RowParts, StoredView, ViewPlace, ViewRows};
+use firn_wide::internals::types::EMPTY;
+use firn_wide::{Partitioner, Type};
+
+use super::change::cell_name;
+use crate::analysis::{Purpose, Restrictions, RowFilter, RowValues};
+use crate::catalog::{
+    Catalog, CatalogDiff, ColumnKind, KeyspaceEntry, PartitionKey, TableColumn, TableSchema,
+    ViewSchema,
+};
+use crate::error::{Class, Error, Result, corrupt, invalid};
+use crate::syntax::ast::Relation;
+use crate::values::{Context, EvalEnv, Markers};
+
+/// Where a column of the view's key is in the base.
+#[derive(Clone, Copy, Debug)]
+enum KeySource {
+    Partition(usize),
+    Clustering(usize),
+    /// The one value that is not of the base's key.
+    Value,
+}
+
+/// What a view does with the cells of a column of its base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CellUse {
+    /// There is no such column.
+    None,
+    /// They only keep the row there.
+    KeepsRow,
+    Copied,
+    Key,
+}
+
+/// How the rows of one view are made.
+struct MaterializedRows {
+    base: Arc<TableSchema>,
+    view: Arc<TableSchema>,
+    key: Vec<KeySource>,
+    key_column: Option<[u8; 2]>,
+    clustering: Vec<Type>,
+    filter: RowFilter,
+    /// By the number of the column.
+    uses: Vec<CellUse>,
+    all_columns: bool,
+}
+
+/// The key of a row of the base.
+struct KeyValues<'r> {
+    base: &'r TableSchema,
+    partition: PartitionKey,
+    clustering: Vec<Option<Vec<u8>>>,
+}
+
+impl RowValues for KeyValues<'_> {
+    fn value(&self, column: usize) -> Option<&[u8]> {
+        let TableColumn { kind, position, .. } = self.base.columns().get(column)?;
+        match kind {
+            ColumnKind::Partition => self.partition.part(*position),
+            ColumnKind::Clustering => self.clustering.get(*position)?.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// The clause of a view, prepared: what it asks of the base's key.
+fn restrictions(
+    catalog: &Catalog,
+    partitioner: Partitioner,
+    base: &Arc<TableSchema>,
+    view: &ViewSchema,
+) -> Result<(Restrictions, BTreeSet<String>)> {
+    let mut context = Context {
+        catalog,
+        keyspace: &base.keyspace,
+        partition: base.partition().iter().map(|c| c.of.of.clone()).collect(),
+        partitioner,
+        markers: Markers::new(0),
+    };
+    view.with_relations(|relations| {
+        let (mut not_null, mut others) = (BTreeSet::new(), vec![]);
+        for relation in relations {
+            match relation {
+                Relation::NotNull { column } => {
+                    not_null.insert(base.known_column(&column.text)?.name.clone());
+                }
+                other => others.push(other.clone()),
+            }
+        }
+        let purpose = Purpose::Select { filtering: true, nearest: None };
+        let all = Restrictions::prepare(purpose, false, base, &others, &mut context)?;
+        Ok((all, not_null))
+    })
+}
+
+/// Refuses a clause that a view can't have.
+///
+/// # Errors
+/// `Invalid` with the servers' text.
+pub(super) fn check_clause(
+    partitioner: Partitioner,
+    catalog: &Catalog,
+    keyspace: &str,
+    name: &str,
+) -> Result<()> {
+    let table = catalog.keyspace(keyspace).and_then(|k| k.table(name));
+    let Some((table, view)) = table.and_then(|t| Some((t, t.view()?))) else { return Ok(()) };
+    let Some(base) = catalog.base_of(table) else { return Ok(()) };
+    let (restrictions, not_null) = restrictions(catalog, partitioner, base, view)?;
+    let is_free = |c: &&TableColumn| {
+        let number = base.columns().iter().position(|b| b.name == c.name);
+        !not_null.contains(&c.name) && !number.is_some_and(|n| restrictions.restricts(n))
+    };
+    let key = table.partition().iter().chain(table.clustering());
+    let free: Vec<&str> = key.filter(is_free).map(|c| &*c.name).collect();
+    if !free.is_empty() {
+        return Err(invalid(format!(
+            "Primary key columns {} must be restricted with 'IS NOT NULL' or otherwise",
+            free.join(", ")
+        )));
+    }
+    let others: Vec<&str> =
+        restrictions.filtered_columns().map(|c| &*base.columns()[c].name).collect();
+    if !others.is_empty() {
+        return Err(invalid(format!(
+            "Non-primary key columns can only be restricted with 'IS NOT NULL' (got: {} restricted illegally)",
+            others.join(",")
+        )));
+    }
+    MaterializedRows::new(catalog, partitioner, base, table, view).map(|_| ())
+}
+
+impl MaterializedRows {
+    fn new(
+        catalog: &Catalog,
+        partitioner: Partitioner,
+        base: &Arc<TableSchema>,
+        table: &Arc<TableSchema>,
+        view: &ViewSchema,
+    ) -> Result<MaterializedRows> {
+        let (restrictions, _) = restrictions(catalog, partitioner, base, view)?;
+        let env = EvalEnv { bound: &[], now: 0, random: &|| 0 };
+        let source = |column: &TableColumn| {
+            Ok(match base.column(&column.name).map(|c| (c.kind, c.position)) {
+                Some((ColumnKind::Partition, position)) => KeySource::Partition(position),
+                Some((ColumnKind::Clustering, position)) => KeySource::Clustering(position),
+                Some((ColumnKind::Regular, _)) => KeySource::Value,
+                _ => {
+                    let text = "which its base has not";
+                    return Err(corrupt(format!(
+                        "the view {}.{} has a key column {}, {text}",
+                        table.keyspace, table.name, column.name
+                    )));
+                }
+            })
+        };
+        let key = table.partition().iter().chain(table.clustering());
+        let count = base.regulars().map(|c| usize::from(c.id) + 1).max().unwrap_or(0);
+        let mut uses = vec![CellUse::None; count];
+        for column in base.regulars() {
+            uses[usize::from(column.id)] = match table.column_by_id(column.id) {
+                _ if view.key_column == Some(column.id) => CellUse::Key,
+                Some(_) => CellUse::Copied,
+                None => CellUse::KeepsRow,
+            };
+        }
+        Ok(MaterializedRows {
+            base: base.clone(),
+            view: table.clone(),
+            key: key.map(source).collect::<Result<_>>()?,
+            key_column: view.key_column.map(u16::to_be_bytes),
+            clustering: base.clustering().iter().map(TableColumn::layout_type).collect(),
+            filter: restrictions.whole_filter(&env)?,
+            uses,
+            all_columns: view.all_columns,
+        })
+    }
+
+    fn find(&self, key: &[u8], row: &[u8], value: Option<&[u8]>) -> Result<Option<ViewPlace>> {
+        let mut values =
+            KeyValues { base: &self.base, partition: PartitionKey::default(), clustering: vec![] };
+        values.partition.set(&self.base, key)?;
+        // Behind the byte of the section.
+        let mut rest = row.get(1..).unwrap_or_default();
+        for of in &self.clustering {
+            let mut value = vec![];
+            let there = of
+                .take_component(&mut rest, &mut value)
+                .map_err(|_| corrupt("the clustering of a row can't be read"))?;
+            values.clustering.push(there.then_some(value));
+        }
+        if !self.filter.accepts(&values)? {
+            return Ok(None);
+        }
+        let part = |source: &KeySource| match source {
+            KeySource::Partition(position) => values.partition.part(*position),
+            KeySource::Clustering(position) => values.clustering.get(*position)?.as_deref(),
+            KeySource::Value => value,
+        };
+        // Null is in no key.
+        let Some(parts) = self.key.iter().map(part).collect::<Option<Vec<&[u8]>>>() else {
+            return Ok(None);
+        };
+        let (partition, clustering) = parts.split_at(self.view.partition().len());
+        if let [[]] = partition {
+            return Ok(None); // no partition has an empty key
+        }
+        let mut key = vec![];
+        self.view.put_partition_key(partition, &mut key)?;
+        TableSchema::check_clustering(clustering)?;
+        Ok(Some(ViewPlace { key, clustering: clustering.iter().map(|c| c.to_vec()).collect() }))
+    }
+
+    /// What the cells of a column that were written then are for.
+    fn use_of(&self, part: &[u8], timestamp: i64) -> Result<CellUse> {
+        let Some([high, low]) = part.get(1..3) else {
+            return Err(corrupt("the name of a cell is no number of a column"));
+        };
+        let id = u16::from_be_bytes([*high, *low]);
+        let found = self.uses.get(usize::from(id)).copied().unwrap_or(CellUse::None);
+        let is_there = |id| {
+            let column = self.base.column_by_id(id)?;
+            Some(self.base.dropped_until(column).is_none_or(|until| timestamp > until))
+        };
+        Ok(if found == CellUse::None || is_there(id) == Some(true) { found } else { CellUse::None })
+    }
+
+    fn made(&self, live: &RowParts) -> Result<RowParts> {
+        let (mut out, mut keeping) = (RowParts::new(), vec![]);
+        for (part, stored) in live {
+            let StoredCell::Cell(cell) = StoredCell::decode(stored)? else {
+                return Err(corrupt("a deletion lies where a cell belongs"));
+            };
+            let keeps_row = if part.first() == Some(&EMPTY) {
+                self.key_column.is_none()
+            } else {
+                match self.use_of(part, cell.timestamp)? {
+                    CellUse::None => false,
+                    CellUse::Copied => {
+                        out.insert(part.clone(), stored.clone());
+                        false
+                    }
+                    CellUse::KeepsRow => self.key_column.is_none() && !self.all_columns,
+                    CellUse::Key => true,
+                }
+            };
+            if keeps_row {
+                keeping.push(cell);
+            }
+        }
+        match marker(&keeping) {
+            Some(marker) => {
+                let mut stored = vec![];
+                marker.encode(&mut stored);
+                out.insert(cell_name(&[]), stored);
+            }
+            None if self.key_column.is_some() => out.clear(),
+            None => {}
+        }
+        Ok(out)
+    }
+}
+
+/// A marker that is there as long as any of these cells.
+fn marker(keeping: &[Cell<'_>]) -> Option<Cell<'static>> {
+    let timestamp = keeping.iter().map(|c| c.timestamp).max()?;
+    let ends = keeping.iter().map(|c| match c.state {
+        CellState::Expiring { ttl, expires, .. } => Some((expires, ttl)),
+        _ => None,
+    });
+    let state = match ends.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max()) {
+        Some((expires, ttl)) => CellState::Expiring { value: &[], ttl, expires },
+        None => CellState::Live(&[]),
+    };
+    Some(Cell { timestamp, state })
+}
+
+/// An error as the store beneath has them.
+fn beneath(e: Error) -> firn_wide::Error {
+    match e.class() {
+        Class::Invalid => firn_wide::Error::InvalidRequest(e.text().into_owned()),
+        _ => firn_wide::Error::Corrupt(e.text().into_owned()),
+    }
+}
+
+impl ViewRows for MaterializedRows {
+    fn key_column(&self) -> Option<&[u8]> {
+        self.key_column.as_ref().map(|id| &id[..])
+    }
+
+    fn place(
+        &self,
+        key: &[u8],
+        row: &[u8],
+        value: Option<&[u8]>,
+    ) -> firn_wide::Result<Option<ViewPlace>> {
+        self.find(key, row, value).map_err(beneath)
+    }
+
+    fn cells(&self, live: &RowParts) -> firn_wide::Result<RowParts> {
+        self.made(live).map_err(beneath)
+    }
+}
+
+/// Lets the writers of a table keep the views that it has by these definitions.
+pub(super) fn link(
+    store: &CellStore,
+    partitioner: Partitioner,
+    catalog: &Catalog,
+    home: &KeyspaceEntry,
+    base: &Arc<TableSchema>,
+) -> Result<()> {
+    let Some(family) = store.family(base.id) else { return Ok(()) };
+    let mut views = vec![];
+    for table in home.views_of(base.id) {
+        let Some((view, family)) = table.view().zip(store.family(table.id)) else { continue };
+        let rows = MaterializedRows::new(catalog, partitioner, base, table, view)?;
+        views.push(StoredView { family, rows: Arc::new(rows) });
+    }
+    Ok(store.set_views(&family, views)?)
+}
+
+/// Links all views, and builds those that a loss or a crash left unbuilt.
+pub(super) fn open(store: &CellStore, partitioner: Partitioner, catalog: &Catalog) -> Result<()> {
+    for home in catalog.keyspaces() {
+        for base in home.tables().filter(|t| home.views_of(t.id).next().is_some()) {
+            link(store, partitioner, catalog, home, base)?;
+            let Some(family) = store.family(base.id) else { continue };
+            for view in home.views_of(base.id) {
+                if !store.is_view_built(view.id)? && !store.db().is_read_only() {
+                    store.build_view(&family, view.id)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The keyspace and the base of each view that a change concerns, by these definitions.
+fn concerned<'c>(
+    catalog: &'c Catalog,
+    tables: &[Arc<TableSchema>],
+) -> Vec<(&'c Arc<KeyspaceEntry>, &'c Arc<TableSchema>)> {
+    let bases: BTreeSet<u32> = tables.iter().map(|t| t.view().map_or(t.id, |v| v.base)).collect();
+    let of = |home: &'c Arc<KeyspaceEntry>| home.tables().map(move |t| (home, t));
+    catalog.keyspaces().flat_map(of).filter(|(_, t)| bases.contains(&t.id)).collect()
+}
+
+/// Links the views of what is new or changed and builds what is new of them, through `building`,
+/// before it is recorded.
+pub(super) fn follow(
+    building: &CellStore,
+    partitioner: Partitioner,
+    before: &Catalog,
+    after: &Catalog,
+    diff: &CatalogDiff,
+) -> Result<()> {
+    for (home, base) in concerned(after, &diff.opened) {
+        link(building, partitioner, after, home, base)?;
+        let Some(family) = building.family(base.id) else { continue };
+        for view in home.views_of(base.id) {
+            let Some(old) = before.tables().find(|t| t.id == view.id) else {
+                building.build_view(&family, view.id)?;
+                continue;
+            };
+            // What a column had before it was dropped may be newer than the drop's timestamp.
+            let comes_back = |c: &TableColumn| {
+                old.column_by_id(c.id).is_none() && base.dropped().iter().any(|d| d.id == c.id)
+            };
+            if view.regulars().any(comes_back) {
+                building.unstoppable().build_view(&family, view.id)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Links what these tables concern as it is by these definitions: after views were dropped, or to
+/// take back what could not be done.
+pub(super) fn relink(
+    store: &CellStore,
+    partitioner: Partitioner,
+    catalog: &Catalog,
+    tables: &[Arc<TableSchema>],
+) -> Result<()> {
+    for table in tables.iter().filter(|t| t.view().is_some()) {
+        if catalog.base_of(table).is_none()
+            && let Some(family) = table.view().and_then(|view| store.family(view.base))
+        {
+            store.set_views(&family, vec![])?;
+        }
+    }
+    for (home, base) in concerned(catalog, tables) {
+        link(store, partitioner, catalog, home, base)?;
+    }
+    Ok(())
+}
