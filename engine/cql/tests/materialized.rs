@@ -137,6 +137,14 @@ fn check(session: &Session, words: &str) {
             assert_eq!(count, [seen.len().to_string()], "{name} {words}");
         }
     }
+    if is_there(session, 0) {
+        let values = |text: &str| {
+            let rows = does(session, text).typed::<(Option<i32>,)>().unwrap();
+            rows.into_iter().filter_map(|(v,)| v).collect::<BTreeSet<i32>>()
+        };
+        let distinct = values("SELECT DISTINCT v FROM by_v");
+        assert_eq!(distinct, values("SELECT v FROM t"), "{words}");
+    }
 }
 
 fn changed(rng: &mut Rng, may_have_conditions: bool, has_timestamp: bool) -> String {
@@ -376,6 +384,23 @@ fn a_view_is_made_anew_after_a_loss() {
     let session = open(&env);
     check(&session, "after a loss");
     assert!(!told(&does(&session, "SELECT p FROM by_v")).is_empty());
+}
+
+#[test]
+fn a_view_that_somebody_stops_is_not_there_and_can_be_made_later() {
+    let env = MemEnv::new(7);
+    let mut rng = Rng::new(7);
+    let session = open(&env);
+    does(&session, BASE);
+    (0..60).for_each(|_| drop(does(&session, &changed(&mut rng, false, false))));
+    let how = Run { stop: Some(Arc::new(AtomicBool::new(true))), ..Run::default() };
+    let text = format!("CREATE MATERIALIZED VIEW by_v AS {}", VIEWS[0].1);
+    let error = session.execute_as(&text, (), &how).unwrap_err().to_string();
+    assert!(error.contains("stopped"), "{error}");
+    assert!(!is_there(&session, 0) && session.execute("SELECT * FROM by_v", ()).is_err());
+    (0..20).for_each(|_| drop(does(&session, &statement(&mut rng))));
+    create(&session, 0);
+    check(&session, "that was stopped before");
 }
 
 #[test]

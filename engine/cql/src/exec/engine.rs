@@ -343,11 +343,13 @@ impl Engine {
         diff.opened.iter().filter(is_new).try_for_each(|t| store.check_new(t.id))?;
         let new_views = || diff.opened.iter().filter(is_new).filter(|t| t.view().is_some());
         // A tree that a crash leaves with rows in it must be known as one that nobody defined.
-        let mut batch = Batch::new();
-        for view in new_views() {
-            store.note_dropped(&mut batch, DroppedFamilies::Family(view.id))?;
+        if new_views().next().is_some() {
+            let mut batch = Batch::new();
+            for view in new_views() {
+                store.note_dropped(&mut batch, DroppedFamilies::Family(view.id))?;
+            }
+            store.db().write(batch)?;
         }
-        store.db().write(batch)?;
         let specs = diff.opened.iter().map(|t| spec(t, self.partitioner())).collect();
         let done = building.open_families(specs).map_err(Error::from).and_then(|_| {
             materialized::follow(&building, self.partitioner(), before, &after, &diff)

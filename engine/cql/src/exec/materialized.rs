@@ -237,9 +237,9 @@ impl MaterializedRows {
         Ok(if found == CellUse::None || is_there(id) == Some(true) { found } else { CellUse::None })
     }
 
-    fn made(&self, live: &RowParts) -> Result<RowParts> {
+    fn made(&self, parts: &RowParts) -> Result<RowParts> {
         let (mut out, mut keeping) = (RowParts::new(), vec![]);
-        for (part, stored) in live {
+        for (part, stored) in parts {
             let StoredCell::Cell(cell) = StoredCell::decode(stored)? else {
                 return Err(corrupt("a deletion lies where a cell belongs"));
             };
@@ -309,8 +309,8 @@ impl ViewRows for MaterializedRows {
         self.find(key, row, value).map_err(beneath)
     }
 
-    fn cells(&self, live: &RowParts) -> firn_wide::Result<RowParts> {
-        self.made(live).map_err(beneath)
+    fn cells(&self, parts: &RowParts) -> firn_wide::Result<RowParts> {
+        self.made(parts).map_err(beneath)
     }
 }
 
@@ -368,6 +368,9 @@ pub(super) fn follow(
     diff: &CatalogDiff,
 ) -> Result<()> {
     for (home, base) in concerned(after, &diff.opened) {
+        if home.views_of(base.id).next().is_none() {
+            continue;
+        }
         link(building, partitioner, after, home, base)?;
         let Some(family) = building.family(base.id) else { continue };
         for view in home.views_of(base.id) {
@@ -403,7 +406,10 @@ pub(super) fn relink(
         }
     }
     for (home, base) in concerned(catalog, tables) {
-        link(store, partitioner, catalog, home, base)?;
+        let had_views = tables.iter().any(|t| t.view().is_some_and(|view| view.base == base.id));
+        if had_views || home.views_of(base.id).next().is_some() {
+            link(store, partitioner, catalog, home, base)?;
+        }
     }
     Ok(())
 }

@@ -4,9 +4,10 @@
 //! Invariants:
 //! - At every moment a view holds what its base makes of it then, and nothing more: a row that is
 //!   made anew replaces the one that was there, key by key, so there are no deletions in a view and
-//!   nothing in it is compared by its timestamp. The exception is what a cell that expired has left
-//!   of the row that its value named: the row has expired with it, and is replaced when the value
-//!   comes back.
+//!   nothing in it is compared by its timestamp. What is made depends on what is stored, and not on
+//!   the clock: cells take their ends with them. The exception is what is left of a row that was
+//!   named by a value which has expired and was purged: the row has expired with it, and is replaced
+//!   when the value comes back.
 //! - The key of a view's row has all of the key of the base's row that it is made of. So whoever
 //!   holds the stripe of the base's partition is alone on the row of the view, too, and the stripes
 //!   of views know of no timestamp.
@@ -40,7 +41,7 @@ struct FamilyChange<'c, 'p> {
     entries: &'c [WriteEntry<'p>],
 }
 
-/// A row of a base before a call, and its live cells after it.
+/// A row of a base before a call, and the cells with values that it has after it.
 struct RowStates {
     before: RowParts,
     after: RowParts,
@@ -244,7 +245,6 @@ impl CellStore {
             // What loses against what is there has been left out.
             all.extend(change.of_row(row).map(|(part, value)| (part.to_vec(), value.to_vec())));
         }
-        let now = self.now();
         let mut after = RowParts::new();
         let mut column: Option<(Vec<u8>, i64)> = None;
         for (part, stored) in all {
@@ -258,7 +258,8 @@ impl CellStore {
                 StoredCell::Cell(cell) => {
                     let of_column = column.as_ref().filter(|(name, _)| part.starts_with(name));
                     let covered = covered.max(of_column.map(|(_, timestamp)| *timestamp));
-                    if covered.is_none_or(|t| cell.timestamp > t) && cell.is_live(now) {
+                    let has_value = !matches!(cell.state, CellState::Tombstone { .. });
+                    if has_value && covered.is_none_or(|t| cell.timestamp > t) {
                         after.insert(part, stored);
                     }
                 }

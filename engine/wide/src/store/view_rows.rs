@@ -29,9 +29,10 @@ pub trait ViewRows: Send + Sync {
     /// `InvalidRequest` for a row that the view can't have.
     fn place(&self, key: &[u8], row: &[u8], value: Option<&[u8]>) -> Result<Option<ViewPlace>>;
 
-    /// The cells of the view's row, of the live cells of the base's. None: there is no row.
+    /// The cells of the view's row, of the cells of the base's that have values, also those that have
+    /// expired. None: there is no row.
     ///
     /// # Errors
     /// `Corrupt` for cells that can't be.
-    fn cells(&self, live: &RowParts) -> Result<RowParts>;
+    fn cells(&self, parts: &RowParts) -> Result<RowParts>;
 }

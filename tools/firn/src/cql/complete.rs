@@ -298,6 +298,10 @@ mod tests {
         assert_eq!(tell("DESC KEYSPACE s"), "s shop");
         assert_eq!(tell("DESC TYPE a"), "a address");
         assert_eq!(tell("DESC INDEX "), " by_tag");
+        assert_eq!(tell("DESC MATERIALIZED VIEW us"), "us users");
+        assert_eq!(tell("DROP MAT"), "MAT MATERIALIZED");
+        assert_eq!(tell("CREATE MATERIALIZED VIEW v AS SELECT * FROM it"), "it items");
+        assert_eq!(tell("ALTER MATERIALIZED VIEW "), " IF,items,shop.,users");
         assert_eq!(tell("tr"), "tr TRACING,TRUNCATE");
         assert_eq!(tell("CREATE RO"), "RO ROLE");
         assert_eq!(tell("DROP ROLE a"), "a ann");
