@@ -43,6 +43,7 @@ def session():
         ("time", datetime.time(23, 59, 58, 7)),
         ("duration", "1mo2d"),
         ("list<int>", [3, 1, 3]),
+        ("vector<float, 2>", [1.5, -2.0]),
         ("set<text>", {"a", "b"}),
         ("map<text, int>", {"a": 1}),
         ("map<frozen<list<int>>, int>", {(1, 2): 1}),

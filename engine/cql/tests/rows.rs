@@ -323,3 +323,23 @@ fn where_no_index_is_enough_a_key_is_proposed_and_nothing_where_nothing_helps() 
     does(&session, "CREATE TABLE n (k int PRIMARY KEY, v counter)");
     assert_eq!(proposed(&session, "SELECT * FROM n WHERE v = 1"), None);
 }
+
+#[test]
+fn vectors_are_lists_of_their_elements() {
+    let session = session();
+    does(
+        &session,
+        "CREATE TABLE v (k int PRIMARY KEY, near vector<float, 3>, words vector<text, 2>)",
+    );
+    let insert = "INSERT INTO v (k, near, words) VALUES (?, ?, ?)";
+    let words = vec!["a".to_owned(), "bc".to_owned()];
+    session.execute(insert, (1, vec![1.0f32, 2.5, -3.0], &words)).unwrap();
+    let rows = session.execute("SELECT near, words FROM v", ()).unwrap();
+    let read: Vec<(Vec<f32>, Vec<String>)> = rows.typed().unwrap();
+    assert_eq!(read, [(vec![1.0, 2.5, -3.0], words.clone())]);
+    let error = session.execute(insert, (1, vec![1.0f32], &words)).unwrap_err().to_string();
+    assert!(
+        error.ends_with("of type vector<float, 3>; expected 3 elements, but given 1"),
+        "{error}"
+    );
+}

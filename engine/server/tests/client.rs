@@ -82,11 +82,11 @@ fn a_client_reads_what_a_session_reads() {
     let session = server.session();
     let types = "a ascii, b bigint, c blob, d boolean, e date, f decimal, g double, h duration, i float, j inet, k int, l smallint, \
                  m text, n time, o timestamp, p timeuuid, q tinyint, r uuid, s varint, t list<int>, u set<text>, v map<text, frozen<list<int>>>, \
-                 w tuple<int, text>, x frozen<pair>, y pair";
+                 w tuple<int, text>, x frozen<pair>, y pair, z vector<frozen<list<int>>, 2>";
     let values = "'a', 1, 0x00ff, true, '2020-01-02', 1.5, 0.1, 1mo2d3h, 0.5, '::1', -1, 2, 'ü', '08:12:54.1', '2020-01-01', \
                   50554d6e-29bb-11e5-b345-feff819cdc9f, 3, 550e8400-e29b-41d4-a716-446655440000, 123456789012345678901234567890, [1], {'x'}, \
-                  {'y': [2]}, (1, null), {one: 1, \"Two\": ['z']}, {one: 2}";
-    let names: Vec<String> = (b'a'..=b'y').map(|letter| char::from(letter).to_string()).collect();
+                  {'y': [2]}, (1, null), {one: 1, \"Two\": ['z']}, {one: 2}, [[1], [2, 3]]";
+    let names: Vec<String> = (b'a'..=b'z').map(|letter| char::from(letter).to_string()).collect();
     for cql in [
         "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
         "USE ks",

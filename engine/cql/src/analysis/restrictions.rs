@@ -401,8 +401,12 @@ impl Restrictions {
         let passes = self.filtered > 1
             || self.filtered == 0 && !self.clustering.is_empty()
             || self.filtered != 0 && self.others.iter().any(|r| contains(r) > 1);
-        let is_asked = !self.allows_filtering() || self.nearest().is_some();
-        if is_asked && (self.is_range || self.uses_index) && passes && !self.is_served_together() {
+        let passes = passes || self.filtered == 1 && self.uses_index && !self.is_answered();
+        if !self.allows_filtering()
+            && (self.is_range || self.uses_index)
+            && passes
+            && !self.is_served_together()
+        {
             return Err(invalid(NEEDS_FILTERING));
         }
         Ok(())
@@ -450,16 +454,25 @@ impl Restrictions {
         }
     }
 
+    /// What is left to the filter, as the servers count it.
+    fn left_to_filter(&self) -> impl Iterator<Item = &Restriction> {
+        let partition = if self.filters_keys.0 { &self.partition[..] } else { &[] };
+        let clustering = if self.filters_keys.1 { &self.clustering[..] } else { &[] };
+        partition.iter().chain(clustering).chain(&self.others)
+    }
+
     /// Whether storage-attached indexes, which are asked together, answer all that is left to the
     /// filter.
     fn is_served_together(&self) -> bool {
-        let partition = if self.filters_keys.0 { &self.partition[..] } else { &[] };
-        let clustering = if self.filters_keys.1 { &self.clustering[..] } else { &[] };
         let is_served = |r: &Restriction| {
             self.indexes_for(r).any(|i| i.answers_as() == IndexClass::StorageAttached)
         };
-        let mut all = partition.iter().chain(clustering).chain(&self.others);
-        self.uses_index && all.all(is_served)
+        self.uses_index && self.left_to_filter().all(is_served)
+    }
+
+    /// Whether an index answers all that is left to the filter, which is one condition.
+    fn is_answered(&self) -> bool {
+        self.left_to_filter().all(|r| self.index_for(r).is_some())
     }
 
     /// The first index that answers a restriction.
@@ -482,7 +495,9 @@ impl Restrictions {
             let of_parts = index.answers_as() != IndexClass::Sasi;
             match (&restriction.what, index.target) {
                 (RelationKind::Eq(_), _) => index.finds_equal(column),
-                (RelationKind::Slice { .. }, _) => index.finds_ranges(column),
+                (RelationKind::Slice { .. }, _) => {
+                    !restriction.is_multi && index.finds_ranges(column)
+                }
                 (RelationKind::Like(_), _) => index.knows_like(column),
                 (
                     RelationKind::Contains { values, .. },

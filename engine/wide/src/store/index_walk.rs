@@ -21,6 +21,9 @@ use super::moment::StoreMoment;
 /// Values from one to another.
 pub type IndexRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
+/// Keys of entries from one to another.
+type EntryBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 /// A stream of the entries of a range of values. See
 /// [`StoreView::walk_index`](super::StoreView::walk_index).
 pub struct IndexWalk {
@@ -81,7 +84,7 @@ impl CellStore {
 
 impl StoredIndex {
     /// The keys of the entries of a range of values. Of entries of a map there is no range but all.
-    fn bounds(&self, range: IndexRange<'_>) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+    fn bounds(&self, range: IndexRange<'_>) -> Result<EntryBounds> {
         let is_all = matches!(range, (Bound::Unbounded, Bound::Unbounded));
         if !is_all && matches!(self.spec.part, IndexPart::Entry { .. }) {
             return Err(invalid("entries of maps are indexed by their keys first"));

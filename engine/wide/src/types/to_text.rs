@@ -10,8 +10,8 @@ use super::vector::vector_elements;
 use super::{Type, Wording, date, decimal, duration, nested};
 
 impl Type {
-    /// A value as text; [`from_text`](Type::from_text) reads it (collections, vectors, tuples and user types
-    /// excepted). Bytes that are not a value are written in hex. `wording` tells how timestamps
+    /// A value as text; [`from_text`](Type::from_text) reads it (collections, vectors, tuples and
+    /// user types excepted). Bytes that are not a value are written in hex. `wording` tells how timestamps
     /// look: `2009-08-16 15:53:24+0000` or `2009-08-16 15:53:24.000Z`.
     pub fn to_text(&self, value: &[u8], wording: Wording) -> String {
         if let Type::Custom(c) = self {

@@ -196,6 +196,9 @@ mod tests {
         let tuple = Type::Tuple([Type::Int32, Type::Inet, Type::Boolean].into());
         let bytes = put_tuple(&[Some(vec![0, 0, 0, 7]), Some(vec![127, 0, 0, 1])]).unwrap();
         assert_eq!(cell(&tuple, Some(&bytes)), "(7, '127.0.0.1', null)");
+        let vector = Type::Vector(Type::Float.into(), 2);
+        let bytes = [1.5f32.to_be_bytes(), (-2f32).to_be_bytes()].concat();
+        assert_eq!(cell(&vector, Some(&bytes)), "[1.5, -2]");
         assert_eq!(
             cell(&Type::Timestamp, Some(&1_250_558_004_007_i64.to_be_bytes())),
             "2009-08-18 01:13:24.007000+0000"

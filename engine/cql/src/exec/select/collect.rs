@@ -108,6 +108,11 @@ impl<'p> Collector<'p> {
         }
     }
 
+    /// How many rows are still wanted, at most.
+    pub fn wanted(&self) -> u64 {
+        self.left.min(self.page_left)
+    }
+
     /// Rows of this partition follow, so many at most.
     ///
     /// # Errors

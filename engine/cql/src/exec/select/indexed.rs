@@ -26,6 +26,10 @@ use crate::values::{Bound, EvalEnv};
 const COUNTED: usize = 256;
 /// How many rows of a range of values are held to be put in order.
 const HELD: usize = 1 << 14;
+/// A range of values with more rows than this, and this many times as many as are wanted, is not
+/// walked: a scan meets what is wanted sooner.
+const SCANNED_FROM: std::ops::RangeInclusive<u64> = 1 << 14..=1 << 18;
+const SCANNED_TIMES: u64 = 64;
 /// The most rows that may be asked for as the nearest.
 const MOST_NEAREST: u64 = 1000;
 
@@ -87,7 +91,14 @@ impl Execution<'_> {
             IndexLook::Equal(value) => self.by_index(&index, value, keys, env),
             // The values of one partition are fewer than those of an index.
             IndexLook::Range { .. } if keys.is_some() => self.by_keys(keys.unwrap_or_default()),
-            IndexLook::Range { test, .. } => self.by_walk(&index, test.as_ref(), env),
+            IndexLook::Range { test, .. } => {
+                let most = self.out.wanted().saturating_mul(SCANNED_TIMES);
+                let most = most.clamp(*SCANNED_FROM.start(), *SCANNED_FROM.end());
+                match self.by_walk(&index, test.as_ref(), most, env)? {
+                    true => Ok(()),
+                    false => self.by_range(env),
+                }
+            }
         }
     }
 
@@ -120,32 +131,38 @@ impl Execution<'_> {
         Ok(count)
     }
 
-    /// Reads the rows whose values are in a range.
+    /// Reads the rows whose values are in a range. False when there are more than `most`, and none
+    /// was read.
     fn by_walk(
         &mut self,
         index: &IndexUse,
         test: Option<&TextTest>,
+        most: u64,
         env: &EvalEnv<'_>,
-    ) -> Result<()> {
-        let Some(range) = self.partitions(None, env)? else { return Ok(()) };
-        let from = self.from.take();
+    ) -> Result<bool> {
+        let Some(range) = self.partitions(None, env)? else { return Ok(true) };
         let mut after: Option<FoundPlace> = None;
-        if let Some(from) = &from {
+        if let Some(from) = &self.from {
             let mut part = vec![];
             self.family.layout().put_partition(&from.key, &mut part)?;
             let row = from.row.as_ref().filter(|_| !index.finds_partitions);
-            if index.finds_partitions && self.partition(&from.key, Some(from))? == CollectStep::Stop
-            {
-                return Ok(());
-            }
             after = Some((part, row.map_or_else(|| vec![BEYOND], |row| place_of(row))));
+        }
+        let (mut found, mut count) = self.find(index, test, &range, after.as_ref())?;
+        if count > most {
+            return Ok(false);
+        }
+        let from = self.from.take();
+        if let Some(from) = from.as_ref().filter(|_| index.finds_partitions)
+            && self.partition(&from.key, Some(from))? == CollectStep::Stop
+        {
+            return Ok(true);
         }
         let mut left = from.map(|f| (f.key, f.left_in_partition));
         let (mut key, mut place) = (vec![], vec![]);
         let mut at: Option<Vec<u8>> = None;
         let (mut statics, mut is_done) = (Row::none(), false);
         loop {
-            let (found, is_all) = self.find(index, test, &range, after.as_ref())?;
             for (partition, row) in &found {
                 if at.as_ref() != Some(partition) {
                     key.clear();
@@ -163,15 +180,16 @@ impl Execution<'_> {
                     false => self.hit(&key, row, &statics, &mut place)?,
                 };
                 match step {
-                    CollectStep::Stop => return Ok(()),
+                    CollectStep::Stop => return Ok(true),
                     CollectStep::NextPartition => is_done = true,
                     CollectStep::More => {}
                 }
             }
-            if is_all {
-                return Ok(());
+            if count == found.len() as u64 {
+                return Ok(true);
             }
             after = found.into_iter().next_back();
+            (found, count) = self.find(index, test, &range, after.as_ref())?;
         }
     }
 
@@ -192,17 +210,17 @@ impl Execution<'_> {
         Ok(is_in(&range, &part).then_some(only))
     }
 
-    /// The first rows behind a place that entries name, as many as are held; and whether these are
-    /// all.
+    /// The first rows behind a place that entries name, as many as are held; and how many there
+    /// are. A row with several entries of which most are in vain may count more than once.
     fn find(
         &self,
         index: &IndexUse,
         test: Option<&TextTest>,
         range: &Partitions,
         after: Option<&FoundPlace>,
-    ) -> Result<(BTreeSet<FoundPlace>, bool)> {
+    ) -> Result<(BTreeSet<FoundPlace>, u64)> {
         let mut walk = self.view.walk_index(&self.family, index.id, lent(&index.look))?;
-        let (mut found, mut is_all) = (BTreeSet::new(), true);
+        let (mut found, mut count) = (BTreeSet::new(), 0);
         while let Some(entry) = walk.next()? {
             let here = (entry.partition, entry.row);
             if !is_in(range, entry.partition)
@@ -211,13 +229,12 @@ impl Execution<'_> {
             {
                 continue;
             }
-            found.insert((entry.partition.to_vec(), entry.row.to_vec()));
+            count += u64::from(found.insert((entry.partition.to_vec(), entry.row.to_vec())));
             if found.len() > HELD {
                 found.pop_last();
-                is_all = false;
             }
         }
-        Ok((found, is_all))
+        Ok((found, count))
     }
 
     /// Reads the rows with the vectors that are nearest, the nearest first.

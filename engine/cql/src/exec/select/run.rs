@@ -30,6 +30,15 @@ impl SelectPlan {
             (None, Some(keys)) => run.by_keys(keys)?,
             (None, None) => run.by_range(env)?,
         }
-        run.out.finish(limit)
+        let rows = run.out.finish(limit)?;
+        let limit = limit.unwrap_or_default();
+        Ok(match request.page_size {
+            Some(page) if self.nearest.is_some() && (page as u64) < limit => {
+                rows.with_warnings(vec![format!(
+                    "Top-K queries do not support paging and the page size is set to {page}, which is less than LIMIT {limit}. The page size has been set to {limit} to match the LIMIT."
+                )])
+            }
+            _ => rows,
+        })
     }
 }
