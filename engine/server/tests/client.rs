@@ -321,8 +321,7 @@ fn nonsense_is_refused_without_harm() {
 
 #[test]
 fn a_class_that_nobody_knows_is_one_of_bytes() {
-    let class =
-        "org.apache.cassandra.db.marshal.VectorType(org.apache.cassandra.db.marshal.FloatType , 2)";
+    let class = "org.apache.cassandra.db.marshal.DynamicCompositeType(s=>org.apache.cassandra.db.marshal.UTF8Type)";
     let address = with_odd_server(move |turn, version| {
         let body = [
             &int(2)[..],
