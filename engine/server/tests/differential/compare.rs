@@ -1,0 +1,207 @@
+//! Whether two answers are the same, and which differences are allowed: `allowed.txt`.
+
+use crate::sides::{Answered, DiffAnswer, RowBytes, SpecText};
+use crate::statement::DiffStatement;
+
+/// What later microseconds than this are: the clock's, and no timestamp that a statement names.
+const CLOCK: i64 = 1_500_000_000_000_000;
+/// Times to live are drawn in steps that are far above this, in seconds.
+const TTL_STEP: i32 = 50_000;
+
+fn timed(name: &str, bytes: &mut [u8]) {
+    if name.contains("writetime(") {
+        if let Ok(raw) = <[u8; 8]>::try_from(&*bytes)
+            && i64::from_be_bytes(raw) > CLOCK
+        {
+            bytes.fill(0xee);
+        }
+    } else if let Ok(raw) = <[u8; 4]>::try_from(&*bytes) {
+        let rough = (i32::from_be_bytes(raw).saturating_add(TTL_STEP - 1)) / TTL_STEP;
+        bytes.copy_from_slice(&rough.to_be_bytes());
+    }
+}
+
+/// Takes the clock out of a value: of a list, of each part.
+fn without_clock(name: &str, of: &str, bytes: &mut [u8]) {
+    if !of.starts_with("List") {
+        return timed(name, bytes);
+    }
+    let mut at = 4;
+    while let Some(size) = bytes.get(at..at + 4) {
+        let size = i32::from_be_bytes(size.try_into().unwrap_or_default());
+        let len = usize::try_from(size).unwrap_or(0);
+        let Some(part) = bytes.get_mut(at + 4..at + 4 + len) else { return };
+        timed(name, part);
+        at += 4 + len;
+    }
+}
+
+fn plain_rows(columns: &[SpecText], pages: &[Vec<RowBytes>]) -> Vec<Vec<RowBytes>> {
+    let mut pages = pages.to_vec();
+    for (i, (name, of)) in columns.iter().enumerate() {
+        if name.contains("writetime(") || name.contains("ttl(") {
+            let values = pages.iter_mut().flatten().filter_map(|row| row[i].as_deref_mut());
+            values.for_each(|value| without_clock(name, of, value));
+        }
+    }
+    // Whether the last page is known to be the last is for the server to tell as it can.
+    while pages.len() > 1 && pages.last().is_some_and(Vec::is_empty) {
+        pages.pop();
+    }
+    pages
+}
+
+/// Whether a client would see the same. `here` may say more behind the words of `there`, and has
+/// words of its own for what is no CQL.
+pub fn is_same(here: &Answered, there: &Answered) -> bool {
+    if here.markers != there.markers {
+        return false;
+    }
+    match (&here.answer, &there.answer) {
+        (DiffAnswer::Rows { columns: a, pages: b }, DiffAnswer::Rows { columns: c, pages: d }) => {
+            a == c && plain_rows(a, b) == plain_rows(c, d)
+        }
+        (DiffAnswer::Refused { class: a, text: b }, DiffAnswer::Refused { class: c, text: d }) => {
+            let help = b.strip_prefix(d.as_str());
+            let same = help.is_some_and(|help| help.is_empty() || help.starts_with("; "));
+            a == c && (same || a == "SyntaxException")
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// An answer in one line.
+pub fn shown(answered: &Answered) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    match &answered.answer {
+        DiffAnswer::Void => "void".to_owned(),
+        DiffAnswer::Refused { class, text } => format!("{class}: {text}").replace('\n', " "),
+        DiffAnswer::Rows { columns, pages } => {
+            let value = |v: &Option<Vec<u8>>| v.as_ref().map_or("null".to_owned(), |v| hex(v));
+            let row = |row: &RowBytes| row.iter().map(value).collect::<Vec<_>>().join(",");
+            let page = |page: &Vec<RowBytes>| page.iter().map(row).collect::<Vec<_>>().join(" ");
+            let pages: Vec<_> = pages.iter().map(page).collect();
+            let columns: Vec<_> = columns.iter().map(|(n, t)| format!("{n} {t}")).collect();
+            format!("rows [{}] {}", columns.join(", "), pages.join(" | "))
+        }
+    }
+}
+
+/// Whether the writes of the statement may have happened on the one side only.
+pub fn parts_ways(statement: &DiffStatement, here: &Answered, there: &Answered) -> bool {
+    let refused = |a: &Answered| matches!(a.answer, DiffAnswer::Refused { .. });
+    !statement.cql.starts_with("SELECT") && !(refused(here) && refused(there))
+}
+
+/// What differs, without what is particular to the values: to tell differences apart.
+pub fn signature(statement: &DiffStatement, here: &Answered, there: &Answered) -> String {
+    let rough = |answered: &Answered| match &answered.answer {
+        DiffAnswer::Refused { class, text } => {
+            let mut words: Vec<_> = text
+                .split(' ')
+                .map(|w| {
+                    if w.chars().any(|c| c.is_ascii_digit() || "'\"<>".contains(c)) {
+                        "_"
+                    } else {
+                        w
+                    }
+                })
+                .collect();
+            words.truncate(9);
+            format!("{class}: {}", words.join(" "))
+        }
+        DiffAnswer::Void => "void".to_owned(),
+        DiffAnswer::Rows { .. } => "rows".to_owned(),
+    };
+    let (here_rough, there_rough) = (rough(here), rough(there));
+    let mut what = String::new();
+    if here_rough == "rows" && there_rough == "rows" {
+        const SIGNS: [&str; 15] = [
+            "JSON",
+            "DISTINCT",
+            "GROUP BY",
+            "ORDER BY",
+            "PER PARTITION",
+            " LIMIT",
+            "token(",
+            " IN ",
+            "CONTAINS",
+            "count(",
+            "max(",
+            "min(",
+            "CAST",
+            "IF ",
+            "writetime",
+        ];
+        let signs: Vec<_> = SIGNS.iter().filter(|s| statement.cql.contains(**s)).copied().collect();
+        what = signs.join("+");
+        if statement.page_size.is_some() {
+            what.push_str("+paged");
+        }
+        if let (
+            DiffAnswer::Rows { columns: a, pages: p },
+            DiffAnswer::Rows { columns: b, pages: q },
+        ) = (&here.answer, &there.answer)
+        {
+            if a != b {
+                what = "columns".to_owned();
+            } else if p.concat() == q.concat() {
+                what.push_str("+pages alone");
+            }
+        }
+    }
+    if here.markers != there.markers {
+        what.push_str("+markers");
+    }
+    let verb = statement.cql.split(' ').next().unwrap_or_default();
+    format!("{verb} {what} here {here_rough} there {there_rough}")
+}
+
+/// A difference that is allowed: patterns in which `*` stands for anything.
+#[derive(Debug)]
+pub struct Allowance {
+    statement: String,
+    here: String,
+    there: String,
+}
+
+/// Whether the text is as the pattern says.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(first) else { return false };
+    if rest.is_empty() {
+        return true;
+    }
+    (0..=text.len()).any(|at| text.is_char_boundary(at) && matches(rest, &text[at..]))
+}
+
+/// Those of a text: blocks of `statement:`, `here:`, `there:` and `why:`, in this order.
+pub fn allowances(text: &str) -> Vec<Allowance> {
+    let blocks = text.split("\n\n").filter(|b| !b.trim().is_empty() && !b.starts_with('#'));
+    blocks
+        .map(|block| {
+            let mut lines = block.trim().lines();
+            let mut next = |name: &str| {
+                let line = lines.next().and_then(|line| line.strip_prefix(name));
+                line.unwrap_or_else(|| panic!("{name} is missing in: {block}")).trim().to_owned()
+            };
+            let [statement, here, there, _why] =
+                ["statement:", "here:", "there:", "why:"].map(&mut next);
+            Allowance { statement, here, there }
+        })
+        .collect()
+}
+
+impl Allowance {
+    pub fn allows(&self, statement: &DiffStatement, here: &Answered, there: &Answered) -> bool {
+        matches(&self.statement, &statement.cql)
+            && matches(&self.here, &shown(here))
+            && matches(&self.there, &shown(there))
+    }
+}
+
+#[test]
+fn a_pattern_means_what_it_says() {
+    assert!(matches("a*c", "abc") && matches("*", "") && matches("a", "a"));
+    assert!(matches("*b*", "abc") && !matches("a*d", "abc") && !matches("a", "ab"));
+}

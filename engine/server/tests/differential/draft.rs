@@ -1,0 +1,201 @@
+//! What all statements are made of: terms that are written or bound, now and then a wrong one;
+//! names of columns; keys.
+
+use firn_cql::Bound;
+use firn_testkit::rng::Rng;
+
+use crate::schema::{ColumnRole, DrawnColumn, DrawnSchema, DrawnTable};
+use crate::statement::DiffStatement;
+use crate::types::{DrawnType, DrawnValue, draw_key_type};
+
+/// One statement while it is drawn.
+pub struct Draft<'a> {
+    pub rng: &'a mut Rng,
+    pub schema: &'a DrawnSchema,
+    pub table: &'a DrawnTable,
+    /// What has been bound, where it will be prepared.
+    pub bound: Option<Vec<Bound>>,
+    /// Moves on from statement to statement, so that later ones mostly win.
+    pub step: u64,
+}
+
+impl Draft<'_> {
+    pub fn finish(self, cql: String) -> DiffStatement {
+        DiffStatement { cql, values: self.bound, page_size: None }
+    }
+
+    pub fn chance(&mut self, one_in: u64) -> bool {
+        self.rng.one_in(one_in)
+    }
+
+    /// A value of this type, drawn.
+    pub fn value(&mut self, of: &DrawnType) -> DrawnValue {
+        of.draw(self.rng, &self.schema.users)
+    }
+
+    /// A term for a value of this type: a literal, a marker or a call.
+    pub fn term(&mut self, of: &DrawnType) -> String {
+        let value = self.value(of);
+        if self.bound.is_some() && !self.chance(3) {
+            let bound = match self.rng.below(120) {
+                0 => Bound::Null,
+                1 => Bound::Unset,
+                2 => {
+                    let mut odd = vec![0; self.rng.below(10) as usize];
+                    self.rng.fill(&mut odd);
+                    Bound::Bytes(odd)
+                }
+                _ => Bound::Bytes(value.bytes),
+            };
+            return self.bind(bound);
+        }
+        match self.rng.below(200) {
+            0 => "null".to_owned(),
+            1 => {
+                let other = draw_key_type(self.rng);
+                self.value(&other).literal
+            }
+            2 => format!("fromJson('{}')", value.json.replace('\'', "''")),
+            3..8 if of.is_number() => {
+                let other = self.value(of).literal;
+                let sign = ["+", "-", "*"][self.rng.below(3) as usize];
+                format!("{} {sign} {other}", value.literal)
+            }
+            8..12 if matches!(of, DrawnType::Native(_)) => {
+                format!("({}){}", of.cql(&self.schema.users), value.literal)
+            }
+            _ => value.literal,
+        }
+    }
+
+    /// A marker with this value; the statement is prepared.
+    pub fn bind(&mut self, value: Bound) -> String {
+        self.bound.get_or_insert_default().push(value);
+        "?".to_owned()
+    }
+
+    /// A whole number, for `LIMIT`, `TIMESTAMP` and the like.
+    pub fn number(&mut self, n: i64, width: usize) -> String {
+        if self.bound.is_some() && self.chance(2) {
+            return self.bind(Bound::Bytes(n.to_be_bytes()[8 - width..].to_vec()));
+        }
+        n.to_string()
+    }
+
+    pub fn one<'t>(&mut self, of: &[&'t DrawnColumn]) -> Option<&'t DrawnColumn> {
+        self.rng.choose(of).copied()
+    }
+
+    /// Some of them, in their order.
+    pub fn some<'t>(&mut self, of: &[&'t DrawnColumn], one_in: u64) -> Vec<&'t DrawnColumn> {
+        of.iter().filter(|_| self.rng.one_in(one_in)).copied().collect()
+    }
+
+    /// What is written behind `USING`: with `ttl` perhaps a time to live. A time to live wants a
+    /// timestamp of its own: of two that expire in the same second, or not, another one wins.
+    pub fn using(&mut self, ttl: bool) -> String {
+        let mut parts = vec![];
+        let ttl = ttl && self.chance(8);
+        if !self.table.conditional {
+            let early = if ttl { 0 } else { self.rng.below(60) };
+            let at = 10_000 + self.step * 10 - early + u64::from(ttl);
+            let at = self.number(at as i64, 8);
+            parts.push(format!("TIMESTAMP {at}"));
+        }
+        if ttl {
+            let long = 100_000 * (1 + self.rng.below(3)) as i64;
+            let long = self.number(long, 4);
+            parts.push(format!("TTL {long}"));
+        }
+        if self.chance(3) {
+            parts.reverse();
+            // Markers are numbered by the order of the text.
+            if let Some(bound) = &mut self.bound
+                && parts.iter().filter(|p| p.ends_with('?')).count() == 2
+            {
+                let len = bound.len();
+                bound.swap(len - 2, len - 1);
+            }
+        }
+        if parts.is_empty() { String::new() } else { format!(" USING {}", parts.join(" AND ")) }
+    }
+
+    /// `name = term` for each column of the partition key, or `IN`.
+    pub fn partition(&mut self, many: bool) -> Vec<String> {
+        let mut all = vec![];
+        for column in self.table.of(ColumnRole::Partition) {
+            if self.chance(150) {
+                continue;
+            }
+            all.push(match many && self.chance(8) {
+                true => self.within(column),
+                false => format!("{} = {}", column.name, self.term(&column.of)),
+            });
+        }
+        all
+    }
+
+    /// `name IN (…)`.
+    pub fn within(&mut self, column: &DrawnColumn) -> String {
+        let values: Vec<_> = (0..self.rng.below(4)).map(|_| self.term(&column.of)).collect();
+        format!("{} IN ({})", column.name, values.join(", "))
+    }
+
+    /// Relations of the clustering columns that name a row, or several by `IN`.
+    pub fn row(&mut self, many: bool) -> Vec<String> {
+        let clustering = self.table.of(ColumnRole::Clustering);
+        if !clustering.is_empty() && self.chance(12) {
+            let names: Vec<_> = clustering.iter().map(|c| c.name.as_str()).collect();
+            let tuples = if many && self.chance(2) { 1 + self.rng.below(3) } else { 1 };
+            let tuples: Vec<_> = (0..tuples)
+                .map(|_| {
+                    let terms: Vec<_> = clustering.iter().map(|c| self.term(&c.of)).collect();
+                    format!("({})", terms.join(", "))
+                })
+                .collect();
+            return vec![match tuples.len() {
+                1 => format!("({}) = {}", names.join(", "), tuples[0]),
+                _ => format!("({}) IN ({})", names.join(", "), tuples.join(", ")),
+            }];
+        }
+        clustering
+            .iter()
+            .map(|column| match many && self.chance(10) {
+                true => self.within(column),
+                false => format!("{} = {}", column.name, self.term(&column.of)),
+            })
+            .collect()
+    }
+
+    /// A slice of rows: some clustering columns are fixed, the next one is bounded.
+    pub fn slice(&mut self) -> Vec<String> {
+        let clustering = self.table.of(ColumnRole::Clustering);
+        if clustering.is_empty() {
+            return vec![];
+        }
+        let fixed = self.rng.below(clustering.len() as u64) as usize;
+        let mut all = vec![];
+        for column in &clustering[..fixed] {
+            all.push(match self.chance(10) {
+                true => self.within(column),
+                false => format!("{} = {}", column.name, self.term(&column.of)),
+            });
+        }
+        for signs in [[">", ">="], ["<", "<="]] {
+            if self.chance(3) {
+                continue;
+            }
+            let sign = signs[self.rng.below(2) as usize];
+            let rest = &clustering[fixed..];
+            if rest.len() > 1 && self.chance(3) {
+                let rest = &rest[..1 + self.rng.below(rest.len() as u64) as usize];
+                let names: Vec<_> = rest.iter().map(|c| c.name.as_str()).collect();
+                let terms: Vec<_> = rest.iter().map(|c| self.term(&c.of)).collect();
+                all.push(format!("({}) {sign} ({})", names.join(", "), terms.join(", ")));
+            } else {
+                all.push(format!("{} {sign} {}", rest[0].name, self.term(&rest[0].of)));
+            }
+        }
+        all
+    }
+}

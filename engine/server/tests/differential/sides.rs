@@ -1,0 +1,161 @@
+//! Who answers, and what: the answer of a session, of Firn's server or of Cassandra, in one form.
+
+use firn_cql::{ColumnSpec, Error, Kind, Rows, Run, Session};
+use firn_server::client::{ClientError, ClientOptions, ClientRun, CqlClient};
+
+use crate::statement::DiffStatement;
+
+/// A name and a type.
+pub type SpecText = (String, String);
+/// The values of a row.
+pub type RowBytes = Vec<Option<Vec<u8>>>;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum DiffAnswer {
+    Void,
+    Rows { columns: Vec<SpecText>, pages: Vec<Vec<RowBytes>> },
+    Refused { class: String, text: String },
+}
+
+/// What a statement was answered, and before it its preparation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    pub markers: Option<Vec<SpecText>>,
+    pub answer: DiffAnswer,
+}
+
+/// One who answers.
+pub enum Side {
+    Session(Session),
+    /// With its address.
+    Client(CqlClient, String),
+}
+
+/// Many pages without an end would be a fault by themselves.
+const MAX_PAGES: usize = 10_000;
+
+fn specs(of: &[ColumnSpec]) -> Vec<SpecText> {
+    of.iter().map(|spec| (spec.name.clone(), format!("{:?}", spec.of.of))).collect()
+}
+
+fn rows_of(rows: &Rows) -> Vec<RowBytes> {
+    let width = rows.columns().len();
+    rows.iter().map(|row| (0..width).map(|i| row.bytes(i).map(<[u8]>::to_vec)).collect()).collect()
+}
+
+fn refused_there(error: ClientError) -> DiffAnswer {
+    DiffAnswer::Refused { class: error.class().to_owned(), text: error.to_string() }
+}
+
+fn refused_here(error: &Error) -> DiffAnswer {
+    let mut text = error.text().into_owned();
+    if let Some(help) = error.help() {
+        text = format!("{text}; {help}");
+    }
+    DiffAnswer::Refused { class: error.class().name().to_owned(), text }
+}
+
+/// Asks for page after page.
+fn pages(
+    mut ask: impl FnMut(Option<firn_cql::PagingState>) -> Result<Rows, DiffAnswer>,
+) -> DiffAnswer {
+    let (mut pages, mut paging, mut columns) = (vec![], None, None);
+    loop {
+        let rows = match ask(paging) {
+            Ok(rows) => rows,
+            Err(refused) => return refused,
+        };
+        if !matches!(rows.kind(), Kind::Rows) {
+            return DiffAnswer::Void;
+        }
+        columns.get_or_insert_with(|| specs(rows.columns()));
+        pages.push(rows_of(&rows));
+        paging = rows.paging().cloned();
+        if paging.is_none() || pages.len() > MAX_PAGES {
+            return DiffAnswer::Rows { columns: columns.unwrap_or_default(), pages };
+        }
+    }
+}
+
+impl Side {
+    pub fn connect(address: &str) -> Side {
+        let client = CqlClient::connect(&ClientOptions::new(address));
+        let client = client.unwrap_or_else(|e| panic!("{address}: {e}"));
+        Side::Client(client, address.to_owned())
+    }
+
+    pub fn answer(&mut self, statement: &DiffStatement) -> Answered {
+        match self {
+            Side::Session(session) => answer_here(session, statement),
+            Side::Client(client, address) => {
+                let answered = answer_there(client, statement);
+                if !client.is_open() {
+                    let keyspace = client.keyspace().map(str::to_owned);
+                    *self = Side::connect(&address.clone());
+                    if let Some(keyspace) = keyspace {
+                        self.must(&format!("USE {keyspace}"));
+                    }
+                }
+                answered
+            }
+        }
+    }
+
+    /// Runs what is known to be right.
+    pub fn must(&mut self, cql: &str) {
+        let answered = self.answer(&DiffStatement::plain(cql));
+        assert!(!matches!(answered.answer, DiffAnswer::Refused { .. }), "{cql}: {answered:?}");
+    }
+
+    /// Waits until an index can be asked: other servers build it behind the definition.
+    pub fn await_index(&mut self, keyspace: &str, index: &str) {
+        let Side::Client(client, _) = self else { return };
+        let cql = format!(
+            "SELECT index_name FROM system.\"IndexInfo\" WHERE table_name = '{keyspace}' AND index_name = '{index}'"
+        );
+        for _ in 0..2000 {
+            match client.query(&cql, &ClientRun::default()) {
+                Ok(answer) if answer.rows.is_empty() => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+fn answer_there(client: &mut CqlClient, statement: &DiffStatement) -> Answered {
+    let run = |paging| ClientRun { page_size: statement.page_size, paging, ..ClientRun::default() };
+    let Some(values) = &statement.values else {
+        let answer = pages(|paging| {
+            client.query(&statement.cql, &run(paging)).map(|a| a.rows).map_err(refused_there)
+        });
+        return Answered { markers: None, answer };
+    };
+    let mut prepared = match client.prepare(&statement.cql) {
+        Ok(prepared) => prepared,
+        Err(e) => return Answered { markers: None, answer: refused_there(e) },
+    };
+    let markers = Some(specs(prepared.markers()));
+    let answer = pages(|paging| {
+        let answer = client.execute(&mut prepared, values, &run(paging));
+        answer.map(|a| a.rows).map_err(refused_there)
+    });
+    Answered { markers, answer }
+}
+
+fn answer_here(session: &Session, statement: &DiffStatement) -> Answered {
+    let run = |paging| Run { page_size: statement.page_size, paging, ..Run::default() };
+    let Some(values) = &statement.values else {
+        let answer = pages(|paging| {
+            session.execute_as(&statement.cql, (), &run(paging)).map_err(|e| refused_here(&e))
+        });
+        return Answered { markers: None, answer };
+    };
+    let prepared = match session.prepare(&statement.cql) {
+        Ok(prepared) => prepared,
+        Err(e) => return Answered { markers: None, answer: refused_here(&e) },
+    };
+    let markers = Some(specs(prepared.markers()));
+    let answer =
+        pages(|paging| session.run(&prepared, values, &run(paging)).map_err(|e| refused_here(&e)));
+    Answered { markers, answer }
+}

@@ -1,0 +1,62 @@
+//! A statement of a history, and its line in a file: JSON, so that a history can be kept, cut by
+//! hand and played again.
+
+use firn_cql::Bound;
+use serde_json::{Value as Json, json};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiffStatement {
+    pub cql: String,
+    /// What is bound, where it is prepared.
+    pub values: Option<Vec<Bound>>,
+    pub page_size: Option<usize>,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let pair = |at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+    (0..hex.len()).step_by(2).map(pair).collect()
+}
+
+impl DiffStatement {
+    pub fn plain(cql: impl Into<String>) -> DiffStatement {
+        DiffStatement { cql: cql.into(), values: None, page_size: None }
+    }
+
+    pub fn line(&self) -> String {
+        let value = |bound: &Bound| match bound {
+            Bound::Bytes(bytes) => json!(hex(bytes)),
+            Bound::Null => Json::Null,
+            Bound::Unset => json!({"unset": true}),
+        };
+        let values = self.values.as_ref().map(|all| all.iter().map(value).collect::<Vec<_>>());
+        let mut line = json!({"cql": self.cql});
+        if let Some(values) = values {
+            line["values"] = json!(values);
+        }
+        if let Some(size) = self.page_size {
+            line["page"] = json!(size);
+        }
+        line.to_string()
+    }
+
+    /// `None` where the line is none of these.
+    pub fn read(line: &str) -> Option<DiffStatement> {
+        let line: Json = serde_json::from_str(line).ok()?;
+        let value = |value: &Json| match value {
+            Json::Null => Some(Bound::Null),
+            Json::String(text) => Some(Bound::Bytes(bytes(text)?)),
+            Json::Object(_) => Some(Bound::Unset),
+            _ => None,
+        };
+        let values = match line.get("values") {
+            None => None,
+            Some(values) => Some(values.as_array()?.iter().map(value).collect::<Option<_>>()?),
+        };
+        let page_size = line.get("page").and_then(Json::as_u64).map(|n| n as usize);
+        Some(DiffStatement { cql: line["cql"].as_str()?.to_owned(), values, page_size })
+    }
+}

@@ -1,0 +1,438 @@
+//! Types, and values of them in three spellings: as a literal, as bytes that are bound, and as JSON.
+
+use firn_testkit::rng::Rng;
+
+/// A type of a column, or of a part of one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DrawnType {
+    Native(&'static str),
+    List(Box<DrawnType>, bool),
+    Set(Box<DrawnType>, bool),
+    Map(Box<DrawnType>, Box<DrawnType>, bool),
+    Tuple(Vec<DrawnType>),
+    /// A user type by its number in the schema; the flag, as of collections: frozen.
+    User(usize, bool),
+}
+
+/// A user type: its name, and its fields with their names.
+pub type UserType = (String, Vec<(String, DrawnType)>);
+
+/// A value in its three spellings.
+#[derive(Clone, Debug)]
+pub struct DrawnValue {
+    pub literal: String,
+    pub bytes: Vec<u8>,
+    pub json: String,
+}
+
+/// Those that may be keys and elements of sets, the usual ones more often.
+const KEYS: [&str; 23] = [
+    "int",
+    "int",
+    "int",
+    "int",
+    "text",
+    "text",
+    "text",
+    "bigint",
+    "ascii",
+    "blob",
+    "boolean",
+    "date",
+    "decimal",
+    "double",
+    "float",
+    "inet",
+    "smallint",
+    "time",
+    "timestamp",
+    "timeuuid",
+    "tinyint",
+    "uuid",
+    "varint",
+];
+
+/// A native type that can be compared.
+pub fn draw_key_type(rng: &mut Rng) -> DrawnType {
+    DrawnType::Native(KEYS[rng.below(KEYS.len() as u64) as usize])
+}
+
+/// A type of a part: what is composed in it is frozen.
+fn draw_part(rng: &mut Rng, users: usize, deep: u32) -> DrawnType {
+    if deep > 0 && rng.one_in(3) {
+        return draw_type(rng, users, deep - 1).frozen();
+    }
+    draw_key_type(rng)
+}
+
+/// Any type, nested up to this depth.
+pub fn draw_type(rng: &mut Rng, users: usize, deep: u32) -> DrawnType {
+    let frozen = rng.one_in(3);
+    match rng.below(16) {
+        0 | 1 => DrawnType::List(Box::new(draw_part(rng, users, deep)), frozen),
+        2 | 3 => DrawnType::Set(Box::new(draw_part(rng, users, deep)), frozen),
+        4 | 5 => {
+            let key = draw_part(rng, users, deep);
+            DrawnType::Map(Box::new(key), Box::new(draw_part(rng, users, deep)), frozen)
+        }
+        6 => {
+            let len = 1 + rng.below(3);
+            DrawnType::Tuple((0..len).map(|_| draw_part(rng, users, deep)).collect())
+        }
+        7 | 8 if users > 0 => DrawnType::User(rng.below(users as u64) as usize, frozen),
+        9 if rng.one_in(2) => DrawnType::Native("duration"),
+        _ => draw_key_type(rng),
+    }
+}
+
+impl DrawnType {
+    pub fn frozen(self) -> DrawnType {
+        match self {
+            DrawnType::List(of, _) => DrawnType::List(of, true),
+            DrawnType::Set(of, _) => DrawnType::Set(of, true),
+            DrawnType::Map(k, v, _) => DrawnType::Map(k, v, true),
+            DrawnType::User(i, _) => DrawnType::User(i, true),
+            other => other,
+        }
+    }
+
+    /// Whether its elements are cells of their own.
+    pub fn is_multicell(&self) -> bool {
+        matches!(
+            self,
+            DrawnType::List(_, false)
+                | DrawnType::Set(_, false)
+                | DrawnType::Map(_, _, false)
+                | DrawnType::User(_, false)
+        )
+    }
+
+    pub fn is_collection(&self) -> bool {
+        matches!(self, DrawnType::List(..) | DrawnType::Set(..) | DrawnType::Map(..))
+    }
+
+    pub fn is_number(&self) -> bool {
+        const NUMBERS: [&str; 8] =
+            ["int", "bigint", "decimal", "double", "float", "smallint", "tinyint", "varint"];
+        matches!(self, DrawnType::Native(name) if NUMBERS.contains(name))
+    }
+
+    /// Whether a duration is in it, which has no order.
+    pub fn has_duration(&self, users: &[UserType]) -> bool {
+        match self {
+            DrawnType::Native(name) => *name == "duration",
+            DrawnType::List(of, _) | DrawnType::Set(of, _) => of.has_duration(users),
+            DrawnType::Map(k, v, _) => k.has_duration(users) || v.has_duration(users),
+            DrawnType::Tuple(of) => of.iter().any(|t| t.has_duration(users)),
+            DrawnType::User(i, _) => users[*i].1.iter().any(|(_, t)| t.has_duration(users)),
+        }
+    }
+
+    /// As a statement names it.
+    pub fn cql(&self, users: &[UserType]) -> String {
+        let frozen = |is: bool, name: String| if is { format!("frozen<{name}>") } else { name };
+        match self {
+            DrawnType::Native(name) => (*name).to_owned(),
+            DrawnType::List(of, is) => frozen(*is, format!("list<{}>", of.cql(users))),
+            DrawnType::Set(of, is) => frozen(*is, format!("set<{}>", of.cql(users))),
+            DrawnType::Map(k, v, is) => {
+                frozen(*is, format!("map<{}, {}>", k.cql(users), v.cql(users)))
+            }
+            DrawnType::Tuple(of) => {
+                let of: Vec<_> = of.iter().map(|t| t.cql(users)).collect();
+                format!("frozen<tuple<{}>>", of.join(", "))
+            }
+            DrawnType::User(i, is) => frozen(*is, users[*i].0.clone()),
+        }
+    }
+
+    /// A value, from a small pool, so that values meet again.
+    pub fn draw(&self, rng: &mut Rng, users: &[UserType]) -> DrawnValue {
+        match self {
+            DrawnType::Native(name) => native(name, rng),
+            DrawnType::List(of, _) => {
+                let parts: Vec<_> = (0..rng.below(4)).map(|_| of.draw(rng, users)).collect();
+                sequence(&parts, '[', ']')
+            }
+            DrawnType::Set(of, _) => {
+                let parts: Vec<_> = (0..rng.below(4)).map(|_| of.draw(rng, users)).collect();
+                sequence(&parts, '{', '}')
+            }
+            DrawnType::Map(k, v, _) => {
+                let parts: Vec<_> =
+                    (0..rng.below(4)).map(|_| (k.draw(rng, users), v.draw(rng, users))).collect();
+                map(&parts)
+            }
+            DrawnType::Tuple(of) => {
+                let parts: Vec<_> = of.iter().map(|t| part(t, rng, users)).collect();
+                let texts = |of: fn(&DrawnValue) -> &str| {
+                    let null = |p: &Option<DrawnValue>| {
+                        p.as_ref().map_or("null".to_owned(), |p| of(p).to_owned())
+                    };
+                    parts.iter().map(null).collect::<Vec<_>>().join(", ")
+                };
+                DrawnValue {
+                    literal: format!("({})", texts(|p| &p.literal)),
+                    bytes: parts.iter().flat_map(sized).collect(),
+                    json: format!("[{}]", texts(|p| &p.json)),
+                }
+            }
+            DrawnType::User(i, _) => {
+                let fields: Vec<_> =
+                    users[*i].1.iter().map(|(n, t)| (n, part(t, rng, users))).collect();
+                let there = || fields.iter().filter_map(|(n, p)| Some((n, p.as_ref()?)));
+                let literal: Vec<_> = there().map(|(n, p)| format!("{n}: {}", p.literal)).collect();
+                let json: Vec<_> = there().map(|(n, p)| format!("\"{n}\": {}", p.json)).collect();
+                // A user type without any field would be read as an empty map.
+                let first = fields.first().map_or("", |(n, _)| n);
+                let literal =
+                    if literal.is_empty() { format!("{first}: null") } else { literal.join(", ") };
+                DrawnValue {
+                    literal: format!("{{{literal}}}"),
+                    bytes: fields.iter().flat_map(|(_, p)| sized(p)).collect(),
+                    json: format!("{{{}}}", json.join(", ")),
+                }
+            }
+        }
+    }
+}
+
+fn part(of: &DrawnType, rng: &mut Rng, users: &[UserType]) -> Option<DrawnValue> {
+    (!rng.one_in(8)).then(|| of.draw(rng, users))
+}
+
+/// A value behind its size, or that there is none.
+fn sized(part: &Option<DrawnValue>) -> Vec<u8> {
+    match part {
+        None => vec![0xff; 4],
+        Some(part) => behind_its_size(&part.bytes),
+    }
+}
+
+fn behind_its_size(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat()
+}
+
+fn sequence(parts: &[DrawnValue], open: char, close: char) -> DrawnValue {
+    let literals: Vec<_> = parts.iter().map(|p| p.literal.as_str()).collect();
+    let json: Vec<_> = parts.iter().map(|p| p.json.as_str()).collect();
+    let mut bytes = (parts.len() as u32).to_be_bytes().to_vec();
+    parts.iter().for_each(|p| bytes.extend(behind_its_size(&p.bytes)));
+    DrawnValue {
+        literal: format!("{open}{}{close}", literals.join(", ")),
+        bytes,
+        json: format!("[{}]", json.join(", ")),
+    }
+}
+
+fn map(parts: &[(DrawnValue, DrawnValue)]) -> DrawnValue {
+    let literals: Vec<_> =
+        parts.iter().map(|(k, v)| format!("{}: {}", k.literal, v.literal)).collect();
+    let key = |json: &str| match json.starts_with('"') {
+        true => json.to_owned(),
+        false => format!("\"{}\"", json.replace('\\', "\\\\").replace('"', "\\\"")),
+    };
+    let json: Vec<_> = parts.iter().map(|(k, v)| format!("{}: {}", key(&k.json), v.json)).collect();
+    let mut bytes = (parts.len() as u32).to_be_bytes().to_vec();
+    for (k, v) in parts {
+        bytes.extend(behind_its_size(&k.bytes));
+        bytes.extend(behind_its_size(&v.bytes));
+    }
+    DrawnValue {
+        literal: format!("{{{}}}", literals.join(", ")),
+        bytes,
+        json: format!("{{{}}}", json.join(", ")),
+    }
+}
+
+/// The shortest bytes of a whole number.
+fn varint(n: i128) -> Vec<u8> {
+    let all = n.to_be_bytes();
+    let mut at = 0;
+    while at < 15 && all[at] == if n < 0 { 0xff } else { 0 } && (all[at + 1] >> 7 == 1) == (n < 0) {
+        at += 1;
+    }
+    all[at..].to_vec()
+}
+
+/// A number of variable length with its sign in the lowest bit, as durations have three of.
+fn vint(n: i64) -> Vec<u8> {
+    let n = ((n << 1) ^ (n >> 63)) as u64;
+    let bits = 64 - n.leading_zeros().min(63);
+    let extra = (bits.saturating_sub(1) / 7).min(8) as usize;
+    let mut bytes = n.to_be_bytes()[8 - extra.min(8)..].to_vec();
+    if extra < 8 {
+        bytes = n.to_be_bytes()[7 - extra..].to_vec();
+        bytes[0] |= !(0xff_u8 >> extra);
+    } else {
+        bytes.insert(0, 0xff);
+    }
+    bytes
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn whole(name: &str, rng: &mut Rng) -> i128 {
+    let bits = match name {
+        "tinyint" => 8,
+        "smallint" => 16,
+        "int" => 32,
+        "bigint" => 64,
+        _ => 100,
+    };
+    match rng.below(20) {
+        0 => (1 << (bits - 1)) - 1,
+        1 => -(1 << (bits - 1)),
+        2 => 127,
+        3 => -128,
+        4 | 5 => -1,
+        _ => i128::from(rng.below(5)),
+    }
+}
+
+fn one_of<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+    of[rng.below(of.len() as u64) as usize]
+}
+
+/// In all spellings, where JSON has it in quotes.
+fn quoted(text: &str, bytes: Vec<u8>) -> DrawnValue {
+    let json = text.replace('\\', "\\\\").replace('"', "\\\"");
+    DrawnValue {
+        literal: format!("'{}'", text.replace('\'', "''")),
+        bytes,
+        json: format!("\"{json}\""),
+    }
+}
+
+fn plain(text: impl Into<String>, bytes: Vec<u8>) -> DrawnValue {
+    let text = text.into();
+    DrawnValue { literal: text.clone(), bytes, json: text }
+}
+
+fn native(name: &str, rng: &mut Rng) -> DrawnValue {
+    const TIMEUUIDS: [&str; 3] = [
+        "50554d6e-29bb-11e5-b345-feff819cdc9f",
+        "50554d6e-29bb-11e5-b345-feff819cdc01",
+        "d2177dd0-eaa2-11de-a572-001b779c76e3",
+    ];
+    const UUIDS: [&str; 3] = [
+        "550e8400-e29b-41d4-a716-446655440000",
+        "00000000-0000-0000-0000-000000000000",
+        "50554d6e-29bb-11e5-b345-feff819cdc9f",
+    ];
+    let id = |text: &str| {
+        let digits: Vec<u8> = text.bytes().filter(|b| *b != b'-').collect();
+        let pairs = digits.chunks(2).map(|two| std::str::from_utf8(two).unwrap());
+        let bytes = pairs.map(|two| u8::from_str_radix(two, 16).unwrap()).collect();
+        let mut value = plain(text, bytes);
+        value.json = format!("\"{text}\"");
+        value
+    };
+    match name {
+        "tinyint" | "smallint" | "int" | "bigint" | "varint" => {
+            let n = whole(name, rng);
+            let width = match name {
+                "tinyint" => 1,
+                "smallint" => 2,
+                "int" => 4,
+                "bigint" => 8,
+                _ => return plain(n.to_string(), varint(n)),
+            };
+            plain(n.to_string(), n.to_be_bytes()[16 - width..].to_vec())
+        }
+        "decimal" => {
+            let (text, scale, unscaled) = one_of(
+                rng,
+                &[("0", 0, 0), ("1.5", 1, 15), ("-3", 0, -3), ("12.25", 2, 1225), ("7", 0, 7)],
+            );
+            plain(text, [&i32::to_be_bytes(scale)[..], &varint(unscaled)].concat())
+        }
+        "double" | "float" => {
+            let n = one_of(rng, &[0.0_f32, 1.5, -2.25, 1e10, 3.0, 0.1, f32::NAN, f32::INFINITY]);
+            let text = match n {
+                n if n.is_nan() => "NaN".to_owned(),
+                n if n.is_infinite() => "Infinity".to_owned(),
+                n => n.to_string(),
+            };
+            let bytes = match name {
+                "float" => n.to_be_bytes().to_vec(),
+                _ => text.parse::<f64>().unwrap().to_be_bytes().to_vec(),
+            };
+            let mut value = plain(text, bytes);
+            if !n.is_finite() {
+                value.json = format!("\"{}\"", value.json);
+            }
+            value
+        }
+        "boolean" => {
+            let is = rng.one_in(2);
+            plain(is.to_string(), vec![u8::from(is)])
+        }
+        "text" | "ascii" => {
+            let pool = ["", "a", "b", "ab", "A", "it's", "a b", "\"q\"", "1", "zz"];
+            let text = if name == "text" && rng.one_in(12) { "ü" } else { one_of(rng, &pool) };
+            quoted(text, text.into())
+        }
+        "blob" => {
+            let bytes = one_of(rng, &[&[][..], &[0], &[0xff], &[1, 2], &[0, 0, 0, 1]]);
+            let mut value = plain(format!("0x{}", hex(bytes)), bytes.to_vec());
+            value.json = format!("\"{}\"", value.json);
+            value
+        }
+        "date" => {
+            let (text, day) = one_of(
+                rng,
+                &[
+                    ("2020-01-02", 18263),
+                    ("1969-12-31", -1),
+                    ("1970-01-01", 0),
+                    ("2000-02-29", 11016),
+                ],
+            );
+            quoted(text, ((day as i32) as u32).wrapping_add(1 << 31).to_be_bytes().to_vec())
+        }
+        "time" => {
+            let (text, nanos) = one_of(
+                rng,
+                &[("00:00:00.000000000", 0), ("08:12:54.100000000", 29_574_100_000_000_i64)],
+            );
+            quoted(text, nanos.to_be_bytes().to_vec())
+        }
+        "timestamp" => {
+            let (text, millis) = one_of(
+                rng,
+                &[
+                    ("2020-01-02 03:04:05.678+0000", 1_577_934_245_678_i64),
+                    ("1970-01-01 00:00:00.000+0000", 0),
+                    ("1969-12-31 23:59:59.999+0000", -1),
+                ],
+            );
+            quoted(text, millis.to_be_bytes().to_vec())
+        }
+        "timeuuid" => id(one_of(rng, &TIMEUUIDS)),
+        "uuid" => id(one_of(rng, &UUIDS)),
+        "inet" => match rng.below(3) {
+            0 => quoted("127.0.0.1", vec![127, 0, 0, 1]),
+            1 => quoted("10.0.0.200", vec![10, 0, 0, 200]),
+            _ => quoted("::1", [&[0; 15][..], &[1]].concat()),
+        },
+        "duration" => {
+            let (text, months, days, nanos) = one_of(
+                rng,
+                &[
+                    ("1mo2d3h", 1, 2, 10_800_000_000_000_i64),
+                    ("5s", 0, 0, 5_000_000_000),
+                    ("-1d", 0, -1, 0),
+                    ("12mo", 12, 0, 0),
+                ],
+            );
+            let mut value = plain(text, [vint(months), vint(days), vint(nanos)].concat());
+            value.json = format!("\"{text}\"");
+            value
+        }
+        // A counter, which is never written as a value.
+        _ => plain("1", 1_i64.to_be_bytes().to_vec()),
+    }
+}
