@@ -87,6 +87,15 @@ pub enum Error {
     /// The keyspace is there already, or the table.
     #[allow(missing_docs)]
     AlreadyExists { keyspace: String, table: Option<String> },
+    /// A function of a user failed.
+    #[allow(missing_docs)]
+    FunctionFailed {
+        keyspace: String,
+        name: String,
+        /// The types of its arguments, as CQL writes them.
+        arguments: Vec<String>,
+        why: String,
+    },
     /// The data model or the engine beneath failed.
     Wide(firn_wide::Error),
     /// Somebody stopped it ([`Run::stop`](crate::session::Run::stop)).
@@ -100,6 +109,7 @@ impl Error {
             Error::Syntax(_) => Class::Syntax,
             Error::Refused { class, .. } => *class,
             Error::AlreadyExists { .. } => Class::AlreadyExists,
+            Error::FunctionFailed { .. } => Class::FunctionFailure,
             Error::Wide(firn_wide::Error::InvalidRequest(_)) => Class::Invalid,
             Error::Wide(firn_wide::Error::Configuration(_)) => Class::Configuration,
             // A key or value that is too long for the engine.
@@ -129,7 +139,10 @@ impl Error {
         match self {
             Error::Syntax(e) => e.hint.as_deref(),
             Error::Refused { help, .. } => help.as_deref(),
-            Error::AlreadyExists { .. } | Error::Wide(_) | Error::Stopped => None,
+            Error::AlreadyExists { .. }
+            | Error::FunctionFailed { .. }
+            | Error::Wide(_)
+            | Error::Stopped => None,
         }
     }
 
@@ -162,6 +175,10 @@ impl fmt::Display for Error {
                 let text = "Cannot add already existing table";
                 write!(f, "{text} \"{table}\" to keyspace \"{keyspace}\"")
             }
+            Error::FunctionFailed { keyspace, name, arguments, why } => {
+                let arguments = arguments.join(", ");
+                write!(f, "execution of '{keyspace}.{name}[{arguments}]' failed: {why}")
+            }
             Error::Wide(e) => e.fmt(f),
             Error::Stopped => f.write_str("the statement was stopped"),
         }
@@ -173,7 +190,10 @@ impl std::error::Error for Error {
         match self {
             Error::Syntax(e) => Some(&**e),
             Error::Wide(e) => Some(e),
-            Error::Refused { .. } | Error::AlreadyExists { .. } | Error::Stopped => None,
+            Error::Refused { .. }
+            | Error::AlreadyExists { .. }
+            | Error::FunctionFailed { .. }
+            | Error::Stopped => None,
         }
     }
 }

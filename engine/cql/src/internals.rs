@@ -3,7 +3,7 @@
 //!
 //! **Nothing here is promised.** Names, signatures and behaviour change with any release, also with
 //! a patch; an application takes what it needs from the crate's root, where names stay. Rooms are
-//! modules of the crate; a module imports only lower floors: [`syntax`], [`error`] (0) <
+//! modules of the crate; a module imports only lower floors: [`syntax`], [`error`], [`script`] (0) <
 //! [`catalog`], [`values`] (1) < [`analysis`] (2) < [`exec`] (3) < [`session`] (4).
 
 /// Floor 2: what a WHERE clause asks for.
@@ -21,6 +21,10 @@ pub mod error {
 /// Floor 3: statements carried out.
 pub mod exec {
     pub use crate::exec::*;
+}
+/// Floor 0: the language of bodies.
+pub mod script {
+    pub use crate::script::*;
 }
 /// Floor 4: what an application uses.
 pub mod session {

@@ -35,6 +35,7 @@ mod catalog;
 mod error;
 mod exec;
 pub mod internals;
+mod script;
 mod session;
 mod syntax;
 mod values;

@@ -10,6 +10,7 @@ const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[
         ("syntax", 0),
         ("error", 0),
+        ("script", 0),
         ("catalog", 1),
         ("values", 1),
         ("analysis", 2),

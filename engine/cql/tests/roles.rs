@@ -353,3 +353,83 @@ fn whatever_of_a_definition_fails_its_maker_has_what_is_there() {
     }
     assert_eq!(seen.len(), 4, "each was refused once, and done once: {seen:?}");
 }
+
+#[cfg(feature = "rhai")]
+#[test]
+fn functions_are_called_and_changed_by_who_may() {
+    let session = session();
+    for cql in [
+        "CREATE FUNCTION ks.twice(v int) CALLED ON NULL INPUT RETURNS int LANGUAGE rhai AS 'v * 2'",
+        "CREATE FUNCTION ks.adds(s int, v int) CALLED ON NULL INPUT RETURNS int LANGUAGE rhai AS 's + v'",
+        "CREATE AGGREGATE ks.total(int) SFUNC adds STYPE int INITCOND 0",
+        "GRANT MODIFY ON ks.t TO ann",
+    ] {
+        session.execute(cql, ()).unwrap();
+    }
+    let ann = as_role(&session, "ann", "ann");
+    let no_execute =
+        "User ann has no EXECUTE permission on <function ks.twice(int)> or any of its parents";
+    for cql in [
+        "SELECT ks.twice(a) FROM ks.t",
+        "SELECT ks.total(ks.twice(a)) FROM ks.t",
+        "SELECT a FROM ks.t WHERE a = ks.twice(1)",
+        "INSERT INTO ks.t (a) VALUES (ks.twice(1))",
+        "DELETE FROM ks.t WHERE a = ks.twice(1)",
+        "BEGIN BATCH DELETE FROM ks.t WHERE a = 1; INSERT INTO ks.t (a) VALUES (ks.twice(1)) APPLY BATCH",
+    ] {
+        refused(&ann, cql, no_execute);
+    }
+    let define = "FUNCTION ks.mine(v int) CALLED ON NULL INPUT RETURNS int LANGUAGE rhai AS 'v'";
+    let no_create = "no CREATE permission on <all functions in ks> or any of its parents";
+    refused(&ann, &format!("CREATE {define}"), no_create);
+    let replace = "CREATE OR REPLACE FUNCTION ks.twice(v int) CALLED ON NULL INPUT RETURNS int LANGUAGE rhai AS 'v'";
+    refused(&ann, replace, "no ALTER permission on <function ks.twice(int)>");
+    refused(&ann, "DROP FUNCTION ks.twice", "no DROP permission on <function ks.twice(int)>");
+    refused(&ann, "DROP AGGREGATE ks.total(int)", "no DROP permission on <function ks.total(int)>");
+    refused(&ann, "GRANT EXECUTE ON FUNCTION ks.twice(int) TO reader", "no AUTHORIZE permission");
+    let aggregate = "CREATE AGGREGATE ks.sums(int) SFUNC adds STYPE int INITCOND 0";
+    refused(&ann, aggregate, no_create);
+    session.execute("GRANT CREATE ON ALL FUNCTIONS IN KEYSPACE ks TO ann", ()).unwrap();
+    refused(&ann, aggregate, "no EXECUTE permission on <function ks.adds(int, int)>");
+    // Whoever makes a function may do everything with it.
+    for cql in [
+        &format!("CREATE {define}"),
+        &format!("CREATE OR REPLACE {define}"),
+        "SELECT ks.mine(a) FROM ks.t",
+        "GRANT EXECUTE ON FUNCTION ks.mine(int) TO reader",
+        "DROP FUNCTION ks.mine",
+        &format!("CREATE {define}"),
+        "DROP FUNCTION ks.mine(int)",
+    ] {
+        ann.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
+    }
+    let granted = "SELECT resource FROM system_auth.role_permissions WHERE role = 'reader'";
+    assert_eq!(json(&session, granted), ["'data/ks/t'"], "nothing is left of what was dropped");
+    // An aggregate needs its functions, too.
+    session.execute("GRANT EXECUTE ON FUNCTION ks.total(int) TO ann", ()).unwrap();
+    let total = ann.prepare("SELECT ks.total(a) FROM ks.t").unwrap();
+    assert_eq!(ann.run(&total, (), &Run::default()).unwrap_err().code(), 0x2100);
+    session.execute("GRANT EXECUTE ON ALL FUNCTIONS IN KEYSPACE ks TO ann", ()).unwrap();
+    ann.run(&total, (), &Run::default()).unwrap();
+    ann.execute("INSERT INTO ks.t (a) VALUES (ks.twice(1))", ()).unwrap();
+    assert_eq!(
+        json(&session, "LIST ALL PERMISSIONS ON FUNCTION ks.total(int) OF ann"),
+        [
+            "'ann' 'ann' '<all functions in ks>' 'CREATE'",
+            "'ann' 'ann' '<all functions in ks>' 'EXECUTE'",
+            "'ann' 'ann' '<function ks.total(int)>' 'EXECUTE'",
+        ]
+    );
+    for (cql, wanted) in [
+        ("GRANT EXECUTE ON FUNCTION ks.none(int) TO ann", "<function ks.none(int)> doesn't exist"),
+        ("GRANT EXECUTE ON ALL FUNCTIONS IN KEYSPACE none TO ann", "<all functions in none>"),
+        ("GRANT SELECT ON ALL FUNCTIONS TO ann", "does not support any of the requested"),
+        ("GRANT EXECUTE ON KEYSPACE ks TO ann", "does not support any of the requested"),
+        ("GRANT CREATE ON FUNCTION ks.total(int) TO ann", "does not support any of the requested"),
+    ] {
+        refused(&session, cql, wanted);
+    }
+    session.execute("DROP KEYSPACE ks", ()).unwrap();
+    let left = "LIST ALL PERMISSIONS OF ann";
+    assert_eq!(json(&session, left), Vec::<String>::new());
+}

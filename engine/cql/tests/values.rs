@@ -55,6 +55,7 @@ fn value(session: &Session, text: &str, of: &ColumnType, bound: &[Bound]) -> Res
         partition: vec![Type::Int32],
         partitioner: Default::default(),
         markers,
+        calls: vec![],
     };
     let receiver =
         Receiver { name: "v".into(), of: of.clone(), keyspace: "ks".into(), table: "t".into() };

@@ -312,6 +312,7 @@ fn stored(literal: &str, of: &Type) -> Result<Option<Vec<u8>>> {
         partition: vec![],
         partitioner: Default::default(),
         markers: Markers::default(),
+        calls: vec![],
     };
     let of = ColumnType::frozen(of.clone());
     let receiver = Receiver { name: "v".into(), of, keyspace: "ks".into(), table: "t".into() };

@@ -18,6 +18,7 @@ mod access;
 mod analyzer;
 mod change;
 mod column;
+mod function;
 mod index_class;
 mod options;
 mod record;
@@ -36,6 +37,7 @@ use firn_wide::UserType;
 pub use access::unauthorized;
 pub use analyzer::{TextAnalyzer, TextCase, TextMatch, TextTest};
 pub use column::{ColumnKind, ColumnType, TableColumn, has_duration};
+pub use function::{Signature, StoredAggregate, StoredFunction, argument_text};
 pub use index_class::IndexClass;
 pub use options::{TableOptions, quoted_map};
 pub use record::{CatalogDiff, Homeless, LoadedCatalog, RECORD_PREFIX, ROLE_PREFIX};
@@ -100,6 +102,8 @@ pub struct KeyspaceEntry {
     pub durable_writes: bool,
     tables: BTreeMap<String, Arc<TableSchema>>,
     types: BTreeMap<String, Arc<TypeDef>>,
+    functions: BTreeMap<Signature, Arc<StoredFunction>>,
+    aggregates: BTreeMap<Signature, Arc<StoredAggregate>>,
 }
 
 impl KeyspaceEntry {
@@ -110,6 +114,8 @@ impl KeyspaceEntry {
             durable_writes: true,
             tables: BTreeMap::new(),
             types: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            aggregates: BTreeMap::new(),
         }
     }
 
@@ -136,6 +142,21 @@ impl KeyspaceEntry {
     /// Its user-defined types, by name.
     pub fn types(&self) -> impl Iterator<Item = &Arc<TypeDef>> {
         self.types.values()
+    }
+
+    /// Its functions, by name and arguments.
+    pub fn functions(&self) -> impl Iterator<Item = &Arc<StoredFunction>> {
+        self.functions.values()
+    }
+
+    /// Its aggregates, by name and arguments.
+    pub fn aggregates(&self) -> impl Iterator<Item = &Arc<StoredAggregate>> {
+        self.aggregates.values()
+    }
+
+    /// The function with this name and these arguments.
+    pub fn function(&self, signature: &Signature) -> Option<&Arc<StoredFunction>> {
+        self.functions.get(signature)
     }
 
     /// The table of this name.

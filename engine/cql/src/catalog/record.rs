@@ -4,23 +4,28 @@
 //! - `cql/head`: `{"format":1,"next_id":n}`, the number that the next table or index gets;
 //! - `cql/table/<id, 10 digits>`: a table with its columns, dropped columns, indexes and options;
 //! - `cql/type/<keyspace>/<name>`: a user-defined type;
+//! - `cql/function/<keyspace>/<name>(<type>, …)`: a function of users;
+//! - `cql/aggregate/<keyspace>/<name>(<type>, …)`: an aggregate of users;
 //! - `cql/role/<name>`: a role, with the roles that are granted to it and what it may do.
 //!
 //! Keyspaces have no records here: they are those of the data model beneath. Types of columns are
 //! stored as class names in full, user types with their fields. Nothing read is trusted: what does
 //! not parse or does not fit together is a corruption with the record's name.
 
+mod functions;
+mod parts;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use firn_wide::{Registry, Type};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use parts::{FORMAT, TypeText, json, parse, type_text, typed};
+
 use super::{
-    Catalog, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, IndexTarget, KeyspaceEntry, Resource,
-    RoleEntry, TableColumn, TableIndex, TableOptions, TableSchema, TypeDef, ViewSchema,
+    Catalog, ColumnKind, DroppedColumn, FIRST_ID, IndexTarget, KeyspaceEntry, Resource, RoleEntry,
+    TableColumn, TableIndex, TableOptions, TableSchema, TypeDef, ViewSchema,
 };
 use crate::error::{Result, corrupt};
 use crate::syntax::ast::Permission;
@@ -33,22 +38,12 @@ const TYPE: &str = "cql/type/";
 const ROLE: &str = "cql/role/";
 /// The prefix of the keys of the records of roles.
 pub const ROLE_PREFIX: &[u8] = ROLE.as_bytes();
-/// The version of the records that this code writes and reads.
-const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CatalogHeadRecord {
     format: u32,
     next_id: u32,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TypeText {
-    class: String,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    multicell: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -130,23 +125,6 @@ pub struct CatalogDiff {
     pub dropped: Vec<Arc<TableSchema>>,
 }
 
-fn type_text(of: &ColumnType) -> TypeText {
-    TypeText { class: of.of.full_name(), multicell: of.multicell }
-}
-
-fn typed(text: &TypeText, key: &str) -> Result<ColumnType> {
-    let of = Type::parse(&text.class, &Registry::new())
-        .map_err(|e| corrupt(format!("system.schema, record {key}: {e}")))?;
-    let may_be = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Udt(_));
-    if text.multicell && !may_be {
-        return Err(corrupt(format!(
-            "system.schema, record {key}: a {} has no cells of its own",
-            text.class
-        )));
-    }
-    Ok(ColumnType { of, multicell: text.multicell })
-}
-
 fn kind_word(kind: ColumnKind) -> &'static str {
     match kind {
         ColumnKind::Partition => "partition",
@@ -160,11 +138,6 @@ fn kind_of(word: &str) -> Option<ColumnKind> {
     let all =
         [ColumnKind::Partition, ColumnKind::Clustering, ColumnKind::Static, ColumnKind::Regular];
     all.into_iter().find(|k| kind_word(*k) == word)
-}
-
-fn json(record: &impl Serialize) -> Vec<u8> {
-    // Maps with text keys and plain values always have a JSON form.
-    serde_json::to_vec(record).unwrap_or_default()
 }
 
 impl TableSchema {
@@ -245,22 +218,6 @@ fn load_role(key: &str, name: &str, value: &[u8]) -> Result<RoleEntry> {
 
 fn table_key(id: u32) -> String {
     format!("{TABLE}{id:010}")
-}
-
-fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T> {
-    #[derive(Deserialize)]
-    struct Versioned {
-        format: u32,
-    }
-    let wrong = |e: serde_json::Error| corrupt(format!("system.schema, record {key}: {e}"));
-    let version: Versioned = serde_json::from_slice(value).map_err(wrong)?;
-    if version.format != FORMAT {
-        return Err(corrupt(format!(
-            "system.schema, record {key}: format {}, but {FORMAT} is known",
-            version.format
-        )));
-    }
-    serde_json::from_slice(value).map_err(wrong)
 }
 
 fn load_table(key: &str, id: u32, value: &[u8]) -> Result<TableSchema> {
@@ -414,12 +371,18 @@ impl Catalog {
                     Some(keyspace) => drop(keyspace.types.insert(name.to_owned(), Arc::new(def))),
                     None => homeless.push(left_out(keyspace, None)),
                 }
+            } else if let Some(found) = functions::load(&key, value)? {
+                match all.get_mut(found.keyspace()).filter(|k| is_same(&k.name)) {
+                    Some(keyspace) => found.put(keyspace),
+                    None => homeless.push(left_out(found.keyspace(), None)),
+                }
             } else if let Some(name) = key.strip_prefix(ROLE) {
                 roles.insert(name.to_owned(), Arc::new(load_role(&key, name, value)?));
             } else {
                 return Err(wrong("unknown kind of record"));
             }
         }
+        all.values().try_for_each(functions::check)?;
         if next_id < FIRST_ID || largest >= next_id {
             return Err(corrupt(format!(
                 "system.schema, record {HEAD}: number {largest} was given, the next is {next_id}"
@@ -459,6 +422,7 @@ impl Catalog {
                 records.insert(key.into_bytes(), json(&TypeRecord { format: FORMAT, fields }));
             }
         }
+        records.extend(self.keyspaces().flat_map(|k| functions::records(k)));
         records.extend(self.roles().map(|r| r.record()));
         let head = CatalogHeadRecord { format: FORMAT, next_id: self.next_id };
         records.insert(HEAD.as_bytes().to_vec(), json(&head));

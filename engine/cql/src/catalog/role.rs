@@ -35,6 +35,12 @@ pub enum Resource {
     AllRoles,
     /// A role.
     Role(String),
+    /// All functions and aggregates.
+    AllFunctions,
+    /// Those of a keyspace.
+    FunctionsOf(String),
+    /// One of a keyspace, by name and the types of its arguments.
+    Function(String, String, Vec<String>),
 }
 
 /// As messages and `LIST PERMISSIONS` show it.
@@ -46,6 +52,11 @@ impl fmt::Display for Resource {
             Resource::Table(keyspace, name) => write!(f, "<table {keyspace}.{name}>"),
             Resource::AllRoles => f.write_str("<all roles>"),
             Resource::Role(name) => write!(f, "<role {name}>"),
+            Resource::AllFunctions => f.write_str("<all functions>"),
+            Resource::FunctionsOf(keyspace) => write!(f, "<all functions in {keyspace}>"),
+            Resource::Function(keyspace, name, types) => {
+                write!(f, "<function {keyspace}.{name}({})>", types.join(", "))
+            }
         }
     }
 }
@@ -59,6 +70,12 @@ impl Resource {
             Resource::Table(keyspace, name) => format!("data/{keyspace}/{name}"),
             Resource::AllRoles => "roles".to_owned(),
             Resource::Role(name) => format!("roles/{name}"),
+            Resource::AllFunctions => "functions".to_owned(),
+            Resource::FunctionsOf(keyspace) => format!("functions/{keyspace}"),
+            Resource::Function(keyspace, name, types) => {
+                let types: Vec<String> = types.iter().map(|of| escaped(of)).collect();
+                format!("functions/{keyspace}/{name}[{}]", types.join("^"))
+            }
         }
     }
 
@@ -67,6 +84,8 @@ impl Resource {
         match path.split_once('/') {
             None if path == "data" => Some(Resource::AllKeyspaces),
             None if path == "roles" => Some(Resource::AllRoles),
+            None if path == "functions" => Some(Resource::AllFunctions),
+            Some(("functions", rest)) => of_functions(rest),
             Some(("roles", name)) => Some(Resource::Role(name.to_owned())),
             Some(("data", rest)) => Some(match rest.split_once('/') {
                 None => Resource::Keyspace(rest.to_owned()),
@@ -82,7 +101,20 @@ impl Resource {
             Resource::Table(keyspace, _) => Some(Resource::Keyspace(keyspace.clone())),
             Resource::Keyspace(_) => Some(Resource::AllKeyspaces),
             Resource::Role(_) => Some(Resource::AllRoles),
-            Resource::AllKeyspaces | Resource::AllRoles => None,
+            Resource::Function(keyspace, ..) => Some(Resource::FunctionsOf(keyspace.clone())),
+            Resource::FunctionsOf(_) => Some(Resource::AllFunctions),
+            Resource::AllKeyspaces | Resource::AllRoles | Resource::AllFunctions => None,
+        }
+    }
+
+    /// The keyspace that it is in, or is, or whose functions it is.
+    pub fn keyspace(&self) -> Option<&str> {
+        match self {
+            Resource::Keyspace(keyspace)
+            | Resource::Table(keyspace, _)
+            | Resource::FunctionsOf(keyspace)
+            | Resource::Function(keyspace, ..) => Some(keyspace),
+            _ => None,
         }
     }
 
@@ -93,7 +125,7 @@ impl Resource {
 
     /// The permissions that it knows.
     pub fn applicable(&self) -> &'static [Permission] {
-        use Permission::{Alter, Authorize, Create, Describe, Drop, Modify, Select};
+        use Permission::{Alter, Authorize, Create, Describe, Drop, Execute, Modify, Select};
         match self {
             Resource::AllKeyspaces | Resource::Keyspace(_) => {
                 &[Create, Alter, Drop, Select, Modify, Authorize]
@@ -101,6 +133,48 @@ impl Resource {
             Resource::Table(..) => &[Alter, Drop, Select, Modify, Authorize],
             Resource::AllRoles => &[Create, Alter, Drop, Authorize, Describe],
             Resource::Role(_) => &[Alter, Drop, Authorize],
+            Resource::AllFunctions | Resource::FunctionsOf(_) => {
+                &[Create, Alter, Drop, Authorize, Execute]
+            }
+            Resource::Function(..) => &[Alter, Drop, Authorize, Execute],
+        }
+    }
+}
+
+/// A type without the signs that a path is cut at.
+fn escaped(of: &str) -> String {
+    of.replace('%', "%25").replace('[', "%5B").replace('^', "%5E")
+}
+
+/// What `functions/` stands before in a path.
+fn of_functions(rest: &str) -> Option<Resource> {
+    let Some((keyspace, rest)) = rest.split_once('/') else {
+        return Some(Resource::FunctionsOf(rest.to_owned()));
+    };
+    let (name, types) = rest.strip_suffix(']')?.rsplit_once('[')?;
+    let plain = |of: &str| of.replace("%5E", "^").replace("%5B", "[").replace("%25", "%");
+    let types = types.split('^').filter(|of| !of.is_empty()).map(plain).collect();
+    Some(Resource::Function(keyspace.to_owned(), name.to_owned(), types))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_found_by_its_path() {
+        let types = |all: &[&str]| all.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+        let function =
+            |name: &str, all: &[&str]| Resource::Function("ks".into(), name.into(), types(all));
+        for resource in [
+            Resource::AllFunctions,
+            Resource::FunctionsOf("ks".into()),
+            function("f", &[]),
+            function("f", &["int", "map<text, frozen<list<int>>>"]),
+            function("a/b[c]", &["\"x[y]^%5B\"", "int"]),
+            Resource::Table("ks".into(), "t".into()),
+        ] {
+            assert_eq!(Resource::of_path(&resource.path()), Some(resource));
         }
     }
 }

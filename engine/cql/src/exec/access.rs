@@ -6,8 +6,8 @@
 use crate::catalog::{Catalog, Resource, TableSchema, keyspace_of, unauthorized};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{
-    AlterView, Drop, Permission, PermissionChange, QualifiedName, ResourceName, RoleDefinition,
-    Statement,
+    AlterView, Drop, Overload, Permission, PermissionChange, QualifiedName, ResourceName,
+    RoleDefinition, Statement, TypeSyntax,
 };
 
 /// A permission that a statement needs.
@@ -19,6 +19,11 @@ pub fn to_read(table: &TableSchema) -> Option<Need> {
         return None;
     }
     Some((Permission::Select, of_table(table)))
+}
+
+/// What calling functions of users needs.
+pub fn to_call(calls: impl IntoIterator<Item = Resource>) -> impl Iterator<Item = Need> {
+    calls.into_iter().map(|of| (Permission::Execute, of))
 }
 
 /// The resource that a table is; of a view, its base is.
@@ -55,6 +60,21 @@ pub fn resource_of(
             let missing = || invalid(format!("<table {home}.{}> doesn't exist", name.name.text));
             let table = catalog.table(name, keyspace).map_err(|_| missing())?;
             Resource::Table(table.keyspace.clone(), table.name.clone())
+        }
+        ResourceName::AllFunctions => Resource::AllFunctions,
+        ResourceName::FunctionsOf(name) => {
+            let resource = Resource::FunctionsOf(name.text.to_string());
+            let missing = || invalid(format!("Resource {resource} doesn't exist"));
+            catalog.any_keyspace(&name.text).ok_or_else(missing)?;
+            resource
+        }
+        ResourceName::Function(name, types) => {
+            let home = keyspace_of(name, keyspace)?;
+            let resource = catalog.function_resource(home, &name.name.text, types)?;
+            if !catalog.has_function(&resource) {
+                return Err(invalid(format!("Resource {resource} doesn't exist")));
+            }
+            resource
         }
         ResourceName::Role(name) => {
             let missing = || invalid(format!("<role {}> doesn't exist", name.text));
@@ -115,6 +135,29 @@ pub fn check_definition(
                 None => may(Permission::Alter, Resource::Keyspace(home)),
             }
         }
+        Statement::CreateFunction(s) => {
+            let of: Vec<_> = s.arguments.iter().map(|(_, of)| of.clone()).collect();
+            may_define(&may, catalog, &home(&s.name)?, &s.name, of, s.or_replace)
+        }
+        Statement::CreateAggregate(s) => {
+            let (home, state) = (home(&s.name)?, s.state.clone());
+            let of = s.arguments.clone();
+            may_define(&may, catalog, &home, &s.name, of, s.or_replace)?;
+            let all: Vec<_> = std::iter::once(state.clone()).chain(s.arguments.clone()).collect();
+            let step = catalog.function_resource(&home, &s.state_function.text, &all)?;
+            may(Permission::Execute, step)?;
+            match &s.final_function {
+                Some(name) => {
+                    let finish = catalog.function_resource(&home, &name.text, &[state])?;
+                    may(Permission::Execute, finish)
+                }
+                None => Ok(()),
+            }
+        }
+        Statement::DropFunction(s) | Statement::DropAggregate(s) => {
+            let all = catalog.overloads(&s.name, &home(&s.name.name)?);
+            all.into_iter().try_for_each(|of| may(Permission::Drop, of))
+        }
         Statement::CreateRole(s) => {
             may(Permission::Create, Resource::AllRoles)?;
             if s.superuser == Some(true) && !catalog.is_superuser(role) {
@@ -140,6 +183,22 @@ pub fn check_definition(
         }
         Statement::GrantPermissions(s) => check_granted(catalog, role, keyspace, s),
         _ => Ok(()),
+    }
+}
+
+/// Refuses a function or aggregate that a role may not define.
+fn may_define(
+    may: &impl Fn(Permission, Resource) -> Result<()>,
+    catalog: &Catalog,
+    home: &str,
+    name: &QualifiedName<'_>,
+    arguments: Vec<TypeSyntax<'_>>,
+    or_replace: bool,
+) -> Result<()> {
+    let overload = Overload { name: name.clone(), arguments: Some(arguments) };
+    match catalog.overloads(&overload, home).pop().filter(|_| or_replace) {
+        Some(there) => may(Permission::Alter, there),
+        None => may(Permission::Create, Resource::FunctionsOf(home.to_owned())),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::access::check_definition;
 use super::describe;
 use super::engine::Engine;
+use super::functions;
 use super::materialized::check_clause;
 use super::plan::{Request, StatementPlan};
 use super::roles;
@@ -63,7 +64,7 @@ pub fn define(
     let home = |name: &QualifiedName<'_>| keyspace_of(name, keyspace).map(str::to_owned);
     let told = |done: bool, change, target, keyspace: &str, name: Option<&str>| {
         let (keyspace, name) = (keyspace.to_owned(), name.map(str::to_owned));
-        let change = SchemaChange { change, target, keyspace, name };
+        let change = SchemaChange { change, target, keyspace, name, arguments: vec![] };
         if done {
             engine.tell(&change);
         }
@@ -80,8 +81,10 @@ pub fn define(
         }
         Statement::CreateKeyspace(s) => {
             let made = Resource::Keyspace(s.name.text.to_string());
+            let functions = Resource::FunctionsOf(s.name.text.to_string());
             let done = engine.change(stop, |c| {
-                c.create_keyspace(s)?.map(|c| c.made_by(role, &made)).transpose()
+                let created = c.create_keyspace(s)?.map(|c| c.made_by(role, &made)).transpose()?;
+                created.map(|c| c.made_by(role, &functions)).transpose()
             });
             told(done?, "CREATED", "KEYSPACE", &s.name.text, None)
         }
@@ -215,6 +218,12 @@ pub fn define(
             }
             engine.store().truncate(&engine.family(table)?)?;
             Ok(Some(Rows::void()))
+        }
+        Statement::CreateFunction(_)
+        | Statement::CreateAggregate(_)
+        | Statement::DropFunction(_)
+        | Statement::DropAggregate(_) => {
+            functions::carry_out(engine, keyspace, role, statement, stop)
         }
         Statement::Describe(s) => describe::describe(engine, keyspace, s).map(Some),
         Statement::CreateRole(_)

@@ -1,6 +1,7 @@
 //! `DESCRIBE`: definitions as the statements that make them.
 
 use super::engine::Engine;
+use super::functions::{aggregate_text, function_text};
 use super::rows::Rows;
 use crate::catalog::{
     Catalog, KeyspaceEntry, TableColumn, TableIndex, TableSchema, TypeDef, ViewSchema, keyspace_of,
@@ -187,6 +188,28 @@ fn ordered_types(keyspace: &KeyspaceEntry) -> Vec<&TypeDef> {
     out
 }
 
+fn function_rows(keyspace: &KeyspaceEntry, is_wanted: impl Fn(&str) -> bool) -> Vec<Vec<String>> {
+    let all = keyspace.functions().filter(|f| is_wanted(&f.name));
+    all.map(|f| row(&keyspace.name, "function", &f.signed_name(), function_text(f))).collect()
+}
+
+fn aggregate_rows(keyspace: &KeyspaceEntry, is_wanted: impl Fn(&str) -> bool) -> Vec<Vec<String>> {
+    let all = keyspace.aggregates().filter(|a| is_wanted(&a.name));
+    all.map(|a| row(&keyspace.name, "aggregate", &a.signed_name(), aggregate_text(a))).collect()
+}
+
+/// Names in the order in which servers list them.
+fn signed_names(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut names: Vec<String> = names.collect();
+    names.sort_by_key(|name| name.trim_start_matches('"').to_lowercase());
+    names
+}
+
+/// The rows, if there are any.
+fn some(rows: Vec<Vec<String>>) -> Option<Vec<Vec<String>>> {
+    (!rows.is_empty()).then_some(rows)
+}
+
 fn keyspace_rows(keyspace: &KeyspaceEntry, only: bool, with_internals: bool) -> Vec<Vec<String>> {
     let mut rows = vec![row(&keyspace.name, "keyspace", &keyspace.name, keyspace_text(keyspace))];
     if !only {
@@ -195,6 +218,8 @@ fn keyspace_rows(keyspace: &KeyspaceEntry, only: bool, with_internals: bool) -> 
                 .iter()
                 .map(|t| row(&keyspace.name, "type", &t.name, type_text(&keyspace.name, t))),
         );
+        rows.extend(function_rows(keyspace, |_| true));
+        rows.extend(aggregate_rows(keyspace, |_| true));
         let tables = keyspace.tables().filter(|t| t.view().is_none());
         rows.extend(tables.flat_map(|t| table_rows(keyspace, t, with_internals)));
     }
@@ -253,8 +278,12 @@ pub(super) fn describe(
         DescribedObject::Types => {
             Ok(names_of(&catalog, current, "type", |k| k.types().map(|t| t.name.clone()).collect()))
         }
-        DescribedObject::Functions => Ok(Rows::texts(&NAMES, vec![])),
-        DescribedObject::Aggregates => Ok(Rows::texts(&NAMES, vec![])),
+        DescribedObject::Functions => Ok(names_of(&catalog, current, "function", |k| {
+            signed_names(k.functions().map(|f| f.signed_name()))
+        })),
+        DescribedObject::Aggregates => Ok(names_of(&catalog, current, "aggregate", |k| {
+            signed_names(k.aggregates().map(|a| a.signed_name()))
+        })),
         DescribedObject::Table(name) => named(one(&catalog, current, name, "table", inside)?),
         DescribedObject::Index(name) => named(one(&catalog, current, name, "index", inside)?),
         DescribedObject::Type(name) => named(one(&catalog, current, name, "type", inside)?),
@@ -327,9 +356,14 @@ fn one(
         "type" => {
             keyspace.user_type(wanted).map(|t| vec![row(home, "type", wanted, type_text(home, t))])
         }
+        "function" => some(function_rows(keyspace, |name| name == wanted)),
+        "aggregate" => some(aggregate_rows(keyspace, |name| name == wanted)),
         _ => None,
     };
     found.ok_or_else(|| match kind {
+        "function" | "aggregate" => {
+            invalid(format!("User defined {kind} '{wanted}' not found in '{home}'"))
+        }
         "type" => invalid(format!("User defined type '{wanted}' not found in '{home}'")),
         VIEW => invalid(format!("Materialized view '{wanted}' not found in '{home}'")),
         _ => invalid(format!("{kind} '{wanted}' not found in '{home}'")),

@@ -429,6 +429,7 @@ fn changes_of_keyspaces(
         target: "KEYSPACE",
         keyspace: keyspace.name.clone(),
         name: None,
+        arguments: vec![],
     };
     let there = |catalog: &Catalog, name: &str| {
         catalog.keyspace(name).filter(|_| !remade.contains(name)).cloned()

@@ -88,6 +88,7 @@ fn restrictions(
         partition: base.partition().iter().map(|c| c.of.of.clone()).collect(),
         partitioner,
         markers: Markers::new(0),
+        calls: vec![],
     };
     view.with_relations(|relations| {
         let (mut not_null, mut others) = (BTreeSet::new(), vec![]);
@@ -101,6 +102,10 @@ fn restrictions(
         }
         let purpose = Purpose::Select { filtering: true, nearest: None };
         let all = Restrictions::prepare(purpose, false, base, &others, &mut context)?;
+        if let Some(called) = context.calls.first() {
+            let text = "can't be in a materialized view: it may be replaced or dropped";
+            return Err(invalid(format!("{called} {text}")));
+        }
         Ok((all, not_null))
     })
 }

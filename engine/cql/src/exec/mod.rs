@@ -14,6 +14,7 @@ mod compile;
 mod define;
 mod describe;
 mod engine;
+mod functions;
 mod lists;
 mod materialized;
 pub mod password;

@@ -19,12 +19,14 @@ pub struct PagingState(pub Vec<u8>);
 pub struct SchemaChange {
     /// `CREATED`, `UPDATED` or `DROPPED`.
     pub change: &'static str,
-    /// `KEYSPACE`, `TABLE` or `TYPE`.
+    /// `KEYSPACE`, `TABLE`, `TYPE`, `FUNCTION` or `AGGREGATE`.
     pub target: &'static str,
     /// The keyspace.
     pub keyspace: String,
-    /// The table or type.
+    /// The table, type, function or aggregate.
     pub name: Option<String>,
+    /// The types of the arguments of a function or aggregate, as CQL writes them.
+    pub arguments: Vec<String>,
 }
 
 /// The kind of the result.

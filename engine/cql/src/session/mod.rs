@@ -67,7 +67,7 @@ impl Clone for Session {
 /// What came of a statement before it was run.
 enum Begun {
     /// It is done.
-    Done(Rows),
+    Done(Box<Rows>),
     /// It is about rows.
     Compiled(Prepared),
 }
@@ -244,7 +244,7 @@ impl Session {
     /// As [`execute`](Session::execute).
     pub fn execute_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Rows> {
         match self.begin(cql, &values, how)? {
-            Begun::Done(rows) => Ok(rows),
+            Begun::Done(rows) => Ok(*rows),
             Begun::Compiled(prepared) => self.run(&prepared, values, how),
         }
     }
@@ -270,7 +270,7 @@ impl Session {
             how.stop.as_ref(),
         )? {
             self.choose(&rows);
-            return Ok(Begun::Done(rows));
+            return Ok(Begun::Done(Box::new(rows)));
         }
         self.compile(asked, &parsed).map(Begun::Compiled)
     }

@@ -74,7 +74,7 @@ impl Session {
     /// As [`query`](Session::query).
     pub fn query_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Walk> {
         match self.begin(cql, &values, how)? {
-            Begun::Done(rows) => Ok(Walk::whole(self.clone(), rows)),
+            Begun::Done(rows) => Ok(Walk::whole(self.clone(), *rows)),
             Begun::Compiled(prepared) => self.walk(&prepared, values, how),
         }
     }

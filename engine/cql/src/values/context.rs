@@ -3,7 +3,7 @@
 use firn_wide::{Partitioner, Type};
 
 use super::ColumnSpec;
-use crate::catalog::{Catalog, ColumnType, TableColumn, TableSchema};
+use crate::catalog::{Catalog, ColumnType, Resource, TableColumn, TableSchema};
 use crate::error::{Result, invalid};
 use crate::syntax::ast;
 
@@ -19,6 +19,8 @@ pub struct Context<'a> {
     pub partitioner: Partitioner,
     /// The types of the markers.
     pub markers: Markers,
+    /// The functions of users that are called.
+    pub calls: Vec<Resource>,
 }
 
 impl std::fmt::Debug for Context<'_> {

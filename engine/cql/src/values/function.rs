@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::vector::{Similarity, is_zero};
 use super::{Bound, Context, EvalEnv, number};
+use crate::catalog::{ColumnType, Resource};
 use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::{Operator, QualifiedName};
 
@@ -27,6 +28,8 @@ pub struct Function {
     pub result: Type,
     /// Whether it gives the same for the same arguments, whenever it is called.
     pub is_pure: bool,
+    /// What calling it needs a permission for: a function of a user.
+    pub resource: Option<Resource>,
     run: Arc<Evaluate>,
 }
 
@@ -37,17 +40,18 @@ impl fmt::Debug for Function {
 }
 
 impl Function {
-    fn new(
+    pub(super) fn new(
         name: impl Into<String>,
         arguments: Vec<Type>,
         result: Type,
         run: impl Fn(&EvalEnv<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync + 'static,
     ) -> Function {
-        Function { name: name.into(), arguments, result, is_pure: true, run: Arc::new(run) }
+        let (name, run) = (name.into(), Arc::new(run));
+        Function { name, arguments, result, is_pure: true, resource: None, run }
     }
 
     /// One of a single argument, null for null.
-    fn of_one(
+    pub(super) fn of_one(
         name: impl Into<String>,
         from: &Type,
         to: Type,
@@ -59,25 +63,26 @@ impl Function {
         Function::new(name, vec![from.clone()], to, each)
     }
 
+    /// One of a user; nobody knows what it depends on.
+    pub(super) fn of_user(
+        name: String,
+        arguments: Vec<Type>,
+        result: Type,
+        resource: Resource,
+        run: impl Fn(&[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync + 'static,
+    ) -> Function {
+        let made = Function::new(name, arguments, result, move |_, given| run(given));
+        Function { resource: Some(resource), ..made.changing() }
+    }
+
     fn changing(self) -> Function {
         Function { is_pure: false, ..self }
     }
 
     /// The error for an argument that cannot be of its type.
     pub fn wrong_argument(&self, number: usize, shown: &dyn fmt::Display) -> Error {
-        let of = self.arguments.get(number).map_or_else(String::new, Type::cql_name);
-        invalid(format!(
-            "Type error: {shown} cannot be passed as argument {number} of function {} of type {of}",
-            self.name
-        ))
-    }
-
-    /// The error for an argument of another type than its own.
-    pub fn mistyped_argument(&self, number: usize, shown: &dyn fmt::Display, of: &Type) -> Error {
-        match self.arguments.get(number) {
-            Some(Type::Vector(..)) => no_float_vector(&self.name, shown, of),
-            _ => self.wrong_argument(number, shown),
-        }
+        let of = self.arguments.get(number).unwrap_or(&Type::Bytes);
+        wrong_argument(&self.name, number, of, shown)
     }
 
     /// The error for an argument that is unset.
@@ -93,6 +98,35 @@ impl Function {
     pub fn call(&self, env: &EvalEnv<'_>, arguments: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> {
         (self.run)(env, arguments)
     }
+}
+
+/// The error for an argument of a function that cannot be of its type.
+pub fn wrong_argument(function: &str, number: usize, of: &Type, shown: &dyn fmt::Display) -> Error {
+    invalid(format!(
+        "Type error: {shown} cannot be passed as argument {number} of function {function} of type {}",
+        signature_type(of)
+    ))
+}
+
+/// The error for an argument of a function that has this type, and should be of another.
+pub fn mistyped_argument(
+    function: &str,
+    number: usize,
+    of: &Type,
+    (shown, own): (&dyn fmt::Display, &Type),
+) -> Error {
+    match of {
+        Type::Vector(..) if function.starts_with("system.") => {
+            no_float_vector(function, shown, own)
+        }
+        _ => wrong_argument(function, number, of, shown),
+    }
+}
+
+/// A type as signatures of functions show it: no collection or user type is frozen there.
+pub fn signature_type(of: &Type) -> String {
+    let multicell = !matches!(of, Type::Tuple(_));
+    ColumnType { of: of.clone(), multicell }.to_string()
 }
 
 /// A fresh time-uuid of the statement's time.

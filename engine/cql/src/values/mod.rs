@@ -12,15 +12,18 @@
 //! whatever bytes are bound, [`canonical`] brings them into that form before they are stored,
 //! looked for or compared.
 
+pub mod aggregate;
 mod bytes;
 mod context;
 mod convert;
 pub mod function;
 mod json;
 mod literal;
+mod native;
 pub(crate) mod number;
 mod plain;
 mod term;
+mod user;
 mod value;
 pub mod vector;
 
@@ -31,7 +34,8 @@ pub use convert::{FromValue, Named, ToValue, Values};
 pub use json::{from_json, is_null, json};
 pub use literal::literal;
 pub use plain::{from_plain, plain};
-pub use term::{BoundTerm, GivenTerm, is_assignable, own_type};
+pub use term::{BoundTerm, GivenTerm, is_assignable, own_type, term_fit};
+pub use user::{Callee, Fit, find_callee, is_callable, misplaced_aggregate, user_function};
 pub use value::Value;
 
 use crate::catalog::{ColumnType, TableSchema};

@@ -51,6 +51,7 @@ fn from_literal(of: &Type, text: &str) -> Result<Vec<u8>> {
         partition: vec![],
         partitioner: Default::default(),
         markers: Markers::default(),
+        calls: vec![],
     };
     let of = ColumnType::frozen(of.clone());
     let receiver =

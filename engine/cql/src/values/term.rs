@@ -7,6 +7,7 @@ use firn_wide::Type;
 
 use super::context::{Context, Receiver};
 use super::function::{self, Function};
+use super::user::{Callee, Fit, find_callee, misplaced_aggregate};
 use super::vector::{argument_of_list, check_count, null_inside};
 use super::{Bound, EvalEnv, canonical, put_many, put_tuple};
 use crate::catalog::{ColumnType, native_type};
@@ -132,10 +133,7 @@ pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
             context.catalog.resolve_type(context.keyspace, &hint.0).ok().map(|t| t.of)
         }
         TermKind::Cast(_, to) => Some(native_type(*to)),
-        TermKind::Call(call) => {
-            let types = argument_types(call, context);
-            function::find(&call.function, &types, None, context).ok().map(|f| f.result.clone())
-        }
+        TermKind::Call(call) => called(call, None, context).ok().map(|f| f.result),
         TermKind::Negate(inner) => own_type(inner, context),
         TermKind::Binary(b) => {
             let (l, r) = (own_type(&b.left, context), own_type(&b.right, context));
@@ -196,16 +194,47 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
             is_assignable(&b.left, of, context) && is_assignable(&b.right, of, context)
         }
         (TermKind::Negate(inner), _) => is_assignable(inner, of, context),
+        // What can't be found is reported when it is prepared.
         (TermKind::Call(call), _) => {
-            let types = argument_types(call, context);
-            // What can't be found is reported when it is prepared.
-            function::find(&call.function, &types, Some(of), context)
-                .map_or(true, |f| function::is_value_of(&f.result, of))
+            called(call, Some(of), context).map_or(true, |f| function::is_value_of(&f.result, of))
         }
         (TermKind::Hint(_) | TermKind::Cast(..), _) => {
             own_type(term, context).is_none_or(|t| function::is_value_of(&t, of))
         }
         _ => false,
+    }
+}
+
+/// How well a term, which has this type by itself, fits another.
+pub fn term_fit(term: &ast::Term<'_>, own: Option<&Type>, of: &Type, context: &Context<'_>) -> Fit {
+    match &term.kind {
+        TermKind::Primary(TermPrimary::Constant(c)) if !fits(c.kind, of) => Fit::Never,
+        // A text of plain letters is an ascii before it is a text.
+        TermKind::Primary(TermPrimary::Constant(c)) if c.kind == ConstantKind::String => {
+            let best = if c.text.is_ascii() { Type::Ascii } else { Type::Utf8 };
+            if *of == best { Fit::Exact } else { Fit::Weak }
+        }
+        TermKind::Primary(TermPrimary::Constant(_)) if own == Some(of) => Fit::Exact,
+        TermKind::Call(_) | TermKind::Cast(..) | TermKind::Hint(_) => Fit::of(own, of),
+        _ if !is_assignable(term, of, context) => Fit::Never,
+        _ => Fit::Weak,
+    }
+}
+
+/// The function that is called where a value of this type is wanted.
+fn called(
+    call: &ast::FunctionCall<'_, ast::Term<'_>>,
+    wanted: Option<&Type>,
+    context: &Context<'_>,
+) -> Result<Function> {
+    let types = argument_types(call, context);
+    let fit = |i: usize, of: &Type| {
+        let own = types.get(i).and_then(Option::as_ref);
+        call.arguments.get(i).map_or(Fit::Never, |a| term_fit(a, own, of, context))
+    };
+    match find_callee(&call.function, &types, &fit, wanted, context)? {
+        Callee::Function(function) => Ok(function),
+        Callee::Aggregate(_) => Err(misplaced_aggregate()),
     }
 }
 
@@ -580,13 +609,13 @@ fn prepare_computed(
     };
     match &term.kind {
         TermKind::Call(call) => {
-            let types = argument_types(call, context);
-            let function = function::find(&call.function, &types, Some(of), context)?;
+            let function = called(call, Some(of), context)?;
+            context.calls.extend(function.resource.clone());
             if !function::is_value_of(&function.result, of) {
                 return Err(invalid(format!(
                     "Type error: cannot assign result of function {} (type {}) to {} (type {})",
                     function.name,
-                    function.result.cql_name(),
+                    function::signature_type(&function.result),
                     receiver.name,
                     receiver.of
                 )));

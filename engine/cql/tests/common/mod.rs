@@ -42,8 +42,12 @@ impl Heard {
 
 impl firn_cql::internals::exec::SchemaListener for Heard {
     fn changed(&self, change: &firn_cql::SchemaChange) {
-        let firn_cql::SchemaChange { change, target, keyspace, name } = change;
+        let firn_cql::SchemaChange { change, target, keyspace, name, arguments } = change;
         let name = name.as_deref().unwrap_or_default();
-        self.0.lock().push(format!("{change} {target} {keyspace} {name}"));
+        let arguments = match arguments[..] {
+            [] => String::new(),
+            _ => format!("({})", arguments.join(", ")),
+        };
+        self.0.lock().push(format!("{change} {target} {keyspace} {name}{arguments}"));
     }
 }

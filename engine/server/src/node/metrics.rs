@@ -297,6 +297,7 @@ mod tests {
             target,
             keyspace: "ks".to_owned(),
             name: name.map(str::to_owned),
+            arguments: vec![],
         };
         metrics.changed(&dropped("TABLE", Some("a")));
         metrics.changed(&dropped("TYPE", Some("b")));

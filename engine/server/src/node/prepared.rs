@@ -144,14 +144,17 @@ impl PreparedStatements {
 
 /// Whether this changed or dropped a table that the statement reads or writes, or may have.
 fn is_about(statement: &Prepared, change: &SchemaChange) -> bool {
-    let SchemaChange { change, target, keyspace, name } = change;
+    let SchemaChange { change, target, keyspace, name, .. } = change;
     if *change == "CREATED" || *target == "KEYSPACE" && *change != "DROPPED" {
         return false;
     }
-    // Any table of the keyspace may have columns of a type.
+    // Any table of the keyspace may have columns of a type, and any statement about it may call a
+    // function, also one of another keyspace.
     let of_all = *target != "TABLE";
     let is_of = |table| of_all || Some(table) == name.as_deref();
-    statement.accesses().iter().any(|(_, home, table)| home == keyspace && is_of(*table))
+    let is_called = matches!(*target, "FUNCTION" | "AGGREGATE");
+    let mut accesses = statement.accesses().into_iter();
+    accesses.any(|(_, home, table)| is_called || home == keyspace && is_of(table))
 }
 
 impl SchemaListener for PreparedStatements {
@@ -198,6 +201,7 @@ mod tests {
             target,
             keyspace: keyspace.to_owned(),
             name: name.map(str::to_owned),
+            arguments: vec![],
         };
         for text in [
             "SELECT a FROM ks.t",

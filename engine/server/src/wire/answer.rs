@@ -135,7 +135,11 @@ fn schema_change(reader: &mut WireReader<'_>) -> Result<SchemaChange> {
     let target = known(&targets, reader.string()?)?;
     let keyspace = reader.string()?.to_owned();
     let name = if target == "KEYSPACE" { None } else { Some(reader.string()?.to_owned()) };
-    Ok(SchemaChange { change, target, keyspace, name })
+    let arguments = match target {
+        "FUNCTION" | "AGGREGATE" => reader.string_list()?.into_iter().map(str::to_owned).collect(),
+        _ => vec![],
+    };
+    Ok(SchemaChange { change, target, keyspace, name, arguments })
 }
 
 /// A number of things, of which there may be at most `most`.

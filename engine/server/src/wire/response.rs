@@ -108,9 +108,15 @@ impl<'o> ResponseBody<'o> {
             put_string(self.out, keyspace);
             put_string(self.out, table.as_deref().unwrap_or_default());
         } else if known == 0x1400 {
-            put_string(self.out, "system");
-            put_string(self.out, "");
-            put_string_list(self.out, std::iter::empty());
+            let (keyspace, name, arguments) = match error {
+                Error::FunctionFailed { keyspace, name, arguments, .. } => {
+                    (&**keyspace, &**name, &arguments[..])
+                }
+                _ => ("system", "", &[][..]),
+            };
+            put_string(self.out, keyspace);
+            put_string(self.out, name);
+            put_string_list(self.out, arguments.iter().map(String::as_str));
         }
     }
 
@@ -135,11 +141,22 @@ impl<'o> ResponseBody<'o> {
     }
 
     fn change(&mut self, change: &SchemaChange) {
+        let is_function = matches!(change.target, "FUNCTION" | "AGGREGATE");
+        // Version 3 knows no functions: their keyspace is another one.
+        if is_function && self.version < Version::V4 {
+            put_string(self.out, "UPDATED");
+            put_string(self.out, "KEYSPACE");
+            put_string(self.out, &change.keyspace);
+            return;
+        }
         put_string(self.out, change.change);
         put_string(self.out, change.target);
         put_string(self.out, &change.keyspace);
         if let Some(name) = &change.name {
             put_string(self.out, name);
+        }
+        if is_function {
+            put_string_list(self.out, change.arguments.iter().map(String::as_str));
         }
     }
 

@@ -113,6 +113,8 @@ fn described(text: &str, tokens: &[CqlToken], known: Known<'_>, out: &mut Vec<St
         ["materialized", "view"] => candidates("a table", text, tokens, known, out),
         ["index"] => candidates("an index", text, tokens, known, out),
         ["type"] => candidates("a user type", text, tokens, known, out),
+        ["function"] => candidates("a function", text, tokens, known, out),
+        ["aggregate"] => candidates("an aggregate", text, tokens, known, out),
         _ => {}
     }
 }
@@ -155,6 +157,11 @@ fn candidates(
             out.append(&mut columns);
         }
         "an index" => out.extend(chosen.iter().flat_map(|k| &k.indexes).map(quoted)),
+        "a function" if is_dropped(text, tokens, "aggregate") => {
+            candidates("an aggregate", text, tokens, known, out);
+        }
+        "a function" => out.extend(chosen.iter().flat_map(|k| &k.functions).map(quoted)),
+        "an aggregate" => out.extend(chosen.iter().flat_map(|k| &k.aggregates).map(quoted)),
         "a statement" => out.extend(STATEMENTS.map(str::to_owned)),
         "a native type" => out.extend(TYPES.map(str::to_owned)),
         "a type" => {
@@ -175,9 +182,18 @@ fn candidates(
     }
 }
 
-const DESCRIBED: [&str; 11] = [
+/// Whether a statement drops something of this kind.
+fn is_dropped(text: &str, tokens: &[CqlToken], kind: &str) -> bool {
+    tokens.get(1).is_some_and(|token| name_of(text, token) == kind)
+}
+
+const DESCRIBED: [&str; 15] = [
+    "AGGREGATE",
+    "AGGREGATES",
     "CLUSTER",
     "FULL SCHEMA",
+    "FUNCTION",
+    "FUNCTIONS",
     "INDEX",
     "KEYSPACE",
     "KEYSPACES",
@@ -194,7 +210,8 @@ fn about_roles(text: &str, tokens: &[CqlToken], known: Known<'_>, out: &mut Vec<
     let words: Vec<String> = tokens.iter().map(|t| name_of(text, t)).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut add = |words: &[&str]| out.extend(words.iter().map(|w| (*w).to_owned()));
-    let resources = ["ALL KEYSPACES", "ALL ROLES", "KEYSPACE", "ROLE", "TABLE"];
+    let resources =
+        ["ALL FUNCTIONS", "ALL KEYSPACES", "ALL ROLES", "FUNCTION", "KEYSPACE", "ROLE", "TABLE"];
     match &words[..] {
         ["create" | "alter" | "drop"] => add(&["ROLE", "USER"]),
         ["create" | "alter", "role", .., "with" | "and"] => {
@@ -225,8 +242,17 @@ fn about_roles(text: &str, tokens: &[CqlToken], known: Known<'_>, out: &mut Vec<
     }
 }
 
-const PERMISSIONS: [&str; 8] =
-    ["ALL PERMISSIONS", "ALTER", "AUTHORIZE", "CREATE", "DESCRIBE", "DROP", "MODIFY", "SELECT"];
+const PERMISSIONS: [&str; 9] = [
+    "ALL PERMISSIONS",
+    "ALTER",
+    "AUTHORIZE",
+    "CREATE",
+    "DESCRIBE",
+    "DROP",
+    "EXECUTE",
+    "MODIFY",
+    "SELECT",
+];
 
 const STATEMENTS: [&str; 14] = [
     "ALTER", "BEGIN", "CREATE", "DELETE", "DESCRIBE", "DROP", "GRANT", "INSERT", "LIST", "REVOKE",
@@ -269,6 +295,8 @@ mod tests {
             tables: tables.into_iter().map(|(name, columns)| (name.to_owned(), columns)).collect(),
             types: names(&["address"]),
             indexes: names(&["by_tag"]),
+            functions: names(&["address_of"]),
+            aggregates: names(&["total"]),
         };
         let schema = ShellSchema {
             keyspaces: [("shop".to_owned(), shop)].into(),
@@ -288,6 +316,10 @@ mod tests {
         assert_eq!(tell("INSERT INTO users (l"), "l login");
         assert_eq!(tell("UPDATE items SET t"), "t tags");
         assert_eq!(tell("CREATE TABLE t (a in"), "in inet,int");
+        assert_eq!(tell("CREATE FUNC"), "FUNC FUNCTION");
+        assert_eq!(tell("CREATE FUNCTION f(a int) C"), "C CALLED");
+        assert_eq!(tell("DROP FUNCTION a"), "a address_of");
+        assert_eq!(tell("DESCRIBE AGGREGATE "), " total");
         assert_eq!(tell("so"), "so SOURCE");
         assert_eq!(tell("SELECT 'a FROM "), " ");
         assert_eq!(tell("DESCRIBE TA"), "TA TABLE,TABLES");
@@ -311,7 +343,7 @@ mod tests {
         assert_eq!(tell("GRANT SELECT O"), "O ON");
         assert_eq!(tell("GRANT M"), "M MODIFY");
         assert_eq!(tell("GRANT MODIFY ON KEYSPACE "), " shop");
-        assert_eq!(tell("GRANT MODIFY ON A"), "A ALL KEYSPACES,ALL ROLES");
+        assert_eq!(tell("GRANT MODIFY ON A"), "A ALL FUNCTIONS,ALL KEYSPACES,ALL ROLES");
         assert_eq!(tell("REVOKE MODIFY ON items FROM an"), "an ann");
     }
 }

@@ -3,7 +3,7 @@
 /// Name, form, words, example.
 type CqlTopic = (&'static str, &'static str, &'static str, &'static str);
 
-const STATEMENTS: [CqlTopic; 31] = [
+const STATEMENTS: [CqlTopic; 35] = [
     (
         "SELECT",
         "SELECT [JSON] [DISTINCT] columns | * FROM table [WHERE relations] [GROUP BY columns]\n  [ORDER BY columns | ORDER BY column ANN OF vector] [PER PARTITION LIMIT n] [LIMIT n] [ALLOW FILTERING]",
@@ -115,6 +115,30 @@ const STATEMENTS: [CqlTopic; 31] = [
         "DROP TYPE address;",
     ),
     (
+        "CREATE FUNCTION",
+        "CREATE [OR REPLACE] FUNCTION [IF NOT EXISTS] name (argument type, …) CALLED | RETURNS NULL ON NULL INPUT\n  RETURNS type LANGUAGE rhai AS $$ body $$",
+        "A function of the keyspace. Several may have a name, with other types of arguments. docs/cql.md says how values come to a body.",
+        "CREATE FUNCTION twice (v int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE rhai AS $$ v * 2 $$;",
+    ),
+    (
+        "DROP FUNCTION",
+        "DROP FUNCTION [IF EXISTS] name [(type, …)]",
+        "Removes it, unless an aggregate uses it.",
+        "DROP FUNCTION twice(int);",
+    ),
+    (
+        "CREATE AGGREGATE",
+        "CREATE [OR REPLACE] AGGREGATE [IF NOT EXISTS] name (type, …) SFUNC function STYPE type [FINALFUNC function] [INITCOND value]",
+        "One value of many rows: SFUNC makes of a state and a row's values the next state, FINALFUNC of the last one the value.",
+        "CREATE AGGREGATE total (int) SFUNC plus STYPE int INITCOND 0;",
+    ),
+    (
+        "DROP AGGREGATE",
+        "DROP AGGREGATE [IF EXISTS] name [(type, …)]",
+        "Removes it; its functions stay.",
+        "DROP AGGREGATE total;",
+    ),
+    (
         "CREATE ROLE",
         "CREATE ROLE [IF NOT EXISTS] name WITH PASSWORD = '…' | HASHED PASSWORD = '$2a$…' AND LOGIN = true AND SUPERUSER = false",
         "Somebody who may log in at a server, or a group of such. The first that may makes all others log in. CREATE USER is an older form.",
@@ -130,7 +154,7 @@ const STATEMENTS: [CqlTopic; 31] = [
     (
         "GRANT, REVOKE",
         "GRANT ALL PERMISSIONS | permission, … ON resource TO role\n  GRANT role TO role\n  REVOKE … FROM role",
-        "Permissions: CREATE, ALTER, DROP, SELECT, MODIFY, AUTHORIZE, DESCRIBE. Resources: ALL KEYSPACES, KEYSPACE name, [TABLE] name, ALL ROLES, ROLE name.",
+        "Permissions: CREATE, ALTER, DROP, SELECT, MODIFY, AUTHORIZE, DESCRIBE, EXECUTE. Resources: ALL KEYSPACES, KEYSPACE name, [TABLE] name, ALL ROLES, ROLE name,\n  ALL FUNCTIONS [IN KEYSPACE name], FUNCTION name (types).",
         "GRANT SELECT, MODIFY ON KEYSPACE shop TO ann; REVOKE MODIFY ON shop.items FROM ann;",
     ),
     (
@@ -159,7 +183,7 @@ const STATEMENTS: [CqlTopic; 31] = [
     ),
     (
         "FUNCTIONS",
-        "now() uuid() token(…) toTimestamp(…) minTimeuuid(…) dateOf(…) blobAsInt(…) writetime(c) ttl(c) cast(c AS type)\n  count(*) min max sum avg toJson fromJson\n  similarity_cosine(v, w) similarity_euclidean(v, w) similarity_dot_product(v, w)",
+        "now() uuid() token(…) toTimestamp(…) minTimeuuid(…) dateOf(…) blobAsInt(…) writetime(c) ttl(c) cast(c AS type)\n  count(*) min max sum avg toJson fromJson\n  abs exp log log10 round map_keys map_values collection_count collection_min collection_max collection_sum\n  collection_avg similarity_cosine similarity_euclidean similarity_dot_product\n  mask_null mask_default mask_replace mask_inner mask_outer; CREATE FUNCTION makes others",
         "Of columns and terms; so are + - * / %, and a duration that is added to a time.",
         "SELECT login, writetime(country), toTimestamp(now()) - 30d FROM users;",
     ),
@@ -180,7 +204,7 @@ const STATEMENTS: [CqlTopic; 31] = [
 const COMMANDS: [CqlTopic; 13] = [
     (
         "DESCRIBE",
-        "DESCRIBE [KEYSPACES | KEYSPACE name | TABLES | TABLE name | TYPE name | INDEX name | MATERIALIZED VIEW name | SCHEMA\n  | CLUSTER | name]",
+        "DESCRIBE [KEYSPACES | KEYSPACE name | TABLES | TABLE name | TYPE name | INDEX name | MATERIALIZED VIEW name\n  | FUNCTION name | AGGREGATE name | SCHEMA | CLUSTER | name]",
         "Definitions, as the statements that make them. DESC is short for it.",
         "DESCRIBE TABLE users;",
     ),

@@ -25,6 +25,10 @@ pub struct KeyspaceNames {
     pub types: Vec<String>,
     /// Its indexes.
     pub indexes: Vec<String>,
+    /// Its functions.
+    pub functions: Vec<String>,
+    /// Its aggregates.
+    pub aggregates: Vec<String>,
 }
 
 impl ShellSchema {
@@ -57,6 +61,20 @@ impl ShellSchema {
             &mut |schema, texts| {
                 let [keyspace, name] = texts.try_into().unwrap_or_default();
                 schema.keyspaces.entry(keyspace).or_default().indexes.push(name);
+            },
+        );
+        each(
+            "SELECT keyspace_name, function_name FROM system_schema.functions",
+            &mut |schema, texts| {
+                let [keyspace, name] = texts.try_into().unwrap_or_default();
+                schema.keyspaces.entry(keyspace).or_default().functions.push(name);
+            },
+        );
+        each(
+            "SELECT keyspace_name, aggregate_name FROM system_schema.aggregates",
+            &mut |schema, texts| {
+                let [keyspace, name] = texts.try_into().unwrap_or_default();
+                schema.keyspaces.entry(keyspace).or_default().aggregates.push(name);
             },
         );
         each("SELECT role FROM system_auth.roles", &mut |schema, mut texts| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{check_not_system_new, missing_keyspace};
-use crate::catalog::{Catalog, DATACENTER, KeyspaceEntry, MAX_NAME, Resource, is_valid_name};
+use crate::catalog::{Catalog, DATACENTER, KeyspaceEntry, MAX_NAME, is_valid_name};
 use crate::error::{Class, Error, Result, configuration, invalid};
 use crate::syntax::ast::{
     AlterKeyspace, AstName, CreateKeyspace, Drop, PropertyValue, TableProperty,
@@ -68,10 +68,7 @@ impl Catalog {
         }
         let mut next = self.next();
         next.keyspaces.remove(name);
-        Ok(Some(next.without_permissions(|resource| match resource {
-            Resource::Keyspace(keyspace) | Resource::Table(keyspace, _) => keyspace == name,
-            _ => false,
-        })))
+        Ok(Some(next.without_permissions(|resource| resource.keyspace() == Some(name))))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Changes of definitions: each makes a new [`Catalog`] or refuses with the servers' text (model
 //! 3.5, 6). `None`: there is nothing to do.
 
+mod functions;
 mod indexes;
 mod keyspaces;
 mod roles;
@@ -14,8 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{
-    Catalog, ColumnKind, FIRST_ID, KeyspaceEntry, Resource, SYSTEM_KEYSPACES, TableColumn,
-    TableSchema,
+    Catalog, ColumnKind, FIRST_ID, KeyspaceEntry, SYSTEM_KEYSPACES, TableColumn, TableSchema,
 };
 use crate::error::{Error, Result, invalid};
 
@@ -96,6 +96,8 @@ impl Catalog {
             if let Some(before) = before.filter(|k| !remade.contains(&k.name)) {
                 keyspace.tables = before.tables.clone();
                 keyspace.types = before.types.clone();
+                keyspace.functions = before.functions.clone();
+                keyspace.aggregates = before.aggregates.clone();
             }
             next.keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
         }
@@ -107,11 +109,9 @@ impl Catalog {
     pub fn without_strangers(self, remade: &BTreeSet<String>) -> Catalog {
         let there: BTreeSet<String> =
             self.keyspaces.keys().filter(|name| !remade.contains(*name)).cloned().collect();
-        self.without_permissions(|resource| match resource {
-            Resource::Keyspace(keyspace) | Resource::Table(keyspace, _) => {
-                !there.contains(keyspace) && !SYSTEM_KEYSPACES.contains(&&**keyspace)
-            }
-            _ => false,
+        self.without_permissions(|resource| match resource.keyspace() {
+            Some(keyspace) => !there.contains(keyspace) && !SYSTEM_KEYSPACES.contains(&keyspace),
+            None => false,
         })
     }
 }

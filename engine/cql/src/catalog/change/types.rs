@@ -132,6 +132,16 @@ impl Catalog {
             return if statement.if_exists { Ok(None) } else { Err(missing()) };
         };
         let used = |of: &ColumnType| mentions(&of.of, name);
+        let mut functions: Vec<String> = home
+            .functions()
+            .filter(|f| f.types().any(used))
+            .map(|f| format!("{keyspace}.{}", f.name))
+            .collect();
+        functions.extend(
+            home.aggregates()
+                .filter(|a| a.types().any(used))
+                .map(|a| format!("{keyspace}.{}", a.name)),
+        );
         let types: Vec<_> = home
             .types()
             .filter(|t| t.fields.iter().any(|f| used(&f.1)))
@@ -142,7 +152,7 @@ impl Catalog {
             .filter(|t| t.columns.iter().any(|c| used(&c.of)))
             .map(|t| t.name.clone())
             .collect();
-        for (kind, users) in [("user types", types), ("tables", tables)] {
+        for (kind, users) in [("functions", functions), ("user types", types), ("tables", tables)] {
             if !users.is_empty() {
                 let users = users.join(", ");
                 return Err(invalid(format!(
@@ -170,6 +180,19 @@ fn refresh_uses(home: &mut KeyspaceEntry, name: &str) {
     let again = |of: &mut ColumnType| of.of = refresh(&of.of, &changed);
     for def in home.types.values_mut().filter(|t| t.name != name) {
         Arc::make_mut(def).fields.iter_mut().for_each(|f| again(&mut f.1));
+    }
+    let renewed = |of: &ColumnType| ColumnType { of: refresh(&of.of, &changed), ..of.clone() };
+    for function in home.functions.values_mut() {
+        if function.types().any(|of| mentions(&of.of, name)) {
+            *function = Arc::new(function.retyped(renewed));
+        }
+    }
+    for aggregate in home.aggregates.values_mut() {
+        if aggregate.types().any(|of| mentions(&of.of, name)) {
+            let aggregate = Arc::make_mut(aggregate);
+            let (state, result) = (&mut aggregate.state, &mut aggregate.result);
+            aggregate.arguments.iter_mut().chain([state, result]).for_each(again);
+        }
     }
     let uses = |t: &TableSchema| {
         t.columns

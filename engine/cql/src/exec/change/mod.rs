@@ -30,7 +30,7 @@ mod statement;
 use std::any::Any;
 use std::sync::Arc;
 
-use super::access::{Need, of_table};
+use super::access::{Need, of_table, to_call};
 use super::engine::Engine;
 use super::plan::{ChangeKind, Request, StatementPlan, TableAccess};
 use super::rows::Rows;
@@ -99,6 +99,7 @@ impl ChangePlan {
             partition: vec![],
             partitioner: engine.partitioner(),
             markers,
+            calls: vec![],
         };
         let (ts, ttl) = (batch.using.timestamp.as_ref(), batch.using.ttl.as_ref());
         let attributes = Attributes::prepare(ts, ttl, "[batch]", "[batch]", &mut context)?;
@@ -126,6 +127,7 @@ fn needs<'c>(changes: impl IntoIterator<Item = &'c ChangeStatement>) -> Vec<Need
         let table = of_table(&change.table);
         let reads = change.is_conditional().then(|| (Permission::Select, table.clone()));
         all.extend(reads.into_iter().chain([(Permission::Modify, table)]));
+        all.extend(to_call(change.calls.iter().cloned()));
     }
     all.sort();
     all.dedup();

@@ -13,7 +13,7 @@ use super::limits::{ChangeWeight, RANGE, ROW};
 use super::mutations::{Mutations, cell_name};
 use super::operation::{MutationWriter, Operation};
 use crate::analysis::{Purpose, Restrictions};
-use crate::catalog::{Catalog, TableSchema, check_not_system};
+use crate::catalog::{Catalog, Resource, TableSchema, check_not_system};
 use crate::error::{Result, invalid};
 use crate::exec::engine::Engine;
 use crate::syntax::ast::{self, Comparison, Inserted, Relation};
@@ -67,6 +67,8 @@ pub(super) struct ChangeStatement {
     json: Option<json::JsonSource>,
     /// The name of the row's marker, in places.
     marker: Vec<u8>,
+    /// The functions of users that it calls.
+    pub calls: Vec<Resource>,
 }
 
 /// The prepared relations, operations and conditions of a statement.
@@ -120,6 +122,7 @@ impl ChangeStatement {
             partition: table.partition().iter().map(|c| c.of.of.clone()).collect(),
             partitioner: engine.partitioner(),
             markers: std::mem::take(markers),
+            calls: vec![],
         };
         let prepared = match change {
             ast::ChangeClause::Insert(insert) => {
@@ -304,6 +307,7 @@ impl ChangeStatement {
             statics,
             json,
             marker: cell_name(&[]),
+            calls: std::mem::take(&mut context.calls),
         };
         change.check(tests_regular)?;
         Ok(change)

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::aggregate::Accumulator;
+use super::fold::FoldState;
 use super::page::Position;
 use super::plan::{Grouping, SelectPlan};
 use super::selection::RowContext;
@@ -48,7 +48,7 @@ pub(super) struct Collector<'p> {
     position: Option<(Vec<u8>, Option<Vec<u8>>)>,
     is_page_full: bool,
     group: Option<RowGroup>,
-    accumulators: Vec<Accumulator>,
+    accumulators: Vec<FoldState<'p>>,
     cells: RowCells,
     /// Of each row, what it is sorted by.
     sort_keys: Vec<Vec<Vec<u8>>>,
@@ -92,7 +92,7 @@ impl<'p> Collector<'p> {
                 .selection
                 .aggregates
                 .iter()
-                .map(|a| Accumulator::new(a.kind, &a.of))
+                .map(|a| FoldState::new(&a.fold))
                 .collect(),
             cells: RowCells::default(),
             sort_keys: vec![],
@@ -189,12 +189,18 @@ impl<'p> Collector<'p> {
         let source = self.source(key, statics, row, &[]);
         for (aggregate, accumulator) in self.plan.selection.aggregates.iter().zip(&mut accumulators)
         {
-            match &aggregate.argument {
-                Some(argument) if argument.is_unset(&source) => {
-                    return Err(aggregate.kind.unset_argument());
+            if aggregate.arguments.iter().any(|a| a.is_unset(&source)) {
+                return Err(aggregate.fold.unset_argument());
+            }
+            match &aggregate.arguments[..] {
+                [] => accumulator.add(self.env, &[])?,
+                [only] => accumulator.add(self.env, &[only.eval(&source)?.as_deref()])?,
+                several => {
+                    let values: Vec<_> =
+                        several.iter().map(|a| a.eval(&source)).collect::<Result<_>>()?;
+                    let lent: Vec<_> = values.iter().map(Option::as_deref).collect();
+                    accumulator.add(self.env, &lent)?;
                 }
-                Some(argument) => accumulator.add(argument.eval(&source)?.as_deref())?,
-                None => accumulator.add(None)?,
             }
         }
         self.accumulators = accumulators;
@@ -318,8 +324,8 @@ impl<'p> Collector<'p> {
     fn finish_group(&mut self) -> Result<()> {
         let Some(group) = self.group.take() else { return Ok(()) };
         let results =
-            self.accumulators.iter().map(Accumulator::result).collect::<Result<Vec<_>>>()?;
-        self.accumulators.iter_mut().for_each(Accumulator::clear);
+            self.accumulators.iter().map(|a| a.result(self.env)).collect::<Result<Vec<_>>>()?;
+        self.accumulators.iter_mut().for_each(FoldState::clear);
         self.give_out(&group.key, &group.statics, group.row.as_ref(), &results)?;
         self.left -= 1;
         self.page_left = self.page_left.saturating_sub(1);
@@ -329,7 +335,7 @@ impl<'p> Collector<'p> {
     /// The value of an aggregate over nothing.
     fn finish_nothing(&mut self) -> Result<()> {
         let results =
-            self.accumulators.iter().map(Accumulator::result).collect::<Result<Vec<_>>>()?;
+            self.accumulators.iter().map(|a| a.result(self.env)).collect::<Result<Vec<_>>>()?;
         self.give_out(&PartitionKey::default(), &Row::none(), None, &results)
     }
 

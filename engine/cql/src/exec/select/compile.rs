@@ -11,7 +11,7 @@ use super::selection::RowSelection;
 use crate::analysis::{Purpose, Restrictions};
 use crate::catalog::{Catalog, ColumnKind, ColumnType, TableIndex, TableSchema};
 use crate::error::{Result, invalid};
-use crate::exec::access::to_read;
+use crate::exec::access::{to_call, to_read};
 use crate::exec::engine::Engine;
 use crate::exec::row::RowShape;
 use crate::syntax::ast::{self, Select, Selected, SelectorKind, SelectorPrimary};
@@ -43,6 +43,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         partition: table.partition().iter().map(|c| c.of.of.clone()).collect(),
         partitioner: engine.partitioner(),
         markers: Markers::new(markers),
+        calls: vec![],
     };
     // There is little to pass over in what is made on the spot.
     let filtering = select.allow_filtering || table.is_virtual();
@@ -124,7 +125,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         _ => Some("Aggregation query used without partition key"),
     };
     Ok(SelectPlan {
-        needs: to_read(&table).into_iter().collect(),
+        needs: to_read(&table).into_iter().chain(to_call(context.calls)).collect(),
         partition_key: context.markers.of_partition_key(&table),
         markers: context.markers.into_specs()?,
         columns: columns_of(&table, &selection, select.json),

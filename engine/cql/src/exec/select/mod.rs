@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `prepare`, `selection` | what is made of a row: looked up, then evaluated |
 //! | `order` | what `ORDER BY`, `GROUP BY` and `DISTINCT` may ask |
-//! | `aggregate` | what is made of many rows |
+//! | `fold` | what is made of many rows |
 //! | `plan`, `compile` | a statement, compiled |
 //! | `indexed` | rows that indexes find: ranges of values, the nearest vectors |
 //! | `read` | which partitions and rows are read, and how: keys, ranges, indexes |
@@ -18,9 +18,9 @@
 //! for one page; a read of one row reads that row only, and takes no snapshot.
 
 mod advice;
-mod aggregate;
 mod collect;
 mod compile;
+mod fold;
 mod indexed;
 mod order;
 mod page;

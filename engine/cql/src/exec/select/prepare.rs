@@ -5,17 +5,24 @@ use std::sync::Arc;
 
 use firn_wide::Type;
 
-use super::aggregate::AggregateKind;
+use super::fold::{Fold, UserFold};
 use super::selection::{Aggregate, ColumnPlace, OutputColumn, RowSelection, SelectionNode};
-use crate::catalog::{ColumnKind, ColumnType, TableColumn, TableSchema, native_type};
+use crate::catalog::{
+    ColumnKind, ColumnType, Resource, Signature, StoredAggregate, TableColumn, TableSchema,
+    native_type,
+};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{
     self, About, AstName, FunctionCall, Selected, Selector, SelectorKind, SelectorPrimary,
     TermKind, TermPrimary,
 };
-use crate::values::function::{self, Function};
+use crate::values::aggregate::AggregateKind;
+use crate::values::function;
 use crate::values::vector::{argument_of_list, check_count};
-use crate::values::{BoundTerm, Context, Receiver, is_assignable, own_type};
+use crate::values::{
+    BoundTerm, Callee, Context, Fit, Receiver, find_callee, is_assignable, own_type, term_fit,
+    user_function,
+};
 
 /// A selector, looked up.
 struct Resolved {
@@ -295,7 +302,10 @@ impl<'a, 'c> Preparer<'a, 'c> {
                     let of = call.arguments.first().and_then(|a| self.type_of(a));
                     kind.result(&of.unwrap_or(Type::Long)).ok()
                 }
-                None => self.function(call, None).ok().map(|f| f.result),
+                None => match self.callee(call, None).ok()? {
+                    Callee::Function(function) => Some(function.result),
+                    Callee::Aggregate(aggregate) => Some(aggregate.result.of.clone()),
+                },
             },
             SelectorKind::Cast(_, to) => Some(native_type(*to)),
             SelectorKind::Hint(hint) => {
@@ -345,18 +355,25 @@ impl<'a, 'c> Preparer<'a, 'c> {
             .map_or_else(|| self.type_of(selector), |term| own_type(term, self.context))
     }
 
-    fn function(
+    fn callee(
         &self,
         call: &FunctionCall<'_, Selector<'_>>,
         wanted: Option<&Type>,
-    ) -> Result<Function> {
+    ) -> Result<Callee> {
         let each = |argument: &Selector<'_>| match &argument.kind {
             SelectorKind::List(items) => argument_of_list(&call.function, items.len())
                 .or_else(|| self.argument_type(argument)),
             _ => self.argument_type(argument),
         };
         let types: Vec<_> = call.arguments.iter().map(each).collect();
-        function::find(&call.function, &types, wanted, self.context)
+        let fit = |i: usize, of: &Type| {
+            let own = types.get(i).and_then(Option::as_ref);
+            match call.arguments.get(i).and_then(term_of) {
+                Some(term) => term_fit(term, own, of, self.context),
+                None => Fit::of(own, of),
+            }
+        };
+        find_callee(&call.function, &types, &fit, wanted, self.context)
     }
 
     fn call(
@@ -367,31 +384,86 @@ impl<'a, 'c> Preparer<'a, 'c> {
         if let Some(kind) = aggregate_of(call) {
             return self.aggregate(kind, &call.arguments);
         }
-        let function = self.function(call, wanted)?;
-        let (mut nodes, mut names) = (vec![], vec![]);
-        for (i, (argument, of)) in call.arguments.iter().zip(&function.arguments).enumerate() {
-            if let Some(term) = term_of(argument)
-                && !is_assignable(term, of, self.context)
-            {
-                return Err(function.wrong_argument(i, term));
-            }
-            let known = self.selector(argument, Some(of))?;
-            if !function::is_value_of(&known.of.of, of) {
-                return Err(function.mistyped_argument(i, &known.name, &known.of.of));
-            }
-            nodes.push(known.node);
-            names.push(known.name);
-        }
-        let name = format!("{}({})", function.name, names.join(", "));
+        let function = match self.callee(call, wanted)? {
+            Callee::Function(function) => function,
+            Callee::Aggregate(aggregate) => return self.user_aggregate(&aggregate, call),
+        };
+        self.context.calls.extend(function.resource.clone());
+        let (nodes, name) = self.arguments(&function.name, &function.arguments, call)?;
         let of = ColumnType::frozen(function.result.clone());
         Ok(Resolved { node: SelectionNode::Call(Arc::new(function), nodes), of, name })
     }
 
+    /// The arguments of a call, and the name of its column.
+    fn arguments(
+        &mut self,
+        function: &str,
+        types: &[Type],
+        call: &FunctionCall<'_, Selector<'_>>,
+    ) -> Result<(Vec<SelectionNode>, String)> {
+        let (mut nodes, mut names) = (vec![], vec![]);
+        for (i, (argument, of)) in call.arguments.iter().zip(types).enumerate() {
+            if let Some(term) = term_of(argument)
+                && !is_assignable(term, of, self.context)
+            {
+                return Err(function::wrong_argument(function, i, of, term));
+            }
+            let known = self.selector(argument, Some(of))?;
+            if !function::is_value_of(&known.of.of, of) {
+                let own = (&known.name as &dyn std::fmt::Display, &known.of.of);
+                return Err(function::mistyped_argument(function, i, of, own));
+            }
+            nodes.push(known.node);
+            names.push(known.name);
+        }
+        Ok((nodes, format!("{function}({})", names.join(", "))))
+    }
+
+    /// An aggregate of a user.
+    fn user_aggregate(
+        &mut self,
+        aggregate: &StoredAggregate,
+        call: &FunctionCall<'_, Selector<'_>>,
+    ) -> Result<Resolved> {
+        if self.in_aggregate {
+            return Err(nested_aggregate());
+        }
+        let types: Vec<Type> = aggregate.arguments.iter().map(|of| of.of.clone()).collect();
+        let shown = format!("{}.{}", aggregate.keyspace, aggregate.name);
+        self.in_aggregate = true;
+        let prepared = self.arguments(&shown, &types, call);
+        self.in_aggregate = false;
+        let (arguments, name) = prepared?;
+        let home = self.context.catalog.keyspace(&aggregate.keyspace);
+        let function = |key: &Signature| {
+            let found = home.and_then(|home| home.function(key));
+            found.ok_or_else(|| invalid(format!("Unknown function '{}'", key.0)))
+        };
+        let step = function(&aggregate.state_signature())?;
+        let finish = aggregate.final_signature().map(|key| function(&key)).transpose()?;
+        let fold = UserFold {
+            name: shown,
+            called_on_null: step.called_on_null,
+            step: user_function(step),
+            finish: finish.map(user_function),
+            initial: aggregate.initial.clone(),
+        };
+        let (own, types) = aggregate.signature();
+        let own = Resource::Function(aggregate.keyspace.clone(), own, types);
+        self.context.calls.push(own);
+        self.context.calls.extend(fold.step.resource.clone());
+        self.context.calls.extend(fold.finish.as_ref().and_then(|f| f.resource.clone()));
+        self.aggregates.push(Aggregate { fold: Fold::User(Box::new(fold)), arguments });
+        Ok(Resolved {
+            node: SelectionNode::Aggregate(self.aggregates.len() - 1),
+            of: ColumnType::frozen(aggregate.result.of.clone()),
+            name,
+        })
+    }
+
     fn aggregate(&mut self, kind: AggregateKind, arguments: &[Selector<'_>]) -> Result<Resolved> {
         if self.in_aggregate {
-            return Err(invalid(
-                "aggregate functions cannot be used as arguments of aggregate functions",
-            ));
+            return Err(nested_aggregate());
         }
         let mut argument = None;
         if kind != AggregateKind::CountRows {
@@ -418,7 +490,8 @@ impl<'a, 'c> Preparer<'a, 'c> {
             Some(argument) => format!("system.{}({})", kind.name(), argument.name),
             None => "count".to_owned(),
         };
-        self.aggregates.push(Aggregate { kind, argument: argument.map(|a| a.node), of });
+        let arguments = argument.map(|a| a.node).into_iter().collect();
+        self.aggregates.push(Aggregate { fold: Fold::Native(kind, of), arguments });
         Ok(Resolved {
             node: SelectionNode::Aggregate(self.aggregates.len() - 1),
             of: ColumnType::frozen(result),
@@ -630,6 +703,10 @@ impl<'a, 'c> Preparer<'a, 'c> {
             name,
         })
     }
+}
+
+fn nested_aggregate() -> crate::error::Error {
+    invalid("aggregate functions cannot be used as arguments of aggregate functions")
 }
 
 fn frozen(node: SelectionNode, of: Type, name: String) -> Resolved {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_wide::Type;
 
-use super::aggregate::AggregateKind;
+use super::fold::Fold;
 use crate::analysis::RowValues;
 use crate::catalog::{ColumnKind, ColumnType, PartitionKey, TableSchema};
 use crate::error::{Result, invalid};
@@ -50,11 +50,9 @@ pub enum SelectionNode {
 /// An aggregate of a selection.
 #[derive(Debug)]
 pub struct Aggregate {
-    pub kind: AggregateKind,
-    /// Its argument; none for `count(*)`.
-    pub argument: Option<SelectionNode>,
-    /// The type of that.
-    pub of: Type,
+    pub fold: Fold,
+    /// Its arguments; none for `count(*)`.
+    pub arguments: Vec<SelectionNode>,
 }
 
 /// A column of the result.

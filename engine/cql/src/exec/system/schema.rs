@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::view::SystemView;
-use crate::catalog::{ColumnKind, KeyspaceEntry, TableColumn, TableSchema, system_keyspaces};
+use crate::catalog::{
+    ColumnKind, ColumnType, KeyspaceEntry, TableColumn, TableSchema, system_keyspaces,
+};
+use crate::exec::functions::initial_text;
 use crate::exec::source::SystemRows;
 use crate::values::{ToValue, Value};
 
@@ -52,7 +55,9 @@ pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
         "dropped_columns" => tables(&wanted, |t| dropped(t, rows)),
         "indexes" => tables(&wanted, |t| indexes(t, rows)),
         "types" => wanted.iter().for_each(|k| types(k, rows)),
-        // Functions of users, triggers and masks are not supported.
+        "functions" => wanted.iter().for_each(|k| functions(k, rows)),
+        "aggregates" => wanted.iter().for_each(|k| aggregates(k, rows)),
+        // Triggers and masks are not supported.
         _ => {}
     }
 }
@@ -172,6 +177,40 @@ fn indexes(table: &TableSchema, rows: &mut SystemRows<'_>) {
             ("options", &options),
         ]);
     }
+}
+
+fn functions(keyspace: &KeyspaceEntry, rows: &mut SystemRows<'_>) {
+    for function in keyspace.functions() {
+        rows.add(&[
+            ("keyspace_name", &keyspace.name),
+            ("function_name", &function.name),
+            ("argument_types", &type_names(&function.arguments)),
+            ("argument_names", &function.program.arguments().to_vec()),
+            ("body", &function.program.body()),
+            ("called_on_null_input", &function.called_on_null),
+            ("language", &function.language),
+            ("return_type", &function.result.to_string()),
+        ]);
+    }
+}
+
+fn aggregates(keyspace: &KeyspaceEntry, rows: &mut SystemRows<'_>) {
+    for aggregate in keyspace.aggregates() {
+        rows.add(&[
+            ("keyspace_name", &keyspace.name),
+            ("aggregate_name", &aggregate.name),
+            ("argument_types", &type_names(&aggregate.arguments)),
+            ("final_func", &aggregate.final_function),
+            ("initcond", &initial_text(aggregate)),
+            ("return_type", &aggregate.result.to_string()),
+            ("state_func", &aggregate.state_function),
+            ("state_type", &aggregate.state.to_string()),
+        ]);
+    }
+}
+
+fn type_names(all: &[ColumnType]) -> Vec<String> {
+    all.iter().map(ToString::to_string).collect()
 }
 
 fn types(keyspace: &KeyspaceEntry, rows: &mut SystemRows<'_>) {

@@ -9,6 +9,7 @@ mod change;
 mod compare;
 mod define;
 mod expression;
+mod function;
 mod name;
 mod role;
 mod select;
@@ -20,6 +21,7 @@ pub use change::*;
 pub use compare::*;
 pub use define::*;
 pub use expression::*;
+pub use function::*;
 pub use name::*;
 pub use role::*;
 pub use select::*;
@@ -49,6 +51,10 @@ pub enum Statement<'a> {
     CreateType(CreateType<'a>),
     AlterType(AlterType<'a>),
     DropType(Drop<QualifiedName<'a>>),
+    CreateFunction(CreateFunction<'a>),
+    CreateAggregate(CreateAggregate<'a>),
+    DropFunction(Drop<Overload<'a>>),
+    DropAggregate(Drop<Overload<'a>>),
     Describe(Describe<'a>),
     CreateRole(RoleDefinition<'a>),
     AlterRole(RoleDefinition<'a>),

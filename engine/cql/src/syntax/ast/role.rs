@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{AstName, QualifiedName};
+use super::{AstName, QualifiedName, TypeSyntax};
 
 /// `CREATE ROLE`, `ALTER ROLE`; `USER` is a role that may log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,11 +29,12 @@ pub enum Permission {
     Modify,
     Authorize,
     Describe,
+    Execute,
 }
 
 impl Permission {
     /// All of them, in the order in which servers list them.
-    pub const ALL: [Permission; 7] = [
+    pub const ALL: [Permission; 8] = [
         Permission::Create,
         Permission::Alter,
         Permission::Drop,
@@ -41,6 +42,7 @@ impl Permission {
         Permission::Modify,
         Permission::Authorize,
         Permission::Describe,
+        Permission::Execute,
     ];
 
     /// Its word in statements and in `system_auth.role_permissions`.
@@ -53,6 +55,7 @@ impl Permission {
             Permission::Modify => "MODIFY",
             Permission::Authorize => "AUTHORIZE",
             Permission::Describe => "DESCRIBE",
+            Permission::Execute => "EXECUTE",
         }
     }
 }
@@ -70,6 +73,12 @@ pub enum ResourceName<'a> {
     AllRoles,
     /// `ROLE name`
     Role(AstName<'a>),
+    /// `ALL FUNCTIONS`
+    AllFunctions,
+    /// `ALL FUNCTIONS IN KEYSPACE name`
+    FunctionsOf(AstName<'a>),
+    /// `FUNCTION name(type, …)`, an aggregate too
+    Function(QualifiedName<'a>, Vec<TypeSyntax<'a>>),
 }
 
 /// `GRANT … ON … TO …`, `REVOKE … ON … FROM …`

@@ -38,6 +38,9 @@ impl<'a> CqlParser<'a> {
         if self.eat_view_words()? {
             return self.create_view();
         }
+        if let Some(made) = self.created_function()? {
+            return Ok(made);
+        }
         let custom = self.eat_kw(Keyword::Custom);
         if self.eat_kw(Keyword::Index) {
             return self.create_index(custom).map(Statement::CreateIndex);
@@ -105,6 +108,9 @@ impl<'a> CqlParser<'a> {
         if self.eat_view_words()? {
             return self.drop_view();
         }
+        if let Some(dropped) = self.dropped_function()? {
+            return Ok(dropped);
+        }
         if let Some(dropped) = self.dropped_role()? {
             return Ok(dropped);
         }
@@ -114,12 +120,7 @@ impl<'a> CqlParser<'a> {
     /// `CREATE`, `ALTER` or `DROP` of something that there is not.
     #[cold]
     fn no_such_thing<T>(&mut self) -> Rule<T> {
-        const UNKNOWN: [(&str, &str); 4] = [
-            ("function", "user-defined functions"),
-            ("or", "user-defined functions"),
-            ("aggregate", "user-defined aggregates"),
-            ("trigger", "triggers"),
-        ];
+        const UNKNOWN: [(&str, &str); 1] = [("trigger", "triggers")];
         let unknown = UNKNOWN.iter().find(|u| self.slice().eq_ignore_ascii_case(u.0));
         match unknown {
             Some((_, what)) => self.fail(self.token, format!("There are no {what} here")),
@@ -170,9 +171,18 @@ impl<'a> CqlParser<'a> {
     fn column_definition(&mut self, may_be_key: bool) -> Rule<ColumnDefinition<'a>> {
         let name = self.name("a column")?;
         let of = self.type_()?;
+        self.no_mask()?;
         let is_static = self.eat_kw(Keyword::Static);
         let primary_key = may_be_key && self.eat_words(&[Keyword::Primary, Keyword::Key])?;
         Ok(ColumnDefinition { name, of, is_static, primary_key })
+    }
+
+    /// Refuses a mask of a column by name.
+    fn no_mask(&mut self) -> Rule<()> {
+        match self.at_word("masked") {
+            true => self.fail(self.token, "There are no masks of columns here"),
+            false => Ok(()),
+        }
     }
 
     fn table_change(&mut self) -> Rule<TableChange<'a>> {
@@ -208,6 +218,7 @@ impl<'a> CqlParser<'a> {
         }
         if self.eat_kw(Keyword::Alter) {
             let column = self.column()?;
+            self.no_mask()?;
             return Ok(TableChange::Retype { column, of: self.retyped()? });
         }
         if self.eat_kw(Keyword::With) {

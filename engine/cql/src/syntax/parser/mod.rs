@@ -9,6 +9,7 @@ mod change;
 mod define;
 mod expression;
 mod fault;
+mod function;
 mod keyed;
 mod names;
 mod property;

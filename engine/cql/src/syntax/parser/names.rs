@@ -105,6 +105,24 @@ impl<'a> CqlParser<'a> {
         Ok(out)
     }
 
+    /// Whether this word, which is no keyword, comes next.
+    pub(super) fn at_word(&self, word: &str) -> bool {
+        self.token.kind == Tok::Ident && self.slice().eq_ignore_ascii_case(word)
+    }
+
+    pub(super) fn eat_word(&mut self, word: &'static str) -> bool {
+        if self.at_word(word) {
+            self.bump();
+            return true;
+        }
+        self.note(Expect::What(word));
+        false
+    }
+
+    pub(super) fn expect_word(&mut self, word: &'static str) -> Rule<()> {
+        if self.eat_word(word) { Ok(()) } else { self.unexpected() }
+    }
+
     #[inline]
     pub(super) fn take_name(&mut self) -> AstName<'a> {
         let token = self.bump();

@@ -13,24 +13,6 @@ use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;
 
 impl<'a> CqlParser<'a> {
-    /// Whether this word, which is no keyword, comes next.
-    pub(super) fn at_word(&self, word: &str) -> bool {
-        self.token.kind == Tok::Ident && self.slice().eq_ignore_ascii_case(word)
-    }
-
-    pub(super) fn eat_word(&mut self, word: &'static str) -> bool {
-        if self.at_word(word) {
-            self.bump();
-            return true;
-        }
-        self.note(Expect::What(word));
-        false
-    }
-
-    fn expect_word(&mut self, word: &'static str) -> Rule<()> {
-        if self.eat_word(word) { Ok(()) } else { self.unexpected() }
-    }
-
     /// A role: a name, or a text in quotes.
     fn role_name(&mut self) -> Rule<AstName<'a>> {
         if Self::is_name(self.token.kind) {
@@ -192,6 +174,12 @@ impl<'a> CqlParser<'a> {
             if self.eat_kw(Keyword::Keyspaces) {
                 return Ok(ResourceName::AllKeyspaces);
             }
+            if self.eat_kw(Keyword::Functions) {
+                if !self.eat_words(&[Keyword::In, Keyword::Keyspace])? {
+                    return Ok(ResourceName::AllFunctions);
+                }
+                return self.keyspace_name().map(ResourceName::FunctionsOf);
+            }
             return self.expect_word("roles").map(|()| ResourceName::AllRoles);
         }
         if self.eat_kw(Keyword::Keyspace) {
@@ -200,6 +188,11 @@ impl<'a> CqlParser<'a> {
         if self.at_word("role") && Self::is_name(self.ahead.kind) {
             self.bump();
             return self.role_name().map(ResourceName::Role);
+        }
+        if self.at_kw(Keyword::Function) && Self::is_name(self.ahead.kind) {
+            self.bump();
+            let name = self.defined_function()?;
+            return Ok(ResourceName::Function(name, self.argument_types()?));
         }
         let _ = self.eat_table_word();
         self.table_name().map(ResourceName::Table)

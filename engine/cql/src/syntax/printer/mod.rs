@@ -4,6 +4,7 @@
 mod change;
 mod define;
 mod expression;
+mod function;
 mod pieces;
 mod role;
 mod select;
@@ -85,6 +86,14 @@ impl Display for Statement<'_> {
             Statement::DropType(d) => {
                 write!(f, "DROP TYPE {}", opt(d.if_exists, "IF EXISTS "))?;
                 define::user_type(f, &d.name)
+            }
+            Statement::CreateFunction(s) => s.fmt(f),
+            Statement::CreateAggregate(s) => s.fmt(f),
+            Statement::DropFunction(d) => {
+                write!(f, "DROP FUNCTION {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
+            }
+            Statement::DropAggregate(d) => {
+                write!(f, "DROP AGGREGATE {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
             }
             Statement::Describe(s) => s.fmt(f),
             Statement::CreateRole(s) => s.print(f, true),

@@ -2,7 +2,8 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{opt, string};
+use super::function::function;
+use super::{list, opt, string};
 use crate::syntax::ast::{
     Permission, PermissionChange, ResourceName, RoleDefinition, RoleGrant, RoleListing,
 };
@@ -40,6 +41,13 @@ impl Display for ResourceName<'_> {
             ResourceName::Table(name) => write!(f, "TABLE {name}"),
             ResourceName::AllRoles => f.write_str("ALL ROLES"),
             ResourceName::Role(name) => write!(f, "ROLE {name}"),
+            ResourceName::AllFunctions => f.write_str("ALL FUNCTIONS"),
+            ResourceName::FunctionsOf(name) => write!(f, "ALL FUNCTIONS IN KEYSPACE {name}"),
+            ResourceName::Function(name, types) => {
+                f.write_str("FUNCTION ")?;
+                function(f, name)?;
+                write!(f, "({})", list(types))
+            }
         }
     }
 }

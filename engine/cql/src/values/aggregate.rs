@@ -3,11 +3,12 @@
 use firn_wide::Type;
 use num_bigint::BigInt;
 
+use super::number::{Number, is_number};
 use crate::error::{Error, Result, invalid};
-use crate::values::number::{Number, is_number};
 
 /// The aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
 pub enum AggregateKind {
     CountRows,
     Count,

@@ -1,0 +1,86 @@
+//! A body, compiled once.
+
+use std::sync::OnceLock;
+
+use super::value::ScriptValue;
+
+/// A body of a function, compiled when it is first needed.
+#[derive(Debug, Default)]
+pub struct ScriptProgram {
+    arguments: Vec<String>,
+    body: String,
+    compiled: OnceLock<Result<Compiled, String>>,
+}
+
+#[cfg(feature = "rhai")]
+type Compiled = std::sync::Arc<super::engine::CompiledBody>;
+#[cfg(not(feature = "rhai"))]
+type Compiled = std::convert::Infallible;
+
+/// Two are the same where their texts are.
+impl PartialEq for ScriptProgram {
+    fn eq(&self, other: &ScriptProgram) -> bool {
+        (&self.arguments, &self.body) == (&other.arguments, &other.body)
+    }
+}
+
+impl ScriptProgram {
+    /// A body with the names of its arguments.
+    pub fn new(arguments: Vec<String>, body: String) -> ScriptProgram {
+        ScriptProgram { arguments, body, compiled: OnceLock::new() }
+    }
+
+    /// The text.
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+
+    /// The names of the arguments.
+    pub fn arguments(&self) -> &[String] {
+        &self.arguments
+    }
+
+    fn compiled(&self) -> Result<&Compiled, String> {
+        self.compiled
+            .get_or_init(|| compile(&self.arguments, &self.body))
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
+    /// Compiles it.
+    ///
+    /// # Errors
+    /// Why it is no body: where, and what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        self.compiled().map(|_| ())
+    }
+
+    /// Its value for these arguments, as many as it has names.
+    ///
+    /// # Errors
+    /// What went wrong in it, or which limit it reached.
+    pub fn call(&self, arguments: Vec<ScriptValue>) -> Result<ScriptValue, String> {
+        run(self.compiled()?, arguments)
+    }
+}
+
+#[cfg(feature = "rhai")]
+fn compile(arguments: &[String], body: &str) -> Result<Compiled, String> {
+    super::engine::CompiledBody::new(arguments, body).map(std::sync::Arc::new)
+}
+
+#[cfg(feature = "rhai")]
+fn run(compiled: &Compiled, arguments: Vec<ScriptValue>) -> Result<ScriptValue, String> {
+    let compiled = compiled.clone();
+    super::thread::run(move || compiled.call(arguments))
+}
+
+#[cfg(not(feature = "rhai"))]
+fn compile(_: &[String], _: &str) -> Result<Compiled, String> {
+    Err("this build has no functions in rhai (the feature `rhai` of firn-cql)".to_owned())
+}
+
+#[cfg(not(feature = "rhai"))]
+fn run(compiled: &Compiled, _: Vec<ScriptValue>) -> Result<ScriptValue, String> {
+    match *compiled {}
+}

@@ -1,0 +1,68 @@
+//! Threads with much room on their stacks, on which bodies run: an array in an array in an array is
+//! as deep as it has elements, and is copied and compared by recursion. A caller's stack may be
+//! small.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use parking_lot::Mutex;
+
+use super::value::ScriptValue;
+
+/// Enough for the deepest value that the limits allow; what nobody uses is only reserved.
+const STACK: usize = 128 << 20;
+/// Threads that wait for work.
+const IDLE: usize = 8;
+
+type ScriptAnswer = Result<ScriptValue, String>;
+type Job = Box<dyn FnOnce() -> ScriptAnswer + Send>;
+
+/// A thread: it runs one job after the other, and ends when this goes.
+struct ScriptThread {
+    jobs: SyncSender<Job>,
+    answers: Receiver<ScriptAnswer>,
+}
+
+static WAITING: Mutex<Vec<ScriptThread>> = Mutex::new(Vec::new());
+
+impl ScriptThread {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "it computes and touches nothing else; Env's threads have small stacks"
+    )]
+    fn start() -> Result<ScriptThread, String> {
+        let (jobs, to_do) = sync_channel::<Job>(1);
+        let (done, answers) = sync_channel(1);
+        let work = move || {
+            while let Ok(job) = to_do.recv() {
+                let answer = catch_unwind(AssertUnwindSafe(job))
+                    .unwrap_or_else(|_| Err("the language failed".to_owned()));
+                if done.send(answer).is_err() {
+                    return;
+                }
+            }
+        };
+        let builder = std::thread::Builder::new().name("firn-script".to_owned()).stack_size(STACK);
+        match builder.spawn(work) {
+            Ok(_runs_until_its_jobs_end) => Ok(ScriptThread { jobs, answers }),
+            Err(e) => Err(format!("no thread could be started for it: {e}")),
+        }
+    }
+}
+
+/// What the job gives, run on such a thread.
+///
+/// # Errors
+/// Those of the job, and when there is no thread for it.
+pub(super) fn run(job: impl FnOnce() -> ScriptAnswer + Send + 'static) -> ScriptAnswer {
+    let waiting = WAITING.lock().pop();
+    let thread = waiting.map_or_else(ScriptThread::start, Ok)?;
+    let lost = || "the thread that ran it is gone".to_owned();
+    thread.jobs.send(Box::new(job)).map_err(|_| lost())?;
+    let answer = thread.answers.recv().map_err(|_| lost())?;
+    let mut waiting = WAITING.lock();
+    if waiting.len() < IDLE {
+        waiting.push(thread);
+    }
+    answer
+}
