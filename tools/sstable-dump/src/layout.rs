@@ -340,7 +340,7 @@ pub fn run(screen: &mut Screen<'_>, args: &LayoutArgs) -> Done {
         let mut t = listing(&["offset", "part", "bytes", "decoded", "entries", "keys"], "rlrrrl");
         for p in &parts {
             let keys = p.damage.as_ref().map_or(String::new(), |d| format!("{d}: "))
-                + &p.keys.as_ref().map_or(String::new(), |k| keys(family.as_ref(), k));
+                + p.keys.as_ref().map_or(String::new(), |k| keys(family.as_ref(), k)).as_str();
             let cells = [
                 count(p.offset),
                 p.name.to_owned(),

@@ -239,7 +239,7 @@ fn outputs() {
                     let args: Vec<String> = case.input.split_whitespace().map(word).collect();
                     let (text, code) = dump(&args);
                     let end = if code == 0 { String::new() } else { format!("exit code {code}\n") };
-                    without_paths(&text, &room) + &end
+                    without_paths(&text, &room) + end.as_str()
                 }
                 other => panic!("what is {other:?}?"),
             }
