@@ -35,7 +35,7 @@ use super::view_rows::RowParts;
 use super::write_plan::{WriteEntry, WriteKind, WritePlan, container_range};
 
 /// What a call is about to write to one family.
-struct FamilyChange<'c, 'p> {
+struct FollowedChange<'c, 'p> {
     plan: &'c WritePlan<'p>,
     /// Sorted by their keys, each once.
     entries: &'c [WriteEntry<'p>],
@@ -58,7 +58,7 @@ fn value_of(stored: &[u8]) -> Result<Option<&[u8]>> {
     })
 }
 
-impl FamilyChange<'_, '_> {
+impl FollowedChange<'_, '_> {
     fn key(&self, entry: &WriteEntry<'_>) -> &[u8] {
         self.plan.key(entry)
     }
@@ -172,7 +172,7 @@ impl CellStore {
             else {
                 continue;
             };
-            let change = FamilyChange { plan, entries };
+            let change = FollowedChange { plan, entries };
             let views = family.views();
             let mut key = vec![];
             for (row, partition) in self.changed_rows(family, &change)? {
@@ -192,7 +192,7 @@ impl CellStore {
     fn changed_rows(
         &self,
         family: &StoreFamily,
-        change: &FamilyChange<'_, '_>,
+        change: &FollowedChange<'_, '_>,
     ) -> Result<BTreeMap<Vec<u8>, usize>> {
         let mut rows = BTreeMap::new();
         for e in change.entries {
@@ -226,7 +226,7 @@ impl CellStore {
         family: &StoreFamily,
         row: &[u8],
         partition: usize,
-        change: Option<&FamilyChange<'_, '_>>,
+        change: Option<&FollowedChange<'_, '_>>,
     ) -> Result<RowStates> {
         let mut before = RowParts::new();
         let end = [row, &[BEYOND]].concat();
