@@ -24,6 +24,9 @@ CREATE TABLE t (p int, a int, b text, s int STATIC, v int, w text, l list<int>, 
     z frozen<list<u>>, PRIMARY KEY (p, a, b)) WITH CLUSTERING ORDER BY (a DESC, b ASC);
 CREATE TABLE q (p blob, r varint, d decimal, PRIMARY KEY ((p, r), d)); CREATE TABLE c (p int PRIMARY KEY, n counter);
 CREATE INDEX i ON t (v); CREATE INDEX j ON t (e);
+CREATE FUNCTION f(v int) CALLED ON NULL INPUT RETURNS int LANGUAGE rhai AS 'v';
+CREATE FUNCTION h(s int, v int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE rhai AS 's + v';
+CREATE AGGREGATE g(int) SFUNC h STYPE int INITCOND 0;
 INSERT INTO t (p, a, b, s, v, w, l, e, m) VALUES (1, 1, 'x', 7, 1, 'w', [1, 2], {'a'}, {'a': 1});
 INSERT INTO t (p, a, b, v, f) VALUES (1, 2, 'y', 2, {x: 1}); INSERT INTO t (p, a, b) VALUES (2, 1, '');
 UPDATE t SET s = 9 WHERE p = 3; INSERT INTO q (p, r, d) VALUES (0x00, 1, 0.10); UPDATE c SET n = n + 1 WHERE p = 1;";
@@ -112,28 +115,28 @@ const WORDS: [&str; 128] = [
     "0x00",
     "1.00",
     "-1",
-    "1e9",
+    "abs(v)",
     "NaN",
     "r = 1 ",
     "d = 1.0 ",
     "min(v)",
     "max(a)",
     "sum(v) ",
-    "avg(v)",
+    "f(v)",
     "CAST(v AS text)",
     "now()",
     "currentTimestamp()",
     "m['a'..'z']",
-    "uuid()",
+    "g(v)",
     "toJson(m)",
     "'{\"p\":1,\"a\":1,\"b\":\"\"}'",
     "INSERT INTO t JSON ",
     "DEFAULT UNSET",
     "WITH default_time_to_live = 5",
-    "gc_grace_seconds = 0",
+    "CREATE OR REPLACE FUNCTION f(v int) CALLED ON NULL INPUT RETURNS int LANGUAGE rhai AS '[v]'",
     "compaction = {'class': 'LeveledCompactionStrategy'}",
     "DROP TABLE t",
-    "DROP KEYSPACE k",
+    "DROP FUNCTION f",
     "USE k",
     "DESCRIBE ",
     "TABLE t",
@@ -144,7 +147,7 @@ const WORDS: [&str; 128] = [
     "(int) ",
     "1h2m",
     "-9223372036854775808",
-    "2147483647",
+    "DROP AGGREGATE g",
     "a IN (1, 2) ",
     "p IN (1, 2, 3) ",
     "v = 1 ",

@@ -9,13 +9,13 @@ use super::value::ScriptValue;
 pub struct ScriptProgram {
     arguments: Vec<String>,
     body: String,
-    compiled: OnceLock<Result<Compiled, String>>,
+    compiled: OnceLock<Result<ScriptCode, String>>,
 }
 
 #[cfg(feature = "rhai")]
-type Compiled = std::sync::Arc<super::engine::CompiledBody>;
+type ScriptCode = std::sync::Arc<super::engine::CompiledBody>;
 #[cfg(not(feature = "rhai"))]
-type Compiled = std::convert::Infallible;
+type ScriptCode = std::convert::Infallible;
 
 /// Two are the same where their texts are.
 impl PartialEq for ScriptProgram {
@@ -40,7 +40,7 @@ impl ScriptProgram {
         &self.arguments
     }
 
-    fn compiled(&self) -> Result<&Compiled, String> {
+    fn compiled(&self) -> Result<&ScriptCode, String> {
         self.compiled
             .get_or_init(|| compile(&self.arguments, &self.body))
             .as_ref()
@@ -65,22 +65,22 @@ impl ScriptProgram {
 }
 
 #[cfg(feature = "rhai")]
-fn compile(arguments: &[String], body: &str) -> Result<Compiled, String> {
+fn compile(arguments: &[String], body: &str) -> Result<ScriptCode, String> {
     super::engine::CompiledBody::new(arguments, body).map(std::sync::Arc::new)
 }
 
 #[cfg(feature = "rhai")]
-fn run(compiled: &Compiled, arguments: Vec<ScriptValue>) -> Result<ScriptValue, String> {
+fn run(compiled: &ScriptCode, arguments: Vec<ScriptValue>) -> Result<ScriptValue, String> {
     let compiled = compiled.clone();
     super::thread::run(move || compiled.call(arguments))
 }
 
 #[cfg(not(feature = "rhai"))]
-fn compile(_: &[String], _: &str) -> Result<Compiled, String> {
+fn compile(_: &[String], _: &str) -> Result<ScriptCode, String> {
     Err("this build has no functions in rhai (the feature `rhai` of firn-cql)".to_owned())
 }
 
 #[cfg(not(feature = "rhai"))]
-fn run(compiled: &Compiled, _: Vec<ScriptValue>) -> Result<ScriptValue, String> {
+fn run(compiled: &ScriptCode, _: Vec<ScriptValue>) -> Result<ScriptValue, String> {
     match *compiled {}
 }

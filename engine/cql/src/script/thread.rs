@@ -15,11 +15,11 @@ const STACK: usize = 128 << 20;
 const IDLE: usize = 8;
 
 type ScriptAnswer = Result<ScriptValue, String>;
-type Job = Box<dyn FnOnce() -> ScriptAnswer + Send>;
+type ScriptJob = Box<dyn FnOnce() -> ScriptAnswer + Send>;
 
 /// A thread: it runs one job after the other, and ends when this goes.
 struct ScriptThread {
-    jobs: SyncSender<Job>,
+    jobs: SyncSender<ScriptJob>,
     answers: Receiver<ScriptAnswer>,
 }
 
@@ -31,7 +31,7 @@ impl ScriptThread {
         reason = "it computes and touches nothing else; Env's threads have small stacks"
     )]
     fn start() -> Result<ScriptThread, String> {
-        let (jobs, to_do) = sync_channel::<Job>(1);
+        let (jobs, to_do) = sync_channel::<ScriptJob>(1);
         let (done, answers) = sync_channel(1);
         let work = move || {
             while let Ok(job) = to_do.recv() {

@@ -35,7 +35,7 @@ pub use json::{from_json, is_null, json};
 pub use literal::literal;
 pub use plain::{from_plain, plain};
 pub use term::{BoundTerm, GivenTerm, is_assignable, own_type, term_fit};
-pub use user::{Callee, Fit, find_callee, is_callable, misplaced_aggregate, user_function};
+pub use user::{ArgumentFit, Callee, find_callee, is_callable, misplaced_aggregate, user_function};
 pub use value::Value;
 
 use crate::catalog::{ColumnType, TableSchema};

@@ -7,7 +7,7 @@ use firn_wide::Type;
 
 use super::context::{Context, Receiver};
 use super::function::{self, Function};
-use super::user::{Callee, Fit, find_callee, misplaced_aggregate};
+use super::user::{ArgumentFit, Callee, find_callee, misplaced_aggregate};
 use super::vector::{argument_of_list, check_count, null_inside};
 use super::{Bound, EvalEnv, canonical, put_many, put_tuple};
 use crate::catalog::{ColumnType, native_type};
@@ -206,18 +206,23 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
 }
 
 /// How well a term, which has this type by itself, fits another.
-pub fn term_fit(term: &ast::Term<'_>, own: Option<&Type>, of: &Type, context: &Context<'_>) -> Fit {
+pub fn term_fit(
+    term: &ast::Term<'_>,
+    own: Option<&Type>,
+    of: &Type,
+    context: &Context<'_>,
+) -> ArgumentFit {
     match &term.kind {
-        TermKind::Primary(TermPrimary::Constant(c)) if !fits(c.kind, of) => Fit::Never,
+        TermKind::Primary(TermPrimary::Constant(c)) if !fits(c.kind, of) => ArgumentFit::Never,
         // A text of plain letters is an ascii before it is a text.
         TermKind::Primary(TermPrimary::Constant(c)) if c.kind == ConstantKind::String => {
             let best = if c.text.is_ascii() { Type::Ascii } else { Type::Utf8 };
-            if *of == best { Fit::Exact } else { Fit::Weak }
+            if *of == best { ArgumentFit::Exact } else { ArgumentFit::Weak }
         }
-        TermKind::Primary(TermPrimary::Constant(_)) if own == Some(of) => Fit::Exact,
-        TermKind::Call(_) | TermKind::Cast(..) | TermKind::Hint(_) => Fit::of(own, of),
-        _ if !is_assignable(term, of, context) => Fit::Never,
-        _ => Fit::Weak,
+        TermKind::Primary(TermPrimary::Constant(_)) if own == Some(of) => ArgumentFit::Exact,
+        TermKind::Call(_) | TermKind::Cast(..) | TermKind::Hint(_) => ArgumentFit::of(own, of),
+        _ if !is_assignable(term, of, context) => ArgumentFit::Never,
+        _ => ArgumentFit::Weak,
     }
 }
 
@@ -230,7 +235,7 @@ fn called(
     let types = argument_types(call, context);
     let fit = |i: usize, of: &Type| {
         let own = types.get(i).and_then(Option::as_ref);
-        call.arguments.get(i).map_or(Fit::Never, |a| term_fit(a, own, of, context))
+        call.arguments.get(i).map_or(ArgumentFit::Never, |a| term_fit(a, own, of, context))
     };
     match find_callee(&call.function, &types, &fit, wanted, context)? {
         Callee::Function(function) => Ok(function),

@@ -43,7 +43,7 @@ pub enum Callee {
 
 /// How well an argument fits a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fit {
+pub enum ArgumentFit {
     /// Not at all.
     Never,
     /// It can be of the type.
@@ -52,14 +52,14 @@ pub enum Fit {
     Exact,
 }
 
-impl Fit {
+impl ArgumentFit {
     /// Of an argument of this type, where that is known.
-    pub fn of(own: Option<&Type>, wanted: &Type) -> Fit {
+    pub fn of(own: Option<&Type>, wanted: &Type) -> ArgumentFit {
         match own {
-            None => Fit::Weak,
-            Some(own) if own.unreversed() == wanted => Fit::Exact,
-            Some(own) if is_value_of(own, wanted) => Fit::Weak,
-            Some(_) => Fit::Never,
+            None => ArgumentFit::Weak,
+            Some(own) if own.unreversed() == wanted => ArgumentFit::Exact,
+            Some(own) if is_value_of(own, wanted) => ArgumentFit::Weak,
+            Some(_) => ArgumentFit::Never,
         }
     }
 }
@@ -102,7 +102,7 @@ impl Candidate {
 pub fn find_callee(
     name: &QualifiedName<'_>,
     arguments: &[Option<Type>],
-    fit: &dyn Fn(usize, &Type) -> Fit,
+    fit: &dyn Fn(usize, &Type) -> ArgumentFit,
     wanted: Option<&Type>,
     context: &Context<'_>,
 ) -> Result<Callee> {
@@ -144,20 +144,20 @@ pub fn find_callee(
         let (_, _, types, result) = candidate.parts();
         let gives = wanted.is_none_or(|wanted| is_value_of(&result.of, wanted));
         if !gives || types.len() != arguments.len() {
-            return Fit::Never;
+            return ArgumentFit::Never;
         }
         let each = types.iter().enumerate().map(|(i, of)| fit(i, &of.of));
-        each.min().unwrap_or(Fit::Exact)
+        each.min().unwrap_or(ArgumentFit::Exact)
     };
-    let fits: Vec<(Fit, &Candidate)> = candidates.iter().map(|c| (of(c), c)).collect();
-    if let Some((_, exact)) = fits.iter().find(|(fit, _)| *fit == Fit::Exact) {
+    let fits: Vec<(ArgumentFit, &Candidate)> = candidates.iter().map(|c| (of(c), c)).collect();
+    if let Some((_, exact)) = fits.iter().find(|(fit, _)| *fit == ArgumentFit::Exact) {
         return Ok((*exact).clone().callee());
     }
     if let Some(own) = own {
         return Ok(own);
     }
     let weak: Vec<&Candidate> =
-        fits.iter().filter(|(fit, _)| *fit == Fit::Weak).map(|(_, c)| *c).collect();
+        fits.iter().filter(|(fit, _)| *fit == ArgumentFit::Weak).map(|(_, c)| *c).collect();
     let list = |all: &[&Candidate]| all.iter().map(|c| c.shown()).collect::<Vec<_>>().join(", ");
     match weak[..] {
         [only] => Ok(only.clone().callee()),

@@ -25,19 +25,19 @@ pub struct UserFold {
 
 /// An aggregate.
 #[derive(Debug)]
-pub enum Fold {
+pub enum RowFold {
     /// Of the database, over values of this type.
     Native(AggregateKind, Type),
     /// Of a user.
     User(Box<UserFold>),
 }
 
-impl Fold {
+impl RowFold {
     /// The error for an argument that is unset.
     pub fn unset_argument(&self) -> Error {
         match self {
-            Fold::Native(kind, _) => kind.unset_argument(),
-            Fold::User(user) => invalid(format!(
+            RowFold::Native(kind, _) => kind.unset_argument(),
+            RowFold::User(user) => invalid(format!(
                 "Invalid unset value for argument in call to function {}",
                 user.name
             )),
@@ -53,10 +53,10 @@ pub enum FoldState<'p> {
 
 impl<'p> FoldState<'p> {
     /// Before the first row.
-    pub fn new(fold: &'p Fold) -> FoldState<'p> {
+    pub fn new(fold: &'p RowFold) -> FoldState<'p> {
         match fold {
-            Fold::Native(kind, of) => FoldState::Native(Accumulator::new(*kind, of)),
-            Fold::User(user) => FoldState::User(user, user.initial.clone()),
+            RowFold::Native(kind, of) => FoldState::Native(Accumulator::new(*kind, of)),
+            RowFold::User(user) => FoldState::User(user, user.initial.clone()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_wide::Type;
 
-use super::fold::{Fold, UserFold};
+use super::fold::{RowFold, UserFold};
 use super::selection::{Aggregate, ColumnPlace, OutputColumn, RowSelection, SelectionNode};
 use crate::catalog::{
     ColumnKind, ColumnType, Resource, Signature, StoredAggregate, TableColumn, TableSchema,
@@ -20,8 +20,8 @@ use crate::values::aggregate::AggregateKind;
 use crate::values::function;
 use crate::values::vector::{argument_of_list, check_count};
 use crate::values::{
-    BoundTerm, Callee, Context, Fit, Receiver, find_callee, is_assignable, own_type, term_fit,
-    user_function,
+    ArgumentFit, BoundTerm, Callee, Context, Receiver, find_callee, is_assignable, own_type,
+    term_fit, user_function,
 };
 
 /// A selector, looked up.
@@ -370,7 +370,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
             let own = types.get(i).and_then(Option::as_ref);
             match call.arguments.get(i).and_then(term_of) {
                 Some(term) => term_fit(term, own, of, self.context),
-                None => Fit::of(own, of),
+                None => ArgumentFit::of(own, of),
             }
         };
         find_callee(&call.function, &types, &fit, wanted, self.context)
@@ -453,7 +453,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         self.context.calls.push(own);
         self.context.calls.extend(fold.step.resource.clone());
         self.context.calls.extend(fold.finish.as_ref().and_then(|f| f.resource.clone()));
-        self.aggregates.push(Aggregate { fold: Fold::User(Box::new(fold)), arguments });
+        self.aggregates.push(Aggregate { fold: RowFold::User(Box::new(fold)), arguments });
         Ok(Resolved {
             node: SelectionNode::Aggregate(self.aggregates.len() - 1),
             of: ColumnType::frozen(aggregate.result.of.clone()),
@@ -491,7 +491,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
             None => "count".to_owned(),
         };
         let arguments = argument.map(|a| a.node).into_iter().collect();
-        self.aggregates.push(Aggregate { fold: Fold::Native(kind, of), arguments });
+        self.aggregates.push(Aggregate { fold: RowFold::Native(kind, of), arguments });
         Ok(Resolved {
             node: SelectionNode::Aggregate(self.aggregates.len() - 1),
             of: ColumnType::frozen(result),

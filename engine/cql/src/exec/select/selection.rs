@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_wide::Type;
 
-use super::fold::Fold;
+use super::fold::RowFold;
 use crate::analysis::RowValues;
 use crate::catalog::{ColumnKind, ColumnType, PartitionKey, TableSchema};
 use crate::error::{Result, invalid};
@@ -50,7 +50,7 @@ pub enum SelectionNode {
 /// An aggregate of a selection.
 #[derive(Debug)]
 pub struct Aggregate {
-    pub fold: Fold,
+    pub fold: RowFold,
     /// Its arguments; none for `count(*)`.
     pub arguments: Vec<SelectionNode>,
 }
