@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(tell("CREATE FUNC"), "FUNC FUNCTION");
         assert_eq!(tell("CREATE FUNCTION f(a int) C"), "C CALLED");
         assert_eq!(tell("DROP FUNCTION a"), "a address_of");
-        assert_eq!(tell("DESCRIBE AGGREGATE "), " total");
+        assert_eq!(tell("DESCRIBE AGGREGATE t"), "t total");
         assert_eq!(tell("so"), "so SOURCE");
         assert_eq!(tell("SELECT 'a FROM "), " ");
         assert_eq!(tell("DESCRIBE TA"), "TA TABLE,TABLES");
