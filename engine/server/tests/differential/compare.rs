@@ -51,9 +51,10 @@ fn plain_rows(columns: &[SpecText], pages: &[Vec<RowBytes>]) -> Vec<Vec<RowBytes
     pages
 }
 
-/// Whether a client would see the same. `here` may say more behind the words of `there`, and has
-/// words of its own for what is no CQL.
-pub fn is_same(here: &Answered, there: &Answered) -> bool {
+/// Whether a client would see the same; with `words` in the texts of errors, too: `here` may say more
+/// behind those of `there`, and has words of its own for what is no CQL. Of two faults of a statement
+/// either may be told.
+pub fn is_same(here: &Answered, there: &Answered, words: bool) -> bool {
     if here.markers != there.markers {
         return false;
     }
@@ -64,7 +65,7 @@ pub fn is_same(here: &Answered, there: &Answered) -> bool {
         (DiffAnswer::Refused { class: a, text: b }, DiffAnswer::Refused { class: c, text: d }) => {
             let help = b.strip_prefix(d.as_str());
             let same = help.is_some_and(|help| help.is_empty() || help.starts_with("; "));
-            a == c && (same || a == "SyntaxException")
+            a == c && (same || !words || a == "SyntaxException")
         }
         (a, b) => a == b,
     }

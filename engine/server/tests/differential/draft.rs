@@ -36,7 +36,7 @@ impl Draft<'_> {
     /// A term for a value of this type: a literal, a marker or a call.
     pub fn term(&mut self, of: &DrawnType) -> String {
         let value = self.value(of);
-        if self.bound.is_some() && !self.chance(3) {
+        if self.bound.is_some() && value.binds && !self.chance(3) {
             let bound = match self.rng.below(120) {
                 0 => Bound::Null,
                 1 => Bound::Unset,

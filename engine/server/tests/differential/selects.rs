@@ -121,7 +121,7 @@ impl Draft<'_> {
                 let to = ["text", "int", "bigint", "double", "varint", "decimal", "ascii", "date"];
                 format!("CAST({name} AS {})", to[self.rng.below(8) as usize])
             }
-            (6, DrawnType::Native(of)) if *of != "counter" => {
+            (6, DrawnType::Native(of)) if *of != "counter" && *of != "blob" => {
                 let of = if *of == "text" { "varchar" } else { of };
                 format!("{of}AsBlob({name})")
             }
@@ -155,7 +155,7 @@ impl Draft<'_> {
                 let field = self.rng.below(fields.len() as u64) as usize;
                 format!("{name}.{}", fields[field].0)
             }
-            (14, _) => format!("({name}, 1)"),
+            (14, _) => format!("({name}, (int)1)"),
             (15, _) if self.chance(10) => "nowhere".to_owned(),
             _ => name.clone(),
         }

@@ -1,5 +1,7 @@
 //! Who answers, and what: the answer of a session, of Firn's server or of Cassandra, in one form.
 
+use std::time::Duration;
+
 use firn_cql::{ColumnSpec, Error, Kind, Rows, Run, Session};
 use firn_server::client::{ClientError, ClientOptions, ClientRun, CqlClient};
 
@@ -79,7 +81,10 @@ fn pages(
 
 impl Side {
     pub fn connect(address: &str) -> Side {
-        let client = CqlClient::connect(&ClientOptions::new(address));
+        let mut options = ClientOptions::new(address);
+        options.connect_timeout = Duration::from_secs(60);
+        options.request_timeout = Some(Duration::from_secs(600));
+        let client = CqlClient::connect(&options);
         let client = client.unwrap_or_else(|e| panic!("{address}: {e}"));
         Side::Client(client, address.to_owned())
     }
@@ -111,7 +116,8 @@ impl Side {
     pub fn await_index(&mut self, keyspace: &str, index: &str) {
         let Side::Client(client, _) = self else { return };
         let cql = format!(
-            "SELECT index_name FROM system.\"IndexInfo\" WHERE table_name = '{keyspace}' AND index_name = '{index}'"
+            "SELECT index_name FROM system.\"IndexInfo\" \
+             WHERE table_name = '{keyspace}' AND index_name = '{index}'"
         );
         for _ in 0..2000 {
             match client.query(&cql, &ClientRun::default()) {

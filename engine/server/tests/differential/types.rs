@@ -1,5 +1,7 @@
 //! Types, and values of them in three spellings: as a literal, as bytes that are bound, and as JSON.
 
+use std::collections::BTreeSet;
+
 use firn_testkit::rng::Rng;
 
 /// A type of a column, or of a part of one.
@@ -23,6 +25,9 @@ pub struct DrawnValue {
     pub literal: String,
     pub bytes: Vec<u8>,
     pub json: String,
+    /// Whether the bytes may be bound: those of a frozen set or map are in order and without twins
+    /// here, and stay as they are there, so that only short ones are the same.
+    pub binds: bool,
 }
 
 /// Those that may be keys and elements of sets, the usual ones more often.
@@ -154,17 +159,28 @@ impl DrawnType {
                 let parts: Vec<_> = (0..rng.below(4)).map(|_| of.draw(rng, users)).collect();
                 sequence(&parts, '[', ']')
             }
-            DrawnType::Set(of, _) => {
+            DrawnType::Set(of, frozen) => {
                 let parts: Vec<_> = (0..rng.below(4)).map(|_| of.draw(rng, users)).collect();
-                sequence(&parts, '{', '}')
+                let mut value = sequence(&parts, '{', '}');
+                value.binds &= !frozen || parts.len() < 2;
+                value
             }
-            DrawnType::Map(k, v, _) => {
-                let parts: Vec<_> =
+            DrawnType::Map(k, v, frozen) => {
+                let mut parts: Vec<_> =
                     (0..rng.below(4)).map(|_| (k.draw(rng, users), v.draw(rng, users))).collect();
-                map(&parts)
+                // Which of two values of a key counts is left to the server.
+                let mut seen = BTreeSet::new();
+                parts.retain(|(key, _)| seen.insert(key.bytes.clone()));
+                let mut value = map(&parts);
+                value.binds &= !frozen || parts.len() < 2;
+                value
             }
             DrawnType::Tuple(of) => {
-                let parts: Vec<_> = of.iter().map(|t| part(t, rng, users)).collect();
+                let mut parts: Vec<_> = of.iter().map(|t| part(t, rng, users)).collect();
+                // The last one is there: in keys, what ends in nulls is spelled shorter here.
+                if let (Some(last @ None), Some(of)) = (parts.last_mut(), of.last()) {
+                    *last = Some(of.draw(rng, users));
+                }
                 let texts = |of: fn(&DrawnValue) -> &str| {
                     let null = |p: &Option<DrawnValue>| {
                         p.as_ref().map_or("null".to_owned(), |p| of(p).to_owned())
@@ -175,11 +191,17 @@ impl DrawnType {
                     literal: format!("({})", texts(|p| &p.literal)),
                     bytes: parts.iter().flat_map(sized).collect(),
                     json: format!("[{}]", texts(|p| &p.json)),
+                    binds: parts.iter().flatten().all(|p| p.binds),
                 }
             }
             DrawnType::User(i, _) => {
-                let fields: Vec<_> =
+                let mut fields: Vec<_> =
                     users[*i].1.iter().map(|(n, t)| (n, part(t, rng, users))).collect();
+                if let (Some((_, last @ None)), Some((_, of))) =
+                    (fields.last_mut(), users[*i].1.last())
+                {
+                    *last = Some(of.draw(rng, users));
+                }
                 let there = || fields.iter().filter_map(|(n, p)| Some((n, p.as_ref()?)));
                 let literal: Vec<_> = there().map(|(n, p)| format!("{n}: {}", p.literal)).collect();
                 let json: Vec<_> = there().map(|(n, p)| format!("\"{n}\": {}", p.json)).collect();
@@ -191,6 +213,7 @@ impl DrawnType {
                     literal: format!("{{{literal}}}"),
                     bytes: fields.iter().flat_map(|(_, p)| sized(p)).collect(),
                     json: format!("{{{}}}", json.join(", ")),
+                    binds: fields.iter().filter_map(|(_, p)| p.as_ref()).all(|p| p.binds),
                 }
             }
         }
@@ -222,6 +245,7 @@ fn sequence(parts: &[DrawnValue], open: char, close: char) -> DrawnValue {
         literal: format!("{open}{}{close}", literals.join(", ")),
         bytes,
         json: format!("[{}]", json.join(", ")),
+        binds: parts.iter().all(|p| p.binds),
     }
 }
 
@@ -242,6 +266,7 @@ fn map(parts: &[(DrawnValue, DrawnValue)]) -> DrawnValue {
         literal: format!("{{{}}}", literals.join(", ")),
         bytes,
         json: format!("{{{}}}", json.join(", ")),
+        binds: parts.iter().all(|(k, v)| k.binds && v.binds),
     }
 }
 
@@ -303,12 +328,13 @@ fn quoted(text: &str, bytes: Vec<u8>) -> DrawnValue {
         literal: format!("'{}'", text.replace('\'', "''")),
         bytes,
         json: format!("\"{json}\""),
+        binds: true,
     }
 }
 
 fn plain(text: impl Into<String>, bytes: Vec<u8>) -> DrawnValue {
     let text = text.into();
-    DrawnValue { literal: text.clone(), bytes, json: text }
+    DrawnValue { literal: text.clone(), bytes, json: text, binds: true }
 }
 
 fn native(name: &str, rng: &mut Rng) -> DrawnValue {
