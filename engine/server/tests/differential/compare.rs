@@ -91,7 +91,7 @@ pub fn shown(answered: &Answered) -> String {
 /// Whether the writes of the statement may have happened on the one side only.
 pub fn parts_ways(statement: &DiffStatement, here: &Answered, there: &Answered) -> bool {
     let refused = |a: &Answered| matches!(a.answer, DiffAnswer::Refused { .. });
-    !statement.cql.starts_with("SELECT") && !(refused(here) && refused(there))
+    !(statement.cql.starts_with("SELECT") || refused(here) && refused(there))
 }
 
 /// What differs, without what is particular to the values: to tell differences apart.

@@ -30,7 +30,7 @@ pub struct Answered {
 pub enum Side {
     Session(Session),
     /// With its address.
-    Client(CqlClient, String),
+    Client(Box<CqlClient>, String),
 }
 
 /// Many pages without an end would be a fault by themselves.
@@ -86,7 +86,7 @@ impl Side {
         options.request_timeout = Some(Duration::from_secs(600));
         let client = CqlClient::connect(&options);
         let client = client.unwrap_or_else(|e| panic!("{address}: {e}"));
-        Side::Client(client, address.to_owned())
+        Side::Client(Box::new(client), address.to_owned())
     }
 
     pub fn answer(&mut self, statement: &DiffStatement) -> Answered {

@@ -417,7 +417,7 @@ fn native(name: &str, rng: &mut Rng) -> DrawnValue {
                     ("2000-02-29", 11016),
                 ],
             );
-            quoted(text, ((day as i32) as u32).wrapping_add(1 << 31).to_be_bytes().to_vec())
+            quoted(text, (day as u32).wrapping_add(1 << 31).to_be_bytes().to_vec())
         }
         "time" => {
             let (text, nanos) = one_of(
