@@ -10,7 +10,7 @@ use firn_wide::{Partitioner, Type, Wording, uuids};
 use serde_json::value::RawValue;
 
 use super::vector::{Similarity, is_zero};
-use super::{Bound, Context, EvalEnv, number};
+use super::{Bound, Context, EvalEnv, number, server_text};
 use crate::catalog::{ColumnType, Resource};
 use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::{Operator, QualifiedName};
@@ -473,7 +473,7 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
             Ok(Some(from.to_text(b, Wording::Cql).replacen(' ', "T", 1).into_bytes()))
         }),
         (_, Type::Utf8 | Type::Ascii) => {
-            simple(|from, _, b| Ok(Some(from.to_text(b, Wording::Cql).into_bytes())))
+            simple(|from, _, b| Ok(Some(server_text(from, b).into_bytes())))
         }
         (Type::TimeUuid | Type::Timestamp | Type::SimpleDate, Type::Timestamp) => {
             simple(|from, _, b| Ok(Some(timestamp_bytes(millis(from, b)?))))

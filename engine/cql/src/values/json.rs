@@ -4,6 +4,7 @@
 //! digits.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 use firn_wide::{Type, Wording};
 use serde_json::value::RawValue;
@@ -45,7 +46,22 @@ pub fn json(of: &Type, bytes: Option<&[u8]>) -> String {
         | Type::Vector(..)
         | Type::Tuple(_)
         | Type::Udt(_) => many(of, bytes),
-        _ => string(&of.to_text(bytes, Wording::Cql)),
+        _ => string(&server_text(of, bytes)),
+    }
+}
+
+/// A value as servers write it in JSON and cast it to a text: as in CQL, but an address of 16 bytes
+/// with all its zeros, or as one of 4 bytes where it means such one.
+pub fn server_text(of: &Type, bytes: &[u8]) -> String {
+    match (of.unreversed(), <[u8; 16]>::try_from(bytes)) {
+        (Type::Inet, Ok(address)) => {
+            let address = Ipv6Addr::from(address);
+            address.to_ipv4_mapped().map_or_else(
+                || address.segments().map(|part| format!("{part:x}")).join(":"),
+                |mapped| mapped.to_string(),
+            )
+        }
+        _ => of.to_text(bytes, Wording::Cql),
     }
 }
 

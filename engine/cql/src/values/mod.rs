@@ -31,7 +31,7 @@ pub use bytes::{canonical, put_collection, put_many, put_parts, put_tuple, split
 pub use context::{Context, Markers, Receiver};
 pub(crate) use convert::check_amount;
 pub use convert::{FromValue, Named, ToValue, Values};
-pub use json::{from_json, is_null, json};
+pub use json::{from_json, is_null, json, server_text};
 pub use literal::literal;
 pub use plain::{from_plain, plain};
 pub use term::{BoundTerm, GivenTerm, is_assignable, own_type, term_fit};

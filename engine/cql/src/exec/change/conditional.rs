@@ -171,7 +171,14 @@ impl<'p> Partition<'p> {
     }
 
     /// A row of the answer: that it was not applied, and what is there.
-    fn show(&self, row: Option<&Row>, columns: &[usize], out: &mut RowCells) -> Result<()> {
+    /// What was not read is null.
+    fn show(
+        &self,
+        row: Option<&Row>,
+        columns: &[usize],
+        is_read: impl Fn(usize) -> bool,
+        out: &mut RowCells,
+    ) -> Result<()> {
         let mut key = PartitionKey::default();
         key.set(self.table, self.key)?;
         let value = |i: usize| {
@@ -179,6 +186,7 @@ impl<'p> Partition<'p> {
             match column.kind {
                 ColumnKind::Partition => key.part(column.position),
                 ColumnKind::Clustering => row.and_then(|r| r.clustering(column.position)),
+                ColumnKind::Static | ColumnKind::Regular if !is_read(i) => None,
                 ColumnKind::Static | ColumnKind::Regular => self.value(row, i),
             }
         };
@@ -250,7 +258,18 @@ impl ChangeSet<'_> {
             }
         };
         let guards = || targets.iter().map(|(g, _)| &g.change.guard);
-        if guards().any(|g| matches!(g, StatementGuard::Exists | StatementGuard::NotExists)) {
+        let whole =
+            guards().any(|g| matches!(g, StatementGuard::Exists | StatementGuard::NotExists));
+        // Where existence is asked about, servers read the static cells, and the others, only where
+        // one of the changes writes such.
+        let is_read = |i: usize| {
+            !whole
+                || targets.iter().any(|(g, _)| match table.columns()[i].is_static() {
+                    true => g.change.concerns_statics(),
+                    false => g.change.concerns_rows(),
+                })
+        };
+        if whole {
             (0..table.columns().len()).for_each(want);
         } else {
             if self.batch.is_some() {
@@ -270,9 +289,15 @@ impl ChangeSet<'_> {
         there.sort_by(|a, b| a.place().cmp(b.place()));
         there.dedup_by(|a, b| a.place() == b.place());
         let mut cells = RowCells::default();
-        there.iter().try_for_each(|row| partition.show(Some(row), &columns, &mut cells))?;
-        if cells.is_empty() && partition.statics.exists() {
-            partition.show(None, &columns, &mut cells)?;
+        there
+            .iter()
+            .try_for_each(|row| partition.show(Some(row), &columns, is_read, &mut cells))?;
+        // Without a row it is the static values that were asked about which make one.
+        let told = |i: &usize| {
+            table.columns()[*i].is_static() && is_read(*i) && partition.value(None, *i).is_some()
+        };
+        if cells.is_empty() && columns.iter().any(told) {
+            partition.show(None, &columns, is_read, &mut cells)?;
         }
         if cells.is_empty() {
             return Ok(only_applied(table, false));

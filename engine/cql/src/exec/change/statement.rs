@@ -373,6 +373,11 @@ impl ChangeStatement {
         self.table.clustering().is_empty() || self.restrictions.has_clustering()
     }
 
+    /// Whether static cells are written.
+    pub fn concerns_statics(&self) -> bool {
+        !self.statics.is_empty()
+    }
+
     /// The values that stand for the markers, when they come from JSON.
     pub fn json_values(&self, env: &EvalEnv<'_>) -> Result<Option<Vec<Bound>>> {
         self.json.as_ref().map(|json| json.values(&self.table, env)).transpose()

@@ -223,7 +223,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
             SelectorPrimary::Element(element) => {
                 let of = self.collection(&element.0, "Element")?;
                 let (key, result) = key_and_value(&of.of.of);
-                let term = self.term(&element.1, &format!("key({})", of.name), key)?;
+                let term = self.term(&element.1, &element_name(&of.of.of, &of.name), key)?;
                 let name = format!("{}[{}]", of.name, element.1);
                 frozen(
                     SelectionNode::Element(Box::new(of.node), of.of.of, of.name, term),
@@ -241,7 +241,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 let name = format!("{}[{}..{}]", of.name, shown(from), shown(to));
                 let mut side = |t: &Option<ast::Term<'_>>| {
                     t.as_ref()
-                        .map(|t| self.term(t, &format!("key({})", of.name), key.clone()))
+                        .map(|t| self.term(t, &element_name(&of.of.of, &of.name), key.clone()))
                         .transpose()
                 };
                 let (from, to) = (side(from)?, side(to)?);
@@ -743,4 +743,9 @@ fn key_and_value(of: &Type) -> (Type, Type) {
         Type::Set(e) => ((**e).clone(), (**e).clone()),
         other => (other.clone(), other.clone()),
     }
+}
+
+/// What the marker for a key of a map or an element of a set is called.
+fn element_name(of: &Type, column: &str) -> String {
+    format!("{}({column})", if matches!(of, Type::Set(_)) { "value" } else { "key" })
 }
