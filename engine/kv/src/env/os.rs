@@ -274,12 +274,32 @@ impl LogFile for OsLog {
     }
 }
 
-/// Dropping the descriptor releases the lock.
-struct OsLock {
-    _file: File,
+/// The process that took the lock gives it back by a call: by closing its descriptor it would leave
+/// it to a program that it is starting, which has a copy between its fork and its exec. A child that
+/// goes on without exec must only close its copy, so where it can't be told from its parent nobody
+/// makes the call.
+pub(super) struct OsLock {
+    file: File,
+    mark: Option<ForkMark>,
+}
+
+impl OsLock {
+    /// Of a file that this process has locked.
+    pub(super) fn new(file: File) -> OsLock {
+        OsLock { file, mark: ForkMark::new() }
+    }
 }
 
 impl FileLock for OsLock {}
+
+impl Drop for OsLock {
+    fn drop(&mut self) {
+        if self.mark.as_ref().is_some_and(|mark| !mark.is_child()) {
+            // Where it fails the descriptor gives it back, which is closed next.
+            let _ = self.file.unlock();
+        }
+    }
+}
 
 struct OsThread(std::thread::JoinHandle<()>);
 
@@ -429,7 +449,7 @@ impl Env for OsEnv {
             file,
         )?;
         match named.file.try_lock() {
-            Ok(()) => Ok(Box::new(OsLock { _file: named.file })),
+            Ok(()) => Ok(Box::new(OsLock::new(named.file))),
             Err(TryLockError::WouldBlock) => Err(already_locked(file)),
             Err(TryLockError::Error(e)) => Err(named.error("lock", e)),
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Env;
 use super::fault::FaultEnv;
 use super::mem::MemEnv;
-use super::os::OsEnv;
+use super::os::{OsEnv, OsLock};
 use crate::base::error::ErrorKind;
 
 /// A directory of its own for each test, gone with the test.
@@ -320,6 +320,22 @@ fn one_lock_at_a_time() {
         drop((again, other));
         env.lock(&path).unwrap();
     });
+}
+
+/// A program that is being started has a copy of each descriptor until its exec.
+#[test]
+#[cfg(any(target_os = "linux", target_vendor = "apple"))] // elsewhere a child can't be told
+fn a_lock_is_given_back_beside_a_copy_of_its_descriptor() {
+    let env = OsEnv::new();
+    let dir = TempDir::new(&*env);
+    let path = dir.0.join("LOCK");
+    let file = std::fs::File::create(&path).unwrap();
+    file.try_lock().unwrap();
+    let _copy = file.try_clone().unwrap();
+    let lock = OsLock::new(file);
+    assert_eq!(env.lock(&path).err().unwrap().kind(), ErrorKind::Locked);
+    drop(lock);
+    env.lock(&path).unwrap();
 }
 
 #[test]
