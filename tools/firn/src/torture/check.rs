@@ -192,6 +192,7 @@ impl KnownState {
             let all =
                 (0..).zip(&expected.shards).map(|(shard, s): (u32, &Shard)| (shard, &s[ROLES]));
             n += tables.check_roles(what, all, true)?;
+            tables.check_guest(what)?;
         }
         Ok(n)
     }

@@ -17,6 +17,7 @@
 mod check;
 mod child;
 mod expected;
+mod guest;
 mod journal;
 mod layout;
 mod plan;

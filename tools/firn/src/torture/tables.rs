@@ -1,5 +1,5 @@
-//! What of a store under torture speaks CQL: rows with collections and an index, counters, a table
-//! that comes and goes, and roles.
+//! What of a store under torture speaks CQL: rows with collections, two indexes, a view and a
+//! function about them, counters, a table that comes and goes ([`guest`](super::guest)), and roles.
 //!
 //! A row's columns are all computed from its version, as a value's bytes are, so a row that was
 //! torn or mixed is seen by itself.
@@ -17,16 +17,22 @@ use super::check::{CheckTrouble, Checked, wrong};
 use super::expected::{ExpectedChange, ExpectedKeys};
 use super::layout::{COUNTS, LayoutVersion, NAMES, ROLES, ROWS};
 use super::roles;
-use super::speaker::{Speaker, SpeechError};
+use super::speaker::Speaker;
 
 const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS torture WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 const ROWS_TABLE: &str = "CREATE TABLE IF NOT EXISTS torture.rows (shard int, idx int, version bigint, n int, note text, tags set<int>, \
      parts map<int, text>, PRIMARY KEY (shard, idx))";
 const INDEX: &str = "CREATE INDEX IF NOT EXISTS rows_n ON torture.rows (n)";
+const RANGES: &str =
+    "CREATE INDEX IF NOT EXISTS rows_version ON torture.rows (version) USING 'sai'";
+/// The rows of a shard in another order: `n` is computed from the version, so a row moves with it.
+const VIEW: &str = "CREATE MATERIALIZED VIEW IF NOT EXISTS torture.rows_by_n AS SELECT * FROM torture.rows \
+     WHERE shard IS NOT NULL AND n IS NOT NULL AND idx IS NOT NULL PRIMARY KEY (shard, n, idx)";
+const FUNCTION: &str = "CREATE FUNCTION IF NOT EXISTS torture.plus(a int, b int) RETURNS NULL ON NULL INPUT RETURNS int \
+     LANGUAGE rhai AS 'a + b'";
+const AGGREGATE: &str =
+    "CREATE AGGREGATE IF NOT EXISTS torture.total(int) SFUNC plus STYPE int INITCOND 0";
 const COUNTS_TABLE: &str = "CREATE TABLE IF NOT EXISTS torture.counts (shard int, idx int, c counter, PRIMARY KEY (shard, idx))";
-/// The table that comes and goes.
-const GUEST: &str =
-    "CREATE TABLE IF NOT EXISTS torture.guest (id bigint PRIMARY KEY, version bigint, n int)";
 
 const INSERT: &str = "INSERT INTO torture.rows (shard, idx, version, n, note, tags, parts) VALUES (?, ?, ?, ?, ?, ?, ?)";
 const INSERT_NEW: &str = "INSERT INTO torture.rows (shard, idx, version, n, note, tags, parts) VALUES (?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
@@ -36,11 +42,17 @@ const SELECT: &str = "SELECT idx, version, n, note, tags, parts FROM torture.row
 const SELECT_ONE: &str =
     "SELECT idx, version, n, note, tags, parts FROM torture.rows WHERE shard = ? AND idx = ?";
 const BY_INDEX: &str = "SELECT idx FROM torture.rows WHERE shard = ? AND n = ?";
+const VIEW_READ: &str =
+    "SELECT idx, version, n, note, tags, parts FROM torture.rows_by_n WHERE shard = ?";
+const BY_VIEW: &str = "SELECT idx FROM torture.rows_by_n WHERE shard = ? AND n = ?";
+const TOTAL: &str = "SELECT torture.total(n) FROM torture.rows_by_n WHERE shard = ? AND n = ?";
+const BY_RANGE: &str =
+    "SELECT idx FROM torture.rows WHERE shard = ? AND version >= ? AND version <= ?";
 const COUNT: &str = "UPDATE torture.counts SET c = c + ? WHERE shard = ? AND idx = ?";
 const SUMS_READ: &str = "SELECT idx, c FROM torture.counts WHERE shard = ?";
 
 /// The tables and the roles, as one speaks of them.
-pub struct Tables(Speaker);
+pub struct Tables(pub(super) Speaker);
 
 /// What a row of a version holds.
 fn columns(
@@ -69,7 +81,8 @@ impl Tables {
     /// The tables of a store, and the role that may do everything, made where they are not there.
     pub fn new(session: Session) -> Checked<Tables> {
         let speaker = Speaker::session(session);
-        for definition in [KEYSPACE, ROWS_TABLE, INDEX, COUNTS_TABLE, &roles::make_master()] {
+        let kept = [INDEX, RANGES, VIEW, FUNCTION, AGGREGATE, &roles::make_master()];
+        for definition in [KEYSPACE, ROWS_TABLE, COUNTS_TABLE].iter().chain(&kept) {
             speaker.execute(definition)?;
         }
         Ok(Tables(speaker))
@@ -207,6 +220,10 @@ impl Tables {
         counts: &ExpectedKeys,
     ) -> Checked {
         self.check_rows(what, shard, rows)?;
+        let parse = |r: &Row<'_>| parsed(what, shard, r);
+        let mut seen = self.0.read(VIEW_READ, (shard as i32,), page_of(shard), parse)?;
+        seen.sort_unstable();
+        differ(&format!("{what}, in the view"), ROWS, shard, rows, &seen)?;
         differ(what, COUNTS, shard, counts, &self.sums(shard)?)
     }
 
@@ -265,50 +282,44 @@ impl Tables {
         }
     }
 
-    /// Compares what the index finds with what is expected.
+    /// Compares what is found by `n` with what is expected, by the index and by the view, and what
+    /// is found by a range of versions.
     pub fn check_index(&self, shard: u32, rows: &ExpectedKeys, n: i32) -> Checked {
-        let mut found: Vec<i32> =
-            self.0.read(BY_INDEX, (shard as i32, n), page_of(shard), |r| {
-                Ok::<_, CheckTrouble>(r.at(0)?)
-            })?;
-        found.sort_unstable();
-        let right =
-            rows.iter().filter(|(i, v)| columns(shard, **i, **v).0 == n).map(|(i, _)| *i as i32);
-        if !right.clone().eq(found.iter().copied()) {
-            let right: Vec<i32> = right.collect();
+        let right: Vec<(i32, u64)> = rows
+            .iter()
+            .filter(|(i, v)| columns(shard, **i, **v).0 == n)
+            .map(|(i, v)| (*i as i32, *v))
+            .collect();
+        let all: Vec<i32> = right.iter().map(|(i, _)| *i).collect();
+        let (shard, size) = (shard as i32, page_of(shard));
+        let number = |r: &Row<'_>| Ok::<_, CheckTrouble>(r.at::<i32>(0)?);
+        let found = |how, mut found: Vec<i32>, right: &[i32]| -> Checked {
+            found.sort_unstable();
+            if found == right {
+                return Ok(());
+            }
+            wrong(format!(
+                "{how} finds of shard {shard}, beside n = {n}, the rows {found:?}, and should find {right:?}"
+            ))
+        };
+        found("the index", self.0.read(BY_INDEX, (shard, n), size, number)?, &all)?;
+        found("the view", self.0.read(BY_VIEW, (shard, n), size, number)?, &all)?;
+        if let (Some((_, a)), Some((_, b))) = (right.first(), right.last()) {
+            let between = a.min(b)..=a.max(b);
+            let asked = (shard, **between.start() as i64, **between.end() as i64);
+            let is_within = rows.iter().filter(|(_, v)| between.contains(v));
+            let within: Vec<i32> = is_within.map(|(i, _)| *i as i32).collect();
+            found("a range of versions", self.0.read(BY_RANGE, asked, size, number)?, &within)?;
+        }
+        let totals = self.0.run(TOTAL, (shard, n))?;
+        let total: Option<i32> = totals.row(0).map(|r| r.at(0)).transpose()?;
+        let right = n * all.len() as i32;
+        if total != Some(right) {
             return wrong(format!(
-                "the index finds of shard {shard}, n = {n}, the rows {found:?}, and should find {right:?}"
+                "the total of n = {n} of shard {shard} is {total:?}, and should be {right}"
             ));
         }
         Ok(())
-    }
-
-    /// Makes, fills, alters or drops the table that comes and goes, beside others who do.
-    pub fn guest(&self, rng: &mut Rng, version: LayoutVersion) -> Checked {
-        let id = rng.below(1000);
-        let statement = match rng.below(12) {
-            0 => "DROP TABLE IF EXISTS torture.guest".to_owned(),
-            1 => "TRUNCATE torture.guest".to_owned(),
-            2 => "CREATE INDEX IF NOT EXISTS guest_n ON torture.guest (n)".to_owned(),
-            3 => "DROP INDEX IF EXISTS torture.guest_n".to_owned(),
-            4 => "ALTER TABLE torture.guest WITH gc_grace_seconds = 1".to_owned(),
-            5 | 6 => format!("SELECT version FROM torture.guest WHERE id = {id}"),
-            7 => format!("DELETE FROM torture.guest WHERE id = {id}"),
-            8 | 9 => GUEST.to_owned(),
-            _ => format!(
-                "INSERT INTO torture.guest (id, version, n) VALUES ({id}, {}, {})",
-                version.0,
-                id % 10
-            ),
-        };
-        match self.0.execute(&statement) {
-            // It is not there, or somebody else was quicker.
-            Err(e) if e.is(Class::Invalid) || e.is(Class::AlreadyExists) => Ok(()),
-            Err(SpeechError::Refused(code, text)) => {
-                wrong(format!("{statement}: code {code:#06x}: {text}"))
-            }
-            done => Ok(done.map(drop)?),
-        }
     }
 }
 

@@ -107,25 +107,26 @@ impl Execution<'_> {
         if indexes.len() < 2 {
             return Ok(indexes.pop());
         }
-        let mut best = None;
+        let (mut least, mut best) = (COUNTED, None);
         for index in indexes {
             let known = self.plan.table.indexes().iter().find(|i| i.id == index.id);
             // Entries of maps are looked up by both of their parts: few have both.
             let count = match known.is_some_and(|i| i.target == IndexTarget::Entries) {
                 true => 0,
-                false => self.count(&index)?,
+                false => self.count(&index, least)?,
             };
-            if best.as_ref().is_none_or(|(least, _)| count < *least) {
-                best = Some((count, index));
+            if best.is_none() || count < least {
+                (least, best) = (count, Some(index));
             }
         }
-        Ok(best.map(|(_, index)| index))
+        Ok(best)
     }
 
-    fn count(&self, index: &IndexUse) -> Result<usize> {
+    /// The entries of a look, of which not more than `most` matter.
+    fn count(&self, index: &IndexUse, most: usize) -> Result<usize> {
         let mut walk = self.view.walk_index(&self.family, index.id, lent(&index.look))?;
         let mut count = 0;
-        while count < COUNTED && walk.next()?.is_some() {
+        while count < most && walk.next()?.is_some() {
             count += 1;
         }
         Ok(count)

@@ -1,8 +1,12 @@
 //! `firn bench --model cql`: what statements cost on a fresh store, beside the operations on
 //! columns that do the same.
 //!
+//! [`derived`] has what is kept beside a table, and groups.
+//!
 //! Invariant: what is read is checked, so that nothing is fast by doing nothing; a wrong answer
 //! ends the bench with a failure.
+
+mod derived;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -228,21 +232,10 @@ impl CqlBench {
         let all = self.prepare("SELECT id FROM bench.rows")?;
         let mut meter = DuelMeter::new("scan", 3, self.rows);
         let matching = (self.rows + 992) / 1000;
-        let pages = |statement: &Prepared, rows: u64| -> Done {
-            let (mut how, mut found) = (Run { page_size: Some(PAGE), ..Run::default() }, 0);
-            loop {
-                let page = self.session.run(statement, (), &how).map_err(refused)?;
-                found += page.len() as u64;
-                how.paging = page.paging().cloned();
-                if how.paging.is_none() {
-                    return expect("rows of a scan", found, rows);
-                }
-            }
-        };
-        pages(&all, self.rows)?;
+        self.pages(&all, self.rows)?;
         let before = Usage::now().map_or(0, |u| u.rss_anon);
         for _ in 0..3 {
-            meter.round(|| pages(&filtered, matching), || pages(&all, self.rows))?;
+            meter.round(|| self.pages(&filtered, matching), || self.pages(&all, self.rows))?;
         }
         let after = Usage::now().map_or(0, |u| u.rss_anon);
         report.add("a row of a scan with a filter", "of one without", meter.done(), None);
@@ -252,6 +245,19 @@ impl CqlBench {
             bytes(before)
         ));
         Ok(())
+    }
+
+    /// Reads all pages of a statement, which must have this many rows together.
+    fn pages(&self, statement: &Prepared, rows: u64) -> Done {
+        let (mut how, mut found) = (Run { page_size: Some(PAGE), ..Run::default() }, 0);
+        loop {
+            let page = self.session.run(statement, (), &how).map_err(refused)?;
+            found += page.len() as u64;
+            how.paging = page.paging().cloned();
+            if how.paging.is_none() {
+                return expect("rows of a scan", found, rows);
+            }
+        }
     }
 
     fn compact(&self) -> Done {
@@ -286,6 +292,7 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     bench.texts(&mut report)?;
     bench.elements(&mut report)?;
     bench.scans(&mut report)?;
+    bench.derived(&mut report)?;
     let head =
         format!("{} rows of 4 columns; memory {}", count(args.rows), bytes(args.engine.budget));
     report.print(setting, "cql", &head, json!({ "rows": args.rows, "budget": args.engine.budget }))
