@@ -178,7 +178,11 @@ impl Maker {
             3 => TypeKind::Map(Box::new((self.type_(depth - 1), self.type_(depth - 1)))),
             4 => TypeKind::Set(Box::new(self.type_(depth - 1))),
             5 => TypeKind::List(Box::new(self.type_(depth - 1))),
-            6 => TypeKind::Frozen(Box::new(self.type_(depth - 1))),
+            6 => match self.type_(depth - 1) {
+                // These are no collections.
+                TypeSyntax { kind: kind @ (TypeKind::Native(_) | TypeKind::Custom(_)), .. } => kind,
+                inner => TypeKind::Frozen(Box::new(inner)),
+            },
             7 => TypeKind::Tuple(self.some(1, |m| m.type_(depth - 1))),
             _ => TypeKind::Vector(Box::new(self.type_(depth - 1)), 3),
         };

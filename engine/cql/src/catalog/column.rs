@@ -58,7 +58,12 @@ impl fmt::Display for ColumnType {
                 of.iter().map(|t| part(t).to_string()).collect::<Vec<_>>().join(", ")
             ),
             Type::Udt(user) => quote_type_if_needed(&user.name).into_owned(),
-            Type::Vector(of, count) => return write!(f, "vector<{}, {count}>", part(of)),
+            Type::Vector(of, count) => {
+                // Its elements have no cells of their own, whether they are called frozen or not;
+                // only a tuple always is.
+                let (of, multicell) = ((**of).clone(), !matches!(**of, Type::Tuple(_)));
+                return write!(f, "vector<{}, {count}>", ColumnType { of, multicell });
+            }
             simple => return f.write_str(&simple.cql_name()),
         };
         if self.multicell { f.write_str(&bare) } else { write!(f, "frozen<{bare}>") }

@@ -79,14 +79,7 @@ pub(super) fn resolve(
                 parts.iter().map(|p| Ok(resolve(keyspace, p, true)?.of)).collect();
             ColumnType::frozen(Type::Tuple(parts?.into()))
         }
-        TypeKind::Frozen(inner) => {
-            if matches!(inner.kind, TypeKind::Native(_) | TypeKind::Custom(_)) {
-                return Err(invalid(format!(
-                    "frozen<> is only allowed on collections, tuples, and user-defined types (got {inner})"
-                )));
-            }
-            resolve(keyspace, inner, true)?
-        }
+        TypeKind::Frozen(inner) => resolve(keyspace, inner, true)?,
         TypeKind::User(name) => {
             let own = name.keyspace.as_ref().is_none_or(|k| k.text == keyspace.name);
             if !own {
@@ -117,10 +110,9 @@ pub(super) fn resolve(
             return Err(invalid("vectors may only have positive dimensions; given 0"));
         }
         TypeKind::Vector(element, count) => {
-            if is_native(element, Native::Counter) {
-                return Err(invalid(format!("Counters are not allowed inside vectors: {of}")));
-            }
-            let element = resolve(keyspace, element, true)?.of;
+            // What it consists of may be called frozen or not, which makes a difference for what
+            // that consists of in turn.
+            let element = resolve(keyspace, element, frozen)?.of;
             ColumnType::frozen(Type::Vector(Arc::new(element), *count))
         }
     })

@@ -61,15 +61,7 @@ impl Type {
             Type::Map(of) => many("MapType", &[of.0.clone(), of.1.clone()]),
             Type::Tuple(of) => many("TupleType", of),
             Type::Vector(of, count) => {
-                let element = of.class_name(package);
-                // As the servers write it: only what has cells of its own elsewhere says that here.
-                let element = match **of {
-                    Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Udt(_) => {
-                        format!("{package}FrozenType({element})")
-                    }
-                    _ => element,
-                };
-                format!("{package}VectorType({element} , {count})")
+                format!("{package}VectorType({} , {count})", of.class_name(package))
             }
             Type::Udt(u) => {
                 let fields = u
@@ -95,17 +87,33 @@ impl Type {
     /// CQL's name: `text`, `frozen<list<int>>`, `tuple<int, text>`; a class that CQL has no word
     /// for, in quotes.
     pub fn cql_name(&self) -> String {
+        let bare = self.bare_cql_name();
+        match self {
+            Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
+                format!("frozen<{bare}>")
+            }
+            _ => bare,
+        }
+    }
+
+    /// CQL's name without the `frozen` around it.
+    fn bare_cql_name(&self) -> String {
         match self {
             Type::Reversed(of) => of.cql_name(),
-            Type::List(of) => format!("frozen<list<{}>>", of.cql_name()),
-            Type::Set(of) => format!("frozen<set<{}>>", of.cql_name()),
-            Type::Map(of) => format!("frozen<map<{}, {}>>", of.0.cql_name(), of.1.cql_name()),
+            Type::List(of) => format!("list<{}>", of.cql_name()),
+            Type::Set(of) => format!("set<{}>", of.cql_name()),
+            Type::Map(of) => format!("map<{}, {}>", of.0.cql_name(), of.1.cql_name()),
             Type::Tuple(of) => {
                 let names: Vec<_> = of.iter().map(Type::cql_name).collect();
-                format!("frozen<tuple<{}>>", names.join(", "))
+                format!("tuple<{}>", names.join(", "))
             }
-            Type::Udt(u) => format!("frozen<{}>", u.name),
-            Type::Vector(of, count) => format!("vector<{}, {count}>", of.cql_name()),
+            Type::Udt(u) => u.name.clone(),
+            // Elements of a vector have no cells of their own, whether they are called frozen or
+            // not; only a tuple always is.
+            Type::Vector(of, count) if matches!(**of, Type::Tuple(_)) => {
+                format!("vector<{}, {count}>", of.cql_name())
+            }
+            Type::Vector(of, count) => format!("vector<{}, {count}>", of.bare_cql_name()),
             Type::Composite(_) | Type::Custom(_) => format!("'{}'", self.full_name()),
             simple => {
                 SIMPLE.iter().find(|s| s.0 == *simple).map_or(String::new(), |s| s.2.to_owned())

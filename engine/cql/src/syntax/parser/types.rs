@@ -33,7 +33,15 @@ impl<'a> CqlParser<'a> {
             }
             Tok::Kw(Keyword::Set) if generic => TypeKind::Set(self.element()?),
             Tok::Kw(Keyword::List) if generic => TypeKind::List(self.element()?),
-            Tok::Kw(Keyword::Frozen) if generic => TypeKind::Frozen(self.element()?),
+            Tok::Kw(Keyword::Frozen) if generic => {
+                let token = self.token;
+                let inner = self.element()?;
+                if matches!(inner.kind, TypeKind::Native(_) | TypeKind::Custom(_)) {
+                    let only = "is only allowed on collections, tuples, and user-defined types";
+                    return self.fail(token, format!("frozen<> {only} (got {inner})"));
+                }
+                TypeKind::Frozen(inner)
+            }
             Tok::Kw(Keyword::Tuple) if generic => {
                 self.open();
                 let types = self.list(Self::type_)?;
