@@ -246,16 +246,18 @@ fn lists_and_system_tables_tell_who_may_do_what() {
         "'nobody' 'nobody' '<keyspace ks>' 'SELECT'",
         "'nobody' 'nobody' '<keyspace ks>' 'MODIFY'",
         "'nobody' 'nobody' '<keyspace ks>' 'AUTHORIZE'",
+        "'nobody' 'nobody' '<keyspace ks>' 'UNMASK'",
+        "'nobody' 'nobody' '<keyspace ks>' 'SELECT_MASKED'",
         "'reader' 'reader' '<table ks.t>' 'SELECT'",
     ];
     assert_eq!(json(&session, "LIST ALL PERMISSIONS"), all);
-    assert_eq!(json(&session, "LIST SELECT ON ks.t"), [all[0], all[3]]);
-    assert_eq!(json(&session, "LIST SELECT ON ks.t NORECURSIVE"), [all[3]]);
-    assert_eq!(json(&session, "LIST ALL OF ann"), [all[3]]);
+    assert_eq!(json(&session, "LIST SELECT ON ks.t"), [all[0], all[5]]);
+    assert_eq!(json(&session, "LIST SELECT ON ks.t NORECURSIVE"), [all[5]]);
+    assert_eq!(json(&session, "LIST ALL OF ann"), [all[5]]);
     assert_eq!(
         json(&session, "SELECT JSON * FROM system_auth.role_permissions"),
         [
-            r#"'{"role": "nobody", "resource": "data/ks", "permissions": ["AUTHORIZE", "MODIFY", "SELECT"]}'"#,
+            r#"'{"role": "nobody", "resource": "data/ks", "permissions": ["AUTHORIZE", "MODIFY", "SELECT", "SELECT_MASKED", "UNMASK"]}'"#,
             r#"'{"role": "reader", "resource": "data/ks/t", "permissions": ["SELECT"]}'"#,
         ]
     );
@@ -272,10 +274,12 @@ fn lists_and_system_tables_tell_who_may_do_what() {
         ("GRANT SELECT ON ks.nowhere TO ann", "<table ks.nowhere> doesn't exist"),
         ("GRANT CREATE ON ks.t TO ann", "does not support any of the requested permissions"),
         ("GRANT SELECT ON ROLE ann TO ann", "does not support any of the requested permissions"),
+        ("GRANT EXECUTE ON ALL TABLES IN KEYSPACE ks TO ann", "type DataResource does not support"),
+        ("GRANT SELECT ON ALL TABLES IN KEYSPACE no TO ann", "<all tables in no> doesn't exist"),
         ("CREATE ROLE '' WITH LOGIN = true", "can't be an empty string"),
         (
             "CREATE ROLE x WITH COLOUR = 'red'",
-            "met COLOUR, expected hashed, password, login or superuser",
+            "met COLOUR, expected hashed, password, login, superuser or access",
         ),
         ("CREATE ROLE x WITH LOGIN = true AND LOGIN = false", "Multiple definition"),
     ] {
@@ -291,6 +295,27 @@ fn lists_and_system_tables_tell_who_may_do_what() {
     ] {
         session.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
     }
+}
+
+#[test]
+fn permissions_of_all_tables_of_a_keyspace_cover_its_tables_and_not_the_keyspace() {
+    let session = session();
+    // What the resource doesn't know is passed over beside what it knows.
+    let given = "GRANT SELECT, DESCRIBE, CREATE ON ALL TABLES IN KEYSPACE ks TO ann";
+    drop(session.execute(given, ()).unwrap());
+    let ann = as_role(&session, "ann", "ann");
+    ann.execute("SELECT * FROM ks.other", ()).unwrap();
+    refused(&ann, "CREATE TABLE ks.u (a int PRIMARY KEY)", "no CREATE permission on <keyspace ks>");
+    assert_eq!(
+        json(&session, "LIST ALL ON ks.other OF ann"),
+        ["'ann' 'ann' '<all tables in ks>' 'CREATE'", "'ann' 'ann' '<all tables in ks>' 'SELECT'"]
+    );
+    assert_eq!(
+        json(&session, "SELECT resource FROM system_auth.role_permissions WHERE role = 'ann'"),
+        ["'data/ks/*'"]
+    );
+    drop(session.execute("DROP KEYSPACE ks", ()).unwrap());
+    assert!(json(&session, "LIST ALL OF ann").is_empty());
 }
 
 #[test]

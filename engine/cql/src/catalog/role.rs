@@ -29,6 +29,8 @@ pub enum Resource {
     AllKeyspaces,
     /// A keyspace.
     Keyspace(String),
+    /// All tables of a keyspace.
+    TablesOf(String),
     /// A table of a keyspace.
     Table(String, String),
     /// All roles.
@@ -49,6 +51,7 @@ impl fmt::Display for Resource {
         match self {
             Resource::AllKeyspaces => f.write_str("<all keyspaces>"),
             Resource::Keyspace(name) => write!(f, "<keyspace {name}>"),
+            Resource::TablesOf(keyspace) => write!(f, "<all tables in {keyspace}>"),
             Resource::Table(keyspace, name) => write!(f, "<table {keyspace}.{name}>"),
             Resource::AllRoles => f.write_str("<all roles>"),
             Resource::Role(name) => write!(f, "<role {name}>"),
@@ -67,6 +70,7 @@ impl Resource {
         match self {
             Resource::AllKeyspaces => "data".to_owned(),
             Resource::Keyspace(name) => format!("data/{name}"),
+            Resource::TablesOf(keyspace) => format!("data/{keyspace}/*"),
             Resource::Table(keyspace, name) => format!("data/{keyspace}/{name}"),
             Resource::AllRoles => "roles".to_owned(),
             Resource::Role(name) => format!("roles/{name}"),
@@ -89,6 +93,7 @@ impl Resource {
             Some(("roles", name)) => Some(Resource::Role(name.to_owned())),
             Some(("data", rest)) => Some(match rest.split_once('/') {
                 None => Resource::Keyspace(rest.to_owned()),
+                Some((keyspace, "*")) => Resource::TablesOf(keyspace.to_owned()),
                 Some((keyspace, name)) => Resource::Table(keyspace.to_owned(), name.to_owned()),
             }),
             _ => None,
@@ -98,7 +103,8 @@ impl Resource {
     /// What a permission for it covers this one, too.
     pub fn parent(&self) -> Option<Resource> {
         match self {
-            Resource::Table(keyspace, _) => Some(Resource::Keyspace(keyspace.clone())),
+            Resource::Table(keyspace, _) => Some(Resource::TablesOf(keyspace.clone())),
+            Resource::TablesOf(keyspace) => Some(Resource::Keyspace(keyspace.clone())),
             Resource::Keyspace(_) => Some(Resource::AllKeyspaces),
             Resource::Role(_) => Some(Resource::AllRoles),
             Resource::Function(keyspace, ..) => Some(Resource::FunctionsOf(keyspace.clone())),
@@ -111,6 +117,7 @@ impl Resource {
     pub fn keyspace(&self) -> Option<&str> {
         match self {
             Resource::Keyspace(keyspace)
+            | Resource::TablesOf(keyspace)
             | Resource::Table(keyspace, _)
             | Resource::FunctionsOf(keyspace)
             | Resource::Function(keyspace, ..) => Some(keyspace),
@@ -123,16 +130,32 @@ impl Resource {
         std::iter::successors(Some(self.clone()), Resource::parent)
     }
 
+    /// What messages call its kind.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Resource::AllKeyspaces
+            | Resource::Keyspace(_)
+            | Resource::TablesOf(_)
+            | Resource::Table(..) => "DataResource",
+            Resource::AllRoles | Resource::Role(_) => "RoleResource",
+            Resource::AllFunctions | Resource::FunctionsOf(_) | Resource::Function(..) => {
+                "FunctionResource"
+            }
+        }
+    }
+
     /// The permissions that it knows.
     pub fn applicable(&self) -> &'static [Permission] {
-        use Permission::{Alter, Authorize, Create, Describe, Drop, Execute, Modify, Select};
+        use Permission::{
+            Alter, Authorize, Create, Describe, Drop, Execute, Modify, Select, SelectMasked, Unmask,
+        };
         match self {
-            Resource::AllKeyspaces | Resource::Keyspace(_) => {
-                &[Create, Alter, Drop, Select, Modify, Authorize]
+            Resource::AllKeyspaces | Resource::Keyspace(_) | Resource::TablesOf(_) => {
+                &[Create, Alter, Drop, Select, Modify, Authorize, Unmask, SelectMasked]
             }
-            Resource::Table(..) => &[Alter, Drop, Select, Modify, Authorize],
+            Resource::Table(..) => &[Alter, Drop, Select, Modify, Authorize, Unmask, SelectMasked],
             Resource::AllRoles => &[Create, Alter, Drop, Authorize, Describe],
-            Resource::Role(_) => &[Alter, Drop, Authorize],
+            Resource::Role(_) => &[Alter, Drop, Authorize, Describe],
             Resource::AllFunctions | Resource::FunctionsOf(_) => {
                 &[Create, Alter, Drop, Authorize, Execute]
             }
@@ -173,6 +196,7 @@ mod tests {
             function("f", &["int", "map<text, frozen<list<int>>>"]),
             function("a/b[c]", &["\"x[y]^%5B\"", "int"]),
             Resource::Table("ks".into(), "t".into()),
+            Resource::TablesOf("ks".into()),
         ] {
             assert_eq!(Resource::of_path(&resource.path()), Some(resource));
         }

@@ -55,6 +55,12 @@ pub fn resource_of(
             let missing = || invalid(format!("<keyspace {}> doesn't exist", name.text));
             Resource::Keyspace(catalog.any_keyspace(&name.text).ok_or_else(missing)?.name.clone())
         }
+        ResourceName::TablesOf(name) => {
+            let resource = Resource::TablesOf(name.text.to_string());
+            let missing = || invalid(format!("Resource {resource} doesn't exist"));
+            catalog.any_keyspace(&name.text).ok_or_else(missing)?;
+            resource
+        }
         ResourceName::Table(name) => {
             let home = keyspace_of(name, keyspace)?;
             let missing = || invalid(format!("<table {home}.{}> doesn't exist", name.name.text));

@@ -9,7 +9,7 @@ use super::engine::Engine;
 use super::password;
 use super::rows::{RowCells, Rows};
 use crate::catalog::{Catalog, ColumnType, Resource, RoleEntry, unauthorized};
-use crate::error::{Result, invalid};
+use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::{AstName, Permission, RoleDefinition, RoleListing, Statement};
 use crate::values::ColumnSpec;
 
@@ -45,13 +45,19 @@ pub(super) fn carry_out(
             engine.change(None, |c| {
                 let resource = resource_of(c, keyspace, &s.resource)?;
                 let known = resource.applicable();
-                if let Some(odd) = s.permissions.iter().find(|p| !known.contains(p)) {
-                    return Err(invalid(format!(
-                        "Resource type does not support any of the requested permissions: {} on {resource}",
-                        odd.word()
-                    )));
+                // Of those that are asked for the others are passed over.
+                let mut all = s.permissions.clone();
+                all.retain(|p| known.contains(p));
+                if all.is_empty() && !s.permissions.is_empty() {
+                    return Err(Error::refused(
+                        Class::Syntax,
+                        format!(
+                            "Resource type {} does not support any of the requested permissions",
+                            resource.kind()
+                        ),
+                    ));
                 }
-                let all = if s.permissions.is_empty() { known } else { &s.permissions };
+                let all = if all.is_empty() { known } else { &all };
                 c.grant_permissions(s.grants, all, &resource, &s.role.text)
             })?;
         }

@@ -210,8 +210,16 @@ fn about_roles(text: &str, tokens: &[CqlToken], known: Known<'_>, out: &mut Vec<
     let words: Vec<String> = tokens.iter().map(|t| name_of(text, t)).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut add = |words: &[&str]| out.extend(words.iter().map(|w| (*w).to_owned()));
-    let resources =
-        ["ALL FUNCTIONS", "ALL KEYSPACES", "ALL ROLES", "FUNCTION", "KEYSPACE", "ROLE", "TABLE"];
+    let resources = [
+        "ALL FUNCTIONS",
+        "ALL KEYSPACES",
+        "ALL ROLES",
+        "ALL TABLES IN KEYSPACE",
+        "FUNCTION",
+        "KEYSPACE",
+        "ROLE",
+        "TABLE",
+    ];
     match &words[..] {
         ["create" | "alter" | "drop"] => add(&["ROLE", "USER"]),
         ["create" | "alter", "role", .., "with" | "and"] => {
@@ -230,7 +238,7 @@ fn about_roles(text: &str, tokens: &[CqlToken], known: Known<'_>, out: &mut Vec<
             add(&resources);
             candidates("a table", text, tokens, known, out);
         }
-        ["grant" | "revoke" | "list", .., "on", "keyspace"] => {
+        ["grant" | "revoke" | "list", .., "keyspace"] => {
             candidates("a keyspace", text, tokens, known, out);
         }
         ["alter" | "drop", "role" | "user"]
@@ -242,7 +250,7 @@ fn about_roles(text: &str, tokens: &[CqlToken], known: Known<'_>, out: &mut Vec<
     }
 }
 
-const PERMISSIONS: [&str; 9] = [
+const PERMISSIONS: [&str; 11] = [
     "ALL PERMISSIONS",
     "ALTER",
     "AUTHORIZE",
@@ -252,6 +260,8 @@ const PERMISSIONS: [&str; 9] = [
     "EXECUTE",
     "MODIFY",
     "SELECT",
+    "SELECT_MASKED",
+    "UNMASK",
 ];
 
 const STATEMENTS: [&str; 14] = [
@@ -343,7 +353,10 @@ mod tests {
         assert_eq!(tell("GRANT SELECT O"), "O ON");
         assert_eq!(tell("GRANT M"), "M MODIFY");
         assert_eq!(tell("GRANT MODIFY ON KEYSPACE "), " shop");
-        assert_eq!(tell("GRANT MODIFY ON A"), "A ALL FUNCTIONS,ALL KEYSPACES,ALL ROLES");
+        assert_eq!(
+            tell("GRANT MODIFY ON A"),
+            "A ALL FUNCTIONS,ALL KEYSPACES,ALL ROLES,ALL TABLES IN KEYSPACE"
+        );
         assert_eq!(tell("REVOKE MODIFY ON items FROM an"), "an ann");
     }
 }

@@ -154,7 +154,7 @@ const STATEMENTS: [CqlTopic; 35] = [
     (
         "GRANT, REVOKE",
         "GRANT ALL PERMISSIONS | permission, … ON resource TO role\n  GRANT role TO role\n  REVOKE … FROM role",
-        "Permissions: CREATE, ALTER, DROP, SELECT, MODIFY, AUTHORIZE, DESCRIBE, EXECUTE. Resources: ALL KEYSPACES, KEYSPACE name, [TABLE] name, ALL ROLES, ROLE name,\n  ALL FUNCTIONS [IN KEYSPACE name], FUNCTION name (types).",
+        "Permissions: CREATE, ALTER, DROP, SELECT, MODIFY, AUTHORIZE, DESCRIBE, EXECUTE, UNMASK, SELECT_MASKED. Resources: ALL KEYSPACES, KEYSPACE name,\n  ALL TABLES IN KEYSPACE name, [TABLE] name, ALL ROLES, ROLE name,\n  ALL FUNCTIONS [IN KEYSPACE name], FUNCTION name (types).",
         "GRANT SELECT, MODIFY ON KEYSPACE shop TO ann; REVOKE MODIFY ON shop.items FROM ann;",
     ),
     (

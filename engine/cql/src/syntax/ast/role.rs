@@ -30,11 +30,15 @@ pub enum Permission {
     Authorize,
     Describe,
     Execute,
+    /// To see the values of masked columns.
+    Unmask,
+    /// To ask for rows by the values of masked columns.
+    SelectMasked,
 }
 
 impl Permission {
     /// All of them, in the order in which servers list them.
-    pub const ALL: [Permission; 8] = [
+    pub const ALL: [Permission; 10] = [
         Permission::Create,
         Permission::Alter,
         Permission::Drop,
@@ -43,6 +47,8 @@ impl Permission {
         Permission::Authorize,
         Permission::Describe,
         Permission::Execute,
+        Permission::Unmask,
+        Permission::SelectMasked,
     ];
 
     /// Its word in statements and in `system_auth.role_permissions`.
@@ -56,6 +62,8 @@ impl Permission {
             Permission::Authorize => "AUTHORIZE",
             Permission::Describe => "DESCRIBE",
             Permission::Execute => "EXECUTE",
+            Permission::Unmask => "UNMASK",
+            Permission::SelectMasked => "SELECT_MASKED",
         }
     }
 }
@@ -67,6 +75,8 @@ pub enum ResourceName<'a> {
     AllKeyspaces,
     /// `KEYSPACE name`
     Keyspace(AstName<'a>),
+    /// `ALL TABLES IN KEYSPACE name`
+    TablesOf(AstName<'a>),
     /// `[TABLE] name`
     Table(QualifiedName<'a>),
     /// `ALL ROLES`

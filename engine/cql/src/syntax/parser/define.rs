@@ -117,10 +117,11 @@ impl<'a> CqlParser<'a> {
         self.no_such_thing()
     }
 
-    /// `CREATE`, `ALTER` or `DROP` of something that there is not.
+    /// `CREATE`, `ALTER`, `DROP` or `ADD` of something that there is not.
     #[cold]
-    fn no_such_thing<T>(&mut self) -> Rule<T> {
-        const UNKNOWN: [(&str, &str); 1] = [("trigger", "triggers")];
+    pub(super) fn no_such_thing<T>(&mut self) -> Rule<T> {
+        const UNKNOWN: [(&str, &str); 2] =
+            [("trigger", "triggers"), ("identity", "identities of certificates")];
         let unknown = UNKNOWN.iter().find(|u| self.slice().eq_ignore_ascii_case(u.0));
         match unknown {
             Some((_, what)) => self.fail(self.token, format!("There are no {what} here")),

@@ -82,6 +82,7 @@ impl<'a> CqlParser<'a> {
             Tok::Kw(Keyword::Create) => self.create(),
             Tok::Kw(Keyword::Alter) => self.alter(),
             Tok::Kw(Keyword::Drop) => self.drop_statement(),
+            Tok::Kw(Keyword::Add) => self.add(),
             Tok::Kw(Keyword::Truncate) => {
                 self.bump();
                 let _ = self.eat_table_word();

@@ -91,14 +91,35 @@ impl<'a> CqlParser<'a> {
         } else if self.eat_word("superuser") {
             let value = self.flag()?;
             role.superuser.replace(value).is_some()
+        } else if self.eat_word("access") {
+            return self.access();
+        } else if self.at_word("options") {
+            return self.fail(token, "There are no OPTIONS of roles here");
         } else {
-            let hint = "a role has PASSWORD, HASHED PASSWORD, LOGIN and SUPERUSER here";
+            let hint = "a role has PASSWORD, HASHED PASSWORD, LOGIN, SUPERUSER and ACCESS to and from all here";
             return self.unexpected_with(Some(hint.to_owned()));
         };
         if twice {
             return self.fail(token, "Multiple definition for a property of a role");
         }
         Ok(())
+    }
+
+    /// Who may come from everywhere to everywhere, as all may, is told so; other places are refused by
+    /// name.
+    fn access(&mut self) -> Rule<()> {
+        let (all, what) = if self.eat_kw(Keyword::To) {
+            (self.eat_word("all"), "DATACENTERS")
+        } else {
+            self.expect_kw(Keyword::From)?;
+            (self.eat_word("all"), "CIDRS")
+        };
+        let token = self.token;
+        self.expect_word(what)?;
+        match all {
+            true => Ok(()),
+            false => self.fail(token, format!("There is no access by {what} here: all have it")),
+        }
     }
 
     fn flag(&mut self) -> Rule<bool> {
@@ -117,6 +138,13 @@ impl<'a> CqlParser<'a> {
         self.bump();
         let if_exists = self.if_exists()?;
         Ok(Some(Statement::DropRole(Drop { if_exists, name: self.role_name()? })))
+    }
+
+    /// `ADD IDENTITY …`, which is refused by name.
+    #[cold]
+    pub(super) fn add(&mut self) -> Rule<Statement<'a>> {
+        self.bump();
+        self.no_such_thing()
     }
 
     /// `GRANT …` and `REVOKE …`
@@ -174,6 +202,14 @@ impl<'a> CqlParser<'a> {
             if self.eat_kw(Keyword::Keyspaces) {
                 return Ok(ResourceName::AllKeyspaces);
             }
+            if self.eat_kw(Keyword::Tables) {
+                self.expect_kw(Keyword::In)?;
+                self.expect_kw(Keyword::Keyspace)?;
+                return self.keyspace_name().map(ResourceName::TablesOf);
+            }
+            if self.at_word("mbeans") {
+                return self.no_beans();
+            }
             if self.eat_kw(Keyword::Functions) {
                 if !self.eat_words(&[Keyword::In, Keyword::Keyspace])? {
                     return Ok(ResourceName::AllFunctions);
@@ -194,8 +230,19 @@ impl<'a> CqlParser<'a> {
             let name = self.defined_function()?;
             return Ok(ResourceName::Function(name, self.argument_types()?));
         }
+        if matches!(self.ahead.kind, Tok::Str | Tok::DollarStr)
+            && (self.at_word("mbean") || self.at_word("mbeans"))
+        {
+            return self.no_beans();
+        }
         let _ = self.eat_table_word();
         self.table_name().map(ResourceName::Table)
+    }
+
+    /// What Java's servers show of themselves is refused by name.
+    #[cold]
+    fn no_beans<T>(&self) -> Rule<T> {
+        self.fail(self.token, "There are no MBeans here")
     }
 
     /// `LIST …`

@@ -126,6 +126,9 @@ impl<'a> CqlParser<'a> {
                 let comparison = self.comparison()?;
                 Ok(Relation::Token { at, columns, comparison, value: self.term()? })
             }
+            Tok::Ident if self.at_word("expr") && self.ahead.kind == Tok::LParen => {
+                self.fail(self.token, "There are no expressions of custom indexes here")
+            }
             _ => {
                 let column = self.column()?;
                 self.column_relation(column)

@@ -38,6 +38,7 @@ impl Display for ResourceName<'_> {
         match self {
             ResourceName::AllKeyspaces => f.write_str("ALL KEYSPACES"),
             ResourceName::Keyspace(name) => write!(f, "KEYSPACE {name}"),
+            ResourceName::TablesOf(name) => write!(f, "ALL TABLES IN KEYSPACE {name}"),
             ResourceName::Table(name) => write!(f, "TABLE {name}"),
             ResourceName::AllRoles => f.write_str("ALL ROLES"),
             ResourceName::Role(name) => write!(f, "ROLE {name}"),
