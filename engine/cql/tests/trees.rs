@@ -531,8 +531,13 @@ impl Maker {
             name: self.name(),
             of: self.type_(3),
             is_static: self.flag(),
+            mask: self.maybe(Self::mask),
             primary_key,
         }
+    }
+
+    fn mask(&mut self) -> MaskSyntax<'static> {
+        MaskSyntax { function: self.qualified(), arguments: self.some(0, |m| m.term(2)) }
     }
 
     fn definition(&mut self) -> Statement<'static> {
@@ -568,7 +573,7 @@ impl Maker {
                 clustering_order: self.some(0, Self::ordering),
             }),
             3 => {
-                let change = match self.below(5) {
+                let change = match self.below(6) {
                     0 => TableChange::Add {
                         if_not_exists: flag,
                         columns: self.some(1, |m| m.column_definition(false)),
@@ -584,7 +589,12 @@ impl Maker {
                         }
                     }
                     2 => TableChange::Rename { if_exists: flag, pairs },
-                    3 => TableChange::Retype { column: self.name(), of: self.type_(2) },
+                    3 => TableChange::Mask {
+                        if_exists: flag,
+                        column: self.name(),
+                        mask: self.maybe(Self::mask),
+                    },
+                    4 => TableChange::Retype { column: self.name(), of: self.type_(2) },
                     _ => TableChange::With(self.table_properties()),
                 };
                 Statement::AlterTable(AlterTable { if_exists, name: self.qualified(), change })

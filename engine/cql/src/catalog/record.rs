@@ -13,6 +13,7 @@
 //! not parse or does not fit together is a corruption with the record's name.
 
 mod functions;
+mod masks;
 mod parts;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use masks::MaskRecord;
 use parts::{FORMAT, TypeText, json, parse, type_text, typed};
 
 use super::{
@@ -62,6 +64,8 @@ struct ColumnRecord {
     of: TypeText,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     descending: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mask: Option<MaskRecord>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -148,6 +152,7 @@ impl TableSchema {
             kind: kind_word(c.kind).to_owned(),
             of: type_text(&c.of),
             descending: c.descending,
+            mask: c.mask.as_ref().map(MaskRecord::of),
         };
         let dropped = |d: &DroppedColumn| DroppedRecord {
             id: d.id,
@@ -234,6 +239,7 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<TableSchema> {
             position: 0,
             of,
             descending: c.descending,
+            mask: c.mask.as_ref().map(|mask| mask.load(key)).transpose()?,
         });
     }
     let of_kind = |kind| columns.iter().filter(|c| c.kind == kind).count();

@@ -237,6 +237,11 @@ impl TableSchema {
         self.columns.iter().any(TableColumn::is_counter)
     }
 
+    /// Whether any of its columns has a mask.
+    pub fn has_masks(&self) -> bool {
+        self.columns.iter().any(|c| c.mask.is_some())
+    }
+
     /// Whether it has static columns.
     pub fn has_statics(&self) -> bool {
         self.statics().next().is_some()

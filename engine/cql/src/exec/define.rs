@@ -7,6 +7,7 @@ use super::access::check_definition;
 use super::describe;
 use super::engine::Engine;
 use super::functions;
+use super::masks::masked;
 use super::materialized::check_clause;
 use super::plan::{Request, StatementPlan};
 use super::roles;
@@ -106,8 +107,10 @@ pub fn define(
             let home = home(&s.name)?;
             let made = Resource::Table(home.clone(), s.name.name.text.to_string());
             let done = engine.change(stop, |c| {
-                let created = c.create_table(s, &home, engine.random_bits())?;
-                created.map(|c| c.made_by(role, &made)).transpose()
+                let Some(created) = c.create_table(s, &home, engine.random_bits())? else {
+                    return Ok(None);
+                };
+                masked(engine, created.made_by(role, &made)?, &home, statement).map(Some)
             });
             told(done?, "CREATED", "TABLE", &home, Some(&s.name.name.text))
         }
@@ -115,7 +118,10 @@ pub fn define(
             let home = home(&s.name)?;
             let now = engine.store().timestamp();
             told(
-                engine.change(stop, |c| c.alter_table(s, &home, now))?,
+                engine.change(stop, |c| {
+                    let altered = c.alter_table(s, &home, now)?;
+                    altered.map(|c| masked(engine, c, &home, statement)).transpose()
+                })?,
                 "UPDATED",
                 "TABLE",
                 &home,

@@ -2,6 +2,7 @@
 
 use super::engine::Engine;
 use super::functions::{aggregate_text, function_text};
+use super::masks::mask_text;
 use super::rows::Rows;
 use crate::catalog::{
     Catalog, KeyspaceEntry, TableColumn, TableIndex, TableSchema, TypeDef, ViewSchema, keyspace_of,
@@ -122,12 +123,17 @@ pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
     let only = partition.len() == 1 && clustering.is_empty();
     let mut lines: Vec<String> = vec![];
     for column in table.columns() {
-        let extra = match column {
-            c if c.is_static() => " static",
-            c if only && c.is_primary_key() => " PRIMARY KEY",
-            _ => "",
-        };
-        lines.push(format!("    {} {}{extra}", quoted(&column.name), column.of));
+        let mut line = format!("    {} {}", quoted(&column.name), column.of);
+        if column.is_static() {
+            line.push_str(" static");
+        }
+        if let Some(mask) = &column.mask {
+            line.push_str(&format!(" {}", mask_text(mask)));
+        }
+        if only && column.is_primary_key() {
+            line.push_str(" PRIMARY KEY");
+        }
+        lines.push(line);
     }
     if !only {
         lines.push(format!("    {}", key_text(table)));

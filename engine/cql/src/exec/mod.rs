@@ -16,6 +16,7 @@ mod describe;
 mod engine;
 mod functions;
 mod lists;
+mod masks;
 mod materialized;
 pub mod password;
 mod plan;

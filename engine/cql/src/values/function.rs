@@ -192,13 +192,18 @@ pub fn find(
         "fromjson" if own => {
             invalid("fromJson() cannot be used in the selection clause of a SELECT statement")
         }
-        _ => invalid(format!("Unknown function '{shown}'")),
+        _ => self::unknown(name),
     };
     let function = found.ok_or_else(unknown)?;
     if function.arguments.len() != arguments.len() {
         return Err(wrong_number(&function.name, function.arguments.len()));
     }
     Ok(function)
+}
+
+/// The error for a function that there isn't.
+pub fn unknown(name: &QualifiedName<'_>) -> Error {
+    invalid(format!("Unknown function '{name}'"))
 }
 
 /// The name that a function had before Cassandra 5 wrote it with underscores: `to_date` is

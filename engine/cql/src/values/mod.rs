@@ -14,11 +14,13 @@
 
 pub mod aggregate;
 mod bytes;
+mod call;
 mod context;
 mod convert;
 pub mod function;
 mod json;
 mod literal;
+mod mask;
 mod native;
 pub(crate) mod number;
 mod plain;
@@ -28,14 +30,16 @@ mod value;
 pub mod vector;
 
 pub use bytes::{canonical, put_collection, put_many, put_parts, put_tuple, split};
+pub use call::{ArgumentFit, CallArguments};
 pub use context::{Context, Markers, Receiver};
 pub(crate) use convert::check_amount;
 pub use convert::{FromValue, Named, ToValue, Values};
 pub use json::{from_json, is_null, json, server_text};
 pub use literal::literal;
+pub use mask::{MaskCall, column_mask};
 pub use plain::{from_plain, plain};
 pub use term::{BoundTerm, GivenTerm, is_assignable, own_type, term_fit};
-pub use user::{ArgumentFit, Callee, find_callee, is_callable, misplaced_aggregate, user_function};
+pub use user::{Callee, find_callee, is_callable, misplaced_aggregate, user_function};
 pub use value::Value;
 
 use crate::catalog::{ColumnType, TableSchema};

@@ -3,16 +3,22 @@
 use std::sync::Arc;
 
 use firn_wide::{Type, uuids};
+use md5::{Digest, Md5};
 use num_bigint::BigInt;
+use sha1::Sha1;
+use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 
 use super::aggregate::{Accumulator, AggregateKind};
-use super::function::{Function, signature_type};
+use super::call::CallArguments;
+use super::function::{Function, is_value_of, signature_type};
 use super::number::{Number, is_number};
 use super::{put_many, split};
 use crate::error::{Error, Result, invalid};
 
 /// Digits that a decimal is given by rounding, at most.
 const MAX_DIGITS: i64 = 10_000;
+/// Elements of a vector that stands for others, at most.
+const MAX_ELEMENTS: u32 = 65_536;
 
 /// The functions of numbers.
 #[derive(Clone, Copy)]
@@ -31,7 +37,7 @@ enum Calculation {
 /// Arguments that it doesn't take, and a type that must be known and isn't.
 pub(super) fn named(
     word: &str,
-    arguments: &[Option<Type>],
+    call: &CallArguments<'_>,
     wanted: Option<&Type>,
 ) -> Result<Option<Function>> {
     let calculation = match word {
@@ -43,13 +49,13 @@ pub(super) fn named(
         _ => None,
     };
     if let Some(calculation) = calculation {
-        return of_number(word, calculation, arguments, wanted).map(Some);
+        return of_number(word, calculation, call.types, wanted).map(Some);
     }
     if word.starts_with("map_") || word.starts_with("collection_") {
-        return of_collection(word, arguments);
+        return of_collection(word, call);
     }
     if word.starts_with("mask_") {
-        return mask(word, arguments);
+        return mask(word, call);
     }
     Ok(None)
 }
@@ -142,36 +148,61 @@ fn rounded(scale: i64, n: BigInt) -> Result<BigInt> {
     Ok(if n.sign() == num_bigint::Sign::Minus { (n - half) / ten } else { (n + half) / ten })
 }
 
-/// The error for an argument of another kind than is wanted.
-fn wrong_kind(word: &str, wanted: &str, argument: &Option<Type>) -> Error {
-    match argument {
-        Some(of) => invalid(format!(
-            "Function system.{word} requires a {wanted} argument, but found argument of type {}",
+/// A function that looks at the types of its arguments: as messages show it, with what it is called
+/// with.
+struct Signed<'a> {
+    word: &'a str,
+    /// The kinds of its arguments.
+    kinds: &'a str,
+    call: &'a CallArguments<'a>,
+}
+
+impl Signed<'_> {
+    /// The error for another number of arguments.
+    fn wrong_number(&self) -> Error {
+        let Signed { word, kinds, .. } = self;
+        invalid(format!("Invalid number of arguments for function system.{word}({kinds})"))
+    }
+
+    /// The type of an argument.
+    ///
+    /// # Errors
+    /// `Invalid` where it isn't known.
+    fn known(&self, at: usize) -> Result<Type> {
+        let of = self.call.types.get(at).and_then(Option::as_ref).map(Type::unreversed);
+        of.cloned().ok_or_else(|| {
+            let Signed { word, kinds, .. } = self;
+            invalid(format!(
+                "Cannot infer type of argument {} in call to function system.{word}({kinds}): use type casts to disambiguate",
+                (self.call.shown)(at)
+            ))
+        })
+    }
+
+    /// The error for an argument of this type, which is none that is wanted.
+    fn wrong_kind(&self, at: usize, wanted: &str, of: &Type) -> Error {
+        invalid(format!(
+            "Function system.{} requires {wanted}, but found argument {} of type {}",
+            self.word,
+            (self.call.shown)(at),
             signature_type(of)
-        )),
-        None => invalid(format!(
-            "Cannot infer type of argument in call to function system.{word}: use type casts to disambiguate"
-        )),
+        ))
     }
 }
 
-fn of_collection(word: &str, arguments: &[Option<Type>]) -> Result<Option<Function>> {
-    let wanted = match word {
-        "map_keys" | "map_values" => "map",
-        "collection_count" => "collection",
-        "collection_min" | "collection_max" => "set or list",
-        "collection_sum" | "collection_avg" => "numeric set/list",
+fn of_collection(word: &str, call: &CallArguments<'_>) -> Result<Option<Function>> {
+    let (wanted, kinds) = match word {
+        "map_keys" | "map_values" => ("map", "map"),
+        "collection_count" => ("collection", "collection"),
+        "collection_min" | "collection_max" => ("set or list", "numeric_set_or_list"),
+        "collection_sum" | "collection_avg" => ("numeric set/list", "numeric_set_or_list"),
         _ => return Ok(None),
     };
-    let [argument] = arguments else {
-        return Err(invalid(format!(
-            "Invalid number of arguments for function system.{word}({})",
-            wanted.replace(' ', "_")
-        )));
-    };
-    let own = argument.as_ref().map(Type::unreversed).cloned();
-    let wrong = || wrong_kind(word, wanted, argument);
-    let of = own.clone().ok_or_else(wrong)?;
+    let signed = Signed { word, kinds, call };
+    if call.types.len() != 1 {
+        return Err(signed.wrong_number());
+    }
+    let of = signed.known(0)?;
     let element = match (wanted, &of) {
         ("map", Type::Map(kv)) => {
             if word == "map_keys" {
@@ -183,7 +214,7 @@ fn of_collection(word: &str, arguments: &[Option<Type>]) -> Result<Option<Functi
         ("collection", Type::List(_) | Type::Set(_) | Type::Map(_)) => Type::Int32,
         ("set or list", Type::List(e) | Type::Set(e)) => (**e).clone(),
         ("numeric set/list", Type::List(e) | Type::Set(e)) if is_number(e) => (**e).clone(),
-        _ => return Err(wrong()),
+        _ => return Err(signed.wrong_kind(0, &format!("a {wanted} argument"), &of)),
     };
     let (name, from) = (format!("system.{word}"), of.clone());
     Ok(Some(match word {
@@ -221,45 +252,84 @@ fn of_collection(word: &str, arguments: &[Option<Type>]) -> Result<Option<Functi
     }))
 }
 
-fn mask(word: &str, arguments: &[Option<Type>]) -> Result<Option<Function>> {
-    let name = format!("system.{word}");
-    let known = |at: usize| {
-        let of = arguments.get(at).cloned().flatten();
-        of.ok_or_else(|| wrong_kind(word, "any", &None))
+fn mask(word: &str, call: &CallArguments<'_>) -> Result<Option<Function>> {
+    let (kinds, counts) = match word {
+        "mask_null" | "mask_default" => ("any", 1..=1),
+        "mask_replace" => ("any, any", 2..=2),
+        "mask_inner" | "mask_outer" => ("[text|varchar|ascii], int, int, [text]", 3..=4),
+        "mask_hash" => ("any, [text]", 1..=2),
+        _ => return Ok(None),
     };
-    let wrong_number = || invalid(format!("Invalid number of arguments for function {name}"));
-    Ok(Some(match (word, arguments.len()) {
-        ("mask_null", 1) => {
-            let of = known(0)?;
+    let (name, count) = (format!("system.{word}"), call.types.len());
+    let signed = Signed { word, kinds, call };
+    if !counts.contains(&count) {
+        return Err(signed.wrong_number());
+    }
+    // An argument that must be of one type; of constants that is seen to later.
+    let must_be = |at: usize, wanted: Type| match call.types.get(at).and_then(Option::as_ref) {
+        Some(of) if !is_value_of(of, &wanted) => {
+            let shown = format!("an argument of type {}", wanted.cql_name());
+            Err(signed.wrong_kind(at, &shown, of))
+        }
+        _ => Ok(wanted),
+    };
+    Ok(Some(match word {
+        "mask_null" => {
+            let of = signed.known(0)?;
             Function::new(name, vec![of.clone()], of, |_, _| Ok(None))
         }
-        ("mask_replace", 2) => {
-            let of = known(0)?;
+        "mask_replace" => {
+            let of = signed.known(0)?;
             Function::new(name, vec![of.clone(), of.clone()], of, |_, given| {
                 Ok(given.get(1).copied().flatten().map(<[u8]>::to_vec))
             })
         }
-        ("mask_inner" | "mask_outer", 3 | 4) => {
-            let of = known(0)?;
+        "mask_inner" | "mask_outer" => {
+            let of = call.types.first().cloned().flatten().unwrap_or(Type::Utf8);
+            let of = of.unreversed().clone();
             if !matches!(of, Type::Utf8 | Type::Ascii) {
-                return Err(wrong_kind(word, "text", &Some(of)));
+                let wanted = "an argument of type [text|varchar|ascii]";
+                return Err(signed.wrong_kind(0, wanted, &of));
             }
             let word = word.to_owned();
-            let mut types = vec![of.clone(), Type::Int32, Type::Int32];
-            types.extend((arguments.len() == 4).then_some(Type::Utf8));
+            let mut types = vec![of.clone(), must_be(1, Type::Int32)?, must_be(2, Type::Int32)?];
+            if count == 4 {
+                types.push(must_be(3, Type::Utf8)?);
+            }
             Function::new(name, types, of, move |_, given| masked(&word, given))
         }
-        ("mask_default", 1) => {
-            let of = known(0)?;
+        "mask_hash" => {
+            let mut types = vec![signed.known(0)?];
+            if count == 2 {
+                types.push(must_be(1, Type::Utf8)?);
+            }
+            Function::new(name, types, Type::Bytes, |_, given| {
+                let Some(bytes) = given.first().copied().flatten() else { return Ok(None) };
+                let algorithm = given.get(1).copied().flatten().map(String::from_utf8_lossy);
+                hashed(bytes, algorithm.as_deref().unwrap_or("SHA-256")).map(Some)
+            })
+        }
+        _ => {
+            let of = signed.known(0)?;
             let shown = default_value(&of)?;
             Function::new(name, vec![of.clone()], of, move |_, _| Ok(Some(shown.clone())))
         }
-        ("mask_null" | "mask_default" | "mask_replace" | "mask_inner" | "mask_outer", _) => {
-            return Err(wrong_number());
-        }
-        ("mask_hash", _) => return Err(invalid("There is no function mask_hash here")),
-        _ => return Ok(None),
     }))
+}
+
+/// The hash of bytes by the algorithm that Java calls so.
+fn hashed(bytes: &[u8], algorithm: &str) -> Result<Vec<u8>> {
+    Ok(match &*algorithm.to_ascii_uppercase() {
+        "MD5" => Md5::digest(bytes).to_vec(),
+        "SHA-1" | "SHA" => Sha1::digest(bytes).to_vec(),
+        "SHA-224" => Sha224::digest(bytes).to_vec(),
+        "SHA-256" => Sha256::digest(bytes).to_vec(),
+        "SHA-384" => Sha384::digest(bytes).to_vec(),
+        "SHA-512" => Sha512::digest(bytes).to_vec(),
+        "SHA-512/224" => Sha512_224::digest(bytes).to_vec(),
+        "SHA-512/256" => Sha512_256::digest(bytes).to_vec(),
+        _ => return Err(invalid(format!("Hash algorithm not found: {algorithm}"))),
+    })
 }
 
 /// What stands for every value of a type.
@@ -279,6 +349,12 @@ fn default_value(of: &Type) -> Result<Vec<u8>> {
         Type::Inet => vec![0; 4],
         of @ (Type::List(_) | Type::Set(_) | Type::Map(_)) => put_many(of, vec![])?,
         of @ Type::Tuple(types) => put_many(of, all(&mut types.iter())?)?,
+        of @ Type::Vector(element, count) => {
+            if *count > MAX_ELEMENTS {
+                return Err(invalid(format!("nothing stands for a vector of {count} elements")));
+            }
+            put_many(of, vec![Some(default_value(element)?); *count as usize])?
+        }
         of @ Type::Udt(udt) => put_many(of, all(&mut udt.fields.iter().map(|(_, of)| of))?)?,
         _ => vec![],
     })

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use firn_wide::Type;
 
+use super::call::{ArgumentFit, CallArguments};
 use super::context::{Context, Receiver};
 use super::function::{self, Function};
-use super::user::{ArgumentFit, Callee, find_callee, misplaced_aggregate};
+use super::user::{Callee, find_callee, misplaced_aggregate};
 use super::vector::{argument_of_list, check_count, null_inside};
 use super::{Bound, EvalEnv, canonical, put_many, put_tuple};
 use crate::catalog::{ColumnType, native_type};
@@ -237,7 +238,9 @@ fn called(
         let own = types.get(i).and_then(Option::as_ref);
         call.arguments.get(i).map_or(ArgumentFit::Never, |a| term_fit(a, own, of, context))
     };
-    match find_callee(&call.function, &types, &fit, wanted, context)? {
+    let shown = |i: usize| call.arguments.get(i).map(ToString::to_string).unwrap_or_default();
+    let arguments = CallArguments { types: &types, shown: &shown, fit: &fit };
+    match find_callee(&call.function, &arguments, wanted, context)? {
         Callee::Function(function) => Ok(function),
         Callee::Aggregate(_) => Err(misplaced_aggregate()),
     }

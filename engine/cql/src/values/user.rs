@@ -24,6 +24,7 @@ use std::sync::Arc;
 use firn_wide::internals::types::{hex, hex_to_bytes};
 use firn_wide::{Type, Wording};
 
+use super::call::{ArgumentFit, CallArguments};
 use super::function::{self, Function, is_value_of};
 use super::value::bytes_of_text;
 use super::{Bound, Context, Value, native, put_many};
@@ -39,29 +40,6 @@ pub enum Callee {
     Function(Function),
     /// An aggregate of a user.
     Aggregate(Arc<StoredAggregate>),
-}
-
-/// How well an argument fits a type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ArgumentFit {
-    /// Not at all.
-    Never,
-    /// It can be of the type.
-    Weak,
-    /// It is of the type.
-    Exact,
-}
-
-impl ArgumentFit {
-    /// Of an argument of this type, where that is known.
-    pub fn of(own: Option<&Type>, wanted: &Type) -> ArgumentFit {
-        match own {
-            None => ArgumentFit::Weak,
-            Some(own) if own.unreversed() == wanted => ArgumentFit::Exact,
-            Some(own) if is_value_of(own, wanted) => ArgumentFit::Weak,
-            Some(_) => ArgumentFit::Never,
-        }
-    }
 }
 
 /// A function or aggregate of a user, as the choice among several sees it.
@@ -94,18 +72,18 @@ impl Candidate {
     }
 }
 
-/// What a call of this name means: with arguments of these types (`None`: unknown) that fit types
-/// as `fit` says, where `wanted` is wanted. Functions of the keyspace stand beside the database's.
+/// What a call of this name means, where `wanted` is wanted. Functions of the keyspace stand beside
+/// the database's.
 ///
 /// # Errors
 /// As [`function::find`]; arguments that fit none of several functions, or more than one.
 pub fn find_callee(
     name: &QualifiedName<'_>,
-    arguments: &[Option<Type>],
-    fit: &dyn Fn(usize, &Type) -> ArgumentFit,
+    call: &CallArguments<'_>,
     wanted: Option<&Type>,
     context: &Context<'_>,
 ) -> Result<Callee> {
+    let CallArguments { types: arguments, fit, .. } = *call;
     let home = name.keyspace.as_ref().map_or(context.keyspace, |k| &*k.text);
     let word = &*name.name.text;
     let mut candidates = vec![];
@@ -118,7 +96,7 @@ pub fn find_callee(
     let native = || {
         let is_own = name.keyspace.as_ref().is_none_or(|k| k.text == "system");
         let newer = match is_own {
-            true => native::named(&word.to_ascii_lowercase(), arguments, wanted)?,
+            true => native::named(&word.to_ascii_lowercase(), call, wanted)?,
             false => None,
         };
         let found = newer.map_or_else(|| function::find(name, arguments, wanted, context), Ok);

@@ -6,7 +6,7 @@ use super::{check_not_system_new, missing_keyspace};
 use crate::catalog::function::{Signature, signature};
 use crate::catalog::resolve::resolve;
 use crate::catalog::{
-    Catalog, ColumnType, KeyspaceEntry, Resource, StoredAggregate, StoredFunction,
+    Catalog, ColumnType, KeyspaceEntry, Resource, StoredAggregate, StoredFunction, TableSchema,
 };
 use crate::error::{Error, Result, invalid};
 use crate::script::{LANGUAGE, ScriptProgram};
@@ -220,7 +220,7 @@ impl Catalog {
     /// `DROP FUNCTION` in this keyspace.
     ///
     /// # Errors
-    /// `Invalid` when it isn't there, there are several, or an aggregate uses it.
+    /// `Invalid` when it isn't there, there are several, or an aggregate or a mask uses it.
     pub fn drop_function(
         &self,
         statement: &Drop<Overload<'_>>,
@@ -242,6 +242,19 @@ impl Catalog {
             let users = users.join(", ");
             return Err(invalid(format!(
                 "Function '{shown}' is still referenced by aggregates {users}"
+            )));
+        }
+        let masks = |t: &TableSchema| {
+            let mut all = t.columns.iter().filter_map(|c| c.mask.as_ref());
+            all.any(|mask| mask.keyspace == keyspace && mask.signature() == key)
+        };
+        let users: Vec<&str> =
+            home.tables.values().filter(|t| masks(t)).map(|t| &*t.name).collect();
+        if !users.is_empty() {
+            let shown = dropped_text(statement, keyspace);
+            let users = users.join(", ");
+            return Err(invalid(format!(
+                "Function '{shown}' is still referenced by column masks in tables {users}"
             )));
         }
         let mut home = (**home).clone();

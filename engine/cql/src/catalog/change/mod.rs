@@ -4,6 +4,7 @@
 mod functions;
 mod indexes;
 mod keyspaces;
+mod masks;
 mod roles;
 mod tables;
 mod types;

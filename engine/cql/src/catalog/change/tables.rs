@@ -122,6 +122,19 @@ impl Catalog {
             TableChange::Retype { .. } => {
                 return Err(invalid("Altering column types is no longer supported"));
             }
+            // The mask itself is given to what is altered here.
+            TableChange::Mask { if_exists, column, .. } => {
+                let name = &*column.text;
+                if table.column(name).is_none() {
+                    let missing = || {
+                        invalid(format!(
+                            "Column with name '{name}' doesn't exist on table '{}'",
+                            table.name
+                        ))
+                    };
+                    return if *if_exists { Ok(None) } else { Err(missing()) };
+                }
+            }
             TableChange::With(properties) => {
                 if properties.iter().any(|p| p.name.text == "id") {
                     return Err(configuration("Cannot alter table id."));
@@ -242,6 +255,7 @@ pub fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<Ta
                 position: 0,
                 of,
                 descending: false,
+                mask: None,
             });
         }
         Ok(())
@@ -378,7 +392,8 @@ fn push_column(
             id
         }
     };
-    table.columns.push(TableColumn { id, name, kind, position: 0, of, descending: false });
+    let column = TableColumn { id, name, kind, position: 0, of, descending: false, mask: None };
+    table.columns.push(column);
     Ok(())
 }
 

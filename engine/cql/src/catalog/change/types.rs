@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::check_not_system_new;
-use crate::catalog::column::mentions;
+use crate::catalog::column_type::mentions;
 use crate::catalog::resolve::{refresh, resolve};
 use crate::catalog::{Catalog, ColumnType, KeyspaceEntry, TableSchema, TypeDef};
 use crate::error::{Result, invalid};
@@ -203,7 +203,10 @@ fn refresh_uses(home: &mut KeyspaceEntry, name: &str) {
     };
     for table in home.tables.values_mut().filter(|t| uses(t)) {
         let table = Arc::make_mut(table);
-        table.columns.iter_mut().for_each(|c| again(&mut c.of));
+        for column in &mut table.columns {
+            again(&mut column.of);
+            column.mask.iter_mut().flat_map(|m| &mut m.types).for_each(again);
+        }
         table.dropped.iter_mut().for_each(|d| again(&mut d.of));
     }
 }

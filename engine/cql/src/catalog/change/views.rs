@@ -352,7 +352,9 @@ fn rename(table: &mut TableSchema, from: &AstName<'_>, to: &AstName<'_>) -> Resu
     let clause = match &table.view {
         Some(view) => view.with_relations(|relations| {
             let mut relations = relations.to_vec();
-            for name in relations.iter_mut().flat_map(columns_of).filter(|n| n.text == from.text) {
+            for name in
+                relations.iter_mut().flat_map(Relation::columns_mut).filter(|n| n.text == from.text)
+            {
                 name.text = to.text.to_string().into();
             }
             Ok(clause_text(&relations))
@@ -366,19 +368,4 @@ fn rename(table: &mut TableSchema, from: &AstName<'_>, to: &AstName<'_>) -> Resu
         view.where_clause = clause;
     }
     Ok(())
-}
-
-fn columns_of<'r, 'a>(relation: &'r mut Relation<'a>) -> Vec<&'r mut AstName<'a>> {
-    match relation {
-        Relation::Compare { column, .. }
-        | Relation::In { column, .. }
-        | Relation::Contains { column, .. }
-        | Relation::ContainsKey { column, .. }
-        | Relation::Element { column, .. }
-        | Relation::Like { column, .. }
-        | Relation::NotNull { column } => vec![column],
-        Relation::Token { columns, .. }
-        | Relation::Tuple { columns, .. }
-        | Relation::TupleIn { columns, .. } => columns.iter_mut().collect(),
-    }
 }

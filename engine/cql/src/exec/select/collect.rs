@@ -52,6 +52,8 @@ pub(super) struct Collector<'p> {
     cells: RowCells,
     /// Of each row, what it is sorted by.
     sort_keys: Vec<Vec<Vec<u8>>>,
+    /// Whether masks hide nothing.
+    sees_all: bool,
     stop: Option<&'p AtomicBool>,
 }
 
@@ -64,6 +66,7 @@ impl<'p> Collector<'p> {
         limits: (Option<u64>, Option<u64>),
         page: Option<u64>,
         from: Option<&Position>,
+        sees_all: bool,
         stop: Option<&'p AtomicBool>,
     ) -> Result<Collector<'p>> {
         let per_partition = limits.1.unwrap_or(u64::MAX);
@@ -96,6 +99,7 @@ impl<'p> Collector<'p> {
                 .collect(),
             cells: RowCells::default(),
             sort_keys: vec![],
+            sees_all,
             stop,
         })
     }
@@ -250,6 +254,7 @@ impl<'p> Collector<'p> {
             places: &self.plan.selection.places,
             terms: &self.terms,
             aggregates,
+            sees_all: self.sees_all,
             env: self.env,
         }
     }

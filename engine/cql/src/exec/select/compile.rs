@@ -1,5 +1,6 @@
 //! A `SELECT` looked up and checked: the plan of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use firn_wide::Type;
@@ -14,7 +15,7 @@ use crate::error::{Result, invalid};
 use crate::exec::access::{to_call, to_read};
 use crate::exec::engine::Engine;
 use crate::exec::row::RowShape;
-use crate::syntax::ast::{self, Select, Selected, SelectorKind, SelectorPrimary};
+use crate::syntax::ast::{self, Relation, Select, Selected, SelectorKind, SelectorPrimary};
 use crate::values::vector::Similarity;
 use crate::values::{BoundTerm, ColumnSpec, Context, Markers, Receiver};
 
@@ -126,6 +127,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
     };
     Ok(SelectPlan {
         needs: to_read(&table).into_iter().chain(to_call(context.calls)).collect(),
+        masked_conditions: masked_conditions(&table, select),
         partition_key: context.markers.of_partition_key(&table),
         markers: context.markers.into_specs()?,
         columns: columns_of(&table, &selection, select.json),
@@ -144,6 +146,19 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         groups,
         warning,
     })
+}
+
+/// The masked columns that conditions are about, or nearness.
+fn masked_conditions(table: &TableSchema, select: &Select<'_>) -> Vec<String> {
+    if !table.has_masks() {
+        return vec![];
+    }
+    let mut relations = select.relations.clone();
+    let conditions = relations.iter_mut().flat_map(Relation::columns_mut).map(|name| &*name);
+    let nearness = select.order_by.iter().filter(|o| o.nearest.is_some()).map(|o| &o.column);
+    let named: BTreeSet<&str> = conditions.chain(nearness).map(|name| &*name.text).collect();
+    let masked = table.columns().iter().filter(|c| c.mask.is_some());
+    masked.filter(|c| named.contains(&*c.name)).map(|c| c.name.clone()).collect()
 }
 
 /// What `ANN OF` this term asks for, of an indexed column.

@@ -44,6 +44,8 @@ pub struct SelectPlan {
     pub markers: Vec<ColumnSpec>,
     /// What it needs to be allowed.
     pub needs: Vec<Need>,
+    /// The masked columns whose values decide about rows.
+    pub masked_conditions: Vec<String>,
     /// The markers of the partition key.
     pub partition_key: Vec<u16>,
     pub columns: Arc<[ColumnSpec]>,

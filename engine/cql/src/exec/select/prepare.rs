@@ -20,8 +20,8 @@ use crate::values::aggregate::AggregateKind;
 use crate::values::function;
 use crate::values::vector::{argument_of_list, check_count};
 use crate::values::{
-    ArgumentFit, BoundTerm, Callee, Context, Receiver, find_callee, is_assignable, own_type,
-    term_fit, user_function,
+    ArgumentFit, BoundTerm, CallArguments, Callee, Context, MaskCall, Receiver, find_callee,
+    is_assignable, own_type, term_fit, user_function,
 };
 
 /// A selector, looked up.
@@ -92,8 +92,8 @@ impl<'a, 'c> Preparer<'a, 'c> {
             let all = 0..self.table.columns().len();
             return Ok(all
                 .map(|i| self.select(i))
-                .map(|k| OutputColumn { node: k.node, of: k.of, name: k.name })
-                .collect());
+                .map(|k| k.map(|k| OutputColumn { node: k.node, of: k.of, name: k.name }))
+                .collect::<Result<_>>()?);
         }
         let mut outputs = vec![];
         for selected in selection {
@@ -110,16 +110,18 @@ impl<'a, 'c> Preparer<'a, 'c> {
         (RowSelection { outputs, terms, aggregates, places }, wanted)
     }
 
-    fn select(&mut self, column: usize) -> Resolved {
+    fn select(&mut self, column: usize) -> Result<Resolved> {
         if !self.requested.contains(&column) {
             self.requested.push(column);
         }
         let found = &self.table.columns()[column];
-        Resolved {
-            node: SelectionNode::Column(self.want(column)),
-            of: found.of.clone(),
-            name: found.name.clone(),
-        }
+        let mask = found.mask.as_ref().map(|mask| MaskCall::new(mask, self.context)).transpose()?;
+        let place = self.want(column);
+        let node = match mask {
+            Some(mask) => SelectionNode::Masked(place, Arc::new(mask)),
+            None => SelectionNode::Column(place),
+        };
+        Ok(Resolved { node, of: found.of.clone(), name: found.name.clone() })
     }
 
     fn number(&self, name: &AstName<'_>) -> Result<usize> {
@@ -205,7 +207,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         Ok(match primary {
             SelectorPrimary::Column(name) => {
                 let column = self.number(name)?;
-                self.select(column)
+                self.select(column)?
             }
             SelectorPrimary::Term(term) => {
                 let constant = is_constant(term) && self.in_aggregate;
@@ -373,7 +375,9 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 None => ArgumentFit::of(own, of),
             }
         };
-        find_callee(&call.function, &types, &fit, wanted, self.context)
+        let shown = |i: usize| call.arguments.get(i).map(ToString::to_string).unwrap_or_default();
+        let arguments = CallArguments { types: &types, shown: &shown, fit: &fit };
+        find_callee(&call.function, &arguments, wanted, self.context)
     }
 
     fn call(

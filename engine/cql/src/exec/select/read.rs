@@ -55,12 +55,14 @@ impl SelectPlan {
         }
     }
 
-    /// What is asked for, of a table of this layout.
+    /// What is asked for, of a table of this layout; `sees_all`: by somebody from whom masks hide
+    /// nothing.
     pub(super) fn input<'a>(
         &'a self,
         request: &Request<'a>,
         env: &'a EvalEnv<'a>,
         layout: &Layout,
+        sees_all: bool,
     ) -> Result<SelectInput<'a>> {
         let limit = SelectPlan::limit(&self.limit, env)?;
         let per_partition = SelectPlan::limit(&self.per_partition, env)?;
@@ -89,6 +91,7 @@ impl SelectPlan {
             (limit, per_partition),
             page,
             from.as_ref(),
+            sees_all,
             request.stop.map(|s| &**s),
         )?;
         Ok(SelectInput { limit, from, intervals, indexes, keys, out })

@@ -2,22 +2,48 @@
 
 use super::plan::SelectPlan;
 use super::read::{Execution, SelectInput};
+use crate::catalog::unauthorized;
 use crate::error::Result;
+use crate::exec::access::of_table;
 use crate::exec::engine::Engine;
 use crate::exec::plan::Request;
 use crate::exec::rows::Rows;
+use crate::syntax::ast::Permission;
 use crate::values::EvalEnv;
 
 impl SelectPlan {
+    /// Whether masks hide nothing from who asks.
+    ///
+    /// # Errors
+    /// `Unauthorized` when masked values decide about rows, and he may not ask by them.
+    fn check_masks(&self, engine: &Engine, request: &Request<'_>) -> Result<bool> {
+        let Some(role) = request.role.filter(|_| self.table.has_masks()) else { return Ok(true) };
+        let (catalog, of) = (engine.catalog(), of_table(&self.table));
+        if catalog.may(role, Permission::Unmask, &of) {
+            return Ok(true);
+        }
+        let asked = &self.masked_conditions;
+        if asked.is_empty() || catalog.may(role, Permission::SelectMasked, &of) {
+            return Ok(false);
+        }
+        Err(unauthorized(format!(
+            "User {role} has no UNMASK nor SELECT_MASKED permission on table {}.{}, cannot query masked columns [{}]",
+            self.table.keyspace,
+            self.table.name,
+            asked.join(", ")
+        )))
+    }
+
     pub(super) fn read(
         &self,
         engine: &Engine,
         request: &Request<'_>,
         env: &EvalEnv<'_>,
     ) -> Result<Rows> {
+        let sees_all = self.check_masks(engine, request)?;
         let family = engine.family(&self.table)?;
         let SelectInput { limit, from, intervals, indexes, keys, out } =
-            self.input(request, env, family.layout())?;
+            self.input(request, env, family.layout(), sees_all)?;
         let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len()
             + usize::from(self.shape.wants_statics());
         let is_single = indexes.is_empty() && self.nearest.is_none() && reads <= 1;

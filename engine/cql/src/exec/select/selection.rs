@@ -11,7 +11,7 @@ use crate::catalog::{ColumnKind, ColumnType, PartitionKey, TableSchema};
 use crate::error::{Result, invalid};
 use crate::exec::row::Row;
 use crate::values::function::Function;
-use crate::values::{Bound, BoundTerm, EvalEnv, put_many, put_parts, split};
+use crate::values::{Bound, BoundTerm, EvalEnv, MaskCall, put_many, put_parts, split};
 
 /// Where a column's value is found in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub enum ColumnPlace {
 #[derive(Debug)]
 pub enum SelectionNode {
     Column(ColumnPlace),
+    /// The same, but a mask stands for it where the role may not see it.
+    Masked(ColumnPlace, Arc<MaskCall>),
     /// The value of the term with this number, the same for all rows.
     Term(usize),
     WriteTime(ColumnPlace),
@@ -85,6 +87,8 @@ pub struct RowContext<'a> {
     pub places: &'a [Option<ColumnPlace>],
     pub terms: &'a [Bound],
     pub aggregates: &'a [Option<Vec<u8>>],
+    /// Whether masks hide nothing.
+    pub sees_all: bool,
     pub env: &'a EvalEnv<'a>,
 }
 
@@ -156,6 +160,12 @@ impl SelectionNode {
         let of_number = |bytes: Vec<u8>| Some(Cow::Owned(bytes));
         Ok(match self {
             SelectionNode::Column(place) => source.at(*place).map(Cow::Borrowed),
+            SelectionNode::Masked(place, _) if source.sees_all => {
+                source.at(*place).map(Cow::Borrowed)
+            }
+            SelectionNode::Masked(place, mask) => {
+                mask.apply(source.env, source.at(*place))?.map(Cow::Owned)
+            }
             SelectionNode::Term(term) => source.term(*term).map(Cow::Borrowed),
             SelectionNode::WriteTime(place) => {
                 let time = source.cells(*place).and_then(|(row, slot)| row.timestamp(slot));

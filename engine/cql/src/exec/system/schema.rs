@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use firn_wide::internals::types::hex;
+use firn_wide::{Type, Wording};
+
 use super::view::SystemView;
 use crate::catalog::{
     ColumnKind, ColumnType, KeyspaceEntry, TableColumn, TableSchema, system_keyspaces,
@@ -57,7 +60,8 @@ pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
         "types" => wanted.iter().for_each(|k| types(k, rows)),
         "functions" => wanted.iter().for_each(|k| functions(k, rows)),
         "aggregates" => wanted.iter().for_each(|k| aggregates(k, rows)),
-        // Triggers and masks are not supported.
+        "column_masks" => tables(&wanted, |t| masks(t, rows)),
+        // There are no triggers.
         _ => {}
     }
 }
@@ -146,6 +150,33 @@ fn column(table: &TableSchema, column: &TableColumn, rows: &mut SystemRows<'_>) 
         ("position", &position),
         ("type", &column.of.to_string()),
     ]);
+}
+
+fn masks(table: &TableSchema, rows: &mut SystemRows<'_>) {
+    for (column, mask) in table.columns().iter().filter_map(|c| Some((c, c.mask.as_ref()?))) {
+        let (types, values): (Vec<_>, Vec<_>) = mask.arguments().unzip();
+        let nulls: Vec<bool> = values.iter().map(Option::is_none).collect();
+        let types_text: Vec<String> = types.iter().map(ToString::to_string).collect();
+        let shown = |(of, value): (&&ColumnType, &Option<&[u8]>)| match (&of.of, value) {
+            (_, None) => String::new(),
+            (Type::List(_) | Type::Set(_) | Type::Map(_), Some(bytes)) => hex(bytes),
+            (of @ Type::Timestamp, Some(bytes)) => {
+                of.to_text(bytes, Wording::Cql).replacen(' ', "T", 1)
+            }
+            (of, Some(bytes)) => of.to_text(bytes, Wording::Cql),
+        };
+        let values_text: Vec<String> = types.iter().zip(&values).map(shown).collect();
+        rows.add(&[
+            ("keyspace_name", &table.keyspace),
+            ("table_name", &table.name),
+            ("column_name", &column.name),
+            ("function_argument_nulls", &nulls),
+            ("function_argument_types", &types_text),
+            ("function_argument_values", &values_text),
+            ("function_keyspace", &mask.keyspace),
+            ("function_name", &mask.name),
+        ]);
+    }
 }
 
 fn dropped(table: &TableSchema, rows: &mut SystemRows<'_>) {

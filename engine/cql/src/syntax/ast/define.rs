@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{AstName, Constant, Ordering, Pos, QualifiedName, TypeSyntax};
+use super::{AstName, Constant, Ordering, Pos, QualifiedName, Term, TypeSyntax};
 
 /// `CREATE KEYSPACE [IF NOT EXISTS] name WITH …`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,14 +67,23 @@ pub struct CreateTable<'a> {
     pub clustering_order: Vec<Ordering<'a>>,
 }
 
-/// `name type [STATIC] [PRIMARY KEY]`
+/// `name type [STATIC] [MASKED WITH …] [PRIMARY KEY]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct ColumnDefinition<'a> {
     pub name: AstName<'a>,
     pub of: TypeSyntax<'a>,
     pub is_static: bool,
+    pub mask: Option<MaskSyntax<'a>>,
     pub primary_key: bool,
+}
+
+/// `MASKED WITH function(…)`: the arguments behind the column's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct MaskSyntax<'a> {
+    pub function: QualifiedName<'a>,
+    pub arguments: Vec<Term<'a>>,
 }
 
 /// `PRIMARY KEY (partition, clustering…)`
@@ -111,6 +120,8 @@ pub enum TableChange<'a> {
     Rename { if_exists: bool, pairs: Vec<(AstName<'a>, AstName<'a>)> },
     /// `ALTER name TYPE type`, which is always refused later.
     Retype { column: AstName<'a>, of: TypeSyntax<'a> },
+    /// `ALTER [IF EXISTS] name MASKED WITH …`; without a mask, `DROP MASKED`.
+    Mask { if_exists: bool, column: AstName<'a>, mask: Option<MaskSyntax<'a>> },
     /// `WITH …`
     With(Vec<TableProperty<'a>>),
 }

@@ -97,3 +97,21 @@ pub enum Relation<'a> {
     /// `(a, b) IN ((term, term), …)`; the values are tuples or markers.
     TupleIn { at: Pos, columns: Vec<AstName<'a>>, values: InsertValues<'a> },
 }
+
+impl<'a> Relation<'a> {
+    /// The columns that it is about.
+    pub fn columns_mut(&mut self) -> &mut [AstName<'a>] {
+        match self {
+            Relation::Compare { column, .. }
+            | Relation::In { column, .. }
+            | Relation::Contains { column, .. }
+            | Relation::ContainsKey { column, .. }
+            | Relation::Element { column, .. }
+            | Relation::Like { column, .. }
+            | Relation::NotNull { column } => std::slice::from_mut(column),
+            Relation::Token { columns, .. }
+            | Relation::Tuple { columns, .. }
+            | Relation::TupleIn { columns, .. } => columns,
+        }
+    }
+}

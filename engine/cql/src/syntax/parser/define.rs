@@ -6,7 +6,7 @@ use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
     AlterKeyspace, AlterTable, AlterType, AstName, ColumnDefinition, CreateIndex, CreateKeyspace,
     CreateTable, CreateType, Describe, DescribedObject, Drop, IndexPartText, IndexTargetText,
-    QualifiedName, Statement, TableChange, TypeChange, TypeSyntax,
+    MaskSyntax, Pos, QualifiedName, Statement, TableChange, TypeChange, TypeSyntax,
 };
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;
@@ -117,9 +117,16 @@ impl<'a> CqlParser<'a> {
         self.no_such_thing()
     }
 
+    /// `ADD IDENTITY …`, which is refused by name.
+    #[cold]
+    pub(super) fn add(&mut self) -> Rule<Statement<'a>> {
+        self.bump();
+        self.no_such_thing()
+    }
+
     /// `CREATE`, `ALTER`, `DROP` or `ADD` of something that there is not.
     #[cold]
-    pub(super) fn no_such_thing<T>(&mut self) -> Rule<T> {
+    fn no_such_thing<T>(&mut self) -> Rule<T> {
         const UNKNOWN: [(&str, &str); 2] =
             [("trigger", "triggers"), ("identity", "identities of certificates")];
         let unknown = UNKNOWN.iter().find(|u| self.slice().eq_ignore_ascii_case(u.0));
@@ -168,22 +175,30 @@ impl<'a> CqlParser<'a> {
         })
     }
 
-    /// `name type [STATIC] [PRIMARY KEY]`
+    /// `name type [STATIC] [MASKED WITH …] [PRIMARY KEY]`
     fn column_definition(&mut self, may_be_key: bool) -> Rule<ColumnDefinition<'a>> {
         let name = self.name("a column")?;
         let of = self.type_()?;
-        self.no_mask()?;
         let is_static = self.eat_kw(Keyword::Static);
+        let mask = if self.at_word("masked") { Some(self.mask()?) } else { None };
         let primary_key = may_be_key && self.eat_words(&[Keyword::Primary, Keyword::Key])?;
-        Ok(ColumnDefinition { name, of, is_static, primary_key })
+        Ok(ColumnDefinition { name, of, is_static, mask, primary_key })
     }
 
-    /// Refuses a mask of a column by name.
-    fn no_mask(&mut self) -> Rule<()> {
-        match self.at_word("masked") {
-            true => self.fail(self.token, "There are no masks of columns here"),
-            false => Ok(()),
+    /// `MASKED WITH function(…)`, or `DEFAULT` for the database's own.
+    fn mask(&mut self) -> Rule<MaskSyntax<'a>> {
+        self.expect_word("masked")?;
+        self.expect_kw(Keyword::With)?;
+        if self.at_kw(Keyword::Default) && self.ahead.kind != Tok::LParen {
+            let at = Pos(self.bump().start);
+            let [keyspace, name] =
+                ["system", "mask_default"].map(|text| AstName { text: text.into(), at });
+            let function = QualifiedName { keyspace: Some(keyspace), name };
+            return Ok(MaskSyntax { function, arguments: vec![] });
         }
+        let function = self.defined_function()?;
+        self.expect(Tok::LParen)?;
+        Ok(MaskSyntax { function, arguments: self.list_until(Tok::RParen, Self::term)? })
     }
 
     fn table_change(&mut self) -> Rule<TableChange<'a>> {
@@ -218,8 +233,16 @@ impl<'a> CqlParser<'a> {
             return Ok(TableChange::Rename { if_exists, pairs: self.renamings("a column")? });
         }
         if self.eat_kw(Keyword::Alter) {
+            let if_exists = self.if_exists()?;
             let column = self.column()?;
-            self.no_mask()?;
+            if self.at_word("masked") {
+                let mask = Some(self.mask()?);
+                return Ok(TableChange::Mask { if_exists, column, mask });
+            }
+            if self.eat_kw(Keyword::Drop) {
+                self.expect_word("masked")?;
+                return Ok(TableChange::Mask { if_exists, column, mask: None });
+            }
             return Ok(TableChange::Retype { column, of: self.retyped()? });
         }
         if self.eat_kw(Keyword::With) {

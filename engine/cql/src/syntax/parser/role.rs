@@ -140,13 +140,6 @@ impl<'a> CqlParser<'a> {
         Ok(Some(Statement::DropRole(Drop { if_exists, name: self.role_name()? })))
     }
 
-    /// `ADD IDENTITY …`, which is refused by name.
-    #[cold]
-    pub(super) fn add(&mut self) -> Rule<Statement<'a>> {
-        self.bump();
-        self.no_such_thing()
-    }
-
     /// `GRANT …` and `REVOKE …`
     pub(super) fn grant(&mut self) -> Rule<Statement<'a>> {
         let grants = self.bump().kind == Tok::Kw(Keyword::Grant);

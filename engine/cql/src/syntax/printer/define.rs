@@ -2,12 +2,13 @@
 
 use std::fmt::{Display, Formatter, Result};
 
+use super::function::function;
 use super::{Joined, PrintedPairs, list, opt, qualified, quoted, string};
 use crate::syntax::ast::{
     AlterTable, AlterType, AstName, ColumnDefinition, CreateIndex, CreateKeyspace, CreateTable,
-    CreateType, Describe, DescribedObject, IndexPartText, IndexTargetText, Native, Ordering,
-    PrimaryKey, PropertyValue, QualifiedName, TableChange, TableProperty, TypeChange, TypeKind,
-    TypeSyntax,
+    CreateType, Describe, DescribedObject, IndexPartText, IndexTargetText, MaskSyntax, Native,
+    Ordering, PrimaryKey, PropertyValue, QualifiedName, TableChange, TableProperty, TypeChange,
+    TypeKind, TypeSyntax,
 };
 use crate::syntax::keyword::{Keyword, KeywordClass};
 
@@ -60,14 +61,17 @@ impl Display for CreateTable<'_> {
 
 impl Display for ColumnDefinition<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(
-            f,
-            "{} {}{}{}",
-            self.name,
-            self.of,
-            opt(self.is_static, " STATIC"),
-            opt(self.primary_key, " PRIMARY KEY")
-        )
+        write!(f, "{} {}{}", self.name, self.of, opt(self.is_static, " STATIC"))?;
+        self.mask.iter().try_for_each(|mask| write!(f, " {mask}"))?;
+        f.write_str(opt(self.primary_key, " PRIMARY KEY"))
+    }
+}
+
+impl Display for MaskSyntax<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str("MASKED WITH ")?;
+        function(f, &self.function)?;
+        write!(f, "({})", list(&self.arguments))
     }
 }
 
@@ -121,6 +125,13 @@ impl Display for AlterTable<'_> {
             TableChange::DropCompactStorage => f.write_str("DROP COMPACT STORAGE"),
             TableChange::Rename { if_exists, pairs } => renamings(f, *if_exists, pairs),
             TableChange::Retype { column, of } => write!(f, "ALTER {column} TYPE {of}"),
+            TableChange::Mask { if_exists, column, mask } => {
+                write!(f, "ALTER {}{column} ", opt(*if_exists, "IF EXISTS "))?;
+                match mask {
+                    Some(mask) => mask.fmt(f),
+                    None => f.write_str("DROP MASKED"),
+                }
+            }
             TableChange::With(properties) => write!(f, "WITH {}", Joined(properties, " AND ")),
         }
     }

@@ -1,0 +1,93 @@
+//! Types of columns and of values.
+
+use std::fmt;
+
+use firn_wide::Type;
+
+use crate::syntax::quote_type_if_needed;
+
+/// The type of a column or of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnType {
+    /// The type of its values; never reversed.
+    pub of: Type,
+    /// Whether every element is a cell of its own: a collection or user type that is not frozen.
+    pub multicell: bool,
+}
+
+impl ColumnType {
+    /// One whose value is a single cell.
+    pub fn frozen(of: Type) -> ColumnType {
+        ColumnType { of, multicell: false }
+    }
+
+    /// Whether the user type of this name is used anywhere in it.
+    pub fn mentions(&self, name: &str) -> bool {
+        mentions(&self.of, name)
+    }
+
+    /// Whether it is a list, set or map.
+    pub fn is_collection(&self) -> bool {
+        matches!(self.of, Type::List(_) | Type::Set(_) | Type::Map(_))
+    }
+
+    /// The type of the paths of its cells: what orders its elements. `None` when it is one cell.
+    pub fn path_type(&self) -> Option<Type> {
+        match &self.of {
+            _ if !self.multicell => None,
+            Type::List(_) => Some(Type::TimeUuid),
+            Type::Set(of) => Some((**of).clone()),
+            Type::Map(kv) => Some(kv.0.clone()),
+            Type::Udt(_) => Some(Type::Short),
+            _ => None,
+        }
+    }
+}
+
+/// CQL's name, as statements have it: `int`, `list<int>`, `frozen<list<int>>`, `frozen<"Type">`.
+impl fmt::Display for ColumnType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |of: &Type| ColumnType::frozen(of.clone());
+        let bare = match &self.of {
+            Type::List(of) => format!("list<{}>", part(of)),
+            Type::Set(of) => format!("set<{}>", part(of)),
+            Type::Map(of) => format!("map<{}, {}>", part(&of.0), part(&of.1)),
+            Type::Tuple(of) => format!(
+                "tuple<{}>",
+                of.iter().map(|t| part(t).to_string()).collect::<Vec<_>>().join(", ")
+            ),
+            Type::Udt(user) => quote_type_if_needed(&user.name).into_owned(),
+            Type::Vector(of, count) => {
+                // Its elements have no cells of their own, whether they are called frozen or not;
+                // only a tuple always is.
+                let (of, multicell) = ((**of).clone(), !matches!(**of, Type::Tuple(_)));
+                return write!(f, "vector<{}, {count}>", ColumnType { of, multicell });
+            }
+            simple => return f.write_str(&simple.cql_name()),
+        };
+        if self.multicell { f.write_str(&bare) } else { write!(f, "frozen<{bare}>") }
+    }
+}
+
+/// Whether a user type is used anywhere in `of`.
+pub(super) fn mentions(of: &Type, name: &str) -> bool {
+    match of {
+        Type::List(e) | Type::Set(e) | Type::Reversed(e) | Type::Vector(e, _) => mentions(e, name),
+        Type::Map(kv) => mentions(&kv.0, name) || mentions(&kv.1, name),
+        Type::Tuple(parts) => parts.iter().any(|p| mentions(p, name)),
+        Type::Udt(u) => u.name == name || u.fields.iter().any(|(_, t)| mentions(t, name)),
+        _ => false,
+    }
+}
+
+/// Whether values of the type have durations in them, which have no order.
+pub fn has_duration(of: &Type) -> bool {
+    match of {
+        Type::Duration => true,
+        Type::List(e) | Type::Set(e) | Type::Reversed(e) | Type::Vector(e, _) => has_duration(e),
+        Type::Map(kv) => has_duration(&kv.0) || has_duration(&kv.1),
+        Type::Tuple(parts) => parts.iter().any(has_duration),
+        Type::Udt(udt) => udt.fields.iter().any(|f| has_duration(&f.1)),
+        _ => false,
+    }
+}
