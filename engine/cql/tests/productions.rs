@@ -1,6 +1,8 @@
 //! The list of Cassandra's rules of grammar (`PRODUCTIONS.md`) is true: each statement parses, or is
 //! refused by the words that stand there; each test is there, and each reason.
 
+#![allow(clippy::disallowed_methods, reason = "it looks for files of the tests")]
+
 use std::collections::BTreeSet;
 use std::path::Path;
 

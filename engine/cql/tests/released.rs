@@ -265,6 +265,13 @@ fn materialized_views_are_answered_like() {
     }
 }
 
+/// What a server answered about exponentials and logarithms of decimals.
+#[test]
+fn logarithms_are_answered_like() {
+    let differing = include_str!("vectors/differences-numbers-5.0.txt");
+    replay(include_str!("vectors/numbers-5.0.jsonl"), differing, "Murmur3Partitioner", false);
+}
+
 /// What a server answered about masks of columns, to roles that may see the values and to others;
 /// bodies of functions are the same in rhai.
 #[cfg(all(feature = "passwords", feature = "rhai"))]

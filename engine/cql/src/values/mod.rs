@@ -20,6 +20,7 @@ mod convert;
 pub mod function;
 mod json;
 mod literal;
+mod logarithm;
 mod mask;
 mod native;
 pub(crate) mod number;

@@ -12,7 +12,7 @@ use super::aggregate::{Accumulator, AggregateKind};
 use super::call::CallArguments;
 use super::function::{Function, is_value_of, signature_type};
 use super::number::{Number, is_number};
-use super::{put_many, split};
+use super::{logarithm, put_many, split};
 use crate::error::{Error, Result, invalid};
 
 /// Digits that a decimal is given by rounding, at most.
@@ -92,13 +92,6 @@ fn of_number(
             ))
         })?,
     };
-    let is_exact = matches!(calculation, Calculation::Abs | Calculation::Round);
-    if !is_exact && matches!(of, Type::Integer | Type::Decimal) {
-        let shown = of.cql_name();
-        return Err(invalid(format!(
-            "The function {word} of a {shown} is not computed here: cast the argument to double"
-        )));
-    }
     let own = of.clone();
     Ok(Function::of_one(format!("system.{word}"), of, of.clone(), move |bytes| {
         if bytes.is_empty() {
@@ -125,6 +118,15 @@ fn calculate(calculation: Calculation, of: &Type, number: Number) -> Result<Numb
             }
         }
         (Calculation::Round, Number::Decimal(scale, n)) => Number::Decimal(0, rounded(scale, n)?),
+        (calculation, number) if matches!(of, Type::Integer | Type::Decimal) => {
+            let x = number.decimal()?;
+            let (scale, n) = match calculation {
+                Calculation::Exp => logarithm::exp(&x)?,
+                Calculation::Log => logarithm::ln(&x)?,
+                _ => logarithm::log_10(&x)?,
+            };
+            Number::Decimal(scale, n)
+        }
         (Calculation::Exp, number) => Number::Double(number.double().exp()),
         (Calculation::Log, number) => Number::Double(number.double().ln()),
         (Calculation::Log10, number) => Number::Double(number.double().log10()),
@@ -150,17 +152,17 @@ fn rounded(scale: i64, n: BigInt) -> Result<BigInt> {
 
 /// A function that looks at the types of its arguments: as messages show it, with what it is called
 /// with.
-struct Signed<'a> {
+struct GenericCall<'a> {
     word: &'a str,
     /// The kinds of its arguments.
     kinds: &'a str,
     call: &'a CallArguments<'a>,
 }
 
-impl Signed<'_> {
+impl GenericCall<'_> {
     /// The error for another number of arguments.
     fn wrong_number(&self) -> Error {
-        let Signed { word, kinds, .. } = self;
+        let GenericCall { word, kinds, .. } = self;
         invalid(format!("Invalid number of arguments for function system.{word}({kinds})"))
     }
 
@@ -171,7 +173,7 @@ impl Signed<'_> {
     fn known(&self, at: usize) -> Result<Type> {
         let of = self.call.types.get(at).and_then(Option::as_ref).map(Type::unreversed);
         of.cloned().ok_or_else(|| {
-            let Signed { word, kinds, .. } = self;
+            let GenericCall { word, kinds, .. } = self;
             invalid(format!(
                 "Cannot infer type of argument {} in call to function system.{word}({kinds}): use type casts to disambiguate",
                 (self.call.shown)(at)
@@ -198,7 +200,7 @@ fn of_collection(word: &str, call: &CallArguments<'_>) -> Result<Option<Function
         "collection_sum" | "collection_avg" => ("numeric set/list", "numeric_set_or_list"),
         _ => return Ok(None),
     };
-    let signed = Signed { word, kinds, call };
+    let signed = GenericCall { word, kinds, call };
     if call.types.len() != 1 {
         return Err(signed.wrong_number());
     }
@@ -261,7 +263,7 @@ fn mask(word: &str, call: &CallArguments<'_>) -> Result<Option<Function>> {
         _ => return Ok(None),
     };
     let (name, count) = (format!("system.{word}"), call.types.len());
-    let signed = Signed { word, kinds, call };
+    let signed = GenericCall { word, kinds, call };
     if !counts.contains(&count) {
         return Err(signed.wrong_number());
     }

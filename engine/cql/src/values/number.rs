@@ -127,7 +127,10 @@ impl Number {
     }
 
     /// The scale and integer of a decimal.
-    fn decimal(&self) -> Result<(i64, BigInt)> {
+    ///
+    /// # Errors
+    /// `Invalid` for what is no number, or without an end.
+    pub fn decimal(&self) -> Result<(i64, BigInt)> {
         match self {
             Number::Whole(n) => Ok((0, n.clone())),
             Number::Decimal(scale, n) => Ok((*scale, n.clone())),

@@ -66,7 +66,6 @@ impl<'p> Collector<'p> {
         limits: (Option<u64>, Option<u64>),
         page: Option<u64>,
         from: Option<&Position>,
-        sees_all: bool,
         stop: Option<&'p AtomicBool>,
     ) -> Result<Collector<'p>> {
         let per_partition = limits.1.unwrap_or(u64::MAX);
@@ -99,9 +98,14 @@ impl<'p> Collector<'p> {
                 .collect(),
             cells: RowCells::default(),
             sort_keys: vec![],
-            sees_all,
+            sees_all: false,
             stop,
         })
+    }
+
+    /// The same for somebody from whom masks hide nothing, or something.
+    pub fn seen_by(self, sees_all: bool) -> Collector<'p> {
+        Collector { sees_all, ..self }
     }
 
     fn check_stop(&self) -> Result<()> {

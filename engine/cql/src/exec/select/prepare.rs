@@ -90,10 +90,10 @@ impl<'a, 'c> Preparer<'a, 'c> {
     pub fn outputs(&mut self, selection: &[Selected<'_>]) -> Result<Vec<OutputColumn>> {
         if selection.is_empty() {
             let all = 0..self.table.columns().len();
-            return Ok(all
+            return all
                 .map(|i| self.select(i))
                 .map(|k| k.map(|k| OutputColumn { node: k.node, of: k.of, name: k.name }))
-                .collect::<Result<_>>()?);
+                .collect();
         }
         let mut outputs = vec![];
         for selected in selection {

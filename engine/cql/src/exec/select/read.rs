@@ -91,9 +91,9 @@ impl SelectPlan {
             (limit, per_partition),
             page,
             from.as_ref(),
-            sees_all,
             request.stop.map(|s| &**s),
         )?;
+        let out = out.seen_by(sees_all);
         Ok(SelectInput { limit, from, intervals, indexes, keys, out })
     }
 }
