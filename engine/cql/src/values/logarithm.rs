@@ -197,7 +197,8 @@ mod tests {
 
     #[test]
     fn a_logarithm_undoes_an_exponential() {
-        for text in ["0.5", "-3.25", "12345.678", "-77777", "0.000000000000000000000000000001", "1"] {
+        for text in ["0.5", "-3.25", "12345.678", "-77777", "0.000000000000000000000000000001", "1"]
+        {
             let x = decimal(text);
             let back = ln(&exp(&x).unwrap()).unwrap();
             // An exponential near 1 has lost the digits of a small number.
