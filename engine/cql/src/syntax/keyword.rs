@@ -50,7 +50,7 @@ keywords! {
         Timestamp "TIMESTAMP" TimeUuid "TIMEUUID" TinyInt "TINYINT" Uuid "UUID" VarChar "VARCHAR" VarInt "VARINT"
     }
     Free {
-        Aggregate "AGGREGATE" Aggregates "AGGREGATES" As "AS" Cluster "CLUSTER" Clustering "CLUSTERING"
+        Aggregate "AGGREGATE" Aggregates "AGGREGATES" As "AS" Between "BETWEEN" Cluster "CLUSTER" Clustering "CLUSTERING"
         ColumnFamilies "COLUMNFAMILIES" Compact "COMPACT" Contains "CONTAINS" Custom "CUSTOM" Default "DEFAULT" Exists "EXISTS"
         Filtering "FILTERING" Frozen "FROZEN" Function "FUNCTION" Functions "FUNCTIONS" Group "GROUP" Internals "INTERNALS"
         Keys "KEYS" Keyspaces "KEYSPACES" Like "LIKE" List "LIST" Map "MAP" Only "ONLY" Partition "PARTITION" Per "PER"

@@ -91,9 +91,10 @@ impl<'a> CqlParser<'a> {
     }
 
     pub(super) fn relations(&mut self) -> Rule<Vec<Relation<'a>>> {
-        let mut out = vec![self.relation()?];
+        let mut out = vec![];
+        self.relation(&mut out)?;
         while self.eat_kw(Keyword::And) {
-            out.push(self.relation()?);
+            self.relation(&mut out)?;
         }
         if self.token.kind == Tok::Kw(Keyword::Or) {
             return self.unexpected_with(Some(
@@ -103,7 +104,8 @@ impl<'a> CqlParser<'a> {
         Ok(out)
     }
 
-    fn relation(&mut self) -> Rule<Relation<'a>> {
+    /// Appends a relation; of `BETWEEN` the two that it stands for.
+    fn relation(&mut self, out: &mut Vec<Relation<'a>>) -> Rule<()> {
         let at = Pos(self.token.start);
         match self.token.kind {
             Tok::LParen => {
@@ -111,57 +113,80 @@ impl<'a> CqlParser<'a> {
                 let tuple = Self::is_name(self.ahead.kind)
                     && matches!(lexer.next_token().kind, Tok::Comma | Tok::RParen);
                 if tuple {
-                    return self.tuple_relation(at);
+                    return self.tuple_relation(at, out);
                 }
                 self.bump();
                 self.enter()?;
-                let relation = self.relation()?;
+                self.relation(out)?;
                 self.leave();
                 self.expect(Tok::RParen)?;
-                Ok(relation)
+                Ok(())
             }
             Tok::Kw(Keyword::Token) => {
                 self.bump();
                 let columns = self.parenthesised(Self::column)?;
-                let comparison = self.comparison()?;
-                Ok(Relation::Token { at, columns, comparison, value: self.term()? })
+                self.bounds(out, Self::term, |comparison, value| Relation::Token {
+                    at,
+                    columns: columns.clone(),
+                    comparison,
+                    value,
+                })
             }
             Tok::Ident if self.at_word("expr") && self.ahead.kind == Tok::LParen => {
                 self.fail(self.token, "There are no expressions of custom indexes here")
             }
             _ => {
                 let column = self.column()?;
-                self.column_relation(column)
+                self.column_relation(column, out)
             }
         }
     }
 
-    fn column_relation(&mut self, column: AstName<'a>) -> Rule<Relation<'a>> {
-        if let Some(comparison) = self.comparison_if_any() {
-            return Ok(Relation::Compare { column, comparison, value: self.term()? });
+    /// A comparison with a value, or `BETWEEN` two of them: appends what `make` makes of each.
+    fn bounds(
+        &mut self,
+        out: &mut Vec<Relation<'a>>,
+        mut value: impl FnMut(&mut Self) -> Rule<Term<'a>>,
+        make: impl Fn(Comparison, Term<'a>) -> Relation<'a>,
+    ) -> Rule<()> {
+        if self.eat_kw(Keyword::Between) {
+            out.push(make(Comparison::Ge, value(self)?));
+            self.expect(Tok::Kw(Keyword::And))?;
+            out.push(make(Comparison::Le, value(self)?));
+        } else {
+            let comparison = self.comparison()?;
+            out.push(make(comparison, value(self)?));
         }
-        if self.eat_kw(Keyword::In) {
-            return Ok(Relation::In { column, values: self.in_values()? });
-        }
-        if self.eat_kw(Keyword::Contains) {
-            if self.contains_key() {
-                return Ok(Relation::ContainsKey { column, key: self.term()? });
+        Ok(())
+    }
+
+    fn column_relation(&mut self, column: AstName<'a>, out: &mut Vec<Relation<'a>>) -> Rule<()> {
+        out.push(if let Some(comparison) = self.comparison_if_any() {
+            Relation::Compare { column, comparison, value: self.term()? }
+        } else if self.eat_kw(Keyword::In) {
+            Relation::In { column, values: self.in_values()? }
+        } else if self.eat_kw(Keyword::Contains) {
+            match self.contains_key() {
+                true => Relation::ContainsKey { column, key: self.term()? },
+                false => Relation::Contains { column, value: self.term()? },
             }
-            return Ok(Relation::Contains { column, value: self.term()? });
-        }
-        if self.eat(Tok::LBracket) {
+        } else if self.eat(Tok::LBracket) {
             let key = self.term()?;
             self.expect(Tok::RBracket)?;
             let comparison = self.comparison()?;
-            return Ok(Relation::Element { column, key, comparison, value: self.term()? });
-        }
-        if self.eat_kw(Keyword::Like) {
-            return Ok(Relation::Like { column, pattern: self.term()? });
-        }
-        if self.eat_words(&[Keyword::Is, Keyword::Not, Keyword::Null])? {
-            return Ok(Relation::NotNull { column });
-        }
-        self.unexpected()
+            Relation::Element { column, key, comparison, value: self.term()? }
+        } else if self.eat_kw(Keyword::Like) {
+            Relation::Like { column, pattern: self.term()? }
+        } else if self.eat_words(&[Keyword::Is, Keyword::Not, Keyword::Null])? {
+            Relation::NotNull { column }
+        } else {
+            return self.bounds(out, Self::term, |comparison, value| Relation::Compare {
+                column: column.clone(),
+                comparison,
+                value,
+            });
+        });
+        Ok(())
     }
 
     /// `KEY` behind `CONTAINS`, where it is not the keyspace of a function.
@@ -169,22 +194,24 @@ impl<'a> CqlParser<'a> {
         self.ahead.kind != Tok::Dot && self.eat_kw(Keyword::Key)
     }
 
-    fn tuple_relation(&mut self, at: Pos) -> Rule<Relation<'a>> {
+    fn tuple_relation(&mut self, at: Pos, out: &mut Vec<Relation<'a>>) -> Rule<()> {
         let columns = self.parenthesised(Self::column)?;
-        if self.eat_kw(Keyword::In) {
-            if matches!(self.token.kind, Tok::Question | Tok::Colon) {
-                return Ok(Relation::TupleIn {
-                    at,
-                    columns,
-                    values: InsertValues::Marker(self.marker()?),
-                });
-            }
-            self.expect(Tok::LParen)?;
-            let values = self.list_until(Tok::RParen, Self::tuple_or_marker)?;
-            return Ok(Relation::TupleIn { at, columns, values: InsertValues::List(values) });
+        if !self.eat_kw(Keyword::In) {
+            return self.bounds(out, Self::tuple_or_marker, |comparison, value| Relation::Tuple {
+                at,
+                columns: columns.clone(),
+                comparison,
+                value,
+            });
         }
-        let comparison = self.comparison()?;
-        Ok(Relation::Tuple { at, columns, comparison, value: self.tuple_or_marker()? })
+        let values = if matches!(self.token.kind, Tok::Question | Tok::Colon) {
+            InsertValues::Marker(self.marker()?)
+        } else {
+            self.expect(Tok::LParen)?;
+            InsertValues::List(self.list_until(Tok::RParen, Self::tuple_or_marker)?)
+        };
+        out.push(Relation::TupleIn { at, columns, values });
+        Ok(())
     }
 
     fn tuple_or_marker(&mut self) -> Rule<Term<'a>> {
