@@ -1,7 +1,7 @@
-//! Programs of CQL: bytes below 128 are text, those above words of the language and of a schema
-//! that is there. Every statement is answered or refused, never with a failure of the server; a
-//! `SELECT` gives as many rows in pages as at once; after reopening, every table holds what it
-//! held.
+//! Programs of CQL: bytes of ASCII that people see are text, all others words of the language and of
+//! a schema that is there. Every statement is answered or refused, never with a failure of the server; a
+//! `SELECT` gives as many rows in pages as at once; a view has a row for
+//! each row of its base that belongs there; after reopening, every table holds what it held.
 #![no_main]
 
 use std::sync::Arc;
@@ -27,6 +27,14 @@ CREATE INDEX i ON t (v); CREATE INDEX j ON t (e);
 CREATE FUNCTION f(v int) CALLED ON NULL INPUT RETURNS int LANGUAGE rhai AS 'v';
 CREATE FUNCTION h(s int, v int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE rhai AS 's + v';
 CREATE AGGREGATE g(int) SFUNC h STYPE int INITCOND 0;
+CREATE MATERIALIZED VIEW mv AS SELECT v, p, a, b, w FROM t WHERE v IS NOT NULL AND p IS NOT NULL AND a IS NOT NULL AND b IS NOT NULL
+    PRIMARY KEY (v, p, a, b);
+CREATE TABLE vt (p int PRIMARY KEY, v vector<float, 2>, w text, n int);
+CREATE INDEX iv ON vt (v) USING 'sai'; CREATE INDEX jv ON vt (n) USING 'sai';
+CREATE CUSTOM INDEX kv ON vt (w) USING 'org.apache.cassandra.index.sasi.SASIIndex';
+CREATE TABLE ct (p int, a text, n int, PRIMARY KEY (p, a)) WITH COMPACT STORAGE;
+INSERT INTO vt (p, v, w, n) VALUES (1, [1, 2], 'w', 1); INSERT INTO vt (p, v, w, n) VALUES (2, [0, -1], 'word', 2);
+INSERT INTO ct (p, a, n) VALUES (1, 'x', 1); INSERT INTO ct (p, a, n) VALUES (1, 'y', 2);
 INSERT INTO t (p, a, b, s, v, w, l, e, m) VALUES (1, 1, 'x', 7, 1, 'w', [1, 2], {'a'}, {'a': 1});
 INSERT INTO t (p, a, b, v, f) VALUES (1, 2, 'y', 2, {x: 1}); INSERT INTO t (p, a, b) VALUES (2, 1, '');
 UPDATE t SET s = 9 WHERE p = 3; INSERT INTO q (p, r, d) VALUES (0x00, 1, 0.10); UPDATE c SET n = n + 1 WHERE p = 1;";
@@ -162,12 +170,49 @@ const WORDS: [&str; 128] = [
     "a = 2 ",
 ];
 
+/// The words of the bytes below 32.
+const LATER: [&str; 32] = [
+    " IS NOT NULL ",
+    "INSERT INTO vt (p, v, w, n) VALUES (",
+    " FROM vt ",
+    "[1, 0.5]",
+    " ORDER BY v ANN OF ",
+    "similarity_euclidean(v, [1, 2])",
+    " FROM mv ",
+    "CREATE MATERIALIZED VIEW mw AS SELECT p, a, b, w, m FROM t WHERE w IS NOT NULL AND p IS NOT NULL AND a IS NOT NULL AND b IS NOT NULL PRIMARY KEY (w, p, a, b)",
+    " FROM mw ",
+    "\t",
+    "\n",
+    "DROP MATERIALIZED VIEW mv",
+    "w LIKE 'w%' ",
+    " USING 'sai'",
+    " FROM ct ",
+    "INSERT INTO ct (p, a, n) VALUES (",
+    " BETWEEN ",
+    " MASKED WITH mask_inner(1, 0)",
+    "ALTER TABLE vt ALTER w ",
+    "mask_hash(w)",
+    "exp(d)",
+    "log10(r)",
+    "round(d)",
+    "collection_sum(l)",
+    "writetime(l)",
+    "n > 0 ",
+    "n = 1 ",
+    "w = 'w' ",
+    "UPDATE vt SET ",
+    "UPDATE ct SET ",
+    "v[0]",
+    "DROP COMPACT STORAGE",
+];
+
 fn text_of(bytes: &[u8]) -> String {
     let mut text = String::new();
     for &b in bytes {
-        match b.checked_sub(128) {
-            Some(word) => text.push_str(WORDS[usize::from(word)]),
-            None => text.push(char::from(b)),
+        match b {
+            128.. => text.push_str(WORDS[usize::from(b - 128)]),
+            32.. => text.push(char::from(b)),
+            _ => text.push_str(LATER[usize::from(b)]),
         }
         if text.len() > LONGEST {
             break;
@@ -265,6 +310,12 @@ fn content(session: &Session, catalog: &Catalog) -> Vec<(String, String)> {
     catalog.tables().map(each).collect()
 }
 
+/// How many rows have a `v` that is no null; `None`: there is no such column or table.
+fn with_value(session: &Session, table: &str) -> Option<usize> {
+    let rows = session.execute(&format!("SELECT v FROM k.{table}"), ()).ok()?;
+    Some(rows.iter().filter(|row| row.bytes(0).is_some()).count())
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let env = MemEnv::new(1);
     let session = open(&env);
@@ -274,6 +325,9 @@ fuzz_target!(|bytes: &[u8]| {
     let text = text_of(bytes);
     for piece in Script::new(&text).take(STATEMENTS) {
         execute(&session, &text[piece.start..piece.end], bytes);
+    }
+    if let Some(rows) = with_value(&session, "mv") {
+        assert_eq!(with_value(&session, "t"), Some(rows), "rows of the base and of the view");
     }
     let before = content(&session, &session.engine().catalog());
     drop(session);

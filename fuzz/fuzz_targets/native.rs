@@ -4,8 +4,7 @@
 #![no_main]
 
 use firn_server::internals::wire::{
-    BodyCompression, FrameHeader, FrameStream, SegmentParser, WireReply, WireRequest,
-    put_segments,
+    BodyCompression, FrameHeader, FrameStream, SegmentParser, WireReply, WireRequest, put_segments,
 };
 use libfuzzer_sys::fuzz_target;
 
