@@ -5,7 +5,6 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_cql::internals::values::literal;
@@ -13,9 +12,9 @@ use firn_cql::{Bound, Kind, Result, Rows, Run, Session};
 use firn_kv::MemEnv;
 use firn_wide::internals::types::hex_to_bytes;
 use firn_wide::{ManualClock, Options, StoreOptions, Wide};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
-use common::type_name;
+use common::{differences, ours};
 
 /// Who has recorded, and may do everything: here nobody has logged in then.
 const SUPERUSER: &str = "cassandra";
@@ -60,31 +59,6 @@ fn ask(session: &Session, line: &Json) -> Result<Vec<Rows>> {
     }
 }
 
-/// The fields of our answer that the file has.
-fn ours(answer: &Result<Vec<Rows>>) -> Json {
-    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
-    let pages = match answer {
-        Err(e) => {
-            return json!({"error": {"code": format!("0x{:04x}", e.class().code()), "message": e.text()}});
-        }
-        Ok(pages) => pages,
-    };
-    if *pages[0].kind() != Kind::Rows {
-        return json!({"rows": null});
-    }
-    let columns: Vec<Json> =
-        pages[0].columns().iter().map(|c| json!([c.name, type_name(&c.of.of)])).collect();
-    let rows = pages.iter().flat_map(Rows::iter);
-    let rows: Vec<Json> = rows
-        .map(|row| (0..columns.len()).map(|i| json!(row.bytes(i).map(hex))).collect())
-        .collect();
-    let mut out = json!({"columns": columns, "rows": rows});
-    if !pages[0].warnings().is_empty() {
-        out["warnings"] = json!(pages[0].warnings());
-    }
-    out
-}
-
 fn theirs(line: &Json) -> Json {
     let mut out = line.clone();
     for asked in ["stmt", "params", "page_size"] {
@@ -125,19 +99,6 @@ fn shown(answer: &Json, pages: &Result<Vec<Rows>>) -> String {
         }
         _ => answer.to_string(),
     }
-}
-
-/// Where we differ: by the statement and what is bound to it, our answer.
-fn differences(text: &str) -> BTreeMap<String, String> {
-    let blocks = text.split("\n\n").filter(|b| !b.trim().is_empty() && !b.starts_with('#'));
-    let read = |block: &str| {
-        let (asked, rest) =
-            block.trim().split_once("\nhere: ").unwrap_or_else(|| panic!("{block}"));
-        let (answer, why) = rest.split_once("\nwhy: ").unwrap_or_else(|| panic!("{block}"));
-        assert!(why.trim().len() > 10, "{block}");
-        (asked.to_owned(), answer.to_owned())
-    };
-    blocks.map(read).collect()
 }
 
 /// The statement and what is bound to it.

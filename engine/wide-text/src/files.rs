@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use firn_wide::internals::api::PARTITIONER;
 use firn_wide::internals::cell::{CellState, StoredCell};
-use firn_wide::internals::key::{AFTER, BEFORE, DELETION, KeyPlace, Layout, RANGES, ROWS, STATIC};
+use firn_wide::internals::key::{
+    AFTER, BEFORE, DELETION, END, KeyNameList, KeyPlace, Layout, RANGES, ROWS, STATIC,
+};
 use firn_wide::internals::schema::{Family, RECORD_PREFIX, Schema};
 use firn_wide::internals::store::{Body, TreeName};
 use firn_wide::internals::types::{NEXT, NULL};
@@ -232,11 +234,8 @@ impl DescribedFile {
             }
             Body::RangeDeletion { start, end, deletion } => {
                 (typed.timestamp, typed.deleted) = (deletion.timestamp, Some(deletion.local));
-                let show = |b| {
-                    bound(self.layout.clustering(), b)
-                        .map(|b| b.words())
-                        .unwrap_or_else(|| "?".into())
-                };
+                let show =
+                    |b| bound(&self.layout, b).map(|b| b.words()).unwrap_or_else(|| "?".into());
                 typed.super_column = Some(format!("{} to {}", show(start), show(end)));
                 typed.what = "range deletion";
             }
@@ -341,21 +340,38 @@ impl BoundText {
     }
 }
 
-/// Reads a bound between rows; `None` when it is none.
-pub(super) fn bound(types: &[Type], place: &[u8]) -> Option<BoundText> {
+/// Reads a bound between rows, or between the cells of a family; `None` when it is none.
+pub(super) fn bound(layout: &Layout, place: &[u8]) -> Option<BoundText> {
     let mut rest = place.strip_prefix(&[ROWS])?;
     let mut parts = vec![];
-    for of in types {
-        if !rest.first().is_some_and(|&b| b == NEXT || (NULL..=NEXT + 1).contains(&b)) {
-            break;
+    put_parts(layout.clustering(), &mut rest, &mut parts)?;
+    if let (KeyNameList::Typed(of), [END, in_row @ ..]) = (layout.names(), rest) {
+        rest = in_row;
+        match (of, rest) {
+            // What begins with some of the components of a name.
+            (Type::Composite(types), [NEXT, components @ ..]) => {
+                rest = components;
+                put_parts(types, &mut rest, &mut parts)?;
+            }
+            _ => put_parts(std::slice::from_ref(of), &mut rest, &mut parts)?,
         }
-        let mut raw = vec![];
-        of.take_component(&mut rest, &mut raw).ok()?;
-        parts.push(text::show_name(of, &raw).into_owned());
     }
     match rest {
         [BEFORE] => Some(BoundText { parts, after: false }),
         [AFTER] => Some(BoundText { parts, after: true }),
         _ => None,
     }
+}
+
+/// Takes the components that are there, as many as there are types at most.
+fn put_parts(types: &[Type], rest: &mut &[u8], parts: &mut Vec<String>) -> Option<()> {
+    for of in types {
+        if !rest.first().is_some_and(|&b| b == NEXT || (NULL..=NEXT + 1).contains(&b)) {
+            break;
+        }
+        let mut raw = vec![];
+        of.take_component(rest, &mut raw).ok()?;
+        parts.push(text::show_name(of, &raw).into_owned());
+    }
+    Some(())
 }

@@ -208,7 +208,7 @@ impl StoreNames {
                 NamedKey::new("family", keyspace, name, None, keys.unwrap_or(KeyNames::Index)),
             );
         }
-        for table in engine.catalog().tables() {
+        for table in engine.catalog().own_tables() {
             let (keyspace, name) = (&*table.keyspace, &*table.name);
             for index in table.indexes() {
                 put(

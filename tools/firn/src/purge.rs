@@ -10,7 +10,7 @@ use firn_wide::{Blocker, Grace, PurgeReport, TablePurge, Type, Wording};
 use serde_json::{Value, json};
 
 use crate::store::Global;
-use crate::wide::{failure, families, family, keyspace};
+use crate::wide::{failure, family, keyspace};
 
 pub const EXAMPLES: &str = "\
 A tombstone, and a cell whose time to live has passed, goes in a compaction of its table when its grace (gc_grace of the family) is
@@ -44,7 +44,6 @@ pub fn run(global: &Global, args: &PurgeArgs) -> Done {
         catalog.keyspace(&args.keyspace).iter().flat_map(|k| k.tables()).cloned().collect();
     let mut names = args.family.clone();
     if names.is_empty() {
-        names = families(&keyspace);
         names.extend(tables.iter().map(|t| t.name.clone()));
     }
     let mut reports = vec![];

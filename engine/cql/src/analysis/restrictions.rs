@@ -546,7 +546,9 @@ impl Restrictions {
     /// Whether the first of the clustering columns name a row that is to be written: one of a
     /// compact table, where the others are null.
     fn takes_prefixes(&self) -> bool {
-        self.purpose == Purpose::Update && self.table.is_compact() && !self.clustering.is_empty()
+        self.purpose == Purpose::Update
+            && self.table.takes_prefixes()
+            && !self.clustering.is_empty()
     }
 
     /// Whether every clustering column is restricted by `=` or `IN`, so that single rows are named.

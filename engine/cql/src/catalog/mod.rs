@@ -6,8 +6,9 @@
 //!   [`ViewSchema`] it is a materialized view.
 //! - [`Catalog::records`], [`Catalog::load`]: the stored form.
 //!
-//! Keyspaces are those of the data model beneath, shared with the Thrift world; tables and types
-//! are this crate's own.
+//! Keyspaces are those of the data model beneath, shared with the Thrift world, and each of its
+//! column families is a table of its keyspace ([`FamilyForm`]); other tables, and types, are this
+//! crate's own.
 //!
 //! Invariants: the numbers of tables and indexes begin at [`FIRST_ID`] and are never given twice;
 //! neither are the numbers of a table's columns, but that one which is dropped and added again gets
@@ -19,6 +20,8 @@ mod analyzer;
 mod change;
 mod column;
 mod column_type;
+mod family;
+mod from_family;
 mod function;
 mod index_class;
 mod mask;
@@ -40,6 +43,7 @@ pub use access::unauthorized;
 pub use analyzer::{TextAnalyzer, TextCase, TextMatch, TextTest};
 pub use column::{ColumnKind, TableColumn};
 pub use column_type::{ColumnType, has_duration};
+pub use family::FamilyForm;
 pub use function::{Signature, StoredAggregate, StoredFunction, argument_text};
 pub use index_class::IndexClass;
 pub use mask::ColumnMask;
@@ -132,6 +136,17 @@ impl KeyspaceEntry {
         KeyspaceEntry { replication, durable_writes, ..KeyspaceEntry::new(&name) }
     }
 
+    /// The same, with these tables, each a column family.
+    pub fn with_families(self, families: impl IntoIterator<Item = TableSchema>) -> KeyspaceEntry {
+        let tables = families.into_iter().map(|t| (t.name.clone(), Arc::new(t))).collect();
+        KeyspaceEntry { tables, ..self }
+    }
+
+    /// Its tables that are column families, by name.
+    pub fn families(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
+        self.tables().filter(|t| t.family().is_some())
+    }
+
     /// Whether its own attributes are the same.
     pub fn is_like(&self, other: &KeyspaceEntry) -> bool {
         (&self.name, &self.replication, self.durable_writes)
@@ -217,9 +232,14 @@ impl Catalog {
         self.keyspace(&view.keyspace)?.tables().find(|t| t.id == base)
     }
 
-    /// All tables but those of the system, views among them.
+    /// All tables but those of the system, views and column families among them.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.keyspaces().flat_map(|k| k.tables())
+    }
+
+    /// The tables that have their definitions here: all but column families.
+    pub fn own_tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
+        self.tables().filter(|t| t.family().is_none())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use firn_kv::{Compression, TreeOptions};
+use firn_wide::CfDef;
 use firn_wide::internals::schema;
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +94,40 @@ impl Default for TableOptions {
 }
 
 impl TableOptions {
+    /// Those that a family was defined with, as far as tables have them.
+    pub(super) fn of_family(def: &CfDef) -> TableOptions {
+        let mut options = TableOptions::default();
+        let mut set = |name: &str, value: String| drop(options.values.insert(name.into(), value));
+        set("comment", def.comment.clone());
+        set("gc_grace_seconds", def.gc_grace_seconds.to_string());
+        if let Some(chance) = def.bloom_filter_fp_chance {
+            set("bloom_filter_fp_chance", format!("{chance:?}"));
+        }
+        let cached = |kind: &str| match def.caching.as_str() {
+            all if all == "ALL" || all == kind => "ALL",
+            _ => "NONE",
+        };
+        let caching = [("keys", "KEYS_ONLY"), ("rows_per_partition", "ROWS_ONLY")];
+        let caching = caching.map(|(name, kind)| (name.to_owned(), cached(kind).to_owned()));
+        let mut compaction = def.compaction_strategy_options.clone();
+        compaction.insert("class".into(), def.compaction_strategy.clone());
+        for (name, threshold) in [
+            ("min_threshold", def.min_compaction_threshold),
+            ("max_threshold", def.max_compaction_threshold),
+        ] {
+            compaction.insert(name.into(), threshold.to_string());
+        }
+        let mut compression = def.compression_options.clone();
+        match compression.remove("sstable_compression").filter(|class| !class.is_empty()) {
+            Some(class) => drop(compression.insert("class".into(), class)),
+            None => drop(compression.insert("enabled".into(), "false".into())),
+        }
+        options.maps.insert("caching".into(), caching.into());
+        options.maps.insert("compaction".into(), compaction);
+        options.maps.insert("compression".into(), compression);
+        options
+    }
+
     /// How long tombstones are kept, in seconds.
     pub fn gc_grace(&self) -> u32 {
         self.number("gc_grace_seconds")

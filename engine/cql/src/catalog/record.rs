@@ -8,7 +8,7 @@
 //! - `cql/aggregate/<keyspace>/<name>(<type>, …)`: an aggregate of users;
 //! - `cql/role/<name>`: a role, with the roles that are granted to it and what it may do.
 //!
-//! Keyspaces have no records here: they are those of the data model beneath. Types of columns are
+//! Keyspaces and column families have no records here: they are those of the data model beneath. Types of columns are
 //! stored as class names in full, user types with their fields. Nothing read is trusted: what does
 //! not parse or does not fit together is a corruption with the record's name.
 
@@ -123,7 +123,8 @@ struct RoleRecord {
 pub struct CatalogDiff {
     /// Records to write, or to delete.
     pub records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Tables that are new or changed, as they are now.
+    /// Tables that are new or changed, as they are now. Column families are not this layer's to open
+    /// or drop.
     pub opened: Vec<Arc<TableSchema>>,
     /// Tables that are no more.
     pub dropped: Vec<Arc<TableSchema>>,
@@ -292,6 +293,7 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<TableSchema> {
         dropped,
         indexes,
         view: record.view,
+        family: None,
     };
     table.arrange();
     Ok(table)
@@ -363,7 +365,8 @@ impl Catalog {
                     homeless.push(left_out(&table.keyspace, Some(table.id)));
                     continue;
                 };
-                if keyspace.tables.insert(table.name.clone(), Arc::new(table)).is_some() {
+                let before = keyspace.tables.insert(table.name.clone(), Arc::new(table));
+                if before.is_some_and(|t| t.family().is_none()) {
                     return Err(wrong("another table has the same name"));
                 }
             } else if let Some((keyspace, name)) =
@@ -414,13 +417,13 @@ impl Catalog {
             let with_it = of_cql().filter(|(k, _)| !is_table(k) || k == key);
             let with_it = with_it.map(|(k, v)| (&**k, &**v));
             let loaded = Catalog::load(keyspaces.iter().cloned(), &BTreeSet::new(), with_it);
-            loaded.map(|l| l.catalog.tables().next().cloned()).transpose()
+            loaded.map(|l| l.catalog.own_tables().next().cloned()).transpose()
         })
     }
 
     /// All records, by key.
     pub fn records(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let mut records: BTreeMap<_, _> = self.tables().map(|t| t.record()).collect();
+        let mut records: BTreeMap<_, _> = self.own_tables().map(|t| t.record()).collect();
         for keyspace in self.keyspaces() {
             for def in keyspace.types() {
                 let fields = def.fields.iter().map(|(n, t)| (n.clone(), type_text(t))).collect();
@@ -443,9 +446,11 @@ impl Catalog {
             .iter()
             .filter(|(k, v)| old.get(*k) != Some(v))
             .map(|(k, v)| (k.clone(), Some(v.clone())));
-        let before: BTreeMap<u32, &Arc<TableSchema>> = self.tables().map(|t| (t.id, t)).collect();
-        let after: BTreeSet<u32> = newer.tables().map(|t| t.id).collect();
-        let opened = newer.tables().filter(|t| before.get(&t.id).is_none_or(|b| b != t)).cloned();
+        let before: BTreeMap<u32, &Arc<TableSchema>> =
+            self.own_tables().map(|t| (t.id, t)).collect();
+        let after: BTreeSet<u32> = newer.own_tables().map(|t| t.id).collect();
+        let opened =
+            newer.own_tables().filter(|t| before.get(&t.id).is_none_or(|b| b != t)).cloned();
         CatalogDiff {
             records: gone.chain(changed).collect(),
             opened: opened.collect(),

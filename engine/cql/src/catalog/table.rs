@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use firn_wide::internals::key::Layout;
+use firn_wide::internals::key::{END, Layout};
 use firn_wide::internals::store::{IndexPart, IndexSpec};
+use firn_wide::internals::types::{EMPTY, NEXT};
 use firn_wide::{Partitioner, Type};
 use uuid::Uuid;
 
+use super::family::FamilyForm;
 use super::view::ViewSchema;
 use super::{ColumnKind, ColumnType, TableColumn, TableOptions};
 use crate::error::{Error, Result, corrupt, invalid};
@@ -166,6 +168,7 @@ pub struct TableSchema {
     pub(super) dropped: Vec<DroppedColumn>,
     pub(super) indexes: Vec<TableIndex>,
     pub(super) view: Option<ViewSchema>,
+    pub(super) family: Option<FamilyForm>,
 }
 
 impl TableSchema {
@@ -278,9 +281,52 @@ impl TableSchema {
         self.view.as_ref().map_or(&self.name, |view| &view.base_name)
     }
 
-    /// How its keys are made.
+    /// What makes it a column family, if it is one: it has its definition there, and no record
+    /// here.
+    pub fn family(&self) -> Option<&FamilyForm> {
+        self.family.as_ref()
+    }
+
+    /// Whether each of its rows is one cell, so that a row goes when its cell does.
+    pub fn rows_are_cells(&self) -> bool {
+        self.family.as_ref().is_some_and(FamilyForm::rows_are_cells)
+    }
+
+    /// Whether clustering columns may be left out from the end of a row that is written.
+    pub fn takes_prefixes(&self) -> bool {
+        self.compact && self.family.as_ref().is_none_or(|f| f.is_composite)
+    }
+
+    /// Whether this clustering column needs bytes in a row that is written: it was the name of a
+    /// cell or super column in the families of old, or is, and names have bytes.
+    pub fn is_name(&self, column: &TableColumn) -> bool {
+        let is_only = match &self.family {
+            Some(family) => !family.is_composite,
+            None => self.clustering == 1,
+        };
+        self.compact && is_only && column.kind == ColumnKind::Clustering
+    }
+
+    /// How its keys are made, as far as its rows.
     pub fn layout(&self, partitioner: Partitioner) -> Layout {
-        Layout::table(partitioner, self.clustering().iter().map(TableColumn::layout_type).collect())
+        let clustering = self.clustering().iter().map(TableColumn::layout_type).collect();
+        match &self.family {
+            Some(family) if family.rows_are_cells() => {
+                let before = usize::from(family.is_super);
+                Layout::rows_of_cells(partitioner, clustering, before, family.is_composite)
+            }
+            _ => Layout::table(partitioner, clustering),
+        }
+    }
+
+    /// The end of the places of a column's cells, behind that of their row; `None`: of the row's
+    /// marker.
+    pub fn cell_name(&self, column: Option<&TableColumn>) -> Vec<u8> {
+        match (&self.family, column) {
+            (Some(family), column) => family.cell_name(column.map(|c| c.id)),
+            (None, None) => vec![EMPTY, END],
+            (None, Some(column)) => [&[NEXT][..], &column.raw_name(), &[END]].concat(),
+        }
     }
 
     /// Appends the partition key that these values make: the value itself, or of several
@@ -355,7 +401,8 @@ impl PartitionKey {
             self.parts.push(at + 2..at + 2 + len);
             at += len + 3;
         }
-        if at != key.len() || self.parts.len() != table.partition {
+        // Families take any bytes for keys: what is missing is null.
+        if table.family.is_none() && (at != key.len() || self.parts.len() != table.partition) {
             let text = "has other parts than the table";
             return Err(corrupt(format!(
                 "a partition key of {}.{} {text}",

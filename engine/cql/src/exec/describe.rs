@@ -148,7 +148,14 @@ pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
              VIRTUAL TABLE {place} (\n{lines}\n) WITH comment = '{comment}';\n*/"
         );
     }
-    format!("CREATE TABLE {place} (\n{lines}\n) WITH {clauses};")
+    let text = format!("CREATE TABLE {place} (\n{lines}\n) WITH {clauses};");
+    if table.family().is_some_and(|f| f.is_super) {
+        return format!(
+            "/*\nWarning: Table {place} is a column family with super columns and cannot be recreated with CQL.\nStructure, for \
+             reference:\n{text}\n*/"
+        );
+    }
+    text
 }
 
 fn row(keyspace: &str, kind: &str, name: &str, text: String) -> Vec<String> {

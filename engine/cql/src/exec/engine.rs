@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_kv::{Batch, Durability};
+use firn_wide::internals::schema::KeyspaceSchema;
 use firn_wide::internals::store::{CellStore, DroppedFamilies, FamilySpec, StoreFamily, TreeName};
 use firn_wide::{KsDef, Partitioner, Wide};
 use md5::{Digest, Md5};
@@ -58,14 +59,16 @@ fn random_bits(store: &CellStore) -> u128 {
     u128::from(store.random()) << 64 | u128::from(store.random())
 }
 
-/// The keyspaces of the data model beneath.
+/// The keyspaces of the data model beneath, with its families.
 fn keyspaces(wide: &Wide) -> Vec<KeyspaceEntry> {
-    let each = |def: KsDef| {
+    let each = |keyspace: &Arc<KeyspaceSchema>| {
+        let def = keyspace.def();
         let mut replication: BTreeMap<String, String> = def.strategy_options;
         replication.insert("class".into(), def.strategy_class);
         KeyspaceEntry::with(def.name, replication, def.durable_writes)
+            .with_families(keyspace.families().map(|family| TableSchema::of_family(family)))
     };
-    wide.describe_keyspaces().into_iter().map(each).collect()
+    wide.schema().keyspaces().map(each).collect()
 }
 
 impl Engine {
@@ -89,11 +92,12 @@ impl Engine {
             put_records(store, &mut batch, &stored.diff(&catalog))?;
             clean(store, batch, &catalog, &remade, &homeless)?;
         }
-        store.open_families(catalog.tables().map(|t| spec(t, wide.partitioner())).collect())?;
+        let specs = catalog.own_tables().map(|t| spec(t, wide.partitioner()));
+        store.open_families(specs.collect())?;
         materialized::open(store, wide.partitioner(), &catalog)?;
         let catalog = RwLock::new(Arc::new(catalog));
         let lists = ListClock::new(random_bits(store));
-        Ok(Engine(Arc::new(EngineState {
+        let state = Arc::new(EngineState {
             wide,
             catalog,
             seen,
@@ -102,7 +106,14 @@ impl Engine {
             sources: RwLock::default(),
             listeners: RwLock::default(),
             schema_version: Mutex::default(),
-        })))
+        });
+        let known = Arc::downgrade(&state);
+        state.wide.reserve_names(Arc::new(move |keyspace, name| {
+            let catalog = known.upgrade().map(|state| state.catalog.read().clone());
+            let home = catalog.as_ref().and_then(|c| c.keyspace(keyspace));
+            home.and_then(|k| k.table(name)).is_some_and(|t| t.family().is_none())
+        }));
+        Ok(Engine(state))
     }
 
     /// The database of the older interface that this is, too.
@@ -183,8 +194,8 @@ impl Engine {
         self.0.seen.load(Ordering::Acquire) != self.0.wide.definition_serial()
     }
 
-    /// Makes the catalog that of the keyspaces beneath, and gives what there is to tell. A keyspace
-    /// that was dropped and made again is another one, without the tables of the one before.
+    /// Makes the catalog that of the keyspaces beneath, with their families, and gives what there is
+    /// to tell. A keyspace that was dropped and made again is another one, without the tables of the one before.
     fn refresh(&self, stop: Option<&Arc<AtomicBool>>) -> Result<Vec<SchemaChange>> {
         let serial = self.0.wide.definition_serial();
         if serial == self.0.seen.load(Ordering::Acquire) {
@@ -194,7 +205,8 @@ impl Engine {
         let remade = remade(self.store(), &now)?;
         let before = self.catalog();
         let after = before.over(now, &remade);
-        let told = changes_of_keyspaces(&before, &after, &remade);
+        let mut told = changes_of_keyspaces(&before, &after, &remade);
+        told.extend(changes_of_families(&before, &after, &remade));
         if !told.is_empty() || !remade.is_empty() {
             self.carry_out(&before, after, &remade, stop)?;
         }
@@ -245,6 +257,7 @@ impl Engine {
         for keyspace in catalog.keyspaces() {
             let KeyspaceEntry { name, replication, durable_writes, .. } = &**keyspace;
             digest.update(format!("{name:?} {replication:?} {durable_writes}\n"));
+            keyspace.families().for_each(|family| digest.update(format!("{family:?}\n")));
         }
         for (key, value) in catalog.records() {
             // Roles are no part of the schema.
@@ -301,8 +314,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Adds, changes and drops keyspaces beneath. Those that are dropped go before their tables:
-    /// what a crash leaves is found when the database is opened.
+    /// Adds, changes and drops keyspaces beneath, and drops families. Keyspaces that are dropped go
+    /// before their tables: what a crash leaves is found when the database is opened.
     fn change_keyspaces(&self, before: &Catalog, after: &Catalog) -> Result<()> {
         for keyspace in after.keyspaces() {
             let mut strategy_options = keyspace.replication.clone();
@@ -320,8 +333,14 @@ impl Engine {
                 Some(_) => {}
             }
         }
-        for gone in before.keyspaces().filter(|k| after.keyspace(&k.name).is_none()) {
-            self.0.wide.system_drop_keyspace(&gone.name)?;
+        for keyspace in before.keyspaces() {
+            let Some(after) = after.keyspace(&keyspace.name) else {
+                self.0.wide.system_drop_keyspace(&keyspace.name)?;
+                continue;
+            };
+            for gone in keyspace.families().filter(|f| after.table(&f.name).is_none()) {
+                self.0.wide.system_drop_column_family(&keyspace.name, &gone.name)?;
+            }
         }
         Ok(())
     }
@@ -443,6 +462,37 @@ fn changes_of_keyspaces(
     all
 }
 
+/// What happened to the families of keyspaces that are there: those that went, then those that came
+/// or were changed. Those of a keyspace that went went with it.
+fn changes_of_families(
+    before: &Catalog,
+    after: &Catalog,
+    remade: &BTreeSet<String>,
+) -> Vec<SchemaChange> {
+    let told = |change, family: &TableSchema| SchemaChange {
+        change,
+        target: "TABLE",
+        keyspace: family.keyspace.clone(),
+        name: Some(family.name.clone()),
+        arguments: vec![],
+    };
+    let mut all = vec![];
+    for keyspace in after.keyspaces() {
+        let before = before.keyspace(&keyspace.name).filter(|k| !remade.contains(&k.name));
+        let families = |of: Option<&Arc<KeyspaceEntry>>| -> BTreeMap<u32, Arc<TableSchema>> {
+            of.iter().flat_map(|k| k.families()).map(|f| (f.id, f.clone())).collect()
+        };
+        let (old, new) = (families(before), families(Some(keyspace)));
+        let gone = old.iter().filter(|(id, _)| !new.contains_key(id));
+        all.extend(gone.map(|(_, family)| told("DROPPED", family)));
+        all.extend(new.iter().filter_map(|(id, family)| match old.get(id) {
+            None => Some(told("CREATED", family)),
+            Some(before) => (before != family).then(|| told("UPDATED", family)),
+        }));
+    }
+    all
+}
+
 /// The keyspaces of these that were dropped and made again with the older interface, while what CQL
 /// kept in them is still on record.
 fn remade(store: &CellStore, keyspaces: &[KeyspaceEntry]) -> Result<BTreeSet<String>> {
@@ -489,9 +539,9 @@ fn clean(
         }
     }
     store.db().with(Durability::Power).write(batch)?;
-    let tables: Vec<u32> = catalog.tables().map(|t| t.id).collect();
+    let tables: Vec<u32> = catalog.own_tables().map(|t| t.id).collect();
     let indexes: Vec<u32> =
-        catalog.tables().flat_map(|t| t.indexes().iter().map(|i| i.id)).collect();
+        catalog.own_tables().flat_map(|t| t.indexes().iter().map(|i| i.id)).collect();
     let defined = |tree| match tree {
         TreeName::Schema => true,
         TreeName::Family(id) => tables.contains(&id),

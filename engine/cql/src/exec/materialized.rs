@@ -14,7 +14,6 @@ use firn_wide::internals::store::{CellStore, RowParts, StoredView, ViewPlace, Vi
 use firn_wide::internals::types::EMPTY;
 use firn_wide::{Partitioner, Type};
 
-use super::change::cell_name;
 use crate::analysis::{Purpose, Restrictions, RowFilter, RowValues};
 use crate::catalog::{
     Catalog, CatalogDiff, ColumnKind, KeyspaceEntry, PartitionKey, TableColumn, TableSchema,
@@ -269,7 +268,7 @@ impl MaterializedRows {
             Some(marker) => {
                 let mut stored = vec![];
                 marker.encode(&mut stored);
-                out.insert(cell_name(&[]), stored);
+                out.insert(self.view.cell_name(None), stored);
             }
             None if self.key_column.is_some() => out.clear(),
             None => {}

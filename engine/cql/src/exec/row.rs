@@ -6,16 +6,18 @@
 //!
 //! Invariants: a row is there when it has its marker or a live cell of any column that the table
 //! has now, and one of some views only while it has its marker; what dropped columns left is passed
-//! over. A collection without elements is null.
+//! over. A collection without elements is null. Where each cell of a column family is a row, it is
+//! the row's only column, or its marker.
 //! Buffers are used again from row to row: memory does not grow with what is read.
 
 use std::ops::Range;
 
-use firn_wide::Type;
 use firn_wide::internals::cell::{Cell, CellState};
+use firn_wide::internals::key::{END, KeyPlace, Layout};
 use firn_wide::internals::store::{RowItem, SliceReader};
+use firn_wide::{Partitioner, Type};
 
-use crate::catalog::{ColumnKind, TableColumn, TableSchema};
+use crate::catalog::{ColumnKind, FamilyForm, TableColumn, TableSchema};
 use crate::error::{Result, corrupt};
 
 /// How the cells of a column make its value.
@@ -53,7 +55,11 @@ pub struct RowShape {
     /// there are none such.
     dropped: Vec<Option<i64>>,
     forms: Vec<Form>,
-    clustering: Vec<Type>,
+    layout: Layout,
+    /// What tells the columns of cells, where that isn't the numbers in their names.
+    family: Option<FamilyForm>,
+    /// The only column of rows that are cells.
+    only: Option<u16>,
     /// The largest number of a wanted column that is not static.
     last: Option<u16>,
     /// Whether static columns are among them, or it matters whether there are static cells at all.
@@ -69,6 +75,7 @@ impl RowShape {
     /// asked.
     pub fn new<'t>(
         table: &'t TableSchema,
+        partitioner: Partitioner,
         wanted: impl IntoIterator<Item = &'t TableColumn>,
         times: bool,
     ) -> RowShape {
@@ -99,12 +106,17 @@ impl RowShape {
                 _ => Form::Single,
             });
         }
-        let clustering = table.clustering().iter().map(TableColumn::layout_type);
+        if table.family().is_some() {
+            // The cells of a row are in the order of their names.
+            last = last.map(|_| u16::MAX);
+        }
         RowShape {
             entries,
             dropped,
             forms,
-            clustering: clustering.collect(),
+            layout: table.layout(partitioner),
+            family: table.family().cloned(),
+            only: table.regulars().next().map(|c| c.id),
             last,
             statics,
             times,
@@ -120,6 +132,26 @@ impl RowShape {
     /// Whether static cells are wanted.
     pub fn wants_statics(&self) -> bool {
         self.statics
+    }
+
+    /// Where the rows lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Whether each cell is a row.
+    fn rows_are_cells(&self) -> bool {
+        self.family.as_ref().is_some_and(FamilyForm::rows_are_cells)
+    }
+
+    /// The number of the column whose cell lies here; `None`: the row's marker.
+    fn column_of(&self, place: &KeyPlace<'_>) -> Result<Option<u16>> {
+        match &self.family {
+            None => column_of(place.name),
+            Some(family) if family.rows_are_cells() => Ok(self.only),
+            // No column has the number 0.
+            Some(family) => Ok(Some(family.column_of(place.name).unwrap_or_default())),
+        }
     }
 
     /// What a cell of the column with this number is that was written then.
@@ -240,22 +272,19 @@ impl Row {
         }
     }
 
-    /// Takes over where the row lies.
-    fn begin(&mut self, shape: &RowShape, place: &[u8]) -> Result<()> {
+    /// Takes over where the row lies that a cell is in, or is.
+    fn begin(&mut self, shape: &RowShape, place: &KeyPlace<'_>) -> Result<()> {
         self.clear(shape);
-        self.clustering.resize_with(shape.clustering.len(), Default::default);
+        let short = || (Vec::with_capacity(SHORT), false);
+        self.clustering.resize_with(shape.layout.clustering().len(), short);
         self.place.clear();
-        self.place.reserve(place.len().max(SHORT));
-        self.place.extend_from_slice(place);
-        let mut rest = place;
-        for (of, (value, there)) in shape.clustering.iter().zip(&mut self.clustering) {
-            value.clear();
-            value.reserve(SHORT);
-            *there = of
-                .take_component(&mut rest, value)
-                .map_err(|_| corrupt("the clustering of a row can't be read"))?;
+        self.place.reserve(place.row.len().max(SHORT));
+        self.place.extend_from_slice(place.row);
+        if shape.rows_are_cells() {
+            self.place.push(END);
+            self.place.extend_from_slice(place.name);
         }
-        Ok(())
+        Ok(shape.layout.read_row(&self.place, &mut self.clustering)?)
     }
 
     /// Takes in a cell of the column with this number.
@@ -466,11 +495,11 @@ impl<'s> ShapeReader<'s> {
         }
         self.begun = false;
         while let Some(item) = self.reader.next()? {
-            let id = column_of(item.place.name)?;
+            let id = self.shape.column_of(&item.place)?;
             if item.place.is_static {
                 self.statics.take(self.shape, &item, id, self.now)?;
             } else {
-                self.next.begin(self.shape, item.place.row)?;
+                self.next.begin(self.shape, &item.place)?;
                 self.next.take(self.shape, &item, id, self.now)?;
                 self.begun = true;
                 break;
@@ -527,7 +556,8 @@ impl<'s> ShapeReader<'s> {
 
     /// Takes in the rest of the row, and the first cell of the next.
     fn fill(&mut self) -> Result<()> {
-        let mut enough = self.row.exists && self.shape.last.is_none();
+        let are_cells = self.shape.rows_are_cells();
+        let mut enough = self.row.exists && self.shape.last.is_none() && !are_cells;
         loop {
             if enough {
                 self.reader.skip_row()?;
@@ -537,9 +567,9 @@ impl<'s> ShapeReader<'s> {
                 // The end of a reversed slice.
                 return Ok(());
             }
-            let id = column_of(item.place.name)?;
-            if item.new_row {
-                self.next.begin(self.shape, item.place.row)?;
+            let id = self.shape.column_of(&item.place)?;
+            if item.new_row || are_cells {
+                self.next.begin(self.shape, &item.place)?;
                 self.next.take(self.shape, &item, id, self.now)?;
                 self.begun = true;
                 return Ok(());

@@ -316,8 +316,18 @@ impl Session {
 
     fn compile(&self, asked: Asked<'_>, parsed: &ParsedStatement<'_>) -> Result<Prepared> {
         let Asked { key, keyspace, text } = asked;
-        let catalog = self.engine.catalog();
-        let plan = compile(&self.engine, &catalog, keyspace.as_ref(), text, parsed)?;
+        let mut catalog = self.engine.catalog();
+        let mut plan = compile(&self.engine, &catalog, keyspace.as_ref(), text, parsed);
+        if plan.is_err() {
+            // What it names may have come with the older interface, and somebody else sees it just
+            // now.
+            let fresh = self.engine.fresh_catalog()?;
+            if fresh.version() != catalog.version() {
+                plan = compile(&self.engine, &fresh, keyspace.as_ref(), text, parsed);
+                catalog = fresh;
+            }
+        }
+        let plan = plan?;
         let prepared = Prepared(Arc::new(Compiled {
             key,
             id: id_of(keyspace.as_deref(), text, &parsed.statement),

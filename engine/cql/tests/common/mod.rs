@@ -1,8 +1,11 @@
 //! What the tests of several files share.
 #![allow(dead_code)] // not every test uses all of it
 
-use firn_cql::Session;
+use std::collections::BTreeMap;
+
+use firn_cql::{Kind, Result, Rows, Session};
 use firn_wide::{Type, Wide};
+use serde_json::{Value as Json, json};
 
 /// A session that uses a keyspace, which is made where it is not there.
 pub fn session_in(wide: Wide, keyspace: &str) -> Session {
@@ -50,4 +53,42 @@ impl firn_cql::internals::exec::SchemaListener for Heard {
         };
         self.0.lock().push(format!("{change} {target} {keyspace} {name}{arguments}"));
     }
+}
+
+/// The fields of our answer that the file has.
+pub fn ours(answer: &Result<Vec<Rows>>) -> Json {
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let pages = match answer {
+        Err(e) => {
+            return json!({"error": {"code": format!("0x{:04x}", e.class().code()), "message": e.text()}});
+        }
+        Ok(pages) => pages,
+    };
+    if *pages[0].kind() != Kind::Rows {
+        return json!({"rows": null});
+    }
+    let columns: Vec<Json> =
+        pages[0].columns().iter().map(|c| json!([c.name, type_name(&c.of.of)])).collect();
+    let rows = pages.iter().flat_map(Rows::iter);
+    let rows: Vec<Json> = rows
+        .map(|row| (0..columns.len()).map(|i| json!(row.bytes(i).map(hex))).collect())
+        .collect();
+    let mut out = json!({"columns": columns, "rows": rows});
+    if !pages[0].warnings().is_empty() {
+        out["warnings"] = json!(pages[0].warnings());
+    }
+    out
+}
+
+/// Where we differ: by the statement and what is bound to it, our answer.
+pub fn differences(text: &str) -> BTreeMap<String, String> {
+    let blocks = text.split("\n\n").filter(|b| !b.trim().is_empty() && !b.starts_with('#'));
+    let read = |block: &str| {
+        let (asked, rest) =
+            block.trim().split_once("\nhere: ").unwrap_or_else(|| panic!("{block}"));
+        let (answer, why) = rest.split_once("\nwhy: ").unwrap_or_else(|| panic!("{block}"));
+        assert!(why.trim().len() > 10, "{block}");
+        (asked.to_owned(), answer.to_owned())
+    };
+    blocks.map(read).collect()
 }

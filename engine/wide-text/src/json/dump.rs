@@ -206,9 +206,8 @@ impl<W: Write> Dump<W> {
         end: &[u8],
         deletion: &CellDeletion,
     ) -> Result<(), JsonFailure> {
-        let types = self.family.layout.clustering().to_vec();
         for (which, place, is_start) in [("start", start, true), ("end", end, false)] {
-            let bound = bound(&types, place).ok_or_else(|| damaged(place))?;
+            let bound = bound(&self.family.layout, place).ok_or_else(|| damaged(place))?;
             self.emit.member()?;
             self.emit.raw(&format!("{{\"type\": \"range_tombstone_bound\", \"{which}\": "));
             self.bound(&bound, is_start)?;

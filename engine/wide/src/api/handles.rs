@@ -31,7 +31,12 @@ pub(super) struct SharedApi {
     pub(super) serial: AtomicU64,
     /// The lock for changes of definitions.
     pub(super) changes: Mutex<()>,
+    /// Who says which names in keyspaces are not free though no family has them.
+    pub(super) names: RwLock<Option<Arc<NamesElsewhere>>>,
 }
+
+/// Whether a layer above has given a name in a keyspace to something of its own.
+pub type NamesElsewhere = dyn Fn(&str, &str) -> bool + Send + Sync;
 
 impl std::fmt::Debug for Wide {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

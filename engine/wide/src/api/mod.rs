@@ -56,7 +56,7 @@ pub use builder::{Batch, ColumnFamily, Columns, Find, Row, RowIter, Rows, Slice}
 pub use check::MAX_SHORT;
 pub use chunks::{Chunks, Counts};
 pub use data::*;
-pub use handles::{Keyspace, Wide};
+pub use handles::{Keyspace, NamesElsewhere, Wide};
 pub use value::{FromBytes, ToBytes};
 
 use crate::base::error::{Error, Result};
@@ -135,6 +135,7 @@ impl Wide {
             state: RwLock::new(Arc::new(state)),
             serial: AtomicU64::new(0),
             changes: Mutex::new(()),
+            names: RwLock::new(None),
         });
         Ok(Wide { shared, store })
     }
@@ -207,6 +208,13 @@ impl Wide {
     /// promises, as [`schema`](Wide::schema).
     pub fn definition_serial(&self) -> u64 {
         self.shared.serial.load(Ordering::Acquire)
+    }
+
+    /// From now on no family is made of a name in a keyspace of which this says that a layer above
+    /// has given it to something of its own. It may be asked while definitions are changed. Without
+    /// promises, as [`schema`](Wide::schema).
+    pub fn reserve_names(&self, is_taken: Arc<NamesElsewhere>) {
+        *self.shared.names.write() = Some(is_taken);
     }
 
     /// The types that definitions can name.

@@ -15,7 +15,7 @@ use super::range::{minimum_token, token_ranges};
 use super::state::ApiState;
 use super::{Keyspace, TokenRange, Wide};
 use crate::base::error::{Error, Result};
-use crate::schema::{CfDef, KsDef, Schema, SchemaDiff};
+use crate::schema::{CfDef, KsDef, Schema, SchemaDiff, already_there};
 use crate::store::DroppedFamilies;
 
 /// The version of Thrift's interface that the operations follow.
@@ -111,7 +111,12 @@ impl Wide {
     /// # Errors
     /// As [`system_add_keyspace`](Wide::system_add_keyspace).
     pub fn system_add_column_family(&self, def: &CfDef) -> Result<Uuid> {
-        self.change(|s| s.add_family(def))
+        let names = self.shared.names.read().clone();
+        let is_taken = names.is_some_and(|is_taken| is_taken(&def.keyspace, &def.name));
+        self.change(|s| {
+            let changed = s.add_family(def)?;
+            if is_taken { Err(already_there(&def.keyspace, &def.name)) } else { Ok(changed) }
+        })
     }
 
     /// Makes a family's definition this one. Returns when new indexes have been built over what is

@@ -16,6 +16,14 @@ pub enum KeyNameList {
     /// Numbers of a table's columns, two bytes; the empty name is the row's marker. Cells may have
     /// a path.
     Columns,
+    /// None: each cell of a Standard or Super family is a row by itself. Its clusterings from this
+    /// one on, the last ones, are the cell's name.
+    Rows {
+        /// How many clusterings come before the name: that of the super column.
+        before: usize,
+        /// Whether the name is a composite, whose components the others are; else there is one.
+        composite: bool,
+    },
 }
 
 /// How the keys of one family are made and read.
@@ -90,6 +98,18 @@ impl Layout {
         Layout { partitioner, clustering, names: KeyNameList::Columns }
     }
 
+    /// The cells of a family as rows, for who looks at them so. The clusterings behind the first
+    /// `before` ones, which are the super column's name, are the components of the cell's name where
+    /// it is a composite; else there is one, the name.
+    pub fn rows_of_cells(
+        partitioner: Partitioner,
+        clustering: Vec<Type>,
+        before: usize,
+        composite: bool,
+    ) -> Layout {
+        Layout { partitioner, clustering, names: KeyNameList::Rows { before, composite } }
+    }
+
     /// The partitioner.
     pub fn partitioner(&self) -> Partitioner {
         self.partitioner
@@ -103,6 +123,12 @@ impl Layout {
     /// The form of names.
     pub fn names(&self) -> &KeyNameList {
         &self.names
+    }
+
+    /// Whether it is of a Standard or Super family, whose cells have names of a type.
+    #[inline]
+    pub fn has_typed_names(&self) -> bool {
+        matches!(self.names, KeyNameList::Typed(_))
     }
 
     /// Bytes of a token.
@@ -148,20 +174,75 @@ impl Layout {
     /// its end are null. Of a Standard family: of all its cells.
     ///
     /// # Errors
-    /// `InvalidRequest` for a value that isn't one of its type.
+    /// `InvalidRequest` for a value that isn't one of its type, and for a row that is a cell and
+    /// has no name.
     pub fn put_row(&self, clustering: &[impl AsRef<[u8]>], out: &mut Vec<u8>) -> Result<()> {
         self.put_clustering(clustering, out)?;
-        out.resize(out.len() + self.clustering.len().saturating_sub(clustering.len()), NULL);
+        match self.names {
+            KeyNameList::Rows { before, .. } if clustering.len() <= before => {
+                return Err(invalid("the name of a column is missing"));
+            }
+            // Components that are left out at the end of a composite are not in it.
+            KeyNameList::Rows { composite, .. } => out.extend(composite.then_some(END)),
+            _ => {
+                let missing = self.clustering.len().saturating_sub(clustering.len());
+                out.resize(out.len() + missing, NULL);
+            }
+        }
         out.push(END);
         Ok(())
     }
 
     fn put_clustering(&self, clustering: &[impl AsRef<[u8]>], out: &mut Vec<u8>) -> Result<()> {
         out.push(ROWS);
-        for (t, raw) in self.clustering.iter().zip(clustering) {
+        for (number, (t, raw)) in self.clustering.iter().zip(clustering).enumerate() {
+            out.extend_from_slice(self.before_clustering(number));
             t.put_component(raw.as_ref(), out)?;
         }
         Ok(())
+    }
+
+    /// What stands before the component of this clustering, besides what belongs to it.
+    #[inline]
+    fn before_clustering(&self, number: usize) -> &'static [u8] {
+        match self.names {
+            KeyNameList::Rows { before, composite: true } if number == before => &[END, NEXT],
+            KeyNameList::Rows { before, composite: false } if number == before => &[END],
+            _ => &[],
+        }
+    }
+
+    /// Reads the clustering values of a row from its components, all that its place has between its
+    /// first and its last byte: each into its buffer, with whether it is one. Else it is null.
+    ///
+    /// # Errors
+    /// `Corrupt` when they can't be read.
+    #[inline]
+    pub fn read_row(&self, components: &[u8], values: &mut [(Vec<u8>, bool)]) -> Result<()> {
+        let mut rest = components;
+        for (number, (t, (value, there))) in self.clustering.iter().zip(values).enumerate() {
+            value.clear();
+            let before = self.before_clustering(number);
+            rest = rest.strip_prefix(before).ok_or_else(|| damaged("row", components))?;
+            // What ends a composite stands where another component of it could.
+            let is_left_out = self.is_composite() && matches!(rest, [END | BEFORE | AFTER]);
+            *there = !is_left_out
+                && t.take_component(&mut rest, value).map_err(|_| damaged("row", components))?;
+        }
+        Ok(())
+    }
+
+    /// The place of the deletion that this row goes with, of the super column that it is a cell of;
+    /// `None` where it is no such cell.
+    pub fn super_deletion(&self, row: &[u8]) -> Option<Vec<u8>> {
+        let KeyNameList::Rows { before: 1, .. } = self.names else { return None };
+        let len = self.clustering.first()?.component_len(row.get(1..)?)?;
+        Some([row.get(..1 + len)?, &[END, DELETION]].concat())
+    }
+
+    #[inline]
+    fn is_composite(&self) -> bool {
+        matches!(self.names, KeyNameList::Rows { composite: true, .. })
     }
 
     pub(crate) fn put_name(&self, name: &[u8], out: &mut Vec<u8>) -> Result<()> {
@@ -172,6 +253,7 @@ impl Layout {
                 out.push(NEXT);
                 out.extend_from_slice(name);
             }
+            KeyNameList::Rows { .. } => return Ok(()),
         }
         out.push(END);
         Ok(())
@@ -251,6 +333,9 @@ impl Layout {
 
     /// The same; `None` where there is none.
     pub(crate) fn find_row(&self, place: &[u8]) -> Option<usize> {
+        if let KeyNameList::Rows { .. } = self.names {
+            return None;
+        }
         let mut at = 1;
         for t in &self.clustering {
             at += t.component_len(place.get(at..)?)?;
@@ -311,6 +396,7 @@ impl Layout {
             KeyNameList::Typed(_) => rest.len().checked_sub(1),
             KeyNameList::Columns if rest.first() == Some(&EMPTY) => Some(1),
             KeyNameList::Columns => Some(3),
+            KeyNameList::Rows { .. } => None,
         };
         len.filter(|&n| n > 0 && rest.get(n) == Some(&END))
     }
@@ -318,17 +404,11 @@ impl Layout {
     /// Appends the raw values of a row's clustering, one buffer each.
     ///
     /// # Errors
-    /// `Corrupt` when they can't be read.
+    /// As [`read_row`](Layout::read_row).
     pub fn clustering_of(&self, row: &[u8], out: &mut Vec<Vec<u8>>) -> Result<()> {
-        let mut at = 0;
-        for t in &self.clustering {
-            let rest = row.get(at..).unwrap_or_default();
-            let len = t.component_len(rest).ok_or_else(|| damaged("row", row))?;
-            let mut raw = vec![];
-            take(t, &rest[..len], &mut raw).ok_or_else(|| damaged("row", row))?;
-            out.push(raw);
-            at += len;
-        }
+        let mut values = vec![Default::default(); self.clustering.len()];
+        self.read_row(row, &mut values)?;
+        out.extend(values.into_iter().map(|(value, _)| value));
         Ok(())
     }
 
@@ -340,6 +420,7 @@ impl Layout {
         let good = match &self.names {
             KeyNameList::Typed(t) => take(t, name, out),
             KeyNameList::Columns => name.get(1..).map(|id| out.extend_from_slice(id)),
+            KeyNameList::Rows { .. } => None,
         };
         good.ok_or_else(|| damaged("name", name))
     }

@@ -10,6 +10,8 @@
 //!              | row ( 0x20 | cell )         deletion of the row, or a cell of it
 //! row        ::= 0x40 component* 0x38        one component per clustering column: none in a Standard family, the super column's name
 //! bound      ::= 0x40 component* ( 0x20 | 0x60 )     before or after all rows that begin with these components
+//!              | 0x40 component* 0x38 ( component | 0x40 component* ) ( 0x20 | 0x60 )   in a family: all cells of this name, or
+//!                                                        whose composite name begins with these components
 //! cell       ::= component(name) 0x38 [ 0x20 | component(path) 0x38 ]    of a complex column: its deletion, or one element
 //! component  ::= 0x40 bytes | 0x3F (empty) | 0x41 (empty, reversed type) | 0x3E (null)
 //! ```

@@ -7,8 +7,7 @@ use super::def::{CfDef, ColumnDef, KsDef};
 use super::family::{self, Family, Numbers, Surroundings};
 use super::typing::Type;
 use super::{KeyspaceSchema, Schema, rules};
-use crate::base::error::Result;
-use crate::base::error::invalid;
+use crate::base::error::{Error, Result, invalid};
 
 /// The numbers of a family that is defined now: those it has, and new ones. An index whose values
 /// change their type is a new one, since it must be built anew.
@@ -48,6 +47,11 @@ impl Numbers for NewNumbers<'_> {
             None => self.take(),
         }
     }
+}
+
+/// The refusal of a family whose name is given.
+pub fn already_there(keyspace: &str, name: &str) -> Error {
+    invalid(format!("Cannot add already existing column family '{name}' to keyspace '{keyspace}'."))
 }
 
 impl Schema {
@@ -140,9 +144,7 @@ impl Schema {
             &mut NewNumbers { present: None, next: &mut schema.next_id },
         )?;
         if namesake.is_some() {
-            return Err(invalid(format!(
-                "Cannot add already existing column family '{name}' to keyspace '{keyspace}'."
-            )));
+            return Err(already_there(keyspace, name));
         }
         schema.put_family(present, family);
         Ok(schema)

@@ -20,7 +20,7 @@ mod state;
 mod storage;
 mod typing;
 
-pub use change::SchemaDiff;
+pub use change::{SchemaDiff, already_there};
 pub use def::{CfDef, ColumnDef, IndexType, KsDef};
 pub use family::{Family, FamilyKind, Index, SchemaColumn};
 pub use record::RECORD_PREFIX;

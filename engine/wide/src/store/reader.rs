@@ -388,7 +388,8 @@ impl SliceReader {
             && let Some(n) = row
         {
             self.row.extend_from_slice(&from[..n]);
-            self.row_deleted = self.marker_by_seek(&from[..n])?.max(self.covered_by_range());
+            self.row_deleted =
+                self.marker_by_seek(&from[..n])?.max(self.covered_by_range(&from[..n]));
         }
         if let Some(n) = column {
             self.column.extend_from_slice(&from[..n]);
@@ -421,9 +422,10 @@ impl SliceReader {
         Ok(Some(StoredCell::decode(&v)?.timestamp()))
     }
 
-    fn covered_by_range(&self) -> Option<i64> {
+    /// The newest deletion of a range that a row, or a cell, lies in.
+    fn covered_by_range(&self, place: &[u8]) -> Option<i64> {
         let covering =
-            self.ranges.iter().filter(|(start, end, _)| **start <= *self.row && *self.row < **end);
+            self.ranges.iter().filter(|(from, until, _)| **from <= *place && *place < **until);
         covering.map(|(_, _, timestamp)| *timestamp).max()
     }
 
@@ -585,6 +587,11 @@ impl SliceReader {
         }
         let name = self.family.layout().name_len(rest)?;
         let mut covered = self.deleted.max(self.row_deleted);
+        // Where cells are looked at as rows, ranges of them begin and end between the cells of what
+        // is a row here.
+        if !self.ranges.is_empty() && self.family.layout().has_typed_names() {
+            covered = covered.max(self.covered_by_range(place));
+        }
         let column = row + name + 1;
         if self.kinds & COMPLEX != 0 && place.len() > column {
             let is_marker = place[column..] == [DELETION];
@@ -643,7 +650,7 @@ impl SliceReader {
         self.row_deleted = None;
         if !is_static && !self.slice.raw {
             if !self.ranges.is_empty() {
-                self.row_deleted = self.covered_by_range();
+                self.row_deleted = self.covered_by_range(&self.row);
             }
             if self.slice.reverse && self.kinds & ROWS != 0 {
                 let row = std::mem::take(&mut self.row);

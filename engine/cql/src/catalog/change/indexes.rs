@@ -24,6 +24,7 @@ impl Catalog {
         let Some(found) = self.find_table(keyspace, &statement.table.name.text, false)? else {
             return Ok(None);
         };
+        found.check_own()?;
         let home = self.existing(keyspace)?;
         if let Some(name) = &statement.name
             && home.index(&name.text).is_some()
@@ -120,6 +121,7 @@ impl Catalog {
             let missing = || invalid(format!("Index '{keyspace}.{name}' doesn't exist'"));
             return if statement.if_exists { Ok(None) } else { Err(missing()) };
         };
+        table.check_own()?;
         let mut changed = (**table).clone();
         changed.indexes.retain(|i| i.id != index.id);
         Ok(Some(self.with_table(changed)?))

@@ -16,7 +16,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{
-    Catalog, ColumnKind, FIRST_ID, KeyspaceEntry, SYSTEM_KEYSPACES, TableColumn, TableSchema,
+    Catalog, ColumnKind, FIRST_ID, KeyspaceEntry, Resource, SYSTEM_KEYSPACES, TableColumn,
+    TableSchema,
 };
 use crate::error::{Error, Result, invalid};
 
@@ -35,6 +36,18 @@ impl TableSchema {
                 _ => 0,
             };
         }
+    }
+
+    /// Refuses to change what a column family is: it is defined by the interface that made it.
+    fn check_own(&self) -> Result<()> {
+        if self.family().is_none() {
+            return Ok(());
+        }
+        Err(invalid(format!(
+            "{} is a column family, which statements cannot change: use system_update_column_family or cassandra-cli's UPDATE COLUMN \
+             FAMILY",
+            self.full_name()
+        )))
     }
 
     fn full_name(&self) -> String {
@@ -83,8 +96,9 @@ impl Catalog {
         Ok(self.with_keyspace(keyspace))
     }
 
-    /// These definitions over the keyspaces that the data model has now: what it dropped is gone
-    /// with its tables, and with what was permitted about it, also where it was made again.
+    /// These definitions over the keyspaces that the data model has now, with its families: what it
+    /// dropped is gone with its tables, and with what was permitted about it, also where it was made
+    /// again. A table hides a family of its name.
     pub fn over(
         &self,
         keyspaces: impl IntoIterator<Item = KeyspaceEntry>,
@@ -95,13 +109,22 @@ impl Catalog {
         for mut keyspace in keyspaces {
             let before = self.keyspace(&keyspace.name);
             if let Some(before) = before.filter(|k| !remade.contains(&k.name)) {
-                keyspace.tables = before.tables.clone();
+                let own = before.tables.iter().filter(|(_, t)| t.family().is_none());
+                keyspace.tables.extend(own.map(|(name, t)| (name.clone(), t.clone())));
                 keyspace.types = before.types.clone();
                 keyspace.functions = before.functions.clone();
                 keyspace.aggregates = before.aggregates.clone();
             }
             next.keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
         }
+        let is_there = |family: &TableSchema| {
+            let now = next.keyspace(&family.keyspace).and_then(|k| k.table(&family.name));
+            now.is_some_and(|t| t.id == family.id)
+        };
+        let families = self.keyspaces().flat_map(|k| k.families()).filter(|f| !is_there(f));
+        let gone: BTreeSet<Resource> =
+            families.map(|f| Resource::Table(f.keyspace.clone(), f.name.clone())).collect();
+        let next = next.without_permissions(|resource| gone.contains(resource));
         next.without_strangers(remade)
     }
 

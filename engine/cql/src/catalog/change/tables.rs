@@ -84,6 +84,7 @@ impl Catalog {
         else {
             return Ok(None);
         };
+        found.check_own()?;
         if found.view().is_some() {
             return Err(invalid(
                 "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead",
@@ -240,6 +241,7 @@ pub fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<Ta
         dropped: vec![],
         indexes: vec![],
         view: None,
+        family: None,
     };
     let in_key = |names: &[&str], kind, table: &mut TableSchema| -> Result<()> {
         for name in names {

@@ -201,7 +201,7 @@ fn refresh_uses(home: &mut KeyspaceEntry, name: &str) {
             .chain(t.dropped.iter().map(|d| &d.of))
             .any(|of| mentions(&of.of, name))
     };
-    for table in home.tables.values_mut().filter(|t| uses(t)) {
+    for table in home.tables.values_mut().filter(|t| t.family().is_none() && uses(t)) {
         let table = Arc::make_mut(table);
         for column in &mut table.columns {
             again(&mut column.of);

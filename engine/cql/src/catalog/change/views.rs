@@ -168,6 +168,7 @@ fn new_view(base: &TableSchema, statement: &CreateView<'_>) -> Result<TableSchem
         dropped: vec![],
         indexes: vec![],
         view: Some(view),
+        family: None,
     };
     table.arrange();
     Ok(table)
@@ -195,6 +196,7 @@ impl Catalog {
         let home = self.existing(keyspace)?;
         let missing = || invalid(format!("Base table '{base}' doesn't exist"));
         let found = home.table(base).filter(|t| t.view().is_none()).ok_or_else(missing)?;
+        found.check_own()?;
         match home.table(name) {
             Some(other) if other.view().is_none() => {
                 return Err(invalid(format!(

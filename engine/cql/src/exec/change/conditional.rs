@@ -90,7 +90,7 @@ impl<'p> Partition<'p> {
 
     /// The row with these clustering values; without any: all rows.
     fn slice(&self, clustering: &[Vec<u8>]) -> Result<StoreSlice> {
-        let layout = self.family.layout();
+        let layout = self.shape.layout();
         let (mut from, mut until) = (vec![], vec![]);
         if clustering.is_empty() {
             layout.put_bound(clustering, false, &mut from)?;
@@ -106,13 +106,20 @@ impl<'p> Partition<'p> {
     /// The newest timestamp in the rows that the guards are about and in the static cells, of what
     /// was deleted there too.
     fn newest(&self, targets: &[(&GivenValue<'_>, ConditionalTarget)]) -> Result<i64> {
-        let rows = targets.iter().filter_map(|t| t.1.as_ref()).map(|row| self.slice(row));
-        let mut newest = i64::MIN;
         // What comes before the rows: deletions of the partition and of ranges, and the static
         // cells.
-        let head = StoreSlice::between(vec![], vec![ROWS]);
-        for slice in std::iter::once(Ok(head)).chain(rows) {
-            let mut reader = self.view.read(self.family, self.key, &slice?.raw())?;
+        let mut slices = vec![StoreSlice::between(vec![], vec![ROWS])];
+        for row in targets.iter().filter_map(|t| t.1.as_ref()) {
+            let slice = self.slice(row)?;
+            if let Some(deletion) = self.shape.layout().super_deletion(&slice.from) {
+                let after = [&deletion[..], &[0]].concat();
+                slices.push(StoreSlice::between(deletion, after));
+            }
+            slices.push(slice);
+        }
+        let mut newest = i64::MIN;
+        for slice in slices {
+            let mut reader = self.view.read(self.family, self.key, &slice.raw())?;
             while let Some(item) = reader.next()? {
                 newest = newest.max(match item.body {
                     Body::Cell(cell) => cell.timestamp,
@@ -222,8 +229,8 @@ impl ChangeSet<'_> {
         }
         check_guards(&targets)?;
         let family = engine.family(table)?;
-        let shape =
-            RowShape::new(table, table.columns().iter().filter(|c| !c.is_primary_key()), false);
+        let columns = table.columns().iter().filter(|c| !c.is_primary_key());
+        let shape = RowShape::new(table, engine.partitioner(), columns, false);
         self.alone(engine, &[key], |view| {
             let partition = Partition::read(table, key, view, &family, &shape)?;
             let mut rows = vec![];

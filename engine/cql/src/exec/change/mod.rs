@@ -40,7 +40,6 @@ use crate::syntax::ast::{self, BatchKind, Permission};
 use crate::values::{Bound, ColumnSpec, EvalEnv, Markers};
 use attributes::Attributes;
 pub use limits::BatchLimits;
-pub(super) use mutations::cell_name;
 pub(super) use plan::ChangePlan;
 use plan::{ChangeSet, GivenValue, refused};
 use statement::ChangeStatement;

@@ -5,18 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use firn_wide::internals::key::{END, ROWS};
 use firn_wide::internals::store::{MutatedBody, MutatedPlace, StoreMutation};
-use firn_wide::internals::types::{EMPTY, NEXT};
+use firn_wide::internals::types::EMPTY;
 
 use super::limits::{CELL, ChangeWeight, ROW};
 use crate::error::Result;
-
-/// The end of the place of a cell of this raw name, after the place of its row.
-pub fn cell_name(raw: &[u8]) -> Vec<u8> {
-    match raw {
-        [] => vec![EMPTY, END],
-        _ => [&[NEXT], raw, &[END]].concat(),
-    }
-}
 
 /// The row that a place is of or in; empty: it is of a static cell.
 fn row_of<'m>(place: &MutatedPlace<'m>) -> Result<&'m [u8]> {

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::limits::{CELL, ChangeWeight};
-use super::mutations::cell_name;
 use crate::catalog::{TableColumn, TableSchema};
 use crate::error::{Result, invalid};
 use crate::exec::lists::ListClock;
@@ -450,7 +449,7 @@ impl Operation {
     fn of(table: &TableSchema, column: &TableColumn, what: OperationKind) -> Operation {
         let dropped_until = table.dropped_until(column);
         Operation {
-            name: cell_name(&column.raw_name()),
+            name: table.cell_name(Some(column)),
             dropped_until,
             column: column.clone(),
             what,

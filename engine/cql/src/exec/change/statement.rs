@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_wide::internals::key::{KeyPlace, STATIC};
-use firn_wide::internals::store::{StoreFamily, StoreSlice, StoreView};
+use firn_wide::internals::key::{KeyPlace, Layout, STATIC};
+use firn_wide::internals::store::{StoreSlice, StoreView};
 
 use super::attributes::Attributes;
 use super::condition::ChangeCondition;
 use super::json;
 use super::limits::{ChangeWeight, RANGE, ROW};
-use super::mutations::{Mutations, cell_name};
+use super::mutations::Mutations;
 use super::operation::{MutationWriter, Operation};
 use crate::analysis::{Purpose, Restrictions};
 use crate::catalog::{Catalog, Resource, TableSchema, check_not_system};
@@ -65,6 +65,8 @@ pub(super) struct ChangeStatement {
     statics: Vec<Operation>,
     /// The values of `INSERT JSON`: they stand for the markers of all columns.
     json: Option<json::JsonSource>,
+    /// Where rows lie.
+    pub layout: Layout,
     /// The name of the row's marker, in places.
     marker: Vec<u8>,
     /// The functions of users that it calls.
@@ -306,7 +308,8 @@ impl ChangeStatement {
             operations,
             statics,
             json,
-            marker: cell_name(&[]),
+            layout: table.layout(context.partitioner),
+            marker: table.cell_name(None),
             calls: std::mem::take(&mut context.calls),
         };
         change.check(tests_regular)?;
@@ -402,7 +405,7 @@ impl ChangeStatement {
         let family = engine.family(&self.table)?;
         let timestamp = self.attributes.timestamp(env)?.unwrap_or(timestamp);
         let ttl = self.attributes.ttl(env, self.table.options.default_ttl())?;
-        let rows = self.places(&family, values)?;
+        let rows = self.places(values)?;
         // An `IN` without values names nothing, the static cells neither.
         if rows.is_empty() && self.concerns_rows() && self.restrictions.names_rows() {
             return Ok(());
@@ -457,31 +460,30 @@ impl ChangeStatement {
     /// Refuses clustering values that no row can have.
     fn check_row(&self, row: &[impl AsRef<[u8]>]) -> Result<()> {
         TableSchema::check_clustering(row)?;
-        // In the families of old its only clustering value was the name of a cell, and names have
-        // bytes.
-        if let ([column], true) = (self.table.clustering(), self.table.is_compact())
-            && row.iter().any(|value| value.as_ref().is_empty())
-        {
-            return Err(invalid(format!("Invalid empty or null value for column {}", column.name)));
+        let mut values = self.table.clustering().iter().zip(row);
+        match values.find(|(column, v)| v.as_ref().is_empty() && self.table.is_name(column)) {
+            Some((column, _)) => {
+                Err(invalid(format!("Invalid empty or null value for column {}", column.name)))
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The places of the rows that are named, each once.
-    fn places(&self, family: &StoreFamily, values: &EvalEnv<'_>) -> Result<Vec<Vec<u8>>> {
+    fn places(&self, values: &EvalEnv<'_>) -> Result<Vec<Vec<u8>>> {
         if !self.concerns_rows() || !self.restrictions.names_rows() {
             return Ok(vec![]);
         }
         if let Some(row) = self.restrictions.one_row(values)? {
             self.check_row(&row)?;
             let mut place = Vec::with_capacity(ROOM);
-            family.layout().put_row(&row, &mut place)?;
+            self.layout.put_row(&row, &mut place)?;
             return Ok(vec![place]);
         }
         let mut places = vec![];
         for row in self.rows(values)? {
             let mut place = vec![];
-            family.layout().put_row(&row, &mut place)?;
+            self.layout.put_row(&row, &mut place)?;
             places.push(place);
         }
         if self.restrictions.has_clustering_in() {
@@ -493,18 +495,19 @@ impl ChangeStatement {
 
     /// A whole partition, single rows, or ranges of them.
     fn delete_rows(&self, w: &mut MutationWriter<'_>, rows: &[Vec<u8>]) -> Result<()> {
+        let are_cells = self.table.rows_are_cells();
         if !self.restrictions.has_clustering() {
             w.mutation.delete_partition(w.family, w.timestamp);
         } else if self.restrictions.names_rows() {
             for row in rows {
                 w.weight.rows += ROW + row.len();
-                w.mutation.delete_row(w.family, row, w.timestamp);
+                delete_row(w, row, are_cells);
             }
         } else {
-            for slice in self.restrictions.intervals(w.env, w.family.layout())?.slices() {
+            for slice in self.restrictions.intervals(w.env, &self.layout)?.slices() {
                 w.weight.rest += RANGE + slice.from.len() + slice.until.len();
                 match w.view.filter(|_| self.table.is_counter()) {
-                    Some(view) => delete_counters(w, view, &slice)?,
+                    Some(view) => delete_counters(w, view, &slice, are_cells)?,
                     None => drop(w.mutation.delete_range(
                         w.family,
                         &slice.from,
@@ -519,17 +522,31 @@ impl ChangeStatement {
 }
 
 /// Deletes the rows of a slice one by one: families of counters know no deletions of ranges.
-fn delete_counters(w: &mut MutationWriter<'_>, view: &StoreView, slice: &StoreSlice) -> Result<()> {
+fn delete_counters(
+    w: &mut MutationWriter<'_>,
+    view: &StoreView,
+    slice: &StoreSlice,
+    are_cells: bool,
+) -> Result<()> {
     let mut reader = view.read(w.family, w.mutation.key(), slice)?;
     let mut row = vec![];
     while let Some(item) = reader.next()? {
-        if item.new_row && !item.place.is_static {
+        if (item.new_row || are_cells) && !item.place.is_static {
             row.clear();
-            KeyPlace { name: &[], path: None, ..item.place }.put(&mut row);
-            w.mutation.delete_row(w.family, &row, w.timestamp);
+            let name = if are_cells { item.place.name } else { &[] };
+            KeyPlace { name, path: None, ..item.place }.put(&mut row);
+            delete_row(w, &row, are_cells);
         }
     }
     Ok(())
+}
+
+/// Deletes the row at a place: all of its cells, or the one cell that it is.
+fn delete_row(w: &mut MutationWriter<'_>, row: &[u8], is_cell: bool) {
+    match is_cell {
+        true => w.mutation.delete(w.family, row, w.timestamp),
+        false => w.mutation.delete_row(w.family, row, w.timestamp),
+    };
 }
 
 /// Refuses to insert nothing into a compact table, whose rows have no markers.

@@ -115,7 +115,8 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
     );
     let shows_statics =
         table.has_statics() && !restrictions.has_clustering() && !restrictions.has_regulars();
-    let shape = RowShape::new(&table, wanted.iter().map(|c| &table.columns()[*c]), asks_times);
+    let columns = wanted.iter().map(|c| &table.columns()[*c]);
+    let shape = RowShape::new(&table, engine.partitioner(), columns, asks_times);
     let shape = if shows_statics { shape.with_statics() } else { shape };
     let warning = match groups {
         Grouping::None => None,

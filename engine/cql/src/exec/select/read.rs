@@ -2,7 +2,7 @@
 
 use std::ops::Bound as End;
 
-use firn_wide::internals::key::{AFTER, BEFORE, END, Layout, ROWS};
+use firn_wide::internals::key::{AFTER, BEFORE, END, ROWS};
 use firn_wide::internals::store::{StoreFamily, StoreSlice, StoreView};
 
 use super::collect::{CollectStep, Collector};
@@ -55,13 +55,11 @@ impl SelectPlan {
         }
     }
 
-    /// What is asked for, of a table of this layout; `sees_all`: by somebody from whom masks hide
-    /// nothing.
+    /// What is asked for; `sees_all`: by somebody from whom masks hide nothing.
     pub(super) fn input<'a>(
         &'a self,
         request: &Request<'a>,
         env: &'a EvalEnv<'a>,
-        layout: &Layout,
         sees_all: bool,
     ) -> Result<SelectInput<'a>> {
         let limit = SelectPlan::limit(&self.limit, env)?;
@@ -76,7 +74,7 @@ impl SelectPlan {
             ));
         }
         let page = page.filter(|_| self.order.sort.is_empty() && self.nearest.is_none());
-        let intervals = self.restrictions.intervals(env, layout)?;
+        let intervals = self.restrictions.intervals(env, self.shape.layout())?;
         let filter = self.restrictions.filter(env)?;
         let indexes = self.restrictions.indexes(env)?;
         let keys = if self.restrictions.is_key_range() {

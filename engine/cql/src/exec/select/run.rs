@@ -43,7 +43,7 @@ impl SelectPlan {
         let sees_all = self.check_masks(engine, request)?;
         let family = engine.family(&self.table)?;
         let SelectInput { limit, from, intervals, indexes, keys, out } =
-            self.input(request, env, family.layout(), sees_all)?;
+            self.input(request, env, sees_all)?;
         let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len()
             + usize::from(self.shape.wants_statics());
         let is_single = indexes.is_empty() && self.nearest.is_none() && reads <= 1;

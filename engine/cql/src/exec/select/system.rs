@@ -27,7 +27,7 @@ impl SelectPlan {
         let layout = self.table.layout(engine.partitioner());
         // A system table has no index.
         let SelectInput { limit, from, intervals, keys, mut out, .. } =
-            self.input(request, env, &layout, true)?;
+            self.input(request, env, true)?;
         let endpoint = request.endpoint.unwrap_or(LOOPBACK);
         let made = rows_of(engine, endpoint, &self.table, keys.as_deref())?;
         let mut wanted: Vec<&SystemPartition> = vec![];

@@ -73,11 +73,15 @@ fn tables(keyspaces: &[Arc<KeyspaceEntry>], each: impl FnMut(&Arc<TableSchema>))
 /// What kind of table it is.
 fn flags(table: &TableSchema) -> BTreeSet<&'static str> {
     let mut flags = BTreeSet::new();
-    if !table.is_compact() || table.clustering().len() > 1 {
+    let family = table.family();
+    if family.is_none_or(|f| !f.is_super) && (!table.is_compact() || table.clustering().len() > 1) {
         flags.insert("compound");
     }
-    if table.is_compact() && !table.clustering().is_empty() {
+    if family.map_or(table.is_compact() && !table.clustering().is_empty(), |f| f.rows_are_cells()) {
         flags.insert("dense");
+    }
+    if family.is_some_and(|f| f.is_super) {
+        flags.insert("super");
     }
     if table.is_counter() {
         flags.insert("counter");
@@ -195,6 +199,11 @@ fn dropped(table: &TableSchema, rows: &mut SystemRows<'_>) {
 
 fn indexes(table: &TableSchema, rows: &mut SystemRows<'_>) {
     for index in table.indexes() {
+        let kind = match (&index.class, table.family()) {
+            (Some(_), _) => "CUSTOM",
+            (None, Some(_)) => "KEYS",
+            (None, None) => "COMPOSITES",
+        };
         let mut options = index.options.clone();
         options.insert("target".into(), index.target_text());
         if let Some(class) = &index.class {
@@ -204,7 +213,7 @@ fn indexes(table: &TableSchema, rows: &mut SystemRows<'_>) {
             ("keyspace_name", &table.keyspace),
             ("table_name", &table.name),
             ("index_name", &index.name),
-            ("kind", &if index.class.is_some() { "CUSTOM" } else { "COMPOSITES" }),
+            ("kind", &kind),
             ("options", &options),
         ]);
     }

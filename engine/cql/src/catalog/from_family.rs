@@ -1,0 +1,168 @@
+//! Column families as tables: the definitions of the data model beneath, read as those of tables,
+//! whose rows and columns are the families' own cells (model 2.12).
+//!
+//! | family | table |
+//! |---|---|
+//! | Standard, nothing known of its columns | `PRIMARY KEY (key, column1)` and `value`: a row a cell; of a composite comparator `column1`, `column2`, … |
+//! | Standard, with known columns | `PRIMARY KEY (key)` and these columns; cells of other names are not seen |
+//! | Super, nothing known of its columns | `PRIMARY KEY (key, column1, column2)` and `value`: a row a subcolumn |
+//! | Super, with known columns | `PRIMARY KEY (key, column1)` and these columns: a row a super column |
+//!
+//! A composite type of keys makes `key`, `key2`, …; `key_alias` is the name of the first of them.
+//! Where a known column has such a name, the next free one is taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use firn_wide::Type;
+use firn_wide::internals::schema::{Family, FamilyKind};
+use firn_wide::internals::types::Wording;
+use md5::{Digest, Md5};
+
+use super::{
+    ColumnKind, ColumnType, FamilyForm, IndexTarget, TableColumn, TableIndex, TableOptions,
+    TableSchema,
+};
+
+/// The names that are given out in a table.
+struct FreeNames(BTreeSet<String>);
+
+impl FreeNames {
+    /// The first free one of `prefix`, `prefix2`, … from this number on; the first has no number
+    /// unless it is `numbered`.
+    fn take(&mut self, prefix: &str, from: usize, numbered: bool) -> String {
+        let name = |n: usize| match n {
+            1 if !numbered => prefix.to_owned(),
+            n => format!("{prefix}{n}"),
+        };
+        let mut n = from;
+        while !self.0.insert(name(n)) {
+            n += 1;
+        }
+        name(n)
+    }
+}
+
+/// The types of the columns that a type of keys or names makes, each with whether it is descending.
+fn parts(of: &Type) -> Vec<(Type, bool)> {
+    match of {
+        Type::Composite(parts) if !parts.is_empty() => {
+            parts.iter().map(|t| (t.unreversed().clone(), t.is_reversed())).collect()
+        }
+        other => vec![(other.unreversed().clone(), other.is_reversed())],
+    }
+}
+
+impl TableSchema {
+    /// A family as a table.
+    pub fn of_family(family: &Family) -> TableSchema {
+        let def = family.def();
+        let digest = Md5::new()
+            .chain_update(family.id().to_be_bytes())
+            .chain_update(family.keyspace())
+            .chain_update(family.name());
+        let mut table = TableSchema {
+            id: family.id(),
+            uuid: uuid::Builder::from_md5_bytes(digest.finalize().into()).into_uuid(),
+            keyspace: family.keyspace().to_owned(),
+            name: family.name().to_owned(),
+            options: TableOptions::of_family(def),
+            compact: true,
+            columns: vec![],
+            partition: 0,
+            clustering: 0,
+            next_column: 1,
+            dropped: vec![],
+            indexes: vec![],
+            view: None,
+            family: None,
+        };
+        let is_super = family.is_super();
+        let (names, mut free) = table.put_known(family);
+        let mut put = |kind, name, (of, descending): (Type, bool)| {
+            let of = ColumnType::frozen(of);
+            table.columns.push(TableColumn {
+                id: 0,
+                name,
+                kind,
+                position: 0,
+                of,
+                descending,
+                mask: None,
+            });
+        };
+        for (n, part) in parts(family.key_validator()).into_iter().enumerate() {
+            let alias = def.key_alias.clone().filter(|_| n == 0);
+            let alias = alias.and_then(|bytes| String::from_utf8(bytes).ok());
+            let alias = alias.filter(|name| !name.is_empty() && free.0.insert(name.clone()));
+            let name = alias.unwrap_or_else(|| free.take("key", n + 1, false));
+            put(ColumnKind::Partition, name, (part.0, false));
+        }
+        let clustering = match family.kind() {
+            FamilyKind::Super { comparator, subcomparator } if names.is_empty() => {
+                vec![
+                    (comparator.clone(), comparator.is_reversed()),
+                    (subcomparator.clone(), subcomparator.is_reversed()),
+                ]
+            }
+            FamilyKind::Super { comparator, .. } => {
+                vec![(comparator.clone(), comparator.is_reversed())]
+            }
+            FamilyKind::Standard { comparator } if names.is_empty() => parts(comparator),
+            _ => vec![],
+        };
+        for (n, (of, descending)) in clustering.into_iter().enumerate() {
+            let name = free.take("column", n + 1, true);
+            put(ColumnKind::Clustering, name, (of.unreversed().clone(), descending));
+        }
+        let of_kind = |kind| table.columns.iter().filter(|c| c.kind == kind).count();
+        (table.partition, table.clustering) =
+            (of_kind(ColumnKind::Partition), of_kind(ColumnKind::Clustering));
+        // Values of the empty type tell nothing but that the cell is there.
+        if names.is_empty() && *family.default_validator() != Type::Empty {
+            table.put_column(free.take("value", 1, false), family.default_validator());
+        }
+        let is_composite = names.is_empty()
+            && !is_super
+            && matches!(family.comparator(), Type::Composite(parts) if !parts.is_empty());
+        table.family = Some(FamilyForm::new(is_super, is_composite, names));
+        table.arrange();
+        table
+    }
+
+    fn put_column(&mut self, name: String, of: &Type) -> u16 {
+        let (id, of) = (self.next_column, ColumnType::frozen(of.unreversed().clone()));
+        let (kind, position, descending) = (ColumnKind::Regular, 0, false);
+        self.columns.push(TableColumn { id, name, kind, position, of, descending, mask: None });
+        self.next_column = id.saturating_add(1);
+        id
+    }
+
+    /// Adds the columns that are known of the family, with their indexes: their numbers, and their
+    /// names as they are taken now.
+    fn put_known(&mut self, family: &Family) -> (BTreeMap<Vec<u8>, u16>, FreeNames) {
+        let comparator = family.cell_comparator();
+        let (mut names, mut free) = (BTreeMap::new(), FreeNames(BTreeSet::new()));
+        // There are more numbers than a definition has bytes for, but for the last one.
+        for column in family.columns().take(usize::from(u16::MAX) - 1) {
+            let name = comparator.to_text(column.name(), Wording::Cli);
+            let mut component = vec![];
+            if comparator.put_component(column.name(), &mut component).is_err()
+                || !free.0.insert(name.clone())
+            {
+                continue;
+            }
+            if let Some(index) = column.index() {
+                self.indexes.push(TableIndex {
+                    id: index.id,
+                    name: index.name.clone(),
+                    column: name.clone(),
+                    target: IndexTarget::Simple,
+                    class: None,
+                    options: index.options.clone(),
+                });
+            }
+            names.insert(component, self.put_column(name, column.validator()));
+        }
+        (names, free)
+    }
+}

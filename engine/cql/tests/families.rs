@@ -1,0 +1,756 @@
+//! Column families and tables are the same cells: what one interface writes the other reads, as a
+//! server that had both answered (`vectors/families-3.11.jsonl`), as random histories tell, beside
+//! threads, over reopenings.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use firn_cql::{Result, Rows, Run, Session};
+use firn_kv::MemEnv;
+use firn_testkit::rng::Rng;
+use firn_wide::internals::types::hex_to_bytes;
+use firn_wide::{
+    CfDef, ColumnDef, ColumnFamily, IndexType, KsDef, ManualClock, Options, StoreOptions, Wide,
+};
+use serde_json::{Value as Json, json};
+
+use common::{Heard, differences, ours};
+
+struct Both {
+    env: MemEnv,
+    clock: Arc<ManualClock>,
+    wide: Wide,
+    session: Session,
+}
+
+impl Both {
+    fn new(seed: u64) -> Both {
+        let (env, clock) = (MemEnv::new(seed), Arc::new(ManualClock::new(1_763_800_000_000_000)));
+        let (wide, session) = Both::open(&env, &clock);
+        wide.system_add_keyspace(&KsDef::new("rec")).unwrap();
+        session.execute("USE rec", ()).unwrap();
+        Both { env, clock, wide, session }
+    }
+
+    fn open(env: &MemEnv, clock: &Arc<ManualClock>) -> (Wide, Session) {
+        let store = StoreOptions { clock: Some(clock.clone()), ..Default::default() };
+        let options = Options { store, ..Options::default() };
+        let wide = Wide::open_in(Arc::new(env.clone()), "db", options).unwrap();
+        (wide.clone(), Session::new(wide).unwrap())
+    }
+
+    /// Merges all tables, and opens the store again.
+    fn reopen(&mut self) {
+        let db = self.wide.db();
+        db.tree_names().iter().for_each(|t| db.existing_tree(t).unwrap().compact().unwrap());
+        self.wide.close().unwrap();
+        (self.wide, self.session) = Both::open(&self.env, &self.clock);
+        self.session.execute("USE rec", ()).unwrap();
+    }
+
+    fn family(&self, name: &str) -> ColumnFamily {
+        self.wide.keyspace("rec").unwrap().family(name).unwrap()
+    }
+
+    fn ask(&self, statement: &str) -> Rows {
+        self.session.execute(statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"))
+    }
+
+    /// The values of all rows, as bytes.
+    fn rows(&self, statement: &str) -> Vec<Vec<Option<Vec<u8>>>> {
+        values(&self.ask(statement))
+    }
+
+    fn refusal(&self, statement: &str) -> String {
+        self.session.execute(statement, ()).unwrap_err().to_string()
+    }
+}
+
+fn values(rows: &Rows) -> Vec<Vec<Option<Vec<u8>>>> {
+    let row = |row: firn_cql::Row<'_>| {
+        (0..row.columns().len()).map(|i| row.bytes(i).map(<[u8]>::to_vec)).collect()
+    };
+    rows.iter().map(row).collect()
+}
+
+fn bytes(json: &Json) -> Vec<u8> {
+    hex_to_bytes(json.as_str().unwrap()).unwrap()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn definition(given: &Json) -> CfDef {
+    let mut def = CfDef::new("rec", given["name"].as_str().unwrap());
+    for (field, value) in given.as_object().unwrap() {
+        let text = || value.as_str().unwrap().to_owned();
+        match field.as_str() {
+            "name" => {}
+            "column_type" => def.column_type = text(),
+            "comparator_type" => def.comparator_type = text(),
+            "subcomparator_type" => def.subcomparator_type = Some(text()),
+            "default_validation_class" => def.default_validation_class = text(),
+            "key_validation_class" => def.key_validation_class = text(),
+            "key_alias" => def.key_alias = Some(bytes(value)),
+            "column_metadata" => {
+                for column in value.as_array().unwrap() {
+                    let of = column["validation_class"].as_str().unwrap();
+                    let mut known = ColumnDef::new(bytes(&column["name"]), of);
+                    known.index_type = column["index_type"].as_i64().map(|_| IndexType::Keys);
+                    def.column_metadata.push(known);
+                }
+            }
+            other => panic!("{other} is in no definition"),
+        }
+    }
+    def
+}
+
+/// Carries out what isn't a statement; what it gave.
+fn call(both: &Both, line: &Json) -> firn_wide::Result<Json> {
+    if let Some(def) = line.get("family") {
+        both.wide.system_add_column_family(&definition(def))?;
+        return Ok(json!({}));
+    }
+    let family = |field: &str| line[field].as_str();
+    let name = ["insert", "add", "remove", "slice"].into_iter().find_map(family).unwrap();
+    let mut row = both.wide.keyspace("rec")?.family(name)?.row(bytes(&line["key"]));
+    if let Some(name) = line.get("super") {
+        row = row.super_column(bytes(name));
+    }
+    if let Some(timestamp) = line["timestamp"].as_i64() {
+        row = row.at(timestamp);
+    }
+    if line.get("insert").is_some() {
+        row.insert(bytes(&line["name"]), bytes(&line["value"]))?;
+    } else if line.get("add").is_some() {
+        row.add(bytes(&line["name"]), line["value"].as_i64().unwrap())?;
+    } else if line.get("remove").is_some() {
+        match line.get("name") {
+            Some(name) => row.delete(bytes(name))?,
+            None => row.delete_all()?,
+        }
+    } else {
+        return Ok(json!({"columns": columns(both, name, row)?}));
+    }
+    Ok(json!({}))
+}
+
+fn columns(both: &Both, name: &str, row: firn_wide::Row) -> firn_wide::Result<Json> {
+    let def = both.wide.describe_keyspace("rec")?.cf_defs.into_iter().find(|f| f.name == name);
+    let def = def.unwrap();
+    let is_counter = def.default_validation_class.ends_with("CounterColumnType");
+    let cell = |c: &firn_wide::Column| json!([hex(&c.name), hex(&c.value), c.timestamp]);
+    Ok(match (def.column_type.as_str(), is_counter) {
+        ("Super", false) => {
+            let supers = row.slice().super_columns()?;
+            let all = |s: &firn_wide::SuperColumn| s.columns.iter().map(cell).collect::<Vec<_>>();
+            supers.iter().map(|s| json!([hex(&s.name), all(s)])).collect()
+        }
+        ("Super", true) => {
+            let counters = row.super_column("s").slice().counters()?;
+            let all: Vec<_> = counters.iter().map(|c| json!([hex(&c.name), c.value])).collect();
+            json!([[hex(b"s"), all]])
+        }
+        (_, false) => row.slice().columns()?.map(|c| cell(&c.unwrap())).collect(),
+        (_, true) => {
+            row.slice().counters()?.iter().map(|c| json!([hex(&c.name), c.value])).collect()
+        }
+    })
+}
+
+fn pages(session: &Session, statement: &str, page_size: Option<usize>) -> Result<Vec<Rows>> {
+    let mut how = Run { page_size, ..Run::default() };
+    let mut pages = vec![];
+    loop {
+        let page = session.execute_as(statement, (), &how)?;
+        how.paging = page.paging().cloned();
+        pages.push(page);
+        if how.paging.is_none() {
+            return Ok(pages);
+        }
+    }
+}
+
+fn replay(rough: bool) {
+    let mut both = Both::new(11);
+    let known = differences(include_str!("vectors/differences-families-3.11.txt"));
+    let (mut used, mut wrong, mut count) = (vec![], vec![], 0);
+    for line in include_str!("vectors/families-3.11.jsonl").lines() {
+        let line: Json = serde_json::from_str(line).unwrap();
+        both.clock.advance(1000);
+        if line.get("section").is_some() {
+            if rough {
+                both.reopen();
+            }
+            continue;
+        }
+        count += 1;
+        let mut theirs = line.clone();
+        let (asked, here) = match line["stmt"].as_str() {
+            Some(statement) => {
+                theirs.as_object_mut().unwrap().remove("stmt");
+                let answer = pages(&both.session, statement, rough.then_some(2));
+                let mut here = ours(&answer);
+                // Warnings were not recorded.
+                here.as_object_mut().unwrap().remove("warnings");
+                (statement.to_owned(), here)
+            }
+            None => {
+                let fields = theirs.as_object_mut().unwrap();
+                fields.retain(|name, _| name == "columns" || name == "error");
+                let here = call(&both, &line);
+                // Which words say that a family isn't there is told elsewhere.
+                let refused = |_| json!({"error": theirs["error"]});
+                (line.to_string(), here.unwrap_or_else(refused))
+            }
+        };
+        match known.get(&asked) {
+            Some(answer) if *answer == here.to_string() && here != theirs => used.push(asked),
+            None if here == theirs => {}
+            _ => wrong.push(format!("{asked}\n  there {theirs}\n  here  {here}")),
+        }
+    }
+    let unused: Vec<_> = known.keys().filter(|k| !used.contains(k)).collect();
+    assert!(wrong.is_empty(), "{} of {count} differ\n{}", wrong.len(), wrong.join("\n"));
+    assert!(unused.is_empty(), "differences in what nobody asks: {unused:?}");
+    assert!(count > 180, "{count}");
+}
+
+#[test]
+fn the_conversation_over_both_interfaces_is_answered_as_recorded() {
+    replay(false);
+}
+
+#[test]
+fn the_conversation_is_answered_as_recorded_in_small_pages_after_merges_and_reopenings() {
+    replay(true);
+}
+
+// ----------------------------------------------------------------------------------------------
+// random histories
+
+/// Cells of a row of the histories.
+const CELLS: usize = 9;
+/// So many of them are together: in a super column, or with the same first component.
+const GROUP: usize = 3;
+const KEYS: [&str; 3] = ["k", "l", "m"];
+
+/// A family of the histories: cell `i` is before cell `i + 1`.
+struct Shape {
+    def: CfDef,
+    /// The name in its row or super column.
+    name: fn(usize) -> Vec<u8>,
+    /// The row that it is in CQL.
+    place: fn(usize) -> String,
+    /// What all cells of its group have, where groups are.
+    group: Option<fn(usize) -> String>,
+    /// The values of its clustering columns.
+    clustering: fn(usize) -> Vec<Vec<u8>>,
+}
+
+fn letter(n: usize) -> String {
+    char::from(b'a' + n as u8).to_string()
+}
+
+fn long(n: usize) -> Vec<u8> {
+    (n as i64).to_be_bytes().to_vec()
+}
+
+fn composite(parts: &[Vec<u8>]) -> Vec<u8> {
+    let part = |p: &Vec<u8>| [&(p.len() as u16).to_be_bytes()[..], p, &[0]].concat();
+    parts.iter().map(part).collect::<Vec<_>>().concat()
+}
+
+fn shapes() -> Vec<Shape> {
+    let def = |name: &str, comparator: &str| CfDef {
+        comparator_type: comparator.into(),
+        default_validation_class: "UTF8Type".into(),
+        key_validation_class: "UTF8Type".into(),
+        ..CfDef::new("rec", name)
+    };
+    let pair = |i: usize| vec![letter(i / GROUP).into_bytes(), long(i % GROUP)];
+    vec![
+        Shape {
+            def: def("flat", "UTF8Type"),
+            name: |i| letter(i).into_bytes(),
+            place: |i| format!("column1 = '{}'", letter(i)),
+            group: None,
+            clustering: |i| vec![letter(i).into_bytes()],
+        },
+        Shape {
+            def: def("down", "ReversedType(LongType)"),
+            name: |i| long(CELLS - i),
+            place: |i| format!("column1 = {}", CELLS - i),
+            group: None,
+            clustering: |i| vec![long(CELLS - i)],
+        },
+        Shape {
+            def: def("comp", "CompositeType(UTF8Type, LongType)"),
+            name: |i| composite(&[letter(i / GROUP).into_bytes(), long(i % GROUP)]),
+            place: |i| format!("column1 = '{}' AND column2 = {}", letter(i / GROUP), i % GROUP),
+            group: Some(|i| format!("column1 = '{}'", letter(i / GROUP))),
+            clustering: pair,
+        },
+        Shape {
+            def: CfDef {
+                column_type: "Super".into(),
+                subcomparator_type: Some("LongType".into()),
+                ..def("sup", "UTF8Type")
+            },
+            name: |i| long(i % GROUP),
+            place: |i| format!("column1 = '{}' AND column2 = {}", letter(i / GROUP), i % GROUP),
+            group: Some(|i| format!("column1 = '{}'", letter(i / GROUP))),
+            clustering: pair,
+        },
+    ]
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Deed {
+    /// The cell gets the value, or goes.
+    Cell { cell: usize, value: Option<String> },
+    /// The cells from one to before another go.
+    Range { from: usize, until: usize },
+}
+
+#[derive(Clone, Debug)]
+struct Did {
+    key: usize,
+    timestamp: i64,
+    deed: Deed,
+}
+
+impl Shape {
+    fn is_super(&self) -> bool {
+        self.def.column_type == "Super"
+    }
+
+    /// Does it, with one interface or the other.
+    fn carry_out(&self, family: &ColumnFamily, session: &Session, did: &Did, by_statement: bool) {
+        let Did { key, timestamp, deed } = did;
+        let (key, name) = (KEYS[*key], &self.def.name);
+        let row = |cell: usize| {
+            let row = family.row(key);
+            let row = match self.is_super() {
+                true => row.super_column(letter(cell / GROUP)),
+                false => row,
+            };
+            row.at(*timestamp)
+        };
+        let delete = |rows: &str| {
+            format!("DELETE FROM {name} USING TIMESTAMP {timestamp} WHERE key = '{key}'{rows}")
+        };
+        let statement = match deed {
+            Deed::Cell { cell, value: Some(value) } => {
+                if !by_statement {
+                    return row(*cell).insert((self.name)(*cell), value.as_str()).unwrap();
+                }
+                let place = (self.place)(*cell);
+                format!(
+                    "UPDATE {name} USING TIMESTAMP {timestamp} SET value = '{value}' WHERE key = '{key}' AND {place}"
+                )
+            }
+            Deed::Cell { cell, value: None } if by_statement => {
+                delete(&format!(" AND {}", (self.place)(*cell)))
+            }
+            Deed::Cell { cell, value: None } => {
+                return row(*cell).delete((self.name)(*cell)).unwrap();
+            }
+            Deed::Range { from: 0, until: CELLS } => match by_statement {
+                true => delete(""),
+                false => return family.row(key).at(*timestamp).delete_all().unwrap(),
+            },
+            Deed::Range { from, until } => match self.group {
+                Some(_) if self.is_super() && !by_statement => {
+                    return row(*from).delete_all().unwrap();
+                }
+                Some(group) => delete(&format!(" AND {}", group(*from))),
+                None => {
+                    let last = until - 1;
+                    let (from, until) = ((self.place)(*from), (self.place)(last));
+                    let (below, above) = match self.def.comparator_type.starts_with("Reversed") {
+                        true => ("<=", ">="),
+                        false => (">=", "<="),
+                    };
+                    let bound = |place: String, how| place.replace('=', how);
+                    delete(&format!(" AND {} AND {}", bound(from, below), bound(until, above)))
+                }
+            },
+        };
+        session.execute(&statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"));
+    }
+
+    fn random(&self, rng: &mut Rng, timestamp: i64) -> Did {
+        let key = rng.below(KEYS.len() as u64) as usize;
+        let cell = rng.below(CELLS as u64) as usize;
+        let deed = match rng.below(12) {
+            0 => Deed::Range { from: 0, until: CELLS },
+            1 | 2 if self.group.is_some() => {
+                let from = cell / GROUP * GROUP;
+                Deed::Range { from, until: from + GROUP }
+            }
+            1 | 2 => {
+                let until = cell + 1 + rng.below((CELLS - cell) as u64) as usize;
+                Deed::Range { from: cell, until }
+            }
+            3 | 4 => Deed::Cell { cell, value: None },
+            _ => Deed::Cell { cell, value: Some(format!("v{}", rng.below(50))) },
+        };
+        Did { key, timestamp, deed }
+    }
+}
+
+/// What is there of a row after all that was done, whatever the order: cells with values and
+/// timestamps.
+fn expected(all: &[Did], key: usize) -> Vec<(usize, String, i64)> {
+    let mut out = vec![];
+    for cell in 0..CELLS {
+        let (mut best, mut covered) = (None, i64::MIN);
+        for did in all.iter().filter(|d| d.key == key) {
+            match &did.deed {
+                Deed::Cell { cell: c, value } if *c == cell => {
+                    best = best.max(Some((did.timestamp, value.is_none(), value.clone())));
+                }
+                Deed::Range { from, until } if (*from..*until).contains(&cell) => {
+                    covered = covered.max(did.timestamp);
+                }
+                _ => {}
+            }
+        }
+        if let Some((timestamp, _, Some(value))) = best.filter(|b| b.0 > covered) {
+            out.push((cell, value, timestamp));
+        }
+    }
+    out
+}
+
+fn check(both: &Both, shape: &Shape, all: &[Did], rng: &mut Rng) {
+    let (name, family) = (&shape.def.name, both.family(&shape.def.name));
+    let columns = if shape.group.is_some() { "column1, column2" } else { "column1" };
+    let mut count = 0;
+    for (number, key) in KEYS.iter().enumerate() {
+        let expected = expected(all, number);
+        count += expected.len();
+        let row = |(cell, value, timestamp): &(usize, String, i64)| {
+            let mut row: Vec<_> = (shape.clustering)(*cell).into_iter().map(Some).collect();
+            row.push(Some(value.as_bytes().to_vec()));
+            row.push(Some(timestamp.to_be_bytes().to_vec()));
+            row
+        };
+        let rows: Vec<_> = expected.iter().map(row).collect();
+        let select =
+            format!("SELECT {columns}, value, writetime(value) FROM {name} WHERE key = '{key}'");
+        assert_eq!(both.rows(&select), rows, "{select}");
+        let paged = pages(&both.session, &select, Some(1 + rng.below(4) as usize)).unwrap();
+        assert_eq!(paged.iter().flat_map(values).collect::<Vec<_>>(), rows, "paged {select}");
+        let back = format!(
+            "{select} ORDER BY column1 {}",
+            match name.as_str() {
+                "down" => "ASC",
+                _ => "DESC",
+            }
+        );
+        assert_eq!(both.rows(&back), rows.iter().rev().cloned().collect::<Vec<_>>(), "{back}");
+        let cell = rng.below(CELLS as u64) as usize;
+        let one = format!("{select} AND {}", (shape.place)(cell));
+        let of_one: Vec<_> = expected.iter().filter(|e| e.0 == cell).map(row).collect();
+        assert_eq!(both.rows(&one), of_one, "{one}");
+        if let Some(group) = shape.group {
+            let some = format!("{select} AND {}", group(cell));
+            let of_group = expected.iter().filter(|e| e.0 / GROUP == cell / GROUP);
+            assert_eq!(both.rows(&some), of_group.map(row).collect::<Vec<_>>(), "{some}");
+        }
+        let cells = |found: &[firn_wide::Column]| {
+            let cell = |c: &firn_wide::Column| (c.name.clone(), c.value.clone(), c.timestamp);
+            found.iter().map(cell).collect::<Vec<_>>()
+        };
+        let named = |e: &&(usize, String, i64)| ((shape.name)(e.0), e.1.clone().into_bytes(), e.2);
+        if shape.is_super() {
+            for found in family.row(*key).slice().super_columns().unwrap() {
+                let of_group =
+                    expected.iter().filter(|e| letter(e.0 / GROUP).as_bytes() == found.name);
+                let of_group: Vec<_> = of_group.collect();
+                assert_eq!(cells(&found.columns), of_group.iter().map(named).collect::<Vec<_>>());
+            }
+        } else {
+            let found = family.row(*key).slice().columns().unwrap();
+            let found: Vec<_> = found.map(|c| c.unwrap()).collect();
+            let all: Vec<_> = expected.iter().collect();
+            assert_eq!(cells(&found), all.iter().map(named).collect::<Vec<_>>(), "{name} {key}");
+        }
+    }
+    let counted = both.rows(&format!("SELECT count(*) FROM {name}"));
+    assert_eq!(counted, [[Some((count as i64).to_be_bytes().to_vec())]]);
+}
+
+#[test]
+fn random_histories_over_both_interfaces_are_as_a_model_says() {
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let mut both = Both::new(seed);
+        let shapes = shapes();
+        let mut done = vec![vec![]; shapes.len()];
+        for shape in &shapes {
+            both.wide.system_add_column_family(&shape.def).unwrap();
+        }
+        for step in 0..160 {
+            let n = rng.below(shapes.len() as u64) as usize;
+            let timestamp = 1 + rng.below(60) as i64;
+            let did = shapes[n].random(&mut rng, timestamp);
+            let family = both.family(&shapes[n].def.name);
+            shapes[n].carry_out(&family, &both.session, &did, rng.below(2) == 0);
+            done[n].push(did);
+            if step % 16 == 15 {
+                match rng.below(4) {
+                    0 => both.reopen(),
+                    1 => family_tree(&both, &shapes[n].def.name).flush().unwrap(),
+                    _ => {}
+                }
+                check(&both, &shapes[n], &done[n], &mut rng);
+            }
+        }
+        shapes.iter().zip(&done).for_each(|(shape, done)| check(&both, shape, done, &mut rng));
+    }
+}
+
+fn family_tree(both: &Both, name: &str) -> firn_kv::Tree {
+    let id = both.wide.schema().family("rec", name).unwrap().id();
+    both.wide.store().family(id).unwrap().tree().clone()
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
+fn threads_that_write_with_both_interfaces_leave_what_the_operations_say() {
+    let both = Both::new(5);
+    for shape in shapes() {
+        both.wide.system_add_column_family(&shape.def).unwrap();
+        let family = both.family(&shape.def.name);
+        let (shape, family, session, wide) = (&shape, &family, &both.session, &both.wide);
+        let is_over = &AtomicBool::new(false);
+        let done: Vec<Did> = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..4u64)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        let mut rng = Rng::new(thread);
+                        let one = |i| {
+                            let timestamp = 1 + rng.below(400) as i64 * 4 + thread as i64;
+                            let did = shape.random(&mut rng, timestamp);
+                            shape.carry_out(family, session, &did, (thread + i) % 2 == 0);
+                            did
+                        };
+                        (0..300).map(one).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            let reader = scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    session.execute(&format!("SELECT * FROM {}", shape.def.name), ()).unwrap();
+                    wide.keyspace("rec")
+                        .unwrap()
+                        .family(&shape.def.name)
+                        .unwrap()
+                        .rows()
+                        .iter()
+                        .unwrap()
+                        .count();
+                }
+            });
+            let done = writers.into_iter().flat_map(|w| w.join().unwrap()).collect();
+            is_over.store(true, Ordering::Relaxed);
+            reader.join().unwrap();
+            done
+        });
+        check(&both, shape, &done, &mut Rng::new(1));
+    }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
+fn a_family_may_be_dropped_by_one_interface_while_the_other_reads() {
+    let both = Both::new(7);
+    let shape = &shapes()[0];
+    let heard = Arc::new(Heard::default());
+    both.session.engine().add_listener(heard.clone());
+    let (session, wide) = (&both.session, &both.wide);
+    let is_over = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                // Who is reading when it goes is told that.
+                let is_gone = |text: String, word: &str| {
+                    assert!(text == word || text.ends_with("has been dropped"), "{text}");
+                };
+                if let Err(e) = session.execute("SELECT * FROM flat", ()) {
+                    is_gone(e.to_string(), "table flat does not exist");
+                }
+                let read =
+                    wide.keyspace("rec").and_then(|k| k.family("flat")?.row("k").slice().count());
+                if let Err(e) = read {
+                    is_gone(e.to_string(), "unconfigured columnfamily flat");
+                }
+            }
+        });
+        for round in 0..30 {
+            wide.system_add_column_family(&shape.def).unwrap();
+            both.ask("INSERT INTO flat (key, column1, value) VALUES ('k', 'a', 'v')");
+            assert_eq!(both.rows("SELECT count(*) FROM flat"), [[Some(long(1))]]);
+            match round % 2 {
+                0 => drop(both.ask("DROP TABLE flat")),
+                _ => drop(wide.system_drop_column_family("rec", "flat").unwrap()),
+            }
+            assert_eq!(both.refusal("SELECT * FROM flat"), "table flat does not exist");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let told = heard.take();
+    let count =
+        |word: &str| told.iter().filter(|t| **t == format!("{word} TABLE rec flat")).count();
+    assert_eq!((count("CREATED"), count("DROPPED"), told.len()), (30, 30, 60), "{told:?}");
+}
+
+// ----------------------------------------------------------------------------------------------
+// definitions
+
+fn users() -> CfDef {
+    CfDef {
+        comparator_type: "UTF8Type".into(),
+        key_validation_class: "UTF8Type".into(),
+        column_metadata: vec![
+            ColumnDef::new("name", "UTF8Type").indexed(),
+            ColumnDef::new("age", "LongType"),
+        ],
+        ..CfDef::new("rec", "users")
+    }
+}
+
+#[test]
+fn an_index_of_a_family_follows_what_statements_write() {
+    let mut both = Both::new(3);
+    both.wide.system_add_column_family(&users()).unwrap();
+    both.ask("INSERT INTO users (key, name, age) VALUES ('u1', 'bob', 7)");
+    both.family("users").row("u2").insert("name", "bob").unwrap();
+    both.family("users").row("u3").insert("name", "eve").unwrap();
+    for _ in 0..2 {
+        let keys = |both: &Both| {
+            let found = both.family("users").find().eq("name", "bob").rows().unwrap();
+            found.into_iter().map(|r| Some(r.key)).collect::<Vec<_>>()
+        };
+        let asked = both.rows("SELECT key FROM users WHERE name = 'bob'");
+        assert_eq!(asked.concat(), keys(&both));
+        assert_eq!(asked.len(), 2);
+        let filtered = "SELECT key FROM users WHERE name = 'bob' AND age > 5 ALLOW FILTERING";
+        assert_eq!(both.rows(filtered), [[Some(b"u1".to_vec())]]);
+        both.reopen();
+    }
+    both.ask("UPDATE users SET name = 'eve' WHERE key = 'u1'");
+    assert_eq!(both.family("users").find().eq("name", "eve").rows().unwrap().len(), 2);
+    both.ask("DELETE FROM users WHERE key = 'u1'");
+    assert_eq!(both.family("users").find().eq("name", "eve").rows().unwrap().len(), 1);
+}
+
+#[test]
+fn times_to_live_are_the_same_cells() {
+    let both = Both::new(4);
+    both.wide.system_add_column_family(&shapes()[0].def).unwrap();
+    both.ask("INSERT INTO flat (key, column1, value) VALUES ('k', 'a', 'v') USING TTL 100");
+    both.family("flat").row("k").ttl(50).insert("b", "w").unwrap();
+    both.clock.advance(20_000_000);
+    let left = both.rows("SELECT column1, ttl(value) FROM flat WHERE key = 'k'");
+    let seconds = |n: i32| Some(n.to_be_bytes().to_vec());
+    assert_eq!(left[0][1], seconds(80));
+    assert_eq!(left[1][1], seconds(30));
+    both.clock.advance(40_000_000);
+    let found = both.family("flat").row("k").get("a").unwrap().unwrap();
+    assert_eq!(found.ttl, Some(100));
+    assert_eq!(both.rows("SELECT column1 FROM flat WHERE key = 'k'").len(), 1);
+    both.clock.advance(60_000_000);
+    assert_eq!(both.family("flat").row("k").slice().count().unwrap(), 0);
+}
+
+#[test]
+fn definitions_of_one_interface_are_seen_by_the_other_and_have_one_name() {
+    let mut both = Both::new(6);
+    both.wide.system_add_column_family(&users()).unwrap();
+    let select = both.session.prepare("SELECT * FROM users WHERE key = 'u'").unwrap();
+    both.ask("INSERT INTO users (key, name) VALUES ('u', 'bob')");
+    let mut def = both.wide.describe_keyspace("rec").unwrap().cf_defs.remove(0);
+    def.column_metadata.push(ColumnDef::new("city", "UTF8Type"));
+    def.comment = "people".into();
+    both.wide.system_update_column_family(&def).unwrap();
+    both.family("users").row("u").insert("city", "Rome").unwrap();
+    let rows = both.session.run(&select, (), &Run::default()).unwrap();
+    let names: Vec<_> = rows.columns().iter().map(|c| &*c.name).collect();
+    assert_eq!(names, ["key", "age", "city", "name"]);
+    assert_eq!(values(&rows)[0][2], Some(b"Rome".to_vec()));
+    let shown = both.rows("DESCRIBE TABLE users").concat();
+    let shown = String::from_utf8(shown[3].clone().unwrap()).unwrap();
+    assert!(shown.contains("comment = 'people'") && shown.contains("COMPACT STORAGE"), "{shown}");
+
+    let taken = both.refusal("CREATE TABLE users (k int PRIMARY KEY)");
+    assert_eq!(taken, "Cannot add already existing table \"users\" to keyspace \"rec\"");
+    both.ask("CREATE TABLE own (k int PRIMARY KEY, v int)");
+    let taken = both.wide.system_add_column_family(&CfDef::new("rec", "own")).unwrap_err();
+    let text = "Cannot add already existing column family 'own' to keyspace 'rec'.";
+    assert_eq!(taken.to_string(), text);
+    assert!(both.wide.keyspace("rec").unwrap().family("own").is_err());
+    for statement in [
+        "ALTER TABLE users ADD x int",
+        "ALTER TABLE users WITH comment = ''",
+        "CREATE INDEX ON users (age)",
+        "DROP INDEX users_name_idx",
+        "CREATE MATERIALIZED VIEW v AS SELECT * FROM users WHERE key IS NOT NULL AND age IS NOT NULL PRIMARY KEY (age, key)",
+    ] {
+        let text = both.refusal(statement);
+        assert!(text.starts_with("rec.users is a column family"), "{statement}: {text}");
+    }
+    let version = both.session.engine().schema_version();
+    both.reopen();
+    assert_eq!(both.session.engine().schema_version(), version);
+    both.ask("TRUNCATE users");
+    assert_eq!(both.family("users").row("u").slice().count().unwrap(), 0);
+    both.ask("DROP KEYSPACE rec");
+    assert!(both.wide.keyspace("rec").is_err());
+}
+
+#[test]
+fn keys_and_names_that_no_statement_writes_are_shown_as_far_as_they_go() {
+    let both = Both::new(8);
+    let def = CfDef {
+        comparator_type: "CompositeType(UTF8Type, LongType)".into(),
+        default_validation_class: "UTF8Type".into(),
+        key_validation_class: "CompositeType(UTF8Type, Int32Type)".into(),
+        ..CfDef::new("rec", "odd")
+    };
+    both.wide.system_add_column_family(&def).unwrap();
+    let name = composite(&[b"c".to_vec(), long(5)]);
+    // A key of one component, one that is no composite at all, and names that end before or behind
+    // all that begin like them.
+    for key in [
+        composite(&[b"a".to_vec()]),
+        b"\xff\xff\xff".to_vec(),
+        composite(&[b"a".to_vec(), vec![0, 0, 0, 1]]),
+    ] {
+        let row = both.family("odd").row(key.clone());
+        for end in [0u8, 1, 0xFF] {
+            let mut name = name.clone();
+            *name.last_mut().unwrap() = end;
+            // Who checks keys refuses them, which is as good.
+            row.insert(name, "v").ok();
+        }
+    }
+    let rows = both.rows("SELECT key, key2, column1, column2, value FROM odd");
+    assert!(rows.len() >= 3, "{rows:?}");
+    assert!(rows.iter().all(|r| r[2] == Some(b"c".to_vec()) && r[3] == Some(long(5))), "{rows:?}");
+    assert_eq!(
+        rows.len(),
+        pages(&both.session, "SELECT * FROM odd", Some(1))
+            .unwrap()
+            .iter()
+            .map(Rows::len)
+            .sum::<usize>()
+    );
+}
