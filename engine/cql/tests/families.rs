@@ -532,6 +532,7 @@ fn threads_that_write_with_both_interfaces_leave_what_the_operations_say() {
         let (shape, family, session, wide) = (&shape, &family, &both.session, &both.wide);
         let is_over = &AtomicBool::new(false);
         let done: Vec<Did> = std::thread::scope(|scope| {
+            let ends = Ends(is_over);
             let writers: Vec<_> = (0..4u64)
                 .map(|thread| {
                     scope.spawn(move || {
@@ -560,11 +561,20 @@ fn threads_that_write_with_both_interfaces_leave_what_the_operations_say() {
                 }
             });
             let done = writers.into_iter().flat_map(|w| w.join().unwrap()).collect();
-            is_over.store(true, Ordering::Relaxed);
+            drop(ends);
             reader.join().unwrap();
             done
         });
         check(&both, shape, &done, &mut Rng::new(1));
+    }
+}
+
+/// Says that it is over when it goes, also when a test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -578,6 +588,7 @@ fn a_family_may_be_dropped_by_one_interface_while_the_other_reads() {
     let (session, wide) = (&both.session, &both.wide);
     let is_over = &AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _ends = Ends(is_over);
         scope.spawn(move || {
             while !is_over.load(Ordering::Relaxed) {
                 // Who is reading when it goes is told that.
@@ -604,7 +615,6 @@ fn a_family_may_be_dropped_by_one_interface_while_the_other_reads() {
             }
             assert_eq!(both.refusal("SELECT * FROM flat"), "table flat does not exist");
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     let told = heard.take();
     let count =

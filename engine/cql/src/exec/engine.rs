@@ -40,6 +40,9 @@ struct EngineState {
     seen: AtomicU64,
     /// The lock for changes of definitions.
     changes: Mutex<()>,
+    /// Whether who has that lock makes a definition, which may take long, and doesn't only look at
+    /// those beneath.
+    defining: AtomicBool,
     lists: ListClock,
     /// What adds rows to system tables.
     sources: RwLock<Vec<Arc<dyn SystemSource>>>,
@@ -102,6 +105,7 @@ impl Engine {
             catalog,
             seen,
             changes: Mutex::new(()),
+            defining: AtomicBool::new(false),
             lists,
             sources: RwLock::default(),
             listeners: RwLock::default(),
@@ -157,7 +161,8 @@ impl Engine {
         self.0.catalog.read().clone()
     }
 
-    /// The definitions of now, where keyspaces that came or went with the older interface are seen.
+    /// The definitions of now, where keyspaces and families that came, went or changed with the older
+    /// interface are seen.
     ///
     /// # Errors
     /// Errors of the engine beneath.
@@ -172,9 +177,9 @@ impl Engine {
         Ok(self.catalog())
     }
 
-    /// Sees keyspaces that came or went with the older interface, unless somebody is changing
-    /// definitions, which may take long: then it is for who comes later. Costs next to nothing
-    /// where there is nothing to see.
+    /// Sees keyspaces and families that came, went or changed with the older interface, unless
+    /// somebody is making a definition, which may take long: then it is for who comes later. Costs
+    /// next to nothing where there is nothing to see.
     ///
     /// # Errors
     /// Errors of the engine beneath.
@@ -182,7 +187,11 @@ impl Engine {
         if !self.is_stale() {
             return Ok(());
         }
-        let Some(alone) = self.0.changes.try_lock() else { return Ok(()) };
+        let alone = match self.0.changes.try_lock() {
+            Some(alone) => alone,
+            None if self.0.defining.load(Ordering::Acquire) => return Ok(()),
+            None => self.0.changes.lock(),
+        };
         let told = self.refresh(None)?;
         drop(alone);
         told.iter().for_each(|change| self.tell(change));
@@ -296,7 +305,9 @@ impl Engine {
     ) -> Result<bool> {
         let alone = self.0.changes.lock();
         let told = self.refresh(stop)?;
+        self.0.defining.store(true, Ordering::Release);
         let done = self.change_alone(stop, change);
+        self.0.defining.store(false, Ordering::Release);
         drop(alone);
         told.iter().for_each(|change| self.tell(change));
         done
