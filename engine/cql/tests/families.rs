@@ -663,6 +663,35 @@ fn an_index_of_a_family_follows_what_statements_write() {
 }
 
 #[test]
+fn what_a_condition_lets_happen_shows_whatever_was_deleted_by_the_other_interface() {
+    let both = Both::new(9);
+    let shapes = shapes();
+    let late = 9_000_000_000_000_000;
+    for shape in &shapes {
+        both.wide.system_add_column_family(&shape.def).unwrap();
+        let name = &shape.def.name;
+        let row = both.family(name).row("k").at(late);
+        match shape.is_super() {
+            true => row.super_column("a").delete_all().unwrap(),
+            false => row.delete_all().unwrap(),
+        }
+        let columns = if shape.group.is_some() { "column1, column2" } else { "column1" };
+        let values = match name.as_str() {
+            "flat" => "'a'",
+            "down" => "7",
+            _ => "'a', 0",
+        };
+        let insert = format!(
+            "INSERT INTO {name} (key, {columns}, value) VALUES ('k', {values}, 'v') IF NOT EXISTS"
+        );
+        for applied in [1, 0] {
+            assert_eq!(both.rows(&insert)[0][0], Some(vec![applied]), "{insert}");
+        }
+        assert_eq!(both.rows(&format!("SELECT * FROM {name}")).len(), 1);
+    }
+}
+
+#[test]
 fn times_to_live_are_the_same_cells() {
     let both = Both::new(4);
     both.wide.system_add_column_family(&shapes()[0].def).unwrap();

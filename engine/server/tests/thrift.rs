@@ -232,6 +232,46 @@ fn clients_of_the_native_protocol_are_told_of_keyspaces_that_come_and_go() {
 }
 
 #[test]
+fn a_family_is_a_table_for_clients_of_the_native_protocol() {
+    let server = Server::start(options()).unwrap();
+    let session = server.session();
+    session
+        .execute(
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            (),
+        )
+        .unwrap();
+    let mut listener = common::Peer::ready(server.address(), 5);
+    let kinds = [&common::short(1)[..], &common::string("SCHEMA_CHANGE")].concat();
+    listener.send(1, common::REGISTER, &kinds);
+    assert_eq!(listener.receive().unwrap().opcode, common::READY);
+    let mut peer = Peer::connect(server.thrift_address().unwrap());
+    let said = |peer: &mut Peer, method: &str, arguments: &[u8], wanted: &[u8]| {
+        peer.0.write_all(&framed(&message(true, method, arguments))).unwrap();
+        peer.until(wanted).unwrap_or_else(|| panic!("{method}"));
+    };
+    let mut told = |word: &str| {
+        let parts = ["SCHEMA_CHANGE", word, "TABLE", "ks", "f"].map(common::string).concat();
+        assert_eq!(listener.receive().unwrap().body, parts);
+    };
+    said(&mut peer, "set_keyspace", &field(1, "ks"), b"set_keyspace");
+    let types = [5, 15, 26].map(|number| field(number, "UTF8Type")).concat();
+    let names = [field(1, "ks"), field(2, "f")].concat();
+    let definition = [&[12, 0, 1][..], &names, &types, &[0]].concat();
+    said(&mut peer, "system_add_column_family", &definition, &[11, 0, 0, 0, 0, 0, 36]);
+    told("CREATED");
+    let insert = "INSERT INTO ks.f (key, column1, value) VALUES ('k', 'c', 'a value')";
+    session.execute(insert, ()).unwrap();
+    let path = [&[12, 0, 2][..], &field(3, "f"), &field(5, "c"), &[0]].concat();
+    let get = [&field(1, "k")[..], &path, &[8, 0, 3, 0, 0, 0, 1]].concat();
+    said(&mut peer, "get", &get, b"a value");
+    said(&mut peer, "system_drop_column_family", &field(1, "f"), &[11, 0, 0, 0, 0, 0, 36]);
+    told("DROPPED");
+    let gone = session.execute(insert, ()).unwrap_err();
+    assert_eq!(gone.to_string(), "table f does not exist");
+}
+
+#[test]
 fn a_call_that_is_to_be_traced_is_found_among_the_traces() {
     let server = Server::start(options()).unwrap();
     let mut peer = Peer::connect(server.thrift_address().unwrap());

@@ -1,14 +1,16 @@
 //! What makes a table a column family.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use firn_wide::internals::key::END;
+use firn_wide::internals::schema::Family;
 
 /// How the cells of a family are the rows and columns of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FamilyForm {
-    /// Whether its rows are in super columns, or are super columns.
-    pub is_super: bool,
+    /// Its definition.
+    pub of: Arc<Family>,
     /// Whether the names of its cells are composites, with a clustering column for each component.
     pub is_composite: bool,
     /// The names that are known, as components of keys, with the numbers of their columns. None:
@@ -18,11 +20,16 @@ pub struct FamilyForm {
 
 impl FamilyForm {
     pub(super) fn new(
-        is_super: bool,
+        of: Arc<Family>,
         is_composite: bool,
         names: BTreeMap<Vec<u8>, u16>,
     ) -> FamilyForm {
-        FamilyForm { is_super, is_composite, names }
+        FamilyForm { of, is_composite, names }
+    }
+
+    /// Whether its rows are in super columns, or are super columns.
+    pub fn is_super(&self) -> bool {
+        self.of.is_super()
     }
 
     /// Whether each cell is a row.

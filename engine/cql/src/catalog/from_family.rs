@@ -12,6 +12,7 @@
 //! Where a known column has such a name, the next free one is taken.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use firn_wide::Type;
 use firn_wide::internals::schema::{Family, FamilyKind};
@@ -54,7 +55,7 @@ fn parts(of: &Type) -> Vec<(Type, bool)> {
 
 impl TableSchema {
     /// A family as a table.
-    pub fn of_family(family: &Family) -> TableSchema {
+    pub fn of_family(family: &Arc<Family>) -> TableSchema {
         let def = family.def();
         let digest = Md5::new()
             .chain_update(family.id().to_be_bytes())
@@ -76,7 +77,6 @@ impl TableSchema {
             view: None,
             family: None,
         };
-        let is_super = family.is_super();
         let (names, mut free) = table.put_known(family);
         let mut put = |kind, name, (of, descending): (Type, bool)| {
             let of = ColumnType::frozen(of);
@@ -122,9 +122,9 @@ impl TableSchema {
             table.put_column(free.take("value", 1, false), family.default_validator());
         }
         let is_composite = names.is_empty()
-            && !is_super
+            && !family.is_super()
             && matches!(family.comparator(), Type::Composite(parts) if !parts.is_empty());
-        table.family = Some(FamilyForm::new(is_super, is_composite, names));
+        table.family = Some(FamilyForm::new(family.clone(), is_composite, names));
         table.arrange();
         table
     }

@@ -137,8 +137,11 @@ impl KeyspaceEntry {
     }
 
     /// The same, with these tables, each a column family.
-    pub fn with_families(self, families: impl IntoIterator<Item = TableSchema>) -> KeyspaceEntry {
-        let tables = families.into_iter().map(|t| (t.name.clone(), Arc::new(t))).collect();
+    pub fn with_families(
+        self,
+        families: impl IntoIterator<Item = Arc<TableSchema>>,
+    ) -> KeyspaceEntry {
+        let tables = families.into_iter().map(|t| (t.name.clone(), t)).collect();
         KeyspaceEntry { tables, ..self }
     }
 

@@ -312,7 +312,7 @@ impl TableSchema {
         let clustering = self.clustering().iter().map(TableColumn::layout_type).collect();
         match &self.family {
             Some(family) if family.rows_are_cells() => {
-                let before = usize::from(family.is_super);
+                let before = usize::from(family.is_super());
                 Layout::rows_of_cells(partitioner, clustering, before, family.is_composite)
             }
             _ => Layout::table(partitioner, clustering),

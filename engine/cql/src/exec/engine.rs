@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_kv::{Batch, Durability};
-use firn_wide::internals::schema::KeyspaceSchema;
+use firn_wide::internals::schema::{Family, KeyspaceSchema};
 use firn_wide::internals::store::{CellStore, DroppedFamilies, FamilySpec, StoreFamily, TreeName};
 use firn_wide::{KsDef, Partitioner, Wide};
 use md5::{Digest, Md5};
@@ -62,14 +62,20 @@ fn random_bits(store: &CellStore) -> u128 {
     u128::from(store.random()) << 64 | u128::from(store.random())
 }
 
-/// The keyspaces of the data model beneath, with its families.
-fn keyspaces(wide: &Wide) -> Vec<KeyspaceEntry> {
+/// The keyspaces of the data model beneath, with its families: those that are as they were `before`
+/// are not made anew.
+fn keyspaces(wide: &Wide, before: Option<&Catalog>) -> Vec<KeyspaceEntry> {
+    let table_of = |family: &Arc<Family>| {
+        let known = before.and_then(|c| c.keyspace(family.keyspace())?.table(family.name()));
+        let same = known.filter(|t| t.family().is_some_and(|f| Arc::ptr_eq(&f.of, family)));
+        same.map_or_else(|| Arc::new(TableSchema::of_family(family)), Arc::clone)
+    };
     let each = |keyspace: &Arc<KeyspaceSchema>| {
         let def = keyspace.def();
         let mut replication: BTreeMap<String, String> = def.strategy_options;
         replication.insert("class".into(), def.strategy_class);
         KeyspaceEntry::with(def.name, replication, def.durable_writes)
-            .with_families(keyspace.families().map(|family| TableSchema::of_family(family)))
+            .with_families(keyspace.families().map(table_of))
     };
     wide.schema().keyspaces().map(each).collect()
 }
@@ -83,7 +89,7 @@ impl Engine {
         let store = wide.store();
         let records = store.records(RECORD_PREFIX)?;
         let seen = AtomicU64::new(wide.definition_serial());
-        let keyspaces = keyspaces(&wide);
+        let keyspaces = keyspaces(&wide, None);
         let remade = remade(store, &keyspaces)?;
         let records = records.iter().map(|(k, v)| (&**k, &**v));
         let LoadedCatalog { catalog, homeless } = Catalog::load(keyspaces, &remade, records)?;
@@ -210,9 +216,9 @@ impl Engine {
         if serial == self.0.seen.load(Ordering::Acquire) {
             return Ok(vec![]);
         }
-        let now = keyspaces(&self.0.wide);
-        let remade = remade(self.store(), &now)?;
         let before = self.catalog();
+        let now = keyspaces(&self.0.wide, Some(&before));
+        let remade = remade(self.store(), &now)?;
         let after = before.over(now, &remade);
         let mut told = changes_of_keyspaces(&before, &after, &remade);
         told.extend(changes_of_families(&before, &after, &remade));
