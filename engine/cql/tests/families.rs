@@ -208,8 +208,9 @@ fn replay(rough: bool) {
                 (line.to_string(), here.unwrap_or_else(refused))
             }
         };
+        let told = here.to_string();
         match known.get(&asked) {
-            Some(answer) if *answer == here.to_string() && here != theirs => used.push(asked),
+            Some(answer) if *answer == told && here != theirs => used.push(asked),
             None if here == theirs => {}
             _ => wrong.push(format!("{asked}\n  there {theirs}\n  here  {here}")),
         }
