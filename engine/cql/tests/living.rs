@@ -484,8 +484,8 @@ fn user_types_grow_and_are_renamed_under_their_data() {
         "INSERT INTO t (p, f, n, l, m, o) VALUES (1, {x: 1}, {y: 'b'}, [{x: 3}], {'a': {y: 'c'}}, {a: {x: 4}, l: [{x: 5}]})",
     );
     does(&session, "INSERT INTO keyed (p, c, v) VALUES ({x: 1}, {x: 2, y: 'z'}, 1)");
-    // Keys don't grow.
-    let why = "Cannot add field zz to type k.u: it is used in the primary key of keyed";
+    // Keys of partitions don't grow.
+    let why = "Cannot add new field zz of type int to user type k.u as the type is being used in partition key by the following tables: k.keyed";
     assert_eq!(refused(&session, "ALTER TYPE u ADD zz int"), (Class::Invalid, why.to_owned()));
     does(&session, "ALTER TYPE u RENAME x TO first AND y TO second");
     let found =
@@ -509,6 +509,53 @@ fn user_types_grow_and_are_renamed_under_their_data() {
     let (class, text) = refused(&session, "DROP TYPE u");
     assert_eq!(class, Class::Invalid);
     assert!(text.starts_with("Cannot drop user type 'k.u' as it is still used by"), "{text}");
+}
+
+#[test]
+fn clustering_columns_indexes_and_views_grow_with_their_type() {
+    let env = MemEnv::new(1);
+    let session = open(&env);
+    does(&session, "CREATE TYPE u (x int)");
+    does(
+        &session,
+        "CREATE TABLE t (p int, c frozen<list<frozen<u>>>, d frozen<u>, s set<frozen<u>>, PRIMARY KEY (p, c, d)) WITH CLUSTERING ORDER BY (c ASC, d DESC)",
+    );
+    does(
+        &session,
+        "CREATE MATERIALIZED VIEW w AS SELECT * FROM t WHERE p IS NOT NULL AND c IS NOT NULL AND d IS NOT NULL PRIMARY KEY (p, d, c)",
+    );
+    does(&session, "CREATE INDEX ON t (d)");
+    does(&session, "CREATE INDEX ON t (s)");
+    does(&session, "INSERT INTO t (p, c, d, s) VALUES (1, [{x: 1}], {x: 2}, {{x: 3}})");
+    let before = session.prepare("INSERT INTO t (p, c, d) VALUES (2, ?, ?)").unwrap();
+    does(&session, "ALTER TYPE u ADD y text");
+    // What was bound for the type as it was is a value of what it is now.
+    let list = [0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 4, 0, 0, 0, 5];
+    let values = vec![Bound::Bytes(list.to_vec()), Bound::Bytes(vec![0, 0, 0, 4, 0, 0, 0, 6])];
+    session.run(&before, values, &Run::default()).unwrap();
+    does(
+        &session,
+        "INSERT INTO t (p, c, d, s) VALUES (1, [{x: 1, y: 'b'}], {x: 2, y: 'a'}, {{x: 3, y: 'c'}})",
+    );
+    let check = |session: &Session| {
+        let found = |cql: &str| told(&does(session, cql));
+        let (old, new) = ("{x: 2, y: null}", "{x: 2, y: 'a'}");
+        assert_eq!(found("SELECT d FROM t WHERE p = 1"), format!("{old}, {new}"));
+        // The view orders by `d`, downwards as its base does.
+        assert_eq!(found("SELECT d FROM w WHERE p = 1"), format!("{new}, {old}"));
+        assert_eq!(found("SELECT d FROM t WHERE p = 2"), "{x: 6, y: null}");
+        assert_eq!(found("SELECT d FROM t WHERE d = {x: 2}"), old);
+        assert_eq!(found("SELECT d FROM t WHERE d = {x: 2, y: 'a'}"), new);
+        assert_eq!(found("SELECT d FROM t WHERE s CONTAINS {x: 3}"), old);
+        assert_eq!(found("SELECT d FROM t WHERE s CONTAINS {x: 3, y: 'c'}"), new);
+        assert_eq!(found("SELECT d FROM t WHERE p = 1 AND c > [{x: 1}]"), new);
+    };
+    check(&session);
+    drop(session);
+    let session = open(&env);
+    check(&session);
+    does(&session, "DELETE FROM t WHERE p = 1 AND c = [{x: 1, y: null}] AND d = {x: 2}");
+    assert_eq!(told(&does(&session, "SELECT d FROM w")), "{x: 2, y: 'a'}, {x: 6, y: null}");
 }
 
 /// One statement with bytes for its markers.

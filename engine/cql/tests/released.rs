@@ -226,6 +226,15 @@ fn materialized_views_are_answered_like() {
     }
 }
 
+/// What a server answered about fields that are added to types of keys and elements.
+#[test]
+fn types_that_grow_are_answered_like() {
+    let differing = include_str!("vectors/differences-growing-5.0.txt");
+    for rough in [false, true] {
+        replay(include_str!("vectors/growing-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
+    }
+}
+
 /// What a server answered about exponentials and logarithms of decimals.
 #[test]
 fn logarithms_are_answered_like() {

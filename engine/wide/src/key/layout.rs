@@ -110,6 +110,15 @@ impl Layout {
         Layout { partitioner, clustering, names: KeyNameList::Rows { before, composite } }
     }
 
+    /// Whether it makes the keys that `before` makes, and reads them: the types of its components
+    /// [extend](Type::extends) those.
+    pub fn extends(&self, before: &Layout) -> bool {
+        let components = self.clustering.iter().zip(&before.clustering);
+        (self.partitioner, &self.names) == (before.partitioner, &before.names)
+            && self.clustering.len() == before.clustering.len()
+            && components.into_iter().all(|(of, then)| of.extends(then))
+    }
+
     /// The partitioner.
     pub fn partitioner(&self) -> Partitioner {
         self.partitioner

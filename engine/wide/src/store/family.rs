@@ -7,6 +7,8 @@
 //! - A family belongs to the store that opened it. It is marked as dropped before writers who hold
 //!   a stripe are waited for, and its tree goes after that: who has found it open under a stripe
 //!   may write.
+//! - A layout that is extended makes another handle of the family, which shares its state. Who has
+//!   the one of before goes on with the keys that there were.
 //! - Indexes are read by writers under a stripe's lock; [`StoreFamily::set_indexes`] takes all of
 //!   those locks once.
 
@@ -25,7 +27,7 @@ use super::view_rows::ViewRows;
 pub struct FamilySpec {
     /// Names its tree; never used again for another family.
     pub id: u32,
-    /// How its keys are made. Doesn't change.
+    /// How its keys are made. May only be [extended](Layout::extends).
     pub layout: Layout,
     /// Whether its cells are counters. Doesn't change.
     pub counter: bool,
@@ -73,10 +75,16 @@ pub(super) struct OpenFamily {
     pub id: u32,
     /// That of the store that opened it.
     pub owner: Arc<StoreMark>,
-    pub dropped: AtomicBool,
     pub layout: Layout,
     pub counter: bool,
     pub tree: Tree,
+    pub state: Arc<FamilyState>,
+}
+
+/// What of an open family changes.
+#[derive(Default)]
+pub(super) struct FamilyState {
+    pub dropped: AtomicBool,
     /// The kinds of deletions that may be there.
     pub kinds: AtomicU8,
     /// Those that the schema tree has on record.
@@ -118,30 +126,30 @@ impl StoreFamily {
     /// Whether it is an open family of this store.
     #[inline]
     pub(super) fn is_of(&self, store: &Arc<StoreMark>) -> bool {
-        Arc::ptr_eq(&self.0.owner, store) && !self.0.dropped.load(Ordering::Acquire)
+        Arc::ptr_eq(&self.0.owner, store) && !self.0.state.dropped.load(Ordering::Acquire)
     }
 
     #[inline]
     pub(super) fn kinds(&self) -> u8 {
-        self.0.kinds.load(Ordering::Acquire)
+        self.0.state.kinds.load(Ordering::Acquire)
     }
 
     pub(super) fn indexes(&self) -> Indexes {
-        self.0.indexes.read().clone()
+        self.0.state.indexes.read().clone()
     }
 
     #[inline]
     pub(super) fn has_indexes(&self) -> bool {
-        self.0.has_indexes.load(Ordering::Acquire)
+        self.0.state.has_indexes.load(Ordering::Acquire)
     }
 
     pub(super) fn views(&self) -> Arc<Vec<StoredView>> {
-        self.0.views.read().clone()
+        self.0.state.views.read().clone()
     }
 
     #[inline]
     pub(super) fn has_views(&self) -> bool {
-        self.0.has_views.load(Ordering::Acquire)
+        self.0.state.has_views.load(Ordering::Acquire)
     }
 
     /// Whether a write to it writes elsewhere too: to indexes or views.
@@ -150,8 +158,21 @@ impl StoreFamily {
         self.has_indexes() || self.has_views()
     }
 
+    /// The same family with another layout.
+    pub(super) fn with_layout(&self, layout: Layout) -> StoreFamily {
+        let OpenFamily { id, owner, counter, tree, state, .. } = &*self.0;
+        StoreFamily(Arc::new(OpenFamily {
+            id: *id,
+            owner: owner.clone(),
+            layout,
+            counter: *counter,
+            tree: tree.clone(),
+            state: state.clone(),
+        }))
+    }
+
     pub(super) fn set_indexes(&self, indexes: Vec<Arc<StoredIndex>>) {
-        self.0.has_indexes.store(!indexes.is_empty(), Ordering::Release);
-        *self.0.indexes.write() = Arc::new(indexes);
+        self.0.state.has_indexes.store(!indexes.is_empty(), Ordering::Release);
+        *self.0.state.indexes.write() = Arc::new(indexes);
     }
 }

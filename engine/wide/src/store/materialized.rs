@@ -105,8 +105,8 @@ impl CellStore {
             return Err(invalid("a family of counters can't have views"));
         }
         views.iter().try_for_each(|view| self.check_open(&view.family))?;
-        base.0.has_views.store(!views.is_empty(), Ordering::Release);
-        *base.0.views.write() = Arc::new(views);
+        base.0.state.has_views.store(!views.is_empty(), Ordering::Release);
+        *base.0.state.views.write() = Arc::new(views);
         // Whoever has seen the views of before is done after this.
         self.0.stripes.pass_through();
         Ok(())

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::clock::{Clock, EnvClock, Ticker};
 
-use super::family::{FamilySpec, Indexes, OpenFamily, StoreFamily};
+use super::family::{FamilySpec, FamilyState, Indexes, OpenFamily, StoreFamily};
 use super::index::new_indexes;
 use super::shared::{CellStore, HandleTerms, SharedStore, kind_record};
 use super::stripes::Stripes;
@@ -197,10 +197,19 @@ impl CellStore {
     fn take_up(&self, spec: &FamilySpec, tree: Tree) -> Result<StoreFamily> {
         let mut families = self.0.families.write();
         match families.get(&spec.id) {
-            Some(f) if f.0.layout != spec.layout || f.0.counter != spec.counter => {
-                Err(invalid(format!("family {} is open with another layout", spec.id)))
+            // What is asked for may be what there was before it was extended.
+            Some(f) if f.0.counter == spec.counter && f.0.layout.extends(&spec.layout) => {
+                Ok(f.clone())
             }
-            Some(f) => Ok(f.clone()),
+            Some(f) if f.0.counter == spec.counter && spec.layout.extends(&f.0.layout) => {
+                let extended = f.with_layout(spec.layout.clone());
+                families.insert(spec.id, extended.clone());
+                drop(families);
+                // Whoever has found it with the layout of before is done after this.
+                self.0.stripes.pass_through();
+                Ok(extended)
+            }
+            Some(_) => Err(invalid(format!("family {} is open with another layout", spec.id))),
             None => {
                 let f = self.new_family(spec, tree)?;
                 families.insert(spec.id, f.clone());
@@ -219,16 +228,14 @@ impl CellStore {
         Ok(StoreFamily(Arc::new(OpenFamily {
             id: spec.id,
             owner: self.0.mark.clone(),
-            dropped: AtomicBool::new(false),
             layout: spec.layout.clone(),
             counter: spec.counter,
             tree,
-            kinds: AtomicU8::new(kinds),
-            recorded: AtomicU8::new(kinds),
-            has_indexes: AtomicBool::new(false),
-            indexes: RwLock::default(),
-            has_views: AtomicBool::new(false),
-            views: RwLock::default(),
+            state: Arc::new(FamilyState {
+                kinds: AtomicU8::new(kinds),
+                recorded: AtomicU8::new(kinds),
+                ..FamilyState::default()
+            }),
         })))
     }
 
@@ -243,7 +250,7 @@ impl CellStore {
     /// `InvalidRequest` when it is not open; errors of the engine.
     pub fn drop_family(&self, id: u32) -> Result<()> {
         let family = self.0.families.write().remove(&id).ok_or_else(|| not_open(id))?;
-        family.0.dropped.store(true, Ordering::Release);
+        family.0.state.dropped.store(true, Ordering::Release);
         // Who found it open has written then, and waits for nobody.
         self.0.stripes.pass_through();
         self.take_indexes(&family, &family.indexes(), &[], vec![])?;

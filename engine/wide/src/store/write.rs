@@ -93,7 +93,7 @@ impl CellStore {
         held.raise(&self.0.schema, &mut batch)?;
         self.0.db.with(Durability::Process).write(batch)?;
         for (family, kinds) in kinds {
-            family.0.recorded.fetch_or(kinds, Ordering::AcqRel);
+            family.0.state.recorded.fetch_or(kinds, Ordering::AcqRel);
         }
         held.committed();
         Ok(())
@@ -328,8 +328,8 @@ impl CellStore {
             Container::Complex => COMPLEX,
             Container::Range => RANGES,
         };
-        family.0.kinds.fetch_or(kind, Ordering::AcqRel);
-        if family.0.recorded.load(Ordering::Acquire) & kind == 0 {
+        family.0.state.kinds.fetch_or(kind, Ordering::AcqRel);
+        if family.0.state.recorded.load(Ordering::Acquire) & kind == 0 {
             batch.put(&self.0.schema, &kind_record(family.0.id, kind), &[])?;
             noted.push((family, kind));
         }

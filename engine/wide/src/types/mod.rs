@@ -151,6 +151,24 @@ impl Type {
         matches!(self, Type::Reversed(_))
     }
 
+    /// Whether it is `before`, but for more components at the ends of tuples: values and forms of
+    /// that one are the same values of this one.
+    pub fn extends(&self, before: &Type) -> bool {
+        match (self, before) {
+            (Type::Tuple(parts), Type::Tuple(then)) => {
+                parts.len() >= then.len() && parts.iter().zip(&**then).all(|(p, t)| p.extends(t))
+            }
+            (Type::List(of), Type::List(then))
+            | (Type::Set(of), Type::Set(then))
+            | (Type::Reversed(of), Type::Reversed(then)) => of.extends(then),
+            (Type::Map(kv), Type::Map(then)) => kv.0.extends(&then.0) && kv.1.extends(&then.1),
+            (Type::Vector(of, count), Type::Vector(then, counted)) => {
+                count == counted && of.extends(then)
+            }
+            _ => self == before,
+        }
+    }
+
     /// The type under `ReversedType`, or itself.
     pub fn unreversed(&self) -> &Type {
         match self {

@@ -74,16 +74,18 @@ impl Catalog {
                         "Cannot add field {field} of type {of} to type {keyspace}.{name} as this would create a circular reference"
                     )));
                 }
-                // Keys that were written name the fields there were; of partitions they are found
-                // byte by byte.
-                let in_key = |t: &&Arc<TableSchema>| {
-                    t.columns.iter().any(|c| c.is_primary_key() && mentions(&c.of.of, name))
-                };
-                let tables: Vec<&str> =
-                    home.tables.values().filter(in_key).map(|t| &*t.name).collect();
+                // Partitions are found by the bytes that they were written with.
+                let in_key =
+                    |t: &&Arc<TableSchema>| t.partition().iter().any(|c| mentions(&c.of.of, name));
+                let tables: Vec<String> = home
+                    .tables
+                    .values()
+                    .filter(in_key)
+                    .map(|t| format!("{keyspace}.{}", t.name))
+                    .collect();
                 if !tables.is_empty() {
                     return Err(invalid(format!(
-                        "Cannot add field {field} to type {keyspace}.{name}: it is used in the primary key of {}",
+                        "Cannot add new field {field} of type {of} to user type {keyspace}.{name} as the type is being used in partition key by the following tables: {}",
                         tables.join(", ")
                     )));
                 }
