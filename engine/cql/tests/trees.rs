@@ -511,7 +511,12 @@ impl Maker {
             let name =
                 AstName { text: Cow::Borrowed(m.pick(if map { maps } else { others })), at: AT };
             let value = match m.below(2) {
-                _ if map => PropertyValue::Map(m.some(0, |m| (m.constant(), m.constant()))),
+                _ if map => {
+                    let mut pairs = m.some(0, |m| (m.constant(), m.constant()));
+                    pairs.sort_by(|a, b| a.0.text.cmp(&b.0.text));
+                    pairs.dedup_by(|a, b| a.0.text == b.0.text);
+                    PropertyValue::Map(pairs)
+                }
                 0 => PropertyValue::Constant(m.constant()),
                 _ => PropertyValue::Word(Cow::Borrowed("keys")),
             };

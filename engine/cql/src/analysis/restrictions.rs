@@ -282,11 +282,6 @@ impl Restrictions {
                     "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
                 ));
             }
-            if only_statics && !self.is_served_together() {
-                return Err(invalid(
-                    "Queries using 2ndary indexes don't support selecting only static columns",
-                ));
-            }
         }
         Ok(())
     }

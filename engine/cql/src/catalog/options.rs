@@ -44,6 +44,8 @@ const VALUES: [(&str, &str, bool); 15] = [
 ];
 /// Names that are understood and kept out of what `DESCRIBE` shows unless they are given.
 const SILENT: [&str; 2] = ["dclocal_read_repair_chance", "read_repair_chance"];
+/// The lowest rate of false positives that the servers' filters have.
+const LEAST_FP_CHANCE: f64 = 6.71e-5;
 /// Options that do something here, and those that are notes.
 const EFFECTIVE: [&str; 7] = [
     "bloom_filter_fp_chance",
@@ -62,8 +64,19 @@ const COMPACTIONS: [&str; 6] = [
     "UnifiedCompactionStrategy",
     "AbstractCompactionStrategy",
 ];
-const COMPRESSORS: [&str; 5] =
-    ["LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "NoopCompressor"];
+/// Each compressor with the options of its own.
+const COMPRESSORS: [(&str, &[&str]); 5] = [
+    ("LZ4Compressor", &["lz4_compressor_type", "lz4_high_compressor_level"]),
+    ("SnappyCompressor", &[]),
+    ("DeflateCompressor", &[]),
+    ("ZstdCompressor", &["compression_level"]),
+    ("NoopCompressor", &[]),
+];
+/// The options of all compressors.
+const OF_COMPRESSORS: [&str; 4] = ["class", "enabled", "chunk_length_in_kb", "min_compress_ratio"];
+/// The options of 2.x, by their names of now.
+const OLD_COMPRESSION: [(&str, &str); 2] =
+    [("sstable_compression", "class"), ("chunk_length_kb", "chunk_length_in_kb")];
 
 impl Default for TableOptions {
     fn default() -> TableOptions {
@@ -283,6 +296,16 @@ fn check_value(name: &str, text: &str) -> Result<String> {
             n => Ok(n.to_string()),
         },
         "bloom_filter_fp_chance" => match double()? {
+            n if n > 0.0 && n <= LEAST_FP_CHANCE => {
+                let (digits, exponent) = match format!("{n:E}").split_once('E') {
+                    Some((digits, exponent)) => (digits.to_owned(), exponent.to_owned()),
+                    None => (n.to_string(), "0".to_owned()),
+                };
+                let point = if digits.contains('.') { "" } else { ".0" };
+                Err(configuration(format!(
+                    "{name} must be larger than 6.71E-5 and less than or equal to 1.0 (got {digits}{point}E{exponent})"
+                )))
+            }
             n if n > 0.0 && n <= 1.0 => Ok(format!("{n:?}")),
             n => Err(configuration(format!(
                 "{name} must be larger than 0.0 and less than or equal to 1.0 (got {n:?})"
@@ -299,55 +322,156 @@ fn check_value(name: &str, text: &str) -> Result<String> {
             match text.to_ascii_lowercase().as_str() {
                 "true" | "yes" | "1" => Ok("true".into()),
                 "false" | "no" | "0" => Ok("false".into()),
-                _ => Err(syntax(format!("Invalid boolean value {text} for '{name}'"))),
+                _ => Err(syntax(format!(
+                    "Invalid boolean value {text} for '{name}'. Positive values can be '1', 'true' or 'yes'. Negative values can be '0', 'false' or 'no'."
+                ))),
             }
+        }
+        "speculative_retry" | "additional_write_policy" => retry_policy(text),
+        "memtable" if text != "default" => {
+            Err(configuration(format!("Memtable configuration \"{text}\" not found.")))
         }
         _ => Ok(text.to_owned()),
     }
 }
 
+/// When another replica is asked, as servers write it: `99p`, `10ms`, `MIN(99p,10ms)`, `ALWAYS`,
+/// `NEVER`.
+fn retry_policy(text: &str) -> Result<String> {
+    let wrong = || configuration(format!("Invalid value {text} for option 'speculative_retry'"));
+    let upper = text.to_ascii_uppercase();
+    match &*upper {
+        "ALWAYS" => return Ok(upper),
+        "NEVER" | "NONE" => return Ok("NEVER".to_owned()),
+        _ => {}
+    }
+    let both = |name: &str| upper.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')');
+    for name in ["MIN", "MAX"] {
+        let Some(inner) = both(name) else { continue };
+        let (first, second) = inner.split_once(',').ok_or_else(wrong)?;
+        let (first, second) = (first.trim(), second.trim());
+        let shown =
+            format!("{name}({},{})", simple_retry(text, first)?, simple_retry(text, second)?);
+        // One of each kind.
+        return if first.ends_with("MS") != second.ends_with("MS") {
+            Ok(shown)
+        } else {
+            Err(wrong())
+        };
+    }
+    simple_retry(text, &upper)
+}
+
+/// A percentile or a time, of a policy that is shown in full where it is wrong.
+fn simple_retry(whole: &str, upper: &str) -> Result<String> {
+    let wrong = || configuration(format!("Invalid value {whole} for option 'speculative_retry'"));
+    let number = |digits: &str| digits.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+    if let Some(digits) = upper.strip_suffix("MS") {
+        return number(digits).map(|_| format!("{digits}ms")).ok_or_else(wrong);
+    }
+    let percent = upper.strip_suffix("PERCENTILE").or_else(|| upper.strip_suffix('P'));
+    let digits = percent.ok_or_else(wrong)?;
+    match number(digits) {
+        Some(n) if n > 0.0 && n < 100.0 => Ok(format!("{digits}p")),
+        Some(_) => Err(configuration(format!(
+            "Invalid value {whole} for PERCENTILE option 'speculative_retry': must be between (0.0 and 100.0)"
+        ))),
+        None => Err(wrong()),
+    }
+}
+
+/// `caching` with both of its options.
+fn check_caching(map: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
+    let is_known = |name: &str| matches!(name, "keys" | "rows_per_partition");
+    let others: Vec<&str> = map.keys().map(String::as_str).filter(|n| !is_known(n)).collect();
+    if !others.is_empty() {
+        return Err(configuration(format!(
+            "Invalid caching sub-options [{}]: only 'keys' and 'rows_per_partition' are allowed",
+            others.join(", ")
+        )));
+    }
+    let value = |name: &str, default: &str| {
+        map.get(name).map_or_else(|| default.to_owned(), |v| v.to_ascii_uppercase())
+    };
+    let wrong = |name: &str, allowed: &str| {
+        let given = map.get(name).map_or("", String::as_str);
+        configuration(format!(
+            "Invalid value '{given}' for caching sub-option '{name}': only {allowed} are allowed"
+        ))
+    };
+    let keys = value("keys", "NONE");
+    if !matches!(&*keys, "ALL" | "NONE") {
+        return Err(wrong("keys", "'ALL' and 'NONE'"));
+    }
+    let rows = value("rows_per_partition", "NONE");
+    let is_count = !rows.is_empty() && rows.bytes().all(|b| b.is_ascii_digit());
+    if !is_count && !matches!(&*rows, "ALL" | "NONE") {
+        return Err(wrong("rows_per_partition", "'ALL', 'NONE', and integer values"));
+    }
+    Ok([("keys".to_owned(), keys), ("rows_per_partition".to_owned(), rows)].into())
+}
+
 fn check_map(name: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
-    let (known, package, missing, unknown): (&[&str], _, _, fn(&str) -> String) = match name {
+    let (known, package, missing, unknown): (Vec<&str>, _, _, fn(&str) -> String) = match name {
         "compaction" => (
-            &COMPACTIONS,
+            COMPACTIONS.to_vec(),
             "org.apache.cassandra.db.compaction.",
-            "Missing sub-option 'class' for the 'compaction' option.",
+            "Missing sub-option 'class' for the 'compaction' option",
             |c| format!("Unable to find compaction strategy class '{c}'"),
         ),
         "compression" => (
-            &COMPRESSORS,
+            COMPRESSORS.map(|c| c.0).to_vec(),
             "org.apache.cassandra.io.compress.",
             "Missing sub-option 'class' for the 'compression' option.",
             |c| format!("Could not create Compression for type {c}"),
         ),
+        "caching" => return check_caching(&map),
         _ => return Ok(map),
     };
     if name == "compression" {
         if map.is_empty() {
             return Ok([("enabled".to_owned(), "false".to_owned())].into());
         }
-        if map.get("enabled").is_some_and(|e| e.eq_ignore_ascii_case("false")) {
-            return Ok(map);
+        // Whatever is not true is false.
+        let is_off = map.get("enabled").is_some_and(|e| !e.eq_ignore_ascii_case("true"));
+        if is_off && map.len() > 1 {
+            return Err(configuration(
+                "If the 'enabled' option is set to false no other options must be specified",
+            ));
         }
-    }
-    // The spelling of 2.x.
-    if let Some(old) = map.remove("sstable_compression") {
-        if old.is_empty() {
+        let old_class = map.get("sstable_compression").filter(|_| !map.contains_key("class"));
+        if is_off || old_class.is_some_and(String::is_empty) {
             return Ok([("enabled".to_owned(), "false".to_owned())].into());
         }
-        map.insert("class".into(), old);
+        for (old, new) in OLD_COMPRESSION {
+            if !map.contains_key(new)
+                && let Some(value) = map.remove(old)
+            {
+                map.insert(new.into(), value);
+            }
+        }
+        if map.get("class").is_some_and(String::is_empty) {
+            return Err(configuration(
+                "The 'class' option must not be empty. To disable compression use 'enabled' : false",
+            ));
+        }
     }
     let class = map.get("class").ok_or_else(|| configuration(missing))?;
     let full = if class.contains('.') { class.clone() } else { format!("{package}{class}") };
-    if !full.strip_prefix(package).is_some_and(|c| known.contains(&c)) {
-        return Err(configuration(unknown(&full)));
-    }
-    map.insert("class".into(), full);
+    let short = full.strip_prefix(package).filter(|c| known.contains(c));
+    let short = short.ok_or_else(|| configuration(unknown(&full)))?;
     if name == "compaction" {
         check_compaction(&map)?
     } else {
+        let own = COMPRESSORS.iter().find(|c| c.0 == short).map_or(&[][..], |c| c.1);
+        let is_known = |name: &str| OF_COMPRESSORS.contains(&name) || own.contains(&name);
+        if let Some(odd) = map.keys().find(|name| !is_known(name)) {
+            return Err(configuration(format!("Unknown compression options {odd}")));
+        }
+        map.remove("enabled");
         check_compression(&map)?
     }
+    map.insert("class".into(), full.clone());
     Ok(map)
 }
 

@@ -232,17 +232,75 @@ pub(super) fn check_compaction(map: &OptionMap) -> Result<()> {
             "Properties specified [{names}] are not understood by {class}"
         )));
     }
+    check_common(map)?;
     compaction(map, &mut TreeOptions::default())
+}
+
+/// The options of all strategies that change nothing here.
+fn check_common(map: &OptionMap) -> Result<()> {
+    let double = |name: &str| -> Result<Option<f64>> {
+        let Some(text) = map.get(name) else { return Ok(None) };
+        let wrong = |_| configuration(format!("{text} is not a parsable int (base10) for {name}"));
+        text.parse::<f64>().map_err(wrong).map(Some)
+    };
+    let must_be_positive = |name: &str, shown: String| {
+        configuration(format!("{name} must be greater than 0, but was {shown}"))
+    };
+    if let Some(n) = double("tombstone_threshold")?.filter(|n| *n <= 0.0) {
+        return Err(must_be_positive("tombstone_threshold", format!("{n:.6}")));
+    }
+    if let Some(n) = double("tombstone_compaction_interval")?.filter(|n| *n < 0.0) {
+        return Err(must_be_positive("tombstone_compaction_interval", format!("{n:.0}")));
+    }
+    let flag = |name: &str| {
+        let known = |text: &&String| ["true", "false"].iter().any(|f| text.eq_ignore_ascii_case(f));
+        map.get(name).filter(|text| !known(text))
+    };
+    for name in ["unchecked_tombstone_compaction", "only_purge_repaired_tombstones"] {
+        if let Some(text) = flag(name) {
+            return Err(configuration(format!(
+                "'{name}' should be either 'true' or 'false', not '{text}'"
+            )));
+        }
+    }
+    if let Some(text) = flag("enabled") {
+        return Err(configuration(format!(
+            "enabled should either be 'true' or 'false', not {text}"
+        )));
+    }
+    if let Some(n) = double("min_sstable_size")?.filter(|n| *n < 0.0)
+        && class(map) == "SizeTieredCompactionStrategy"
+    {
+        return Err(configuration(format!("min_sstable_size must be non negative: {n:.0}")));
+    }
+    Ok(())
 }
 
 /// Whether a compression map is one.
 ///
 /// # Errors
-/// `Configuration` for a length of chunks that can't be.
+/// `Configuration` for a length of chunks or a ratio that can't be.
 pub(super) fn check_compression(map: &OptionMap) -> Result<()> {
-    let Some(text) = map.get("chunk_length_in_kb").or_else(|| map.get("chunk_length_kb")) else {
-        return Ok(());
-    };
+    if let Some(ratio) = map.get("min_compress_ratio") {
+        let wrong = |_| configuration("Invalid value for min_compress_ratio: it must be a number");
+        match ratio.parse::<f64>().map_err(wrong)? {
+            n if n < 0.0 => return Err(configuration("Invalid negative min_compress_ratio")),
+            n if n > 0.0 && n < 1.0 => {
+                return Err(configuration(
+                    "min_compress_ratio can either be 0 or greater than or equal to 1",
+                ));
+            }
+            _ => {}
+        }
+    }
+    if let Some(kind) = map.get("lz4_compressor_type")
+        && !matches!(&**kind, "fast" | "high")
+    {
+        return Err(configuration(format!(
+            "Invalid compressor type '{kind}' specified for LZ4 parameter 'lz4_compressor_type'. Valid options are [high, fast]."
+        )));
+    }
+    let Some(text) = map.get("chunk_length_in_kb") else { return Ok(()) };
     let wrong = |_| -> Error {
         configuration("Invalid value for chunk_length_in_kb: it must be an integer")
     };

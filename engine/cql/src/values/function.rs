@@ -177,6 +177,19 @@ pub fn find(
     let shown = name.to_string();
     let own = name.keyspace.as_ref().is_none_or(|k| k.text == "system");
     let word = name.name.text.to_ascii_lowercase();
+    if own && matches!(arguments, [None]) {
+        let times: Option<(&[Type], Type)> = match &*older_name(&word) {
+            "todate" => Some((&[Type::Timestamp, Type::TimeUuid], Type::SimpleDate)),
+            "totimestamp" => Some((&[Type::SimpleDate, Type::TimeUuid], Type::Timestamp)),
+            "tounixtimestamp" => {
+                Some((&[Type::Timestamp, Type::SimpleDate, Type::TimeUuid], Type::Long))
+            }
+            _ => None,
+        };
+        if let Some((from, to)) = times {
+            return Err(ambiguous(&word, &format!("system.{word}"), from, &to));
+        }
+    }
     let found = own.then(|| named(&word, arguments, wanted, context)).flatten();
     let wrong_number = |name: &str, wanted: usize| {
         let given = arguments.len();
@@ -475,11 +488,14 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
         ) => Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name()))),
         // The form of ISO 8601, where others have a blank.
         (Type::Timestamp | Type::Date, Type::Utf8 | Type::Ascii) => simple(|from, _, b| {
-            Ok(Some(from.to_text(b, Wording::Cql).replacen(' ', "T", 1).into_bytes()))
+            let text = || from.to_text(b, Wording::Cql).replacen(' ', "T", 1).into_bytes();
+            Ok((!b.is_empty()).then(text))
         }),
-        (_, Type::Utf8 | Type::Ascii) => {
-            simple(|from, _, b| Ok(Some(server_text(from, b).into_bytes())))
-        }
+        (_, Type::Utf8 | Type::Ascii) => simple(|from, _, b| {
+            // No bytes are a value of texts only.
+            let is_text = matches!(from, Type::Utf8 | Type::Ascii);
+            Ok((is_text || !b.is_empty()).then(|| server_text(from, b).into_bytes()))
+        }),
         (Type::TimeUuid | Type::Timestamp | Type::SimpleDate, Type::Timestamp) => {
             simple(|from, _, b| Ok(Some(timestamp_bytes(millis(from, b)?))))
         }
@@ -488,6 +504,45 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
         }
         _ => Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name()))),
     }
+}
+
+/// The error for a cast of something whose type nobody knows.
+pub fn ambiguous_cast(to: &Type) -> Error {
+    const ALL: [Type; 19] = [
+        Type::Ascii,
+        Type::Boolean,
+        Type::Byte,
+        Type::Counter,
+        Type::Decimal,
+        Type::Double,
+        Type::Float,
+        Type::Inet,
+        Type::Int32,
+        Type::Integer,
+        Type::Long,
+        Type::Short,
+        Type::SimpleDate,
+        Type::Time,
+        Type::TimeUuid,
+        Type::Timestamp,
+        Type::Utf8,
+        Type::Uuid,
+        Type::Duration,
+    ];
+    let from: Vec<Type> =
+        ALL.into_iter().filter(|from| from != to && cast(from, to).is_ok()).collect();
+    let name = format!("system.cast_as_{}", to.cql_name());
+    ambiguous(&name, &name, &from, to)
+}
+
+/// The error for a call that could be of one of these, by the type of its argument.
+fn ambiguous(called: &str, name: &str, from: &[Type], to: &Type) -> Error {
+    let to = to.cql_name();
+    let each = from.iter().map(|from| format!("{name} : ({}) -> {to}", from.cql_name()));
+    invalid(format!(
+        "Ambiguous call to function {called} (can be matched by following signatures: {}): use type casts to disambiguate",
+        each.collect::<Vec<_>>().join(", ")
+    ))
 }
 
 /// `- a`

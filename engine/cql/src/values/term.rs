@@ -640,7 +640,11 @@ fn prepare_computed(
         }
         TermKind::Cast(inner, to) => {
             let to = native_type(*to);
-            let from = own_type(inner, context).unwrap_or_else(|| to.clone());
+            let known = own_type(inner, context);
+            if known.is_none() && matches!(inner.kind, TermKind::Primary(TermPrimary::Marker(_))) {
+                return Err(function::ambiguous_cast(&to));
+            }
+            let from = known.unwrap_or_else(|| to.clone());
             let function = function::cast(&from, &to)?;
             if !function::is_value_of(&to, of) {
                 return Err(wrong_type(&to));

@@ -6,7 +6,7 @@ use firn_wide::Type;
 
 use crate::catalog::{
     Catalog, ColumnKind, IndexClass, IndexTarget, KeyspaceEntry, TableColumn, TableIndex,
-    TableSchema, is_valid_name,
+    TableSchema, has_duration, is_valid_name,
 };
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{CreateIndex, Drop, IndexPartText, PropertyValue, QualifiedName};
@@ -149,8 +149,15 @@ fn index_target(
             "Cannot create secondary index on the only partition key column {name}"
         )));
     }
-    if column.of.of == Type::Duration {
-        return Err(invalid("Secondary indexes are not supported on duration columns"));
+    if has_duration(&column.of.of) {
+        let what = match column.of.of {
+            _ if column.of.is_collection() => "collections containing durations",
+            Type::Tuple(_) => "tuples containing durations",
+            Type::Udt(_) => "UDTs containing durations",
+            Type::Vector(..) => "vectors containing durations",
+            _ => "duration columns",
+        };
+        return Err(invalid(format!("Secondary indexes are not supported on {what}")));
     }
     let word = |part| match part {
         IndexPartText::Keys => "keys",

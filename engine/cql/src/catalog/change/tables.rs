@@ -312,14 +312,29 @@ fn check_compact(table: &TableSchema) -> Result<()> {
 
 fn clustering_order(table: &mut TableSchema, statement: &CreateTable<'_>) -> Result<()> {
     let ordered = &statement.clustering_order;
-    if ordered.is_empty() {
-        return Ok(());
-    }
+    let names: Vec<&str> = ordered.iter().map(|o| &*o.column.text).collect();
     let declared: Vec<&str> = table.clustering().iter().map(|c| c.name.as_str()).collect();
-    if ordered.iter().map(|o| &*o.column.text).ne(declared) {
-        return Err(invalid(
-            "Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive",
-        ));
+    if let Some((_, twice)) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)) {
+        return Err(invalid(format!(
+            "Duplicate column '{twice}' in CLUSTERING ORDER BY clause for table '{}'",
+            table.name
+        )));
+    }
+    let others: Vec<&str> = names.iter().filter(|n| !declared.contains(n)).copied().collect();
+    if !others.is_empty() {
+        return Err(invalid(format!(
+            "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{}] are not clustering columns",
+            others.join(", ")
+        )));
+    }
+    // Those at the end may be left out.
+    if let Some((name, wanted)) = names.iter().zip(&declared).find(|(name, d)| name != d) {
+        return Err(invalid(match names.contains(wanted) {
+            true => format!(
+                "The order of columns in the CLUSTERING ORDER directive must match that of the clustering columns ({wanted} must appear before {name})"
+            ),
+            false => format!("Missing CLUSTERING ORDER for column {wanted}"),
+        }));
     }
     for (column, order) in table.columns[table.partition..].iter_mut().zip(ordered) {
         column.descending = order.descending;

@@ -1,6 +1,8 @@
 //! Properties after `WITH`: which there are, and what shape their values have. What the values mean
 //! is for the analysis.
 
+use std::collections::BTreeSet;
+
 use super::CqlParser;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{Constant, PropertyValue, TableProperty};
@@ -106,10 +108,17 @@ impl<'a> CqlParser<'a> {
         match self.token.kind {
             Tok::LBrace => {
                 self.bump();
+                let mut names = BTreeSet::new();
                 self.list_until(Tok::RBrace, |p| {
+                    let token = p.token;
                     let key = p.property_constant("name")?;
                     p.expect(Tok::Colon)?;
-                    Ok((key, p.property_constant("value")?))
+                    let value = p.property_constant("value")?;
+                    if !names.insert(key.text.clone()) {
+                        let text = format!("Multiple definition for property {}", key.text);
+                        return p.fail(token, text);
+                    }
+                    Ok((key, value))
                 })
                 .map(PropertyValue::Map)
             }
