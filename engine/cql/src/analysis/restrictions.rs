@@ -276,12 +276,10 @@ impl Restrictions {
             self.uses_index = true;
             self.filtered += 1;
         }
-        if self.uses_index {
-            if self.partition.iter().any(|r| matches!(r.what, RelationKind::In(_))) {
-                return Err(invalid(
-                    "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
-                ));
-            }
+        if self.uses_index && self.partition.iter().any(|r| matches!(r.what, RelationKind::In(_))) {
+            return Err(invalid(
+                "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
+            ));
         }
         Ok(())
     }
