@@ -794,3 +794,45 @@ fn keys_and_names_that_no_statement_writes_are_shown_as_far_as_they_go() {
             .sum::<usize>()
     );
 }
+
+#[test]
+fn bytes_that_are_no_values_of_their_types_are_answered_or_refused() {
+    let both = Both::new(10);
+    for of in ["LongType", "UTF8Type", "DecimalType", "UUIDType", "BooleanType", "InetAddressType"]
+    {
+        let name = of.to_lowercase();
+        let bytes_only = CfDef::new("rec", &*name);
+        both.wide.system_add_column_family(&bytes_only).unwrap();
+        for key in [&b"abc"[..], b"\xff", b"12345678"] {
+            both.family(&name).row(key).insert(key, key).unwrap();
+        }
+        // Keys are not looked at when their type changes, and values neither.
+        let mut def = both.wide.describe_keyspace("rec").unwrap().cf_defs;
+        let mut def = def.swap_remove(def.iter().position(|f| f.name == name).unwrap());
+        def.key_validation_class = of.into();
+        def.default_validation_class = of.into();
+        both.wide.system_update_column_family(&def).unwrap();
+        for selection in [
+            "*",
+            "JSON *",
+            "count(*), max(key), min(value)",
+            "CAST(key AS text), toJson(value), token(key)",
+            "key + 1, -value",
+            "sum(value), avg(value)",
+            "DISTINCT key",
+        ] {
+            for rest in
+                ["", "WHERE value = null ALLOW FILTERING", "WHERE value > 1 ALLOW FILTERING"]
+            {
+                let statement = format!("SELECT {selection} FROM {name} {rest}");
+                let answer = pages(&both.session, &statement, Some(1));
+                let rows = answer.iter().flatten().flat_map(Rows::iter);
+                // What a value is, or that it is none.
+                rows.for_each(|row| {
+                    (0..row.columns().len()).for_each(|i| drop(row.at::<firn_cql::Value>(i)));
+                });
+            }
+        }
+        assert_eq!(both.rows(&format!("SELECT key FROM {name}")).len(), 3);
+    }
+}
