@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
+use firn_wide::internals::key::Layout;
+use firn_wide::internals::store::StoreMutation;
 use firn_wide::*;
 use firn_wide::{CfDef, KsDef, ManualClock, Registry, Type};
 use firn_wide_text::json::{ImportOptions, JsonFailure, Notation, Times, dump, export, import};
@@ -589,4 +591,65 @@ fn input_may_come_in_drops() {
     let text = "\u{feff}F: { // rows\n r: {a: x/y /* z */, b: \"\\ud83d\\ude00\"} .. more\n}";
     import(&k, Drops(text.as_bytes()), &ImportOptions::default(), &mut |_, _| {}).unwrap();
     assert!(exported(&k, Notation::Short).contains("\"a\": \"x/y\",\n      \"b\": \"😀\""));
+}
+
+/// Statements of CQL delete ranges of a family's cells.
+#[test]
+fn deleted_ranges_of_cells_are_dumped() {
+    let keyspace = open(&[
+        texts("F", false),
+        texts("S", true),
+        family("C", ["UTF8Type", "CompositeType(UTF8Type,LongType)", "UTF8Type"], None),
+    ]);
+    let wide = keyspace.wide();
+    let text = || Type::Utf8;
+    let five: &[u8] = &5i64.to_be_bytes();
+    type Bound<'a> = (&'a [&'a [u8]], bool);
+    let cases: [(&str, Vec<Type>, (usize, bool), Bound<'_>, Bound<'_>, &str); 3] = [
+        (
+            "F",
+            vec![text()],
+            (0, false),
+            (&[b"a"], false),
+            (&[b"c"], true),
+            r#"["a"]|inclusive ["c"]|inclusive"#,
+        ),
+        (
+            "S",
+            vec![text(), text()],
+            (1, false),
+            (&[b"s"], false),
+            (&[b"s", b"c"], false),
+            r#"["s"]|inclusive ["s", "c"]|exclusive"#,
+        ),
+        (
+            "C",
+            vec![text(), Type::Long],
+            (0, true),
+            (&[b"a", five], true),
+            (&[b"b"], true),
+            r#"["a", "5"]|exclusive ["b"]|inclusive"#,
+        ),
+    ];
+    for (name, types, (before, composite), from, until, shown) in cases {
+        let def = wide.schema().family("K", name).unwrap().clone();
+        let cells = wide.store().family(def.id()).unwrap();
+        let rows = Layout::rows_of_cells(wide.partitioner(), types, before, composite);
+        let place = |(values, after): Bound<'_>| {
+            let mut place = vec![];
+            rows.put_bound(values, after, &mut place).unwrap();
+            place
+        };
+        let mut mutation = StoreMutation::new(b"k");
+        mutation.delete_range(&cells, &place(from), &place(until), 1);
+        wide.store().apply(&[mutation], Default::default()).unwrap();
+        let dumped: serde_json::Value = serde_json::from_str(&dumped(&keyspace, name)).unwrap();
+        let rows = dumped[0]["rows"].as_array().unwrap();
+        let bound = |row: &serde_json::Value, side: &str| {
+            let parts: Vec<_> =
+                row[side]["clustering"].as_array().unwrap().iter().map(|p| p.to_string()).collect();
+            format!("[{}]|{}", parts.join(", "), row[side]["type"].as_str().unwrap())
+        };
+        assert_eq!(format!("{} {}", bound(&rows[0], "start"), bound(&rows[1], "end")), shown);
+    }
 }
