@@ -193,6 +193,15 @@ fn a_released_server_is_answered_like_after_merges_and_reopenings() {
     replay(CQL, DIFFERENCES, "Murmur3Partitioner", true);
 }
 
+/// What a server answered otherwise than we did when both were asked random statements.
+#[test]
+fn what_was_compared_is_answered_like() {
+    let differing = include_str!("vectors/differences-compared-5.0.txt");
+    for rough in [false, true] {
+        replay(include_str!("vectors/compared-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
+    }
+}
+
 /// What a server answered about compact tables.
 #[test]
 fn compact_tables_are_answered_like() {

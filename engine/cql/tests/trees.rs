@@ -285,6 +285,18 @@ impl Maker {
         of
     }
 
+    /// A column or a part of one.
+    fn part_of_column(&mut self, depth: usize) -> Selector<'static> {
+        let column = SelectorPrimary::Column(self.name());
+        let column = Selector { at: AT, kind: column.into() };
+        let kind = match self.below(if depth == 0 { 1 } else { 3 }) {
+            0 => return column,
+            1 => SelectorPrimary::Field(Box::new((column, self.name()))),
+            _ => SelectorPrimary::Element(Box::new((column, self.term(depth - 1)))),
+        };
+        Selector { at: AT, kind: kind.into() }
+    }
+
     fn simple_selector(&mut self, depth: usize) -> Selector<'static> {
         let kind = match self.below(if depth == 0 { 4 } else { 11 }) {
             0 => SelectorPrimary::Column(self.name()).into(),
@@ -297,7 +309,7 @@ impl Maker {
             2 => SelectorPrimary::CountRows.into(),
             3 => SelectorPrimary::About(
                 self.pick(&[About::WriteTime, About::MaxWriteTime, About::Ttl]),
-                self.name(),
+                Box::new(self.part_of_column(depth)),
             )
             .into(),
             4 => SelectorKind::List(self.some(0, |m| m.selector(depth - 1))),

@@ -9,7 +9,7 @@ use firn_wide::internals::store::Partitions;
 
 use super::filter::{FilterCondition, FilterTest, RowFilter};
 use super::intervals::ValueIntervals;
-use super::looks::{asked, wanted};
+use super::looks::{asked, choice, wanted};
 use super::relation::{Choices, RelationKind, Restriction, Tuple, needed};
 use super::restrictions::Restrictions;
 use crate::catalog::TableSchema;
@@ -20,7 +20,8 @@ use crate::values::{BoundTerm, EvalEnv, GivenTerm};
 const MAX_CHOICES: usize = 1 << 20;
 
 impl Restrictions {
-    /// The keys of the partitions that are named, in the order of their values, each once.
+    /// The keys of the partitions that are named, in the order of their values, each once. Not all
+    /// of them can be keys ([`TableSchema::check_key`]).
     ///
     /// # Errors
     /// `Invalid` for null, unset and wrong values.
@@ -35,6 +36,9 @@ impl Restrictions {
             choices.sort_by(|a, b| of.compare(&a[0], &b[0]));
             choices.dedup_by(|a, b| of.compare(&a[0], &b[0]).is_eq());
             parts = product(parts, &choices)?;
+            if parts.is_empty() {
+                return Ok(vec![]);
+            }
         }
         let mut keys = Vec::with_capacity(parts.len());
         for part in &parts {
@@ -118,7 +122,9 @@ impl Restrictions {
                     from: End::Included(bytes(&token, false)),
                     until: End::Excluded(bytes(&token, true)),
                 },
-                TokenEnd::BeforeAll | TokenEnd::Ring => nothing,
+                // Where the ring begins it ends, so that all is between.
+                TokenEnd::Ring => Partitions::all(),
+                TokenEnd::BeforeAll => nothing,
             }));
         }
         let mut range = Partitions::all();
@@ -188,6 +194,10 @@ impl Restrictions {
         let mut rows = vec![vec![]];
         for restriction in &self.clustering {
             rows = product(rows, &self.choices(restriction, env)?)?;
+            if rows.is_empty() {
+                // Whatever else is asked: no row is named.
+                break;
+            }
         }
         Ok(rows)
     }
@@ -227,6 +237,10 @@ impl Restrictions {
                 return self.slices(layout, &prefixes, side(start)?, side(end)?);
             }
             prefixes = product(prefixes, &self.choices(restriction, env)?)?;
+            if prefixes.is_empty() {
+                // Whatever else is asked: no row is named.
+                break;
+            }
         }
         let all = prefixes.iter().map(|prefix| {
             Ok((self.bound(layout, prefix, false)?, self.bound(layout, prefix, true)?))
@@ -313,7 +327,20 @@ impl Restrictions {
     /// `Invalid` for null, unset and wrong values.
     pub fn filter(&self, env: &EvalEnv<'_>) -> Result<RowFilter> {
         let partition = if self.is_range { &self.partition[..] } else { &[] };
-        let left = partition.iter().chain(&self.clustering[self.prefix..]).chain(&self.others);
+        let clustering = &self.clustering[self.prefix..];
+        for restriction in clustering.iter().filter(|r| r.is_multi) {
+            match restriction.what {
+                RelationKind::Slice { .. } => {
+                    let text = "Multi-column slice restrictions cannot be used for filtering.";
+                    return Err(invalid(text));
+                }
+                RelationKind::In(_) => {
+                    return Err(invalid("Multicolumn IN filters are not supported"));
+                }
+                _ => {}
+            }
+        }
+        let left = partition.iter().chain(clustering).chain(&self.others);
         Ok(RowFilter(left.map(|r| self.condition(r, env)).collect::<Result<_>>()?))
     }
 
@@ -340,7 +367,8 @@ impl Restrictions {
                 FilterTest::Text(self.pattern(restriction, pattern, env)?)
             }
             RelationKind::In(Choices::List(list)) => {
-                FilterTest::In(list.iter().map(tuple).collect::<Result<_>>()?)
+                let values = list.iter().map(|tuple| choice(tuple, env, &names));
+                FilterTest::In(values.filter_map(Result::transpose).collect::<Result<_>>()?)
             }
             RelationKind::In(_) => FilterTest::In(self.choices(restriction, env)?),
             RelationKind::Slice { start, end } => {

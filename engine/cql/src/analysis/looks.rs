@@ -147,12 +147,31 @@ pub(super) fn wanted(value: Bound, what: &str, column: &str) -> Result<Vec<u8>> 
     }
 }
 
+/// The term of a relation of one column.
+fn only<'t>(tuple: &'t Tuple, columns: &[&str]) -> Option<&'t BoundTerm> {
+    match (tuple, columns) {
+        (Tuple::Each(terms), [_]) if terms.len() == 1 => terms.first(),
+        _ => None,
+    }
+}
+
+/// One of the values that `IN` has; `None`: null and nothing are no values of it.
+pub(super) fn choice(
+    tuple: &Tuple,
+    env: &EvalEnv<'_>,
+    columns: &[&str],
+) -> Result<Option<Vec<Vec<u8>>>> {
+    let Some(term) = only(tuple, columns) else { return asked(tuple, env, columns).map(Some) };
+    Ok(match term.eval(env)? {
+        Bound::Bytes(bytes) => Some(vec![bytes]),
+        Bound::Null | Bound::Unset => None,
+    })
+}
+
 /// The same of several columns, or of one.
 pub(super) fn asked(tuple: &Tuple, env: &EvalEnv<'_>, columns: &[&str]) -> Result<Vec<Vec<u8>>> {
-    if let (Tuple::Each(terms), [column]) = (tuple, columns)
-        && let [term] = &terms[..]
-    {
-        return Ok(vec![wanted(term.eval(env)?, "value", column)?]);
+    if let Some(term) = only(tuple, columns) {
+        return Ok(vec![wanted(term.eval(env)?, "value", columns[0])?]);
     }
     let values = tuple.eval(env, columns)?.into_iter().zip(columns);
     values.map(|(value, column)| wanted(value.into(), "value", column)).collect()

@@ -323,12 +323,6 @@ impl Lookup<'_, '_> {
     }
 
     fn is_in(&mut self, at: usize, values: &ast::InsertValues<'_>) -> Result<RelationKind> {
-        let column = &self.table.columns()[at];
-        let one = matches!(values, ast::InsertValues::List(list) if list.len() == 1);
-        if !column.is_primary_key() && !one {
-            let text = "IN predicates on non-primary-key columns";
-            return Err(invalid(format!("{text} ({}) is not yet supported", column.name)));
-        }
         self.check_column(at, "IN", true)?;
         let receiver = self.receiver(at);
         Ok(match values {

@@ -276,7 +276,7 @@ impl Restrictions {
             self.uses_index = true;
             self.filtered += 1;
         }
-        if self.uses_index && self.partition.iter().any(|r| matches!(r.what, RelationKind::In(_))) {
+        if self.uses_index && self.has_key_in() {
             return Err(invalid(
                 "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
             ));

@@ -209,7 +209,14 @@ impl TableSchema {
     /// `Undefined column name …`.
     pub fn known_column(&self, name: &str) -> Result<&TableColumn> {
         let shown = || crate::syntax::quote_if_needed(name);
-        self.column(name).ok_or_else(|| invalid(format!("Undefined column name {}", shown())))
+        self.column(name).ok_or_else(|| {
+            invalid(format!(
+                "Undefined column name {} in table {}.{}",
+                shown(),
+                self.keyspace,
+                self.name
+            ))
+        })
     }
 
     /// The column with this number, of those that are not of the primary key.
@@ -333,9 +340,8 @@ impl TableSchema {
     /// `<2-byte length><bytes><0>` each.
     ///
     /// # Errors
-    /// `Invalid` when it is empty or longer than 65535 bytes.
+    /// `Invalid` when one of several is longer than 65535 bytes.
     pub fn put_partition_key(&self, parts: &[impl AsRef<[u8]>], out: &mut Vec<u8>) -> Result<()> {
-        let start = out.len();
         match parts {
             [only] => out.extend_from_slice(only.as_ref()),
             _ => {
@@ -348,7 +354,15 @@ impl TableSchema {
                 }
             }
         }
-        match out.len() - start {
+        Ok(())
+    }
+
+    /// Refuses what can't be the key of a partition.
+    ///
+    /// # Errors
+    /// `Invalid` when it is empty or longer than 65535 bytes.
+    pub fn check_key(key: &[u8]) -> Result<()> {
+        match key.len() {
             0 => Err(invalid("Key may not be empty")),
             n if n > MAX_KEY => Err(too_long(n)),
             _ => Ok(()),

@@ -223,6 +223,7 @@ impl MaterializedRows {
         }
         let mut key = vec![];
         self.view.put_partition_key(partition, &mut key)?;
+        TableSchema::check_key(&key)?;
         TableSchema::check_clustering(clustering)?;
         Ok(Some(ViewPlace { key, clustering: clustering.iter().map(|c| c.to_vec()).collect() }))
     }

@@ -64,14 +64,14 @@ pub struct RowShape {
     last: Option<u16>,
     /// Whether static columns are among them, or it matters whether there are static cells at all.
     statics: bool,
-    /// Whether times to live are asked for.
+    /// Whether times of cells are asked for.
     times: bool,
     /// Whether only its marker tells that a row is there.
     by_marker: bool,
 }
 
 impl RowShape {
-    /// For these static and regular columns of the table. `times`: whether [`Row::ttl`] will be
+    /// For these static and regular columns of the table. `times`: whether [`Row::times`] will be
     /// asked.
     pub fn new<'t>(
         table: &'t TableSchema,
@@ -129,6 +129,11 @@ impl RowShape {
         RowShape { statics: true, ..self }
     }
 
+    /// The same, where only its marker tells that a row is there.
+    pub fn by_markers(self) -> RowShape {
+        RowShape { by_marker: true, ..self }
+    }
+
     /// Whether static cells are wanted.
     pub fn wants_statics(&self) -> bool {
         self.statics
@@ -173,8 +178,17 @@ struct CellSlot {
     range: Range<usize>,
     /// Of each element: the number of the field (else 0) and where it begins.
     elements: Vec<(u16, usize)>,
-    timestamp: i64,
-    ttl: Option<i64>,
+    /// Where they are asked for: those of its cells, of a user type by their fields.
+    times: Vec<Option<CellTimes>>,
+}
+
+/// What is known of when a cell was written and when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellTimes {
+    /// When it was written.
+    pub written: i64,
+    /// The seconds that are left to it.
+    pub left: Option<i64>,
 }
 
 /// Bytes of values that most rows have room in.
@@ -250,14 +264,9 @@ impl Row {
         self.slots.get(slot).filter(|s| s.there).map(|s| &self.bytes[s.range.clone()])
     }
 
-    /// When the value in a slot was written. Of a column of many cells: that of the newest.
-    pub fn timestamp(&self, slot: usize) -> Option<i64> {
-        self.slots.get(slot).filter(|s| s.there).map(|s| s.timestamp)
-    }
-
-    /// The seconds that are left to the value in a slot. `None`: it has no end, or there is none.
-    pub fn ttl(&self, slot: usize) -> Option<i64> {
-        self.slots.get(slot).filter(|s| s.there).and_then(|s| s.ttl)
+    /// The times of the cells of the value in a slot, in the order of its parts; none of null.
+    pub fn times(&self, slot: usize) -> &[Option<CellTimes>] {
+        self.slots.get(slot).filter(|s| s.there).map_or(&[], |s| &s.times)
     }
 
     /// Empties it, with a slot for each that the shape has.
@@ -269,6 +278,7 @@ impl Row {
         for slot in &mut self.slots {
             slot.there = false;
             slot.elements.clear();
+            slot.times.clear();
         }
     }
 
@@ -293,7 +303,7 @@ impl Row {
         shape: &RowShape,
         item: &RowItem<'_>,
         id: Option<u16>,
-        now: i64,
+        now: Option<i64>,
     ) -> Result<()> {
         let Some(cell) = item.cell() else { return Ok(()) };
         let Some(id) = id else {
@@ -349,13 +359,14 @@ fn put_path(of: &Type, mut path: &[u8], out: &mut Vec<u8>) -> Result<()> {
 }
 
 impl CellSlot {
-    /// Takes in a cell of the column; `bytes` are those of the row.
+    /// Takes in a cell of the column; `bytes` are those of the row, `now` is said where times are
+    /// asked for.
     fn take(
         &mut self,
         form: &Form,
         path: Option<&[u8]>,
         cell: &Cell<'_>,
-        now: i64,
+        now: Option<i64>,
         bytes: &mut Vec<u8>,
     ) -> Result<()> {
         let first = !self.there;
@@ -365,9 +376,9 @@ impl CellSlot {
             return Err(corrupt("the cells of a column do not follow each other"));
         }
         self.there = true;
-        if first || cell.timestamp > self.timestamp {
-            self.timestamp = cell.timestamp;
-            self.ttl = cell.ttl().and(cell.remaining(now));
+        if let Some(now) = now {
+            let left = cell.ttl().and(cell.remaining(now));
+            self.times.push(Some(CellTimes { written: cell.timestamp, left }));
         }
         if let Form::Single = form {
             put_value(cell, bytes);
@@ -418,6 +429,13 @@ impl CellSlot {
                         None => scratch.extend_from_slice(&(-1i32).to_be_bytes()),
                     }
                 }
+                if !self.times.is_empty() {
+                    let of = |field: usize| {
+                        let i = self.elements.iter().position(|e| usize::from(e.0) == field)?;
+                        self.times.get(i).copied().flatten()
+                    };
+                    self.times = (0..*fields).map(of).collect();
+                }
             }
             _ => {
                 let count = i32::try_from(self.elements.len()).unwrap_or(i32::MAX).to_be_bytes();
@@ -425,6 +443,7 @@ impl CellSlot {
                     bytes[self.range.start..][..4].copy_from_slice(&count);
                     return;
                 }
+                self.times.reverse();
                 scratch.extend_from_slice(&count);
                 for i in (0..self.elements.len()).rev() {
                     scratch.extend_from_slice(&bytes[part(i)]);
@@ -450,7 +469,7 @@ pub struct ShapeReader<'s> {
     shape: &'s RowShape,
     reader: SliceReader,
     reverse: bool,
-    now: i64,
+    now: Option<i64>,
     statics: Row,
     /// The row that was given out last.
     row: Row,
@@ -470,7 +489,7 @@ impl<'s> ShapeReader<'s> {
     /// Over a reader of one partition ([`start`](ShapeReader::start) it) or of many
     /// ([`next_partition`](ShapeReader::next_partition)). `reverse`: as its slice is.
     pub fn new(shape: &'s RowShape, reader: SliceReader, reverse: bool) -> ShapeReader<'s> {
-        let now = if shape.times { reader.now() } else { 0 };
+        let now = shape.times.then(|| reader.now());
         let (statics, row, next) = (Row::none(), Row::none(), Row::none());
         ShapeReader {
             shape,

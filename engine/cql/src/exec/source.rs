@@ -109,6 +109,7 @@ impl<'a> SystemRows<'a> {
                 values[..partition].iter().map(Option::as_ref).collect();
             let (mut key, mut part, mut place) = (vec![], vec![], vec![]);
             table.put_partition_key(&parts.ok_or_else(missing)?, &mut key)?;
+            TableSchema::check_key(&key)?;
             layout.put_partition(&key, &mut part)?;
             for (column, value) in clustering.iter().zip(&values[partition..]) {
                 let value = value.as_ref().ok_or_else(missing)?;

@@ -84,8 +84,10 @@ pub struct Accumulator {
     count: u64,
     best: Option<Vec<u8>>,
     whole: BigInt,
-    /// Of doubles: the sum and what rounding has left out of it.
+    /// Of doubles: the sum and what rounding has added to it.
     double: (f64, f64),
+    /// The sum of doubles without regard to rounding.
+    plain: f64,
     /// Of decimals.
     scale: i64,
 }
@@ -101,6 +103,7 @@ impl Accumulator {
             best: None,
             whole: BigInt::ZERO,
             double: (0.0, 0.0),
+            plain: 0.0,
             scale: 0,
         }
     }
@@ -108,7 +111,7 @@ impl Accumulator {
     /// Forgets all.
     pub fn clear(&mut self) {
         (self.count, self.best, self.double, self.scale) = (0, None, (0.0, 0.0), 0);
-        self.whole = BigInt::ZERO;
+        (self.whole, self.plain) = (BigInt::ZERO, 0.0);
     }
 
     /// Takes in a value; null counts only as a row.
@@ -149,15 +152,24 @@ impl Accumulator {
             Number::Whole(n) => self.whole += n,
             Number::Double(n) => {
                 let (sum, lost) = self.double;
-                let next = sum + n;
-                let left_out =
-                    if sum.abs() >= n.abs() { (sum - next) + n } else { (n - next) + sum };
-                self.double = (next, lost + left_out);
+                let wanted = n - lost;
+                let next = sum + wanted;
+                self.double = (next, (next - sum) - wanted);
+                self.plain += n;
             }
             Number::Decimal(scale, n) => {
                 let common = scale.max(self.scale);
                 let ten = |n: i64| BigInt::from(10).pow(u32::try_from(n).unwrap_or(0));
-                self.whole = &self.whole * ten(common - self.scale) + n * ten(common - scale);
+                let before = &self.whole * ten(common - self.scale);
+                let next = n * ten(common - scale);
+                // Servers keep the average of what they have seen, and round it each time.
+                self.whole = match self.kind {
+                    AggregateKind::Avg => {
+                        let more = half_even(&(next - &before), &BigInt::from(self.count));
+                        before + more
+                    }
+                    _ => before + next,
+                };
                 self.scale = common;
             }
         }
@@ -185,16 +197,19 @@ impl Accumulator {
     fn quotient(&self, divisor: &BigInt) -> Number {
         match self.of {
             Type::Float | Type::Double => {
-                // Rounding leaves nothing sensible out of what is not finite.
-                let sum =
-                    self.double.0 + if self.double.1.is_finite() { self.double.1 } else { 0.0 };
+                // What is infinite leaves out nothing sensible.
+                let (sum, lost) = self.double;
+                let sum = match (sum - lost).is_nan() && self.plain.is_infinite() {
+                    true => self.plain,
+                    false => sum - lost,
+                };
                 Number::Double(if self.kind == AggregateKind::Avg {
                     sum / self.count.max(1) as f64
                 } else {
                     sum
                 })
             }
-            Type::Decimal => Number::Decimal(self.scale, half_even(&self.whole, divisor)),
+            Type::Decimal => Number::Decimal(self.scale, self.whole.clone()),
             _ => Number::Whole(&self.whole / divisor),
         }
     }

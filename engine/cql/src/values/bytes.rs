@@ -31,13 +31,13 @@ fn put_part(part: Option<&[u8]>, out: &mut Vec<u8>) -> Result<()> {
 /// More than 2^31 - 1 elements, or a part longer than 2 GiB.
 pub fn put_parts<'a>(
     count: usize,
-    parts: impl IntoIterator<Item = &'a [u8]>,
+    parts: impl IntoIterator<Item = Option<&'a [u8]>>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let count = i32::try_from(count)
         .map_err(|_| invalid("a collection has more than 2147483647 elements"))?;
     out.extend_from_slice(&count.to_be_bytes());
-    parts.into_iter().try_for_each(|p| put_part(Some(p), out))
+    parts.into_iter().try_for_each(|p| put_part(p, out))
 }
 
 /// The bytes of a list, set or map of these parts (of a map: keys and values in turns); sets and
@@ -50,13 +50,17 @@ pub fn put_collection(of: &Type, parts: &[Vec<u8>]) -> Result<Vec<u8>> {
     match of {
         Type::Set(element) => {
             let sorted = sorted(parts, 1, element);
-            put_parts(sorted.len(), sorted.iter().map(|p| &*p[0]), &mut out)?;
+            put_parts(sorted.len(), sorted.iter().map(|p| Some(&*p[0])), &mut out)?;
         }
         Type::Map(kv) => {
             let sorted = sorted(parts, 2, &kv.0);
-            put_parts(sorted.len(), sorted.iter().flat_map(|p| p.iter()).map(|p| &**p), &mut out)?;
+            put_parts(
+                sorted.len(),
+                sorted.iter().flat_map(|p| p.iter()).map(|p| Some(&**p)),
+                &mut out,
+            )?;
         }
-        _ => put_parts(parts.len(), parts.iter().map(|p| &**p), &mut out)?,
+        _ => put_parts(parts.len(), parts.iter().map(|p| Some(&**p)), &mut out)?,
     }
     Ok(out)
 }

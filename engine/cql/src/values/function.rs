@@ -156,6 +156,8 @@ pub fn is_value_of(value: &Type, wanted: &Type) -> bool {
 pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
     match (left.unreversed(), right.unreversed()) {
         (left @ (Type::Timestamp | Type::SimpleDate), Type::Duration) => Some(left.clone()),
+        (Type::Ascii, Type::Ascii) => Some(Type::Ascii),
+        (Type::Ascii | Type::Utf8, Type::Ascii | Type::Utf8) => Some(Type::Utf8),
         (left, right) => number::result_type(left, right),
     }
 }
@@ -308,7 +310,9 @@ fn named(
             let from = first?;
             let of = from.clone();
             let run = move |_: &EvalEnv<'_>, a: &[Option<&[u8]>]| {
-                Ok(Some(super::json(&of, a.first().copied().flatten()).into_bytes()))
+                let value = a.first().copied().flatten();
+                let value = value.filter(|bytes| !bytes.is_empty() || has_empty(&of));
+                Ok(Some(super::json(&of, value).into_bytes()))
             };
             Function::new(name, vec![from], Type::Utf8, run)
         }
@@ -447,8 +451,18 @@ fn timestamp_bytes(millis: i64) -> Vec<u8> {
     millis.to_be_bytes().to_vec()
 }
 
+/// The day of a moment, as Java counts days: the last seconds before 1970 are of its first day.
 fn date_bytes(millis: i64) -> Vec<u8> {
-    ((millis.div_euclid(86_400_000) + (1 << 31)) as u32).to_be_bytes().to_vec()
+    let day = millis.div_euclid(1_000) / 86_400;
+    ((day + (1 << 31)) as u32).to_be_bytes().to_vec()
+}
+
+/// Whether no bytes are a value, and not none, where a function takes it.
+fn has_empty(of: &Type) -> bool {
+    matches!(
+        of.unreversed(),
+        Type::Ascii | Type::Utf8 | Type::Bytes | Type::Tuple(_) | Type::Udt(_)
+    )
 }
 
 /// Bytes of the first type as bytes of the second.
@@ -463,21 +477,29 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
     let (of, target) = (from.unreversed().clone(), to.clone());
     let simple = |run: Conversion| {
         let (a, b) = (of.clone(), target.clone());
-        Ok(Function::of_one(name.clone(), from, to.clone(), move |bytes| run(&a, &b, bytes)))
+        Ok(Function::of_one(name.clone(), from, to.clone(), move |bytes| {
+            match bytes.is_empty() && !has_empty(&a) {
+                true => Ok(None),
+                false => run(&a, &b, bytes),
+            }
+        }))
     };
     match (&of, &target) {
         (a, b) if a == b => simple(|_, _, b| Ok(Some(b.to_vec()))),
         (a, b) if number::is_number(a) && number::is_number(b) && *b != Type::Counter => {
-            simple(|from, to, b| {
-                if b.is_empty() {
-                    Ok(None)
-                } else {
-                    number::Number::decode(from, b)?.encode(to).map(Some)
-                }
-            })
+            simple(|from, to, b| number::cast(from, to, b).map(Some))
+        }
+        // Between these bytes stay what they are.
+        (Type::Timestamp, Type::Long) => simple(|_, _, b| Ok(Some(b.to_vec()))),
+        (Type::Timestamp, Type::Integer) => {
+            simple(|_, to, b| number::cast(&Type::Long, to, b).map(Some))
+        }
+        (Type::Long, Type::SimpleDate) => {
+            simple(|_, _, b| Ok(Some(date_bytes(millis(&Type::Timestamp, b)?))))
         }
         (
             Type::Bytes
+            | Type::Duration
             | Type::List(_)
             | Type::Set(_)
             | Type::Map(_)
@@ -486,6 +508,9 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
             | Type::Udt(_),
             _,
         ) => Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name()))),
+        (Type::Utf8, Type::Ascii) => {
+            Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name())))
+        }
         // The form of ISO 8601, where others have a blank.
         (Type::Timestamp | Type::Date, Type::Utf8 | Type::Ascii) => simple(|from, _, b| {
             let text = || from.to_text(b, Wording::Cql).replacen(' ', "T", 1).into_bytes();
@@ -561,25 +586,33 @@ pub fn negate(of: &Type) -> Result<Function> {
     }))
 }
 
-/// `left operator right`: numbers, or a duration added to a time or taken from it.
-///
-/// # Errors
-/// `Invalid` when they can't be computed with.
-pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Result<Function> {
+/// What is said of sides that can't be computed with, as the statement writes them.
+pub fn unsupported(
+    operator: Operator,
+    left: &dyn std::fmt::Display,
+    right: &dyn std::fmt::Display,
+) -> Error {
+    let sign = operator.sign();
+    invalid(format!("the '{sign}' operation is not supported between {left} and {right}"))
+}
+
+/// `left operator right`: numbers, texts that are put together, or a duration added to a time or
+/// taken from it. `None`: these can't be computed with ([`unsupported`]).
+pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Option<Function> {
     let (lt, rt) = (left.unreversed().clone(), right.unreversed().clone());
+    let result = result_type(&lt, &rt)?;
     let is_moment = rt == Type::Duration;
-    let can = !is_moment || matches!(operator, Operator::Add | Operator::Subtract);
-    let Some(result) = result_type(&lt, &rt).filter(|_| can) else {
-        return Err(invalid(format!(
-            "the '{}' operation is not supported between {} and {}",
-            operator.sign(),
-            lt.cql_name(),
-            rt.cql_name()
-        )));
-    };
+    let is_text = matches!(result, Type::Ascii | Type::Utf8);
+    match operator {
+        Operator::Add => {}
+        Operator::Subtract if !is_text => {}
+        _ if is_moment || is_text => return None,
+        _ => {}
+    }
     let of = result.clone();
     let (a, b) = (lt.clone(), rt.clone());
     let run = move |_: &EvalEnv<'_>, parts: &[Option<&[u8]>]| match parts {
+        [Some(l), Some(r)] if is_text => Ok(Some([*l, *r].concat())),
         [Some(l), Some(r)] if !l.is_empty() && !r.is_empty() => match is_moment {
             true => moment(&of, l, r, operator == Operator::Subtract).map(Some),
             false => number::compute(operator, &of, l, &a, r, &b).map(Some),
@@ -594,24 +627,28 @@ pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Result<Funct
         Operator::Divide => "divide",
         Operator::Modulo => "modulo",
     };
-    Ok(Function::new(format!("system._{name}"), vec![lt, rt], result, run))
+    Some(Function::new(format!("system._{name}"), vec![lt, rt], result, run))
 }
 
 /// A timestamp or date and a duration.
 fn moment(of: &Type, time: &[u8], duration: &[u8], back: bool) -> Result<Vec<u8>> {
     let (months, days, nanos) = duration_parts(duration).map_err(|e| invalid(e.0))?;
-    if *of == Type::SimpleDate && nanos != 0 {
+    let sign = if back { '-' } else { '+' };
+    let failed = |why: &str| {
+        let text = format!("the operation '{} {sign} duration' failed: {why}", of.cql_name());
+        Error::refused(Class::FunctionFailure, text)
+    };
+    let precision = match of {
+        Type::SimpleDate => (nanos != 0).then_some("day"),
+        _ => (nanos % 1_000_000 != 0).then_some("millisecond"),
+    };
+    if let Some(precision) = precision {
         let shown = Type::Duration.to_text(duration, Wording::Cql);
-        return Err(invalid(format!("The duration must have a day precision. Was: {shown}")));
+        let why = format!("The duration must have a {precision} precision. Was: {shown}");
+        return Err(failed(&why));
     }
     let parts = if back { (-months, -days, nanos.saturating_neg()) } else { (months, days, nanos) };
-    let too_far = || {
-        let sign = if back { '-' } else { '+' };
-        invalid(format!(
-            "the operation '{} {sign} duration' failed: there is no such {0}",
-            of.cql_name()
-        ))
-    };
+    let too_far = || failed(&format!("there is no such {}", of.cql_name()));
     let millis = after(millis(of, time)?, parts).ok_or_else(too_far)?;
     match of {
         Type::SimpleDate => {

@@ -51,7 +51,8 @@ pub fn json(of: &Type, bytes: Option<&[u8]>) -> String {
 }
 
 /// A value as servers write it in JSON and cast it to a text: as in CQL, but an address of 16 bytes
-/// with all its zeros, or as one of 4 bytes where it means such one.
+/// with all its zeros, or as one of 4 bytes where it means such one, and a year of more than four
+/// digits with its sign.
 pub fn server_text(of: &Type, bytes: &[u8]) -> String {
     match (of.unreversed(), <[u8; 16]>::try_from(bytes)) {
         (Type::Inet, Ok(address)) => {
@@ -60,6 +61,13 @@ pub fn server_text(of: &Type, bytes: &[u8]) -> String {
                 || address.segments().map(|part| format!("{part:x}")).join(":"),
                 |mapped| mapped.to_string(),
             )
+        }
+        (Type::SimpleDate, _) => {
+            let text = of.to_text(bytes, Wording::Cql);
+            match text.find('-') {
+                Some(year) if year > 4 => format!("+{text}"),
+                _ => text,
+            }
         }
         _ => of.to_text(bytes, Wording::Cql),
     }

@@ -1,14 +1,16 @@
-//! Numbers of all types, computed with as Java does: whole numbers wrap, decimals divide to 34
+//! Numbers of all types, computed with as Java does: whole numbers wrap, decimals divide to 32
 //! digits.
 
 use firn_wide::Type;
 use num_bigint::BigInt;
 
-use crate::error::{Result, invalid};
+use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::Operator;
 
-/// The digits that a division of decimals gives.
-const PRECISION: usize = 34;
+/// The digits that a quotient of decimals has, and that it has behind its point, at least.
+const DIGITS: i64 = 32;
+/// A quotient of decimals has no more digits behind its point.
+const MAX_QUOTIENT_SCALE: i64 = 1_000;
 /// Decimals with more digits or zeros than this are refused in computations.
 const MAX_SCALE: i64 = 100_000;
 
@@ -111,8 +113,15 @@ impl Number {
                     i32::try_from(scale).map_err(|_| invalid("a decimal has too large a scale"))?;
                 [&scale.to_be_bytes()[..], &integer.to_signed_bytes_be()].concat()
             }
-            Type::Integer => self.whole(None)?.to_signed_bytes_be(),
-            _ => whole(&self.whole(Some(of))?, rank(of) as usize),
+            // What is no whole number goes through 64 bits there, too.
+            Type::Integer => match self {
+                Number::Whole(n) => n.to_signed_bytes_be(),
+                other => {
+                    let bits = whole(&other.whole(&Type::Long), 8);
+                    BigInt::from_signed_bytes_be(&bits).to_signed_bytes_be()
+                }
+            },
+            _ => whole(&self.whole(of), rank(of) as usize),
         })
     }
 
@@ -126,7 +135,7 @@ impl Number {
         }
     }
 
-    /// The scale and integer of a decimal.
+    /// The scale and integer of a decimal: of a double those of its text, as Java writes it.
     ///
     /// # Errors
     /// `Invalid` for what is no number, or without an end.
@@ -136,44 +145,53 @@ impl Number {
             Number::Decimal(scale, n) => Ok((*scale, n.clone())),
             Number::Double(n) if !n.is_finite() => Err(invalid("Infinite or NaN")),
             Number::Double(n) => {
-                let text = if n.fract() == 0.0 && n.abs() < 1e7 {
-                    format!("{n:?}")
-                } else {
-                    format!("{n}")
-                };
-                let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-                let digits = format!("{whole}{fraction}");
-                let integer = digits
-                    .parse()
-                    .map_err(|_| invalid(format!("unable to make BigDecimal from '{n}'")))?;
-                Ok((fraction.len() as i64, integer))
+                let is_plain = *n == 0.0 || (1e-3..1e7).contains(&n.abs());
+                let text = if is_plain { format!("{n:?}") } else { format!("{n:e}") };
+                let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+                let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+                let wrong = || invalid(format!("unable to make BigDecimal from '{n}'"));
+                let integer = format!("{whole}{fraction}").parse().map_err(|_| wrong())?;
+                let exponent: i64 = exponent.parse().map_err(|_| wrong())?;
+                Ok((fraction.len() as i64 - exponent, integer))
             }
         }
     }
 
     /// Without its fraction; doubles that are too large become the largest, as Java casts them.
-    fn whole(&self, of: Option<&Type>) -> Result<BigInt> {
-        Ok(match self {
+    fn whole(&self, of: &Type) -> BigInt {
+        match self {
             Number::Whole(n) => n.clone(),
-            Number::Double(n) => match of.map(rank) {
-                Some(8) => BigInt::from(*n as i64),
-                Some(_) => BigInt::from(*n as i32),
-                None => {
-                    let (scale, integer) = self.decimal()?;
-                    integer / ten_to(scale)
-                }
-            },
+            Number::Double(n) if rank(of) < 8 => BigInt::from(*n as i32),
+            Number::Double(n) => BigInt::from(*n as i64),
             Number::Decimal(scale, n) if *scale >= 0 => n / ten_to(*scale),
             Number::Decimal(scale, n) => n * ten_to(-scale),
-        })
+        }
     }
+}
+
+/// A number of one type as one of another.
+///
+/// # Errors
+/// `Invalid` for what no number of the type is like.
+pub fn cast(from: &Type, to: &Type, bytes: &[u8]) -> Result<Vec<u8>> {
+    let number = match (Number::decode(from, bytes)?, from, to) {
+        // By its own text, which is shorter than that of the double.
+        (Number::Double(n), Type::Float, Type::Decimal) => {
+            Number::Double((n as f32).to_string().parse().unwrap_or(n))
+        }
+        (number, ..) => number,
+    };
+    number.encode(to)
 }
 
 fn ten_to(n: i64) -> BigInt {
     BigInt::from(10).pow(n.clamp(0, MAX_SCALE * 4) as u32)
 }
 
-/// `left operator right`, both of type `of`, which the result is of.
+/// `left operator right`, of these types; the result is of type `of`.
+///
+/// # Errors
+/// `FunctionFailure` where there is no result.
 pub fn compute(
     operator: Operator,
     of: &Type,
@@ -183,6 +201,11 @@ pub fn compute(
     rt: &Type,
 ) -> Result<Vec<u8>> {
     let (left, right) = (Number::decode(lt, left)?, Number::decode(rt, right)?);
+    let failed = |why: &str| {
+        let (l, r, sign) = (lt.cql_name(), rt.cql_name(), operator.sign());
+        let text = format!("the operation '{l} {sign} {r}' failed: {why}");
+        Error::refused(Class::FunctionFailure, text)
+    };
     let result = match of {
         Type::Float | Type::Double => {
             let (l, r) = (left.double(), right.double());
@@ -195,14 +218,40 @@ pub fn compute(
             })
         }
         Type::Decimal => {
-            let (scale, integer) = decimals(operator, left.decimal()?, right.decimal()?)
-                .ok_or_else(|| by_zero(operator, lt, rt))?;
+            // All but the largest whole numbers become doubles on the way.
+            let exact = |number: Number, of: &Type| match number {
+                Number::Whole(_) if *of != Type::Integer => {
+                    Number::Double(number.double()).decimal()
+                }
+                Number::Double(n) if n.is_nan() => {
+                    Err(failed("A NaN cannot be converted into a decimal"))
+                }
+                Number::Double(n) if n.is_infinite() => {
+                    Err(failed("An infinite number cannot be converted into a decimal"))
+                }
+                number => number.decimal(),
+            };
+            let (l, r) = (exact(left, lt)?, exact(right, rt)?);
+            if r.1 == BigInt::ZERO {
+                match operator {
+                    Operator::Divide => return Err(failed("BigInteger divide by zero")),
+                    Operator::Modulo if l.1 == BigInt::ZERO => {
+                        return Err(failed("Division undefined"));
+                    }
+                    Operator::Modulo => return Err(failed("Division by zero")),
+                    _ => {}
+                }
+            }
+            let (scale, integer) = decimals(operator, l, r);
             Number::Decimal(scale, integer)
         }
         _ => {
-            let (l, r) = (left.whole(None)?, right.whole(None)?);
+            let (l, r) = (left.whole(of), right.whole(of));
             if r == BigInt::ZERO && matches!(operator, Operator::Divide | Operator::Modulo) {
-                return Err(by_zero(operator, lt, rt));
+                return Err(failed(match of {
+                    Type::Integer => "BigInteger divide by zero",
+                    _ => "/ by zero",
+                }));
             }
             Number::Whole(match operator {
                 Operator::Add => l + r,
@@ -216,46 +265,52 @@ pub fn compute(
     result.encode(of)
 }
 
-fn by_zero(operator: Operator, left: &Type, right: &Type) -> crate::error::Error {
-    let (l, r) = (left.cql_name(), right.cql_name());
-    invalid(format!("the operation '{l} {} {r}' failed: / by zero", operator.sign()))
-}
-
-fn decimals(
-    operator: Operator,
-    left: (i64, BigInt),
-    right: (i64, BigInt),
-) -> Option<(i64, BigInt)> {
+/// The scale and integer of what is computed; nothing is divided by zero.
+fn decimals(operator: Operator, left: (i64, BigInt), right: (i64, BigInt)) -> (i64, BigInt) {
     let scale = left.0.max(right.0);
     let aligned = |of: &(i64, BigInt)| &of.1 * ten_to(scale - of.0);
-    Some(match operator {
+    match operator {
         Operator::Add => (scale, aligned(&left) + aligned(&right)),
         Operator::Subtract => (scale, aligned(&left) - aligned(&right)),
         Operator::Multiply => (left.0 + right.0, left.1 * right.1),
-        Operator::Modulo if right.1 == BigInt::ZERO => return None,
-        Operator::Modulo => (scale, aligned(&left) % aligned(&right)),
-        Operator::Divide if right.1 == BigInt::ZERO => return None,
+        Operator::Modulo => remainder(left, right),
         Operator::Divide => divide(left, right),
-    })
+    }
 }
 
-/// To [`PRECISION`] digits, half up; without the zeros that an exact quotient doesn't need.
-fn divide(left: (i64, BigInt), right: (i64, BigInt)) -> (i64, BigInt) {
+/// What is left of a division to a whole number, whose scale is as near to the difference of both
+/// scales as it can be.
+fn remainder(left: (i64, BigInt), right: (i64, BigInt)) -> (i64, BigInt) {
+    let common = left.0.max(right.0);
+    let (l, r) = (&left.1 * ten_to(common - left.0), &right.1 * ten_to(common - right.0));
+    let (mut quotient, rest) = (&l / &r, l % r);
     let wanted = left.0 - right.0;
-    let digits = |n: &BigInt| n.magnitude().to_string().len() as i64;
-    let more = (PRECISION as i64 + 1 + digits(&right.1) - digits(&left.1)).max(0);
-    let mut scale = wanted + more;
-    let shifted = left.1 * ten_to(more);
-    let (mut quotient, exact) = (&shifted / &right.1, &shifted % &right.1 == BigInt::ZERO);
-    let excess = digits(&quotient) - PRECISION as i64;
-    if excess > 0 && !exact {
-        let unit = ten_to(excess);
-        let half: BigInt = &unit / 2;
-        let away = if quotient.sign() == num_bigint::Sign::Minus { -half } else { half };
-        quotient = (quotient + away) / unit;
-        scale -= excess;
+    let mut scale = 0;
+    while scale > wanted && &quotient % 10 == BigInt::ZERO && quotient != BigInt::ZERO {
+        quotient /= 10;
+        scale -= 1;
     }
-    while scale > wanted && &quotient % 10 == BigInt::ZERO {
+    if scale < wanted || quotient == BigInt::ZERO {
+        scale = wanted;
+    }
+    let scale = left.0.max(scale + right.0);
+    (scale, rest / ten_to(common - scale))
+}
+
+/// Half up, to [`DIGITS`] digits at least, and without the zeros at its end.
+fn divide(left: (i64, BigInt), right: (i64, BigInt)) -> (i64, BigInt) {
+    let digits = |n: &BigInt| n.magnitude().to_string().len() as i64;
+    let first = (digits(&left.1) - left.0) - (digits(&right.1) - right.0);
+    let mut scale = (DIGITS - first).max(left.0).max(right.0).max(DIGITS).min(MAX_QUOTIENT_SCALE);
+    let shift = scale - left.0 + right.0;
+    let (above, below) = (left.1 * ten_to(shift), right.1 * ten_to(-shift));
+    let twice: BigInt = &above * 2;
+    let away = if twice.sign() == below.sign() { below.clone() } else { -below.clone() };
+    let mut quotient: BigInt = (twice + away) / (below * 2);
+    if quotient == BigInt::ZERO {
+        return (0, quotient);
+    }
+    while &quotient % 10 == BigInt::ZERO {
         quotient /= 10;
         scale -= 1;
     }

@@ -1,6 +1,7 @@
 //! Terms of statements: checked against what is wanted, then evaluated to bytes.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use firn_wide::Type;
@@ -13,7 +14,7 @@ use super::vector::{argument_of_list, check_count, null_inside};
 use super::{Bound, EvalEnv, canonical, put_many, put_tuple};
 use crate::catalog::{ColumnType, native_type};
 use crate::error::{Error, Result, invalid};
-use crate::syntax::ast::{self, Constant, ConstantKind, TermKind, TermPrimary};
+use crate::syntax::ast::{self, Constant, ConstantKind, Operator, TermKind, TermPrimary};
 
 /// What a term gives, borrowed where it can be.
 #[derive(Clone, Debug)]
@@ -600,6 +601,61 @@ fn prepare_user(
     all.folded()
 }
 
+/// Whether it is a marker, without a hint.
+pub fn is_marker(term: &ast::Term<'_>) -> bool {
+    matches!(term.kind, TermKind::Primary(TermPrimary::Marker(_)))
+}
+
+/// What is said of markers whose types could be several.
+pub fn ambiguous(operator: Operator, left: &dyn Display, right: &dyn Display) -> Error {
+    let sign = operator.sign();
+    let what = format!("Ambiguous '{sign}' operation with args {left} and {right}");
+    invalid(format!("{what}: use type hint to disambiguate, example '(int) ?'"))
+}
+
+/// The types of both sides of an operator, of which one is a marker, where only two make the
+/// result that is wanted.
+fn operands(
+    binary: &ast::Binary<ast::Term<'_>>,
+    of: &Type,
+    context: &Context<'_>,
+) -> Result<(Type, Type)> {
+    const TYPES: [Type; 11] = [
+        Type::Counter,
+        Type::Byte,
+        Type::Short,
+        Type::Int32,
+        Type::Long,
+        Type::Integer,
+        Type::Decimal,
+        Type::Float,
+        Type::Double,
+        Type::Ascii,
+        Type::Utf8,
+    ];
+    let can = |term: &ast::Term<'_>, of: &Type| match own_type(term, context) {
+        Some(own)
+            if matches!(term.kind, TermKind::Hint(_) | TermKind::Cast(..) | TermKind::Call(_)) =>
+        {
+            own == *of
+        }
+        _ => is_assignable(term, of, context),
+    };
+    let pairs = TYPES.iter().flat_map(|l| TYPES.iter().map(move |r| (l, r)));
+    let mut fitting = pairs.filter(|(l, r)| {
+        can(&binary.left, l)
+            && can(&binary.right, r)
+            && function::arithmetic(binary.operator, l, r)
+                .is_some_and(|f| function::is_value_of(&f.result, of))
+    });
+    let (operator, left, right) = (binary.operator, &binary.left, &binary.right);
+    match (fitting.next(), fitting.next()) {
+        (Some((l, r)), None) => Ok((l.clone(), r.clone())),
+        (None, _) => Err(function::unsupported(operator, left, right)),
+        (Some(_), Some(_)) => Err(ambiguous(operator, left, right)),
+    }
+}
+
 /// A call, a cast or arithmetic.
 fn prepare_computed(
     term: &ast::Term<'_>,
@@ -655,44 +711,44 @@ fn prepare_computed(
         }
         TermKind::Negate(inner) => {
             let function = function::negate(of)?;
-            let argument = BoundTerm::prepare(inner, receiver, context)?;
+            let wanted = receiver.other(format!("arg0({})", function.name), of.clone());
+            let argument = BoundTerm::prepare(inner, &wanted, context)?;
             BoundTerm::Call(Arc::new(function), vec![argument]).folded()
         }
         TermKind::Binary(binary) => {
-            let side = |t: &ast::Term<'_>| {
-                own_type(t, context)
-                    .filter(|t| !matches!(t, Type::Utf8))
-                    .unwrap_or_else(|| of.clone())
-            };
-            // Constants take the type that is wanted when they can be of it.
+            // Constants, and what is computed of some, take the type that is wanted when they can
+            // be of it.
             let exact = |t: &ast::Term<'_>| match &t.kind {
-                TermKind::Primary(TermPrimary::Constant(_)) if is_assignable(t, of, context) => {
+                TermKind::Primary(TermPrimary::Constant(_))
+                | TermKind::Binary(_)
+                | TermKind::Negate(_)
+                | TermKind::Tuple(_)
+                    if is_assignable(t, of, context) =>
+                {
                     of.clone()
                 }
-                _ => side(t),
+                _ => own_type(t, context).unwrap_or_else(|| of.clone()),
             };
-            // To a time only a duration can be added.
-            let right = match of {
-                Type::Timestamp | Type::SimpleDate => {
-                    own_type(&binary.right, context).unwrap_or(Type::Duration)
+            let (left, right) = match of {
+                // To a time only a duration can be added.
+                Type::Timestamp | Type::SimpleDate => (
+                    exact(&binary.left),
+                    own_type(&binary.right, context).unwrap_or(Type::Duration),
+                ),
+                _ if is_marker(&binary.left) || is_marker(&binary.right) => {
+                    operands(binary, of, context)?
                 }
-                _ => exact(&binary.right),
+                _ => (exact(&binary.left), exact(&binary.right)),
             };
-            let left = exact(&binary.left);
-            let function = function::arithmetic(binary.operator, &left, &right)?;
-            if !function::is_value_of(&function.result, of) {
-                return Err(wrong_type(&function.result));
-            }
-            let left = BoundTerm::prepare(
-                &binary.left,
-                &receiver.other(receiver.name.clone(), left),
-                context,
-            )?;
-            let right = BoundTerm::prepare(
-                &binary.right,
-                &receiver.other(receiver.name.clone(), right),
-                context,
-            )?;
+            let function = function::arithmetic(binary.operator, &left, &right)
+                .filter(|function| function::is_value_of(&function.result, of))
+                .ok_or_else(|| {
+                    function::unsupported(binary.operator, &binary.left, &binary.right)
+                })?;
+            let argument =
+                |i: usize, of: Type| receiver.other(format!("arg{i}({})", function.name), of);
+            let left = BoundTerm::prepare(&binary.left, &argument(0, left), context)?;
+            let right = BoundTerm::prepare(&binary.right, &argument(1, right), context)?;
             BoundTerm::Call(Arc::new(function), vec![left, right]).folded()
         }
         _ => Err(invalid(format!("{term} can't be computed"))),

@@ -52,7 +52,7 @@ impl Draft<'_> {
             return self.insert_json(&columns, condition);
         }
         let names: Vec<_> = columns.iter().map(|c| c.name.as_str()).collect();
-        let terms: Vec<_> = columns.iter().map(|c| self.term(&c.of)).collect();
+        let terms: Vec<_> = columns.iter().map(|c| self.value_of(c)).collect();
         let using = self.using(true);
         let (names, terms) = (names.join(", "), terms.join(", "));
         format!("INSERT INTO {} ({names}) VALUES ({terms}){condition}{using}", self.table.name)
@@ -98,7 +98,12 @@ impl Draft<'_> {
         let sets: Vec<_> = columns[..len].iter().map(|c| self.assignment(c)).collect();
         let mut relations = self.partition(!conditions);
         if !only_static {
-            relations.extend(self.row(!conditions));
+            // There each row that is named adds to a list that is static.
+            let adds = |c: &&DrawnColumn| {
+                c.role == ColumnRole::Static && matches!(c.of, DrawnType::List(_, false))
+            };
+            let many = !columns[..len].iter().any(adds);
+            relations.extend(self.row(many && !conditions));
         }
         let condition = if conditions { self.condition(only_static) } else { String::new() };
         let (sets, relations) = (sets.join(", "), relations.join(" AND "));
@@ -226,7 +231,8 @@ impl Draft<'_> {
                     let at = self.rng.below(3) as i64;
                     format!("{name}[{}] {sign} {}", self.number(at, 4), self.term(of))
                 }
-                DrawnType::Map(key, of, _) if self.chance(3) => {
+                // There values are compared as keys are.
+                DrawnType::Map(key, of, _) if key == of && self.chance(3) => {
                     format!("{name}[{}] {sign} {}", self.term(key), self.term(of))
                 }
                 DrawnType::List(of, _) | DrawnType::Set(of, _) if self.chance(4) => {

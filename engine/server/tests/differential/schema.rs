@@ -20,14 +20,14 @@ pub struct DrawnColumn {
     pub role: ColumnRole,
     /// What an index on it is of: the column, or `keys(…)` and the like.
     pub indexed: Option<String>,
+    /// Whether it is a clustering column in descending order.
+    pub descending: bool,
 }
 
 #[derive(Clone, Debug)]
 pub struct DrawnTable {
     pub name: String,
     pub columns: Vec<DrawnColumn>,
-    /// Of the clustering columns.
-    pub descending: Vec<bool>,
     pub counts: bool,
     /// Whether writes have no timestamps and conditions, or the one and not the other: conditions
     /// write at the server's time.
@@ -49,7 +49,7 @@ impl DrawnTable {
         let counts = rng.one_in(6);
         let mut columns = vec![];
         let mut add = |name: String, of: DrawnType, role| {
-            columns.push(DrawnColumn { name, of, role, indexed: None });
+            columns.push(DrawnColumn { name, of, role, indexed: None, descending: false });
         };
         let key = |rng: &mut Rng| {
             if rng.one_in(8) {
@@ -80,9 +80,11 @@ impl DrawnTable {
             let name = if rng.one_in(12) { format!("\"V {i}\"") } else { format!("v{i}") };
             add(name, value(rng), ColumnRole::Regular);
         }
-        let descending = (0..clustering).map(|_| rng.one_in(3)).collect();
+        for column in columns.iter_mut().filter(|c| c.role == ColumnRole::Clustering) {
+            column.descending = rng.one_in(3);
+        }
         let conditional = !counts && rng.one_in(4);
-        let mut table = DrawnTable { name, columns, descending, counts, conditional };
+        let mut table = DrawnTable { name, columns, counts, conditional };
         if !counts && rng.one_in(2) {
             table.draw_indexes(rng, users);
         }
@@ -127,8 +129,7 @@ impl DrawnTable {
         let orders: Vec<_> = self
             .of(ColumnRole::Clustering)
             .iter()
-            .zip(&self.descending)
-            .map(|(c, down)| format!("{} {}", c.name, if *down { "DESC" } else { "ASC" }))
+            .map(|c| format!("{} {}", c.name, if c.descending { "DESC" } else { "ASC" }))
             .collect();
         let with = match orders.is_empty() {
             true => String::new(),

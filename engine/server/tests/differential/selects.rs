@@ -10,8 +10,8 @@ impl Draft<'_> {
         let all: Vec<&DrawnColumn> = table.columns.iter().collect();
         let partition: Vec<_> =
             table.of(ColumnRole::Partition).iter().map(|c| c.name.clone()).collect();
-        let clustering: Vec<_> =
-            table.of(ColumnRole::Clustering).iter().map(|c| c.name.clone()).collect();
+        let sorted = table.of(ColumnRole::Clustering);
+        let clustering: Vec<_> = sorted.iter().map(|c| c.name.clone()).collect();
         let mut grouped = vec![];
         let mut aggregates = self.chance(8);
         if self.chance(10) {
@@ -48,7 +48,9 @@ impl Draft<'_> {
                     true => column.name.clone(),
                     false => selector,
                 };
-                selected.push(match !timed && self.chance(20) {
+                // There a quote within a string is not doubled in a name, and fields come in any order.
+                let is_odd = selector.contains("it''s") || !timed && selector.contains("{f0");
+                selected.push(match is_odd || !timed && self.chance(20) {
                     true => format!("{selector} AS \"As {}\"", selected.len()),
                     false => selector,
                 });
@@ -64,7 +66,7 @@ impl Draft<'_> {
             text.push_str(&format!(" GROUP BY {}", grouped.join(", ")));
         }
         if !clustering.is_empty() && self.chance(if one_partition { 3 } else { 40 }) {
-            text.push_str(&self.order(&clustering));
+            text.push_str(&self.order(&sorted));
         }
         if self.chance(8) {
             let n = 1 + self.rng.below(4) as i64;
@@ -80,15 +82,15 @@ impl Draft<'_> {
         text
     }
 
-    fn order(&mut self, clustering: &[String]) -> String {
+    fn order(&mut self, clustering: &[&DrawnColumn]) -> String {
         let up = self.chance(2);
         let len = 1 + self.rng.below(clustering.len() as u64) as usize;
         let orders: Vec<_> = clustering[..len]
             .iter()
-            .zip(&self.table.descending)
-            .map(|(name, down)| {
+            .map(|column| {
                 let odd = self.rng.one_in(40);
-                format!("{name} {}", if (*down == up) != odd { "ASC" } else { "DESC" })
+                let way = if (column.descending == up) != odd { "ASC" } else { "DESC" };
+                format!("{} {way}", column.name)
             })
             .collect();
         format!(" ORDER BY {}", orders.join(", "))
@@ -112,9 +114,26 @@ impl Draft<'_> {
         let keys: Vec<_> =
             self.table.of(ColumnRole::Partition).iter().map(|c| c.name.clone()).collect();
         match (self.rng.below(24), &column.of) {
-            (0, _) => format!("writetime({name})"),
-            (1, _) => format!("ttl({name})"),
-            (2, _) => format!("maxwritetime({name})"),
+            // There functions of these are other ones, or none.
+            (5..10, _) if column.descending => name.clone(),
+            (0..3, of) => {
+                let f = ["writetime", "ttl", "maxwritetime"][self.rng.below(3) as usize];
+                match of {
+                    DrawnType::Map(key, ..) | DrawnType::Set(key, _)
+                        if matches!(**key, DrawnType::Native(_)) && self.chance(3) =>
+                    {
+                        let key = self.value(key).literal;
+                        let to = if self.chance(2) { ".." } else { "" };
+                        format!("{f}({name}[{key}{to}])")
+                    }
+                    DrawnType::User(i, _) if self.chance(3) => {
+                        let fields = &self.schema.users[*i].1;
+                        let field = self.rng.below(fields.len() as u64) as usize;
+                        format!("{f}({name}.{})", fields[field].0)
+                    }
+                    _ => format!("{f}({name})"),
+                }
+            }
             (3, _) => format!("toJson({name})"),
             (4, _) => format!("token({})", keys.join(", ")),
             (5, DrawnType::Native(_)) => {
@@ -134,7 +153,10 @@ impl Draft<'_> {
             (9, DrawnType::Native("date")) => format!("toTimestamp({name})"),
             (9, DrawnType::Native("timeuuid")) => format!("toUnixTimestamp({name})"),
             (9, of) if of.is_number() => {
-                let f = ["abs", "exp", "log", "log10", "round"][self.rng.below(5) as usize];
+                // Of numbers of any length the others are not computed here.
+                let long = matches!(of, DrawnType::Native("varint" | "decimal"));
+                let all = ["abs", "round", "exp", "log", "log10"];
+                let f = all[self.rng.below(if long { 2 } else { 5 }) as usize];
                 format!("{f}({name})")
             }
             (9, of) if of.is_collection() => {
@@ -143,12 +165,16 @@ impl Draft<'_> {
             }
             (9, DrawnType::Map(..)) => format!("map_keys({name})"),
             (10..14, DrawnType::Map(key, ..)) => match self.chance(3) {
-                true => format!("{name}[{}..{}]", self.term(key), self.term(key)),
-                false => format!("{name}[{}]", self.term(key)),
+                true => format!(
+                    "{name}[{}..{}]",
+                    self.term_with(key, false),
+                    self.term_with(key, false)
+                ),
+                false => format!("{name}[{}]", self.term_with(key, false)),
             },
             (10..14, DrawnType::Set(key, _)) => match self.chance(3) {
-                true => format!("{name}[{}..]", self.term(key)),
-                false => format!("{name}[{}]", self.term(key)),
+                true => format!("{name}[{}..]", self.term_with(key, false)),
+                false => format!("{name}[{}]", self.term_with(key, false)),
             },
             (10..16, DrawnType::User(i, _)) => {
                 let fields = &self.schema.users[*i].1;
@@ -221,6 +247,8 @@ impl Draft<'_> {
         let name = &column.name;
         let sign = ["=", "=", "=", "<", "<=", ">", ">="][self.rng.below(7) as usize];
         match &column.of {
+            // There these are no collections.
+            _ if column.descending => format!("{name} {sign} {}", self.value_of(column)),
             DrawnType::List(of, _) | DrawnType::Set(of, _) if !self.chance(4) => {
                 format!("{name} CONTAINS {}", self.term(of))
             }
@@ -230,7 +258,7 @@ impl Draft<'_> {
                 _ => format!("{name}[{}] = {}", self.term(key), self.term(of)),
             },
             _ if self.chance(12) => self.within(column),
-            of => format!("{name} {sign} {}", self.term(of)),
+            _ => format!("{name} {sign} {}", self.value_of(column)),
         }
     }
 }

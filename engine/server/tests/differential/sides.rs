@@ -1,5 +1,6 @@
 //! Who answers, and what: the answer of a session, of Firn's server or of Cassandra, in one form.
 
+use std::thread;
 use std::time::Duration;
 
 use firn_cql::{ColumnSpec, Error, Kind, Rows, Run, Session};
@@ -36,8 +37,12 @@ pub enum Side {
 /// Many pages without an end would be a fault by themselves.
 const MAX_PAGES: usize = 10_000;
 
+/// What `min` and `max` of timeuuids have there, as whose values they are read.
+const OLD_TIMEUUID: &str = "Custom(Custom(\"org.apache.cassandra.db.marshal.LegacyTimeUUIDType\"))";
+
 fn specs(of: &[ColumnSpec]) -> Vec<SpecText> {
-    of.iter().map(|spec| (spec.name.clone(), format!("{:?}", spec.of.of))).collect()
+    let text = |of: &ColumnSpec| format!("{:?}", of.of.of).replace(OLD_TIMEUUID, "TimeUuid");
+    of.iter().map(|spec| (spec.name.clone(), text(spec))).collect()
 }
 
 fn rows_of(rows: &Rows) -> Vec<RowBytes> {
@@ -119,9 +124,9 @@ impl Side {
             "SELECT index_name FROM system.\"IndexInfo\" \
              WHERE table_name = '{keyspace}' AND index_name = '{index}'"
         );
-        for _ in 0..2000 {
+        for _ in 0..10_000 {
             match client.query(&cql, &ClientRun::default()) {
-                Ok(answer) if answer.rows.is_empty() => {}
+                Ok(answer) if answer.rows.is_empty() => thread::sleep(Duration::from_millis(2)),
                 _ => return,
             }
         }

@@ -26,6 +26,18 @@ impl DiffStatement {
         DiffStatement { cql: cql.into(), values: None, page_size: None }
     }
 
+    /// Whether it only asks.
+    pub fn asks(&self) -> bool {
+        self.cql.starts_with("SELECT")
+    }
+
+    /// The name of the index that it makes.
+    pub fn index(&self) -> Option<&str> {
+        let mut words = self.cql.split(' ');
+        let words = [words.next()?, words.next()?, words.next()?];
+        (words[..2] == ["CREATE", "INDEX"]).then_some(words[2])
+    }
+
     pub fn line(&self) -> String {
         let value = |bound: &Bound| match bound {
             Bound::Bytes(bytes) => json!(hex(bytes)),

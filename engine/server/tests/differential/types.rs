@@ -122,6 +122,12 @@ impl DrawnType {
         matches!(self, DrawnType::Native(name) if NUMBERS.contains(name))
     }
 
+    /// Whether some values have other texts there: times that are none, and numbers that are not
+    /// written as short as can be.
+    pub fn has_odd_texts(&self) -> bool {
+        matches!(self, DrawnType::Native("time" | "decimal" | "double" | "float"))
+    }
+
     /// Whether a duration is in it, which has no order.
     pub fn has_duration(&self, users: &[UserType]) -> bool {
         match self {
@@ -168,9 +174,13 @@ impl DrawnType {
             DrawnType::Map(k, v, frozen) => {
                 let mut parts: Vec<_> =
                     (0..rng.below(4)).map(|_| (k.draw(rng, users), v.draw(rng, users))).collect();
-                // Which of two values of a key counts is left to the server.
+                // Which of two values of a key counts is left to the server. What is composed can
+                // be equal in other bytes.
                 let mut seen = BTreeSet::new();
                 parts.retain(|(key, _)| seen.insert(key.bytes.clone()));
+                if !matches!(**k, DrawnType::Native(_)) {
+                    parts.truncate(1);
+                }
                 let mut value = map(&parts);
                 value.binds &= !frozen || parts.len() < 2;
                 value

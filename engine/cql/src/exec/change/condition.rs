@@ -50,25 +50,33 @@ fn value_of<'v>(term: &'v BoundTerm, env: &EvalEnv<'v>) -> Result<Option<Cow<'v,
 struct Tested<'v> {
     of: &'v Type,
     value: Option<&'v [u8]>,
-    /// Whether it is a collection of cells: without elements it is null, and compared with another
-    /// one it is empty.
+    /// Whether it is a collection of cells: without elements it is null, and the empty one means
+    /// null, too.
     is_cells: bool,
 }
 
 impl Tested<'_> {
     fn is(&self, comparison: Comparison, wanted: Option<&[u8]>) -> Result<bool> {
-        let Some(wanted) = wanted else {
+        let nothing = match (wanted, self.of) {
+            (None, _) => Some("null"),
+            (Some([0, 0, 0, 0]), Type::List(_)) if self.is_cells => Some("an empty list"),
+            (Some([0, 0, 0, 0]), Type::Set(_)) if self.is_cells => Some("an empty set"),
+            (Some([0, 0, 0, 0]), Type::Map(_)) if self.is_cells => Some("an empty map"),
+            _ => None,
+        };
+        if let Some(nothing) = nothing {
             return match comparison {
                 Comparison::Eq => Ok(self.value.is_none()),
                 Comparison::Ne => Ok(self.value.is_some()),
                 other => Err(invalid(format!(
-                    "Invalid comparison with null for operator \"{}\"",
+                    "Invalid comparison with {nothing} for operator \"{}\"",
                     other.sign()
                 ))),
             };
+        }
+        let (Some(there), Some(wanted)) = (self.value, wanted) else {
+            return Ok(comparison == Comparison::Ne);
         };
-        let there = self.value.or(self.is_cells.then_some(&[0; 4]));
-        let Some(there) = there else { return Ok(comparison == Comparison::Ne) };
         let order = self.of.compare(there, wanted);
         Ok(match comparison {
             Comparison::Eq => order.is_eq(),
@@ -106,6 +114,21 @@ impl ChangeCondition {
             )));
         }
         Ok(ChangeCondition { column: index, part, test })
+    }
+
+    /// Looks at what is bound to it, which servers do before they ask whether anything holds.
+    ///
+    /// # Errors
+    /// `Invalid` for bytes that are no value.
+    pub fn check(&self, env: &EvalEnv<'_>) -> Result<()> {
+        let terms = match &self.test {
+            ConditionTest::In(terms) => &terms[..],
+            ConditionTest::Compare(_, term)
+            | ConditionTest::InMarker(term, _)
+            | ConditionTest::Contains(term)
+            | ConditionTest::ContainsKey(term) => std::slice::from_ref(term),
+        };
+        terms.iter().try_for_each(|term| term.value(env).map(drop))
     }
 
     /// Whether it holds for the value of the column; `None` is null.

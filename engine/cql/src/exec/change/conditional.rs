@@ -12,7 +12,7 @@ use firn_wide::internals::key::{AFTER, ROWS};
 use firn_wide::internals::store::{Body, StoreFamily, StoreSlice, StoreView};
 
 use super::plan::{ChangeSet, GivenValue};
-use super::statement::{StatementGuard, Verb};
+use super::statement::{ChangeTimes, StatementGuard, Verb};
 use crate::catalog::{ColumnKind, ColumnType, PartitionKey, TableSchema};
 use crate::error::{Result, invalid};
 use crate::exec::engine::Engine;
@@ -133,10 +133,20 @@ impl<'p> Partition<'p> {
         Ok(newest)
     }
 
-    /// A row, when it is there. Without clustering: the first one.
+    /// A row, when it is there.
     fn row(&self, clustering: &[Vec<u8>]) -> Result<Option<Row>> {
+        self.first(clustering, self.shape)
+    }
+
+    /// The first row that has a marker: where no row is asked about servers read static columns
+    /// only, which shows no others.
+    fn marked_row(&self) -> Result<Option<Row>> {
+        self.first(&[], &self.shape.clone().by_markers())
+    }
+
+    fn first(&self, clustering: &[Vec<u8>], shape: &RowShape) -> Result<Option<Row>> {
         let reader = self.view.read(self.family, self.key, &self.slice(clustering)?)?;
-        let mut rows = ShapeReader::new(self.shape, reader, false);
+        let mut rows = ShapeReader::new(shape, reader, false);
         rows.start()?;
         Ok(rows.advance()?.then(|| rows.row().clone()))
     }
@@ -166,6 +176,7 @@ impl<'p> Partition<'p> {
             StatementGuard::Exists => Ok(exists),
             StatementGuard::NotExists => Ok(!exists),
             StatementGuard::Columns(all) => {
+                all.iter().try_for_each(|condition| condition.check(env))?;
                 for condition in all {
                     let column = &self.table.columns()[condition.column];
                     if !condition.holds(column, self.value(row, condition.column), env)? {
@@ -243,7 +254,8 @@ impl ChangeSet<'_> {
             if good {
                 let timestamp =
                     engine.store().timestamp().max(partition.newest(&targets)?.saturating_add(1));
-                let written = self.write(engine, env, timestamp, Some(view))?;
+                let times = ChangeTimes { of_rows: timestamp, of_ranges: timestamp - 1 };
+                let written = self.write(engine, env, times, Some(view))?;
                 return Ok((written.all, only_applied(table, true)));
             }
             Ok((vec![], self.refused(&partition, &targets, rows)?))
@@ -291,7 +303,7 @@ impl ChangeSet<'_> {
         }
         let mut there: Vec<Row> = rows.into_iter().flatten().collect();
         if targets.iter().all(|(_, t)| t.is_none()) {
-            there.extend(partition.row(&[])?);
+            there.extend(partition.marked_row()?);
         }
         there.sort_by(|a, b| a.place().cmp(b.place()));
         there.dedup_by(|a, b| a.place() == b.place());
@@ -299,11 +311,16 @@ impl ChangeSet<'_> {
         there
             .iter()
             .try_for_each(|row| partition.show(Some(row), &columns, is_read, &mut cells))?;
-        // Without a row it is the static values that were asked about which make one.
-        let told = |i: &usize| {
-            table.columns()[*i].is_static() && is_read(*i) && partition.value(None, *i).is_some()
+        // Without a row it is the static values that were asked about which make one; all of them
+        // where some are written.
+        let writes_statics = self.all.iter().any(|g| g.change.concerns_statics());
+        let told = |i: usize| {
+            table.columns()[i].is_static()
+                && is_read(i)
+                && (writes_statics || columns.contains(&i))
+                && partition.value(None, i).is_some()
         };
-        if cells.is_empty() && columns.iter().any(told) {
+        if cells.is_empty() && (0..table.columns().len()).any(told) {
             partition.show(None, &columns, is_read, &mut cells)?;
         }
         if cells.is_empty() {

@@ -226,12 +226,12 @@ impl ChangeSet<'_> {
                 return Ok(Rows::void());
             }
             return self.alone(engine, &keys, |view| {
-                let written = self.write(engine, env, timestamp, Some(view))?;
+                let written = self.write(engine, env, timestamp.into(), Some(view))?;
                 let done = self.done(&written)?;
                 Ok((written.all, done))
             });
         }
-        let written = self.write(engine, env, timestamp, None)?;
+        let written = self.write(engine, env, timestamp.into(), None)?;
         let done = self.done(&written)?;
         self.store.apply(&written.all, engine.wide().durability()).map_err(refused)?;
         Ok(done)

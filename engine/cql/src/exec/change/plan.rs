@@ -8,7 +8,8 @@ use firn_wide::internals::store::{CellStore, StoreMutation, StoreView};
 use super::attributes::Attributes;
 use super::limits::{BatchLimits, PARTITION};
 use super::mutations::Mutations;
-use super::statement::ChangeStatement;
+use super::statement::{ChangeStatement, ChangeTimes};
+use crate::catalog::TableSchema;
 use crate::error::{Error, Result, invalid};
 use crate::exec::access::Need;
 use crate::exec::engine::Engine;
@@ -49,6 +50,7 @@ impl<'p> GivenValue<'p> {
         let json = change.json_values(&EvalEnv { bound, ..*env })?;
         let mut given = GivenValue { change, bound, json, keys: vec![] };
         given.keys = change.restrictions.keys(&given.env(env))?;
+        given.keys.iter().try_for_each(|key| TableSchema::check_key(key))?;
         Ok(given)
     }
 
@@ -76,14 +78,14 @@ impl ChangeSet<'_> {
         &self,
         engine: &Engine,
         env: &EvalEnv<'_>,
-        timestamp: i64,
+        times: ChangeTimes,
         view: Option<&StoreView>,
     ) -> Result<Mutations> {
         let mut out = Mutations::default();
         for given in &self.all {
             let (statement, values) = (EvalEnv { bound: given.bound, ..*env }, given.env(env));
             let envs = (&statement, &values);
-            given.change.write(engine, envs, timestamp, &given.keys, view, &mut out)?;
+            given.change.write(engine, envs, times, &given.keys, view, &mut out)?;
         }
         Ok(out)
     }

@@ -12,7 +12,7 @@ use super::json;
 use super::limits::{ChangeWeight, RANGE, ROW};
 use super::mutations::Mutations;
 use super::operation::{MutationWriter, Operation};
-use crate::analysis::{Purpose, Restrictions};
+use crate::analysis::{Purpose, Restrictions, ValueIntervals};
 use crate::catalog::{Catalog, Resource, TableSchema, check_not_system};
 use crate::error::{Result, invalid};
 use crate::exec::engine::Engine;
@@ -24,6 +24,22 @@ const MAX_ROWS: usize = 1 << 20;
 
 /// Bytes that most places have room in.
 const ROOM: usize = 64;
+
+/// The timestamps of a change.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeTimes {
+    /// Of cells and of deletions of rows.
+    pub of_rows: i64,
+    /// Of deletions of partitions and of ranges: where there are conditions these are older, and
+    /// leave what else is written.
+    pub of_ranges: i64,
+}
+
+impl From<i64> for ChangeTimes {
+    fn from(timestamp: i64) -> ChangeTimes {
+        ChangeTimes { of_rows: timestamp, of_ranges: timestamp }
+    }
+}
 
 /// The kind of the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -387,7 +403,7 @@ impl ChangeStatement {
     }
 
     /// Appends what it writes to these partitions: one mutation each. `env` is the statement's,
-    /// `values` the one of its row (the same but for `INSERT JSON`); `timestamp` is that of
+    /// `values` the one of its row (the same but for `INSERT JSON`); `times` are those of
     /// statements that name none.
     ///
     /// # Errors
@@ -396,14 +412,14 @@ impl ChangeStatement {
         &self,
         engine: &Engine,
         envs: (&EvalEnv<'_>, &EvalEnv<'_>),
-        timestamp: i64,
+        times: ChangeTimes,
         keys: &[Vec<u8>],
         view: Option<&StoreView>,
         out: &mut Mutations,
     ) -> Result<()> {
         let (env, values) = envs;
         let family = engine.family(&self.table)?;
-        let timestamp = self.attributes.timestamp(env)?.unwrap_or(timestamp);
+        let times = self.attributes.timestamp(env)?.map_or(times, ChangeTimes::from);
         let ttl = self.attributes.ttl(env, self.table.options.default_ttl())?;
         let rows = self.places(values)?;
         // An `IN` without values names nothing, the static cells neither.
@@ -413,6 +429,10 @@ impl ChangeStatement {
         if keys.len().saturating_mul(rows.len()) > MAX_ROWS {
             return Err(invalid(format!("the IN lists name more than {MAX_ROWS} rows together")));
         }
+        let slices = match self.deletes_rows() && !self.restrictions.names_rows() {
+            true => self.restrictions.intervals(values, &self.layout)?,
+            false => ValueIntervals::all(),
+        };
         let mut weight = ChangeWeight::default();
         for key in keys {
             let mut writer = MutationWriter {
@@ -421,7 +441,7 @@ impl ChangeStatement {
                 env: values,
                 lists: engine.lists(),
                 view,
-                timestamp,
+                timestamp: times.of_rows,
                 ttl,
                 place: Vec::with_capacity(ROOM),
                 row_len: 0,
@@ -430,7 +450,7 @@ impl ChangeStatement {
                 weight: &mut weight,
             };
             if self.deletes_rows() {
-                self.delete_rows(&mut writer, &rows)?;
+                self.delete_rows(&mut writer, &rows, &slices, times.of_ranges)?;
                 continue;
             }
             for row in &rows {
@@ -494,17 +514,23 @@ impl ChangeStatement {
     }
 
     /// A whole partition, single rows, or ranges of them.
-    fn delete_rows(&self, w: &mut MutationWriter<'_>, rows: &[Vec<u8>]) -> Result<()> {
+    fn delete_rows(
+        &self,
+        w: &mut MutationWriter<'_>,
+        rows: &[Vec<u8>],
+        slices: &ValueIntervals,
+        of_ranges: i64,
+    ) -> Result<()> {
         let are_cells = self.table.rows_are_cells();
         if !self.restrictions.has_clustering() {
-            w.mutation.delete_partition(w.family, w.timestamp);
+            w.mutation.delete_partition(w.family, of_ranges);
         } else if self.restrictions.names_rows() {
             for row in rows {
                 w.weight.rows += ROW + row.len();
                 delete_row(w, row, are_cells);
             }
         } else {
-            for slice in self.restrictions.intervals(w.env, &self.layout)?.slices() {
+            for slice in slices.slices() {
                 w.weight.rest += RANGE + slice.from.len() + slice.until.len();
                 match w.view.filter(|_| self.table.is_counter()) {
                     Some(view) => delete_counters(w, view, &slice, are_cells)?,
@@ -512,7 +538,7 @@ impl ChangeStatement {
                         w.family,
                         &slice.from,
                         &slice.until,
-                        w.timestamp,
+                        of_ranges,
                     )),
                 }
             }

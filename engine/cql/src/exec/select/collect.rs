@@ -76,11 +76,14 @@ impl<'p> Collector<'p> {
         } else {
             u64::MAX
         };
+        let terms: Vec<_> =
+            plan.selection.terms.iter().map(|t| t.eval(env)).collect::<Result<_>>()?;
+        plan.selection.check_parts(&terms)?;
         Ok(Collector {
             plan,
             env,
             filter,
-            terms: plan.selection.terms.iter().map(|t| t.eval(env)).collect::<Result<_>>()?,
+            terms,
             left,
             page_left: page.filter(|_| plan.groups != Grouping::Everything).unwrap_or(u64::MAX),
             is_paged: page.is_some() && plan.groups != Grouping::Everything,

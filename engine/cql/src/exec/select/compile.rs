@@ -186,7 +186,8 @@ fn mentioned<'s>(selector: &'s ast::Selector<'_>, out: &mut Vec<&'s str>) {
         return selector.kind.operands(&mut |operand| mentioned(operand, out));
     };
     match primary {
-        SelectorPrimary::Column(name) | SelectorPrimary::About(_, name) => out.push(&name.text),
+        SelectorPrimary::Column(name) => out.push(&name.text),
+        SelectorPrimary::About(_, of) => mentioned(of, out),
         SelectorPrimary::Term(_) | SelectorPrimary::CountRows => {}
         SelectorPrimary::Field(field) => mentioned(&field.0, out),
         SelectorPrimary::Element(element) => mentioned(&element.0, out),

@@ -13,15 +13,15 @@ use crate::catalog::{
 };
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{
-    self, About, AstName, FunctionCall, Selected, Selector, SelectorKind, SelectorPrimary,
-    TermKind, TermPrimary,
+    self, About, AstName, FunctionCall, Operator, Selected, Selector, SelectorKind,
+    SelectorPrimary, TermKind, TermPrimary,
 };
 use crate::values::aggregate::AggregateKind;
 use crate::values::function;
 use crate::values::vector::{argument_of_list, check_count};
 use crate::values::{
-    ArgumentFit, BoundTerm, CallArguments, Callee, Context, MaskCall, Receiver, find_callee,
-    is_assignable, own_type, term_fit, user_function,
+    ArgumentFit, BoundTerm, CallArguments, Callee, Context, MaskCall, Receiver, ambiguous,
+    find_callee, is_assignable, is_marker, own_type, term_fit, user_function,
 };
 
 /// A selector, looked up.
@@ -163,10 +163,9 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 let of = self.context.catalog.resolve_type(self.context.keyspace, of)?.of;
                 let known = self.selector(inner, Some(&of))?;
                 if !function::is_value_of(&known.of.of, &of) {
+                    let (shown, name) = (of.cql_name(), &known.name);
                     return Err(invalid(format!(
-                        "Cannot assign value {} to ({}) of type {0}",
-                        known.name,
-                        of.cql_name()
+                        "Cannot assign value ({shown}){name} to ({shown}){name} of type {shown}"
                     )));
                 }
                 let name = format!("({}){}", hint.0, known.name);
@@ -177,6 +176,9 @@ impl<'a, 'c> Preparer<'a, 'c> {
             | SelectorKind::Map(_)
             | SelectorKind::Tuple(_) => self.many(selector, wanted)?,
             SelectorKind::Negate(inner) => {
+                if term_of(inner).is_some_and(is_marker) {
+                    return Err(invalid("Ambiguous negation: use type casts to disambiguate"));
+                }
                 let of = self.type_of(inner).or_else(|| wanted.cloned());
                 let known = self.selector(inner, of.as_ref())?;
                 let function = function::negate(&known.of.of)?;
@@ -184,8 +186,11 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 frozen(SelectionNode::Call(Arc::new(function), vec![known.node]), known.of.of, name)
             }
             SelectorKind::Binary(binary) => {
-                let (left, right) = self.sides(&binary.left, &binary.right, wanted)?;
-                let function = function::arithmetic(binary.operator, &left.of.of, &right.of.of)?;
+                let (left, right) = self.sides(binary.operator, &binary.left, &binary.right)?;
+                let function = function::arithmetic(binary.operator, &left.of.of, &right.of.of)
+                    .ok_or_else(|| {
+                        function::unsupported(binary.operator, &left.name, &right.name)
+                    })?;
                 let (of, name) = (
                     function.result.clone(),
                     format!("{} {} {}", left.name, binary.operator.sign(), right.name),
@@ -220,7 +225,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 )
             }
             SelectorPrimary::CountRows => self.aggregate(AggregateKind::CountRows, &[])?,
-            SelectorPrimary::About(about, name) => self.about(*about, name)?,
+            SelectorPrimary::About(about, of) => self.about(*about, of)?,
             SelectorPrimary::Field(field) => self.field(&field.0, &field.1)?,
             SelectorPrimary::Element(element) => {
                 let of = self.collection(&element.0, "Element")?;
@@ -247,44 +252,32 @@ impl<'a, 'c> Preparer<'a, 'c> {
                         .transpose()
                 };
                 let (from, to) = (side(from)?, side(to)?);
-                Resolved {
-                    node: SelectionNode::Slice(
-                        Box::new(of.node),
-                        of.of.of.clone(),
-                        of.name,
-                        from,
-                        to,
-                    ),
-                    of: of.of,
-                    name,
-                }
+                let node = SelectionNode::Slice {
+                    of: Box::new(of.node),
+                    collection: of.of.clone(),
+                    name: of.name,
+                    ends: [from, to],
+                };
+                Resolved { node, of: of.of, name }
             }
         })
     }
 
-    /// Both sides of an operator: a constant takes the type of the other side where it can be of
-    /// it.
+    /// Both sides of an operator. A constant has its own type; what has none is ambiguous.
     fn sides(
         &mut self,
+        operator: Operator,
         left: &Selector<'_>,
         right: &Selector<'_>,
-        wanted: Option<&Type>,
     ) -> Result<(Resolved, Resolved)> {
-        let (lt, rt) = (self.type_of(left), self.type_of(right));
-        let of = |me: &Selector<'_>,
-                  own: &Option<Type>,
-                  other: &Option<Type>,
-                  context: &Context<'_>| match term_of(me) {
-            Some(term) => {
-                let fitting =
-                    other.as_ref().or(wanted).filter(|t| is_assignable(term, t, context)).cloned();
-                fitting.or_else(|| own_type(term, context))
-            }
-            None => own.clone(),
+        let is_open = |term: &ast::Term<'_>| {
+            is_marker(term) || matches!(term.kind, TermKind::Primary(TermPrimary::Null))
         };
-        let (left_type, right_type) =
-            (of(left, &lt, &rt, self.context), of(right, &rt, &lt, self.context));
-        Ok((self.selector(left, left_type.as_ref())?, self.selector(right, right_type.as_ref())?))
+        if [left, right].iter().any(|side| term_of(side).is_some_and(is_open)) {
+            return Err(ambiguous(operator, left, right));
+        }
+        let (lt, rt) = (self.operand_type(left), self.operand_type(right));
+        Ok((self.selector(left, lt.as_ref())?, self.selector(right, rt.as_ref())?))
     }
 
     /// The type of a selector by itself; `None` where it depends on what is wanted, and where it is
@@ -321,7 +314,8 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 .map(|of| Type::Tuple(of.into())),
             SelectorKind::Negate(inner) => self.type_of(inner),
             SelectorKind::Binary(binary) => {
-                let (left, right) = (self.type_of(&binary.left), self.type_of(&binary.right));
+                let (left, right) =
+                    (self.operand_type(&binary.left), self.operand_type(&binary.right));
                 function::result_type(
                     left.as_ref().or(right.as_ref())?,
                     right.as_ref().or(left.as_ref())?,
@@ -335,8 +329,16 @@ impl<'a, 'c> Preparer<'a, 'c> {
             SelectorPrimary::Column(name) => self.table.column(&name.text).map(|c| c.of.of.clone()),
             SelectorPrimary::Term(_) => None,
             SelectorPrimary::CountRows => Some(Type::Long),
-            SelectorPrimary::About(About::Ttl, _) => Some(Type::Int32),
-            SelectorPrimary::About(..) => Some(Type::Long),
+            SelectorPrimary::About(about, of) => {
+                let has_slices = |of: &Selector<'_>| match &of.kind {
+                    SelectorKind::Primary(
+                        SelectorPrimary::Slice(_) | SelectorPrimary::Column(_),
+                    ) => true,
+                    _ => false,
+                };
+                let column = self.table.column(&column_within(of).ok()?.text)?;
+                Some(type_of_times(*about, column.of.multicell && has_slices(of)))
+            }
             SelectorPrimary::Field(field) => match self.type_of(&field.0)? {
                 Type::Udt(udt) => {
                     udt.fields.iter().find(|f| f.0 == field.1.text).map(|f| f.1.clone())
@@ -355,6 +357,16 @@ impl<'a, 'c> Preparer<'a, 'c> {
     fn argument_type(&self, selector: &Selector<'_>) -> Option<Type> {
         term_of(selector)
             .map_or_else(|| self.type_of(selector), |term| own_type(term, self.context))
+    }
+
+    /// The type of a side of an operator: a text of plain letters is an ascii before it is a text.
+    fn operand_type(&self, selector: &Selector<'_>) -> Option<Type> {
+        let of = self.argument_type(selector)?;
+        let is_ascii = of == Type::Utf8
+            && term_of(selector).is_some_and(|t| {
+                is_assignable(t, &Type::Ascii, self.context) && t.to_string().is_ascii()
+            });
+        Some(if is_ascii { Type::Ascii } else { of })
     }
 
     fn callee(
@@ -503,42 +515,21 @@ impl<'a, 'c> Preparer<'a, 'c> {
         })
     }
 
-    fn about(&mut self, about: About, name: &AstName<'_>) -> Result<Resolved> {
-        let column = self.number(name)?;
-        let found = &self.table.columns()[column];
-        let word = match about {
-            About::WriteTime => "writeTime",
-            About::MaxWriteTime => "maxwritetime",
-            About::Ttl => "ttl",
-        };
+    fn about(&mut self, about: About, of: &Selector<'_>) -> Result<Resolved> {
+        let table = self.table;
+        let found = &table.columns()[self.number(column_within(of)?)?];
         if found.is_primary_key() {
             return Err(invalid(format!(
-                "Cannot use selection function {word} on PRIMARY KEY part {}",
+                "Cannot use selection function {about} on PRIMARY KEY part {}",
                 found.name
             )));
         }
-        if about != About::MaxWriteTime && (found.of.is_collection() || found.of.multicell) {
-            let what =
-                if found.of.is_collection() { "collections" } else { "non-frozen user types" };
-            return Err(invalid(format!("Cannot use selection function {word} on {what}")));
-        }
         self.asks_times = true;
-        let (shown, place) = (format!("{about}({})", found.name), self.want(column));
-        if !self.requested.contains(&column) {
-            self.requested.push(column);
-        }
-        Ok(match about {
-            About::Ttl => Resolved {
-                node: SelectionNode::Ttl(place),
-                of: ColumnType::frozen(Type::Int32),
-                name: shown,
-            },
-            _ => Resolved {
-                node: SelectionNode::WriteTime(place),
-                of: ColumnType::frozen(Type::Long),
-                name: shown,
-            },
-        })
+        let known = self.selector(of, None)?;
+        let name = format!("{about}({})", known.name);
+        let of = type_of_times(about, known.of.multicell);
+        let node = Box::new(known.node);
+        Ok(frozen(SelectionNode::Times { about, of: node, parts: found.of.multicell }, of, name))
     }
 
     fn field(&mut self, of: &Selector<'_>, field: &AstName<'_>) -> Result<Resolved> {
@@ -568,11 +559,17 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 "{word} selection is only allowed on sets and maps, but {} is a list",
                 known.name
             ))),
-            _ => Err(invalid(format!(
-                "Invalid {} selection: {} is not a collection",
-                word.to_lowercase(),
-                known.name
-            ))),
+            _ => {
+                let (name, of) = (known.name, &known.of);
+                Err(invalid(match word {
+                    "Element" => format!(
+                        "Invalid element selection: {name} is of type {of} is not a collection"
+                    ),
+                    _ => {
+                        format!("Invalid slice selection: {name} of type {of} is not a collection")
+                    }
+                }))
+            }
         }
     }
 
@@ -706,6 +703,28 @@ impl<'a, 'c> Preparer<'a, 'c> {
             of: ColumnType::frozen(of),
             name,
         })
+    }
+}
+
+/// The column that a part is of.
+fn column_within<'s, 't>(of: &'s Selector<'t>) -> Result<&'s AstName<'t>> {
+    match &of.kind {
+        SelectorKind::Primary(SelectorPrimary::Column(name)) => Ok(name),
+        SelectorKind::Primary(SelectorPrimary::Field(field)) => column_within(&field.0),
+        SelectorKind::Primary(SelectorPrimary::Element(element)) => column_within(&element.0),
+        SelectorKind::Primary(SelectorPrimary::Slice(slice)) => column_within(&slice.0),
+        _ => Err(invalid(format!("{of} is no part of a column"))),
+    }
+}
+
+/// The type of what is asked about cells; `many`: of each of several.
+fn type_of_times(about: About, many: bool) -> Type {
+    match about {
+        About::MaxWriteTime => Type::Long,
+        About::WriteTime if !many => Type::Long,
+        About::Ttl if !many => Type::Int32,
+        About::WriteTime => Type::List(Arc::new(Type::Long)),
+        About::Ttl => Type::List(Arc::new(Type::Int32)),
     }
 }
 

@@ -7,8 +7,9 @@ use firn_wide::internals::store::{StoreFamily, StoreSlice, StoreView};
 
 use super::collect::{CollectStep, Collector};
 use super::page::Position;
-use super::plan::SelectPlan;
+use super::plan::{Grouping, SelectPlan};
 use crate::analysis::{IndexUse, ValueIntervals};
+use crate::catalog::TableSchema;
 use crate::error::{Result, invalid};
 use crate::exec::plan::Request;
 use crate::exec::row::{Row, ShapeReader};
@@ -66,22 +67,29 @@ impl SelectPlan {
         let per_partition = SelectPlan::limit(&self.per_partition, env)?;
         let page = request.page_size.map(|n| n.max(1) as u64);
         let from = request.paging.map(|state| Position::decode(state, &self.table)).transpose()?;
-        let is_short = |page: u64| limit.is_some_and(|l| l <= page);
-        if !self.order.sort.is_empty() && page.is_some_and(|p| !is_short(p)) {
+        let named = match self.restrictions.is_key_range() {
+            true => None,
+            false => Some(self.restrictions.keys(env)?),
+        };
+        let intervals = match &named {
+            Some(keys) if keys.is_empty() => ValueIntervals::union(vec![]),
+            _ => self.restrictions.intervals(env, self.shape.layout())?,
+        };
+        // Where no row is named, keys may be none, and nothing has to be put in order.
+        let is_empty = intervals.is_empty();
+        let keys = if is_empty { Some(vec![]) } else { named };
+        let is_short = |page: u64| is_empty || limit.is_some_and(|l| l <= page);
+        let is_one_page = |page: u64| self.groups == Grouping::None && is_short(page);
+        if !self.order.sort.is_empty() && page.is_some_and(|p| !is_one_page(p)) {
             return Err(invalid(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the \
                  ORDER BY or the IN and sort client side, or disable paging for this query",
             ));
         }
         let page = page.filter(|_| self.order.sort.is_empty() && self.nearest.is_none());
-        let intervals = self.restrictions.intervals(env, self.shape.layout())?;
         let filter = self.restrictions.filter(env)?;
-        let indexes = self.restrictions.indexes(env)?;
-        let keys = if self.restrictions.is_key_range() {
-            None
-        } else {
-            Some(self.restrictions.keys(env)?)
-        };
+        let indexes = if is_empty { vec![] } else { self.restrictions.indexes(env)? };
+        keys.iter().flatten().try_for_each(|key| TableSchema::check_key(key))?;
         let out = Collector::new(
             self,
             env,

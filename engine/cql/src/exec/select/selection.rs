@@ -9,7 +9,8 @@ use super::fold::RowFold;
 use crate::analysis::RowValues;
 use crate::catalog::{ColumnKind, ColumnType, PartitionKey, TableSchema};
 use crate::error::{Result, invalid};
-use crate::exec::row::Row;
+use crate::exec::row::{CellTimes, Row};
+use crate::syntax::ast::About;
 use crate::values::function::Function;
 use crate::values::{Bound, BoundTerm, EvalEnv, MaskCall, put_many, put_parts, split};
 
@@ -34,15 +35,25 @@ pub enum SelectionNode {
     Masked(ColumnPlace, Arc<MaskCall>),
     /// The value of the term with this number, the same for all rows.
     Term(usize),
-    WriteTime(ColumnPlace),
-    Ttl(ColumnPlace),
+    /// What is asked of the times of a column's cells, or of a part of it; `parts`: the parts of the
+    /// column are cells of their own.
+    Times {
+        about: About,
+        of: Box<SelectionNode>,
+        parts: bool,
+    },
     Call(Arc<Function>, Vec<SelectionNode>),
     /// The field with this number of a value of this type.
     Field(Box<SelectionNode>, Type, usize),
     /// The element of the collection of this name with the key that a term gives.
     Element(Box<SelectionNode>, Type, String, usize),
     /// The elements of the collection of this name between two terms, both included.
-    Slice(Box<SelectionNode>, Type, String, Option<usize>, Option<usize>),
+    Slice {
+        of: Box<SelectionNode>,
+        collection: ColumnType,
+        name: String,
+        ends: [Option<usize>; 2],
+    },
     /// A collection or tuple of these; of a map, keys and values in turns.
     Many(Type, Vec<SelectionNode>),
     /// The result of the aggregate with this number.
@@ -76,6 +87,42 @@ pub struct RowSelection {
     pub places: Vec<Option<ColumnPlace>>,
 }
 
+impl RowSelection {
+    /// Refuses what says which parts of collections are selected, where it is null, whether there
+    /// are rows or not.
+    ///
+    /// # Errors
+    /// `Invalid` with the servers' text.
+    pub fn check_parts(&self, terms: &[Bound]) -> Result<()> {
+        let outputs = self.outputs.iter().map(|output| &output.node);
+        let folded = self.aggregates.iter().flat_map(|aggregate| &aggregate.arguments);
+        outputs.chain(folded).try_for_each(|node| node.check_parts(terms))
+    }
+}
+
+/// The value of the term with this number, which says which part of a collection is selected.
+fn part_term<'t>(terms: &'t [Bound], term: usize, what: &str, of: &str) -> Result<&'t [u8]> {
+    let word = match terms.get(term) {
+        Some(Bound::Bytes(bytes)) => return Ok(bytes),
+        Some(Bound::Unset) => "unset",
+        Some(Bound::Null) | None => "null",
+    };
+    Err(invalid(format!("Invalid {word} value for {what} selection on {of}")))
+}
+
+/// The ends of a slice; one that is unset is open.
+fn slice_ends<'t>(
+    terms: &'t [Bound],
+    name: &str,
+    ends: &[Option<usize>; 2],
+) -> Result<SliceEnds<'t>> {
+    let end = |end: Option<usize>| {
+        let end = end.filter(|term| terms.get(*term) != Some(&Bound::Unset));
+        end.map(|term| part_term(terms, term, "slice", name)).transpose()
+    };
+    Ok([end(ends[0])?, end(ends[1])?])
+}
+
 /// A row with all that selectors need.
 #[derive(Clone, Copy)]
 pub struct RowContext<'a> {
@@ -102,11 +149,16 @@ impl<'a> RowContext<'a> {
         }
     }
 
-    fn cells(&self, place: ColumnPlace) -> Option<(&'a Row, usize)> {
-        match place {
-            ColumnPlace::Static(slot) => Some((self.statics, slot)),
-            ColumnPlace::Regular(slot) => self.row.map(|r| (r, slot)),
-            ColumnPlace::Key(_) | ColumnPlace::Clustering(_) => None,
+    /// The times of the cells of a column.
+    fn times(&self, place: ColumnPlace, parts: bool) -> SelectedTimes {
+        let all = match place {
+            ColumnPlace::Static(slot) => self.statics.times(slot),
+            ColumnPlace::Regular(slot) => self.row.map_or(&[][..], |row| row.times(slot)),
+            ColumnPlace::Key(_) | ColumnPlace::Clustering(_) => &[],
+        };
+        match parts {
+            true => SelectedTimes::Parts(all.to_vec()),
+            false => SelectedTimes::One(all.first().copied().flatten()),
         }
     }
 
@@ -116,13 +168,6 @@ impl<'a> RowContext<'a> {
 
     fn is_unset(&self, term: usize) -> bool {
         self.terms.get(term) == Some(&Bound::Unset)
-    }
-
-    /// The value of a term that says which part of a collection is selected.
-    fn part(&self, term: usize, what: &str, of: &str) -> Result<&'a [u8]> {
-        let word = if self.is_unset(term) { "unset" } else { "null" };
-        self.term(term)
-            .ok_or_else(|| invalid(format!("Invalid {word} value for {what} selection on {of}")))
     }
 }
 
@@ -152,12 +197,33 @@ impl SelectionNode {
         matches!(self, SelectionNode::Term(term) if source.is_unset(*term))
     }
 
+    /// Refuses parts of collections that are null.
+    fn check_parts(&self, terms: &[Bound]) -> Result<()> {
+        match self {
+            SelectionNode::Element(of, _, name, key) => {
+                part_term(terms, *key, "element", name)?;
+                of.check_parts(terms)
+            }
+            SelectionNode::Slice { of, name, ends, .. } => {
+                slice_ends(terms, name, ends)?;
+                of.check_parts(terms)
+            }
+            SelectionNode::Field(of, ..) | SelectionNode::Times { of, .. } => of.check_parts(terms),
+            SelectionNode::Call(_, nodes) | SelectionNode::Many(_, nodes) => {
+                nodes.iter().try_for_each(|node| node.check_parts(terms))
+            }
+            SelectionNode::Column(_)
+            | SelectionNode::Masked(..)
+            | SelectionNode::Term(_)
+            | SelectionNode::Aggregate(_) => Ok(()),
+        }
+    }
+
     /// Its value over a row.
     ///
     /// # Errors
     /// `Invalid` when a function refuses its arguments; values whose bytes break off.
     pub fn eval<'a>(&'a self, source: &RowContext<'a>) -> Result<ValueBytes<'a>> {
-        let of_number = |bytes: Vec<u8>| Some(Cow::Owned(bytes));
         Ok(match self {
             SelectionNode::Column(place) => source.at(*place).map(Cow::Borrowed),
             SelectionNode::Masked(place, _) if source.sees_all => {
@@ -167,15 +233,16 @@ impl SelectionNode {
                 mask.apply(source.env, source.at(*place))?.map(Cow::Owned)
             }
             SelectionNode::Term(term) => source.term(*term).map(Cow::Borrowed),
-            SelectionNode::WriteTime(place) => {
-                let time = source.cells(*place).and_then(|(row, slot)| row.timestamp(slot));
-                time.and_then(|t| of_number(t.to_be_bytes().to_vec()))
-            }
-            SelectionNode::Ttl(place) => {
-                let ttl = source.cells(*place).and_then(|(row, slot)| row.ttl(slot));
-                ttl.and_then(|t| {
-                    of_number(i32::try_from(t).unwrap_or(i32::MAX).to_be_bytes().to_vec())
-                })
+            SelectionNode::Times { about, of, parts } => {
+                // Masks hide values, and not their times.
+                let is_there = match &**of {
+                    SelectionNode::Masked(place, _) => source.at(*place).is_some(),
+                    other => other.eval(source)?.is_some(),
+                };
+                match is_there {
+                    true => of.times(source, *parts)?.value(*about)?.map(Cow::Owned),
+                    false => None,
+                }
             }
             SelectionNode::Call(function, arguments) => {
                 if arguments.iter().any(|a| a.is_unset(source)) {
@@ -191,24 +258,18 @@ impl SelectionNode {
                 None => None,
             },
             SelectionNode::Element(of, collection, name, key) => {
-                let key = source.part(*key, "element", name)?;
+                let key = part_term(source.terms, *key, "element", name)?;
                 match of.eval(source)? {
-                    Some(bytes) => {
-                        part_of(bytes, collection, |parts| element(collection, parts, key))?
-                    }
+                    Some(bytes) => part_of(bytes, collection, |parts| {
+                        element(collection, parts, key).and_then(|e| e.1)
+                    })?,
                     None => None,
                 }
             }
-            SelectionNode::Slice(of, collection, name, from, to) => {
-                // An end that is unset is open.
-                let end = |end: &Option<usize>| {
-                    end.filter(|t| !source.is_unset(*t))
-                        .map(|t| source.part(t, "slice", name))
-                        .transpose()
-                };
-                let (from, to) = (end(from)?, end(to)?);
+            SelectionNode::Slice { of, collection, name, ends } => {
+                let ends = slice_ends(source.terms, name, ends)?;
                 match of.eval(source)? {
-                    Some(bytes) => slice(collection, &bytes, from, to)?.map(Cow::Owned),
+                    Some(bytes) => slice(collection, &bytes, ends)?.map(Cow::Owned),
                     None => None,
                 }
             }
@@ -224,6 +285,81 @@ impl SelectionNode {
             }
         })
     }
+
+    /// The times of the cells that are selected; of what is no cell, none.
+    fn times(&self, source: &RowContext<'_>, parts: bool) -> Result<SelectedTimes> {
+        let (of, SelectedTimes::Parts(all)) = (match self {
+            SelectionNode::Column(place) | SelectionNode::Masked(place, _) => {
+                return Ok(source.times(*place, parts));
+            }
+            SelectionNode::Field(of, ..)
+            | SelectionNode::Element(of, ..)
+            | SelectionNode::Slice { of, .. } => match of.times(source, parts)? {
+                one @ SelectedTimes::One(_) => {
+                    // An empty part of a frozen collection was never written.
+                    let is_none = self.eval(source)?.is_none_or(|part| *part == [0; 4]);
+                    let is_slice = matches!(self, SelectionNode::Slice { .. });
+                    return Ok(if is_slice && is_none { SelectedTimes::One(None) } else { one });
+                }
+                parts => (of, parts),
+            },
+            _ => return Ok(SelectedTimes::One(None)),
+        }) else {
+            return Ok(SelectedTimes::One(None));
+        };
+        let bytes = of.eval(source)?.unwrap_or_default();
+        let at = |number: Option<usize>| {
+            SelectedTimes::One(number.and_then(|n| all.get(n).copied().flatten()))
+        };
+        Ok(match self {
+            SelectionNode::Field(_, _, field) => at(Some(*field)),
+            SelectionNode::Element(_, collection, name, key) => {
+                let key = part_term(source.terms, *key, "element", name)?;
+                at(element(collection, &split(collection, &bytes)?, key).map(|found| found.0))
+            }
+            SelectionNode::Slice { collection, name, ends, .. } => {
+                let inside = inside(&collection.of, slice_ends(source.terms, name, ends)?);
+                let parts = split(&collection.of, &bytes)?;
+                let each = parts.chunks_exact(width(&collection.of)).zip(&all);
+                SelectedTimes::Parts(
+                    each.filter(|(part, _)| inside(part)).map(|(_, times)| *times).collect(),
+                )
+            }
+            _ => SelectedTimes::One(None),
+        })
+    }
+}
+
+/// The times of the cells that a value is made of.
+enum SelectedTimes {
+    One(Option<CellTimes>),
+    /// Of each part, where parts are cells of their own.
+    Parts(Vec<Option<CellTimes>>),
+}
+
+impl SelectedTimes {
+    /// What is asked about them, as it is selected.
+    fn value(&self, about: About) -> Result<Option<Vec<u8>>> {
+        let one = |times: &Option<CellTimes>| match about {
+            About::Ttl => times
+                .and_then(|t| t.left)
+                .map(|left| i32::try_from(left).unwrap_or(i32::MAX).to_be_bytes().to_vec()),
+            About::WriteTime | About::MaxWriteTime => {
+                times.map(|t| t.written.to_be_bytes().to_vec())
+            }
+        };
+        let all = match self {
+            SelectedTimes::One(times) => return Ok(one(times)),
+            SelectedTimes::Parts(all) => all,
+        };
+        if about == About::MaxWriteTime {
+            return Ok(one(all.iter().max_by_key(|t| t.map(|t| t.written)).unwrap_or(&None)));
+        }
+        let parts: Vec<_> = all.iter().map(one).collect();
+        let mut out = vec![];
+        put_parts(parts.len(), parts.iter().map(Option::as_deref), &mut out)?;
+        Ok(Some(out))
+    }
 }
 
 /// A part of a serialised value, without copying it where that is possible.
@@ -238,42 +374,55 @@ fn part_of<'a>(
     })
 }
 
-fn element<'b>(of: &Type, parts: &[Option<&'b [u8]>], key: &[u8]) -> Option<&'b [u8]> {
+/// The type of what an element is found by: the keys of a map, the elements of a set.
+fn key_of(of: &Type) -> Option<&Type> {
     match of {
-        Type::Map(kv) => {
-            let found =
-                parts.chunks_exact(2).find(|p| p[0].is_some_and(|k| kv.0.compare(k, key).is_eq()));
-            found.and_then(|p| p[1])
-        }
-        Type::Set(of) => parts.iter().copied().flatten().find(|e| of.compare(e, key).is_eq()),
+        Type::Map(kv) => Some(&kv.0),
+        Type::Set(of) => Some(of),
         _ => None,
     }
 }
 
-/// The elements between two keys, both included. A side that is not given is open.
-fn slice(
+/// How many parts an element has.
+fn width(of: &Type) -> usize {
+    if matches!(of, Type::Map(_)) { 2 } else { 1 }
+}
+
+/// The element that is found by a key: its number, and the value of a map or the element of a set.
+fn element<'b>(
     of: &Type,
-    bytes: &[u8],
-    from: Option<&[u8]>,
-    to: Option<&[u8]>,
-) -> Result<Option<Vec<u8>>> {
-    let (key, each) = match of {
-        Type::Map(kv) => (&kv.0, 2),
-        Type::Set(of) => (&**of, 1),
-        _ => return Ok(None),
-    };
-    let parts = split(of, bytes)?;
-    let inside = |part: &&[Option<&[u8]>]| {
-        part[0].is_some_and(|k| {
+    parts: &[Option<&'b [u8]>],
+    key: &[u8],
+) -> Option<(usize, Option<&'b [u8]>)> {
+    let by = key_of(of)?;
+    let mut all = parts.chunks_exact(width(of)).enumerate();
+    let found = all.find(|(_, p)| p[0].is_some_and(|k| by.compare(k, key).is_eq()));
+    found.map(|(number, part)| (number, part[part.len() - 1]))
+}
+
+/// Two keys, both included. A side that is not given is open.
+type SliceEnds<'e> = [Option<&'e [u8]>; 2];
+
+/// Whether the parts of an element are those of one between two keys.
+fn inside<'e>(of: &'e Type, [from, to]: SliceEnds<'e>) -> impl Fn(&[Option<&[u8]>]) -> bool + 'e {
+    let key = key_of(of);
+    move |part| {
+        key.zip(part[0]).is_some_and(|(key, k)| {
             from.is_none_or(|from| key.compare(k, from).is_ge())
                 && to.is_none_or(|to| key.compare(k, to).is_le())
         })
-    };
-    let kept: Vec<_> = parts.chunks_exact(each).filter(inside).collect();
-    if kept.is_empty() {
+    }
+}
+
+/// The elements between two keys. Where elements are cells of their own, none are null.
+fn slice(of: &ColumnType, bytes: &[u8], ends: SliceEnds<'_>) -> Result<Option<Vec<u8>>> {
+    let parts = split(&of.of, bytes)?;
+    let inside = inside(&of.of, ends);
+    let kept: Vec<_> = parts.chunks_exact(width(&of.of)).filter(|part| inside(part)).collect();
+    if kept.is_empty() && of.multicell {
         return Ok(None);
     }
     let mut out = vec![];
-    put_parts(kept.len(), kept.into_iter().flatten().map(|p| p.unwrap_or_default()), &mut out)?;
+    put_parts(kept.len(), kept.into_iter().flatten().copied(), &mut out)?;
     Ok(Some(out))
 }

@@ -47,8 +47,8 @@ pub enum SelectorPrimary<'a> {
     Term(Term<'a>),
     /// `count(*)`
     CountRows,
-    /// `writetime(c)` and the like
-    About(About, AstName<'a>),
+    /// `writetime(c)` and the like, of a column or a part of one
+    About(About, Box<Selector<'a>>),
     /// `a.field`
     Field(Box<(Selector<'a>, AstName<'a>)>),
     /// `a[key]`

@@ -155,18 +155,16 @@ impl<'a> CqlParser<'a> {
         self.unexpected_with(hint)
     }
 
-    /// `word(column)`
+    /// `word(column)`, or of a part of one
     fn about(&mut self, about: About) -> Rule<ExpressionKind<'a, SelectorPrimary<'a>>> {
         self.bump();
         self.bump();
-        let column = self.column()?;
+        let at = Pos(self.token.start);
+        let column = SelectorPrimary::Column(self.column()?);
         self.leaf()?;
-        if !self.at(Tok::RParen) {
-            return self.unexpected_with(Some(
-                "this is asked of a whole column, not of a part of it".to_owned(),
-            ));
-        }
-        self.bump();
-        Ok(SelectorPrimary::About(about, column).into())
+        let of = SelectorPrimary::with_suffixes(self, Selector { at, kind: column.into() })?;
+        self.expect(Tok::RParen)?;
+        self.grow(self.height)?;
+        Ok(SelectorPrimary::About(about, Box::new(of)).into())
     }
 }

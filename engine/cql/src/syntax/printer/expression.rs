@@ -34,7 +34,7 @@ impl<P: Display> Display for Expression<'_, P> {
             ExpressionKind::Map(pairs) => write!(f, "{{{}}}", PrintedPairs(pairs)),
             ExpressionKind::Tuple(items) => write!(f, "({})", list(items)),
             ExpressionKind::Call(call) => call.fmt(f),
-            ExpressionKind::Hint(hint) => write!(f, "({}) {}", hint.0, hint.1),
+            ExpressionKind::Hint(hint) => write!(f, "({}){}", hint.0, hint.1),
             ExpressionKind::Cast(of, native) => write!(f, "CAST({of} AS {native})"),
             ExpressionKind::Negate(of) => write!(f, "- {of}"),
             ExpressionKind::Binary(binary) => binary.fmt(f),

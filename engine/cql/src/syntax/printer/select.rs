@@ -41,7 +41,7 @@ impl Display for SelectorPrimary<'_> {
             SelectorPrimary::Column(name) => name.fmt(f),
             SelectorPrimary::Term(term) => term.fmt(f),
             SelectorPrimary::CountRows => f.write_str("count(*)"),
-            SelectorPrimary::About(about, column) => write!(f, "{about}({column})"),
+            SelectorPrimary::About(about, of) => write!(f, "{about}({of})"),
             // Without the space, a number's dot and this one would be a range.
             SelectorPrimary::Field(field)
                 if matches!(field.0.kind, SelectorKind::Primary(SelectorPrimary::Term(_))) =>
