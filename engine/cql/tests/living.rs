@@ -444,10 +444,13 @@ fn prepared_statements_outlive_changes_or_say_what_is_missing() {
     does(&session, "ALTER TABLE t ADD w text");
     assert_eq!(told(&session.run(&all, (), &how).unwrap()), "1 1 null");
     does(&session, "ALTER TABLE t DROP v");
-    assert_eq!(session.run(&some, (1,), &how).unwrap_err().to_string(), "Undefined column name v");
+    assert_eq!(
+        session.run(&some, (1,), &how).unwrap_err().to_string(),
+        "Undefined column name v in table k.t"
+    );
     assert_eq!(
         session.run(&insert, (1, 1), &how).unwrap_err().to_string(),
-        "Undefined column name v"
+        "Undefined column name v in table k.t"
     );
     does(&session, "ALTER TABLE t ADD v int");
     assert_eq!(told(&session.run(&some, (1,), &how).unwrap()), "null");

@@ -205,7 +205,7 @@ fn errors_are_items_and_those_of_pages_are_the_last_ones() {
     let session = numbers(10);
     assert_eq!(
         session.query("SELECT x FROM t", ()).unwrap_err().to_string(),
-        "Undefined column name x"
+        "Undefined column name x in table ks.t"
     );
     // Rows that are not what is asked for: each says so, and the walk goes on.
     does(&session, "INSERT INTO t (p, c, v) VALUES (0, 4, null)");

@@ -113,7 +113,11 @@ fn markers_take_values_of_their_type() {
     let one = Bound::Bytes(vec![0, 0, 0, 1]);
     assert_eq!(value(&session, "?", &of, std::slice::from_ref(&one)).unwrap(), one);
     assert_eq!(value(&session, "?", &of, &[Bound::Unset]).unwrap(), Bound::Unset);
-    assert_eq!(value(&session, "? + 1", &of, &[one]).unwrap(), Bound::Bytes(vec![0, 0, 0, 2]));
+    let byte = ColumnType::frozen(Type::Byte);
+    let sum = value(&session, "? + 1", &byte, &[Bound::Bytes(vec![1])]).unwrap();
+    assert_eq!(sum, Bound::Bytes(vec![2]));
+    let ambiguous = value(&session, "? + 1", &of, &[one]).unwrap_err();
+    assert!(ambiguous.to_string().starts_with("Ambiguous '+' operation with args ? and 1: "));
     let wrong = value(&session, "?", &of, &[Bound::Bytes(vec![1])]).unwrap_err();
     assert_eq!(wrong.to_string(), "Expected 4 or 0 byte int (1)");
     let list = column_type(&session, "list<int>");

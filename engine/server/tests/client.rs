@@ -162,7 +162,7 @@ fn a_client_reads_what_a_session_reads() {
     let refused = client.query("SELECT nope FROM t", &ClientRun::default()).unwrap_err();
     assert_eq!(
         (refused.class(), refused.to_string().as_str()),
-        ("InvalidRequest", "Undefined column name nope")
+        ("InvalidRequest", "Undefined column name nope in table ks.t")
     );
     assert!(client.is_open());
     let warned = client.query("SELECT count(*) FROM t", &ClientRun::default()).unwrap().rows;

@@ -135,7 +135,7 @@ fn errors_have_their_place() {
         t.file("s.cql", &script);
         let out = t.cql(&["-f", "s.cql"]).said(
         1,
-        &["s.cql:3:10: InvalidRequest: Undefined column name nope\n  SELECT nope\n         ^^^^\n"],
+        &["s.cql:3:10: InvalidRequest: Undefined column name nope in table shop.t\n  SELECT nope\n         ^^^^\n"],
     );
         assert_eq!(out, "");
         let again =

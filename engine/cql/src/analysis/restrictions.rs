@@ -315,7 +315,7 @@ impl Restrictions {
         }
         if self.partition.is_empty() {
             self.is_range = true;
-            self.uses_index = has_index;
+            self.uses_index = has_index && self.token.is_none();
         }
         if self.partition_needs_filter() {
             if !self.allows_filtering() && !has_index {

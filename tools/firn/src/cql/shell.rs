@@ -510,7 +510,10 @@ mod tests {
         let at = |statement: &str, why: &str| {
             blamed(statement, why).map(|(a, b)| statement[a..b].to_owned())
         };
-        assert_eq!(at("SELECT nope FROM t", "Undefined column name nope"), Some("nope".into()));
+        assert_eq!(
+            at("SELECT nope FROM t", "Undefined column name nope in table ks.t"),
+            Some("nope".into())
+        );
         assert_eq!(
             at(
                 "INSERT INTO t (k) VALUES ('a')",

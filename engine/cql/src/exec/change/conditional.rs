@@ -41,10 +41,12 @@ fn target(given: &GivenValue<'_>, env: &EvalEnv<'_>) -> Result<ConditionalTarget
         }
         _ => change.concerns_rows(),
     };
-    Ok(match is_about_row {
-        true => change.rows(&given.env(env))?.into_iter().next(),
-        false => None,
-    })
+    // What names the row is looked at, even where nothing is asked about it.
+    let rows = match change.concerns_rows() && change.restrictions.names_rows() {
+        true => change.rows(&given.env(env))?,
+        false => vec![],
+    };
+    Ok(rows.into_iter().next().filter(|_| is_about_row))
 }
 
 /// Refuses guards of one row that can't be together.
