@@ -125,7 +125,8 @@ fn calculate(calculation: Calculation, of: &Type, number: Number) -> Result<Numb
                 Calculation::Log => logarithm::ln(&x)?,
                 _ => logarithm::log_10(&x)?,
             };
-            Number::Decimal(scale, n)
+            let result = Number::Decimal(scale, n);
+            if *of == Type::Integer { Number::Whole(result.whole(of)) } else { result }
         }
         (Calculation::Exp, number) => Number::Double(number.double().exp()),
         (Calculation::Log, number) => Number::Double(number.double().ln()),

@@ -158,7 +158,7 @@ impl Number {
     }
 
     /// Without its fraction; doubles that are too large become the largest, as Java casts them.
-    fn whole(&self, of: &Type) -> BigInt {
+    pub fn whole(&self, of: &Type) -> BigInt {
         match self {
             Number::Whole(n) => n.clone(),
             Number::Double(n) if rank(of) < 8 => BigInt::from(*n as i32),
@@ -301,7 +301,7 @@ fn remainder(left: (i64, BigInt), right: (i64, BigInt)) -> (i64, BigInt) {
 fn divide(left: (i64, BigInt), right: (i64, BigInt)) -> (i64, BigInt) {
     let digits = |n: &BigInt| n.magnitude().to_string().len() as i64;
     let first = (digits(&left.1) - left.0) - (digits(&right.1) - right.0);
-    let mut scale = (DIGITS - first).max(left.0).max(right.0).max(DIGITS).min(MAX_QUOTIENT_SCALE);
+    let mut scale = (DIGITS - first).max(left.0).max(right.0).clamp(DIGITS, MAX_QUOTIENT_SCALE);
     let shift = scale - left.0 + right.0;
     let (above, below) = (left.1 * ten_to(shift), right.1 * ten_to(-shift));
     let twice: BigInt = &above * 2;

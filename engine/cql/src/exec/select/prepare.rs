@@ -330,11 +330,13 @@ impl<'a, 'c> Preparer<'a, 'c> {
             SelectorPrimary::Term(_) => None,
             SelectorPrimary::CountRows => Some(Type::Long),
             SelectorPrimary::About(about, of) => {
-                let has_slices = |of: &Selector<'_>| match &of.kind {
-                    SelectorKind::Primary(
-                        SelectorPrimary::Slice(_) | SelectorPrimary::Column(_),
-                    ) => true,
-                    _ => false,
+                let has_slices = |of: &Selector<'_>| {
+                    matches!(
+                        of.kind,
+                        SelectorKind::Primary(
+                            SelectorPrimary::Slice(_) | SelectorPrimary::Column(_)
+                        )
+                    )
                 };
                 let column = self.table.column(&column_within(of).ok()?.text)?;
                 Some(type_of_times(*about, column.of.multicell && has_slices(of)))
