@@ -693,6 +693,33 @@ fn what_a_condition_lets_happen_shows_whatever_was_deleted_by_the_other_interfac
 }
 
 #[test]
+fn names_alone_are_rows_and_a_key_of_one_component_is_one_column() {
+    let both = Both::new(12);
+    let def = CfDef {
+        comparator_type: "CompositeType(UTF8Type)".into(),
+        default_validation_class: "EmptyType".into(),
+        key_validation_class: "CompositeType(UTF8Type)".into(),
+        ..CfDef::new("rec", "names")
+    };
+    both.wide.system_add_column_family(&def).unwrap();
+    let (key, name) = (composite(&[b"k".to_vec()]), composite(&[b"n".to_vec()]));
+    both.family("names").row(key.clone()).insert(name.clone(), "").unwrap();
+    let row = [Some(key.clone()), Some(b"n".to_vec())];
+    assert_eq!(both.rows("SELECT * FROM names"), [row]);
+    let insert = both.session.prepare("INSERT INTO names (key, column1) VALUES (?, 'm')").unwrap();
+    both.session.run(&insert, (firn_cql::Value::Blob(key.clone()),), &Run::default()).unwrap();
+    assert_eq!(
+        both.rows("SELECT column1 FROM names").concat(),
+        [Some(b"m".to_vec()), Some(b"n".to_vec())]
+    );
+    let delete = both.session.prepare("DELETE FROM names WHERE key = ? AND column1 = 'n'").unwrap();
+    both.session.run(&delete, (firn_cql::Value::Blob(key.clone()),), &Run::default()).unwrap();
+    let left: Vec<_> =
+        both.family("names").row(key).slice().columns().unwrap().map(|c| c.unwrap().name).collect();
+    assert_eq!(left, [composite(&[b"m".to_vec()])]);
+}
+
+#[test]
 fn times_to_live_are_the_same_cells() {
     let both = Both::new(4);
     both.wide.system_add_column_family(&shapes()[0].def).unwrap();

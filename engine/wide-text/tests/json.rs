@@ -593,6 +593,11 @@ fn input_may_come_in_drops() {
     assert!(exported(&k, Notation::Short).contains("\"a\": \"x/y\",\n      \"b\": \"😀\""));
 }
 
+/// The values that a bound of a range begins with, and whether it is behind them.
+type RangeSide<'a> = (&'a [&'a [u8]], bool);
+/// A family, its cells as rows, the bounds of what is deleted, and how they are dumped.
+type DumpedRange<'a> = (&'a str, Layout, RangeSide<'a>, RangeSide<'a>, &'a str);
+
 /// Statements of CQL delete ranges of a family's cells.
 #[test]
 fn deleted_ranges_of_cells_are_dumped() {
@@ -604,38 +609,36 @@ fn deleted_ranges_of_cells_are_dumped() {
     let wide = keyspace.wide();
     let text = || Type::Utf8;
     let five: &[u8] = &5i64.to_be_bytes();
-    type Bound<'a> = (&'a [&'a [u8]], bool);
-    let cases: [(&str, Vec<Type>, (usize, bool), Bound<'_>, Bound<'_>, &str); 3] = [
+    let rows = |types, before, composite| {
+        Layout::rows_of_cells(wide.partitioner(), types, before, composite)
+    };
+    let cases: [DumpedRange<'_>; 3] = [
         (
             "F",
-            vec![text()],
-            (0, false),
+            rows(vec![text()], 0, false),
             (&[b"a"], false),
             (&[b"c"], true),
             r#"["a"]|inclusive ["c"]|inclusive"#,
         ),
         (
             "S",
-            vec![text(), text()],
-            (1, false),
+            rows(vec![text(), text()], 1, false),
             (&[b"s"], false),
             (&[b"s", b"c"], false),
             r#"["s"]|inclusive ["s", "c"]|exclusive"#,
         ),
         (
             "C",
-            vec![text(), Type::Long],
-            (0, true),
+            rows(vec![text(), Type::Long], 0, true),
             (&[b"a", five], true),
             (&[b"b"], true),
             r#"["a", "5"]|exclusive ["b"]|inclusive"#,
         ),
     ];
-    for (name, types, (before, composite), from, until, shown) in cases {
+    for (name, rows, from, until, shown) in cases {
         let def = wide.schema().family("K", name).unwrap().clone();
         let cells = wide.store().family(def.id()).unwrap();
-        let rows = Layout::rows_of_cells(wide.partitioner(), types, before, composite);
-        let place = |(values, after): Bound<'_>| {
+        let place = |(values, after): RangeSide<'_>| {
             let mut place = vec![];
             rows.put_bound(values, after, &mut place).unwrap();
             place

@@ -43,13 +43,16 @@ impl FreeNames {
     }
 }
 
-/// The types of the columns that a type of keys or names makes, each with whether it is descending.
+/// The type of the column that a type of names makes, and whether it is descending.
+fn part(of: &Type) -> (Type, bool) {
+    (of.unreversed().clone(), of.is_reversed())
+}
+
+/// The same of all columns that it makes.
 fn parts(of: &Type) -> Vec<(Type, bool)> {
     match of {
-        Type::Composite(parts) if !parts.is_empty() => {
-            parts.iter().map(|t| (t.unreversed().clone(), t.is_reversed())).collect()
-        }
-        other => vec![(other.unreversed().clone(), other.is_reversed())],
+        Type::Composite(parts) if !parts.is_empty() => parts.iter().map(part).collect(),
+        other => vec![part(other)],
     }
 }
 
@@ -90,29 +93,28 @@ impl TableSchema {
                 mask: None,
             });
         };
-        for (n, part) in parts(family.key_validator()).into_iter().enumerate() {
+        let partition = match family.key_validator() {
+            // The key of a table with one column of it is that column's value.
+            Type::Composite(parts) if parts.len() < 2 => vec![part(family.key_validator())],
+            of => parts(of),
+        };
+        for (n, (of, _)) in partition.into_iter().enumerate() {
             let alias = def.key_alias.clone().filter(|_| n == 0);
             let alias = alias.and_then(|bytes| String::from_utf8(bytes).ok());
             let alias = alias.filter(|name| !name.is_empty() && free.0.insert(name.clone()));
             let name = alias.unwrap_or_else(|| free.take("key", n + 1, false));
-            put(ColumnKind::Partition, name, (part.0, false));
+            put(ColumnKind::Partition, name, (of, false));
         }
         let clustering = match family.kind() {
             FamilyKind::Super { comparator, subcomparator } if names.is_empty() => {
-                vec![
-                    (comparator.clone(), comparator.is_reversed()),
-                    (subcomparator.clone(), subcomparator.is_reversed()),
-                ]
+                vec![part(comparator), part(subcomparator)]
             }
-            FamilyKind::Super { comparator, .. } => {
-                vec![(comparator.clone(), comparator.is_reversed())]
-            }
+            FamilyKind::Super { comparator, .. } => vec![part(comparator)],
             FamilyKind::Standard { comparator } if names.is_empty() => parts(comparator),
             _ => vec![],
         };
-        for (n, (of, descending)) in clustering.into_iter().enumerate() {
-            let name = free.take("column", n + 1, true);
-            put(ColumnKind::Clustering, name, (of.unreversed().clone(), descending));
+        for (n, part) in clustering.into_iter().enumerate() {
+            put(ColumnKind::Clustering, free.take("column", n + 1, true), part);
         }
         let of_kind = |kind| table.columns.iter().filter(|c| c.kind == kind).count();
         (table.partition, table.clustering) =
@@ -142,7 +144,7 @@ impl TableSchema {
     fn put_known(&mut self, family: &Family) -> (BTreeMap<Vec<u8>, u16>, FreeNames) {
         let comparator = family.cell_comparator();
         let (mut names, mut free) = (BTreeMap::new(), FreeNames(BTreeSet::new()));
-        // There are more numbers than a definition has bytes for, but for the last one.
+        // No more have numbers.
         for column in family.columns().take(usize::from(u16::MAX) - 1) {
             let name = comparator.to_text(column.name(), Wording::Cli);
             let mut component = vec![];
