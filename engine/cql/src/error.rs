@@ -18,6 +18,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Class {
     /// The store beneath failed, or holds bytes that can't be understood.
     Server,
+    /// A read steps over more than it may.
+    ReadFailure,
     /// A function failed over its arguments.
     FunctionFailure,
     /// A name or a password that nobody has.
@@ -41,6 +43,7 @@ impl Class {
     pub const fn code(self) -> u16 {
         match self {
             Class::Server => 0x0000,
+            Class::ReadFailure => 0x1300,
             Class::FunctionFailure => 0x1400,
             Class::BadCredentials => 0x0100,
             Class::Syntax => 0x2000,
@@ -56,6 +59,7 @@ impl Class {
     pub const fn name(self) -> &'static str {
         match self {
             Class::Server => "ServerError",
+            Class::ReadFailure => "ReadFailure",
             Class::FunctionFailure => "FunctionFailure",
             Class::BadCredentials => "BadCredentials",
             Class::Syntax => "SyntaxException",

@@ -44,6 +44,7 @@ pub use catalog::ColumnType;
 pub use error::{Class, Error, Result};
 pub use exec::{
     BatchLimits, ChangeKind, FromRow, Kind, PagingState, Row, Rows, SchemaChange, TableAccess,
+    TombstoneLimits,
 };
 #[cfg(feature = "derive")]
 pub use firn_cql_derive::FromRow;

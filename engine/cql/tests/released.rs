@@ -8,7 +8,7 @@ mod common;
 use std::sync::Arc;
 
 use firn_cql::internals::values::literal;
-use firn_cql::{Bound, Kind, Result, Rows, Run, Session};
+use firn_cql::{Bound, Kind, Result, Rows, Run, Session, TombstoneLimits};
 use firn_kv::MemEnv;
 use firn_wide::internals::types::hex_to_bytes;
 use firn_wide::{ManualClock, Options, StoreOptions, Wide};
@@ -36,10 +36,14 @@ fn bound(param: &Json) -> Bound {
     }
 }
 
-fn ask(session: &Session, line: &Json) -> Result<Vec<Rows>> {
+fn ask(
+    session: &Session,
+    line: &Json,
+    tombstone_limits: Option<TombstoneLimits>,
+) -> Result<Vec<Rows>> {
     let statement = line["stmt"].as_str().unwrap();
     let page_size = line["page_size"].as_u64().map(|n| n as usize);
-    let mut how = Run { page_size, ..Run::default() };
+    let mut how = Run { page_size, tombstone_limits, ..Run::default() };
     let mut pages = vec![];
     loop {
         let page = match line["params"].as_array() {
@@ -129,7 +133,7 @@ fn replay(recorded: &str, differing: &str, partitioner: &str, rough: bool) {
     run(&session, "USE rec");
     let known = differences(differing);
     let (mut used, mut wrong, mut section, mut count) = (vec![], vec![], String::new(), 0);
-    let mut as_role: Option<Session> = None;
+    let (mut as_role, mut limits): (Option<Session>, _) = (None, None);
     for line in recorded.lines() {
         let line: Json = serde_json::from_str(line).unwrap();
         clock.advance(1000);
@@ -151,6 +155,11 @@ fn replay(recorded: &str, differing: &str, partitioner: &str, rough: bool) {
             clock.advance(millis * 1000);
             continue;
         }
+        if let Some([warn, fail]) = line["tombstone_limits"].as_array().map(Vec::as_slice) {
+            let number = |n: &Json| n.as_u64().unwrap();
+            limits = Some(TombstoneLimits { warn: number(warn), fail: number(fail) });
+            continue;
+        }
         if let Some(name) = line["role"].as_str() {
             as_role = None;
             if name != SUPERUSER {
@@ -161,7 +170,7 @@ fn replay(recorded: &str, differing: &str, partitioner: &str, rough: bool) {
             continue;
         }
         count += 1;
-        let answer = ask(as_role.as_ref().unwrap_or(&session), &line);
+        let answer = ask(as_role.as_ref().unwrap_or(&session), &line, limits);
         let (theirs, ours, asked) = (theirs(&line), ours(&answer), asked(&line));
         let told = ours.to_string();
         match known.get(&asked) {
@@ -257,6 +266,14 @@ fn what_was_found_once_is_answered_like() {
     for rough in [false, true] {
         replay(include_str!("vectors/findings-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
     }
+}
+
+/// What a server said of the tombstones that it read, where it was to warn of more than 5 and to
+/// fail for more than 20.
+#[test]
+fn tombstones_are_warned_of_and_bounded() {
+    let differing = include_str!("vectors/differences-tombstones-5.0.txt");
+    replay(include_str!("vectors/tombstones-5.0.jsonl"), differing, "Murmur3Partitioner", false);
 }
 
 /// What a server answered about exponentials and logarithms of decimals.

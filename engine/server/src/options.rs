@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use firn_cql::{BatchLimits, Session};
+use firn_cql::{BatchLimits, Session, TombstoneLimits};
 use firn_kv::OsEnv;
 
 use crate::transport::{TlsAcceptor, TlsOptions};
@@ -55,6 +55,9 @@ pub struct Options {
     /// How large batches may be: as servers of Cassandra have it, above 5 KiB they are warned of, and
     /// above 50 KiB refused.
     pub batches: BatchLimits,
+    /// How many deleted rows and cells a read may step over: as servers of Cassandra have it, above
+    /// 1,000 it is warned of, and above 100,000 it fails.
+    pub tombstones: TombstoneLimits,
     /// How long a client may take until its conversation has begun, and until it has read why it is
     /// sent away; 5 s.
     pub login_timeout: Duration,
@@ -83,6 +86,7 @@ impl Options {
             max_connections: 1024,
             max_in_flight: 64 << 20,
             batches: BatchLimits::default(),
+            tombstones: TombstoneLimits::default(),
             login_timeout: Duration::from_secs(5),
             idle_timeout: None,
             write_timeout: Duration::from_secs(60),

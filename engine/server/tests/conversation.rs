@@ -383,6 +383,38 @@ fn a_request_of_version_5_says_what_time_it_is() {
 }
 
 #[test]
+fn tombstones_that_are_read_are_warned_of_and_fail_the_read() {
+    let mut options = Options::ephemeral();
+    (options.tombstones.warn, options.tombstones.fail) = (2, 4);
+    let server = Server::start(options).unwrap();
+    with_table(&server);
+    let mut peer = Peer::ready(server.address(), 4);
+    let select = "SELECT v FROM ks.t WHERE k = 77";
+    let mut delete = |c: i32| peer.good(&format!("DELETE FROM ks.t WHERE k = 77 AND c = {c}"));
+    (0..3).for_each(|c| drop(delete(c)));
+    let told = peer.good(select).warnings();
+    assert!(
+        matches!(&*told, [one] if one.starts_with("Read 0 live rows and 3 tombstone cells for query SELECT * FROM ks.t WHERE k = 77 ALLOW FILTERING; token ")),
+        "{told:?}"
+    );
+    (3..6).for_each(|c| drop(peer.good(&format!("DELETE FROM ks.t WHERE k = 77 AND c = {c}"))));
+    // At ONE nobody of one has answered, and one has failed: in version 5 it is told which, and why.
+    let counts = [&short(1)[..], &int(0), &int(1), &int(1)].concat();
+    let why = [&[4, 127, 0, 0, 1][..], &short(1)].concat();
+    for (version, code, rest) in [
+        (3, 0, vec![]),
+        (4, 0x1300, [&counts[..], &[0]].concat()),
+        (5, 0x1300, [&counts[..], &why, &[0]].concat()),
+    ] {
+        let answer = Peer::ready(server.address(), version).query(select);
+        let (found, text) = answer.error();
+        assert_eq!(found, code, "{version}: {text}");
+        assert!(text.ends_with("1 failures: READ_TOO_MANY_TOMBSTONES"), "{text}");
+        assert_eq!(answer.body[6 + text.len()..], rest, "{version}");
+    }
+}
+
+#[test]
 fn batches_are_warned_of_and_refused_where_cassandra_does() {
     let server = server();
     with_table(&server);

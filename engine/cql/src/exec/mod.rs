@@ -26,6 +26,7 @@ mod rows;
 mod select;
 mod source;
 mod system;
+mod tombstones;
 mod warnings;
 
 pub use access::check;
@@ -37,3 +38,4 @@ pub use engine::{Engine, SchemaListener};
 pub use plan::{ChangeKind, Request, StatementPlan, TableAccess};
 pub use rows::{FromRow, Kind, PagingState, Row, Rows, SchemaChange};
 pub use source::{SystemRows, SystemSource};
+pub use tombstones::TombstoneLimits;

@@ -11,6 +11,7 @@ use super::access::Need;
 use super::change::BatchLimits;
 use super::engine::Engine;
 use super::rows::{PagingState, Rows};
+use super::tombstones::TombstoneLimits;
 use crate::catalog::TableSchema;
 use crate::error::Result;
 use crate::values::{Bound, ColumnSpec};
@@ -26,6 +27,8 @@ pub struct Request<'a> {
     pub now_in_seconds: Option<u32>,
     /// How large batches may be. `None`: as they are.
     pub batch_limits: Option<BatchLimits>,
+    /// How many deleted rows and cells a `SELECT` may step over. `None`: as many as there are.
+    pub tombstone_limits: Option<TombstoneLimits>,
     /// How many rows a page has at most. `None`: all.
     pub page_size: Option<usize>,
     /// Where the page begins. `None`: the first one.

@@ -545,6 +545,11 @@ impl<'s> ShapeReader<'s> {
         self.reader.key()
     }
 
+    /// How many deleted rows and cells were stepped over.
+    pub fn tombstones(&self) -> u64 {
+        self.reader.tombstones()
+    }
+
     /// The static cells of the partition. With a slice that leaves them out, or a reversed one:
     /// none.
     pub fn statics(&self) -> &Row {

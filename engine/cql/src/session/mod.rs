@@ -103,6 +103,7 @@ fn request_of(how: &Run) -> Request<'_> {
         timestamp: how.timestamp,
         now_in_seconds: how.now_in_seconds,
         batch_limits: how.batch_limits,
+        tombstone_limits: how.tombstone_limits,
         page_size: how.page_size,
         paging: how.paging.as_ref(),
         stop: how.stop.as_ref(),

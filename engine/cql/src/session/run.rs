@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::exec::{BatchLimits, PagingState};
+use crate::exec::{BatchLimits, PagingState, TombstoneLimits};
 
 /// How a statement is run: one page, a timestamp for writes that name none, what time it is, and
 /// whether somebody may stop it.
@@ -22,6 +22,9 @@ pub struct Run {
     pub now_in_seconds: Option<u32>,
     /// How large batches may be: a server says, an application is free. `None`: as they are.
     pub batch_limits: Option<BatchLimits>,
+    /// How many deleted rows and cells a `SELECT` may step over: a server says, an application is
+    /// free. `None`: as many as there are.
+    pub tombstone_limits: Option<TombstoneLimits>,
     /// The keyspace of tables that the statement names without one. `None`: that of the session.
     pub keyspace: Option<Arc<str>>,
     /// The address that the client has reached the database at: what `system.local` tells it.

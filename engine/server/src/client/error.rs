@@ -51,7 +51,7 @@ const CLASSES: [(i32, &str); 20] = [
     (0x1003, "TruncateError"),
     (0x1100, "WriteTimeout"),
     (0x1200, "ReadTimeout"),
-    (0x1300, "ReadFailure"),
+    named(Class::ReadFailure),
     named(Class::FunctionFailure),
     (0x1500, "WriteFailure"),
     (0x1600, "CDCWriteFailure"),

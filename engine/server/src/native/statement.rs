@@ -237,6 +237,7 @@ impl Exchange<'_> {
             endpoint: Some(self.client.local),
             stop: Some(self.client.gone.clone()),
             batch_limits: Some(self.node.options.batches),
+            tombstone_limits: Some(self.node.options.tombstones),
             ..Run::default()
         }
     }

@@ -70,11 +70,12 @@ impl RequestKind {
 }
 
 /// Errors with the codes of the protocol, and their names.
-const ERRORS: [(u16, &str); 11] = [
+const ERRORS: [(u16, &str); 12] = [
     (Class::Server.code(), "server"),
     (ErrorCode::Protocol as u16, "protocol"),
     (ErrorCode::Credentials as u16, "bad_credentials"),
     (ErrorCode::Overloaded as u16, "overloaded"),
+    (Class::ReadFailure.code(), "read_failure"),
     (Class::FunctionFailure.code(), "function_failure"),
     (Class::Syntax.code(), "syntax"),
     (Class::Unauthorized.code(), "unauthorized"),

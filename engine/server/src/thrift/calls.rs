@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use firn_cql::internals::catalog::Resource;
 use firn_cql::internals::syntax::ast::Permission;
-use firn_cql::{BatchLimits, Bound, Kind, Prepared, Rows, Run, Session};
+use firn_cql::{BatchLimits, Bound, Kind, Prepared, Rows, Run, Session, TombstoneLimits};
 use firn_kv::Env;
 use firn_wide::{
     CfDef, Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, IndexClause,
@@ -45,6 +45,7 @@ pub struct ThriftSession {
     next: i32,
     /// How large batches of CQL may be.
     batch_limits: BatchLimits,
+    tombstone_limits: TombstoneLimits,
     meter: ConnectionMeter,
     /// The identity of the trace of the next call.
     traced: Option<Uuid>,
@@ -85,6 +86,7 @@ impl ThriftSession {
             prepared: BTreeMap::new(),
             next: 1,
             batch_limits: node.options.batches,
+            tombstone_limits: node.options.tombstones,
             meter,
             traced: None,
             env: node.env.clone(),
@@ -462,6 +464,7 @@ impl ThriftSession {
         let how = Run {
             keyspace: self.keyspace.as_deref().map(Into::into),
             batch_limits: Some(self.batch_limits),
+            tombstone_limits: Some(self.tombstone_limits),
             ..Run::default()
         };
         match method {

@@ -97,8 +97,12 @@ impl<'o> ResponseBody<'o> {
     /// ERROR of a statement. Behind the servers' words, which clients look for, it says what to do.
     pub fn error(&mut self, error: &Error) {
         let code = error.code();
-        // Version 3 has no code for a function that failed.
-        let known = if code == 0x1400 && self.version < Version::V4 { 0x2200 } else { code };
+        // Version 3 has no codes for a function and a read that failed.
+        let known = match code {
+            0x1400 if self.version < Version::V4 => 0x2200,
+            0x1300 if self.version < Version::V4 => 0x0000,
+            code => code,
+        };
         put_int(self.out, i32::from(known));
         match error.help() {
             Some(help) => put_string(self.out, &format!("{}; {help}", error.text())),
@@ -107,6 +111,18 @@ impl<'o> ResponseBody<'o> {
         if let Error::AlreadyExists { keyspace, table } = error {
             put_string(self.out, keyspace);
             put_string(self.out, table.as_deref().unwrap_or_default());
+        } else if known == 0x1300 {
+            // At consistency ONE; of one replica nobody has answered.
+            self.out.extend_from_slice(&1u16.to_be_bytes());
+            put_int(self.out, 0);
+            put_int(self.out, 1);
+            put_int(self.out, 1);
+            if self.version >= Version::V5 {
+                // The replica, and that it has met too many tombstones.
+                self.out.extend_from_slice(&[4, 127, 0, 0, 1]);
+                self.out.extend_from_slice(&1u16.to_be_bytes());
+            }
+            self.out.push(0);
         } else if known == 0x1400 {
             let (keyspace, name, arguments) = match error {
                 Error::FunctionFailed { keyspace, name, arguments, .. } => {

@@ -8,7 +8,7 @@
 //!   what covers them.
 //! - Memory does not grow with what is read, but for the deleted ranges of one partition.
 
-use std::cell::OnceCell;
+use std::cell::{Cell as Counter, OnceCell};
 use std::ops::Bound;
 
 use firn_kv::{Cursor, Readable, Snapshot};
@@ -121,6 +121,7 @@ pub struct SliceReader {
     /// Whether something was shown of `row`.
     row_shown: bool,
     seek: Vec<u8>,
+    tombstones: Counter<u64>,
 }
 
 impl std::fmt::Debug for SliceReader {
@@ -239,6 +240,7 @@ impl CellStore {
             column_deleted: None,
             row_shown: false,
             seek: vec![],
+            tombstones: Counter::new(0),
         })
     }
 }
@@ -439,6 +441,12 @@ impl SliceReader {
         &self.key
     }
 
+    /// How many deleted rows, and cells that were deleted or have expired, it has stepped over. What
+    /// the engine leaves out by itself is not among them.
+    pub fn tombstones(&self) -> u64 {
+        self.tombstones.get()
+    }
+
     /// The second since 1970 as of which cells are alive.
     pub fn now(&self) -> i64 {
         *self.now.get_or_init(|| self.store.now())
@@ -536,6 +544,9 @@ impl SliceReader {
             CellState::Expiring { expires, .. } => expires > self.now(),
             _ => cell.is_live(i64::MIN),
         };
+        if !is_live {
+            self.tombstones.set(self.tombstones.get() + 1);
+        }
         Ok(is_live.then_some(FoundCell::Cell(row, name)))
     }
 
@@ -583,6 +594,7 @@ impl SliceReader {
             if !self.slice.reverse {
                 self.row_deleted = self.row_deleted.max(Some(stored.timestamp()));
             }
+            self.tombstones.set(self.tombstones.get() + 1);
             return Ok(self.slice.raw.then_some(FoundCell::Row(row)));
         }
         let name = self.family.layout().name_len(rest)?;

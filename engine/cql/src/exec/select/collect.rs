@@ -52,6 +52,8 @@ pub(super) struct Collector<'p> {
     cells: RowCells,
     /// Of each row, what it is sorted by.
     sort_keys: Vec<Vec<Vec<u8>>>,
+    /// Rows that were taken in since they were last asked for.
+    read: u64,
     /// Whether masks hide nothing.
     sees_all: bool,
     stop: Option<&'p AtomicBool>,
@@ -101,6 +103,7 @@ impl<'p> Collector<'p> {
                 .collect(),
             cells: RowCells::default(),
             sort_keys: vec![],
+            read: 0,
             sees_all: false,
             stop,
         })
@@ -117,6 +120,11 @@ impl<'p> Collector<'p> {
         } else {
             Ok(())
         }
+    }
+
+    /// How many rows were taken in since the last call, and the partition of the last one.
+    pub fn take_read(&mut self) -> (u64, &PartitionKey) {
+        (std::mem::take(&mut self.read), &self.key)
     }
 
     /// How many rows are still wanted, at most.
@@ -142,6 +150,7 @@ impl<'p> Collector<'p> {
     /// Those of functions, and of values that can't be, and `Stopped`.
     pub fn row(&mut self, statics: &Row, row: Option<&Row>) -> Result<CollectStep> {
         self.check_stop()?;
+        self.read += u64::from(row.is_some());
         let key = std::mem::take(&mut self.key);
         let step = self.take(&key, statics, row);
         self.key = key;

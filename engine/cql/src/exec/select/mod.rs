@@ -9,6 +9,7 @@
 //! | `indexed` | rows that indexes find: ranges of values, the nearest vectors |
 //! | `read` | which partitions and rows are read, and how: keys, ranges, indexes |
 //! | `run` | which of these ways a run goes |
+//! | `tombstones` | deleted rows and cells that a read steps over: warned of, and bounded |
 //! | `system` | the same of a system table |
 //! | `collect` | rows filtered, grouped, limited, made into a page |
 //! | `page` | the bytes of a paging state |
@@ -30,6 +31,7 @@ mod read;
 mod run;
 mod selection;
 mod system;
+mod tombstones;
 
 use std::sync::Arc;
 

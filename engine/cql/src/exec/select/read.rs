@@ -8,6 +8,7 @@ use firn_wide::internals::store::{StoreFamily, StoreSlice, StoreView};
 use super::collect::{CollectStep, Collector};
 use super::page::Position;
 use super::plan::{Grouping, SelectPlan};
+use super::tombstones::TombstoneTally;
 use crate::analysis::{IndexUse, ValueIntervals};
 use crate::catalog::TableSchema;
 use crate::error::{Result, invalid};
@@ -37,6 +38,7 @@ pub(super) struct Execution<'a> {
     pub(super) intervals: ValueIntervals,
     pub(super) from: Option<Position>,
     pub(super) out: Collector<'a>,
+    pub(super) tombstones: TombstoneTally,
 }
 
 impl SelectPlan {
@@ -114,7 +116,10 @@ impl Execution<'_> {
         }
         for (i, key) in keys.iter().enumerate().skip(first) {
             let resumed = from.as_ref().filter(|_| i == first);
-            if self.partition(key, resumed)? == CollectStep::Stop {
+            let step = self.partition(key, resumed)?;
+            let partitioner = self.family.layout().partitioner();
+            self.tombstones.end_of_read(self.plan, partitioner, self.out.take_read(), true);
+            if step == CollectStep::Stop {
                 return Ok(());
             }
         }
@@ -153,10 +158,10 @@ impl Execution<'_> {
                 step = self.out.row(rows.statics(), None)?;
             }
             if step == CollectStep::Stop {
-                return Ok(());
+                break;
             }
         }
-        Ok(())
+        self.tombstones.step_over(rows.tombstones())
     }
 
     /// Reads the rows of one partition, from behind a row where a page begins there.
@@ -173,13 +178,14 @@ impl Execution<'_> {
             let reader = self.view.read(&self.family, key, &StoreSlice::all())?;
             let mut rows = ShapeReader::new(&plan.shape, reader, false);
             rows.start()?;
-            let mut any = false;
-            while rows.advance()? {
+            let (mut any, mut step) = (false, CollectStep::More);
+            while step == CollectStep::More && rows.advance()? {
                 any = true;
-                let step = self.out.row(rows.statics(), Some(rows.row()))?;
-                if step != CollectStep::More {
-                    return Ok(step);
-                }
+                step = self.out.row(rows.statics(), Some(rows.row()))?;
+            }
+            self.tombstones.step_over(rows.tombstones())?;
+            if step != CollectStep::More {
+                return Ok(step);
             }
             return if any { Ok(CollectStep::More) } else { self.lone_statics(rows.statics()) };
         }
@@ -193,12 +199,14 @@ impl Execution<'_> {
             let reader = self.view.read(&self.family, key, &slice)?;
             let mut rows = ShapeReader::new(&plan.shape, reader, reverse);
             rows.start()?;
-            while rows.advance()? {
+            let mut step = CollectStep::More;
+            while step == CollectStep::More && rows.advance()? {
                 any = true;
-                let step = self.out.row(&statics, Some(rows.row()))?;
-                if step != CollectStep::More {
-                    return Ok(step);
-                }
+                step = self.out.row(&statics, Some(rows.row()))?;
+            }
+            self.tombstones.step_over(rows.tombstones())?;
+            if step != CollectStep::More {
+                return Ok(step);
             }
         }
         if any { Ok(CollectStep::More) } else { self.lone_statics(&statics) }
@@ -221,6 +229,7 @@ impl Execution<'_> {
         let reader = self.view.read(&self.family, key, &StoreSlice::statics())?;
         let mut rows = ShapeReader::new(&self.plan.shape, reader, false);
         rows.start()?;
+        self.tombstones.step_over(rows.tombstones())?;
         Ok(rows.statics().clone())
     }
 
@@ -324,7 +333,9 @@ impl Execution<'_> {
             self.view.read(&self.family, key, &StoreSlice::between(row.to_vec(), until))?;
         let mut rows = ShapeReader::new(&self.plan.shape, reader, false);
         rows.start()?;
-        Ok(if rows.advance()? { Some(rows.row().clone()) } else { None })
+        let found = rows.advance()?;
+        self.tombstones.step_over(rows.tombstones())?;
+        Ok(found.then(|| rows.row().clone()))
     }
 }
 

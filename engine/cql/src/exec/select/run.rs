@@ -2,6 +2,7 @@
 
 use super::plan::SelectPlan;
 use super::read::{Execution, SelectInput};
+use super::tombstones::TombstoneTally;
 use crate::catalog::unauthorized;
 use crate::error::Result;
 use crate::exec::access::of_table;
@@ -49,18 +50,29 @@ impl SelectPlan {
         let is_single = indexes.is_empty() && self.nearest.is_none() && reads <= 1;
         let store = request.store(engine, env.now);
         let view = if is_single { store.latest() } else { store.view() };
-        let mut run = Execution { plan: self, view, family, intervals, from, out };
+        let mut run = Execution {
+            plan: self,
+            view,
+            family,
+            intervals,
+            from,
+            out,
+            tombstones: TombstoneTally::new(request.tombstone_limits),
+        };
         match (&self.nearest, &keys) {
             (Some(nearest), keys) => run.by_nearness(nearest, keys.as_deref(), limit, env)?,
             (None, keys) if !indexes.is_empty() => run.by_indexes(indexes, keys.as_deref(), env)?,
             (None, Some(keys)) => run.by_keys(keys)?,
             (None, None) => run.by_range(env)?,
         }
-        let rows = run.out.finish(limit)?;
+        let (mut tombstones, partitioner) = (run.tombstones, engine.partitioner());
+        tombstones.end_of_read(self, partitioner, run.out.take_read(), false);
+        let warnings = tombstones.warnings;
+        let rows = run.out.finish(limit)?.with_more_warnings(warnings);
         let limit = limit.unwrap_or_default();
         Ok(match request.page_size {
             Some(page) if self.nearest.is_some() && (page as u64) < limit => {
-                rows.with_warnings(vec![format!(
+                rows.with_more_warnings(vec![format!(
                     "Top-K queries do not support paging and the page size is set to {page}, which is less than LIMIT {limit}. The page size has been set to {limit} to match the LIMIT."
                 )])
             }

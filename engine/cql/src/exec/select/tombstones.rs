@@ -1,0 +1,84 @@
+//! What a `SELECT` steps over: deleted rows and cells, which servers warn of, and bound.
+
+use std::cell::Cell;
+
+use firn_wide::Partitioner;
+
+use super::plan::SelectPlan;
+use crate::catalog::{ColumnKind, PartitionKey};
+use crate::error::{Class, Error, Result};
+use crate::exec::tombstones::TombstoneLimits;
+use crate::values::literal;
+
+/// The tombstones of one run.
+#[derive(Debug)]
+pub(super) struct TombstoneTally {
+    limits: Option<TombstoneLimits>,
+    stepped: Cell<u64>,
+    /// What is told about them.
+    pub warnings: Vec<String>,
+}
+
+impl TombstoneTally {
+    pub fn new(limits: Option<TombstoneLimits>) -> TombstoneTally {
+        TombstoneTally { limits, stepped: Cell::new(0), warnings: vec![] }
+    }
+
+    /// So many more were stepped over.
+    ///
+    /// # Errors
+    /// `ReadFailure` for more than may be.
+    pub fn step_over(&self, tombstones: u64) -> Result<()> {
+        let sum = self.stepped.get().saturating_add(tombstones);
+        self.stepped.set(sum);
+        match self.limits {
+            Some(limits) if sum > limits.fail => Err(Error::refused(
+                Class::ReadFailure,
+                "Operation failed - received 0 responses and 1 failures: READ_TOO_MANY_TOMBSTONES",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// A partition, or a range of them, was read: so many rows, the last one of this partition. The
+    /// next is counted anew. `is_one`: the partition was named.
+    pub fn end_of_read(
+        &mut self,
+        plan: &SelectPlan,
+        partitioner: Partitioner,
+        (rows, key): (u64, &PartitionKey),
+        is_one: bool,
+    ) {
+        let tombstones = self.stepped.take();
+        if self.limits.is_none_or(|limits| tombstones <= limits.warn) {
+            return;
+        }
+        let token = partitioner.token(key.bytes());
+        let token = token.map(|t| partitioner.token_text(&t)).unwrap_or_default();
+        let condition = if is_one { of_partition(plan, key) } else { String::new() };
+        self.warnings.push(format!(
+            "Read {rows} live rows and {tombstones} tombstone cells for query SELECT {} FROM {}.{}{condition} ALLOW FILTERING; token {token} (see tombstone_warn_threshold)",
+            columns_read(plan),
+            plan.table.keyspace,
+            plan.table.name,
+        ));
+    }
+}
+
+/// The columns that a statement reads beside the key.
+fn columns_read(plan: &SelectPlan) -> String {
+    let others = plan.table.columns().iter().zip(&plan.selection.places);
+    let others = others.filter(|(c, _)| !c.is_primary_key());
+    let (read, rest): (Vec<_>, Vec<_>) = others.partition(|(_, place)| place.is_some());
+    if read.is_empty() || rest.is_empty() {
+        return "*".to_owned();
+    }
+    read.iter().map(|(c, _)| &*c.name).collect::<Vec<_>>().join(", ")
+}
+
+/// ` WHERE k = 1`
+fn of_partition(plan: &SelectPlan, key: &PartitionKey) -> String {
+    let columns = plan.table.columns().iter().filter(|c| c.kind == ColumnKind::Partition);
+    let each = columns.map(|c| format!("{} = {}", c.name, literal(&c.of.of, key.part(c.position))));
+    format!(" WHERE {}", each.collect::<Vec<_>>().join(" AND "))
+}
