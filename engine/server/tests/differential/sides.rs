@@ -27,12 +27,23 @@ pub struct Answered {
     pub answer: DiffAnswer,
 }
 
+impl Answered {
+    /// Whether the server forgot a statement that it had just prepared, as it does where there are
+    /// many.
+    fn is_forgotten(&self) -> bool {
+        matches!(&self.answer, DiffAnswer::Refused { class, .. } if class == "Unprepared")
+    }
+}
+
 /// One who answers.
 pub enum Side {
     Session(Session),
     /// With its address.
     Client(Box<CqlClient>, String),
 }
+
+/// How often a statement is prepared again.
+const AGAIN: usize = 5;
 
 /// Many pages without an end would be a fault by themselves.
 const MAX_PAGES: usize = 10_000;
@@ -98,7 +109,13 @@ impl Side {
         match self {
             Side::Session(session) => answer_here(session, statement),
             Side::Client(client, address) => {
-                let answered = answer_there(client, statement);
+                let mut answered = answer_there(client, statement);
+                for _ in 0..AGAIN {
+                    if !answered.is_forgotten() {
+                        break;
+                    }
+                    answered = answer_there(client, statement);
+                }
                 if !client.is_open() {
                     let keyspace = client.keyspace().map(str::to_owned);
                     *self = Side::connect(&address.clone());

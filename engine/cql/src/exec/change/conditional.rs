@@ -140,10 +140,13 @@ impl<'p> Partition<'p> {
         self.first(clustering, self.shape)
     }
 
-    /// The first row that has a marker: where no row is asked about servers read static columns
-    /// only, which shows no others.
-    fn marked_row(&self) -> Result<Option<Row>> {
-        self.first(&[], &self.shape.clone().by_markers())
+    /// The first row. Where no change is about rows, servers read static columns only, which shows
+    /// none but those with a marker.
+    fn first_row(&self, about_rows: bool) -> Result<Option<Row>> {
+        match about_rows {
+            true => self.first(&[], self.shape),
+            false => self.first(&[], &self.shape.clone().by_markers()),
+        }
     }
 
     fn first(&self, clustering: &[Vec<u8>], shape: &RowShape) -> Result<Option<Row>> {
@@ -305,7 +308,8 @@ impl ChangeSet<'_> {
         }
         let mut there: Vec<Row> = rows.into_iter().flatten().collect();
         if targets.iter().all(|(_, t)| t.is_none()) {
-            there.extend(partition.marked_row()?);
+            let about_rows = self.all.iter().any(|g| g.change.concerns_rows());
+            there.extend(partition.first_row(about_rows)?);
         }
         there.sort_by(|a, b| a.place().cmp(b.place()));
         there.dedup_by(|a, b| a.place() == b.place());

@@ -330,16 +330,12 @@ impl<'a, 'c> Preparer<'a, 'c> {
             SelectorPrimary::Term(_) => None,
             SelectorPrimary::CountRows => Some(Type::Long),
             SelectorPrimary::About(about, of) => {
-                let has_slices = |of: &Selector<'_>| {
-                    matches!(
-                        of.kind,
-                        SelectorKind::Primary(
-                            SelectorPrimary::Slice(_) | SelectorPrimary::Column(_)
-                        )
-                    )
+                let is_whole = |of: &Selector<'_>| {
+                    use SelectorPrimary::{Column, Slice};
+                    matches!(&of.kind, SelectorKind::Primary(Slice(_) | Column(_)))
                 };
                 let column = self.table.column(&column_within(of).ok()?.text)?;
-                Some(type_of_times(*about, column.of.multicell && has_slices(of)))
+                Some(type_of_times(*about, column.of.multicell && is_whole(of)))
             }
             SelectorPrimary::Field(field) => match self.type_of(&field.0)? {
                 Type::Udt(udt) => {
