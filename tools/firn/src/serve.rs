@@ -15,7 +15,8 @@ use firn_kv::OsEnv;
 use firn_server::{Options, Server, ServerError, StorePlace, TlsOptions};
 use firn_tools::io::stdout;
 use firn_tools::options::{Durable, size as parse_size};
-use firn_tools::output::{Done, Failure, bytes};
+use firn_tools::output::{Done, Failure, bytes, count};
+use firn_workload::spec::parse_count;
 use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -88,6 +89,9 @@ pub struct ServeArgs {
     /// The largest batch over several partitions; 0 for any [default: 50k, as Cassandra]
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     max_batch: Option<u64>,
+    /// The most deleted rows and cells that a read steps over; 0 for any [default: 100k, as Cassandra]
+    #[arg(long, value_parser = parse_count, value_name = "N")]
+    max_tombstones: Option<u64>,
     /// What is told on standard error
     #[arg(long, value_enum, default_value = "warn", value_name = "LEVEL")]
     log: LogLevel,
@@ -184,6 +188,9 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     if let Some(most) = args.max_batch {
         options.batches.fail_bytes = if most == 0 { usize::MAX } else { bounded(most) };
     }
+    if let Some(most) = args.max_tombstones {
+        options.tombstones.fail = if most == 0 { u64::MAX } else { most };
+    }
     options.idle_timeout = args.idle_timeout.map(Duration::from_secs);
     options.workers = args.workers;
     options
@@ -211,6 +218,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
         .idle_timeout
         .map_or("never closed".to_owned(), |s| format!("closed after {s} s without a request"));
     let most_of_batch = Some(options.batches.fail_bytes).filter(|most| *most < usize::MAX);
+    let most_tombstones = Some(options.tombstones.fail).filter(|most| *most < u64::MAX);
     // What is in memory survives nothing.
     let durability = match (&options.store, args.durability) {
         (StorePlace::Memory, _) => None,
@@ -231,6 +239,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
             "max_request_bytes": options.max_frame,
             "max_in_flight_bytes": options.max_in_flight,
             "max_batch_bytes": most_of_batch,
+            "max_tombstones": most_tombstones,
             "idle_timeout_seconds": args.idle_timeout,
             "workers": options.workers,
             "durability": durability,
@@ -267,6 +276,10 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
             writeln!(out, "largest batch    {}, over several partitions", bytes(most as u64))?;
         }
         None => writeln!(out, "largest batch    any")?,
+    }
+    match most_tombstones {
+        Some(most) => writeln!(out, "tombstones       {} at most in a read", count(most))?,
+        None => writeln!(out, "tombstones       any")?,
     }
     writeln!(out, "in flight        {} at most", bytes(options.max_in_flight as u64))?;
     match options.workers {

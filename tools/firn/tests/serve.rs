@@ -171,7 +171,13 @@ fn a_configuration_is_looked_at_without_a_server() {
     assert!(told.contains("and for Thrift   127.0.0.1:9160\n"), "{told}");
     assert!(told.contains("largest batch    50.0 KiB, over several partitions\n"), "{told}");
     assert!(check(&["--max-batch", "0"]).good().contains("largest batch    any\n"));
+    assert!(check(&["--max-tombstones", "0"]).good().contains("tombstones       any\n"));
     let given = [
+        (
+            ["--max-tombstones", "5k"],
+            "tombstones       5,000 at most in a read",
+            "\"max_tombstones\":5000",
+        ),
         (["--max-connections", "7"], "connections      7 at most", "\"max_connections\":7"),
         (["--max-request", "2m"], "largest request  2.00 MiB", "\"max_request_bytes\":2097152"),
         (["--max-batch", "9k"], "largest batch    9.00 KiB", "\"max_batch_bytes\":9216"),
