@@ -49,7 +49,7 @@ impl Draft<'_> {
                     false => selector,
                 };
                 // There a quote within a string is not doubled in a name, and fields come in any order.
-                let is_odd = selector.contains("it''s") || selector.contains("{f0");
+                let is_odd = selector.contains("it''s") || selector.contains("{f");
                 let selector = if is_odd && timed { column.name.clone() } else { selector };
                 selected.push(match is_odd || !timed && self.chance(20) {
                     true => format!("{selector} AS \"As {}\"", selected.len()),
