@@ -122,10 +122,10 @@ impl DrawnType {
         matches!(self, DrawnType::Native(name) if NUMBERS.contains(name))
     }
 
-    /// Whether some values have other texts there: times that are none, and numbers that are not
-    /// written as short as can be.
+    /// Whether some values have other texts there: times that are none, moments before the first year,
+    /// and numbers that are not written as short as can be.
     pub fn has_odd_texts(&self) -> bool {
-        matches!(self, DrawnType::Native("time" | "decimal" | "double" | "float"))
+        matches!(self, DrawnType::Native("time" | "timestamp" | "decimal" | "double" | "float"))
     }
 
     /// Whether a duration is in it, which has no order.
