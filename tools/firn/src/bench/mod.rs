@@ -4,20 +4,21 @@
 //! [`wide`] and [`cql`] measure two ways by turns: what they do, and what the layer beneath takes
 //! for the same.
 
+mod args;
 mod cql;
 mod wide;
 
 use std::path::Path;
 
-use clap::{Args, ValueEnum};
-use firn_bench::{BenchArgs, ModelStores, Setting, not_alone, refuse_others};
+use firn_bench::{ModelStores, Setting, not_alone, refuse_others};
 use firn_kv::DbOptions;
 use firn_tools::output::Done;
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
-use firn_workload::spec::parse_count;
 
 use crate::store::{Global, open_wide};
+use args::BenchModel;
 
+pub use args::ModelBenchArgs;
 pub use firn_bench::{given, is_of_a_bench};
 
 const MODEL_EXAMPLES: &str = "
@@ -28,32 +29,6 @@ const MODEL_EXAMPLES: &str = "
 /// The examples of the help text.
 pub fn examples() -> String {
     format!("{}{MODEL_EXAMPLES}", firn_bench::EXAMPLES)
-}
-
-/// What `firn bench` takes.
-#[derive(Args, Clone, Debug)]
-pub struct ModelBenchArgs {
-    #[command(flatten)]
-    engine: BenchArgs,
-    /// What is measured: the engine itself, columns and rows on it, or CQL on those
-    #[arg(long, value_enum, default_value = "kv", value_name = "MODEL")]
-    model: BenchModel,
-    /// Rows: of 10 columns of 100 bytes (--model wide), of 4 columns (--model cql)
-    #[arg(long, value_name = "ROWS", default_value = "100k", value_parser = parse_count)]
-    rows: u64,
-    /// Columns of the widest row, of --model wide
-    #[arg(long, value_name = "COLUMNS", default_value = "1m", value_parser = parse_count)]
-    columns: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum BenchModel {
-    /// Keys and values
-    Kv,
-    /// Rows of columns
-    Wide,
-    /// Statements about tables
-    Cql,
 }
 
 /// The bench of a model above the engine.

@@ -18,13 +18,14 @@ use firn_kv::{Env, OsEnv};
 use firn_tools::io::Stopwatch;
 use serde_json::{Value, json};
 
-use super::check::{CheckTrouble, Checked, KnownState, check_shared, resolve_open_step, wrong};
+use super::check::{KnownState, check_shared, resolve_open_step};
 use super::expected::ExpectedStore;
 use super::journal::{self, TortureJournal};
 use super::layout::{ACCOUNTS, BANK, DEPOSIT, LayoutVersion, NAMES, account};
 use super::plan::{PlanEnd, TorturePlan, TortureSettings};
 use super::served::Served;
 use super::tables::{self, Tables};
+use super::trouble::{CheckTrouble, Checked, wrong};
 use super::work::{SharedWork, TortureWorker};
 use super::{NEXT, STORE};
 

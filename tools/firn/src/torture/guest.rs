@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use firn_cql::{Class, Row};
 use firn_workload::rng::Rng;
 
-use super::check::{Checked, wrong};
 use super::layout::LayoutVersion;
 use super::speaker::SpeechError;
 use super::tables::Tables;
+use super::trouble::{Checked, wrong};
 
 const GUEST: &str = "CREATE TABLE IF NOT EXISTS torture.guest (id bigint PRIMARY KEY, version bigint, n int, v vector<float, 3>)";
 const BESIDE: [&str; 8] = [

@@ -27,6 +27,7 @@ mod speaker;
 mod steps;
 mod supervise;
 mod tables;
+mod trouble;
 mod work;
 
 use std::path::Path;
@@ -38,8 +39,8 @@ use firn_tools::output::{Done, Failure};
 use serde_json::json;
 
 use crate::store::Global;
-use check::CheckTrouble;
 use plan::{Faults, TortureSettings};
+use trouble::CheckTrouble;
 
 /// The store's directory within that of the run.
 const STORE: &str = "store";

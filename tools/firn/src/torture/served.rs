@@ -18,10 +18,10 @@ use firn_server::internals::wire::{
 use firn_server::{Options, Server, ServerError};
 use firn_workload::rng::Rng;
 
-use super::check::{Checked, wrong};
 use super::plan::ServedPlan;
 use super::roles::MASTER;
 use super::speaker::Speaker;
+use super::trouble::{Checked, wrong};
 
 /// How long a visitor tries to send.
 const VISIT: Duration = Duration::from_millis(50);

@@ -13,11 +13,11 @@ use firn_wide::internals::store::TreeName;
 use firn_wide::{Options, StoreOptions, Wide};
 use firn_workload::rng::{Rng, mix};
 
-use super::check::{CheckTrouble, Checked, wrong};
 use super::expected::{ExpectedChange, ExpectedKeys};
 use super::layout::{COUNTS, LayoutVersion, NAMES, ROLES, ROWS};
 use super::roles;
 use super::speaker::Speaker;
+use super::trouble::{CheckTrouble, Checked, wrong};
 
 const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS torture WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 const ROWS_TABLE: &str = "CREATE TABLE IF NOT EXISTS torture.rows (shard int, idx int, version bigint, n int, note text, tags set<int>, \

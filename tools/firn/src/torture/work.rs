@@ -14,8 +14,8 @@ use firn_kv::{
 use firn_workload::rng::Rng;
 
 use super::check::{
-    CheckTrouble, Checked, KnownState, check_bank, check_scratch, check_shared, check_twins,
-    check_value, check_walk, of_shard, shard_range, trees, wrong,
+    KnownState, check_bank, check_scratch, check_shared, check_twins, check_value, check_walk,
+    of_shard, shard_range, trees,
 };
 use super::expected::{ExpectedChange, ExpectedKeys, Shard, touched};
 use super::journal::TortureJournal;
@@ -28,6 +28,7 @@ use super::roles::any_role;
 use super::served::{Served, SilentVisitor};
 use super::steps::{StepMode, StepSpace, TortureLook, TortureStep};
 use super::tables::{self, Tables};
+use super::trouble::{CheckTrouble, Checked, wrong};
 
 /// What the threads of a cycle share.
 pub struct SharedWork {

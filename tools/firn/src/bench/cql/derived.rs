@@ -7,7 +7,7 @@
 use firn_cql::{Prepared, Run, Value};
 use firn_tools::output::{Done, count, nanos};
 
-use super::{CqlBench, any, expect, refused};
+use super::store::{CqlBench, any, expect, refused};
 use firn_bench::duel::{DuelMeter, DuelReport, EACH, ROUNDS, scattered};
 use firn_tools::io::Stopwatch;
 
@@ -119,7 +119,7 @@ fn text(n: u64) -> String {
 
 impl CqlBench {
     /// All of it.
-    pub(super) fn derived(&self, report: &mut DuelReport) -> Done {
+    pub fn derived(&self, report: &mut DuelReport) -> Done {
         for table in KEPT.iter().map(|kept| kept.table).chain([PLAIN]) {
             self.define(&format!("CREATE TABLE bench.{table} {COLUMNS}"))?;
         }

@@ -14,7 +14,7 @@ pub use store::{BESIDE, KEYSPACE};
 use firn_tools::output::{Done, Failure, bytes, count};
 use serde_json::json;
 
-use super::ModelBenchArgs;
+use super::args::ModelBenchArgs;
 use firn_bench::Setting;
 use firn_bench::duel::DuelReport;
 
