@@ -190,6 +190,13 @@ fn replay(recorded: &str, differing: &str, partitioner: &str, rough: bool) {
     assert!(unused.is_empty(), "differences in what nobody asks: {unused:?}");
 }
 
+/// Replays the file as it is, and with merges and reopenings.
+fn replay_both(recorded: &str, differing: &str) {
+    for rough in [false, true] {
+        replay(recorded, differing, "Murmur3Partitioner", rough);
+    }
+}
+
 const CQL: &str = include_str!("vectors/cql-5.0.jsonl");
 
 #[test]
@@ -206,27 +213,21 @@ fn a_released_server_is_answered_like_after_merges_and_reopenings() {
 #[test]
 fn what_was_compared_is_answered_like() {
     let differing = include_str!("vectors/differences-compared-5.0.txt");
-    for rough in [false, true] {
-        replay(include_str!("vectors/compared-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
-    }
+    replay_both(include_str!("vectors/compared-5.0.jsonl"), differing);
 }
 
 /// What a server answered about compact tables.
 #[test]
 fn compact_tables_are_answered_like() {
     let differing = include_str!("vectors/differences-compact-5.0.txt");
-    for rough in [false, true] {
-        replay(include_str!("vectors/compact-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
-    }
+    replay_both(include_str!("vectors/compact-5.0.jsonl"), differing);
 }
 
 /// What a server answered about vectors.
 #[test]
 fn vectors_are_answered_like() {
     let differing = include_str!("vectors/differences-vector-5.0.txt");
-    for rough in [false, true] {
-        replay(include_str!("vectors/vector-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
-    }
+    replay_both(include_str!("vectors/vector-5.0.jsonl"), differing);
 }
 
 /// What a server answered about classes of indexes: storage-attached ones, the nearest vectors,
@@ -234,9 +235,7 @@ fn vectors_are_answered_like() {
 #[test]
 fn classes_of_indexes_are_answered_like() {
     let differing = include_str!("vectors/differences-indexes-5.0.txt");
-    for rough in [false, true] {
-        replay(include_str!("vectors/indexes-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
-    }
+    replay_both(include_str!("vectors/indexes-5.0.jsonl"), differing);
 }
 
 /// What a server answered about materialized views: what can be defined, and what they hold.
@@ -244,28 +243,22 @@ fn classes_of_indexes_are_answered_like() {
 fn materialized_views_are_answered_like() {
     let differing = include_str!("vectors/differences-views-5.0.txt");
     let of_rows = include_str!("vectors/differences-views-rows-5.0.txt");
-    for rough in [false, true] {
-        replay(include_str!("vectors/views-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
-        replay(include_str!("vectors/views-rows-5.0.jsonl"), of_rows, "Murmur3Partitioner", rough);
-    }
+    replay_both(include_str!("vectors/views-5.0.jsonl"), differing);
+    replay_both(include_str!("vectors/views-rows-5.0.jsonl"), of_rows);
 }
 
 /// What a server answered about fields that are added to types of keys and elements.
 #[test]
 fn types_that_grow_are_answered_like() {
     let differing = include_str!("vectors/differences-growing-5.0.txt");
-    for rough in [false, true] {
-        replay(include_str!("vectors/growing-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
-    }
+    replay_both(include_str!("vectors/growing-5.0.jsonl"), differing);
 }
 
 /// What a server answered to what was found to be wrong, missing or taken here once.
 #[test]
 fn what_was_found_once_is_answered_like() {
     let differing = include_str!("vectors/differences-findings-5.0.txt");
-    for rough in [false, true] {
-        replay(include_str!("vectors/findings-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
-    }
+    replay_both(include_str!("vectors/findings-5.0.jsonl"), differing);
 }
 
 /// What a server said of the tombstones that it read, where it was to warn of more than 5 and to
@@ -291,9 +284,7 @@ fn masks_are_answered_like() {
     let differing = include_str!("vectors/differences-masks-5.0.txt");
     let recorded =
         include_str!("vectors/masks-5.0.jsonl").replace("LANGUAGE java", "LANGUAGE rhai");
-    for rough in [false, true] {
-        replay(&recorded, differing, "Murmur3Partitioner", rough);
-    }
+    replay_both(&recorded, differing);
 }
 
 /// The same questions about tokens, asked of a server with each partitioner.

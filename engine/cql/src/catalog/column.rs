@@ -36,6 +36,16 @@ pub struct TableColumn {
 }
 
 impl TableColumn {
+    /// One of the primary key, whose place is given to it when the table is put in order.
+    pub(super) fn of_key(
+        kind: ColumnKind,
+        name: String,
+        of: ColumnType,
+        descending: bool,
+    ) -> TableColumn {
+        TableColumn { id: 0, name, kind, position: 0, of, descending, mask: None }
+    }
+
     /// The name of its cells in the store.
     pub fn raw_name(&self) -> [u8; 2] {
         self.id.to_be_bytes()

@@ -83,15 +83,7 @@ impl TableSchema {
         let (names, mut free) = table.put_known(family);
         let mut put = |kind, name, (of, descending): (Type, bool)| {
             let of = ColumnType::frozen(of);
-            table.columns.push(TableColumn {
-                id: 0,
-                name,
-                kind,
-                position: 0,
-                of,
-                descending,
-                mask: None,
-            });
+            table.columns.push(TableColumn::of_key(kind, name, of, descending));
         };
         let partition = match family.key_validator() {
             // The key of a table with one column of it is that column's value.

@@ -1,7 +1,12 @@
 //! The options of `firn bench`.
 
+use std::path::Path;
+
 use clap::{Args, ValueEnum};
 use firn_bench::BenchArgs;
+use firn_kv::DbOptions;
+use firn_tools::output::{Done, Failure};
+use firn_wide::{Options, StoreOptions, Wide};
 use firn_workload::spec::parse_count;
 
 /// What `firn bench` takes.
@@ -18,6 +23,20 @@ pub struct ModelBenchArgs {
     /// Columns of the widest row, of --model wide
     #[arg(long, value_name = "COLUMNS", default_value = "1m", value_parser = parse_count)]
     pub columns: u64,
+}
+
+impl ModelBenchArgs {
+    /// Opens the store of a model's bench, with this memory.
+    pub fn open_wide(&self, dir: &Path, budget: u64) -> Done<Wide> {
+        let db = DbOptions {
+            memory_budget: usize::try_from(budget).unwrap_or(usize::MAX),
+            durability: self.engine.durability.into(),
+            ..DbOptions::default()
+        };
+        db.check()?;
+        let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
+        Wide::open_with(dir, options).map_err(|e| Failure::new(e.to_string()))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

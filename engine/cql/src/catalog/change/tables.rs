@@ -250,15 +250,7 @@ pub fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<Ta
             };
             let of = key_type(home, definition)?;
             let name = (*name).to_owned();
-            table.columns.push(TableColumn {
-                id: 0,
-                name,
-                kind,
-                position: 0,
-                of,
-                descending: false,
-                mask: None,
-            });
+            table.columns.push(TableColumn::of_key(kind, name, of, false));
         }
         Ok(())
     };

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use firn_cql::{Prepared, Run, Session};
-use firn_kv::DbOptions;
 use firn_tools::output::{Done, Failure};
-use firn_wide::{CfDef, Keyspace, KsDef, Options, StoreOptions, Wide};
+use firn_wide::{CfDef, Keyspace, KsDef};
 
 use crate::bench::args::ModelBenchArgs;
 use firn_bench::duel::scattered;
@@ -34,15 +33,7 @@ pub fn any(n: u64, below: u64) -> u64 {
 
 impl CqlBench {
     pub fn open(dir: &Path, args: &ModelBenchArgs) -> Done<CqlBench> {
-        let memory_budget = usize::try_from(args.engine.budget).unwrap_or(usize::MAX);
-        let db = DbOptions {
-            memory_budget,
-            durability: args.engine.durability.into(),
-            ..DbOptions::default()
-        };
-        db.check()?;
-        let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
-        let wide = Wide::open_with(dir, options).map_err(refused)?;
+        let wide = args.open_wide(dir, args.engine.budget)?;
         let keyspace = KsDef { cf_defs: vec![CfDef::new(BESIDE, "Rows")], ..KsDef::new(BESIDE) };
         wide.system_add_keyspace(&keyspace).map_err(refused)?;
         let keyspace = wide.keyspace(BESIDE).map_err(refused)?;

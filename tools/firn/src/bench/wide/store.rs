@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use firn_kv::{DbOptions, Durability, Tree, TreeOptions};
+use firn_kv::{Durability, Tree, TreeOptions};
 use firn_wide::internals::store::{CellStore, StoreFamily};
-use firn_wide::{CfDef, Error, Keyspace, KsDef, Options, StoreOptions, Wide};
+use firn_wide::{CfDef, Error, Keyspace, KsDef};
 
 use crate::bench::ModelBenchArgs;
 use firn_bench::duel::scattered;
@@ -46,15 +46,7 @@ pub struct WideBench {
 impl WideBench {
     /// Opens the store in `dir`; makes its families when they are not there.
     pub fn open(dir: &Path, args: &ModelBenchArgs, budget: u64) -> Done<WideBench> {
-        let memory_budget = usize::try_from(budget).unwrap_or(usize::MAX);
-        let db = DbOptions {
-            memory_budget,
-            durability: args.engine.durability.into(),
-            ..DbOptions::default()
-        };
-        db.check()?;
-        let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
-        let wide = Wide::open_with(dir, options).map_err(failure)?;
+        let wide = args.open_wide(dir, budget)?;
         if wide.describe_keyspaces().is_empty() {
             let family = |name: &str| CfDef::new(KEYSPACE, name);
             let counters = CfDef {
