@@ -2,78 +2,20 @@
 //! server that had both answered (`vectors/families-3.11.jsonl`), as random histories tell, beside
 //! threads, over reopenings.
 
+mod both;
 mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_cql::{Result, Rows, Run, Session};
-use firn_kv::MemEnv;
+use firn_cql::{Rows, Run};
 use firn_testkit::rng::Rng;
 use firn_wide::internals::types::hex_to_bytes;
-use firn_wide::{
-    CfDef, ColumnDef, ColumnFamily, IndexType, KsDef, ManualClock, Options, StoreOptions, Wide,
-};
+use firn_wide::{CfDef, ColumnDef, IndexType};
 use serde_json::{Value as Json, json};
 
+use both::{Both, Did, Ends, check, composite, family_tree, long, pages, shapes, values};
 use common::{Heard, differences, ours};
-
-struct Both {
-    env: MemEnv,
-    clock: Arc<ManualClock>,
-    wide: Wide,
-    session: Session,
-}
-
-impl Both {
-    fn new(seed: u64) -> Both {
-        let (env, clock) = (MemEnv::new(seed), Arc::new(ManualClock::new(1_763_800_000_000_000)));
-        let (wide, session) = Both::open(&env, &clock);
-        wide.system_add_keyspace(&KsDef::new("rec")).unwrap();
-        session.execute("USE rec", ()).unwrap();
-        Both { env, clock, wide, session }
-    }
-
-    fn open(env: &MemEnv, clock: &Arc<ManualClock>) -> (Wide, Session) {
-        let store = StoreOptions { clock: Some(clock.clone()), ..Default::default() };
-        let options = Options { store, ..Options::default() };
-        let wide = Wide::open_in(Arc::new(env.clone()), "db", options).unwrap();
-        (wide.clone(), Session::new(wide).unwrap())
-    }
-
-    /// Merges all tables, and opens the store again.
-    fn reopen(&mut self) {
-        let db = self.wide.db();
-        db.tree_names().iter().for_each(|t| db.existing_tree(t).unwrap().compact().unwrap());
-        self.wide.close().unwrap();
-        (self.wide, self.session) = Both::open(&self.env, &self.clock);
-        self.session.execute("USE rec", ()).unwrap();
-    }
-
-    fn family(&self, name: &str) -> ColumnFamily {
-        self.wide.keyspace("rec").unwrap().family(name).unwrap()
-    }
-
-    fn ask(&self, statement: &str) -> Rows {
-        self.session.execute(statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"))
-    }
-
-    /// The values of all rows, as bytes.
-    fn rows(&self, statement: &str) -> Vec<Vec<Option<Vec<u8>>>> {
-        values(&self.ask(statement))
-    }
-
-    fn refusal(&self, statement: &str) -> String {
-        self.session.execute(statement, ()).unwrap_err().to_string()
-    }
-}
-
-fn values(rows: &Rows) -> Vec<Vec<Option<Vec<u8>>>> {
-    let row = |row: firn_cql::Row<'_>| {
-        (0..row.columns().len()).map(|i| row.bytes(i).map(<[u8]>::to_vec)).collect()
-    };
-    rows.iter().map(row).collect()
-}
 
 fn bytes(json: &Json) -> Vec<u8> {
     hex_to_bytes(json.as_str().unwrap()).unwrap()
@@ -109,11 +51,30 @@ fn definition(given: &Json) -> CfDef {
     def
 }
 
+/// What tells clients how to read a family, by its name.
+fn described(def: &CfDef) -> (String, Json) {
+    let column = |c: &ColumnDef| json!([hex(&c.name), c.validation_class]);
+    let told = json!({
+        "comparator": def.comparator_type,
+        "default": def.default_validation_class,
+        "key": def.key_validation_class,
+        "alias": def.key_alias.as_deref().map(hex),
+        "type": def.column_type,
+        "metadata": def.column_metadata.iter().map(column).collect::<Vec<_>>(),
+    });
+    (def.name.clone(), told)
+}
+
 /// Carries out what isn't a statement; what it gave.
 fn call(both: &Both, line: &Json) -> firn_wide::Result<Json> {
     if let Some(def) = line.get("family") {
         both.wide.system_add_column_family(&definition(def))?;
         return Ok(json!({}));
+    }
+    if let Some(families) = line["describe"].as_object() {
+        let defs = both.wide.describe_keyspace("rec")?.cf_defs;
+        let found = families.keys().filter_map(|name| defs.iter().find(|d| d.name == *name));
+        return Ok(json!({"describe": found.map(described).collect::<serde_json::Map<_, _>>()}));
     }
     let family = |field: &str| line[field].as_str();
     let name = ["insert", "add", "remove", "slice"].into_iter().find_map(family).unwrap();
@@ -162,19 +123,6 @@ fn columns(both: &Both, name: &str, row: firn_wide::Row) -> firn_wide::Result<Js
     })
 }
 
-fn pages(session: &Session, statement: &str, page_size: Option<usize>) -> Result<Vec<Rows>> {
-    let mut how = Run { page_size, ..Run::default() };
-    let mut pages = vec![];
-    loop {
-        let page = session.execute_as(statement, (), &how)?;
-        how.paging = page.paging().cloned();
-        pages.push(page);
-        if how.paging.is_none() {
-            return Ok(pages);
-        }
-    }
-}
-
 fn replay(rough: bool) {
     let mut both = Both::new(11);
     let known = differences(include_str!("vectors/differences-families-3.11.txt"));
@@ -201,10 +149,14 @@ fn replay(rough: bool) {
             }
             None => {
                 let fields = theirs.as_object_mut().unwrap();
-                fields.retain(|name, _| name == "columns" || name == "error");
+                let told = ["columns", "error", "describe"];
+                fields.retain(|name, _| told.contains(&&**name));
                 let here = call(&both, &line);
                 // Which words say that a family isn't there is told elsewhere.
-                let refused = |_| json!({"error": theirs["error"]});
+                let refused = |e: firn_wide::Error| match &theirs["error"] {
+                    Json::Null => json!({"error": e.to_string()}),
+                    there => json!({"error": there}),
+                };
                 (line.to_string(), here.unwrap_or_else(refused))
             }
         };
@@ -231,263 +183,6 @@ fn the_conversation_is_answered_as_recorded_in_small_pages_after_merges_and_reop
     replay(true);
 }
 
-// ----------------------------------------------------------------------------------------------
-// random histories
-
-/// Cells of a row of the histories.
-const CELLS: usize = 9;
-/// So many of them are together: in a super column, or with the same first component.
-const GROUP: usize = 3;
-const KEYS: [&str; 3] = ["k", "l", "m"];
-
-/// A family of the histories: cell `i` is before cell `i + 1`.
-struct Shape {
-    def: CfDef,
-    /// The name in its row or super column.
-    name: fn(usize) -> Vec<u8>,
-    /// The row that it is in CQL.
-    place: fn(usize) -> String,
-    /// What all cells of its group have, where groups are.
-    group: Option<fn(usize) -> String>,
-    /// The values of its clustering columns.
-    clustering: fn(usize) -> Vec<Vec<u8>>,
-}
-
-fn letter(n: usize) -> String {
-    char::from(b'a' + n as u8).to_string()
-}
-
-fn long(n: usize) -> Vec<u8> {
-    (n as i64).to_be_bytes().to_vec()
-}
-
-fn composite(parts: &[Vec<u8>]) -> Vec<u8> {
-    let part = |p: &Vec<u8>| [&(p.len() as u16).to_be_bytes()[..], p, &[0]].concat();
-    parts.iter().map(part).collect::<Vec<_>>().concat()
-}
-
-fn shapes() -> Vec<Shape> {
-    let def = |name: &str, comparator: &str| CfDef {
-        comparator_type: comparator.into(),
-        default_validation_class: "UTF8Type".into(),
-        key_validation_class: "UTF8Type".into(),
-        ..CfDef::new("rec", name)
-    };
-    let pair = |i: usize| vec![letter(i / GROUP).into_bytes(), long(i % GROUP)];
-    vec![
-        Shape {
-            def: def("flat", "UTF8Type"),
-            name: |i| letter(i).into_bytes(),
-            place: |i| format!("column1 = '{}'", letter(i)),
-            group: None,
-            clustering: |i| vec![letter(i).into_bytes()],
-        },
-        Shape {
-            def: def("down", "ReversedType(LongType)"),
-            name: |i| long(CELLS - i),
-            place: |i| format!("column1 = {}", CELLS - i),
-            group: None,
-            clustering: |i| vec![long(CELLS - i)],
-        },
-        Shape {
-            def: def("comp", "CompositeType(UTF8Type, LongType)"),
-            name: |i| composite(&[letter(i / GROUP).into_bytes(), long(i % GROUP)]),
-            place: |i| format!("column1 = '{}' AND column2 = {}", letter(i / GROUP), i % GROUP),
-            group: Some(|i| format!("column1 = '{}'", letter(i / GROUP))),
-            clustering: pair,
-        },
-        Shape {
-            def: CfDef {
-                column_type: "Super".into(),
-                subcomparator_type: Some("LongType".into()),
-                ..def("sup", "UTF8Type")
-            },
-            name: |i| long(i % GROUP),
-            place: |i| format!("column1 = '{}' AND column2 = {}", letter(i / GROUP), i % GROUP),
-            group: Some(|i| format!("column1 = '{}'", letter(i / GROUP))),
-            clustering: pair,
-        },
-    ]
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Deed {
-    /// The cell gets the value, or goes.
-    Cell { cell: usize, value: Option<String> },
-    /// The cells from one to before another go.
-    Range { from: usize, until: usize },
-}
-
-#[derive(Clone, Debug)]
-struct Did {
-    key: usize,
-    timestamp: i64,
-    deed: Deed,
-}
-
-impl Shape {
-    fn is_super(&self) -> bool {
-        self.def.column_type == "Super"
-    }
-
-    /// Does it, with one interface or the other.
-    fn carry_out(&self, family: &ColumnFamily, session: &Session, did: &Did, by_statement: bool) {
-        let Did { key, timestamp, deed } = did;
-        let (key, name) = (KEYS[*key], &self.def.name);
-        let row = |cell: usize| {
-            let row = family.row(key);
-            let row = match self.is_super() {
-                true => row.super_column(letter(cell / GROUP)),
-                false => row,
-            };
-            row.at(*timestamp)
-        };
-        let delete = |rows: &str| {
-            format!("DELETE FROM {name} USING TIMESTAMP {timestamp} WHERE key = '{key}'{rows}")
-        };
-        let statement = match deed {
-            Deed::Cell { cell, value: Some(value) } => {
-                if !by_statement {
-                    return row(*cell).insert((self.name)(*cell), value.as_str()).unwrap();
-                }
-                let place = (self.place)(*cell);
-                format!(
-                    "UPDATE {name} USING TIMESTAMP {timestamp} SET value = '{value}' WHERE key = '{key}' AND {place}"
-                )
-            }
-            Deed::Cell { cell, value: None } if by_statement => {
-                delete(&format!(" AND {}", (self.place)(*cell)))
-            }
-            Deed::Cell { cell, value: None } => {
-                return row(*cell).delete((self.name)(*cell)).unwrap();
-            }
-            Deed::Range { from: 0, until: CELLS } => match by_statement {
-                true => delete(""),
-                false => return family.row(key).at(*timestamp).delete_all().unwrap(),
-            },
-            Deed::Range { from, until } => match self.group {
-                Some(_) if self.is_super() && !by_statement => {
-                    return row(*from).delete_all().unwrap();
-                }
-                Some(group) => delete(&format!(" AND {}", group(*from))),
-                None => {
-                    let last = until - 1;
-                    let (from, until) = ((self.place)(*from), (self.place)(last));
-                    let (below, above) = match self.def.comparator_type.starts_with("Reversed") {
-                        true => ("<=", ">="),
-                        false => (">=", "<="),
-                    };
-                    let bound = |place: String, how| place.replace('=', how);
-                    delete(&format!(" AND {} AND {}", bound(from, below), bound(until, above)))
-                }
-            },
-        };
-        session.execute(&statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"));
-    }
-
-    fn random(&self, rng: &mut Rng, timestamp: i64) -> Did {
-        let key = rng.below(KEYS.len() as u64) as usize;
-        let cell = rng.below(CELLS as u64) as usize;
-        let deed = match rng.below(12) {
-            0 => Deed::Range { from: 0, until: CELLS },
-            1 | 2 if self.group.is_some() => {
-                let from = cell / GROUP * GROUP;
-                Deed::Range { from, until: from + GROUP }
-            }
-            1 | 2 => {
-                let until = cell + 1 + rng.below((CELLS - cell) as u64) as usize;
-                Deed::Range { from: cell, until }
-            }
-            3 | 4 => Deed::Cell { cell, value: None },
-            _ => Deed::Cell { cell, value: Some(format!("v{}", rng.below(50))) },
-        };
-        Did { key, timestamp, deed }
-    }
-}
-
-/// What is there of a row after all that was done, whatever the order: cells with values and
-/// timestamps.
-fn expected(all: &[Did], key: usize) -> Vec<(usize, String, i64)> {
-    let mut out = vec![];
-    for cell in 0..CELLS {
-        let (mut best, mut covered) = (None, i64::MIN);
-        for did in all.iter().filter(|d| d.key == key) {
-            match &did.deed {
-                Deed::Cell { cell: c, value } if *c == cell => {
-                    best = best.max(Some((did.timestamp, value.is_none(), value.clone())));
-                }
-                Deed::Range { from, until } if (*from..*until).contains(&cell) => {
-                    covered = covered.max(did.timestamp);
-                }
-                _ => {}
-            }
-        }
-        if let Some((timestamp, _, Some(value))) = best.filter(|b| b.0 > covered) {
-            out.push((cell, value, timestamp));
-        }
-    }
-    out
-}
-
-fn check(both: &Both, shape: &Shape, all: &[Did], rng: &mut Rng) {
-    let (name, family) = (&shape.def.name, both.family(&shape.def.name));
-    let columns = if shape.group.is_some() { "column1, column2" } else { "column1" };
-    let mut count = 0;
-    for (number, key) in KEYS.iter().enumerate() {
-        let expected = expected(all, number);
-        count += expected.len();
-        let row = |(cell, value, timestamp): &(usize, String, i64)| {
-            let mut row: Vec<_> = (shape.clustering)(*cell).into_iter().map(Some).collect();
-            row.push(Some(value.as_bytes().to_vec()));
-            row.push(Some(timestamp.to_be_bytes().to_vec()));
-            row
-        };
-        let rows: Vec<_> = expected.iter().map(row).collect();
-        let select =
-            format!("SELECT {columns}, value, writetime(value) FROM {name} WHERE key = '{key}'");
-        assert_eq!(both.rows(&select), rows, "{select}");
-        let paged = pages(&both.session, &select, Some(1 + rng.below(4) as usize)).unwrap();
-        assert_eq!(paged.iter().flat_map(values).collect::<Vec<_>>(), rows, "paged {select}");
-        let back = format!(
-            "{select} ORDER BY column1 {}",
-            match name.as_str() {
-                "down" => "ASC",
-                _ => "DESC",
-            }
-        );
-        assert_eq!(both.rows(&back), rows.iter().rev().cloned().collect::<Vec<_>>(), "{back}");
-        let cell = rng.below(CELLS as u64) as usize;
-        let one = format!("{select} AND {}", (shape.place)(cell));
-        let of_one: Vec<_> = expected.iter().filter(|e| e.0 == cell).map(row).collect();
-        assert_eq!(both.rows(&one), of_one, "{one}");
-        if let Some(group) = shape.group {
-            let some = format!("{select} AND {}", group(cell));
-            let of_group = expected.iter().filter(|e| e.0 / GROUP == cell / GROUP);
-            assert_eq!(both.rows(&some), of_group.map(row).collect::<Vec<_>>(), "{some}");
-        }
-        let cells = |found: &[firn_wide::Column]| {
-            let cell = |c: &firn_wide::Column| (c.name.clone(), c.value.clone(), c.timestamp);
-            found.iter().map(cell).collect::<Vec<_>>()
-        };
-        let named = |e: &&(usize, String, i64)| ((shape.name)(e.0), e.1.clone().into_bytes(), e.2);
-        if shape.is_super() {
-            for found in family.row(*key).slice().super_columns().unwrap() {
-                let of_group =
-                    expected.iter().filter(|e| letter(e.0 / GROUP).as_bytes() == found.name);
-                let of_group: Vec<_> = of_group.collect();
-                assert_eq!(cells(&found.columns), of_group.iter().map(named).collect::<Vec<_>>());
-            }
-        } else {
-            let found = family.row(*key).slice().columns().unwrap();
-            let found: Vec<_> = found.map(|c| c.unwrap()).collect();
-            let all: Vec<_> = expected.iter().collect();
-            assert_eq!(cells(&found), all.iter().map(named).collect::<Vec<_>>(), "{name} {key}");
-        }
-    }
-    let counted = both.rows(&format!("SELECT count(*) FROM {name}"));
-    assert_eq!(counted, [[Some((count as i64).to_be_bytes().to_vec())]]);
-}
-
 #[test]
 fn random_histories_over_both_interfaces_are_as_a_model_says() {
     for seed in 0..40 {
@@ -495,10 +190,8 @@ fn random_histories_over_both_interfaces_are_as_a_model_says() {
         let mut both = Both::new(seed);
         let shapes = shapes();
         let mut done = vec![vec![]; shapes.len()];
-        for shape in &shapes {
-            both.wide.system_add_column_family(&shape.def).unwrap();
-        }
-        for step in 0..160 {
+        shapes.iter().for_each(|shape| shape.make(&both));
+        for step in 0..240 {
             let n = rng.below(shapes.len() as u64) as usize;
             let timestamp = 1 + rng.below(60) as i64;
             let did = shapes[n].random(&mut rng, timestamp);
@@ -518,17 +211,12 @@ fn random_histories_over_both_interfaces_are_as_a_model_says() {
     }
 }
 
-fn family_tree(both: &Both, name: &str) -> firn_kv::Tree {
-    let id = both.wide.schema().family("rec", name).unwrap().id();
-    both.wide.store().family(id).unwrap().tree().clone()
-}
-
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn threads_that_write_with_both_interfaces_leave_what_the_operations_say() {
     let both = Both::new(5);
     for shape in shapes() {
-        both.wide.system_add_column_family(&shape.def).unwrap();
+        shape.make(&both);
         let family = both.family(&shape.def.name);
         let (shape, family, session, wide) = (&shape, &family, &both.session, &both.wide);
         let is_over = &AtomicBool::new(false);
@@ -567,15 +255,6 @@ fn threads_that_write_with_both_interfaces_leave_what_the_operations_say() {
             done
         });
         check(&both, shape, &done, &mut Rng::new(1));
-    }
-}
-
-/// Says that it is over when it goes, also when a test fails.
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -669,7 +348,7 @@ fn what_a_condition_lets_happen_shows_whatever_was_deleted_by_the_other_interfac
     let shapes = shapes();
     let late = 9_000_000_000_000_000;
     for shape in &shapes {
-        both.wide.system_add_column_family(&shape.def).unwrap();
+        shape.make(&both);
         let name = &shape.def.name;
         let row = both.family(name).row("k").at(late);
         match shape.is_super() {
@@ -677,10 +356,10 @@ fn what_a_condition_lets_happen_shows_whatever_was_deleted_by_the_other_interfac
             false => row.delete_all().unwrap(),
         }
         let columns = if shape.group.is_some() { "column1, column2" } else { "column1" };
-        let values = match name.as_str() {
-            "flat" => "'a'",
-            "down" => "7",
-            _ => "'a', 0",
+        let values = match (shape.is_reversed(), shape.group) {
+            (true, _) => "7",
+            (false, None) => "'a'",
+            (false, Some(_)) => "'a', 0",
         };
         let insert = format!(
             "INSERT INTO {name} (key, {columns}, value) VALUES ('k', {values}, 'v') IF NOT EXISTS"

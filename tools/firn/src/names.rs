@@ -194,10 +194,12 @@ impl StoreNames {
         let mut put = |tree: TreeName, named: NamedKey| drop(names.insert(tree, named));
         for family in engine.wide().schema().families() {
             let (keyspace, name) = (family.keyspace(), family.name());
+            // A compact table has the keys of a family.
+            let what = if family.is_table() { "table" } else { "family" };
             for (_, index) in family.indexes() {
                 put(
                     TreeName::Index(index.id),
-                    NamedKey::new("family", keyspace, name, Some(&index.name), KeyNames::Index),
+                    NamedKey::new(what, keyspace, name, Some(&index.name), KeyNames::Index),
                 );
             }
             let keys = layout(family.id()).map(|layout| {
@@ -205,10 +207,10 @@ impl StoreNames {
             });
             put(
                 TreeName::Family(family.id()),
-                NamedKey::new("family", keyspace, name, None, keys.unwrap_or(KeyNames::Index)),
+                NamedKey::new(what, keyspace, name, None, keys.unwrap_or(KeyNames::Index)),
             );
         }
-        for table in engine.catalog().own_tables() {
+        for table in engine.catalog().own_tables().filter(|t| !t.is_own_family()) {
             let (keyspace, name) = (&*table.keyspace, &*table.name);
             for index in table.indexes() {
                 put(

@@ -17,7 +17,7 @@ use firn_wide::internals::cell::{Cell, CellState};
 use firn_wide::internals::key::Layout;
 use firn_wide::internals::schema::Schema;
 use firn_wide::internals::store::{Body, IndexPart, TreeName, hooks};
-use firn_wide::{Partitioner, Registry, Type};
+use firn_wide::{KsDef, Partitioner, Registry, Type};
 use firn_wide_text::files::{DescribedFile, FileCatalog, read_entry};
 
 use crate::text;
@@ -210,33 +210,49 @@ impl Definitions {
         let families = FileCatalog::read(records, &registry);
         all.problems.extend(families.problems().iter().cloned());
         for family in families.families() {
-            let (def, token_len) = (&family.def, family.layout.token_len());
-            let of = |index: Option<String>, keys: DefinedKeys| Defined {
-                keyspace: def.keyspace().to_owned(),
-                name: def.name().to_owned(),
-                cql: false,
-                index,
-                keys,
-                counter: def.is_counter(),
-                token_len,
-            };
-            all.trees.insert(
-                TreeName::Family(def.id()).to_string(),
-                of(None, DefinedKeys::Family(Box::new(family.clone()))),
-            );
-            for (column, index) in def.indexes() {
-                let keys =
-                    DefinedKeys::Index(Some(column.validator().clone()), family.layout.clone());
-                all.trees.insert(
-                    TreeName::Index(index.id).to_string(),
-                    of(Some(index.name.clone()), keys),
-                );
-            }
+            all.add_family(family);
         }
         if let Some(partitioner) = families.partitioner() {
             all.read_tables(records, &registry, partitioner);
         }
         all
+    }
+
+    fn add_family(&mut self, family: &DescribedFile) {
+        let (def, token_len) = (&family.def, family.layout.token_len());
+        let of = |index: Option<String>, keys: DefinedKeys| Defined {
+            keyspace: def.keyspace().to_owned(),
+            name: def.name().to_owned(),
+            cql: def.is_table(),
+            index,
+            keys,
+            counter: def.is_counter(),
+            token_len,
+        };
+        self.trees.insert(
+            TreeName::Family(def.id()).to_string(),
+            of(None, DefinedKeys::Family(Box::new(family.clone()))),
+        );
+        for (column, index) in def.indexes() {
+            let keys = DefinedKeys::Index(Some(column.validator().clone()), family.layout.clone());
+            self.trees
+                .insert(TreeName::Index(index.id).to_string(), of(Some(index.name.clone()), keys));
+        }
+    }
+
+    /// A compact table is what its own record says, as a family: that one's may be lost.
+    fn add_compact(
+        &mut self,
+        table: &TableSchema,
+        registry: &Arc<Registry>,
+        partitioner: Partitioner,
+    ) -> firn_wide::Result<()> {
+        let (def, numbers) = table.as_family();
+        let schema = Schema::new(registry.clone()).add_keyspace(&KsDef::new(&*table.keyspace))?;
+        let schema = schema.put_table(&def, &numbers)?;
+        let def = schema.family(&table.keyspace, &table.name)?.clone();
+        self.add_family(&DescribedFile { def, layout: table.stored_layout(partitioner) });
+        Ok(())
     }
 
     fn read_tables(
@@ -256,6 +272,11 @@ impl Definitions {
         let keyspaces: Vec<_> = schema.keyspaces().map(each).collect();
         for table in Tables::load_each(&keyspaces, records) {
             match table {
+                Ok(table) if table.is_own_family() => {
+                    if let Err(e) = self.add_compact(&table, registry, partitioner) {
+                        self.problems.push(e.to_string());
+                    }
+                }
                 Ok(table) => self.add_table(&table, partitioner),
                 Err(e) => self.problems.push(e.to_string()),
             }

@@ -1,16 +1,18 @@
-//! What makes a table a column family.
+//! How the rows and columns of a table are the cells of a column family: of one that the older
+//! interface made, and of a compact table.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
+use firn_wide::Type;
 use firn_wide::internals::key::END;
-use firn_wide::internals::schema::Family;
+
+use super::TableColumn;
 
 /// How the cells of a family are the rows and columns of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FamilyForm {
-    /// Its definition.
-    pub of: Arc<Family>,
+    /// Whether rows are in super columns, or are super columns.
+    pub is_super: bool,
     /// Whether the names of its cells are composites, with a clustering column for each component.
     pub is_composite: bool,
     /// The names that are known, as components of keys, with the numbers of their columns. None:
@@ -20,16 +22,27 @@ pub struct FamilyForm {
 
 impl FamilyForm {
     pub(super) fn new(
-        of: Arc<Family>,
+        is_super: bool,
         is_composite: bool,
         names: BTreeMap<Vec<u8>, u16>,
     ) -> FamilyForm {
-        FamilyForm { of, is_composite, names }
+        FamilyForm { is_super, is_composite, names }
     }
 
-    /// Whether its rows are in super columns, or are super columns.
-    pub fn is_super(&self) -> bool {
-        self.of.is_super()
+    /// That of a compact table with so many clustering columns and these other columns.
+    pub(super) fn of_compact<'c>(
+        clustering: usize,
+        columns: impl Iterator<Item = &'c TableColumn>,
+    ) -> FamilyForm {
+        let mut names = BTreeMap::new();
+        for column in columns.filter(|_| clustering == 0) {
+            let mut name = vec![];
+            // Whatever is text has a component.
+            if Type::Utf8.put_component(column.name.as_bytes(), &mut name).is_ok() {
+                names.insert(name, column.id);
+            }
+        }
+        FamilyForm { is_super: false, is_composite: clustering > 1, names }
     }
 
     /// Whether each cell is a row.

@@ -78,7 +78,8 @@ impl TableSchema {
             dropped: vec![],
             indexes: vec![],
             view: None,
-            family: None,
+            family: Some(family.clone()),
+            form: None,
         };
         let (names, mut free) = table.put_known(family);
         let mut put = |kind, name, (of, descending): (Type, bool)| {
@@ -118,7 +119,7 @@ impl TableSchema {
         let is_composite = names.is_empty()
             && !family.is_super()
             && matches!(family.comparator(), Type::Composite(parts) if !parts.is_empty());
-        table.family = Some(FamilyForm::new(family.clone(), is_composite, names));
+        table.form = Some(FamilyForm::new(family.is_super(), is_composite, names));
         table.arrange();
         table
     }

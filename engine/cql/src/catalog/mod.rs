@@ -17,6 +17,7 @@
 
 mod access;
 mod analyzer;
+mod as_family;
 mod change;
 mod column;
 mod column_type;
@@ -145,9 +146,10 @@ impl KeyspaceEntry {
         KeyspaceEntry { tables, ..self }
     }
 
-    /// Its tables that are column families, by name.
+    /// Its tables that are column families, by name: those that the older interface made, and compact
+    /// ones.
     pub fn families(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
-        self.tables().filter(|t| t.family().is_some())
+        self.tables().filter(|t| t.form().is_some())
     }
 
     /// Whether its own attributes are the same.
@@ -240,7 +242,8 @@ impl Catalog {
         self.keyspaces().flat_map(|k| k.tables())
     }
 
-    /// The tables that have their definitions here: all but column families.
+    /// The tables that have their definitions here: all but the column families that the older
+    /// interface made.
     pub fn own_tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.tables().filter(|t| t.family().is_none())
     }

@@ -64,6 +64,10 @@ const COMPACTIONS: [&str; 6] = [
     "UnifiedCompactionStrategy",
     "AbstractCompactionStrategy",
 ];
+/// Those of them that families know.
+const FAMILY_COMPACTIONS: [&str; 2] = ["SizeTieredCompactionStrategy", "LeveledCompactionStrategy"];
+/// The compressors that families know.
+const FAMILY_COMPRESSORS: [&str; 3] = ["LZ4Compressor", "SnappyCompressor", "DeflateCompressor"];
 /// Each compressor with the options of its own.
 const COMPRESSORS: [(&str, &[&str]); 5] = [
     ("LZ4Compressor", &["lz4_compressor_type", "lz4_high_compressor_level"]),
@@ -139,6 +143,50 @@ impl TableOptions {
         options.maps.insert("compaction".into(), compaction);
         options.maps.insert("compression".into(), compression);
         options
+    }
+
+    /// Puts into a family's definition what families know of these.
+    pub(super) fn put_into(&self, def: &mut CfDef) {
+        let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+        def.comment = self.comment().to_owned();
+        def.gc_grace_seconds = number(self.gc_grace());
+        def.read_repair_chance = 0.0;
+        def.bloom_filter_fp_chance = self.fp_chance();
+        let says = |map: &str, name: &str| self.map(map)?.get(name).cloned();
+        let is_cached = |what| says("caching", what).is_some_and(|all| all != "NONE");
+        def.caching = match (is_cached("keys"), is_cached("rows_per_partition")) {
+            (true, true) => "ALL",
+            (true, false) => "KEYS_ONLY",
+            (false, true) => "ROWS_ONLY",
+            (false, false) => "NONE",
+        }
+        .to_owned();
+        let mut compaction = self.map("compaction").cloned().unwrap_or_default();
+        if let Some(class) = compaction
+            .remove("class")
+            .filter(|class| FAMILY_COMPACTIONS.iter().any(|known| class.ends_with(known)))
+        {
+            def.compaction_strategy = class;
+        }
+        let mut threshold = |name: &str, usual: i32| {
+            compaction.remove(name).and_then(|text| text.parse().ok()).unwrap_or(usual)
+        };
+        (def.min_compaction_threshold, def.max_compaction_threshold) =
+            (threshold("min_threshold", 4), threshold("max_threshold", 32));
+        def.compaction_strategy_options = compaction;
+        let is_off = says("compression", "enabled").is_some_and(|on| on == "false");
+        let class = says("compression", "class").filter(|_| !is_off);
+        let class = class.filter(|class| !class.ends_with("NoopCompressor"));
+        def.compression_options = class
+            .map(|class| match FAMILY_COMPRESSORS.iter().any(|known| class.ends_with(known)) {
+                true => class,
+                false => {
+                    CfDef::new("", "").compression_options.into_values().next().unwrap_or(class)
+                }
+            })
+            .map(|class| ("sstable_compression".to_owned(), class))
+            .into_iter()
+            .collect();
     }
 
     /// How long tombstones are kept, in seconds.

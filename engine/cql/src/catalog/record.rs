@@ -294,6 +294,7 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<TableSchema> {
         indexes,
         view: record.view,
         family: None,
+        form: None,
     };
     table.arrange();
     Ok(table)

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use firn_wide::internals::key::{END, Layout};
+use firn_wide::internals::schema::Family;
 use firn_wide::internals::store::{IndexPart, IndexSpec};
 use firn_wide::internals::types::{EMPTY, NEXT};
 use firn_wide::{Partitioner, Type};
@@ -131,7 +133,11 @@ impl TableIndex {
             (IndexPart::Element | IndexPart::Entry { .. }, Type::Map(of)) => of.1.clone(),
             (_, of) => of.clone(),
         };
-        let (is_static, name) = (column.is_static(), column.raw_name().to_vec());
+        let name = match table.form {
+            Some(_) => column.name.clone().into_bytes(),
+            None => column.raw_name().to_vec(),
+        };
+        let is_static = column.is_static();
         Some(IndexSpec { id: self.id, is_static, name, part, value })
     }
 
@@ -168,7 +174,8 @@ pub struct TableSchema {
     pub(super) dropped: Vec<DroppedColumn>,
     pub(super) indexes: Vec<TableIndex>,
     pub(super) view: Option<ViewSchema>,
-    pub(super) family: Option<FamilyForm>,
+    pub(super) family: Option<Arc<Family>>,
+    pub(super) form: Option<FamilyForm>,
 }
 
 impl TableSchema {
@@ -288,39 +295,47 @@ impl TableSchema {
         self.view.as_ref().map_or(&self.name, |view| &view.base_name)
     }
 
-    /// What makes it a column family, if it is one: it has its definition there, and no record
-    /// here.
-    pub fn family(&self) -> Option<&FamilyForm> {
+    /// The column family that it is, if the older interface made it: it has its definition there,
+    /// and no record here.
+    pub fn family(&self) -> Option<&Arc<Family>> {
         self.family.as_ref()
+    }
+
+    /// How its rows are the cells of a column family, if they are: those of one that the older
+    /// interface made, and of a compact table.
+    pub fn form(&self) -> Option<&FamilyForm> {
+        self.form.as_ref()
+    }
+
+    /// Whether it is a column family, too, that is defined here.
+    pub fn is_own_family(&self) -> bool {
+        self.form.is_some() && self.family.is_none()
     }
 
     /// Whether each of its rows is one cell, so that a row goes when its cell does.
     pub fn rows_are_cells(&self) -> bool {
-        self.family.as_ref().is_some_and(FamilyForm::rows_are_cells)
+        self.form.as_ref().is_some_and(FamilyForm::rows_are_cells)
     }
 
     /// Whether clustering columns may be left out from the end of a row that is written.
     pub fn takes_prefixes(&self) -> bool {
-        self.compact && self.family.as_ref().is_none_or(|f| f.is_composite)
+        self.form.as_ref().is_some_and(|form| form.is_composite)
     }
 
     /// Whether this clustering column needs bytes in a row that is written: it was the name of a
     /// cell or super column in the families of old, or is, and names have bytes.
     pub fn is_name(&self, column: &TableColumn) -> bool {
-        let is_only = match &self.family {
-            Some(family) => !family.is_composite,
-            None => self.clustering == 1,
-        };
-        self.compact && is_only && column.kind == ColumnKind::Clustering
+        let is_only = self.form.as_ref().is_some_and(|form| !form.is_composite);
+        is_only && column.kind == ColumnKind::Clustering
     }
 
     /// How its keys are made, as far as its rows.
     pub fn layout(&self, partitioner: Partitioner) -> Layout {
         let clustering = self.clustering().iter().map(TableColumn::layout_type).collect();
-        match &self.family {
-            Some(family) if family.rows_are_cells() => {
-                let before = usize::from(family.is_super());
-                Layout::rows_of_cells(partitioner, clustering, before, family.is_composite)
+        match &self.form {
+            Some(form) if form.rows_are_cells() => {
+                let before = usize::from(form.is_super);
+                Layout::rows_of_cells(partitioner, clustering, before, form.is_composite)
             }
             _ => Layout::table(partitioner, clustering),
         }
@@ -329,10 +344,25 @@ impl TableSchema {
     /// The end of the places of a column's cells, behind that of their row; `None`: of the row's
     /// marker.
     pub fn cell_name(&self, column: Option<&TableColumn>) -> Vec<u8> {
-        match (&self.family, column) {
-            (Some(family), column) => family.cell_name(column.map(|c| c.id)),
+        match (&self.form, column) {
+            (Some(form), column) => form.cell_name(column.map(|c| c.id)),
             (None, None) => vec![EMPTY, END],
             (None, Some(column)) => [&[NEXT][..], &column.raw_name(), &[END]].concat(),
+        }
+    }
+
+    /// The number of the column whose cells' places end so, behind that of their row; `None`: of the
+    /// row's marker. No column has the number 0.
+    ///
+    /// # Errors
+    /// `Server` for an end that none has.
+    pub fn column_at(&self, end: &[u8]) -> Result<Option<u16>> {
+        match (&self.form, end) {
+            (Some(form), _) if form.rows_are_cells() => Ok(self.regulars().next().map(|c| c.id)),
+            (Some(form), [name @ .., END]) => Ok(Some(form.column_of(name).unwrap_or_default())),
+            (None, [EMPTY, ..]) => Ok(None),
+            (None, [NEXT, high, low, ..]) => Ok(Some(u16::from_be_bytes([*high, *low]))),
+            _ => Err(corrupt("the name of a cell is that of no column")),
         }
     }
 

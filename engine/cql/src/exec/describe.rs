@@ -149,7 +149,7 @@ pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
         );
     }
     let text = format!("CREATE TABLE {place} (\n{lines}\n) WITH {clauses};");
-    if table.family().is_some_and(|f| f.is_super()) {
+    if table.form().is_some_and(|form| form.is_super) {
         return format!(
             "/*\nWarning: Table {place} is a column family with super columns and cannot be recreated with CQL.\nStructure, for \
              reference:\n{text}\n*/"

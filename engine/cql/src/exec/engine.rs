@@ -14,9 +14,9 @@ use parking_lot::{Mutex, RwLock};
 use uuid::Uuid;
 
 use super::lists::ListClock;
-use super::materialized;
 use super::rows::SchemaChange;
 use super::source::SystemSource;
+use super::{families, materialized};
 use crate::catalog::{
     Catalog, CatalogDiff, FIRST_ID, Homeless, KeyspaceEntry, LoadedCatalog, RECORD_PREFIX,
     ROLE_PREFIX, TableSchema,
@@ -67,7 +67,7 @@ fn random_bits(store: &CellStore) -> u128 {
 fn keyspaces(wide: &Wide, before: Option<&Catalog>) -> Vec<KeyspaceEntry> {
     let table_of = |family: &Arc<Family>| {
         let known = before.and_then(|c| c.keyspace(family.keyspace())?.table(family.name()));
-        let same = known.filter(|t| t.family().is_some_and(|f| Arc::ptr_eq(&f.of, family)));
+        let same = known.filter(|t| t.family().is_some_and(|f| Arc::ptr_eq(f, family)));
         same.map_or_else(|| Arc::new(TableSchema::of_family(family)), Arc::clone)
     };
     let each = |keyspace: &Arc<KeyspaceSchema>| {
@@ -89,16 +89,29 @@ impl Engine {
         let store = wide.store();
         let records = store.records(RECORD_PREFIX)?;
         let seen = AtomicU64::new(wide.definition_serial());
-        let keyspaces = keyspaces(&wide, None);
-        let remade = remade(store, &keyspaces)?;
-        let records = records.iter().map(|(k, v)| (&**k, &**v));
-        let LoadedCatalog { catalog, homeless } = Catalog::load(keyspaces, &remade, records)?;
+        let remade = remade(store, &keyspaces(&wide, None))?;
+        let records = || records.iter().map(|(k, v)| (&**k, &**v));
+        let load = || {
+            let keyspaces = keyspaces(&wide, None);
+            Catalog::load(keyspaces, &remade, records())
+        };
+        let mut loaded = load()?;
+        if !store.db().is_read_only() && families::drop_unfinished(&wide, &loaded.catalog)? {
+            loaded = load()?;
+        }
+        let LoadedCatalog { catalog, homeless } = loaded;
         check_dropped(store, &homeless)?;
         let stored = catalog;
-        let catalog = stored.clone().without_strangers(&remade);
+        let catalog = families::without_dropped(&wide, stored.clone().without_strangers(&remade))?;
         if !store.db().is_read_only() {
+            families::put(&wide, None, &catalog)?;
             let mut batch = Batch::new();
-            put_records(store, &mut batch, &stored.diff(&catalog))?;
+            let diff = stored.diff(&catalog);
+            put_records(store, &mut batch, &diff)?;
+            // Views of what the older interface dropped, whose own data went with it.
+            for view in diff.dropped.iter().filter(|t| !t.is_own_family()) {
+                store.note_dropped(&mut batch, DroppedFamilies::Family(view.id))?;
+            }
             clean(store, batch, &catalog, &remade, &homeless)?;
         }
         let specs = catalog.own_tables().map(|t| spec(t, wide.partitioner()));
@@ -331,8 +344,9 @@ impl Engine {
         Ok(true)
     }
 
-    /// Adds, changes and drops keyspaces beneath, and drops families. Keyspaces that are dropped go
-    /// before their tables: what a crash leaves is found when the database is opened.
+    /// Adds, changes and drops keyspaces beneath, drops families, and makes those of compact tables
+    /// what they are. What is dropped goes before its tables: what a crash leaves is found when the
+    /// database is opened.
     fn change_keyspaces(&self, before: &Catalog, after: &Catalog) -> Result<()> {
         for keyspace in after.keyspaces() {
             let mut strategy_options = keyspace.replication.clone();
@@ -359,7 +373,7 @@ impl Engine {
                 self.0.wide.system_drop_column_family(&keyspace.name, &gone.name)?;
             }
         }
-        Ok(())
+        families::put(&self.0.wide, Some(before), after)
     }
 
     /// Trees are made and indexes and views built before their definitions are recorded and seen: one that
@@ -376,30 +390,41 @@ impl Engine {
         let building = stop.map_or_else(|| store.clone(), |stop| store.stoppable(stop.clone()));
         let diff = before.diff(&after);
         let is_new = |t: &&Arc<TableSchema>| before.tables().all(|b| b.id != t.id);
-        diff.opened.iter().filter(is_new).try_for_each(|t| store.check_new(t.id))?;
-        let new_views = || diff.opened.iter().filter(is_new).filter(|t| t.view().is_some());
+        // The tree of a family is there already.
+        let of_here = |t: &&Arc<TableSchema>| !t.is_own_family();
+        let mut made_here = diff.opened.iter().filter(is_new).filter(of_here);
+        made_here.try_for_each(|t| store.check_new(t.id))?;
+        let rewritten = families::rewritten(&diff);
+        let is_filled = |t: &&Arc<TableSchema>| {
+            t.view().is_some() || rewritten.iter().any(|(_, after)| after.id == t.id)
+        };
+        let filled = || diff.opened.iter().filter(is_new).filter(is_filled);
         // A tree that a crash leaves with rows in it must be known as one that nobody defined.
-        if new_views().next().is_some() {
+        if filled().next().is_some() {
             let mut batch = Batch::new();
-            for view in new_views() {
-                store.note_dropped(&mut batch, DroppedFamilies::Family(view.id))?;
+            for table in filled() {
+                store.note_dropped(&mut batch, DroppedFamilies::Family(table.id))?;
             }
             store.db().write(batch)?;
         }
         let specs = diff.opened.iter().map(|t| spec(t, self.partitioner())).collect();
         let done = building.open_families(specs).map_err(Error::from).and_then(|_| {
+            families::rewrite(&building, self.partitioner(), &rewritten)?;
             materialized::follow(&building, self.partitioner(), before, &after, &diff)
         });
         if let Err(e) = done {
-            self.take_back(before, &diff.opened);
+            self.take_back(before, &diff);
+            families::take_back_rewrite(store, &rewritten);
             return Err(e);
         }
+        // Families went beneath already, but those whose rows had to be read.
+        let dropped: Vec<_> = diff.dropped.iter().filter(of_here).collect();
         let mut batch = Batch::new();
         put_records(store, &mut batch, &diff)?;
-        for view in new_views() {
-            store.forget_dropped(&mut batch, DroppedFamilies::Family(view.id))?;
+        for table in filled() {
+            store.forget_dropped(&mut batch, DroppedFamilies::Family(table.id))?;
         }
-        for table in &diff.dropped {
+        for table in dropped.iter().copied().chain(rewritten.iter().map(|(before, _)| before)) {
             store.note_dropped(&mut batch, DroppedFamilies::Family(table.id))?;
         }
         let gone = before.keyspaces().filter(|k| after.keyspace(&k.name).is_none());
@@ -410,8 +435,11 @@ impl Engine {
         let after = Arc::new(after);
         *self.0.catalog.write() = after.clone();
         materialized::relink(store, self.partitioner(), &after, &diff.dropped)?;
-        for table in &diff.dropped {
+        for table in &dropped {
             store.drop_family(table.id)?;
+        }
+        for (before, _) in &rewritten {
+            self.0.wide.system_drop_column_family(&before.keyspace, &before.name)?;
         }
         Ok(())
     }
@@ -419,10 +447,11 @@ impl Engine {
     /// Makes the open trees those of the definitions of before again, as far as it can be done: the
     /// reason why not is told already. Nobody stops this, whatever handle the engine was opened
     /// with.
-    fn take_back(&self, before: &Catalog, opened: &[Arc<TableSchema>]) {
+    fn take_back(&self, before: &Catalog, diff: &CatalogDiff) {
         let store = self.store().unstoppable();
-        drop(materialized::relink(&store, self.partitioner(), before, opened));
-        for table in opened.iter().filter(|t| store.family(t.id).is_some()) {
+        drop(materialized::relink(&store, self.partitioner(), before, &diff.opened));
+        families::take_back(&self.0.wide, before, diff);
+        for table in diff.opened.iter().filter(|t| store.family(t.id).is_some()) {
             match before.tables().find(|b| b.id == table.id) {
                 Some(before) => drop(store.open_family(spec(before, self.partitioner()))),
                 None => drop(store.drop_family(table.id)),
@@ -435,11 +464,12 @@ fn spec(table: &TableSchema, partitioner: Partitioner) -> FamilySpec {
     let indexes = table.indexes().iter().filter_map(|index| index.spec(table));
     FamilySpec {
         id: table.id,
-        layout: table.layout(partitioner),
+        layout: table.stored_layout(partitioner),
         counter: table.is_counter(),
         gc_grace: table.options.gc_grace(),
         indexes: indexes.collect(),
         tree: table.options.tree(),
+        has_views: false,
     }
 }
 

@@ -9,10 +9,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use firn_wide::Partitioner;
 use firn_wide::internals::cell::{Cell, CellState, StoredCell};
+use firn_wide::internals::key::Layout;
 use firn_wide::internals::store::{CellStore, RowParts, StoredView, ViewPlace, ViewRows};
-use firn_wide::internals::types::EMPTY;
-use firn_wide::{Partitioner, Type};
 
 use crate::analysis::{Purpose, Restrictions, RowFilter, RowValues};
 use crate::catalog::{
@@ -48,8 +48,10 @@ struct MaterializedRows {
     base: Arc<TableSchema>,
     view: Arc<TableSchema>,
     key: Vec<KeySource>,
-    key_column: Option<[u8; 2]>,
-    clustering: Vec<Type>,
+    /// What follows the row in the places of the base's column that is in the key.
+    key_column: Option<Vec<u8>>,
+    /// Where the rows of the base are.
+    layout: Layout,
     filter: RowFilter,
     /// By the number of the column.
     uses: Vec<CellUse>,
@@ -184,8 +186,8 @@ impl MaterializedRows {
             base: base.clone(),
             view: table.clone(),
             key: key.map(source).collect::<Result<_>>()?,
-            key_column: view.key_column.map(u16::to_be_bytes),
-            clustering: base.clustering().iter().map(TableColumn::layout_type).collect(),
+            key_column: view.key_column.map(|id| base.cell_name(base.column_by_id(id))),
+            layout: base.layout(partitioner),
             filter: restrictions.whole_filter(&env)?,
             uses,
             all_columns: view.all_columns,
@@ -196,15 +198,12 @@ impl MaterializedRows {
         let mut values =
             KeyValues { base: &self.base, partition: PartitionKey::default(), clustering: vec![] };
         values.partition.set(&self.base, key)?;
-        // Behind the byte of the section.
-        let mut rest = row.get(1..).unwrap_or_default();
-        for of in &self.clustering {
-            let mut value = vec![];
-            let there = of
-                .take_component(&mut rest, &mut value)
-                .map_err(|_| corrupt("the clustering of a row can't be read"))?;
-            values.clustering.push(there.then_some(value));
-        }
+        let mut clustering = vec![Default::default(); self.layout.clustering().len()];
+        // Between the byte of the section and the end.
+        let components = row.get(1..row.len().saturating_sub(1)).unwrap_or_default();
+        self.layout.read_row(components, &mut clustering)?;
+        let there = |(value, there): (Vec<u8>, bool)| there.then_some(value);
+        values.clustering = clustering.into_iter().map(there).collect();
         if !self.filter.accepts(&values)? {
             return Ok(None);
         }
@@ -228,18 +227,14 @@ impl MaterializedRows {
         Ok(Some(ViewPlace { key, clustering: clustering.iter().map(|c| c.to_vec()).collect() }))
     }
 
-    /// What the cells of a column that were written then are for.
-    fn use_of(&self, part: &[u8], timestamp: i64) -> Result<CellUse> {
-        let Some([high, low]) = part.get(1..3) else {
-            return Err(corrupt("the name of a cell is no number of a column"));
-        };
-        let id = u16::from_be_bytes([*high, *low]);
+    /// What the cells of the column with this number that were written then are for.
+    fn use_of(&self, id: u16, timestamp: i64) -> CellUse {
         let found = self.uses.get(usize::from(id)).copied().unwrap_or(CellUse::None);
         let is_there = |id| {
             let column = self.base.column_by_id(id)?;
             Some(self.base.dropped_until(column).is_none_or(|until| timestamp > until))
         };
-        Ok(if found == CellUse::None || is_there(id) == Some(true) { found } else { CellUse::None })
+        if found == CellUse::None || is_there(id) == Some(true) { found } else { CellUse::None }
     }
 
     fn made(&self, parts: &RowParts) -> Result<RowParts> {
@@ -248,18 +243,22 @@ impl MaterializedRows {
             let StoredCell::Cell(cell) = StoredCell::decode(stored)? else {
                 return Err(corrupt("a deletion lies where a cell belongs"));
             };
-            let keeps_row = if part.first() == Some(&EMPTY) {
-                self.key_column.is_none()
-            } else {
-                match self.use_of(part, cell.timestamp)? {
+            let keeps_row = match self.base.column_at(part)? {
+                None => self.key_column.is_none(),
+                Some(id) => match self.use_of(id, cell.timestamp) {
                     CellUse::None => false,
                     CellUse::Copied => {
-                        out.insert(part.clone(), stored.clone());
+                        // Elements are behind the name, and no family has such.
+                        let place = match self.base.form() {
+                            Some(_) => self.view.cell_name(self.view.column_by_id(id)),
+                            None => part.clone(),
+                        };
+                        out.insert(place, stored.clone());
                         false
                     }
                     CellUse::KeepsRow => self.key_column.is_none() && !self.all_columns,
                     CellUse::Key => true,
-                }
+                },
             };
             if keeps_row {
                 keeping.push(cell);
@@ -302,7 +301,7 @@ fn beneath(e: Error) -> firn_wide::Error {
 
 impl ViewRows for MaterializedRows {
     fn key_column(&self) -> Option<&[u8]> {
-        self.key_column.as_ref().map(|id| &id[..])
+        self.key_column.as_deref()
     }
 
     fn place(
@@ -334,7 +333,7 @@ pub(super) fn link(
         let rows = MaterializedRows::new(catalog, partitioner, base, table, view)?;
         views.push(StoredView { family, rows: Arc::new(rows) });
     }
-    Ok(store.set_views(&family, views)?)
+    Ok(store.set_views(&family, base.layout(partitioner), views)?)
 }
 
 /// Links all views, and builds those that a loss or a crash left unbuilt.
@@ -407,7 +406,7 @@ pub(super) fn relink(
         if catalog.base_of(table).is_none()
             && let Some(family) = table.view().and_then(|view| store.family(view.base))
         {
-            store.set_views(&family, vec![])?;
+            store.set_views(&family, family.layout().clone(), vec![])?;
         }
     }
     for (home, base) in concerned(catalog, tables) {

@@ -14,6 +14,7 @@ mod compile;
 mod define;
 mod describe;
 mod engine;
+mod families;
 mod functions;
 mod lists;
 mod masks;

@@ -57,7 +57,7 @@ pub struct RowShape {
     forms: Vec<Form>,
     layout: Layout,
     /// What tells the columns of cells, where that isn't the numbers in their names.
-    family: Option<FamilyForm>,
+    form: Option<FamilyForm>,
     /// The only column of rows that are cells.
     only: Option<u16>,
     /// The largest number of a wanted column that is not static.
@@ -106,7 +106,7 @@ impl RowShape {
                 _ => Form::Single,
             });
         }
-        if table.family().is_some() {
+        if table.form().is_some() {
             // The cells of a row are in the order of their names.
             last = last.map(|_| u16::MAX);
         }
@@ -115,7 +115,7 @@ impl RowShape {
             dropped,
             forms,
             layout: table.layout(partitioner),
-            family: table.family().cloned(),
+            form: table.form().cloned(),
             only: table.regulars().next().map(|c| c.id),
             last,
             statics,
@@ -146,16 +146,16 @@ impl RowShape {
 
     /// Whether each cell is a row.
     fn rows_are_cells(&self) -> bool {
-        self.family.as_ref().is_some_and(FamilyForm::rows_are_cells)
+        self.form.as_ref().is_some_and(FamilyForm::rows_are_cells)
     }
 
     /// The number of the column whose cell lies here; `None`: the row's marker.
     fn column_of(&self, place: &KeyPlace<'_>) -> Result<Option<u16>> {
-        match &self.family {
+        match &self.form {
             None => column_of(place.name),
-            Some(family) if family.rows_are_cells() => Ok(self.only),
+            Some(form) if form.rows_are_cells() => Ok(self.only),
             // No column has the number 0.
-            Some(family) => Ok(Some(family.column_of(place.name).unwrap_or_default())),
+            Some(form) => Ok(Some(form.column_of(place.name).unwrap_or_default())),
         }
     }
 

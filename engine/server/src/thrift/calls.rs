@@ -125,7 +125,14 @@ impl ThriftSession {
     /// The keyspace, when this family of it may be read at this level.
     fn reading(&self, family: &str, level: Option<i32>) -> Result<Keyspace> {
         check_level(level, true)?;
-        self.check(Permission::Select, &self.family(family)?)?;
+        let resource = self.family(family)?;
+        self.check(Permission::Select, &resource)?;
+        // Nothing is masked here: who may not see a value can't read it.
+        let catalog = self.session.engine().catalog();
+        let table = catalog.keyspace(self.name()?).and_then(|k| k.table(family));
+        if table.is_some_and(|t| t.has_masks()) {
+            self.check(Permission::Unmask, &resource)?;
+        }
         self.keyspace()
     }
 

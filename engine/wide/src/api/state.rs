@@ -10,7 +10,7 @@ use crate::base::error::{Result, invalid};
 use crate::key::Layout;
 use crate::ring::Partitioner;
 use crate::schema::{self, Index, Schema};
-use crate::store::{self, CellStore, FamilySpec, IndexPart, IndexSpec};
+use crate::store::{self, CellStore, FamilySpec, IndexPart, IndexSpec, TreeName};
 use crate::types::Type;
 
 /// One column family: its definition, and where its cells are.
@@ -100,12 +100,19 @@ fn spec(
         part: IndexPart::Value,
         value: column.validator().clone(),
     });
+    // The options of a table's tree are CQL's: there are more of them than a family has.
+    let tables = || store.db().existing_tree(&TreeName::Family(def.id()).to_string()).ok();
+    let tree = match tables().filter(|_| def.is_table()) {
+        Some(tree) => tree.options(),
+        None => TreeOptions { memtable_size, ..def.tree() },
+    };
     FamilySpec {
         id: def.id(),
         layout,
         counter: def.is_counter(),
         gc_grace: u32::try_from(def.gc_grace()).unwrap_or(u32::MAX),
         indexes: indexes.collect(),
-        tree: TreeOptions { memtable_size, ..def.tree() },
+        tree,
+        has_views: def.has_views(),
     }
 }

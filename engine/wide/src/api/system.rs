@@ -15,7 +15,7 @@ use super::range::{minimum_token, token_ranges};
 use super::state::ApiState;
 use super::{Keyspace, TokenRange, Wide};
 use crate::base::error::{Error, Result};
-use crate::schema::{CfDef, KsDef, Schema, SchemaDiff, already_there};
+use crate::schema::{CfDef, KsDef, Schema, SchemaDiff, TableNumbers, already_there};
 use crate::store::DroppedFamilies;
 
 /// The version of Thrift's interface that the operations follow.
@@ -128,6 +128,16 @@ impl Wide {
     /// was then, and of the index nothing is left.
     pub fn system_update_column_family(&self, def: &CfDef) -> Result<Uuid> {
         self.change(|s| s.update_family(def))
+    }
+
+    /// Makes a family of a compact table of CQL, or makes its definition this one: for CQL, which
+    /// has given the numbers, and sets the options of the tree. Without promises, as
+    /// [`schema`](Wide::schema).
+    ///
+    /// # Errors
+    /// As [`system_update_column_family`](Wide::system_update_column_family).
+    pub fn system_put_table(&self, def: &CfDef, numbers: &TableNumbers) -> Result<Uuid> {
+        self.change(|s| s.put_table(def, numbers))
     }
 
     /// Drops a family with its rows and indexes. The new schema version.

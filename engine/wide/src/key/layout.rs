@@ -114,7 +114,12 @@ impl Layout {
     /// [extend](Type::extends) those.
     pub fn extends(&self, before: &Layout) -> bool {
         let components = self.clustering.iter().zip(&before.clustering);
-        (self.partitioner, &self.names) == (before.partitioner, &before.names)
+        let names = match (&self.names, &before.names) {
+            (KeyNameList::Typed(of), KeyNameList::Typed(then)) => of.extends(then),
+            (now, then) => now == then,
+        };
+        names
+            && self.partitioner == before.partitioner
             && self.clustering.len() == before.clustering.len()
             && components.into_iter().all(|(of, then)| of.extends(then))
     }
@@ -343,7 +348,8 @@ impl Layout {
     /// The same; `None` where there is none.
     pub(crate) fn find_row(&self, place: &[u8]) -> Option<usize> {
         if let KeyNameList::Rows { .. } = self.names {
-            return None;
+            // A cell's place is the row's, unless it is that of a deletion.
+            return matches!(place, [ROWS, _, .., END]).then_some(place.len());
         }
         let mut at = 1;
         for t in &self.clustering {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::def::{CfDef, ColumnDef, KsDef};
+use super::def::{CfDef, ColumnDef, FOREIGN_IDS, KsDef};
 use super::family::{self, Family, Numbers, Surroundings};
 use super::typing::Type;
 use super::{KeyspaceSchema, Schema, rules};
@@ -46,6 +46,28 @@ impl Numbers for NewNumbers<'_> {
             Some(index) => Ok(index.id),
             None => self.take(),
         }
+    }
+}
+
+/// The numbers of a family that is a table of CQL too: CQL gives them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableNumbers {
+    /// That of the table: [`FOREIGN_IDS`] or larger.
+    pub table: u32,
+    /// Those of its indexes, by the names of their columns.
+    pub indexes: BTreeMap<Vec<u8>, u32>,
+    /// Whether it has materialized views, which only CQL keeps.
+    pub has_views: bool,
+}
+
+impl Numbers for &TableNumbers {
+    fn family(&mut self) -> Result<u32> {
+        Ok(self.table)
+    }
+
+    fn index(&mut self, column: &[u8], _: &Type, _: &ColumnDef) -> Result<u32> {
+        let missing = || invalid("an index of a table has no number");
+        self.indexes.get(column).copied().ok_or_else(missing)
     }
 }
 
@@ -173,12 +195,42 @@ impl Schema {
                 family.id()
             )));
         }
+        if family.is_table() {
+            return Err(invalid(format!(
+                "Column family '{name}' in keyspace '{keyspace}' was made by CREATE TABLE: ALTER TABLE changes it"
+            )));
+        }
         let mut schema = self.clone();
         let around = self.around(present, Some(family), name);
         let mut numbers = NewNumbers { present: Some(family), next: &mut schema.next_id };
         let updated = family::resolve(def, &around, &mut numbers)?;
         family::check_compatible(&updated, family)?;
         schema.put_family(present, updated);
+        Ok(schema)
+    }
+
+    /// With a family that is a table of CQL, under the numbers that CQL has given, in place of what
+    /// the table was before.
+    ///
+    /// # Errors
+    /// `InvalidRequest` with the reason: another family has the name, or a definition that can't be
+    /// or does not fit what it was before.
+    pub fn put_table(&self, def: &CfDef, numbers: &TableNumbers) -> Result<Schema> {
+        rules::check_modifiable(&def.keyspace)?;
+        let home = self.keyspace(&def.keyspace)?;
+        let before = home.family(&def.name).map(|f| &**f);
+        if before.is_some_and(|f| f.id() != numbers.table) || numbers.table < FOREIGN_IDS {
+            return Err(already_there(&def.keyspace, &def.name));
+        }
+        // What CQL names an index is for CQL to check.
+        let around = Surroundings { is_stored: true, ..self.around(home, before, &def.name) };
+        let family = family::resolve(def, &around, &mut &*numbers)?.with_views(numbers.has_views);
+        // Types of users that are in names may get more fields.
+        if before.is_some_and(|before| !family.comparator().extends(before.comparator())) {
+            return Err(invalid("comparators do not match or are not compatible."));
+        }
+        let mut schema = self.clone();
+        schema.put_family(home, family);
         Ok(schema)
     }
 

@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// Families and indexes with this number or a larger one are tables of CQL, which keep their own
+/// records. Of a compact table there is a family here, too.
+pub const FOREIGN_IDS: u32 = 1 << 31;
+
 /// A keyspace and its families.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KsDef {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::def::{CfDef, ColumnDef, IndexType};
+use super::def::{CfDef, ColumnDef, FOREIGN_IDS, IndexType};
 use super::rules;
 use super::typing::{self, Registry, Type};
 use crate::base::error::Result;
@@ -80,12 +80,28 @@ pub struct Family {
     default_validator: Type,
     key_validator: Type,
     columns: BTreeMap<Vec<u8>, SchemaColumn>,
+    has_views: bool,
 }
 
 impl Family {
+    /// The same family of a table with materialized views, or without.
+    pub(super) fn with_views(self, has_views: bool) -> Family {
+        Family { has_views, ..self }
+    }
+
+    /// Whether it has materialized views, which only CQL keeps. Only tables have.
+    pub fn has_views(&self) -> bool {
+        self.has_views
+    }
+
     /// Its number, never reused: the kv tree is `cf-<id>`.
     pub fn id(&self) -> u32 {
         self.id
+    }
+
+    /// Whether it is a compact table of CQL, which defines it.
+    pub fn is_table(&self) -> bool {
+        self.id >= FOREIGN_IDS
     }
 
     /// The name of its keyspace.
@@ -218,8 +234,15 @@ pub fn resolve(
     let kind = resolve_kind(&mut def, around.registry)?;
     let default_validator = parse_in_place(&mut def.default_validation_class, around.registry)?;
     let key_validator = parse_in_place(&mut def.key_validation_class, around.registry)?;
-    let mut family =
-        Family { id: 0, def, kind, default_validator, key_validator, columns: BTreeMap::new() };
+    let mut family = Family {
+        id: 0,
+        def,
+        kind,
+        default_validator,
+        key_validator,
+        columns: BTreeMap::new(),
+        has_views: false,
+    };
     if family.key_validator.is_counter() {
         return Err(invalid("CounterColumnType is not a valid key validator"));
     }

@@ -9,7 +9,8 @@
 //!
 //! Invariants of a [`Schema`]: keyspaces are unique whatever the case; names of indexes are unique
 //! in a keyspace; the numbers of families and indexes are unique, below the next one to be given,
-//! and never reused, so that what is dropped and created again is another thing.
+//! and never reused, so that what is dropped and created again is another thing. A family that is a
+//! table of CQL too has numbers that CQL gives ([`FOREIGN_IDS`]); CQL alone changes it.
 
 mod change;
 mod def;
@@ -20,10 +21,10 @@ mod state;
 mod storage;
 mod typing;
 
-pub use change::{SchemaDiff, already_there};
-pub use def::{CfDef, ColumnDef, IndexType, KsDef};
+pub use change::{SchemaDiff, TableNumbers, already_there};
+pub use def::{CfDef, ColumnDef, FOREIGN_IDS, IndexType, KsDef};
 pub use family::{Family, FamilyKind, Index, SchemaColumn};
 pub use record::RECORD_PREFIX;
-pub use state::{FOREIGN_IDS, KeyspaceSchema, Schema};
+pub use state::{KeyspaceSchema, Schema};
 pub use storage::{filter_of_chance, leveled, size_tiered};
 pub use typing::{NO_SUCH_TYPE, Registry, Type, UnknownType, lookup};

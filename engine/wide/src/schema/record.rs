@@ -4,7 +4,9 @@
 //! - `schema/head`: `{"format":1,"next_id":n}`, the number that the next family or index gets;
 //! - `schema/keyspace/<name>`: a keyspace's own attributes;
 //! - `schema/family/<id, 10 digits>`: a family's definition ([`CfDef`], classes in full) and the
-//!   numbers of its indexes by the hexadecimal name of their column.
+//!   numbers of its indexes by the hexadecimal name of their column; `"has_views":true` where CQL
+//!   keeps materialized views of it. Numbers from 2^31 on are those
+//!   of a compact table of CQL, which has its own record besides.
 //!
 //! Each names the version of its format. Nothing read is trusted: what does not parse, does not
 //! satisfy the rules or does not fit together is [`Error::Corrupt`] with the record's name.
@@ -62,6 +64,8 @@ struct FamilyRecord {
     id: u32,
     definition: CfDef,
     indexes: BTreeMap<String, u32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_views: bool,
 }
 
 /// The numbers that a record gives.
@@ -103,8 +107,13 @@ pub fn keyspace(keyspace: &KeyspaceSchema) -> SchemaRecord {
 pub fn family(family: &Family) -> SchemaRecord {
     let indexes =
         family.indexes().map(|(column, index)| (hex::to_text(column.name()), index.id)).collect();
-    let value =
-        FamilyRecord { format: FORMAT, id: family.id(), definition: family.def().clone(), indexes };
+    let value = FamilyRecord {
+        format: FORMAT,
+        id: family.id(),
+        definition: family.def().clone(),
+        indexes,
+        has_views: family.has_views(),
+    };
     record(family_key(family.id()), &value)
 }
 
@@ -213,8 +222,10 @@ fn add_family(schema: &mut Schema, record: &FamilyRecord, ids: &mut BTreeSet<u32
             Error::Corrupt(what) => corrupt(&key, what),
             other => corrupt(&key, other),
         })?;
+    let family = family.with_views(record.has_views);
     for id in std::iter::once(family.id()).chain(family.indexes().map(|(_, index)| index.id)) {
-        if id >= schema.next_id || !ids.insert(id) {
+        let was_given = id < schema.next_id || family.is_table();
+        if !was_given || !ids.insert(id) {
             return Err(corrupt(&key, format_args!("the number {id} was never given, or twice")));
         }
     }

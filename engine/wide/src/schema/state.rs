@@ -13,10 +13,6 @@ use crate::base::error::invalid;
 
 pub(super) const FIRST_ID: u32 = 1;
 
-/// Families and indexes with this number or a larger one are not this schema's: tables of CQL,
-/// which keep their own records.
-pub const FOREIGN_IDS: u32 = 1 << 31;
-
 /// All definitions, at one moment. A clone shares its keyspaces.
 #[derive(Clone)]
 pub struct Schema {

@@ -37,6 +37,18 @@ pub struct FamilySpec {
     pub indexes: Vec<IndexSpec>,
     /// Options of its tree; hooks are set by the store.
     pub tree: TreeOptions,
+    /// Whether it has views: until [`set_views`](super::CellStore::set_views) says how they are kept,
+    /// writes are refused. Looked at when the family is opened first.
+    pub has_views: bool,
+}
+
+/// Whether a family may be written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FamilyAccess {
+    Open = 0,
+    /// All of it is put into another one.
+    Moving = 1,
+    Dropped = 2,
 }
 
 /// Kinds of deletions, as flags.
@@ -56,6 +68,14 @@ pub struct StoredView {
     pub family: StoreFamily,
     /// How they are made.
     pub rows: Arc<dyn ViewRows>,
+}
+
+/// The views of a family at one moment.
+#[derive(Default)]
+pub(super) struct FamilyViews {
+    /// Where the rows are that they are made of. None: it was not said yet which views there are.
+    pub rows: Option<Layout>,
+    pub all: Vec<StoredView>,
 }
 
 impl std::fmt::Debug for StoredView {
@@ -84,7 +104,8 @@ pub(super) struct OpenFamily {
 /// What of an open family changes.
 #[derive(Default)]
 pub(super) struct FamilyState {
-    pub dropped: AtomicBool,
+    /// A [`FamilyAccess`].
+    pub access: AtomicU8,
     /// The kinds of deletions that may be there.
     pub kinds: AtomicU8,
     /// Those that the schema tree has on record.
@@ -92,7 +113,7 @@ pub(super) struct FamilyState {
     pub has_indexes: AtomicBool,
     pub indexes: RwLock<Indexes>,
     pub has_views: AtomicBool,
-    pub views: RwLock<Arc<Vec<StoredView>>>,
+    pub views: RwLock<Arc<FamilyViews>>,
 }
 
 impl std::fmt::Debug for StoreFamily {
@@ -123,10 +144,11 @@ impl StoreFamily {
         &self.0.tree
     }
 
-    /// Whether it is an open family of this store.
+    /// Whether it is a family of this store that may be written to.
     #[inline]
     pub(super) fn is_of(&self, store: &Arc<StoreMark>) -> bool {
-        Arc::ptr_eq(&self.0.owner, store) && !self.0.state.dropped.load(Ordering::Acquire)
+        Arc::ptr_eq(&self.0.owner, store)
+            && self.0.state.access.load(Ordering::Acquire) == FamilyAccess::Open as u8
     }
 
     #[inline]
@@ -143,7 +165,7 @@ impl StoreFamily {
         self.0.state.has_indexes.load(Ordering::Acquire)
     }
 
-    pub(super) fn views(&self) -> Arc<Vec<StoredView>> {
+    pub(super) fn views(&self) -> Arc<FamilyViews> {
         self.0.state.views.read().clone()
     }
 

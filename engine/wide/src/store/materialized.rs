@@ -22,11 +22,11 @@ use firn_kv::{Batch, Durability};
 
 use crate::base::error::{Error, Result, invalid};
 use crate::cell::{Cell, CellState, StoredCell};
-use crate::key::{BEYOND, DELETION, END};
+use crate::key::{BEYOND, DELETION, END, Layout};
 use crate::types::EMPTY;
 
 use super::CellStore;
-use super::family::{StoreFamily, StoredView};
+use super::family::{FamilyViews, StoreFamily, StoredView};
 use super::index::built_record;
 use super::moment::StoreMoment;
 use super::mutation::Container;
@@ -56,6 +56,18 @@ fn value_of(stored: &[u8]) -> Result<Option<&[u8]>> {
         }) => Some(value),
         _ => None,
     })
+}
+
+impl FamilyViews {
+    /// Where the rows are that these are made of.
+    pub(super) fn rows(&self) -> Result<&Layout> {
+        let unknown = || {
+            invalid(
+                "this family has materialized views: only who opens it with CQL may write to it",
+            )
+        };
+        self.rows.as_ref().ok_or_else(unknown)
+    }
 }
 
 impl FollowedChange<'_, '_> {
@@ -96,17 +108,23 @@ impl FollowedChange<'_, '_> {
 
 impl CellStore {
     /// Makes these the views of a family, whose writers keep them from now on. Those that are new
-    /// are [built](CellStore::build_view) after this.
+    /// are [built](CellStore::build_view) after this. `rows` says where the rows are that they are made
+    /// of: the family's layout, or cells that are rows.
     ///
     /// # Errors
     /// `InvalidRequest` for a family of counters, or one that is not open here.
-    pub fn set_views(&self, base: &StoreFamily, views: Vec<StoredView>) -> Result<()> {
+    pub fn set_views(
+        &self,
+        base: &StoreFamily,
+        rows: Layout,
+        views: Vec<StoredView>,
+    ) -> Result<()> {
         if base.is_counter() && !views.is_empty() {
             return Err(invalid("a family of counters can't have views"));
         }
         views.iter().try_for_each(|view| self.check_open(&view.family))?;
         base.0.state.has_views.store(!views.is_empty(), Ordering::Release);
-        *base.0.state.views.write() = Arc::new(views);
+        *base.0.state.views.write() = Arc::new(FamilyViews { rows: Some(rows), all: views });
         // Whoever has seen the views of before is done after this.
         self.0.stripes.pass_through();
         Ok(())
@@ -121,8 +139,9 @@ impl CellStore {
     /// not built.
     pub fn build_view(&self, base: &StoreFamily, id: u32) -> Result<()> {
         let views = base.views();
-        let found = views.iter().find(|view| view.family.id() == id);
+        let found = views.all.iter().find(|view| view.family.id() == id);
         let view = found.ok_or_else(|| invalid(format!("there is no view {id}")))?;
+        let layout = views.rows()?;
         let tree = view.family.tree();
         if !tree.is_empty()? {
             let _all = self.0.stripes.lock_all();
@@ -137,14 +156,14 @@ impl CellStore {
         let mut key = vec![];
         while cursor.valid() {
             self.check_stop()?;
-            let partition = base.layout().partition_len(cursor.key())?;
-            let Some(row) = base.layout().find_row(&cursor.key()[partition..]) else {
+            let partition = layout.partition_len(cursor.key())?;
+            let Some(row) = layout.find_row(&cursor.key()[partition..]) else {
                 cursor.next()?; // a deletion, or a static cell
                 continue;
             };
             let mut row = cursor.key()[..partition + row].to_vec();
             key.clear();
-            base.layout().key_of(&row[..partition], &mut key)?;
+            layout.key_of(&row[..partition], &mut key)?;
             if let Some(_held) = self.0.stripes.lock(std::iter::once(&key[..])) {
                 let states = self.row_states(base, &row, partition, None)?;
                 let mut batch = Batch::new();
@@ -175,11 +194,12 @@ impl CellStore {
             let change = FollowedChange { plan, entries };
             let views = family.views();
             let mut key = vec![];
-            for (row, partition) in self.changed_rows(family, &change)? {
+            let layout = views.rows()?;
+            for (row, partition) in self.changed_rows(family, layout, &change)? {
                 key.clear();
                 family.layout().key_of(&row[..partition], &mut key)?;
                 let states = self.row_states(family, &row, partition, Some(&change))?;
-                for view in views.iter() {
+                for view in &views.all {
                     self.write_view(view, &key, &row[partition..], &states, batch)?;
                 }
             }
@@ -192,12 +212,13 @@ impl CellStore {
     fn changed_rows(
         &self,
         family: &StoreFamily,
+        layout: &Layout,
         change: &FollowedChange<'_, '_>,
     ) -> Result<BTreeMap<Vec<u8>, usize>> {
         let mut rows = BTreeMap::new();
         for e in change.entries {
             let key = change.key(e);
-            if let Some(row) = family.layout().find_row(&key[e.partition..]) {
+            if let Some(row) = layout.find_row(&key[e.partition..]) {
                 rows.insert(key[..e.partition + row].to_vec(), e.partition);
             }
             let WriteKind::Deletion(what @ (Container::Partition | Container::Range)) = e.kind
@@ -208,7 +229,7 @@ impl CellStore {
             let mut cursor = family.tree().cursor(start..end)?;
             cursor.first()?;
             while cursor.valid() {
-                let Some(row) = family.layout().find_row(&cursor.key()[e.partition..]) else {
+                let Some(row) = layout.find_row(&cursor.key()[e.partition..]) else {
                     cursor.next()?;
                     continue;
                 };
@@ -281,12 +302,10 @@ impl CellStore {
         batch: &mut Batch,
     ) -> Result<()> {
         let place = |cells: &RowParts| -> Result<Option<Vec<u8>>> {
-            let mut name = vec![];
             let value = match view.rows.key_column() {
                 None => None,
                 Some(column) => {
-                    view.family.layout().put_name(column, &mut name)?;
-                    let stored = cells.get(&name);
+                    let stored = cells.get(column);
                     let Some(value) = stored.map_or(Ok(None), |stored| value_of(stored))? else {
                         return Ok(None);
                     };

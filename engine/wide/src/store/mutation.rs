@@ -228,6 +228,18 @@ impl StoreMutation {
         })
     }
 
+    /// As [`delete_range`](Self::delete_range), with its second of deletion.
+    pub fn delete_range_as(
+        &mut self,
+        family: &StoreFamily,
+        start: &[u8],
+        end: &[u8],
+        deletion: CellDeletion,
+    ) -> &mut Self {
+        let CellDeletion { timestamp, local } = deletion;
+        self.container(family, Container::Range, timestamp, start, end, Some(local))
+    }
+
     fn container(
         &mut self,
         f: &StoreFamily,

@@ -7,11 +7,11 @@ use firn_kv::{Batch, Db, DbOptions, Durability, Tree, TreeOptions};
 use parking_lot::RwLock;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8};
 
 use super::clock::{Clock, EnvClock, Ticker};
 
-use super::family::{FamilySpec, FamilyState, Indexes, OpenFamily, StoreFamily};
+use super::family::{FamilyAccess, FamilySpec, FamilyState, Indexes, OpenFamily, StoreFamily};
 use super::index::new_indexes;
 use super::shared::{CellStore, HandleTerms, SharedStore, kind_record};
 use super::stripes::Stripes;
@@ -234,6 +234,7 @@ impl CellStore {
             state: Arc::new(FamilyState {
                 kinds: AtomicU8::new(kinds),
                 recorded: AtomicU8::new(kinds),
+                has_views: AtomicBool::new(spec.has_views),
                 ..FamilyState::default()
             }),
         })))
@@ -250,7 +251,7 @@ impl CellStore {
     /// `InvalidRequest` when it is not open; errors of the engine.
     pub fn drop_family(&self, id: u32) -> Result<()> {
         let family = self.0.families.write().remove(&id).ok_or_else(|| not_open(id))?;
-        family.0.state.dropped.store(true, Ordering::Release);
+        family.set_access(FamilyAccess::Dropped);
         // Who found it open has written then, and waits for nobody.
         self.0.stripes.pass_through();
         self.take_indexes(&family, &family.indexes(), &[], vec![])?;
@@ -267,10 +268,14 @@ impl CellStore {
     pub fn truncate(&self, family: &StoreFamily) -> Result<()> {
         let _all = self.0.stripes.lock_all();
         self.check_open(family)?;
+        let views = family.views();
+        if family.has_views() {
+            views.rows()?;
+        }
         let mut batch = Batch::new();
         for tree in std::iter::once(&family.0.tree)
             .chain(family.indexes().iter().map(|i| &i.tree))
-            .chain(family.views().iter().map(|v| v.family.tree()))
+            .chain(views.all.iter().map(|v| v.family.tree()))
         {
             batch.delete_range(tree, ..)?;
         }

@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use crate::base::error::{Error, Result, invalid};
 
 use super::clock::{Clock, Ticker};
-use super::family::{StoreFamily, StoreMark};
+use super::family::{FamilyAccess, StoreFamily, StoreMark};
 use super::stripes::Stripes;
 
 /// An open store. Cheap to clone; all clones are one.
@@ -79,5 +79,11 @@ impl CellStore {
 
 #[cold]
 fn foreign(family: &StoreFamily) -> Error {
-    invalid(format!("family {} has been dropped or belongs to another store", family.0.id))
+    let what = match family.0.state.access.load(Ordering::Acquire) {
+        moving if moving == FamilyAccess::Moving as u8 => {
+            "is written anew, and can't be changed until that is done"
+        }
+        _ => "has been dropped or belongs to another store",
+    };
+    invalid(format!("family {} {what}", family.0.id))
 }

@@ -18,7 +18,8 @@ pub struct ViewPlace {
 
 /// How the rows of a base make those of a view. Equal rows always make equal ones.
 pub trait ViewRows: Send + Sync {
-    /// The raw name of the base's column whose value is part of the view's key.
+    /// What follows the row in the places of the base's column whose value is part of the view's
+    /// key.
     fn key_column(&self) -> Option<&[u8]>;
 
     /// Where the row of the view lies that is made of the base's row with this partition key, this

@@ -158,6 +158,9 @@ impl Type {
             (Type::Tuple(parts), Type::Tuple(then)) => {
                 parts.len() >= then.len() && parts.iter().zip(&**then).all(|(p, t)| p.extends(t))
             }
+            (Type::Composite(parts), Type::Composite(then)) => {
+                parts.len() == then.len() && parts.iter().zip(&**then).all(|(p, t)| p.extends(t))
+            }
             (Type::List(of), Type::List(then))
             | (Type::Set(of), Type::Set(then))
             | (Type::Reversed(of), Type::Reversed(then)) => of.extends(then),

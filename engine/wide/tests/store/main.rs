@@ -6,6 +6,7 @@ mod deletions;
 mod families;
 mod indexes;
 mod model;
+mod moved;
 mod oracle;
 mod parts;
 mod purge;
@@ -42,7 +43,15 @@ fn spec(id: u32, layout: Layout) -> FamilySpec {
         policy,
         ..TreeOptions::default()
     };
-    FamilySpec { id, layout, counter: false, gc_grace: 864_000, indexes: vec![], tree }
+    FamilySpec {
+        id,
+        layout,
+        counter: false,
+        gc_grace: 864_000,
+        indexes: vec![],
+        tree,
+        has_views: false,
+    }
 }
 
 fn standard() -> Layout {

@@ -19,6 +19,8 @@ use super::{cell, open, row, spec, table};
 
 /// The column whose value is the key of the view's partitions.
 const GROUP: &[u8] = &[0, 1];
+/// What is behind the row in the places of its cells.
+const GROUP_PART: &[u8] = &[0x40, 0, 1, 0x38];
 const OTHER: &[u8] = &[0, 2];
 
 /// Rows by the value of a column; a row is there while that one is, with all of its cells.
@@ -26,7 +28,7 @@ struct ByGroup(Layout);
 
 impl ViewRows for ByGroup {
     fn key_column(&self) -> Option<&[u8]> {
-        Some(GROUP)
+        Some(GROUP_PART)
     }
 
     fn place(&self, key: &[u8], row: &[u8], value: Option<&[u8]>) -> Result<Option<ViewPlace>> {
@@ -53,7 +55,7 @@ fn pair(env: &MemEnv, build: bool) -> Pair {
     let layout = Layout::table(table().partitioner(), vec![Type::Bytes, Type::Bytes]);
     let view = store.open_family(spec(2, layout)).unwrap();
     let rows = Arc::new(ByGroup(table()));
-    store.set_views(&base, vec![StoredView { family: view.clone(), rows }]).unwrap();
+    store.set_views(&base, table(), vec![StoredView { family: view.clone(), rows }]).unwrap();
     if build {
         store.build_view(&base, 2).unwrap();
     }

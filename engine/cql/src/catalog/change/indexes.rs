@@ -94,6 +94,12 @@ impl Catalog {
                     ))),
                 };
             }
+            if found.compact {
+                return Err(invalid(format!(
+                    "Cannot create more than one index on the same column of a COMPACT STORAGE table: {}",
+                    made.column
+                )));
+            }
             if [other, &made].iter().all(|i| i.answers_as() == IndexClass::StorageAttached) {
                 return Err(invalid(format!(
                     "Cannot create more than one storage-attached index on the same column: {}",

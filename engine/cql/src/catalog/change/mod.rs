@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{
-    Catalog, ColumnKind, FIRST_ID, KeyspaceEntry, Resource, SYSTEM_KEYSPACES, TableColumn,
-    TableSchema,
+    Catalog, ColumnKind, FIRST_ID, FamilyForm, KeyspaceEntry, Resource, SYSTEM_KEYSPACES,
+    TableColumn, TableSchema,
 };
 use crate::error::{Error, Result, invalid};
 
@@ -36,6 +36,10 @@ impl TableSchema {
                 _ => 0,
             };
         }
+        if self.family.is_none() {
+            let form = || FamilyForm::of_compact(self.clustering, self.regulars());
+            self.form = self.compact.then(form);
+        }
     }
 
     /// Refuses to change what a column family is: it is defined by the interface that made it.
@@ -46,12 +50,24 @@ impl TableSchema {
         Err(invalid(format!(
             "{} is a column family, which statements cannot change: use system_update_column_family or cassandra-cli's UPDATE COLUMN \
              FAMILY",
-            self.full_name()
+            self.shown_name()
         )))
     }
 
-    fn full_name(&self) -> String {
+    fn shown_name(&self) -> String {
         format!("{}.{}", self.keyspace, self.name)
+    }
+}
+
+impl KeyspaceEntry {
+    /// The same without these tables and their views.
+    fn without_tables(&self, is_gone: impl Fn(&TableSchema) -> bool) -> KeyspaceEntry {
+        let gone: BTreeSet<u32> = self.tables().filter(|t| is_gone(t)).map(|t| t.id).collect();
+        let mut kept = self.clone();
+        kept.tables.retain(|_, t| {
+            !gone.contains(&t.id) && !t.view().is_some_and(|view| gone.contains(&view.base))
+        });
+        kept
     }
 }
 
@@ -98,7 +114,7 @@ impl Catalog {
 
     /// These definitions over the keyspaces that the data model has now, with its families: what it
     /// dropped is gone with its tables, and with what was permitted about it, also where it was made
-    /// again. A table hides a family of its name.
+    /// again; a compact table with its family and its views. A table hides a family of its name.
     pub fn over(
         &self,
         keyspaces: impl IntoIterator<Item = KeyspaceEntry>,
@@ -109,6 +125,8 @@ impl Catalog {
         for mut keyspace in keyspaces {
             let before = self.keyspace(&keyspace.name);
             if let Some(before) = before.filter(|k| !remade.contains(&k.name)) {
+                let there: BTreeSet<u32> = keyspace.tables.values().map(|f| f.id).collect();
+                let before = before.without_tables(|t| t.is_own_family() && !there.contains(&t.id));
                 let own = before.tables.iter().filter(|(_, t)| t.family().is_none());
                 keyspace.tables.extend(own.map(|(name, t)| (name.clone(), t.clone())));
                 keyspace.types = before.types.clone();
@@ -126,6 +144,22 @@ impl Catalog {
             families.map(|f| Resource::Table(f.keyspace.clone(), f.name.clone())).collect();
         let next = next.without_permissions(|resource| gone.contains(resource));
         next.without_strangers(remade)
+    }
+
+    /// The same definitions without these tables, their views, and what was permitted about them.
+    pub fn without_tables(&self, is_gone: impl Fn(&TableSchema) -> bool) -> Catalog {
+        let mut next = self.next();
+        for keyspace in next.keyspaces.values_mut() {
+            if keyspace.tables().any(|t| is_gone(t)) {
+                *keyspace = Arc::new(keyspace.without_tables(&is_gone));
+            }
+        }
+        let gone: BTreeSet<Resource> = self
+            .tables()
+            .filter(|t| is_gone(t))
+            .map(|t| Resource::Table(t.keyspace.clone(), t.name.clone()))
+            .collect();
+        next.without_permissions(|resource| gone.contains(resource))
     }
 
     /// The same definitions without what was permitted about keyspaces that are not there, or are

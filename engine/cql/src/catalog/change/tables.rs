@@ -10,7 +10,7 @@ use crate::catalog::record::table_uuid;
 use crate::catalog::resolve::resolve;
 use crate::catalog::{
     Catalog, ColumnKind, ColumnType, DroppedColumn, KeyspaceEntry, MAX_NAME, Resource, TableColumn,
-    TableOptions, TableSchema, is_valid_name,
+    TableOptions, TableSchema, ViewSchema, is_valid_name,
 };
 use crate::error::{Error, Result, configuration, invalid};
 use crate::syntax::ast::{
@@ -114,7 +114,9 @@ impl Catalog {
                     "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE",
                 ));
             }
-            TableChange::DropCompactStorage => table.compact = false,
+            TableChange::DropCompactStorage => {
+                return self.without_compact_storage(table).map(Some);
+            }
             TableChange::Rename { if_exists, pairs } => {
                 for (from, to) in pairs {
                     rename_column(&mut table, from, to, *if_exists)?;
@@ -145,6 +147,28 @@ impl Catalog {
             }
         }
         Ok(Some(self.with_views_altered(found, table, &statement.change)?))
+    }
+
+    /// With this compact table as an ordinary one: another tree gets its rows, and other trees its
+    /// indexes.
+    fn without_compact_storage(&self, mut table: TableSchema) -> Result<Catalog> {
+        let mut next = self.next();
+        let before = table.id;
+        table.compact = false;
+        table.id = next.new_id()?;
+        for index in &mut table.indexes {
+            index.id = next.new_id()?;
+        }
+        table.arrange();
+        let mut home = (**self.existing(&table.keyspace)?).clone();
+        for known in home.tables.values_mut() {
+            if known.view().is_some_and(|view| view.base == before) {
+                let view = Arc::make_mut(known);
+                view.view = view.view.take().map(|v| ViewSchema { base: table.id, ..v });
+            }
+        }
+        home.tables.insert(table.name.clone(), Arc::new(table));
+        Ok(next.with_keyspace(home))
     }
 
     /// `DROP TABLE` in this keyspace.
@@ -242,6 +266,7 @@ pub fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<Ta
         indexes: vec![],
         view: None,
         family: None,
+        form: None,
     };
     let in_key = |names: &[&str], kind, table: &mut TableSchema| -> Result<()> {
         for name in names {
@@ -394,7 +419,7 @@ fn push_column(
             let all_given = || {
                 invalid(format!(
                     "table {} has given all its {id} numbers of columns",
-                    table.full_name()
+                    table.shown_name()
                 ))
             };
             table.next_column = id.checked_add(1).ok_or_else(all_given)?;
@@ -465,7 +490,7 @@ fn drop_column(
 ) -> Result<()> {
     let Some(column) = table.column(name).cloned() else {
         let missing =
-            || invalid(format!("Column {name} was not found in table '{}'", table.full_name()));
+            || invalid(format!("Column {name} was not found in table '{}'", table.shown_name()));
         return if if_exists { Ok(()) } else { Err(missing()) };
     };
     if column.is_primary_key() {
@@ -491,6 +516,7 @@ fn drop_column(
         )));
     }
     table.columns.retain(|c| c.name != name);
+    table.arrange();
     let is_static = column.is_static();
     table.dropped.push(DroppedColumn {
         id: column.id,
@@ -511,7 +537,7 @@ fn rename_column(
     let (from, to) = (&*from.text, &*to.text);
     let Some(column) = table.column(from) else {
         let missing =
-            || invalid(format!("Column {from} was not found in table '{}'", table.full_name()));
+            || invalid(format!("Column {from} was not found in table '{}'", table.shown_name()));
         return if if_exists { Ok(()) } else { Err(missing()) };
     };
     if !column.is_primary_key() {
@@ -520,7 +546,7 @@ fn rename_column(
     if table.column(to).is_some() {
         return Err(invalid(format!(
             "Cannot rename column {from} to {to} in table '{}'; another column with that name already exists",
-            table.full_name()
+            table.shown_name()
         )));
     }
     if table.indexes.iter().any(|i| i.column == from) {

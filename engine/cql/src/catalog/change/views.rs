@@ -169,6 +169,7 @@ fn new_view(base: &TableSchema, statement: &CreateView<'_>) -> Result<TableSchem
         indexes: vec![],
         view: Some(view),
         family: None,
+        form: None,
     };
     table.arrange();
     Ok(table)

@@ -73,15 +73,14 @@ fn tables(keyspaces: &[Arc<KeyspaceEntry>], each: impl FnMut(&Arc<TableSchema>))
 /// What kind of table it is.
 fn flags(table: &TableSchema) -> BTreeSet<&'static str> {
     let mut flags = BTreeSet::new();
-    let family = table.family();
-    if family.is_none_or(|f| !f.is_super()) && (!table.is_compact() || table.clustering().len() > 1)
-    {
+    let is_super = table.form().is_some_and(|form| form.is_super);
+    if !is_super && (!table.is_compact() || table.clustering().len() > 1) {
         flags.insert("compound");
     }
-    if family.map_or(table.is_compact() && !table.clustering().is_empty(), |f| f.rows_are_cells()) {
+    if table.rows_are_cells() {
         flags.insert("dense");
     }
-    if family.is_some_and(|f| f.is_super()) {
+    if is_super {
         flags.insert("super");
     }
     if table.is_counter() {
