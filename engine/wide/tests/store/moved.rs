@@ -36,11 +36,11 @@ impl MovedPlaces for Rows {
     }
 }
 
-/// Values and timestamps of a family's live cells, by key and name.
-fn seen(
-    store: &firn_wide::internals::store::CellStore,
-    f: &StoreFamily,
-) -> Vec<(Vec<u8>, Vec<u8>, i64, Vec<u8>)> {
+/// Key, name, timestamp and value of a cell.
+type SeenCell = (Vec<u8>, Vec<u8>, i64, Vec<u8>);
+
+/// A family's live cells.
+fn seen(store: &CellStore, f: &StoreFamily) -> Vec<SeenCell> {
     let mut reader = store.scan(f, &Partitions::all(), &StoreSlice::all()).unwrap();
     let mut all = vec![];
     while reader.next_partition().unwrap() {
@@ -90,18 +90,16 @@ fn what_is_moved_is_what_was_there_and_goes_on_as_it_would_have() {
         // The twin is a table from the beginning.
         let [mut from, mut twin] =
             [(1, standard()), (2, table())].map(|(id, l)| store.open_family(spec(id, l)).unwrap());
-        let both = |rng: &mut Rng,
-                    store: &firn_wide::internals::store::CellStore,
-                    f: (&StoreFamily, bool),
-                    twin: &StoreFamily| {
-            let key = [b'k', rng.below(4) as u8];
-            let mut again = rng.clone();
-            for (rng, family, of_table) in [(rng, f.0, f.1), (&mut again, twin, true)] {
-                let mut m = StoreMutation::new(&key);
-                (0..1 + seed % 3).for_each(|_| change(rng, family, &mut m, of_table));
-                store.apply(&[m], Durability::Process).unwrap();
-            }
-        };
+        let both =
+            |rng: &mut Rng, store: &CellStore, f: (&StoreFamily, bool), twin: &StoreFamily| {
+                let key = [b'k', rng.below(4) as u8];
+                let mut again = rng.clone();
+                for (rng, family, of_table) in [(rng, f.0, f.1), (&mut again, twin, true)] {
+                    let mut m = StoreMutation::new(&key);
+                    (0..1 + seed % 3).for_each(|_| change(rng, family, &mut m, of_table));
+                    store.apply(&[m], Durability::Process).unwrap();
+                }
+            };
         for step in 0..80 {
             both(&mut rng, &store, (&from, false), &twin);
             if step % 20 == 19 {
