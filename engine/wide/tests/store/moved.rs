@@ -5,7 +5,7 @@ use firn_kv::{Durability, MemEnv};
 use firn_testkit::rng::Rng;
 use firn_wide::internals::key::Layout;
 use firn_wide::internals::store::{
-    MovedPlaces, Partitions, StoreFamily, StoreMutation, StoreSlice,
+    CellStore, MovedPlaces, Partitions, StoreFamily, StoreMutation, StoreSlice,
 };
 use firn_wide::{Error, Partitioner, Result, Type};
 
