@@ -216,6 +216,55 @@ fn openings_and_closings_lose_nothing_wherever_they_are_cut_off() {
     }
 }
 
+/// What a flush says of the log may be on the device no more after a power cut, while the segment
+/// of an opening is there that has read it. Found by the enumeration of crashes, with luck.
+#[test]
+fn an_opening_after_a_crash_may_lose_power_at_any_step() {
+    let env = MemEnv::new(2);
+    let (db, tree) = open(&env);
+    env.start_journal();
+    for i in 0..2u32 {
+        tree.put(&i.to_be_bytes(), b"v").unwrap();
+        tree.flush().unwrap();
+        tree.put(&[1, i as u8], b"v").unwrap();
+    }
+    drop((db, tree));
+    let mut crasher = env.crasher();
+    let mut images = 0;
+    loop {
+        let image = crasher.image(&Cut::Process);
+        image.start_journal();
+        drop(open(&image));
+        let mut during = image.crasher();
+        loop {
+            for cut in [Cut::PowerNone, Cut::PowerAll, Cut::PowerRandom(images)] {
+                let words = format!(
+                    "after {} operations, {:?}, then {} of the opening, {:?}: {cut:?}",
+                    crasher.at(),
+                    crasher.last_op(),
+                    during.at(),
+                    during.last_op()
+                );
+                let left = during.image(&cut);
+                let options = DbOptions { event_log: false, ..DbOptions::default() };
+                let db = Db::open_in(Arc::new(left), DIR, options)
+                    .unwrap_or_else(|e| panic!("{words}: {e}"));
+                let tree = db.tree("t", TreeOptions::default()).unwrap();
+                tree.put(b"more", b"v").unwrap();
+                db.close().unwrap();
+                images += 1;
+            }
+            if !during.advance() {
+                break;
+            }
+        }
+        if !crasher.advance() {
+            break;
+        }
+    }
+    assert!(images > 500, "{images}");
+}
+
 #[test]
 fn a_store_that_was_not_closed_is_begun_anew_at_once() {
     let env = MemEnv::new(1);

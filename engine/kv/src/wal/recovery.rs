@@ -528,7 +528,8 @@ fn beyond(
         let mut reader = known.open(env, dir, s.number)?;
         if stop.segment == Some(i) {
             reader.seek(stop.offset.saturating_add(8));
-        } else if let Some(h) = reader.header() {
+        } else if let Some(h) = reader.header().filter(|h| known.is_own(h)) {
+            // An opening that came to nothing says what was so by a manifest that is no more.
             b.synced = b.synced.max(h.synced);
             if h.base >= stop.pos && b.first.is_none() {
                 b.first = Some(reader.path().to_path_buf());
