@@ -372,7 +372,7 @@ fn no_write_is_lost_that_was_taken_while_a_table_was_written_anew() {
                             match refused {
                                 Ok(()) => taken.push((key.to_owned(), n)),
                                 Err(e) => assert!(
-                                    e.contains("is written anew")
+                                    e.contains("written anew")
                                         || e.contains("has been dropped")
                                         || e.contains("unconfigured"),
                                     "{e}"

@@ -424,7 +424,24 @@ impl Catalog {
 
     /// All records, by key.
     pub fn records(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let mut records: BTreeMap<_, _> = self.own_tables().map(|t| t.record()).collect();
+        self.records_where(|_| true)
+    }
+
+    /// The records of the tables that other definitions do not share, and all others: what may
+    /// differ. To write out thousands of tables for each that is defined would take long.
+    fn records_beside(&self, other: &Catalog) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        self.records_where(|of| {
+            let there = other.keyspace(&of.keyspace).and_then(|k| k.table(&of.name));
+            !there.is_some_and(|there| Arc::ptr_eq(there, of))
+        })
+    }
+
+    fn records_where(
+        &self,
+        wanted: impl Fn(&Arc<TableSchema>) -> bool,
+    ) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let tables = self.own_tables().filter(|t| wanted(t));
+        let mut records: BTreeMap<_, _> = tables.map(|t| t.record()).collect();
         for keyspace in self.keyspaces() {
             for def in keyspace.types() {
                 let fields = def.fields.iter().map(|(n, t)| (n.clone(), type_text(t))).collect();
@@ -441,7 +458,7 @@ impl Catalog {
 
     /// The changes that make these definitions the `newer` ones.
     pub fn diff(&self, newer: &Catalog) -> CatalogDiff {
-        let (old, new) = (self.records(), newer.records());
+        let (old, new) = (self.records_beside(newer), newer.records_beside(self));
         let gone = old.keys().filter(|k| !new.contains_key(*k)).map(|k| (k.clone(), None));
         let changed = new
             .iter()
@@ -450,8 +467,11 @@ impl Catalog {
         let before: BTreeMap<u32, &Arc<TableSchema>> =
             self.own_tables().map(|t| (t.id, t)).collect();
         let after: BTreeSet<u32> = newer.own_tables().map(|t| t.id).collect();
-        let opened =
-            newer.own_tables().filter(|t| before.get(&t.id).is_none_or(|b| b != t)).cloned();
+        let is_same = |b: &&Arc<TableSchema>, t: &Arc<TableSchema>| Arc::ptr_eq(b, t) || *b == t;
+        let opened = newer
+            .own_tables()
+            .filter(|t| before.get(&t.id).is_none_or(|b| !is_same(b, t)))
+            .cloned();
         CatalogDiff {
             records: gone.chain(changed).collect(),
             opened: opened.collect(),

@@ -305,9 +305,16 @@ impl Engine {
     /// Where a table's cells are.
     ///
     /// # Errors
-    /// `Invalid` when it was dropped meanwhile.
+    /// `Invalid` when it was dropped meanwhile, or is in another tree.
     pub fn family(&self, table: &TableSchema) -> Result<StoreFamily> {
-        let gone = || invalid(format!("table {} does not exist", table.name));
+        let gone = || {
+            let catalog = self.catalog();
+            let there = catalog.keyspace(&table.keyspace).and_then(|k| k.table(&table.name));
+            invalid(match there {
+                Some(_) => format!("table {} was written anew meanwhile: ask again", table.name),
+                None => format!("table {} does not exist", table.name),
+            })
+        };
         self.store().family(table.id).ok_or_else(gone)
     }
 

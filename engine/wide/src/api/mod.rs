@@ -125,7 +125,7 @@ impl Wide {
             drop_orphans(&store, &schema)?;
         }
         let memtable_size = options.memtable_size.unwrap_or(TreeOptions::default().memtable_size);
-        let state = ApiState::open(schema, &store, partitioner, memtable_size)?;
+        let state = ApiState::open(schema, &store, partitioner, memtable_size, None)?;
         let shared = Arc::new(SharedApi {
             partitioner,
             cluster_name,

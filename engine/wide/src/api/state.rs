@@ -45,22 +45,30 @@ pub struct ApiState {
 }
 
 impl ApiState {
-    /// Opens all families of the schema. What is open already stays; new indexes are built.
+    /// Opens the families of the schema, but those that are open with these definitions `before`.
+    /// What is open already stays; new indexes are built.
     pub fn open(
         schema: Schema,
         store: &CellStore,
         partitioner: Partitioner,
         memtable_size: usize,
+        before: Option<&ApiState>,
     ) -> Result<ApiState> {
-        let defs = schema.keyspaces().flat_map(|k| k.families());
-        let specs = defs.map(|def| spec(def, store, partitioner, memtable_size)).collect();
+        let known = |def: &Arc<schema::Family>| {
+            let table = before?.tables.get(def.keyspace())?.get(def.name())?;
+            Arc::ptr_eq(&table.def, def).then(|| table.clone())
+        };
+        let defs = || schema.keyspaces().flat_map(|k| k.families());
+        let new = defs().filter(|def| known(def).is_none());
+        let specs = new.map(|def| spec(def, store, partitioner, memtable_size)).collect();
         let mut opened = store.open_families(specs)?.into_iter();
-        let mut tables: BTreeMap<String, BTreeMap<String, Arc<ApiTable>>> = BTreeMap::new();
-        for keyspace in schema.keyspaces() {
-            let families = tables.entry(keyspace.name().to_owned()).or_default();
-            for (def, cells) in keyspace.families().zip(opened.by_ref()) {
-                families
-                    .insert(def.name().to_owned(), Arc::new(ApiTable { def: def.clone(), cells }));
+        let mut tables: BTreeMap<String, BTreeMap<String, Arc<ApiTable>>> =
+            schema.keyspaces().map(|k| (k.name().to_owned(), BTreeMap::new())).collect();
+        for def in defs() {
+            let made = |cells| Arc::new(ApiTable { def: def.clone(), cells });
+            let table = known(def).or_else(|| opened.next().map(made));
+            if let (Some(table), Some(home)) = (table, tables.get_mut(def.keyspace())) {
+                home.insert(def.name().to_owned(), table);
             }
         }
         Ok(ApiState { schema, tables })
@@ -85,13 +93,14 @@ fn spec(
     partitioner: Partitioner,
     memtable_size: usize,
 ) -> FamilySpec {
-    let layout = match (store.family(def.id()), def.subcomparator()) {
+    let wanted = match def.subcomparator() {
+        None => Layout::standard(partitioner, def.comparator().clone()),
+        Some(sub) => Layout::super_columns(partitioner, def.comparator().clone(), sub.clone()),
+    };
+    let layout = match store.family(def.id()) {
         // A comparator changes only to one that sorts and codes what is there alike.
-        (Some(open), _) => open.layout().clone(),
-        (None, None) => Layout::standard(partitioner, def.comparator().clone()),
-        (None, Some(sub)) => {
-            Layout::super_columns(partitioner, def.comparator().clone(), sub.clone())
-        }
+        Some(open) if !wanted.extends(open.layout()) => open.layout().clone(),
+        _ => wanted,
     };
     let indexes = def.indexes().map(|(column, index)| IndexSpec {
         id: index.id,

@@ -32,15 +32,19 @@ impl Wide {
         let diff = before.schema.diff(&schema);
         let store = &self.store;
         diff.added_families.iter().try_for_each(|f| store.check_new(f.id()))?;
-        let after =
-            match ApiState::open(schema, store, self.shared.partitioner, self.shared.memtable_size)
-            {
-                Ok(after) => after,
-                Err(e) => {
-                    self.take_back(&before, &diff);
-                    return Err(e);
-                }
-            };
+        let after = match ApiState::open(
+            schema,
+            store,
+            self.shared.partitioner,
+            self.shared.memtable_size,
+            Some(&before),
+        ) {
+            Ok(after) => after,
+            Err(e) => {
+                self.take_back(&before, &diff);
+                return Err(e);
+            }
+        };
         let mut batch = Batch::new();
         for (key, value) in &diff.records {
             match value {
@@ -77,6 +81,7 @@ impl Wide {
             &store,
             self.shared.partitioner,
             self.shared.memtable_size,
+            None,
         )
         .ok();
     }

@@ -308,8 +308,8 @@ impl Schema {
         for (id, family) in &new {
             match old.get(id) {
                 None => diff.added_families.push(Arc::clone(family)),
-                Some(before) if before != family => diff.changed_families.push(Arc::clone(family)),
-                Some(_) => {}
+                Some(before) if Arc::ptr_eq(before, family) || before == family => {}
+                Some(_) => diff.changed_families.push(Arc::clone(family)),
             }
         }
         diff.dropped_families = old
@@ -323,8 +323,8 @@ impl Schema {
             diff.added_indexes.extend(added.map(|(_, index)| (Arc::clone(family), index.id)));
         }
         diff.dropped_indexes = had.difference(&has).copied().collect();
-        let before: BTreeMap<_, _> = self.records().into_iter().collect();
-        let mut after: BTreeMap<_, _> = newer.records().into_iter().collect();
+        let before: BTreeMap<_, _> = self.records_beside(newer).into_iter().collect();
+        let mut after: BTreeMap<_, _> = newer.records_beside(self).into_iter().collect();
         let gone = before
             .keys()
             .filter(|key| !after.contains_key(*key))

@@ -269,12 +269,25 @@ impl Schema {
     /// All records, by key: what [`Schema::from_records`] makes this schema of. A schema in which
     /// nothing was ever defined has none.
     pub fn records(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.records_where(|_| true)
+    }
+
+    /// The records of the families that another schema does not share, and all others: what may
+    /// differ. To write out thousands of families for each that is defined would take long.
+    pub(super) fn records_beside(&self, other: &Schema) -> Vec<SchemaRecord> {
+        self.records_where(|of| {
+            let there = other.keyspaces.get(of.keyspace()).and_then(|k| k.family(of.name()));
+            !there.is_some_and(|there| Arc::ptr_eq(there, of))
+        })
+    }
+
+    fn records_where(&self, wanted: impl Fn(&Arc<Family>) -> bool) -> Vec<SchemaRecord> {
         if self.keyspaces.is_empty() && self.next_id == FIRST_ID {
             return Vec::new();
         }
         let mut records = vec![head(self)];
         records.extend(self.keyspaces().map(|k| keyspace(k)));
-        records.extend(self.families().map(|f| family(f)));
+        records.extend(self.families().filter(|f| wanted(f)).map(|f| family(f)));
         records.sort();
         records
     }
