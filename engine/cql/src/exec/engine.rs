@@ -310,7 +310,8 @@ impl Engine {
         let gone = || {
             let catalog = self.catalog();
             let there = catalog.keyspace(&table.keyspace).and_then(|k| k.table(&table.name));
-            invalid(match there {
+            let moved = there.filter(|t| table.is_own_family() && t.form().is_none());
+            invalid(match moved {
                 Some(_) => format!("table {} was written anew meanwhile: ask again", table.name),
                 None => format!("table {} does not exist", table.name),
             })
