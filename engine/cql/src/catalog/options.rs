@@ -171,8 +171,10 @@ impl TableOptions {
         let mut threshold = |name: &str, usual: i32| {
             compaction.remove(name).and_then(|text| text.parse().ok()).unwrap_or(usual)
         };
-        (def.min_compaction_threshold, def.max_compaction_threshold) =
-            (threshold("min_threshold", 4), threshold("max_threshold", 32));
+        // Classes that have no thresholds may be given any.
+        def.min_compaction_threshold = threshold("min_threshold", 4).max(2);
+        def.max_compaction_threshold =
+            threshold("max_threshold", 32).max(def.min_compaction_threshold);
         def.compaction_strategy_options = compaction;
         let is_off = says("compression", "enabled").is_some_and(|on| on == "false");
         let class = says("compression", "class").filter(|_| !is_off);
