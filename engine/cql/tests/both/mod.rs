@@ -224,6 +224,11 @@ pub struct Did {
     pub deed: Deed,
 }
 
+/// Whether cells from one to before another are those that are together.
+fn is_group(from: usize, until: usize) -> bool {
+    from.is_multiple_of(GROUP) && until == from + GROUP
+}
+
 impl Shape {
     /// Makes it.
     pub fn make(&self, both: &Both) {
@@ -274,7 +279,9 @@ impl Shape {
             Deed::Range { from: 0, until: CELLS } => {
                 family.row(KEYS[*key]).at(*timestamp).delete_all().unwrap();
             }
-            Deed::Range { from, .. } if self.is_super() => row(*from).delete_all().unwrap(),
+            Deed::Range { from, until } if self.is_super() && is_group(*from, *until) => {
+                row(*from).delete_all().unwrap();
+            }
             Deed::Range { .. } => return false,
         }
         true
@@ -295,19 +302,27 @@ impl Shape {
             }
             Deed::Cell { cell, value: None } => delete(&format!(" AND {}", (self.place)(*cell))),
             Deed::Range { from: 0, until: CELLS } => delete(""),
-            Deed::Range { from, until } => match self.group {
-                Some(group) => delete(&format!(" AND {}", group(*from))),
-                None => {
-                    let last = until - 1;
-                    let (from, until) = ((self.place)(*from), (self.place)(last));
-                    let (below, above) = match self.is_reversed() {
-                        true => ("<=", ">="),
-                        false => (">=", "<="),
-                    };
-                    let bound = |place: String, how| place.replace('=', how);
-                    delete(&format!(" AND {} AND {}", bound(from, below), bound(until, above)))
-                }
-            },
+            Deed::Range { from, until } => {
+                let (below, above) = match self.is_reversed() {
+                    true => ("<=", ">="),
+                    false => (">=", "<="),
+                };
+                let bound = |cell: usize, how: &str| match self.group {
+                    None => (self.place)(cell).replace('=', how),
+                    Some(_) => {
+                        let (group, within) = (letter(cell / GROUP), cell % GROUP);
+                        format!("(column1, column2) {how} ('{group}', {within})")
+                    }
+                };
+                let bounds = match (from, until, self.group) {
+                    (_, _, Some(group)) if is_group(*from, *until) => group(*from),
+                    // What has no end on one side has no bound there.
+                    (0, _, _) => bound(until - 1, above),
+                    (_, &CELLS, _) => bound(*from, below),
+                    _ => format!("{} AND {}", bound(*from, below), bound(until - 1, above)),
+                };
+                delete(&format!(" AND {bounds}"))
+            }
         };
         session.execute(&statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"));
     }
@@ -317,13 +332,14 @@ impl Shape {
         let cell = rng.below(CELLS as u64) as usize;
         let deed = match rng.below(12) {
             0 => Deed::Range { from: 0, until: CELLS },
-            1 | 2 if self.group.is_some() => {
+            1 if self.group.is_some() => {
                 let from = cell / GROUP * GROUP;
                 Deed::Range { from, until: from + GROUP }
             }
             1 | 2 => {
                 let until = cell + 1 + rng.below((CELLS - cell) as u64) as usize;
-                Deed::Range { from: cell, until }
+                let from = if rng.below(3) == 0 { 0 } else { cell };
+                Deed::Range { from, until }
             }
             3 | 4 => Deed::Cell { cell, value: None },
             _ => Deed::Cell { cell, value: Some(format!("v{}", rng.below(50))) },

@@ -139,11 +139,10 @@ impl CellStore {
         let mut newest = None;
         cursor.first()?;
         while cursor.valid() {
+            // All are looked at: they are in the order of both bounds put together, and one that begins
+            // before all rows may come behind others.
             let (start, end, deletion) = range_at(cursor.key(), partition, cursor.value())?;
-            if start > place {
-                break;
-            }
-            if place < end {
+            if start <= place && place < end {
                 newest = newer(newest, Some(deletion.timestamp));
             }
             cursor.next()?;

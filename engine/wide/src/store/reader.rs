@@ -391,7 +391,7 @@ impl SliceReader {
         {
             self.row.extend_from_slice(&from[..n]);
             self.row_deleted =
-                self.marker_by_seek(&from[..n])?.max(self.covered_by_range(&from[..n]));
+                self.marker_by_seek(&from[..n])?.max(self.row_covered_by_range(&from[..n]));
         }
         if let Some(n) = column {
             self.column.extend_from_slice(&from[..n]);
@@ -422,6 +422,16 @@ impl SliceReader {
         self.seek.push(DELETION);
         let Some(v) = snapshot.get(self.family.tree(), &self.seek)? else { return Ok(None) };
         Ok(Some(StoredCell::decode(&v)?.timestamp()))
+    }
+
+    /// The newest deletion of a range that a row lies in with all of its cells. Where cells are looked
+    /// at as rows, ranges of them begin and end between the cells of what is a row here: a range
+    /// that the row's place lies in may end before most of them.
+    fn row_covered_by_range(&self, row: &[u8]) -> Option<i64> {
+        match self.family.layout().has_typed_names() {
+            true => None,
+            false => self.covered_by_range(row),
+        }
     }
 
     /// The newest deletion of a range that a row, or a cell, lies in.
@@ -599,8 +609,6 @@ impl SliceReader {
         }
         let name = self.family.layout().name_len(rest)?;
         let mut covered = self.deleted.max(self.row_deleted);
-        // Where cells are looked at as rows, ranges of them begin and end between the cells of what
-        // is a row here.
         if !self.ranges.is_empty() && self.family.layout().has_typed_names() {
             covered = covered.max(self.covered_by_range(place));
         }
@@ -662,7 +670,7 @@ impl SliceReader {
         self.row_deleted = None;
         if !is_static && !self.slice.raw {
             if !self.ranges.is_empty() {
-                self.row_deleted = self.covered_by_range(&self.row);
+                self.row_deleted = self.row_covered_by_range(&self.row);
             }
             if self.slice.reverse && self.kinds & ROWS != 0 {
                 let row = std::mem::take(&mut self.row);
