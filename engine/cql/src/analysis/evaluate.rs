@@ -328,6 +328,9 @@ impl Restrictions {
     pub fn filter(&self, env: &EvalEnv<'_>) -> Result<RowFilter> {
         let partition = if self.is_range { &self.partition[..] } else { &[] };
         let clustering = &self.clustering[self.prefix..];
+        if partition.is_empty() && clustering.is_empty() && self.others.is_empty() {
+            return Ok(RowFilter::default());
+        }
         for restriction in clustering.iter().filter(|r| r.is_multi) {
             match restriction.what {
                 RelationKind::Slice { .. } => {

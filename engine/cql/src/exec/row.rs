@@ -274,7 +274,9 @@ impl Row {
         self.exists = false;
         self.bytes.clear();
         self.bytes.reserve(USUAL);
-        self.slots.resize_with(shape.forms.len(), CellSlot::default);
+        if self.slots.len() != shape.forms.len() {
+            self.slots.resize_with(shape.forms.len(), CellSlot::default);
+        }
         for slot in &mut self.slots {
             slot.there = false;
             slot.elements.clear();
@@ -285,8 +287,11 @@ impl Row {
     /// Takes over where the row lies that a cell is in, or is.
     fn begin(&mut self, shape: &RowShape, place: &KeyPlace<'_>) -> Result<()> {
         self.clear(shape);
-        let short = || (Vec::with_capacity(SHORT), false);
-        self.clustering.resize_with(shape.layout.clustering().len(), short);
+        let clusterings = shape.layout.clustering().len();
+        if self.clustering.len() != clusterings {
+            let short = || (Vec::with_capacity(SHORT), false);
+            self.clustering.resize_with(clusterings, short);
+        }
         self.place.clear();
         self.place.reserve(place.row.len().max(SHORT));
         self.place.extend_from_slice(place.row);

@@ -168,12 +168,6 @@ impl Rows {
         Rows { warnings, ..self }
     }
 
-    /// With these behind the warnings that there are.
-    pub(super) fn with_more_warnings(mut self, more: Vec<String>) -> Rows {
-        self.warnings.extend(more);
-        self
-    }
-
     /// Of a batch of this kind over so many partitions.
     pub(super) fn with_batch(self, kind: BatchKind, partitions: usize) -> Rows {
         Rows { batch: Some((kind, partitions)), ..self }

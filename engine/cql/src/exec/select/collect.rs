@@ -56,6 +56,7 @@ pub(super) struct Collector<'p> {
     read: u64,
     /// Whether masks hide nothing.
     sees_all: bool,
+    warnings: Vec<String>,
     stop: Option<&'p AtomicBool>,
 }
 
@@ -105,13 +106,19 @@ impl<'p> Collector<'p> {
             sort_keys: vec![],
             read: 0,
             sees_all: false,
+            warnings: plan.warning.map_or_else(Vec::new, |w| vec![w.to_owned()]),
             stop,
         })
     }
 
-    /// The same for somebody from whom masks hide nothing, or something.
-    pub fn seen_by(self, sees_all: bool) -> Collector<'p> {
-        Collector { sees_all, ..self }
+    /// For somebody from whom masks hide nothing, or something.
+    pub fn see_all(&mut self, sees_all: bool) {
+        self.sees_all = sees_all;
+    }
+
+    /// Tells this with the rows.
+    pub fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
     }
 
     fn check_stop(&self) -> Result<()> {
@@ -376,10 +383,9 @@ impl<'p> Collector<'p> {
             self.sort(limit);
         }
         let paging = self.paging();
-        let warnings = self.plan.warning.iter().map(|w| (*w).to_owned()).collect();
         Ok(Rows::new(self.plan.columns.clone(), self.cells)
             .with_paging(paging)
-            .with_warnings(warnings))
+            .with_warnings(self.warnings))
     }
 
     fn sort(&mut self, limit: Option<u64>) {

@@ -8,7 +8,7 @@ use firn_wide::internals::store::{StoreFamily, StoreSlice, StoreView};
 use super::collect::{CollectStep, Collector};
 use super::page::Position;
 use super::plan::{Grouping, SelectPlan};
-use super::tombstones::TombstoneTally;
+use super::tombstones::{self, TombstoneTally};
 use crate::analysis::{IndexUse, ValueIntervals};
 use crate::catalog::TableSchema;
 use crate::error::{Result, invalid};
@@ -91,8 +91,10 @@ impl SelectPlan {
         let page = page.filter(|_| self.order.sort.is_empty() && self.nearest.is_none());
         let filter = self.restrictions.filter(env)?;
         let indexes = if is_empty { vec![] } else { self.restrictions.indexes(env)? };
-        keys.iter().flatten().try_for_each(|key| TableSchema::check_key(key))?;
-        let out = Collector::new(
+        for key in keys.as_deref().unwrap_or_default() {
+            TableSchema::check_key(key)?;
+        }
+        let mut out = Collector::new(
             self,
             env,
             filter,
@@ -101,7 +103,7 @@ impl SelectPlan {
             from.as_ref(),
             request.stop.map(|s| &**s),
         )?;
-        let out = out.seen_by(sees_all);
+        out.see_all(sees_all);
         Ok(SelectInput { limit, from, intervals, indexes, keys, out })
     }
 }
@@ -117,13 +119,22 @@ impl Execution<'_> {
         for (i, key) in keys.iter().enumerate().skip(first) {
             let resumed = from.as_ref().filter(|_| i == first);
             let step = self.partition(key, resumed)?;
-            let partitioner = self.family.layout().partitioner();
-            self.tombstones.end_of_read(self.plan, partitioner, self.out.take_read(), true);
+            self.end_of_read(true);
             if step == CollectStep::Stop {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// A partition (`is_one`), or a range of them, was read.
+    pub(super) fn end_of_read(&mut self, is_one: bool) {
+        let read = self.out.take_read();
+        if let Some(tombstones) = self.tombstones.end_of_read() {
+            let partitioner = self.family.layout().partitioner();
+            let warning = tombstones::warning(self.plan, partitioner, tombstones, read, is_one);
+            self.out.warn(warning);
+        }
     }
 
     pub(super) fn by_range(&mut self, env: &EvalEnv<'_>) -> Result<()> {

@@ -65,18 +65,14 @@ impl SelectPlan {
             (None, Some(keys)) => run.by_keys(keys)?,
             (None, None) => run.by_range(env)?,
         }
-        let (mut tombstones, partitioner) = (run.tombstones, engine.partitioner());
-        tombstones.end_of_read(self, partitioner, run.out.take_read(), false);
-        let warnings = tombstones.warnings;
-        let rows = run.out.finish(limit)?.with_more_warnings(warnings);
-        let limit = limit.unwrap_or_default();
-        Ok(match request.page_size {
-            Some(page) if self.nearest.is_some() && (page as u64) < limit => {
-                rows.with_more_warnings(vec![format!(
-                    "Top-K queries do not support paging and the page size is set to {page}, which is less than LIMIT {limit}. The page size has been set to {limit} to match the LIMIT."
-                )])
-            }
-            _ => rows,
-        })
+        run.end_of_read(false);
+        if let (Some(_), Some(page), Some(limit)) = (&self.nearest, request.page_size, limit)
+            && (page as u64) < limit
+        {
+            run.out.warn(format!(
+                "Top-K queries do not support paging and the page size is set to {page}, which is less than LIMIT {limit}. The page size has been set to {limit} to match the LIMIT."
+            ));
+        }
+        run.out.finish(limit)
     }
 }

@@ -15,13 +15,11 @@ use crate::values::literal;
 pub(super) struct TombstoneTally {
     limits: Option<TombstoneLimits>,
     stepped: Cell<u64>,
-    /// What is told about them.
-    pub warnings: Vec<String>,
 }
 
 impl TombstoneTally {
     pub fn new(limits: Option<TombstoneLimits>) -> TombstoneTally {
-        TombstoneTally { limits, stepped: Cell::new(0), warnings: vec![] }
+        TombstoneTally { limits, stepped: Cell::new(0) }
     }
 
     /// So many more were stepped over.
@@ -40,29 +38,33 @@ impl TombstoneTally {
         }
     }
 
-    /// A partition, or a range of them, was read: so many rows, the last one of this partition. The
-    /// next is counted anew. `is_one`: the partition was named.
-    pub fn end_of_read(
-        &mut self,
-        plan: &SelectPlan,
-        partitioner: Partitioner,
-        (rows, key): (u64, &PartitionKey),
-        is_one: bool,
-    ) {
+    /// A partition, or a range of them, was read: how many were stepped over, where that is warned
+    /// of. The next is counted anew.
+    #[inline]
+    pub fn end_of_read(&self) -> Option<u64> {
         let tombstones = self.stepped.take();
-        if self.limits.is_none_or(|limits| tombstones <= limits.warn) {
-            return;
-        }
-        let token = partitioner.token(key.bytes());
-        let token = token.map(|t| partitioner.token_text(&t)).unwrap_or_default();
-        let condition = if is_one { of_partition(plan, key) } else { String::new() };
-        self.warnings.push(format!(
-            "Read {rows} live rows and {tombstones} tombstone cells for query SELECT {} FROM {}.{}{condition} ALLOW FILTERING; token {token} (see tombstone_warn_threshold)",
-            columns_read(plan),
-            plan.table.keyspace,
-            plan.table.name,
-        ));
+        self.limits.filter(|limits| tombstones > limits.warn).map(|_| tombstones)
     }
+}
+
+/// What is told of the tombstones of a read that gave so many rows, the last one of this partition.
+/// `is_one`: the partition was named.
+pub(super) fn warning(
+    plan: &SelectPlan,
+    partitioner: Partitioner,
+    tombstones: u64,
+    (rows, key): (u64, &PartitionKey),
+    is_one: bool,
+) -> String {
+    let token = partitioner.token(key.bytes());
+    let token = token.map(|t| partitioner.token_text(&t)).unwrap_or_default();
+    let condition = if is_one { of_partition(plan, key) } else { String::new() };
+    format!(
+        "Read {rows} live rows and {tombstones} tombstone cells for query SELECT {} FROM {}.{}{condition} ALLOW FILTERING; token {token} (see tombstone_warn_threshold)",
+        columns_read(plan),
+        plan.table.keyspace,
+        plan.table.name,
+    )
 }
 
 /// The columns that a statement reads beside the key.
