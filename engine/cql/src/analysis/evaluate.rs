@@ -327,10 +327,10 @@ impl Restrictions {
     /// `Invalid` for null, unset and wrong values.
     pub fn filter(&self, env: &EvalEnv<'_>) -> Result<RowFilter> {
         let partition = if self.is_range { &self.partition[..] } else { &[] };
-        let clustering = &self.clustering[self.prefix..];
-        if partition.is_empty() && clustering.is_empty() && self.others.is_empty() {
+        if partition.is_empty() && !self.filters_clustering() && self.others.is_empty() {
             return Ok(RowFilter::default());
         }
+        let clustering: Vec<&Restriction> = self.filtered_clustering().collect();
         for restriction in clustering.iter().filter(|r| r.is_multi) {
             match restriction.what {
                 RelationKind::Slice { .. } => {

@@ -21,7 +21,7 @@ impl Restrictions {
         if !self.uses_index() {
             return Ok(all);
         }
-        for restriction in self.all() {
+        for restriction in self.all().filter(|r| !(r.is_multi && r.is_slice())) {
             for index in self.indexes_for(restriction).filter(|i| i.is_stored(&self.table)) {
                 let Some(look) = self.look(restriction, index, env)? else { continue };
                 let kind = self.table.columns()[restriction.first()].kind;
@@ -42,11 +42,15 @@ impl Restrictions {
         let range = |from, until, test| Ok(Some(IndexLook::Range { from, until, test }));
         let (key, value) = match (&restriction.what, index.target) {
             (RelationKind::Eq(tuple), _) => {
-                let values = asked(tuple, env, &[name])?;
+                let columns = self.table.columns();
+                let names: Vec<&str> =
+                    restriction.columns.iter().map(|c| &*columns[*c].name).collect();
+                let values = asked(tuple, env, &names)?;
                 if let Some(test) = self.analyzed(restriction, &values) {
                     return range(End::Unbounded, End::Unbounded, Some(test));
                 }
-                (None, values.into_iter().next().unwrap_or_default())
+                let of = names.iter().position(|name| *name == index.column);
+                (None, values.into_iter().nth(of.unwrap_or(0)).unwrap_or_default())
             }
             (RelationKind::Slice { start, end }, _) => {
                 let side = |side: &Option<(Tuple, bool)>| {
@@ -92,7 +96,7 @@ impl Restrictions {
         restriction: &Restriction,
         values: &[Vec<u8>],
     ) -> Option<TextTest> {
-        if !self.uses_index() {
+        if !self.uses_index() || restriction.columns.len() != 1 {
             return None;
         }
         let found = self.indexes_for(restriction).map(TableIndex::analyzer);

@@ -447,6 +447,25 @@ impl Restrictions {
         }
     }
 
+    /// Whether some of what is said of clustering columns is left to the filter.
+    pub(super) fn filters_clustering(&self) -> bool {
+        self.filters_keys.1
+    }
+
+    /// Those of clustering columns that are left to the filter, though some name rows, too: what an
+    /// index answers, and all behind it.
+    pub(super) fn filtered_clustering(&self) -> impl Iterator<Item = &Restriction> {
+        let all = if self.filters_keys.1 { &self.clustering[..] } else { &[] };
+        let mut next = self.table.partition().len();
+        all.iter().filter(move |r| {
+            let names_rows = !r.is_contains() && r.first() == next && self.index_for(r).is_none();
+            if names_rows && !r.is_slice() {
+                next = r.last() + 1;
+            }
+            !names_rows
+        })
+    }
+
     /// What is left to the filter, as the servers count it.
     fn left_to_filter(&self) -> impl Iterator<Item = &Restriction> {
         let partition = if self.filters_keys.0 { &self.partition[..] } else { &[] };
@@ -458,14 +477,15 @@ impl Restrictions {
     /// filter.
     fn is_served_together(&self) -> bool {
         let is_served = |r: &Restriction| {
-            self.indexes_for(r).any(|i| i.answers_as() == IndexClass::StorageAttached)
+            r.columns.len() == 1
+                && self.indexes_for(r).any(|i| i.answers_as() == IndexClass::StorageAttached)
         };
         self.uses_index && self.left_to_filter().all(is_served)
     }
 
     /// Whether an index answers all that is left to the filter, which is one condition.
     fn is_answered(&self) -> bool {
-        self.left_to_filter().all(|r| self.index_for(r).is_some())
+        self.left_to_filter().all(|r| r.columns.len() == 1 && self.index_for(r).is_some())
     }
 
     /// The first index that answers a restriction.
@@ -479,18 +499,18 @@ impl Restrictions {
         restriction: &'r Restriction,
     ) -> impl Iterator<Item = &'r TableIndex> {
         let columns = self.table.columns();
-        let column = match restriction.columns[..] {
-            [column] => Some(&columns[column]),
-            _ => None,
-        };
+        // Of several columns that have values together, an index of one finds the rows. Their slices
+        // are taken for such, too, though nothing filters by them.
+        let is_answerable = restriction.columns.len() == 1
+            || matches!(restriction.what, RelationKind::Eq(_) | RelationKind::Slice { .. });
+        let named: &[usize] = if is_answerable { &restriction.columns } else { &[] };
         let answers = move |index: &&TableIndex| {
-            let Some(column) = column.filter(|c| c.name == index.column) else { return false };
+            let mut of = named.iter().map(|c| &columns[*c]);
+            let Some(column) = of.find(|c| c.name == index.column) else { return false };
             let of_parts = index.answers_as() != IndexClass::Sasi;
             match (&restriction.what, index.target) {
                 (RelationKind::Eq(_), _) => index.finds_equal(column),
-                (RelationKind::Slice { .. }, _) => {
-                    !restriction.is_multi && index.finds_ranges(column)
-                }
+                (RelationKind::Slice { .. }, _) => index.finds_ranges(column),
                 (RelationKind::Like(_), _) => index.knows_like(column),
                 (
                     RelationKind::Contains { values, .. },

@@ -6,7 +6,7 @@
 use firn_wide::Type;
 
 use super::analyzer::{TextAnalyzer, TextCase};
-use super::{IndexTarget, TableColumn, TableIndex};
+use super::{ColumnKind, IndexTarget, TableColumn, TableIndex};
 use crate::error::{Result, configuration, invalid};
 
 /// The class of a storage-attached index.
@@ -298,6 +298,9 @@ impl TableIndex {
     fn check_sasi(&self, column: &TableColumn) -> Result<()> {
         if column.of.multicell {
             return Err(configuration("complex columns are not yet supported by SASI"));
+        }
+        if column.kind == ColumnKind::Partition {
+            return Err(configuration("partition key columns are not yet supported by SASI"));
         }
         let Some(mode) = self.mode() else {
             let mode = self.option("mode").unwrap_or_default().to_ascii_uppercase();

@@ -77,8 +77,11 @@ fn constant_bytes(constant: &Constant<'_>, of: &Type) -> Result<Vec<u8>> {
 }
 
 /// A tuple of a text: its parts between colons, `@` for null, fewer than there are types; `\\`
-/// before a sign that is meant as such.
+/// before a sign that is meant as such. An empty text has no parts.
 fn tuple_of_text(types: &[Type], text: &str) -> Result<Vec<u8>> {
+    if text.is_empty() {
+        return Ok(vec![]);
+    }
     let mut parts = vec![String::new()];
     let mut is_null = vec![false];
     let mut chars = text.chars();

@@ -69,6 +69,8 @@ impl SelectPlan {
         let per_partition = SelectPlan::limit(&self.per_partition, env)?;
         let page = request.page_size.map(|n| n.max(1) as u64);
         let from = request.paging.map(|state| Position::decode(state, &self.table)).transpose()?;
+        // Servers complain of conditions before keys and rows.
+        let filter = self.restrictions.filter(env)?;
         let named = match self.restrictions.is_key_range() {
             true => None,
             false => Some(self.restrictions.keys(env)?),
@@ -89,7 +91,6 @@ impl SelectPlan {
             ));
         }
         let page = page.filter(|_| self.order.sort.is_empty() && self.nearest.is_none());
-        let filter = self.restrictions.filter(env)?;
         let indexes = if is_empty { vec![] } else { self.restrictions.indexes(env)? };
         for key in keys.as_deref().unwrap_or_default() {
             TableSchema::check_key(key)?;
