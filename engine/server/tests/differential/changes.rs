@@ -45,10 +45,13 @@ impl Draft<'_> {
         columns.extend(self.some(&statics, if only_static { 1 } else { 4 }));
         if !only_static {
             let regular = self.table.of(ColumnRole::Regular);
-            columns.extend(self.some(&regular, 2));
+            // Without its value a row of a compact table is refused: there only when it is written.
+            let all = if self.table.compact { 1 } else { 2 };
+            columns.extend(self.some(&regular, all));
         }
         let condition = if conditions { " IF NOT EXISTS" } else { "" };
-        if self.chance(10) {
+        // There a row of a compact table that has keys only is written by JSON without its marker.
+        if !self.table.compact && self.chance(10) {
             return self.insert_json(&columns, condition);
         }
         let names: Vec<_> = columns.iter().map(|c| c.name.as_str()).collect();

@@ -1,5 +1,7 @@
 //! Whether two answers are the same, and which differences are allowed: `allowed.txt`.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::sides::{Answered, DiffAnswer, RowBytes, SpecText};
 use crate::statement::DiffStatement;
 
@@ -180,12 +182,60 @@ pub fn signature(statement: &DiffStatement, here: &Answered, there: &Answered) -
     format!("{verb} {what} here {here_rough} there {there_rough}")
 }
 
+/// What rows there are, beside those here.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum RowsThere {
+    /// Nothing is said.
+    Any,
+    None,
+    /// Some of those here, in their order.
+    Fewer,
+    /// Those here, and others between them.
+    More,
+    /// As many, in other words.
+    AsMany,
+}
+
+impl RowsThere {
+    fn named(name: &str) -> Option<RowsThere> {
+        Some(match name {
+            "none" => RowsThere::None,
+            "fewer" => RowsThere::Fewer,
+            "more" => RowsThere::More,
+            "as many" => RowsThere::AsMany,
+            _ => return None,
+        })
+    }
+
+    fn is_so(self, here: &DiffAnswer, there: &DiffAnswer) -> bool {
+        let (DiffAnswer::Rows { pages: a, .. }, DiffAnswer::Rows { pages: b, .. }) = (here, there)
+        else {
+            return self == RowsThere::Any;
+        };
+        let (a, b) = (a.concat(), b.concat());
+        let within = |few: &[RowBytes], many: &[RowBytes]| {
+            let mut rest = many.iter();
+            few.iter().all(|row| rest.any(|other| other == row))
+        };
+        match self {
+            RowsThere::Any => true,
+            RowsThere::None => b.is_empty(),
+            RowsThere::Fewer => within(&b, &a),
+            RowsThere::More => within(&a, &b),
+            RowsThere::AsMany => a.len() == b.len(),
+        }
+    }
+}
+
 /// A difference that is allowed: patterns in which `*` stands for anything.
 #[derive(Debug)]
 pub struct Allowance {
     statement: String,
     here: String,
     there: String,
+    rows: RowsThere,
+    /// How often something was allowed by it.
+    used: AtomicUsize,
 }
 
 /// Whether the text is as the pattern says.
@@ -198,28 +248,41 @@ fn matches(pattern: &str, text: &str) -> bool {
     (0..=text.len()).any(|at| text.is_char_boundary(at) && matches(rest, &text[at..]))
 }
 
-/// Those of a text: blocks of `statement:`, `here:`, `there:` and `why:`, in this order.
+/// Those of a text: blocks of `statement:`, `here:`, `there:`, perhaps `rows:`, and `why:`, in this
+/// order.
 pub fn allowances(text: &str) -> Vec<Allowance> {
     let blocks = text.split("\n\n").filter(|b| !b.trim().is_empty() && !b.starts_with('#'));
     blocks
         .map(|block| {
             let mut lines = block.trim().lines();
+            let rows = |name: &str| RowsThere::named(name).unwrap_or_else(|| panic!("{block}"));
             let mut next = |name: &str| {
                 let line = lines.next().and_then(|line| line.strip_prefix(name));
                 line.unwrap_or_else(|| panic!("{name} is missing in: {block}")).trim().to_owned()
             };
-            let [statement, here, there, _why] =
-                ["statement:", "here:", "there:", "why:"].map(&mut next);
-            Allowance { statement, here, there }
+            let [statement, here, there] = ["statement:", "here:", "there:"].map(&mut next);
+            let says = block.contains("\nrows:");
+            let rows = if says { rows(&next("rows:")) } else { RowsThere::Any };
+            next("why:");
+            Allowance { statement, here, there, rows, used: AtomicUsize::new(0) }
         })
         .collect()
 }
 
 impl Allowance {
     pub fn allows(&self, statement: &DiffStatement, here: &Answered, there: &Answered) -> bool {
-        matches(&self.statement, &statement.cql)
+        let allows = matches(&self.statement, &statement.cql)
             && matches(&self.here, &shown(here))
             && matches(&self.there, &shown(there))
+            && self.rows.is_so(&here.answer, &there.answer);
+        self.used.fetch_add(usize::from(allows), Ordering::Relaxed);
+        allows
+    }
+
+    /// How often something was allowed by it, and what.
+    pub fn tally(&self) -> String {
+        let Allowance { statement, here, there, used, .. } = self;
+        format!("{:>6} allowed: {statement} | {here} | {there}", used.load(Ordering::Relaxed))
     }
 }
 

@@ -78,6 +78,10 @@ impl Draft<'_> {
             8..12 if matches!(of, DrawnType::Native(_)) => {
                 format!("({}){}", of.cql(&self.schema.users), value.literal)
             }
+            12..16 if self.schema.functions && matches!(of, DrawnType::Native("int" | "text")) => {
+                let f = if *of == DrawnType::Native("int") { "f_sign" } else { "f_twice" };
+                format!("{f}({})", value.literal)
+            }
             _ => value.literal,
         }
     }

@@ -16,8 +16,18 @@ pub fn draw_history(seed: u64, length: usize) -> Vec<DiffStatement> {
         let Some(table) = rng.choose(&schema.tables) else {
             continue;
         };
+        // What there would show hidden columns is left as it is.
+        if table.is_dense() && rng.one_in(500) {
+            let cql = format!("ALTER TABLE {} DROP COMPACT STORAGE", table.name);
+            all.push(DiffStatement::plain(cql));
+            continue;
+        }
         let bound = rng.one_in(2).then(Vec::new);
-        let what = rng.below(20);
+        // Nobody may write to a view.
+        let what = match rng.below(20) {
+            0..10 if table.view.is_some() && !rng.one_in(50) => 10,
+            what => what,
+        };
         let page = rng.one_in(4).then(|| 1 + rng.below(6) as usize);
         let mut draft = Draft { rng: &mut rng, schema: &schema, table, bound, step };
         let cql = match what {
@@ -30,6 +40,9 @@ pub fn draw_history(seed: u64, length: usize) -> Vec<DiffStatement> {
             statement.page_size = page;
         }
         all.push(statement);
+    }
+    for table in &schema.tables {
+        all.extend(table.alterations(&mut rng).into_iter().map(DiffStatement::plain));
     }
     all
 }

@@ -2,6 +2,7 @@
 
 use firn_testkit::rng::Rng;
 
+use crate::functions;
 use crate::types::{DrawnType, UserType, draw_key_type, draw_type};
 
 /// Which part of a row a column is in.
@@ -18,15 +19,44 @@ pub struct DrawnColumn {
     pub name: String,
     pub of: DrawnType,
     pub role: ColumnRole,
-    /// What an index on it is of: the column, or `keys(…)` and the like.
-    pub indexed: Option<String>,
+    pub indexed: Option<DrawnIndex>,
     /// Whether it is a clustering column in descending order.
     pub descending: bool,
+}
+
+/// What answers for an index.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DrawnClass {
+    Local,
+    /// With options.
+    StorageAttached(&'static str),
+    /// In this mode.
+    Sasi(&'static str),
+}
+
+/// An index on a column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrawnIndex {
+    /// The column, or `keys(…)` and the like.
+    pub target: String,
+    pub class: DrawnClass,
+}
+
+/// A view of a table.
+#[derive(Clone, Debug)]
+pub struct DrawnView {
+    base: String,
+    /// What is asked of the base's rows, besides that the key is there.
+    condition: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub struct DrawnTable {
     pub name: String,
+    /// What it is a view of; `None`: it is a table.
+    pub view: Option<DrawnView>,
+    /// Whether it is stored as the older interface stored rows.
+    pub compact: bool,
     pub columns: Vec<DrawnColumn>,
     pub counts: bool,
     /// Whether writes have no timestamps and conditions, or the one and not the other: conditions
@@ -38,6 +68,8 @@ pub struct DrawnTable {
 pub struct DrawnSchema {
     pub users: Vec<UserType>,
     pub tables: Vec<DrawnTable>,
+    /// Whether it has functions of users.
+    pub functions: bool,
 }
 
 impl DrawnTable {
@@ -45,7 +77,22 @@ impl DrawnTable {
         self.columns.iter().filter(|c| c.role == role).collect()
     }
 
+    /// Whether each row has one cell.
+    pub fn is_dense(&self) -> bool {
+        let [clustering, regular] = [ColumnRole::Clustering, ColumnRole::Regular];
+        self.compact && !self.of(clustering).is_empty() && !self.of(regular).is_empty()
+    }
+
+    /// The key of the row as the table has it, without what is in no key.
+    fn key(&self) -> Vec<&DrawnColumn> {
+        let roles = [ColumnRole::Partition, ColumnRole::Clustering];
+        roles.iter().flat_map(|role| self.of(*role)).collect()
+    }
+
     fn draw(rng: &mut Rng, name: String, users: &[UserType]) -> DrawnTable {
+        if rng.one_in(6) {
+            return DrawnTable::draw_compact(rng, name, users);
+        }
         let counts = rng.one_in(6);
         let mut columns = vec![];
         let mut add = |name: String, of: DrawnType, role| {
@@ -84,22 +131,130 @@ impl DrawnTable {
             column.descending = rng.one_in(3);
         }
         let conditional = !counts && rng.one_in(4);
-        let mut table = DrawnTable { name, columns, counts, conditional };
+        let mut table =
+            DrawnTable { name, view: None, compact: false, columns, counts, conditional };
         if !counts && rng.one_in(2) {
             table.draw_indexes(rng, users);
         }
         table
     }
 
+    /// Of the older interface: one column behind clustering columns, or only columns.
+    fn draw_compact(rng: &mut Rng, name: String, users: &[UserType]) -> DrawnTable {
+        let counts = rng.one_in(8);
+        let value = |rng: &mut Rng| match counts {
+            true => DrawnType::Native("counter"),
+            false => draw_type(rng, users.len(), 1).frozen(),
+        };
+        let mut columns = vec![];
+        let mut add = |name: String, of: DrawnType, role| {
+            columns.push(DrawnColumn { name, of, role, indexed: None, descending: false });
+        };
+        for i in 0..if rng.one_in(4) { 2 } else { 1 } {
+            add(format!("p{i}"), draw_key_type(rng), ColumnRole::Partition);
+        }
+        let clustering = rng.below(3);
+        for i in 0..clustering {
+            add(format!("c{i}"), draw_key_type(rng), ColumnRole::Clustering);
+        }
+        let values = match clustering {
+            0 => 1 + rng.below(4),
+            _ => u64::from(counts || !rng.one_in(6)),
+        };
+        for i in 0..values {
+            add(format!("v{i}"), value(rng), ColumnRole::Regular);
+        }
+        for column in columns.iter_mut().filter(|c| c.role == ColumnRole::Clustering) {
+            column.descending = rng.one_in(3);
+        }
+        DrawnTable { name, view: None, compact: true, columns, counts, conditional: false }
+    }
+
+    /// A view of the table: its key in another order, perhaps with one column more, which is that
+    /// of a value.
+    fn draw_view(&self, rng: &mut Rng, name: String, users: &[UserType]) -> DrawnTable {
+        let mut key: Vec<DrawnColumn> = self.key().into_iter().cloned().collect();
+        let regular = self.of(ColumnRole::Regular);
+        let fits = |c: &&&DrawnColumn| matches!(c.of, DrawnType::Native(n) if n != "duration");
+        let values: Vec<_> = regular.iter().filter(fits).collect();
+        let more = rng.choose(&values).filter(|_| !rng.one_in(4)).map(|c| (**c).clone());
+        let condition = match &more {
+            Some(column) if rng.one_in(5) => {
+                let value = column.of.draw(rng, users).literal;
+                let sign = ["=", ">", "<="][rng.below(3) as usize];
+                Some(format!("{} {sign} {value}", column.name))
+            }
+            _ => None,
+        };
+        let rest: Vec<_> = regular
+            .into_iter()
+            .filter(|c| more.as_ref().is_none_or(|m| m.name != c.name) && !rng.one_in(3))
+            .cloned()
+            .collect();
+        key.extend(more);
+        rng.shuffle(&mut key);
+        // There what descends in the base does so as a part of the partition key of a view, too.
+        // Here nothing is in a view whose partition key would be empty, which values of these may be.
+        let may_be_empty =
+            |of: &DrawnType| matches!(of, DrawnType::Native("text" | "ascii" | "blob"));
+        key.sort_by_key(|column| (column.descending, may_be_empty(&column.of)));
+        let rising = key.iter().filter(|c| !c.descending).count();
+        let is_wide = rng.one_in(4) || may_be_empty(&key[0].of);
+        let partition = if rising > 1 && is_wide { 2 } else { 1 };
+        for (i, column) in key.iter_mut().enumerate() {
+            let in_partition = i < partition;
+            column.role = if in_partition { ColumnRole::Partition } else { ColumnRole::Clustering };
+            column.descending = !in_partition && rng.one_in(3);
+        }
+        let mut columns = key;
+        columns.extend(rest);
+        columns.iter_mut().for_each(|column| column.indexed = None);
+        let view = Some(DrawnView { base: self.name.clone(), condition });
+        DrawnTable { name, view, columns, ..self.clone() }
+    }
+
+    /// The class of an index, and what it is an index of.
+    fn draw_class(rng: &mut Rng, class: &DrawnClass, column: &DrawnColumn) -> Option<DrawnClass> {
+        let odd = rng.one_in(30);
+        match (class, &column.of) {
+            (DrawnClass::Sasi(_), DrawnType::Native("text" | "ascii")) => {
+                Some(DrawnClass::Sasi(["PREFIX", "CONTAINS"][rng.below(2) as usize]))
+            }
+            (DrawnClass::Sasi(_), DrawnType::Native(_)) => Some(DrawnClass::Sasi("PREFIX")),
+            (DrawnClass::Sasi(_), _) => odd.then_some(*class),
+            (DrawnClass::StorageAttached(_), DrawnType::Vector(_)) => {
+                let of = ["euclidean", "cosine", "dot_product"][rng.below(3) as usize];
+                Some(DrawnClass::StorageAttached(match of {
+                    "euclidean" => "{'similarity_function': 'euclidean'}",
+                    "cosine" => "",
+                    _ => "{'similarity_function': 'dot_product'}",
+                }))
+            }
+            (DrawnClass::StorageAttached(_), DrawnType::Native("text" | "ascii"))
+                if rng.one_in(4) =>
+            {
+                Some(DrawnClass::StorageAttached("{'case_sensitive': 'false'}"))
+            }
+            (DrawnClass::StorageAttached(_), _) => Some(*class),
+            (DrawnClass::Local, DrawnType::Vector(_)) => odd.then_some(*class),
+            (DrawnClass::Local, _) => Some(*class),
+        }
+    }
+
     fn draw_indexes(&mut self, rng: &mut Rng, users: &[UserType]) {
         let keys = self.columns.iter().filter(|c| c.role == ColumnRole::Partition).count();
+        let class = match rng.below(6) {
+            0..3 => DrawnClass::Local,
+            3 => DrawnClass::Sasi("PREFIX"),
+            _ => DrawnClass::StorageAttached(""),
+        };
         for column in &mut self.columns {
             let alone = column.role == ColumnRole::Partition && keys == 1;
             if alone || !rng.one_in(4) || column.of.has_duration(users) {
                 continue;
             }
             let name = &column.name;
-            column.indexed = match &column.of {
+            let target = match &column.of {
                 DrawnType::Map(_, _, false) => match rng.below(3) {
                     0 => Some(format!("keys({name})")),
                     1 => Some(format!("entries({name})")),
@@ -109,10 +264,65 @@ impl DrawnTable {
                 of if of.is_collection() && !of.is_multicell() => Some(format!("full({name})")),
                 _ => Some(name.clone()),
             };
+            let class = DrawnTable::draw_class(rng, &class, column);
+            column.indexed = target.zip(class).map(|(target, class)| DrawnIndex { target, class });
+        }
+    }
+
+    /// What alters it, and then asks for all of it. Nothing of it is as it was drawn any more.
+    pub fn alterations(&self, rng: &mut Rng) -> Vec<String> {
+        let name = &self.name;
+        let Some(column) = rng.choose(&self.columns).map(|c| &c.name) else { return vec![] };
+        let change = match rng.below(5) {
+            0 => "ADD w int".to_owned(),
+            1 => "ADD w set<int> static".to_owned(),
+            2 | 3 => format!("DROP {column}"),
+            _ => format!("RENAME {column} TO w"),
+        };
+        vec![format!("ALTER TABLE {name} {change}"), format!("SELECT * FROM {name}")]
+    }
+
+    /// What makes a view.
+    fn view_statement(&self, view: &DrawnView) -> String {
+        let names = |all: Vec<&DrawnColumn>| -> Vec<String> {
+            all.iter().map(|c| c.name.clone()).collect()
+        };
+        let (key, partition) = (self.key(), names(self.of(ColumnRole::Partition)));
+        let clustering = names(self.of(ColumnRole::Clustering));
+        let behind: String = clustering.iter().map(|name| format!(", {name}")).collect();
+        let there = key.iter().map(|c| format!("{} IS NOT NULL", c.name));
+        let conditions: Vec<_> = there.chain(view.condition.clone()).collect();
+        format!(
+            "CREATE MATERIALIZED VIEW {} AS SELECT {} FROM {} WHERE {} PRIMARY KEY (({}){behind}){}",
+            self.name,
+            names(self.columns.iter().collect()).join(", "),
+            view.base,
+            conditions.join(" AND "),
+            partition.join(", "),
+            self.with(),
+        )
+    }
+
+    /// What a definition ends with.
+    fn with(&self) -> String {
+        let orders: Vec<_> = self
+            .of(ColumnRole::Clustering)
+            .iter()
+            .map(|c| format!("{} {}", c.name, if c.descending { "DESC" } else { "ASC" }))
+            .collect();
+        let order = format!("CLUSTERING ORDER BY ({})", orders.join(", "));
+        match (orders.is_empty(), self.compact && self.view.is_none()) {
+            (true, false) => String::new(),
+            (true, true) => " WITH COMPACT STORAGE".to_owned(),
+            (false, false) => format!(" WITH {order}"),
+            (false, true) => format!(" WITH {order} AND COMPACT STORAGE"),
         }
     }
 
     fn statements(&self, users: &[UserType]) -> Vec<String> {
+        if let Some(view) = &self.view {
+            return vec![self.view_statement(view)];
+        }
         let columns: Vec<_> = self
             .columns
             .iter()
@@ -126,23 +336,26 @@ impl DrawnTable {
         let clustering = names(ColumnRole::Clustering);
         let partition = names(ColumnRole::Partition);
         let behind = if clustering.is_empty() { String::new() } else { format!(", {clustering}") };
-        let orders: Vec<_> = self
-            .of(ColumnRole::Clustering)
-            .iter()
-            .map(|c| format!("{} {}", c.name, if c.descending { "DESC" } else { "ASC" }))
-            .collect();
-        let with = match orders.is_empty() {
-            true => String::new(),
-            false => format!(" WITH CLUSTERING ORDER BY ({})", orders.join(", ")),
-        };
+        let with = self.with();
         let mut all = vec![format!(
             "CREATE TABLE {} ({}, PRIMARY KEY (({partition}){behind})){with}",
             self.name,
             columns.join(", ")
         )];
         for (i, column) in self.columns.iter().enumerate() {
-            if let Some(target) = &column.indexed {
-                all.push(format!("CREATE INDEX {}_{i} ON {} ({target})", self.name, self.name));
+            if let Some(DrawnIndex { target, class }) = &column.indexed {
+                let on = format!("INDEX {}_{i} ON {} ({target})", self.name, self.name);
+                all.push(match class {
+                    DrawnClass::Local => format!("CREATE {on}"),
+                    DrawnClass::StorageAttached("") => format!("CREATE {on} USING 'sai'"),
+                    DrawnClass::StorageAttached(options) => {
+                        format!("CREATE {on} USING 'sai' WITH OPTIONS = {options}")
+                    }
+                    DrawnClass::Sasi(mode) => format!(
+                        "CREATE CUSTOM {on} USING 'org.apache.cassandra.index.sasi.SASIIndex' \
+                         WITH OPTIONS = {{'mode': '{mode}'}}"
+                    ),
+                });
             }
         }
         all
@@ -161,8 +374,16 @@ impl DrawnSchema {
             users.push((format!("u{i}"), fields));
         }
         let tables = 1 + rng.below(2);
-        let tables = (0..tables).map(|i| DrawnTable::draw(rng, format!("t{i}"), &users)).collect();
-        DrawnSchema { users, tables }
+        let mut tables: Vec<_> =
+            (0..tables).map(|i| DrawnTable::draw(rng, format!("t{i}"), &users)).collect();
+        let base = tables.iter().find(|t| !t.counts && !t.compact && rng.one_in(3));
+        if let Some(base) = base {
+            let views: Vec<_> = (0..1 + rng.below(2))
+                .map(|i| base.draw_view(rng, format!("mv{i}"), &users))
+                .collect();
+            tables.extend(views);
+        }
+        DrawnSchema { users, tables, functions: rng.one_in(5) }
     }
 
     /// What makes it.
@@ -174,6 +395,9 @@ impl DrawnSchema {
             all.push(format!("CREATE TYPE {name} ({})", fields.join(", ")));
         }
         all.extend(self.tables.iter().flat_map(|t| t.statements(&self.users)));
+        if self.functions {
+            all.extend(functions::definitions());
+        }
         all
     }
 }

@@ -1,12 +1,21 @@
 //! Statements that ask.
 
 use crate::draft::Draft;
-use crate::schema::{ColumnRole, DrawnColumn};
+use crate::functions::{aggregate_of, function_of};
+use crate::schema::{ColumnRole, DrawnClass, DrawnColumn};
 use crate::types::DrawnType;
 
 impl Draft<'_> {
     pub fn select(&mut self) -> String {
         let table = self.table;
+        let is_near = |c: &&DrawnColumn| {
+            matches!(c.of, DrawnType::Vector(_)) && (c.indexed.is_some() || self.rng.one_in(30))
+        };
+        if let Some(column) = table.columns.iter().find(is_near)
+            && self.chance(5)
+        {
+            return self.select_nearest(column);
+        }
         let all: Vec<&DrawnColumn> = table.columns.iter().collect();
         let partition: Vec<_> =
             table.of(ColumnRole::Partition).iter().map(|c| c.name.clone()).collect();
@@ -83,6 +92,22 @@ impl Draft<'_> {
         text
     }
 
+    /// What is near a vector.
+    fn select_nearest(&mut self, column: &DrawnColumn) -> String {
+        let conditions = match self.chance(4) {
+            true => format!(" WHERE {}", self.relations().0.join(" AND ")),
+            false => String::new(),
+        };
+        let conditions = if conditions == " WHERE " { String::new() } else { conditions };
+        let near = self.value(&column.of).literal;
+        let limit = 1 + self.rng.below(5);
+        let filtering = if self.chance(4) { " ALLOW FILTERING" } else { "" };
+        format!(
+            "SELECT * FROM {}{conditions} ORDER BY {} ANN OF {near} LIMIT {limit}{filtering}",
+            self.table.name, column.name
+        )
+    }
+
     fn order(&mut self, clustering: &[&DrawnColumn]) -> String {
         let up = self.chance(2);
         let len = 1 + self.rng.below(clustering.len() as u64) as usize;
@@ -99,6 +124,13 @@ impl Draft<'_> {
 
     fn aggregate(&mut self, column: &DrawnColumn) -> String {
         let name = &column.name;
+        if let DrawnType::Native(of) = column.of
+            && self.schema.functions
+            && self.chance(3)
+            && let Some(f) = aggregate_of(self.rng, of)
+        {
+            return format!("{f}({name})");
+        }
         match self.rng.below(8) {
             0 | 1 => "count(*)".to_owned(),
             2 => format!("count({name})"),
@@ -114,6 +146,13 @@ impl Draft<'_> {
         let name = &column.name;
         let keys: Vec<_> =
             self.table.of(ColumnRole::Partition).iter().map(|c| c.name.clone()).collect();
+        if let DrawnType::Native(of) = column.of
+            && self.schema.functions
+            && self.chance(6)
+            && let Some(f) = function_of(self.rng, of)
+        {
+            return format!("{f}({name})");
+        }
         match (self.rng.below(24), &column.of) {
             // There functions of these are other ones, or none.
             (5..10, _) if column.descending => name.clone(),
@@ -150,6 +189,10 @@ impl Draft<'_> {
                 format!("{name} {sign} {}", 1 + self.rng.below(3))
             }
             (7, of) if of.is_number() => format!("-{name}"),
+            (7..10, DrawnType::Vector(_)) => {
+                let f = ["cosine", "euclidean", "dot_product"][self.rng.below(3) as usize];
+                format!("similarity_{f}({name}, {})", self.value(&column.of).literal)
+            }
             (9, DrawnType::Native("timestamp")) => format!("toDate({name})"),
             (9, DrawnType::Native("date")) => format!("toTimestamp({name})"),
             (9, DrawnType::Native("timeuuid")) => format!("toUnixTimestamp({name})"),
@@ -258,8 +301,33 @@ impl Draft<'_> {
                 1 => format!("{name} CONTAINS KEY {}", self.term(key)),
                 _ => format!("{name}[{}] = {}", self.term(key), self.term(of)),
             },
-            _ if self.chance(12) => self.within(column),
-            _ => format!("{name} {sign} {}", self.value_of(column)),
+            of => {
+                let class = column.indexed.as_ref().map(|index| index.class);
+                match (class, of) {
+                    (Some(DrawnClass::Sasi(_)), DrawnType::Native("text" | "ascii"))
+                        if self.chance(2) =>
+                    {
+                        let all = ["a%", "%b", "%a%", "A%", "ab", "%", "it''s%", "% %", "1%"];
+                        let at = self.rng.below(all.len() as u64) as usize;
+                        return format!("{name} LIKE '{}'", all[at]);
+                    }
+                    // Both ends of a stretch of an index.
+                    (Some(DrawnClass::Sasi(_) | DrawnClass::StorageAttached(_)), _)
+                        if self.chance(3) =>
+                    {
+                        let (from, until) = (self.value_of(column), self.value_of(column));
+                        return format!("{name} >= {from} AND {name} < {until}");
+                    }
+                    (None, DrawnType::Native("text")) if self.chance(60) => {
+                        return format!("{name} LIKE 'a%'");
+                    }
+                    _ => {}
+                }
+                match self.chance(12) {
+                    true => self.within(column),
+                    false => format!("{name} {sign} {}", self.value_of(column)),
+                }
+            }
         }
     }
 }

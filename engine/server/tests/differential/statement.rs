@@ -4,6 +4,8 @@
 use firn_cql::Bound;
 use serde_json::{Value as Json, json};
 
+use crate::functions::spoken_there;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiffStatement {
     pub cql: String,
@@ -26,6 +28,11 @@ impl DiffStatement {
         DiffStatement { cql: cql.into(), values: None, page_size: None }
     }
 
+    /// The same with functions in the other language.
+    pub fn in_java(&self) -> DiffStatement {
+        DiffStatement { cql: spoken_there(&self.cql).into_owned(), ..self.clone() }
+    }
+
     /// Whether it only asks.
     pub fn asks(&self) -> bool {
         self.cql.starts_with("SELECT")
@@ -33,9 +40,8 @@ impl DiffStatement {
 
     /// The name of the index that it makes.
     pub fn index(&self) -> Option<&str> {
-        let mut words = self.cql.split(' ');
-        let words = [words.next()?, words.next()?, words.next()?];
-        (words[..2] == ["CREATE", "INDEX"]).then_some(words[2])
+        let what = self.cql.strip_prefix("CREATE ")?;
+        what.strip_prefix("CUSTOM ").unwrap_or(what).strip_prefix("INDEX ")?.split(' ').next()
     }
 
     pub fn line(&self) -> String {

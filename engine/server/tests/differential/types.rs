@@ -12,6 +12,8 @@ pub enum DrawnType {
     Set(Box<DrawnType>, bool),
     Map(Box<DrawnType>, Box<DrawnType>, bool),
     Tuple(Vec<DrawnType>),
+    /// Of so many floats.
+    Vector(usize),
     /// A user type by its number in the schema; the flag, as of collections: frozen.
     User(usize, bool),
 }
@@ -86,6 +88,7 @@ pub fn draw_type(rng: &mut Rng, users: usize, deep: u32) -> DrawnType {
         }
         7 | 8 if users > 0 => DrawnType::User(rng.below(users as u64) as usize, frozen),
         9 if rng.one_in(2) => DrawnType::Native("duration"),
+        10 if rng.one_in(2) => DrawnType::Vector(1 + rng.below(4) as usize),
         _ => draw_key_type(rng),
     }
 }
@@ -132,6 +135,7 @@ impl DrawnType {
     pub fn has_duration(&self, users: &[UserType]) -> bool {
         match self {
             DrawnType::Native(name) => *name == "duration",
+            DrawnType::Vector(_) => false,
             DrawnType::List(of, _) | DrawnType::Set(of, _) => of.has_duration(users),
             DrawnType::Map(k, v, _) => k.has_duration(users) || v.has_duration(users),
             DrawnType::Tuple(of) => of.iter().any(|t| t.has_duration(users)),
@@ -153,6 +157,7 @@ impl DrawnType {
                 let of: Vec<_> = of.iter().map(|t| t.cql(users)).collect();
                 format!("frozen<tuple<{}>>", of.join(", "))
             }
+            DrawnType::Vector(len) => format!("vector<float, {len}>"),
             DrawnType::User(i, is) => frozen(*is, users[*i].0.clone()),
         }
     }
@@ -204,6 +209,7 @@ impl DrawnType {
                     binds: parts.iter().flatten().all(|p| p.binds),
                 }
             }
+            DrawnType::Vector(len) => vector(*len, rng),
             DrawnType::User(i, _) => {
                 let mut fields: Vec<_> =
                     users[*i].1.iter().map(|(n, t)| (n, part(t, rng, users))).collect();
@@ -257,6 +263,14 @@ fn sequence(parts: &[DrawnValue], open: char, close: char) -> DrawnValue {
         json: format!("[{}]", json.join(", ")),
         binds: parts.iter().all(|p| p.binds),
     }
+}
+
+/// Mostly one that was never drawn before: of those that are equally near either may come first.
+fn vector(len: usize, rng: &mut Rng) -> DrawnValue {
+    let spread = if rng.one_in(4) { 3 } else { 4096 };
+    let all: Vec<f32> = (0..len).map(|_| rng.below(spread) as f32 - 1024.5).collect();
+    let texts: Vec<_> = all.iter().map(f32::to_string).collect();
+    plain(format!("[{}]", texts.join(", ")), all.iter().flat_map(|f| f.to_be_bytes()).collect())
 }
 
 fn map(parts: &[(DrawnValue, DrawnValue)]) -> DrawnValue {
