@@ -75,6 +75,12 @@ impl Restriction {
         matches!(self.what, RelationKind::Contains { .. } | RelationKind::Like(_))
     }
 
+    /// Whether an index that finds it leaves nothing of it to the filter: that of one of several
+    /// columns that are equal to values does.
+    pub fn is_answered_alone(&self) -> bool {
+        self.columns.len() == 1 || self.is_slice()
+    }
+
     /// How many columns it goes over.
     pub fn last(&self) -> usize {
         self.columns.last().copied().unwrap_or(0)

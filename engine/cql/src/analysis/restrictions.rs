@@ -477,7 +477,7 @@ impl Restrictions {
     /// filter.
     fn is_served_together(&self) -> bool {
         let is_served = |r: &Restriction| {
-            r.columns.len() == 1
+            r.is_answered_alone()
                 && self.indexes_for(r).any(|i| i.answers_as() == IndexClass::StorageAttached)
         };
         self.uses_index && self.left_to_filter().all(is_served)
@@ -485,7 +485,7 @@ impl Restrictions {
 
     /// Whether an index answers all that is left to the filter, which is one condition.
     fn is_answered(&self) -> bool {
-        self.left_to_filter().all(|r| r.columns.len() == 1 && self.index_for(r).is_some())
+        self.left_to_filter().all(|r| r.is_answered_alone() && self.index_for(r).is_some())
     }
 
     /// The first index that answers a restriction.

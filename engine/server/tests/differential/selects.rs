@@ -287,6 +287,13 @@ impl Draft<'_> {
         (all, one)
     }
 
+    /// `name IN (…)` of values: what comes behind null finds nothing there.
+    fn among(&mut self, column: &DrawnColumn) -> String {
+        let values = (0..self.rng.below(4)).map(|_| self.value(&column.of).literal);
+        let values: Vec<_> = values.collect();
+        format!("{} IN ({})", column.name, values.join(", "))
+    }
+
     fn filter(&mut self, column: &DrawnColumn) -> String {
         let name = &column.name;
         let sign = ["=", "=", "=", "<", "<=", ">", ">="][self.rng.below(7) as usize];
@@ -324,7 +331,7 @@ impl Draft<'_> {
                     _ => {}
                 }
                 match self.chance(12) {
-                    true => self.within(column),
+                    true => self.among(column),
                     false => format!("{name} {sign} {}", self.value_of(column)),
                 }
             }

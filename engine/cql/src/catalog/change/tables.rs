@@ -469,12 +469,13 @@ fn add_column(
             return Err(invalid(format!("Cannot re-add previously dropped counter column {name}")));
         }
     }
-    if of.of.is_counter() != table.is_counter() && table.columns.iter().any(|c| !c.is_primary_key())
-    {
-        return Err(invalid(match of.of.is_counter() {
-            true => format!("Cannot add a counter column ({name}) in a non counter column family"),
-            false => format!("Cannot add a non counter column ({name}) in a counter column family"),
-        }));
+    let counts = table.is_counter() || table.dropped.iter().any(|d| d.of.of.is_counter());
+    if of.of.is_counter() != counts {
+        let (not, non) = if counts { ("non ", "") } else { ("", "non ") };
+        return Err(configuration(format!(
+            "{}.{}: Cannot have a {not}counter column (\"{name}\") in a {non}counter table",
+            table.keyspace, table.name
+        )));
     }
     push_column(home, table, definition)?;
     table.arrange();
