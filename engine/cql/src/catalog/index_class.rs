@@ -68,7 +68,7 @@ fn is_text(of: &Type) -> bool {
     matches!(of, Type::Utf8 | Type::Ascii)
 }
 
-/// Whether values of the type are found as wholes only.
+/// Whether a storage-attached index finds values of the type as wholes only.
 fn has_no_ranges(of: &Type) -> bool {
     !matches!(
         of,
@@ -168,12 +168,16 @@ impl TableIndex {
 
     /// Whether it finds values of its column between two.
     pub fn finds_ranges(&self, column: &TableColumn) -> bool {
+        let of = &column.of.of;
         let by_class = match self.answers_as() {
             IndexClass::Local => false,
-            IndexClass::StorageAttached => true,
-            IndexClass::Sasi => self.mode() != Some(SasiMode::Contains),
+            IndexClass::StorageAttached => !has_no_ranges(of),
+            IndexClass::Sasi => {
+                let is_one_value = !is_text(of) && !column.of.is_collection();
+                is_one_value && self.mode() != Some(SasiMode::Contains)
+            }
         };
-        by_class && self.target == IndexTarget::Simple && !has_no_ranges(&column.of.of)
+        by_class && self.target == IndexTarget::Simple
     }
 
     /// Whether `LIKE` may be asked of its column at all.

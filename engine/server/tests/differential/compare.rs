@@ -1,6 +1,7 @@
 //! Whether two answers are the same, and which differences are allowed: `allowed.txt`.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use crate::sides::{Answered, DiffAnswer, RowBytes, SpecText};
 use crate::statement::DiffStatement;
@@ -234,8 +235,8 @@ pub struct Allowance {
     here: String,
     there: String,
     rows: RowsThere,
-    /// How often something was allowed by it.
-    used: AtomicUsize,
+    /// Which kinds of differences were allowed by it, and how often.
+    used: Mutex<BTreeMap<String, usize>>,
 }
 
 /// Whether the text is as the pattern says.
@@ -264,7 +265,7 @@ pub fn allowances(text: &str) -> Vec<Allowance> {
             let says = block.contains("\nrows:");
             let rows = if says { rows(&next("rows:")) } else { RowsThere::Any };
             next("why:");
-            Allowance { statement, here, there, rows, used: AtomicUsize::new(0) }
+            Allowance { statement, here, there, rows, used: Mutex::default() }
         })
         .collect()
 }
@@ -275,14 +276,21 @@ impl Allowance {
             && matches(&self.here, &shown(here))
             && matches(&self.there, &shown(there))
             && self.rows.is_so(&here.answer, &there.answer);
-        self.used.fetch_add(usize::from(allows), Ordering::Relaxed);
+        if allows {
+            let kind = signature(statement, here, there);
+            *self.used.lock().unwrap().entry(kind).or_default() += 1;
+        }
         allows
     }
 
-    /// How often something was allowed by it, and what.
+    /// Which kinds of differences were allowed by it, and how often: whoever makes it narrower looks
+    /// at them.
     pub fn tally(&self) -> String {
         let Allowance { statement, here, there, used, .. } = self;
-        format!("{:>6} allowed: {statement} | {here} | {there}", used.load(Ordering::Relaxed))
+        let used = used.lock().unwrap();
+        let mut text = format!("allowed: {statement} | {here} | {there}");
+        used.iter().for_each(|(kind, count)| text.push_str(&format!("\n{count:>6} {kind}")));
+        text
     }
 }
 

@@ -213,7 +213,8 @@ impl DrawnTable {
         DrawnTable { name, view, columns, ..self.clone() }
     }
 
-    /// The class of an index, and what it is an index of.
+    /// The class, with its options, of an index on this column of a table whose indexes are of that
+    /// class; `None`: it gets none.
     fn draw_class(rng: &mut Rng, class: &DrawnClass, column: &DrawnColumn) -> Option<DrawnClass> {
         let odd = rng.one_in(30);
         match (class, &column.of) {
@@ -223,12 +224,12 @@ impl DrawnTable {
             (DrawnClass::Sasi(_), DrawnType::Native(_)) => Some(DrawnClass::Sasi("PREFIX")),
             (DrawnClass::Sasi(_), _) => odd.then_some(*class),
             (DrawnClass::StorageAttached(_), DrawnType::Vector(_)) => {
-                let of = ["euclidean", "cosine", "dot_product"][rng.below(3) as usize];
-                Some(DrawnClass::StorageAttached(match of {
-                    "euclidean" => "{'similarity_function': 'euclidean'}",
-                    "cosine" => "",
-                    _ => "{'similarity_function': 'dot_product'}",
-                }))
+                let all = [
+                    "",
+                    "{'similarity_function': 'euclidean'}",
+                    "{'similarity_function': 'dot_product'}",
+                ];
+                Some(DrawnClass::StorageAttached(all[rng.below(3) as usize]))
             }
             (DrawnClass::StorageAttached(_), DrawnType::Native("text" | "ascii"))
                 if rng.one_in(4) =>

@@ -265,10 +265,9 @@ fn sequence(parts: &[DrawnValue], open: char, close: char) -> DrawnValue {
     }
 }
 
-/// Mostly one that was never drawn before: of those that are equally near either may come first.
+/// One that was hardly drawn before: of those that are equally near either may come first.
 fn vector(len: usize, rng: &mut Rng) -> DrawnValue {
-    let spread = if rng.one_in(4) { 3 } else { 4096 };
-    let all: Vec<f32> = (0..len).map(|_| rng.below(spread) as f32 - 1024.5).collect();
+    let all: Vec<f32> = (0..len).map(|_| rng.below(4096) as f32 - 1024.5).collect();
     let texts: Vec<_> = all.iter().map(f32::to_string).collect();
     plain(format!("[{}]", texts.join(", ")), all.iter().flat_map(|f| f.to_be_bytes()).collect())
 }

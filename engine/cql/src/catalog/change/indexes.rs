@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use firn_wide::Type;
 
 use crate::catalog::{
-    Catalog, ColumnKind, IndexClass, IndexTarget, KeyspaceEntry, TableColumn, TableIndex,
+    Catalog, ColumnKind, IndexClass, IndexTarget, KeyspaceEntry, MAX_NAME, TableColumn, TableIndex,
     TableSchema, has_duration, is_valid_name,
 };
 use crate::error::{Result, invalid};
@@ -50,6 +50,9 @@ impl Catalog {
             });
         };
         let column = found.known_column(&target.column.text)?;
+        if statement.custom || statement.class.is_some() {
+            check_file_name(&column.name)?;
+        }
         let what = index_target(found, column, target.part)?;
         let name = match &statement.name {
             Some(name) if !is_valid_name(&name.text) => {
@@ -131,6 +134,22 @@ impl Catalog {
         let mut changed = (**table).clone();
         changed.indexes.retain(|i| i.id != index.id);
         Ok(Some(self.with_table(changed)?))
+    }
+}
+
+/// Refuses columns whose names could not be in those of files, which servers name by them.
+fn check_file_name(column: &str) -> Result<()> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if column.chars().count() > MAX_NAME {
+        return Err(invalid(format!(
+            "Column '{column}' is longer than the permissible name length of {MAX_NAME} characters"
+        )));
+    }
+    match column.chars().all(is_word) {
+        true => Ok(()),
+        false => Err(invalid(format!(
+            "Column '{column}' contains non-alphanumeric-underscore characters"
+        ))),
     }
 }
 

@@ -497,6 +497,12 @@ fn drop_column(
     if column.is_primary_key() {
         return Err(invalid(format!("Cannot drop PRIMARY KEY column {name}")));
     }
+    if matches!(column.of.of, Type::Udt(_)) && column.of.multicell {
+        return Err(invalid(format!(
+            "Cannot drop non-frozen column {name} of user type {}",
+            column.of
+        )));
+    }
     let dependent: Vec<&str> =
         table.indexes.iter().filter(|i| i.column == name).map(|i| i.name.as_str()).collect();
     if !dependent.is_empty() {
