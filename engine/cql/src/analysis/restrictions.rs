@@ -543,7 +543,9 @@ impl Restrictions {
 
     /// Whether the partition key is in an `IN` of more than one value, or of a marker.
     pub fn has_key_in(&self) -> bool {
-        self.partition.iter().any(|r| matches!(r.what, RelationKind::In(_)))
+        // Beside a token what is said of some of the key's columns only names no keys.
+        let is_key = self.token.is_none() || self.partition.len() == self.table.partition().len();
+        is_key && self.partition.iter().any(|r| matches!(r.what, RelationKind::In(_)))
     }
 
     /// Whether anything is said of clustering columns.

@@ -144,7 +144,12 @@ pub fn is_value_of(value: &Type, wanted: &Type) -> bool {
             Type::Bytes => true,
             Type::Utf8 => *value == Type::Ascii,
             Type::Uuid => *value == Type::TimeUuid,
-            Type::Integer => matches!(value, Type::Int32 | Type::Long),
+            Type::Integer => {
+                matches!(value, Type::Int32 | Type::Long | Type::Timestamp | Type::Date)
+            }
+            Type::Long => matches!(value, Type::Timestamp | Type::Date),
+            Type::Time => *value == Type::Long,
+            Type::SimpleDate => *value == Type::Int32,
             Type::Timestamp | Type::Date => {
                 matches!(value, Type::Timestamp | Type::Date | Type::Long)
             }
@@ -275,10 +280,13 @@ fn named(
         })
     };
     let of_time = |to: Type, make: fn(i64) -> Vec<u8>| {
+        let from = first.as_ref().and_then(|given| match given {
+            Type::TimeUuid | Type::Timestamp | Type::SimpleDate => Some(given.clone()),
+            _ => [Type::Timestamp, Type::SimpleDate]
+                .into_iter()
+                .find(|of| *of != to && is_value_of(given, of)),
+        });
         // Without a type the newest that there is.
-        let from = first
-            .clone()
-            .filter(|t| matches!(t, Type::TimeUuid | Type::Timestamp | Type::SimpleDate));
         let from = from.unwrap_or(Type::TimeUuid);
         let of = from.clone();
         Function::of_one(name.clone(), &from, to, move |b| Ok(Some(make(millis(&of, b)?))))

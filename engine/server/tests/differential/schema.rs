@@ -232,10 +232,15 @@ impl DrawnTable {
                 Some(DrawnClass::StorageAttached(all[rng.below(3) as usize]))
             }
             (DrawnClass::StorageAttached(_), DrawnType::Native("text" | "ascii"))
-                if rng.one_in(4) =>
+                if rng.one_in(4) && !column.descending =>
             {
                 Some(DrawnClass::StorageAttached("{'case_sensitive': 'false'}"))
             }
+            // In descending order there all types have ranges.
+            (
+                DrawnClass::StorageAttached(_),
+                DrawnType::Native("text" | "ascii" | "uuid" | "boolean"),
+            ) if column.descending => None,
             (DrawnClass::StorageAttached(_), _) => Some(*class),
             (DrawnClass::Local, DrawnType::Vector(_)) => odd.then_some(*class),
             (DrawnClass::Local, _) => Some(*class),
