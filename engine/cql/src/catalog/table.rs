@@ -249,9 +249,10 @@ impl TableSchema {
         &self.indexes
     }
 
-    /// Whether its columns are counters.
+    /// Whether its columns are counters, those that were dropped too.
     pub fn is_counter(&self) -> bool {
         self.columns.iter().any(TableColumn::is_counter)
+            || self.dropped.iter().any(|column| column.of.of.is_counter())
     }
 
     /// Whether any of its columns has a mask.

@@ -54,9 +54,10 @@ impl Draft<'_> {
             let bound = match self.rng.below(120) {
                 0 => Bound::Null,
                 1 => Bound::Unset,
-                // What ends in nulls is spelled shorter here.
+                // What ends in nulls is spelled shorter here, and true with one byte.
                 2 if !of.has_odd_texts()
-                    && !matches!(of, DrawnType::Tuple(_) | DrawnType::User(..)) =>
+                    && !matches!(of, DrawnType::Tuple(_) | DrawnType::User(..))
+                    && *of != DrawnType::Native("boolean") =>
                 {
                     let mut odd = vec![0; self.rng.below(10) as usize];
                     self.rng.fill(&mut odd);

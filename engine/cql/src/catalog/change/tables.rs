@@ -469,9 +469,8 @@ fn add_column(
             return Err(invalid(format!("Cannot re-add previously dropped counter column {name}")));
         }
     }
-    let counts = table.is_counter() || table.dropped.iter().any(|d| d.of.of.is_counter());
-    if of.of.is_counter() != counts {
-        let (not, non) = if counts { ("non ", "") } else { ("", "non ") };
+    if of.of.is_counter() != table.is_counter() {
+        let (not, non) = if table.is_counter() { ("non ", "") } else { ("", "non ") };
         return Err(configuration(format!(
             "{}.{}: Cannot have a {not}counter column (\"{name}\") in a {non}counter table",
             table.keyspace, table.name
