@@ -57,6 +57,7 @@ fn shape() -> TreeShape {
         memtable_size: 64 * MIB,
         table_size: 64 * MIB,
         tombstone_age_secs: 86_400,
+        tied: false,
         runs: runs.into_iter().map(Arc::new).collect(),
         next_run: 200,
     }

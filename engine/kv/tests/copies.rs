@@ -242,5 +242,6 @@ fn any_layers_compact_to_the_same_with_copies_among_them() {
         check(&db, &tree, &map, &[]);
         all += copied(&dir.0);
     }
-    assert!(all > 5_000, "{all}");
+    // Tables that nothing touches are not copied block by block.
+    assert!(all > 4_000, "{all}");
 }

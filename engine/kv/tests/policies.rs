@@ -65,6 +65,12 @@ fn the_specification_has_every_policy() {
     }
 }
 
+/// Says of a table whether [`manual`] may leave it as it is.
+type IsSettled<'a> = &'a dyn Fn(&TableShape, u8) -> bool;
+
+const CLEAN: fn(&TableShape, u8) -> bool = |t, _| t.deletes == 0 && t.range_deletes == 0;
+const NONE: fn(&TableShape, u8) -> bool = |_, _| false;
+
 struct Tree {
     policy: Policy,
     shape: TreeShape,
@@ -140,15 +146,13 @@ fn place(text: &str) -> (u8, u64) {
 
 fn job(line: &str) -> CompactionJob {
     let (action, rest) = line.split_once(' ').unwrap();
+    let (rest, adopted) = rest.split_once(" adopting ").unwrap_or((rest, "[]"));
     let (from, to) = rest.split_once("->").unwrap_or((rest, "L0#0"));
+    let ids = |text: &str| text.split_whitespace().map(|id| id.parse().unwrap()).collect();
     let input = |text: &str| {
-        let (run, ids) = text.trim().strip_suffix(']').unwrap().split_once('[').unwrap();
+        let (run, tables) = text.trim().strip_suffix(']').unwrap().split_once('[').unwrap();
         let (level, run) = place(run);
-        CompactionInput {
-            level,
-            run,
-            tables: ids.split_whitespace().map(|id| id.parse().unwrap()).collect(),
-        }
+        CompactionInput { level, run, tables: ids(tables) }
     };
     let inputs: Vec<CompactionInput> = from.split(" + ").map(input).collect();
     let action = match action {
@@ -167,6 +171,7 @@ fn job(line: &str) -> CompactionJob {
         reason: Reason::Manual,
         action,
         inputs,
+        adopted: ids(adopted.trim_matches(['[', ']'])),
         output_level,
         output_run,
         cuts,
@@ -233,7 +238,8 @@ impl Tree {
             "manual" => {
                 let range = case.words().find(|w| w.contains('-')).map(keys);
                 let range = range.as_ref().map(|(lo, hi)| (&lo[..], &hi[..]));
-                match manual(&self.policy, &self.shape, range, case.has("force")) {
+                let settled: IsSettled = if case.has("force") { &NONE } else { &CLEAN };
+                match manual(&self.policy, &self.shape, range, settled) {
                     Err(blocked) => format!("{blocked:?}"),
                     Ok(None) => "nothing to do".to_owned(),
                     Ok(Some(job)) => {
@@ -277,6 +283,7 @@ impl Tree {
             memtable_size: size(case.get("memtable").unwrap_or("64M")),
             table_size: size(case.get("table").unwrap_or("64M")),
             tombstone_age_secs: case.parse("tomb-age", 0),
+            tied: case.has("tied"),
             ..TreeShape::default()
         };
         for line in case.input.lines() {
@@ -385,6 +392,7 @@ impl Model {
             memtable_size: 8 * ENTRY,
             table_size: 4 * ENTRY,
             tombstone_age_secs: [0, 0, 3600][rng.below(3) as usize],
+            tied: rng.one_in(4),
             next_run: 100,
             ..TreeShape::default()
         };
@@ -483,30 +491,22 @@ impl Model {
         let (job, bottom) = self.running.remove(i);
         self.lossy |= job.action == Action::Drop;
         let mut outputs = Vec::new();
-        if job.action == Action::Merge {
+        for part in job.parts(&self.shape) {
             let ids: Vec<u64> =
-                job.inputs.iter().rev().flat_map(|i| i.tables.iter().copied()).collect();
-            let tombstone = self
-                .shape
-                .tables()
-                .filter(|t| ids.contains(&t.id))
-                .filter_map(|t| t.oldest_tombstone_micros)
-                .min();
-            let newest = self
-                .shape
-                .tables()
-                .filter(|t| ids.contains(&t.id))
-                .map(|t| t.newest_micros)
-                .max()
-                .unwrap();
+                part.inputs.iter().rev().flat_map(|i| i.tables.iter().copied()).collect();
+            let taken = || self.shape.tables().filter(|t| ids.contains(&t.id));
+            let tombstone = taken().filter_map(|t| t.oldest_tombstone_micros).min();
+            let newest = taken().map(|t| t.newest_micros).max().unwrap();
             let mut merged: Entries =
                 ids.iter().flat_map(|id| self.entries.remove(id).unwrap()).collect();
             merged.retain(|_, v| !bottom || *v % 2 == 0);
-            outputs = self.tables(merged, (job.cuts.size / ENTRY).max(1) as usize, &job.cuts.at);
-            for t in &mut outputs {
+            let count = (part.cuts.size / ENTRY).max(1) as usize;
+            let mut made = self.tables(merged, count, &part.cuts.at);
+            for t in &mut made {
                 t.newest_micros = newest;
                 t.oldest_tombstone_micros = t.oldest_tombstone_micros.and(tombstone);
             }
+            outputs.append(&mut made);
         }
         apply(&mut self.shape, &job, outputs)
             .unwrap_or_else(|e| panic!("{e}: {job}\n{:#?}", self.shape));
@@ -618,8 +618,9 @@ fn jobs_may_run_and_finish_in_any_order() {
                 6 if rng.one_in(10) => {
                     let (lo, hi) = (rng.below(KEYS), rng.below(KEYS));
                     let (lo, hi) = (bytes(lo.min(hi)), bytes(lo.max(hi)));
+                    let settled: IsSettled = if rng.one_in(2) { &NONE } else { &CLEAN };
                     if let Ok(Some(job)) =
-                        manual(&model.policy, &model.shape, Some((&lo, &hi)), rng.one_in(2))
+                        manual(&model.policy, &model.shape, Some((&lo, &hi)), settled)
                     {
                         job.check(&model.shape).unwrap();
                         model.begin(job);
@@ -735,14 +736,14 @@ fn a_full_manual_compaction_leaves_one_run_without_deletes() {
     for seed in 0..200 {
         let mut rng = Rng::new(3_000_000 + seed);
         let mut model = Model::new(&mut rng, Policy::default());
-        if let Ok(Some(job)) = manual(&model.policy, &model.shape, None, false) {
+        if let Ok(Some(job)) = manual(&model.policy, &model.shape, None, &CLEAN) {
             model.begin(job);
             model.finish(0);
         }
         assert!(model.shape.runs.len() <= 1);
         assert!(model.shape.tables().all(|t| t.deletes == 0));
-        assert_eq!(manual(&model.policy, &model.shape, None, false), Ok(None));
-        let forced = manual(&model.policy, &model.shape, None, true).unwrap();
+        assert_eq!(manual(&model.policy, &model.shape, None, &CLEAN), Ok(None));
+        let forced = manual(&model.policy, &model.shape, None, &NONE).unwrap();
         assert_eq!(forced.map_or(0, |job| job.bytes(&model.shape)), model.shape.size());
     }
 }

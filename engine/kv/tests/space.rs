@@ -268,7 +268,8 @@ fn work_in_progress_is_listed_with_what_it_has_written() {
     let (db, tree) =
         env.open(tiny(Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 3.0 })));
     let mut rng = Rng::new(5);
-    (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
+    // Twice, so that all tables overlap others and are written again.
+    (0..2 * KEYS).for_each(|k| put(&tree, k % KEYS, &mut rng));
     let seen = Arc::new(Mutex::new(vec![]));
     let (look, into) = (db.clone(), seen.clone());
     *env.on_create.lock() = Some(Box::new(move || {

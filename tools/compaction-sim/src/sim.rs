@@ -134,6 +134,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             memtable_size: options.memtable_size as u64,
             table_size: options.table_size,
             tombstone_age_secs: options.tombstone_age_secs,
+            tied: options.purge.is_some(),
             runs: vec![],
             next_run: u64::MAX,
         };
@@ -444,12 +445,11 @@ impl<'a, S: SimStore> Sim<'a, S> {
         };
         // `pick` checks what it gives.
         debug_assert_eq!(job.check(&self.shape), Ok(()));
-        let made = match job.action {
-            Action::Merge => self.store.merge(&self.shape, &job, self.wall())?,
-            Action::Move | Action::Drop => MadeRuns::default(),
-        };
-        let taken = mark(&mut self.shape, &job);
-        let bytes_in = if job.action == Action::Merge { taken } else { 0 };
+        let mut made = MadeRuns::default();
+        for part in job.parts(&self.shape) {
+            made.append(self.store.merge(&self.shape, &part, self.wall())?);
+        }
+        let bytes_in = mark(&mut self.shape, &job);
         let bytes_out = made.tables.iter().map(|t| t.size).sum();
         let cost = match job.action {
             Action::Merge => {
@@ -545,9 +545,10 @@ impl<'a, S: SimStore> Sim<'a, S> {
     }
 }
 
-/// Marks the inputs of a job as busy and gives their bytes. The same as [`TreeShape::set_busy`],
-/// without a look at every table.
+/// Marks the inputs of a job as busy and gives the bytes that are written again. The same as
+/// [`TreeShape::set_busy`] and [`CompactionJob::rewritten`], without a look at every table.
 fn mark(shape: &mut TreeShape, job: &CompactionJob) -> u64 {
+    let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
     let mut bytes = 0;
     for input in &job.inputs {
         let Some(run) =
@@ -559,7 +560,9 @@ fn mark(shape: &mut TreeShape, job: &CompactionJob) -> u64 {
         for t in &mut Arc::make_mut(run).tables {
             if wanted.next_if(|id| **id == t.id).is_some() {
                 t.busy = true;
-                bytes += t.size;
+                if job.action == Action::Merge && !adopted.contains(&t.id) {
+                    bytes += t.size;
+                }
             }
         }
     }
@@ -570,6 +573,7 @@ fn mark(shape: &mut TreeShape, job: &CompactionJob) -> u64 {
 /// more. The same as the engine's own [`apply`](firn_kv::internals::compaction::shape::apply),
 /// which copies and checks the whole shape: too slow for a hundred thousand tables.
 fn apply(shape: &mut TreeShape, job: &CompactionJob, outputs: Vec<TableShape>) -> Vec<u64> {
+    let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
     let mut out = outputs;
     let mut gone = vec![];
     for input in &job.inputs {
@@ -579,11 +583,10 @@ fn apply(shape: &mut TreeShape, job: &CompactionJob, outputs: Vec<TableShape>) -
             continue;
         };
         let taken: HashSet<u64> = input.tables.iter().copied().collect();
-        if job.action == Action::Move {
-            out.extend(run.tables.iter().filter(|t| taken.contains(&t.id)).cloned());
-        } else {
-            gone.extend(&input.tables);
-        }
+        let stays = |id: &u64| job.action == Action::Move || adopted.contains(id);
+        let kept = |t: &&TableShape| taken.contains(&t.id) && stays(&t.id);
+        out.extend(run.tables.iter().filter(kept).cloned());
+        gone.extend(input.tables.iter().filter(|id| !stays(id)));
         Arc::make_mut(run).tables.retain(|t| !taken.contains(&t.id));
     }
     if !out.is_empty() {

@@ -53,6 +53,17 @@ pub struct MadeRuns {
     pub vanished: Vec<(f64, u64)>,
 }
 
+impl MadeRuns {
+    /// Adds what the next part of a merge made.
+    pub fn append(&mut self, mut next: MadeRuns) {
+        self.tables.append(&mut next.tables);
+        self.entries += next.entries;
+        self.entries_in += next.entries_in;
+        self.raw_bytes += next.raw_bytes;
+        self.vanished.append(&mut next.vanished);
+    }
+}
+
 /// What a user would find if everything were merged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LiveKeys {

@@ -12,13 +12,15 @@
 //!    shaped it.
 //! 3. A content shape has no debt, and fewer runs than the soft limit of [`run_limits`]: pacing by
 //!    them never ends in a tree that waits for work that nobody will do.
-//! 4. A merge whose inputs do not overlap each other is a [`Action::Move`], unless the tables are
-//!    small and should grow together, or are mostly deletes that the merge would get rid of.
+//! 4. A merge writes no table again that overlaps no other, unless it is small and should grow
+//!    together with its neighbours, or is mostly deletes that the merge would get rid of; one that
+//!    would write none is a [`Action::Move`](super::shape::Action::Move).
 
-use std::ops::Range;
+use std::collections::HashSet;
 
+use super::adopt::{Picked, adopt, adopted};
 use super::policy::Policy;
-use super::shape::{self, Action, CompactionJob, Reason, TableKeys, TableShape, TreeShape};
+use super::shape::{self, CompactionJob, Reason, ShapePlace, TableKeys, TableShape, TreeShape};
 use super::strategy::Strategy;
 use super::view::{MAX_FAN, ShapeView};
 use super::{deletes, expired};
@@ -90,11 +92,11 @@ pub fn run_limits(policy: &Policy, shape: &TreeShape) -> (usize, usize) {
 pub struct Blocked;
 
 /// The full compaction of the keys in `range` (bounds inclusive; `None` for all): one job that
-/// merges every table with keys of it, and what must come along to keep the order, into the oldest
-/// of their runs. `None` when that would change nothing: when those tables lie in one run already
-/// and have no deletes. With `force` they are rewritten even so (another compression, a changed
-/// `Purge`). It does not mind the policy, except for how outputs are cut; one that never merges has
-/// `None`.
+/// brings every table with keys of it, and what must come along to keep the order, into the oldest
+/// of their runs. A table is adopted as it is when it overlaps no other and `is_settled` says that
+/// a merge of it alone, into the given level, would change nothing. `None` when there is nothing to
+/// be done: when those tables lie in one run and are settled. It does not mind the policy, except
+/// for how outputs are cut; one that never merges has `None`.
 ///
 /// # Errors
 /// [`Blocked`] when a busy table is in the way.
@@ -102,7 +104,7 @@ pub fn manual(
     policy: &Policy,
     shape: &TreeShape,
     range: Option<(&[u8], &[u8])>,
-    force: bool,
+    is_settled: &dyn Fn(&TableShape, u8) -> bool,
 ) -> Result<Option<CompactionJob>, Blocked> {
     let policy = policy.strategy();
     if !policy.merges() {
@@ -112,7 +114,7 @@ pub fn manual(
     let Some((lo, hi)) = shape::hull(shape.tables()) else { return Ok(None) };
     let mut covered: TableKeys =
         range.map_or((lo.clone(), hi.clone()), |(lo, hi)| (lo.into(), hi.into()));
-    let mut picked: Vec<(usize, Range<usize>)> = Vec::new();
+    let mut picked: Vec<Picked> = Vec::new();
     for (r, run) in shape.runs.iter().enumerate() {
         let tables = run.overlapping(&covered.0, &covered.1);
         if let Some((lo, hi)) = shape::hull(run.tables[tables.clone()].iter()) {
@@ -121,25 +123,26 @@ pub fn manual(
         }
     }
     let Some(&(oldest, _)) = picked.last() else { return Ok(None) };
-    if let ([(r, tables)], false) = (&mut picked[..], force) {
-        let dirty = |t: &TableShape| t.deletes > 0 || t.range_deletes > 0;
-        let all = &view.run(*r).tables[tables.clone()];
-        let Some(first) = all.iter().position(dirty) else { return Ok(None) };
-        let last = all.iter().rposition(dirty).unwrap_or(first);
+    let run = view.run(oldest);
+    let merge = |picked: &[Picked], output: ShapePlace| {
+        let mut job = view.merge(picked, output, Reason::Manual, 1.0);
+        cut(policy, shape, &mut job);
+        job
+    };
+    if let [(r, tables)] = &mut picked[..] {
+        let job = merge(&[(*r, tables.clone())], run.place());
+        let settled = |t: &TableShape| is_settled(t, run.level);
+        let stay: HashSet<u64> =
+            adopted(shape, &job.cuts.at, &[(*r, tables.clone())], &settled).into_iter().collect();
+        let is_new = |t: &TableShape| !stay.contains(&t.id);
+        let all = &run.tables[tables.clone()];
+        let Some(first) = all.iter().position(is_new) else { return Ok(None) };
+        let last = all.iter().rposition(is_new).unwrap_or(first);
         *tables = tables.start + first..tables.start + last + 1;
     }
-    let run = view.run(oldest);
     let whole = picked.last().is_some_and(|(_, tables)| tables.len() == run.tables.len());
     let output = if whole && run.level == 0 { view.below(oldest) } else { run.place() };
-    let mut job = CompactionJob {
-        reason: Reason::Manual,
-        action: Action::Merge,
-        inputs: picked.into_iter().map(|(r, tables)| view.input(r, tables)).collect(),
-        output_level: output.level,
-        output_run: output.number,
-        cuts: view.cuts(),
-        score: 1.0,
-    };
-    cut(policy, shape, &mut job);
+    let settled = |t: &TableShape| is_settled(t, output.level);
+    let job = adopt(shape, merge(&picked, output), &picked, &settled);
     if view.admits(&job) { Ok(Some(job)) } else { Err(Blocked) }
 }

@@ -67,6 +67,7 @@ pub(super) fn drop_job(
         reason,
         action: Action::Drop,
         inputs,
+        adopted: Vec::new(),
         output_level,
         output_run,
         cuts: view.cuts(),

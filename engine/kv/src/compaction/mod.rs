@@ -4,13 +4,14 @@
 //! - [`policy`]: the policies and their registry, each a file; over [`describe`], what a policy
 //!   says of itself, `strategy`, what it does, and `view`, what of a shape several of them need.
 //! - [`choose`]: the most urgent work, what there is to do in all; with `deletes` and `expired`,
-//!   which are common to policies.
+//!   which are common to policies, and `adopt`, what of a merge need not be written again.
 //! - [`space`]: how much room a policy may take; [`pace`]: how much writers are slowed.
 //!
 //! All are pure: no I/O, no threads, no clocks. The engine, the simulator and the text tests in
 //! `tests/policies` run this very code. They know of nothing else in the engine, so options, the
 //! manifest and tools can name policies.
 
+mod adopt;
 pub mod choose;
 mod deletes;
 pub mod describe;

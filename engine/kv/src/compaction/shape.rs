@@ -19,8 +19,10 @@
 //! 4. *Busy*: no table is taken by two jobs, and no busy table overlaps the job's range in the runs
 //!    from the newest input to the output: what another job will put there is not known.
 //! 5. A dropped table overlaps nothing older that stays, or deleted keys would come back.
+//! 6. A table that a merge adopts overlaps no other input: so the merge falls into parts
+//!    ([`CompactionJob::parts`]), whose outputs lie between the adopted tables.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,6 +46,8 @@ pub struct TreeShape {
     pub table_size: u64,
     /// Longest age of a delete before it is pushed down, in seconds; 0 for no bound.
     pub tombstone_age_secs: u64,
+    /// Whether entries may speak for keys of other tables, as a purge hook knows them.
+    pub tied: bool,
     /// The runs, newest first: by level ascending, then number descending. They are shared, so that
     /// a shape of many tables is made and copied for little; [`Arc::make_mut`] changes one.
     pub runs: Vec<Arc<RunShape>>,
@@ -265,6 +269,8 @@ pub struct CompactionJob {
     pub action: Action,
     /// From what, newest run first.
     pub inputs: Vec<CompactionInput>,
+    /// Of a merge: those of the inputs that go into the output run as they are, in key order.
+    pub adopted: Vec<u64>,
     /// Level of the output run. Of a drop: the level of the oldest input.
     pub output_level: u8,
     /// Number of the output run, which may exist already. Of a drop: the number of the oldest
@@ -290,6 +296,9 @@ impl fmt::Display for CompactionJob {
         }
         if self.action != Action::Drop {
             write!(f, " -> L{}#{}", self.output_level, self.output_run)?;
+        }
+        if !self.adopted.is_empty() {
+            write!(f, " adopting [{}]", ids(&self.adopted))?;
         }
         Ok(())
     }
@@ -324,9 +333,46 @@ impl CompactionJob {
         shape.tables().filter(|t| taken.contains(&t.id)).map(|t| t.size).sum()
     }
 
-    /// Bytes that the job reads and writes again: those of its inputs when it is a merge, else 0.
+    /// Bytes that the job reads and writes again: of a merge those of its inputs that are not
+    /// adopted, else 0.
     pub fn rewritten(&self, shape: &TreeShape) -> u64 {
-        if self.action == Action::Merge { self.bytes(shape) } else { 0 }
+        if self.action != Action::Merge {
+            return 0;
+        }
+        let mut taken: HashSet<u64> =
+            self.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        self.adopted.iter().for_each(|id| _ = taken.remove(id));
+        shape.tables().filter(|t| taken.contains(&t.id)).map(|t| t.size).sum()
+    }
+
+    /// What a merge writes again: a merge for each stretch of keys between the tables that it
+    /// adopts, in key order. None has a key that another has. A move or a drop has none.
+    pub fn parts(&self, shape: &TreeShape) -> Vec<CompactionJob> {
+        let Ok(found) = self.find(shape) else { return Vec::new() };
+        if self.action != Action::Merge {
+            return Vec::new();
+        }
+        if self.adopted.is_empty() {
+            return vec![self.clone()];
+        }
+        let adopted: HashSet<u64> = self.adopted.iter().copied().collect();
+        let mut tables = found.tables;
+        let table = |&(r, t): &(usize, usize)| &shape.runs[r].tables[t];
+        tables.sort_by(|a, b| table(a).first.cmp(&table(b).first));
+        let stretches = tables.split(|at| adopted.contains(&table(at).id));
+        let part = |stretch: &[(usize, usize)]| {
+            let mut inputs: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+            for at in stretch {
+                inputs.entry(at.0).or_default().push(table(at).id);
+            }
+            let input = |(r, tables): (usize, Vec<u64>)| {
+                let ShapePlace { level, number } = shape.runs[r].place();
+                CompactionInput { level, run: number, tables }
+            };
+            let inputs = inputs.into_iter().map(input).collect();
+            CompactionJob { inputs, adopted: Vec::new(), ..self.clone() }
+        };
+        stretches.filter(|stretch| !stretch.is_empty()).map(part).collect()
     }
 
     /// The smallest key range that covers all inputs; `None` when one is not in the shape or there
@@ -421,6 +467,7 @@ impl CompactionJob {
         if self.action == Action::Drop {
             return check_drop(shape, &found);
         }
+        self.check_adopted(shape, &found)?;
         self.check_age(shape, &found)?;
         self.check_disjoint(shape, &found)?;
         let Some((lo, hi)) = hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
@@ -439,6 +486,35 @@ impl CompactionJob {
                     ));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Invariant 6.
+    fn check_adopted(&self, shape: &TreeShape, found: &FoundTables) -> Result<(), String> {
+        let adopted: HashSet<u64> = self.adopted.iter().copied().collect();
+        if adopted.is_empty() {
+            return Ok(());
+        }
+        if let Some(id) = self.adopted.iter().find(|id| !found.taken.contains(id)) {
+            return Err(format!("table {id} is to be adopted and is no input"));
+        }
+        if self.action != Action::Merge || adopted.len() == found.taken.len() {
+            return Err("only what else is merged can adopt tables".to_owned());
+        }
+        let mut tables: Vec<&TableShape> =
+            found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
+        tables.sort_by(|a, b| a.first.cmp(&b.first));
+        let mut reaching: Option<&TableShape> = None;
+        for t in tables {
+            let one = reaching.filter(|r| t.first <= r.last);
+            if let Some(r) = one.filter(|r| adopted.contains(&r.id) || adopted.contains(&t.id)) {
+                return Err(format!(
+                    "tables {} and {} overlap and one of them is to be adopted",
+                    r.id, t.id
+                ));
+            }
+            reaching = reaching.filter(|r| r.last >= t.last).or(Some(t));
         }
         Ok(())
     }
@@ -608,7 +684,7 @@ pub fn flush(shape: &mut TreeShape, tables: Vec<TableShape>) -> u64 {
 }
 
 /// Does to the shape what the job does to the tree. `outputs` are the tables that a merge wrote,
-/// sorted and disjoint (none when everything vanished); a move or a drop has none.
+/// disjoint (none when everything vanished); a move or a drop has none.
 ///
 /// # Errors
 /// A sentence, and the shape unchanged, when an input is not there, or when the result would not be
@@ -622,9 +698,12 @@ pub fn apply(
     let mut after = shape.clone();
     let mut out = outputs;
     for run in &mut after.runs {
-        if job.action == Action::Move {
-            out.extend(run.tables.iter().filter(|t| found.taken.contains(&t.id)).cloned());
-        }
+        let stays = |t: &&TableShape| match job.action {
+            Action::Merge => job.adopted.contains(&t.id),
+            Action::Move => found.taken.contains(&t.id),
+            Action::Drop => false,
+        };
+        out.extend(run.tables.iter().filter(stays).cloned());
         if run.tables.iter().any(|t| found.taken.contains(&t.id)) {
             Arc::make_mut(run).tables.retain(|t| !found.taken.contains(&t.id));
         }
@@ -651,10 +730,11 @@ pub fn apply(
 /// cut as the job says, keys spread evenly. Deletes vanish when nothing older stays beneath. Ids
 /// are taken from `next_id` on.
 pub fn estimate(shape: &TreeShape, job: &CompactionJob, next_id: &mut u64) -> Vec<TableShape> {
+    job.parts(shape).iter().flat_map(|part| estimate_part(shape, part, next_id)).collect()
+}
+
+fn estimate_part(shape: &TreeShape, job: &CompactionJob, next_id: &mut u64) -> Vec<TableShape> {
     let Ok(found) = job.find(shape) else { return Vec::new() };
-    if job.action != Action::Merge {
-        return Vec::new();
-    }
     let inputs: Vec<&TableShape> =
         found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
     let Some((lo, hi)) = hull(inputs.iter().copied()) else { return Vec::new() };

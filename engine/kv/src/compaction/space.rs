@@ -38,7 +38,7 @@ pub fn fits(policy: &Policy, shape: &TreeShape, merging: &[u64], job: &Compactio
     }
     let copy = one_copy(shape);
     let added: u64 = merging.iter().map(|&bytes| bytes.min(copy)).sum();
-    shape.size() + added + job.bytes(shape).min(copy) <= space_bound(policy, shape).bytes(copy)
+    shape.size() + added + job.rewritten(shape).min(copy) <= space_bound(policy, shape).bytes(copy)
 }
 
 /// The bound that `policy` declares for a tree of the sizes in `shape`.

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
+use super::adopt::{Picked, adopt};
 use super::shape::{
     self, Action, CompactionInput, CompactionJob, Cuts, MAX_LEVEL, Reason, RunShape, ShapePlace,
     TableShape, TreeShape,
@@ -101,7 +102,7 @@ impl<'a> ShapeView<'a> {
         if level < MAX_LEVEL && fits { down } else { ShapePlace { level, number } }
     }
 
-    /// The merge of all tables of neighbouring runs, or their move when they do not overlap.
+    /// The merge of all tables of neighbouring runs.
     pub fn whole(
         &self,
         runs: RangeInclusive<usize>,
@@ -109,17 +110,42 @@ impl<'a> ShapeView<'a> {
         reason: Reason,
         score: f64,
     ) -> CompactionJob {
-        let tables: Vec<&TableShape> =
-            self.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter()).collect();
-        let bytes: u64 = tables.iter().map(|t| t.size).sum();
-        let small = bytes / tables.len().max(1) as u64 * 4
-            < self.shape.table_size.min(self.shape.memtable_size);
-        let dense = *runs.end() + 1 == self.len() && tables.iter().any(|t| t.is_dense());
-        let apart = !small && !dense && shape::first_overlap(&tables).is_none();
+        let picked: Vec<Picked> = runs.map(|r| (r, 0..self.run(r).tables.len())).collect();
+        self.joined(&picked, output, reason, score)
+    }
+
+    /// The move of a whole run.
+    pub fn moved(&self, r: usize, output: ShapePlace, reason: Reason, score: f64) -> CompactionJob {
+        let all = [(r, 0..self.run(r).tables.len())];
+        CompactionJob { action: Action::Move, ..self.merge(&all, output, reason, score) }
+    }
+
+    /// The merge of `picked` tables, newest run first, but that what overlaps nothing stays as it
+    /// is.
+    pub fn joined(
+        &self,
+        picked: &[Picked],
+        output: ShapePlace,
+        reason: Reason,
+        score: f64,
+    ) -> CompactionJob {
+        let job = self.merge(picked, output, reason, score);
+        adopt(self.shape, job, picked, &|_| true)
+    }
+
+    /// The merge of `picked` tables, newest run first, all of them written again.
+    pub fn merge(
+        &self,
+        picked: &[Picked],
+        output: ShapePlace,
+        reason: Reason,
+        score: f64,
+    ) -> CompactionJob {
         CompactionJob {
             reason,
-            action: if apart { Action::Move } else { Action::Merge },
-            inputs: runs.map(|r| self.input(r, 0..self.run(r).tables.len())).collect(),
+            action: Action::Merge,
+            inputs: picked.iter().map(|(r, tables)| self.input(*r, tables.clone())).collect(),
+            adopted: Vec::new(),
             output_level: output.level,
             output_run: output.number,
             cuts: self.cuts(),
@@ -152,6 +178,7 @@ impl<'a> ShapeView<'a> {
             reason,
             action,
             inputs,
+            adopted: Vec::new(),
             output_level: output.level,
             output_run: output.number,
             cuts: self.cuts(),

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::hooks::PurgeJob;
+use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
-use crate::compaction::{Action, CompactionJob, TreeShape, fits};
+use crate::compaction::{Action, CompactionInput, CompactionJob, TreeShape, fits};
 use crate::manifest::TableMeta;
-use crate::merge::job::unite;
+use crate::merge::job::{MadeTables, unite};
 use crate::merge::merging::MergeSource;
 use crate::merge::retain::{Beneath, Outside, Rules};
 use crate::merge::run::{RunCursor, TableHandle, TableRun};
@@ -51,6 +52,8 @@ struct Ran {
 pub struct Claimed {
     tree: Arc<TreeCore>,
     job: CompactionJob,
+    /// What of it is written again.
+    parts: Vec<CompactionJob>,
     version: Arc<TreeVersion>,
     options: Arc<TreeOptions>,
     task: Arc<PinnedTask>,
@@ -98,7 +101,7 @@ impl Core {
         self.work.begin_compaction();
         let mut inputs = job.inputs.iter().flat_map(|i| i.tables.iter().copied());
         if let (Action::Merge, Some(first)) = (job.action, inputs.clone().next()) {
-            files.merging.insert(first, job.bytes(&shape));
+            files.merging.insert(first, job.rewritten(&shape));
         }
         files.busy.extend(inputs.by_ref().map(|id| (id, holder)));
         let (version, options) = (view.version.clone(), view.options.clone());
@@ -109,7 +112,8 @@ impl Core {
             job.to_string(),
             tables,
         );
-        Ok(Some(Claimed { tree: tree.clone(), job, version, options, task }))
+        let parts = job.parts(&shape);
+        Ok(Some(Claimed { tree: tree.clone(), job, parts, version, options, task }))
     }
 
     /// Carries out a job and gives its tables free. Every job that was claimed must come here.
@@ -121,7 +125,7 @@ impl Core {
             job: job(),
             reason: claimed.job.reason.name(),
             inputs: claimed.job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect(),
-            bytes_in: claimed.inputs().iter().map(|r| r.size()).sum(),
+            bytes_in: claimed.inputs(&claimed.job).iter().map(|r| r.size()).sum(),
             level: claimed.job.output_level,
         });
         let done = self.pass().and_then(|_pass| match claimed.job.action {
@@ -170,33 +174,15 @@ impl Core {
     }
 
     fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<Ran> {
-        let inputs = c.inputs();
-        let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
-        let mut deletions = vec![];
-        for t in all.iter().filter(|t| t.meta.range_deletes > 0) {
-            deletions.push(t.table()?.tombstones().clone());
-        }
         let snapshots = self.snapshots.list();
-        let rules = Rules {
-            tombstones: unite(&deletions, &snapshots),
-            snapshots,
-            beneath: Beneath::new(c.beneath()),
-            outside: Outside::new(c.outside(), c.options.filter_prefix.clone()),
-            merge: c.options.merge.clone(),
-            purge: c
-                .options
-                .purge
-                .as_ref()
-                .map(|p| p.start(PurgeJob { now_micros: self.env.wall_micros() })),
-            zero_seqs: true,
+        let parts: Vec<Vec<Arc<TableRun>>> = c.parts.iter().map(|part| c.inputs(part)).collect();
+        let all: Vec<&Arc<TableHandle>> = parts.iter().flatten().flat_map(|r| &r.tables).collect();
+        let mut ran = Ran {
+            read: all.iter().map(|t| t.meta.size).sum(),
+            entries_in: all.iter().map(|t| t.meta.entries).sum(),
+            ..Ran::default()
         };
-        let newest = all.iter().map(|t| t.meta.newest_micros).max().unwrap_or(0);
-        let oldest_tombstone = all.iter().filter_map(|t| t.meta.oldest_tombstone_micros).min();
-        let read: u64 = all.iter().map(|t| t.meta.size).sum();
-        let ids: Vec<u64> = all.iter().map(|t| t.meta.id).collect();
-        let sources =
-            inputs.iter().map(|r| MergeSource::Run(RunCursor::new(r.clone(), false))).collect();
-        let mut account = Account::new(read, all.iter().map(|t| t.meta.entries).sum());
+        let mut account = Account::new(ran.read, ran.entries_in);
         let written = Some(account.written());
         // What the one before has done too much is waited for first.
         self.throttle(&mut account, 0, during)?;
@@ -214,38 +200,82 @@ impl Core {
             during: &mut go_on,
             written,
         };
-        let made = out.run(sources, rules, &c.job.cuts, oldest_tombstone);
+        let made: Result<Vec<_>> = c
+            .parts
+            .iter()
+            .zip(&parts)
+            .map(|(part, inputs)| self.merge_part(c, part, inputs, &snapshots, &mut out))
+            .collect();
         self.count_rest(&mut account, made.is_ok());
         let made = made?;
         self.env.sync_dir(&self.dir).inspect_err(|_| remove_tables(self, &c.task.created()))?;
         let now = self.env.wall_micros();
-        let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, newest)).collect();
-        let ran = Ran {
-            read,
-            written: tables.iter().map(|t| t.size).sum(),
-            entries_in: all.iter().map(|t| t.meta.entries).sum(),
-            entries_out: made.entries,
-            copied: made.copied,
-            removed: ids.clone(),
-            tables: tables.iter().map(|t| t.id).collect(),
+        let mut tables = c.adopted();
+        for (made, inputs) in made.iter().zip(&parts) {
+            let newest = inputs.iter().flat_map(|r| &r.tables).map(|t| t.meta.newest_micros).max();
+            let new = made.tables.iter().map(|f| meta(f, now, newest.unwrap_or(0)));
+            ran.written += made.tables.iter().map(|t| t.size).sum::<u64>();
+            ran.entries_out += made.entries;
+            ran.copied += made.copied;
+            tables.extend(new);
+            self.counters.dropped(&made.dropped);
+        }
+        self.take_in(c, tables, ran)
+    }
+
+    /// Writes a part of a merge: its tables, but that no manifest names them yet.
+    fn merge_part(
+        &self,
+        c: &Claimed,
+        part: &CompactionJob,
+        inputs: &[Arc<TableRun>],
+        snapshots: &[Seq],
+        out: &mut NewTables<'_>,
+    ) -> Result<MadeTables> {
+        let all = || inputs.iter().flat_map(|r| &r.tables);
+        let mut deletions = vec![];
+        for t in all().filter(|t| t.meta.range_deletes > 0) {
+            deletions.push(t.table()?.tombstones().clone());
+        }
+        let rules = Rules {
+            tombstones: unite(&deletions, snapshots),
+            snapshots: snapshots.to_vec(),
+            beneath: Beneath::new(c.beneath(part)),
+            outside: Outside::new(c.rest(part, 0), c.options.filter_prefix.clone()),
+            merge: c.options.merge.clone(),
+            purge: c
+                .options
+                .purge
+                .as_ref()
+                .map(|p| p.start(PurgeJob { now_micros: self.env.wall_micros() })),
+            zero_seqs: true,
         };
-        let place = |t| (c.job.output_level, c.job.output_run, t);
-        self.counters.dropped(&made.dropped);
-        self.install(vec![c.change(ids, tables.into_iter().map(place).collect())])?;
-        Ok(ran)
+        let oldest_tombstone = all().filter_map(|t| t.meta.oldest_tombstone_micros).min();
+        let sources =
+            inputs.iter().map(|r| MergeSource::Run(RunCursor::new(r.clone(), false))).collect();
+        out.run(sources, rules, &part.cuts, oldest_tombstone)
     }
 
     fn move_job(&self, c: &Claimed) -> Result<Ran> {
-        let tables: Vec<TableMeta> =
-            c.inputs().iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
-        let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
-        let added = tables.into_iter().map(|t| (c.job.output_level, c.job.output_run, t)).collect();
-        self.install(vec![c.change(ids.clone(), added)])?;
-        Ok(Ran { removed: ids.clone(), tables: ids, ..Ran::default() })
+        let inputs = c.inputs(&c.job);
+        let tables = inputs.iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
+        self.take_in(c, tables, Ran::default())
+    }
+
+    /// Installs the tables that a job leaves in the place of its inputs.
+    fn take_in(&self, c: &Claimed, mut tables: Vec<TableMeta>, ran: Ran) -> Result<Ran> {
+        let removed: Vec<u64> =
+            c.job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        tables.sort_by(|a, b| a.first_key.cmp(&b.first_key));
+        let ran =
+            Ran { removed: removed.clone(), tables: tables.iter().map(|t| t.id).collect(), ..ran };
+        let place = |t| (c.job.output_level, c.job.output_run, t);
+        self.install(vec![c.change(removed, tables.into_iter().map(place).collect())])?;
+        Ok(ran)
     }
 
     fn drop_job(&self, c: &Claimed) -> Result<Ran> {
-        let inputs = c.inputs();
+        let inputs = c.inputs(&c.job);
         let tables = || inputs.iter().flat_map(|r| &r.tables);
         let _none_new = self.snapshots.hold_off();
         if self.snapshots.wait_for(tables().map(|t| t.meta.min_seq).min()) {
@@ -259,49 +289,52 @@ impl Core {
 }
 
 impl Claimed {
-    /// The inputs as runs, newest first.
-    fn inputs(&self) -> Vec<Arc<TableRun>> {
-        let of = |i: &crate::compaction::CompactionInput| {
+    /// The inputs of the job, or of a part of it, as runs, newest first.
+    fn inputs(&self, job: &CompactionJob) -> Vec<Arc<TableRun>> {
+        let of = |i: &CompactionInput| {
             let run = self.version.runs.iter().find(|r| r.level == i.level && r.number == i.run)?;
+            let taken: HashSet<u64> = i.tables.iter().copied().collect();
             let tables =
-                run.tables.iter().filter(|t| i.tables.contains(&t.meta.id)).cloned().collect();
+                run.tables.iter().filter(|t| taken.contains(&t.meta.id)).cloned().collect();
             Some(Arc::new(TableRun::new(i.level, i.run, tables)))
         };
-        let inputs: Vec<Arc<TableRun>> = self.job.inputs.iter().filter_map(of).collect();
+        let inputs: Vec<Arc<TableRun>> = job.inputs.iter().filter_map(of).collect();
         debug_assert_eq!(
             inputs.iter().map(|r| r.tables.len()).sum::<usize>(),
-            self.taken().len(),
+            self.taken(job).len(),
             "a job's tables are in the version that it was made for"
         );
         inputs
     }
 
-    /// What is older than the job's inputs: the runs after the oldest input, and what the input
-    /// runs and those between leave behind, since that lies in other key ranges or is newer than
-    /// what is asked.
-    fn beneath(&self) -> Vec<Arc<TableRun>> {
-        let taken = self.taken();
+    /// The tables that go over as they are.
+    fn adopted(&self) -> Vec<TableMeta> {
+        let adopted: HashSet<u64> = self.job.adopted.iter().copied().collect();
+        let tables = self.version.tables().filter(|t| adopted.contains(&t.meta.id));
+        tables.map(|t| (*t.meta).clone()).collect()
+    }
+
+    /// What is older than a part's inputs: the runs after the oldest input, and what the input runs
+    /// and those between leave behind, since that lies in other key ranges or is newer than what is
+    /// asked.
+    fn beneath(&self, part: &CompactionJob) -> Vec<Arc<TableRun>> {
+        let taken = self.taken(part);
         let newest = self
             .version
             .runs
             .iter()
             .position(|r| r.tables.iter().any(|t| taken.contains(&t.meta.id)));
         debug_assert!(newest.is_some(), "a job's tables are in the version that it was made for");
-        self.rest(newest.unwrap_or(0))
+        self.rest(part, newest.unwrap_or(0))
     }
 
-    /// All that is not in the job.
-    fn outside(&self) -> Vec<Arc<TableRun>> {
-        self.rest(0)
+    fn taken(&self, job: &CompactionJob) -> HashSet<u64> {
+        job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect()
     }
 
-    fn taken(&self) -> HashSet<u64> {
-        self.job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect()
-    }
-
-    /// What the job leaves of the runs from the `newest`-th on.
-    fn rest(&self, newest: usize) -> Vec<Arc<TableRun>> {
-        let taken = self.taken();
+    /// What a part leaves of the runs from the `newest`-th on, be it in the job or not.
+    fn rest(&self, part: &CompactionJob, newest: usize) -> Vec<Arc<TableRun>> {
+        let taken = self.taken(part);
         let rest = |r: &Arc<TableRun>| {
             let tables: Vec<_> =
                 r.tables.iter().filter(|t| !taken.contains(&t.meta.id)).cloned().collect();

@@ -1,24 +1,32 @@
 //! A compaction that somebody calls for: everything in a range becomes one run.
+//!
+//! Invariant: what stays as it is would be written again with the same entries, in the same way.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::TreeOptions;
 use crate::compaction::{Blocked, CompactionJob, TableShape, TreeShape, manual};
+use crate::merge::run::TableHandle;
 use crate::merge::visible::VisibleRange;
+use crate::sstable::Table;
 
 use super::state::core::Core;
 use super::state::tree::{Holder, TreeCore};
+use super::state::view::TreeVersion;
 
 impl Core {
-    /// Merges everything that may hold keys of a range, or of its end (everything at all without a
-    /// range) down to one run, waiting for running jobs that are in the way.
+    /// Brings everything that may hold keys of a range, or of its end (everything at all without a
+    /// range) into one run, waiting for running jobs that are in the way. Tables that a merge would
+    /// only write again as they are move.
     pub fn compact_range(&self, tree: &Arc<TreeCore>, range: Option<&VisibleRange>) -> Result<()> {
         loop {
             let generation = self.work.generation();
             let mut blocked = false;
+            open_all(tree, range);
             let claimed = self.claim_by(tree, Holder::Caller, |options, shape, _| {
-                let job = whole(options, shape, range);
+                let job = whole(options, shape, range, &tree.view.load_full().version);
                 blocked = job.is_err();
                 Ok(job.unwrap_or(None))
             })?;
@@ -43,17 +51,57 @@ impl Core {
         let mut shape = self.shape(&view.version, &view.options, &files);
         let of_callers = |t: &TableShape| files.busy.get(&t.id) == Some(&Holder::Caller);
         shape.change(of_callers, |t| t.busy = false);
-        self.throttle.stands_still() && whole(&view.options, &shape, range).is_err()
+        self.throttle.stands_still() && whole(&view.options, &shape, range, &view.version).is_err()
     }
 }
 
-/// The merge of everything that may hold keys of a range, or of its end, to one run.
+/// Opens the tables that such a merge may ask for what is in them: it asks under a lock.
+fn open_all(tree: &TreeCore, range: Option<&VisibleRange>) {
+    let view = tree.view.load_full();
+    let is_meant = |t: &TableHandle| {
+        range.is_none_or(|r| {
+            t.meta.last_key >= r.from && r.until.as_ref().is_none_or(|u| t.meta.first_key <= *u)
+        })
+    };
+    if view.options.purge.is_none() {
+        view.version.tables().filter(|t| is_meant(t)).for_each(|t| _ = t.table());
+    }
+}
+
+/// What brings everything that may hold keys of a range, or of its end, into one run.
 fn whole(
     options: &TreeOptions,
     shape: &TreeShape,
     range: Option<&VisibleRange>,
+    version: &TreeVersion,
 ) -> Result<Option<CompactionJob>, Blocked> {
     let greatest = shape.tables().map(|t| &*t.last).max().unwrap_or_default();
     let range = range.map(|r| (r.from.as_slice(), r.until.as_deref().unwrap_or(greatest)));
-    manual(&options.policy, shape, range, true)
+    let handles: HashMap<u64, &Arc<TableHandle>> =
+        version.tables().map(|t| (t.meta.id, t)).collect();
+    let settled = |t: &TableShape, level: u8| {
+        // What a purge hook thinks of an entry may change with each moment.
+        let handle = handles.get(&t.id).filter(|_| options.purge.is_none());
+        // What cannot be read is merged, and that says why.
+        let table = handle.and_then(|handle| handle.table().ok());
+        table.is_some_and(|table| is_settled(table, options, level))
+    };
+    manual(&options.policy, shape, range, &settled)
+}
+
+/// Whether a table that overlaps no other, of a tree without a purge hook, holds what a merge of it
+/// into `level` would write, in the same form. Sequence numbers that such a merge would leave out
+/// do not count.
+fn is_settled(table: &Table, options: &TreeOptions, level: u8) -> bool {
+    let (p, level) = (table.properties(), usize::from(level));
+    let name = |hook: Option<&str>| hook.unwrap_or_default().to_owned();
+    p.purge.is_empty()
+        && p.range_deletes == 0
+        && p.block_size == options.block_size as u64
+        && p.compression == options.compression_at(level)
+        && p.filter == options.filter_at(level)
+        && p.merge == name(options.merge.as_ref().map(|h| h.name()))
+        && p.summary == name(options.summary.as_ref().map(|h| h.name()))
+        && p.filter_prefix == name(options.filter_prefix.as_ref().map(|h| h.name()))
+        && table.is_plain()
 }

@@ -325,7 +325,7 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
     }
     let core = &tree.handle.core;
     let all = |o: &TreeOptions, shape: &TreeShape, _: &[u64]| {
-        Ok(manual(&o.policy, shape, None, true).unwrap())
+        Ok(manual(&o.policy, shape, None, &|_, _| false).unwrap())
     };
     let claimed = core.claim_by(&tree.core, state::tree::Holder::Caller, all).unwrap().unwrap();
     db.drop_tree("t").unwrap();

@@ -26,6 +26,7 @@ impl Core {
             memtable_size: options.memtable_size as u64,
             table_size: options.table_size,
             tombstone_age_secs: options.tombstone_age_secs,
+            tied: options.purge.is_some(),
             runs: version.shapes.clone(),
             next_run: u64::MAX,
         };

@@ -290,6 +290,11 @@ impl BlockIndex {
         self.flags[i]
     }
 
+    /// Whether all blocks are PLAIN.
+    pub fn is_plain(&self) -> bool {
+        self.flags.iter().all(|f| f & PLAIN != 0)
+    }
+
     /// Whether most of block `i` is deletes, and no key of it goes on in a neighbour: only such a
     /// block can be barren.
     #[inline]

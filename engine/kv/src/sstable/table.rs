@@ -712,6 +712,11 @@ impl Table {
         &self.tombstones
     }
 
+    /// Whether all its entries are puts and no key has two.
+    pub fn is_plain(&self) -> bool {
+        self.index.is_plain()
+    }
+
     /// What the table knows about itself.
     pub fn properties(&self) -> &Properties {
         &self.properties

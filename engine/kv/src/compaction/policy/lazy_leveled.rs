@@ -15,7 +15,7 @@
 //!   0 may hold anyway.
 
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{Action, CompactionJob, MAX_LEVEL, Reason, ShapePlace};
+use crate::compaction::shape::{CompactionJob, MAX_LEVEL, Reason, ShapePlace};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{MAX_FAN, ShapeView, space_job};
 
@@ -106,8 +106,5 @@ fn capacity(view: &ShapeView<'_>, level: u8, ratio: usize) -> u64 {
 
 fn grow(view: &ShapeView<'_>, r: usize, score: f64) -> CompactionJob {
     let ShapePlace { level, number } = view.run(r).place();
-    let mut job =
-        view.whole(r..=r, ShapePlace { level: level + 1, number }, Reason::LevelSize, score);
-    job.action = Action::Move;
-    job
+    view.moved(r, ShapePlace { level: level + 1, number }, Reason::LevelSize, score)
 }

@@ -15,10 +15,9 @@
 
 use std::ops::Range;
 
+use crate::compaction::adopt::Picked;
 use crate::compaction::describe::{Parameter, ParameterValue, policy};
-use crate::compaction::shape::{
-    self, Action, CompactionJob, MAX_LEVEL, Reason, RunShape, ShapePlace,
-};
+use crate::compaction::shape::{self, CompactionJob, MAX_LEVEL, Reason, RunShape, ShapePlace};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{MAX_FAN, ShapeView};
 
@@ -175,20 +174,11 @@ fn level0(view: &ShapeView<'_>, runs: Range<usize>, trigger: usize) -> Option<Co
     let beneath = view.shape.runs.get(runs.end).filter(|r| r.level == 1);
     let output = beneath
         .map_or(ShapePlace { level: 1, number: view.run(runs.end - 1).number }, |r| r.place());
-    let mut job = view.whole(runs.start..=runs.end - 1, output, Reason::LevelRuns, score);
-    let taken = || view.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter());
-    let (lo, hi) = shape::hull(taken())?;
-    if let Some(beneath) = beneath {
-        let apart = taken().all(|t| beneath.overlapping(&t.first, &t.last).is_empty());
-        if job.action == Action::Merge || !apart {
-            job.action = Action::Merge;
-            let tables = beneath.overlapping(lo, hi);
-            if !tables.is_empty() {
-                job.inputs.push(view.input(runs.end, tables));
-            }
-        }
-    }
-    Some(job)
+    let (lo, hi) = shape::hull(view.shape.runs[runs.clone()].iter().flat_map(|r| &r.tables))?;
+    let mut picked: Vec<Picked> = runs.clone().map(|r| (r, 0..view.run(r).tables.len())).collect();
+    picked.extend(beneath.map(|run| (runs.end, run.overlapping(lo, hi))));
+    picked.retain(|(_, tables)| !tables.is_empty());
+    Some(view.joined(&picked, output, Reason::LevelRuns, score))
 }
 
 /// The best table of run `r` that can go, into the next older run if that is on this level or the

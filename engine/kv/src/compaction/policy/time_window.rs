@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use super::tiered;
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{Action, CompactionJob, Reason};
+use crate::compaction::shape::{CompactionJob, Reason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{MAX_FAN, ShapeView};
 
@@ -91,14 +91,8 @@ fn wishes(view: &ShapeView<'_>, secs: u64, min: usize) -> Vec<CompactionJob> {
         {
             // Out of the way first, as it costs nothing: what is above it can then be written as
             // merged data are.
-            let mut job = view.whole(
-                runs.start..=runs.start,
-                view.below(runs.start),
-                Reason::WindowClosed,
-                2.0,
-            );
-            job.action = Action::Move;
-            jobs.push(job);
+            let below = view.below(runs.start);
+            jobs.push(view.moved(runs.start, below, Reason::WindowClosed, 2.0));
         } else if runs.len() > 1 && !view.any_busy(runs.clone()) {
             let score = 1.0 + (runs.len() - 1) as f64 / min as f64;
             let runs = runs.start.max(runs.end.saturating_sub(MAX_FAN))..runs.end;

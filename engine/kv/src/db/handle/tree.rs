@@ -156,7 +156,9 @@ impl Tree {
         self.handle.core.flush_tree(&self.core)
     }
 
-    /// Flushes, then merges everything down to one run, dropping what no reader can see.
+    /// Flushes, then brings everything into one run, dropping what no reader can see. Tables that
+    /// overlap no other, hold nothing to be dropped and are written as the options say now move
+    /// into that run as they are, but for small ones, which are joined.
     ///
     /// # Errors
     /// `Incompatible` when the tree has hooks that were not handed in
