@@ -297,6 +297,10 @@ impl LogFile for FaultLog {
         self.inner.prepare(offset, len);
     }
 
+    fn discard_from(&self, offset: u64) {
+        self.inner.discard_from(offset);
+    }
+
     fn shorten(&mut self, len: u64) -> Result<()> {
         self.plan.check(OpClass::Write, "shorten", &self.path)?;
         self.inner.shorten(len)

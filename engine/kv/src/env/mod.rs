@@ -102,6 +102,11 @@ pub trait LogFile: Send + Sync {
     /// Touches the pages from `offset` on for `len` bytes, so that later writes to them do not
     /// fault. Best effort.
     fn prepare(&self, offset: u64, len: u64);
+    /// Says that nothing from `offset` on is wanted, or will be written: what of it is in memory
+    /// only need not get to the device. The bytes there are any from now on. Best effort.
+    fn discard_from(&self, offset: u64) {
+        let _ = offset;
+    }
     /// Cuts the file off at `len` bytes, more than none and at most its capacity, which is `len`
     /// from now on: what lies behind is given back to the device. Takes the file for itself, so
     /// nobody writes there meanwhile. What is left is as durable as before; the new length is when

@@ -262,6 +262,10 @@ impl LogFile for OsLog {
         self.map.populate(offset, len);
     }
 
+    fn discard_from(&self, offset: u64) {
+        system::discard(&self.named.file, offset, self.capacity);
+    }
+
     fn shorten(&mut self, len: u64) -> Result<()> {
         let short = match usize::try_from(len) {
             Ok(short) if short > 0 && len <= self.capacity => short,

@@ -108,6 +108,25 @@ fn blocks(file: &File, len: u64, _fresh: bool) -> io::Result<bool> {
     }
 }
 
+/// Pages and blocks are no larger, in bytes.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const LARGEST_PAGE: u64 = 64 << 10;
+
+/// Gives back the whole pages of a file from `from` to `until`, with what is to be written of them,
+/// where the system can; the file keeps its length.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn discard(file: &File, from: u64, until: u64) {
+    use rustix::fs::FallocateFlags;
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    if let Some(from) = from.checked_next_multiple_of(LARGEST_PAGE).filter(|from| *from < until) {
+        // Where it cannot be done the pages are written, as ever.
+        let _ = rustix::fs::fallocate(file, hole, from, until - from);
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn discard(_file: &File, _from: u64, _until: u64) {}
+
 /// `F_PREALLOCATE` counts from the end of the file: one that is used again would get as much behind
 /// it.
 #[cfg(target_vendor = "apple")]

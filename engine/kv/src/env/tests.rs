@@ -126,6 +126,32 @@ fn a_file_longer_than_the_cap_is_refused() {
 }
 
 #[test]
+fn what_a_log_discards_takes_nothing_before_it_and_no_length() {
+    with_every_env(|env, dir| {
+        let path = dir.join("log");
+        let len = 300_000;
+        let mut log = env.create_log(&path, len).unwrap();
+        log.prepare(0, len);
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8 + 1).collect();
+        log.write_at(0, &bytes).unwrap();
+        for from in [u64::MAX, u64::MAX - 1, len, len - 1, 100_000] {
+            log.discard_from(from);
+        }
+        // As a mark that ends a log.
+        log.write_at(99_990, b"the mark..").unwrap();
+        log.sync().unwrap();
+        assert_eq!((log.capacity(), env.file_len(&path).unwrap()), (len, len));
+        let read = get(&**env, &path);
+        assert_eq!(read[..99_990], bytes[..99_990]);
+        assert_eq!(read[99_990..100_000], *b"the mark..");
+        log.shorten(100_000).unwrap();
+        drop(log);
+        assert_eq!(env.file_len(&path).unwrap(), 100_000);
+        assert_eq!(get(&**env, &path)[..99_990], bytes[..99_990]);
+    });
+}
+
+#[test]
 fn logs_have_a_fixed_size_and_keep_stale_bytes() {
     with_every_env(|env, dir| {
         let path = dir.join("log");

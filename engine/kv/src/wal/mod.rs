@@ -2,9 +2,9 @@
 //!
 //! A position in the log is an [`Lsn`]: a byte position in one endless log. The log is cut into
 //! *segments*, files of fixed capacity whose blocks are reserved before use. Where memory is plenty
-//! they are recycled while the log grows: a retired segment is renamed and overwritten, and its
-//! stale bytes stay in it until then. Otherwise it is removed, and what the system has not written
-//! of it by then is never written. Bytes are described in [`mod@format`]; writing is in [`writer`],
+//! they are recycled while the log grows fast: a retired segment is renamed and overwritten, and
+//! its stale bytes stay in it until then. Otherwise, and before the system would write what has
+//! long been dirty, it is removed, and what has not been written of it by then never is. Bytes are described in [`mod@format`]; writing is in [`writer`],
 //! durability in [`syncer`], reading in [`reader`], deciding where the log ends in [`recovery`].
 //!
 //! Invariants, numbered so that code can point at them:

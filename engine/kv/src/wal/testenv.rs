@@ -23,6 +23,8 @@ pub struct TestEnv {
     /// Syncs fail from now on.
     pub fail_syncs: Arc<AtomicBool>,
     pub syncs: Arc<AtomicU64>,
+    /// The monotonic clock.
+    pub nanos: Arc<AtomicU64>,
     /// Bytes read, and files opened to be read.
     pub read: Arc<AtomicU64>,
     pub opened: Arc<AtomicU64>,
@@ -193,7 +195,7 @@ impl Env for TestEnv {
         0
     }
     fn monotonic_nanos(&self) -> u64 {
-        0
+        self.nanos.load(Ordering::Relaxed)
     }
     fn sleep(&self, _: Duration) {}
     fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {

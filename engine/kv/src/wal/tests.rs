@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::format::{RECORD_HEADER, SEGMENT_HEADER};
 use super::testenv::TestEnv;
-use super::writer::MAX_SPARES;
+use super::writer::{MAX_SPARES, YOUNG};
 use super::*;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::Seq;
@@ -483,6 +483,35 @@ fn segments_are_recycled_and_the_rest_removed() {
     }
     assert_eq!(env.list(&dir()).unwrap().len(), 2 + 3);
     assert!(wal.prepare_next().is_some(), "a job that was dropped does not block the next");
+    let (r, seen) = replay(&env, all[15].1).unwrap();
+    assert_eq!((seen.len(), r.end), (10, wal.end()));
+}
+
+/// The system is about to write what has been dirty for long: such a file is removed, but for one
+/// that was synced, of which there is nothing to be written.
+#[test]
+fn files_that_have_been_dirty_for_long_are_not_used_again() {
+    let files = |env: &TestEnv| env.list(&dir()).unwrap().len();
+    for (synced, spares) in [(false, 0), (true, MAX_SPARES)] {
+        let env = TestEnv::default();
+        let (mut wal, all) = written(&env, &[1500; 20]);
+        if synced {
+            wal.syncer().sync(wal.end()).unwrap();
+        }
+        env.nanos.fetch_add(YOUNG, Ordering::Relaxed);
+        wal.retire(all[15].1).remove().unwrap();
+        assert_eq!(files(&env), 2 + spares);
+    }
+    // A spare may grow too old.
+    let env = TestEnv::default();
+    let (mut wal, all) = written(&env, &[1500; 20]);
+    wal.retire(all[15].1).remove().unwrap();
+    assert_eq!(files(&env), 2 + MAX_SPARES);
+    env.nanos.fetch_add(YOUNG, Ordering::Relaxed);
+    wal.prepare_next().unwrap().run(&|| false).unwrap();
+    wal.retire(all[15].1).remove().unwrap();
+    assert_eq!(files(&env), 2 + 1);
+    (21..=26).for_each(|seq| _ = wal.append(seq, &[&payload(seq, 1500)]).unwrap());
     let (r, seen) = replay(&env, all[15].1).unwrap();
     assert_eq!((seen.len(), r.end), (10, wal.end()));
 }

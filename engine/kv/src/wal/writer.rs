@@ -32,6 +32,10 @@ const LARGEST_WHERE_SHORT: u64 = 16 << 20;
 /// Memory is short when it is less than this many segments: then retired ones are not kept, for
 /// their dirty pages would be written, evicted, and read back before they are overwritten.
 const ROOM_FOR_SPARES: u64 = 24;
+/// Nanoseconds: a file that has had dirty pages for longer is not used again. Linux writes all of a
+/// file back that has had any for 30 seconds, whatever has become of them; one that is removed
+/// before is never written.
+pub(super) const YOUNG: u64 = 10_000_000_000;
 /// Nanoseconds: a segment that took longer to fill is not followed by one that is touched as a
 /// whole, as its stale pages would be written back before they are overwritten.
 const FAST: u64 = 4_000_000_000;
@@ -56,11 +60,11 @@ pub struct Wal {
     writer: LogWriter,
     current: CurrentSegment,
     /// Full segments and those of earlier writers, ascending by number.
-    old: VecDeque<SegmentInfo>,
+    old: VecDeque<OldSegment>,
     /// Whether retired segments are used again.
     recycle: bool,
-    /// Numbers of retired segments of `segment_size` bytes, to be renamed and used again.
-    spares: Vec<u64>,
+    /// Retired segments of `segment_size` bytes, to be renamed and used again.
+    spares: Vec<Spare>,
     /// Numbers of segments that were never used and never will be.
     waste: Vec<u64>,
     /// When the current segment was begun, and how long the one before took to fill; nanoseconds.
@@ -79,11 +83,34 @@ pub struct Wal {
 
 debug_by!(Wal, "Wal", dir, end);
 
+/// A segment that nothing is appended to any more.
+struct OldSegment {
+    info: SegmentInfo,
+    /// Since when its file has had dirty pages, unless it was synced later.
+    dirty: u64,
+}
+
+/// A file that can be renamed and used again.
+#[derive(Clone, Copy)]
+struct Spare {
+    number: u64,
+    /// Since when it has had dirty pages; `None` when it has none.
+    dirty: Option<u64>,
+}
+
+impl Spare {
+    fn is_young(&self, now: u64) -> bool {
+        self.dirty.is_none_or(|since| now.saturating_sub(since) < YOUNG)
+    }
+}
+
 struct CurrentSegment {
     number: u64,
     generation: u32,
     base: Lsn,
     file: Arc<dyn LogFile>,
+    /// As of an [`OldSegment`].
+    dirty: u64,
     capacity: u64,
     /// Where in the file the next record goes.
     offset: u64,
@@ -96,6 +123,8 @@ struct Ready {
     number: u64,
     file: Arc<dyn LogFile>,
     prepared: u64,
+    /// As of an [`OldSegment`].
+    dirty: u64,
 }
 
 #[derive(Default)]
@@ -118,16 +147,18 @@ struct RecordSource {
     env: Arc<dyn Env>,
     dir: PathBuf,
     number: u64,
-    spare: Option<u64>,
+    spare: Option<Spare>,
     capacity: u64,
 }
 
 impl RecordSource {
     /// Creates or recycles the file, and makes its name durable (W1). What there is of it after a
     /// failure is removed, so that trying again and again takes no more and more space.
-    fn open(&self) -> Result<Arc<dyn LogFile>> {
+    fn open(&self) -> Result<Ready> {
         let path = segment_path(&self.dir, self.number);
-        let spare = self.spare.map(|spare| segment_path(&self.dir, spare));
+        let spare = self.spare.map(|spare| segment_path(&self.dir, spare.number));
+        let dirty = self.spare.and_then(|spare| spare.dirty);
+        let dirty = dirty.unwrap_or_else(|| self.env.monotonic_nanos());
         let open = || {
             let file = match &spare {
                 Some(spare) => {
@@ -137,7 +168,7 @@ impl RecordSource {
                 None => self.env.create_log(&path, self.capacity)?,
             };
             self.env.sync_dir(&self.dir)?;
-            Ok(Arc::from(file))
+            Ok(Ready { number: self.number, file: Arc::from(file), prepared: 0, dirty })
         };
         open().inspect_err(|_| {
             for left in spare.iter().chain([&path]) {
@@ -155,15 +186,15 @@ impl PrepareJob {
     /// What the environment says. The log goes on without: it makes the next segment itself when it
     /// needs one.
     pub fn run(self, stop: &dyn Fn() -> bool) -> Result<()> {
-        let file = self.source.open()?;
-        let until = if self.touch { file.capacity() } else { file.capacity().min(PREPARE) };
-        let mut prepared = 0;
-        while prepared < until && !stop() {
-            let step = PREPARE.min(until - prepared);
-            file.prepare(prepared, step);
-            prepared += step;
+        let mut ready = self.source.open()?;
+        let capacity = ready.file.capacity();
+        let until = if self.touch { capacity } else { capacity.min(PREPARE) };
+        while ready.prepared < until && !stop() {
+            let step = PREPARE.min(until - ready.prepared);
+            ready.file.prepare(ready.prepared, step);
+            ready.prepared += step;
         }
-        self.slot.lock().ready = Some(Ready { number: self.source.number, file, prepared });
+        self.slot.lock().ready = Some(ready);
         Ok(())
     }
 }
@@ -239,7 +270,7 @@ impl Wal {
             spare: None,
             capacity,
         };
-        let ready = Ready { number, file: source.open()?, prepared: 0 };
+        let ready = source.open()?;
         let syncer = Arc::new(Syncer::new(start));
         let writer = LogWriter { from: number, id: env.random(), base: start };
         let current = begin(ready, start, 0, (store, writer.id), &syncer)?;
@@ -259,7 +290,7 @@ impl Wal {
             store,
             writer,
             current,
-            old: after.segments.clone().into(),
+            old: after.segments.iter().map(|s| OldSegment { info: s.clone(), dirty: 0 }).collect(),
             spares: vec![],
             slot: Arc::default(),
             syncer,
@@ -367,7 +398,7 @@ impl Wal {
         if let Some(r) =
             ready.take_if(|r| r.number < self.current.number || r.file.capacity() < need)
         {
-            self.put_by(r.number, r.file.capacity());
+            self.put_by(Spare { number: r.number, dirty: Some(r.dirty) }, r.file.capacity());
         }
         let ready = match ready {
             Some(r) => r,
@@ -375,8 +406,7 @@ impl Wal {
                 if let Some(grows) = &self.grows {
                     grows();
                 }
-                let source = self.next_source(need.max(self.next_size()).next_multiple_of(8));
-                Ready { number: source.number, file: source.open()?, prepared: 0 }
+                self.next_source(need.max(self.next_size()).next_multiple_of(8)).open()?
             }
         };
         let next = begin(
@@ -387,12 +417,10 @@ impl Wal {
             &self.syncer,
         )?;
         let full = std::mem::replace(&mut self.current, next);
-        self.old.push_back(SegmentInfo::written(
-            full.number,
-            Some(full.base),
-            Some(self.end),
-            full.capacity,
-        ));
+        self.old.push_back(OldSegment {
+            info: SegmentInfo::written(full.number, Some(full.base), Some(self.end), full.capacity),
+            dirty: full.dirty,
+        });
         let now = self.env.monotonic_nanos();
         self.fill_time = now.saturating_sub(self.began);
         self.began = now;
@@ -408,12 +436,25 @@ impl Wal {
     }
 
     /// A segment that is not needed now: a spare, or to be removed.
-    fn put_by(&mut self, number: u64, capacity: u64) {
-        if self.recycle && capacity == self.segment_size && self.spares.len() < MAX_SPARES {
-            self.spares.push(number);
+    fn put_by(&mut self, spare: Spare, capacity: u64) {
+        let fits = self.recycle && capacity == self.segment_size;
+        if fits && self.spares.len() < MAX_SPARES && spare.is_young(self.env.monotonic_nanos()) {
+            self.spares.push(spare);
         } else {
-            self.waste.push(number);
+            self.waste.push(spare.number);
         }
+    }
+
+    /// A spare that is still young; the others will be removed.
+    fn take_spare(&mut self) -> Option<Spare> {
+        let now = self.env.monotonic_nanos();
+        while let Some(spare) = self.spares.pop() {
+            if spare.is_young(now) {
+                return Some(spare);
+            }
+            self.waste.push(spare.number);
+        }
+        None
     }
 
     /// What is to be removed.
@@ -424,7 +465,7 @@ impl Wal {
     }
 
     fn next_source(&mut self, capacity: u64) -> RecordSource {
-        let spare = if capacity == self.segment_size { self.spares.pop() } else { None };
+        let spare = if capacity == self.segment_size { self.take_spare() } else { None };
         let number = self.next_number;
         self.next_number += 1;
         RecordSource { env: self.env.clone(), dir: self.dir.clone(), number, spare, capacity }
@@ -471,7 +512,7 @@ impl Wal {
     pub fn give_up_reserve(&mut self) -> Unneeded {
         self.reserve_from = self.end + self.segment_size / 8;
         let ready = self.slot.lock().ready.take();
-        self.waste.append(&mut self.spares);
+        self.waste.extend(self.spares.drain(..).map(|spare| spare.number));
         self.unneeded(ready)
     }
 
@@ -493,34 +534,35 @@ impl Wal {
 
     /// What the segments that are kept may hold, full or not, in bytes; and how many there are.
     pub fn kept(&self) -> (u64, usize) {
-        let (bytes, old) = kept(&self.old);
+        let (bytes, old) = kept(self.old.iter().map(|s| &s.info));
         (bytes + self.current.capacity, old + 1)
     }
 
     /// How many segments are kept that are not this writer's own, and where they end.
     pub fn inherited(&self) -> (usize, Lsn) {
-        (self.old.iter().filter(|s| s.number < self.writer.from).count(), self.writer.base)
+        (self.old.iter().filter(|s| s.info.number < self.writer.from).count(), self.writer.base)
     }
 
     /// Bytes of log that are kept: the records of every segment not yet retired.
     pub fn live_bytes(&self) -> u64 {
-        live_bytes(&self.old) + (self.end - self.current.base)
+        live_bytes(self.old.iter().map(|s| &s.info)) + (self.end - self.current.base)
     }
 
     /// Says that nothing below `lsn` will be asked for again: of the segments that lie wholly below
-    /// some become spares, to be renamed and used again, and the others are given back to be
-    /// removed. The caller has made that durable before (W4).
+    /// some become spares, to be renamed and used again: young ones ([`YOUNG`]), and those that have
+    /// been synced. The others are given back to be removed. The caller has made that durable before (W4).
     pub fn retire(&mut self, lsn: Lsn) -> Unneeded {
         let mut i = 0;
         while i < self.old.len() {
-            let s = &self.old[i];
+            let s = &self.old[i].info;
             // A writer's first segment stays while the log is read from where it begins, though it
             // be empty (W6).
             if s.end > lsn || (s.number == self.writer.from && self.writer.base >= lsn) {
                 i += 1;
-            } else if let Some(s) = self.old.remove(i) {
-                self.syncer.forget(s.number);
-                self.put_by(s.number, s.capacity);
+            } else if let Some(OldSegment { info, dirty }) = self.old.remove(i) {
+                let dirty = (info.end > self.syncer.synced()).then_some(dirty);
+                self.syncer.forget(info.number);
+                self.put_by(Spare { number: info.number, dirty }, info.capacity);
             }
         }
         self.unneeded(None)
@@ -533,6 +575,8 @@ impl Wal {
     /// # Errors
     /// As [`append`](Wal::append) and [`Syncer::sync`], and those of shortening and removing files.
     pub fn close(mut self) -> Result<()> {
+        // Pages behind the mark were only touched ahead, and need not be written.
+        self.current.file.discard_from(self.current.offset + record_size(0));
         self.syncer.sync(self.end)?;
         self.put(MARK, 0, &[])?;
         self.syncer.let_go();
@@ -577,7 +621,7 @@ fn begin(
     (store, writer): (u64, u64),
     syncer: &Syncer,
 ) -> Result<CurrentSegment> {
-    let Ready { number, file, prepared } = ready;
+    let Ready { number, file, prepared, dirty } = ready;
     let capacity = file.capacity();
     let header =
         SegmentHeader { number, base, synced: syncer.synced(), previous, capacity, store, writer };
@@ -588,6 +632,7 @@ fn begin(
         generation: header.generation(),
         base,
         file,
+        dirty,
         capacity,
         offset: SEGMENT_HEADER,
         prepared,
