@@ -120,6 +120,46 @@ fn tables_get_their_names_back_by_their_content() {
 }
 
 #[test]
+fn compact_tables_get_their_names_back_by_their_content() {
+    let room = Room::new("compact");
+    for flushed in [false, true] {
+        let (dir, new) = (room.path(&format!("s{flushed}")), room.path(&format!("new{flushed}")));
+        let s = shop(&dir);
+        for table in [
+            "plays (song text, day bigint, times int, PRIMARY KEY (song, day))",
+            "pairs (id int, a int, b text, PRIMARY KEY (id, a, b))",
+            "users (id int PRIMARY KEY, name text, age int)",
+        ] {
+            run(&s, &format!("CREATE TABLE shop.{table} WITH COMPACT STORAGE"));
+        }
+        run(&s, "CREATE INDEX users_name ON shop.users (name)");
+        for i in 0..40 {
+            run(&s, &format!("INSERT INTO shop.plays (song, day, times) VALUES ('hello', {i}, 1)"));
+            run(&s, &format!("INSERT INTO shop.pairs (id, a, b) VALUES (1, {i}, 'b')"));
+            run(&s, &format!("INSERT INTO shop.users (id, name) VALUES ({i}, 'n{}')", i % 4));
+        }
+        run(&s, "DELETE FROM shop.plays WHERE song = 'hello' AND day < 10");
+        if flushed {
+            flush(&s);
+        }
+        drop(s);
+        let before = state(&dir);
+        forget(&dir);
+        let (text, code) = repair(&dir, &new, &[]);
+        assert_eq!(code, 0, "{text}");
+        for t in state(&new).trees.values() {
+            assert_eq!(before.trees[&t.id].name, t.name, "{text}");
+        }
+        let s = Session::open_with(&new, wide_options()).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(count(&s, "SELECT count(*) FROM shop.plays"), 30);
+        assert_eq!(count(&s, "SELECT count(*) FROM shop.pairs"), 40);
+        assert_eq!(count(&s, "SELECT count(*) FROM shop.users WHERE name = 'n3'"), 10);
+        let family = s.engine().wide().keyspace("shop").unwrap().family("plays").unwrap();
+        assert_eq!(family.row("hello").slice().count().unwrap(), 30, "{text}");
+    }
+}
+
+#[test]
 fn what_may_be_two_tables_keeps_no_name() {
     let room = Room::new("ambiguous");
     let (dir, new) = (room.path("s"), room.path("new"));
