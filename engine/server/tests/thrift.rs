@@ -132,10 +132,14 @@ fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
     for cql in [
         "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
         "CREATE ROLE ann WITH PASSWORD = 'secret' AND LOGIN = true",
+        "CREATE TABLE ks.f (key text, column1 text, value text MASKED WITH DEFAULT, PRIMARY KEY (key, column1)) WITH COMPACT STORAGE",
+        "INSERT INTO ks.f (key, column1, value) VALUES ('k', 'c', 'a value')",
+        "GRANT SELECT ON ks.f TO ann",
     ] {
         session.execute(cql, ()).unwrap();
     }
     let server = Server::over(session, options()).unwrap();
+    let session = server.session();
     let credentials = |password: &str| {
         let pairs = [("username", "ann"), ("password", password)];
         let pairs: Vec<u8> = pairs.iter().flat_map(|(k, v)| [text(k), text(v)].concat()).collect();
@@ -156,6 +160,12 @@ fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
     let create =
         [field(1, "CREATE TABLE t (k int PRIMARY KEY)"), vec![8, 0, 2, 0, 0, 0, 2]].concat();
     said("execute_cql3_query", &create, "no CREATE permission on <keyspace ks>");
+    // Nothing is masked here: who may not see a value is told so.
+    let path = [&[12, 0, 2][..], &field(3, "f"), &field(5, "c"), &[0]].concat();
+    let get = [&field(1, "k")[..], &path, &[8, 0, 3, 0, 0, 0, 1]].concat();
+    said("get", &get, "User ann has no UNMASK permission on <table ks.f>");
+    session.execute("GRANT UNMASK ON ks.f TO ann", ()).unwrap();
+    said("get", &get, "a value");
 }
 
 #[test]
