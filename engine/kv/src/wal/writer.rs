@@ -549,7 +549,7 @@ impl Wal {
     }
 
     /// Says that nothing below `lsn` will be asked for again: of the segments that lie wholly below
-    /// some become spares, to be renamed and used again: young ones ([`YOUNG`]), and those that have
+    /// some become spares, to be renamed and used again: young ones (`YOUNG`), and those that have
     /// been synced. The others are given back to be removed. The caller has made that durable before (W4).
     pub fn retire(&mut self, lsn: Lsn) -> Unneeded {
         let mut i = 0;
