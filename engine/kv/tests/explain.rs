@@ -2,6 +2,8 @@
 //! what they count is compared with what was written, with what the cache holds, and with the
 //! tables' own facts.
 
+mod append;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +16,11 @@ use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Table;
 use firn_kv::policy::Tiered;
 use firn_kv::{
-    Compression, Db, DbOptions, FilterPrefix, Folded, Merge, Policy, ReadMode, Readable, Result,
-    Tree, TreeOptions,
+    Compression, Db, DbOptions, FilterPrefix, Policy, ReadMode, Readable, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
+
+use append::Append;
 
 fn key(n: u64) -> Vec<u8> {
     format!("key{n:06}").into_bytes()
@@ -305,18 +308,6 @@ fn range_deletions_are_named_with_what_they_cover() {
         }
         // From a table it is the same.
         tree.flush().unwrap();
-    }
-}
-
-/// Operands are appended.
-struct Append;
-
-impl Merge for Append {
-    fn name(&self) -> &str {
-        "append"
-    }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        Ok(Folded::Value([base.unwrap_or_default(), &operands.concat()].concat()))
     }
 }
 

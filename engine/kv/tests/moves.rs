@@ -1,16 +1,20 @@
 //! Tables that overlap nothing are not written again: merges adopt them and move the rest of the
 //! way, under every policy and where somebody asks. What a merge would change is written again.
 
+mod append;
+
 use std::sync::Arc;
 
 use firn_kv::internals::compaction::policy::Policy;
 use firn_kv::internals::env::fault::{Fault, FaultEnv};
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Compression, Db, DbOptions, Env, FilterKind, Folded, Merge, Purge, PurgeJob, PurgePass, Result,
-    Tree, TreeOptions,
+    Compression, Db, DbOptions, Env, FilterKind, Purge, PurgeJob, PurgePass, Result, Tree,
+    TreeOptions,
 };
 use firn_testkit::rng::Rng;
+
+use append::Append;
 
 const DIR: &str = "/db";
 /// Keys that fill a few tables.
@@ -159,18 +163,6 @@ fn small_tables_are_joined() {
     assert_eq!(stats.trees[0].runs.len(), 1);
     assert!(stats.trees[0].runs[0].tables <= 3, "{}", stats.trees[0].runs[0].tables);
     check(&db, &tree, 1000, |_| 1);
-}
-
-/// Operands are bytes that are put together.
-struct Append;
-
-impl Merge for Append {
-    fn name(&self) -> &str {
-        "append"
-    }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        Ok(Folded::Value([base.unwrap_or_default(), &operands.concat()].concat()))
-    }
 }
 
 /// Lets everything go.

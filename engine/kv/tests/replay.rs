@@ -1,11 +1,15 @@
 //! A log that several threads put into memtables gives the same as one thread does, and what is too
 //! much for the memory is flushed.
 
+mod append;
+
 use std::sync::Arc;
 
 use firn_kv::internals::env::mem::{Cut, MemEnv};
-use firn_kv::{Batch, Db, DbOptions, ErrorKind, Folded, Merge, Result, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, ErrorKind, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
+
+use append::Append;
 
 const TREES: u64 = 7;
 
@@ -80,18 +84,6 @@ fn threads_replay_what_one_thread_does() {
         let (db, trees) = open(&env, 3, false);
         assert_eq!(content(&trees), want);
         db.verify(|_, _| ()).unwrap();
-    }
-}
-
-/// Appends operands in the order in which they were merged.
-struct Append;
-
-impl Merge for Append {
-    fn name(&self) -> &str {
-        "append"
-    }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        Ok(Folded::Value([base.unwrap_or_default(), &operands.concat()].concat()))
     }
 }
 

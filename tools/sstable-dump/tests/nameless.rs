@@ -67,6 +67,20 @@ fn repair(dir: &Path, new: &Path, more: &[&str]) -> (String, i32) {
     dump(&args)
 }
 
+/// Closes the store, takes all names from it and has it repaired: what its manifest said before, and
+/// what the repair says.
+fn lose_names(s: Session, flushed: bool, dir: &Path, new: &Path) -> (ManifestState, String) {
+    if flushed {
+        flush(&s);
+    }
+    drop(s);
+    let before = state(dir);
+    forget(dir);
+    let (text, code) = repair(dir, new, &[]);
+    assert_eq!(code, 0, "{text}");
+    (before, text)
+}
+
 #[test]
 fn tables_get_their_names_back_by_their_content() {
     let room = Room::new("nameless");
@@ -90,14 +104,7 @@ fn tables_get_their_names_back_by_their_content() {
             run(&s, "UPDATE shop.hits SET n = n + 2 WHERE page = 'home'");
         }
         run(&s, "DELETE FROM shop.items WHERE id = 7");
-        if flushed {
-            flush(&s);
-        }
-        drop(s);
-        let before = state(&dir);
-        forget(&dir);
-        let (text, code) = repair(&dir, &new, &[]);
-        assert_eq!(code, 0, "{text}");
+        let (before, text) = lose_names(s, flushed, &dir, &new);
         let after = state(&new);
         for t in after.trees.values().filter(|t| !t.name.starts_with("tree-")) {
             assert_eq!(before.trees[&t.id].name, t.name, "{text}");
@@ -139,14 +146,7 @@ fn compact_tables_get_their_names_back_by_their_content() {
             run(&s, &format!("INSERT INTO shop.users (id, name) VALUES ({i}, 'n{}')", i % 4));
         }
         run(&s, "DELETE FROM shop.plays WHERE song = 'hello' AND day < 10");
-        if flushed {
-            flush(&s);
-        }
-        drop(s);
-        let before = state(&dir);
-        forget(&dir);
-        let (text, code) = repair(&dir, &new, &[]);
-        assert_eq!(code, 0, "{text}");
+        let (before, text) = lose_names(s, flushed, &dir, &new);
         for t in state(&new).trees.values() {
             assert_eq!(before.trees[&t.id].name, t.name, "{text}");
         }

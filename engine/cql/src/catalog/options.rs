@@ -178,17 +178,14 @@ impl TableOptions {
         def.compaction_strategy_options = compaction;
         let is_off = says("compression", "enabled").is_some_and(|on| on == "false");
         let class = says("compression", "class").filter(|_| !is_off);
-        let class = class.filter(|class| !class.ends_with("NoopCompressor"));
-        def.compression_options = class
-            .map(|class| match FAMILY_COMPRESSORS.iter().any(|known| class.ends_with(known)) {
-                true => class,
-                false => {
-                    CfDef::new("", "").compression_options.into_values().next().unwrap_or(class)
-                }
-            })
-            .map(|class| ("sstable_compression".to_owned(), class))
-            .into_iter()
-            .collect();
+        match class.filter(|class| !class.ends_with("NoopCompressor")) {
+            None => def.compression_options.clear(),
+            Some(class) if FAMILY_COMPRESSORS.iter().any(|known| class.ends_with(known)) => {
+                def.compression_options = [("sstable_compression".to_owned(), class)].into();
+            }
+            // Of what families don't know they say that it is their usual one.
+            Some(_) => {}
+        }
     }
 
     /// How long tombstones are kept, in seconds.

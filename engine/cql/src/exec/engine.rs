@@ -89,15 +89,15 @@ impl Engine {
         let store = wide.store();
         let records = store.records(RECORD_PREFIX)?;
         let seen = AtomicU64::new(wide.definition_serial());
-        let remade = remade(store, &keyspaces(&wide, None))?;
-        let records = || records.iter().map(|(k, v)| (&**k, &**v));
-        let load = || {
-            let keyspaces = keyspaces(&wide, None);
-            Catalog::load(keyspaces, &remade, records())
+        let beneath = keyspaces(&wide, None);
+        let remade = remade(store, &beneath)?;
+        let load = |beneath| {
+            let records = records.iter().map(|(k, v)| (&**k, &**v));
+            Catalog::load(beneath, &remade, records)
         };
-        let mut loaded = load()?;
+        let mut loaded = load(beneath)?;
         if !store.db().is_read_only() && families::drop_unfinished(&wide, &loaded.catalog)? {
-            loaded = load()?;
+            loaded = load(keyspaces(&wide, None))?;
         }
         let LoadedCatalog { catalog, homeless } = loaded;
         check_dropped(store, &homeless)?;

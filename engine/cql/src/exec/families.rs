@@ -5,7 +5,7 @@
 //! is made before the record of the table and dropped before it: what a crash leaves between the
 //! two is finished when the database is opened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use firn_kv::ErrorKind;
@@ -74,10 +74,8 @@ pub(super) fn take_back(wide: &Wide, before: &Catalog, diff: &CatalogDiff) {
 pub(super) fn drop_unfinished(wide: &Wide, catalog: &Catalog) -> Result<bool> {
     let mut any = false;
     let schema = wide.schema();
-    for family in schema.families().filter(|f| f.is_table()) {
-        if catalog.own_tables().any(|t| t.id == family.id()) {
-            continue;
-        }
+    let defined: BTreeSet<u32> = catalog.own_tables().map(|t| t.id).collect();
+    for family in schema.families().filter(|f| f.is_table() && !defined.contains(&f.id())) {
         let store = wide.store();
         let noted = store.was_dropped(DroppedFamilies::Family(family.id()))?;
         let tree = store.family(family.id()).map(|f| f.tree().clone());

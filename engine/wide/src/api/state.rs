@@ -110,8 +110,8 @@ fn spec(
         value: column.validator().clone(),
     });
     // The options of a table's tree are CQL's: there are more of them than a family has.
-    let tables = || store.db().existing_tree(&TreeName::Family(def.id()).to_string()).ok();
-    let tree = match tables().filter(|_| def.is_table()) {
+    let name = def.is_table().then(|| TreeName::Family(def.id()).to_string());
+    let tree = match name.and_then(|name| store.db().existing_tree(&name).ok()) {
         Some(tree) => tree.options(),
         None => TreeOptions { memtable_size, ..def.tree() },
     };
