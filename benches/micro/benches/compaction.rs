@@ -58,6 +58,8 @@ fn shape() -> TreeShape {
         table_size: 64 * MIB,
         tombstone_age_secs: 86_400,
         tied: false,
+        toll: 0,
+        for_readers: 0,
         runs: runs.into_iter().map(Arc::new).collect(),
         next_run: 200,
     }

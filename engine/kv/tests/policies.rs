@@ -477,8 +477,16 @@ impl Model {
     fn start(&mut self) -> bool {
         let Some(job) = pick(&self.policy, &self.shape) else { return false };
         job.check(&self.shape).unwrap();
+        if job.reason == Reason::Readers {
+            self.shape.toll = 0;
+        }
         self.begin(job);
         true
+    }
+
+    /// Readers pay whatever it costs, and the budget allows it.
+    fn pay(&mut self) {
+        (self.shape.toll, self.shape.for_readers) = (u64::MAX, u64::MAX);
     }
 
     fn begin(&mut self, job: CompactionJob) {
@@ -531,6 +539,7 @@ impl Model {
     }
 
     fn quiet(&mut self) {
+        self.shape.toll = 0;
         while !self.running.is_empty() {
             self.finish(0);
         }
@@ -627,11 +636,58 @@ fn jobs_may_run_and_finish_in_any_order() {
                     }
                 }
                 7 if rng.one_in(20) => model.policy = policy(&mut rng),
+                7 if rng.one_in(4) => model.pay(),
                 _ => {}
             }
         }
         model.quiet();
     }
+}
+
+/// Where a policy is content readers get one run for their toll, and the policy stays content. But
+/// windows of time stay apart, and what never merges does not.
+#[test]
+fn readers_get_one_run_for_their_toll() {
+    let mut merged = 0;
+    for seed in 0..300 {
+        let mut rng = Rng::new(3_000_000 + seed);
+        let chosen = policy(&mut rng);
+        let mut model = Model::new(&mut rng, chosen);
+        model.shape.tombstone_age_secs = 0;
+        model.quiet();
+        model.shape.now_micros += 3_600_000_000;
+        model.quiet();
+        let before = model.shape.runs.len();
+        model.pay();
+        let is_paid = |job: CompactionJob| (job.reason == Reason::Readers).then_some(job);
+        for barrier in ["toll", "budget", "flush"] {
+            let mut shape = model.shape.clone();
+            match barrier {
+                "toll" => shape.toll = 0,
+                "budget" => shape.for_readers = 0,
+                _ => shape.now_micros = shape.tables().map(|t| t.created_micros).max().unwrap_or(0),
+            }
+            let job = pick(&model.policy, &shape).and_then(is_paid);
+            assert!(job.is_none_or(|j| j.rewritten(&shape) == 0), "{barrier}: {:?}", model.policy);
+        }
+        let asked = pick(&model.policy, &model.shape).and_then(is_paid);
+        let Some(job) = asked else {
+            let apart = matches!(model.policy, Policy::Fifo(_) | Policy::TimeWindow(_));
+            assert!(before < 2 || apart, "{before} runs: {:?}", model.policy);
+            continue;
+        };
+        merged += 1;
+        model.shape.toll = 0;
+        let words = format!("{job} of {before} runs, {:?}", model.policy);
+        model.begin(job);
+        model.finish(0);
+        let apart = matches!(model.policy, Policy::TimeWindow(_));
+        assert!(model.shape.runs.len() <= 1 || apart, "{words}");
+        let more = pick(&model.policy, &model.shape).map(|job| job.rewritten(&model.shape));
+        assert!(more.unwrap_or(0) == 0, "{words}: {more:?} bytes more");
+        model.quiet();
+    }
+    assert!(merged > 60, "{merged}");
 }
 
 #[test]

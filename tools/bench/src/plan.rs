@@ -129,6 +129,7 @@ impl BenchPlan {
             read_mode: args.read_mode.into(),
             wal_segment: args.memtable.clamp(1 << 20, 64 << 20),
             background_rate: args.rate,
+            reader_merges: args.reader_merges,
             ..DbOptions::default()
         };
         db.check()?;

@@ -135,6 +135,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
             table_size: options.table_size,
             tombstone_age_secs: options.tombstone_age_secs,
             tied: options.purge.is_some(),
+            // Nobody reads here.
+            toll: 0,
+            for_readers: 0,
             runs: vec![],
             next_run: u64::MAX,
         };

@@ -25,6 +25,7 @@ pub(crate) mod rank;
 pub mod reads;
 pub mod shared;
 pub(crate) mod sync;
+pub mod tolls;
 pub mod tombstone;
 pub(crate) mod version_map;
 

@@ -1,14 +1,14 @@
 //! The choice: from a [`TreeShape`] and its policy to the most urgent [`CompactionJob`], what there
 //! is to do in all, and how many runs are too many.
 //!
-//! `deletes` is common to all policies that merge, `expired` to all.
+//! `deletes` and `readers` are common to all policies that merge, `expired` to all.
 //!
 //! Invariants:
 //!
 //! 1. Every job that leaves here has passed [`CompactionJob::check`] on the shape that it was made
 //!    from.
 //! 2. From any legal shape, finitely many jobs lead to a shape with which the policy is content,
-//!    while nothing is flushed. So a tree may be opened with another policy than the one that
+//!    while nothing is flushed (and a merge for readers uses up what they have paid). So a tree may be opened with another policy than the one that
 //!    shaped it.
 //! 3. A content shape has no debt, and fewer runs than the soft limit of [`run_limits`]: pacing by
 //!    them never ends in a tree that waits for work that nobody will do.
@@ -23,7 +23,7 @@ use super::policy::Policy;
 use super::shape::{self, CompactionJob, Reason, ShapePlace, TableKeys, TableShape, TreeShape};
 use super::strategy::Strategy;
 use super::view::{MAX_FAN, ShapeView};
-use super::{deletes, expired};
+use super::{deletes, expired, readers};
 
 /// All that the policy wants done, in no order.
 fn wishes(policy: &dyn Strategy, view: &ShapeView<'_>) -> Vec<CompactionJob> {
@@ -53,8 +53,18 @@ fn cut(policy: &dyn Strategy, shape: &TreeShape, job: &mut CompactionJob) {
 
 /// The most urgent job that can start now, besides those whose inputs are busy; `None` when there
 /// is none. To start jobs in parallel, mark the inputs ([`TreeShape::set_busy`]) and call again.
+///
+/// Where the policy wants nothing it may be one that readers have paid for: not part of any
+/// [`debt`], and no reason to slow writers.
 pub fn pick(policy: &Policy, shape: &TreeShape) -> Option<CompactionJob> {
-    pick_in(policy.strategy(), &ShapeView::new(shape, true))
+    let (policy, view) = (policy.strategy(), ShapeView::new(shape, true));
+    pick_in(policy, &view).or_else(|| {
+        let is_asked = shape.toll >= readers::LEAST && policy.merges();
+        let apart = is_asked.then(|| policy.apart(&view))?;
+        let mut job = readers::wish(&view, &*apart, policy.one_run_levels())?;
+        cut(policy, shape, &mut job);
+        view.admits(&job).then_some(job)
+    })
 }
 
 /// Estimate, in bytes of input, of what must be rewritten until the policy is content, jobs that

@@ -3,8 +3,8 @@
 //! - [`shape`]: the plain-data picture of a tree and of one unit of work.
 //! - [`policy`]: the policies and their registry, each a file; over [`describe`], what a policy
 //!   says of itself, `strategy`, what it does, and `view`, what of a shape several of them need.
-//! - [`choose`]: the most urgent work, what there is to do in all; with `deletes` and `expired`,
-//!   which are common to policies, and `adopt`, what of a merge need not be written again.
+//! - [`choose`]: the most urgent work, what there is to do in all; with `deletes`, `expired` and
+//!   `readers`, which are common to policies, and `adopt`, what of a merge need not be written again.
 //! - [`space`]: how much room a policy may take; [`pace`]: how much writers are slowed.
 //!
 //! All are pure: no I/O, no threads, no clocks. The engine, the simulator and the text tests in
@@ -18,6 +18,7 @@ pub mod describe;
 mod expired;
 pub mod pace;
 pub mod policy;
+mod readers;
 pub mod shape;
 pub mod space;
 mod strategy;
@@ -25,6 +26,7 @@ mod view;
 
 pub use choose::{Blocked, debt, manual, pick, run_limits};
 pub use pace::{delay, fill_delay, pressure};
+pub use readers::is_paid;
 pub use shape::{
     Action, CompactionInput, CompactionJob, Cuts, Reason, RunShape, TableShape, TreeShape,
 };

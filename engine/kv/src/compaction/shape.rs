@@ -48,6 +48,11 @@ pub struct TreeShape {
     pub tombstone_age_secs: u64,
     /// Whether entries may speak for keys of other tables, as a purge hook knows them.
     pub tied: bool,
+    /// What readers have paid for there being several runs, since the last merge for their sake, in
+    /// entries that a merge could have written instead.
+    pub toll: u64,
+    /// Bytes that merges for the sake of readers may write now.
+    pub for_readers: u64,
     /// The runs, newest first: by level ascending, then number descending. They are shared, so that
     /// a shape of many tables is made and copied for little; [`Arc::make_mut`] changes one.
     pub runs: Vec<Arc<RunShape>>,
@@ -204,6 +209,8 @@ pub enum Reason {
     TooOld,
     /// Nothing in them is wanted any more.
     Expired,
+    /// Readers have paid for the runs what it costs to make them one.
+    Readers,
     /// Somebody asked.
     Manual,
 }
@@ -223,6 +230,7 @@ impl Reason {
             Reason::TooLarge => "too-large",
             Reason::TooOld => "too-old",
             Reason::Expired => "expired",
+            Reason::Readers => "readers",
             Reason::Manual => "manual",
         }
     }

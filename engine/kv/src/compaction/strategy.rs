@@ -77,6 +77,11 @@ pub(super) trait Strategy {
         true
     }
 
+    /// Whether no level but 0 has several runs when it is content.
+    fn one_run_levels(&self) -> bool {
+        false
+    }
+
     /// Whether it may want something only because time has passed.
     fn ages(&self) -> bool {
         false

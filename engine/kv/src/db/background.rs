@@ -58,7 +58,7 @@ impl Core {
         if compacted? || (compacts && !compacts_first && self.compact_once()?) {
             return Ok(true);
         }
-        prepared.map(|()| false)
+        prepared.and_then(|()| self.seal_for_readers())
     }
 
     /// Whether small tables take more than an eighth of the memory by being there. (Of large ones a

@@ -15,7 +15,7 @@ use crate::base::events::Event;
 use crate::base::hooks::PurgeJob;
 use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
-use crate::compaction::{Action, CompactionInput, CompactionJob, TreeShape, fits};
+use crate::compaction::{Action, CompactionInput, CompactionJob, Reason, TreeShape, fits};
 use crate::manifest::TableMeta;
 use crate::merge::job::{MadeTables, unite};
 use crate::merge::merging::MergeSource;
@@ -87,7 +87,7 @@ impl Core {
         }
         let mut files = tree.files.lock();
         let view = tree.view.load_full();
-        let shape = self.shape(&view.version, &view.options, &files);
+        let shape = self.shape(&view, &files);
         let merging: Vec<u64> = files.merging.values().copied().collect();
         let Some(job) = choose(&view.options, &shape, &merging)? else { return Ok(None) };
         if let Err(words) = job.check(&shape) {
@@ -95,6 +95,9 @@ impl Core {
                 ErrorKind::InvalidArgument,
                 format!("the policy chose a job that is not sound: {words}"),
             ));
+        }
+        if job.reason == Reason::Readers {
+            tree.tolls.spend(job.rewritten(&shape));
         }
         // Counted before the tables look busy to others, so that nobody takes the tree for idle in
         // between.

@@ -132,6 +132,7 @@ impl Core {
         let before = tree.view.load_full().version.clone();
         let version = Arc::new(build_version(&before, state, files).map_err(|e| self.latch(e))?);
         if let Some((m, _)) = change.flushed {
+            tree.tolls.hold(change.added.iter().map(|(_, _, t)| t.size).sum());
             m.set_flushed();
             self.write.lock().release(tree.id, m);
             self.memory.release(m);

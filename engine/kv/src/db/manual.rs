@@ -48,7 +48,7 @@ impl Core {
         // Nobody lets go of a table meanwhile.
         let files = tree.files.lock();
         let view = tree.view.load_full();
-        let mut shape = self.shape(&view.version, &view.options, &files);
+        let mut shape = self.shape(&view, &files);
         let of_callers = |t: &TableShape| files.busy.get(&t.id) == Some(&Holder::Caller);
         shape.change(of_callers, |t| t.busy = false);
         self.throttle.stands_still() && whole(&view.options, &shape, range, &view.version).is_err()

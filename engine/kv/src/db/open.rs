@@ -53,7 +53,6 @@ use super::state::snapshots::Snapshots;
 use super::state::throttle::Throttle;
 use super::state::tree::StoreWatch;
 use super::state::trees::OpenTrees;
-use super::state::work::PendingWork;
 use super::trees::tree_of;
 
 const LOCK: &str = "LOCK";
@@ -219,6 +218,7 @@ fn open_once(
         meters: Meters::new(env.clone()),
         pins: Pins::new(env.clone()),
         gaps: budget.gaps.clone(),
+        work: Arc::default(),
     };
     let opener =
         held.as_ref().map_or_else(|| new_opener(&env, dir, &options, budget), |h| h.opener.clone());
@@ -258,7 +258,7 @@ fn open_once(
     let names = if options.read_only { vec![] } else { env.list(dir)? };
     let largest =
         trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
-    let work = Arc::<PendingWork>::default();
+    let work = watch.work.clone();
     let memory = budget.share(&opener, &work);
     memory.set_trees(trees.len());
     let (last_seq, store) = (state.last_seq, state.id);

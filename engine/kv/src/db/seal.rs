@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::base::error::Result;
+use crate::compaction::is_paid;
 use crate::memtable::Memtable;
 
 use super::state::budget::Share;
@@ -64,6 +65,37 @@ impl Core {
             }
             self.seal(w, &t)?;
             any = true;
+        }
+        Ok(any)
+    }
+
+    /// Seals memtables for which readers have paid as much as a flush of them costs, in a store
+    /// that nobody writes to for the moment. Whether it sealed any.
+    pub fn seal_for_readers(&self) -> Result<bool> {
+        let ids = self.work.paid();
+        if ids.is_empty() || self.options.reader_merges == 0 {
+            return Ok(false);
+        }
+        let mut w = self.write.lock();
+        if !w.rests(self.env.monotonic_nanos()) {
+            return Ok(false);
+        }
+        let mut any = false;
+        for id in ids {
+            let tree = self.trees.read().by_id(id).cloned();
+            let view = tree.as_ref().map(|t| t.view.load_full());
+            if let (Some(t), Some(v)) = (tree, view)
+                && v.active.is_touched()
+            {
+                let entries = v.active.mem.entries() as u64;
+                if !v.sealed.is_empty() || !is_paid(t.tolls.paid(), entries) {
+                    continue;
+                }
+                self.seal(&w, &t)?;
+                t.tolls.use_up(entries);
+                any = true;
+            }
+            self.work.forget_paid(id);
         }
         Ok(any)
     }

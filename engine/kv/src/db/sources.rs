@@ -4,6 +4,7 @@
 use crate::base::error::Result;
 use crate::base::key::Seq;
 use crate::base::reads::is_looked_at;
+use crate::base::tolls::CursorToll;
 use crate::merge::merging::MergeSource;
 use crate::merge::run::{RunCursor, TableRun};
 use crate::merge::shadow::{Cover, RangeShadow};
@@ -48,6 +49,7 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
         }
     }
     has_deletes |= !shadows.is_empty();
+    let toll = CursorToll::new(sources.len(), &view.tolls);
     let mut visible = Visible::new(
         sources,
         read,
@@ -55,6 +57,7 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
         view.options.merge.clone(),
         range,
     );
+    visible.pay(toll);
     if has_deletes {
         visible.use_gaps(view.gaps.clone());
     }

@@ -264,7 +264,7 @@ impl Core {
     fn tree_stats(&self, t: &TreeCore, pinned: u64, writing: u64) -> TreeStats {
         let files = t.files.lock();
         let view = t.view.load_full();
-        let shape = self.shape(&view.version, &view.options, &files);
+        let shape = self.shape(&view, &files);
         let run = |r: &Arc<TableRun>| RunStats {
             level: r.level,
             number: r.number,

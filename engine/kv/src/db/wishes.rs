@@ -11,22 +11,22 @@ use crate::merge::run::TableHandle;
 
 use super::state::core::Core;
 use super::state::tree::{TreeCore, TreeFiles};
-use super::state::view::TreeVersion;
+use super::state::view::TreeView;
 
 impl Core {
-    /// The shape of a tree as its policy sees it.
-    pub fn shape(
-        &self,
-        version: &TreeVersion,
-        options: &TreeOptions,
-        files: &TreeFiles,
-    ) -> TreeShape {
+    /// The shape of a tree as its policy sees it. Nobody merges for readers in a store whose writers
+    /// would have to do it: one history gives one directory there, however much is read.
+    pub fn shape(&self, view: &TreeView, files: &TreeFiles) -> TreeShape {
+        let (version, options) = (&view.version, &view.options);
+        let toll = if self.options.background_threads > 0 { view.tolls.paid() } else { 0 };
         let mut shape = TreeShape {
             now_micros: self.env.wall_micros(),
             memtable_size: options.memtable_size as u64,
             table_size: options.table_size,
             tombstone_age_secs: options.tombstone_age_secs,
             tied: options.purge.is_some(),
+            toll,
+            for_readers: view.tolls.allowance(self.options.reader_merges),
             runs: version.shapes.clone(),
             next_run: u64::MAX,
         };
@@ -61,7 +61,7 @@ impl Core {
     pub fn pressure(&self, tree: &TreeCore) -> f64 {
         let files = tree.files.lock();
         let view = tree.view.load_full();
-        let shape = self.shape(&view.version, &view.options, &files);
+        let shape = self.shape(&view, &files);
         pressure(&view.options.policy, &shape)
     }
 
@@ -120,7 +120,7 @@ impl Core {
 
     pub fn wants_with(&self, t: &TreeCore, files: &TreeFiles) -> bool {
         let view = t.view.load_full();
-        let shape = self.shape(&view.version, &view.options, files);
+        let shape = self.shape(&view, files);
         !t.is_dropped() && t.is_hooked() && self.wish(&view.options, &shape).is_some()
     }
 }

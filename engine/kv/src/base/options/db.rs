@@ -122,6 +122,12 @@ pub struct DbOptions {
     /// writers are slowed down. With `background_threads: 0` the writer who does the work waits.
     /// [`Db::set_background_rate`](crate::Db::set_background_rate) changes it.
     pub background_rate: Option<u64>,
+    /// What compactions may write for the sake of those who read ranges, in percent of what is there
+    /// when the store is opened and of what is flushed later: 0 to 1,000,000. Default 100. Where a
+    /// policy is content with several runs, seeks and walks pay for each of them; when that comes to
+    /// a quarter of what a merge costs, and nothing else is to be done, the runs become one. 0 leaves
+    /// a tree as its policy has it. Nothing is merged for readers with `background_threads: 0`.
+    pub reader_merges: u32,
     /// Durability of writes that do not name their own.
     pub durability: Durability,
     /// How table files are read.
@@ -159,6 +165,7 @@ impl Default for DbOptions {
             open_files: None,
             background_threads: if cfg!(target_family = "wasm") { 0 } else { 2 },
             background_rate: None,
+            reader_merges: 100,
             durability: Durability::Process,
             read_mode: ReadMode::Auto,
             wal_segment: 64 << 20,
@@ -194,6 +201,7 @@ impl DbOptions {
         within("open_files", self.open_files.as_ref().map_or(1, OpenFiles::most), 1, u64::MAX)?;
         within("background_threads", self.background_threads, 0, 64)?;
         check_rate(self.background_rate)?;
+        within("reader_merges", self.reader_merges, 0, 1_000_000)?;
         within("wal_segment", self.wal_segment, 64 << 10, 1 << 30)
     }
 }

@@ -93,6 +93,10 @@ impl Strategy for Leveled {
         Some((self.level0_runs as usize).max(4) * 2 + further)
     }
 
+    fn one_run_levels(&self) -> bool {
+        true
+    }
+
     fn space(&self, _: u64, flushed: u64) -> SpaceBound {
         SpaceBound::of_merges(
             1.0 + f64::from(self.ratio) / f64::from(self.ratio.max(2) - 1),

@@ -84,6 +84,10 @@ impl Strategy for TieredLeveled {
         Some(tiered::crowd(view, level0(view), self.min_runs as usize) + further)
     }
 
+    fn one_run_levels(&self) -> bool {
+        true
+    }
+
     fn space(&self, memtable: u64, flushed: u64) -> SpaceBound {
         self.below(false).space(memtable, flushed.saturating_add(self.base))
     }

@@ -31,7 +31,13 @@ pub struct WriteState {
     ops: u64,
     bytes: u64,
     waiting: BTreeSet<(Lsn, TreeId)>,
+    /// The next sequence number when somebody asked last whether it rests, and since when it has
+    /// been that; nanoseconds.
+    rests: (Seq, u64),
 }
+
+/// Nanoseconds: where nothing was written for so long the store rests.
+const REST: u64 = 1_000_000_000;
 
 /// The write lock, held.
 pub type Writing<'a> = MutexGuard<'a, WriteState, rank::Write>;
@@ -64,6 +70,7 @@ impl WriteState {
             ops: 0,
             bytes: 0,
             waiting: BTreeSet::new(),
+            rests: (0, 0),
         }
     }
 
@@ -89,6 +96,15 @@ impl WriteState {
     #[inline]
     pub fn has_begun(&self) -> bool {
         self.wal.is_some()
+    }
+
+    /// Whether the store has begun to write, and nothing has been written for a while. `now` is the
+    /// monotonic clock.
+    pub fn rests(&mut self, now: u64) -> bool {
+        if self.rests.0 != self.next_seq {
+            self.rests = (self.next_seq, now);
+        }
+        self.has_begun() && now.saturating_sub(self.rests.1) >= REST
     }
 
     /// The log, to be closed; nothing is written after it.

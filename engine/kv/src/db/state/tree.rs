@@ -13,6 +13,7 @@ use crate::base::reads::ReadCounters;
 use crate::base::shared::Shared;
 use crate::base::sync::epoch::Guard;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, rank};
+use crate::base::tolls::Tolls;
 use crate::compaction::RunShape;
 use crate::manifest::{RunState, TableMeta, TreeState};
 use crate::memtable::MemtableRoom;
@@ -26,7 +27,7 @@ use super::meters::Meters;
 use super::pace::MemtableFill;
 use super::pins::Pins;
 use super::view::{TreeVersion, TreeView};
-use super::work::PutOff;
+use super::work::{PendingWork, PutOff};
 
 const LIVE: u32 = 0;
 const DROPPED: u32 = 1;
@@ -46,6 +47,8 @@ pub struct StoreWatch {
     pub pins: Arc<Pins>,
     /// What trees know of where nothing is.
     pub gaps: Arc<GapsRoom>,
+    /// Who is called when readers have paid for many sources.
+    pub work: Arc<PendingWork>,
 }
 
 /// The inside of a tree.
@@ -63,6 +66,8 @@ pub struct TreeCore {
     pub flushing: Mutex<(), rank::Flushing>,
     /// Where its readers have found nothing.
     pub gaps: Arc<Gaps>,
+    /// What its readers have paid for its sources.
+    pub tolls: Arc<Tolls>,
     /// Bytes that the memtable held that was sealed last: the next one may become as large.
     usual: AtomicU64,
     /// How fast its memtables fill and empty.
@@ -126,6 +131,9 @@ impl TreeCore {
             Arc::new(Gaps::new(watch.gaps.clone())),
         );
         let (reads, options) = (files.reads.clone(), Arc::new(options));
+        let (id, work) = (state.id, watch.work.clone());
+        let tolls = Arc::new(Tolls::new(Box::new(move || work.note_paid(id))));
+        tolls.hold(state.tables().map(|t| t.size).sum());
         let view = TreeView {
             active,
             sealed: vec![],
@@ -134,6 +142,7 @@ impl TreeCore {
             name,
             meters,
             reads,
+            tolls: tolls.clone(),
             gaps: gaps.clone(),
         };
         Ok(Arc::new(TreeCore {
@@ -144,6 +153,7 @@ impl TreeCore {
             pins: watch.pins.clone(),
             flushing: Mutex::new(()),
             gaps,
+            tolls,
             usual: AtomicU64::new(0),
             fill: MemtableFill::default(),
             put_off: Mutex::default(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::hash::key_hash;
 use crate::base::options::TreeOptions;
 use crate::base::reads::ReadCounters;
+use crate::base::tolls::Tolls;
 use crate::compaction::RunShape;
 use crate::manifest::RunState;
 use crate::merge::gaps::Gaps;
@@ -43,6 +44,8 @@ pub struct TreeView {
     pub meters: Arc<Meters>,
     /// What its readers did.
     pub reads: Arc<ReadCounters>,
+    /// What they pay for its sources.
+    pub tolls: Arc<Tolls>,
     /// Where nothing is to be seen.
     pub gaps: Arc<Gaps>,
 }

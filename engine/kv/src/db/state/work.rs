@@ -52,6 +52,8 @@ pub struct PendingWork {
     sealed: Mutex<BTreeSet<TreeId>, rank::Sealed>,
     /// Trees whose policies may want something.
     changed: Mutex<ChangedTrees>,
+    /// Trees whose readers have paid for several sources.
+    paid: Mutex<BTreeSet<TreeId>>,
     /// Trees with more runs than their policies' soft limits, with their pressures.
     pressed: Mutex<BTreeMap<TreeId, f64>, rank::Pressed>,
 }
@@ -229,6 +231,25 @@ impl PendingWork {
         if has_none() {
             noted.remove(&tree);
         }
+    }
+
+    /// Readers of a tree have paid much for there being several sources. May be called under any
+    /// lock.
+    pub fn note_paid(&self, tree: TreeId) {
+        self.paid.lock().insert(tree);
+        self.look_at([tree]);
+        self.signal();
+        self.call();
+    }
+
+    /// The trees whose readers have paid much, until they are told to be forgotten.
+    pub fn paid(&self) -> Vec<TreeId> {
+        self.paid.lock().iter().copied().collect()
+    }
+
+    /// What readers of a tree have paid has been used, or nothing is to be done for it.
+    pub fn forget_paid(&self, tree: TreeId) {
+        self.paid.lock().remove(&tree);
     }
 
     /// The policies of these trees may want something.

@@ -4,6 +4,7 @@ use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::hooks::Merge;
 use crate::base::key::{Seq, Trailer, head};
+use crate::base::tolls::CursorToll;
 use crate::merge::gaps::{Gaps, WORTH};
 use crate::merge::merging::{MergeSource, Merging};
 use crate::merge::shadow::RangeShadow;
@@ -122,6 +123,8 @@ pub struct Visible {
     pub(super) passed: u64,
     /// Whether it has met operands that came to nothing.
     pub(super) folded_away: bool,
+    /// What it pays for its sources.
+    pub(super) toll: CursorToll,
 }
 
 debug_by!(Visible, "Visible", read);
@@ -159,6 +162,7 @@ impl Visible {
             most: u64::MAX,
             passed: 0,
             folded_away: false,
+            toll: CursorToll::default(),
         }
     }
 
@@ -166,6 +170,11 @@ impl Visible {
     /// unchecked.
     pub fn counting(self, shown: Arc<AtomicU64>) -> Visible {
         Visible { shown: Some(shown), ..self }
+    }
+
+    /// From now on it pays for its sources.
+    pub fn pay(&mut self, toll: CursorToll) {
+        self.toll = toll;
     }
 
     #[inline]

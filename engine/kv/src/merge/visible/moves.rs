@@ -10,6 +10,7 @@ impl Visible {
     /// To the first key of the range that is at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         let key = if key < self.range.from.as_slice() { &self.range.from } else { key };
+        self.toll.seek();
         self.forward = true;
         self.at = At::Nowhere;
         let at = Trailer::at(self.read);
@@ -34,6 +35,7 @@ impl Visible {
             Some(u) if u.as_slice() < key => u,
             _ => key,
         };
+        self.toll.seek();
         self.forward = false;
         self.at = At::Nowhere;
         each!(&mut self.inner, c => c.seek_before(key))?;
@@ -42,6 +44,7 @@ impl Visible {
 
     /// To the first key of the range.
     pub fn first(&mut self) -> Result<()> {
+        self.toll.seek();
         let from = std::mem::take(&mut self.range.from);
         self.forward = true;
         self.at = At::Nowhere;
@@ -58,6 +61,7 @@ impl Visible {
 
     /// To the last key of the range.
     pub fn last(&mut self) -> Result<()> {
+        self.toll.seek();
         self.forward = false;
         self.at = At::Nowhere;
         match &self.range.until {
@@ -81,6 +85,7 @@ impl Visible {
     }
 
     fn next_slow(&mut self) -> Result<()> {
+        self.toll.step();
         let at = std::mem::replace(&mut self.at, At::Nowhere);
         match at {
             At::Nowhere => return Ok(()),
@@ -115,6 +120,7 @@ impl Visible {
     }
 
     fn prev_slow(&mut self) -> Result<()> {
+        self.toll.step();
         let at = std::mem::replace(&mut self.at, At::Nowhere);
         match at {
             At::Nowhere => return Ok(()),
