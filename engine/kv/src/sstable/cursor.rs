@@ -72,6 +72,9 @@ pub struct TableCursor {
     buffer: Vec<u8>,
     block: usize,
     shape: BlockShape,
+    /// The bound of [`plain_up_to`](Self::plain_up_to) of the current block; of one that has none
+    /// more than any sequence number.
+    plain_up_to: Seq,
     /// Whether the current block was found not to be barren.
     fertile: bool,
     valid: bool,
@@ -96,6 +99,7 @@ impl TableCursor {
             buffer: vec![],
             block: 0,
             shape: BlockShape::default(),
+            plain_up_to: Seq::MAX,
             fertile: false,
             valid: false,
             pos: 0,
@@ -159,7 +163,7 @@ impl TableCursor {
             self.source = BlockSource::Nothing;
             return Err(self.table.place(i).corrupt("a data block that is cut off"));
         };
-        self.shape = block.shape();
+        (self.shape, self.plain_up_to) = (block.shape(), self.table.plain_up_to(block));
         self.ahead.at = 0;
         let prefix =
             Block::resume(self.source.bytes(&self.buffer, &self.table), self.shape).prefix();
@@ -192,8 +196,10 @@ impl TableCursor {
         let key = &mut self.key[..end];
         key[prefix_len..prefix_len + 8].copy_from_slice(&h.to_be_bytes());
         match (entry.rest.first_chunk::<8>(), entry.rest.len()) {
-            // Keys of 16 bytes are common, and a copy of known length needs no call.
+            // Keys of which prefix and head are 16 bytes, or all, are common, and a copy of known
+            // length needs no call.
             (Some(rest), 8) => key[prefix_len + 8..].copy_from_slice(rest),
+            (None, 0) => {}
             _ => key[prefix_len + 8..].copy_from_slice(entry.rest),
         }
         self.head = match prefix_len {
@@ -252,14 +258,9 @@ impl TableCursor {
     /// in a neighbouring block: a bound on their sequence numbers. A reader at or above it sees
     /// every entry of the block and needs to look at no trailer. `None` otherwise, and while the
     /// cursor is invalid.
+    #[inline]
     pub fn plain_up_to(&self) -> Option<Seq> {
-        let block = self.view();
-        if self.table.lift() != 0 {
-            return self.valid.then(|| self.table.lift());
-        }
-        (self.valid && block.is_plain()).then(|| {
-            block.uniform().map_or(self.table.properties().max_seq, |trailer| trailer.seq())
-        })
+        (self.valid && self.plain_up_to != Seq::MAX).then_some(self.plain_up_to)
     }
 
     /// Passes over the current block and those that follow in the direction of the walk, as long as
@@ -340,6 +341,16 @@ impl TableCursor {
 }
 
 impl Table {
+    /// See [`TableCursor::plain_up_to`]; of a block that has no such bound [`Seq::MAX`].
+    fn plain_up_to(&self, block: Block<'_>) -> Seq {
+        match (self.lift(), block.uniform()) {
+            (0, _) if !block.is_plain() => Seq::MAX,
+            (0, Some(trailer)) => trailer.seq(),
+            (0, None) => self.properties().max_seq,
+            (lift, _) => lift,
+        }
+    }
+
     /// A cursor over the point entries. With `fill_cache`, blocks that are not cached become so;
     /// without, they are decoded into a buffer of the cursor's own.
     pub fn cursor(self: &Arc<Self>, fill_cache: bool) -> TableCursor {
