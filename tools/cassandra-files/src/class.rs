@@ -1,0 +1,179 @@
+//! Types as files name them: classes of Java with arguments (`FORMAT.md`, "Types").
+
+use std::fmt;
+
+/// The longest text of a type that is read, in bytes.
+const MOST_TEXT: usize = 1 << 20;
+/// How deep types may lie in each other.
+const MOST_DEPTH: usize = 32;
+/// The package whose classes are called by their last word.
+const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
+
+/// A class with its arguments: `MapType(UTF8Type,Int32Type)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarshalClass {
+    /// The name, without the package of Cassandra's own. An argument that is no class (a keyspace,
+    /// a number) is one without arguments.
+    pub name: String,
+    /// The arguments.
+    pub arguments: Vec<ClassArgument>,
+}
+
+/// An argument of a [`MarshalClass`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassArgument {
+    /// What stands before its colon: the name of a user type's field, in hexadecimal digits.
+    pub field: Option<String>,
+    /// The class.
+    pub class: MarshalClass,
+}
+
+impl MarshalClass {
+    /// Reads a type.
+    ///
+    /// # Errors
+    /// What is wrong, for a text that is none, is longer than 1 MiB or lies deeper than 32 in
+    /// itself.
+    ///
+    /// ```
+    /// let class = firn_cassandra::MarshalClass::parse("org.apache.cassandra.db.marshal.ListType(org.apache.cassandra.db.marshal.Int32Type)")?;
+    /// assert_eq!(class.to_string(), "ListType(Int32Type)");
+    /// assert_eq!(class.arguments[0].class.fixed_length(), Some(4));
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<MarshalClass, String> {
+        if text.len() > MOST_TEXT {
+            return Err(format!("the name of a type has {} bytes", text.len()));
+        }
+        let mut rest = text;
+        let class = class(&mut rest, 0)?;
+        match rest {
+            "" => Ok(class),
+            _ => Err(format!("a type goes on behind its end: {rest:?}")),
+        }
+    }
+
+    /// The class of an argument.
+    pub fn argument(&self, i: usize) -> Option<&MarshalClass> {
+        self.arguments.get(i).map(|a| &a.class)
+    }
+
+    /// The length of each of its values where all have the same, in bytes: such values are written
+    /// without their length.
+    pub fn fixed_length(&self) -> Option<usize> {
+        match &*self.name {
+            "EmptyType" => Some(0),
+            "BooleanType" => Some(1),
+            "Int32Type" | "FloatType" => Some(4),
+            "LongType" | "DoubleType" | "TimestampType" | "DateType" => Some(8),
+            "UUIDType" | "TimeUUIDType" | "LexicalUUIDType" => Some(16),
+            "ReversedType" => self.argument(0)?.fixed_length(),
+            "VectorType" => {
+                let dimension: usize = self.argument(1)?.name.parse().ok()?;
+                self.argument(0)?.fixed_length()?.checked_mul(dimension)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether each element has a cell of its own.
+    pub fn is_multi_cell(&self) -> bool {
+        matches!(&*self.name, "ListType" | "SetType" | "MapType" | "UserType")
+    }
+
+    /// Whether it is a counter.
+    pub fn is_counter(&self) -> bool {
+        self.name == "CounterColumnType"
+    }
+}
+
+impl fmt::Display for MarshalClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for (i, a) in self.arguments.iter().enumerate() {
+            f.write_str(if i == 0 { "(" } else { "," })?;
+            if let Some(field) = &a.field {
+                write!(f, "{field}:")?;
+            }
+            write!(f, "{}", a.class)?;
+        }
+        f.write_str(if self.arguments.is_empty() { "" } else { ")" })
+    }
+}
+
+fn word<'a>(rest: &mut &'a str) -> &'a str {
+    let is_part = |c: char| c.is_alphanumeric() || "._+-$".contains(c);
+    let (word, after) = rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()));
+    *rest = after;
+    word
+}
+
+fn class(rest: &mut &str, depth: usize) -> Result<MarshalClass, String> {
+    if depth > MOST_DEPTH {
+        return Err(format!("types lie deeper than {MOST_DEPTH} in each other"));
+    }
+    let name = word(rest);
+    if name.is_empty() {
+        return Err("a type has no name".to_owned());
+    }
+    let name = name.strip_prefix(PACKAGE).unwrap_or(name).to_owned();
+    let mut arguments = vec![];
+    if let Some(inside) = rest.strip_prefix('(') {
+        *rest = inside;
+        loop {
+            *rest = rest.trim_start();
+            if let Some(after) = rest.strip_prefix(')') {
+                *rest = after;
+                break;
+            }
+            arguments.push(argument(rest, depth + 1)?);
+            *rest = rest.trim_start();
+            if let Some(after) = rest.strip_prefix(',') {
+                *rest = after;
+            } else if !rest.starts_with(')') {
+                return Err(format!("the arguments of {name} have no end"));
+            }
+        }
+    }
+    Ok(MarshalClass { name, arguments })
+}
+
+fn argument(rest: &mut &str, depth: usize) -> Result<ClassArgument, String> {
+    let mut ahead = *rest;
+    let field = word(&mut ahead);
+    // A field without a name has nothing before its colon.
+    if let Some(behind) = ahead.strip_prefix(':') {
+        *rest = behind;
+        return Ok(ClassArgument { field: Some(field.to_owned()), class: class(rest, depth)? });
+    }
+    Ok(ClassArgument { field: None, class: class(rest, depth)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_read_and_named_again() {
+        for (text, fixed) in [
+            ("Int32Type", Some(4)),
+            ("ReversedType(TimeUUIDType)", Some(16)),
+            ("VectorType(FloatType,3)", Some(12)),
+            ("VectorType(UTF8Type,3)", None),
+            ("FrozenType(MapType(Int32Type,SetType(Int32Type)))", None),
+            ("UserType(look,61,73:UTF8Type,:Int32Type)", None),
+            ("com.example.Own", None),
+        ] {
+            let class = MarshalClass::parse(text).unwrap();
+            assert_eq!((class.to_string(), class.fixed_length()), (text.to_owned(), fixed));
+        }
+        let spaced = "org.apache.cassandra.db.marshal.VectorType(org.apache.cassandra.db.marshal.FloatType , 3)";
+        assert_eq!(MarshalClass::parse(spaced).unwrap().fixed_length(), Some(12));
+        let deep = "a(".repeat(40);
+        for wrong in ["", "a(", "a(b", "a(b))", "a b", "(", &deep, "VectorType(a,,b)"] {
+            assert!(MarshalClass::parse(wrong).is_err(), "{wrong}");
+        }
+        let huge = MarshalClass::parse("VectorType(LongType,18446744073709551615)").unwrap();
+        assert_eq!(huge.fixed_length(), None);
+    }
+}

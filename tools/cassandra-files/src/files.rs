@@ -1,0 +1,188 @@
+//! The parts of a table, where they are, and what their names say.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::fault::{NodeFault, NodeFaultKind};
+
+/// A part of a table, opened for reading from its beginning.
+pub struct NodePart {
+    /// Its bytes.
+    pub reader: Box<dyn Read>,
+    /// How many there are.
+    pub len: u64,
+}
+
+/// Where the parts of one table are: a folder, or a test's memory.
+pub trait NodeFiles {
+    /// The version of the format, as the files' names have it: `nb`.
+    fn version(&self) -> &str;
+
+    /// What a part is called in messages.
+    fn path(&self, part: &str) -> PathBuf;
+
+    /// Opens a part (`Data.db`); `None` when it is not there.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn open(&self, part: &str) -> io::Result<Option<NodePart>>;
+}
+
+/// The files of a table in a folder, which differ in the ends of their names.
+#[derive(Clone, Debug)]
+pub struct NodeFolder {
+    dir: PathBuf,
+    /// Up to and with the last hyphen: `nb-1-big-`.
+    stem: String,
+    version: String,
+}
+
+impl NodeFolder {
+    /// The files beside this one, which is one of them.
+    ///
+    /// # Errors
+    /// `Unsupported` for a name that is not `VERSION-ID-FORMAT-PART`.
+    pub fn of(file: &Path) -> Result<NodeFolder, NodeFault> {
+        let name = file.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        let parts: Vec<&str> = name.split('-').collect();
+        let [version, id, format @ ("big" | "bti"), part] = parts[..] else {
+            return Err(NodeFault::new(
+                NodeFaultKind::Unsupported,
+                file,
+                "this is no name of a table's file: those of Cassandra since 3.0 are VERSION-ID-big-Data.db or VERSION-ID-bti-Data.db",
+            ));
+        };
+        let stem = name[..name.len() - part.len()].to_owned();
+        if !is_word(version) || !is_word(id) {
+            return Err(NodeFault::new(NodeFaultKind::Unsupported, file, "odd name of a table"));
+        }
+        // Versions of tries begin with a letter of their own.
+        if (format == "bti") != version.starts_with('d') {
+            return Err(NodeFault::new(
+                NodeFaultKind::Unsupported,
+                file,
+                format!("version {version} is none of the format {format}"),
+            ));
+        }
+        let dir = file.parent().unwrap_or(Path::new("")).to_path_buf();
+        Ok(NodeFolder { dir, stem, version: version.to_owned() })
+    }
+
+    /// Whether a file's name is that of a table's data.
+    pub fn is_data(file: &Path) -> bool {
+        let name = file.file_name().and_then(|n| n.to_str());
+        name.is_some_and(|n| n.ends_with("-Data.db")) && NodeFolder::of(file).is_ok()
+    }
+}
+
+fn is_word(s: &str) -> bool {
+    !s.is_empty() && s.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+// A decoder that knows no Firn has no Env; nothing here is a part of a store.
+#[allow(clippy::disallowed_methods, reason = "the files of another database, named by a user")]
+impl NodeFiles for NodeFolder {
+    fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn path(&self, part: &str) -> PathBuf {
+        self.dir.join(format!("{}{part}", self.stem))
+    }
+
+    fn open(&self, part: &str) -> io::Result<Option<NodePart>> {
+        let path = self.path(part);
+        match fs::metadata(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e),
+            Ok(_) => {}
+        }
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        Ok(Some(NodePart { reader: Box::new(file), len }))
+    }
+}
+
+/// What of the format depends on the version in a file's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileVersion {
+    /// `Statistics.db` has checksums of its parts.
+    pub(crate) statistics_checksums: bool,
+    /// `CompressionInfo.db` has the length from which on a chunk is stored as it is.
+    pub(crate) plain_chunks: bool,
+    /// Seconds of deletions are 32 bits without a sign, and a partition without a deletion says
+    /// so in one byte.
+    pub(crate) unsigned_seconds: bool,
+}
+
+impl FileVersion {
+    /// The versions that are read: `ma` to `me` of 3.0 to 3.11 and ScyllaDB, `na` and `nb` of 4.0,
+    /// 4.1 and, unless it is told otherwise, 5.0; `oa` and `da` of 5.0.
+    pub fn parse(version: &str) -> Option<FileVersion> {
+        let of = |since_na, unsigned_seconds| FileVersion {
+            statistics_checksums: since_na,
+            plain_chunks: since_na,
+            unsigned_seconds,
+        };
+        match version {
+            "ma" | "mb" | "mc" | "md" | "me" => Some(of(false, false)),
+            "na" | "nb" => Some(of(true, false)),
+            "oa" | "da" => Some(of(true, true)),
+            _ => None,
+        }
+    }
+}
+
+/// The keyspace and the table whose folder a file lies in, or a snapshot's or backup's folder below
+/// it: `KEYSPACE/TABLE-ID/…`, with an id of 32 hexadecimal digits.
+///
+/// ```
+/// let file = "data/shop/orders-1c5f1e60e93811f1a361b9a761ea3300/snapshots/before/nb-1-big-Data.db";
+/// let found = firn_cassandra::table_of_folder(file.as_ref());
+/// assert_eq!(found, Some(("shop".to_owned(), "orders".to_owned())));
+/// ```
+pub fn table_of_folder(file: &Path) -> Option<(String, String)> {
+    let mut above = file.ancestors().skip(1).map(|a| a.file_name().and_then(|n| n.to_str()));
+    while let Some(name) = above.next() {
+        let Some((table, id)) = name.and_then(|n| n.rsplit_once('-')) else { continue };
+        if id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Some((above.next()??.to_owned(), table.to_owned()));
+        }
+    }
+    None
+}
+
+pub(crate) fn open_part(files: &dyn NodeFiles, part: &str) -> Result<NodePart, NodeFault> {
+    find_part(files, part)?.ok_or_else(|| {
+        NodeFault::new(
+            NodeFaultKind::Missing,
+            &files.path(part),
+            "there is no such file; a table needs its Data.db, its Statistics.db and, where it is compressed, its CompressionInfo.db",
+        )
+    })
+}
+
+pub(crate) fn find_part(files: &dyn NodeFiles, part: &str) -> Result<Option<NodePart>, NodeFault> {
+    files.open(part).map_err(|e| NodeFault::io(&files.path(part), &e))
+}
+
+/// All of a part that is small by nature.
+pub(crate) fn read_part(
+    files: &dyn NodeFiles,
+    part: &str,
+    most: u64,
+) -> Result<Option<Vec<u8>>, NodeFault> {
+    let Some(found) = find_part(files, part)? else { return Ok(None) };
+    if found.len > most {
+        return Err(NodeFault::new(
+            NodeFaultKind::Unsupported,
+            &files.path(part),
+            format!("it has {} bytes, and at most {most} are read", found.len),
+        ));
+    }
+    let mut bytes = vec![];
+    let mut reader = found.reader.take(most);
+    reader.read_to_end(&mut bytes).map_err(|e| NodeFault::io(&files.path(part), &e))?;
+    Ok(Some(bytes))
+}

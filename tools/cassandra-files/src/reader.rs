@@ -1,0 +1,290 @@
+//! A table's data in order: the flags, clusterings and sizes between which rows and markers lie.
+
+use std::path::PathBuf;
+
+use crate::chunks::DATA;
+use crate::class::MarshalClass;
+use crate::content::ContentReader;
+use crate::fault::{NodeFault, NodeFaultKind};
+use crate::files::{FileVersion, NodeFiles};
+use crate::header::NodeHeader;
+use crate::rows::{
+    BodyReader, END_OF_PARTITION, HAS_MORE_FLAGS, IS_MARKER, IS_SHADOWABLE, IS_STATIC, NodeBound,
+    NodeDeletion, NodeEvent, NodeMarker, NodePartition, NodeRow,
+};
+use crate::statistics::read_header;
+
+/// Kinds of bounds, as they are numbered in files.
+const EXCLUSIVE_END: u8 = 0;
+const INCLUSIVE_START: u8 = 1;
+const EXCLUSIVE_END_INCLUSIVE_START: u8 = 2;
+const INCLUSIVE_END_EXCLUSIVE_START: u8 = 5;
+const INCLUSIVE_END: u8 = 6;
+const EXCLUSIVE_START: u8 = 7;
+/// Clustering values whose flags share a number.
+const FLAGGED: usize = 32;
+
+/// One table of a node: what its files say of themselves.
+#[derive(Clone, Debug)]
+pub struct NodeTable {
+    /// The version, as the files' names have it.
+    pub version: String,
+    /// Types of keys and columns.
+    pub header: NodeHeader,
+    /// Where the data is, for messages.
+    pub data: PathBuf,
+    kind: FileVersion,
+}
+
+impl NodeTable {
+    /// Reads what the files say of themselves.
+    ///
+    /// # Errors
+    /// `Unsupported` for a version that is not read, `Missing` without `Statistics.db`, `Damaged`
+    /// where that is.
+    pub fn open(files: &dyn NodeFiles) -> Result<NodeTable, NodeFault> {
+        let version = files.version();
+        let Some(kind) = FileVersion::parse(version) else {
+            return Err(NodeFault::new(
+                NodeFaultKind::Unsupported,
+                &files.path(DATA),
+                format!(
+                    "version {version} is not read: ma to me (3.0 to 3.11, ScyllaDB), na and nb (4.0 to 5.0), oa and da (5.0) are"
+                ),
+            ));
+        };
+        let header = read_header(files, kind)?;
+        Ok(NodeTable { version: version.to_owned(), header, data: files.path(DATA), kind })
+    }
+
+    /// Begins to read the data. At its end the checksum of the whole file has been compared, where
+    /// there is one; those of chunks are compared before their content is looked at.
+    ///
+    /// # Errors
+    /// `Missing` without `Data.db`; `Damaged`.
+    pub fn read(&self, files: &dyn NodeFiles) -> Result<NodeReader, NodeFault> {
+        let content = ContentReader::open(files, self.kind)?;
+        Ok(NodeReader {
+            header: self.header.clone(),
+            version: self.kind,
+            content,
+            in_partition: false,
+            open: None,
+            rows: 0,
+        })
+    }
+}
+
+/// Reads a table's data in order.
+pub struct NodeReader {
+    header: NodeHeader,
+    version: FileVersion,
+    content: ContentReader,
+    in_partition: bool,
+    /// The deletion of the range that the reader stands in.
+    open: Option<NodeDeletion>,
+    /// Rows and markers of this partition so far.
+    rows: u64,
+}
+
+impl NodeReader {
+    /// Where the reader stands in the decompressed data, in bytes.
+    pub fn position(&self) -> u64 {
+        self.content.offset()
+    }
+
+    /// The length of the decompressed data, in bytes.
+    pub fn data_length(&self) -> u64 {
+        self.content.len()
+    }
+
+    /// What comes next; `None` at the end of a sound file.
+    ///
+    /// # Errors
+    /// `Damaged` with the place, `Io`. After an error nothing more can be read.
+    pub fn advance(&mut self) -> Result<Option<NodeEvent>, NodeFault> {
+        if !self.in_partition {
+            if self.content.is_at_end()? {
+                return Ok(None);
+            }
+            self.in_partition = true;
+            self.rows = 0;
+            return self.partition().map(|p| Some(NodeEvent::Partition(p)));
+        }
+        let position = self.content.offset();
+        let flags = self.content.u8("the flags of a row")?;
+        if flags & END_OF_PARTITION != 0 {
+            if self.open.is_some() {
+                return self.content.fault(position, "a partition ends in a deletion of a range");
+            }
+            self.in_partition = false;
+            return self.advance();
+        }
+        self.rows += 1;
+        if flags & IS_MARKER != 0 {
+            return self.marker(position).map(|m| Some(NodeEvent::Marker(m)));
+        }
+        let row = self.row(flags, position)?;
+        // Where the table has static columns, each partition has a static row, most without cells.
+        let says_nothing = row.is_static && row.columns.is_empty() && row.deletion.is_none();
+        if says_nothing { self.advance() } else { Ok(Some(NodeEvent::Row(row))) }
+    }
+
+    fn partition(&mut self) -> Result<NodePartition, NodeFault> {
+        let position = self.content.offset();
+        let mut c = self.content.take(2, "the length of a partition's key")?;
+        let len = c.u16("the length of a partition's key");
+        let len = self.content.placed(len)?;
+        let mut c = self.content.take(u64::from(len), "the key of a partition")?;
+        let key = c.take(len.into(), "the key of a partition").map(<[u8]>::to_vec);
+        let key = self.content.placed(key)?;
+        let deletion = self.partition_deletion()?;
+        Ok(NodePartition { key, deletion, position })
+    }
+
+    fn partition_deletion(&mut self) -> Result<Option<NodeDeletion>, NodeFault> {
+        let what = "the deletion of a partition";
+        let at = self.content.offset();
+        if !self.version.unsigned_seconds {
+            let mut c = self.content.take(12, what)?;
+            let both = c.u32(what).and_then(|local| Ok((local as i32, c.u64(what)? as i64)));
+            let (local, timestamp) = self.content.placed(both)?;
+            let none = local == i32::MAX && timestamp == i64::MIN;
+            return Ok((!none).then_some(NodeDeletion { timestamp, local: local.into() }));
+        }
+        let first = self.content.u8(what)?;
+        match first {
+            0x80 => Ok(None),
+            0x81.. => self.content.fault(at, format!("{what} begins with {first:#04x}")),
+            _ => {
+                let mut c = self.content.take(11, what)?;
+                let mut bytes = [first, 0, 0, 0, 0, 0, 0, 0];
+                let both = c.take(7, what).and_then(|rest| {
+                    bytes[1..].copy_from_slice(rest);
+                    Ok((i64::from_be_bytes(bytes), c.u32(what)?))
+                });
+                let (timestamp, local) = self.content.placed(both)?;
+                Ok(Some(NodeDeletion { timestamp, local: local.into() }))
+            }
+        }
+    }
+
+    fn row(&mut self, flags: u8, position: u64) -> Result<NodeRow, NodeFault> {
+        let mut more = 0;
+        if flags & HAS_MORE_FLAGS != 0 {
+            more = self.content.u8("the second flags of a row")?;
+        }
+        if more & !(IS_STATIC | IS_SHADOWABLE) != 0 {
+            return self
+                .content
+                .fault(position, format!("no row has the second flags {more:#04x}"));
+        }
+        let is_static = more & IS_STATIC != 0;
+        if is_static && self.rows > 1 {
+            return self.content.fault(position, "a static row is not the first of its partition");
+        }
+        let clustering = match is_static {
+            true => vec![],
+            false => self.clustering(self.header.clustering.len())?,
+        };
+        let mut row = NodeRow {
+            is_static,
+            clustering,
+            liveness: None,
+            deletion: None,
+            columns: vec![],
+            position,
+        };
+        let mut body = self.body()?;
+        let read = body.row(flags, &mut row);
+        self.content.placed(read)?;
+        Ok(row)
+    }
+
+    /// The bytes of a row or marker, behind its sizes.
+    fn body(&mut self) -> Result<BodyReader<'_, '_>, NodeFault> {
+        let at = self.content.offset();
+        let size = self.content.vint("the size of a row")?;
+        let behind = self.content.offset();
+        // How long what stood before it was: nobody asks for it.
+        self.content.vint("the size of the row before")?;
+        let before = self.content.offset() - behind;
+        let Some(size) = size.checked_sub(before) else {
+            return self.content.fault(at, format!("a row of {size} bytes"));
+        };
+        let bytes = self.content.take(size, "a row")?;
+        Ok(BodyReader { header: &self.header, version: self.version, bytes })
+    }
+
+    fn clustering(&mut self, count: usize) -> Result<Vec<Option<Vec<u8>>>, NodeFault> {
+        let mut values = Vec::with_capacity(count);
+        let mut flags = 0;
+        for i in 0..count {
+            if i % FLAGGED == 0 {
+                flags = self.content.vint("the flags of clustering values")?;
+            }
+            let of_this = flags >> (2 * (i % FLAGGED)) & 3;
+            values.push(match of_this {
+                0 => {
+                    let fixed = self.header.clustering.get(i).and_then(MarshalClass::fixed_length);
+                    Some(self.clustering_value(fixed)?)
+                }
+                1 => Some(vec![]),
+                _ => None,
+            });
+        }
+        Ok(values)
+    }
+
+    fn clustering_value(&mut self, fixed: Option<usize>) -> Result<Vec<u8>, NodeFault> {
+        let what = "a clustering value";
+        let len = match fixed {
+            Some(len) => len as u64,
+            None => self.content.vint(what)?,
+        };
+        let mut c = self.content.take(len, what)?;
+        let value = c.take(c.left(), what).map(<[u8]>::to_vec);
+        self.content.placed(value)
+    }
+
+    fn marker(&mut self, position: u64) -> Result<NodeMarker, NodeFault> {
+        let kind = self.content.u8("the kind of a bound")?;
+        let (closes, opens) = match kind {
+            EXCLUSIVE_END => (Some(false), None),
+            INCLUSIVE_END => (Some(true), None),
+            INCLUSIVE_START => (None, Some(true)),
+            EXCLUSIVE_START => (None, Some(false)),
+            EXCLUSIVE_END_INCLUSIVE_START => (Some(false), Some(true)),
+            INCLUSIVE_END_EXCLUSIVE_START => (Some(true), Some(false)),
+            _ => return self.content.fault(position, format!("no bound has the kind {kind}")),
+        };
+        let mut c = self.content.take(2, "the length of a bound")?;
+        let count = c.u16("the length of a bound");
+        let count = usize::from(self.content.placed(count)?);
+        let most = self.header.clustering.len();
+        if count > most {
+            let why = format!("a bound has {count} values, and rows have {most}");
+            return self.content.fault(position, why);
+        }
+        let clustering = self.clustering(count)?;
+        let mut body = self.body()?;
+        let mut read = || {
+            let close = closes.map(|_| body.deletion()).transpose()?;
+            let open = opens.map(|_| body.deletion()).transpose()?;
+            match body.bytes.left() {
+                0 => Ok((close, open)),
+                n => body.bytes.fault(format!("{n} bytes of a bound are left")),
+            }
+        };
+        let read = read();
+        let (close, open) = self.content.placed(read)?;
+        if self.open != close {
+            let why = "a deletion of a range ends that did not begin, or one begins in another";
+            return self.content.fault(position, why);
+        }
+        self.open = open;
+        let bound = |inclusive| NodeBound { clustering: clustering.clone(), inclusive };
+        let close = closes.map(bound).zip(close);
+        Ok(NodeMarker { close, open: opens.map(bound).zip(open), position })
+    }
+}
