@@ -14,6 +14,7 @@ use firn_wide::internals::types::hex_to_bytes;
 use firn_wide::{TimeSource, Type, TypeError, Wording, uuids};
 
 /// A value as JSON shows it.
+#[derive(Clone, Debug)]
 pub struct ShownText<'a> {
     /// The text, without quotes and escapes.
     pub text: Cow<'a, str>,

@@ -435,26 +435,26 @@ fn notations_look_like_this() {
         raw("F"),
         r#"[
   {
-    "partition": {"key": ["r"], "deletion_info": {"marked_deleted": 4, "local_delete_time": 1250558004}},
+    "partition": {"key": ["r"], "deletion_info": {"marked_deleted": "4", "local_delete_time": "1250558004"}},
     "rows": [
       {"type": "row", "clustering": ["a"], "cells": [
-        {"name": "value", "value": "x", "tstamp": 5}
+        {"name": "value", "value": "x", "tstamp": "5"}
       ]},
       {"type": "row", "clustering": ["b"], "cells": [
-        {"name": "value", "deletion_info": {"local_delete_time": 1250558005}, "tstamp": 6}
+        {"name": "value", "deletion_info": {"local_delete_time": "1250558005"}, "tstamp": "6"}
       ]},
       {"type": "row", "clustering": ["c"], "cells": [
-        {"name": "value", "value": "y", "tstamp": 7, "ttl": 60, "expires_at": 1700000060, "expired": false}
+        {"name": "value", "value": "y", "tstamp": "7", "ttl": 60, "expires_at": "1700000060", "expired": false}
       ]},
       {"type": "row", "clustering": ["d"], "cells": [
-        {"name": "value", "value": "gone", "tstamp": 7, "ttl": 5, "expires_at": 1600000000, "expired": true}
+        {"name": "value", "value": "gone", "tstamp": "7", "ttl": 5, "expires_at": "1600000000", "expired": true}
       ]}
     ]
   }
 ]
 "#
     );
-    assert_eq!(raw("C").matches("\"value\": 3, \"tstamp\": 9").count(), 1);
+    assert_eq!(raw("C").matches("\"value\": 3, \"tstamp\": \"9\"").count(), 1);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! a small multiple of the file's own metadata.
 
 pub mod ages;
+pub mod cassandra;
 pub mod check;
 pub mod current;
 pub mod definitions;
@@ -65,6 +66,7 @@ Examples:
   sstable-dump space firn-data --delimiter /         where the bytes are
   sstable-dump layout firn-data/00000012.sst         a file as a map of its bytes
   sstable-dump raw firn-data/00000003.wal            every field as the format specification names it
+  sstable-dump cassandra nb-1-big-Data.db            a table of Cassandra, cell by cell
   sstable-dump COMMAND --help                        what a command takes, with examples";
 
 /// Look into Firn's files, find damage, save what can be saved.
@@ -123,6 +125,9 @@ enum DumpCommand {
     /// The entries of a table
     #[command(after_help = scan::EXAMPLES)]
     Scan(scan::DumpScanArgs),
+    /// The files of Cassandra's tables, cell by cell
+    #[command(after_help = cassandra::EXAMPLES)]
+    Cassandra(cassandra::CassandraArgs),
     /// Make a table of what scan --json printed
     #[command(after_help = from_json::EXAMPLES)]
     FromJson(from_json::FromJsonArgs),
@@ -168,6 +173,7 @@ pub fn run(cli: &DumpCli, out: &mut dyn Write) -> Done {
         DumpCommand::Props(args) => props::run(screen, args),
         DumpCommand::Raw(args) => raw::run(screen, args),
         DumpCommand::Scan(args) => scan::run(screen, args),
+        DumpCommand::Cassandra(args) => cassandra::run(screen, args),
         DumpCommand::FromJson(args) => from_json::run(screen, args),
         DumpCommand::Completions(args) => {
             install::completions(args, DumpCli::command(), screen.out)

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_cassandra::NodeFolder;
 use firn_kv::OsEnv;
 use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::cache::Cache;
@@ -45,6 +46,12 @@ pub fn kind(path: &Path) -> Done<TargetKind> {
     if !io::exists(path) {
         let e = Error::new(ErrorKind::NotFound, "there is no such file or directory").in_file(path);
         return Err(Failure::Engine(e));
+    }
+    if NodeFolder::is_data(path) {
+        return Err(Failure::with_next(
+            format!("{} is a table of Cassandra", path.display()),
+            "`sstable-dump cassandra FILE` reads it",
+        ));
     }
     let name = file_name(path);
     Ok(match (segment_number(name), manifest_number(name)) {

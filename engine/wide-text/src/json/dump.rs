@@ -4,24 +4,16 @@
 
 use std::io::{self, Write};
 
+use firn_wide::Type;
 use firn_wide::internals::cell::{Cell, CellDeletion, CellState};
 use firn_wide::internals::key::KeyPlace;
 use firn_wide::internals::store::Body;
-use firn_wide::{Type, Wording};
 
 use super::JsonFailure;
 use super::emit::Emit;
+use super::times::Times;
 use crate::files::{BoundText, DescribedFile, bound};
 use crate::text::{self, ShownText};
-
-/// How times are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Times {
-    /// ISO 8601, UTC, where they are microseconds of the years 1 to 9999.
-    Dates,
-    /// Numbers, as they are stored.
-    Raw,
-}
 
 /// Prints entries, which must come in the order of their keys.
 pub struct Dump<W: Write> {
@@ -178,14 +170,14 @@ impl<W: Write> Dump<W> {
             }
             CellState::Counter(n) => self.emit.raw(&format!(", \"value\": {n}")),
             CellState::Tombstone { deleted } => {
-                let at = self.second(deleted);
+                let at = self.times.second(deleted);
                 self.emit.raw(&format!(", \"deletion_info\": {{\"local_delete_time\": {at}}}"));
             }
         }
-        let at = self.micros(cell.timestamp);
+        let at = self.times.micros(cell.timestamp);
         self.emit.raw(&format!(", \"tstamp\": {at}"));
         if let CellState::Expiring { ttl, expires, .. } = cell.state {
-            let (at, gone) = (self.second(expires), expires <= self.now);
+            let (at, gone) = (self.times.second(expires), expires <= self.now);
             self.emit.raw(&format!(", \"ttl\": {ttl}, \"expires_at\": {at}, \"expired\": {gone}"));
         }
         self.emit.raw("}");
@@ -193,7 +185,7 @@ impl<W: Write> Dump<W> {
     }
 
     fn deletion(&mut self, d: &CellDeletion) -> io::Result<()> {
-        let (marked, local) = (self.micros(d.timestamp), self.second(d.local));
+        let (marked, local) = (self.times.micros(d.timestamp), self.times.second(d.local));
         self.emit.raw(&format!(
             ", \"deletion_info\": {{\"marked_deleted\": {marked}, \"local_delete_time\": {local}}}"
         ));
@@ -242,22 +234,6 @@ impl<W: Write> Dump<W> {
         self.emit.close(b']');
         self.emit.finish()
     }
-
-    fn micros(&self, micros: i64) -> String {
-        match self.times {
-            Times::Dates => date(micros.div_euclid(1000)).map(|d| with_micros(&d, micros)),
-            Times::Raw => None,
-        }
-        .unwrap_or_else(|| micros.to_string())
-    }
-
-    fn second(&self, second: i64) -> String {
-        match self.times {
-            Times::Dates => second.checked_mul(1000).and_then(date).map(|d| format!("\"{d}Z\"")),
-            Times::Raw => None,
-        }
-        .unwrap_or_else(|| second.to_string())
-    }
 }
 
 fn damaged(place: &[u8]) -> firn_wide::Error {
@@ -265,22 +241,4 @@ fn damaged(place: &[u8]) -> firn_wide::Error {
         "the bound of a deleted range can't be read: \"{}\"",
         place.escape_ascii()
     ))
-}
-
-/// `2009-08-16T15:53:24` in the years 1 to 9999.
-fn date(millis: i64) -> Option<String> {
-    const FIRST: i64 = -62_135_596_800_000;
-    const LAST: i64 = 253_402_300_799_999;
-    if !(FIRST..=LAST).contains(&millis) {
-        return None;
-    }
-    let text = Type::Timestamp.to_text(&millis.to_be_bytes(), Wording::Cql);
-    Some(text.get(..19)?.replace(' ', "T"))
-}
-
-fn with_micros(date: &str, micros: i64) -> String {
-    match micros.rem_euclid(1_000_000) {
-        0 => format!("\"{date}Z\""),
-        n => format!("\"{date}.{n:06}Z\""),
-    }
 }

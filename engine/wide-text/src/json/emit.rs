@@ -13,7 +13,14 @@ pub struct Emit<W: Write> {
     filled: bool,
 }
 
+impl<W: Write> std::fmt::Debug for Emit<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Emit").field("depth", &self.depth).finish_non_exhaustive()
+    }
+}
+
 impl<W: Write> Emit<W> {
+    /// Begins with nothing.
     pub fn new(out: W) -> Emit<W> {
         Emit { out, line: vec![], depth: 0, filled: false }
     }
@@ -32,6 +39,9 @@ impl<W: Write> Emit<W> {
     }
 
     /// Begins a member of the innermost container, on a line of its own.
+    ///
+    /// # Errors
+    /// Errors of the output.
     pub fn member(&mut self) -> io::Result<()> {
         self.pass_on()?;
         if self.filled {
@@ -45,6 +55,9 @@ impl<W: Write> Emit<W> {
     }
 
     /// Begins a member with a name.
+    ///
+    /// # Errors
+    /// Errors of the output.
     pub fn named(&mut self, name: &str) -> io::Result<()> {
         self.member()?;
         self.quote(name)?;
@@ -75,11 +88,17 @@ impl<W: Write> Emit<W> {
     }
 
     /// A string.
+    ///
+    /// # Errors
+    /// Errors of the output.
     pub fn quote(&mut self, text: &str) -> io::Result<()> {
         Ok(serde_json::to_writer(&mut self.line, text)?)
     }
 
     /// A value.
+    ///
+    /// # Errors
+    /// Errors of the output.
     pub fn value(&mut self, shown: &ShownText<'_>) -> io::Result<()> {
         if shown.bare {
             self.raw(&shown.text);
@@ -89,6 +108,9 @@ impl<W: Write> Emit<W> {
     }
 
     /// Hands on everything that was written.
+    ///
+    /// # Errors
+    /// Errors of the output.
     pub fn finish(mut self) -> io::Result<()> {
         self.line.push(b'\n');
         self.out.write_all(&self.line)?;

@@ -10,8 +10,9 @@ use firn_wide::internals::store::{Body, Partitions, StoreSlice, StoreView};
 use firn_wide::{Counts, Error, Wide};
 
 use super::JsonFailure;
-use super::dump::{Dump, Times};
+use super::dump::Dump;
 use super::emit::Emit;
+use super::times::Times;
 use crate::files::DescribedFile;
 use crate::text;
 

@@ -28,14 +28,17 @@ mod emit;
 mod export;
 mod import;
 mod lex;
+mod times;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
-pub use dump::{Dump, Times};
+pub use dump::Dump;
+pub use emit::Emit;
 pub use export::{Notation, dump, export};
 pub use import::{ImportOptions, import};
+pub use times::Times;
 
 use firn_wide::internals::base::error::invalid;
 use firn_wide::{Error, Type};

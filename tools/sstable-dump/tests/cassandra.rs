@@ -1,0 +1,126 @@
+//! `sstable-dump cassandra` over files that real nodes wrote, beside what their own `sstabledump`
+//! printed of them.
+#![allow(clippy::disallowed_methods)] // files under test are damaged directly
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::{Room, arg, dump};
+
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../cassandra-files/tests/data")
+}
+
+const TABLES: [&str; 12] = [
+    "da/collections/da-1-bti",
+    "da/ranges/da-1-bti",
+    "da/ranges/da-2-bti",
+    "nb/chunks/nb-1-big",
+    "nb/collections/nb-1-big",
+    "nb/counters/nb-1-big",
+    "nb/many/nb-1-big",
+    "nb/ranges/nb-1-big",
+    "nb/ranges/nb-2-big",
+    "nb/types/nb-1-big",
+    "oa/ranges/oa-1-big",
+    "oa/ranges/oa-2-big",
+];
+
+/// What is said to differ: places, what the clock says, what the tool says of all tables.
+fn strip(v: &mut Value, counters: bool) {
+    match v {
+        Value::Object(o) => {
+            for k in ["position", "expired", "table kind"] {
+                o.remove(k);
+            }
+            // The first bytes of its shards are shown there.
+            if counters && o.contains_key("value") {
+                o.remove("value");
+            }
+            o.values_mut().for_each(|v| strip(v, counters));
+        }
+        Value::Array(a) => a.iter_mut().for_each(|v| strip(v, counters)),
+        _ => {}
+    }
+}
+
+#[test]
+fn cell_by_cell_as_the_nodes_own_tool() {
+    for table in TABLES {
+        let file = data().join(format!("{table}-Data.db"));
+        let (text, code) = dump(&["cassandra", &arg(&file), "--json", "--raw-times"]);
+        assert_eq!(code, 0, "{table}: {text}");
+        let mut found: Value = serde_json::from_str(&text).unwrap();
+        let said = fs::read_to_string(file.with_extension("jsonl")).unwrap();
+        let mut said: Vec<Value> = said.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let counters = table.contains("counters");
+        strip(&mut found, counters);
+        said.iter_mut().for_each(|v| strip(v, counters));
+        let found = found.as_array().unwrap();
+        assert_eq!(found.len(), said.len(), "{table}");
+        for (f, s) in found.iter().zip(&said) {
+            assert_eq!(f, s, "{table}");
+        }
+    }
+}
+
+#[test]
+fn lines_say_what_is_what() {
+    let all = |table: &str| dump(&["cassandra", &arg(&data().join(table)), "--raw-times"]);
+    let (ranges, _) = all("nb/ranges/nb-1-big-Data.db");
+    for line in [
+        "1, 'one'\tstatic\ts\t100\tvalue\t'static'",
+        "1, 'one'\tto and with (4)\t-\t200\trange deleted ",
+        "1, 'one'\tfrom and without (4)\t-\t300\trange deleted ",
+        "3, 'three'\t-\t-\t600\tpartition deleted ",
+        "1, 'one'\t(9, 'row', '1970-01-01 00:00:00.007Z')\t-\t500\trow deleted ",
+        "2, ''\t(0, 'only keys', '1970-01-01 00:00:00.000Z')\t-\t100\trow\t",
+    ] {
+        assert!(ranges.lines().any(|l| l.starts_with(line)), "{line:?} in\n{ranges}");
+    }
+    let (counters, _) = all("nb/counters/nb-1-big-Data.db");
+    let sums: Vec<&str> =
+        counters.lines().filter_map(|l| l.split_once("\tvalue\t")).map(|l| l.1).collect();
+    assert_eq!(sums, ["9", "42", "1"]);
+}
+
+#[test]
+fn what_is_damaged_is_named() {
+    let room = Room::new("cassandra");
+    let from = data().join("nb/types");
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        fs::copy(entry.path(), room.path(entry.file_name().to_str().unwrap())).unwrap();
+    }
+    let file = room.path("nb-1-big-Data.db");
+    let sound = format!("{}: sound, 6 partitions and 5 rows\n", file.display());
+    assert_eq!(dump(&["cassandra", &arg(&file), "--check"]), (sound, 0));
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let why = format!("{}, byte 0: the checksum of this chunk is another one", file.display());
+    assert_eq!(dump(&["cassandra", &arg(&file), "--check"]), (format!("{why}\n"), 1));
+    let (text, code) = dump(&["cassandra", &arg(&file)]);
+    assert!(text.starts_with(&format!("error: {why}\n next: ")) && code == 2, "{text}");
+    let (text, _) = dump(&["cassandra", &arg(&file), "--check", "--json"]);
+    let said: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&said["sound"], &said["error_offset"]), (&false.into(), &0.into()));
+    fs::remove_file(room.path("nb-1-big-Statistics.db")).unwrap();
+    let (text, code) = dump(&["cassandra", &arg(&file)]);
+    assert!(text.contains("Statistics.db: there is no such file") && code == 2, "{text}");
+}
+
+#[test]
+fn the_header_tells_types_and_other_commands_tell_the_way() {
+    let file = arg(&data().join("nb/collections/nb-1-big-Data.db"));
+    let (text, code) = dump(&["cassandra", &file, "--header", "--json"]);
+    let said: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&said["version"], &said["clustering"][0], code), (&"nb".into(), &"int".into(), 0));
+    assert_eq!(said["columns"][1], serde_json::json!(["fm", "frozen<map<int, frozen<set<int>>>>"]));
+    for command in ["scan", "check", "space"] {
+        let (text, code) = dump(&[command, &file]);
+        assert!(text.contains("`sstable-dump cassandra FILE`") && code == 2, "{command}: {text}");
+    }
+}
