@@ -19,7 +19,7 @@ use firn_wide_text::storage_conf::{ConfSettings, StorageConf};
 use serde_json::json;
 
 use crate::store::Global;
-use crate::wide::failure;
+use crate::store::failure;
 
 pub const EXAMPLES: &str = "\
 The file is a whole storage-conf.xml, or a part of one: its Keyspaces, a Keyspace, or with --keyspace just ColumnFamily elements. Blanks

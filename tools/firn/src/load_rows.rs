@@ -12,7 +12,8 @@ use crate::fields::{FieldReader, Fields};
 use crate::load::{LoadArgs, Loaded, OnBad, SHOWN};
 use crate::record::{Format, RecordTrouble};
 use crate::store::Global;
-use crate::wide::{failure, open_to_write, told};
+use crate::store::failure;
+use crate::wide::{open_to_write, told};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress};
 

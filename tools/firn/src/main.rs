@@ -5,6 +5,7 @@
 //! nothing is written unless the command's name says so.
 
 mod bench;
+mod cassandra;
 mod cli;
 mod connect;
 mod cql;

@@ -10,7 +10,8 @@ use firn_wide::{Blocker, Grace, PurgeReport, TablePurge, Type, Wording};
 use serde_json::{Value, json};
 
 use crate::store::Global;
-use crate::wide::{failure, family, keyspace};
+use crate::store::failure;
+use crate::wide::{family, keyspace};
 
 pub const EXAMPLES: &str = "\
 A tombstone, and a cell whose time to live has passed, goes in a compaction of its table when its grace (gc_grace of the family) is

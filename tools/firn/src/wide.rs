@@ -2,15 +2,16 @@
 //! `firn load --family`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use firn_kv::DbOptions;
-use firn_wide::{ColumnFamily, Counts, Error, Keyspace, Wide};
+use firn_wide::{ColumnFamily, Counts, Keyspace, Wide};
 use firn_wide_text::json::{self, ImportOptions, Notation, Times};
 use serde_json::json;
 
-use crate::store::Global;
+use crate::cassandra::{self, CassandraArgs, NodeImport};
+use crate::store::{Global, failure};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, Progress, things};
@@ -39,7 +40,16 @@ Examples:
   firn export --keyspace Music --family users | firn --db copy import --keyspace Music -
   firn import --keyspace Music --family users2 users.json         into another family
   echo 'users: {ann: {email: ann@example.com}}' | firn import --keyspace Music -
-  echo '{name: 123, value: hello}, {name: 3, value: there}' | firn import --keyspace Music --family numbers --row r -";
+  echo '{name: 123, value: hello}, {name: 3, value: there}' | firn import --keyspace Music --family numbers --row r -
+
+With --cassandra it reads the tables of a node of Apache Cassandra 3.0 to 5.0, or of ScyllaDB (versions ma to me, na, nb, oa, da): every
+cell with its timestamp and time to live, every deletion with its time. Several files, and what the table has, are merged as a node
+does. Keyspace and table are named by the folder, types come from the files; only the names of key columns are in none, so a snapshot's
+schema.cql is worth giving. Counters go into an empty table, all files at once; deletions of counters are carried out and not kept.
+
+  firn --db here import --cassandra data/shop/orders-*/ --schema data/shop/orders-*/snapshots/before/schema.cql
+  firn --db here import --cassandra nb-1-big-Data.db nb-2-big-Data.db --keyspace shop --family orders
+  firn --db here purge-report --keyspace shop";
 
 /// What `firn export` takes.
 #[derive(Args, Clone, Debug)]
@@ -72,12 +82,16 @@ enum WideShape {
 #[derive(Args, Clone, Debug)]
 pub struct ImportArgs {
     /// The file to import, or - for standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// The keyspace
-    #[arg(long, value_name = "NAME")]
-    keyspace: String,
-    /// Import into this family, whatever the document calls it
+    #[arg(
+        value_name = "FILE",
+        required_unless_present = "cassandra",
+        conflicts_with = "cassandra"
+    )]
+    file: Option<PathBuf>,
+    /// The keyspace [default with --cassandra: the folder's]
+    #[arg(long, value_name = "NAME", required_unless_present = "cassandra")]
+    keyspace: Option<String>,
+    /// Import into this family or table, whatever the document or the folder calls it
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
     /// The file is columns, or super columns, of this row of --family
@@ -92,30 +106,17 @@ pub struct ImportArgs {
     /// How far each chunk has got before the next: to the operating system, or onto the device
     #[arg(long, value_enum, default_value = "process")]
     durability: Durable,
+    #[command(flatten)]
+    cassandra: CassandraArgs,
 }
 
-/// What a user is told of an error of the data model.
-pub fn failure(e: Error) -> Failure {
-    match e {
-        Error::Store(e) => Failure::Engine(e),
-        Error::Configuration(_) => Failure::with_next(
-            e.to_string(),
-            "open it with the program that defined those families",
-        ),
-        Error::Corrupt(_) => {
-            Failure::with_next(e.to_string(), "`firn verify` lists everything that is damaged")
-        }
-        other => Failure::new(other.to_string()),
-    }
-}
-
-fn json_failure(e: json::JsonFailure, args: &ImportArgs) -> Failure {
+fn json_failure(e: json::JsonFailure, file: &Path) -> Failure {
     match e {
         json::JsonFailure::Syntax { .. } => {
             let next = "what is imported ends with a whole chunk before it; correct it and import the file again";
-            Failure::with_next(format!("{}, {e}", args.file.display()), next)
+            Failure::with_next(format!("{}, {e}", file.display()), next)
         }
-        json::JsonFailure::Io(e) => Failure::file("read", &args.file, &e),
+        json::JsonFailure::Io(e) => Failure::file("read", file, &e),
         json::JsonFailure::Data(e) => failure(e),
         other => Failure::new(other.to_string()),
     }
@@ -220,10 +221,23 @@ pub fn told(counts: Counts) -> String {
 
 /// Runs `firn import`.
 pub fn import(global: &Global, args: &ImportArgs) -> Done {
-    let input = Input::open(&args.file).map_err(|e| Failure::file("open", &args.file, &e))?;
+    let (keyspace, family) = (args.keyspace.as_deref(), args.family.as_deref());
+    let (chunk, durability) = (args.chunk as usize, args.durability.into());
+    match (&args.file, keyspace) {
+        (Some(file), Some(keyspace)) => import_json(global, args, file, keyspace),
+        (_, keyspace) => {
+            let cassandra = &args.cassandra;
+            let import = NodeImport { args: cassandra, keyspace, table: family, chunk, durability };
+            cassandra::import(global, &import)
+        }
+    }
+}
+
+fn import_json(global: &Global, args: &ImportArgs, file: &Path, name: &str) -> Done {
+    let input = Input::open(file).map_err(|e| Failure::file("open", file, &e))?;
     let progress = Progress::bytes("import", input.len);
     let wide = open_to_write(global, false, input.len.unwrap_or(8 << 20))?;
-    let keyspace = keyspace(&wide, &args.keyspace)?;
+    let keyspace = keyspace(&wide, name)?;
     let options = ImportOptions {
         family: args.family.clone(),
         row: args.row.clone(),
@@ -240,7 +254,7 @@ pub fn import(global: &Global, args: &ImportArgs) -> Done {
             progress.say(told(counts));
         }
     })
-    .map_err(|e| json_failure(e, args))?;
+    .map_err(|e| json_failure(e, file))?;
     drop(progress);
     wide.store().db().sync()?;
     let seconds = watch.seconds();
@@ -252,10 +266,6 @@ pub fn import(global: &Global, args: &ImportArgs) -> Done {
         )?;
     }
     let rate = output::rate(counts.columns as f64 / seconds.max(1e-9));
-    eprintln!(
-        "imported {} into {} in {seconds:.2} s, {rate} columns/s",
-        told(counts),
-        args.keyspace
-    );
+    eprintln!("imported {} into {} in {seconds:.2} s, {rate} columns/s", told(counts), name);
     Ok(())
 }

@@ -32,6 +32,8 @@ me (3.0 to 3.11, ScyllaDB), na and nb (4.0 to 5.0), oa and da (5.0) are read. Al
 Lines have, apart by tabs: the partition's key, the row, the column, the timestamp, what it is, and the value. With --json they are in
 the form of Cassandra's sstabledump; there a counter has its sum, and positions are those where things begin.
 
+`firn import --cassandra` takes such files into a store, where CQL, purge-report and explain work on them.
+
 Examples:
   sstable-dump cassandra data/shop/orders-*/nb-1-big-Data.db
   sstable-dump cassandra nb-1-big-Data.db --json | jq '.[].rows[] | select(.deletion_info)'

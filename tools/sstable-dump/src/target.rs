@@ -50,7 +50,7 @@ pub fn kind(path: &Path) -> Done<TargetKind> {
     if NodeFolder::is_data(path) {
         return Err(Failure::with_next(
             format!("{} is a table of Cassandra", path.display()),
-            "`sstable-dump cassandra FILE` reads it",
+            "`sstable-dump cassandra FILE` reads it, `firn import --cassandra FILE` makes a store of it",
         ));
     }
     let name = file_name(path);

@@ -198,6 +198,17 @@ impl StoreMutation {
         self.container(family, what, deletion.timestamp, row, &[], Some(deletion.local))
     }
 
+    /// As [`delete_complex`](Self::delete_complex), with its second of deletion.
+    pub fn delete_complex_as(
+        &mut self,
+        family: &StoreFamily,
+        place: &[u8],
+        deletion: CellDeletion,
+    ) -> &mut Self {
+        let CellDeletion { timestamp, local } = deletion;
+        self.container(family, Container::Complex, timestamp, place, &[], Some(local))
+    }
+
     /// What it does to cells and whole rows, in the order in which that was put in. Deletions of
     /// all else are not among it.
     ///

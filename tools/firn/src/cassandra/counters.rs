@@ -1,0 +1,168 @@
+//! Counters of several files: the shards that each has of a cell are merged before there is a sum,
+//! so the files are read side by side, a partition at a time.
+//!
+//! As on a node, a counter that was deleted stays deleted: what a tombstone or the deletion of its
+//! row, of a range or of its partition covers does not count. The deletions themselves are not
+//! kept: Firn's counters have none.
+
+use std::collections::BTreeMap;
+
+use firn_cassandra::{NodeCellState, NodeEvent, NodePartition, NodeReader, NodeRow, counter_sum};
+use firn_tools::output::{Done, Failure, Progress};
+
+use super::rows::{NodeTarget, NodeWriter};
+use super::source::{NodeSource, trouble};
+
+/// A file, and the partition that it stands before.
+struct CounterFile {
+    reader: NodeReader,
+    statics: Vec<Option<NodeTarget>>,
+    regulars: Vec<Option<NodeTarget>>,
+    next: Option<(Vec<u8>, NodePartition)>,
+}
+
+/// What is known of a partition's counters.
+#[derive(Default)]
+struct CounterCells {
+    /// Deletions of ranges of places: start, end, timestamp; the partition's is without bounds.
+    deleted: Vec<(Vec<u8>, Option<Vec<u8>>, i64)>,
+    cells: BTreeMap<Vec<u8>, CounterCell>,
+}
+
+#[derive(Default)]
+struct CounterCell {
+    is_deleted: bool,
+    row: Vec<u8>,
+    /// Timestamps and shards.
+    versions: Vec<(i64, Vec<u8>)>,
+}
+
+/// Reads files of counters side by side.
+pub struct CounterMerge<'w, 'a> {
+    files: Vec<CounterFile>,
+    writer: &'w mut NodeWriter<'a>,
+}
+
+impl<'w, 'a> CounterMerge<'w, 'a> {
+    /// Over all files of a table.
+    pub fn new(
+        readers: Vec<(&NodeSource, NodeReader)>,
+        writer: &'w mut NodeWriter<'a>,
+    ) -> Done<CounterMerge<'w, 'a>> {
+        let mut files = vec![];
+        for (source, reader) in readers {
+            let (statics, regulars) = (writer.targets(source, true), writer.targets(source, false));
+            let mut file = CounterFile { reader, statics, regulars, next: None };
+            if let Some(NodeEvent::Partition(p)) = file.advance()? {
+                file.next = Some((writer.partition_order(&p.key)?, p));
+            }
+            files.push(file);
+        }
+        Ok(CounterMerge { files, writer })
+    }
+
+    /// Imports all partitions.
+    pub fn run(mut self, progress: &Progress) -> Done {
+        while let Some(order) =
+            self.files.iter().filter_map(|f| f.next.as_ref()).map(|n| &n.0).min()
+        {
+            let order = order.clone();
+            let (mut key, mut found) = (vec![], CounterCells::default());
+            for i in 0..self.files.len() {
+                let Some((_, p)) = self.files[i].next.take_if(|n| n.0 == order) else { continue };
+                found.deleted.extend(p.deletion.map(|d| (vec![], None, d.timestamp)));
+                key = p.key;
+                self.partition(i, &mut found)?;
+            }
+            self.write(&key, &found)?;
+            if self.writer.has_flushed() {
+                progress.at(self.files.iter().map(|f| f.reader.position()).sum());
+                progress.say(self.writer.totals.told());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what a file says of a partition, up to where the next begins.
+    fn partition(&mut self, file: usize, found: &mut CounterCells) -> Done {
+        let file = &mut self.files[file];
+        let mut open = None;
+        while let Some(event) = file.advance()? {
+            match event {
+                NodeEvent::Partition(p) => {
+                    file.next = Some((self.writer.partition_order(&p.key)?, p));
+                    return Ok(());
+                }
+                NodeEvent::Row(row) => file.row(self.writer, &row, found)?,
+                NodeEvent::Marker(m) => {
+                    if let (Some((bound, d)), Some(start)) = (&m.close, open.take()) {
+                        let end = self.writer.bound(bound, false, m.position)?;
+                        found.deleted.push((start, Some(end), d.timestamp));
+                    }
+                    if let Some((bound, _)) = &m.open {
+                        open = Some(self.writer.bound(bound, true, m.position)?);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, key: &[u8], found: &CounterCells) -> Done {
+        self.writer.partition(key)?;
+        let mut last: &[u8] = &[];
+        for (place, cell) in found.cells.iter().filter(|c| !c.1.is_deleted) {
+            let covers = |(start, end, _): &&(Vec<u8>, Option<Vec<u8>>, i64)| {
+                start <= place && end.as_ref().is_none_or(|end| place < end)
+            };
+            let deleted = found.deleted.iter().filter(covers).map(|d| d.2).max();
+            let lives = |v: &&(i64, Vec<u8>)| deleted.is_none_or(|d| v.0 > d);
+            let versions = || cell.versions.iter().filter(lives);
+            let Some(newest) = versions().map(|v| v.0).max() else { continue };
+            let Some(sum) = counter_sum(versions().map(|v| &*v.1)) else {
+                return Err(Failure::new("the value of a counter is none"));
+            };
+            if last != cell.row {
+                self.writer.count_row();
+                last = &cell.row;
+            }
+            self.writer.counter(place, newest, sum);
+        }
+        Ok(())
+    }
+}
+
+impl CounterFile {
+    fn advance(&mut self) -> Done<Option<NodeEvent>> {
+        self.reader.advance().map_err(|e| trouble(&e))
+    }
+
+    fn row(&self, writer: &mut NodeWriter<'_>, row: &NodeRow, found: &mut CounterCells) -> Done {
+        let place = writer.row_place(row)?;
+        if let Some(d) = row.deletion {
+            // All places in a row begin with the row's.
+            let mut end = place.clone();
+            end.push(u8::MAX);
+            found.deleted.push((place.clone(), Some(end), d.timestamp));
+        }
+        let targets = if row.is_static { &self.statics } else { &self.regulars };
+        for column in &row.columns {
+            let Some(target) = targets.get(column.column).and_then(Option::as_ref) else {
+                writer.totals.left_out += column.cells.len() as u64;
+                continue;
+            };
+            for cell in &column.cells {
+                let at = [&*place, &target.end].concat();
+                let known = found.cells.entry(at).or_default();
+                known.row.clone_from(&place);
+                match &cell.state {
+                    NodeCellState::Live(v) | NodeCellState::Expiring(v, _) => {
+                        known.versions.push((cell.timestamp, v.clone()));
+                    }
+                    NodeCellState::Deleted(_) => known.is_deleted = true,
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! `firn import --cassandra`: the files of a node's tables into tables of CQL, with every timestamp,
+//! time to live and deletion.
+//!
+//! Invariants: all files are opened, and their headers compared with each other and with what the
+//! store has, before anything is defined or written. What is written goes through the store's own
+//! mutations, so files that say different things of a cell, and what the store has of it, are
+//! merged as always: order does not matter, and a table that is imported again changes nothing but
+//! counters, which are only imported into empty tables.
+
+mod counters;
+mod define;
+mod rows;
+mod source;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use firn_cassandra::{NodeFolder, NodeTable, table_of_folder};
+use firn_cql::Session;
+use firn_tools::io::{self, Stopwatch};
+use firn_tools::output::{self, Done, Failure, Progress, things};
+use firn_tools::shell;
+use serde_json::json;
+
+use crate::store::Global;
+use counters::CounterMerge;
+use rows::{NodeTotals, NodeWriter};
+use source::{NodeSource, trouble};
+
+/// The longest file of statements that is read, in bytes.
+const MOST_SCHEMA: u64 = 16 << 20;
+
+/// Of `firn import`: what takes a node's files.
+#[derive(Args, Clone, Debug)]
+pub struct CassandraArgs {
+    /// Tables of Cassandra: folders of tables or snapshots, or single Data.db files
+    #[arg(
+        long,
+        value_name = "PATH",
+        num_args = 1..,
+        conflicts_with_all = ["row", "timestamp"],
+        help_heading = "Cassandra's files"
+    )]
+    pub cassandra: Vec<PathBuf>,
+    /// CQL that defines the tables: a snapshot's schema.cql, or what DESCRIBE printed [default: by
+    /// the files alone, with key, key2, …, column1, … for the names of key columns]
+    #[arg(long, value_name = "FILE", requires = "cassandra", help_heading = "Cassandra's files")]
+    schema: Option<PathBuf>,
+}
+
+/// How a table's files are imported.
+pub struct NodeImport<'a> {
+    /// What was asked for.
+    pub args: &'a CassandraArgs,
+    /// The keyspace to import into, not the folder's.
+    pub keyspace: Option<&'a str>,
+    /// The table to import into, not the folder's.
+    pub table: Option<&'a str>,
+    /// Cells written at once, all or none.
+    pub chunk: usize,
+    /// How far a chunk has got before the next.
+    pub durability: firn_kv::Durability,
+}
+
+/// The `Data.db` files that are meant, each once, in order.
+fn data_files(paths: &[PathBuf]) -> Done<Vec<PathBuf>> {
+    let mut all = vec![];
+    for path in paths {
+        if !io::is_dir(path) {
+            all.push(path.clone());
+            continue;
+        }
+        let names = io::list(path).map_err(|e| Failure::file("read", path, &e))?;
+        let before = all.len();
+        all.extend(names.iter().map(|n| path.join(n)).filter(|f| NodeFolder::is_data(f)));
+        if all.len() == before {
+            return Err(Failure::with_next(
+                format!(
+                    "{} has no tables of Cassandra, whose names end in -Data.db",
+                    path.display()
+                ),
+                "name the folder of a table, KEYSPACE/TABLE-ID, or of one of its snapshots; `nodetool flush` or `nodetool snapshot` writes what is still in memory",
+            ));
+        }
+    }
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
+
+/// The files by the tables that they go into.
+fn sources(import: &NodeImport<'_>) -> Done<BTreeMap<(String, String), Vec<NodeSource>>> {
+    let mut all: BTreeMap<_, Vec<NodeSource>> = BTreeMap::new();
+    for file in data_files(&import.args.cassandra)? {
+        // `KEYSPACE/TABLE-ID` may stand above where the command was given.
+        let found = table_of_folder(&std::path::absolute(&file).unwrap_or_else(|_| file.clone()));
+        let (keyspace, table) = found.unzip();
+        let keyspace = import.keyspace.map(str::to_owned).or(keyspace);
+        let table = import.table.map(str::to_owned).or(table);
+        let Some(place) = keyspace.zip(table) else {
+            return Err(Failure::with_next(
+                format!("the folder of {} does not say which table it is of", file.display()),
+                "name it with --keyspace and --family",
+            ));
+        };
+        let folder = NodeFolder::of(&file).map_err(|e| trouble(&e))?;
+        let table = NodeTable::open(&folder).map_err(|e| trouble(&e))?;
+        all.entry(place).or_default().push(NodeSource { folder, table });
+    }
+    Ok(all)
+}
+
+fn schema_text(file: &Path) -> Done<String> {
+    use std::io::Read;
+    let input = io::Input::open(file).map_err(|e| Failure::file("open", file, &e))?;
+    let mut text = String::new();
+    let read = input.take(MOST_SCHEMA).read_to_string(&mut text);
+    read.map_err(|e| Failure::file("read", file, &e))?;
+    Ok(text)
+}
+
+/// Runs `firn import --cassandra`.
+pub fn import(global: &Global, import: &NodeImport<'_>) -> Done {
+    let all = sources(import)?;
+    let schema = import.args.schema.as_deref().map(schema_text).transpose()?;
+    let plans = all.iter().map(|((keyspace, table), files)| {
+        define::TablePlan::new(keyspace, table, files).map(|plan| (plan, files))
+    });
+    let plans = plans.collect::<Done<Vec<_>>>()?;
+    let session = global.model(global.to_write(true, 16 << 20))?;
+    let watch = Stopwatch::start();
+    let (keyspaces, with_schema) = (all.keys().map(|k| &*k.0), schema.is_some());
+    define::keyspaces(&session, keyspaces)?;
+    if let Some(text) = &schema {
+        let file = import.args.schema.as_deref().unwrap_or(Path::new(""));
+        define::run_schema(&session, file, text)?;
+    }
+    let mut done = vec![];
+    for (plan, files) in &plans {
+        let totals = one(&session, import, plan, files, with_schema)?;
+        done.push((plan, files.len(), totals));
+    }
+    session.engine().store().db().sync()?;
+    let seconds = watch.seconds();
+    if global.store.json {
+        let tables = done.iter().map(|(plan, files, totals)| totals.json(plan, *files));
+        let all = json!({"tables": tables.collect::<Vec<_>>(), "seconds": seconds});
+        writeln!(io::stdout(), "{all}")?;
+    }
+    for (plan, files, totals) in &done {
+        eprintln!(
+            "imported {} of {} into {}.{}",
+            totals.told(),
+            things(*files as u64, "file", "files"),
+            plan.keyspace,
+            plan.table
+        );
+        if totals.left_out > 0 {
+            eprintln!(
+                "{} {} of columns that the schema does not have left out",
+                global.style().bold("note:"),
+                things(totals.left_out, "cell", "cells")
+            );
+        }
+    }
+    let cells = done.iter().map(|d| d.2.cells).sum::<u64>();
+    let rate = output::rate(cells as f64 / seconds.max(1e-9));
+    let here = shell::path(&global.store.db);
+    eprintln!("{seconds:.2} s, {rate} cells/s; `firn --db {here} cql` reads them");
+    Ok(())
+}
+
+fn one(
+    session: &Session,
+    import: &NodeImport<'_>,
+    plan: &define::TablePlan,
+    files: &[NodeSource],
+    with_schema: bool,
+) -> Done<NodeTotals> {
+    let table = plan.table_in(session, with_schema)?;
+    let engine = session.engine();
+    let family = engine.family(&table).map_err(|e| Failure::new(e.to_string()))?;
+    let mut readers = vec![];
+    for file in files {
+        readers.push((file, file.table.read(&file.folder).map_err(|e| trouble(&e))?));
+    }
+    let length = readers.iter().map(|(_, reader)| reader.data_length()).sum();
+    let progress = Progress::bytes(&format!("import {}", plan.table), Some(length));
+    let store = engine.store();
+    let mut writer = NodeWriter::new(store, family, &table, import.chunk, import.durability);
+    if table.is_counter() {
+        writer.check_empty(&plan.keyspace, &plan.table)?;
+        CounterMerge::new(readers, &mut writer)?.run(&progress)?;
+    } else {
+        let mut before = 0;
+        for (file, mut reader) in readers {
+            writer.file(file)?;
+            while let Some(event) = reader.advance().map_err(|e| trouble(&e))? {
+                writer.event(&event)?;
+                if writer.has_flushed() {
+                    progress.at(before + reader.position());
+                    progress.say(writer.totals.told());
+                }
+            }
+            before += reader.data_length();
+        }
+    }
+    writer.finish()
+}

@@ -1,0 +1,367 @@
+//! What a node's files say, as mutations of the store.
+
+use std::path::PathBuf;
+
+use firn_cassandra::{
+    NodeBound, NodeCell, NodeCellState, NodeDeletion, NodeEvent, NodeMarker, NodeRow,
+};
+use firn_cql::internals::catalog::{ColumnType, TableColumn, TableSchema};
+use firn_kv::Durability;
+use firn_tools::output::{Done, Failure, things};
+use firn_wide::Type;
+use firn_wide::internals::cell::{Cell, CellDeletion, CellState};
+use firn_wide::internals::store::{CellStore, StoreFamily, StoreMutation};
+use serde_json::{Value, json};
+
+use super::define::TablePlan;
+use super::source::NodeSource;
+use crate::store::failure;
+
+/// A chunk ends early when its values are as large as this.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// What was imported.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeTotals {
+    partitions: u64,
+    rows: u64,
+    /// Cells, of which tombstones are some.
+    pub cells: u64,
+    deletions: u64,
+    /// Cells of columns that the table does not have.
+    pub left_out: u64,
+}
+
+impl NodeTotals {
+    /// In words.
+    pub fn told(&self) -> String {
+        format!(
+            "{}, {}, {} and {}",
+            things(self.partitions, "partition", "partitions"),
+            things(self.rows, "row", "rows"),
+            things(self.cells, "cell", "cells"),
+            things(self.deletions, "deletion", "deletions")
+        )
+    }
+
+    /// For programs.
+    pub fn json(&self, plan: &TablePlan, files: usize) -> Value {
+        json!({
+            "keyspace": plan.keyspace, "table": plan.table, "files": files, "partitions": self.partitions, "rows": self.rows,
+            "cells": self.cells, "deletions": self.deletions, "left_out": self.left_out,
+        })
+    }
+}
+
+/// Where the cells of a file's column go.
+#[derive(Clone)]
+pub struct NodeTarget {
+    /// The end of their places.
+    pub end: Vec<u8>,
+    of: ColumnType,
+    path: Option<Type>,
+}
+
+/// Writes what files say into a table.
+pub struct NodeWriter<'a> {
+    store: &'a CellStore,
+    family: StoreFamily,
+    schema: &'a TableSchema,
+    chunk: usize,
+    durability: Durability,
+    /// The file that is read, for messages.
+    file: PathBuf,
+    statics: Vec<Option<NodeTarget>>,
+    regulars: Vec<Option<NodeTarget>>,
+    marker: Vec<u8>,
+    mutations: Vec<StoreMutation>,
+    /// Operations and bytes in the mutations.
+    waiting: (usize, usize),
+    flushed: bool,
+    /// The start of the deleted range that the file stands in.
+    open: Option<Vec<u8>>,
+    /// What was written.
+    pub totals: NodeTotals,
+}
+
+impl<'a> NodeWriter<'a> {
+    /// Into this table.
+    pub fn new(
+        store: &'a CellStore,
+        family: StoreFamily,
+        schema: &'a TableSchema,
+        chunk: usize,
+        durability: Durability,
+    ) -> NodeWriter<'a> {
+        NodeWriter {
+            store,
+            family,
+            schema,
+            chunk,
+            durability,
+            file: PathBuf::new(),
+            statics: vec![],
+            regulars: vec![],
+            marker: schema.cell_name(None),
+            mutations: vec![],
+            waiting: (0, 0),
+            flushed: false,
+            open: None,
+            totals: NodeTotals::default(),
+        }
+    }
+
+    /// Refuses a table that has rows: counters can't be merged with what is there.
+    pub fn check_empty(&self, keyspace: &str, table: &str) -> Done {
+        match self.family.tree().is_empty()? {
+            true => Ok(()),
+            false => Err(Failure::with_next(
+                format!("{keyspace}.{table} has counters already, which an import would add to"),
+                "import all files of a table of counters at once, into an empty table: `TRUNCATE` empties it",
+            )),
+        }
+    }
+
+    /// Where the columns of a file go.
+    pub fn targets(&self, file: &NodeSource, of_static: bool) -> Vec<Option<NodeTarget>> {
+        let target = |column: &TableColumn| NodeTarget {
+            end: self.schema.cell_name(Some(column)),
+            of: column.of.clone(),
+            path: column.of.path_type(),
+        };
+        let find = |name: &[u8]| self.schema.column(std::str::from_utf8(name).ok()?).map(target);
+        file.table.header.columns(of_static).iter().map(|c| find(&c.name)).collect()
+    }
+
+    /// What follows is this file's.
+    pub fn file(&mut self, file: &NodeSource) -> Done {
+        self.file.clone_from(&file.table.data);
+        self.statics = self.targets(file, true);
+        self.regulars = self.targets(file, false);
+        Ok(())
+    }
+
+    fn at<T>(&self, position: u64, done: firn_wide::internals::base::error::Result<T>) -> Done<T> {
+        done.map_err(|e| match e {
+            firn_wide::Error::Store(_) => failure(e),
+            other => Failure::with_next(
+                format!("{}, decompressed byte {position}: {other}", self.file.display()),
+                "the row is none that the table can have; `sstable-dump cassandra FILE` shows it",
+            ),
+        })
+    }
+
+    /// Takes what a file says next.
+    pub fn event(&mut self, event: &NodeEvent) -> Done {
+        match event {
+            NodeEvent::Partition(p) => {
+                self.partition(&p.key)?;
+                if let Some(d) = p.deletion {
+                    self.change(0, |m, family| m.delete_as(family, &[], deletion(d)));
+                    self.totals.deletions += 1;
+                }
+            }
+            NodeEvent::Row(row) => self.row(row)?,
+            NodeEvent::Marker(m) => self.marker(m)?,
+        }
+        Ok(())
+    }
+
+    /// A partition begins.
+    pub fn partition(&mut self, key: &[u8]) -> Done {
+        self.flush_if_full()?;
+        self.totals.partitions += 1;
+        self.mutations.push(StoreMutation::new(key));
+        Ok(())
+    }
+
+    /// Writes to the partition that has begun last.
+    fn change(
+        &mut self,
+        bytes: usize,
+        write: impl for<'m> FnOnce(&'m mut StoreMutation, &StoreFamily) -> &'m mut StoreMutation,
+    ) {
+        if let Some(m) = self.mutations.last_mut() {
+            write(m, &self.family);
+            self.waiting.0 += 1;
+            self.waiting.1 += bytes;
+        }
+    }
+
+    /// The place of a row, which those of its cells begin with.
+    pub fn row_place(&self, row: &NodeRow) -> Done<Vec<u8>> {
+        let mut place = vec![];
+        let layout = self.family.layout();
+        if row.is_static {
+            let done = layout.put_static(&[], &mut place);
+            self.at(row.position, done)?;
+            // The place of static cells, without the name that was put behind it.
+            place.truncate(1);
+        } else {
+            let values = self.values(&row.clustering, row.position)?;
+            let done = layout.put_row(&values, &mut place);
+            self.at(row.position, done)?;
+        }
+        Ok(place)
+    }
+
+    fn values<'v>(&self, values: &'v [Option<Vec<u8>>], position: u64) -> Done<Vec<&'v [u8]>> {
+        let all: Option<Vec<&[u8]>> = values.iter().map(Option::as_deref).collect();
+        let null = || firn_wide::internals::base::error::invalid("a clustering column is null");
+        self.at(position, all.ok_or_else(null))
+    }
+
+    /// Refuses bytes that are no value of the type.
+    fn check(&self, of: &Type, value: &[u8], position: u64) -> Done {
+        let valid = of.validate(value);
+        self.at(position, valid.map_err(|e| firn_wide::internals::base::error::invalid(e.0)))
+    }
+
+    fn row(&mut self, row: &NodeRow) -> Done {
+        self.totals.rows += 1;
+        let place = self.row_place(row)?;
+        if let Some(d) = row.deletion {
+            self.change(place.len(), |m, family| m.delete_as(family, &place, deletion(d)));
+            self.totals.deletions += 1;
+        }
+        if let Some(l) = row.liveness {
+            let marker = [&*place, &self.marker].concat();
+            let state = match l.expiry {
+                None => CellState::Live(&[]),
+                Some(e) => CellState::Expiring { value: &[], ttl: e.ttl, expires: e.expires },
+            };
+            let cell = Cell { timestamp: l.timestamp, state };
+            self.change(marker.len(), |m, family| m.put_cell(family, &marker, cell));
+        }
+        for column in &row.columns {
+            let targets = if row.is_static { &self.statics } else { &self.regulars };
+            let Some(target) = targets.get(column.column).cloned().flatten() else {
+                self.totals.left_out += column.cells.len() as u64;
+                continue;
+            };
+            let place = [&*place, &target.end].concat();
+            if let Some(d) = column.deletion {
+                let d = deletion(d);
+                self.change(place.len(), |m, f| m.delete_complex_as(f, &place, d));
+                self.totals.deletions += 1;
+            }
+            for cell in &column.cells {
+                self.cell(&target, &place, cell, row.position)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cell(&mut self, target: &NodeTarget, place: &[u8], cell: &NodeCell, position: u64) -> Done {
+        let mut at = place.to_vec();
+        if let (Some(of), Some(path)) = (&target.path, &cell.path) {
+            let done = self.family.layout().put_path(of, path, &mut at);
+            self.at(position, done)?;
+        }
+        let of = cell_type(&target.of, cell);
+        let state = match &cell.state {
+            NodeCellState::Live(v) => {
+                self.check(&of, v, position)?;
+                CellState::Live(v)
+            }
+            NodeCellState::Expiring(v, e) => {
+                self.check(&of, v, position)?;
+                CellState::Expiring { value: v, ttl: e.ttl, expires: e.expires }
+            }
+            NodeCellState::Deleted(second) => CellState::Tombstone { deleted: *second },
+        };
+        let put = Cell { timestamp: cell.timestamp, state };
+        self.change(at.len() + put.value().len(), |m, f| m.put_cell(f, &at, put));
+        self.totals.cells += 1;
+        Ok(())
+    }
+
+    /// Writes the sum of a counter, at this place of the partition that has begun last.
+    pub fn counter(&mut self, place: &[u8], timestamp: i64, sum: i64) {
+        let cell = Cell { timestamp, state: CellState::Counter(sum) };
+        self.change(place.len(), |m, family| m.put_cell(family, place, cell));
+        self.totals.cells += 1;
+    }
+
+    /// Counts a row of counters.
+    pub fn count_row(&mut self) {
+        self.totals.rows += 1;
+    }
+
+    /// The place of a bound: where the range that it starts or ends does.
+    pub fn bound(&self, bound: &NodeBound, is_start: bool, position: u64) -> Done<Vec<u8>> {
+        let values = self.values(&bound.clustering, position)?;
+        let mut place = vec![];
+        let after = bound.inclusive != is_start;
+        let done = self.family.layout().put_bound(&values, after, &mut place);
+        self.at(position, done)?;
+        Ok(place)
+    }
+
+    fn marker(&mut self, m: &NodeMarker) -> Done {
+        if let (Some((bound, d)), Some(start)) = (&m.close, self.open.take()) {
+            let end = self.bound(bound, false, m.position)?;
+            let (d, bytes) = (deletion(*d), start.len() + end.len());
+            self.change(bytes, |m, family| m.delete_range_as(family, &start, &end, d));
+            self.totals.deletions += 1;
+        }
+        if let Some((bound, _)) = &m.open {
+            self.open = Some(self.bound(bound, true, m.position)?);
+        }
+        Ok(())
+    }
+
+    /// The partition part of the keys of a partition, which orders it among the others.
+    pub fn partition_order(&self, key: &[u8]) -> Done<Vec<u8>> {
+        let mut out = vec![];
+        self.family.layout().put_partition(key, &mut out).map_err(failure)?;
+        Ok(out)
+    }
+
+    /// Whether a chunk was written since this was asked last.
+    pub fn has_flushed(&mut self) -> bool {
+        std::mem::take(&mut self.flushed)
+    }
+
+    fn flush_if_full(&mut self) -> Done {
+        if self.waiting.0 < self.chunk && self.waiting.1 < CHUNK_BYTES {
+            return Ok(());
+        }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Done {
+        self.mutations.retain(|m| !m.is_empty());
+        self.store.apply(&self.mutations, self.durability).map_err(failure)?;
+        self.mutations.clear();
+        self.waiting = (0, 0);
+        self.flushed = true;
+        Ok(())
+    }
+
+    /// Writes what is left, and tables of it all: what `purge-report` tells is of tables.
+    pub fn finish(mut self) -> Done<NodeTotals> {
+        self.flush()?;
+        self.family.tree().flush()?;
+        Ok(self.totals)
+    }
+}
+
+fn deletion(d: NodeDeletion) -> CellDeletion {
+    CellDeletion { timestamp: d.timestamp, local: d.local }
+}
+
+/// The type of a cell's value.
+fn cell_type(of: &ColumnType, cell: &NodeCell) -> Type {
+    match (&of.of, &cell.path) {
+        (Type::List(of), Some(_)) => (**of).clone(),
+        (Type::Map(kv), Some(_)) => kv.1.clone(),
+        (Type::Set(_), Some(_)) => Type::Empty,
+        (Type::Udt(user), Some(path)) => {
+            let field = <[u8; 2]>::try_from(&**path).ok().map(|n| u16::from_be_bytes(n).into());
+            let field: Option<&(String, Type)> = field.and_then(|n: usize| user.fields.get(n));
+            field.map_or(Type::Bytes, |f| f.1.clone())
+        }
+        (of, _) => of.clone(),
+    }
+}
