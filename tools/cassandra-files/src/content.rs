@@ -39,7 +39,8 @@ impl ContentReader {
         if self.offset() < self.len() {
             return Ok(false);
         }
-        self.chunks.append(&mut self.buffer)?;
+        // Chunks at the end may be empty.
+        while self.chunks.append(&mut self.buffer)? {}
         Ok(true)
     }
 

@@ -145,6 +145,27 @@ fn faults_name_file_and_place() {
     assert!(read(&files).unwrap_err().to_string().contains("Digest.crc32 says"));
 }
 
+/// What a compaction of 5.0.9 left at the end of a file.
+#[test]
+fn an_empty_chunk_at_the_end_is_no_damage() {
+    let mut files = held("nb/types/nb-1-big");
+    let events = read(&files).unwrap();
+    let data = files.parts.get_mut("Data.db").unwrap();
+    let end = data.len() as u64;
+    data.extend([0, 0, 0, 0, 0, 0xc6, 0x22, 0xf7, 0x1d]);
+    let digest = crc32fast::hash(data).to_string();
+    let at = data.len() - 1;
+    files.parts.insert("Digest.crc32", digest.into_bytes());
+    let chunks = files.parts.get_mut("CompressionInfo.db").unwrap();
+    let count = chunks.len() - 9;
+    assert_eq!(chunks[count], 1);
+    chunks[count] = 2;
+    chunks.extend(end.to_be_bytes());
+    assert_eq!(read(&files).unwrap(), events);
+    files.parts.get_mut("Data.db").unwrap()[at] ^= 1;
+    assert_eq!(read(&files).unwrap_err().offset(), Some(end));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     /// Behind right checksums, too, whatever is there is read or refused.

@@ -10,7 +10,7 @@ use firn_wide::{ColumnFamily, Counts, Keyspace, Wide};
 use firn_wide_text::json::{self, ImportOptions, Notation, Times};
 use serde_json::json;
 
-use crate::cassandra::{self, CassandraArgs, NodeImport};
+use crate::cassandra::{self, NodeFileArgs, NodeImport};
 use crate::store::{Global, failure};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::options::Durable;
@@ -107,7 +107,7 @@ pub struct ImportArgs {
     #[arg(long, value_enum, default_value = "process")]
     durability: Durable,
     #[command(flatten)]
-    cassandra: CassandraArgs,
+    cassandra: NodeFileArgs,
 }
 
 fn json_failure(e: json::JsonFailure, file: &Path) -> Failure {

@@ -42,7 +42,7 @@ Examples:
 
 /// What `cassandra` takes.
 #[derive(Args, Clone, Debug)]
-pub struct CassandraArgs {
+pub struct CassandraDumpArgs {
     /// Tables: their Data.db
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -185,7 +185,7 @@ fn trouble(e: NodeFault) -> Failure {
 }
 
 /// Runs `cassandra`.
-pub fn run(screen: &mut Screen<'_>, args: &CassandraArgs) -> Done {
+pub fn run(screen: &mut Screen<'_>, args: &CassandraDumpArgs) -> Done {
     if args.check {
         return check(screen, &args.files);
     }

@@ -127,7 +127,7 @@ enum DumpCommand {
     Scan(scan::DumpScanArgs),
     /// The files of Cassandra's tables, cell by cell
     #[command(after_help = cassandra::EXAMPLES)]
-    Cassandra(cassandra::CassandraArgs),
+    Cassandra(cassandra::CassandraDumpArgs),
     /// Make a table of what scan --json printed
     #[command(after_help = from_json::EXAMPLES)]
     FromJson(from_json::FromJsonArgs),

@@ -38,17 +38,17 @@ struct CounterCell {
 }
 
 /// Reads files of counters side by side.
-pub struct CounterMerge<'w, 'a> {
+pub struct CounterFiles<'w, 'a> {
     files: Vec<CounterFile>,
     writer: &'w mut NodeWriter<'a>,
 }
 
-impl<'w, 'a> CounterMerge<'w, 'a> {
+impl<'w, 'a> CounterFiles<'w, 'a> {
     /// Over all files of a table.
     pub fn new(
         readers: Vec<(&NodeSource, NodeReader)>,
         writer: &'w mut NodeWriter<'a>,
-    ) -> Done<CounterMerge<'w, 'a>> {
+    ) -> Done<CounterFiles<'w, 'a>> {
         let mut files = vec![];
         for (source, reader) in readers {
             let (statics, regulars) = (writer.targets(source, true), writer.targets(source, false));
@@ -58,7 +58,7 @@ impl<'w, 'a> CounterMerge<'w, 'a> {
             }
             files.push(file);
         }
-        Ok(CounterMerge { files, writer })
+        Ok(CounterFiles { files, writer })
     }
 
     /// Imports all partitions.

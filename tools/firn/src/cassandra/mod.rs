@@ -25,7 +25,7 @@ use firn_tools::shell;
 use serde_json::json;
 
 use crate::store::Global;
-use counters::CounterMerge;
+use counters::CounterFiles;
 use rows::{NodeTotals, NodeWriter};
 use source::{NodeSource, trouble};
 
@@ -34,7 +34,7 @@ const MOST_SCHEMA: u64 = 16 << 20;
 
 /// Of `firn import`: what takes a node's files.
 #[derive(Args, Clone, Debug)]
-pub struct CassandraArgs {
+pub struct NodeFileArgs {
     /// Tables of Cassandra: folders of tables or snapshots, or single Data.db files
     #[arg(
         long,
@@ -53,7 +53,7 @@ pub struct CassandraArgs {
 /// How a table's files are imported.
 pub struct NodeImport<'a> {
     /// What was asked for.
-    pub args: &'a CassandraArgs,
+    pub args: &'a NodeFileArgs,
     /// The keyspace to import into, not the folder's.
     pub keyspace: Option<&'a str>,
     /// The table to import into, not the folder's.
@@ -192,7 +192,7 @@ fn one(
     let mut writer = NodeWriter::new(store, family, &table, import.chunk, import.durability);
     if table.is_counter() {
         writer.check_empty(&plan.keyspace, &plan.table)?;
-        CounterMerge::new(readers, &mut writer)?.run(&progress)?;
+        CounterFiles::new(readers, &mut writer)?.run(&progress)?;
     } else {
         let mut before = 0;
         for (file, mut reader) in readers {
