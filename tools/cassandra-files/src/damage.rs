@@ -35,7 +35,8 @@ impl NodeFiles for HeldFiles {
 
 const PARTS: [&str; 5] =
     ["Data.db", "Statistics.db", "CompressionInfo.db", "CRC.db", "Digest.crc32"];
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 10] = [
+    "me/collections/me-1-big",
     "nb/types/nb-1-big",
     "nb/collections/nb-1-big",
     "nb/ranges/nb-1-big",

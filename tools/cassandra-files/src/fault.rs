@@ -50,6 +50,22 @@ impl NodeFault {
         self.kind
     }
 
+    /// What its reader can do about it; `None` where the system knows better.
+    pub fn next(&self) -> Option<&'static str> {
+        match self.kind {
+            NodeFaultKind::Io => None,
+            NodeFaultKind::Missing => {
+                Some("copy all files of the table whose names begin like this one's")
+            }
+            NodeFaultKind::Damaged => Some(
+                "take the file from a snapshot or another replica; on its node `nodetool scrub` keeps what can be read",
+            ),
+            NodeFaultKind::Unsupported => Some(
+                "name a table's Data.db; `nodetool upgradesstables` writes tables of older versions anew",
+            ),
+        }
+    }
+
     /// The file.
     pub fn file(&self) -> &Path {
         &self.file

@@ -55,6 +55,7 @@ fn rows(session: &Session, table: &str) -> Vec<Value> {
 fn cql_answers_as_the_node_did() {
     for (version, tables) in [
         ("nb", &["types", "collections", "ranges", "counters", "many"][..]),
+        ("me", &["collections"]),
         ("oa", &["ranges"]),
         ("da", &["ranges", "collections"]),
     ] {

@@ -100,7 +100,9 @@ fn run(page: &str) {
     let index = root().join("tools/firn/tests/data/packages.deb822").canonicalize().unwrap();
     fs::write(bin.join("apt-cache"), format!("#!/bin/sh\ncat '{}'\n", index.display())).unwrap();
     fs::set_permissions(bin.join("apt-cache"), fs::Permissions::from_mode(0o755)).unwrap();
-    symlink(root().join("engine").canonicalize().unwrap(), dir.path("engine")).unwrap();
+    for folder in ["engine", "tools"] {
+        symlink(root().join(folder).canonicalize().unwrap(), dir.path(folder)).unwrap();
+    }
     let path = format!("{}:{}", bin.display(), env::var("PATH").unwrap());
 
     let (mut printed, mut ran) = (None, 0);
@@ -171,6 +173,11 @@ fn serve() {
 #[test]
 fn inspect() {
     run("docs/inspect.md");
+}
+
+#[test]
+fn cassandra_files() {
+    run("docs/cassandra-files.md");
 }
 
 #[test]

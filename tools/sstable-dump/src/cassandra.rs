@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::Args;
 use firn_cassandra::{
     HeaderColumn, MarshalClass, NodeBound, NodeCell, NodeCellState, NodeDeletion, NodeEvent,
-    NodeExpiry, NodeFault, NodeFaultKind, NodeFolder, NodeMarker, NodeRow, NodeTable, counter_sum,
+    NodeExpiry, NodeFault, NodeFolder, NodeMarker, NodeRow, NodeTable, counter_sum,
     table_of_folder,
 };
 use firn_cql::internals::catalog::ColumnType;
@@ -141,19 +141,6 @@ fn counter_of(of: &NodeColumnType, value: &[u8]) -> Option<i64> {
     of.is_counter.then(|| counter_sum([value])).flatten()
 }
 
-/// The type of a cell's value.
-fn cell_type(of: &ColumnType, cell: &NodeCell) -> Type {
-    match (&of.of, &cell.path) {
-        (Type::List(of), Some(_)) => (**of).clone(),
-        (Type::Map(kv), Some(_)) => kv.1.clone(),
-        (Type::Set(_), Some(_)) => Type::Empty,
-        (Type::Udt(user), Some(path)) => {
-            field_of(path).and_then(|n| user.fields.get(n)).map_or(Type::Bytes, |f| f.1.clone())
-        }
-        (of, _) => of.clone(),
-    }
-}
-
 fn field_of(path: &[u8]) -> Option<usize> {
     <[u8; 2]>::try_from(path).ok().map(|n| u16::from_be_bytes(n).into())
 }
@@ -171,17 +158,7 @@ fn path_text(of: &ColumnType, path: &[u8]) -> String {
 }
 
 fn trouble(e: NodeFault) -> Failure {
-    let next = match e.kind() {
-        NodeFaultKind::Damaged => {
-            "copy the file again from a replica or a snapshot; on its node `nodetool scrub` keeps what can be read"
-        }
-        NodeFaultKind::Missing => "copy all files of the table whose names begin like this one's",
-        NodeFaultKind::Unsupported => {
-            "name a table's Data.db; tables of older versions are written anew by `nodetool upgradesstables`"
-        }
-        NodeFaultKind::Io => return Failure::new(e.to_string()),
-    };
-    Failure::with_next(e.to_string(), next)
+    Failure::Failed { what: e.to_string(), next: e.next().map(str::to_owned) }
 }
 
 /// Runs `cassandra`.
@@ -371,7 +348,7 @@ impl NodeLines<'_> {
             for cell in &column.cells {
                 let path = cell.path.as_ref().map(|p| format!("[{}]", path_text(&of.of, p)));
                 let name = format!("{name}{}", path.unwrap_or_default());
-                let shown = |v: &[u8]| value_text(of, &cell_type(&of.of, cell), v);
+                let shown = |v: &[u8]| value_text(of, &of.of.cell_type(cell.path.as_deref()), v);
                 let (what, value) = match &cell.state {
                     NodeCellState::Live(v) => ("value".to_owned(), shown(v)),
                     NodeCellState::Expiring(v, e) => (format!("value{}", self.lives(*e)), shown(v)),
@@ -502,7 +479,7 @@ impl<W: Write> JsonPrinter<W> {
         let mut out = path.unwrap_or_default();
         let shown = |v: &[u8]| match counter_of(of, v) {
             Some(sum) => sum.to_string(),
-            None => value_json(&cell_type(&of.of, cell), v),
+            None => value_json(&of.of.cell_type(cell.path.as_deref()), v),
         };
         let expiry = match &cell.state {
             NodeCellState::Deleted(at) => {

@@ -14,10 +14,11 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../cassandra-files/tests/data")
 }
 
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 13] = [
     "da/collections/da-1-bti",
     "da/ranges/da-1-bti",
     "da/ranges/da-2-bti",
+    "me/collections/me-1-big",
     "nb/chunks/nb-1-big",
     "nb/collections/nb-1-big",
     "nb/counters/nb-1-big",

@@ -42,6 +42,22 @@ impl ColumnType {
             _ => None,
         }
     }
+
+    /// The type of the value of a cell, of one with a path that of the element: nothing in a set,
+    /// bytes for a field that a user type does not have.
+    pub fn cell_type(&self, path: Option<&[u8]>) -> Type {
+        match (&self.of, path) {
+            (Type::List(of), Some(_)) => (**of).clone(),
+            (Type::Map(kv), Some(_)) => kv.1.clone(),
+            (Type::Set(_), Some(_)) => Type::Empty,
+            (Type::Udt(user), Some(path)) => {
+                let number = <[u8; 2]>::try_from(path).map(u16::from_be_bytes).ok();
+                let field = number.and_then(|n| user.fields.get(usize::from(n)));
+                field.map_or(Type::Bytes, |(_, of)| of.clone())
+            }
+            (of, _) => of.clone(),
+        }
+    }
 }
 
 /// CQL's name, as statements have it: `int`, `list<int>`, `frozen<list<int>>`, `frozen<"Type">`.

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Has a real node write the files that the tests read, and keeps what its own tools say of them.
 
-  make.py HOST:PORT NODE-DATA OUT SSTABLEDUMP…
+  make.py HOST:PORT NODE-DATA OUT TABLES SSTABLEDUMP…
 
-NODE-DATA is the node's data directory, on this machine. SSTABLEDUMP is the command of the node's
-version, with its options; it is called once a file. OUT gets a folder for each table, with the
-files of each version of it and `*.jsonl`, what `sstabledump -l -t` printed, and the answers of
-SELECTs as `*.rows`. Needs the package cassandra-driver.
+NODE-DATA is the node's data directory, on this machine. TABLES are those that the node's version
+can have, with commas, or `all`. SSTABLEDUMP is the command of the node's version, with its options;
+it is called once a file. OUT gets a folder for each table, with the files of each version of it,
+`*.jsonl`, what `sstabledump -t` printed, a line for each partition, and the answers of SELECTs as
+`*.rows`. Needs the package cassandra-driver.
 """
 
+import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -21,10 +24,10 @@ KEPT = ("Data.db", "Statistics.db", "CompressionInfo.db", "CRC.db", "Digest.crc3
 
 
 def main():
-    if len(sys.argv) < 5:
+    if len(sys.argv) < 6:
         sys.exit(__doc__)
     (host, port), data, out = sys.argv[1].split(":"), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-    dump = sys.argv[4:]
+    wanted, dump = sys.argv[4].split(","), sys.argv[5:]
     session = Cluster([host], port=int(port)).connect()
     session.default_timeout = 120
     session.execute("DROP KEYSPACE IF EXISTS look")
@@ -37,7 +40,9 @@ def main():
             continue
         statement += line + "\n"
         if line.rstrip().endswith(";"):
-            session.execute(statement)
+            table = re.search(r" look\.(\w+)", statement)
+            if wanted == ["all"] or " TYPE " in statement or not table or table.group(1) in wanted:
+                session.execute(statement)
             statement = ""
     time.sleep(8)
     tables = session.execute("SELECT table_name, id FROM system_schema.tables WHERE keyspace_name = 'look'")
@@ -50,8 +55,9 @@ def main():
             for part in found.glob(stem + "*"):
                 if part.name.removeprefix(stem) in KEPT:
                     shutil.copy(part, to)
-            text = subprocess.run([*dump, file, "-l", "-t"], check=True, capture_output=True, text=True).stdout
-            (to / f"{stem}Data.jsonl").write_text(text)
+            said = subprocess.run([*dump, file, "-t"], check=True, capture_output=True, text=True).stdout
+            lines = [json.dumps(partition, ensure_ascii=False) + "\n" for partition in json.loads(said)]
+            (to / f"{stem}Data.jsonl").write_text("".join(lines))
         rows = session.execute(f"SELECT JSON * FROM look.{table}")
         (to / f"{table}.rows").write_text("".join(row[0] + "\n" for row in rows))
 

@@ -5,7 +5,8 @@
 //! store has, before anything is defined or written. What is written goes through the store's own
 //! mutations, so files that say different things of a cell, and what the store has of it, are
 //! merged as always: order does not matter, and a table that is imported again changes nothing but
-//! counters, which are only imported into empty tables.
+//! counters, which are only imported into empty tables. Each file is flushed into tables of its
+//! own, so `purge-report` tells which of them hold up each other's deletions.
 
 mod counters;
 mod define;
@@ -85,7 +86,8 @@ fn data_files(paths: &[PathBuf]) -> Done<Vec<PathBuf>> {
             ));
         }
     }
-    all.sort();
+    // By their numbers, which rise: 10 comes behind 9.
+    all.sort_by_key(|f| (f.parent().map(Path::to_path_buf), f.as_os_str().len(), f.clone()));
     all.dedup();
     Ok(all)
 }
@@ -204,6 +206,7 @@ fn one(
                     progress.say(writer.totals.told());
                 }
             }
+            writer.end_of_file()?;
             before += reader.data_length();
         }
     }

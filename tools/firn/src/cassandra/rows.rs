@@ -258,7 +258,7 @@ impl<'a> NodeWriter<'a> {
             let done = self.family.layout().put_path(of, path, &mut at);
             self.at(position, done)?;
         }
-        let of = cell_type(&target.of, cell);
+        let of = target.of.cell_type(cell.path.as_deref());
         let state = match &cell.state {
             NodeCellState::Live(v) => {
                 self.check(&of, v, position)?;
@@ -339,29 +339,19 @@ impl<'a> NodeWriter<'a> {
         Ok(())
     }
 
-    /// Writes what is left, and tables of it all: what `purge-report` tells is of tables.
-    pub fn finish(mut self) -> Done<NodeTotals> {
+    /// Writes what is left of a file, and tables of it: what `purge-report` tells is of tables.
+    pub fn end_of_file(&mut self) -> Done {
         self.flush()?;
-        self.family.tree().flush()?;
+        Ok(self.family.tree().flush()?)
+    }
+
+    /// Writes what is left.
+    pub fn finish(mut self) -> Done<NodeTotals> {
+        self.end_of_file()?;
         Ok(self.totals)
     }
 }
 
 fn deletion(d: NodeDeletion) -> CellDeletion {
     CellDeletion { timestamp: d.timestamp, local: d.local }
-}
-
-/// The type of a cell's value.
-fn cell_type(of: &ColumnType, cell: &NodeCell) -> Type {
-    match (&of.of, &cell.path) {
-        (Type::List(of), Some(_)) => (**of).clone(),
-        (Type::Map(kv), Some(_)) => kv.1.clone(),
-        (Type::Set(_), Some(_)) => Type::Empty,
-        (Type::Udt(user), Some(path)) => {
-            let field = <[u8; 2]>::try_from(&**path).ok().map(|n| u16::from_be_bytes(n).into());
-            let field: Option<&(String, Type)> = field.and_then(|n: usize| user.fields.get(n));
-            field.map_or(Type::Bytes, |f| f.1.clone())
-        }
-        (of, _) => of.clone(),
-    }
 }
