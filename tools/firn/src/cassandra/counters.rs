@@ -126,7 +126,7 @@ impl<'w, 'a> CounterFiles<'w, 'a> {
                 self.writer.count_row();
                 last = &cell.row;
             }
-            self.writer.counter(place, newest, sum);
+            self.writer.counter(place, newest, sum)?;
         }
         Ok(())
     }

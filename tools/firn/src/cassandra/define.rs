@@ -33,8 +33,8 @@ pub struct TablePlan {
     columns: Vec<PlanColumn>,
     /// User types, each behind those that it is made of.
     types: Vec<Arc<UserType>>,
-    /// The partitioner's class, without its package.
-    partitioner: String,
+    /// The class of the partitioner.
+    pub partitioner: String,
     is_counter: bool,
 }
 
@@ -101,7 +101,7 @@ impl TablePlan {
                 clustering: clustering.clone(),
                 columns: vec![],
                 types: vec![],
-                partitioner: header.partitioner.rsplit('.').next().unwrap_or_default().to_owned(),
+                partitioner: header.partitioner.clone(),
                 is_counter: false,
             });
             let key = |partition: &[Type], clustering: &[Type]| {
@@ -112,6 +112,10 @@ impl TablePlan {
                 (key(&partition, &clustering), key(&plan.partition, &plan.clustering));
             if here != there || partition.len() != plan.partition.len() {
                 return Err(differs(data, "the primary key", &here, &there));
+            }
+            if plan.partitioner != header.partitioner {
+                let (here, there) = (&header.partitioner, &plan.partitioner);
+                return Err(differs(data, "the partitioner", here, there));
             }
             plan.add_columns(header, data)?;
         }
@@ -193,16 +197,6 @@ impl TablePlan {
     /// The table in the store, which is made, or gets the columns that it lacks, unless a schema was
     /// given.
     pub fn table_in(&self, session: &Session, with_schema: bool) -> Done<Arc<TableSchema>> {
-        let partitioner = session.engine().partitioner().name();
-        if partitioner != self.partitioner {
-            let why = format!(
-                "{} was written with {}, and this store has {partitioner}",
-                self.full_name(),
-                self.partitioner
-            );
-            let next = "import it into a store whose partitioner is the same: `firn define` makes one of a storage-conf.xml that names it";
-            return Err(Failure::with_next(why, next));
-        }
         let find = || -> Done<Option<Arc<TableSchema>>> {
             let catalog = session.engine().fresh_catalog().map_err(|e| cql(&e))?;
             Ok(catalog.keyspace(&self.keyspace).and_then(|k| k.table(&self.table)).cloned())

@@ -1,8 +1,9 @@
 //! `firn import --cassandra`: the files of a node's tables into tables of CQL, with every timestamp,
 //! time to live and deletion.
 //!
-//! Invariants: all files are opened, and their headers compared with each other and with what the
-//! store has, before anything is defined or written. What is written goes through the store's own
+//! Invariants: all files are opened, and their headers compared with each other, before anything is
+//! defined; all tables are defined, and compared with the files, before anything is written. What is
+//! written goes through the store's own
 //! mutations, so files that say different things of a cell, and what the store has of it, are
 //! merged as always: order does not matter, and a table that is imported again changes nothing but
 //! counters, which are only imported into empty tables. Each file is flushed into tables of its
@@ -20,12 +21,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use firn_cassandra::{NodeFolder, NodeTable, table_of_folder};
 use firn_cql::Session;
+use firn_cql::internals::catalog::TableSchema;
 use firn_tools::io::{self, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_tools::shell;
+use firn_wide::{Error, Options, StoreOptions, Wide};
 use serde_json::json;
 
-use crate::store::Global;
+use crate::store::{Global, failure};
 use counters::CounterFiles;
 use rows::{NodeTotals, NodeWriter};
 use source::{NodeSource, trouble};
@@ -131,7 +134,8 @@ pub fn import(global: &Global, import: &NodeImport<'_>) -> Done {
         define::TablePlan::new(keyspace, table, files).map(|plan| (plan, files))
     });
     let plans = plans.collect::<Done<Vec<_>>>()?;
-    let session = global.model(global.to_write(true, 16 << 20))?;
+    let partitioner = partitioner(&plans)?;
+    let session = open(global, partitioner)?;
     let watch = Stopwatch::start();
     let (keyspaces, with_schema) = (all.keys().map(|k| &*k.0), schema.is_some());
     define::keyspaces(&session, keyspaces)?;
@@ -139,10 +143,11 @@ pub fn import(global: &Global, import: &NodeImport<'_>) -> Done {
         let file = import.args.schema.as_deref().unwrap_or(Path::new(""));
         define::run_schema(&session, file, text)?;
     }
+    let tables = plans.iter().map(|(plan, _)| plan.table_in(&session, with_schema));
+    let tables = tables.collect::<Done<Vec<_>>>()?;
     let mut done = vec![];
-    for (plan, files) in &plans {
-        let totals = one(&session, import, plan, files, with_schema)?;
-        done.push((plan, files.len(), totals));
+    for ((plan, files), table) in plans.iter().zip(&tables) {
+        done.push((plan, files.len(), one(&session, import, plan, files, table)?));
     }
     session.engine().store().db().sync()?;
     let seconds = watch.seconds();
@@ -174,16 +179,43 @@ pub fn import(global: &Global, import: &NodeImport<'_>) -> Done {
     Ok(())
 }
 
+/// The partitioner that all files were written with.
+fn partitioner(plans: &[(define::TablePlan, &Vec<NodeSource>)]) -> Done<String> {
+    let mut names: Vec<&str> = plans.iter().map(|(plan, _)| &*plan.partitioner).collect();
+    names.dedup();
+    match names[..] {
+        [one] => Ok(one.to_owned()),
+        _ => Err(Failure::with_next(
+            format!("these tables were written with several partitioners: {}", names.join(", ")),
+            "import those of one cluster at a time, each into a store of its own",
+        )),
+    }
+}
+
+/// Opens the store for writing, or makes it with this partitioner.
+fn open(global: &Global, partitioner: String) -> Done<Session> {
+    let store = StoreOptions { db: global.to_write(true, 16 << 20), clock: None };
+    let options = Options { partitioner: Some(partitioner), store, ..Options::default() };
+    let wide = Wide::open_with(&global.store.db, options).map_err(|e| match e {
+        Error::Configuration(_) => Failure::with_next(
+            e.to_string(),
+            "the partitioner is the files': name another directory with --db, of a new store or one that has it",
+        ),
+        other => failure(other),
+    })?;
+    let cannot = |e| Failure::new(format!("cannot open {}: {e}", global.store.db.display()));
+    Session::new(wide).map_err(cannot)
+}
+
 fn one(
     session: &Session,
     import: &NodeImport<'_>,
     plan: &define::TablePlan,
     files: &[NodeSource],
-    with_schema: bool,
+    table: &TableSchema,
 ) -> Done<NodeTotals> {
-    let table = plan.table_in(session, with_schema)?;
     let engine = session.engine();
-    let family = engine.family(&table).map_err(|e| Failure::new(e.to_string()))?;
+    let family = engine.family(table).map_err(|e| Failure::new(e.to_string()))?;
     let mut readers = vec![];
     for file in files {
         readers.push((file, file.table.read(&file.folder).map_err(|e| trouble(&e))?));
@@ -191,14 +223,14 @@ fn one(
     let length = readers.iter().map(|(_, reader)| reader.data_length()).sum();
     let progress = Progress::bytes(&format!("import {}", plan.table), Some(length));
     let store = engine.store();
-    let mut writer = NodeWriter::new(store, family, &table, import.chunk, import.durability);
+    let mut writer = NodeWriter::new(store, family, table, import.chunk, import.durability);
     if table.is_counter() {
         writer.check_empty(&plan.keyspace, &plan.table)?;
         CounterFiles::new(readers, &mut writer)?.run(&progress)?;
     } else {
         let mut before = 0;
         for (file, mut reader) in readers {
-            writer.file(file)?;
+            writer.file(file);
             while let Some(event) = reader.advance().map_err(|e| trouble(&e))? {
                 writer.event(&event)?;
                 if writer.has_flushed() {

@@ -10,6 +10,7 @@ use firn_kv::Durability;
 use firn_tools::output::{Done, Failure, things};
 use firn_wide::Type;
 use firn_wide::internals::cell::{Cell, CellDeletion, CellState};
+use firn_wide::internals::key::STATIC;
 use firn_wide::internals::store::{CellStore, StoreFamily, StoreMutation};
 use serde_json::{Value, json};
 
@@ -134,11 +135,10 @@ impl<'a> NodeWriter<'a> {
     }
 
     /// What follows is this file's.
-    pub fn file(&mut self, file: &NodeSource) -> Done {
+    pub fn file(&mut self, file: &NodeSource) {
         self.file.clone_from(&file.table.data);
         self.statics = self.targets(file, true);
         self.regulars = self.targets(file, false);
-        Ok(())
     }
 
     fn at<T>(&self, position: u64, done: firn_wide::internals::base::error::Result<T>) -> Done<T> {
@@ -164,12 +164,11 @@ impl<'a> NodeWriter<'a> {
             NodeEvent::Row(row) => self.row(row)?,
             NodeEvent::Marker(m) => self.marker(m)?,
         }
-        Ok(())
+        self.make_room()
     }
 
     /// A partition begins.
     pub fn partition(&mut self, key: &[u8]) -> Done {
-        self.flush_if_full()?;
         self.totals.partitions += 1;
         self.mutations.push(StoreMutation::new(key));
         Ok(())
@@ -190,18 +189,13 @@ impl<'a> NodeWriter<'a> {
 
     /// The place of a row, which those of its cells begin with.
     pub fn row_place(&self, row: &NodeRow) -> Done<Vec<u8>> {
-        let mut place = vec![];
-        let layout = self.family.layout();
         if row.is_static {
-            let done = layout.put_static(&[], &mut place);
-            self.at(row.position, done)?;
-            // The place of static cells, without the name that was put behind it.
-            place.truncate(1);
-        } else {
-            let values = self.values(&row.clustering, row.position)?;
-            let done = layout.put_row(&values, &mut place);
-            self.at(row.position, done)?;
+            return Ok(vec![STATIC]);
         }
+        let mut place = vec![];
+        let values = self.values(&row.clustering, row.position)?;
+        let done = self.family.layout().put_row(&values, &mut place);
+        self.at(row.position, done)?;
         Ok(place)
     }
 
@@ -277,10 +271,11 @@ impl<'a> NodeWriter<'a> {
     }
 
     /// Writes the sum of a counter, at this place of the partition that has begun last.
-    pub fn counter(&mut self, place: &[u8], timestamp: i64, sum: i64) {
+    pub fn counter(&mut self, place: &[u8], timestamp: i64, sum: i64) -> Done {
         let cell = Cell { timestamp, state: CellState::Counter(sum) };
         self.change(place.len(), |m, family| m.put_cell(family, place, cell));
         self.totals.cells += 1;
+        self.make_room()
     }
 
     /// Counts a row of counters.
@@ -323,11 +318,15 @@ impl<'a> NodeWriter<'a> {
         std::mem::take(&mut self.flushed)
     }
 
-    fn flush_if_full(&mut self) -> Done {
+    /// Writes what waits when it is enough for a chunk, also in the middle of a partition.
+    fn make_room(&mut self) -> Done {
         if self.waiting.0 < self.chunk && self.waiting.1 < CHUNK_BYTES {
             return Ok(());
         }
-        self.flush()
+        let going_on = self.mutations.last().map(|m| StoreMutation::new(m.key()));
+        self.flush()?;
+        self.mutations.extend(going_on);
+        Ok(())
     }
 
     fn flush(&mut self) -> Done {
