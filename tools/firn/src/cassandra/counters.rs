@@ -6,15 +6,17 @@
 //! kept: Firn's counters have none.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use firn_cassandra::{NodeCellState, NodeEvent, NodePartition, NodeReader, NodeRow, counter_sum};
-use firn_tools::output::{Done, Failure, Progress};
+use firn_tools::output::{Done, Progress};
 
 use super::rows::{NodeTarget, NodeWriter};
 use super::source::{NodeSource, trouble};
 
 /// A file, and the partition that it stands before.
 struct CounterFile {
+    data: PathBuf,
     reader: NodeReader,
     statics: Vec<Option<NodeTarget>>,
     regulars: Vec<Option<NodeTarget>>,
@@ -24,8 +26,12 @@ struct CounterFile {
 /// What is known of a partition's counters.
 #[derive(Default)]
 struct CounterCells {
-    /// Deletions of ranges of places: start, end, timestamp; the partition's is without bounds.
-    deleted: Vec<(Vec<u8>, Option<Vec<u8>>, i64)>,
+    /// The timestamp of the partition's deletion.
+    deleted: Option<i64>,
+    /// Those of rows, by their places.
+    rows: BTreeMap<Vec<u8>, i64>,
+    /// Deletions of ranges of places: start, end, timestamp.
+    ranges: Vec<(Vec<u8>, Vec<u8>, i64)>,
     cells: BTreeMap<Vec<u8>, CounterCell>,
 }
 
@@ -52,7 +58,13 @@ impl<'w, 'a> CounterFiles<'w, 'a> {
         let mut files = vec![];
         for (source, reader) in readers {
             let (statics, regulars) = (writer.targets(source, true), writer.targets(source, false));
-            let mut file = CounterFile { reader, statics, regulars, next: None };
+            let mut file = CounterFile {
+                data: source.table.data.clone(),
+                reader,
+                statics,
+                regulars,
+                next: None,
+            };
             if let Some(NodeEvent::Partition(p)) = file.advance()? {
                 file.next = Some((writer.partition_order(&p.key)?, p));
             }
@@ -70,7 +82,7 @@ impl<'w, 'a> CounterFiles<'w, 'a> {
             let (mut key, mut found) = (vec![], CounterCells::default());
             for i in 0..self.files.len() {
                 let Some((_, p)) = self.files[i].next.take_if(|n| n.0 == order) else { continue };
-                found.deleted.extend(p.deletion.map(|d| (vec![], None, d.timestamp)));
+                found.deleted = found.deleted.max(p.deletion.map(|d| d.timestamp));
                 key = p.key;
                 self.partition(i, &mut found)?;
             }
@@ -86,6 +98,7 @@ impl<'w, 'a> CounterFiles<'w, 'a> {
     /// Takes in what a file says of a partition, up to where the next begins.
     fn partition(&mut self, file: usize, found: &mut CounterCells) -> Done {
         let file = &mut self.files[file];
+        self.writer.blame(&file.data);
         let mut open = None;
         while let Some(event) = file.advance()? {
             match event {
@@ -97,7 +110,7 @@ impl<'w, 'a> CounterFiles<'w, 'a> {
                 NodeEvent::Marker(m) => {
                     if let (Some((bound, d)), Some(start)) = (&m.close, open.take()) {
                         let end = self.writer.bound(bound, false, m.position)?;
-                        found.deleted.push((start, Some(end), d.timestamp));
+                        found.ranges.push((start, end, d.timestamp));
                     }
                     if let Some((bound, _)) = &m.open {
                         open = Some(self.writer.bound(bound, true, m.position)?);
@@ -112,16 +125,14 @@ impl<'w, 'a> CounterFiles<'w, 'a> {
         self.writer.partition(key)?;
         let mut last: &[u8] = &[];
         for (place, cell) in found.cells.iter().filter(|c| !c.1.is_deleted) {
-            let covers = |(start, end, _): &&(Vec<u8>, Option<Vec<u8>>, i64)| {
-                start <= place && end.as_ref().is_none_or(|end| place < end)
-            };
-            let deleted = found.deleted.iter().filter(covers).map(|d| d.2).max();
+            let covers = |r: &&(Vec<u8>, Vec<u8>, i64)| r.0 <= *place && *place < r.1;
+            let of_range = found.ranges.iter().filter(covers).map(|r| r.2).max();
+            let deleted = found.deleted.max(of_range).max(found.rows.get(&cell.row).copied());
             let lives = |v: &&(i64, Vec<u8>)| deleted.is_none_or(|d| v.0 > d);
             let versions = || cell.versions.iter().filter(lives);
             let Some(newest) = versions().map(|v| v.0).max() else { continue };
-            let Some(sum) = counter_sum(versions().map(|v| &*v.1)) else {
-                return Err(Failure::new("the value of a counter is none"));
-            };
+            // Each version was looked at when it was read.
+            let sum = counter_sum(versions().map(|v| &*v.1)).unwrap_or_default();
             if last != cell.row {
                 self.writer.count_row();
                 last = &cell.row;
@@ -140,10 +151,8 @@ impl CounterFile {
     fn row(&self, writer: &mut NodeWriter<'_>, row: &NodeRow, found: &mut CounterCells) -> Done {
         let place = writer.row_place(row)?;
         if let Some(d) = row.deletion {
-            // All places in a row begin with the row's.
-            let mut end = place.clone();
-            end.push(u8::MAX);
-            found.deleted.push((place.clone(), Some(end), d.timestamp));
+            let known = found.rows.entry(place.clone()).or_insert(d.timestamp);
+            *known = d.timestamp.max(*known);
         }
         let targets = if row.is_static { &self.statics } else { &self.regulars };
         for column in &row.columns {
@@ -157,6 +166,9 @@ impl CounterFile {
                 known.row.clone_from(&place);
                 match &cell.state {
                     NodeCellState::Live(v) | NodeCellState::Expiring(v, _) => {
+                        if counter_sum([&**v]).is_none() {
+                            return Err(writer.refuse(row.position, "its counter can't be read"));
+                        }
                         known.versions.push((cell.timestamp, v.clone()));
                     }
                     NodeCellState::Deleted(_) => known.is_deleted = true,

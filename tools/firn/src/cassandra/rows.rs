@@ -1,6 +1,6 @@
 //! What a node's files say, as mutations of the store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use firn_cassandra::{
     NodeBound, NodeCell, NodeCellState, NodeDeletion, NodeEvent, NodeMarker, NodeRow,
@@ -134,9 +134,14 @@ impl<'a> NodeWriter<'a> {
         file.table.header.columns(of_static).iter().map(|c| find(&c.name)).collect()
     }
 
+    /// What is refused from now on is in this file.
+    pub fn blame(&mut self, file: &Path) {
+        self.file = file.to_path_buf();
+    }
+
     /// What follows is this file's.
     pub fn file(&mut self, file: &NodeSource) {
-        self.file.clone_from(&file.table.data);
+        self.blame(&file.table.data);
         self.statics = self.targets(file, true);
         self.regulars = self.targets(file, false);
     }
@@ -144,11 +149,16 @@ impl<'a> NodeWriter<'a> {
     fn at<T>(&self, position: u64, done: firn_wide::internals::base::error::Result<T>) -> Done<T> {
         done.map_err(|e| match e {
             firn_wide::Error::Store(_) => failure(e),
-            other => Failure::with_next(
-                format!("{}, decompressed byte {position}: {other}", self.file.display()),
-                "the row is none that the table can have; `sstable-dump cassandra FILE` shows it",
-            ),
+            other => self.refuse(position, &other.to_string()),
         })
+    }
+
+    /// What is said of something at a place of the file that can't be.
+    pub fn refuse(&self, position: u64, why: &str) -> Failure {
+        Failure::with_next(
+            format!("{}, decompressed byte {position}: {why}", self.file.display()),
+            "the row is none that the table can have; `sstable-dump cassandra FILE` shows it",
+        )
     }
 
     /// Takes what a file says next.
