@@ -37,9 +37,4 @@ impl NodeHeader {
     pub fn columns(&self, of_static: bool) -> &[HeaderColumn] {
         if of_static { &self.statics } else { &self.regulars }
     }
-
-    /// Whether it is a table of counters.
-    pub fn has_counters(&self) -> bool {
-        self.statics.iter().chain(&self.regulars).any(|c| c.class.is_counter())
-    }
 }

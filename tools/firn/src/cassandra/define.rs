@@ -35,7 +35,6 @@ pub struct TablePlan {
     types: Vec<Arc<UserType>>,
     /// The class of the partitioner.
     pub partitioner: String,
-    is_counter: bool,
 }
 
 /// The type that a file says.
@@ -102,7 +101,6 @@ impl TablePlan {
                 columns: vec![],
                 types: vec![],
                 partitioner: header.partitioner.clone(),
-                is_counter: false,
             });
             let key = |partition: &[Type], clustering: &[Type]| {
                 let all: Vec<String> = partition.iter().chain(clustering).map(Type::name).collect();
@@ -129,10 +127,15 @@ impl TablePlan {
     }
 
     fn add_columns(&mut self, header: &NodeHeader, file: &Path) -> Done {
-        self.is_counter |= header.has_counters();
         for is_static in [true, false] {
             for HeaderColumn { name, class } in header.columns(is_static) {
                 let name = String::from_utf8_lossy(name).into_owned();
+                if name.is_empty() {
+                    return Err(Failure::with_next(
+                        format!("{}: a compact table, whose cells have no name", file.display()),
+                        "`sstable-dump cassandra` shows it; ALTER TABLE … DROP COMPACT STORAGE makes it one that can be imported",
+                    ));
+                }
                 let of = ColumnType {
                     of: type_of(class, file)?.unreversed().clone(),
                     multicell: class.is_multi_cell(),

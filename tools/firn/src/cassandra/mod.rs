@@ -3,11 +3,11 @@
 //!
 //! Invariants: all files are opened, and their headers compared with each other, before anything is
 //! defined; all tables are defined, and compared with the files, before anything is written. What is
-//! written goes through the store's own
-//! mutations, so files that say different things of a cell, and what the store has of it, are
-//! merged as always: order does not matter, and a table that is imported again changes nothing but
-//! counters, which are only imported into empty tables. Each file is flushed into tables of its
-//! own, so `purge-report` tells which of them hold up each other's deletions.
+//! written goes through the store's own mutations, so files that say different things of a cell, and
+//! what the store has of it, are merged as always: order does not matter, and a table that is
+//! imported again changes nothing but counters, which are only imported into empty tables. Each file
+//! is flushed into tables of its own, so `purge-report` tells which of them hold up each other's
+//! deletions.
 
 mod counters;
 mod define;
@@ -216,31 +216,33 @@ fn one(
 ) -> Done<NodeTotals> {
     let engine = session.engine();
     let family = engine.family(table).map_err(|e| Failure::new(e.to_string()))?;
-    let mut readers = vec![];
+    let open = |file: &NodeSource| file.table.read(&file.folder).map_err(|e| trouble(&e));
+    let mut length = 0;
     for file in files {
-        readers.push((file, file.table.read(&file.folder).map_err(|e| trouble(&e))?));
+        length += open(file)?.data_length();
     }
-    let length = readers.iter().map(|(_, reader)| reader.data_length()).sum();
     let progress = Progress::bytes(&format!("import {}", plan.table), Some(length));
     let store = engine.store();
     let mut writer = NodeWriter::new(store, family, table, import.chunk, import.durability);
     if table.is_counter() {
         writer.check_empty(&plan.keyspace, &plan.table)?;
-        CounterFiles::new(readers, &mut writer)?.run(&progress)?;
-    } else {
-        let mut before = 0;
-        for (file, mut reader) in readers {
-            writer.file(file);
-            while let Some(event) = reader.advance().map_err(|e| trouble(&e))? {
-                writer.event(&event)?;
-                if writer.has_flushed() {
-                    progress.at(before + reader.position());
-                    progress.say(writer.totals.told());
-                }
+        let readers = files.iter().map(|file| Ok((file, open(file)?)));
+        CounterFiles::new(readers.collect::<Done<_>>()?, &mut writer)?.run(&progress)?;
+        return writer.finish();
+    }
+    let mut before = 0;
+    for file in files {
+        let mut reader = open(file)?;
+        writer.file(file);
+        while let Some(event) = reader.advance().map_err(|e| trouble(&e))? {
+            writer.event(&event)?;
+            if writer.has_flushed() {
+                progress.at(before + reader.position());
+                progress.say(writer.totals.told());
             }
-            writer.end_of_file()?;
-            before += reader.data_length();
         }
+        writer.end_of_file()?;
+        before += reader.data_length();
     }
     writer.finish()
 }
