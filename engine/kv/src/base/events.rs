@@ -104,6 +104,10 @@ pub enum Event {
         paced_micros: u64,
         /// How long writers have waited since the opening for a memtable.
         stalled_micros: u64,
+        /// Runs that the tree then has, and the bytes of its tables.
+        runs: usize,
+        /// See `runs`.
+        bytes: u64,
     },
     /// A memtable could not be written: it is still there, and is tried again unless the store is
     /// read-only now.
@@ -157,6 +161,10 @@ pub enum Event {
         tables: Vec<u64>,
         /// How long it took.
         micros: u64,
+        /// Runs that the tree then has, and the bytes of its tables.
+        runs: usize,
+        /// See `runs`.
+        bytes: u64,
     },
     /// A compaction was not carried out; what it took is as it was.
     #[non_exhaustive]

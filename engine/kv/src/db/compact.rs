@@ -159,6 +159,7 @@ impl Core {
             self.watch.meters.record(TimedCall::Compaction, nanos);
         }
         self.counters.compacted(claimed.job.action, ran.read, ran.written, nanos);
+        let (runs, bytes) = claimed.tree.view.load_full().version.extent();
         self.events.note(|| Event::CompactionEnded {
             tree: tree(),
             job: job(),
@@ -172,6 +173,8 @@ impl Core {
             removed: ran.removed,
             tables: ran.tables,
             micros: nanos / 1000,
+            runs,
+            bytes,
         });
         Ok(())
     }

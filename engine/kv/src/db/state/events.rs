@@ -244,6 +244,8 @@ fn line(event: &Event, at: u64) -> Option<String> {
             waited_micros,
             paced_micros,
             stalled_micros,
+            runs,
+            bytes,
         } => new("flush")
             .str("tree", tree)
             .num("entries", *entries)
@@ -257,7 +259,9 @@ fn line(event: &Event, at: u64) -> Option<String> {
             .num("micros", *micros)
             .num("waited_micros", *waited_micros)
             .num("paced_micros", *paced_micros)
-            .num("stalled_micros", *stalled_micros),
+            .num("stalled_micros", *stalled_micros)
+            .num("runs", *runs as u64)
+            .num("bytes", *bytes),
         Event::CompactionEnded {
             tree,
             job,
@@ -271,6 +275,8 @@ fn line(event: &Event, at: u64) -> Option<String> {
             removed,
             tables,
             micros,
+            runs,
+            bytes,
         } => new("compaction")
             .str("tree", tree)
             .str("job", job)
@@ -283,7 +289,9 @@ fn line(event: &Event, at: u64) -> Option<String> {
             .num("level", u64::from(*level))
             .list("removed", removed)
             .list("tables", tables)
-            .num("micros", *micros),
+            .num("micros", *micros)
+            .num("runs", *runs as u64)
+            .num("bytes", *bytes),
         Event::StallEnded { tree, reason, micros } => {
             new("stall").str("tree", tree).str("reason", reason).num("micros", *micros)
         }

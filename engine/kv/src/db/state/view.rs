@@ -55,6 +55,11 @@ impl TreeVersion {
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
         self.runs.iter().flat_map(|r| &r.tables)
     }
+
+    /// How many runs there are, and the bytes of their tables.
+    pub fn extent(&self) -> (usize, u64) {
+        (self.runs.len(), self.shapes.iter().map(|r| r.size()).sum())
+    }
 }
 
 impl TreeView {
