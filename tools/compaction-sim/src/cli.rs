@@ -71,7 +71,7 @@ pub enum SimCommand {
     Sweep(SweepArgs),
     /// What another policy would have done with the flushes that a real store has recorded
     #[command(
-        after_help = "The first line is the policy as recorded, the others are to be held against it. Run compare first: it says how far predictions are from this store.\n\nExamples:\n  compaction-sim replay firn-data --policy lazy-leveled:4\n  compaction-sim replay firn-data/EVENTS.jsonl --policies tiered:3,leveled:10"
+        after_help = "The first line is what was recorded, the second what the simulator makes of it on the machine that the log shows: how far predictions are from this store. Hold the others against the second.\n\nExamples:\n  compaction-sim replay firn-data --policy lazy-leveled:4\n  compaction-sim replay firn-data/EVENTS.jsonl --policies tiered:3,leveled:10"
     )]
     Replay(ReplayArgs),
     /// What a real store has recorded beside what the simulator says of the same flushes and the
@@ -82,7 +82,7 @@ pub enum SimCommand {
     Compare(CompareArgs),
     /// Measure the simulator against the engine, and itself
     #[command(
-        after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate compressed --sample README.md"
+        after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate compressed --sample README.md\n  compaction-sim validate drawn --seed 1 --draws 20"
     )]
     Validate(ValidateArgs),
     /// Print completions for a shell
@@ -242,9 +242,12 @@ pub struct ReplayArgs {
     /// Policies, comma-separated
     #[arg(long, visible_alias = "policy", value_delimiter = ',', required = true)]
     pub policies: Vec<String>,
-    /// The machine
-    #[command(flatten)]
-    pub machine: MachineArgs,
+    /// Processor cores of the machine that it ran on
+    #[arg(long, default_value_t = 2.0, value_name = "N")]
+    pub cores: f64,
+    /// Background threads; as many as were recorded if not given
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
     /// Output
     #[command(flatten)]
     pub pictures: Pictures,
@@ -269,9 +272,20 @@ pub struct CompareArgs {
 /// `validate`.
 #[derive(Args, Debug, Clone)]
 pub struct ValidateArgs {
-    /// Which: summary, compressed, overload, sweep; all if none is named
-    #[arg(value_parser = ["summary", "compressed", "overload", "sweep"])]
+    /// Which: summary, compressed, drawn (configurations drawn at random, done by the engine on
+    /// files, which takes seconds each), sweep; all if none is named
+    #[arg(value_parser = ["summary", "compressed", "drawn", "sweep"])]
     pub parts: Vec<String>,
+    /// The number of the first configuration that is drawn
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// How many are drawn
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub draws: u64,
+    /// Keep the event logs of what was drawn in this directory, and take those that are there
+    /// instead of running the engine again
+    #[arg(long, value_name = "DIR")]
+    pub logs: Option<PathBuf>,
     /// A file of real data for values: a book, a log, source code
     #[arg(long, value_name = "FILE")]
     pub sample: Option<PathBuf>,

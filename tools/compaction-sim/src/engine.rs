@@ -48,10 +48,8 @@ pub fn write(
     interval: f64,
     mut before: impl FnMut(u64),
 ) -> Result<Stats> {
-    let mut options = options.clone();
-    if workload.ttl_micros > 0 {
-        options.purge = Some(Arc::new(ExactTtl(workload.ttl_micros)));
-    }
+    let ttl = ExactTtl(workload.ttl_micros);
+    let options = if ttl.0 > 0 { ttl.hooked(options) } else { options.clone() };
     let tree = db.tree("sim", options)?;
     let clock = SimClock { nanos: 0.0, interval };
     let (mut key, mut value) = (vec![], vec![]);

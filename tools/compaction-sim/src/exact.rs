@@ -33,7 +33,8 @@ use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::internals::merge::run::{TableHandle, TableOpener, TableRun};
 use firn_kv::internals::sstable::TableWriter;
 use firn_kv::{
-    Compression, DbOptions, Purge, PurgeJob, PurgePass, ReadMode, Result, TreeOptions, Verdict,
+    Compression, DbOptions, Purge, PurgeJob, PurgePass, ReadMode, Result, Summary, SummaryPass,
+    TreeOptions, Verdict,
 };
 
 use crate::size::{ContentSize, Sizes, counted_table};
@@ -70,8 +71,50 @@ struct ExactBuffer {
 }
 
 /// Expiry: a value's first 8 bytes are the time in microseconds when it was written. What is older
-/// than this many microseconds, with nothing beneath, goes.
+/// than this many microseconds, with nothing beneath, goes. A table's summary is the time of its
+/// newest value, so that whole tables go unread.
+#[derive(Clone, Copy)]
 pub struct ExactTtl(pub u64);
+
+impl ExactTtl {
+    /// The tree's options with this as its hooks.
+    pub fn hooked(self, options: &TreeOptions) -> TreeOptions {
+        TreeOptions {
+            purge: Some(Arc::new(self)),
+            summary: Some(Arc::new(self)),
+            ..options.clone()
+        }
+    }
+
+    /// From when on nothing is wanted of a table whose newest put was written then.
+    pub fn gone_at(self, newest: u64) -> u64 {
+        newest.saturating_add(self.0).saturating_add(1)
+    }
+}
+
+impl Summary for ExactTtl {
+    fn name(&self) -> &str {
+        "ttl"
+    }
+
+    fn start(&self) -> Box<dyn SummaryPass> {
+        Box::new(NewestPut(0))
+    }
+}
+
+/// When the newest put of a table was written; `u64::MAX` beside a delete, which does not expire.
+struct NewestPut(u64);
+
+impl SummaryPass for NewestPut {
+    fn add(&mut self, _key: &[u8], kind: Kind, value: &[u8]) {
+        let stamp = value.first_chunk::<8>().map_or(u64::MAX, |b| u64::from_le_bytes(*b));
+        self.0 = self.0.max(if kind == Kind::Put { stamp } else { u64::MAX });
+    }
+
+    fn finish(self: Box<Self>) -> Vec<u8> {
+        self.0.to_le_bytes().to_vec()
+    }
+}
 
 impl Purge for ExactTtl {
     fn name(&self) -> &str {
@@ -80,6 +123,11 @@ impl Purge for ExactTtl {
 
     fn start(&self, job: PurgeJob) -> Box<dyn PurgePass> {
         Box::new(TtlPass { before: job.now_micros.saturating_sub(self.0) })
+    }
+
+    fn gone_at(&self, summary: &[u8]) -> Option<u64> {
+        let newest = summary.try_into().ok().map(u64::from_le_bytes)?;
+        (newest < u64::MAX).then(|| ExactTtl::gone_at(*self, newest))
     }
 }
 
@@ -110,8 +158,12 @@ pub struct Exact {
     tables: BTreeMap<u64, Arc<Vec<ExactEntry>>>,
     next_id: u64,
     next_seq: Seq,
-    live: HashMap<u64, u32>,
+    /// The place, length and time of what lives.
+    live: HashMap<u64, (u32, u64)>,
     live_raw: u64,
+    ttl: Option<ExactTtl>,
+    /// Times and places of puts that have not expired, oldest first; none without expiry.
+    expiring: VecDeque<(u64, u64)>,
     /// Bytes of a file at the bottom for each byte of keys and values.
     per_raw: f64,
     key: Vec<u8>,
@@ -154,6 +206,8 @@ impl Exact {
             next_seq: 1,
             live: HashMap::new(),
             live_raw: 0,
+            ttl: (workload.ttl_micros > 0).then_some(ExactTtl(workload.ttl_micros)),
+            expiring: VecDeque::new(),
             per_raw,
             key: vec![],
             value: vec![],
@@ -192,11 +246,19 @@ impl Exact {
         let before = if op.delete {
             self.live.remove(&op.place)
         } else {
-            self.live.insert(op.place, len as u32)
+            self.live.insert(op.place, (len as u32, stamp))
         };
+        if self.ttl.is_some() && !op.delete {
+            self.expiring.push_back((stamp, op.place));
+        }
         self.live_raw += if op.delete { 0 } else { raw };
-        self.live_raw -= before.map_or(0, |len| (self.key.len() + len as usize) as u64);
+        self.live_raw -= before.map_or(0, |(len, _)| self.raw_of(len));
         Some(raw as f64)
+    }
+
+    /// Bytes of a key and a value of this length.
+    fn raw_of(&self, len: u32) -> u64 {
+        self.content.key_len.max(8) as u64 + u64::from(len)
     }
 
     /// Writes tables of what is kept of `entries`, which are in order.
@@ -242,6 +304,8 @@ impl Exact {
         entries: Vec<ExactEntry>,
         place: ExactPlace,
     ) -> TableShape {
+        let newest = entries.iter().map(|e| e.stamp).max().filter(|_| facts.deletes == 0);
+        let gone_micros = self.ttl.zip(newest).map(|(ttl, newest)| ttl.gone_at(newest));
         self.tables.insert(facts.id, Arc::new(entries));
         let meta = TableMeta {
             facts: facts.clone(),
@@ -249,7 +313,7 @@ impl Exact {
             newest_micros: place.newest_micros,
             ingested_seq: 0,
         };
-        meta.shape()
+        TableShape { gone_micros, ..meta.shape() }
     }
 
     /// What is older than the job's inputs, as the engine sees it: runs of which only the ranges of
@@ -361,7 +425,18 @@ impl SimStore for Exact {
         });
     }
 
-    fn live(&self) -> LiveKeys {
+    fn live(&mut self, now_micros: u64) -> LiveKeys {
+        while let Some(&(stamp, place)) = self.expiring.front()
+            && self.ttl.is_some_and(|ttl| ttl.gone_at(stamp) <= now_micros)
+        {
+            self.expiring.pop_front();
+            if let Some(&(len, written)) = self.live.get(&place)
+                && written == stamp
+            {
+                self.live.remove(&place);
+                self.live_raw -= self.raw_of(len);
+            }
+        }
         LiveKeys { keys: self.live.len() as f64, bytes: self.live_raw as f64 * self.per_raw }
     }
 

@@ -3,8 +3,11 @@
 
 pub mod cli;
 pub mod commands;
+pub mod course;
+pub mod drawn;
 pub mod engine;
 pub mod exact;
+pub mod history;
 pub mod html;
 pub mod machine;
 pub mod meter;

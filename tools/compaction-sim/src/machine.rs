@@ -25,6 +25,8 @@ pub struct Machine {
     pub max_sealed: usize,
     /// Nanoseconds of processor time for each operation of a writer.
     pub write_op: f64,
+    /// Nanoseconds besides for each byte of its key and value.
+    pub write_byte: f64,
     /// Nanoseconds until a flush begins that could: whoever flushes wakes up, removes files and
     /// prepares the log first.
     pub before_flush: f64,
@@ -36,6 +38,11 @@ pub struct Machine {
     pub ingest: f64,
     /// Whether all work takes no time at all.
     pub instant: bool,
+    /// How much the times of flushes and of merges vary: the standard deviation of their logarithm.
+    /// Which one takes longer hangs on the workload's seed.
+    pub jitter: (f64, f64),
+    /// Seconds that the store stays open after the last write; infinite until all work is done.
+    pub stays_open: f64,
 }
 
 /// Nanoseconds of processor time that a merge takes.
@@ -67,11 +74,14 @@ impl Default for Machine {
             threads: 2,
             max_sealed: 1,
             write_op: 490.0,
+            write_byte: 0.0,
             before_flush: 0.0,
             flush: (48.0, 0.9),
             merge: MergeCost { entry: 34.0, doubling: 12.0, byte: 0.9 },
             ingest: 0.0,
             instant: false,
+            jitter: (0.0, 0.0),
+            stays_open: f64::INFINITY,
         }
     }
 }
@@ -85,6 +95,14 @@ pub struct MachineCost {
     pub device: f64,
     /// Nanoseconds that it waits, whoever else is at work.
     pub wait: f64,
+}
+
+impl MachineCost {
+    /// So many times as much.
+    pub fn times(self, factor: f64) -> MachineCost {
+        let MachineCost { cpu, device, wait } = self;
+        MachineCost { cpu: cpu * factor, device: device * factor, wait: wait * factor }
+    }
 }
 
 /// Who is at work.
@@ -157,7 +175,8 @@ impl Machine {
 
     /// How many cores a writer uses whose operations are delayed by so many nanoseconds each.
     pub fn writers(&self, bytes: f64, delay: f64) -> f64 {
-        self.write_op / (self.write_op + delay).max(self.arrival(bytes)).max(0.001)
+        let work = self.write_work(bytes);
+        work / (work + delay).max(self.arrival(bytes)).max(0.001)
     }
 
     /// The nanoseconds from one operation of `bytes` to the next under this load: at least what its
@@ -165,7 +184,11 @@ impl Machine {
     /// work.
     pub fn interval(&self, bytes: f64, delay: f64, load: Load) -> f64 {
         let (share, _) = load.shares(self.cores, self.threads);
-        (self.write_op / share + delay).max(self.arrival(bytes)).max(0.001)
+        (self.write_work(bytes) / share + delay).max(self.arrival(bytes)).max(0.001)
+    }
+
+    fn write_work(&self, bytes: f64) -> f64 {
+        self.write_op + self.write_byte * bytes
     }
 
     fn arrival(&self, bytes: f64) -> f64 {

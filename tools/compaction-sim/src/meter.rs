@@ -135,6 +135,8 @@ pub struct MeterPoint {
     pub runs: usize,
     /// Bytes.
     pub bytes: u64,
+    /// The most bytes since the point before, outputs in the making included.
+    pub peak: u64,
     /// Bytes that one copy of all live keys would take.
     pub live_bytes: f64,
     /// Bytes flushed so far.
@@ -191,6 +193,8 @@ pub struct SimMeter {
     film: Film,
     run_ops: f64,
     ops_before: u64,
+    /// The most bytes since the last point.
+    peak: u64,
 }
 
 /// The state of a simulation, as far as the meter wants to know.
@@ -230,6 +234,7 @@ impl SimMeter {
         let o = &mut self.outcome;
         let bytes = now.shape.size() + now.making;
         o.peak_bytes = o.peak_bytes.max(bytes);
+        self.peak = self.peak.max(bytes);
         if o.ops >= self.total_ops / 10 && now.live.bytes > 0.0 {
             o.max_space_amplification =
                 o.max_space_amplification.max(bytes as f64 / now.live.bytes);
@@ -246,12 +251,16 @@ impl SimMeter {
             rate,
             runs: now.shape.runs.len(),
             bytes: now.shape.size(),
+            peak: std::mem::take(&mut self.peak),
             live_bytes: now.live.bytes,
             flushed: o.flush_bytes,
             merged: o.merge_written,
             held_up: o.paced_seconds + o.stalled_seconds,
         });
         if o.points.len() > MOST_POINTS {
+            for i in (1..o.points.len()).step_by(2) {
+                o.points[i].peak = o.points[i].peak.max(o.points[i - 1].peak);
+            }
             thin(&mut o.points);
             for i in (1..o.points.len()).rev() {
                 let (a, b) = (o.points[i - 1], o.points[i]);

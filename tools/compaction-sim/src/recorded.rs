@@ -1,172 +1,21 @@
-//! Histories of real stores: their event logs, read and simulated again.
-//!
-//! A log says of each flush how many entries and bytes it wrote, and of each merge how many went in
-//! and came out. From these follow what the simulator needs: entries in a memtable, bytes of an
-//! entry in a table, the share of deletes, whether keys came in order, and how many different keys
-//! there are: as many as make the recorded policy's merges keep what they did keep. That workload
-//! is then simulated under the recorded policy (`compare`) or others (`replay`).
-//!
-//! It also says how long every flush and merge took, and how long writers were slowed or stood
-//! still until then. From these follow the speeds of the machine as that store found them
-//! ([`RecordedHistory::fitted`]), whatever else went on there: `compare` predicts with them how
-//! long writers are held up.
+//! Recorded histories simulated again: under the recorded policy beside what was recorded
+//! (`compare`), and under others (`replay`).
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 
 use firn_kv::OsEnv;
-use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table};
 use serde_json::{Value, json};
 
 use crate::cli::{CompareArgs, ReplayArgs, SimCli, read};
 use crate::commands::{simulate_all, tell};
-use crate::machine::{Machine, MergeCost};
+use crate::course::{self, CoursePhase};
+use crate::history::{RecordedHistory, parse};
 use crate::meter::SimOutcome;
 use crate::policy;
 use crate::report::seconds;
-use crate::sim::{self, Setup};
-use crate::size::{ContentSize, Sizes};
-use crate::workload::{Pattern, SimPhase, SimWorkload};
-
-/// How often a machine's speeds are put right by what came of a simulation with them.
-const FITS: usize = 8;
-
-/// What a log tells of one tree.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RecordedHistory {
-    /// The tree.
-    pub tree: String,
-    /// Its policy, if the log tells of its opening.
-    pub policy: Option<Policy>,
-    /// Its sizes: memtable, table.
-    pub sizes: Option<(u64, u64)>,
-    /// Its bound on the age of deletes.
-    pub tombstone_age_secs: u64,
-    /// Flushes: entries, deletes, bytes of tables, bytes of keys and values.
-    pub flushes: u64,
-    /// See `flushes`.
-    pub flushed: [u64; 4],
-    /// Heads of the first and last key of each flush.
-    pub ranges: Vec<(u64, u64)>,
-    /// Merges, moves, drops.
-    pub jobs: [u64; 3],
-    /// Of merges: bytes read, bytes written, entries read, entries written.
-    pub merged: [u64; 4],
-    /// Microseconds that flushes and merges took.
-    pub micros: (u64, u64),
-    /// Microseconds of each flush, and the entries that it wrote.
-    pub each: Vec<(u64, u64)>,
-    /// Nanoseconds of the processor that the merges would take on the default machine.
-    pub default_nanos: f64,
-    /// Microseconds that flushes did not begin though they could.
-    pub waited: u64,
-    /// Microseconds from the opening of the tree to its last flush.
-    pub elapsed: u64,
-    /// Microseconds that writers of all trees had been slowed, and had waited for a memtable, by
-    /// the last flush.
-    pub held_up: [u64; 2],
-    /// Memtables that may wait for their flush, and background threads.
-    pub opened: Option<(u64, u64)>,
-}
-
-/// Adds up counters that begin anew at every opening.
-#[derive(Default)]
-struct Since {
-    at: Option<u64>,
-    held_up: [u64; 2],
-}
-
-/// Reads the events of a tree. Lines that are no events (a torn last one) are passed over.
-///
-/// # Errors
-/// When the log tells of no flush, or of several trees and none is named.
-pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
-    let events: Vec<Value> = text.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
-    let mut names: Vec<&str> = events
-        .iter()
-        .filter(|e| e["event"] == "flush")
-        .filter_map(|e| e["tree"].as_str())
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    let name = match (tree, &names[..]) {
-        (Some(tree), _) => tree,
-        (None, [one]) => one,
-        (None, []) => return Err(Failure::new("the log tells of no flush")),
-        (None, many) => {
-            return Err(Failure::with_next(
-                format!("the log tells of {}", many.join(", ")),
-                "name one of them with --tree",
-            ));
-        }
-    };
-    let mut h = RecordedHistory { tree: name.to_owned(), ..RecordedHistory::default() };
-    let mut since = Since::default();
-    for e in events.iter().filter(|e| e["tree"] == name || e["event"] == "open") {
-        let n = |field: &str| e[field].as_u64().unwrap_or(0);
-        match e["event"].as_str().unwrap_or_default() {
-            "open" => {
-                since = Since::default();
-                h.opened = e["max_sealed"].as_u64().zip(e["background_threads"].as_u64());
-            }
-            "tree" => {
-                since.at = e["at"].as_u64();
-                h.policy = e["policy"].as_str().and_then(|text| text.parse().ok());
-                h.sizes = Some((n("memtable_size"), n("table_size")));
-                h.tombstone_age_secs = n("tombstone_age_secs");
-            }
-            "flush" => {
-                h.flushes += 1;
-                for (sum, field) in
-                    h.flushed.iter_mut().zip(["entries", "deletes", "bytes_out", "raw_bytes"])
-                {
-                    *sum += n(field);
-                }
-                if let (Some(lo), Some(hi)) = (e["heads"][0].as_u64(), e["heads"][1].as_u64()) {
-                    h.ranges.push((lo, hi));
-                }
-                h.micros.0 += n("micros");
-                h.each.push((n("micros"), n("entries")));
-                // It could begin when its memtable was sealed and the flush before was done.
-                let since_last = n("at").saturating_sub(n("micros") + since.at.unwrap_or(0));
-                h.waited += n("waited_micros").min(since_last);
-                h.elapsed += since.at.map_or(0, |at| n("at").saturating_sub(at));
-                let held_up = [n("paced_micros"), n("stalled_micros")];
-                for ((sum, now), before) in h.held_up.iter_mut().zip(held_up).zip(since.held_up) {
-                    *sum += now.saturating_sub(before);
-                }
-                since = Since { at: e["at"].as_u64(), held_up };
-            }
-            "compaction" => {
-                let job = e["job"].as_str().unwrap_or_default();
-                let kind =
-                    ["merge", "move", "drop"].iter().position(|k| job.starts_with(k)).unwrap_or(0);
-                h.jobs[kind] += 1;
-                if kind == 0 {
-                    h.micros.1 += n("micros");
-                    let runs = job.matches(" + L").count() + 1;
-                    h.default_nanos += Machine::default().merge.nanos(
-                        runs,
-                        n("entries_in") as f64,
-                        n("bytes_out") as f64,
-                    );
-                }
-                for (sum, field) in
-                    h.merged.iter_mut().zip(["bytes_in", "bytes_out", "entries_in", "entries_out"])
-                {
-                    *sum += n(field);
-                }
-            }
-            _ => {}
-        }
-    }
-    if h.flushes == 0 || h.flushed[0] == 0 {
-        return Err(Failure::new(format!("the log tells of no flush of {name:?}")));
-    }
-    Ok(h)
-}
+use crate::sim;
 
 fn load(path: &Path, tree: Option<&str>) -> Done<RecordedHistory> {
     let file = if OsEnv::new().list(path).is_ok() {
@@ -177,198 +26,6 @@ fn load(path: &Path, tree: Option<&str>) -> Done<RecordedHistory> {
     parse(&String::from_utf8_lossy(&read(&file)?), tree)
 }
 
-impl RecordedHistory {
-    /// Whether every flush lies behind the one before.
-    fn is_ascending(&self) -> bool {
-        self.ranges.len() > 1 && self.ranges.windows(2).all(|w| w[0].1 <= w[1].0)
-    }
-
-    /// A workload of this history over `keys` keys.
-    ///
-    /// # Errors
-    /// Recorded options that are out of bounds, and what the engine's parts refuse.
-    pub fn setup(&self, policy: Policy, keys: f64, machine: Machine) -> Done<Setup> {
-        let (memtable, table_size) = self.sizes.unwrap_or((64 << 20, 64 << 20));
-        let mut options = TreeOptions {
-            policy,
-            memtable_size: memtable as usize,
-            table_size,
-            tombstone_age_secs: self.tombstone_age_secs,
-            compression: vec![Compression::None],
-            filter: vec![FilterKind::Fuse8],
-            ..TreeOptions::default()
-        };
-        options.check()?;
-        let [entries, deletes, written, _] = self.flushed;
-        let per_memtable = (entries / self.flushes).max(1);
-        // A value as long as makes an entry in a table as large as those recorded, whatever
-        // compressed them.
-        let puts = (entries - deletes.min(entries)).max(1);
-        let content = |len: usize| ContentSize {
-            key_len: 16,
-            value_len: (len, len),
-            random: 0.0,
-            sample: vec![],
-        };
-        let mut value = written as f64 / puts as f64;
-        for _ in 0..3 {
-            let size =
-                Sizes::measure(&options, &content(value as usize), per_memtable, entries)?.flushed;
-            value = (value + written as f64 / puts as f64 - size.put).clamp(0.0, 1e7);
-        }
-        let ascending = self.is_ascending();
-        let unique = keys >= entries as f64 * 1e3;
-        let share = deletes as f64 / entries as f64;
-        let pattern = match (ascending, unique) {
-            (true, _) => Pattern::Series(1),
-            (_, true) if deletes == 0 => Pattern::Unique,
-            _ => Pattern::Uniform,
-        };
-        // What a memtable drops before its flush is not recorded: it was written all the same.
-        let ops = entries + per_memtable / 2;
-        let keys = if matches!(pattern, Pattern::Uniform) { keys as u64 } else { ops };
-        let phases = vec![SimPhase { pattern, ops, deletes: share }];
-        let workload = SimWorkload {
-            keys: keys.max(1),
-            phases,
-            content: content(value as usize),
-            ttl_micros: 0,
-            seed: 1,
-            per_memtable: Some(per_memtable),
-        };
-        options.tombstone_age_secs = self.tombstone_age_secs;
-        Ok(Setup {
-            options,
-            workload,
-            machine,
-            flush_factors: Arc::default(),
-            exact: false,
-            picture: false,
-        })
-    }
-
-    /// Writes are for each byte that users wrote: simulated entries are only as long as the
-    /// compressed ones in tables.
-    fn count_users_bytes(&self, o: &mut SimOutcome) {
-        let [entries, _, _, raw] = self.flushed;
-        if raw > 0 && o.ops > 0 {
-            let written = o.user_bytes * o.write_amplification;
-            o.user_bytes = raw as f64 * o.ops as f64 / entries as f64;
-            o.write_amplification = written / o.user_bytes;
-        }
-    }
-
-    /// What each flush took over what it would at the mean speed of all.
-    fn flush_factors(&self) -> Arc<[f64]> {
-        let mean = self.micros.0 as f64 / self.flushed[0].max(1) as f64;
-        let factor = |&(micros, entries): &(u64, u64)| {
-            if mean > 0.0 { micros as f64 / (mean * entries.max(1) as f64) } else { 1.0 }
-        };
-        self.each.iter().map(factor).collect()
-    }
-
-    /// What a write, a flushed entry and a merge took, with all that they had to share: nanoseconds
-    /// of a write, of a flushed entry, and of a merge over what it would take of the default
-    /// machine's processor.
-    fn speeds(&self) -> [f64; 3] {
-        let entries = self.flushed[0].max(1) as f64;
-        let writing = self.elapsed.saturating_sub(self.held_up[0] + self.held_up[1]);
-        let merge = if self.default_nanos > 0.0 {
-            self.micros.1 as f64 * 1000.0 / self.default_nanos
-        } else {
-            1.0
-        };
-        [writing as f64 * 1000.0 / entries, self.micros.0 as f64 * 1000.0 / entries, merge]
-    }
-
-    /// A machine of these speeds, when nothing has to be shared.
-    fn machine(&self, [write, flush, merge]: [f64; 3], cores: f64) -> Machine {
-        let d = Machine::default();
-        let MergeCost { entry, doubling, byte } = d.merge;
-        // What a flush takes beyond the processor's work is waiting for the device.
-        let [entries, _, written, _] = self.flushed;
-        let flush_cpu = flush.min(d.flush.0 + d.flush.1 * written as f64 / entries.max(1) as f64);
-        Machine {
-            read_bandwidth: f64::INFINITY,
-            write_bandwidth: f64::INFINITY,
-            sync_latency: (flush - flush_cpu) * self.flushed[0] as f64
-                / self.flushes.max(1) as f64
-                / 1e9,
-            cores,
-            threads: self.opened.map_or(d.threads, |o| o.1 as usize),
-            max_sealed: self.opened.map_or(d.max_sealed, |o| o.0.max(1) as usize),
-            before_flush: self.waited as f64 * 1000.0 / self.flushes.max(1) as f64,
-            write_op: write.max(1.0),
-            flush: (flush_cpu, 0.0),
-            merge: MergeCost {
-                entry: entry * merge,
-                doubling: doubling * merge,
-                byte: byte * merge,
-            },
-            ingest: 0.0,
-            instant: false,
-        }
-    }
-
-    /// The simulation of this history on a machine of so many cores, whose speeds are those at
-    /// which everything takes as long as was recorded: what had to be shared is found out by
-    /// simulating it a few times.
-    ///
-    /// # Errors
-    /// As [`setup`](RecordedHistory::setup).
-    pub fn fitted(&self, policy: &Policy, cores: f64) -> Done<Setup> {
-        let keys = self.keys(policy)?;
-        let recorded = self.speeds();
-        let mut alone = recorded;
-        let mut setup = self.setup(policy.clone(), keys, self.machine(alone, cores))?;
-        setup.flush_factors = self.flush_factors();
-        for _ in 0..FITS {
-            let o = sim::run(&setup, &mut |_| ())?;
-            let per = |took: f64, of: f64| if of > 0.0 { took / of } else { 0.0 };
-            let writing = o.ops as f64 / o.ops_per_second - o.paced_seconds - o.stalled_seconds;
-            let simulated = [
-                per(writing * 1e9, o.ops as f64),
-                per(o.flush_seconds * 1e9, self.flushed[0] as f64),
-                per(o.merge_seconds, o.merge_cpu_seconds / alone[2]),
-            ];
-            for ((alone, recorded), simulated) in alone.iter_mut().zip(recorded).zip(simulated) {
-                *alone *=
-                    if simulated > 0.0 && recorded > 0.0 { recorded / simulated } else { 1.0 };
-            }
-            setup.machine = self.machine(alone, cores);
-        }
-        Ok(setup)
-    }
-
-    /// The number of keys that makes merges keep what they were recorded to keep.
-    ///
-    /// # Errors
-    /// As [`setup`](RecordedHistory::setup).
-    pub fn keys(&self, policy: &Policy) -> Done<f64> {
-        let [_, _, read, kept] = self.merged;
-        let entries = self.flushed[0] as f64;
-        let unique = entries * 1e4;
-        if self.is_ascending() || read == 0 || kept as f64 >= read as f64 * 0.999 {
-            return Ok(unique);
-        }
-        let (mut lo, mut hi) = ((entries / self.flushes as f64).max(2.0).ln(), unique.ln());
-        let machine = self.machine(self.speeds(), f64::INFINITY);
-        let mut setup = self.setup(policy.clone(), entries, machine)?;
-        for _ in 0..14 {
-            let middle = f64::midpoint(lo, hi);
-            setup.workload.keys = middle.exp() as u64;
-            let o = sim::run(&setup, &mut |_| ())?;
-            let keeps = o.merge_written as f64 / (o.merge_read as f64).max(1.0);
-            if keeps < self.merged[1] as f64 / (self.merged[0] as f64).max(1.0) {
-                lo = middle
-            } else {
-                hi = middle
-            }
-        }
-        Ok(hi.exp())
-    }
-}
-
 /// `replay`.
 ///
 /// # Errors
@@ -376,27 +33,33 @@ impl RecordedHistory {
 pub fn replay(args: &ReplayArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let h = load(&args.events, args.tree.as_deref())?;
     let recorded = h.policy.clone().unwrap_or_default();
-    let keys = h.keys(&recorded)?;
-    let base = h.setup(recorded, keys, args.machine.machine())?;
-    let base = Setup { picture: args.pictures.html.is_some(), ..base };
-    let mut cases = vec![("as recorded".to_owned(), base.clone())];
+    let mut base = h.fitted(&recorded, args.cores.max(0.1))?;
+    base.picture = args.pictures.html.is_some();
+    if let Some(threads) = args.threads {
+        base.machine.threads = threads.min(64);
+    }
+    let mut cases = vec![("as simulated".to_owned(), base.clone())];
     for name in &args.policies {
         let mut setup = base.clone();
         setup.options.policy = policy::parse(name, &base.options).map_err(Failure::new)?.policy;
         cases.push((name.clone(), setup));
     }
     let outcomes = simulate_all("replay", &cases)?;
-    let named = |((name, _), mut o): (&(String, Setup), SimOutcome)| {
+    let simulated = cases.into_iter().zip(outcomes).map(|((name, _), mut o)| {
         h.count_users_bytes(&mut o);
+        (name, o)
+    });
+    let recorded = ("as recorded".to_owned(), h.outcome());
+    let named = |(name, mut o): (String, SimOutcome)| {
         (o.policy, o.workload) = (name.clone(), format!("{} of {}", h.tree, args.events.display()));
-        (name.clone(), o)
+        (name, o)
     };
-    let all: Vec<_> = cases.iter().zip(outcomes).map(named).collect();
+    let all: Vec<_> = std::iter::once(recorded).chain(simulated).map(named).collect();
     tell(&all, cli.json, &args.pictures, cli.style(), out)
 }
 
-/// A number in words.
-type RecordedWords = fn(f64) -> String;
+/// Phases that a history is compared in.
+const PHASES: u64 = 4;
 
 /// `compare`.
 ///
@@ -414,25 +77,41 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let setup = h.fitted(&recorded, args.cores.max(0.1))?;
     let o = sim::run(&setup, &mut |_| ())?;
     let keys = setup.workload.keys;
-    let (number, size): (RecordedWords, RecordedWords) = (|v| count(v as u64), |v| bytes(v as u64));
-    let lines: [(_, f64, f64, RecordedWords); 9] = [
-        ("flushes", h.flushes as f64, o.flushes as f64, number),
-        ("written by flushes", h.flushed[2] as f64, o.flush_bytes as f64, size),
-        ("merges", h.jobs[0] as f64, o.merges as f64, number),
-        ("moves", h.jobs[1] as f64, o.moves as f64, number),
-        ("drops", h.jobs[2] as f64, o.drops as f64, number),
-        ("read by merges", h.merged[0] as f64, o.merge_read as f64, size),
-        ("written by merges", h.merged[1] as f64, o.merge_written as f64, size),
-        ("writers slowed", h.held_up[0] as f64 / 1e6, o.paced_seconds, seconds),
-        ("writers stopped", h.held_up[1] as f64 / 1e6, o.stalled_seconds, seconds),
-    ];
-    let off = |real: f64, ours: f64| {
-        if real == ours { 0.0 } else { (ours / real.max(1e-3) - 1.0) * 100.0 }
+    let compared = |what: &str, unit: Unit, real: f64, ours: f64| ComparedFigure {
+        what: what.to_owned(),
+        unit,
+        recorded: real,
+        predicted: ours,
     };
+    let mut lines = vec![
+        compared("flushes", Unit::Number, h.flushes as f64, o.flushes as f64),
+        compared("written by flushes", Unit::Bytes, h.flushed[2] as f64, o.flush_bytes as f64),
+        compared("merges", Unit::Number, h.jobs[0] as f64, o.merges as f64),
+        compared("moves", Unit::Number, h.jobs[1] as f64, o.moves as f64),
+        compared("drops", Unit::Number, h.jobs[2] as f64, o.drops as f64),
+        compared("read by merges", Unit::Bytes, h.merged[0] as f64, o.merge_read as f64),
+        compared("written by merges", Unit::Bytes, h.merged[1] as f64, o.merge_written as f64),
+        compared("writers slowed", Unit::Seconds, h.held_up[0] as f64 / 1e6, o.paced_seconds),
+        compared("writers stopped", Unit::Seconds, h.held_up[1] as f64 / 1e6, o.stalled_seconds),
+    ];
+    let ours = course::phases(&course::of_outcome(&o), PHASES);
+    for (i, (real, ours)) in course::phases(&h.course, PHASES).iter().zip(&ours).enumerate() {
+        let of = |what: &str| match i as u64 {
+            PHASES => format!("{what}, all"),
+            i => format!("{what}, phase {} of {PHASES}", i + 1),
+        };
+        let both = |f: fn(&CoursePhase) -> f64| (f(real), f(ours));
+        for (what, unit, (real, ours)) in [
+            ("written", Unit::Bytes, both(|p| p.written as f64)),
+            ("runs, mean", Unit::Share, both(|p| p.mean_runs)),
+            ("space at the end", Unit::Bytes, both(|p| p.bytes as f64)),
+            ("space, peak", Unit::Bytes, both(|p| p.peak as f64)),
+        ] {
+            lines.push(compared(&of(what), unit, real, ours));
+        }
+    }
     if cli.json {
-        let cells = lines.map(
-            |(name, real, ours, _)| json!({"what": name, "recorded": real, "predicted": ours, "percent": off(real, ours)}),
-        );
+        let cells: Vec<Value> = lines.iter().map(ComparedFigure::to_json).collect();
         writeln!(
             out,
             "{}",
@@ -441,16 +120,55 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     } else {
         let mut t =
             table(&[&format!("{}, {recorded:?}", h.tree), "recorded", "predicted", "differs"]);
-        for (name, real, ours, text) in lines {
-            row(
-                &mut t,
-                [name.to_owned(), text(real), text(ours), format!("{:+.1} %", off(real, ours))],
-            );
+        for l in &lines {
+            let off = format!("{:+.1} %", l.percent());
+            row(&mut t, [l.what.clone(), l.unit.text(l.recorded), l.unit.text(l.predicted), off]);
         }
         write!(out, "{}", print_table(&t, cli.style()))?;
+        if h.course.is_empty() {
+            writeln!(out, "The log does not tell of runs and space: an older engine wrote it.")?;
+        }
     }
-    let written = |flushed: u64, merged: u64| (flushed + merged) as f64;
-    let wrong =
-        off(written(h.flushed[2], h.merged[1]), written(o.flush_bytes, o.merge_written)).abs();
-    if wrong > args.tolerance { Err(Failure::Found) } else { Ok(()) }
+    let (real, ours) = (h.flushed[2] + h.merged[1], o.flush_bytes + o.merge_written);
+    let all = compared("written", Unit::Bytes, real as f64, ours as f64);
+    if all.percent().abs() > args.tolerance { Err(Failure::Found) } else { Ok(()) }
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy)]
+enum Unit {
+    Number,
+    Share,
+    Bytes,
+    Seconds,
+}
+
+impl Unit {
+    fn text(self, v: f64) -> String {
+        match self {
+            Unit::Number => count(v as u64),
+            Unit::Share => format!("{v:.1}"),
+            Unit::Bytes => bytes(v as u64),
+            Unit::Seconds => seconds(v),
+        }
+    }
+}
+
+/// A line of `compare`.
+struct ComparedFigure {
+    what: String,
+    unit: Unit,
+    recorded: f64,
+    predicted: f64,
+}
+
+impl ComparedFigure {
+    fn percent(&self) -> f64 {
+        let (real, ours) = (self.recorded, self.predicted);
+        if real == ours { 0.0 } else { (ours / real.max(1e-3) - 1.0) * 100.0 }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({"what": self.what, "recorded": self.recorded, "predicted": self.predicted, "percent": self.percent()})
+    }
 }

@@ -17,6 +17,7 @@ use firn_kv::internals::compaction::{
 };
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
+use firn_workload::rng::Rng;
 
 use crate::exact::{Exact, ExactTtl};
 use crate::machine::{Load, Machine, MachineCost};
@@ -64,10 +65,8 @@ pub fn run(setup: &Setup, progress: OnProgress<'_>) -> Result<SimOutcome> {
 /// # Errors
 /// As [`run`].
 pub fn run_to_shape(setup: &Setup, progress: OnProgress<'_>) -> Result<(SimOutcome, TreeShape)> {
-    let mut options = setup.options.clone();
-    if setup.workload.ttl_micros > 0 {
-        options.purge = Some(Arc::new(ExactTtl(setup.workload.ttl_micros)));
-    }
+    let ttl = ExactTtl(setup.workload.ttl_micros);
+    let options = if ttl.0 > 0 { ttl.hooked(&setup.options) } else { setup.options.clone() };
     options.check()?;
     let options = Arc::new(options);
     if setup.exact {
@@ -123,6 +122,7 @@ struct Sim<'a, S> {
     /// Bytes that the engine's pacing counts for an operation.
     memory_per_op: f64,
     flushes_begun: usize,
+    jobs_begun: u64,
     meter: SimMeter,
     total: u64,
 }
@@ -162,6 +162,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             fill,
             memory_per_op,
             flushes_begun: 0,
+            jobs_begun: 0,
             meter,
             total,
         }
@@ -189,12 +190,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.meter.outcome.ops_per_second =
             self.meter.outcome.ops as f64 / (written / 1e9).max(1e-9);
         let left = self.store.tombstones(self.wall());
-        let moment = Moment {
-            seconds: self.now / 1e9,
-            shape: &self.shape,
-            making: 0,
-            live: self.store.live(),
-        };
+        let live = self.store.live(self.wall());
+        let moment = Moment { seconds: self.now / 1e9, shape: &self.shape, making: 0, live };
         let entry = self.setup.workload.put_bytes() + 4.0;
         // A block's place in the index, and two words for its decoded form.
         let per_entry = 41.0 * (entry / self.options.block_size as f64).min(1.0);
@@ -306,7 +303,13 @@ impl<'a, S: SimStore> Sim<'a, S> {
             let writing = ended.is_none() && !stalled;
             let next = self.next_end(writing);
             if !writing {
+                let left = ended
+                    .map_or(f64::INFINITY, |at| self.machine().stays_open * 1e9 - (self.now - at));
                 match next {
+                    Some(nanos) if nanos > left => {
+                        self.close(left)?;
+                        return Ok(ended.unwrap_or(self.now));
+                    }
                     Some(nanos) => self.advance(nanos, false)?,
                     None if ended.is_some() => return Ok(ended.unwrap_or(self.now)),
                     None => {
@@ -352,6 +355,17 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
     }
 
+    /// The store is closed when so many nanoseconds have passed. Nobody knows of what was nearly
+    /// done then whether it was: it counts from one half on.
+    fn close(&mut self, nanos: f64) -> Result<()> {
+        self.advance(nanos.max(0.0), false)?;
+        self.running.retain(|r| r.left < 0.5);
+        while let Some(work) = self.running.pop() {
+            self.finish(work)?;
+        }
+        Ok(())
+    }
+
     fn flushing(&self) -> usize {
         self.running.iter().filter(|r| r.job.is_none()).count()
     }
@@ -378,9 +392,11 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
     }
 
-    /// Whether a running job waits for a flush, as the only thread does both.
+    /// Whether a running job waits for a flush, as the only thread does both. It goes on until the
+    /// flush begins.
     fn is_paused(&self, r: &RunningJob) -> bool {
-        self.machine().threads == 1 && r.job.is_some() && self.flushing() > 0
+        let begun = |f: &RunningJob| f.job.is_none() && f.since <= self.now;
+        self.machine().threads == 1 && r.job.is_some() && self.running.iter().any(begun)
     }
 
     fn speed(&self, r: &RunningJob, load: Load) -> f64 {
@@ -399,7 +415,10 @@ impl<'a, S: SimStore> Sim<'a, S> {
             .iter()
             .filter(|r| !self.is_paused(r))
             .map(|r| r.left / self.speed(r, load));
-        ends.min_by(f64::total_cmp)
+        // A flush that begins may stop a merge.
+        let begins = self.running.iter().map(|r| r.since - self.now).filter(|&nanos| nanos > 0.0);
+        let begins = begins.filter(|_| self.machine().threads == 1);
+        ends.chain(begins).min_by(f64::total_cmp)
     }
 
     /// Lets time pass and finishes what is done then.
@@ -420,16 +439,27 @@ impl<'a, S: SimStore> Sim<'a, S> {
     fn start_flush(&mut self) -> Result<RunningJob> {
         let made = self.store.flush(self.wall())?;
         let bytes = made.tables.iter().map(|t| t.size).sum();
-        let factor = self.setup.flush_factors.get(self.flushes_begun).copied().unwrap_or(1.0);
+        let factor = self.setup.flush_factors.get(self.flushes_begun).copied();
+        let factor = factor.unwrap_or_else(|| self.jitter(self.machine().jitter.0));
         self.flushes_begun += 1;
-        let MachineCost { cpu, device, wait } = self.machine().flush_cost(made.entries, bytes);
         let before = self.machine().before_flush;
-        let cost = MachineCost {
-            cpu: cpu * factor,
-            device: device * factor,
-            wait: wait * factor + before,
-        };
+        let cost = self.machine().flush_cost(made.entries, bytes).times(factor);
+        let cost = MachineCost { wait: cost.wait + before, ..cost };
         Ok(RunningJob { job: None, made, bytes_in: 0, cost, left: 1.0, since: self.now + before })
+    }
+
+    /// What the next job takes over what the machine says.
+    fn jitter(&mut self, spread: f64) -> f64 {
+        self.jobs_begun += 1;
+        if spread > 0.0 {
+            let mut rng = Rng::new(self.setup.workload.seed, self.jobs_begun);
+            // Twelve of even chance, less their mean, are nearly normal with a deviation of 1.
+            let normal = (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
+            // Its mean is 1.
+            (spread * normal - spread * spread / 2.0).exp()
+        } else {
+            1.0
+        }
     }
 
     /// Starts the most urgent job, if there is one.
@@ -456,7 +486,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let bytes_out = made.tables.iter().map(|t| t.size).sum();
         let cost = match job.action {
             Action::Merge => {
-                self.machine().merge_cost(job.inputs.len(), made.entries_in, bytes_in, bytes_out)
+                let runs = job.inputs.len();
+                let cost = self.machine().merge_cost(runs, made.entries_in, bytes_in, bytes_out);
+                cost.times(self.jitter(self.machine().jitter.1))
             }
             Action::Move | Action::Drop => MachineCost::default(),
         };
@@ -472,11 +504,12 @@ impl<'a, S: SimStore> Sim<'a, S> {
 
     fn finish(&mut self, work: RunningJob) -> Result<()> {
         let out = work.bytes_out();
+        let live = self.store.live(self.wall());
         let moment = Moment {
             seconds: self.now / 1e9,
             shape: &self.shape,
             making: self.making() + out,
-            live: self.store.live(),
+            live,
         };
         self.meter.space(&moment);
         let (took, cpu) = ((self.now - work.since) / 1e9, work.cost.cpu / 1e9);
@@ -504,12 +537,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         debug_assert_eq!(self.shape.check(), Ok(()));
         self.dirty = true;
         self.delay = delay(pressure(&self.options.policy, &self.shape));
-        let moment = Moment {
-            seconds: self.now / 1e9,
-            shape: &self.shape,
-            making: self.making(),
-            live: self.store.live(),
-        };
+        let moment =
+            Moment { seconds: self.now / 1e9, shape: &self.shape, making: self.making(), live };
         if words.is_none() {
             self.meter.after_flush(&moment);
         }

@@ -105,8 +105,8 @@ pub trait SimStore {
     ) -> Result<MadeRuns>;
     /// Tables that are gone.
     fn forget(&mut self, tables: &[u64]);
-    /// What lives now.
-    fn live(&self) -> LiveKeys;
+    /// What lives now: what has expired does not, wherever it still lies.
+    fn live(&mut self, now_micros: u64) -> LiveKeys;
     /// Deletes that are still in tables: how many, and their age in microseconds.
     fn tombstones(&self, now_micros: u64) -> Vec<(f64, u64)>;
 }

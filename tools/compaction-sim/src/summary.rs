@@ -29,6 +29,7 @@ use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
 use firn_workload::rng::mix;
 
+use crate::exact::ExactTtl;
 use crate::size::{EntrySize, Sizes};
 use crate::store::{LiveKeys, MadeRuns, SimClock, SimStore, Written};
 use crate::workload::{Pattern, SimOps, SimPhase, SimWorkload};
@@ -168,6 +169,19 @@ impl SummaryPart {
             draws: self.draws * share,
             puts: self.puts * share,
             deletes: self.deletes * share,
+            ..*self
+        }
+    }
+
+    /// What of it was written from then on, its writes taken to be even in time.
+    fn since(&self, micros: f64) -> SummaryPart {
+        let (from, to) = self.put_at;
+        let share = ((to - micros) / (to - from).max(1.0)).clamp(0.0, 1.0);
+        SummaryPart {
+            draws: self.draws * share,
+            puts: self.puts * share,
+            deletes: self.deletes * share,
+            put_at: (from.max(micros), to),
             ..*self
         }
     }
@@ -493,7 +507,10 @@ impl RunSummary {
             created_micros: place.now_micros,
             newest_micros: place.newest_micros,
             oldest_tombstone_micros: oldest.map(|_| place.oldest.unwrap_or(place.now_micros)),
-            gone_micros: None,
+            gone_micros: (self.workload.ttl_micros > 0 && deletes < 0.5).then(|| {
+                // The cast saturates.
+                ExactTtl(self.workload.ttl_micros).gone_at(at(|p| p.put_at.1, false) as u64)
+            }),
             busy: false,
         };
         self.tables.insert(id, parts);
@@ -818,9 +835,15 @@ impl SimStore for RunSummary {
         });
     }
 
-    fn live(&self) -> LiveKeys {
+    fn live(&mut self, now_micros: u64) -> LiveKeys {
+        let ttl = self.workload.ttl_micros;
+        let lives = |p: &SummaryPart| {
+            let left =
+                if ttl > 0 { p.since((now_micros as f64 - ttl as f64).max(0.0)) } else { *p };
+            (left.draws > 0.0).then(|| vec![left])
+        };
         let mut newest_first: Vec<Vec<SummaryPart>> =
-            self.whole.iter().rev().map(|p| vec![*p]).collect();
+            self.whole.iter().rev().filter_map(lives).collect();
         newest_first.iter_mut().flatten().for_each(|p| self.recount(p));
         let mut keys = 0.0;
         for (lo, hi, runs) in pieces(&newest_first, &[]) {

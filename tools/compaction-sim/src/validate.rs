@@ -3,18 +3,18 @@
 
 use std::io::Write;
 
-use firn_kv::OsEnv;
-use firn_kv::{Compression, Db, DbOptions, TreeOptions};
+use firn_kv::{Compression, TreeOptions};
 use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Failure, bytes, print_table, row, table};
+use serde_json::json;
 
 use crate::cli::{SimCli, ValidateArgs, read};
 use crate::commands::simulate_all;
+use crate::drawn;
 use crate::engine;
 use crate::machine::Machine;
 use crate::meter::SimOutcome;
 use crate::policy::{self, STRATEGIES};
-use crate::recorded::{self, RecordedHistory};
 use crate::report::seconds;
 use crate::sim::{self, Setup};
 use crate::size::ContentSize;
@@ -39,8 +39,8 @@ pub fn run(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     if wanted("compressed") {
         good &= compressed(&sample, cli, out)?;
     }
-    if wanted("overload") {
-        good &= overload(cli, out)?;
+    if wanted("drawn") {
+        good &= drawn_cases(args, cli, out)?;
     }
     if wanted("sweep") {
         good &= sweep(cli, out)?;
@@ -208,71 +208,17 @@ fn compressed(sample: &[u8], cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     Ok(good)
 }
 
-/// One run of the real engine with threads and files, as its event log tells it.
-fn measure(options: &TreeOptions, workload: &SimWorkload) -> Done<RecordedHistory> {
-    let dir = std::env::temp_dir().join(format!("compaction-sim-{}", std::process::id()));
-    let clean = || -> Done {
-        let env = OsEnv::new();
-        let Ok(names) = env.list(&dir) else { return Ok(()) };
-        names.iter().try_for_each(|name| env.remove(&dir.join(name)))?;
-        Ok(env.remove_dir(&dir)?)
-    };
-    clean()?;
-    let db_options = DbOptions { memory_budget: 64 << 20, ..DbOptions::default() };
-    let db = Db::open_with(&dir, db_options)?;
-    engine::write(&db, options, workload, 0.0, |_| ())?;
-    drop(db);
-    let log = read(&dir.join("EVENTS.jsonl"))?;
-    clean()?;
-    recorded::parse(&String::from_utf8_lossy(&log), None)
-}
-
-/// Seconds that writers are held up when they bring more than the tree can take: as recorded, as
-/// `compare` predicts it from each log, and as predicted with the speeds of the machine under the
-/// first of the policies. How much of the processor is whose decides much, so it wants a machine
-/// that does nothing else.
-fn overload(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
-    let mut t = table(&[
-        "writers held up",
-        "measured",
-        "simulated",
-        "differs",
-        "by the first's speeds",
-        "differs",
-    ]);
-    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
-    let workload = workload(SimOpKind::Insert, 4_000_000, 0, content);
-    let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
-    let (mut good, mut first) = (true, None);
-    for name in ["leveled:4:base=16m", "tiered:2", "lazy-leveled:3", "full:4"] {
-        let options =
-            TreeOptions { memtable_size: 4 << 20, table_size: 4 << 20, ..TreeOptions::default() };
-        let policy = policy::parse(name, &options).map_err(Failure::new)?.policy;
-        let h = measure(&TreeOptions { policy: policy.clone(), ..options }, &workload)?;
-        let setup = h.fitted(&policy, cores)?;
-        let predict = |machine: Machine| -> Done<f64> {
-            let o = sim::run(&Setup { machine, ..setup.clone() }, &mut |_| ())?;
-            Ok(o.paced_seconds + o.stalled_seconds)
-        };
-        let real = (h.held_up[0] + h.held_up[1]) as f64 / 1e6;
-        let (ours, across) =
-            (predict(setup.machine)?, predict(*first.get_or_insert(setup.machine))?);
-        let off = |ours: f64| (ours / real.max(0.001) - 1.0) * 100.0;
-        good &= off(ours).abs() <= 20.0;
-        let percent = |v: f64| format!("{:+.0} %", off(v));
-        row(
-            &mut t,
-            [
-                name.to_owned(),
-                seconds(real),
-                seconds(ours),
-                percent(ours),
-                seconds(across),
-                percent(across),
-            ],
-        );
+/// Configurations drawn at random: the engine's figures beside the predicted ones. The machine
+/// decides how long writers are held up, so it wants one that does nothing else.
+fn drawn_cases(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
+    let (machine, all) = drawn::results(args.seed, args.draws, args.logs.as_deref())?;
+    let (text, good) = drawn::table_of(&all, cli.style());
+    if cli.json {
+        writeln!(out, "{}", json!({"machine": machine, "drawn": all}))?;
+    } else {
+        write!(out, "{text}")?;
+        writeln!(out, "the machine's speeds, measured before: {machine:?}")?;
     }
-    writeln!(out, "{}", print_table(&t, cli.style()))?;
     Ok(good)
 }
 

@@ -7,7 +7,7 @@ use clap::Parser;
 use compaction_sim::cli::SimCli;
 use compaction_sim::commands::execute;
 use compaction_sim::engine::run_in_memory;
-use compaction_sim::recorded::parse;
+use compaction_sim::history::parse;
 use compaction_sim::size::ContentSize;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::policy::LazyLeveled;
