@@ -1,11 +1,12 @@
-//! Test tools for Firn, for dev-dependencies only: [`datadriven`] runs tests that are text files,
-//! [`floors`] sees what imports what, [`history`] makes histories of operations and [`oracle`]
-//! knows what they must answer, [`inside`] leaves what an environment does to another, [`linear`]
-//! judges calls that were made at the same time, [`names`] finds those that two types have and
-//! those that nobody calls, [`public_api`] tells what is public and in no run of tests, [`rng`] is
-//! a small generator of repeatable randomness, [`shell`] asks a shell about its completions,
-//! [`shrink`] makes what fails smaller.
+//! Test tools for Firn, for dev-dependencies only: [`browser`] opens pages, [`datadriven`] runs tests
+//! that are text files, [`floors`] sees what imports what, [`history`] makes histories of
+//! operations and [`oracle`] knows what they must answer, [`inside`] leaves what an environment
+//! does to another, [`linear`] judges calls that were made at the same time, [`names`] finds those
+//! that two types have and those that nobody calls, [`public_api`] tells what is public and in no
+//! run of tests, [`rng`] is a small generator of repeatable randomness, [`shell`] asks a shell
+//! about its completions, [`shrink`] makes what fails smaller.
 
+pub mod browser;
 pub mod datadriven;
 pub mod floors;
 pub mod history;

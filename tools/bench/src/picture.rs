@@ -6,15 +6,23 @@ use std::path::Path;
 use firn_kv::{Db, Tree};
 use firn_tools::io::{self, Stopwatch};
 use firn_tools::output::{Done, Failure, bytes, count, nanos, rate};
-use firn_tools::page::{DrawnRun, Film, PageFrame, page};
+use firn_tools::page::{DrawnRun, Film, Page, PageFrame};
 
 use crate::run::Bench;
 
-const HEAD: [&str; 8] =
-    ["step", "operations", "seconds", "ops/s", "p50", "p99", "write amplification", "on disk"];
-
-/// Bars that a run is drawn with, at most.
-const MOST_BARS: usize = 200;
+const HEAD: [(&str, &str); 8] = [
+    ("step", "A step of the bench: a workload, with its threads, or what it waits for."),
+    ("operations", "Operations of the step."),
+    ("seconds", "How long the step took."),
+    ("ops/s", "Operations a second, all threads together."),
+    ("p50", "Half of the operations took no longer."),
+    ("p99", "99 of 100 operations took no longer."),
+    (
+        "write amplification",
+        "Bytes that flushes and merges wrote to tables in the step, for each byte of keys and values that it wrote.",
+    ),
+    ("on disk", "Bytes of the store's directory after the step."),
+];
 
 /// Takes frames.
 pub struct Picture {
@@ -48,8 +56,16 @@ impl Picture {
         let (db, tree) = (&self.db, &self.tree);
         self.film.add(|| {
             let s = db.stats();
-            let written = [s.flush_bytes, s.compaction_written];
-            Ok(PageFrame { t, ops, p99, written, did: step.to_owned(), runs: runs(tree)? })
+            Ok(PageFrame {
+                t,
+                ops,
+                p99,
+                written: [s.flush_bytes, s.compaction_written],
+                held: [s.paced_nanos as f64 / 1e9, s.stalled_nanos as f64 / 1e9],
+                did: step.to_owned(),
+                runs: DrawnRun::of_tree(&tree.tables()?, |_| false),
+                ..PageFrame::default()
+            })
         })
     }
 
@@ -84,30 +100,16 @@ impl Picture {
         };
         let rows: Vec<_> = bench.steps.iter().map(row).collect();
         let steps: Vec<&str> = bench.steps.iter().map(|m| m.step.as_str()).collect();
-        let page = page("firn bench", &HEAD, &rows, &[(steps.join(", "), self.film.into_frames())]);
-        io::write(path, page.as_bytes()).map_err(|e| Failure::file("write", path, &e))
-    }
-}
-
-/// The runs of the tree, newest first, with their tables as bars.
-fn runs(tree: &Tree) -> Done<Vec<DrawnRun>> {
-    let tables = tree.tables()?;
-    // The heads of keys are numbers that lie close together: the bars show where between the first
-    // and the last.
-    let head = |key: &[u8]| firn_kv::internals::base::key::head(key);
-    let first = tables.iter().map(|t| head(&t.first_key)).min().unwrap_or(0);
-    let width =
-        tables.iter().map(|t| head(&t.last_key)).max().unwrap_or(0).saturating_sub(first).max(1);
-    let thousandth = |key: &[u8]| {
-        ((u128::from(head(key).saturating_sub(first)) * 1000) / u128::from(width)) as u16
-    };
-    let chunks = tables.chunk_by(|a, b| a.run == b.run);
-    let run = |tables: &[firn_kv::TableInfo]| {
-        let bar = |chunk: &[firn_kv::TableInfo]| {
-            [thousandth(&chunk[0].first_key), thousandth(&chunk[chunk.len() - 1].last_key), 0]
+        let (cases, frames) = (steps.join(", "), self.film.into_frames());
+        let page = Page {
+            title: "firn bench",
+            about: "Measured: the tree of the bench as its steps were taken.",
+            work: "operations",
+            head: &HEAD,
+            rows: &rows,
+            cases: &[(&cases, &frames)],
+            live: None,
         };
-        let bars = tables.chunks(tables.len().div_ceil(MOST_BARS).max(1)).map(bar).collect();
-        (tables[0].level, tables.iter().map(|t| t.bytes).sum(), tables.len(), bars)
-    };
-    Ok(chunks.map(run).collect())
+        io::write(path, page.html().as_bytes()).map_err(|e| Failure::file("write", path, &e))
+    }
 }

@@ -1,6 +1,9 @@
-//! One page, complete in one file: the levels of a tree over time, which can be scrubbed and
-//! played, the rate, and the numbers of it all.
+//! One page, complete in one file: the runs of trees over time, side by side, which can be scrubbed
+//! and played; space, writes and stalls on one axis below; and the numbers of it all.
+//!
+//! It asks for nothing from elsewhere, and its own policy forbids it to.
 
+use firn_kv::TableInfo;
 use serde::Serialize;
 use serde_json::json;
 
@@ -8,6 +11,10 @@ const TEMPLATE: &str = include_str!("page.html");
 
 /// More frames than these nobody looks at.
 const MOST_FRAMES: usize = 360;
+/// Rows that a frame is drawn with, at most: of more runs neighbours are drawn as one.
+const MOST_ROWS: usize = 96;
+/// Bars that a run is drawn with, at most.
+const MOST_BARS: usize = 64;
 
 /// One moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -21,26 +28,118 @@ pub struct PageFrame {
     pub p99: Option<u64>,
     /// Bytes flushed and merged so far.
     pub written: [u64; 2],
+    /// Seconds that writers were slowed, and stood still, so far.
+    pub held: [f64; 2],
+    /// The most bytes since the frame before, what jobs were still writing included.
+    pub peak: u64,
+    /// Bytes that one copy of what is live would take, where that is known.
+    pub live: Option<f64>,
     /// What was done last.
     pub did: String,
     /// The runs, newest first.
     pub runs: Vec<DrawnRun>,
 }
 
-/// A run: level, bytes, tables, and bars (from and to in thousandths of the key space, 1 when a job
-/// holds it).
-pub type DrawnRun = (u8, u64, usize, Vec<[u16; 3]>);
+/// A run as it is drawn, or neighbours of one level that are drawn as one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DrawnRun {
+    /// Its level.
+    pub level: u8,
+    /// Bytes of its tables.
+    pub bytes: u64,
+    /// Its tables.
+    pub tables: usize,
+    /// How many runs it stands for.
+    pub runs: usize,
+    /// From and to in thousandths of the key space, and 1 when a job holds it.
+    pub bars: Vec<[u16; 3]>,
+}
 
-/// Frames, of which the more are left out the longer it takes.
+impl DrawnRun {
+    /// A run whose tables are these, in order of their keys: bytes, and the bar of each.
+    pub fn new(level: u8, tables: impl ExactSizeIterator<Item = (u64, [u16; 3])>) -> DrawnRun {
+        let count = tables.len();
+        let per_bar = count.div_ceil(MOST_BARS).max(1);
+        let mut run = DrawnRun { level, tables: count, runs: 1, ..DrawnRun::default() };
+        for (i, (bytes, [from, to, busy])) in tables.enumerate() {
+            run.bytes += bytes;
+            match run.bars.last_mut().filter(|_| !i.is_multiple_of(per_bar)) {
+                Some(bar) => *bar = [bar[0], to.max(bar[1]), busy.max(bar[2])],
+                None => run.bars.push([from, to, busy]),
+            }
+        }
+        run
+    }
+
+    fn join(&mut self, older: DrawnRun) {
+        self.bytes += older.bytes;
+        self.tables += older.tables;
+        self.runs += older.runs;
+        self.bars.extend(older.bars);
+        self.bars.sort_unstable();
+        // Bars that touch are one, so that no row has more than there is to be seen.
+        self.bars.dedup_by(|b, a| {
+            let one = a[2] == b[2] && b[0] <= a[1];
+            if one {
+                a[1] = a[1].max(b[1]);
+            }
+            one
+        });
+    }
+
+    /// The runs of a store's tree, newest first: its tables as [`tables`](firn_kv::Tree::tables)
+    /// gives them. `busy` says which of them a job holds.
+    ///
+    /// Heads of keys are numbers that often lie close together: the bars show where between the
+    /// first and the last.
+    pub fn of_tree(tables: &[TableInfo], busy: impl Fn(u64) -> bool) -> Vec<DrawnRun> {
+        let head = |key: &[u8]| firn_kv::internals::base::key::head(key);
+        let first = tables.iter().map(|t| head(&t.first_key)).min().unwrap_or(0);
+        let last = tables.iter().map(|t| head(&t.last_key)).max().unwrap_or(0);
+        let width = u128::from(last.saturating_sub(first).max(1));
+        let thousandth = |key: &[u8]| {
+            (u128::from(head(key).saturating_sub(first)) * 1000 / width).min(1000) as u16
+        };
+        let bar = |t: &TableInfo| {
+            (t.bytes, [thousandth(&t.first_key), thousandth(&t.last_key), u16::from(busy(t.id))])
+        };
+        tables
+            .chunk_by(|a, b| (a.level, a.run) == (b.level, b.run))
+            .map(|run| DrawnRun::new(run[0].level, run.iter().map(bar)))
+            .collect()
+    }
+}
+
+/// As few rows as can be looked at.
+fn few(runs: Vec<DrawnRun>) -> Vec<DrawnRun> {
+    let together = runs.len().div_ceil(MOST_ROWS);
+    let mut rows: Vec<DrawnRun> = vec![];
+    for run in runs {
+        match rows.last_mut().filter(|r| r.level == run.level && r.runs < together) {
+            Some(row) => row.join(run),
+            None => rows.push(run),
+        }
+    }
+    rows
+}
+
+/// Frames, of which the more are left out the longer it takes. What was the most in those that are
+/// left out is told by the next one that is not.
 #[derive(Clone, Debug, Default)]
 pub struct Film {
     frames: Vec<PageFrame>,
     /// One frame in so many is kept, as a power of two.
     shift: u32,
     seen: u64,
+    peak: u64,
 }
 
 impl Film {
+    /// There are so many bytes now, what jobs are still writing included.
+    pub fn note_bytes(&mut self, bytes: u64) {
+        self.peak = self.peak.max(bytes);
+    }
+
     /// Takes in a frame, or not.
     ///
     /// # Errors
@@ -50,16 +149,33 @@ impl Film {
         if !self.seen.is_multiple_of(1 << self.shift) {
             return Ok(());
         }
-        self.frames.push(frame()?);
+        let mut frame = frame()?;
+        frame.runs = few(frame.runs);
+        let held: u64 = frame.runs.iter().map(|r| r.bytes).sum();
+        frame.peak = frame.peak.max(held).max(std::mem::take(&mut self.peak));
+        self.frames.push(frame);
         if self.frames.len() > MOST_FRAMES {
-            let mut i = 0;
-            self.frames.retain(|_| {
-                i += 1;
-                i % 2 == 0
+            let mut before = None;
+            self.frames.retain_mut(|f| match before.take() {
+                None => {
+                    before = Some(f.peak);
+                    false
+                }
+                Some(peak) => {
+                    f.peak = f.peak.max(peak);
+                    true
+                }
             });
+            // The last of an odd number has no next one.
+            self.peak = self.peak.max(before.unwrap_or(0));
             self.shift += 1;
         }
         Ok(())
+    }
+
+    /// What was kept so far.
+    pub fn frames(&self) -> &[PageFrame] {
+        &self.frames
     }
 
     /// What was kept.
@@ -68,36 +184,81 @@ impl Film {
     }
 }
 
-/// The page: a table of numbers, with its head, and the frames of each case by its name. Cases
-/// without frames have numbers only.
-pub fn page(
-    title: &str,
-    head: &[&str],
-    rows: &[Vec<String>],
-    cases: &[(String, Vec<PageFrame>)],
-) -> String {
-    let cases: Vec<_> =
-        cases.iter().map(|(case, frames)| json!({"case": case, "frames": frames})).collect();
-    let data = json!({"title": title, "head": head, "rows": rows, "cases": cases});
-    // Inside a script element only a "</" could end it early.
-    TEMPLATE.replace("/*DATA*/null", &data.to_string().replace("</", "<\\/"))
+/// That a page is written again and again: a browser that shows its last moment loads it anew.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LivePage {
+    /// Seconds from one writing to the next.
+    pub every: f64,
+    /// When it was written, in seconds since 1970.
+    pub written: f64,
+}
+
+/// What is on a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Page<'a> {
+    /// What it is called.
+    pub title: &'a str,
+    /// What was done, and with what: a sentence.
+    pub about: &'a str,
+    /// What `ops` of a frame counts, as in "operations".
+    pub work: &'a str,
+    /// The columns of the table, with what they mean.
+    pub head: &'a [(&'a str, &'a str)],
+    /// Its rows.
+    pub rows: &'a [Vec<String>],
+    /// The frames of each case by its name. A case without frames has numbers only.
+    pub cases: &'a [(&'a str, &'a [PageFrame])],
+    /// Whether it will be written again.
+    pub live: Option<LivePage>,
+}
+
+impl Page<'_> {
+    /// The page as HTML.
+    pub fn html(&self) -> String {
+        let cases: Vec<_> = self
+            .cases
+            .iter()
+            .map(|(case, frames)| json!({"case": case, "frames": frames}))
+            .collect();
+        let data = json!({
+            "title": self.title,
+            "about": self.about,
+            "work": self.work,
+            "head": self.head,
+            "rows": self.rows,
+            "cases": cases,
+            "live": self.live,
+        });
+        // Inside a script element a "</" could end it early, and a "<!--" hide its end.
+        TEMPLATE.replace("/*DATA*/null", &data.to_string().replace('<', "\\u003c"))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn run(level: u8, bytes: u64) -> DrawnRun {
+        DrawnRun::new(level, [(bytes, [0, 999, 1])].into_iter())
+    }
+
     #[test]
     fn the_page_holds_its_data_and_nothing_from_elsewhere() {
         let frame = PageFrame {
             t: 1.0,
             ops: 2,
-            written: [3, 4],
-            did: "</script>".into(),
-            runs: vec![(0, 5, 1, vec![[0, 999, 1]])],
-            p99: None,
+            did: "</script><!--".into(),
+            runs: vec![run(0, 5)],
+            ..PageFrame::default()
         };
-        let page = page("what", &["case"], &[vec!["a".into()]], &[("a".into(), vec![frame])]);
+        let page = Page {
+            title: "what",
+            head: &[("case", "which")],
+            rows: &[vec!["a".into()]],
+            cases: &[("a", &[frame])],
+            ..Page::default()
+        }
+        .html();
         assert!(
             page.contains("\"frames\":[{")
                 && page.contains("\"title\":\"what\"")
@@ -108,13 +269,43 @@ mod tests {
     }
 
     #[test]
-    fn a_film_stays_short_and_reaches_its_end() {
-        let mut film = Film::default();
-        for ops in 1..=10_000 {
-            film.add(|| Ok::<_, ()>(PageFrame { ops, ..PageFrame::default() })).unwrap();
+    fn a_film_stays_short_reaches_its_end_and_keeps_what_was_the_most() {
+        for high in [1, 4_321, 9_999, 10_000] {
+            let mut film = Film::default();
+            for ops in 1..=10_000 {
+                film.note_bytes(if ops == high { 1000 } else { 10 });
+                film.add(|| Ok::<_, ()>(PageFrame { ops, ..PageFrame::default() })).unwrap();
+            }
+            // One more that is kept tells of what came since the last.
+            for ops in 10_001..=10_064 {
+                film.add(|| Ok::<_, ()>(PageFrame { ops, ..PageFrame::default() })).unwrap();
+            }
+            let frames = film.into_frames();
+            assert!(
+                (MOST_FRAMES / 2 - 1..=MOST_FRAMES).contains(&frames.len()),
+                "{}",
+                frames.len()
+            );
+            assert!(frames.is_sorted_by_key(|f| f.ops) && frames.last().unwrap().ops > 9_900);
+            let tops: Vec<u64> = frames.iter().filter(|f| f.peak == 1000).map(|f| f.ops).collect();
+            assert!(tops.len() == 1 && (high..high + 64).contains(&tops[0]), "{high}: {tops:?}");
         }
-        let frames = film.into_frames();
-        assert!((MOST_FRAMES / 2 - 1..=MOST_FRAMES).contains(&frames.len()), "{}", frames.len());
-        assert!(frames.is_sorted_by_key(|f| f.ops) && frames.last().unwrap().ops > 9_900);
+    }
+
+    #[test]
+    fn many_runs_and_tables_are_few_rows_and_bars_and_lose_no_byte() {
+        let tables = (0..1000u16).map(|i| (3, [i, i, u16::from(i == 500)]));
+        let wide = DrawnRun::new(4, tables);
+        assert_eq!((wide.bytes, wide.tables, wide.runs), (3000, 1000, 1));
+        assert!(
+            wide.bars.len() <= MOST_BARS && wide.bars.iter().filter(|b| b[2] == 1).count() == 1
+        );
+        assert_eq!((wide.bars[0][0], wide.bars[wide.bars.len() - 1][1]), (0, 999));
+        let runs: Vec<_> = (0..1000).map(|i| run(u8::from(i >= 700), 7)).collect();
+        let rows = few(runs);
+        assert!(rows.len() <= MOST_ROWS + 2, "{} rows", rows.len());
+        assert_eq!(rows.iter().map(|r| r.bytes).sum::<u64>(), 7000);
+        assert_eq!(rows.iter().filter(|r| r.level == 0).map(|r| r.runs).sum::<usize>(), 700);
+        assert_eq!(few(vec![run(0, 1), run(0, 2)]).len(), 2);
     }
 }

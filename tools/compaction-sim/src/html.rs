@@ -1,21 +1,30 @@
 //! Outcomes as a page ([`firn_tools::page`]).
 
 use firn_tools::output::{bytes, count};
-use firn_tools::page;
+use firn_tools::page::{Page, PageFrame};
 
 use crate::meter::SimOutcome;
 use crate::report::seconds;
 
-const HEAD: [&str; 9] = [
-    "case",
-    "write amplification",
-    "runs, mean",
-    "runs, most",
-    "space now",
-    "space, most",
-    "peak",
-    "stopped",
-    "writes/s",
+const HEAD: [(&str, &str); 9] = [
+    ("case", "The policy, and what else was varied."),
+    (
+        "write amplification",
+        "Bytes that flushes and merges wrote to tables, for each byte of keys and values that the user wrote.",
+    ),
+    ("runs, mean", "Sorted runs that a read may have to look into: mean over all writes."),
+    ("runs, most", "The most runs after any flush."),
+    (
+        "space now",
+        "Bytes of tables at the end, over the bytes that one copy of all live keys takes.",
+    ),
+    (
+        "space, most",
+        "The largest that this was, counted from a tenth of the operations on, with what jobs were still writing.",
+    ),
+    ("peak", "The most bytes of tables at any time, with what jobs were still writing."),
+    ("stopped", "How long writers stood still, because every memtable was full."),
+    ("writes/s", "Writes a second while writes went on."),
 ];
 
 /// The page. Outcomes without frames show their numbers only.
@@ -34,6 +43,24 @@ pub fn page(all: &[(String, SimOutcome)]) -> String {
         ]
     };
     let rows: Vec<_> = all.iter().map(row).collect();
-    let cases: Vec<_> = all.iter().map(|(name, o)| (name.clone(), o.frames.clone())).collect();
-    page::page("Compactions over time", &HEAD, &rows, &cases)
+    let cases: Vec<(&str, &[PageFrame])> =
+        all.iter().map(|(name, o)| (name.as_str(), &o.frames[..])).collect();
+    let about = all.first().map_or_else(String::new, |(_, o)| {
+        format!(
+            "Simulated: {}, {} operations, {} written by the user. The policies are the engine's own, the tables are virtual.",
+            o.workload,
+            count(o.ops),
+            bytes(o.user_bytes as u64)
+        )
+    });
+    let page = Page {
+        title: "Compactions over time",
+        about: &about,
+        work: "operations",
+        head: &HEAD,
+        rows: &rows,
+        cases: &cases,
+        live: None,
+    };
+    page.html()
 }

@@ -6,16 +6,14 @@ use std::convert::Infallible;
 use firn_kv::FilterKind;
 use firn_kv::TreeOptions;
 use firn_kv::internals::base::key::head;
-use firn_kv::internals::compaction::{TableShape, TreeShape};
-use firn_tools::page::{Film, PageFrame};
+use firn_kv::internals::compaction::{RunShape, TableShape, TreeShape};
+use firn_tools::page::{DrawnRun, Film, PageFrame};
 use serde::Serialize;
 
 use crate::store::LiveKeys;
 
 /// Points of a curve are thinned out when they become more than these.
 const MOST_POINTS: usize = 1024;
-/// Bars that a run is drawn with, at most.
-const MOST_BARS: usize = 48;
 
 /// What a simulation found. Sizes are bytes of table files unless said otherwise.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -235,6 +233,7 @@ impl SimMeter {
         let bytes = now.shape.size() + now.making;
         o.peak_bytes = o.peak_bytes.max(bytes);
         self.peak = self.peak.max(bytes);
+        self.film.note_bytes(bytes);
         if o.ops >= self.total_ops / 10 && now.live.bytes > 0.0 {
             o.max_space_amplification =
                 o.max_space_amplification.max(bytes as f64 / now.live.bytes);
@@ -277,20 +276,16 @@ impl SimMeter {
         }
         let o = &self.outcome;
         let frame = || {
-            let runs = now
-                .shape
-                .runs
-                .iter()
-                .map(|r| (r.level, r.size(), r.tables.len(), bars(&r.tables)))
-                .collect();
-            let written = [o.flush_bytes, o.merge_written];
+            let runs = now.shape.runs.iter().map(|r| drawn(r)).collect();
             Ok::<_, Infallible>(PageFrame {
                 t: now.seconds,
                 ops: o.ops,
-                written,
+                written: [o.flush_bytes, o.merge_written],
+                held: [o.paced_seconds, o.stalled_seconds],
+                live: Some(now.live.bytes),
                 did: did(),
                 runs,
-                p99: None,
+                ..PageFrame::default()
             })
         };
         let Ok(()) = self.film.add(frame);
@@ -375,15 +370,11 @@ fn thin<T>(all: &mut Vec<T>) {
     });
 }
 
-/// The tables of a run as few bars.
-fn bars(tables: &[TableShape]) -> Vec<[u16; 3]> {
+fn drawn(run: &RunShape) -> DrawnRun {
     let thousandth = |k: &[u8]| ((u128::from(head(k)) * 1000) >> 64) as u16;
-    let per_bar = tables.len().div_ceil(MOST_BARS).max(1);
-    let bar = |chunk: &[TableShape]| {
-        let (first, last) = (&chunk[0], &chunk[chunk.len() - 1]);
-        [thousandth(&first.first), thousandth(&last.last), u16::from(chunk.iter().any(|t| t.busy))]
-    };
-    tables.chunks(per_bar).map(bar).collect()
+    let bar =
+        |t: &TableShape| (t.size, [thousandth(&t.first), thousandth(&t.last), u16::from(t.busy)]);
+    DrawnRun::new(run.level, run.tables.iter().map(bar))
 }
 
 #[cfg(test)]

@@ -1,0 +1,27 @@
+// Presses keys on the page that it stands at the end of, and tells what came of each.
+const press = (key, shiftKey) => document.dispatchEvent(new KeyboardEvent("keydown", { key, shiftKey, bubbles: true }));
+const at = () => +el("at").value, panels = () => document.querySelectorAll("#panels section").length;
+const told = { fault: el("fault").textContent, opened: at(), panels: panels(), curves: document.querySelectorAll(".curve").length };
+told.busy = [...document.querySelectorAll(".busy")].filter(p => p.getAttribute("d")).length;
+told.overflow = document.documentElement.scrollWidth - innerWidth;
+const f = frameAt(shown[0], where()), sizes = [...document.querySelector("section").querySelectorAll(".size")];
+told.lengths = f.runs.map((r, i) => [r.bytes, +sizes[i].getAttribute("width")]);
+told.least = Math.min(...drawn.map(c => Math.min(...c.frames.map(f => f.peak - total(f)))));
+const peaks = shown.flatMap(c => c.frames.map(f => f.peak));
+const next = c => { const i = c.frames.indexOf(frameAt(c, where())); return c.frames[i + 1]?.peak; };
+told.next_peaks = [Math.max(...peaks), shown.map(next)];
+press("Home"); told.home = at(); press("ArrowRight"); told.right = at(); press("ArrowRight", true); told.ten = at(); press("ArrowLeft"); told.left = at();
+press("End"); told.end = [at(), +el("at").max];
+press("p"); told.p = at(); press("s"); told.s = at();
+press("l"); told.l = el("scale").textContent; press("l");
+press("x"); told.x = el("axis").textContent; press("x"); told.x_again = el("axis").textContent;
+press("1"); told.hidden = panels(); press("1"); told.again = panels();
+press(" "); told.playing = el("play").textContent; press(" "); told.paused = el("play").textContent;
+const s = el("curves").firstChild, box = s.getBoundingClientRect();
+s.setPointerCapture = () => 0;
+s.dispatchEvent(new PointerEvent("pointerdown", { clientX: box.left + 70, clientY: box.top + 20, pointerId: 1 }));
+told.clicked = at();
+told.asked = performance.getEntriesByType("resource").length;
+told.fault_after = el("fault").textContent;
+told.address = location.hash;
+el("found").textContent = JSON.stringify(told);
