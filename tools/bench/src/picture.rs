@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use firn_kv::internals::base::key::head;
 use firn_kv::{Db, Tree};
 use firn_tools::io::{self, Stopwatch};
 use firn_tools::output::{Done, Failure, bytes, count, nanos, rate};
-use firn_tools::page::{DrawnRun, Film, Page, PageFrame};
+use firn_tools::page::{DrawnRun, DrawnTable, Film, FilmPage, PageFrame};
 
 use crate::run::Bench;
 
@@ -63,7 +64,7 @@ impl Picture {
                 written: [s.flush_bytes, s.compaction_written],
                 held: [s.paced_nanos as f64 / 1e9, s.stalled_nanos as f64 / 1e9],
                 did: step.to_owned(),
-                runs: DrawnRun::of_tree(&tree.tables()?, |_| false),
+                runs: runs(tree)?,
                 ..PageFrame::default()
             })
         })
@@ -101,7 +102,7 @@ impl Picture {
         let rows: Vec<_> = bench.steps.iter().map(row).collect();
         let steps: Vec<&str> = bench.steps.iter().map(|m| m.step.as_str()).collect();
         let (cases, frames) = (steps.join(", "), self.film.into_frames());
-        let page = Page {
+        let page = FilmPage {
             title: "firn bench",
             about: "Measured: the tree of the bench as its steps were taken.",
             work: "operations",
@@ -112,4 +113,15 @@ impl Picture {
         };
         io::write(path, page.html().as_bytes()).map_err(|e| Failure::file("write", path, &e))
     }
+}
+
+/// The runs of the tree, newest first.
+fn runs(tree: &Tree) -> Done<Vec<DrawnRun>> {
+    let drawn = |t: &firn_kv::TableInfo| DrawnTable {
+        level: t.level,
+        run: t.run,
+        bytes: t.bytes,
+        heads: (head(&t.first_key), head(&t.last_key)),
+    };
+    Ok(DrawnRun::of_tables(&tree.tables()?.iter().map(drawn).collect::<Vec<_>>()))
 }

@@ -101,6 +101,15 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::write(path, content)
 }
 
+/// Writes a small file in the place of another: who reads it finds the one or the other whole.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    fs::write(&new, content)?;
+    fs::rename(&new, path)
+}
+
 /// Removes a file; one that is not there is no error.
 pub fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {

@@ -3,7 +3,6 @@
 //!
 //! It asks for nothing from elsewhere, and its own policy forbids it to.
 
-use firn_kv::TableInfo;
 use serde::Serialize;
 use serde_json::json;
 
@@ -62,7 +61,7 @@ impl DrawnRun {
         let per_bar = count.div_ceil(MOST_BARS).max(1);
         let mut run = DrawnRun { level, tables: count, runs: 1, ..DrawnRun::default() };
         for (i, (bytes, [from, to, busy])) in tables.enumerate() {
-            run.bytes += bytes;
+            run.bytes = run.bytes.saturating_add(bytes);
             match run.bars.last_mut().filter(|_| !i.is_multiple_of(per_bar)) {
                 Some(bar) => *bar = [bar[0], to.max(bar[1]), busy.max(bar[2])],
                 None => run.bars.push([from, to, busy]),
@@ -72,7 +71,7 @@ impl DrawnRun {
     }
 
     fn join(&mut self, older: DrawnRun) {
-        self.bytes += older.bytes;
+        self.bytes = self.bytes.saturating_add(older.bytes);
         self.tables += older.tables;
         self.runs += older.runs;
         self.bars.extend(older.bars);
@@ -87,27 +86,35 @@ impl DrawnRun {
         });
     }
 
-    /// The runs of a store's tree, newest first: its tables as [`tables`](firn_kv::Tree::tables)
-    /// gives them. `busy` says which of them a job holds.
+    /// The runs of a tree of which these are the tables: newest run first, in a run by key.
     ///
     /// Heads of keys are numbers that often lie close together: the bars show where between the
     /// first and the last.
-    pub fn of_tree(tables: &[TableInfo], busy: impl Fn(u64) -> bool) -> Vec<DrawnRun> {
-        let head = |key: &[u8]| firn_kv::internals::base::key::head(key);
-        let first = tables.iter().map(|t| head(&t.first_key)).min().unwrap_or(0);
-        let last = tables.iter().map(|t| head(&t.last_key)).max().unwrap_or(0);
+    pub fn of_tables(tables: &[DrawnTable]) -> Vec<DrawnRun> {
+        let first = tables.iter().map(|t| t.heads.0).min().unwrap_or(0);
+        let last = tables.iter().map(|t| t.heads.1).max().unwrap_or(0);
         let width = u128::from(last.saturating_sub(first).max(1));
-        let thousandth = |key: &[u8]| {
-            (u128::from(head(key).saturating_sub(first)) * 1000 / width).min(1000) as u16
-        };
-        let bar = |t: &TableInfo| {
-            (t.bytes, [thousandth(&t.first_key), thousandth(&t.last_key), u16::from(busy(t.id))])
-        };
+        let thousandth =
+            |head: u64| (u128::from(head.saturating_sub(first)) * 1000 / width).min(1000) as u16;
+        let bar = |t: &DrawnTable| (t.bytes, [thousandth(t.heads.0), thousandth(t.heads.1), 0]);
         tables
             .chunk_by(|a, b| (a.level, a.run) == (b.level, b.run))
             .map(|run| DrawnRun::new(run[0].level, run.iter().map(bar)))
             .collect()
     }
+}
+
+/// A table of a store, as far as it is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrawnTable {
+    /// The level of its run.
+    pub level: u8,
+    /// The number of its run.
+    pub run: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The heads of its first and its last key, as numbers.
+    pub heads: (u64, u64),
 }
 
 /// As few rows as can be looked at.
@@ -151,7 +158,7 @@ impl Film {
         }
         let mut frame = frame()?;
         frame.runs = few(frame.runs);
-        let held: u64 = frame.runs.iter().map(|r| r.bytes).sum();
+        let held = frame.runs.iter().fold(0u64, |sum, r| sum.saturating_add(r.bytes));
         frame.peak = frame.peak.max(held).max(std::mem::take(&mut self.peak));
         self.frames.push(frame);
         if self.frames.len() > MOST_FRAMES {
@@ -195,7 +202,7 @@ pub struct LivePage {
 
 /// What is on a page.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Page<'a> {
+pub struct FilmPage<'a> {
     /// What it is called.
     pub title: &'a str,
     /// What was done, and with what: a sentence.
@@ -212,7 +219,7 @@ pub struct Page<'a> {
     pub live: Option<LivePage>,
 }
 
-impl Page<'_> {
+impl FilmPage<'_> {
     /// The page as HTML.
     pub fn html(&self) -> String {
         let cases: Vec<_> = self
@@ -251,12 +258,12 @@ mod tests {
             runs: vec![run(0, 5)],
             ..PageFrame::default()
         };
-        let page = Page {
+        let page = FilmPage {
             title: "what",
             head: &[("case", "which")],
             rows: &[vec!["a".into()]],
             cases: &[("a", &[frame])],
-            ..Page::default()
+            ..FilmPage::default()
         }
         .html();
         assert!(

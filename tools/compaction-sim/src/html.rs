@@ -1,7 +1,7 @@
 //! Outcomes as a page ([`firn_tools::page`]).
 
 use firn_tools::output::{bytes, count};
-use firn_tools::page::{Page, PageFrame};
+use firn_tools::page::{FilmPage, PageFrame};
 
 use crate::meter::SimOutcome;
 use crate::report::seconds;
@@ -53,7 +53,7 @@ pub fn page(all: &[(String, SimOutcome)]) -> String {
             bytes(o.user_bytes as u64)
         )
     });
-    let page = Page {
+    let page = FilmPage {
         title: "Compactions over time",
         about: &about,
         work: "operations",

@@ -17,6 +17,7 @@ mod families;
 mod fields;
 mod inspect;
 mod interrupt;
+mod live;
 mod load;
 mod load_rows;
 mod names;
@@ -99,6 +100,9 @@ enum FirnCommand {
     /// Show what the store holds and what it costs
     #[command(after_help = inspect::STATS_EXAMPLES)]
     Stats(inspect::StatsArgs),
+    /// Draw a running store as a page that follows it
+    #[command(after_help = live::EXAMPLES)]
+    Live(live::LiveArgs),
     /// List the trees: what is in each, its policy, size and options
     #[command(after_help = trees::TREES_EXAMPLES)]
     Trees(trees::TreesArgs),
@@ -162,6 +166,7 @@ fn main() -> ExitCode {
         FirnCommand::Delete(args) => edit::delete(global, args),
         FirnCommand::Explain(args) => explain::run(global, args),
         FirnCommand::Stats(args) => inspect::stats(global, args),
+        FirnCommand::Live(args) => live::run(global, args),
         FirnCommand::Trees(args) => trees::trees(global, args),
         FirnCommand::SetOptions(args) => trees::set_options(global, args),
         FirnCommand::Verify(args) => verify::run(global, args),
@@ -198,7 +203,7 @@ fn advice(e: &Error) -> Option<&'static str> {
             "`firn verify` lists everything that is damaged, and what to do about it; the files are left as they are"
         }
         ErrorKind::Locked => {
-            "another program has the store open for writing: end it or wait; get, scan, explain, export, stats, trees, purge-report and verify work beside it"
+            "another program has the store open for writing: end it or wait; get, scan, explain, export, stats, live, trees, purge-report and verify work beside it"
         }
         ErrorKind::NotFound => {
             "name the store with --db DIR; `firn load` or `firn bench` makes one, `firn trees` lists its trees"
