@@ -135,6 +135,8 @@ pub struct MeterPoint {
     pub bytes: u64,
     /// The most bytes since the point before, outputs in the making included.
     pub peak: u64,
+    /// The most that these were over `live_bytes` of their moment.
+    pub peak_space: f64,
     /// Bytes that one copy of all live keys would take.
     pub live_bytes: f64,
     /// Bytes flushed so far.
@@ -193,6 +195,7 @@ pub struct SimMeter {
     ops_before: u64,
     /// The most bytes since the last point.
     peak: u64,
+    peak_space: f64,
 }
 
 /// The state of a simulation, as far as the meter wants to know.
@@ -234,9 +237,11 @@ impl SimMeter {
         o.peak_bytes = o.peak_bytes.max(bytes);
         self.peak = self.peak.max(bytes);
         self.film.note_bytes(bytes);
+        // What little there is at the beginning is copied more often than what there is later.
         if o.ops >= self.total_ops / 10 && now.live.bytes > 0.0 {
-            o.max_space_amplification =
-                o.max_space_amplification.max(bytes as f64 / now.live.bytes);
+            let space = bytes as f64 / now.live.bytes;
+            self.peak_space = self.peak_space.max(space);
+            o.max_space_amplification = o.max_space_amplification.max(space);
         }
     }
 
@@ -251,6 +256,7 @@ impl SimMeter {
             runs: now.shape.runs.len(),
             bytes: now.shape.size(),
             peak: std::mem::take(&mut self.peak),
+            peak_space: std::mem::take(&mut self.peak_space),
             live_bytes: now.live.bytes,
             flushed: o.flush_bytes,
             merged: o.merge_written,
@@ -259,6 +265,11 @@ impl SimMeter {
         if o.points.len() > MOST_POINTS {
             for i in (1..o.points.len()).step_by(2) {
                 o.points[i].peak = o.points[i].peak.max(o.points[i - 1].peak);
+                o.points[i].peak_space = o.points[i].peak_space.max(o.points[i - 1].peak_space);
+            }
+            // The last of an odd number has no next one.
+            if let Some(last) = o.points.last().filter(|_| o.points.len() % 2 == 1) {
+                (self.peak, self.peak_space) = (last.peak, last.peak_space);
             }
             thin(&mut o.points);
             for i in (1..o.points.len()).rev() {
