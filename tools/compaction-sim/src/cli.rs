@@ -66,7 +66,7 @@ pub enum SimCommand {
     Run(RunArgs),
     /// Simulate a grid of policies and sizes on all cores
     #[command(
-        after_help = "Examples:\n  compaction-sim sweep --data 1T                                 the ten strategies of the VLDB'21 design space\n  compaction-sim sweep --policies full,tier,lo+1 --ratios 4,8,10 --csv grid.csv\n  compaction-sim sweep --policies tiered,lazy-leveled --memtable-sizes 16M,64M --filters none,fuse8,fuse16"
+        after_help = "Examples:\n  compaction-sim sweep --data 1T                                 the ten strategies of the VLDB'21 design space\n  compaction-sim sweep --policies full,tier,lo+1 --ratios 4,8,10 --csv grid.csv\n  compaction-sim sweep --policies tiered,lazy-leveled --memtable-sizes 16M,64M --filters none,fuse8,fuse16\n  compaction-sim sweep --policies tiered,leveled --ratios 3,4,6,8,10 --seeds 5 --pdf figures"
     )]
     Sweep(SweepArgs),
     /// What another policy would have done with the flushes that a real store has recorded
@@ -183,9 +183,13 @@ pub struct Pictures {
     /// Write CSV to this file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write SVG plots into this directory
+    /// Write figures as SVG into this directory, and beside each its data as CSV
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
+    /// The same as PDF
+    #[cfg(feature = "pdf")]
+    #[arg(long, value_name = "DIR")]
+    pub pdf: Option<PathBuf>,
     /// Write a page with the levels over time, complete in one file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -223,6 +227,10 @@ pub struct SweepArgs {
     /// Filters, comma-separated, instead of --filter
     #[arg(long, value_delimiter = ',', value_parser = ["none", "fuse8", "fuse16"])]
     pub filters: Vec<String>,
+    /// Simulate each case with so many seeds, from --seed on: figures have bands, the table has the
+    /// least and the most
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: u64,
     /// What is simulated
     #[command(flatten)]
     pub model: CostModel,

@@ -1,6 +1,7 @@
 //! `run` and `sweep`, and what all commands do with outcomes.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,6 +14,7 @@ use firn_tools::output::{Done, Failure, Progress, Style};
 
 use crate::cli::{CostModel, Pictures, RunArgs, SimCli, SimCommand, SweepArgs};
 use crate::meter::SimOutcome;
+use crate::plot::Figure;
 use crate::policy;
 use crate::sim::{self, Setup};
 use crate::{html, plot, recorded, report, validate};
@@ -44,7 +46,14 @@ fn run(args: &RunArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
 }
 
 fn sweep(args: &SweepArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
-    let cases = grid(args)?;
+    let with_seeds = |(name, setup): (String, Setup)| {
+        (0..args.seeds).map(move |i| {
+            let mut setup = setup.clone();
+            setup.workload.seed = setup.workload.seed.wrapping_add(i);
+            (name.clone(), setup)
+        })
+    };
+    let cases: Vec<(String, Setup)> = grid(args)?.into_iter().flat_map(with_seeds).collect();
     let all = simulate_all("sweep", &cases)?;
     let named = |((name, _), mut o): (&(String, Setup), SimOutcome)| {
         (o.policy, o.workload) = (name.clone(), args.model.workload.to_string());
@@ -180,15 +189,29 @@ pub fn tell(
     }
     if let Some(dir) = &pictures.svg {
         OsEnv::new().create_dir_all(dir)?;
-        for (name, svg) in plot::all(all)? {
-            let path = dir.join(name);
-            firn_tools::io::write(&path, svg.as_bytes())
-                .map_err(|e| Failure::file("write", &path, &e))?;
+        for figure in plot::all(all)? {
+            write_beside(dir, &figure, "svg", figure.svg.as_bytes())?;
+        }
+    }
+    #[cfg(feature = "pdf")]
+    if let Some(dir) = &pictures.pdf {
+        OsEnv::new().create_dir_all(dir)?;
+        for figure in plot::all(all)? {
+            write_beside(dir, &figure, "pdf", &plot::pdf(&figure.svg)?)?;
         }
     }
     if let Some(path) = &pictures.html {
         firn_tools::io::write(path, html::page(all).as_bytes())
             .map_err(|e| Failure::file("write", path, &e))?;
+    }
+    Ok(())
+}
+
+/// A figure as a file of this ending, and its data beside it.
+fn write_beside(dir: &Path, figure: &Figure, ending: &str, drawing: &[u8]) -> Done {
+    for (ending, content) in [(ending, drawing), ("csv", &figure.csv)] {
+        let path = dir.join(format!("{}.{ending}", figure.name));
+        firn_tools::io::write(&path, content).map_err(|e| Failure::file("write", &path, &e))?;
     }
     Ok(())
 }

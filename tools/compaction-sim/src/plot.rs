@@ -1,103 +1,615 @@
-//! Curves over time as SVG: runs, space, bytes written, rate, one curve for each outcome.
+//! Figures for papers, as SVG and PDF, each with its data as CSV: trade-offs of writing, space and
+//! reading; the same over the size ratio, with bands over seeds; and the course of runs, space,
+//! writing and rate.
+//!
+//! A case is known by its marker, filled or open, before it is by its colour; the legend stands
+//! beside the figure. Outcomes that follow each other under one name are the seeds of one case.
 
 use firn_tools::output::{Done, Failure};
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::meter::{MeterPoint, SimOutcome};
+use crate::report::by_case;
 
-/// What is drawn: file name, caption, axis, value.
-type Curve = (&'static str, &'static str, &'static str, fn(&MeterPoint) -> f64);
+/// A file: its name without an ending, the drawing, its data.
+pub struct Figure {
+    /// What it is called.
+    pub name: &'static str,
+    /// The drawing.
+    pub svg: String,
+    /// What is drawn.
+    pub csv: Vec<u8>,
+}
 
-const CURVES: [Curve; 4] = [
-    ("runs.svg", "Runs that a read may look into", "runs", |p| p.runs as f64),
-    ("space.svg", "Bytes of tables over one copy of what lives", "space amplification", |p| {
-        if p.live_bytes > 0.0 { p.bytes as f64 / p.live_bytes } else { 0.0 }
-    }),
-    ("written.svg", "Bytes written to tables for each byte flushed", "rewrites", |p| {
-        (p.flushed + p.merged) as f64 / p.flushed.max(1) as f64
-    }),
-    ("rate.svg", "Writes a second", "writes/s", |p| p.rate),
+/// What a case is judged by: name of the column, words of the axis, value.
+struct Measure(&'static str, &'static str, fn(&SimOutcome) -> f64);
+
+const WRITE: Measure =
+    Measure("write_amplification", "write amplification", |o| o.write_amplification);
+const SPACE: Measure =
+    Measure("max_space_amplification", "space amplification, most", |o| o.max_space_amplification);
+const READ: Measure = Measure("mean_runs", "runs a read looks into", |o| o.mean_runs);
+const HELD: Measure = Measure("held_up", "time writers are held up, %", |o| {
+    100.0 * (o.paced_seconds + o.stalled_seconds) / o.seconds.max(1e-9)
+});
+const MEASURES: [&Measure; 4] = [&WRITE, &SPACE, &READ, &HELD];
+
+/// The course of one thing: file name, axis, value, and the most since the point before.
+struct Course(&'static str, &'static str, fn(&MeterPoint) -> f64, Option<fn(&MeterPoint) -> f64>);
+
+const COURSES: [Course; 4] = [
+    Course("runs", "runs a read looks into", |p| p.runs as f64, None),
+    Course(
+        "space",
+        "space amplification",
+        |p| if p.live_bytes > 0.0 { p.bytes as f64 / p.live_bytes } else { 0.0 },
+        Some(|p| p.peak_space),
+    ),
+    Course(
+        "written",
+        "written for each byte flushed",
+        |p| (p.flushed + p.merged) as f64 / p.flushed.max(1) as f64,
+        None,
+    ),
+    Course("rate", "writes a second", |p| p.rate, None),
 ];
 
-/// All plots: file names and contents.
+/// One case with the outcome of each of its seeds.
+struct PlottedCase<'a> {
+    name: &'a str,
+    /// The name without the size ratio, and the ratio, where it has one.
+    series: String,
+    ratio: Option<f64>,
+    seeds: Vec<&'a SimOutcome>,
+}
+
+impl PlottedCase<'_> {
+    /// Mean, least and most over the seeds.
+    fn of(&self, Measure(_, _, value): &Measure) -> [f64; 3] {
+        let values: Vec<f64> = self.seeds.iter().map(|o| value(o)).collect();
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        [
+            mean,
+            values.iter().copied().fold(mean, f64::min),
+            values.iter().copied().fold(mean, f64::max),
+        ]
+    }
+}
+
+/// Cases of one policy over its size ratios.
+struct PlottedSeries<'a> {
+    name: String,
+    cases: Vec<&'a PlottedCase<'a>>,
+}
+
+/// All figures.
 ///
 /// # Errors
 /// What the plotting library says.
-pub fn all(outcomes: &[(String, SimOutcome)]) -> Done<Vec<(String, String)>> {
-    CURVES.iter().map(|c| Ok((c.0.to_owned(), one(outcomes, c)?))).collect()
+pub fn all(outcomes: &[(String, SimOutcome)]) -> Done<Vec<Figure>> {
+    let cases: Vec<PlottedCase<'_>> = by_case(outcomes)
+        .into_iter()
+        .map(|(name, seeds)| {
+            let (series, ratio) = split(name);
+            PlottedCase { name, series, ratio, seeds }
+        })
+        .collect();
+    let mut series: Vec<PlottedSeries<'_>> = vec![];
+    for case in &cases {
+        match series.iter_mut().find(|s| s.name == case.series) {
+            Some(s) if case.ratio.is_some() => s.cases.push(case),
+            _ => series.push(PlottedSeries { name: case.series.clone(), cases: vec![case] }),
+        }
+    }
+    for s in &mut series {
+        s.cases.sort_by(|a, b| a.ratio.unwrap_or(0.0).total_cmp(&b.ratio.unwrap_or(0.0)));
+        if let [only] = s.cases[..] {
+            s.name = only.name.to_owned();
+        }
+    }
+    let wrong = |name: &str, e: DrawError| Failure::new(format!("cannot draw {name}: {e}"));
+    let table = numbers(&cases)
+        .map_err(|e| Failure::new(format!("cannot write the numbers of a figure: {e}")))?;
+    let mut figures = vec![Figure {
+        name: "trade-off",
+        svg: trade_off(&series).map_err(|e| wrong("trade-off", e))?,
+        csv: table.clone(),
+    }];
+    if series.iter().any(|s| s.cases.len() > 1) {
+        figures.push(Figure {
+            name: "over-ratio",
+            svg: over_ratio(&series).map_err(|e| wrong("over-ratio", e))?,
+            csv: table,
+        });
+    }
+    for c in &COURSES {
+        let csv = points(&cases, c)
+            .map_err(|e| Failure::new(format!("cannot write the numbers of {}: {e}", c.0)))?;
+        figures.push(Figure { name: c.0, svg: course(&cases, c).map_err(|e| wrong(c.0, e))?, csv });
+    }
+    Ok(figures)
 }
 
-fn one(outcomes: &[(String, SimOutcome)], curve: &Curve) -> Done<String> {
-    draw(outcomes, curve).map_err(|e| Failure::new(format!("cannot draw {}: {e}", curve.0)))
+/// A figure as PDF, with the letters that it needs of a font that is here.
+///
+/// # Errors
+/// When there is no font.
+#[cfg(feature = "pdf")]
+pub fn pdf(svg: &str) -> Done<Vec<u8>> {
+    use svg2pdf::usvg::{Options, Tree};
+    let mut options = Options::default();
+    let fonts = options.fontdb_mut();
+    fonts.load_system_fonts();
+    let wanted = ["Helvetica", "Arial", "Liberation Sans", "DejaVu Sans", "Noto Sans"];
+    let family = |name: &&str| fonts.faces().any(|f| f.families.iter().any(|(n, _)| n == name));
+    let found = wanted.into_iter().find(family).map(str::to_owned).or_else(|| {
+        fonts.faces().find(|f| !f.monospaced).and_then(|f| Some(f.families.first()?.0.clone()))
+    });
+    let Some(found) = found else {
+        return Err(Failure::with_next(
+            "a PDF holds the letters of its text, and there is no font here",
+            "install one (Debian: fonts-dejavu-core), or take --svg",
+        ));
+    };
+    fonts.set_sans_serif_family(found);
+    let tree = Tree::from_str(svg, &options)
+        .map_err(|e| Failure::new(format!("cannot make a PDF: {e}")))?;
+    svg2pdf::to_pdf(&tree, Default::default(), Default::default())
+        .map_err(|e| Failure::new(format!("cannot make a PDF: {e}")))
 }
 
-fn draw(
-    outcomes: &[(String, SimOutcome)],
-    (_, caption, axis, value): &Curve,
-) -> Result<String, Box<dyn std::error::Error>> {
+/// "leveled:8 m=64 MiB" is the series "leveled m=64 MiB" at 8.
+fn split(name: &str) -> (String, Option<f64>) {
+    let found = name.split_once(':').and_then(|(policy, rest)| {
+        let end = rest.find([':', ' ']).unwrap_or(rest.len());
+        Some((format!("{policy}{}", &rest[end..]), rest[..end].parse().ok()?))
+    });
+    found.map_or_else(|| (name.to_owned(), None), |(series, ratio)| (series, Some(ratio)))
+}
+
+fn numbers(cases: &[PlottedCase<'_>]) -> Result<Vec<u8>, csv::Error> {
+    let mut w = csv::Writer::from_writer(vec![]);
+    let mut head = ["case", "policy", "ratio", "seeds"].map(str::to_owned).to_vec();
+    for Measure(name, ..) in MEASURES {
+        head.extend([(*name).to_owned(), format!("{name}_least"), format!("{name}_most")]);
+    }
+    w.write_record(&head)?;
+    for case in cases {
+        let ratio = case.ratio.map_or_else(String::new, |r| r.to_string());
+        let mut line =
+            vec![case.name.to_owned(), case.series.clone(), ratio, case.seeds.len().to_string()];
+        line.extend(MEASURES.iter().flat_map(|m| case.of(m)).map(|v| v.to_string()));
+        w.write_record(&line)?;
+    }
+    w.into_inner().map_err(|e| e.into_error().into())
+}
+
+fn points(cases: &[PlottedCase<'_>], c: &Course) -> Result<Vec<u8>, csv::Error> {
+    let Course(name, _, value, most) = c;
+    let mut w = csv::Writer::from_writer(vec![]);
+    let mut head = vec!["case", "operations", "seconds", name];
+    let with_most = format!("{name}_most");
+    head.extend(most.map(|_| with_most.as_str()));
+    w.write_record(&head)?;
+    for case in cases {
+        for p in case.seeds.first().into_iter().flat_map(|o| &o.points) {
+            let mut line = vec![
+                case.name.to_owned(),
+                p.ops.to_string(),
+                p.seconds.to_string(),
+                value(p).to_string(),
+            ];
+            line.extend(most.map(|most| most(p).to_string()));
+            w.write_record(&line)?;
+        }
+    }
+    w.into_inner().map_err(|e| e.into_error().into())
+}
+
+type Pixel = (i32, i32);
+type DrawError = Box<dyn std::error::Error>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// How the nth case looks. Colours differ in lightness too; shapes come before colours.
+#[derive(Clone, Copy)]
+struct CurveLook(usize);
+
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 90, 160),
+    RGBColor(200, 80, 0),
+    RGBColor(0, 120, 90),
+    RGBColor(150, 50, 140),
+    RGBColor(120, 90, 0),
+    RGBColor(50, 60, 70),
+];
+const SHAPES: usize = 6;
+/// Filled, open, pale.
+const FILLS: usize = 3;
+const RADIUS: i32 = 5;
+const INK: RGBColor = RGBColor(30, 34, 40);
+
+impl CurveLook {
+    fn colour(self) -> RGBColor {
+        COLOURS[self.0 % COLOURS.len()]
+    }
+
+    fn line(self) -> ShapeStyle {
+        self.colour().stroke_width(2)
+    }
+
+    /// The outline of its marker around (0, 0), in pixels.
+    fn outline(self) -> Vec<Pixel> {
+        let r = RADIUS;
+        match self.0 % SHAPES {
+            0 => (0..16)
+                .map(|i| (f64::from(i) / 8.0 * std::f64::consts::PI).sin_cos())
+                .map(|(y, x)| ((x * 5.2).round() as i32, (y * 5.2).round() as i32))
+                .collect(),
+            1 => vec![(-r, -r), (r, -r), (r, r), (-r, r)],
+            2 => vec![(0, -r - 1), (r + 1, r), (-r - 1, r)],
+            3 => vec![(0, -r - 2), (r + 2, 0), (0, r + 2), (-r - 2, 0)],
+            4 => vec![(0, r + 1), (r + 1, -r), (-r - 1, -r)],
+            _ => vec![
+                (-2, -r - 1),
+                (2, -r - 1),
+                (2, -2),
+                (r + 1, -2),
+                (r + 1, 2),
+                (2, 2),
+                (2, r + 1),
+                (-2, r + 1),
+                (-2, 2),
+                (-r - 1, 2),
+                (-r - 1, -2),
+                (-2, -2),
+            ],
+        }
+    }
+
+    /// Its marker, to be put somewhere: what fills it, and its edge.
+    fn marker(self) -> (Polygon<Pixel>, PathElement<Pixel>) {
+        let outline = self.outline();
+        let fill = match self.0 / SHAPES % FILLS {
+            0 => self.colour().to_rgba(),
+            1 => WHITE.to_rgba(),
+            _ => self.colour().mix(0.35),
+        };
+        let closed: Vec<_> = outline.iter().chain(outline.first()).copied().collect();
+        (
+            Polygon::new(outline, fill.filled()),
+            PathElement::new(closed, self.colour().stroke_width(1)),
+        )
+    }
+}
+
+const WIDE: u32 = 900;
+const LETTERS: (&str, u32) = ("sans-serif", 13);
+/// Pixels of a line of the legend.
+const LINE: i32 = 19;
+
+/// Letters of a name that fit beside a figure.
+const MOST_LETTERS: usize = 32;
+
+/// The width of a legend of these names.
+fn legend_wide(names: &[&str]) -> u32 {
+    let letters = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).min(MOST_LETTERS);
+    40 + 7 * letters as u32
+}
+
+/// A drawing of panels below each other, each with its own names beside it; in all as wide as the
+/// page.
+fn drawing(
+    high: u32,
+    panels: &[Vec<&str>],
+    draw: impl Fn(usize, &Area<'_>) -> Result<(), DrawError>,
+) -> Result<String, DrawError> {
     let mut svg = String::new();
     {
-        let points = || outcomes.iter().flat_map(|(_, o)| &o.points);
-        let most = points().map(value).fold(1e-9, f64::max) * 1.05;
-        // Operations, not seconds: policies that slow their writers are longer at the same work.
-        let end = points().map(|p| p.ops as f64).fold(1.0, f64::max);
-        let area = SVGBackend::with_string(&mut svg, (960, 480)).into_drawing_area();
+        let longest = panels.iter().map(Vec::len).max().unwrap_or(0) as u32;
+        let high = high.max(longest * LINE as u32 + 30);
+        let all = high * panels.len() as u32;
+        let area = SVGBackend::with_string(&mut svg, (WIDE, all)).into_drawing_area();
         area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(*caption, ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(40)
-            .y_label_area_size(70)
-            .build_cartesian_2d(0.0..end, 0.0..most)?;
-        let short = |v: &f64| firn_tools::output::rate(*v);
-        chart
-            .configure_mesh()
-            .x_desc("operations")
-            .y_desc(*axis)
-            .x_label_formatter(&short)
-            .y_label_formatter(&short)
-            .draw()?;
-        for (i, (name, o)) in outcomes.iter().enumerate() {
-            let color = Palette99::pick(i).to_rgba();
-            let line = LineSeries::new(
-                o.points.iter().map(|p| (p.ops as f64, value(p))),
-                color.stroke_width(2),
-            );
-            chart.draw_series(line)?.label(name).legend(move |(x, y)| {
-                PathElement::new([(x, y), (x + 16, y)], color.stroke_width(2))
-            });
+        let beside = panels.iter().map(|names| legend_wide(names)).max().unwrap_or(0);
+        for (k, (part, names)) in
+            area.split_evenly((panels.len(), 1)).iter().zip(panels).enumerate()
+        {
+            let (figure, legend) = part.split_horizontally(WIDE - beside);
+            draw(k, &figure)?;
+            names.iter().enumerate().try_for_each(|(i, name)| entry(&legend, i, name))?;
         }
-        let mut labels = chart.configure_series_labels();
-        labels
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK.mix(0.2))
-            .draw()?;
         area.present()?;
     }
     Ok(svg)
+}
+
+/// The ith line of a legend.
+fn entry(legend: &Area<'_>, i: usize, name: &str) -> Result<(), DrawError> {
+    let (look, y) = (CurveLook(i), 22 + i as i32 * LINE);
+    legend.draw(&PathElement::new(vec![(4, y), (28, y)], look.line()))?;
+    let (fill, edge) = look.marker();
+    legend.draw(&(EmptyElement::at((16, y)) + fill + edge))?;
+    let mut short: String = name.chars().take(MOST_LETTERS).collect();
+    if short.len() < name.len() {
+        short.pop();
+        short.push('…');
+    }
+    let style =
+        TextStyle::from(LETTERS.into_font()).color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    Ok(legend.draw(&Text::new(short, (36, y), style))?)
+}
+
+/// A number at an axis: "2 M", not "2.00 M".
+fn short(v: &f64) -> String {
+    let text = firn_tools::output::rate(*v);
+    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    let number = if number.contains('.') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
+    };
+    format!("{number} {unit}").trim_end().to_owned()
+}
+
+/// An empty chart from nothing to a little over these.
+fn chart<'a, 'b>(
+    area: &'b Area<'a>,
+    x: (f64, f64, &str),
+    y: (f64, &str),
+) -> Result<Chart<'a, 'b>, DrawError> {
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .margin_right(14)
+        .x_label_area_size(38)
+        .y_label_area_size(58)
+        .build_cartesian_2d(x.0..(x.1 * 1.06).max(x.0 + 1e-9), 0.0..(y.0 * 1.08).max(1e-9))?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .axis_style(INK)
+        .x_labels(6)
+        .y_labels(6)
+        .label_style(LETTERS.into_font().color(&INK))
+        .axis_desc_style(LETTERS.into_font().color(&INK))
+        .x_desc(x.2)
+        .y_desc(y.1)
+        .x_label_formatter(&short)
+        .y_label_formatter(&short)
+        .draw()?;
+    Ok(chart)
+}
+
+fn most(values: impl Iterator<Item = f64>) -> f64 {
+    values.filter(|v| v.is_finite()).fold(0.0, f64::max)
+}
+
+/// Writing against space, writing against reading, reading against space: a point for each case,
+/// and a line through those of one policy, whose least and largest size ratio stand at its ends. A
+/// cross is as wide as what the seeds of a case gave.
+fn trade_off(series: &[PlottedSeries<'_>]) -> Result<String, DrawError> {
+    let names: Vec<&str> = series.iter().map(|s| s.name.as_str()).collect();
+    drawing(290, &[names], |_, area| {
+        let pairs = [(&WRITE, &SPACE), (&WRITE, &READ), (&READ, &SPACE)];
+        let parts = area.split_evenly((1, 3));
+        for (part, (x, y)) in parts.iter().zip(pairs) {
+            let cases = || series.iter().flat_map(|s| &s.cases);
+            let (right, top) =
+                (most(cases().map(|c| c.of(x)[2])), most(cases().map(|c| c.of(y)[2])));
+            let mut chart = chart(part, (0.0, right, x.1), (top, y.1))?;
+            for (i, s) in series.iter().enumerate() {
+                let look = CurveLook(i);
+                let line = s.cases.iter().map(|c| (c.of(x)[0], c.of(y)[0]));
+                chart.draw_series(LineSeries::new(line, look.colour().stroke_width(1)))?;
+                for (k, c) in s.cases.iter().enumerate() {
+                    let ([at_x, left, right], [at_y, low, high]) = (c.of(x), c.of(y));
+                    let spread = [
+                        PathElement::new(vec![(left, at_y), (right, at_y)], look.colour()),
+                        PathElement::new(vec![(at_x, low), (at_x, high)], look.colour()),
+                    ];
+                    chart.draw_series(spread)?;
+                    let (fill, edge) = look.marker();
+                    chart.draw_series([EmptyElement::at((at_x, at_y)) + fill + edge])?;
+                    // Those at the ends will do; the others are in order between them.
+                    let is_end = k == 0 || k + 1 == s.cases.len();
+                    if let (Some(ratio), true) = (c.ratio, s.cases.len() > 1 && is_end) {
+                        let style = TextStyle::from(("sans-serif", 10).into_font()).color(&INK);
+                        let text = Text::new(ratio.to_string(), (7, -12), style);
+                        chart.draw_series([EmptyElement::at((at_x, at_y)) + text])?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// What cases are judged by, over the size ratio: a line through the means, in a band from the
+/// least to the most that seeds gave.
+fn over_ratio(series: &[PlottedSeries<'_>]) -> Result<String, DrawError> {
+    // Those without a ratio keep their place, so that a policy looks the same in all figures.
+    let names: Vec<&str> = series.iter().map(|s| s.name.as_str()).collect();
+    drawing(520, &[names], |_, area| {
+        let parts = area.split_evenly((2, 2));
+        for (part, measure) in parts.iter().zip(MEASURES) {
+            let cases = || series.iter().filter(|s| s.cases.len() > 1).flat_map(|s| &s.cases);
+            let ratios = || cases().filter_map(|c| c.ratio);
+            let first = ratios().fold(f64::INFINITY, f64::min);
+            let top = most(cases().map(|c| c.of(measure)[2]));
+            let x = ((first - 0.5).max(0.0), most(ratios()), "size ratio");
+            let mut chart = chart(part, x, (top, measure.1))?;
+            for (i, s) in series.iter().enumerate().filter(|(_, s)| s.cases.len() > 1) {
+                let look = CurveLook(i);
+                let at = |k: usize| {
+                    s.cases.iter().filter_map(move |c| Some((c.ratio?, c.of(measure)[k])))
+                };
+                let band: Vec<(f64, f64)> =
+                    at(1).chain(at(2).collect::<Vec<_>>().into_iter().rev()).collect();
+                chart.draw_series([Polygon::new(band, look.colour().mix(0.2))])?;
+                chart.draw_series(LineSeries::new(at(0), look.line()))?;
+                chart.draw_series(at(0).map(|p| {
+                    let (fill, edge) = look.marker();
+                    EmptyElement::at(p) + fill + edge
+                }))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// How many markers a curve has.
+const MARKERS: usize = 9;
+/// More curves than these in one panel nobody can follow.
+const CURVES: usize = 6;
+
+/// The course of one thing over the operations, not over seconds: policies that slow their writers
+/// are longer at the same work. Of several seeds it is the first one's.
+fn course(cases: &[PlottedCase<'_>], c: &Course) -> Result<String, DrawError> {
+    let Course(_, axis, value, peak) = *c;
+    let of = |c: &PlottedCase<'_>| c.seeds.first().map_or(&[][..], |o| &o.points[..]).to_vec();
+    // Those of one policy stay together.
+    let mut panels: Vec<Vec<&PlottedCase<'_>>> = vec![];
+    for part in cases.chunk_by(|a, b| a.series == b.series).flat_map(|group| group.chunks(CURVES)) {
+        match panels.last_mut().filter(|panel| panel.len() + part.len() <= CURVES) {
+            Some(panel) => panel.extend(part),
+            None => panels.push(part.iter().collect()),
+        }
+    }
+    let names: Vec<Vec<&str>> =
+        panels.iter().map(|panel| panel.iter().map(|c| c.name).collect()).collect();
+    // The same axes in all.
+    let all = || cases.iter().flat_map(|c| c.seeds.first()).flat_map(|o| &o.points);
+    let top = most(all().map(|p| value(p).max(peak.map_or(0.0, |peak| peak(p)))));
+    let end = most(all().map(|p| p.ops as f64));
+    drawing(300, &names, |k, area| {
+        let curves: Vec<Vec<MeterPoint>> = panels[k].iter().map(|c| of(c)).collect();
+        let axis = if peak.is_some() { format!("{axis} (pale: most)") } else { axis.to_owned() };
+        let mut chart = chart(area, (0.0, end, "operations"), (top, &axis))?;
+        for (i, points) in curves.iter().enumerate() {
+            let look = CurveLook(i);
+            if let Some(peak) = peak {
+                // The most since the point before: as wide as that.
+                let mut before = 0.0;
+                let steps = points.iter().flat_map(|p| {
+                    let (from, to) = (before, p.ops as f64);
+                    before = to;
+                    [(from, peak(p)), (to, peak(p))]
+                });
+                let style = look.colour().mix(0.45).stroke_width(1);
+                chart.draw_series(LineSeries::new(steps.filter(|p| p.1 > 0.0), style))?;
+            }
+            let line = || points.iter().map(|p| (p.ops as f64, value(p)));
+            chart.draw_series(LineSeries::new(line(), look.line()))?;
+            // Markers of several cases stand beside each other.
+            let every = (points.len() / MARKERS).max(1);
+            let first = every * (i + 1) / (curves.len() + 1);
+            chart.draw_series(line().skip(first).step_by(every).map(|p| {
+                let (fill, edge) = look.marker();
+                EmptyElement::at(p) + fill + edge
+            }))?;
+        }
+        Ok(())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_plot_has_a_curve_for_each_outcome() {
-        let points = (1..50)
-            .map(|i| MeterPoint { ops: i, runs: i as usize % 7, ..MeterPoint::default() })
-            .collect();
-        let o = SimOutcome { points, ..SimOutcome::default() };
-        let plots = all(&[("one".to_owned(), o.clone()), ("two & more".to_owned(), o)]).unwrap();
-        assert_eq!(plots.len(), CURVES.len());
-        for (name, svg) in plots {
-            assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
-            assert!(
-                svg.contains("one")
-                    && svg.contains("two &amp; more")
-                    && svg.matches("<polyline").count() >= 2,
-                "{name}"
-            );
+    fn outcome(write: f64, most: f64) -> SimOutcome {
+        let point = |i: u64| MeterPoint {
+            ops: i,
+            runs: i as usize % 7,
+            bytes: 140,
+            live_bytes: 100.0,
+            peak_space: if i == 30 { most } else { 1.4 },
+            ..MeterPoint::default()
+        };
+        SimOutcome {
+            points: (1..50).map(point).collect(),
+            write_amplification: write,
+            max_space_amplification: most,
+            mean_runs: 3.0,
+            ..SimOutcome::default()
         }
+    }
+
+    fn figures() -> Vec<Figure> {
+        let case = |name: &str, write, most| (name.to_owned(), outcome(write, most));
+        all(&[
+            case("tiered:3", 5.0, 2.0),
+            case("tiered:3", 6.0, 2.2),
+            case("tiered:8", 3.0, 2.39),
+            case("one & only", 9.0, 1.2),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn figures_tell_cases_apart_without_colour_and_name_them_outside() {
+        let figures = figures();
+        let names: Vec<&str> = figures.iter().map(|f| f.name).collect();
+        assert_eq!(names, ["trade-off", "over-ratio", "runs", "space", "written", "rate"]);
+        for f in &figures {
+            assert!(
+                f.svg.starts_with("<svg") && f.svg.trim_end().ends_with("</svg>"),
+                "{}",
+                f.name
+            );
+            assert!(f.svg.contains("one &amp; only"), "{}", f.name);
+            assert!(!f.svg.contains("<pattern"), "{}", f.name);
+            assert!(f.svg.contains("<polygon"), "{}: no markers", f.name);
+        }
+        let outlines: Vec<_> = (0..SHAPES).map(|i| CurveLook(i).outline()).collect();
+        assert!((1..SHAPES).all(|i| !outlines[..i].contains(&outlines[i])));
+        // More cases than can be followed are several panels, each with its own names.
+        let many: Vec<_> =
+            (0..CURVES + 1).map(|i| (format!("case {i}"), outcome(2.0, 2.0))).collect();
+        let high = |svg: &str| {
+            let (_, rest) = svg.split_once("height=\"").unwrap();
+            rest.split_once('"').unwrap().0.parse::<u32>().unwrap()
+        };
+        let of = |n| high(&all(&many[..n]).unwrap()[1].svg);
+        assert_eq!(of(CURVES + 1), 2 * of(CURVES));
+        assert_eq!(short(&2e6), "2 M");
+        assert_eq!(short(&10.0), "10");
+    }
+
+    #[test]
+    #[cfg(feature = "pdf")]
+    fn a_pdf_has_its_letters_with_it() {
+        match pdf(&figures()[0].svg) {
+            Ok(pdf) => {
+                assert!(pdf.starts_with(b"%PDF-"));
+                let holds = |word: &[u8]| pdf.windows(word.len()).any(|w| w == word);
+                assert!(holds(b"/FontFile2") || holds(b"/FontFile3"));
+            }
+            Err(e) => {
+                assert!(format!("{e:?}").contains("no font"), "{e:?}");
+                eprintln!("skipped: there is no font here");
+            }
+        }
+    }
+
+    #[test]
+    fn data_is_beside_and_has_what_the_table_has() {
+        let figures = figures();
+        let text = |i: usize| String::from_utf8(figures[i].csv.clone()).unwrap();
+        let table = text(0);
+        let line: Vec<&str> = table.lines().nth(1).unwrap().split(',').collect();
+        assert_eq!(line[..7], ["tiered:3", "tiered", "3", "2", "5.5", "5", "6"]);
+        assert_eq!(table, text(1));
+        // The transient peak is in the course, and no lower than in the table.
+        let space = text(3);
+        let peaks = space.lines().skip(1).filter(|l| l.starts_with("tiered:8"));
+        let highest = peaks.map(|l| l.rsplit(',').next().unwrap().parse().unwrap());
+        assert_eq!(highest.fold(0.0, f64::max), 2.39);
+        assert_eq!(split("leveled:8 m=64 MiB"), ("leveled m=64 MiB".to_owned(), Some(8.0)));
+        assert_eq!(split("fifo:1G"), ("fifo:1G".to_owned(), None));
+        assert_eq!(split("tiered:4:max_runs=8"), ("tiered:max_runs=8".to_owned(), Some(4.0)));
     }
 }

@@ -78,41 +78,39 @@ pub fn one(o: &SimOutcome, style: Style) -> String {
     out
 }
 
-/// Many outcomes, a line each.
+/// Outcomes by their case: those that follow each other under one name are its seeds.
+pub fn by_case(all: &[(String, SimOutcome)]) -> Vec<(&str, Vec<&SimOutcome>)> {
+    all.chunk_by(|a, b| a.0 == b.0)
+        .map(|seeds| (seeds[0].0.as_str(), seeds.iter().map(|(_, o)| o).collect()))
+        .collect()
+}
+
+/// Many cases, a line each; a figure that seeds differ in is from its least to its most.
 pub fn many(all: &[(String, SimOutcome)], style: Style) -> String {
-    let header = [
-        "case",
-        "write amp",
-        "runs",
-        "most",
-        "space amp",
-        "most",
-        "peak",
-        "del p99",
-        "slowed",
-        "stopped",
-        "writes/s",
-        "filters",
+    type Column = (&'static str, fn(&SimOutcome) -> f64, fn(f64) -> String);
+    let columns: [Column; 11] = [
+        ("write amp", |o| o.write_amplification, factor),
+        ("runs", |o| o.mean_runs, |v| format!("{v:.1}")),
+        ("most", |o| o.max_runs as f64, |v| format!("{v:.0}")),
+        ("space amp", |o| o.space_amplification, factor),
+        ("most", |o| o.max_space_amplification, factor),
+        ("peak", |o| o.peak_bytes as f64, |v| bytes(v as u64)),
+        ("del p99", |o| o.tombstone_age[1], |v| if v > 0.0 { seconds(v) } else { "-".to_owned() }),
+        ("slowed", |o| o.paced_seconds, seconds),
+        ("stopped", |o| o.stalled_seconds, seconds),
+        ("writes/s", |o| o.ops_per_second, rate),
+        ("filters", |o| o.filter_bytes, |v| bytes(v as u64)),
     ];
+    let header: Vec<&str> = ["case"].into_iter().chain(columns.iter().map(|c| c.0)).collect();
     let mut t = table(&header);
-    for (name, o) in all {
-        row(
-            &mut t,
-            [
-                name.clone(),
-                factor(o.write_amplification),
-                format!("{:.1}", o.mean_runs),
-                o.max_runs.to_string(),
-                factor(o.space_amplification),
-                factor(o.max_space_amplification),
-                bytes(o.peak_bytes),
-                if o.tombstone_age[2] > 0.0 { seconds(o.tombstone_age[1]) } else { "-".to_owned() },
-                seconds(o.paced_seconds),
-                seconds(o.stalled_seconds),
-                rate(o.ops_per_second),
-                bytes(o.filter_bytes as u64),
-            ],
-        );
+    for (name, seeds) in by_case(all) {
+        let cell = |(_, value, words): &Column| {
+            let values = || seeds.iter().map(|o| value(o));
+            let least = words(values().fold(f64::INFINITY, f64::min));
+            let most = words(values().fold(f64::NEG_INFINITY, f64::max));
+            if least == most { least } else { format!("{least} to {most}") }
+        };
+        row(&mut t, [name.to_owned()].into_iter().chain(columns.iter().map(cell)));
     }
     print_table(&t, style)
 }

@@ -83,7 +83,23 @@ fn json_csv_and_pages_hold_every_case() {
     assert_eq!(csv.lines().count(), 5);
     let page = String::from_utf8(compaction_sim::cli::read(&html).unwrap()).unwrap();
     assert!(cases.iter().all(|c| page.contains(&format!("\"case\":\"{c}\""))));
-    assert!(compaction_sim::cli::read(&dir.join("runs.svg")).unwrap().starts_with(b"<svg"));
+    for figure in ["trade-off", "over-ratio", "runs", "space", "written", "rate"] {
+        let file = |ending: &str| {
+            compaction_sim::cli::read(&dir.join(format!("{figure}.{ending}"))).unwrap()
+        };
+        assert!(file("svg").starts_with(b"<svg"), "{figure}");
+        assert!(file("csv").starts_with(b"case,"), "{figure}");
+    }
+    // The peak that the course of space has is the one of the table.
+    let space =
+        String::from_utf8(compaction_sim::cli::read(&dir.join("space.csv")).unwrap()).unwrap();
+    for o in v.as_array().unwrap() {
+        let of_case = format!("{},", o["case"].as_str().unwrap());
+        let peaks = space.lines().filter(|l| l.starts_with(&of_case));
+        let highest = peaks.map(|l| l.rsplit(',').next().unwrap().parse().unwrap());
+        let told = o["max_space_amplification"].as_f64().unwrap();
+        assert!((highest.fold(0.0, f64::max) / told - 1.0).abs() < 1e-12, "{of_case} {told}");
+    }
 }
 
 #[test]
