@@ -1,6 +1,7 @@
 //! The command line: what is simulated, from options.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use clap::{Args, Parser, Subcommand};
 use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
@@ -12,6 +13,7 @@ use crate::machine::{Load, Machine, MergeCost};
 use crate::policy::{self, NamedPolicy, number};
 use crate::sim::Setup;
 use crate::size::ContentSize;
+use crate::trace::{self, TraceSketch};
 use crate::workload::{SimOpKind, SimWorkload};
 
 const EXAMPLES: &str = "\
@@ -80,6 +82,11 @@ pub enum SimCommand {
         after_help = "Examples:\n  compaction-sim compare firn-data\n  compaction-sim compare firn-data/EVENTS.jsonl --tolerance 10"
     )]
     Compare(CompareArgs),
+    /// What a trace of another store tells of its writes, and the options that come nearest
+    #[command(
+        after_help = "Forms: CSV with a header as op,key,value_size,time (op, value_size and time may be missing; seconds; no quotes); the text that\nRocksDB's `trace_analyzer -convert_to_human_readable_trace` makes of a query trace; what YCSB's basic binding prints\n(`ycsb run basic -p basicdb.verbose=true`).\n\nExamples:\n  compaction-sim trace writes.csv\n  compaction-sim sweep --trace trace-human_readable_trace.txt --policies tiered,leveled,lazy-leveled"
+    )]
+    Trace(TraceArgs),
     /// Measure the simulator against the engine, and itself
     #[command(
         after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate compressed --sample README.md\n  compaction-sim validate drawn --seed 1 --draws 20"
@@ -99,6 +106,13 @@ pub struct CostModel {
     /// The workload
     #[arg(long, default_value = "uniform")]
     pub workload: SimOpKind,
+    /// A trace of another store instead (`compaction-sim trace --help`): its keys, skew, sizes,
+    /// deletes, and its rate where it tells one and --ingest does not
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "data", "keys", "key_size", "value_size"])]
+    pub trace: Option<PathBuf>,
+    /// What the trace tells, once it was read.
+    #[arg(skip)]
+    pub sketch: OnceLock<TraceSketch>,
     /// Bytes of keys and values that are written
     #[arg(long, value_parser = size, default_value = "10G", value_name = "SIZE")]
     pub data: u64,
@@ -261,6 +275,14 @@ pub struct ReplayArgs {
     pub pictures: Pictures,
 }
 
+/// `trace`.
+#[derive(Args, Debug, Clone)]
+pub struct TraceArgs {
+    /// The trace; - for standard input
+    #[arg(value_name = "FILE")]
+    pub trace: PathBuf,
+}
+
 /// `compare`.
 #[derive(Args, Debug, Clone)]
 pub struct CompareArgs {
@@ -355,6 +377,23 @@ impl CostModel {
         }
     }
 
+    /// What is simulated, in words.
+    pub fn words(&self) -> String {
+        self.trace
+            .as_ref()
+            .map_or_else(|| self.workload.to_string(), |path| format!("trace {}", path.display()))
+    }
+
+    /// What the trace tells, if there is one. It is read once.
+    fn sketch(&self) -> Done<Option<&TraceSketch>> {
+        let Some(path) = &self.trace else { return Ok(None) };
+        if self.sketch.get().is_none() {
+            let read = trace::read(path)?;
+            return Ok(Some(self.sketch.get_or_init(|| read)));
+        }
+        Ok(self.sketch.get())
+    }
+
     /// What is to be simulated under this policy.
     ///
     /// # Errors
@@ -373,16 +412,25 @@ impl CostModel {
             random: self.random.clamp(0.0, 1.0),
             sample,
         };
-        let ops =
-            (self.data as f64 / (content.key_len as f64 + content.mean_value())).max(1.0) as u64;
-        let (keys, phases) = self.workload.phases(ops, self.keys.unwrap_or(ops / 4).max(1));
+        let mut machine = self.machine.machine();
+        let sketch = self.sketch()?;
+        let (content, (keys, phases)) = if let Some(sketch) = sketch {
+            if machine.ingest == 0.0 {
+                machine.ingest = sketch.ingest().unwrap_or(0.0);
+            }
+            (sketch.content(content), sketch.phases())
+        } else {
+            let each = content.key_len as f64 + content.mean_value();
+            let ops = (self.data as f64 / each).max(1.0) as u64;
+            (content, self.workload.phases(ops, self.keys.unwrap_or(ops / 4).max(1)))
+        };
+        let ops: u64 = phases.iter().map(|p| p.ops).sum();
         if self.exact && ops > 200_000_000 {
             return Err(Failure::with_next(
                 format!("{ops} operations are too many to hold every key"),
                 "leave --exact away, or write less --data",
             ));
         }
-        let machine = self.machine.machine();
         let workload = SimWorkload {
             keys,
             phases,

@@ -12,7 +12,7 @@ use firn_tools::install;
 use firn_tools::io::create;
 use firn_tools::output::{Done, Failure, Progress, Style};
 
-use crate::cli::{CostModel, Pictures, RunArgs, SimCli, SimCommand, SweepArgs};
+use crate::cli::{CostModel, Pictures, RunArgs, SimCli, SimCommand, SweepArgs, TraceArgs};
 use crate::meter::SimOutcome;
 use crate::plot::Figure;
 use crate::policy;
@@ -29,10 +29,24 @@ pub fn execute(cli: &SimCli, out: &mut dyn Write) -> Done {
         SimCommand::Sweep(args) => sweep(args, cli, out),
         SimCommand::Replay(args) => recorded::replay(args, cli, out),
         SimCommand::Compare(args) => recorded::compare(args, cli, out),
+        SimCommand::Trace(args) => trace(args, cli, out),
         SimCommand::Validate(args) => validate::run(args, cli, out),
         SimCommand::Completions(args) => install::completions(args, SimCli::command(), out),
         SimCommand::Man(args) => install::man(args, SimCli::command(), out),
     }
+}
+
+fn trace(args: &TraceArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
+    let told = crate::trace::read(&args.trace)?;
+    let options = told.options();
+    if cli.json {
+        let mut v = serde_json::json!(told);
+        v["options"] = options.into();
+        return Ok(writeln!(out, "{v}")?);
+    }
+    let file = args.trace.display();
+    write!(out, "{}", told.words(cli.style()))?;
+    Ok(writeln!(out, "\ncompaction-sim run --trace {file}\ncompaction-sim run {options}")?)
 }
 
 fn run(args: &RunArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
@@ -40,7 +54,7 @@ fn run(args: &RunArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let named = policy::parse(&args.policy, &options).map_err(Failure::new)?;
     let setup = args.model.setup(&named, &options, args.pictures.html.is_some())?;
     let mut outcome = simulate(&args.policy, &setup)?;
-    (outcome.policy, outcome.workload) = (args.policy.clone(), args.model.workload.to_string());
+    (outcome.policy, outcome.workload) = (args.policy.clone(), args.model.words());
     let all = vec![(args.policy.clone(), outcome)];
     tell(&all, cli.json, &args.pictures, cli.style(), out)
 }
@@ -56,7 +70,7 @@ fn sweep(args: &SweepArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let cases: Vec<(String, Setup)> = grid(args)?.into_iter().flat_map(with_seeds).collect();
     let all = simulate_all("sweep", &cases)?;
     let named = |((name, _), mut o): (&(String, Setup), SimOutcome)| {
-        (o.policy, o.workload) = (name.clone(), args.model.workload.to_string());
+        (o.policy, o.workload) = (name.clone(), args.model.words());
         (name.clone(), o)
     };
     let all: Vec<(String, SimOutcome)> = cases.iter().zip(all).map(named).collect();

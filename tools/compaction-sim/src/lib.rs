@@ -19,5 +19,6 @@ pub mod sim;
 pub mod size;
 pub mod store;
 pub mod summary;
+pub mod trace;
 pub mod validate;
 pub mod workload;

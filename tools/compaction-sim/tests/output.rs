@@ -142,7 +142,7 @@ fn completions_and_pages() {
     firn_testkit::shell::completes(
         &print(&["completions", "bash"]),
         "compaction-sim",
-        &["run", "sweep", "replay", "compare", "validate", "completions", "man"],
+        &["run", "sweep", "replay", "compare", "trace", "validate", "completions", "man"],
     );
     assert!(print(&["man", "sweep"]).contains("  compaction\\-sim sweep "));
 }
