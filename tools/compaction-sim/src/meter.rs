@@ -22,6 +22,8 @@ pub struct SimOutcome {
     pub policy: String,
     /// The workload by its name here.
     pub workload: String,
+    /// The seed of all chance.
+    pub seed: u64,
     /// Operations written.
     pub ops: u64,
     /// Bytes of keys and values written.

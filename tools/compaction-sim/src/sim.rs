@@ -142,7 +142,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
             next_run: u64::MAX,
         };
         let total = setup.workload.ops();
-        let meter = SimMeter::new(total, setup.picture);
+        let mut meter = SimMeter::new(total, setup.picture);
+        meter.outcome.seed = setup.workload.seed;
         let content = &setup.workload.content;
         let memory_per_op = match setup.workload.per_memtable {
             Some(n) => options.memtable_size as f64 / n.max(1) as f64,
