@@ -4,7 +4,7 @@ use firn_tools::output::{bytes, count};
 use firn_tools::page::{FilmPage, PageFrame};
 
 use crate::meter::SimOutcome;
-use crate::report::seconds;
+use crate::report::{by_case, seconds};
 
 const HEAD: [(&str, &str); 9] = [
     ("case", "The policy, and what else was varied."),
@@ -27,11 +27,15 @@ const HEAD: [(&str, &str); 9] = [
     ("writes/s", "Writes a second while writes went on."),
 ];
 
-/// The page. Outcomes without frames show their numbers only.
+/// The page, of several seeds the first. Outcomes without frames show their numbers only.
 pub fn page(all: &[(String, SimOutcome)]) -> String {
-    let row = |(name, o): &(String, SimOutcome)| {
+    let shown: Vec<(&str, &SimOutcome)> = by_case(all)
+        .into_iter()
+        .filter_map(|(name, seeds)| Some((name, *seeds.first()?)))
+        .collect();
+    let row = |(name, o): &(&str, &SimOutcome)| {
         vec![
-            name.clone(),
+            (*name).to_owned(),
             format!("{:.2}", o.write_amplification),
             format!("{:.1}", o.mean_runs),
             o.max_runs.to_string(),
@@ -42,10 +46,10 @@ pub fn page(all: &[(String, SimOutcome)]) -> String {
             count(o.ops_per_second as u64),
         ]
     };
-    let rows: Vec<_> = all.iter().map(row).collect();
+    let rows: Vec<_> = shown.iter().map(row).collect();
     let cases: Vec<(&str, &[PageFrame])> =
-        all.iter().map(|(name, o)| (name.as_str(), &o.frames[..])).collect();
-    let about = all.first().map_or_else(String::new, |(_, o)| {
+        shown.iter().map(|(name, o)| (*name, &o.frames[..])).collect();
+    let about = shown.first().map_or_else(String::new, |(_, o)| {
         format!(
             "Simulated: {}, {} operations, {} written by the user. The policies are the engine's own, the tables are virtual.",
             o.workload,

@@ -103,6 +103,23 @@ fn json_csv_and_pages_hold_every_case() {
 }
 
 #[test]
+fn seeds_are_told_one_by_one_and_drawn_as_one_case() {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("seeds");
+    let (svg, html) = (dir.to_str().unwrap(), dir.join("seeds.html"));
+    let args = ["--policies", "tiered", "--data", "20M", "--memtable-size", "1M", "--seeds", "3"];
+    let files = ["--svg", svg, "--html", html.to_str().unwrap()];
+    let text = print(&[&["--json", "sweep", "--seed", "7"], &args[..], &files].concat());
+    let v: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let seeds: Vec<u64> =
+        v.as_array().unwrap().iter().map(|o| o["seed"].as_u64().unwrap()).collect();
+    assert_eq!(seeds, [7, 8, 9]);
+    let file = |path: &Path| String::from_utf8(compaction_sim::cli::read(path).unwrap()).unwrap();
+    assert!(file(&dir.join("trade-off.csv")).contains("\ntiered,tiered,,3,"));
+    assert_eq!(file(&html).matches("\"case\":\"tiered\"").count(), 1);
+    assert_eq!(print(&[&["sweep"], &args[..]].concat()).lines().count(), 2);
+}
+
+#[test]
 fn a_ratio_of_nothing_is_refused() {
     assert!(SimCli::try_parse_from(["compaction-sim", "sweep", "--ratios", "4,0"]).is_err());
 }
