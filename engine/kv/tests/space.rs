@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use firn_kv::MemEnv;
-use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
+use firn_kv::policy::{
+    DynamicLeveled, Fade, Fifo, Fluid, LazyLeveled, Leveled, Spooky, Tiered, TimeWindow, Unified,
+    Universal,
+};
 use firn_kv::{
     Db, DbOptions, Durability, Movement, Pin, PinKind, Policy, Result, Tree, TreeOptions,
 };
@@ -153,6 +156,14 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
         }),
         Policy::Unified(Unified { scaling: vec![-4], target_table: 64 << 10, base_shards: 1 }),
         Policy::Fifo(Fifo { max_bytes: 300 << 10, max_age_secs: 0 }),
+        Policy::Fluid(Fluid { ratio: 4, inner_runs: 1, last_runs: 1 }),
+        Policy::Fluid(Fluid { ratio: 4, inner_runs: 2, last_runs: 3 }),
+        Policy::Universal(Universal { runs: 4, slack: 1, space: 100 }),
+        Policy::DynamicLeveled(DynamicLeveled { ratio: 4, level0_runs: 2, base: 128 << 10 }),
+        Policy::DynamicLeveled(DynamicLeveled { ratio: 10, level0_runs: 4, base: 256 << 10 }),
+        Policy::Spooky(Spooky { ratio: 4, level0_runs: 2, base: 128 << 10 }),
+        Policy::Spooky(Spooky { ratio: 10, level0_runs: 4, base: 256 << 10 }),
+        Policy::Fade(Fade { ratio: 4, level0_runs: 2, base: 128 << 10 }),
     ];
     for policy in policies {
         let worst = overwrite(policy.clone(), live);

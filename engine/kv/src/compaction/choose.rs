@@ -30,7 +30,7 @@ fn wishes(policy: &dyn Strategy, view: &ShapeView<'_>) -> Vec<CompactionJob> {
     let mut jobs = policy.wishes(view);
     jobs.extend(expired::wishes(view));
     if policy.merges() {
-        jobs.extend(deletes::wishes(view, &*policy.apart(view)));
+        jobs.extend(deletes::wishes(view, &*policy.apart(view), &|r| policy.age_share(view, r)));
     }
     jobs
 }

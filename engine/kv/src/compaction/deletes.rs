@@ -8,6 +8,9 @@
 //! A policy may say of runs that nothing passes from one to the other, as `TimeWindow` does of
 //! windows: there the bound holds for what lies in one window, and at the bottom.
 //!
+//! A policy may share the bound out over its levels, as `Fade` does: then a delete goes down from
+//! each when its share has passed.
+//!
 //! *Trigger* age; *granularity* one table; *movement* the oldest delete first. Scores 2 and more.
 
 use super::shape::{Action, CompactionJob, Reason};
@@ -16,22 +19,26 @@ use super::view::ShapeView;
 /// How many overdue tables are offered at once; jobs that run may stand in the way of some.
 const MOST: usize = 16;
 
-/// `apart` says of two runs that data may not pass from one to the other.
+/// `apart` says of two runs that data may not pass from one to the other; `share` of a run, after
+/// which share of the bound its deletes have to go.
 pub(super) fn wishes(
     view: &ShapeView<'_>,
     apart: &dyn Fn(usize, usize) -> bool,
+    share: &dyn Fn(usize) -> f64,
 ) -> Vec<CompactionJob> {
     let limit = view.shape.tombstone_age_secs.saturating_mul(1_000_000);
     if limit == 0 {
         return Vec::new();
     }
     let now = view.shape.now_micros;
+    let age = |since: u64| now.saturating_sub(since);
     let mut overdue: Vec<(u64, usize, usize)> = Vec::new();
+    let limits: Vec<u64> =
+        (0..view.len()).map(|r| (limit as f64 * share(r).clamp(0.0, 1.0)) as u64).collect();
     for (r, run) in view.shape.runs.iter().enumerate() {
         for (t, table) in run.tables.iter().enumerate() {
-            if let Some(since) = table
-                .oldest_tombstone_micros
-                .filter(|&s| now.saturating_sub(s) > limit && !view.busy[r][t])
+            if let Some(since) =
+                table.oldest_tombstone_micros.filter(|&s| age(s) > limits[r] && !view.busy[r][t])
             {
                 overdue.push((since, r, t));
             }
@@ -39,7 +46,7 @@ pub(super) fn wishes(
     }
     // At equal age the one that lies deeper: what is above it can then follow.
     overdue.sort_by_key(|&(since, r, t)| (since, std::cmp::Reverse(r), t));
-    let score = |since: u64| 1.0 + now.saturating_sub(since) as f64 / limit as f64;
+    let score = |since: u64, r: usize| 1.0 + age(since) as f64 / limits[r].max(1) as f64;
     overdue
         .into_iter()
         .filter_map(|(since, r, t)| {
@@ -49,7 +56,7 @@ pub(super) fn wishes(
             if next.is_some_and(|k| apart(r, k)) {
                 None
             } else {
-                down(view, r, t, next, score(since))
+                down(view, r, t, next, score(since, r))
             }
         })
         .take(MOST)

@@ -72,6 +72,11 @@ pub(super) trait Strategy {
         Box::new(|_, _| false)
     }
 
+    /// The share of the allowed age of deletes after which those of a run have to go down.
+    fn age_share(&self, _: &ShapeView<'_>, _run: usize) -> f64 {
+        1.0
+    }
+
     /// Whether it merges at all, also for the sake of a delete or where somebody asks.
     fn merges(&self) -> bool {
         true

@@ -4,7 +4,7 @@
 //!   `ratio`^(level − 1). A table that is mostly deletes, with something beneath, counts twice.
 //! - *Layout*: level 0 has several runs, every other level one.
 //! - *Granularity*: all of level 0 with what it overlaps; further down one table with what it
-//!   overlaps in the next run.
+//!   overlaps in the next run, or, under [`Movement::WholeLevel`], all tables of the level.
 //! - *Movement*: of the fullest level, the table that [`Movement`] names; by default one that is
 //!   mostly deletes, then the one with the least overlap for its size, then the oldest.
 //! - *Space*: 1 + r / (r − 1), r the ratio: the last two levels may hold a copy each, those above
@@ -55,21 +55,31 @@ pub enum Movement {
     Oldest = 4,
     /// The one with the largest share of deletes.
     Tombstones = 5,
+    /// None before another: all tables of the level go down together, into the whole next level.
+    WholeLevel = 6,
 }
 
 impl Movement {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Movement; 6] = [
+    pub const ALL: [Movement; 7] = [
         Movement::LeastOverlap,
         Movement::LeastOverlapBelow,
         Movement::RoundRobin,
         Movement::Coldest,
         Movement::Oldest,
         Movement::Tombstones,
+        Movement::WholeLevel,
     ];
     /// Their names in a policy's text, in the same order.
-    pub const NAMES: [&str; 6] =
-        ["least-overlap", "least-overlap-below", "round-robin", "coldest", "oldest", "tombstones"];
+    pub const NAMES: [&str; 7] = [
+        "least-overlap",
+        "least-overlap-below",
+        "round-robin",
+        "coldest",
+        "oldest",
+        "tombstones",
+        "whole-level",
+    ];
 }
 
 impl Parameter for Movement {
@@ -198,6 +208,16 @@ fn one_down(
     let new = ShapePlace { level: run.level + 1, number: run.number };
     let next =
         view.shape.runs.get(r + 1).map(|next| &**next).filter(|next| next.level <= new.level);
+    if movement == Movement::WholeLevel {
+        let beneath = next.map(|_| r + 1);
+        if view.is_busy(r) || beneath.is_some_and(|k| view.is_busy(k)) {
+            return None;
+        }
+        let place = next.map_or(new, |next| next.place());
+        let picked: Vec<Picked> =
+            std::iter::once(r).chain(beneath).map(|r| (r, 0..view.run(r).tables.len())).collect();
+        return Some(view.joined(&picked, place, reason, score));
+    }
     let overlaps = next.map_or_else(|| vec![0..0; run.tables.len()], |next| overlaps(run, next));
     let first = first_by(view, r, next, movement);
     let best = (0..run.tables.len())
@@ -246,7 +266,7 @@ fn first_by<'a>(
     move |t| {
         let table = &run.tables[t];
         match movement {
-            Movement::LeastOverlap => u128::from(!table.is_dense()),
+            Movement::LeastOverlap | Movement::WholeLevel => u128::from(!table.is_dense()),
             Movement::LeastOverlapBelow => below.map_or(0, |below| {
                 let bytes: u64 = below.tables[below.overlapping(&table.first, &table.last)]
                     .iter()

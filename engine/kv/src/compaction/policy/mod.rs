@@ -11,13 +11,18 @@
 //! A policy's text is its name and any of its parameters, as `tiered:4:bucket=1.5` or
 //! `tiered:min_runs=4:max_runs=32:bucket=1.5`.
 
+mod dynamic_leveled;
+mod fade;
 mod fifo;
+mod fluid;
 mod lazy_leveled;
 mod leveled;
+mod spooky;
 mod tiered;
 mod tiered_leveled;
 mod time_window;
 mod unified;
+mod universal;
 
 use std::fmt;
 use std::str::FromStr;
@@ -99,6 +104,11 @@ registry! {
     time_window::TimeWindow,
     fifo::Fifo,
     tiered_leveled::TieredLeveled,
+    fluid::Fluid,
+    universal::Universal,
+    dynamic_leveled::DynamicLeveled,
+    spooky::Spooky,
+    fade::Fade,
 }
 
 impl Default for Policy {

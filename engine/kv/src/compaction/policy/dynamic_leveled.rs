@@ -1,0 +1,82 @@
+//! Leveled, with the size of each level derived from what the last one holds, after RocksDB's
+//! dynamic level sizes.
+//!
+//! - *Trigger*: as leveled, but that the target of the last level is its size, and of each one above
+//!   that / `ratio`, and so on. When level 1 would be larger than `base`, the last level is one
+//!   deeper.
+//! - *Layout*, *granularity*: as leveled.
+//! - *Movement*: as leveled; the last run moves to the next level without being rewritten.
+//! - *Space*: 1 + 2 / (r − 1), r the ratio. The levels above the last hold 1 / (r − 1) of it
+//!   together, which a fixed target of level 1 does not make sure of: of a last level that has just
+//!   been begun those above hold as much as it does. A level may hold as much again while work waits.
+
+use super::leveled::Leveled;
+use crate::compaction::describe::policy;
+use crate::compaction::shape::{CompactionJob, MAX_LEVEL, Reason, ShapePlace};
+use crate::compaction::strategy::{SpaceBound, Strategy};
+use crate::compaction::view::ShapeView;
+
+policy! {
+    /// Leveled, with levels sized by what the last one holds: little space for what is obsolete.
+    DynamicLeveled = "dynamic-leveled" {
+        /// Size of a level over the one above.
+        ratio: u32 = 10, number(2, 64);
+        /// Flushed runs that start a compaction.
+        level0_runs: u32 = 4, number(1, 64);
+        /// Largest size of level 1, of table files.
+        base: u64 = 256 << 20, bytes(64 << 10, 1 << 50);
+    }
+}
+
+impl DynamicLeveled {
+    /// The last level below 0, and its size.
+    fn last(view: &ShapeView<'_>) -> Option<(u8, u64)> {
+        let (level, runs) = view.levels().pop().filter(|(level, _)| *level > 0)?;
+        Some((level, view.size_of(runs)))
+    }
+
+    /// How many times level 1 a level is.
+    fn times(&self, level: u8) -> u64 {
+        u64::from(self.ratio).saturating_pow(u32::from(level).saturating_sub(1))
+    }
+
+    /// Leveled with the targets of now.
+    fn leveled(&self, view: &ShapeView<'_>) -> Leveled {
+        let base = Self::last(view).map_or(self.base, |(level, size)| {
+            size.div_ceil(self.times(level)).max(view.shape.memtable_size)
+        });
+        Leveled { ratio: self.ratio, level0_runs: self.level0_runs, base, ..Leveled::default() }
+    }
+}
+
+impl Strategy for DynamicLeveled {
+    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
+        let mut jobs = self.leveled(view).wishes(view);
+        let last = view.len().wrapping_sub(1);
+        if let Some((level, size)) = Self::last(view)
+            && size > self.base.saturating_mul(self.times(level))
+            && level < MAX_LEVEL
+            && view.levels().last().is_some_and(|(_, runs)| runs.len() == 1)
+            && !view.is_busy(last)
+        {
+            let place = ShapePlace { level: level + 1, number: view.run(last).number };
+            jobs.push(view.moved(last, place, Reason::LevelSize, 1.0));
+        }
+        jobs
+    }
+
+    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
+        self.leveled(view).crowd(view)
+    }
+
+    fn space(&self, memtable: u64, flushed: u64) -> SpaceBound {
+        // Level 1 is at least a memtable, in a tree that holds few of them.
+        let smallest = memtable.saturating_mul(2);
+        let ratio = f64::from(self.ratio.max(2));
+        SpaceBound::of_merges(1.0 + 2.0 / (ratio - 1.0), flushed.saturating_add(smallest))
+    }
+
+    fn foreseen(&self, view: &ShapeView<'_>) -> Option<u64> {
+        self.leveled(view).foreseen(view)
+    }
+}

@@ -1,0 +1,67 @@
+//! Leveled, with the allowed age of deletes shared out over the levels, after FADE of Lethe (SIGMOD
+//! 2020).
+//!
+//! - *Trigger*: as leveled; and a table whose oldest delete is older than what the levels down to
+//!   its own have of the tree's `tombstone_age_secs`. Level i + 1 has `ratio` times as much as level
+//!   i, and all above the last have the whole: so a delete has come to the bottom, and vanished, by
+//!   the age that the tree declares, where the bound common to all policies begins its work only
+//!   then.
+//! - *Layout*, *granularity*: as leveled.
+//! - *Movement*: the table that is overdue the longest, for its level; else as leveled.
+//! - *Space*: that of leveled.
+
+use super::leveled::Leveled;
+use crate::compaction::describe::policy;
+use crate::compaction::shape::CompactionJob;
+use crate::compaction::strategy::{SpaceBound, Strategy};
+use crate::compaction::view::ShapeView;
+
+policy! {
+    /// Leveled, with the age of deletes (the tree's tombstone age) shared out over the levels, so
+    /// that they are gone when it has passed.
+    Fade = "fade" {
+        /// Size of a level over the one above.
+        ratio: u32 = 10, number(2, 64);
+        /// Flushed runs that start a compaction.
+        level0_runs: u32 = 4, number(1, 64);
+        /// Size of level 1, of table files.
+        base: u64 = 256 << 20, bytes(64 << 10, 1 << 50);
+    }
+}
+
+impl Fade {
+    fn leveled(&self) -> Leveled {
+        let Fade { ratio, level0_runs, base } = *self;
+        Leveled { ratio, level0_runs, base, ..Leveled::default() }
+    }
+}
+
+impl Strategy for Fade {
+    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
+        self.leveled().wishes(view)
+    }
+
+    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
+        self.leveled().crowd(view)
+    }
+
+    fn space(&self, memtable: u64, flushed: u64) -> SpaceBound {
+        self.leveled().space(memtable, flushed)
+    }
+
+    fn foreseen(&self, view: &ShapeView<'_>) -> Option<u64> {
+        self.leveled().foreseen(view)
+    }
+
+    fn age_share(&self, view: &ShapeView<'_>, run: usize) -> f64 {
+        let last = view.shape.runs.last().map_or(0, |r| r.level);
+        let level = view.run(run).level.min(last);
+        if level == last {
+            return 1.0;
+        }
+        // 1 + T + … + T^i of 1 + T + … + T^(last − 1).
+        let ratio = f64::from(self.ratio.max(2));
+        let sum = |levels: u8| ratio.powi(i32::from(levels)) - 1.0;
+        sum(level + 1) / sum(last)
+    }
+}
