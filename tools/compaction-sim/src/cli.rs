@@ -27,6 +27,7 @@ Examples:
   compaction-sim run --policy tiered --data 1P --keys 1e12 --value-size 1000 --memtable-size 2G --table-size 64G
   compaction-sim sweep --data 1T --workload deletes:0.1
   compaction-sim sweep --policies tiered:3,tiered:6,lazy-leveled --table-sizes 16M,64M --csv sweep.csv --svg plots
+  compaction-sim reproduce spooky              what a paper claims beside what comes out here
   compaction-sim compare firn-data             the events of a real store beside the prediction
   compaction-sim replay firn-data --policy leveled:8";
 
@@ -92,6 +93,11 @@ pub enum SimCommand {
         after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate compressed --sample README.md\n  compaction-sim validate drawn --seed 1 --draws 20"
     )]
     Validate(ValidateArgs),
+    /// What papers claim, beside what the simulator finds under their set-ups
+    #[command(
+        after_help = "Exit code 1: a claim agrees or not other than it is known to.\n\nExamples:\n  compaction-sim reproduce                       all of them\n  compaction-sim reproduce dostoevsky monkey --json"
+    )]
+    Reproduce(ReproduceArgs),
     /// Print completions for a shell
     #[command(after_help = install::completions_examples("compaction-sim"))]
     Completions(install::CompletionsArgs),
@@ -319,6 +325,14 @@ pub struct ValidateArgs {
     /// A file of real data for values: a book, a log, source code
     #[arg(long, value_name = "FILE")]
     pub sample: Option<PathBuf>,
+}
+
+/// `reproduce`.
+#[derive(Args, Debug, Clone)]
+pub struct ReproduceArgs {
+    /// Which papers; all if none is named
+    #[arg(value_parser = ["vldb21", "dostoevsky", "monkey", "spooky", "lethe", "ucs"])]
+    pub papers: Vec<String>,
 }
 
 /// A length, or FROM-TO.

@@ -1,20 +1,24 @@
 //! Firn's compaction policies on virtual tables: how many bytes a store would write, how much space
 //! it would take and how long its writers would wait, without the store.
 
+pub mod batch;
 pub mod cli;
 pub mod commands;
 pub mod course;
 pub mod drawn;
 pub mod engine;
 pub mod exact;
+pub mod filters;
 pub mod history;
 pub mod html;
 pub mod machine;
 pub mod meter;
+pub mod paper;
 pub mod plot;
 pub mod policy;
 pub mod recorded;
 pub mod report;
+pub mod reproduce;
 pub mod sim;
 pub mod size;
 pub mod store;

@@ -107,6 +107,21 @@ pub struct SimOutcome {
     pub frames: Vec<PageFrame>,
 }
 
+impl SimOutcome {
+    /// Space amplification after each flush, on average; the first tenth of the run is not looked
+    /// at.
+    pub fn mean_space(&self) -> f64 {
+        let late = || self.points.iter().filter(|p| p.ops * 10 >= self.ops && p.live_bytes > 0.0);
+        late().map(|p| p.bytes as f64 / p.live_bytes).sum::<f64>() / late().count().max(1) as f64
+    }
+
+    /// Entries of each run at the end, newest first, those of a level taken as equal.
+    pub fn run_entries(&self) -> Vec<f64> {
+        let of = |l: &Level| vec![l.entries as f64 / l.runs.max(1) as f64; l.runs];
+        self.levels.iter().flat_map(of).collect()
+    }
+}
+
 /// One level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Level {

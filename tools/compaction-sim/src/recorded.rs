@@ -8,8 +8,9 @@ use firn_kv::OsEnv;
 use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table};
 use serde_json::{Value, json};
 
+use crate::batch::simulate_all;
 use crate::cli::{CompareArgs, ReplayArgs, SimCli, read};
-use crate::commands::{simulate_all, tell};
+use crate::commands::tell;
 use crate::course::{self, CoursePhase};
 use crate::history::{RecordedHistory, parse};
 use crate::meter::SimOutcome;

@@ -8,8 +8,8 @@ use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Failure, bytes, print_table, row, table};
 use serde_json::json;
 
+use crate::batch::simulate_all;
 use crate::cli::{SimCli, ValidateArgs, read};
-use crate::commands::simulate_all;
 use crate::drawn;
 use crate::engine;
 use crate::machine::Machine;
@@ -80,12 +80,6 @@ pub fn small_tree(
     })
 }
 
-/// Space amplification after each flush, on average; the first tenth of the run is not looked at.
-pub fn mean_space(o: &SimOutcome) -> f64 {
-    let late = || o.points.iter().filter(|p| p.ops * 10 >= o.ops && p.live_bytes > 0.0);
-    late().map(|p| p.bytes as f64 / p.live_bytes).sum::<f64>() / late().count().max(1) as f64
-}
-
 /// Writes and space of the summary model against those of the exact one.
 fn summary(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     let policies = [
@@ -132,7 +126,8 @@ fn summary(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     ]);
     let mut good = true;
     for ((name, _), pair) in cases.iter().step_by(2).zip(outcomes.chunks(2)) {
-        let values = |o: &SimOutcome| [o.write_amplification, mean_space(o), o.space_amplification];
+        let values =
+            |o: &SimOutcome| [o.write_amplification, o.mean_space(), o.space_amplification];
         let (real, ours) = (values(&pair[0]), values(&pair[1]));
         let mut cells = vec![name.clone()];
         for (real, ours) in real.into_iter().zip(ours) {

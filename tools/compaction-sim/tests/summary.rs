@@ -3,7 +3,7 @@
 
 use compaction_sim::meter::SimOutcome;
 use compaction_sim::sim::run;
-use compaction_sim::validate::{mean_space, small_tree};
+use compaction_sim::validate::small_tree;
 
 const OPS: u64 = 200_000;
 
@@ -17,7 +17,7 @@ fn writes_and_space_are_those_of_the_exact_model() {
             run(&small_tree(policy, workload, OPS, 64 << 10, exact).unwrap(), &mut |_| ()).unwrap()
         });
         let off = |of: fn(&SimOutcome) -> f64| of(&s) / of(&e) - 1.0;
-        let (writes, space) = (off(|o| o.write_amplification), off(mean_space));
+        let (writes, space) = (off(|o| o.write_amplification), off(SimOutcome::mean_space));
         assert!(
             writes.abs() < 0.05 && space.abs() < 0.03,
             "{policy}, {workload}: writes {writes:+.3}, space {space:+.3}"

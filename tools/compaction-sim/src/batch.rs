@@ -1,0 +1,63 @@
+//! Simulations one after the other and beside each other, with their progress.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use firn_tools::output::{Done, Failure, Progress};
+
+use crate::meter::SimOutcome;
+use crate::sim::{self, Setup};
+
+/// One simulation with a progress bar.
+///
+/// # Errors
+/// What the simulator says.
+pub fn simulate(what: &str, setup: &Setup) -> Done<SimOutcome> {
+    let bar = Progress::operations(what, Some(setup.workload.ops()));
+    Ok(sim::run(setup, &mut |share| bar.at((share * setup.workload.ops() as f64) as u64))?)
+}
+
+/// Simulations on all cores, with a progress bar. Outcomes come in the order of the cases.
+///
+/// # Errors
+/// The first failure.
+pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<SimOutcome>> {
+    const STEPS: u64 = 1000;
+    let bar = Progress::operations(what, Some(cases.len() as u64 * STEPS));
+    let shares: Vec<AtomicUsize> = cases.iter().map(|_| AtomicUsize::new(0)).collect();
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<firn_kv::Result<SimOutcome>>>> =
+        Mutex::new(cases.iter().map(|_| None).collect());
+    let work = || {
+        while let Some((i, (_, setup))) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, cases.get(i)?)))
+        {
+            let done = sim::run(setup, &mut |share| {
+                shares[i].store((share * STEPS as f64) as usize, Ordering::Relaxed);
+                bar.at(shares.iter().map(|s| s.load(Ordering::Relaxed) as u64).sum());
+            });
+            if let Ok(mut r) = results.lock() {
+                r[i] = Some(done);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(cases.len());
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "threads of the simulator itself: no store runs on them"
+    )]
+    std::thread::scope(|s| {
+        (1..threads).for_each(|_| {
+            s.spawn(work);
+        });
+        work();
+    });
+    let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
+    results
+        .into_iter()
+        .map(|r| {
+            r.ok_or_else(|| Failure::new("a simulation ended without a result"))?
+                .map_err(Failure::from)
+        })
+        .collect()
+}
