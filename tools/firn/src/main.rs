@@ -79,7 +79,7 @@ enum FirnCommand {
     /// Print column families as JSON
     #[command(after_help = wide::EXPORT_EXAMPLES)]
     Export(wide::ExportArgs),
-    /// Read column families from JSON
+    /// Read column families from JSON, or the tables of a Cassandra from its files
     #[command(after_help = wide::IMPORT_EXAMPLES)]
     Import(wide::ImportArgs),
     /// Print the values of keys
