@@ -215,6 +215,8 @@ pub struct FilmPage<'a> {
     pub rows: &'a [Vec<String>],
     /// The frames of each case by its name. A case without frames has numbers only.
     pub cases: &'a [(&'a str, &'a [PageFrame])],
+    /// Whether the cases went on at the same time: then their axis is time, and not their work.
+    pub at_once: bool,
     /// Whether it will be written again.
     pub live: Option<LivePage>,
 }
@@ -234,6 +236,7 @@ impl FilmPage<'_> {
             "head": self.head,
             "rows": self.rows,
             "cases": cases,
+            "at_once": self.at_once,
             "live": self.live,
         });
         // Inside a script element a "</" could end it early, and a "<!--" hide its end.

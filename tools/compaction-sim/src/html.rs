@@ -64,6 +64,7 @@ pub fn page(all: &[(String, SimOutcome)]) -> String {
         head: &HEAD,
         rows: &rows,
         cases: &cases,
+        at_once: false,
         live: None,
     };
     page.html()

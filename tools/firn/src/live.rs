@@ -456,6 +456,7 @@ impl Live {
             head: &HEAD,
             rows: &rows,
             cases: &cases,
+            at_once: true,
             live: every.map(|d| LivePage {
                 every: d.as_secs_f64(),
                 written: self.env.wall_micros() as f64 / 1e6,
