@@ -36,6 +36,7 @@ fn a_browser_shows_the_page_and_follows_its_keys() {
         assert!(v["curves"].as_u64() >= Some(3 * 4), "{v}");
         assert!(v["overflow"].as_i64() <= Some(0), "wider than {wide} pixels: {v}");
         assert_eq!(v["asked"], 0, "{v}");
+        assert!(v["ticks"].as_u64() >= Some(2), "an axis with no number but 0: {v}");
         // It opens on jobs at work: those that made the peak.
         assert!(v["busy"].as_u64() > Some(0) && v["opened"].as_u64() > Some(0), "{v}");
         let [most, next] = &v["next_peaks"].as_array().unwrap()[..] else { panic!("{v}") };
