@@ -521,7 +521,7 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
         }
         // The form of ISO 8601, where others have a blank.
         (Type::Timestamp | Type::Date, Type::Utf8 | Type::Ascii) => simple(|from, _, b| {
-            let text = || from.to_text(b, Wording::Cql).replacen(' ', "T", 1).into_bytes();
+            let text = || server_text(from, b).replacen(' ', "T", 1).into_bytes();
             Ok((!b.is_empty()).then(text))
         }),
         (_, Type::Utf8 | Type::Ascii) => simple(|from, _, b| {

@@ -67,8 +67,8 @@ pub fn json(of: &Type, bytes: Option<&[u8]>) -> String {
 }
 
 /// A value as servers write it in JSON and cast it to a text: as in CQL, but an address of 16 bytes
-/// with all its zeros, or as one of 4 bytes where it means such one, and a year of more than four
-/// digits with its sign.
+/// with all its zeros, or as one of 4 bytes where it means such one, a year of more than four digits
+/// with its sign, and that of a timestamp without its era.
 pub fn server_text(of: &Type, bytes: &[u8]) -> String {
     match (of.unreversed(), <[u8; 16]>::try_from(bytes)) {
         (Type::Inet, Ok(address)) => {
@@ -85,8 +85,22 @@ pub fn server_text(of: &Type, bytes: &[u8]) -> String {
                 _ => text,
             }
         }
+        (Type::Timestamp | Type::Date, _) => with_year_of_era(of.to_text(bytes, Wording::Cql)),
         _ => of.to_text(bytes, Wording::Cql),
     }
+}
+
+/// The year 0 is the first before our era, and its number then is 1.
+fn with_year_of_era(text: String) -> String {
+    let before = text.strip_prefix('-');
+    let year_of = |(year, rest): (&str, &str)| {
+        let year: i64 = year.parse().ok()?;
+        let year = if before.is_some() || year == 0 { year + 1 } else { year };
+        let sign = if year > 9999 { "+" } else { "" };
+        Some(format!("{sign}{year:04}-{rest}"))
+    };
+    let parts = before.unwrap_or(&text).split_once('-');
+    parts.and_then(year_of).unwrap_or(text)
 }
 
 fn many(of: &Type, bytes: &[u8]) -> String {
@@ -392,4 +406,23 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
         (Type::Tuple(_), _) => return wrong("list representation of a tuple"),
         _ => return wrong("map"),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Cassandra 5.0.9 printed them.
+    #[test]
+    fn years_of_timestamps_have_no_era() {
+        for (millis, text) in [
+            (9_223_372_036_854_775_i64, "+294247-01-10 04:00:54.775Z"),
+            (-99_999_999_999_999, "1200-02-15 14:13:20.001Z"),
+            (1_767_323_045_678, "2026-01-02 03:04:05.678Z"),
+            (0, "1970-01-01 00:00:00.000Z"),
+        ] {
+            assert_eq!(server_text(&Type::Timestamp, &millis.to_be_bytes()), text);
+        }
+        assert_eq!(server_text(&Type::Timestamp, &[1, 2]), "0102");
+    }
 }
